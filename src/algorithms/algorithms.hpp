@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The table of algorithms, and choosing among them. Pure: no I/O, no clock, no environment.
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ccoll/types.hpp"
+#include "schedule/schedule.hpp"
+
+namespace ccoll {
+
+/// One algorithm for one kind of operation.
+struct CatalogueEntry {
+  Kind kind;
+  Algorithm algorithm;
+  /// One rank's program with one copy of its lanes.
+  Program (*make)(const Problem& problem, Rank rank);
+  /// Messages one after another on the longest path, for one window.
+  std::uint64_t (*depth)(const Problem& problem);
+  /// Most messages that any rank sends for one window, and most elements in all that any rank
+  /// sends, computed from theory and independent of `make`.
+  std::uint64_t (*max_messages)(const Problem& problem);
+  std::uint64_t (*max_elems_sent)(const Problem& problem);
+  /// Most blocks in one message: a slot must hold that many slices.
+  std::uint32_t (*max_blocks_per_message)(const Problem& problem);
+  /// How often a 16-bit float may be rounded on its way to the result.
+  std::uint32_t (*roundings)(const Problem& problem);
+  std::string_view source;  ///< paper or text that the algorithm is taken from
+};
+
+std::span<const CatalogueEntry> catalogue();
+/// Null when there is no such algorithm for that kind.
+const CatalogueEntry* find_algorithm(Kind kind, Algorithm algorithm);
+std::vector<Algorithm> algorithms_for(Kind kind);
+
+std::optional<Algorithm> parse_algorithm(std::string_view name);
+std::optional<Kind> parse_kind(std::string_view name);
+
+/// The program that rank `rank` runs.
+Program make_program(const Problem& problem, const Choice& choice, Rank rank);
+
+/// Latency, bandwidth and reduction cost of the links between ranks; rank 0's is everyone's.
+struct CostTable {
+  double latency_ns = 8000;                 ///< one small message, one way
+  double bandwidth_bytes_per_s = 2.5e9;     ///< of one link
+  double step_ns = 500;                     ///< per message at either end
+  double reduce_bytes_per_s = 8e9;          ///< of the output, one source added
+  double cores_per_rank = 1.0;              ///< below 1, ranks take turns on a core
+  std::size_t slot_bytes = 128 << 10;       ///< the most that one message carries
+  friend bool operator==(const CostTable&, const CostTable&) = default;
+};
+
+/// What the caller or CCOLL_ALGO asked for; empty fields are left to the model.
+struct Forced {
+  std::optional<Algorithm> algorithm;
+  std::optional<std::uint16_t> max_lanes;
+};
+
+struct Candidate {
+  Algorithm algorithm;
+  double predicted_ns;
+  std::uint32_t roundings;
+};
+
+/// A Choice with its reasons.
+struct Chosen {
+  Choice choice;
+  std::vector<Candidate> candidates;  ///< by predicted time, best first
+  std::string reason;                 ///< one sentence
+};
+
+/// Picks for `problem` with elements of `elem_bytes`. A forced algorithm that the kind lacks falls
+/// back to the model and the reason says so.
+Chosen choose(const Problem& problem, std::size_t elem_bytes, const CostTable& costs,
+              const Forced& forced = {});
+
+/// The table that `cc-bench explain` prints: candidates, predicted times, roundings, the reason.
+std::string explain(const Problem& problem, DataType type, const CostTable& costs,
+                    const Forced& forced = {});
+
+}  // namespace ccoll

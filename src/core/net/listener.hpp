@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// A listening socket whose every connection goes through the handshake before anyone sees it.
+
+#include <asio/ip/tcp.hpp>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "core/net/handshake.hpp"
+#include "core/net/service.hpp"
+#include "core/result.hpp"
+
+namespace ccoll::net {
+
+class Listener {
+ public:
+  /// Receives each connection whose hello was good. Runs on the service thread; must not block.
+  using Handler = std::function<void(Purpose, asio::ip::tcp::socket)>;
+
+  /// Binds to `address` ("host:port", "" is loopback with a free port). An address that is not
+  /// loopback needs a token.
+  static Result<std::unique_ptr<Listener>> open(std::shared_ptr<Service> service,
+                                                const std::string& address, std::string token,
+                                                Handler handler);
+  /// Stops accepting. Handlers already running may finish; none starts afterwards.
+  virtual ~Listener() = default;
+  virtual asio::ip::tcp::endpoint endpoint() const = 0;
+  /// Connections dropped because their bytes were not ours.
+  virtual std::uint64_t rejected() const = 0;
+};
+
+/// "host:port" with an IPv6 host in brackets.
+std::string to_string(const asio::ip::tcp::endpoint& endpoint);
+
+/// Connects and greets, retrying with back-off until `timeout` while nobody listens there. The
+/// failure says what was tried: `no store at 10.0.0.1:29500 after 60 s (connection refused, 41
+/// tries): is rank 0 running?` with `who` = "store" and `hint` = "is rank 0 running?".
+asio::awaitable<Result<asio::ip::tcp::socket>> connect(std::shared_ptr<Service> service,
+                                                       std::string address, std::string token,
+                                                       Purpose purpose,
+                                                       std::chrono::milliseconds timeout,
+                                                       std::string who, std::string hint);
+
+/// The address that a listener of this rank should bind to ("ip:0"): the interface named or
+/// prefixed by `interface` (CCOLL_SOCKET_IFNAME; "^eth" excludes, "=eth0" exact) or, when that is
+/// empty, the one that the route to `towards` ("host:port") leaves by; loopback for loopback.
+Result<std::string> local_address(const std::string& interface, const std::string& towards);
+
+}  // namespace ccoll::net

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The one service thread of a process: accepts, handshakes, control messages, and operations that
+/// nobody waits for. Asleep unless needed.
+
+#include <asio/io_context.hpp>
+#include <memory>
+
+namespace ccoll::net {
+
+class Service {
+ public:
+  /// The process's service, started by the first user and ended with the last.
+  static std::shared_ptr<Service> shared();
+  /// One of its own thread (a store server that must not share a core's turn with anything).
+  static std::shared_ptr<Service> dedicated();
+
+  virtual ~Service() = default;
+  virtual asio::io_context& context() = 0;
+  /// True on the service thread.
+  virtual bool on_service_thread() const = 0;
+};
+
+}  // namespace ccoll::net

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Failures as values. Everything inside ccoll returns Result<T>; only the public API throws.
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+#include <tl/expected.hpp>
+#include <utility>
+
+#include "ccoll/types.hpp"
+
+namespace ccoll {
+
+struct Failure {
+  ErrorKind kind = ErrorKind::internal;
+  std::string message;
+  std::optional<std::uint32_t> culprit;  ///< the rank at fault, where one is known
+  friend bool operator==(const Failure&, const Failure&) = default;
+};
+
+template <typename T>
+using Result = tl::expected<T, Failure>;
+using Status = Result<void>;
+
+/// `return fail(ErrorKind::timed_out, "no store at {} after {} s", address, seconds);`
+template <typename... Args>
+[[nodiscard]] tl::unexpected<Failure> fail(ErrorKind kind, fmt::format_string<Args...> format,
+                                           Args&&... args) {
+  return tl::unexpected<Failure>(
+      Failure{kind, fmt::format(format, std::forward<Args>(args)...), std::nullopt});
+}
+
+[[noreturn]] inline void raise(const Failure& failure) {
+  throw Error(failure.kind, failure.message);
+}
+
+/// The value, or the failure thrown as ccoll::Error: the edge between inside and the public API.
+template <typename T>
+T value_or_throw(Result<T> result) {
+  if (!result) raise(result.error());
+  if constexpr (!std::is_void_v<T>) return std::move(*result);
+}
+
+[[noreturn]] void check_failed(const char* expression, const char* file, int line,
+                               const std::string& operands);
+
+}  // namespace ccoll
+
+/// Hands a failure of `expression` (a Result or Status) on to the caller.
+#define CCOLL_TRY(expression)                                                        \
+  do {                                                                               \
+    if (auto ccoll_status = (expression); !ccoll_status)                             \
+      return tl::unexpected<::ccoll::Failure>(std::move(ccoll_status.error()));      \
+  } while (false)
+
+/// A condition that only a defect of ccoll can break; always on. Further arguments are printed.
+#define CCOLL_CHECK(condition, ...)                                                  \
+  do {                                                                               \
+    if (!(condition)) [[unlikely]]                                                   \
+      ::ccoll::check_failed(#condition, __FILE__, __LINE__, fmt::format("" __VA_ARGS__)); \
+  } while (false)

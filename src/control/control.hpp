@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Control connections: how ranks find each other at start-up (through O(1) keys of the store) and
+/// how news of a failure reaches everyone. One set per rank and job, shared by its communicators.
+/// Independent of the links that carry data. Knows nothing of schedules or of the engine.
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ccoll/store.hpp"
+#include "core/net/listener.hpp"
+#include "core/result.hpp"
+
+namespace ccoll {
+
+/// What every rank knows of every other: at most 64 bytes each, the one O(n) table.
+struct PeerAddress {
+  std::array<std::uint8_t, 16> ip{};  ///< IPv4 as an IPv4-mapped IPv6 address
+  std::uint16_t port = 0;             ///< of its listener, for control and links
+  std::uint64_t host = 0;             ///< equal on two ranks exactly when they share a host
+  std::uint64_t process = 0;          ///< equal exactly when they are threads of one process
+  std::uint32_t pid = 0;
+  std::uint32_t device = 0;  ///< 0: data lives in host memory
+  friend bool operator==(const PeerAddress&, const PeerAddress&) = default;
+};
+
+/// What a call is, in the 24 bytes that ranks compare.
+struct Signature {
+  std::uint64_t count = 0;
+  std::uint32_t root = 0;
+  std::uint8_t kind = 0;  ///< a Kind, or send/recv
+  std::uint8_t type = 0;
+  std::uint8_t op = 0;
+  std::uint8_t algorithm = 0;
+  friend bool operator==(const Signature&, const Signature&) = default;
+};
+
+/// A call that has waited long enough to say so.
+struct Waiting {
+  std::uint64_t communicator = 0;
+  std::uint64_t sequence = 0;
+  Signature signature;
+};
+
+/// The communicator number that stands for all of them.
+inline constexpr std::uint64_t kEveryCommunicator = ~std::uint64_t{0};
+
+/// A communicator's ear. Called on the service thread; must not block.
+class ControlObserver {
+ public:
+  virtual ~ControlObserver() = default;
+  /// News that ends every call of this communicator; `failure.culprit` is a rank of the job. May
+  /// come more than once; the first counts. A lost rank is told to every observer.
+  virtual void failed(const Failure& failure) = 0;
+  /// Rank `rank` said goodbye: what it sent is still delivered, but nothing more will come.
+  virtual void left(std::uint32_t rank) = 0;
+  /// Neighbour `peer` waits in that call: the failure to tell everyone, if this rank's call with
+  /// that sequence number was another one. The observer remembers what is yet to be compared.
+  virtual std::optional<Failure> compare(std::uint32_t peer, const Waiting& waiting) = 0;
+};
+
+class Control {
+ public:
+  struct Membership {
+    std::uint32_t rank = 0;
+    std::uint32_t size = 1;
+    PeerAddress address;  ///< of this rank, with the port of its listener
+    std::string token;
+    std::chrono::milliseconds timeout{60000};  ///< of join
+  };
+
+  static std::shared_ptr<Control> make(std::shared_ptr<net::Service> service,
+                                       const Membership& membership);
+  virtual ~Control() = default;
+
+  /// A connection that came to this rank's listener for Purpose::control; on the service thread,
+  /// also before join is called.
+  virtual void accept(asio::ip::tcp::socket socket) = 0;
+
+  /// Meets the other ranks through `store` and returns when the table is complete and the control
+  /// connections (a binary tree over the ranks, and both ring neighbours) stand. Collective; on a
+  /// caller's thread. Keys in the store: O(1) per rank; control messages: O(log n) per rank.
+  /// A failure names the ranks that did not come, as far as they are known.
+  virtual Status join(Store& store) = 0;
+
+  /// By rank; complete once join has succeeded.
+  virtual const std::vector<PeerAddress>& table() const = 0;
+
+  /// `observer` is told what concerns `communicator` until it is gone or unsubscribed. What came
+  /// before it subscribed is told at once.
+  virtual void subscribe(std::uint64_t communicator, std::weak_ptr<ControlObserver> observer) = 0;
+  virtual void unsubscribe(std::uint64_t communicator) = 0;
+
+  /// Tells every rank (this one's observer too) that `communicator` has failed. Returns at once.
+  virtual void flood(std::uint64_t communicator, const Failure& failure) = 0;
+  /// Tells the two ring neighbours, whose observers compare. Returns at once.
+  virtual void publish(const Waiting& waiting) = 0;
+  /// This rank is done: everyone hears that it left, and its connections closing is no failure from
+  /// now on. What was flooded before still gets out. Bounded, under 1 s.
+  virtual void leave() = 0;
+};
+
+}  // namespace ccoll

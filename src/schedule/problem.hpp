@@ -63,7 +63,7 @@ struct Choice {
   Algorithm algorithm = Algorithm::ring;
   /// Copies of the algorithm's lanes; copy s of L takes windows s, s + L, s + 2L, …
   std::uint16_t lanes = 1;
-  /// Elements of one block that one window covers.
+  /// Elements of one block that one window covers, at least 1.
   std::uint64_t slice_elems = 1;
 
   friend bool operator==(const Choice&, const Choice&) = default;

@@ -19,7 +19,8 @@ namespace ccoll {
 ///   all_reduce, reduce, broadcast, barrier  input and output hold all blocks
 ///   all_gather, gather                      input holds only block `rank`; output holds all
 ///   reduce_scatter, scatter                 input holds all blocks; output only block `rank`
-///   all_to_all                              input block b goes to rank b; output block b came from b
+///   all_to_all                              input block b goes to rank b; output block b came from
+///   b
 /// For rooted kinds only the root's input (broadcast, scatter) or output (reduce, gather) exists;
 /// broadcast's output exists on every rank.
 enum class Buffer : std::uint8_t { input, output, scratch };
@@ -102,7 +103,8 @@ struct Program {
 using Schedule = std::function<Program(Rank)>;
 
 /// `copies` times the lanes of `program` (which has one stripe), each copy taking its share of the
-/// windows; lane numbers in receives and afters move along.
+/// windows. Copy s of lane l is lane l × copies + s, also in receives and afters: a number that
+/// does not depend on how many lanes a rank has, which may differ between ranks.
 Program striped(Program program, std::uint16_t copies);
 
 }  // namespace ccoll

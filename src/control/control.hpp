@@ -5,7 +5,6 @@
 /// how news of a failure reaches everyone. One set per rank and job, shared by its communicators.
 /// Independent of the links that carry data. Knows nothing of schedules or of the engine.
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -16,31 +15,11 @@
 
 #include "ccoll/store.hpp"
 #include "core/net/listener.hpp"
+#include "core/peer_address.hpp"
 #include "core/result.hpp"
+#include "core/signature.hpp"
 
 namespace ccoll {
-
-/// What every rank knows of every other: at most 64 bytes each, the one O(n) table.
-struct PeerAddress {
-  std::array<std::uint8_t, 16> ip{};  ///< IPv4 as an IPv4-mapped IPv6 address
-  std::uint16_t port = 0;             ///< of its listener, for control and links
-  std::uint64_t host = 0;             ///< equal on two ranks exactly when they share a host
-  std::uint64_t process = 0;          ///< equal exactly when they are threads of one process
-  std::uint32_t pid = 0;
-  std::uint32_t device = 0;  ///< 0: data lives in host memory
-  friend bool operator==(const PeerAddress&, const PeerAddress&) = default;
-};
-
-/// What a call is, in the 24 bytes that ranks compare.
-struct Signature {
-  std::uint64_t count = 0;
-  std::uint32_t root = 0;
-  std::uint8_t kind = 0;  ///< a Kind, or send/recv
-  std::uint8_t type = 0;
-  std::uint8_t op = 0;
-  std::uint8_t algorithm = 0;
-  friend bool operator==(const Signature&, const Signature&) = default;
-};
 
 /// A call that has waited long enough to say so.
 struct Waiting {

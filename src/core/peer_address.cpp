@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/peer_address.hpp"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+
+namespace ccoll {
+
+std::string ip_text(const PeerAddress& address) {
+  static constexpr std::uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  char text[INET6_ADDRSTRLEN] = {};
+  if (std::equal(std::begin(kMapped), std::end(kMapped), address.ip.begin()))
+    inet_ntop(AF_INET, address.ip.data() + 12, text, sizeof text);
+  else
+    inet_ntop(AF_INET6, address.ip.data(), text, sizeof text);
+  return text;
+}
+
+}  // namespace ccoll

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What every rank knows of every other: one row of the address table.
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace ccoll {
+
+/// At most 64 bytes each on the wire: this is the one table that is O(ranks).
+struct PeerAddress {
+  std::array<std::uint8_t, 16> ip{};  ///< IPv4 as an IPv4-mapped IPv6 address
+  std::uint16_t port = 0;             ///< of its listener, for control and links
+  std::uint16_t cores = 1;            ///< that its process may use
+  std::uint64_t host = 0;             ///< equal on two ranks exactly when they share a host
+  std::uint64_t process = 0;          ///< equal exactly when they are threads of one process
+  std::uint32_t pid = 0;
+  std::uint32_t device = 0;  ///< 0: data lives in host memory
+  friend bool operator==(const PeerAddress&, const PeerAddress&) = default;
+};
+
+/// "10.0.0.1" or "fe80::1".
+std::string ip_text(const PeerAddress& address);
+
+}  // namespace ccoll

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What a call is, in the bytes that ranks compare: the first words of every slice, and what a
+/// waiting rank publishes.
+
+#include <cstdint>
+
+namespace ccoll {
+
+struct Signature {
+  std::uint64_t count = 0;
+  std::uint32_t root = 0;
+  std::uint8_t kind = 0;  ///< a Kind, or kSendRecv
+  std::uint8_t type = 0;
+  std::uint8_t op = 0;
+  std::uint8_t algorithm = 0;
+  friend bool operator==(const Signature&, const Signature&) = default;
+};
+
+/// The `kind` of a message between two ranks.
+inline constexpr std::uint8_t kSendRecv = 255;
+
+}  // namespace ccoll

@@ -19,9 +19,14 @@ struct Environment {
   std::string launcher = "none";
   /// "tcp://host:port", "file:///path", or empty for one rank alone.
   std::string store;
-  /// Whether rank 0 is to run the store's server at that address (false when cc-run does).
+  /// Whether rank 0 is to run the store's server at that address, unless one runs there already.
+  /// False under cc-run, which runs it (CCOLL_SERVE_STORE=0), and for files.
   bool rank0_serves_store = false;
+  /// Whether `store` is a file of this host that ccoll named itself, after the user and the
+  /// launcher's job, because the launcher gave no address: its ranks remove it once all have met.
+  bool meeting_place = false;
   /// Tells jobs apart that meet at the same store: run id and restart count, or the job's id.
+  /// CCOLL_JOB overrides it.
   std::string job;
   /// The file that holds the job's token, or empty.
   std::string token_file;
@@ -29,8 +34,15 @@ struct Environment {
   using Lookup = std::function<std::optional<std::string>(const std::string&)>;
 
   /// Reads, in this order: CCOLL_RANK/CCOLL_SIZE, torchrun's variables, Open MPI's, MPICH's (PMI),
-  /// Slurm's step variables. None is one rank, alone. CCOLL_STORE overrides the store's address.
-  /// Throws Error{invalid_argument} for half an environment, naming what is missing.
+  /// Slurm's step variables. None is one rank, alone. A variable that is empty counts as not set.
+  ///
+  /// The store's address is taken from the first of: CCOLL_STORE ("tcp://host:port",
+  /// "file:///path", or "env://" for the next); MASTER_ADDR and MASTER_PORT (CCOLL_PORT instead of
+  /// the latter, for torchrun holds that port itself); a file of this host named after the user and
+  /// the launcher's job. One rank alone needs none.
+  ///
+  /// Throws Error{invalid_argument} for half an environment, naming what is missing, for values
+  /// that cannot be right, and where ranks on several hosts have no address to meet at.
   static Environment detect();
   /// The same from any source of variables.
   static Environment detect(const Lookup& lookup);

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// From what the environment says to a store that works: parses its address, starts the server
+/// where this rank is to, connects, and puts the job's name before every key.
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "ccoll/environment.hpp"
+#include "ccoll/store.hpp"
+#include "core/result.hpp"
+
+namespace ccoll {
+
+struct OpenedStore {
+  std::shared_ptr<Store> store;
+  /// The server, on the rank that runs it; null elsewhere. The store works while it lives, so the
+  /// owner keeps it until every rank has what it needs from the store.
+  std::shared_ptr<StoreServer> server;
+};
+
+/// The store that `environment` names; an in-process one where it names none. Ranks that open the
+/// same store several times in a process do so in the same order: the n-th times meet each other.
+///
+/// An address that is not loopback is refused at once without a `token`. Rank 0 serves the store if
+/// the environment says so, and uses the server that is there already if its address is taken.
+/// Blocks for `timeout` at most.
+Result<OpenedStore> open_store(const Environment& environment, const std::string& token,
+                               std::chrono::milliseconds timeout);
+
+/// Says that this rank needs `store` no more. Every rank calls it once its start-up is over; where
+/// the store is a meeting place (Environment::meeting_place), the last to do so removes its file.
+/// Does nothing otherwise. Never throws: a file left behind is not worth a failure.
+void forget_meeting_place(const Environment& environment, Store& store) noexcept;
+
+/// The token in the file at `path`: its bytes without trailing white space. It must be a regular
+/// file that only its owner can read, and not be empty.
+Result<std::string> read_token_file(const std::string& path);
+
+}  // namespace ccoll

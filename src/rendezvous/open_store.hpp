@@ -19,6 +19,9 @@ struct OpenedStore {
   /// The server, on the rank that runs it; null elsewhere. The store works while it lives, so the
   /// owner keeps it until every rank has what it needs from the store.
   std::shared_ptr<StoreServer> server;
+  /// The file to remove once all `ranks` have met, where the store is a meeting place; or empty.
+  std::string meeting_file;
+  int ranks = 1;
 };
 
 /// The store that `environment` names; an in-process one where it names none. Ranks that open the
@@ -30,10 +33,10 @@ struct OpenedStore {
 Result<OpenedStore> open_store(const Environment& environment, const std::string& token,
                                std::chrono::milliseconds timeout);
 
-/// Says that this rank needs `store` no more. Every rank calls it once its start-up is over; where
+/// Says that this rank needs the store no more. Every rank calls it once its start-up is over; where
 /// the store is a meeting place (Environment::meeting_place), the last to do so removes its file.
 /// Does nothing otherwise. Never throws: a file left behind is not worth a failure.
-void forget_meeting_place(const Environment& environment, Store& store) noexcept;
+void forget_meeting_place(const OpenedStore& opened) noexcept;
 
 /// The token in the file at `path`: its bytes without trailing white space. It must be a regular
 /// file that only its owner can read, and not be empty.

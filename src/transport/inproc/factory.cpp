@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/inproc/factory.hpp"
+
+#include "transport/inproc/link.hpp"
+
+namespace ccoll::inproc {
+namespace {
+
+class InprocTransport final : public Transport {
+ public:
+  Result<std::unique_ptr<SendLink>> open_send(const LinkId& id,
+                                              std::shared_ptr<Waiter> waiter) override {
+    return std::make_unique<InprocSendLink>(id, std::move(waiter));
+  }
+  Result<std::unique_ptr<ReceiveLink>> open_receive(const LinkId& id,
+                                                    std::shared_ptr<Waiter> waiter) override {
+    return std::make_unique<InprocReceiveLink>(id, std::move(waiter));
+  }
+};
+
+}  // namespace
+
+bool reaches(const PeerAddress& a, const PeerAddress& b) {
+  return a.host == b.host && a.process == b.process;
+}
+
+std::shared_ptr<Transport> make(const TransportContext&) {
+  return std::make_shared<InprocTransport>();
+}
+
+}  // namespace ccoll::inproc

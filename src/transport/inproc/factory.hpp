@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The inproc transport, as the table of transports sees it.
+
+#include "transport/transport.hpp"
+
+namespace ccoll::inproc {
+
+bool reaches(const PeerAddress& a, const PeerAddress& b);
+std::shared_ptr<Transport> make(const TransportContext& context);
+
+}  // namespace ccoll::inproc

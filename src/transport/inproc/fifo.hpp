@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The memory between the two ends of an inproc link: a bounded ring of slices with one writer and
+/// one reader.
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "transport/link.hpp"
+#include "transport/waiter.hpp"
+
+namespace ccoll::inproc {
+
+/// Who may touch a lent slice.
+enum class Loan : std::uint32_t { offered, reading, ended };
+
+struct Slot {
+  SliceHeader header;               // published by Fifo::head
+  const std::byte* data = nullptr;  // published by Fifo::head
+  std::vector<std::byte> copy;      // owner: the writer while the slot is empty
+  /// Partner: the other end. offered → reading by the reader, offered → ended by the owner's
+  /// revoke, reading → ended by the reader's pop, which also publishes that it reads no more.
+  std::atomic<Loan> loan{Loan::ended};
+};
+
+/// `head` and `tail` count slices pushed and popped. They are seq_cst because each is also the news
+/// in the sleeping protocol of Waiter::prepare.
+struct Fifo {
+  static constexpr std::size_t kSlots = 2 * kLinkSlots;
+
+  std::array<Slot, kSlots> slots;
+  alignas(64) std::atomic<std::uint64_t> head{0};  // written by the sender: publishes slots[head-1]
+  alignas(64) std::atomic<std::uint64_t> tail{
+      0};  // written by the reader: gives slots[tail-1] back
+  alignas(64) std::atomic<bool> sender_gone{false};
+  std::atomic<bool> receiver_gone{false};
+
+  /// One end's waiter, set once by that end and kept for as long as anyone may ring it.
+  struct Bell {
+    void hang(std::shared_ptr<Waiter> waiter) {
+      keep = std::move(waiter);
+      bell.store(keep.get());
+    }
+    void ring_if_asleep() {
+      if (Waiter* waiter = bell.load()) waiter->ring_if_asleep();
+    }
+    void ring() {
+      if (Waiter* waiter = bell.load()) waiter->ring();
+    }
+
+   private:
+    std::shared_ptr<Waiter> keep;
+    std::atomic<Waiter*> bell{nullptr};  // publishes *keep
+  };
+  Bell sender;
+  Bell receiver;
+};
+
+}  // namespace ccoll::inproc

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Links between ranks that are threads of one process. Lent slices are read where they lie.
+
+#include <optional>
+
+#include "transport/inproc/hub.hpp"
+
+namespace ccoll::inproc {
+
+class InprocSendLink final : public SendLink {
+ public:
+  InprocSendLink(const LinkId& id, std::shared_ptr<Waiter> waiter);
+  ~InprocSendLink() override;
+
+  bool has_room() override;
+  std::byte* room(std::size_t bytes) override;
+  void push(const SliceHeader& header) override;
+  void lend(const SliceHeader& header, const std::byte* data) override;
+  bool progress() override { return false; }
+  bool drained() override;
+  void revoke() override;
+  const Failure* failure() const override;
+
+ private:
+  Slot& next() { return fifo_->slots[pushed_ % Fifo::kSlots]; }
+  void publish(const SliceHeader& header, const std::byte* data, Loan loan);
+
+  const LinkId id_;
+  const std::shared_ptr<Fifo> fifo_;
+  std::uint64_t pushed_ = 0;
+  std::uint64_t lent_until_ = 0;  ///< slices before this count may be lent
+  mutable std::optional<Failure> failure_;
+};
+
+class InprocReceiveLink final : public ReceiveLink {
+ public:
+  InprocReceiveLink(const LinkId& id, std::shared_ptr<Waiter> waiter);
+  ~InprocReceiveLink() override;
+
+  void offer(std::byte*, std::size_t) override {}
+  const View* front() override;
+  bool begin_read() override;
+  void pop() override;
+  const Failure* failure() const override;
+
+ private:
+  Slot& first() { return fifo_->slots[popped_ % Fifo::kSlots]; }
+
+  const LinkId id_;
+  const std::shared_ptr<Fifo> fifo_;
+  std::uint64_t popped_ = 0;
+  View view_;
+  mutable std::optional<Failure> failure_;
+};
+
+}  // namespace ccoll::inproc

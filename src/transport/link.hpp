@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The contract of a link: an ordered, reliable, bounded FIFO of slices from one rank to one peer.
+/// It hides whether bytes travel through a socket, shared memory, another GPU or a NIC. Knows
+/// nothing of algorithms.
+///
+/// Both ends are non-blocking and are called only by the holder of their communicator's owner flag.
+/// Failure is a value and final: a failed link stays failed.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/result.hpp"
+#include "core/signature.hpp"
+
+namespace ccoll {
+
+/// Names a link within a job. `lane` is the number of the sender's lane that pushes it.
+struct LinkId {
+  std::uint64_t communicator = 0;
+  std::uint32_t from = 0;  ///< rank of the job
+  std::uint32_t to = 0;
+  std::uint16_t lane = 0;
+  friend auto operator<=>(const LinkId&, const LinkId&) = default;
+};
+
+/// Travels with every slice, so that ranks that make different calls find out instead of mixing
+/// up their data.
+struct SliceHeader {
+  std::uint64_t sequence = 0;  ///< of the call in its communicator
+  Signature signature;
+  std::uint32_t bytes = 0;
+  std::uint32_t reserved = 0;
+};
+static_assert(sizeof(SliceHeader) == 32);
+
+/// Most bytes of one slice on any link.
+inline constexpr std::size_t kMaxSliceBytes = 4 << 20;
+
+/// Slices that every link holds at least; schedules are verified never to need more.
+inline constexpr std::size_t kLinkSlots = 4;
+
+class SendLink {
+ public:
+  virtual ~SendLink() = default;
+
+  /// Whether one more slice may be pushed or lent now.
+  virtual bool has_room() = 0;
+  /// Memory for a slice of `bytes`; valid until push. Call only when has_room().
+  virtual std::byte* room(std::size_t bytes) = 0;
+  /// Sends the slice that was written to room().
+  virtual void push(const SliceHeader& header) = 0;
+  /// Sends a slice from where it lies. The memory stays untouched until drained() or revoke().
+  virtual void lend(const SliceHeader& header, const std::byte* data) = 0;
+
+  /// Moves on what was pushed; true if anything moved.
+  virtual bool progress() = 0;
+  /// Lent memory is the owner's again, and what was pushed arrives without further calls.
+  virtual bool drained() = 0;
+  /// After a failure: no one reads lent memory once this returns. Bounded.
+  virtual void revoke() = 0;
+
+  virtual const Failure* failure() const = 0;
+};
+
+class ReceiveLink {
+ public:
+  virtual ~ReceiveLink() = default;
+
+  /// The slice at the front, whole. `data` may be the offered memory.
+  struct View {
+    SliceHeader header;
+    const std::byte* data = nullptr;
+  };
+
+  /// The payload of the front slice may be put at `data` if it has exactly `bytes`; holds for that
+  /// slice only, and is a hint.
+  virtual void offer(std::byte* data, std::size_t bytes) = 0;
+  /// Null until the front slice is whole (or the link has failed). Moves bytes.
+  virtual const View* front() = 0;
+  /// Before reading the view: false if its owner took it back, which fails the call.
+  virtual bool begin_read() = 0;
+  /// After the last read and before anything computed from it is pushed.
+  virtual void pop() = 0;
+
+  virtual const Failure* failure() const = 0;
+};
+
+}  // namespace ccoll

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/transport.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "transport/inproc/factory.hpp"
+#include "transport/tcp/factory.hpp"
+
+namespace ccoll {
+
+std::span<const TransportKind> transports() {
+  static const std::array kTable = {
+      TransportKind{"inproc", inproc::reaches, inproc::make,
+                    "ranks that are threads of one process"},
+      TransportKind{"tcp", tcp::reaches, tcp::make, "sockets, any two ranks"},
+  };
+  return kTable;
+}
+
+const TransportKind* find_transport(std::string_view name) {
+  const auto table = transports();
+  const auto found = std::ranges::find(table, name, &TransportKind::name);
+  return found == table.end() ? nullptr : &*found;
+}
+
+}  // namespace ccoll

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// A way for slices to travel, and the table of those that this build has. Outsiders include this
+/// and link.hpp; each transport's folder is its own business.
+
+#include <asio/ip/tcp.hpp>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/net/service.hpp"
+#include "core/peer_address.hpp"
+#include "transport/link.hpp"
+#include "transport/waiter.hpp"
+
+namespace ccoll {
+
+/// What a transport needs to know of the rank it works for.
+struct TransportContext {
+  std::shared_ptr<net::Service> service;
+  std::string token;
+  std::uint32_t rank = 0;
+  std::vector<PeerAddress> table;  ///< all ranks of the job
+  std::chrono::milliseconds connect_timeout{60000};
+};
+
+/// One rank's end of a transport. Thread-safe.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  /// Both open at once and without waiting; the link connects in the background and rings `waiter`.
+  virtual Result<std::unique_ptr<SendLink>> open_send(const LinkId& id,
+                                                      std::shared_ptr<Waiter> waiter) = 0;
+  virtual Result<std::unique_ptr<ReceiveLink>> open_receive(const LinkId& id,
+                                                            std::shared_ptr<Waiter> waiter) = 0;
+  /// A connection that came to this rank's listener for Purpose::link. On the service thread.
+  virtual void accept(asio::ip::tcp::socket) {}
+};
+
+/// One row of the table of transports, best first.
+struct TransportKind {
+  std::string_view name;
+  /// Whether two ranks can use it; symmetric, from the address table alone, so that both ends of a
+  /// pair decide alike.
+  bool (*reaches)(const PeerAddress& a, const PeerAddress& b);
+  std::shared_ptr<Transport> (*make)(const TransportContext& context);
+  std::string_view what;  ///< one line for `cc-bench info`
+};
+
+std::span<const TransportKind> transports();
+const TransportKind* find_transport(std::string_view name);
+
+}  // namespace ccoll

@@ -19,8 +19,7 @@ namespace ccoll {
 ///   all_reduce, reduce, broadcast, barrier  input and output hold all blocks
 ///   all_gather, gather                      input holds only block `rank`; output holds all
 ///   reduce_scatter, scatter                 input holds all blocks; output only block `rank`
-///   all_to_all                              input block b goes to rank b; output block b came from
-///   b
+///   all_to_all                              input block b goes to rank b, output block b is from b
 /// For rooted kinds only the root's input (broadcast, scatter) or output (reduce, gather) exists;
 /// broadcast's output exists on every rank.
 enum class Buffer : std::uint8_t { input, output, scratch };

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/describe.hpp"
+
+#include <fmt/format.h>
+
+#include "ccoll/types.hpp"
+#include "schedule/problem.hpp"
+
+namespace ccoll {
+namespace {
+
+bool reduces(Kind kind) {
+  return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
+}
+
+bool rooted(Kind kind) {
+  return kind == Kind::reduce || kind == Kind::broadcast || kind == Kind::gather ||
+         kind == Kind::scatter;
+}
+
+}  // namespace
+
+std::string describe(const Signature& signature) {
+  const auto type = to_string(static_cast<DataType>(signature.type));
+  if (signature.kind == kSendRecv)
+    return fmt::format("a message of {} {} ({} bytes)", signature.count, type,
+                       signature.count * size_of(static_cast<DataType>(signature.type)));
+  const auto kind = static_cast<Kind>(signature.kind);
+  if (kind == Kind::barrier) return "barrier";
+  std::string text = fmt::format("{} of {} {}", to_string(kind), signature.count, type);
+  if (reduces(kind)) text += fmt::format(", {}", to_string(static_cast<ReduceOp>(signature.op)));
+  if (rooted(kind)) text += fmt::format(", root {}", signature.root);
+  return text;
+}
+
+std::string describe_mismatch(std::uint32_t rank, const Signature& mine, std::uint64_t my_sequence,
+                              std::uint32_t peer, const Signature& theirs,
+                              std::uint64_t their_sequence) {
+  auto my_call = describe(mine), their_call = describe(theirs);
+  if (my_call == their_call && my_sequence == their_sequence) {
+    my_call += fmt::format(" by {}", to_string(static_cast<Algorithm>(mine.algorithm)));
+    their_call += fmt::format(" by {}", to_string(static_cast<Algorithm>(theirs.algorithm)));
+  }
+  return fmt::format("ranks call different things: rank {} {} (call {}), rank {} {} (call {})",
+                     rank, my_call, my_sequence, peer, their_call, their_sequence);
+}
+
+}  // namespace ccoll

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/plan.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/describe.hpp"
+
+namespace ccoll {
+namespace {
+
+/// Whether a rank's `buffer` holds only its own block: an all_gather's input, a reduce_scatter's
+/// output.
+bool holds_own_block_only(Kind kind, Buffer buffer) {
+  if (buffer == Buffer::input) return kind == Kind::all_gather || kind == Kind::gather;
+  return kind == Kind::reduce_scatter || kind == Kind::scatter;
+}
+
+std::uint64_t buffer_elems(const Problem& problem, const Program& program, Buffer buffer) {
+  if (holds_own_block_only(problem.kind, buffer))
+    return block_elems(problem, program.blocks, program.rank);
+  const auto last = program.blocks - 1;
+  return block_offset(problem, program.blocks, last) + block_elems(problem, program.blocks, last);
+}
+
+bool overlap(const std::byte* a, std::size_t a_bytes, const std::byte* b, std::size_t b_bytes) {
+  return a != nullptr && b != nullptr && a < b + b_bytes && b < a + a_bytes;
+}
+
+void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (to != from) std::memcpy(to, from, bytes);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Plan>> Plan::make(const PlanRequest& request, LinkTable& links) {
+  std::unique_ptr<Plan> plan(new Plan);
+  CCOLL_TRY(plan->resolve(request, links));
+  return plan;
+}
+
+Status Plan::resolve(const PlanRequest& request, LinkTable& links) {
+  const auto& program = request.program;
+  signature_ = request.signature;
+  rank_ = program.rank;
+  elem_bytes_ = size_of(request.type);
+  slice_elems_ = request.choice.slice_elems;
+  windows_ = window_count(request.problem, program.blocks, request.choice);
+  stripes_ = program.stripes;
+  combine_ = find_combine(request.type, request.op);
+  input_bytes_ = buffer_elems(request.problem, program, Buffer::input) * elem_bytes_;
+  output_bytes_ = buffer_elems(request.problem, program, Buffer::output) * elem_bytes_;
+  std::size_t widest = 1;
+  for (std::size_t i = 0; i < program.lanes.size(); i++) {
+    const auto& lane = program.lanes[i];
+    auto& ready = lanes_.emplace_back();
+    ready.stripe = lane.stripe;
+    ready.scratch.resize(lane.scratch_blocks * slice_elems_ * elem_bytes_);
+    for (const auto& step : lane.steps) {
+      ready.steps.emplace_back();
+      CCOLL_TRY(resolve_step(request, lane, static_cast<std::uint16_t>(i), step, links,
+                             ready.steps.back()));
+      widest = std::max(widest, step.receives.size() + 1);
+    }
+  }
+  sources_.reserve(widest);
+  return {};
+}
+
+Status Plan::resolve_step(const PlanRequest& request, const Lane& lane, std::uint16_t number,
+                          const Step& step, LinkTable& links, ReadyStep& ready) {
+  const auto link_lane = [&](std::uint16_t program_lane) {
+    return static_cast<std::uint16_t>(request.first_link_lane + program_lane);
+  };
+  place(request, lane, step.local, ready.local);
+  place(request, lane, step.store, ready.store);
+  for (const auto& receive : step.receives) {
+    auto link = links.receiver(receive.peer, link_lane(receive.lane));
+    if (!link) return tl::unexpected(link.error());
+    ready.receives.push_back(*link);
+    ready.from.push_back(receive.peer);
+    if (receive.peer < rank_) ready.local_position++;
+  }
+  for (const auto peer : step.sends) {
+    auto link = links.sender(peer, link_lane(number));
+    if (!link) return tl::unexpected(link.error());
+    ready.sends.push_back(*link);
+    ready.to.push_back(peer);
+    const std::pair entry{*link, peer};
+    if (std::ranges::find(outgoing_, entry) == outgoing_.end()) outgoing_.push_back(entry);
+  }
+  ready.after = step.after;
+  ready.lend = step.lend;
+  if (step.finish && request.op == ReduceOp::avg) ready.divisor = request.problem.size;
+  ready.combines = step.receives.size() + (step.local.empty() ? 0 : 1) > 1 || ready.divisor > 1;
+  return {};
+}
+
+void Plan::place(const PlanRequest& request, const Lane& lane, const std::vector<Operand>& operands,
+                 std::vector<Part>& parts) const {
+  const auto& problem = request.problem;
+  const auto blocks = request.program.blocks;
+  for (const auto& operand : operands) {
+    for (std::uint32_t i = 0; i < operand.blocks; i++) {
+      const auto block = (operand.block + i) % blocks;
+      const auto elems = block_elems(problem, blocks, block);
+      std::uint64_t offset = 0;
+      if (operand.buffer == Buffer::scratch)
+        offset = (block + blocks - lane.scratch_block) % blocks * slice_elems_;
+      else if (!holds_own_block_only(problem.kind, operand.buffer))
+        offset = block_offset(problem, blocks, block);
+      parts.push_back({operand.buffer, offset, elems});
+    }
+  }
+}
+
+void Plan::start(const std::byte* input, std::byte* output, std::uint64_t sequence) {
+  input_ = input;
+  output_ = output;
+  sequence_ = sequence;
+  separate_ = !overlap(input, input_bytes_, output, output_bytes_);
+  done_ = false;
+  for (auto& lane : lanes_) {
+    lane.window = lane.stripe;
+    lane.position = 0;
+    lane.entered = false;
+  }
+}
+
+Result<bool> Plan::advance() {
+  if (done_) return false;
+  bool moved = false, finished = true;
+  for (auto& lane : lanes_) {
+    auto lane_moved = advance_lane(lane);
+    if (!lane_moved) return lane_moved;
+    moved |= *lane_moved;
+    finished &= lane.window >= windows_;
+  }
+  auto flushed = flush();
+  if (!flushed) return flushed;
+  moved |= *flushed;
+  if (finished)
+    done_ = std::ranges::all_of(outgoing_, [](const auto& out) { return out.first->drained(); });
+  return moved || done_;
+}
+
+Result<bool> Plan::flush() {
+  bool moved = false;
+  for (auto& [link, peer] : outgoing_) {
+    if (link->drained()) continue;
+    moved |= link->progress();
+    if (const Failure* failure = link->failure()) return tl::unexpected(*failure);
+  }
+  return moved;
+}
+
+Result<bool> Plan::advance_lane(ReadyLane& lane) {
+  bool moved = false;
+  while (lane.window < windows_) {
+    if (lane.steps.empty()) {
+      lane.window = windows_;
+      break;
+    }
+    if (!lane.entered) enter(lane);
+    if (lane.bytes > 0) {
+      auto ready = can_run(lane);
+      if (!ready) return ready;
+      if (!*ready) break;
+      CCOLL_TRY(run(lane));
+    } else if (!after_holds(lane, lane.steps[lane.position])) {
+      break;
+    }
+    leave(lane);
+    moved = true;
+  }
+  return moved;
+}
+
+void Plan::enter(ReadyLane& lane) {
+  const auto& step = lane.steps[lane.position];
+  const auto local = locate(lane, step.local, lane.local);
+  const auto store = locate(lane, step.store, lane.store);
+  lane.bytes = step.local.empty() ? store : local;
+  lane.lends = step.lend == Lend::always || (step.lend == Lend::if_separate && separate_);
+  const auto& lendable = step.store.empty() ? lane.local : lane.store;
+  if (lendable.size() != 1 || (step.store.empty() && !step.receives.empty())) lane.lends = false;
+  lane.entered = true;
+  if (step.receives.size() == 1 && !step.combines && step.local.empty() && lane.store.size() == 1)
+    step.receives[0]->offer(lane.store[0].data, lane.bytes);
+}
+
+std::size_t Plan::locate(ReadyLane& lane, const std::vector<Part>& parts,
+                         std::vector<Piece>& pieces) {
+  pieces.clear();
+  std::size_t total = 0;
+  const auto first = lane.window * slice_elems_;
+  for (const auto& part : parts) {
+    if (part.elems <= first) continue;
+    const auto bytes = std::min(slice_elems_, part.elems - first) * elem_bytes_;
+    std::byte* data = nullptr;
+    switch (part.buffer) {
+      case Buffer::input:
+        // Operands of inputs are only read: the verifier proves that nothing is stored there.
+        data = const_cast<std::byte*>(input_) + (part.offset + first) * elem_bytes_;
+        break;
+      case Buffer::output:
+        data = output_ + (part.offset + first) * elem_bytes_;
+        break;
+      case Buffer::scratch:
+        data = lane.scratch.data() + part.offset * elem_bytes_;
+        break;
+    }
+    pieces.push_back({data, bytes});
+    total += bytes;
+  }
+  return total;
+}
+
+void Plan::leave(ReadyLane& lane) {
+  lane.entered = false;
+  if (++lane.position < lane.steps.size()) return;
+  lane.position = 0;
+  lane.window += stripes_;
+}
+
+bool Plan::after_holds(const ReadyLane& lane, const ReadyStep& step) const {
+  if (!step.after) return true;
+  const auto& other = lanes_[step.after->lane];
+  return other.window > lane.window ||
+         (other.window == lane.window && other.position > step.after->step);
+}
+
+Result<bool> Plan::can_run(ReadyLane& lane) {
+  const auto& step = lane.steps[lane.position];
+  if (!after_holds(lane, step)) return false;
+  bool ready = true;
+  // All are looked at, also when the first is missing, so that all of them move.
+  for (std::size_t i = 0; i < step.receives.size(); i++) {
+    const auto* view = step.receives[i]->front();
+    if (view != nullptr) {
+      CCOLL_TRY(check(step, i, view->header, lane.bytes));
+      continue;
+    }
+    if (const Failure* failure = step.receives[i]->failure()) return tl::unexpected(*failure);
+    ready = false;
+  }
+  for (auto* link : step.sends) {
+    if (link->has_room()) continue;
+    link->progress();
+    if (const Failure* failure = link->failure()) return tl::unexpected(*failure);
+    ready &= link->has_room();
+  }
+  return ready;
+}
+
+Status Plan::check(const ReadyStep& step, std::size_t receive, const SliceHeader& header,
+                   std::size_t bytes) const {
+  if (header.sequence == sequence_ && header.signature == signature_ && header.bytes == bytes)
+      [[likely]]
+    return {};
+  const auto peer = step.from[receive];
+  if (signature_.kind == kSendRecv && header.signature.kind == kSendRecv)
+    return fail(ErrorKind::mismatch, "recv from rank {}: the message has {} bytes, the buffer {}",
+                peer,
+                header.signature.count * size_of(static_cast<DataType>(header.signature.type)),
+                signature_.count * elem_bytes_);
+  return fail(
+      ErrorKind::mismatch, "{}",
+      describe_mismatch(rank_, signature_, sequence_, peer, header.signature, header.sequence));
+}
+
+Status Plan::run(ReadyLane& lane) {
+  const auto& step = lane.steps[lane.position];
+  for (std::size_t i = 0; i < step.receives.size(); i++)
+    if (!step.receives[i]->begin_read())
+      return fail(ErrorKind::peer_lost, "rank {} gave up the call while its data was being read",
+                  step.from[i]);
+  produce(lane, step);
+  for (auto* link : step.receives) link->pop();
+  SliceHeader header{sequence_, signature_, static_cast<std::uint32_t>(lane.bytes), 0};
+  for (auto* link : step.sends) {
+    if (lane.lends)
+      link->lend(header, (step.store.empty() ? lane.local : lane.store)[0].data);
+    else
+      link->push(header);
+  }
+  return {};
+}
+
+void Plan::produce(ReadyLane& lane, const ReadyStep& step) {
+  const bool nothing_to_make = lane.lends && step.store.empty();
+  if (nothing_to_make) return;
+  std::byte* slot = nullptr;
+  if (step.store.empty()) slot = step.sends[0]->room(lane.bytes);
+  combine(lane, step, slot);
+  if (lane.lends) return;
+  for (std::size_t i = 0; i < step.sends.size(); i++) {
+    auto* room = step.sends[i]->room(lane.bytes);
+    if (room == slot) continue;
+    if (slot != nullptr) {
+      std::memcpy(room, slot, lane.bytes);
+      continue;
+    }
+    for (const auto& piece : lane.store) {
+      std::memcpy(room, piece.data, piece.bytes);
+      room += piece.bytes;
+    }
+  }
+}
+
+void Plan::combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot) {
+  // The result, the own data and each received slice are the same bytes laid out differently: walk
+  // them together, piece by piece.
+  std::size_t local = 0, local_at = 0, store = 0, store_at = 0;
+  for (std::size_t at = 0; at < lane.bytes;) {
+    std::size_t bytes = lane.bytes - at;
+    if (!step.local.empty()) bytes = std::min(bytes, lane.local[local].bytes - local_at);
+    if (slot == nullptr) bytes = std::min(bytes, lane.store[store].bytes - store_at);
+    sources_.clear();
+    for (std::size_t i = 0; i <= step.receives.size(); i++) {
+      if (!step.local.empty() && i == step.local_position)
+        sources_.push_back(lane.local[local].data + local_at);
+      if (i < step.receives.size()) sources_.push_back(step.receives[i]->front()->data + at);
+    }
+    std::byte* out = slot != nullptr ? slot + at : lane.store[store].data + store_at;
+    if (step.combines)
+      combine_(sources_.data(), sources_.size(), out, bytes / elem_bytes_, step.divisor);
+    else
+      copy(out, sources_[0], bytes);
+    at += bytes;
+    if (!step.local.empty() && (local_at += bytes) == lane.local[local].bytes)
+      local++, local_at = 0;
+    if (slot == nullptr && (store_at += bytes) == lane.store[store].bytes) store++, store_at = 0;
+  }
+}
+
+std::vector<Rank> Plan::awaited() const {
+  std::vector<Rank> ranks;
+  for (const auto& lane : lanes_) {
+    if (lane.window >= windows_ || lane.steps.empty()) continue;
+    const auto& step = lane.steps[lane.position];
+    for (std::size_t i = 0; i < step.receives.size(); i++)
+      if (step.receives[i]->front() == nullptr) ranks.push_back(step.from[i]);
+    for (std::size_t i = 0; i < step.sends.size(); i++)
+      if (!step.sends[i]->has_room()) ranks.push_back(step.to[i]);
+  }
+  for (const auto& [link, peer] : outgoing_)
+    if (!link->drained()) ranks.push_back(peer);
+  std::ranges::sort(ranks);
+  const auto repeated = std::ranges::unique(ranks);
+  ranks.erase(repeated.begin(), repeated.end());
+  return ranks;
+}
+
+std::string Plan::standing() const {
+  for (const auto& lane : lanes_) {
+    if (lane.window >= windows_ || lane.steps.empty()) continue;
+    const auto& step = lane.steps[lane.position];
+    if (step.after && !after_holds(lane, step)) continue;
+    return fmt::format("in step {} of {}, window {} of {}", lane.position + 1, lane.steps.size(),
+                       lane.window + 1, windows_);
+  }
+  return "its own part over, what it sent not yet taken";
+}
+
+}  // namespace ccoll

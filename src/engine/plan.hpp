@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// A program made ready to run on this rank's links, and the state of its present run: the
+/// interpreter of schedules. One call at a time uses it, so that repeating a call allocates
+/// nothing. Called only by the holder of the communicator's owner flag.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ccoll/types.hpp"
+#include "core/result.hpp"
+#include "core/signature.hpp"
+#include "engine/links.hpp"
+#include "kernels/combine.hpp"
+#include "schedule/schedule.hpp"
+
+namespace ccoll {
+
+/// What a Plan is made from.
+struct PlanRequest {
+  Problem problem;
+  Choice choice;
+  Program program;
+  DataType type = DataType::uint8;
+  ReduceOp op = ReduceOp::sum;
+  Signature signature;
+  /// Added to the program's lane numbers to get its links': collectives and messages have their
+  /// own.
+  std::uint16_t first_link_lane = 0;
+};
+
+class Plan {
+ public:
+  /// Opens the links that the program needs.
+  static Result<std::unique_ptr<Plan>> make(const PlanRequest& request, LinkTable& links);
+
+  /// Begins a run. The buffers belong to it until done() or a failure.
+  void start(const std::byte* input, std::byte* output, std::uint64_t sequence);
+  /// Moves every lane as far as it goes; true if anything moved.
+  Result<bool> advance();
+  bool done() const { return done_; }
+
+  const Signature& signature() const { return signature_; }
+  /// Where the first lane that is not done stands and what it waits for: "step 3 of 8, window 0,
+  /// for rank 2". For messages about a run that does not move.
+  std::string standing() const;
+  /// The ranks (of the communicator) that the present run waits to hear from.
+  std::vector<Rank> awaited() const;
+
+ private:
+  /// A block as a step sees it: where it begins in its buffer and how long it is, in elements.
+  struct Part {
+    Buffer buffer;
+    std::uint64_t offset;
+    std::uint64_t elems;
+  };
+  struct ReadyStep {
+    std::vector<Part> local;
+    std::vector<Part> store;
+    std::vector<ReceiveLink*> receives;
+    std::vector<Rank> from;
+    std::vector<SendLink*> sends;
+    std::vector<Rank> to;
+    std::size_t local_position = 0;  ///< own data's place among the sources, by rank
+    std::optional<After> after;
+    std::uint32_t divisor = 1;
+    Lend lend = Lend::never;
+    bool combines = false;
+  };
+  /// A stretch of memory of the present window.
+  struct Piece {
+    std::byte* data;
+    std::size_t bytes;
+  };
+  struct ReadyLane {
+    std::vector<ReadyStep> steps;
+    std::vector<std::byte> scratch;
+    std::uint64_t stripe = 0;
+    // The present run:
+    std::uint64_t window = 0;
+    std::size_t position = 0;
+    bool entered = false;
+    std::size_t bytes = 0;  ///< of the present step's slice
+    std::vector<Piece> local;
+    std::vector<Piece> store;
+    bool lends = false;
+  };
+
+  Plan() = default;
+  Status resolve(const PlanRequest& request, LinkTable& links);
+  Status resolve_step(const PlanRequest& request, const Lane& lane, std::uint16_t number,
+                      const Step& step, LinkTable& links, ReadyStep& ready);
+  void place(const PlanRequest& request, const Lane& lane, const std::vector<Operand>& operands,
+             std::vector<Part>& parts) const;
+
+  Result<bool> advance_lane(ReadyLane& lane);
+  /// Resolves the present step's memory for the present window.
+  void enter(ReadyLane& lane);
+  std::size_t locate(ReadyLane& lane, const std::vector<Part>& parts, std::vector<Piece>& pieces);
+  void leave(ReadyLane& lane);
+  /// True when the present step can be carried out now.
+  Result<bool> can_run(ReadyLane& lane);
+  bool after_holds(const ReadyLane& lane, const ReadyStep& step) const;
+  Status check(const ReadyStep& step, std::size_t receive, const SliceHeader& header,
+               std::size_t bytes) const;
+  Status run(ReadyLane& lane);
+  void produce(ReadyLane& lane, const ReadyStep& step);
+  void combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot);
+  Result<bool> flush();
+
+  Signature signature_;
+  std::uint32_t rank_ = 0;
+  std::size_t elem_bytes_ = 1;
+  std::uint64_t slice_elems_ = 1;
+  std::uint64_t windows_ = 0;
+  std::uint64_t stripes_ = 1;
+  CombineFunction combine_ = nullptr;
+  std::vector<ReadyLane> lanes_;
+  std::vector<std::pair<SendLink*, Rank>> outgoing_;  ///< every link the program sends on, once
+  std::vector<const std::byte*> sources_;             ///< room for the widest step
+
+  // The present run:
+  const std::byte* input_ = nullptr;
+  std::byte* output_ = nullptr;
+  std::uint64_t sequence_ = 0;
+  bool separate_ = true;  ///< input and output are different memory
+  bool done_ = true;
+  std::size_t input_bytes_ = 0;
+  std::size_t output_bytes_ = 0;
+};
+
+}  // namespace ccoll

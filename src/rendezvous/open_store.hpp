@@ -33,9 +33,9 @@ struct OpenedStore {
 Result<OpenedStore> open_store(const Environment& environment, const std::string& token,
                                std::chrono::milliseconds timeout);
 
-/// Says that this rank needs the store no more. Every rank calls it once its start-up is over; where
-/// the store is a meeting place (Environment::meeting_place), the last to do so removes its file.
-/// Does nothing otherwise. Never throws: a file left behind is not worth a failure.
+/// Says that this rank needs the store no more. Every rank calls it once its start-up is over;
+/// where the store is a meeting place (Environment::meeting_place), the last to do so removes its
+/// file. Does nothing otherwise. Never throws: a file left behind is not worth a failure.
 void forget_meeting_place(const OpenedStore& opened) noexcept;
 
 /// The token in the file at `path`: its bytes without trailing white space. It must be a regular

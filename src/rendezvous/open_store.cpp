@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/open_store.hpp"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <map>
+#include <mutex>
+
+#include "rendezvous/meeting_place.hpp"
+
+namespace ccoll {
+namespace {
+
+constexpr std::string_view kTcp = "tcp://";
+constexpr std::string_view kFile = "file://";
+/// Counts the ranks that have done with a meeting place.
+constexpr const char* kForgottenKey = "forgotten";
+
+/// What this process has opened before. It must remember by itself: whoever opens the store of the
+/// environment a second time knows nothing of the first, but the keys of the first are still there.
+class Opened {
+ public:
+  static Opened& of_process() {
+    static Opened opened;
+    return opened;
+  }
+
+  /// How often this rank has opened that store before.
+  int times_before(const Environment& environment) {
+    const std::lock_guard lock(mutex_);
+    const auto key = fmt::format("{}\n{}\n{}/{}", environment.store, environment.job,
+                                 environment.rank, environment.size);
+    return times_[key]++;
+  }
+
+  /// The server at `address`: the one that still runs in this process, or a new one.
+  std::shared_ptr<StoreServer> serve(const std::string& address, const std::string& token) {
+    const std::lock_guard lock(mutex_);
+    auto server = servers_[address].lock();
+    if (!server) {
+      server = serve_tcp_store(address, token);
+      servers_[address] = server;
+    }
+    return server;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, int> times_;                           // guarded by mutex_
+  std::map<std::string, std::weak_ptr<StoreServer>> servers_;  // guarded by mutex_
+};
+
+/// `call()` with what it throws as a failure: the edge from the public store to the inside.
+template <typename Call>
+auto caught(Call&& call) -> Result<decltype(call())> {
+  try {
+    return call();
+  } catch (const Error& error) {
+    return fail(error.kind(), "{}", error.what());
+  } catch (const std::exception& error) {
+    return fail(ErrorKind::internal, "{}", error.what());
+  }
+}
+
+std::string prefix_of(const std::string& job, int times_before) {
+  return times_before == 0 ? job + "/" : fmt::format("{}#{}/", job, times_before + 1);
+}
+
+Result<OpenedStore> open_tcp(const Environment& environment, const std::string& address,
+                             const std::string& token, std::chrono::milliseconds timeout,
+                             const std::string& prefix) {
+  if (address.ends_with(":0")) {
+    return fail(ErrorKind::invalid_argument,
+                "the store's address {} has port 0: give the port, or the ranks cannot find it",
+                environment.store);
+  }
+  OpenedStore opened;
+  std::string not_served;
+  if (environment.rank == 0 && environment.rank0_serves_store) {
+    auto server = caught([&] { return Opened::of_process().serve(address, token); });
+    // The address may be another host's, or taken by a server started apart (cc-run --store).
+    if (server) {
+      opened.server = std::move(*server);
+    } else {
+      not_served = server.error().message;
+    }
+  }
+  auto store = caught([&] { return connect_tcp_store(address, token, timeout); });
+  if (!store) {
+    Failure failure = store.error();
+    if (!not_served.empty() && not_served != failure.message) {
+      failure.message += fmt::format(" (rank 0 could not serve it: {})", not_served);
+    }
+    return tl::unexpected(std::move(failure));
+  }
+  opened.store = make_prefix_store(std::move(*store), prefix);
+  return opened;
+}
+
+Result<OpenedStore> open_file(const Environment& environment, std::string path,
+                              const std::string& job, int times_before) {
+  if (!path.starts_with('/')) {
+    return fail(ErrorKind::invalid_argument,
+                "the store's address {} has no absolute path: expected file:///path",
+                environment.store);
+  }
+  OpenedStore opened;
+  if (environment.meeting_place) {
+    // A file of its own each time: a slow rank may yet remove the one before.
+    if (times_before > 0) path += fmt::format(".{}", times_before + 1);
+    CCOLL_TRY(secure_meeting_file(path));
+    opened.meeting_file = path;
+    times_before = 0;
+  }
+  auto store = caught([&] { return make_file_store(path); });
+  if (!store) return tl::unexpected(store.error());
+  opened.store = make_prefix_store(std::move(*store), prefix_of(job, times_before));
+  return opened;
+}
+
+}  // namespace
+
+Result<OpenedStore> open_store(const Environment& environment, const std::string& token,
+                               std::chrono::milliseconds timeout) {
+  const std::string& address = environment.store;
+  if (address.empty()) {
+    if (environment.size == 1) return OpenedStore{make_inproc_store(), nullptr, "", 1};
+    return fail(ErrorKind::invalid_argument,
+                "{} ranks have no store to meet at: set CCOLL_STORE=tcp://host:port",
+                environment.size);
+  }
+  const int before = Opened::of_process().times_before(environment);
+  Result<OpenedStore> opened;
+  if (address.starts_with(kTcp)) {
+    opened = open_tcp(environment, address.substr(kTcp.size()), token, timeout,
+                      prefix_of(environment.job, before));
+  } else if (address.starts_with(kFile)) {
+    opened = open_file(environment, address.substr(kFile.size()), environment.job, before);
+  } else {
+    return fail(ErrorKind::invalid_argument,
+                "the store's address '{}' is not known: expected tcp://host:port or file:///path",
+                address);
+  }
+  if (opened) opened->ranks = environment.size;
+  return opened;
+}
+
+void forget_meeting_place(const OpenedStore& opened) noexcept {
+  if (opened.meeting_file.empty() || !opened.store) return;
+  try {
+    if (opened.store->add(kForgottenKey, 1) == opened.ranks) ::unlink(opened.meeting_file.c_str());
+  } catch (const std::exception& error) {
+    spdlog::debug("ccoll: {} is left behind: {}", opened.meeting_file, error.what());
+  }
+}
+
+}  // namespace ccoll

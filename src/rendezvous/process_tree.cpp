@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/process_tree.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <sstream>
+
+namespace ccoll {
+namespace {
+
+struct ProcessFacts {
+  std::string name;
+  int parent = 0;
+  std::string start;
+};
+
+/// From /proc/PID/stat: "pid (name) state ppid …", where the name may hold anything, parentheses
+/// too, and the start time is field 22.
+std::optional<ProcessFacts> facts_of(int pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto open = text.find('(');
+  const auto close = text.rfind(')');
+  if (open == std::string::npos || close == std::string::npos || close < open) return std::nullopt;
+  ProcessFacts facts;
+  facts.name = text.substr(open + 1, close - open - 1);
+  std::istringstream rest(text.substr(close + 1));
+  std::string field;
+  constexpr int kParentField = 4;
+  constexpr int kStartField = 22;
+  for (int number = 3; number <= kStartField && rest >> field; ++number) {
+    if (number == kParentField) facts.parent = std::atoi(field.c_str());
+    if (number == kStartField) facts.start = field;
+  }
+  if (facts.start.empty()) return std::nullopt;
+  return facts;
+}
+
+}  // namespace
+
+std::string ancestor_named(const std::string& name) {
+  for (int pid = ::getppid(); pid > 0;) {
+    const auto facts = facts_of(pid);
+    if (!facts) return {};
+    if (facts->name == name) return fmt::format("{}-{}", pid, facts->start);
+    pid = facts->parent;
+  }
+  return {};
+}
+
+}  // namespace ccoll

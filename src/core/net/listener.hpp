@@ -22,12 +22,13 @@ class Listener {
   /// Receives each connection whose hello was good. Runs on the service thread; must not block.
   using Handler = std::function<void(Purpose, asio::ip::tcp::socket)>;
 
-  /// Binds to `address` ("host:port", "" is loopback with a free port). An address that is not
-  /// loopback needs a token.
+  /// Binds to `address` ("host:port"; "" is loopback with a free port, ":port" loopback too; "[::]"
+  /// takes IPv4 as well). An address that is not loopback needs a token.
   static Result<std::unique_ptr<Listener>> open(std::shared_ptr<Service> service,
                                                 const std::string& address, std::string token,
                                                 Handler handler);
-  /// Stops accepting. Handlers already running may finish; none starts afterwards.
+  /// Stops accepting: the port is free, and no handler runs or will run, once it returns (only a
+  /// handler that itself destroys the listener goes on).
   virtual ~Listener() = default;
   virtual asio::ip::tcp::endpoint endpoint() const = 0;
   /// Connections dropped because their bytes were not ours.
@@ -39,7 +40,9 @@ std::string to_string(const asio::ip::tcp::endpoint& endpoint);
 
 /// Connects and greets, retrying with back-off until `timeout` while nobody listens there. The
 /// failure says what was tried: `no store at 10.0.0.1:29500 after 60 s (connection refused, 41
-/// tries): is rank 0 running?` with `who` = "store" and `hint` = "is rank 0 running?".
+/// tries): is rank 0 running?` with `who` = "store" and `hint` = "is rank 0 running?". One who
+/// listens but is no ccoll, or has another version or token, is not asked twice. Run it on the
+/// service's context.
 asio::awaitable<Result<asio::ip::tcp::socket>> connect(std::shared_ptr<Service> service,
                                                        std::string address, std::string token,
                                                        Purpose purpose,
@@ -48,7 +51,8 @@ asio::awaitable<Result<asio::ip::tcp::socket>> connect(std::shared_ptr<Service> 
 
 /// The address that a listener of this rank should bind to ("ip:0"): the interface named or
 /// prefixed by `interface` (CCOLL_SOCKET_IFNAME; "^eth" excludes, "=eth0" exact) or, when that is
-/// empty, the one that the route to `towards` ("host:port") leaves by; loopback for loopback.
+/// empty, the one that the route to `towards` ("host:port") leaves by; loopback for loopback, and
+/// when both are empty. Asks the name service where `towards` is a name: it may block.
 Result<std::string> local_address(const std::string& interface, const std::string& towards);
 
 }  // namespace ccoll::net

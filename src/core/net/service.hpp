@@ -16,6 +16,9 @@ class Service {
   /// One of its own thread (a store server that must not share a core's turn with anything).
   static std::shared_ptr<Service> dedicated();
 
+  /// Ends the thread; what was still pending is destroyed without being called. The last reference
+  /// may also be dropped on the service thread, which then ends after the handler under way. A
+  /// coroutine that waits for long must not hold a reference, or it would keep its thread alive.
   virtual ~Service() = default;
   virtual asio::io_context& context() = 0;
   /// True on the service thread.

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// The connecting side: resolve, connect, greet, and again until someone is there.
+#include <algorithm>
+#include <asio/redirect_error.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/use_awaitable.hpp>
+#include <cctype>
+#include <random>
+#include <vector>
+
+#include "core/net/address.hpp"
+#include "core/net/deadline.hpp"
+#include "core/net/listener.hpp"
+
+namespace ccoll::net {
+namespace {
+
+using asio::ip::tcp;
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+using Milliseconds = std::chrono::milliseconds;
+
+/// The longest that one try may take: a host that drops our packets must not use up all the time.
+constexpr Milliseconds kTryTimeout = 10s;
+constexpr Milliseconds kFirstPause = 10ms;
+constexpr Milliseconds kLongestPause = 1s;
+
+Milliseconds until(Clock::time_point deadline) {
+  const auto rest = std::chrono::ceil<Milliseconds>(deadline - Clock::now());
+  return std::max(rest, Milliseconds(1));
+}
+
+/// "connection refused": a system's message as part of a sentence.
+std::string reason(const std::error_code& error) {
+  std::string text = error.message();
+  if (!text.empty()) text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
+/// "60 s", "0.25 s".
+std::string seconds(Milliseconds duration) {
+  return fmt::format("{} s", static_cast<double>(duration.count()) / 1000);
+}
+
+asio::awaitable<Result<std::vector<tcp::endpoint>>> resolve(asio::io_context& context,
+                                                            HostPort address) {
+  std::vector<tcp::endpoint> endpoints;
+  if (const auto endpoint = numeric_endpoint(address)) {
+    endpoints.push_back(*endpoint);
+    co_return endpoints;
+  }
+  tcp::resolver resolver(context);
+  std::error_code error;
+  const auto found = co_await resolver.async_resolve(
+      address.host, std::to_string(address.port), asio::redirect_error(asio::use_awaitable, error));
+  if (error) co_return fail(ErrorKind::peer_lost, "{}", reason(error));
+  for (const auto& entry : found) endpoints.push_back(entry.endpoint());
+  co_return endpoints;
+}
+
+asio::awaitable<Result<tcp::socket>> try_one(asio::io_context& context, tcp::endpoint endpoint,
+                                             std::string token, Purpose purpose,
+                                             Milliseconds timeout) {
+  const auto deadline = Clock::now() + timeout;
+  tcp::socket socket(context);
+  std::error_code error;
+  socket.open(endpoint.protocol(), error);
+  if (error) co_return fail(ErrorKind::exhausted, "no socket: {}", reason(error));
+  set_options(socket);
+  {
+    const Deadline limit(socket, timeout);
+    co_await socket.async_connect(endpoint, asio::redirect_error(asio::use_awaitable, error));
+    if (limit.expired()) {
+      co_return fail(ErrorKind::timed_out, "no answer within {}", seconds(timeout));
+    }
+  }
+  if (error) co_return fail(ErrorKind::peer_lost, "{}", reason(error));
+  // A port that nobody listens at can be given to this very socket as its own: then it has
+  // connected to itself, and keeps the port from whoever is to listen there.
+  std::error_code ignored;
+  if (socket.local_endpoint(ignored) == endpoint) {
+    co_return fail(ErrorKind::peer_lost, "connection refused");
+  }
+  const Status greeted = co_await greet(socket, std::move(token), purpose, until(deadline));
+  if (!greeted) co_return tl::unexpected(greeted.error());
+  co_return socket;
+}
+
+/// A failure that time may mend: nobody listens yet, or the peer is just starting or ending.
+bool worth_retrying(const Failure& failure) {
+  return failure.kind == ErrorKind::peer_lost || failure.kind == ErrorKind::timed_out ||
+         failure.kind == ErrorKind::exhausted;
+}
+
+/// One try at every endpoint that the address stands for.
+asio::awaitable<Result<tcp::socket>> try_all(asio::io_context& context, HostPort address,
+                                             std::string token, Purpose purpose,
+                                             Clock::time_point deadline) {
+  const auto endpoints = co_await resolve(context, address);
+  if (!endpoints) co_return tl::unexpected(endpoints.error());
+  Failure last{ErrorKind::peer_lost, "the name has no address", std::nullopt};
+  for (const tcp::endpoint& endpoint : *endpoints) {
+    const Status allowed = check_token(endpoint, token, "connecting to");
+    if (!allowed) co_return tl::unexpected(allowed.error());
+    const Milliseconds timeout = std::min(kTryTimeout, until(deadline));
+    Result<tcp::socket> socket = co_await try_one(context, endpoint, token, purpose, timeout);
+    if (socket || !worth_retrying(socket.error())) co_return socket;
+    last = socket.error();
+  }
+  co_return tl::unexpected(last);
+}
+
+/// Doubling pauses, each made up to a quarter longer or shorter by chance, so that thousands of
+/// ranks do not knock in step.
+class Pauses {
+ public:
+  Milliseconds next() {
+    const Milliseconds pause = pause_ * std::uniform_int_distribution<int>(75, 125)(random_) / 100;
+    pause_ = std::min(pause_ * 2, kLongestPause);
+    return pause;
+  }
+
+ private:
+  Milliseconds pause_ = kFirstPause;
+  std::minstd_rand random_{std::random_device{}()};
+};
+
+}  // namespace
+
+asio::awaitable<Result<tcp::socket>> connect(std::shared_ptr<Service> service, std::string address,
+                                             std::string token, Purpose purpose,
+                                             Milliseconds timeout, std::string who,
+                                             std::string hint) {
+  auto parsed = parse_address(address);
+  if (!parsed) co_return tl::unexpected(parsed.error());
+  if (parsed->host.empty()) parsed->host = "127.0.0.1";
+  asio::io_context& context = service->context();
+  const auto deadline = Clock::now() + timeout;
+  Pauses pauses;
+  for (std::uint64_t tries = 1;; ++tries) {
+    Result<tcp::socket> socket = co_await try_all(context, *parsed, token, purpose, deadline);
+    if (socket || !worth_retrying(socket.error())) co_return socket;
+    const Milliseconds pause = pauses.next();
+    if (Clock::now() + pause >= deadline) {
+      co_return fail(ErrorKind::timed_out, "no {} at {} after {} ({}, {} {}): {}", who, address,
+                     seconds(timeout), socket.error().message, tries, tries == 1 ? "try" : "tries",
+                     hint);
+    }
+    asio::steady_timer timer(context, pause);
+    std::error_code ignored;
+    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  }
+}
+
+}  // namespace ccoll::net

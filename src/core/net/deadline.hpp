@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// A time limit on whatever a coroutine does with one socket.
+
+#include <asio/ip/tcp.hpp>
+#include <asio/steady_timer.hpp>
+#include <chrono>
+#include <memory>
+
+namespace ccoll::net {
+
+/// Closes `socket` when `timeout` passes before it is destroyed. It closes rather than cancels: an
+/// operation begun just after the limit must fail as well. Used only on the socket's service
+/// thread; must not outlive the socket.
+class Deadline {
+ public:
+  Deadline(asio::ip::tcp::socket& socket, std::chrono::milliseconds timeout);
+  ~Deadline();
+  Deadline(const Deadline&) = delete;
+  Deadline& operator=(const Deadline&) = delete;
+
+  bool expired() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;  // shared with the timer's handler, which may run after us
+};
+
+}  // namespace ccoll::net

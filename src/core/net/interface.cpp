@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which of this host's addresses the other ranks are to be told.
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+
+#include <asio/ip/udp.hpp>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "core/net/address.hpp"
+#include "core/net/listener.hpp"
+
+namespace ccoll::net {
+namespace {
+
+using asio::ip::tcp;
+using asio::ip::udp;
+
+struct Candidate {
+  std::string name;
+  asio::ip::address address;
+};
+
+/// The addresses of the interfaces that are up, in the system's order.
+std::vector<Candidate> list_interfaces() {
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(first, ::freeifaddrs);
+  std::vector<Candidate> found;
+  for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
+    if (entry->ifa_addr->sa_family == AF_INET) {
+      sockaddr_in v4{};
+      std::memcpy(&v4, entry->ifa_addr, sizeof v4);
+      found.push_back({entry->ifa_name, asio::ip::address_v4(ntohl(v4.sin_addr.s_addr))});
+    } else if (entry->ifa_addr->sa_family == AF_INET6) {
+      sockaddr_in6 v6{};
+      std::memcpy(&v6, entry->ifa_addr, sizeof v6);
+      asio::ip::address_v6::bytes_type bytes{};
+      std::memcpy(bytes.data(), &v6.sin6_addr, bytes.size());
+      const asio::ip::address_v6 address(bytes);
+      // A link-local address means nothing to another host without the name of its interface.
+      if (!address.is_link_local()) found.push_back({entry->ifa_name, address});
+    }
+  }
+  return found;
+}
+
+/// "eth,ib" (prefixes), "=eth0" (exact), "^docker,lo" and "^=docker0" (all but these).
+class Pattern {
+ public:
+  explicit Pattern(std::string_view text) {
+    if (text.starts_with('^')) excludes_ = true, text.remove_prefix(1);
+    if (text.starts_with('=')) exact_ = true, text.remove_prefix(1);
+    while (!text.empty()) {
+      const std::size_t comma = text.find(',');
+      const auto name = text.substr(0, comma);
+      if (!name.empty()) names_.emplace_back(name);
+      text = comma == std::string_view::npos ? std::string_view{} : text.substr(comma + 1);
+    }
+  }
+
+  bool takes(const Candidate& candidate) const {
+    // Who excludes some still wants others to reach this host.
+    if (excludes_ && candidate.address.is_loopback()) return false;
+    return named(candidate.name) != excludes_;
+  }
+
+ private:
+  bool named(const std::string& interface) const {
+    for (const std::string& name : names_) {
+      if (exact_ ? interface == name : interface.starts_with(name)) return true;
+    }
+    return false;
+  }
+
+  bool excludes_ = false;
+  bool exact_ = false;
+  std::vector<std::string> names_;
+};
+
+Result<std::string> named_address(const std::string& interface,
+                                  const std::optional<asio::ip::address>& like) {
+  const Pattern pattern(interface);
+  const auto all = list_interfaces();
+  const Candidate* best = nullptr;
+  std::string names;
+  for (const Candidate& candidate : all) {
+    names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", candidate.name,
+                         candidate.address.to_string());
+    if (!pattern.takes(candidate)) continue;
+    const bool fits = !like || candidate.address.is_v4() == like->is_v4();
+    const bool best_fits = best != nullptr && (!like || best->address.is_v4() == like->is_v4());
+    if (best == nullptr || (fits && !best_fits)) best = &candidate;
+  }
+  if (best == nullptr) {
+    return fail(ErrorKind::invalid_argument,
+                "no interface fits CCOLL_SOCKET_IFNAME='{}'; this host has: {}", interface,
+                names.empty() ? "none" : names);
+  }
+  return to_string(tcp::endpoint(best->address, 0));
+}
+
+/// The address that a packet to `to` would be sent from. Nothing is sent.
+Result<asio::ip::address> route_to(const udp::endpoint& to) {
+  asio::io_context context;
+  udp::socket socket(context);
+  std::error_code error;
+  socket.open(to.protocol(), error);
+  if (!error) socket.connect(to, error);
+  const auto from = error ? udp::endpoint() : socket.local_endpoint(error);
+  if (error) {
+    return fail(ErrorKind::invalid_argument,
+                "no route to {}: {}; name the interface in CCOLL_SOCKET_IFNAME",
+                to.address().to_string(), error.message());
+  }
+  return from.address();
+}
+
+Result<udp::endpoint> resolve(const std::string& address) {
+  const auto parsed = parse_address(address);
+  if (!parsed) return tl::unexpected(parsed.error());
+  // A port of 0 routes nowhere on some systems; any other will do.
+  const std::uint16_t port = parsed->port == 0 ? 9 : parsed->port;
+  if (parsed->host.empty()) return udp::endpoint(asio::ip::address_v4::loopback(), port);
+  if (const auto endpoint = numeric_endpoint(*parsed)) {
+    return udp::endpoint(endpoint->address(), port);
+  }
+  asio::io_context context;
+  udp::resolver resolver(context);
+  std::error_code error;
+  const auto found = resolver.resolve(parsed->host, std::to_string(port), error);
+  if (error || found.empty()) {
+    return fail(ErrorKind::invalid_argument, "no address is known for '{}': {}", parsed->host,
+                error.message());
+  }
+  return found.begin()->endpoint();
+}
+
+}  // namespace
+
+Result<std::string> local_address(const std::string& interface, const std::string& towards) {
+  if (towards.empty()) {
+    if (interface.empty()) return std::string("127.0.0.1:0");
+    return named_address(interface, std::nullopt);
+  }
+  const auto to = resolve(towards);
+  if (!to) return tl::unexpected(to.error());
+  if (!interface.empty()) return named_address(interface, to->address());
+  const auto from = route_to(*to);
+  if (!from) return tl::unexpected(from.error());
+  return to_string(tcp::endpoint(*from, 0));
+}
+
+}  // namespace ccoll::net

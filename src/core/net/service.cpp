@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/net/service.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <asio/executor_work_guard.hpp>
+#include <mutex>
+#include <thread>
+
+namespace ccoll::net {
+namespace {
+
+/// What the thread runs. The thread shares it with the Service, so that either may go first.
+struct Loop {
+  asio::io_context context{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
+};
+
+/// Blocks every signal of the calling thread while it lives: a thread started meanwhile inherits
+/// that, and so the program's handlers never run on a thread that it does not know of.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+class ThreadService final : public Service {
+ public:
+  explicit ThreadService(const char* name) : loop_(std::make_shared<Loop>()) {
+    const SignalsBlocked blocked;
+    // The thread must not own the Service, or the Service would never end; it owns the loop, so
+    // that its last reference may also be dropped on the thread itself.
+    thread_ = std::thread([loop = loop_] { loop->context.run(); });
+    pthread_setname_np(thread_.native_handle(), name);
+  }
+
+  ~ThreadService() override {
+    loop_->context.stop();
+    if (on_service_thread()) {
+      // A thread cannot join itself: it goes on alone, returns from run() as soon as the handler
+      // that dropped us has, and takes the loop with it.
+      thread_.detach();
+    } else {
+      thread_.join();
+    }
+  }
+
+  asio::io_context& context() override { return loop_->context; }
+  bool on_service_thread() const override { return std::this_thread::get_id() == thread_.get_id(); }
+
+ private:
+  std::shared_ptr<Loop> loop_;  // immutable after construction
+  std::thread thread_;          // immutable after construction
+};
+
+}  // namespace
+
+std::shared_ptr<Service> Service::shared() {
+  struct Instance {
+    std::mutex mutex;
+    std::weak_ptr<Service> service;  // guarded by mutex
+  };
+  // Never destroyed: threads may still ask while the process runs its exit handlers.
+  static auto& instance = *new Instance;
+  const std::lock_guard lock(instance.mutex);
+  auto service = instance.service.lock();
+  if (!service) {
+    service = std::make_shared<ThreadService>("ccoll-service");
+    instance.service = service;
+  }
+  return service;
+}
+
+std::shared_ptr<Service> Service::dedicated() {
+  return std::make_shared<ThreadService>("ccoll-own-serv");
+}
+
+}  // namespace ccoll::net

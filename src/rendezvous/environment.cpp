@@ -24,12 +24,20 @@ tl::unexpected<Failure> port_is_held(const std::string& address, const std::stri
               address, port);
 }
 
+Result<std::optional<int>> port_number(const Variables& variables, const char* name) {
+  constexpr int kMostPort = 65535;
+  auto port = variables.number(name, 1);
+  if (port && (!*port || **port <= kMostPort)) return port;
+  return fail(ErrorKind::invalid_argument, "{}={}: expected a port from 1 to {}", name,
+              variables.text_or(name, ""), kMostPort);
+}
+
 /// "tcp://MASTER_ADDR:MASTER_PORT"; nullopt when neither is set.
 Result<std::optional<std::string>> master_address(const Variables& variables) {
   const auto address = variables.text("MASTER_ADDR");
-  const auto port = variables.number("MASTER_PORT", 1);
+  const auto port = port_number(variables, "MASTER_PORT");
   if (!port) return tl::unexpected(port.error());
-  const auto own_port = variables.number("CCOLL_PORT", 1);
+  const auto own_port = port_number(variables, "CCOLL_PORT");
   if (!own_port) return tl::unexpected(own_port.error());
   if (!address && !*port) return std::optional<std::string>();
   if (!address || (!*port && !*own_port)) {

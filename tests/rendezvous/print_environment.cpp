@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prints what Environment::detect finds, one line, for tests under real launchers. With "meet" as
+// an argument it then opens the store, adds 1 to a key until all have, and forgets the place.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+
+#include "ccoll/environment.hpp"
+#include "rendezvous/open_store.hpp"
+
+namespace {
+
+void meet(const ccoll::Environment& environment) {
+  std::string token;
+  if (!environment.token_file.empty()) {
+    token = ccoll::value_or_throw(ccoll::read_token_file(environment.token_file));
+  }
+  const auto opened =
+      ccoll::value_or_throw(ccoll::open_store(environment, token, std::chrono::seconds(20)));
+  opened.store->add("here", 1);
+  opened.store->barrier("all", static_cast<std::size_t>(environment.size));
+  fmt::print("met={}\n", opened.store->get("here"));
+  // Whoever serves the store must outlive the others' last use of it.
+  opened.store->barrier("done", static_cast<std::size_t>(environment.size));
+  ccoll::forget_meeting_place(opened);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) try {
+  const auto found = ccoll::Environment::detect();
+  fmt::print("launcher={} rank={} size={} local_rank={} local_size={} store={} meeting={}\n",
+             found.launcher, found.rank, found.size, found.local_rank, found.local_size,
+             found.store, found.meeting_place);
+  std::fflush(stdout);
+  if (count > 1 && std::string(arguments[1]) == "meet") meet(found);
+  return 0;
+} catch (const std::exception& error) {
+  fmt::print(stderr, "{}\n", error.what());
+  return 1;
+}

@@ -1,1 +1,88 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "control/control.hpp"
+
+#include <asio/post.hpp>
+
+#include "control/hub.hpp"
+#include "control/join.hpp"
+#include "core/net/service.hpp"
+
+namespace ccoll {
+namespace {
+
+using control::Hub;
+using control::Progress;
+
+/// Longer than Hub::kLeaveLimit, for a service thread that is busy; still within the promised 1 s.
+constexpr std::chrono::milliseconds kLeaveWait{950};
+
+/// What the caller holds: hands everything to the Hub on the service thread. The Hub outlives it
+/// until its goodbyes are said, or until the service ends.
+class Handle final : public Control {
+ public:
+  Handle(std::shared_ptr<net::Service> service, const Membership& membership)
+      : service_(std::move(service)),
+        membership_(membership),
+        hub_(std::make_shared<Hub>(service_, membership)) {}
+
+  ~Handle() override { leave(); }
+
+  void accept(asio::ip::tcp::socket socket) override { hub_->accept(std::move(socket)); }
+
+  Status join(Store& store) override {
+    CCOLL_CHECK(!service_->on_service_thread(), "join blocks");
+    CCOLL_CHECK(!std::exchange(joined_, true), "join is called once");
+    CCOLL_TRY(control::join(*service_, hub_, membership_, store));
+    const std::lock_guard lock(hub_->progress().mutex);
+    table_ = std::move(hub_->progress().table);
+    return {};
+  }
+
+  const std::vector<PeerAddress>& table() const override { return table_; }
+
+  void subscribe(std::uint64_t communicator, std::weak_ptr<ControlObserver> observer) override {
+    on_service([communicator, observer = std::move(observer)](Hub& hub) {
+      hub.subscribe(communicator, observer);
+    });
+  }
+  void unsubscribe(std::uint64_t communicator) override {
+    on_service([communicator](Hub& hub) { hub.unsubscribe(communicator); });
+  }
+  void flood(std::uint64_t communicator, const Failure& failure) override {
+    on_service([communicator, failure](Hub& hub) { hub.flood(communicator, failure); });
+  }
+  void publish(const Waiting& waiting) override {
+    on_service([waiting](Hub& hub) { hub.publish(waiting); });
+  }
+
+  void leave() override {
+    on_service([](Hub& hub) { hub.leave(); });
+    if (service_->on_service_thread()) return;  // it cannot wait for itself; the Hub goes on alone
+    Progress& progress = hub_->progress();
+    std::unique_lock lock(progress.mutex);
+    progress.changed.wait_for(lock, kLeaveWait, [&] { return progress.gone; });
+  }
+
+  Statistics statistics() const override { return hub_->statistics(); }
+
+ private:
+  template <typename Action>
+  void on_service(Action action) {
+    asio::post(service_->context(), [hub = hub_, action = std::move(action)] { action(*hub); });
+  }
+
+  const std::shared_ptr<net::Service> service_;  // outlives hub_'s last use of its context
+  const Membership membership_;
+  const std::shared_ptr<Hub> hub_;
+  bool joined_ = false;             // owner: the caller of join
+  std::vector<PeerAddress> table_;  // immutable after join
+};
+
+}  // namespace
+
+std::shared_ptr<Control> Control::make(std::shared_ptr<net::Service> service,
+                                       const Membership& membership) {
+  return std::make_shared<Handle>(std::move(service), membership);
+}
+
+}  // namespace ccoll

@@ -84,6 +84,13 @@ class Control {
   /// This rank is done: everyone hears that it left, and its connections closing is no failure from
   /// now on. What was flooded before still gets out. Bounded, under 1 s.
   virtual void leave() = 0;
+
+  struct Statistics {
+    std::uint64_t sent = 0;      ///< messages on control connections
+    std::uint64_t received = 0;  ///< the same, whole and well-formed
+    std::uint64_t refused = 0;   ///< connections that were not one of this job's
+  };
+  virtual Statistics statistics() const = 0;
 };
 
 }  // namespace ccoll

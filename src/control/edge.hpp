@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// One control connection that stands: frames in, frames out, and the news that it has ended. Knows
+/// nothing of what the frames mean. Everything happens on the service thread.
+
+#include <asio/awaitable.hpp>
+#include <asio/ip/tcp.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "control/wire.hpp"
+
+namespace ccoll::control {
+
+class Edge final : public std::enable_shared_from_this<Edge> {
+ public:
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    /// A failure drops the connection.
+    virtual Status received(Edge& edge, const Frame& frame) = 0;
+    /// The connection ended although close() was not called. Told once, as the last thing.
+    virtual void ended(Edge& edge, const std::string& why) = 0;
+  };
+
+  /// Unread bytes of a peer that does not read are kept up to this; then it is dropped.
+  static constexpr std::size_t kMaxBacklog = std::size_t{64} << 20;
+
+  Edge(asio::ip::tcp::socket socket, std::uint32_t peer, const PeerAddress& address,
+       std::weak_ptr<Owner> owner, std::size_t frame_limit);
+
+  /// Begins to read. Once, after construction.
+  void start();
+  /// Sends in order, as soon as the socket takes it.
+  void send(const std::string& frame);
+  /// No send will follow: what is queued still goes out, then the peer sees the end. Reading goes
+  /// on until the peer's end comes, because closing on unread bytes would make the kernel reset
+  /// the connection and throw away what the peer has not read yet.
+  void finish();
+  /// Ends it now; the owner is not told.
+  void close();
+
+  void set_frame_limit(std::size_t limit) { frame_limit_ = limit; }
+  std::uint32_t peer() const { return peer_; }
+  const PeerAddress& address() const { return address_; }
+
+ private:
+  /// `self` keeps this alive while it reads.
+  asio::awaitable<void> read(std::shared_ptr<Edge> self);
+  Status deliver();
+  void write();
+
+  asio::ip::tcp::socket socket_;
+  const std::uint32_t peer_;
+  const PeerAddress address_;
+  const std::weak_ptr<Owner> owner_;
+  std::size_t frame_limit_;
+  std::string incoming_;
+  std::string outgoing_;  ///< not yet handed to the kernel's socket
+  std::string writing_;   ///< being written
+  bool finishing_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace ccoll::control

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/hub.hpp"
+
+#include <random>
+
+#include "control/tree.hpp"
+#include "core/net/service.hpp"
+
+namespace ccoll::control {
+namespace {
+
+constexpr std::uint32_t kNobody = ~std::uint32_t{0};
+
+std::uint64_t draw_nonce() {
+  std::random_device device;
+  return std::uint64_t{device()} << 32 | device();
+}
+
+Status corrupt(std::string_view what) {
+  return fail(ErrorKind::corrupt, "a malformed or misplaced message ({})", what);
+}
+
+}  // namespace
+
+Hub::Hub(const std::shared_ptr<net::Service>& service, const Control::Membership& membership)
+    : context_(service->context()),
+      service_(service),
+      rank_(membership.rank),
+      size_(membership.size),
+      token_(membership.token),
+      timeout_(membership.timeout),
+      row_{membership.address, draw_nonce()},
+      news_(membership.size),
+      leave_timer_(service->context()),
+      rows_(membership.size) {
+  CCOLL_CHECK(rank_ < size_, "rank {}, size {}", rank_, size_);
+  rows_[rank_] = row_;
+  for (const std::uint32_t child : children_of(rank_, size_)) unreported_.insert(child);
+  unmet_ = unreported_;
+  if (rank_ != 0) unmet_.insert(parent_of(rank_));
+  if (size_ > 1) unmet_.insert({successor_of(rank_, size_), predecessor_of(rank_, size_)});
+}
+
+Control::Statistics Hub::statistics() const {
+  return {sent_.load(std::memory_order_relaxed), received_.load(std::memory_order_relaxed),
+          refused_.load(std::memory_order_relaxed)};
+}
+
+void Hub::send(Edge& edge, const std::string& frame) {
+  sent_.fetch_add(1, std::memory_order_relaxed);
+  edge.send(frame);
+}
+
+void Hub::forward(const std::string& frame, std::uint32_t except) {
+  for (const auto& [peer, edge] : edges_)
+    if (peer != except) send(*edge, frame);
+}
+
+Status Hub::received(Edge& edge, const Frame& frame) {
+  received_.fetch_add(1, std::memory_order_relaxed);
+  const std::uint32_t from = edge.peer();
+  switch (frame.type) {
+    case Type::gathered:
+      return gathered(from, frame.body);
+    case Type::table:
+      return table(from, frame.body);
+    case Type::failure: {
+      const auto news = decode_failure(frame.body, size_);
+      if (!news) return corrupt("failure");
+      spread(*news, from);
+      return {};
+    }
+    case Type::left: {
+      const auto rank = decode_left(frame.body, size_);
+      if (!rank) return corrupt("left");
+      if (news_.left(*rank)) forward(encode_left(*rank), from);
+      return {};
+    }
+    case Type::waiting: {
+      const auto waiting = decode_waiting(frame.body);
+      if (!waiting) return corrupt("waiting");
+      settle(news_.waiting(from, *waiting));
+      return {};
+    }
+    case Type::hello:
+    case Type::welcome:
+    case Type::refused:
+      break;
+  }
+  return corrupt("not expected here");
+}
+
+void Hub::ended(Edge& edge, const std::string& why) {
+  const auto kept = edge.shared_from_this();
+  edges_.erase(edge.peer());
+  if (leaving_) {
+    if (edges_.empty()) finish_leaving();
+  } else if (!news_.has_left(edge.peer())) {
+    lose(edge, why);
+  }
+}
+
+void Hub::lose(const Edge& edge, const std::string& why) {
+  const std::uint32_t peer = edge.peer();
+  Failure failure{ErrorKind::peer_lost,
+                  fmt::format("rank {} (host {}, pid {}) was lost: {}", peer,
+                              ip_text(edge.address()), edge.address().pid, why),
+                  peer};
+  spread({peer, 0, kEveryCommunicator, std::move(failure)}, kNobody);
+}
+
+void Hub::spread(const FailureNews& news, std::uint32_t except) {
+  if (!news_.failure(news)) return;
+  forward(encode(news), except);
+  if (begun_ && !outcome_ && news.communicator == kEveryCommunicator) {
+    decide(tl::unexpected<Failure>(news.failure));
+    leave();
+  }
+}
+
+void Hub::settle(const News::Findings& findings) {
+  for (const auto& [communicator, failure] : findings) flood(communicator, failure);
+}
+
+void Hub::subscribe(std::uint64_t communicator, std::weak_ptr<ControlObserver> observer) {
+  settle(news_.subscribe(communicator, std::move(observer)));
+}
+
+void Hub::flood(std::uint64_t communicator, const Failure& failure) {
+  FailureNews news{rank_, ++numbered_, communicator, failure};
+  // Everyone is to read the same words, this rank too.
+  if (news.failure.message.size() > kMaxText) news.failure.message.resize(kMaxText);
+  if (news.failure.culprit && *news.failure.culprit >= size_) news.failure.culprit.reset();
+  spread(news, kNobody);
+}
+
+void Hub::publish(const Waiting& waiting) {
+  if (size_ == 1) return;
+  for (const std::uint32_t neighbour :
+       std::set{successor_of(rank_, size_), predecessor_of(rank_, size_)})
+    if (const auto found = edges_.find(neighbour); found != edges_.end())
+      send(*found->second, encode(waiting));
+}
+
+void Hub::leave() {
+  if (leaving_) return;
+  if (begun_ && !outcome_) {
+    // Spreading a failure of everyone while the start-up is open decides it, and leaves.
+    return give_up({ErrorKind::aborted, fmt::format("start-up: rank {} gave up", rank_), rank_});
+  }
+  leaving_ = true;
+  forward(encode_left(rank_), kNobody);
+  for (const auto& [peer, edge] : edges_) edge->finish();
+  if (edges_.empty()) return finish_leaving();
+  leave_timer_.expires_after(kLeaveLimit);
+  leave_timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
+    if (!error) self->finish_leaving();
+  });
+}
+
+void Hub::finish_leaving() {
+  for (const auto& [peer, edge] : edges_) edge->close();
+  edges_.clear();
+  leave_timer_.cancel();
+  const std::lock_guard lock(progress_.mutex);
+  progress_.gone = true;
+  progress_.changed.notify_all();
+}
+
+}  // namespace ccoll::control

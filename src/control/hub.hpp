@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The service thread's side of one rank's control: its connections, what goes over them, and the
+/// state of its start-up. Every method runs on the service thread unless it says otherwise, so that
+/// nothing here needs a lock but what waiting threads look at (Progress).
+/// A heartbeat would be a timer beside leave_timer_ that sends on every edge and looks at when each
+/// was last heard (in received()); lose() is what it calls.
+
+#include <asio/awaitable.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/steady_timer.hpp>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "control/edge.hpp"
+#include "control/news.hpp"
+#include "control/verdict.hpp"
+#include "control/wire.hpp"
+
+namespace ccoll::control {
+
+/// What threads that wait in join() and leave() see of the service thread.
+struct Progress {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<Status> outcome;   ///< guarded by mutex: of the start-up; set once
+  std::optional<Status> attempt;   ///< guarded by mutex: of the last call_parent
+  std::vector<PeerAddress> table;  ///< guarded by mutex: complete when outcome is a success
+  bool gone = false;               ///< guarded by mutex: leaving is over
+};
+
+class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// On any thread.
+  Hub(const std::shared_ptr<net::Service>& service, const Control::Membership& membership);
+
+  // Start-up (start_up.cpp).
+
+  /// A connection that came for us: expects its hello, and answers it.
+  void accept(asio::ip::tcp::socket socket);
+  /// This rank has announced itself; it will try until `deadline`.
+  void begin(Clock::time_point deadline);
+  /// One attempt to connect to the parent, whose row the store gave; ends in Progress::attempt.
+  /// A failure of kind `aborted` is final.
+  void call_parent(const Row& parent);
+  /// The start-up has failed, and everyone hears of it. Nothing when it is already decided.
+  void give_up(const Failure& failure);
+  Standing standing() const;
+
+  // What comes after.
+
+  void subscribe(std::uint64_t communicator, std::weak_ptr<ControlObserver> observer);
+  void unsubscribe(std::uint64_t communicator) { news_.unsubscribe(communicator); }
+  void flood(std::uint64_t communicator, const Failure& failure);
+  void publish(const Waiting& waiting);
+  /// Says goodbye and ends in Progress::gone, after kLeaveLimit at the latest.
+  void leave();
+
+  // On any thread.
+
+  Progress& progress() { return progress_; }
+  const Row& row() const { return row_; }
+  Control::Statistics statistics() const;
+
+  Status received(Edge& edge, const Frame& frame) override;
+  void ended(Edge& edge, const std::string& why) override;
+
+  static constexpr std::chrono::milliseconds kLeaveLimit{700};
+
+ private:
+  using Socket = asio::ip::tcp::socket;
+  using Self = std::shared_ptr<Hub>;
+
+  static asio::awaitable<void> receive_call(Self self, Socket accepted);
+  static asio::awaitable<Status> call(Self self, std::uint32_t peer, Row row);
+  static asio::awaitable<void> call_successor(Self self);
+  std::optional<Refusal> objection(const Hello& hello) const;
+  Edge& meet(Socket socket, std::uint32_t peer, const PeerAddress& address);
+  Status gathered(std::uint32_t child, std::string_view body);
+  Status table(std::uint32_t parent, std::string_view body);
+  void complete_table();
+  /// Takes the next step of the start-up, if it is due.
+  void advance();
+  void decide(const Status& outcome);
+
+  void spread(const FailureNews& news, std::uint32_t except);
+  void settle(const News::Findings& findings);
+  void lose(const Edge& edge, const std::string& why);
+  void forward(const std::string& frame, std::uint32_t except);
+  void send(Edge& edge, const std::string& frame);
+  void finish_leaving();
+
+  asio::io_context& context_;                  // immutable
+  const std::weak_ptr<net::Service> service_;  // immutable
+  const std::uint32_t rank_;                   // immutable
+  const std::uint32_t size_;                   // immutable
+  const std::string token_;                    // immutable
+  const std::chrono::milliseconds timeout_;    // immutable
+  const Row row_;                              // immutable
+
+  // owner: the service thread
+  std::map<std::uint32_t, std::shared_ptr<Edge>> edges_;
+  News news_;
+  std::uint32_t numbered_ = 0;  ///< failures that began here
+  bool leaving_ = false;
+  asio::steady_timer leave_timer_;
+
+  // owner: the service thread; of the start-up
+  Clock::time_point deadline_{};
+  bool begun_ = false;
+  bool reported_ = false;
+  bool table_complete_ = false;
+  std::optional<Status> outcome_;
+  std::vector<Row> rows_;               ///< by rank
+  std::set<std::uint32_t> unreported_;  ///< children
+  std::set<std::uint32_t> unmet_;       ///< peers without a connection yet
+  std::string last_trouble_;
+
+  std::atomic<std::uint64_t> sent_{0};
+  std::atomic<std::uint64_t> received_{0};
+  std::atomic<std::uint64_t> refused_{0};
+
+  Progress progress_;
+};
+
+}  // namespace ccoll::control

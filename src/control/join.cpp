@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/join.hpp"
+
+#include <algorithm>
+#include <asio/post.hpp>
+#include <future>
+
+#include "control/tree.hpp"
+#include "core/net/service.hpp"
+
+namespace ccoll::control {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = Hub::Clock;
+
+/// How long one request waits for the parent's key: between two, this rank sees whether others have
+/// given up meanwhile.
+constexpr milliseconds kKeyWait{2000};
+/// How long after its deadline a rank still leaves the verdict to those nearer to the root, so that
+/// one rank asks the store and not all.
+constexpr milliseconds kVerdictGrace{2000};
+/// Bound on what the service thread does without waiting.
+constexpr milliseconds kServiceLimit{2000};
+constexpr milliseconds kFirstPause{50};
+constexpr milliseconds kLongestPause{1000};
+
+class Joining {
+ public:
+  Joining(net::Service& service, std::shared_ptr<Hub> hub, const Control::Membership& membership,
+          Store& store)
+      : service_(service),
+        hub_(std::move(hub)),
+        progress_(hub_->progress()),
+        membership_(membership),
+        store_(store),
+        deadline_(Clock::now() + membership.timeout) {}
+
+  Status run() {
+    if (membership_.size > 1) CCOLL_TRY(announce());
+    on_service([deadline = deadline_](Hub& hub) { hub.begin(deadline); });
+    if (membership_.rank != 0)
+      if (const Status status = reach_parent(); !status) return give_up(status.error());
+    if (const auto outcome = await_outcome(deadline_)) return *outcome;
+    Standing standing = look();
+    if (membership_.rank != 0 && standing.parent_met) {
+      if (const auto outcome = await_outcome(deadline_ + kVerdictGrace)) return *outcome;
+      standing = look();
+    }
+    return give_up(judge(standing, membership_.timeout, store_));
+  }
+
+ private:
+  template <typename Action>
+  void on_service(Action action) {
+    asio::post(service_.context(), [hub = hub_, action] { action(*hub); });
+  }
+
+  /// Any time from now on, but at least one millisecond for a request to be one.
+  milliseconds remaining() const {
+    const auto rest = std::chrono::duration_cast<milliseconds>(deadline_ - Clock::now());
+    return std::max(rest, milliseconds(1));
+  }
+
+  std::optional<Status> await_outcome(Clock::time_point until) {
+    std::unique_lock lock(progress_.mutex);
+    progress_.changed.wait_until(lock, until, [&] { return progress_.outcome.has_value(); });
+    return progress_.outcome;
+  }
+
+  Status announce() {
+    try {
+      store_.set(key_of(membership_.rank), encode_key(hub_->row()), remaining());
+    } catch (const Error& error) {
+      return fail(error.kind(), "start-up: the store did not take the address of rank {}: {}",
+                  membership_.rank, error.what());
+    } catch (const std::exception& error) {
+      return fail(ErrorKind::internal, "start-up: the store threw: {}", error.what());
+    }
+    return {};
+  }
+
+  /// Nothing when it has not come by now.
+  Result<std::optional<Row>> read_parent() {
+    const std::uint32_t parent = parent_of(membership_.rank);
+    try {
+      const auto row = decode_key(store_.get(key_of(parent), std::min(kKeyWait, remaining())));
+      if (row) return row;
+      return fail(
+          ErrorKind::corrupt,
+          "start-up: the store's key '{}' holds no address of this version of ccoll: do all "
+          "ranks run the same build?",
+          key_of(parent));
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::timed_out) return std::nullopt;
+      return fail(error.kind(), "start-up: the store failed while rank {} asked for rank {}: {}",
+                  membership_.rank, parent, error.what());
+    } catch (const std::exception& error) {
+      return fail(ErrorKind::internal, "start-up: the store threw: {}", error.what());
+    }
+  }
+
+  /// Returns with the connection, with the outcome, or at the deadline. The key is read again for
+  /// every attempt: it may be an earlier job's, about to be overwritten.
+  Status reach_parent() {
+    milliseconds pause = kFirstPause;
+    while (Clock::now() < deadline_ && !await_outcome(Clock::now())) {
+      const auto row = read_parent();
+      if (!row) return tl::unexpected<Failure>(row.error());
+      if (!*row) continue;
+      const auto status = attempt(**row);
+      if (!status || *status) return {};
+      if (status->error().kind == ErrorKind::aborted) return *status;
+      await_outcome(std::min(deadline_, Clock::now() + pause));
+      pause = std::min(2 * pause, kLongestPause);
+    }
+    return {};
+  }
+
+  /// nullopt when the outcome or the deadline came first.
+  std::optional<Status> attempt(const Row& parent) {
+    std::unique_lock lock(progress_.mutex);
+    progress_.attempt.reset();
+    on_service([parent](Hub& hub) { hub.call_parent(parent); });
+    progress_.changed.wait_until(
+        lock, deadline_, [&] { return progress_.attempt.has_value() || progress_.outcome; });
+    return progress_.attempt;
+  }
+
+  Standing look() {
+    auto answer = std::make_shared<std::promise<Standing>>();
+    auto future = answer->get_future();
+    on_service([answer](Hub& hub) { answer->set_value(hub.standing()); });
+    if (future.wait_for(kServiceLimit) == std::future_status::ready) return future.get();
+    Standing unknown;
+    unknown.rank = membership_.rank;
+    unknown.size = membership_.size;
+    return unknown;
+  }
+
+  /// Tells everyone, unless the outcome is known by now; returns what counts.
+  Status give_up(const Failure& failure) {
+    on_service([failure](Hub& hub) { hub.give_up(failure); });
+    if (const auto outcome = await_outcome(Clock::now() + kServiceLimit)) return *outcome;
+    return tl::unexpected<Failure>(failure);
+  }
+
+  net::Service& service_;
+  const std::shared_ptr<Hub> hub_;
+  Progress& progress_;
+  const Control::Membership& membership_;
+  Store& store_;
+  const Clock::time_point deadline_;
+};
+
+}  // namespace
+
+Status join(net::Service& service, const std::shared_ptr<Hub>& hub,
+            const Control::Membership& membership, Store& store) {
+  return Joining(service, hub, membership, store).run();
+}
+
+}  // namespace ccoll::control

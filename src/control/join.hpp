@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The caller's side of start-up: what talks to the store and waits.
+
+#include <memory>
+
+#include "control/hub.hpp"
+
+namespace ccoll::control {
+
+/// Brings `hub` together with the other ranks through `store`; returns when its connections stand
+/// or, with a failure, shortly after the deadline at the latest. Blocks; not on the service thread.
+Status join(net::Service& service, const std::shared_ptr<Hub>& hub,
+            const Control::Membership& membership, Store& store);
+
+}  // namespace ccoll::control

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/news.hpp"
+
+#include <algorithm>
+
+namespace ccoll::control {
+
+std::shared_ptr<ControlObserver> News::observer_of(std::uint64_t communicator) {
+  const auto found = observers_.find(communicator);
+  if (found == observers_.end()) return nullptr;
+  auto observer = found->second.lock();
+  if (!observer) observers_.erase(found);
+  return observer;
+}
+
+std::vector<std::shared_ptr<ControlObserver>> News::everyone() {
+  std::vector<std::shared_ptr<ControlObserver>> all;
+  std::erase_if(observers_, [&](const auto& entry) {
+    auto observer = entry.second.lock();
+    if (observer) all.push_back(std::move(observer));
+    return entry.second.expired();
+  });
+  return all;
+}
+
+bool News::failure(const FailureNews& news) {
+  if (seen_.size() >= kMaxRemembered) return false;
+  const bool general = news.communicator == kEveryCommunicator;
+  if (!general && failures_.contains(news.communicator)) return false;
+  // A rank that has left may die as it likes.
+  if (news.number == 0 && left_.contains(news.origin)) return false;
+  if (!seen_.emplace(news.origin, news.number).second) return false;
+  if (general) {
+    general_.push_back(news.failure);
+    for (const auto& observer : everyone()) observer->failed(news.failure);
+  } else {
+    failures_.emplace(news.communicator, news.failure);
+    if (const auto observer = observer_of(news.communicator)) observer->failed(news.failure);
+  }
+  return true;
+}
+
+std::optional<Failure> News::general_failure() const {
+  if (general_.empty()) return std::nullopt;
+  return general_.front();
+}
+
+bool News::left(std::uint32_t rank) {
+  if (rank >= size_ || !left_.insert(rank).second) return false;
+  for (const auto& observer : everyone()) observer->left(rank);
+  return true;
+}
+
+News::Findings News::waiting(std::uint32_t peer, const Waiting& waiting) {
+  if (const auto observer = observer_of(waiting.communicator)) {
+    if (auto failure = observer->compare(peer, waiting))
+      return {{waiting.communicator, std::move(*failure)}};
+    return {};
+  }
+  if (unheard_.size() >= kMaxWaiting) unheard_.pop_front();
+  unheard_.emplace_back(peer, waiting);
+  return {};
+}
+
+News::Findings News::subscribe(std::uint64_t communicator,
+                               std::weak_ptr<ControlObserver> observer) {
+  const auto listener = observer.lock();
+  if (!listener) return {};
+  observers_[communicator] = std::move(observer);
+  for (const Failure& failure : general_) listener->failed(failure);
+  if (const auto found = failures_.find(communicator); found != failures_.end())
+    listener->failed(found->second);
+  for (const std::uint32_t rank : left_) listener->left(rank);
+
+  Findings findings;
+  std::deque<std::pair<std::uint32_t, Waiting>> rest;
+  for (auto& [peer, waiting] : std::exchange(unheard_, {})) {
+    if (waiting.communicator != communicator) {
+      rest.emplace_back(peer, waiting);
+    } else if (auto failure = listener->compare(peer, waiting)) {
+      findings.emplace_back(communicator, std::move(*failure));
+    }
+  }
+  unheard_ = std::move(rest);
+  return findings;
+}
+
+}  // namespace ccoll::control

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What this rank has heard: failures and departures, each told to every observer that it concerns
+/// once, also to those who subscribe later. Knows nothing of connections. Everything happens on the
+/// service thread, where observers are called.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "control/control.hpp"
+#include "control/wire.hpp"
+
+namespace ccoll::control {
+
+class News {
+ public:
+  /// News of one kind beyond this many are dropped: a bound on memory that no job reaches.
+  static constexpr std::size_t kMaxRemembered = 1 << 16;
+  /// A neighbour's waiting is kept for an observer yet to come, for the last so many.
+  static constexpr std::size_t kMaxWaiting = 64;
+
+  explicit News(std::uint32_t size) : size_(size) {}
+
+  /// True when this is new and to be forwarded; observers have then been told. Of the failures of
+  /// one communicator only the first counts: the peers have heard of that one, or will, and a rank
+  /// that passed on all would cost n floods when n ranks lose patience together.
+  bool failure(const FailureNews& news);
+  /// The same for a departure.
+  bool left(std::uint32_t rank);
+  bool has_left(std::uint32_t rank) const { return left_.contains(rank); }
+  /// The first failure of all communicators, if any.
+  std::optional<Failure> general_failure() const;
+
+  /// What the observers' comparison came to, as failures for everyone.
+  using Findings = std::vector<std::pair<std::uint64_t, Failure>>;
+  Findings waiting(std::uint32_t peer, const Waiting& waiting);
+
+  Findings subscribe(std::uint64_t communicator, std::weak_ptr<ControlObserver> observer);
+  void unsubscribe(std::uint64_t communicator) { observers_.erase(communicator); }
+
+ private:
+  /// Observers that still live; the others are forgotten.
+  std::vector<std::shared_ptr<ControlObserver>> everyone();
+  std::shared_ptr<ControlObserver> observer_of(std::uint64_t communicator);
+
+  const std::uint32_t size_;
+  std::map<std::uint64_t, std::weak_ptr<ControlObserver>> observers_;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> seen_;  ///< (origin, number)
+  std::map<std::uint64_t, Failure> failures_;               ///< the first, by communicator
+  std::vector<Failure> general_;                            ///< of every communicator, in order
+  std::set<std::uint32_t> left_;
+  std::deque<std::pair<std::uint32_t, Waiting>> unheard_;
+};
+
+}  // namespace ccoll::control

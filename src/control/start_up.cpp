@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+/// How a rank's connections come to stand: up the tree go the rows of each subtree, down comes the
+/// whole table, and then each rank calls its ring successor. Three messages per tree edge and
+/// two greetings per connection: O(1) messages per rank, O(log n) one after the other.
+
+#include <algorithm>
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/use_awaitable.hpp>
+#include <asio/write.hpp>
+
+#include "control/hub.hpp"
+#include "control/tree.hpp"
+#include "core/net/deadline.hpp"
+#include "core/net/frame.hpp"
+#include "core/net/handshake.hpp"
+#include "core/net/listener.hpp"
+#include "core/net/service.hpp"
+
+namespace ccoll::control {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kHelloLimit{10000};
+/// One attempt to reach an address; the next may have a newer one.
+constexpr milliseconds kConnectLimit{5000};
+constexpr milliseconds kPause{100};
+
+milliseconds until(Hub::Clock::time_point deadline) {
+  const auto left = std::chrono::duration_cast<milliseconds>(deadline - Hub::Clock::now());
+  return std::max(left, milliseconds(1));
+}
+
+std::string endpoint_text(const PeerAddress& address) {
+  const std::string ip = ip_text(address);
+  const bool v6 = ip.find(':') != std::string::npos;
+  return v6 ? fmt::format("[{}]:{}", ip, address.port) : fmt::format("{}:{}", ip, address.port);
+}
+
+/// The answer to our hello: nothing, or why not.
+Status read_answer(const Result<std::string>& payload, std::uint32_t peer) {
+  if (!payload)
+    return fail(ErrorKind::peer_lost, "rank {} did not answer our hello: {}", peer,
+                payload.error().message);
+  const Result<Frame> frame = parse(*payload);
+  if (!frame) return tl::unexpected<Failure>(frame.error());
+  if (frame->type == Type::welcome) return {};
+  const auto refusal = frame->type == Type::refused ? decode_refusal(frame->body) : std::nullopt;
+  if (!refusal)
+    return fail(ErrorKind::corrupt, "rank {} sent a malformed answer to our hello", peer);
+  const ErrorKind kind = refusal->final ? ErrorKind::aborted : ErrorKind::peer_lost;
+  return fail(kind, "start-up: rank {} refused rank: {}", peer, refusal->reason);
+}
+
+}  // namespace
+
+void Hub::accept(asio::ip::tcp::socket socket) {
+  asio::co_spawn(context_, receive_call(shared_from_this(), std::move(socket)), asio::detached);
+}
+
+asio::awaitable<void> Hub::receive_call(Self self, Socket accepted) {
+  Socket socket = std::move(accepted);
+  std::optional<Hello> hello;
+  {
+    const net::Deadline limit(socket, kHelloLimit);
+    const Result<std::string> payload = co_await net::read_frame(socket, kMaxFrame);
+    if (payload) {
+      const Result<Frame> frame = parse(*payload);
+      if (frame && frame->type == Type::hello) hello = decode_hello(frame->body);
+    }
+  }
+  if (!hello) {
+    self->refused_.fetch_add(1, std::memory_order_relaxed);
+    co_return;
+  }
+  self->received_.fetch_add(1, std::memory_order_relaxed);
+  if (const auto refusal = self->objection(*hello)) {
+    self->refused_.fetch_add(1, std::memory_order_relaxed);
+    const net::Deadline limit(socket, kHelloLimit);
+    const std::string frame = encode(*refusal);
+    asio::error_code ignored;
+    co_await asio::async_write(socket, asio::buffer(frame),
+                               asio::redirect_error(asio::use_awaitable, ignored));
+    co_return;
+  }
+  Edge& edge = self->meet(std::move(socket), hello->rank, hello->row.address);
+  self->send(edge, encode_welcome());
+  self->advance();
+}
+
+std::optional<Refusal> Hub::objection(const Hello& hello) const {
+  if (hello.size != size_ || hello.callee != row_.nonce)
+    return Refusal{false, fmt::format("this is rank {} of {} of another job or of a later start",
+                                      rank_, size_)};
+  if (!is_called_by(rank_, hello.rank, size_))
+    return Refusal{false, fmt::format("rank {} has no reason to call rank {}", hello.rank, rank_)};
+  if (leaving_) {
+    const auto failure = news_.general_failure();
+    return Refusal{true, failure ? failure->message : fmt::format("rank {} has left", rank_)};
+  }
+  if (!unmet_.contains(hello.rank))
+    return Refusal{false, fmt::format("rank {} has a connection already", hello.rank)};
+  return std::nullopt;
+}
+
+asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row) {
+  auto service = self->service_.lock();
+  if (!service) co_return fail(ErrorKind::aborted, "start-up: the service has ended");
+  Result<Socket> connected = co_await net::connect(
+      service, endpoint_text(row.address), self->token_, net::Purpose::control,
+      std::min(kConnectLimit, until(self->deadline_)), fmt::format("rank {}", peer),
+      "is it still running, and can this host reach that address?");
+  service.reset();
+  if (!connected) co_return tl::unexpected<Failure>(connected.error());
+  Socket socket = std::move(*connected);
+  Status answer;
+  {
+    // Not kConnectLimit: the callee may have counted us in, and would take our hanging up for our
+    // death.
+    const net::Deadline limit(socket, until(self->deadline_));
+    const std::string frame = encode(Hello{self->rank_, self->size_, row.nonce, self->row_});
+    self->sent_.fetch_add(1, std::memory_order_relaxed);
+    asio::error_code ignored;  // reading the answer fails as well
+    co_await asio::async_write(socket, asio::buffer(frame),
+                               asio::redirect_error(asio::use_awaitable, ignored));
+    const Result<std::string> payload = co_await net::read_frame(socket, kMaxFrame);
+    answer = read_answer(payload, peer);
+  }
+  if (!answer) co_return answer;
+  if (self->leaving_) co_return fail(ErrorKind::aborted, "start-up: rank {} has left", self->rank_);
+  self->received_.fetch_add(1, std::memory_order_relaxed);
+  self->meet(std::move(socket), peer, row.address);
+  self->advance();
+  co_return Status{};
+}
+
+void Hub::call_parent(const Row& parent) {
+  const auto attempt = [](Self self, Row row) -> asio::awaitable<void> {
+    Status status = co_await call(self, parent_of(self->rank_), row);
+    if (!status) self->last_trouble_ = status.error().message;
+    const std::lock_guard lock(self->progress_.mutex);
+    self->progress_.attempt = std::move(status);
+    self->progress_.changed.notify_all();
+  };
+  asio::co_spawn(context_, attempt(shared_from_this(), parent), asio::detached);
+}
+
+asio::awaitable<void> Hub::call_successor(Self self) {
+  const std::uint32_t peer = successor_of(self->rank_, self->size_);
+  while (!self->outcome_ && Clock::now() < self->deadline_) {
+    const Status status = co_await call(self, peer, self->rows_[peer]);
+    if (status || self->outcome_) co_return;
+    self->last_trouble_ = status.error().message;
+    if (status.error().kind == ErrorKind::aborted) co_return self->give_up(status.error());
+    asio::steady_timer pause(self->context_, kPause);
+    asio::error_code ignored;
+    co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  }
+}
+
+Edge& Hub::meet(Socket socket, std::uint32_t peer, const PeerAddress& address) {
+  const std::size_t limit = table_complete_ ? kMaxFrame : max_start_frame(size_);
+  const auto edge =
+      std::make_shared<Edge>(std::move(socket), peer, address, weak_from_this(), limit);
+  edges_[peer] = edge;
+  unmet_.erase(peer);
+  edge->start();
+  return *edge;
+}
+
+void Hub::begin(Clock::time_point deadline) {
+  deadline_ = deadline;
+  begun_ = true;
+  if (leaving_)
+    return decide(fail(ErrorKind::aborted, "start-up: rank {} has already left", rank_));
+  if (const auto failure = news_.general_failure()) {
+    decide(tl::unexpected<Failure>(*failure));
+    return leave();
+  }
+  advance();
+}
+
+Status Hub::gathered(std::uint32_t child, std::string_view body) {
+  if (!unreported_.contains(child)) return fail(ErrorKind::corrupt, "rows that were not asked for");
+  const std::vector<std::uint32_t> ranks = subtree_of(child, size_);
+  const auto rows = decode_rows(body, ranks.size());
+  if (!rows) return fail(ErrorKind::corrupt, "malformed rows of its subtree");
+  for (std::size_t i = 0; i < ranks.size(); ++i) rows_[ranks[i]] = (*rows)[i];
+  unreported_.erase(child);
+  advance();
+  return {};
+}
+
+Status Hub::table(std::uint32_t parent, std::string_view body) {
+  if (rank_ == 0 || parent != parent_of(rank_) || !reported_ || table_complete_)
+    return fail(ErrorKind::corrupt, "a table that was not asked for");
+  auto rows = decode_rows(body, size_);
+  if (!rows || (*rows)[rank_] != row_) return fail(ErrorKind::corrupt, "a malformed table");
+  rows_ = std::move(*rows);
+  complete_table();
+  return {};
+}
+
+void Hub::complete_table() {
+  table_complete_ = true;
+  const std::string frame = encode_rows(Type::table, rows_);
+  for (const std::uint32_t child : children_of(rank_, size_))
+    if (const auto found = edges_.find(child); found != edges_.end()) send(*found->second, frame);
+  for (const auto& [peer, edge] : edges_) edge->set_frame_limit(kMaxFrame);
+  if (calls_successor(rank_, size_))
+    asio::co_spawn(context_, call_successor(shared_from_this()), asio::detached);
+  advance();
+}
+
+void Hub::advance() {
+  if (!begun_ || outcome_) return;
+  if (!table_complete_) {
+    if (!unreported_.empty() || reported_) return;
+    if (rank_ == 0) return complete_table();
+    const auto parent = edges_.find(parent_of(rank_));
+    if (parent == edges_.end()) return;
+    std::vector<Row> rows;
+    for (const std::uint32_t rank : subtree_of(rank_, size_)) rows.push_back(rows_[rank]);
+    reported_ = true;
+    return send(*parent->second, encode_rows(Type::gathered, rows));
+  }
+  if (unmet_.empty()) decide({});
+}
+
+void Hub::decide(const Status& outcome) {
+  outcome_ = outcome;
+  const std::lock_guard lock(progress_.mutex);
+  progress_.outcome = outcome;
+  if (outcome)
+    for (const Row& row : rows_) progress_.table.push_back(row.address);
+  rows_ = {};
+  progress_.changed.notify_all();
+}
+
+void Hub::give_up(const Failure& failure) {
+  if (!outcome_) flood(kEveryCommunicator, failure);
+}
+
+Standing Hub::standing() const {
+  Standing standing;
+  standing.rank = rank_;
+  standing.size = size_;
+  standing.table_complete = table_complete_;
+  standing.parent_met = rank_ == 0 || !unmet_.contains(parent_of(rank_));
+  standing.unreported.assign(unreported_.begin(), unreported_.end());
+  standing.unmet.assign(unmet_.begin(), unmet_.end());
+  standing.last_trouble = last_trouble_;
+  return standing;
+}
+
+}  // namespace ccoll::control

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/verdict.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "control/tree.hpp"
+#include "control/wire.hpp"
+
+namespace ccoll::control {
+namespace {
+
+constexpr std::size_t kMaxRanges = 16;
+constexpr Store::Timeout kListTimeout = std::chrono::seconds(1);
+
+/// The ranks that have set their keys, ascending; nullopt when the store does not answer.
+std::optional<std::vector<std::uint32_t>> ask(Store& store, std::uint32_t size) {
+  try {
+    std::vector<std::uint32_t> came;
+    for (const std::string& key : store.list(kKeyPrefix, kListTimeout)) {
+      if (!key.starts_with(kKeyPrefix)) continue;
+      std::uint32_t rank = 0;
+      const char* first = key.data() + kKeyPrefix.size();
+      const auto [end, error] = std::from_chars(first, key.data() + key.size(), rank);
+      if (error == std::errc() && end == key.data() + key.size() && rank < size)
+        came.push_back(rank);
+    }
+    std::sort(came.begin(), came.end());
+    return came;
+  } catch (const std::exception&) {
+    return std::nullopt;  // the verdict is about ranks; a lost store is only a reason to know less
+  }
+}
+
+std::vector<std::uint32_t> without(std::uint32_t size, const std::vector<std::uint32_t>& present) {
+  std::vector<std::uint32_t> absent;
+  for (std::uint32_t rank = 0; rank < size; ++rank)
+    if (!std::binary_search(present.begin(), present.end(), rank)) absent.push_back(rank);
+  return absent;
+}
+
+/// All have come, or the store does not say: what this rank is waiting for.
+Failure stuck(const Standing& standing, std::chrono::milliseconds timeout, std::string_view known) {
+  std::string waits;
+  if (standing.table_complete) {
+    waits = fmt::format("its ring neighbour {}", list_ranks(standing.unmet));
+  } else if (!standing.unreported.empty()) {
+    std::vector<std::uint32_t> below;
+    for (const std::uint32_t child : standing.unreported)
+      for (const std::uint32_t rank : subtree_of(child, standing.size)) below.push_back(rank);
+    std::sort(below.begin(), below.end());
+    waits = fmt::format("one or more of {}", list_ranks(below));
+  } else if (standing.rank != 0) {
+    waits = fmt::format("rank {}", parent_of(standing.rank));
+  }
+  Failure failure{ErrorKind::timed_out,
+                  fmt::format("start-up: {}, but rank {} waited {} in vain for {}", known,
+                              standing.rank, in_seconds(timeout), waits),
+                  std::nullopt};
+  if (!standing.last_trouble.empty())
+    failure.message += fmt::format(" (last: {})", standing.last_trouble);
+  return failure;
+}
+
+}  // namespace
+
+std::string in_seconds(std::chrono::milliseconds duration) {
+  return fmt::format("{:g} s", static_cast<double>(duration.count()) / 1000);
+}
+
+std::string list_ranks(const std::vector<std::uint32_t>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  std::size_t ranges = 0;
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    if (ranges == kMaxRanges) return text + fmt::format(" and {} more", ranks.size() - i);
+    if (ranges++ != 0) text += ", ";
+    text += last == i ? fmt::format("{}", ranks[i])
+                      : fmt::format("{}{}{}", ranks[i], last == i + 1 ? ", " : "-", ranks[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+Failure missing_ranks(std::uint32_t size, std::chrono::milliseconds timeout,
+                      const std::vector<std::uint32_t>& missing,
+                      const std::vector<std::uint32_t>& came) {
+  return {
+      ErrorKind::timed_out,
+      fmt::format("start-up: {} of {} ranks did not come within {}: {} (known so far: {})",
+                  missing.size(), size, in_seconds(timeout), list_ranks(missing), list_ranks(came)),
+      missing.front()};
+}
+
+Failure judge(const Standing& standing, std::chrono::milliseconds timeout, Store& store) {
+  const auto came = ask(store, standing.size);
+  if (!came) return stuck(standing, timeout, "the store does not say who came");
+  const auto missing = without(standing.size, *came);
+  if (!missing.empty()) return missing_ranks(standing.size, timeout, missing, *came);
+  return stuck(standing, timeout, fmt::format("all {} ranks came", standing.size));
+}
+
+}  // namespace ccoll::control

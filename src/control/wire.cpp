@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/wire.hpp"
+
+#include "core/net/bytes.hpp"
+
+namespace ccoll::control {
+namespace {
+
+using net::Reader;
+using net::Writer;
+
+constexpr std::size_t kLengthBytes = 4;
+constexpr std::size_t kHeadBytes = 2;
+constexpr std::uint32_t kNoCulprit = ~std::uint32_t{0};
+
+std::string framed(Type type, std::string_view body) {
+  Writer writer;
+  writer.number(static_cast<std::uint32_t>(kHeadBytes + body.size()))
+      .number(kWireVersion)
+      .number(static_cast<std::uint8_t>(type));
+  return writer.take().append(body);
+}
+
+void write(Writer& writer, const Row& row) {
+  const PeerAddress& address = row.address;
+  for (const std::uint8_t byte : address.ip) writer.number(byte);
+  writer.number(address.port).number(address.cores).number(address.host).number(address.process);
+  writer.number(address.pid).number(address.device).number(row.nonce);
+}
+
+Row read_row(Reader& reader) {
+  Row row;
+  PeerAddress& address = row.address;
+  for (std::uint8_t& byte : address.ip) byte = reader.number<std::uint8_t>();
+  address.port = reader.number<std::uint16_t>();
+  address.cores = reader.number<std::uint16_t>();
+  address.host = reader.number<std::uint64_t>();
+  address.process = reader.number<std::uint64_t>();
+  address.pid = reader.number<std::uint32_t>();
+  address.device = reader.number<std::uint32_t>();
+  row.nonce = reader.number<std::uint64_t>();
+  return row;
+}
+
+}  // namespace
+
+Result<Frame> parse(std::string_view payload) {
+  if (payload.size() < kHeadBytes) return fail(ErrorKind::corrupt, "an empty control message");
+  const auto version = static_cast<std::uint8_t>(payload[0]);
+  const auto type = static_cast<std::uint8_t>(payload[1]);
+  if (version != kWireVersion)
+    return fail(ErrorKind::corrupt, "control protocol version {} (this build speaks {})", version,
+                kWireVersion);
+  if (type < static_cast<std::uint8_t>(Type::hello) ||
+      type > static_cast<std::uint8_t>(Type::waiting))
+    return fail(ErrorKind::corrupt, "a control message of unknown type {}", type);
+  return Frame{static_cast<Type>(type), payload.substr(kHeadBytes)};
+}
+
+Result<std::optional<Frame>> next_frame(std::string_view& bytes, std::size_t limit) {
+  if (bytes.size() < kLengthBytes) return std::nullopt;
+  const std::size_t length = net::Reader(bytes).number<std::uint32_t>();
+  if (length > limit)
+    return fail(ErrorKind::corrupt, "a control message of {} bytes ({} are possible)", length,
+                limit);
+  if (bytes.size() < kLengthBytes + length) return std::nullopt;
+  const Result<Frame> frame = parse(bytes.substr(kLengthBytes, length));
+  if (!frame) return tl::unexpected(frame.error());
+  bytes.remove_prefix(kLengthBytes + length);
+  return *frame;
+}
+
+std::string encode(const Hello& hello) {
+  Writer writer;
+  writer.number(hello.rank).number(hello.size).number(hello.callee);
+  write(writer, hello.row);
+  return framed(Type::hello, writer.bytes());
+}
+
+std::optional<Hello> decode_hello(std::string_view body) {
+  Reader reader(body);
+  Hello hello;
+  hello.rank = reader.number<std::uint32_t>();
+  hello.size = reader.number<std::uint32_t>();
+  hello.callee = reader.number<std::uint64_t>();
+  hello.row = read_row(reader);
+  if (!reader.complete()) return std::nullopt;
+  return hello;
+}
+
+std::string encode_welcome() { return framed(Type::welcome, {}); }
+
+std::string encode(const Refusal& refusal) {
+  Writer writer;
+  writer.number(std::uint8_t{refusal.final}).text(refusal.reason.substr(0, kMaxText));
+  return framed(Type::refused, writer.bytes());
+}
+
+std::optional<Refusal> decode_refusal(std::string_view body) {
+  Reader reader(body);
+  Refusal refusal;
+  refusal.final = reader.number<std::uint8_t>() != 0;
+  refusal.reason = reader.text();
+  if (!reader.complete() || refusal.reason.size() > kMaxText) return std::nullopt;
+  return refusal;
+}
+
+std::string encode_rows(Type type, const std::vector<Row>& rows) {
+  Writer writer;
+  for (const Row& row : rows) write(writer, row);
+  return framed(type, writer.bytes());
+}
+
+std::optional<std::vector<Row>> decode_rows(std::string_view body, std::size_t count) {
+  if (body.size() != count * kRowBytes) return std::nullopt;
+  Reader reader(body);
+  std::vector<Row> rows(count);
+  for (Row& row : rows) row = read_row(reader);
+  if (!reader.complete()) return std::nullopt;
+  return rows;
+}
+
+std::string encode(const FailureNews& news) {
+  Writer writer;
+  writer.number(news.origin).number(news.number).number(news.communicator);
+  writer.number(static_cast<std::uint8_t>(news.failure.kind));
+  writer.number(news.failure.culprit.value_or(kNoCulprit));
+  writer.text(std::string_view(news.failure.message).substr(0, kMaxText));
+  return framed(Type::failure, writer.bytes());
+}
+
+std::optional<FailureNews> decode_failure(std::string_view body, std::uint32_t size) {
+  Reader reader(body);
+  FailureNews news;
+  news.origin = reader.number<std::uint32_t>();
+  news.number = reader.number<std::uint32_t>();
+  news.communicator = reader.number<std::uint64_t>();
+  const auto kind = reader.number<std::uint8_t>();
+  const auto culprit = reader.number<std::uint32_t>();
+  const std::string_view text = reader.text();
+  if (!reader.complete() || text.size() > kMaxText || news.origin >= size) return std::nullopt;
+  if (kind > static_cast<std::uint8_t>(ErrorKind::internal)) return std::nullopt;
+  if (culprit != kNoCulprit && culprit >= size) return std::nullopt;
+  news.failure.kind = static_cast<ErrorKind>(kind);
+  news.failure.message = text;
+  if (culprit != kNoCulprit) news.failure.culprit = culprit;
+  return news;
+}
+
+std::string encode_left(std::uint32_t rank) {
+  return framed(Type::left, Writer().number(rank).bytes());
+}
+
+std::optional<std::uint32_t> decode_left(std::string_view body, std::uint32_t size) {
+  Reader reader(body);
+  const auto rank = reader.number<std::uint32_t>();
+  if (!reader.complete() || rank >= size) return std::nullopt;
+  return rank;
+}
+
+std::string encode(const Waiting& waiting) {
+  Writer writer;
+  const Signature& signature = waiting.signature;
+  writer.number(waiting.communicator).number(waiting.sequence);
+  writer.number(signature.count).number(signature.root).number(signature.kind);
+  writer.number(signature.type).number(signature.op).number(signature.algorithm);
+  return framed(Type::waiting, writer.bytes());
+}
+
+std::optional<Waiting> decode_waiting(std::string_view body) {
+  Reader reader(body);
+  Waiting waiting;
+  waiting.communicator = reader.number<std::uint64_t>();
+  waiting.sequence = reader.number<std::uint64_t>();
+  waiting.signature.count = reader.number<std::uint64_t>();
+  waiting.signature.root = reader.number<std::uint32_t>();
+  waiting.signature.kind = reader.number<std::uint8_t>();
+  waiting.signature.type = reader.number<std::uint8_t>();
+  waiting.signature.op = reader.number<std::uint8_t>();
+  waiting.signature.algorithm = reader.number<std::uint8_t>();
+  if (!reader.complete()) return std::nullopt;
+  return waiting;
+}
+
+std::string key_of(std::uint32_t rank) { return fmt::format("{}{}", kKeyPrefix, rank); }
+
+std::string encode_key(const Row& row) {
+  Writer writer;
+  writer.number(kWireVersion);
+  write(writer, row);
+  return writer.take();
+}
+
+std::optional<Row> decode_key(std::string_view value) {
+  Reader reader(value);
+  if (reader.number<std::uint8_t>() != kWireVersion) return std::nullopt;
+  const Row row = read_row(reader);
+  if (!reader.complete()) return std::nullopt;
+  return row;
+}
+
+}  // namespace ccoll::control

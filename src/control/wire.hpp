@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The messages on control connections, as bytes. A frame is a length (32 bits, of what follows),
+/// the version of this protocol, the type, and the fields. Every decoder checks length and ranges
+/// before a value is used; nothing here knows of sockets.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "control/control.hpp"
+#include "core/peer_address.hpp"
+#include "core/result.hpp"
+
+namespace ccoll::control {
+
+inline constexpr std::uint8_t kWireVersion = 1;
+/// Longest text of a failure that travels; what is longer is cut.
+inline constexpr std::size_t kMaxText = 2048;
+/// Longest frame but those that carry the address table.
+inline constexpr std::size_t kMaxFrame = 4096;
+
+enum class Type : std::uint8_t {
+  hello = 1,     ///< caller: who I am, and whom I mean to have called
+  welcome = 2,   ///< callee: you are expected
+  refused = 3,   ///< callee: you are not, and why
+  gathered = 4,  ///< up the tree: the rows of my whole subtree
+  table = 5,     ///< down the tree: all rows
+  failure = 6,   ///< flooded
+  left = 7,      ///< flooded; on the connection of the rank itself it says goodbye
+  waiting = 8,   ///< to the ring neighbours
+};
+
+/// A row of the table as it travels. The nonce is drawn anew by every Control: a caller names the
+/// one it read, so that a key left over by an earlier job or an address that now belongs to
+/// someone else never lets a stranger in.
+struct Row {
+  PeerAddress address;
+  std::uint64_t nonce = 0;
+  friend bool operator==(const Row&, const Row&) = default;
+};
+inline constexpr std::size_t kRowBytes = 52;
+static_assert(kRowBytes <= 64);
+
+/// Longest frame of a job of `size` ranks while its table is being made.
+constexpr std::size_t max_start_frame(std::uint32_t size) {
+  return kMaxFrame + kRowBytes * std::size_t{size};
+}
+
+struct Hello {
+  std::uint32_t rank = 0;
+  std::uint32_t size = 0;
+  std::uint64_t callee = 0;  ///< the nonce of the one called
+  Row row;                   ///< of the caller
+  friend bool operator==(const Hello&, const Hello&) = default;
+};
+
+struct Refusal {
+  bool final = false;  ///< calling again cannot help
+  std::string reason;
+  friend bool operator==(const Refusal&, const Refusal&) = default;
+};
+
+/// A failure under way to everyone. `(origin, number)` is its identity, by which it is forwarded
+/// once only. Number 0 is the loss of rank `origin`, whoever saw it.
+struct FailureNews {
+  std::uint32_t origin = 0;
+  std::uint32_t number = 0;
+  std::uint64_t communicator = 0;
+  Failure failure;
+  friend bool operator==(const FailureNews&, const FailureNews&) = default;
+};
+
+struct Frame {
+  Type type;
+  std::string_view body;
+};
+
+/// A frame from what follows its length.
+Result<Frame> parse(std::string_view payload);
+/// The first frame of `bytes`, which is then removed from it; nullopt when it is not whole yet. A
+/// failure says what is wrong with the bytes.
+Result<std::optional<Frame>> next_frame(std::string_view& bytes, std::size_t limit);
+
+std::string encode(const Hello& hello);
+std::string encode_welcome();
+std::string encode(const Refusal& refusal);
+std::string encode_rows(Type type, const std::vector<Row>& rows);
+std::string encode(const FailureNews& news);
+std::string encode_left(std::uint32_t rank);
+std::string encode(const Waiting& waiting);
+
+std::optional<Hello> decode_hello(std::string_view body);
+std::optional<Refusal> decode_refusal(std::string_view body);
+/// Exactly `count` rows.
+std::optional<std::vector<Row>> decode_rows(std::string_view body, std::size_t count);
+/// Ranks are below `size`.
+std::optional<FailureNews> decode_failure(std::string_view body, std::uint32_t size);
+std::optional<std::uint32_t> decode_left(std::string_view body, std::uint32_t size);
+std::optional<Waiting> decode_waiting(std::string_view body);
+
+/// A rank's one key in the store, and its value.
+inline constexpr std::string_view kKeyPrefix = "control/";
+std::string key_of(std::uint32_t rank);
+std::string encode_key(const Row& row);
+std::optional<Row> decode_key(std::string_view value);
+
+}  // namespace ccoll::control

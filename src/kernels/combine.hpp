@@ -15,7 +15,8 @@ namespace ccoll {
 ///
 /// - `source_count` >= 1; with one source it is a copy (then finished).
 /// - 16-bit floats are folded in float32 and rounded once, after the division.
-/// - `divisor` is the number of ranks when this step completes an `avg`, else 1. Only `avg` divides.
+/// - `divisor` is the number of ranks when this step completes an `avg`, else 1. Only `avg`
+/// divides.
 /// - `out` may be exactly one of the sources; any other overlap is a defect of the caller.
 /// - Any alignment and any `elems`, 0 included. Never allocates, never fails.
 using CombineFunction = void (*)(const std::byte* const* sources, std::size_t source_count,

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The kernels of machines without a SIMD target: the definitions of element.hpp, one element after
+/// the other.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "core/element.hpp"
+#include "kernels/combine.hpp"
+
+namespace ccoll {
+
+template <typename T, ReduceOp op>
+void combine_scalar(const std::byte* const* sources, std::size_t source_count, std::byte* out,
+                    std::size_t elems, std::uint32_t divisor) {
+  const auto load = [](const std::byte* source, std::size_t i) {
+    T value;
+    std::memcpy(&value, source + i * sizeof(T), sizeof(T));
+    return value;
+  };
+  if (source_count == 1 && (op != ReduceOp::avg || divisor == 1)) {
+    if (out != sources[0] && elems != 0) std::memcpy(out, sources[0], elems * sizeof(T));
+    return;
+  }
+  for (std::size_t i = 0; i < elems; ++i) {
+    auto folded = element::widen(load(sources[0], i));
+    for (std::size_t s = 1; s < source_count; ++s) {
+      folded = element::fold<op>(folded, element::widen(load(sources[s], i)));
+    }
+    const T result = element::finish<op, T>(folded, divisor);
+    std::memcpy(out + i * sizeof(T), &result, sizeof(T));
+  }
+}
+
+template <typename T>
+CombineFunction find_combine_scalar(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum:
+      return &combine_scalar<T, ReduceOp::sum>;
+    case ReduceOp::product:
+      return &combine_scalar<T, ReduceOp::product>;
+    case ReduceOp::min:
+      return &combine_scalar<T, ReduceOp::min>;
+    case ReduceOp::max:
+      return &combine_scalar<T, ReduceOp::max>;
+    case ReduceOp::avg:
+      return &combine_scalar<T, ReduceOp::avg>;
+  }
+  return nullptr;
+}
+
+}  // namespace ccoll

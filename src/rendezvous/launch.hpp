@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The launcher: starts the ranks of a job as processes of this host and stays with them until all
+/// are over. What cc-run is made of; cc-bench starts its local ranks with it too.
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/result.hpp"
+
+namespace ccoll {
+
+struct LaunchOptions {
+  /// What happens to the others when a rank fails: they are ended, or go on.
+  enum class OnFailure { end, go_on };
+
+  int ranks = 1;
+  /// The program, looked up in PATH, and its arguments.
+  std::vector<std::string> command;
+  OnFailure on_failure = OnFailure::end;
+  /// True: every line that a rank writes comes out whole behind "[rank] ". False: the ranks write
+  /// to this process's standard output and error themselves.
+  bool prefix = true;
+  /// The file with the job's token; empty: a fresh token in a private file that is removed at the
+  /// end.
+  std::string token_file;
+  /// Further variables of every rank's environment.
+  std::vector<std::pair<std::string, std::string>> variables;
+  /// Who speaks, in messages on standard error.
+  std::string name = "cc-run";
+  /// How long the others may report and end by themselves before they are told to (SIGTERM).
+  std::chrono::milliseconds report_time{5000};
+  /// And how long from there until they are killed.
+  std::chrono::milliseconds end_time{2000};
+};
+
+/// Runs the job and returns the status to exit with: 0, or that of the first rank that failed (128 +
+/// the signal's number if it died of one). Fails if the job cannot be started; nothing of it is left
+/// then.
+///
+/// Each rank is the leader of a process group of its own and gets CCOLL_RANK, CCOLL_SIZE,
+/// CCOLL_LOCAL_RANK, CCOLL_LOCAL_SIZE, CCOLL_STORE (a server in this process, on loopback),
+/// CCOLL_SERVE_STORE=0 and CCOLL_TOKEN_FILE. Rank 0 reads this process's standard input unless that
+/// is a terminal; the others read nothing.
+///
+/// SIGINT, SIGTERM and SIGHUP that this process gets (and does not ignore) go to all ranks; a second
+/// one kills them. When it returns, no process of the ranks' groups and no file of its own is left;
+/// nor if this process is killed meanwhile. Blocks; call it from the thread that started the
+/// process, before others run.
+Result<int> launch(const LaunchOptions& options);
+
+}  // namespace ccoll

@@ -37,19 +37,19 @@ struct LaunchOptions {
   std::chrono::milliseconds end_time{2000};
 };
 
-/// Runs the job and returns the status to exit with: 0, or that of the first rank that failed (128 +
-/// the signal's number if it died of one). Fails if the job cannot be started; nothing of it is left
-/// then.
+/// Runs the job and returns the status to exit with: 0, or that of the first rank that failed (128
+/// + the signal's number if it died of one). Fails if the job cannot be started; nothing of it is
+/// left then.
 ///
 /// Each rank is the leader of a process group of its own and gets CCOLL_RANK, CCOLL_SIZE,
 /// CCOLL_LOCAL_RANK, CCOLL_LOCAL_SIZE, CCOLL_STORE (a server in this process, on loopback),
 /// CCOLL_SERVE_STORE=0 and CCOLL_TOKEN_FILE. Rank 0 reads this process's standard input unless that
 /// is a terminal; the others read nothing.
 ///
-/// SIGINT, SIGTERM and SIGHUP that this process gets (and does not ignore) go to all ranks; a second
-/// one kills them. When it returns, no process of the ranks' groups and no file of its own is left;
-/// nor if this process is killed meanwhile. Blocks; call it from the thread that started the
-/// process, before others run.
+/// SIGINT, SIGTERM and SIGHUP that this process gets (and does not ignore) go to all ranks; a
+/// second one kills them. When it returns, no process of the ranks' groups and no file of its own
+/// is left; nor if this process is killed meanwhile. Blocks; call it from the thread that started
+/// the process, before others run.
 Result<int> launch(const LaunchOptions& options);
 
 }  // namespace ccoll

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/launch.hpp"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "ccoll/store.hpp"
+#include "rendezvous/open_store.hpp"
+#include "rendezvous/supervisor.hpp"
+
+namespace ccoll {
+namespace {
+
+/// The signals that the launcher takes by a descriptor, blocked while it lives.
+class TakenSignals {
+ public:
+  TakenSignals() {
+    ::sigemptyset(&taken_);
+    ::sigaddset(&taken_, SIGCHLD);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+      struct sigaction action {};
+      ::sigaction(signal, nullptr, &action);
+      // Under nohup, or in the background of a script, the ranks are to go on.
+      if (action.sa_handler != SIG_IGN) ::sigaddset(&taken_, signal);
+    }
+    ::signal(SIGCHLD, SIG_DFL);
+    pipe_before_ = ::signal(SIGPIPE, SIG_IGN);
+    ::pthread_sigmask(SIG_BLOCK, &taken_, &before_);
+    descriptor_ = FileDescriptor(::signalfd(-1, &taken_, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  TakenSignals(const TakenSignals&) = delete;
+  TakenSignals& operator=(const TakenSignals&) = delete;
+  ~TakenSignals() {
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    ::signal(SIGPIPE, pipe_before_);
+  }
+
+  int descriptor() const { return descriptor_.number(); }
+  const sigset_t& before() const { return before_; }
+
+ private:
+  sigset_t taken_{};
+  sigset_t before_{};
+  sighandler_t pipe_before_ = SIG_DFL;
+  FileDescriptor descriptor_;
+};
+
+/// Two pipes per rank may be more descriptors than the soft limit allows.
+class RaisedFileLimit {
+ public:
+  RaisedFileLimit() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit raised = before_;
+    raised.rlim_cur = raised.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &raised);
+  }
+  RaisedFileLimit(const RaisedFileLimit&) = delete;
+  RaisedFileLimit& operator=(const RaisedFileLimit&) = delete;
+  ~RaisedFileLimit() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  const rlimit& before() const { return before_; }
+
+ private:
+  rlimit before_{};
+};
+
+/// The job's token: the user's file, or a fresh secret in a file of our own.
+class TokenFile {
+ public:
+  static Result<TokenFile> open(const std::string& given) {
+    if (given.empty()) return make();
+    auto token = read_token_file(given);
+    if (!token) return tl::unexpected(token.error());
+    // Absolute, for a rank may start in another directory.
+    return TokenFile(std::filesystem::absolute(given).string(), std::move(*token), false);
+  }
+  TokenFile(TokenFile&& other) noexcept
+      : path_(std::move(other.path_)),
+        token_(std::move(other.token_)),
+        ours_(std::exchange(other.ours_, false)) {}
+  TokenFile& operator=(TokenFile&&) = delete;
+  ~TokenFile() {
+    if (ours_) ::unlink(path_.c_str());
+  }
+
+  const std::string& path() const { return path_; }
+  const std::string& token() const { return token_; }
+  bool ours() const { return ours_; }
+
+ private:
+  TokenFile(std::string path, std::string token, bool ours)
+      : path_(std::move(path)), token_(std::move(token)), ours_(ours) {}
+
+  static Result<TokenFile> make() {
+    std::array<unsigned char, 32> secret;
+    if (::getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size())) {
+      return fail(ErrorKind::internal, "no random bytes: {}", std::strerror(errno));
+    }
+    std::string token;
+    for (const unsigned char byte : secret) token += fmt::format("{:02x}", byte);
+    const char* const directory = std::getenv("TMPDIR");
+    std::string path =
+        fmt::format("{}/ccoll-token-XXXXXX", directory && *directory ? directory : "/tmp");
+    const FileDescriptor file(::mkostemp(path.data(), O_CLOEXEC));  // mode 0600
+    if (!file.open()) {
+      return fail(ErrorKind::exhausted, "no file {} for the job's token: {}", path,
+                  std::strerror(errno));
+    }
+    TokenFile made(std::move(path), std::move(token), true);
+    const auto size = static_cast<ssize_t>(made.token_.size());
+    if (::write(file.number(), made.token_.data(), made.token_.size()) != size) {
+      return fail(ErrorKind::exhausted, "cannot write the job's token to {}: {}", made.path_,
+                  std::strerror(errno));
+    }
+    return made;
+  }
+
+  std::string path_;
+  std::string token_;
+  bool ours_;
+};
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+/// This process's environment with `variables` over it.
+std::vector<std::string> environment_with(const Variables& variables) {
+  std::vector<std::string> result;
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string_view text(*entry);
+    const auto name = text.substr(0, text.find('='));
+    const bool replaced = std::any_of(variables.begin(), variables.end(),
+                                      [&](const auto& variable) { return variable.first == name; });
+    if (!replaced) result.emplace_back(text);
+  }
+  for (const auto& [name, value] : variables) result.push_back(name + "=" + value);
+  return result;
+}
+
+Variables variables_of(const LaunchOptions& options, int rank, const std::string& store,
+                       const std::string& token_file) {
+  const auto number = std::to_string(rank);
+  const auto size = std::to_string(options.ranks);
+  Variables variables = {{"CCOLL_RANK", number},
+                         {"CCOLL_SIZE", size},
+                         {"CCOLL_LOCAL_RANK", number},
+                         {"CCOLL_LOCAL_SIZE", size},
+                         {"CCOLL_STORE", "tcp://" + store},
+                         {"CCOLL_SERVE_STORE", "0"},
+                         {"CCOLL_TOKEN_FILE", token_file}};
+  variables.insert(variables.end(), options.variables.begin(), options.variables.end());
+  return variables;
+}
+
+/// The rank's ends of its output pipes, open until it has started.
+struct OutputEnds {
+  FileDescriptor output;
+  FileDescriptor error;
+};
+
+Result<OutputEnds> pipe_output(RankProcess& process, int rank) {
+  OutputEnds ends;
+  for (const int to : {STDOUT_FILENO, STDERR_FILENO}) {
+    auto pipe = make_pipe();
+    if (!pipe) return tl::unexpected(pipe.error());
+    process.streams.push_back(
+        {std::move(pipe->reading), to, LinePrefixer(fmt::format("[{}] ", rank))});
+    (to == STDOUT_FILENO ? ends.output : ends.error) = std::move(pipe->writing);
+  }
+  return ends;
+}
+
+Result<RankProcess> start_rank(const LaunchOptions& options, int rank, ProcessPlan plan) {
+  RankProcess process;
+  OutputEnds ends;
+  if (options.prefix) {
+    auto piped = pipe_output(process, rank);
+    if (!piped) return tl::unexpected(piped.error());
+    ends = std::move(*piped);
+    plan.output = ends.output.number();
+    plan.error = ends.error.number();
+  }
+  const auto pid = start_process(plan);
+  if (!pid) return tl::unexpected(pid.error());
+  process.pid = *pid;
+  return process;
+}
+
+Result<std::unique_ptr<StoreServer>> serve_store(const std::string& token) {
+  try {
+    return serve_tcp_store("", token);
+  } catch (const Error& error) {
+    return fail(error.kind(), "{}", error.what());
+  }
+}
+
+Status check(const LaunchOptions& options) {
+  if (options.command.empty()) {
+    return fail(ErrorKind::invalid_argument, "no program to start");
+  }
+  if (options.ranks < 1) {
+    return fail(ErrorKind::invalid_argument, "{} ranks: expected 1 or more", options.ranks);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<int> launch(const LaunchOptions& options) {
+  CCOLL_TRY(check(options));
+  const TakenSignals signals;
+  const RaisedFileLimit files;
+  auto token = TokenFile::open(options.token_file);
+  if (!token) return tl::unexpected(token.error());
+  // Before the store's thread runs: a fork of one thread needs no care.
+  auto guard = Guard::start(token->ours() ? token->path() : "", options.ranks);
+  if (!guard) return tl::unexpected(guard.error());
+  const auto server = serve_store(token->token());
+  if (!server) return tl::unexpected(server.error());
+
+  const FileDescriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  Supervisor supervisor(options, signals.descriptor());
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    ProcessPlan plan;
+    plan.command = options.command;
+    plan.environment =
+        environment_with(variables_of(options, rank, (*server)->address(), token->path()));
+    // A rank's group is not the terminal's foreground one: reading there would stop it.
+    const bool reads = rank == 0 && ::isatty(STDIN_FILENO) == 0 && ::fcntl(0, F_GETFD) >= 0;
+    plan.input = reads ? STDIN_FILENO : nothing.number();
+    plan.signal_mask = signals.before();
+    plan.files = files.before();
+    auto process = start_rank(options, rank, std::move(plan));
+    if (!process) return tl::unexpected(process.error());
+    guard->watch(process->pid);
+    supervisor.add(std::move(*process));
+  }
+  return supervisor.run();
+}
+
+}  // namespace ccoll

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/supervisor.hpp"
+
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace ccoll {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kSignalBase = 128;  // a shell's status for "died of signal N" is 128 + N
+/// How long output is awaited from descendants of ranks that are over.
+constexpr auto kLastWords = 1s;
+
+/// "SIGKILL"; no two threads ask here.
+std::string signal_name(int signal) {
+  const char* const name = ::sigabbrev_np(signal);
+  return name ? std::string("SIG") + name : fmt::format("signal {}", signal);
+}
+
+std::string seconds(std::chrono::milliseconds time) {
+  return fmt::format("{} s", static_cast<double>(time.count()) / 1000);
+}
+
+}  // namespace
+
+Supervisor::~Supervisor() {
+  for (const auto& rank : ranks_) ::kill(-rank.pid, SIGKILL);
+  for (const auto& rank : ranks_) ::waitpid(rank.pid, nullptr, 0);
+}
+
+int Supervisor::run() {
+  while (!finished()) {
+    wait_for_something();
+    push_the_end();
+  }
+  for (auto& rank : ranks_) {
+    for (auto& stream : rank.streams) write_all(stream.to, stream.lines.finish());
+  }
+  return status_;
+}
+
+int Supervisor::running() const {
+  return static_cast<int>(
+      std::count_if(ranks_.begin(), ranks_.end(), [](const auto& rank) { return !rank.over; }));
+}
+
+bool Supervisor::finished() const {
+  if (!last_end_) return false;
+  if (Clock::now() >= *last_end_ + kLastWords) return true;
+  return std::none_of(ranks_.begin(), ranks_.end(), [](const auto& rank) {
+    return std::any_of(rank.streams.begin(), rank.streams.end(),
+                       [](const auto& stream) { return stream.reading.open(); });
+  });
+}
+
+int Supervisor::milliseconds_to_wait() const {
+  auto until = next_push_;
+  if (last_end_) until = *last_end_ + kLastWords;
+  if (!until) return -1;
+  const auto rest = std::chrono::ceil<std::chrono::milliseconds>(*until - Clock::now());
+  return static_cast<int>(std::max(rest, 0ms).count());
+}
+
+void Supervisor::wait_for_something() {
+  std::vector<pollfd> watched{{signals_, POLLIN, 0}};
+  std::vector<RankProcess::Stream*> streams;
+  for (auto& rank : ranks_) {
+    for (auto& stream : rank.streams) {
+      if (!stream.reading.open()) continue;
+      watched.push_back({stream.reading.number(), POLLIN, 0});
+      streams.push_back(&stream);
+    }
+  }
+  if (::poll(watched.data(), watched.size(), milliseconds_to_wait()) <= 0) return;
+  // Output first: what a rank said comes before the news of its end.
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    if (watched[i + 1].revents != 0) pass_on(*streams[i]);
+  }
+  if (watched[0].revents != 0) take_signals();
+}
+
+void Supervisor::pass_on(RankProcess::Stream& stream) {
+  std::array<char, 65536> bytes;
+  const ssize_t got = ::read(stream.reading.number(), bytes.data(), bytes.size());
+  if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
+  if (got <= 0) {
+    stream.reading.close();
+    write_all(stream.to, stream.lines.finish());
+    return;
+  }
+  write_all(stream.to, stream.lines.feed({bytes.data(), static_cast<std::size_t>(got)}));
+  // Nobody reads us any more: then the rank is to learn that too (SIGPIPE).
+  if (broken_[static_cast<std::size_t>(stream.to)]) stream.reading.close();
+}
+
+void Supervisor::write_all(int to, std::string_view bytes) {
+  bool& broken = broken_[static_cast<std::size_t>(to)];
+  while (!bytes.empty() && !broken) {
+    const ssize_t written = ::write(to, bytes.data(), bytes.size());
+    if (written >= 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno == EAGAIN) {
+      pollfd writable{to, POLLOUT, 0};
+      ::poll(&writable, 1, -1);
+    } else if (errno != EINTR) {
+      broken = true;
+    }
+  }
+}
+
+void Supervisor::take_signals() {
+  signalfd_siginfo info{};
+  while (::read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (signal == SIGCHLD) continue;
+    if (interrupted_ != 0) {
+      say(fmt::format("{} again: killing {} ranks", signal_name(signal), running()));
+      ending_ = Ending::killed;
+      next_push_.reset();
+      signal_running(SIGKILL);
+    } else {
+      interrupted_ = signal;
+      say(fmt::format("{} forwarded to {} ranks; a second one kills them", signal_name(signal),
+                      running()));
+      signal_running(signal);
+    }
+  }
+  look_for_ends();
+}
+
+void Supervisor::look_for_ends() {
+  if (last_end_) return;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (ranks_[rank].over) continue;
+    siginfo_t info{};
+    const auto pid = static_cast<id_t>(ranks_[rank].pid);
+    if (::waitid(P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) continue;
+    ranks_[rank].over = true;
+    rank_is_over(static_cast<int>(rank), info.si_status, info.si_code != CLD_EXITED);
+  }
+  if (running() == 0) last_end_ = Clock::now();
+}
+
+void Supervisor::rank_is_over(int rank, int code, bool by_signal) {
+  if (!by_signal && code == 0) return;
+  // Of those that we ended ourselves the first cause has been told.
+  const bool expected = ending_ >= Ending::told || (by_signal && code == interrupted_);
+  const bool first = status_ == 0;
+  if (first) status_ = by_signal ? kSignalBase + code : code;
+  auto text = by_signal ? fmt::format("rank {} died of {} ({})", rank, signal_name(code),
+                                      ::sigdescr_np(code) ? ::sigdescr_np(code) : "unknown")
+                        : fmt::format("rank {} exited with status {}", rank, code);
+  const bool end_others = options_.on_failure == LaunchOptions::OnFailure::end && running() > 0;
+  if (ending_ == Ending::no && end_others) {
+    ending_ = Ending::reporting;
+    next_push_ = Clock::now() + options_.report_time;
+    text += fmt::format("; the other{} {} to report", running() == 1 ? " has" : "s have",
+                        seconds(options_.report_time));
+  }
+  if (!expected) say(text);
+}
+
+void Supervisor::push_the_end() {
+  if (!next_push_ || Clock::now() < *next_push_) return;
+  next_push_.reset();
+  if (running() == 0) return;
+  if (ending_ == Ending::reporting) {
+    ending_ = Ending::told;
+    say(fmt::format("ending {} ranks (SIGTERM)", running()));
+    signal_running(SIGTERM);
+    next_push_ = Clock::now() + options_.end_time;
+  } else if (ending_ == Ending::told) {
+    ending_ = Ending::killed;
+    say(fmt::format("killing {} ranks (SIGKILL)", running()));
+    signal_running(SIGKILL);
+  }
+}
+
+void Supervisor::signal_running(int signal) {
+  for (const auto& rank : ranks_) {
+    if (!rank.over) ::kill(-rank.pid, signal);
+  }
+}
+
+void Supervisor::say(const std::string& text) {
+  write_all(STDERR_FILENO, fmt::format("{}: {}\n", options_.name, text));
+}
+
+}  // namespace ccoll

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Stays with the started ranks of a job until all are over: passes their output on, forwards
+/// signals, and ends the others when one fails.
+
+#include <array>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/result.hpp"
+#include "rendezvous/launch.hpp"
+#include "rendezvous/line_prefixer.hpp"
+#include "rendezvous/rank_process.hpp"
+
+namespace ccoll {
+
+/// One started rank. It stays a zombie until the job ends, so that its group's number is not given
+/// to anyone else while that group may still be signalled.
+struct RankProcess {
+  /// One of its output streams; the reading end is closed at its end, or never open.
+  struct Stream {
+    FileDescriptor reading;
+    int to = 1;
+    LinePrefixer lines;
+  };
+  pid_t pid = 0;
+  bool over = false;
+  std::vector<Stream> streams;
+};
+
+class Supervisor final {
+ public:
+  /// `signals` is a signalfd of SIGCHLD and of what is to be forwarded, all of them blocked.
+  Supervisor(const LaunchOptions& options, int signals) : options_(options), signals_(signals) {}
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
+  /// Kills and reaps what is left of all groups.
+  ~Supervisor();
+
+  void add(RankProcess rank) { ranks_.push_back(std::move(rank)); }
+  /// Returns when all ranks are over: the status to exit with.
+  int run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  /// How far the ending of the others has come.
+  enum class Ending { no, reporting, told, killed };
+
+  bool finished() const;
+  int milliseconds_to_wait() const;
+  void wait_for_something();
+  void pass_on(RankProcess::Stream& stream);
+  void write_all(int to, std::string_view bytes);
+  void take_signals();
+  void look_for_ends();
+  void rank_is_over(int rank, int code, bool by_signal);
+  void push_the_end();
+  void signal_running(int signal);
+  int running() const;
+  void say(const std::string& text);
+
+  const LaunchOptions& options_;
+  const int signals_;
+  std::vector<RankProcess> ranks_;
+  int status_ = 0;       // of the first rank that failed
+  int interrupted_ = 0;  // the signal that was forwarded
+  Ending ending_ = Ending::no;
+  std::optional<Clock::time_point> next_push_;
+  std::optional<Clock::time_point> last_end_;  // when the last rank was over
+  std::array<bool, 3> broken_{};               // of our outputs, by descriptor
+};
+
+}  // namespace ccoll

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// cc-run: starts the ranks of a job on this host, or runs a store for ranks started elsewhere.
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "ccoll/store.hpp"
+#include "rendezvous/launch.hpp"
+#include "rendezvous/open_store.hpp"
+
+namespace {
+
+constexpr int kMisused = 2;
+constexpr int kNotStarted = 127;
+constexpr int kMostRanks = 4096;
+
+constexpr const char* kExamples = R"(
+Examples:
+  cc-run -n 4 ./my_program --size 1M       four ranks, each with its output behind "[rank] "
+  cc-run --store 10.0.0.1:29500 --token-file token
+                                           a store for ranks that Slurm, mpirun or torchrun start
+                                           on several hosts with CCOLL_STORE=tcp://10.0.0.1:29500
+                                           and CCOLL_TOKEN_FILE=token
+
+The program's Environment::detect() finds rank, size and store in the environment. The status is 0,
+or that of the first rank that failed (128 + N if signal N killed it). Ranks on many hosts are
+started by Slurm, mpirun or torchrun, whose environment ccoll reads.
+)";
+
+constexpr const char* kFirstSteps =
+    "cc-run starts the ranks of a job on this host. Try:\n\n"
+    "  cc-run -n 4 PROGRAM ARGS...\n\n"
+    "cc-run --help says more.\n";
+
+struct Arguments {
+  std::string ranks;
+  std::string on_failure = "end";
+  std::string token_file;
+  std::string store;
+  bool only_store = false;
+  bool no_prefix = false;
+  std::vector<std::string> command;
+};
+
+int misused(const std::string& what) {
+  fmt::print(stderr, "cc-run: {}\n", what);
+  return kMisused;
+}
+
+/// 0 when it is not a number of ranks.
+int rank_count(const std::string& text) {
+  int count = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, count);
+  const bool good = error == std::errc() && stopped == end && count >= 1 && count <= kMostRanks;
+  return good ? count : 0;
+}
+
+/// Runs a store until a signal ends it.
+int run_store(const Arguments& arguments) {
+  std::string token;
+  if (!arguments.token_file.empty()) {
+    token = ccoll::value_or_throw(ccoll::read_token_file(arguments.token_file));
+  }
+  sigset_t ends;
+  ::sigemptyset(&ends);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&ends, signal);
+  // Before the server's thread starts, which inherits the mask.
+  ::pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+  const auto server = ccoll::serve_tcp_store(arguments.store, token);
+  fmt::print("tcp://{}\n", server->address());
+  std::fflush(stdout);
+  int signal = 0;
+  ::sigwait(&ends, &signal);
+  const auto statistics = server->statistics();
+  fmt::print(stderr, "cc-run: the store served {} requests and refused {} connections\n",
+             statistics.requests, statistics.rejected);
+  return 0;
+}
+
+int run_ranks(const Arguments& arguments) {
+  ccoll::LaunchOptions options;
+  options.ranks = rank_count(arguments.ranks);
+  if (options.ranks == 0) {
+    return misused(
+        fmt::format("-n {}: expected a number of ranks from 1 to {}", arguments.ranks, kMostRanks));
+  }
+  options.command = arguments.command;
+  options.on_failure = arguments.on_failure == "end" ? ccoll::LaunchOptions::OnFailure::end
+                                                     : ccoll::LaunchOptions::OnFailure::go_on;
+  options.prefix = !arguments.no_prefix;
+  options.token_file = arguments.token_file;
+  const auto status = ccoll::launch(options);
+  if (status) return *status;
+  fmt::print(stderr, "cc-run: {}\n", status.error().message);
+  return kNotStarted;
+}
+
+int run(const Arguments& arguments) {
+  if (!arguments.command.empty() && arguments.command[0].starts_with('-')) {
+    return misused(fmt::format("unknown option {}; see cc-run --help", arguments.command[0]));
+  }
+  if (arguments.only_store) {
+    if (!arguments.command.empty() || !arguments.ranks.empty()) {
+      return misused("--store runs only a store: give neither -n nor a program");
+    }
+    return run_store(arguments);
+  }
+  if (arguments.command.empty()) return misused("no program to start: cc-run -n 4 PROGRAM ARGS...");
+  if (arguments.ranks.empty()) {
+    return misused(fmt::format("how many ranks? cc-run -n 4 {} ...", arguments.command[0]));
+  }
+  return run_ranks(arguments);
+}
+
+}  // namespace
+
+int main(int count, char** values) {
+  if (count == 1) {
+    fmt::print(stderr, "{}", kFirstSteps);
+    return kMisused;
+  }
+  Arguments arguments;
+  CLI::App app("Starts the ranks of a job on this host, or runs a store for ranks elsewhere.");
+  app.usage(
+      "Usage: cc-run -n RANKS [OPTIONS] PROGRAM [ARGS...]\n"
+      "       cc-run --store [HOST:PORT] [--token-file FILE]");
+  app.footer(kExamples);
+  app.prefix_command();
+  app.add_option("-n,--ranks", arguments.ranks, "How many ranks to start");
+  app.add_option("--on-failure", arguments.on_failure,
+                 "When a rank fails: \"end\" the others after 5 s, or let them \"continue\"")
+      ->check(CLI::IsMember({"end", "continue"}))
+      ->capture_default_str();
+  app.add_option("--token-file", arguments.token_file,
+                 "File with the job's token, readable by you only (default: a fresh token)");
+  const auto* store =
+      app.add_option("--store", arguments.store,
+                     "Run only a store at HOST:PORT (default: loopback, any free port) until a "
+                     "signal ends it; prints its address")
+          ->expected(0, 1);
+  app.add_flag("--no-prefix", arguments.no_prefix,
+               "Ranks write to this terminal themselves, without their numbers");
+  try {
+    app.parse(count, values);
+    arguments.only_store = store->count() > 0;
+    arguments.command = app.remaining();
+    if (!arguments.command.empty() && arguments.command[0] == "--") {
+      arguments.command.erase(arguments.command.begin());
+    }
+    return run(arguments);
+  } catch (const CLI::ParseError& error) {
+    const int status = app.exit(error);
+    return status == 0 ? 0 : kMisused;
+  } catch (const std::exception& error) {
+    return misused(error.what());
+  }
+}

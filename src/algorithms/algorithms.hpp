@@ -15,25 +15,42 @@
 
 namespace ccoll {
 
+/// What a rank does, or all ranks together. Messages are those of one window in which every block
+/// that is not empty has a slice (the first is one); elements are those of all windows.
+struct Load {
+  std::uint64_t messages = 0;  ///< sent
+  std::uint64_t elems_sent = 0;
+  std::uint64_t elems_reduced = 0;  ///< elements received and combined with others
+  friend bool operator==(const Load&, const Load&) = default;
+};
+
+/// What an algorithm costs on a problem, from formulas that know nothing of `make`; tests hold the
+/// schedules to them. With block_counts of which some are 0, `depth` and `messages` are upper
+/// bounds; else all is exact.
+struct Theory {
+  std::uint32_t blocks = 1;              ///< parts that the operation's buffers are cut into
+  std::uint32_t blocks_per_message = 1;  ///< most in one message: a slot must hold as many slices
+  std::uint64_t depth = 0;      ///< messages one after another on the longest path of one window
+  std::uint32_t roundings = 0;  ///< how often a 16-bit float may be rounded on its way
+  Load busiest;                 ///< the most of any rank, for each number by itself
+  Load total;                   ///< of all ranks
+  friend bool operator==(const Theory&, const Theory&) = default;
+};
+
 /// One algorithm for one kind of operation.
 struct CatalogueEntry {
   Kind kind;
   Algorithm algorithm;
-  /// One rank's program with one copy of its lanes.
+  /// One rank's program with one copy of its lanes. Any size, root, count and block sizes.
   Program (*make)(const Problem& problem, Rank rank);
-  /// Messages one after another on the longest path, for one window.
-  std::uint64_t (*depth)(const Problem& problem);
-  /// Most messages that any rank sends for one window, and most elements in all that any rank
-  /// sends, computed from theory and independent of `make`.
-  std::uint64_t (*max_messages)(const Problem& problem);
-  std::uint64_t (*max_elems_sent)(const Problem& problem);
-  /// Most blocks in one message: a slot must hold that many slices.
-  std::uint32_t (*max_blocks_per_message)(const Problem& problem);
-  /// How often a 16-bit float may be rounded on its way to the result.
-  std::uint32_t (*roundings)(const Problem& problem);
+  Theory (*theory)(const Problem& problem);
+  /// Whether a rank may begin a window before its peers have ended the last one. Where it may not,
+  /// only more copies of the lanes hide latency.
+  bool windows_overlap;
   std::string_view source;  ///< paper or text that the algorithm is taken from
 };
 
+/// In the order in which algorithms are listed and equal predictions are decided.
 std::span<const CatalogueEntry> catalogue();
 /// Null when there is no such algorithm for that kind.
 const CatalogueEntry* find_algorithm(Kind kind, Algorithm algorithm);
@@ -47,12 +64,12 @@ Program make_program(const Problem& problem, const Choice& choice, Rank rank);
 
 /// Latency, bandwidth and reduction cost of the links between ranks; rank 0's is everyone's.
 struct CostTable {
-  double latency_ns = 8000;                 ///< one small message, one way
-  double bandwidth_bytes_per_s = 2.5e9;     ///< of one link
-  double step_ns = 500;                     ///< per message at either end
-  double reduce_bytes_per_s = 8e9;          ///< of the output, one source added
-  double cores_per_rank = 1.0;              ///< below 1, ranks take turns on a core
-  std::size_t slot_bytes = 128 << 10;       ///< the most that one message carries
+  double latency_ns = 8000;              ///< one small message, one way
+  double bandwidth_bytes_per_s = 2.5e9;  ///< of one link
+  double step_ns = 500;                  ///< per message at either end
+  double reduce_bytes_per_s = 8e9;       ///< of the output, one source added
+  double cores_per_rank = 1.0;           ///< below 1, ranks take turns on a core
+  std::size_t slot_bytes = 128 << 10;    ///< the most that one message carries
   friend bool operator==(const CostTable&, const CostTable&) = default;
 };
 

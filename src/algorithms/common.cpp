@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "algorithms/common.hpp"
+
+#include <algorithm>
+
+namespace ccoll {
+
+Program empty_program(const Problem& problem, Rank rank, std::uint32_t blocks) {
+  Program program;
+  program.rank = rank;
+  program.size = problem.size;
+  program.blocks = blocks;
+  return program;
+}
+
+Program program_alone(const Problem& problem) {
+  Program program = empty_program(problem, 0, 1);
+  Lane lane;
+  lane.steps.push_back(
+      {.local = {input(0)}, .store = {output(0)}, .finish = reduces(problem.kind)});
+  program.lanes.push_back(std::move(lane));
+  return program;
+}
+
+bool reduces(Kind kind) {
+  return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter ||
+         kind == Kind::barrier;
+}
+
+namespace {
+
+bool cut_evenly(Kind kind) {
+  return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::broadcast ||
+         kind == Kind::barrier;
+}
+
+}  // namespace
+
+BlockSizes block_sizes(const Problem& problem, std::uint32_t blocks) {
+  const std::uint64_t count = problem.count;
+  if (cut_evenly(problem.kind)) {
+    return {.total = count,
+            .largest = (count + blocks - 1) / blocks,
+            .smallest = count / blocks,
+            .present = std::min<std::uint64_t>(count, blocks)};
+  }
+  if (problem.block_counts.empty()) {
+    return {.total = count * blocks,
+            .largest = count,
+            .smallest = count,
+            .present = count > 0 ? blocks : 0};
+  }
+  BlockSizes sizes{.smallest = problem.block_counts.front()};
+  for (const std::uint64_t elems : problem.block_counts) {
+    sizes.total += elems;
+    sizes.largest = std::max(sizes.largest, elems);
+    sizes.smallest = std::min(sizes.smallest, elems);
+    sizes.present += elems > 0 ? 1 : 0;
+  }
+  return sizes;
+}
+
+bool moves_nothing(const Problem& problem) {
+  return problem.size == 1 || block_sizes(problem, problem.size).total == 0;
+}
+
+}  // namespace ccoll

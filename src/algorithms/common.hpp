@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What the algorithms' files share: operands, rank arithmetic and the sums that their formulas
+/// need. Private to this folder.
+
+#include <bit>
+#include <cstdint>
+
+#include "algorithms/algorithms.hpp"
+
+namespace ccoll {
+
+inline Operand input(std::uint32_t block, std::uint32_t blocks = 1) {
+  return {Buffer::input, block, blocks};
+}
+inline Operand output(std::uint32_t block, std::uint32_t blocks = 1) {
+  return {Buffer::output, block, blocks};
+}
+inline Operand scratch(std::uint32_t block, std::uint32_t blocks = 1) {
+  return {Buffer::scratch, block, blocks};
+}
+
+/// (rank + distance) mod size and (rank - distance) mod size; distance ≤ size.
+inline Rank ahead(Rank rank, Rank distance, Rank size) {
+  return static_cast<Rank>((std::uint64_t{rank} + distance) % size);
+}
+inline Rank behind(Rank rank, Rank distance, Rank size) {
+  return static_cast<Rank>((std::uint64_t{rank} + size - distance) % size);
+}
+
+/// Floor and ceiling of log2(value); value ≥ 1.
+inline std::uint32_t floor_log2(std::uint64_t value) {
+  return static_cast<std::uint32_t>(std::bit_width(value) - 1);
+}
+inline std::uint32_t ceil_log2(std::uint64_t value) {
+  return static_cast<std::uint32_t>(std::bit_width(value - 1));
+}
+
+/// A program without lanes, its buffers cut into `blocks` parts.
+Program empty_program(const Problem& problem, Rank rank, std::uint32_t blocks);
+
+/// The program of a rank that is alone: its input is the result.
+Program program_alone(const Problem& problem);
+
+/// Whether the operation combines contributions.
+bool reduces(Kind kind);
+
+/// Sums over the sizes of the blocks. O(1) unless the problem has block_counts.
+struct BlockSizes {
+  std::uint64_t total = 0;
+  std::uint64_t largest = 0;
+  std::uint64_t smallest = 0;
+  std::uint64_t present = 0;  ///< how many are not empty
+};
+BlockSizes block_sizes(const Problem& problem, std::uint32_t blocks);
+
+/// Whether no element is ever moved between ranks.
+bool moves_nothing(const Problem& problem);
+
+}  // namespace ccoll

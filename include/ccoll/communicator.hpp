@@ -38,8 +38,9 @@ class Work {
   /// The error's text, or empty while there is none.
   std::string error() const;
 
-  struct State;
+  struct State;  ///< ccoll's own
   explicit Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  const State& state() const { return *state_; }
 
  private:
   std::shared_ptr<State> state_;

@@ -1,1 +1,338 @@
 // SPDX-License-Identifier: Apache-2.0
+// The public face: arguments checked, operations begun and waited for, failures thrown.
+#include "ccoll/communicator.hpp"
+
+#include "comm/arguments.hpp"
+#include "comm/implementation.hpp"
+#include "comm/operation.hpp"
+
+namespace ccoll {
+namespace {
+
+using Implementation = Communicator::Implementation;
+
+Result<Work> begin(const std::shared_ptr<Implementation>& communicator, const Call& call,
+                   std::string_view algorithm) {
+  CCOLL_TRY(check_arguments(call, communicator->rank(), communicator->size()));
+  auto chosen = algorithm_named(algorithm, call.kind);
+  if (!chosen) return tl::unexpected(chosen.error());
+  auto asked = call;
+  asked.algorithm = *chosen;
+  auto operation = communicator->begin_as_owner(asked);
+  if (!operation) return tl::unexpected(operation.error());
+  communicator->progress_as_owner();
+  return Work(std::make_shared<Work::State>(Work::State{communicator, {std::move(*operation)}}));
+}
+
+Result<Work> begin(const std::shared_ptr<Implementation>& communicator,
+                   std::initializer_list<Message> messages) {
+  for (const auto& message : messages) CCOLL_TRY(check_arguments(message, communicator->size()));
+  Work::State state{communicator, {}};
+  for (const auto& message : messages) {
+    auto operation = communicator->begin_as_owner(message);
+    if (!operation) return tl::unexpected(operation.error());
+    state.operations.push_back(std::move(*operation));
+  }
+  communicator->progress_as_owner();
+  return Work(std::make_shared<Work::State>(std::move(state)));
+}
+
+/// Begins and, for a blocking call, waits without letting go of the owner flag in between.
+template <typename... Arguments>
+Work start(const std::shared_ptr<Implementation>& communicator, const Arguments&... arguments) {
+  Implementation::Owner owner(*communicator);
+  return value_or_throw(begin(communicator, arguments...));
+}
+
+template <typename... Arguments>
+void run(const std::shared_ptr<Implementation>& communicator, const Arguments&... arguments) {
+  Implementation::Owner owner(*communicator);
+  const auto work = value_or_throw(begin(communicator, arguments...));
+  communicator->wait_as_owner(work.state(), Clock::time_point::max());
+  if (const auto* failure = work.state().failure()) raise(*failure);
+}
+
+Message message_to(const void* data, std::size_t count, DataType type, int to,
+                   const CallOptions& options) {
+  return {QueueKey::What::send, data, nullptr, count, type, static_cast<Rank>(to), options.timeout};
+}
+
+Message message_from(void* data, std::size_t count, DataType type, int from,
+                     const CallOptions& options) {
+  return {QueueKey::What::recv,    nullptr,        data, count, type,
+          static_cast<Rank>(from), options.timeout};
+}
+
+}  // namespace
+
+void Communicator::all_reduce(const void* input, void* output, std::size_t count, DataType type,
+                              ReduceOp op, const CallOptions& options) {
+  run(implementation_,
+      Call{Kind::all_reduce, input, output, count, type, op, 0, {}, options.timeout},
+      options.algorithm);
+}
+
+Work Communicator::all_reduce_async(const void* input, void* output, std::size_t count,
+                                    DataType type, ReduceOp op, const CallOptions& options) {
+  return start(implementation_,
+               Call{Kind::all_reduce, input, output, count, type, op, 0, {}, options.timeout},
+               options.algorithm);
+}
+
+void Communicator::reduce(const void* input, void* output, std::size_t count, DataType type,
+                          ReduceOp op, int root, const CallOptions& options) {
+  run(implementation_,
+      Call{Kind::reduce,
+           input,
+           output,
+           count,
+           type,
+           op,
+           static_cast<Rank>(root),
+           {},
+           options.timeout},
+      options.algorithm);
+}
+
+Work Communicator::reduce_async(const void* input, void* output, std::size_t count, DataType type,
+                                ReduceOp op, int root, const CallOptions& options) {
+  return start(implementation_,
+               Call{Kind::reduce,
+                    input,
+                    output,
+                    count,
+                    type,
+                    op,
+                    static_cast<Rank>(root),
+                    {},
+                    options.timeout},
+               options.algorithm);
+}
+
+void Communicator::broadcast(const void* input, void* output, std::size_t count, DataType type,
+                             int root, const CallOptions& options) {
+  run(implementation_,
+      Call{Kind::broadcast,
+           input,
+           output,
+           count,
+           type,
+           ReduceOp::sum,
+           static_cast<Rank>(root),
+           {},
+           options.timeout},
+      options.algorithm);
+}
+
+Work Communicator::broadcast_async(const void* input, void* output, std::size_t count,
+                                   DataType type, int root, const CallOptions& options) {
+  return start(implementation_,
+               Call{Kind::broadcast,
+                    input,
+                    output,
+                    count,
+                    type,
+                    ReduceOp::sum,
+                    static_cast<Rank>(root),
+                    {},
+                    options.timeout},
+               options.algorithm);
+}
+
+void Communicator::all_gather(const void* input, void* output, std::size_t count, DataType type,
+                              const CallOptions& options) {
+  run(implementation_,
+      Call{Kind::all_gather, input, output, count, type, ReduceOp::sum, 0, {}, options.timeout},
+      options.algorithm);
+}
+
+Work Communicator::all_gather_async(const void* input, void* output, std::size_t count,
+                                    DataType type, const CallOptions& options) {
+  return start(
+      implementation_,
+      Call{Kind::all_gather, input, output, count, type, ReduceOp::sum, 0, {}, options.timeout},
+      options.algorithm);
+}
+
+void Communicator::reduce_scatter(const void* input, void* output, std::size_t count, DataType type,
+                                  ReduceOp op, const CallOptions& options) {
+  run(implementation_,
+      Call{Kind::reduce_scatter, input, output, count, type, op, 0, {}, options.timeout},
+      options.algorithm);
+}
+
+Work Communicator::reduce_scatter_async(const void* input, void* output, std::size_t count,
+                                        DataType type, ReduceOp op, const CallOptions& options) {
+  return start(implementation_,
+               Call{Kind::reduce_scatter, input, output, count, type, op, 0, {}, options.timeout},
+               options.algorithm);
+}
+
+void Communicator::all_to_all(const void* input, void* output, std::size_t count, DataType type,
+                              const CallOptions& options) {
+  run(implementation_,
+      Call{Kind::all_to_all, input, output, count, type, ReduceOp::sum, 0, {}, options.timeout},
+      options.algorithm);
+}
+
+Work Communicator::all_to_all_async(const void* input, void* output, std::size_t count,
+                                    DataType type, const CallOptions& options) {
+  return start(
+      implementation_,
+      Call{Kind::all_to_all, input, output, count, type, ReduceOp::sum, 0, {}, options.timeout},
+      options.algorithm);
+}
+
+void Communicator::gather(const void* input, void* output, std::size_t count, DataType type,
+                          int root, const CallOptions& options) {
+  run(implementation_,
+      Call{Kind::gather,
+           input,
+           output,
+           count,
+           type,
+           ReduceOp::sum,
+           static_cast<Rank>(root),
+           {},
+           options.timeout},
+      options.algorithm);
+}
+
+Work Communicator::gather_async(const void* input, void* output, std::size_t count, DataType type,
+                                int root, const CallOptions& options) {
+  return start(implementation_,
+               Call{Kind::gather,
+                    input,
+                    output,
+                    count,
+                    type,
+                    ReduceOp::sum,
+                    static_cast<Rank>(root),
+                    {},
+                    options.timeout},
+               options.algorithm);
+}
+
+void Communicator::scatter(const void* input, void* output, std::size_t count, DataType type,
+                           int root, const CallOptions& options) {
+  run(implementation_,
+      Call{Kind::scatter,
+           input,
+           output,
+           count,
+           type,
+           ReduceOp::sum,
+           static_cast<Rank>(root),
+           {},
+           options.timeout},
+      options.algorithm);
+}
+
+Work Communicator::scatter_async(const void* input, void* output, std::size_t count, DataType type,
+                                 int root, const CallOptions& options) {
+  return start(implementation_,
+               Call{Kind::scatter,
+                    input,
+                    output,
+                    count,
+                    type,
+                    ReduceOp::sum,
+                    static_cast<Rank>(root),
+                    {},
+                    options.timeout},
+               options.algorithm);
+}
+
+void Communicator::barrier(const CallOptions& options) {
+  run(implementation_,
+      Call{Kind::barrier,
+           nullptr,
+           nullptr,
+           1,
+           DataType::uint8,
+           ReduceOp::max,
+           0,
+           {},
+           options.timeout},
+      options.algorithm);
+}
+
+Work Communicator::barrier_async(const CallOptions& options) {
+  return start(implementation_,
+               Call{Kind::barrier,
+                    nullptr,
+                    nullptr,
+                    1,
+                    DataType::uint8,
+                    ReduceOp::max,
+                    0,
+                    {},
+                    options.timeout},
+               options.algorithm);
+}
+
+void Communicator::send(const void* data, std::size_t count, DataType type, int to,
+                        const CallOptions& options) {
+  run(implementation_, std::initializer_list{message_to(data, count, type, to, options)});
+}
+
+Work Communicator::send_async(const void* data, std::size_t count, DataType type, int to,
+                              const CallOptions& options) {
+  return start(implementation_, std::initializer_list{message_to(data, count, type, to, options)});
+}
+
+void Communicator::recv(void* data, std::size_t count, DataType type, int from,
+                        const CallOptions& options) {
+  run(implementation_, std::initializer_list{message_from(data, count, type, from, options)});
+}
+
+Work Communicator::recv_async(void* data, std::size_t count, DataType type, int from,
+                              const CallOptions& options) {
+  return start(implementation_,
+               std::initializer_list{message_from(data, count, type, from, options)});
+}
+
+void Communicator::send_recv(const void* data_out, std::size_t count_out, int to, void* data_in,
+                             std::size_t count_in, int from, DataType type,
+                             const CallOptions& options) {
+  run(implementation_, std::initializer_list{message_to(data_out, count_out, type, to, options),
+                                             message_from(data_in, count_in, type, from, options)});
+}
+
+Work Communicator::send_recv_async(const void* data_out, std::size_t count_out, int to,
+                                   void* data_in, std::size_t count_in, int from, DataType type,
+                                   const CallOptions& options) {
+  return start(implementation_,
+               std::initializer_list{message_to(data_out, count_out, type, to, options),
+                                     message_from(data_in, count_in, type, from, options)});
+}
+
+void Communicator::require_equal(std::string_view call, std::size_t in, std::size_t out) const {
+  if (in != out)
+    raise({ErrorKind::invalid_argument,
+           fmt::format("{}: the input has {} elements, the output {}; they must be equal", call, in,
+                       out),
+           std::nullopt});
+}
+
+void Communicator::require_blocks(std::string_view call, std::size_t whole,
+                                  std::size_t block) const {
+  const auto ranks = static_cast<std::size_t>(size());
+  if (whole == block * ranks) return;
+  raise({ErrorKind::invalid_argument,
+         fmt::format("{}: {} elements are not {} ranks times {}; use {}_v", call, whole, ranks,
+                     block, call),
+         std::nullopt});
+}
+
+std::size_t Communicator::divided(std::string_view call, std::size_t whole) const {
+  const auto ranks = static_cast<std::size_t>(size());
+  if (whole % ranks != 0)
+    raise({ErrorKind::invalid_argument,
+           fmt::format("{}: {} elements do not divide by {} ranks; use {}_v", call, whole, ranks,
+                       call),
+           std::nullopt});
+  return whole / ranks;
+}
+
+}  // namespace ccoll

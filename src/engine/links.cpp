@@ -27,6 +27,11 @@ Transport& TransportSet::get(const TransportKind& kind) {
   return *made_[static_cast<std::size_t>(&kind - transports().data())];
 }
 
+void TransportSet::accept(asio::ip::tcp::socket socket) {
+  // Only one transport connects by this listener; the others' accept drops what is not theirs.
+  if (const auto* kind = find_transport("tcp")) get(*kind).accept(std::move(socket));
+}
+
 Result<SendLink*> LinkTable::sender(Rank peer, std::uint16_t lane) {
   auto& link = senders_[{peer, lane}];
   if (link) return link.get();

@@ -26,6 +26,8 @@ class TransportSet {
   /// What this rank and `peer` (ranks of the job) use: the first row of transports() that reaches.
   Result<const TransportKind*> between(std::uint32_t peer) const;
   Transport& get(const TransportKind& kind);
+  /// A connection for a link that came to this rank's listener; on the service thread.
+  void accept(asio::ip::tcp::socket socket);
   const TransportContext& context() const { return context_; }
 
  private:

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What is wrong with a call's arguments, found before anything is sent.
+
+#include "comm/implementation.hpp"
+#include "core/result.hpp"
+
+namespace ccoll {
+
+/// Root in range, no null buffer where one is used, and buffers that are the same or apart.
+Status check_arguments(const Call& call, Rank rank, Rank size);
+Status check_arguments(const Message& message, Rank size);
+
+/// The algorithm that a call option names, if it names one.
+Result<std::optional<Algorithm>> algorithm_named(std::string_view name, Kind kind);
+
+}  // namespace ccoll

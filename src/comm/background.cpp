@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/background.hpp"
+
+#include <unistd.h>
+
+#include <asio/post.hpp>
+
+#include "comm/implementation.hpp"
+
+namespace ccoll {
+namespace {
+
+/// The service thread has other duties: it looks at them this often.
+constexpr std::chrono::microseconds kTurn{200};
+
+}  // namespace
+
+std::shared_ptr<Background> Background::make(
+    std::shared_ptr<net::Service> service,
+    const std::shared_ptr<Communicator::Implementation>& communicator) {
+  return std::shared_ptr<Background>(new Background(std::move(service), communicator));
+}
+
+Background::Background(std::shared_ptr<net::Service> service,
+                       const std::shared_ptr<Communicator::Implementation>& communicator)
+    : service_(std::move(service)),
+      communicator_(communicator),
+      descriptor_(service_->context()),
+      timer_(service_->context()) {
+  // A number of its own for the same epoll set, which Asio then closes.
+  descriptor_.assign(dup(communicator->waiter().descriptor()));
+}
+
+void Background::schedule() {
+  if (scheduled_.exchange(true)) return;
+  asio::post(service_->context(), [self = shared_from_this()] { self->turn(); });
+}
+
+void Background::stop() {
+  asio::post(service_->context(), [self = shared_from_this()] {
+    self->stopped_ = true;
+    std::error_code ignored;
+    self->descriptor_.close(ignored);
+    self->timer_.cancel();
+  });
+}
+
+void Background::turn() {
+  scheduled_.store(false);
+  const auto communicator = stopped_ ? nullptr : communicator_.lock();
+  // Whoever else holds the flag makes progress, and schedules a turn if something is left.
+  if (!communicator || !communicator->try_own()) return;
+  communicator->waiter().awake();
+  communicator->waiter().sleep(std::chrono::nanoseconds(0));  // takes the events, does not wait
+  const auto end = Clock::now() + kTurn;
+  bool moved = true;
+  while (moved && communicator->busy_as_owner() && Clock::now() < end)
+    moved = communicator->progress_as_owner();
+  if (!communicator->busy_as_owner()) return communicator->disown();
+  const auto next = communicator->supervise_as_owner(Clock::now());
+  if (!moved) {
+    communicator->waiter().prepare();
+    moved = communicator->progress_as_owner();
+  }
+  const bool busy = communicator->busy_as_owner();
+  if (busy && !moved) sleep_until(next);
+  communicator->disown();
+  if (busy && moved) schedule();
+}
+
+void Background::sleep_until(std::chrono::steady_clock::time_point next) {
+  const auto wake = [self = shared_from_this()](const std::error_code& code) {
+    if (!code) self->turn();
+  };
+  descriptor_.cancel();
+  descriptor_.async_wait(asio::posix::stream_descriptor::wait_read, wake);
+  timer_.expires_at(next);
+  timer_.async_wait(wake);
+}
+
+}  // namespace ccoll

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Progress on operations that nobody waits for, made by the service thread: in short turns while
+/// something moves, asleep on the communicator's waiter otherwise.
+
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
+#include <atomic>
+#include <memory>
+
+#include "ccoll/communicator.hpp"
+#include "core/net/service.hpp"
+
+namespace ccoll {
+
+class Background : public std::enable_shared_from_this<Background> {
+ public:
+  static std::shared_ptr<Background> make(
+      std::shared_ptr<net::Service> service,
+      const std::shared_ptr<Communicator::Implementation>& communicator);
+
+  /// Something is under way and its communicator has no owner. From any thread.
+  void schedule();
+  /// No turn begins after this; one that has begun holds the owner flag. From any thread.
+  void stop();
+
+ private:
+  Background(std::shared_ptr<net::Service> service,
+             const std::shared_ptr<Communicator::Implementation>& communicator);
+  void turn();
+  void sleep_until(std::chrono::steady_clock::time_point next);
+
+  const std::shared_ptr<net::Service> service_;
+  const std::weak_ptr<Communicator::Implementation> communicator_;
+  std::atomic<bool> scheduled_{false};
+  // owner: service thread
+  asio::posix::stream_descriptor descriptor_;
+  asio::steady_timer timer_;
+  bool stopped_ = false;
+};
+
+}  // namespace ccoll

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// One rank's membership of a job: its listener, control connections and transports, shared by all
+/// communicators of that rank. Leaves when the last of them goes.
+
+#include <memory>
+
+#include "ccoll/communicator.hpp"
+#include "control/control.hpp"
+#include "core/net/listener.hpp"
+#include "core/net/service.hpp"
+#include "engine/links.hpp"
+
+namespace ccoll {
+
+class Dispatcher;
+
+class Member {
+ public:
+  /// Meets the other ranks at `store`. `towards` is the store's "host:port", or empty: it decides
+  /// which interface this rank is reached at. Collective.
+  static Result<std::shared_ptr<Member>> join(Store& store, std::uint32_t rank, std::uint32_t size,
+                                              const CommunicatorOptions& options,
+                                              const std::string& towards);
+  ~Member();
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
+  std::uint32_t rank() const { return rank_; }
+  const std::vector<PeerAddress>& table() const { return control_->table(); }
+  Control& control() const { return *control_; }
+  const std::shared_ptr<net::Service>& service() const { return service_; }
+  const std::shared_ptr<TransportSet>& transports() const { return transports_; }
+
+  /// Cores per rank on the fullest host, from the table: the same number on every rank.
+  double cores_per_rank() const;
+  /// "rank 3 (10.0.0.2, pid 4711)".
+  std::string name_of(std::uint32_t rank) const;
+
+ private:
+  Member() = default;
+  std::uint32_t rank_ = 0;
+  std::shared_ptr<net::Service> service_;
+  std::shared_ptr<Control> control_;
+  std::shared_ptr<TransportSet> transports_;
+  std::unique_ptr<net::Listener> listener_;
+
+  std::shared_ptr<Dispatcher> dispatcher_;
+};
+
+}  // namespace ccoll

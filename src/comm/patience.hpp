@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What a rank does while nothing moves: spins while it has a core of its own, yields while ranks
+/// outnumber cores, and says when it is time to sleep.
+
+#include <sched.h>
+
+#include <chrono>
+#include <cstdint>
+
+namespace ccoll {
+
+class Patience {
+ public:
+  explicit Patience(bool crowded) : crowded_(crowded) {}
+
+  /// Something moved.
+  void reset() { polls_ = 0; }
+
+  /// After a poll in which nothing moved: true to poll again, false to sleep.
+  bool keep_polling() {
+    if (polls_++ == 0 && crowded_) since_ = std::chrono::steady_clock::now();
+    if (!crowded_) return polls_ < kSpins;
+    // The peer that is awaited probably needs this core.
+    sched_yield();
+    return std::chrono::steady_clock::now() - since_ < kYieldTime;
+  }
+
+ private:
+  static constexpr std::uint32_t kSpins = 2000;
+  static constexpr std::chrono::microseconds kYieldTime{100};
+
+  const bool crowded_;
+  std::uint32_t polls_ = 0;
+  std::chrono::steady_clock::time_point since_;
+};
+
+}  // namespace ccoll

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which plan a call runs: chosen, made ready once, and kept.
+#include <algorithm>
+
+#include "comm/implementation.hpp"
+
+namespace ccoll {
+namespace {
+
+/// Plans kept at most; beyond that all are dropped at the next moment when none runs.
+constexpr std::size_t kMaxPlans = 4096;
+
+/// Links of messages are their own, far from any program's lanes.
+constexpr std::uint16_t kMessageLane = 0x8000;
+
+/// Bytes of one slice of a message; up to so many a send may return before its receiver came.
+constexpr std::size_t kMessageSlice = 64 << 10;
+
+std::uint64_t mix(std::uint64_t value) {  // splitmix64's finalizer
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebULL;
+  return value ^ (value >> 31);
+}
+
+/// One step: the message goes to, or comes from, the peer.
+Program message_program(QueueKey::What what, Rank rank, Rank size, Rank peer, bool lends) {
+  Step step;
+  if (what == QueueKey::What::send) {
+    step.local = {{Buffer::input, 0, 1}};
+    step.sends = {peer};
+    step.lend = lends ? Lend::always : Lend::never;
+  } else {
+    step.receives = {{peer, 0}};
+    step.store = {{Buffer::output, 0, 1}};
+  }
+  Lane lane;
+  lane.steps.push_back(std::move(step));
+  Program program{.rank = rank, .size = size, .blocks = 1, .stripes = 1, .lanes = {}};
+  program.lanes.push_back(std::move(lane));
+  return program;
+}
+
+}  // namespace
+
+std::size_t Communicator::Implementation::PlanKeyHash::operator()(const PlanKey& key) const {
+  const auto& signature = key.signature;
+  std::uint64_t value = mix(signature.count + 1);
+  value = mix(value ^ (std::uint64_t{signature.root} << 32) ^
+              (std::uint64_t{signature.kind} << 24) ^ (std::uint64_t{signature.type} << 16) ^
+              (std::uint64_t{signature.op} << 8) ^ signature.algorithm);
+  return mix(value ^ (std::uint64_t{key.queue.peer} << 8) ^
+             static_cast<std::uint64_t>(key.queue.what));
+}
+
+Result<Plan*> Communicator::Implementation::keep_plan(const PlanKey& key,
+                                                      const PlanRequest& request) {
+  auto plan = Plan::make(request, links_);
+  if (!plan) return tl::unexpected(plan.error());
+  if (plans_.size() >= kMaxPlans && pending_ == 0) plans_.clear();
+  auto& kept = plans_[key];
+  kept = std::move(*plan);
+  return kept.get();
+}
+
+Result<Plan*> Communicator::Implementation::plan_for(const Call& call) {
+  // What was asked for stands in the key; what was chosen, in the signature that ranks compare.
+  constexpr std::uint8_t kByCost = 255;
+  PlanKey key;
+  key.signature = {
+      .count = call.count,
+      .root = call.root,
+      .kind = static_cast<std::uint8_t>(call.kind),
+      .type = static_cast<std::uint8_t>(call.type),
+      .op = static_cast<std::uint8_t>(call.op),
+      .algorithm = call.algorithm ? static_cast<std::uint8_t>(*call.algorithm) : kByCost};
+  if (const auto found = plans_.find(key); found != plans_.end()) return found->second.get();
+
+  PlanRequest request;
+  request.problem.kind = call.kind;
+  request.problem.size = size();
+  request.problem.root = call.root;
+  request.problem.count = call.count;
+  auto forced = forced_;
+  if (call.algorithm) forced.algorithm = call.algorithm;
+  request.choice = choose(request.problem, size_of(call.type), costs_, forced).choice;
+  request.program = make_program(request.problem, request.choice, rank());
+  request.type = call.type;
+  request.op = call.op;
+  request.signature = key.signature;
+  request.signature.algorithm = static_cast<std::uint8_t>(request.choice.algorithm);
+  return keep_plan(key, request);
+}
+
+Result<Plan*> Communicator::Implementation::plan_for(const Message& message) {
+  const auto bytes = message.count * size_of(message.type);
+  PlanKey key;
+  key.signature.count = bytes;
+  key.signature.kind = kSendRecv;
+  key.queue = {message.what, message.peer};
+  if (const auto found = plans_.find(key); found != plans_.end()) return found->second.get();
+
+  PlanRequest request;
+  request.problem.kind = Kind::broadcast;  // one block of `count` elements on either side
+  request.problem.size = size();
+  request.problem.count = bytes;
+  request.choice.slice_elems = kMessageSlice;
+  request.program =
+      message_program(message.what, rank(), size(), message.peer, bytes > kMessageSlice);
+  request.signature = key.signature;
+  request.first_link_lane = kMessageLane;
+  return keep_plan(key, request);
+}
+
+}  // namespace ccoll

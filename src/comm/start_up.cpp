@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// How communicators come and go: from the environment, from a store, from each other.
+#include <cstdlib>
+#include <cstring>
+#include <random>
+
+#include "ccoll/communicator.hpp"
+#include "comm/implementation.hpp"
+#include "rendezvous/open_store.hpp"
+
+namespace ccoll {
+namespace {
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+/// "host:port" of a tcp:// address; empty for the others, which are on this host.
+std::string towards(const std::string& store) {
+  constexpr std::string_view kScheme = "tcp://";
+  return store.starts_with(kScheme) ? store.substr(kScheme.size()) : "";
+}
+
+/// One number per start-up that all its ranks agree on: no two jobs mix up their links, even when
+/// one begins at the port where another has just ended.
+std::uint64_t job_number(Store& store, int rank, std::chrono::milliseconds timeout) {
+  if (rank != 0) return std::stoull(store.get("ccoll/job", timeout));
+  std::random_device device;
+  const auto number = (std::uint64_t{device()} << 32) | device();
+  store.set("ccoll/job", std::to_string(number), timeout);
+  return number;
+}
+
+/// The n-th start-up of a rank at a store meets the n-th of the others.
+std::shared_ptr<Store> this_time(const std::shared_ptr<Store>& store, int rank,
+                                 std::chrono::milliseconds timeout) {
+  const auto times = store->add("ccoll/times/" + std::to_string(rank), 1, timeout);
+  return make_prefix_store(store, "ccoll/" + std::to_string(times) + "/");
+}
+
+std::shared_ptr<Communicator::Implementation> start_up(const std::shared_ptr<Store>& store,
+                                                       int rank, int size,
+                                                       const CommunicatorOptions& options,
+                                                       const std::string& towards) {
+  if (size < 1 || rank < 0 || rank >= size)
+    raise({ErrorKind::invalid_argument,
+           fmt::format("rank {} of {}: a rank is at least 0 and less than the size", rank, size),
+           std::nullopt});
+  const auto ours = this_time(store, rank, options.start_timeout);
+  // Before joining: once that is over, no rank needs the store any more.
+  const auto job = job_number(*ours, rank, options.start_timeout);
+  auto member = value_or_throw(Member::join(*ours, static_cast<std::uint32_t>(rank),
+                                            static_cast<std::uint32_t>(size), options, towards));
+  return value_or_throw(Communicator::Implementation::make(std::move(member), job, options));
+}
+
+}  // namespace
+
+CommunicatorOptions CommunicatorOptions::from_environment() {
+  CommunicatorOptions options;
+  options.transport = variable("CCOLL_TRANSPORT");
+  options.algorithm = variable("CCOLL_ALGO");
+  options.interface = variable("CCOLL_SOCKET_IFNAME");
+  if (const auto lanes = variable("CCOLL_LANES"); !lanes.empty()) {
+    char* end = nullptr;
+    const long value = std::strtol(lanes.c_str(), &end, 10);
+    if (*end != '\0' || value < 1 || value > 1024)
+      raise({ErrorKind::invalid_argument,
+             fmt::format("CCOLL_LANES={} is not a number from 1 to 1024", lanes), std::nullopt});
+    options.max_lanes = static_cast<int>(value);
+  }
+  if (const auto file = variable("CCOLL_TOKEN_FILE"); !file.empty())
+    options.token = value_or_throw(read_token_file(file));
+  return options;
+}
+
+Communicator Communicator::create(const CommunicatorOptions& options) {
+  return create(Environment::detect(), options);
+}
+
+Communicator Communicator::create(const Environment& environment,
+                                  const CommunicatorOptions& options) {
+  auto asked = options;
+  if (asked.token.empty() && !environment.token_file.empty())
+    asked.token = value_or_throw(read_token_file(environment.token_file));
+  auto opened = value_or_throw(open_store(environment, asked.token, asked.start_timeout));
+  auto made =
+      start_up(opened.store, environment.rank, environment.size, asked, towards(environment.store));
+  forget_meeting_place(opened);
+  return Communicator(std::move(made));
+}
+
+Communicator Communicator::create(std::shared_ptr<Store> store, int rank, int size,
+                                  const CommunicatorOptions& options) {
+  return Communicator(start_up(store, rank, size, options, ""));
+}
+
+Communicator::Communicator(std::shared_ptr<Implementation> implementation)
+    : implementation_(std::move(implementation)) {}
+Communicator::Communicator(Communicator&&) noexcept = default;
+
+Communicator& Communicator::operator=(Communicator&& other) noexcept {
+  if (this != &other && implementation_) implementation_->close();
+  implementation_ = std::move(other.implementation_);
+  return *this;
+}
+
+Communicator::~Communicator() {
+  if (implementation_) implementation_->close();
+}
+
+int Communicator::rank() const { return static_cast<int>(implementation_->rank()); }
+int Communicator::size() const { return static_cast<int>(implementation_->size()); }
+
+Communicator Communicator::duplicate() {
+  Implementation::Owner owner(*implementation_);
+  return Communicator(value_or_throw(implementation_->duplicate_as_owner()));
+}
+
+}  // namespace ccoll

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <thread>
+
+#include "comm/implementation.hpp"
+#include "comm/operation.hpp"
+
+namespace ccoll {
+
+void Work::wait(std::chrono::milliseconds timeout) {
+  if (!state_) return;
+  const auto limit = timeout.count() > 0 ? Clock::now() + timeout : Clock::time_point::max();
+  if (const auto communicator = state_->communicator.lock(); communicator && !state_->done()) {
+    Communicator::Implementation::Owner owner(*communicator);
+    if (!communicator->wait_as_owner(*state_, limit))
+      throw Error(
+          ErrorKind::timed_out,
+          fmt::format("the operation is not over after {} ms; it goes on", timeout.count()));
+  }
+  if (const auto* failure = state_->failure()) raise(*failure);
+}
+
+bool Work::test() {
+  if (!state_ || state_->done()) return true;
+  if (const auto communicator = state_->communicator.lock()) communicator->poll();
+  return state_->done();
+}
+
+std::string Work::error() const {
+  const auto* failure = state_ ? state_->failure() : nullptr;
+  return failure ? failure->message : "";
+}
+
+}  // namespace ccoll

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/identity.hpp"
+
+#include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <string>
+
+namespace ccoll {
+namespace {
+
+std::string first_line(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::uint64_t hash(const std::string& text) {  // FNV-1a: equal on every build, unlike std::hash
+  std::uint64_t value = 14695981039346656037ULL;
+  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  return value;
+}
+
+std::uint64_t host_identity() {
+  if (const char* chosen = std::getenv("CCOLL_HOST_ID")) return hash(chosen);
+  struct stat network {};
+  stat("/proc/self/ns/net", &network);
+  return hash(first_line("/proc/sys/kernel/random/boot_id") + " " + std::to_string(network.st_ino));
+}
+
+std::uint64_t process_identity() {
+  static const std::uint64_t random = [] {
+    std::random_device device;
+    return (std::uint64_t{device()} << 32) | device();
+  }();
+  return random ^ (static_cast<std::uint64_t>(getpid()) << 17);  // differs after a fork
+}
+
+/// Cores' worth of time that the control group allows; infinite when it sets no limit.
+double quota_cores() {
+  std::istringstream line(first_line("/sys/fs/cgroup/cpu.max"));
+  double quota = 0, period = 0;
+  if (line >> quota >> period && period > 0) return quota / period;
+  return HUGE_VAL;
+}
+
+}  // namespace
+
+std::uint16_t usable_cores() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  int cores = sched_getaffinity(0, sizeof mask, &mask) == 0
+                  ? CPU_COUNT(&mask)
+                  : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  return static_cast<std::uint16_t>(
+      std::clamp(std::min<double>(cores, std::ceil(quota_cores())), 1.0, 65535.0));
+}
+
+PeerAddress identify(const asio::ip::tcp::endpoint& endpoint) {
+  PeerAddress address;
+  const auto ip = endpoint.address();
+  address.ip = ip.is_v4() ? asio::ip::make_address_v6(asio::ip::v4_mapped, ip.to_v4()).to_bytes()
+                          : ip.to_v6().to_bytes();
+  address.port = endpoint.port();
+  address.cores = usable_cores();
+  address.host = host_identity();
+  address.process = process_identity();
+  address.pid = static_cast<std::uint32_t>(getpid());
+  return address;
+}
+
+}  // namespace ccoll

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Which host and which process this is, in numbers that are equal exactly when the thing is.
+
+#include <asio/ip/tcp.hpp>
+
+#include "core/peer_address.hpp"
+
+namespace ccoll {
+
+/// This rank's row of the address table; `endpoint` is its listener's. A host is a running kernel
+/// and a network namespace in it; CCOLL_HOST_ID (any text) overrides that.
+PeerAddress identify(const asio::ip::tcp::endpoint& endpoint);
+
+/// Cores that this process may use: its affinity mask, limited by the control group's quota.
+std::uint16_t usable_cores();
+
+}  // namespace ccoll

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Expressions over ranks' contributions, interned: equal numbers mean equal computations, so that
+/// comparing what two ranks hold costs one comparison. Which block and window an expression is
+/// about is the user's business.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "schedule/problem.hpp"
+
+namespace ccoll::detail {
+
+using Expression = std::uint32_t;
+inline constexpr Expression kUndefined = UINT32_MAX;
+/// The outcome of something already reported; silent wherever it goes.
+inline constexpr Expression kPoison = UINT32_MAX - 1;
+
+class Combinations {
+ public:
+  explicit Combinations(Rank size);
+
+  /// Rank `rank`'s own contribution.
+  static Expression leaf(Rank rank) { return rank; }
+
+  /// One step that combines `sources` (at least one, all defined) from left to right and rounds
+  /// once. Combining commutes, so the first two may be swapped. One source without `finish` is
+  /// that source.
+  Expression combine(std::span<const Expression> sources, bool finish);
+
+  bool finished(Expression expression) const { return nodes_[expression].finished; }
+  /// Roundings of a 16-bit float on the longest way from a leaf.
+  std::uint32_t roundings(Expression expression) const { return nodes_[expression].roundings; }
+  /// Whether every rank's contribution is in: at least once, or exactly once.
+  bool has_all(Expression expression, bool exactly_once);
+  /// "ranks 0 2 once, rank 1 2 times, not ranks 3 4".
+  std::string describe(Expression expression) const;
+
+ private:
+  struct Node {
+    std::uint32_t begin = 0;  ///< of its sources in sources_
+    std::uint32_t end = 0;
+    std::uint64_t leaves = 1;  ///< with repetitions; saturates
+    std::uint32_t roundings = 0;
+    bool finished = false;
+    std::int8_t all[2] = {-1, -1};  ///< has_all's answers once computed
+  };
+
+  std::span<const Expression> sources_of(const Node& node) const {
+    return std::span(sources_).subspan(node.begin, node.end - node.begin);
+  }
+  Expression add(std::span<const Expression> sources, bool finish);
+  bool reaches_all(Expression expression);
+  std::vector<std::uint64_t> multiplicities(Expression expression) const;
+  void grow();
+
+  Rank size_;
+  std::vector<Node> nodes_;  ///< the leaves first
+  std::vector<Expression> sources_;
+  std::vector<Expression> table_;  ///< open addressing over the inner nodes
+  std::vector<Expression> canonical_;
+  std::vector<Expression> stack_;
+  std::vector<std::uint32_t> seen_;  ///< by node, the walk that met it last
+  std::uint32_t walks_ = 0;
+};
+
+}  // namespace ccoll::detail

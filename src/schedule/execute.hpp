@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Runs a resolved schedule over bounded links, moving no data: which step runs when, and where all
+/// lanes stand if they stop. Because programs have no wildcards, the one order in which it runs the
+/// steps stands for all of them.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schedule/resolve.hpp"
+
+namespace ccoll::detail {
+
+/// One step of one lane run for one window.
+struct StepRun {
+  std::uint32_t lane;  ///< global
+  std::uint32_t step;
+  std::uint32_t window;
+};
+
+/// What a lane that cannot move waits for.
+struct Waiting {
+  enum class For : std::uint8_t { nothing, slice, room, after };
+  For what = For::nothing;
+  std::uint32_t link = kNone;  ///< of slice and room
+};
+
+struct LaneState {
+  std::uint32_t step = 0;
+  std::uint64_t window = 0;  ///< the number of windows, or more: done with this call
+  std::uint32_t call = 0;
+  std::uint32_t checked = 0;  ///< receives and sends of this step known to be ready
+  bool queued = false;
+  Waiting waiting;
+};
+
+struct LinkState {
+  std::uint64_t pushed = 0;
+  std::uint64_t popped = 0;
+};
+
+struct Execution {
+  bool finished = false;
+  /// The first call's steps, in an order that respects program order, `after` and messages.
+  std::vector<StepRun> trace;
+  std::vector<LaneState> lanes;
+  std::vector<LinkState> links;
+};
+
+/// Runs `calls` calls one after another (a rank begins the next when its lanes have all ended one)
+/// over links with `slots` slots. Costs O(steps × windows + messages).
+Execution execute(const Resolved& schedule, std::uint64_t slots, std::uint32_t calls);
+
+/// The cycle of lanes that wait for each other in an execution that did not finish, or the chain
+/// that ends at a lane that has ended.
+std::string describe_deadlock(const Resolved& schedule, const Execution& execution);
+
+}  // namespace ccoll::detail

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// All ranks' programs checked for form and laid out flat, for whoever walks a whole schedule:
+/// lanes and links get global numbers, operands become lists of single blocks. Execution, data flow
+/// and race detection work on this and share nothing else.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "schedule/findings.hpp"
+#include "schedule/schedule.hpp"
+
+namespace ccoll::detail {
+
+inline constexpr std::uint32_t kNone = UINT32_MAX;
+
+/// Whether this rank has the block in that buffer of its caller; see `Buffer`.
+bool has_input(const Problem& problem, Rank rank, std::uint32_t block);
+bool has_output(const Problem& problem, Rank rank, std::uint32_t block);
+/// Whether input block b and output block b of a rank that has both may be the same memory.
+bool may_be_in_place(Kind kind);
+/// Whether contributions are combined, so that `finish` has a meaning.
+bool reduces(Kind kind);
+
+/// One block of an operand, its number already reduced mod blocks.
+struct Segment {
+  Buffer buffer;
+  std::uint32_t block;
+};
+
+/// A part of one of the flat lists.
+struct Range {
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;
+};
+
+struct ResolvedStep {
+  Range receives;  ///< link numbers, ascending peer
+  Range sends;     ///< link numbers
+  Range local;     ///< segments
+  Range store;     ///< segments
+  /// Among the sources in rank order: receives from lower ranks stand before own data.
+  std::uint32_t own_place = 0;
+  std::uint32_t after_lane = kNone;  ///< global
+  std::uint32_t after_step = 0;
+  std::uint32_t target = kNone;  ///< its number among the steps that others come after
+  bool finish = false;
+  Lend lend = Lend::never;
+};
+
+struct ResolvedLane {
+  Rank rank = 0;
+  std::uint16_t number = 0;
+  std::uint16_t stripe = 0;
+  Range steps;
+  std::uint32_t scratch_block = 0;
+  std::uint32_t scratch_blocks = 0;
+  std::uint32_t scratch_begin = 0;  ///< of its cells among all lanes' scratch
+};
+
+struct ResolvedLink {
+  std::uint32_t from_lane = 0;    ///< global
+  std::uint32_t to_lane = kNone;  ///< global; none where nobody pops it
+  Rank to = 0;
+};
+
+struct Resolved {
+  Problem problem;
+  std::uint32_t blocks = 1;
+  std::uint32_t windows = 0;
+  std::uint32_t stripes = 1;
+  std::vector<ResolvedLane> lanes;
+  std::vector<std::uint32_t> lanes_begin;  ///< of each rank, and one past the last
+  std::vector<ResolvedStep> steps;
+  std::vector<ResolvedLink> links;
+  std::vector<std::uint32_t> step_links;
+  std::vector<Segment> segments;
+  std::vector<std::uint64_t> elems;  ///< of each block in each window, window by window
+  std::uint32_t scratch_cells = 0;
+  std::uint32_t targets = 0;  ///< steps that others come after
+
+  const ResolvedStep& step(std::uint32_t lane, std::uint32_t number) const {
+    return steps[lanes[lane].steps.begin + number];
+  }
+  std::span<const std::uint32_t> links_of(Range range) const {
+    return std::span(step_links).subspan(range.begin, range.end - range.begin);
+  }
+  std::span<const Segment> segments_of(Range range) const {
+    return std::span(segments).subspan(range.begin, range.end - range.begin);
+  }
+  std::uint64_t elems_of(std::uint32_t block, std::uint32_t window) const {
+    return elems[std::size_t{window} * blocks + block];
+  }
+  /// What the step's result is laid out as.
+  std::span<const Segment> layout(const ResolvedStep& step) const {
+    return segments_of(step.local.begin != step.local.end ? step.local : step.store);
+  }
+  /// Whether the step has any element to work on in that window.
+  bool active(const ResolvedStep& step, std::uint32_t window) const {
+    for (const Segment& segment : layout(step)) {
+      if (elems_of(segment.block, window) != 0) return true;
+    }
+    return false;
+  }
+  /// Which of all lanes' scratch cells holds this block for this lane.
+  std::uint32_t scratch_cell(const ResolvedLane& lane, std::uint32_t block) const {
+    return lane.scratch_begin + (block + blocks - lane.scratch_block) % blocks;
+  }
+
+  /// "rank 3 lane 0 step 5", "… window 1".
+  std::string place(std::uint32_t lane, std::uint32_t step) const;
+  std::string place(std::uint32_t lane, std::uint32_t step, std::uint32_t window) const;
+  /// "rank 3 lane 0 to rank 4".
+  std::string link_name(std::uint32_t link) const;
+};
+
+/// Nothing when the form is wrong: then `findings` says how.
+std::optional<Resolved> resolve(const Problem& problem, const Choice& choice,
+                                const Schedule& schedule, Findings& findings);
+
+}  // namespace ccoll::detail

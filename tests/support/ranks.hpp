@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Ranks as threads of the test's process.
+
+#include <exception>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ccoll/ccoll.hpp"
+
+namespace ccoll::testing {
+
+/// Runs body(rank) for each rank in a thread of its own; returns what each threw, "" for nothing.
+/// Catch2's assertions are not thread-safe: the body returns by throwing, the test asserts.
+inline std::vector<std::string> run_threads(int count, const std::function<void(int)>& body) {
+  std::vector<std::string> errors(static_cast<std::size_t>(count));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < count; rank++) {
+    threads.emplace_back([&, rank] {
+      try {
+        body(rank);
+      } catch (const std::exception& error) {
+        errors[static_cast<std::size_t>(rank)] = error.what();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  return errors;
+}
+
+/// Runs body(communicator) on `size` ranks that meet in a store of their own.
+inline std::vector<std::string> run_ranks(int size, const CommunicatorOptions& options,
+                                          const std::function<void(Communicator&)>& body) {
+  const auto store = make_inproc_store();
+  return run_threads(size, [&](int rank) {
+    auto communicator = Communicator::create(store, rank, size, options);
+    body(communicator);
+  });
+}
+
+/// Throws what a test's thread has found wrong.
+inline void expect(bool condition, const std::string& what) {
+  if (!condition) throw std::runtime_error(what);
+}
+
+}  // namespace ccoll::testing

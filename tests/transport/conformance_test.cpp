@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// One suite for every transport: what transport/link.hpp promises.
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <thread>
+
+#include "core/net/listener.hpp"
+#include "transport/transport.hpp"
+
+using namespace ccoll;
+using namespace std::chrono_literals;
+
+namespace {
+
+PeerAddress loopback(std::uint16_t port) {
+  PeerAddress address;
+  address.ip = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1};
+  address.port = port;
+  return address;
+}
+
+/// Two ranks of one process and a way to open links from rank 0 to rank 1.
+class Pair {
+ public:
+  explicit Pair(const TransportKind& kind) {
+    auto service = net::Service::shared();
+    TransportContext context{.service = service, .token = "", .rank = 0, .table = {}};
+    for (std::uint32_t rank = 0; rank < 2; rank++) {
+      auto handler = [this, rank](net::Purpose, asio::ip::tcp::socket socket) {
+        transports_[rank]->accept(std::move(socket));
+      };
+      listeners_[rank] = net::Listener::open(service, "", "", handler).value();
+      context.table.push_back(loopback(listeners_[rank]->endpoint().port()));
+      waiters[rank] = Waiter::make().value();
+    }
+    for (context.rank = 0; context.rank < 2; context.rank++)
+      transports_[context.rank] = kind.make(context);
+  }
+
+  void open(std::uint16_t lane = 0) {
+    const LinkId id{7, 0, 1, lane};
+    sender = transports_[0]->open_send(id, waiters[0]).value();
+    receiver = transports_[1]->open_receive(id, waiters[1]).value();
+  }
+
+  std::array<std::shared_ptr<Waiter>, 2> waiters;
+  std::unique_ptr<SendLink> sender;
+  std::unique_ptr<ReceiveLink> receiver;
+
+ private:
+  std::array<std::shared_ptr<Transport>, 2> transports_;
+  std::array<std::unique_ptr<net::Listener>, 2> listeners_;
+};
+
+/// Polls both ends until `condition` holds; false after 20 s.
+template <typename Condition>
+bool eventually(Pair& pair, Condition condition) {
+  const auto end = std::chrono::steady_clock::now() + 20s;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    if (pair.sender) pair.sender->progress();
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+SliceHeader header(std::uint64_t sequence, std::size_t bytes) {
+  return {sequence, {}, static_cast<std::uint32_t>(bytes), 0};
+}
+
+std::vector<std::byte> pattern(std::uint64_t seed, std::size_t bytes) {
+  std::vector<std::byte> data(bytes);
+  std::mt19937_64 random(seed);
+  for (auto& byte : data) byte = static_cast<std::byte>(random());
+  return data;
+}
+
+void push(SendLink& link, std::uint64_t sequence, const std::vector<std::byte>& data) {
+  std::memcpy(link.room(data.size()), data.data(), data.size());
+  link.push(header(sequence, data.size()));
+}
+
+bool equals(const ReceiveLink::View& view, const std::vector<std::byte>& data) {
+  return view.header.bytes == data.size() && std::memcmp(view.data, data.data(), data.size()) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("link: slices of any size arrive whole, in order, pushed, lent or offered a place",
+          "[transport][conformance]") {
+  for (const auto& kind : transports()) {
+    const auto seed = std::random_device{}();
+    CAPTURE(kind.name, seed);
+    Pair pair(kind);
+    pair.open();
+    std::mt19937_64 random(seed);
+    constexpr std::uint64_t kSlices = 400;
+    std::vector<std::vector<std::byte>> sent;
+    std::vector<std::byte> place;
+    for (std::uint64_t i = 0; i < kSlices; i++) {
+      const auto scale = std::uniform_int_distribution(0, 18)(random);
+      sent.push_back(pattern(i, 1 + random() % (std::size_t{1} << scale)));
+    }
+    std::uint64_t pushed = 0, popped = 0;
+    bool offered = false, right = true;
+    REQUIRE(eventually(pair, [&] {
+      if (pushed < kSlices && pair.sender->has_room()) {
+        if (pushed % 2 == 0)
+          push(*pair.sender, pushed, sent[pushed]);
+        else
+          pair.sender->lend(header(pushed, sent[pushed].size()), sent[pushed].data());
+        pushed++;
+      }
+      if (popped < kSlices && !offered && popped % 3 == 0) {
+        place.assign(sent[popped].size(), std::byte{0});
+        pair.receiver->offer(place.data(), place.size());
+      }
+      offered = true;
+      if (const auto* view = pair.receiver->front()) {
+        right = right && view->header.sequence == popped && equals(*view, sent[popped]) &&
+                pair.receiver->begin_read();
+        pair.receiver->pop();
+        popped++;
+        offered = false;
+      }
+      return popped == kSlices;
+    }));
+    CHECK(right);
+    CHECK(eventually(pair, [&] { return pair.sender->drained(); }));
+    CHECK(pair.receiver->front() == nullptr);
+    CHECK(pair.receiver->failure() == nullptr);
+    CHECK(pair.sender->failure() == nullptr);
+  }
+}
+
+TEST_CASE("link: an offer of another size is not used", "[transport][conformance]") {
+  for (const auto& kind : transports()) {
+    CAPTURE(kind.name);
+    Pair pair(kind);
+    pair.open();
+    const auto data = pattern(1, 100);
+    std::vector<std::byte> place(64, std::byte{42});
+    pair.receiver->offer(place.data(), 50);
+    push(*pair.sender, 0, data);
+    const ReceiveLink::View* view = nullptr;
+    REQUIRE(eventually(pair, [&] { return (view = pair.receiver->front()) != nullptr; }));
+    CHECK(equals(*view, data));
+    CHECK(place == std::vector<std::byte>(64, std::byte{42}));
+  }
+}
+
+TEST_CASE("link: holds at least kLinkSlots slices while nobody reads, and no endless number",
+          "[transport][conformance]") {
+  for (const auto& kind : transports()) {
+    CAPTURE(kind.name);
+    Pair pair(kind);
+    pair.open();
+    const auto data = pattern(2, 1 << 20);
+    std::size_t taken = 0;
+    const auto end = std::chrono::steady_clock::now() + 500ms;
+    while (std::chrono::steady_clock::now() < end && taken < 10'000) {
+      pair.sender->progress();
+      if (!pair.sender->has_room()) continue;
+      push(*pair.sender, taken++, data);
+    }
+    CHECK(taken >= kLinkSlots);
+    CHECK(taken < 1000);
+    CHECK_FALSE(pair.sender->has_room());
+    for (std::size_t i = 0; i < taken; i++) {
+      const ReceiveLink::View* view = nullptr;
+      REQUIRE(eventually(pair, [&] { return (view = pair.receiver->front()) != nullptr; }));
+      REQUIRE(view->header.sequence == i);
+      pair.receiver->begin_read();
+      pair.receiver->pop();
+    }
+    CHECK(pair.sender->has_room());
+  }
+}
+
+TEST_CASE("link: what was sent before the sender left is delivered, then the link has failed",
+          "[transport][conformance]") {
+  for (const auto& kind : transports()) {
+    CAPTURE(kind.name);
+    Pair pair(kind);
+    pair.open();
+    const auto data = pattern(3, 5000);
+    push(*pair.sender, 0, data);
+    push(*pair.sender, 1, data);
+    REQUIRE(eventually(pair, [&] { return pair.sender->drained(); }));
+    pair.sender.reset();
+    for (int i = 0; i < 2; i++) {
+      const ReceiveLink::View* view = nullptr;
+      REQUIRE(eventually(pair, [&] { return (view = pair.receiver->front()) != nullptr; }));
+      CHECK(equals(*view, data));
+      pair.receiver->begin_read();
+      pair.receiver->pop();
+    }
+    REQUIRE(eventually(
+        pair, [&] { return !pair.receiver->front() && pair.receiver->failure() != nullptr; }));
+    CHECK(pair.receiver->failure()->kind == ErrorKind::peer_lost);
+    CHECK(pair.receiver->failure()->culprit == 0U);
+    CHECK(pair.receiver->failure() != nullptr);
+  }
+}
+
+TEST_CASE("link: a sender learns that its receiver has gone", "[transport][conformance]") {
+  for (const auto& kind : transports()) {
+    CAPTURE(kind.name);
+    Pair pair(kind);
+    pair.open();
+    push(*pair.sender, 0, pattern(4, 10));
+    REQUIRE(eventually(pair, [&] { return pair.receiver->front() != nullptr; }));
+    pair.receiver.reset();
+    const auto data = pattern(5, 1 << 20);
+    std::uint64_t sequence = 1;
+    REQUIRE(eventually(pair, [&] {
+      if (pair.sender->has_room()) push(*pair.sender, sequence++, data);
+      return pair.sender->failure() != nullptr;
+    }));
+    CHECK(pair.sender->failure()->kind == ErrorKind::peer_lost);
+    CHECK(pair.sender->failure()->culprit == 1U);
+  }
+}
+
+TEST_CASE("link: once revoke has returned, nobody reads lent memory", "[transport][conformance]") {
+  for (const auto& kind : transports()) {
+    CAPTURE(kind.name);
+    Pair pair(kind);
+    pair.open();
+    // More than sockets hold, so that something is still the sender's.
+    std::vector<std::byte> lent = pattern(6, 2 << 20);
+    const auto original = lent;
+    std::uint64_t sequence = 0;
+    const auto end = std::chrono::steady_clock::now() + 300ms;
+    while (std::chrono::steady_clock::now() < end) {
+      pair.sender->progress();
+      if (pair.sender->has_room()) pair.sender->lend(header(sequence++, lent.size()), lent.data());
+    }
+    REQUIRE_FALSE(pair.sender->drained());
+    pair.sender->revoke();
+    std::fill(lent.begin(), lent.end(), std::byte{0});
+    // Each slice that still comes is as it was, and one of them is refused.
+    bool refused = false;
+    REQUIRE(eventually(pair, [&] {
+      const auto* view = pair.receiver->front();
+      if (view == nullptr) return refused = refused || pair.receiver->failure() != nullptr;
+      if (!pair.receiver->begin_read()) return refused = true;
+      REQUIRE(equals(*view, original));
+      pair.receiver->pop();
+      return false;
+    }));
+    CHECK(refused);
+  }
+}
+
+TEST_CASE("link: a sleeping receiver wakes when a slice comes, a sleeping sender when there is room",
+          "[transport][conformance]") {
+  for (const auto& kind : transports()) {
+    CAPTURE(kind.name);
+    Pair pair(kind);
+    pair.open();
+    constexpr std::uint64_t kSlices = 3000;
+    const auto data = pattern(7, 3000);
+    std::atomic<bool> in_time{true};
+    const auto sleep_until = [&](Waiter& waiter, auto condition) {
+      const auto end = std::chrono::steady_clock::now() + 20s;
+      while (!condition()) {
+        waiter.prepare();
+        if (!condition()) waiter.sleep(10s);
+        waiter.awake();
+        if (std::chrono::steady_clock::now() > end) return in_time = false, void();
+      }
+    };
+    std::thread sender([&] {
+      for (std::uint64_t i = 0; i < kSlices && in_time; i++) {
+        sleep_until(*pair.waiters[0], [&] {
+          pair.sender->progress();
+          return pair.sender->has_room();
+        });
+        push(*pair.sender, i, data);
+      }
+      sleep_until(*pair.waiters[0], [&] {
+        pair.sender->progress();
+        return pair.sender->drained();
+      });
+    });
+    std::uint64_t right = 0;
+    for (std::uint64_t i = 0; i < kSlices && in_time; i++) {
+      sleep_until(*pair.waiters[1], [&] { return pair.receiver->front() != nullptr; });
+      if (!in_time) break;
+      const auto* view = pair.receiver->front();
+      right += view->header.sequence == i && equals(*view, data) && pair.receiver->begin_read();
+      pair.receiver->pop();
+    }
+    sender.join();
+    CHECK(in_time);
+    CHECK(right == kSlices);
+  }
+}
+
+TEST_CASE("link: either end may come first, and links do not mix", "[transport][conformance]") {
+  for (const auto& kind : transports()) {
+    CAPTURE(kind.name);
+    Pair pair(kind);
+    std::vector<std::unique_ptr<SendLink>> senders;
+    std::vector<std::unique_ptr<ReceiveLink>> receivers;
+    for (std::uint16_t lane = 0; lane < 20; lane++) {
+      pair.open(lane);
+      senders.push_back(std::move(pair.sender));
+      receivers.push_back(std::move(pair.receiver));
+      push(*senders.back(), lane, pattern(lane, 100));
+    }
+    for (std::uint16_t lane = 0; lane < 20; lane++) {
+      const ReceiveLink::View* view = nullptr;
+      REQUIRE(eventually(pair, [&] {
+        for (auto& sender : senders) sender->progress();
+        return (view = receivers[lane]->front()) != nullptr;
+      }));
+      CHECK(view->header.sequence == lane);
+      CHECK(equals(*view, pattern(lane, 100)));
+    }
+  }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "info.hpp"
+
+#include <openssl/crypto.h>
+#include <spdlog/version.h>
+
+#include <hwy/base.h>
+#include <CLI/Version.hpp>
+#include <asio/version.hpp>
+#include <nlohmann/json.hpp>
+
+#include "algorithms/algorithms.hpp"
+#include "kernels/combine.hpp"
+#include "machine.hpp"
+#include "names.hpp"
+#include "rendezvous/identity.hpp"
+
+namespace ccoll::bench {
+
+namespace {
+
+std::string line(std::string_view what, const std::string& text) {
+  return fmt::format("  {:<12} {}\n", what, text);
+}
+
+std::string machine_text() {
+  const Machine machine = inspect_machine();
+  std::string text = fmt::format("This machine: {}\n", machine.host);
+  text += line("processor", machine.processor);
+  text +=
+      line("cores", machine.cores_usable == machine.cores_online
+                        ? fmt::format("{}, all usable", machine.cores_online)
+                        : fmt::format("{} usable of {} (affinity mask or control group's quota)",
+                                      machine.cores_usable, machine.cores_online));
+  text += line("memory", fmt::format("{:.1f} GiB", machine.memory_gib));
+  text += line("SIMD", simd_target());
+  text += line("open files", fmt::format("{} per process, {} at most", machine.open_files,
+                                         machine.open_files_hard));
+  std::string_view what = "addresses";
+  for (const std::string& address : list_addresses()) {
+    text += line(what, address);
+    what = "";
+  }
+  return text;
+}
+
+std::string transport_text() {
+  return "Transports\n" + line("tcp", "yes: ranks that are processes, on one host or many") +
+         line("inproc", "yes: ranks that are threads of one process") +
+         line("shm", "no: not built yet; ranks of one host use tcp") +
+         line("cuda_ipc", "no: not built yet; buffers are host memory") +
+         line("verbs", "no: not built yet; RDMA networks are used through tcp");
+}
+
+std::string operation_text() {
+  std::string text = "Algorithms\n";
+  for (const Operation& row : operations()) {
+    if (!row.kind) continue;
+    std::string names;
+    for (const Algorithm algorithm : algorithms_for(*row.kind)) {
+      names += names.empty() ? "" : " ";
+      names += to_string(algorithm);
+    }
+    text += fmt::format("  {:<15} {}\n", row.name, names);
+  }
+  return text + fmt::format("  {:<15} one message each way\n", "send_recv");
+}
+
+std::string build_text() {
+#if defined(__clang__)
+  const std::string compiler = "clang " __clang_version__;
+#else
+  const std::string compiler = "g++ " __VERSION__;
+#endif
+  std::string text = fmt::format("This build: ccoll {}\n", CCOLL_VERSION);
+  text += line("compiler", compiler);
+  text += line(
+      "made with",
+      fmt::format("Asio {}.{}.{}, spdlog {}.{}.{}, fmt {}.{}.{}, Highway {}.{}.{}",
+                  ASIO_VERSION / 100000, ASIO_VERSION / 100 % 1000, ASIO_VERSION % 100,
+                  SPDLOG_VER_MAJOR, SPDLOG_VER_MINOR, SPDLOG_VER_PATCH, FMT_VERSION / 10000,
+                  FMT_VERSION / 100 % 100, FMT_VERSION % 100, HWY_MAJOR, HWY_MINOR, HWY_PATCH));
+  text += line("", fmt::format("CLI11 {}, nlohmann-json {}.{}.{}, {}", CLI11_VERSION,
+                               NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
+                               NLOHMANN_JSON_VERSION_PATCH, OpenSSL_version(OPENSSL_VERSION)));
+  return text;
+}
+
+}  // namespace
+
+std::string info_text() {
+  return build_text() + "\n" + machine_text() + "\n" + transport_text() + "\n" + operation_text();
+}
+
+Result<std::string> explain_text(const Options& options) {
+  auto ops = parse_operations(options.explain_op);
+  if (!ops) return tl::unexpected(ops.error());
+  const int size = options.ranks.value_or(std::max<int>(2, usable_cores()));
+  std::string text;
+  for (const Operation* op : *ops) {
+    if (!op->kind) {
+      text += fmt::format("{}: one message each way, no algorithm to choose\n", op->name);
+      continue;
+    }
+    Options one = options;
+    one.ops = {op};
+    one.sizes = {};
+    CCOLL_TRY(check_for_size(one, size));
+    const DataType type = options.types.front();
+    Problem problem;
+    problem.kind = *op->kind;
+    problem.size = static_cast<Rank>(size);
+    problem.root = op->rooted ? static_cast<Rank>(options.root) : 0;
+    problem.count = op->has_data ? count_of(*op, type, size, options.explain_bytes) : 1;
+    Forced forced;
+    if (!options.algorithm.empty()) forced.algorithm = parse_algorithm(options.algorithm);
+    if (options.lanes > 0) forced.max_lanes = static_cast<std::uint16_t>(options.lanes);
+    text += explain(problem, op->has_data ? type : DataType::uint8, CostTable{}, forced);
+  }
+  return text;
+}
+
+}  // namespace ccoll::bench

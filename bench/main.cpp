@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+/// cc-bench: measures and checks collective operations.
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "info.hpp"
+#include "options.hpp"
+#include "run.hpp"
+
+namespace {
+
+constexpr int kWrongUsage = 2;
+
+int refuse(const std::string& message) {
+  fmt::print(stderr, "cc-bench: {}\n", message);
+  return kWrongUsage;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using ccoll::bench::Options;
+  const auto options = ccoll::bench::parse_command_line(argc, argv);
+  if (!options) return refuse(options.error().message);
+  switch (options->command) {
+    case Options::Command::print:
+      fmt::print("{}", options->text);
+      return 0;
+    case Options::Command::info:
+      fmt::print("{}", ccoll::bench::info_text());
+      return 0;
+    case Options::Command::explain: {
+      const auto text = ccoll::bench::explain_text(*options);
+      if (!text) return refuse(text.error().message);
+      fmt::print("{}", *text);
+      return 0;
+    }
+    case Options::Command::measure:
+      break;
+  }
+  return ccoll::bench::run(*options, argc, argv);
+}

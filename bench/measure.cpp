@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "measure.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <span>
+
+namespace ccoll::bench {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kBatchUs = 50'000;
+constexpr double kLongCallUs = 100'000;
+
+double us_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+/// The value below which `share` of the sorted values lie, by nearest rank.
+double quantile(const std::vector<double>& sorted, double share) {
+  const auto rank = static_cast<std::size_t>(std::ceil(share * double(sorted.size())));
+  return sorted[std::clamp<std::size_t>(rank, 1, sorted.size()) - 1];
+}
+
+/// Warms up and returns rank 0's estimate of a call, the same on all ranks: they must agree on how
+/// often to call.
+double warm_up(Communicator& communicator, std::uint64_t calls, const std::function<void()>& call) {
+  // The first call opens links and makes programs: it says little about the others.
+  if (calls > 1) call();
+  const std::uint64_t rest = calls > 1 ? calls - 1 : calls;
+  const auto start = Clock::now();
+  for (std::uint64_t i = 0; i < rest; i++) call();
+  double estimate = rest > 0 ? us_since(start) / double(rest) : 0;
+  communicator.broadcast(std::span(&estimate, 1), 0);
+  return estimate;
+}
+
+/// The times of one batch on this rank: its mean, then every call's if they are timed singly.
+std::vector<double> time_batch(std::uint64_t calls, bool singly,
+                               const std::function<void()>& call) {
+  std::vector<double> times(singly ? calls + 1 : 1);
+  const auto start = Clock::now();
+  if (singly) {
+    auto before = start;
+    for (std::uint64_t i = 0; i < calls; i++) {
+      call();
+      const auto now = Clock::now();
+      times[i + 1] = std::chrono::duration<double, std::micro>(now - before).count();
+      before = now;
+    }
+  } else {
+    for (std::uint64_t i = 0; i < calls; i++) call();
+  }
+  times[0] = us_since(start) / double(calls);
+  return times;
+}
+
+}  // namespace
+
+Batches plan_batches(double estimate_us, const Effort& effort) {
+  if (effort.iters > 0) {
+    const std::uint64_t count = std::min<std::uint64_t>(kBatches, effort.iters);
+    return {count, effort.iters / count};
+  }
+  if (estimate_us > kLongCallUs) return {kBatches, 1};
+  const double calls = kBatchUs / std::max(estimate_us, 0.001);
+  return {kBatches, static_cast<std::uint64_t>(std::clamp(calls, 3.0, 20'000.0))};
+}
+
+Timing summarise(std::vector<double> batch_us, std::vector<double> call_us) {
+  Timing timing;
+  timing.batch_us = batch_us;
+  std::sort(batch_us.begin(), batch_us.end());
+  timing.usec = batch_us[batch_us.size() / 2];
+  std::vector<double>& figures = call_us.empty() ? batch_us : call_us;
+  std::sort(figures.begin(), figures.end());
+  timing.min_us = figures.front();
+  timing.p50_us = quantile(figures, 0.50);
+  timing.p99_us = quantile(figures, 0.99);
+  timing.max_us = figures.back();
+  return timing;
+}
+
+Timing measure(Communicator& communicator, const Effort& effort,
+               const std::function<void()>& call) {
+  // Without an estimate nobody knows how many calls to make.
+  const std::uint64_t warmup =
+      effort.iters > 0 ? effort.warmup : std::max<std::uint64_t>(effort.warmup, 1);
+  const double estimate = warm_up(communicator, warmup, call);
+  const Batches batches = plan_batches(estimate, effort);
+  const bool singly = warmup == 0 || estimate >= kTimedSinglyUs;
+  std::vector<double> means;
+  std::vector<double> calls;
+  for (std::uint64_t b = 0; b < batches.count; b++) {
+    communicator.barrier();
+    std::vector<double> times = time_batch(batches.calls, singly, call);
+    communicator.all_reduce(std::span(times), ReduceOp::max);
+    means.push_back(times[0]);
+    calls.insert(calls.end(), times.begin() + 1, times.end());
+  }
+  Timing timing = summarise(std::move(means), std::move(calls));
+  timing.iters = batches.count * batches.calls;
+  return timing;
+}
+
+}  // namespace ccoll::bench

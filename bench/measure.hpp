@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// How long a call takes: the same buffers every time and no barrier between calls, in batches. Of
+/// every batch and every call the slowest rank counts.
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "ccoll/communicator.hpp"
+
+namespace ccoll::bench {
+
+inline constexpr int kBatches = 9;
+
+struct Effort {
+  std::uint64_t iters = 0;  ///< timed calls in all; 0: as many as a steady figure needs
+  std::uint64_t warmup = 3;
+};
+
+/// How a row's calls are dealt out.
+struct Batches {
+  std::uint64_t count;
+  std::uint64_t calls;  ///< in each
+};
+
+struct Timing {
+  double usec = 0;  ///< median over batches of a batch's mean time per call
+  std::uint64_t iters = 0;
+  /// Over single calls; over batches' means where a call takes less than kTimedSingly.
+  double min_us = 0;
+  double p50_us = 0;
+  double p99_us = 0;
+  double max_us = 0;
+  std::vector<double> batch_us;
+};
+
+/// Below this a clock reading round every call would show in the result.
+inline constexpr double kTimedSinglyUs = 10;
+
+/// For calls that take `estimate_us`: about 50 ms a batch, 3 to 20,000 calls, and one where a call
+/// takes longer than 100 ms.
+Batches plan_batches(double estimate_us, const Effort& effort);
+
+/// The figures of batches' means and, unless empty, of single calls.
+Timing summarise(std::vector<double> batch_us, std::vector<double> call_us);
+
+/// Collective: every rank of `communicator` times the same calls and gets the same result.
+Timing measure(Communicator& communicator, const Effort& effort, const std::function<void()>& call);
+
+}  // namespace ccoll::bench

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "names.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <utility>
+
+namespace ccoll::bench {
+
+namespace {
+
+using enum DataType;
+
+constexpr std::array kTypes = {uint8, int32, int64, float16, bfloat16, float32, float64};
+constexpr std::array kReduceOps = {ReduceOp::sum, ReduceOp::product, ReduceOp::min, ReduceOp::max,
+                                   ReduceOp::avg};
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kAliases = {{
+    {"half", "float16"},
+    {"fp16", "float16"},
+    {"bf16", "bfloat16"},
+    {"float", "float32"},
+    {"double", "float64"},
+    {"int", "int32"},
+    {"prod", "product"},
+}};
+
+/// One parser for both vocabularies: names, aliases, `all`, comma lists.
+template <typename T, std::size_t N>
+Result<std::vector<T>> parse_list(std::string_view list, std::string_view what,
+                                  const std::array<T, N>& all) {
+  std::vector<std::string_view> names;
+  for (const T value : all) names.push_back(to_string(value));
+  std::vector<T> chosen;
+  for (const std::string& word : split_list(list)) {
+    if (word == "all") return std::vector<T>(all.begin(), all.end());
+    std::string name = folded(word);
+    for (const auto& [alias, meaning] : kAliases) {
+      if (name == alias) name = meaning;
+    }
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) {
+      return fail(ErrorKind::invalid_argument, "{}", unknown_word(what, word, names));
+    }
+    const T value = all[static_cast<std::size_t>(found - names.begin())];
+    if (std::find(chosen.begin(), chosen.end(), value) == chosen.end()) chosen.push_back(value);
+  }
+  if (chosen.empty()) {
+    return fail(ErrorKind::invalid_argument, "no {} given: there are {}", what,
+                fmt::join(names, ", "));
+  }
+  return chosen;
+}
+
+}  // namespace
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<std::size_t>> cost(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); i++) {
+    for (std::size_t j = 0; j <= b.size(); j++) {
+      if (i == 0 || j == 0) {
+        cost[i][j] = i + j;
+        continue;
+      }
+      cost[i][j] = std::min({cost[i - 1][j] + 1, cost[i][j - 1] + 1,
+                             cost[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
+      }
+    }
+  }
+  return cost[a.size()][b.size()];
+}
+
+std::string suggestion(std::string_view word, std::span<const std::string_view> candidates) {
+  std::string best;
+  std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
+  for (const std::string_view candidate : candidates) {
+    const std::size_t distance = edit_distance(folded(word), folded(candidate));
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+std::string unknown_word(std::string_view what, std::string_view word,
+                         std::span<const std::string_view> candidates) {
+  const std::string near = suggestion(word, candidates);
+  return fmt::format("no {} '{}'{} There are {}", what, word,
+                     near.empty() ? "." : fmt::format(": did you mean {}?", near),
+                     fmt::join(candidates, ", "));
+}
+
+std::string folded(std::string_view word) {
+  std::string result;
+  for (const char c : word) {
+    if (c != '_' && c != '-') {
+      result += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+  }
+  return result;
+}
+
+Result<std::vector<DataType>> parse_types(std::string_view list) {
+  return parse_list(list, "element type", kTypes);
+}
+
+Result<std::vector<ReduceOp>> parse_reduce_ops(std::string_view list) {
+  return parse_list(list, "reduction", kReduceOps);
+}
+
+std::vector<std::string> split_list(std::string_view list) {
+  std::vector<std::string> parts;
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    if (comma > 0) parts.emplace_back(list.substr(0, comma));
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return parts;
+}
+
+}  // namespace ccoll::bench

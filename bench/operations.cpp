@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "names.hpp"
+
+namespace ccoll::bench {
+
+namespace {
+
+double whole(int) { return 1.0; }
+double others_share(int size) { return double(size - 1) / size; }
+double there_and_back(int size) { return 2.0 * (size - 1) / size; }
+double nothing(int) { return 0.0; }
+
+std::vector<Segment> one(int source, std::uint64_t first, std::uint64_t elems) {
+  return {{source, first, elems}};
+}
+
+/// Block r of the result is `elems` elements of rank r's input, from `first` on.
+std::vector<Segment> one_of_each(int size, std::uint64_t first, std::uint64_t elems) {
+  std::vector<Segment> segments;
+  for (int r = 0; r < size; r++) segments.push_back({r, first, elems});
+  return segments;
+}
+
+Layout all_reduce_layout(const Shape& s) {
+  return {s.count, s.count, one(Segment::kReduced, 0, s.count), true};
+}
+
+Layout reduce_layout(const Shape& s) {
+  if (s.rank != s.root) return {s.count, s.count, {}};
+  return all_reduce_layout(s);
+}
+
+Layout broadcast_layout(const Shape& s) {
+  return {s.count, s.count, one(s.root, 0, s.count), true};
+}
+
+Layout all_gather_layout(const Shape& s) {
+  const auto rank = static_cast<std::uint64_t>(s.rank);
+  return {s.count,
+          s.count * static_cast<std::uint64_t>(s.size),
+          one_of_each(s.size, 0, s.count),
+          true,
+          rank * s.count,
+          0};
+}
+
+Layout reduce_scatter_layout(const Shape& s) {
+  const std::uint64_t mine = static_cast<std::uint64_t>(s.rank) * s.count;
+  return {s.count * static_cast<std::uint64_t>(s.size),
+          s.count,
+          one(Segment::kReduced, mine, s.count),
+          true,
+          0,
+          mine};
+}
+
+Layout all_to_all_layout(const Shape& s) {
+  const std::uint64_t total = s.count * static_cast<std::uint64_t>(s.size);
+  return {total, total, one_of_each(s.size, static_cast<std::uint64_t>(s.rank) * s.count, s.count)};
+}
+
+Layout gather_layout(const Shape& s) {
+  if (s.rank != s.root) return {s.count, 0, {}};
+  return all_gather_layout(s);
+}
+
+Layout scatter_layout(const Shape& s) {
+  const std::uint64_t mine = static_cast<std::uint64_t>(s.rank) * s.count;
+  Layout layout{0, s.count, one(s.root, mine, s.count)};
+  if (s.rank == s.root) {
+    layout.input_elems = s.count * static_cast<std::uint64_t>(s.size);
+    layout.shares = true;
+    layout.output_at = mine;
+  }
+  return layout;
+}
+
+Layout send_recv_layout(const Shape& s) {
+  return {s.count, s.count, one((s.rank + s.size - 1) % s.size, 0, s.count)};
+}
+
+Layout barrier_layout(const Shape&) { return {}; }
+
+constexpr std::array<Operation, 10> kOperations = {{
+    {"all_reduce", Kind::all_reduce, false, false, true, true, true, there_and_back,
+     all_reduce_layout,
+     [](Communicator& c, const Arguments& a) {
+       c.all_reduce(a.input, a.output, a.count, a.type, a.op, a.options);
+     },
+     "everyone gets the sum of all buffers"},
+    {"all_gather", Kind::all_gather, true, false, false, true, true, others_share,
+     all_gather_layout,
+     [](Communicator& c, const Arguments& a) {
+       c.all_gather(a.input, a.output, a.count, a.type, a.options);
+     },
+     "everyone gets every rank's block"},
+    {"reduce_scatter", Kind::reduce_scatter, true, false, true, true, true, others_share,
+     reduce_scatter_layout,
+     [](Communicator& c, const Arguments& a) {
+       c.reduce_scatter(a.input, a.output, a.count, a.type, a.op, a.options);
+     },
+     "each rank gets its block of the sum"},
+    {"all_to_all", Kind::all_to_all, true, false, false, false, true, others_share,
+     all_to_all_layout,
+     [](Communicator& c, const Arguments& a) {
+       c.all_to_all(a.input, a.output, a.count, a.type, a.options);
+     },
+     "each rank sends another block to each rank"},
+    {"broadcast", Kind::broadcast, false, true, false, true, true, whole, broadcast_layout,
+     [](Communicator& c, const Arguments& a) {
+       c.broadcast(a.input, a.output, a.count, a.type, a.root, a.options);
+     },
+     "everyone gets the root's buffer"},
+    {"reduce", Kind::reduce, false, true, true, true, true, whole, reduce_layout,
+     [](Communicator& c, const Arguments& a) {
+       c.reduce(a.input, a.output, a.count, a.type, a.op, a.root, a.options);
+     },
+     "the root gets the sum of all buffers"},
+    {"gather", Kind::gather, true, true, false, true, true, others_share, gather_layout,
+     [](Communicator& c, const Arguments& a) {
+       c.gather(a.input, a.output, a.count, a.type, a.root, a.options);
+     },
+     "the root gets every rank's block"},
+    {"scatter", Kind::scatter, true, true, false, true, true, others_share, scatter_layout,
+     [](Communicator& c, const Arguments& a) {
+       c.scatter(a.input, a.output, a.count, a.type, a.root, a.options);
+     },
+     "each rank gets its block of the root's buffer"},
+    {"send_recv", std::nullopt, false, false, false, false, true, whole, send_recv_layout,
+     [](Communicator& c, const Arguments& a) {
+       const int n = c.size();
+       c.send_recv(a.input, a.count, (c.rank() + 1) % n, a.output, a.count, (c.rank() + n - 1) % n,
+                   a.type, a.options);
+     },
+     "a ring: to the next rank, from the one before"},
+    {"barrier", Kind::barrier, false, false, false, false, false, nothing, barrier_layout,
+     [](Communicator& c, const Arguments& a) { c.barrier(a.options); },
+     "returns when every rank has come"},
+}};
+
+}  // namespace
+
+std::span<const Operation> operations() { return kOperations; }
+
+const Operation* find_operation(std::string_view name) {
+  const auto found =
+      std::find_if(kOperations.begin(), kOperations.end(),
+                   [&](const Operation& row) { return folded(row.name) == folded(name); });
+  return found == kOperations.end() ? nullptr : &*found;
+}
+
+Result<std::vector<const Operation*>> parse_operations(std::string_view list) {
+  std::vector<const Operation*> chosen;
+  const auto add = [&](const Operation& row) {
+    if (std::find(chosen.begin(), chosen.end(), &row) == chosen.end()) chosen.push_back(&row);
+  };
+  for (const std::string& word : split_list(list)) {
+    if (word == "all") {
+      for (const Operation& row : kOperations) add(row);
+    } else if (const Operation* row = find_operation(word)) {
+      add(*row);
+    } else {
+      std::vector<std::string_view> names;
+      for (const Operation& each : kOperations) names.push_back(each.name);
+      for (const std::string_view command : {"all", "info", "explain"}) names.push_back(command);
+      return fail(ErrorKind::invalid_argument, "{}", unknown_word("operation", word, names));
+    }
+  }
+  return chosen;
+}
+
+std::uint64_t size_unit(const Operation& operation, DataType type, int size) {
+  return size_of(type) * (operation.over_blocks ? static_cast<std::uint64_t>(size) : 1);
+}
+
+std::uint64_t count_of(const Operation& operation, DataType type, int size, std::uint64_t bytes) {
+  return bytes / size_unit(operation, type, size);
+}
+
+}  // namespace ccoll::bench

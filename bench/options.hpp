@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The command line of cc-bench, after nccl-tests' where that has a word for it.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/result.hpp"
+#include "measure.hpp"
+#include "operations.hpp"
+#include "sizes.hpp"
+
+namespace ccoll::bench {
+
+struct Options {
+  enum class Command { print, measure, info, explain };
+  Command command = Command::measure;
+  std::string text;  ///< print: what to say (help, version, the overview)
+
+  std::vector<const Operation*> ops;
+  std::optional<int> ranks;
+  SizeRange sizes;
+  Effort effort;
+  std::vector<DataType> types = {DataType::float32};
+  std::vector<ReduceOp> reduce_ops = {ReduceOp::sum};
+  int root = 0;
+  bool in_place = false;
+  bool check = true;
+  std::string algorithm;  ///< empty: the model's choice, or CCOLL_ALGO
+  std::string transport;  ///< empty: the best there is, or CCOLL_TRANSPORT
+  int lanes = 0;
+  std::string csv;  ///< a file, "-" for standard output, or empty
+  std::string json;
+  std::string label = "ccoll";
+  double timeout_s = 0;  ///< 0: the communicator's own limits
+
+  std::string explain_op;
+  std::uint64_t explain_bytes = 0;
+
+  /// True where standard output belongs to the CSV or JSON form.
+  bool is_table_off() const { return csv == "-" || json == "-"; }
+};
+
+/// Failures are usage errors, with what to do instead.
+Result<Options> parse_command_line(int argc, const char* const* argv);
+
+/// Whether the options can be carried out by `size` ranks.
+Status check_for_size(const Options& options, int size);
+
+}  // namespace ccoll::bench

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+
+namespace ccoll::bench {
+
+namespace {
+
+/// Four significant digits down to the thousandth: 0.003, 12.34, 1235.
+std::string figure(double value) {
+  if (value >= 1000) return fmt::format("{:.0f}", value);
+  if (value >= 100) return fmt::format("{:.1f}", value);
+  if (value >= 10) return fmt::format("{:.2f}", value);
+  return fmt::format("{:.3f}", value);
+}
+
+nlohmann::json row_json(const Row& row) {
+  const Timing& t = row.timing;
+  nlohmann::json json = {
+      {"op", row.op},
+      {"ranks", row.ranks},
+      {"bytes", row.bytes},
+      {"count", row.count},
+      {"dtype", row.type},
+      {"redop", row.reduce_op},
+      {"root", row.root},
+      {"in_place", row.in_place},
+      {"algo", row.algorithm},
+      {"transport", row.transport},
+      {"iters", t.iters},
+      {"usec", t.usec},
+      {"min_us", t.min_us},
+      {"p50_us", t.p50_us},
+      {"p99_us", t.p99_us},
+      {"max_us", t.max_us},
+      {"algbw_GBps", row.algbw},
+      {"busbw_GBps", row.busbw},
+      {"batch_us", t.batch_us},
+  };
+  json["wrong"] = row.wrong ? nlohmann::json(*row.wrong) : nlohmann::json();
+  return json;
+}
+
+std::string describe_ranks(const Session& session, const Machine& machine) {
+  std::string text = fmt::format("{} rank{}", session.ranks, session.ranks == 1 ? "" : "s");
+  if (session.ranks == 1) return text + ", alone: its figures are copies in memory";
+  text += session.transport == "inproc"
+              ? ", threads of one process"
+              : fmt::format(" over {}, started by {}", session.transport, session.launcher);
+  const bool is_local = session.launcher == "cc-bench" || session.transport == "inproc";
+  if (is_local && static_cast<unsigned>(session.ranks) > machine.cores_usable) {
+    text += fmt::format("; more ranks than the {} cores: they take turns", machine.cores_usable);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string csv_line(const std::string& label, const Row& row) {
+  const Timing& t = row.timing;
+  return fmt::format(
+      "{},{},{},{},{:.2f},{:.3f},{:.3f},{},{},{},{},{},{},{},{},{:.2f},{:.2f},{:.2f},{:.2f}", label,
+      row.op, row.ranks, row.bytes, t.usec, row.algbw, row.busbw,
+      row.wrong ? fmt::format("{}", *row.wrong) : "", row.type, row.reduce_op, row.root,
+      row.in_place ? 1 : 0, row.algorithm, row.transport, t.iters, t.min_us, t.p50_us, t.p99_us,
+      t.max_us);
+}
+
+std::string table_line(const Row& row) {
+  return fmt::format("{:>12} {:>12} {:>9} {:>8} {:>5} {:>11} {:>8} {:>8} {:>7}", row.bytes,
+                     row.count, row.type, row.reduce_op, row.root, figure(row.timing.usec),
+                     figure(row.algbw), figure(row.busbw),
+                     row.wrong ? fmt::format("{}", *row.wrong) : "-");
+}
+
+void Report::Close::operator()(std::FILE* file) const {
+  if (file != stdout) std::fclose(file);
+}
+
+Report::File Report::open(const std::string& path) {
+  if (path.empty()) return nullptr;
+  if (path == "-") return File(stdout);
+  File file(std::fopen(path.c_str(), "w"));
+  if (!file) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+  }
+  return file;
+}
+
+Report::Report(const Options& options, const Session& session)
+    : options_(options),
+      session_(session),
+      csv_(open(options.csv)),
+      json_(open(options.json)),
+      on_terminal_(::isatty(STDERR_FILENO) == 1) {
+  const Machine machine = inspect_machine();
+  if (!options_.is_table_off()) write_header(machine);
+  if (csv_) {
+    fmt::print(csv_.get(), "{}\n", kCsvHeader);
+    std::fflush(csv_.get());
+  }
+  document_ = {{"version", CCOLL_VERSION},
+               {"label", options.label},
+               {"command", session.command},
+               {"host", machine.host},
+               {"processor", machine.processor},
+               {"cores_usable", machine.cores_usable},
+               {"cores_online", machine.cores_online},
+               {"memory_gib", machine.memory_gib},
+               {"open_files", machine.open_files},
+               {"ranks", session.ranks},
+               {"launcher", session.launcher},
+               {"transport", session.transport},
+               {"timeout_s", session.timeout_s},
+               {"checked", options.check},
+               {"rows", nlohmann::json::array()}};
+}
+
+Report::~Report() { clear_progress(); }
+
+void Report::write_header(const Machine& machine) const {
+  fmt::print("# cc-bench {} on {}: {}, {} core{}, {:.1f} GiB of memory\n", CCOLL_VERSION,
+             machine.host, machine.processor, machine.cores_usable,
+             machine.cores_usable == 1 ? "" : "s", machine.memory_gib);
+  fmt::print("# {}\n", describe_ranks(session_, machine));
+  fmt::print("# limits: {} open files per process, {:g} s per call\n", machine.open_files,
+             session_.timeout_s);
+  fmt::print("# time: median over batches of a call's mean, slowest rank; GB/s: 10^9 bytes/s\n");
+  fmt::print("# {}\n", options_.check ? "every result is compared bit by bit with the exact one"
+                                      : "results are not checked");
+  std::fflush(stdout);
+}
+
+void Report::begin_operation(const std::string& name, const std::string& note) {
+  clear_progress();
+  if (options_.is_table_off()) return;
+  fmt::print("#\n# {}{}{}\n", name, note.empty() ? "" : ": ", note);
+  fmt::print("#{:>11} {:>12} {:>9} {:>8} {:>5} {:>11} {:>8} {:>8} {:>7}\n", "size", "count", "type",
+             "redop", "root", "time", "algbw", "busbw", "#wrong");
+  fmt::print("#{:>11} {:>12} {:>9} {:>8} {:>5} {:>11} {:>8} {:>8} {:>7}\n", "(B)", "(elements)", "",
+             "", "", "(us)", "(GB/s)", "(GB/s)", "");
+  std::fflush(stdout);
+}
+
+void Report::progress(const std::string& what) {
+  if (!on_terminal_) return;
+  clear_progress();
+  fmt::print(stderr, "{}", what);
+  std::fflush(stderr);
+  progress_width_ = what.size();
+}
+
+void Report::clear_progress() {
+  if (progress_width_ == 0) return;
+  fmt::print(stderr, "\r{:{}}\r", "", progress_width_);
+  std::fflush(stderr);
+  progress_width_ = 0;
+}
+
+void Report::add(const Row& row) {
+  clear_progress();
+  if (!options_.is_table_off()) {
+    fmt::print("{}\n", table_line(row));
+    std::fflush(stdout);
+  }
+  if (csv_) {
+    fmt::print(csv_.get(), "{}\n", csv_line(options_.label, row));
+    std::fflush(csv_.get());
+  }
+  document_["rows"].push_back(row_json(row));
+  rows_++;
+  if (row.wrong.value_or(0) > 0) wrong_rows_++;
+  if (row.bytes > 0) {
+    rows_with_bytes_++;
+    busbw_sum_ += row.busbw;
+  }
+}
+
+void Report::finish() {
+  clear_progress();
+  const double average = rows_with_bytes_ > 0 ? busbw_sum_ / double(rows_with_bytes_) : 0;
+  if (!options_.is_table_off()) {
+    fmt::print("#\n# average bus bandwidth: {} GB/s\n", figure(average));
+    if (wrong_rows_ > 0) {
+      fmt::print("# FAILED: {} of {} rows have wrong elements\n", wrong_rows_, rows_);
+    } else if (options_.check) {
+      fmt::print("# checked: all {} rows are exact\n", rows_);
+    }
+  }
+  if (json_) {
+    document_["average_busbw_GBps"] = average;
+    document_["wrong_rows"] = wrong_rows_;
+    fmt::print(json_.get(), "{}\n", document_.dump(2));
+  }
+  for (std::FILE* file : {stdout, csv_.get(), json_.get()}) {
+    if (file != nullptr && (std::fflush(file) != 0 || std::ferror(file) != 0)) {
+      throw Error(ErrorKind::exhausted,
+                  fmt::format("results could not be written: {}", std::strerror(errno)));
+    }
+  }
+}
+
+}  // namespace ccoll::bench

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What rank 0 writes: the table for people, CSV and JSON for programs, a progress line. Every row
+/// is on its way as soon as it is measured.
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "machine.hpp"
+#include "measure.hpp"
+#include "options.hpp"
+
+namespace ccoll::bench {
+
+struct Row {
+  std::string op;
+  int ranks = 1;
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;  ///< in elements, as the call takes it
+  std::string type;
+  std::string reduce_op = "none";
+  int root = -1;  ///< -1: the operation has none
+  bool in_place = false;
+  std::string algorithm;
+  std::string transport;
+  Timing timing;
+  double algbw = 0;  ///< GB/s, GB = 10^9 bytes
+  double busbw = 0;
+  std::optional<std::uint64_t> wrong;  ///< empty: unchecked
+};
+
+/// What holds for all rows.
+struct Session {
+  int ranks = 1;
+  std::string launcher;   ///< who started the ranks
+  std::string transport;  ///< "tcp", "inproc", or "none" for one rank
+  double timeout_s = 300;
+  std::string command;
+};
+
+inline constexpr const char* kCsvHeader =
+    "label,op,ranks,bytes,usec,algbw_GBps,busbw_GBps,wrong,dtype,redop,root,in_place,algo,"
+    "transport,iters,min_us,p50_us,p99_us,max_us";
+
+std::string csv_line(const std::string& label, const Row& row);
+std::string table_line(const Row& row);
+
+class Report {
+ public:
+  /// Opens the files that `options` name and writes the header. Throws Error{invalid_argument}
+  /// where a file cannot be opened.
+  Report(const Options& options, const Session& session);
+  ~Report();
+  Report(const Report&) = delete;
+  Report& operator=(const Report&) = delete;
+
+  /// A heading of the table before an operation's rows.
+  void begin_operation(const std::string& name, const std::string& note);
+  /// Shown on standard error while a row is measured, if that is a terminal.
+  void progress(const std::string& what);
+  void add(const Row& row);
+  /// The average and the verdict; throws Error{exhausted} where output could not be written.
+  void finish();
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const;
+  };
+  using File = std::unique_ptr<std::FILE, Close>;
+
+  static File open(const std::string& path);
+  void write_header(const Machine& machine) const;
+  void clear_progress();
+
+  Options options_;
+  Session session_;
+  File csv_;
+  File json_;
+  nlohmann::json document_;
+  bool on_terminal_;
+  std::size_t progress_width_ = 0;
+  std::uint64_t rows_ = 0;
+  std::uint64_t rows_with_bytes_ = 0;
+  std::uint64_t wrong_rows_ = 0;
+  double busbw_sum_ = 0;
+};
+
+}  // namespace ccoll::bench

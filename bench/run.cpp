@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <new>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "ccoll/environment.hpp"
+#include "ccoll/store.hpp"
+#include "rendezvous/identity.hpp"
+#include "rendezvous/launch.hpp"
+#include "report.hpp"
+#include "rows.hpp"
+
+namespace ccoll::bench {
+
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kWrongUsage = 2;
+
+/// Says on standard error what went wrong, in one write so that ranks' lines stay whole.
+void complain(std::optional<int> rank, const std::string& message) {
+  fmt::print(stderr, "{}",
+             rank ? fmt::format("cc-bench: rank {}: {}\n", *rank, message)
+                  : fmt::format("cc-bench: {}\n", message));
+}
+
+CommunicatorOptions communicator_options(const Options& options) {
+  CommunicatorOptions result = CommunicatorOptions::from_environment();
+  if (!options.transport.empty()) result.transport = options.transport;
+  if (options.lanes > 0) result.max_lanes = options.lanes;
+  if (options.timeout_s > 0) {
+    result.timeout = std::chrono::milliseconds(
+        std::max<std::int64_t>(1, static_cast<std::int64_t>(options.timeout_s * 1000)));
+    result.start_timeout = std::min(result.start_timeout, result.timeout);
+  }
+  return result;
+}
+
+/// One rank from start to end; errors become its own message and status.
+int run_rank(int rank, const Options& options, const Session& session,
+             const std::function<Communicator()>& connect) {
+  try {
+    std::optional<Report> report;
+    if (rank == 0) report.emplace(options, session);
+    Communicator communicator = connect();
+    const bool good = measure_rows(communicator, options, session, report ? &*report : nullptr);
+    if (report) report->finish();
+    // One rank's status tells of wrong elements; the others have nothing to add.
+    return good || rank != 0 ? 0 : kFailed;
+  } catch (const std::bad_alloc&) {
+    complain(rank, "out of memory: give a smaller -e or fewer ranks");
+  } catch (const std::exception& error) {
+    complain(rank, error.what());
+  }
+  return kFailed;
+}
+
+int join(const Environment& environment, const Options& options, const Session& session) {
+  const CommunicatorOptions settings = communicator_options(options);
+  return run_rank(environment.rank, options, session,
+                  [&] { return Communicator::create(environment, settings); });
+}
+
+int run_threads(int size, const Options& options, const Session& session) {
+  CommunicatorOptions settings = communicator_options(options);
+  settings.transport = "inproc";
+  const std::shared_ptr<Store> store = make_inproc_store();
+  std::vector<int> status(static_cast<std::size_t>(size), 0);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; rank++) {
+    threads.emplace_back([&, rank] {
+      status[static_cast<std::size_t>(rank)] = run_rank(rank, options, session, [&] {
+        return Communicator::create(store, rank, size, settings);
+      });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return *std::max_element(status.begin(), status.end());
+}
+
+int start_processes(int size, const Options& options, int argc, const char* const* argv) {
+  LaunchOptions job;
+  job.ranks = size;
+  job.command = {"/proc/self/exe"};
+  job.command.insert(job.command.end(), argv + 1, argv + argc);
+  job.prefix = false;
+  job.name = "cc-bench";
+  job.variables = {{"CCOLL_BENCH_STARTED", "1"}};
+  if (options.ranks != size) {
+    job.command.push_back("-n");
+    job.command.push_back(std::to_string(size));
+  }
+  const Result<int> status = launch(job);
+  if (status) return *status;
+  complain(std::nullopt, status.error().message);
+  return kFailed;
+}
+
+Status check_against_launcher(const Environment& environment, const Options& options,
+                              const std::string& transport) {
+  if (options.ranks && *options.ranks != environment.size) {
+    return fail(
+        ErrorKind::invalid_argument,
+        "-n {} was given, but the launcher ({}) started {} rank{}: leave -n out, or start {}",
+        *options.ranks, environment.launcher, environment.size, environment.size == 1 ? "" : "s",
+        *options.ranks);
+  }
+  if (environment.size > 1 && transport == "inproc") {
+    return fail(ErrorKind::invalid_argument,
+                "inproc is for ranks that are threads of one process, but {} started {} "
+                "processes: use tcp, or cc-bench -n {} without a launcher",
+                environment.launcher, environment.size, environment.size);
+  }
+  return {};
+}
+
+Session describe(const Options& options, int size, const Environment& environment,
+                 const std::string& transport, int argc, const char* const* argv) {
+  Session session;
+  session.ranks = size;
+  const bool started = std::getenv("CCOLL_BENCH_STARTED") != nullptr;
+  session.launcher = environment.launcher == "none" || started ? "cc-bench" : environment.launcher;
+  session.transport = size == 1 ? "none" : transport.empty() ? "tcp" : transport;
+  session.timeout_s = std::chrono::duration<double>(communicator_options(options).timeout).count();
+  session.command = fmt::format("cc-bench {}", fmt::join(argv + 1, argv + argc, " "));
+  return session;
+}
+
+}  // namespace
+
+int run(const Options& options, int argc, const char* const* argv) {
+  Environment environment;
+  std::string transport;
+  try {
+    environment = Environment::detect();
+    transport = communicator_options(options).transport;
+  } catch (const Error& error) {
+    complain(std::nullopt, error.what());
+    return kWrongUsage;
+  }
+  const bool joins = environment.launcher != "none";
+  const int usual = std::clamp<int>(usable_cores(), 2, 8);
+  const int size = joins ? environment.size : options.ranks.value_or(usual);
+  Status valid = check_for_size(options, size);
+  if (valid && joins) valid = check_against_launcher(environment, options, transport);
+  if (!valid) {
+    if (environment.rank == 0) complain(std::nullopt, valid.error().message);
+    return kWrongUsage;
+  }
+  const Session session = describe(options, size, environment, transport, argc, argv);
+  if (joins) return join(environment, options, session);
+  if (size == 1 || transport == "inproc") return run_threads(size, options, session);
+  return start_processes(size, options, argc, argv);
+}
+
+}  // namespace ccoll::bench

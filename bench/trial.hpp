@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// One rank's buffers for one row of the table, and the check of what a call left in them.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "data.hpp"
+#include "operations.hpp"
+
+namespace ccoll::bench {
+
+/// Memory that begins at a page and has a known pattern before and behind it, so that a write past
+/// either end is noticed.
+class GuardedBuffer {
+ public:
+  GuardedBuffer() = default;
+  /// Throws Error{exhausted} naming the size when there is no such memory.
+  explicit GuardedBuffer(std::uint64_t bytes);
+  /// Never null, so that an operation may be given a buffer of no bytes.
+  std::byte* data() const { return memory_.get() + kPage; }
+  bool guards_intact() const;
+
+ private:
+  static constexpr std::size_t kPage = 4096;
+  static constexpr std::size_t kGuardBytes = 256;
+
+  struct Free {
+    void operator()(std::byte* memory) const;
+  };
+  std::unique_ptr<std::byte, Free> memory_;
+  std::uint64_t bytes_ = 0;
+};
+
+/// The same buffers serve every call of a row.
+class Trial {
+ public:
+  /// `patterns` outlives the trial.
+  Trial(const Operation& operation, const Shape& shape, bool in_place, Patterns& patterns);
+
+  /// Fills the input with what this rank contributes and every byte of the output with a wrong
+  /// value, so that an element which nobody writes is found out.
+  void arm();
+  /// How many elements are wrong after any number of calls (out of place) or after one (in place)
+  /// since `arm`: results that differ, inputs and untouchable outputs that changed; damage beyond a
+  /// buffer's ends counts as one.
+  std::uint64_t count_wrong_elems();
+
+  const void* input() const;
+  void* output() const;
+  /// False where a repeated call computes with its own last result.
+  bool is_repeatable() const { return !shared_; }
+
+ private:
+  std::span<const std::byte> pattern_of(const Segment& segment);
+  std::byte* input_data() const { return buffers_[0].data() + (shared_ ? input_at_ : 0); }
+  std::byte* output_data() const { return buffers_[shared_ ? 0 : 1].data() + output_at_; }
+  std::uint64_t wrong_results();
+  std::uint64_t wrong_inputs();
+  std::uint64_t touched_outputs() const;
+
+  Layout layout_;
+  int rank_;
+  std::size_t elem_bytes_;
+  bool shared_;                  ///< input and output lie in buffers_[0]
+  std::uint64_t input_at_ = 0;   ///< bytes
+  std::uint64_t output_at_ = 0;  ///< bytes
+  Patterns& patterns_;
+  GuardedBuffer buffers_[2];
+};
+
+}  // namespace ccoll::bench

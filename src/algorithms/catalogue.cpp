@@ -12,11 +12,20 @@ namespace ccoll {
 
 std::span<const CatalogueEntry> catalogue() {
   static const std::array kEntries = {
-      ring_all_reduce(),     one_shot_all_reduce(),     two_shot_all_reduce(),
-      ring_reduce_scatter(), one_shot_reduce_scatter(), ring_all_gather(),
-      one_shot_all_gather(), ring_broadcast(),          linear_broadcast(),
-      ring_reduce(),         linear_reduce(),           linear_gather(),
-      linear_scatter(),      pairwise_all_to_all(),     dissemination_barrier(),
+      ring_all_reduce(),       double_tree_all_reduce(),
+      tree_all_reduce(),       recursive_doubling_all_reduce(),
+      one_shot_all_reduce(),   two_shot_all_reduce(),
+      ring_reduce_scatter(),   one_shot_reduce_scatter(),
+      ring_all_gather(),       recursive_doubling_all_gather(),
+      one_shot_all_gather(),   ring_broadcast(),
+      double_tree_broadcast(), tree_broadcast(),
+      binomial_broadcast(),    linear_broadcast(),
+      ring_reduce(),           double_tree_reduce(),
+      tree_reduce(),           binomial_reduce(),
+      linear_reduce(),         binomial_gather(),
+      linear_gather(),         binomial_scatter(),
+      linear_scatter(),        pairwise_all_to_all(),
+      dissemination_barrier(),
   };
   return kEntries;
 }

@@ -23,5 +23,20 @@ CatalogueEntry linear_reduce();
 CatalogueEntry linear_gather();
 CatalogueEntry linear_scatter();
 CatalogueEntry dissemination_barrier();
+CatalogueEntry tree_all_reduce();
+CatalogueEntry tree_broadcast();
+CatalogueEntry tree_reduce();
+CatalogueEntry double_tree_all_reduce();
+CatalogueEntry double_tree_broadcast();
+CatalogueEntry double_tree_reduce();
+CatalogueEntry recursive_doubling_all_reduce();
+CatalogueEntry recursive_doubling_all_gather();
+CatalogueEntry binomial_broadcast();
+CatalogueEntry binomial_reduce();
+CatalogueEntry binomial_gather();
+CatalogueEntry binomial_scatter();
+
+Theory binomial_theory_whole(const Problem& problem);
+Theory binomial_theory_blocks(const Problem& problem);
 
 }  // namespace ccoll

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Binary trees over ranks by arithmetic alone: O(log n) per query, nothing stored.
+///
+/// Write the ranks as a row; the odd ones are leaves, and a rank whose lowest set bit is b joins
+/// the two subtrees on either side of it, each up to b - 1 ranks wide:
+///
+///     0 ───────────── 4
+///                ┌────┴────┐
+///                2         6
+///             ┌──┴──┐   ┌──┴
+///             1     3   5              (n = 7)
+///
+/// The rule is NCCL's (src/graph/trees.cc). Private to this folder.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "schedule/problem.hpp"
+
+namespace ccoll {
+
+/// Where one rank stands in a tree.
+struct TreeNode {
+  std::optional<Rank> parent;  ///< none at the root
+  std::vector<Rank> children;  ///< at most two, the first one's subtree no smaller
+};
+
+/// Rank `rank` of the tree over 0 … size-1; its root is 0, which has one child.
+TreeNode binary_tree(Rank rank, Rank size);
+
+/// The same of the second tree, which complements the first: no rank is an inner node in both when
+/// size is even (the row is mirrored, the root is size-1), only rank 0 when it is odd (the row is
+/// shifted by one, the root is 1, or 0 when it is alone).
+TreeNode complementary_tree(Rank rank, Rank size);
+
+/// Edges from the root to the deepest leaf: ⌈log2 size⌉.
+std::uint32_t tree_height(Rank size);
+
+/// Children of the rank that has most.
+std::uint32_t most_children(Rank size);
+
+}  // namespace ccoll

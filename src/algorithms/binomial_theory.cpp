@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// What binomial trees cost. Block v (counted from the root) travels one hop for each set bit of v.
+
+#include <algorithm>
+#include <bit>
+
+#include "algorithms/common.hpp"
+#include "algorithms/entries.hpp"
+
+namespace ccoll {
+namespace {
+
+/// Set bits of 0, 1, …, size-1 together.
+std::uint64_t set_bits_below(std::uint64_t size) {
+  std::uint64_t bits = 0;
+  for (std::uint64_t bit = 1; bit < size; bit *= 2) {
+    bits += size / (2 * bit) * bit + std::max(size % (2 * bit), bit) - bit;
+  }
+  return bits;
+}
+
+/// Ranks in the largest subtree below the root's: the topmost child's, which may be cut short, or
+/// the whole one beside it.
+std::uint64_t largest_subtree(std::uint64_t size) {
+  if (size == 1) return 0;
+  const std::uint64_t top = std::bit_floor(size - 1);
+  return std::max(size - top, top / 2);
+}
+
+/// O(n), for ragged blocks only: subtrees below the root's own children are parts of theirs.
+void set_ragged_elems(const Problem& problem, Theory& theory) {
+  const Rank n = problem.size;
+  std::uint64_t largest = 0;
+  std::uint64_t subtree = 0;
+  std::uint64_t total = 0;
+  for (Rank place = 1; place < n; ++place) {
+    if (std::has_single_bit(place)) subtree = 0;
+    const std::uint64_t elems = problem.block_counts[ahead(place, problem.root, n)];
+    subtree += elems;
+    largest = std::max(largest, subtree);
+    total += elems;
+    theory.total.elems_sent += elems * static_cast<unsigned>(std::popcount(place));
+  }
+  theory.busiest.elems_sent = problem.kind == Kind::gather ? largest : total;
+}
+
+}  // namespace
+
+Theory binomial_theory_whole(const Problem& problem) {
+  Theory theory;
+  if (moves_nothing(problem)) return theory;
+  const std::uint64_t edges = problem.size - 1;
+  const std::uint64_t children = ceil_log2(problem.size);
+  theory.depth = floor_log2(problem.size);
+  theory.total = {.messages = edges, .elems_sent = edges * problem.count};
+  if (problem.kind == Kind::broadcast) {
+    theory.busiest = {.messages = children, .elems_sent = children * problem.count};
+  } else {
+    theory.roundings = floor_log2(problem.size);
+    theory.busiest = {
+        .messages = 1, .elems_sent = problem.count, .elems_reduced = children * problem.count};
+    theory.total.elems_reduced = edges * problem.count;
+  }
+  return theory;
+}
+
+Theory binomial_theory_blocks(const Problem& problem) {
+  const std::uint64_t n = problem.size;
+  const std::uint64_t largest = largest_subtree(n);
+  Theory theory{.blocks = problem.size};
+  theory.blocks_per_message = static_cast<std::uint32_t>(std::max<std::uint64_t>(largest, 1));
+  if (moves_nothing(problem)) return theory;
+  theory.depth = floor_log2(n);
+  theory.busiest.messages = problem.kind == Kind::scatter ? ceil_log2(n) : 1;
+  theory.total.messages = n - 1;
+  if (!problem.block_counts.empty()) {
+    set_ragged_elems(problem, theory);
+    return theory;
+  }
+  theory.busiest.elems_sent = (problem.kind == Kind::scatter ? n - 1 : largest) * problem.count;
+  theory.total.elems_sent = set_bits_below(n) * problem.count;
+  return theory;
+}
+
+}  // namespace ccoll

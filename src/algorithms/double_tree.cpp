@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Double binary tree: the latency of a tree at the bandwidth of a ring.
+///
+/// The buffer is cut into two blocks and each travels through a tree of its own. The trees
+/// complement each other: whoever is an inner node in one is a leaf in the other (but for rank 0
+/// when n is odd), so everybody sends and receives about as much as everybody else. Rooted
+/// operations put the root above two such trees of all the others, and so feed both with half of
+/// the buffer each.
+///
+/// Rounds: 2⌈log2 n⌉ for all_reduce, 1 + ⌈log2 (n-1)⌉ for the others. Bytes sent per rank: up to
+/// 2 × size for all_reduce, size for the others. Any n and root. At most four peers per rank, but
+/// for rank 0 when n is odd. Source: P. Sanders, J. Speck, J. L. Träff, Parallel Computing 35
+/// (2009); the trees are NCCL's (src/graph/trees.cc). Drawings: double_tree_all_reduce_7.txt,
+/// double_tree_broadcast_7.txt, double_tree_reduce_7.txt
+
+#include <algorithm>
+
+#include "algorithms/common.hpp"
+#include "algorithms/entries.hpp"
+#include "algorithms/tree_lanes.hpp"
+
+namespace ccoll {
+namespace {
+
+constexpr std::uint32_t kTrees = 2;
+
+TreeNode tree_number(std::uint32_t tree, Rank rank, Rank size) {
+  return tree == 0 ? binary_tree(rank, size) : complementary_tree(rank, size);
+}
+
+/// The tree of all ranks but `root`, which stands above the tree's own root.
+TreeNode tree_below(Rank root, std::uint32_t tree, Rank rank, Rank n) {
+  const Rank others = n - 1;
+  const Rank first = ahead(root, 1, n);
+  if (rank == root) {
+    const Rank top = tree == 0 || others == 1 ? 0 : others % 2 == 0 ? others - 1 : 1;
+    return {.parent = std::nullopt, .children = {ahead(first, top, n)}};
+  }
+  TreeNode node = tree_number(tree, behind(rank, first, n), others);
+  node.parent = node.parent ? ahead(first, *node.parent, n) : root;
+  for (Rank& child : node.children) child = ahead(first, child, n);
+  return node;
+}
+
+Program make_all_reduce(const Problem& problem, Rank rank) {
+  if (problem.size == 1) return program_alone(problem);
+  Program program = empty_program(problem, rank, kTrees);
+  for (std::uint32_t tree = 0; tree < kTrees; ++tree) {
+    const TreeNode node = tree_number(tree, rank, problem.size);
+    const auto up = static_cast<std::uint16_t>(2 * tree);
+    const auto down = static_cast<std::uint16_t>(2 * tree + 1);
+    program.lanes.push_back(lane_up(node, tree, up));
+    program.lanes.push_back(lane_down(node, tree, down, output(tree)));
+    if (!node.parent) program.lanes.back().steps.front().after = After{.lane = up, .step = 0};
+  }
+  return program;
+}
+
+Program make_rooted(const Problem& problem, Rank rank) {
+  if (problem.size == 1) return program_alone(problem);
+  Program program = empty_program(problem, rank, kTrees);
+  for (std::uint32_t tree = 0; tree < kTrees; ++tree) {
+    const TreeNode node = tree_below(problem.root, tree, rank, problem.size);
+    const auto lane = static_cast<std::uint16_t>(tree);
+    program.lanes.push_back(problem.kind == Kind::reduce
+                                ? lane_up(node, tree, lane)
+                                : lane_down(node, tree, lane, input(tree)));
+  }
+  return program;
+}
+
+Theory theory_all_reduce(const Problem& problem) {
+  const std::uint64_t n = problem.size;
+  Theory theory{.blocks = n == 1 ? 1 : kTrees};
+  if (moves_nothing(problem)) return theory;
+  const std::uint64_t larger = block_elems(problem, kTrees, 0);
+  const std::uint64_t smaller = block_elems(problem, kTrees, 1);
+  const std::uint64_t trees = smaller > 0 ? 2 : 1;
+  theory.depth = 2 * tree_height(problem.size);
+  theory.roundings = tree_height(problem.size);
+  // An inner node of one tree sends up and to its children, and as a leaf of the other sends up.
+  const std::uint64_t inner = std::min<std::uint64_t>(n - 1, 3);
+  const std::uint64_t children = most_children(problem.size);
+  theory.busiest = {.messages = inner + trees - 1,
+                    .elems_sent = inner * larger + smaller,
+                    .elems_reduced = n == 3 ? problem.count : children * larger};
+  theory.total = {.messages = 2 * (n - 1) * trees,
+                  .elems_sent = 2 * (n - 1) * problem.count,
+                  .elems_reduced = (n - 1) * problem.count};
+  return theory;
+}
+
+Theory theory_rooted(const Problem& problem) {
+  const std::uint64_t n = problem.size;
+  Theory theory{.blocks = n == 1 ? 1 : kTrees};
+  if (moves_nothing(problem)) return theory;
+  const std::uint64_t larger = block_elems(problem, kTrees, 0);
+  const std::uint64_t trees = larger < problem.count ? 2 : 1;
+  const std::uint64_t children = most_children(problem.size - 1);
+  theory.depth = 1 + tree_height(problem.size - 1);
+  // Either the root, with both halves, or an inner node with two children in one tree.
+  const std::uint64_t inner = std::max(problem.count, children * larger);
+  theory.total = {.messages = (n - 1) * trees, .elems_sent = (n - 1) * problem.count};
+  if (problem.kind == Kind::broadcast) {
+    theory.busiest = {.messages = std::max(trees, children), .elems_sent = inner};
+  } else {
+    theory.roundings = static_cast<std::uint32_t>(theory.depth);
+    theory.busiest = {.messages = trees, .elems_sent = problem.count, .elems_reduced = inner};
+    theory.total.elems_reduced = theory.total.elems_sent;
+  }
+  return theory;
+}
+
+}  // namespace
+
+CatalogueEntry double_tree_all_reduce() {
+  return {Kind::all_reduce,
+          Algorithm::double_tree,
+          make_all_reduce,
+          theory_all_reduce,
+          true,
+          "Sanders, Speck and Träff 2009; NCCL's trees"};
+}
+
+CatalogueEntry double_tree_broadcast() {
+  return {Kind::broadcast,
+          Algorithm::double_tree,
+          make_rooted,
+          theory_rooted,
+          true,
+          "Sanders, Speck and Träff 2009; NCCL's trees"};
+}
+
+CatalogueEntry double_tree_reduce() {
+  return {Kind::reduce, Algorithm::double_tree,
+          make_rooted,  theory_rooted,
+          true,         "Sanders, Speck and Träff 2009; NCCL's trees"};
+}
+
+}  // namespace ccoll

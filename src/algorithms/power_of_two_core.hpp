@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// How recursive doubling serves any number of ranks: a core of 2^k ranks does the exchange, and
+/// each of the n - 2^k extra ranks hands its part to a neighbour before and is told the result
+/// after. The extra ranks are 0, 2, 4, …, each served by the next one, so that the ranks that a
+/// place of the core stands for are consecutive. Private to this folder.
+
+#include "algorithms/common.hpp"
+
+namespace ccoll {
+
+struct PowerOfTwoCore {
+  explicit PowerOfTwoCore(Rank size) : rounds(floor_log2(size)), extra(size - (1U << rounds)) {}
+
+  std::uint32_t rounds;
+  Rank extra;  ///< ranks outside the core
+
+  bool is_extra(Rank rank) const { return rank < 2 * extra && rank % 2 == 0; }
+  bool serves_extra(Rank rank) const { return rank < 2 * extra && rank % 2 == 1; }
+  /// A core rank's place, 0 … 2^rounds - 1, and the rank at a place.
+  Rank place_of(Rank rank) const { return rank < 2 * extra ? rank / 2 : rank - extra; }
+  Rank rank_at(Rank place) const { return place < extra ? 2 * place + 1 : place + extra; }
+  Rank partner(Rank rank, std::uint32_t round) const {
+    return rank_at(place_of(rank) ^ (1U << round));
+  }
+  /// The first of the ranks that places from `place` on stand for; place ≤ 2^rounds.
+  Rank first_rank(Rank place) const { return place < extra ? 2 * place : place + extra; }
+};
+
+}  // namespace ccoll

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "algorithms/tree_lanes.hpp"
+
+#include <algorithm>
+
+namespace ccoll {
+
+Lane lane_up(const TreeNode& node, std::uint32_t block, std::uint16_t lane) {
+  Step step{.local = {input(block)}};
+  std::vector<Rank> children = node.children;
+  std::sort(children.begin(), children.end());
+  for (const Rank child : children) step.receives.push_back({.peer = child, .lane = lane});
+  if (node.parent) {
+    step.sends = {*node.parent};
+    // What a leaf lends is overwritten, in place, only by the result that was made from it.
+    if (children.empty()) step.lend = Lend::always;
+  } else {
+    step.store = {output(block)};
+    step.finish = true;
+  }
+  return {.steps = {std::move(step)}};
+}
+
+Lane lane_down(const TreeNode& node, std::uint32_t block, std::uint16_t lane, Operand root_has) {
+  Step step{.sends = node.children, .lend = Lend::always};
+  if (node.parent) {
+    step.receives = {{.peer = *node.parent, .lane = lane}};
+    step.store = {output(block)};
+  } else {
+    step.local = {root_has};
+    if (root_has.buffer == Buffer::input) step.store = {output(block)};
+  }
+  return {.steps = {std::move(step)}};
+}
+
+}  // namespace ccoll

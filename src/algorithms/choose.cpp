@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Choosing an algorithm: every candidate is tuned and timed by the cost model, the fastest wins.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "algorithms/algorithms.hpp"
+#include "algorithms/cost.hpp"
+#include "core/result.hpp"
+
+namespace ccoll {
+namespace {
+
+struct Scored {
+  Candidate candidate;
+  Choice choice;
+};
+
+std::vector<Scored> score_all(const Problem& problem, std::size_t elem_bytes,
+                              const CostTable& costs, std::uint16_t max_lanes) {
+  std::vector<Scored> scored;
+  for (const CatalogueEntry& entry : catalogue()) {
+    if (entry.kind != problem.kind) continue;
+    const auto tuned = tune(entry, problem, elem_bytes, costs, max_lanes);
+    if (!tuned) continue;
+    const std::uint32_t roundings = entry.theory(problem).roundings;
+    scored.push_back({{entry.algorithm, tuned->predicted_ns, roundings}, tuned->choice});
+  }
+  std::stable_sort(scored.begin(), scored.end(), [](const Scored& a, const Scored& b) {
+    return a.candidate.predicted_ns < b.candidate.predicted_ns;
+  });
+  return scored;
+}
+
+std::string reason_by_model(const std::vector<Scored>& scored) {
+  const std::string_view best = to_string(scored.front().candidate.algorithm);
+  if (scored.size() == 1) return fmt::format("{} is the only one that applies", best);
+  return fmt::format("{} is predicted to be fastest, {:.1f} µs against {:.1f} µs of {}", best,
+                     scored[0].candidate.predicted_ns / 1e3, scored[1].candidate.predicted_ns / 1e3,
+                     to_string(scored[1].candidate.algorithm));
+}
+
+}  // namespace
+
+Chosen choose(const Problem& problem, std::size_t elem_bytes, const CostTable& costs,
+              const Forced& forced) {
+  const std::uint16_t max_lanes = std::max<std::uint16_t>(1, forced.max_lanes.value_or(4));
+  const std::vector<Scored> scored = score_all(problem, elem_bytes, costs, max_lanes);
+  CCOLL_CHECK(!scored.empty(), "{} of {}-byte elements has no algorithm within {} bytes a message",
+              to_string(problem.kind), elem_bytes, costs.slot_bytes);
+  Chosen chosen{.choice = scored.front().choice, .reason = reason_by_model(scored)};
+  for (const Scored& one : scored) chosen.candidates.push_back(one.candidate);
+  if (!forced.algorithm) return chosen;
+
+  const std::string_view name = to_string(*forced.algorithm);
+  for (const Scored& one : scored) {
+    if (one.candidate.algorithm == *forced.algorithm) {
+      chosen.choice = one.choice;
+      chosen.reason = fmt::format("{} was asked for", name);
+      return chosen;
+    }
+  }
+  const bool known = find_algorithm(problem.kind, *forced.algorithm) != nullptr;
+  chosen.reason = fmt::format("{} was asked for, but {}; {}", name,
+                              known ? "its messages do not fit a slot"
+                                    : fmt::format("{} has none", to_string(problem.kind)),
+                              chosen.reason);
+  return chosen;
+}
+
+}  // namespace ccoll

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// What `cc-bench explain` prints.
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "algorithms/algorithms.hpp"
+
+namespace ccoll {
+namespace {
+
+/// Whether the problem's count is that of one rank's block.
+bool is_per_rank(Kind kind) {
+  return kind == Kind::all_gather || kind == Kind::reduce_scatter || kind == Kind::all_to_all ||
+         kind == Kind::gather || kind == Kind::scatter;
+}
+
+}  // namespace
+
+std::string explain(const Problem& problem, DataType type, const CostTable& costs,
+                    const Forced& forced) {
+  const std::size_t elem_bytes = size_of(type);
+  const Chosen chosen = choose(problem, elem_bytes, costs, forced);
+  const CatalogueEntry* picked = find_algorithm(problem.kind, chosen.choice.algorithm);
+  const std::uint64_t windows =
+      window_count(problem, picked->theory(problem).blocks, chosen.choice);
+  std::string text;
+  auto out = std::back_inserter(text);
+  fmt::format_to(out, "{} of {} {} ({} bytes{}) over {} ranks\n\n", to_string(problem.kind),
+                 problem.count, to_string(type), problem.count * elem_bytes,
+                 is_per_rank(problem.kind) ? " per rank" : "", problem.size);
+  fmt::format_to(out, "  {:<20}{:>12}{:>8}{:>11}{:>10}{:>14}\n", "algorithm", "predicted", "depth",
+                 "roundings", "messages", "bytes sent");
+  for (const Candidate& candidate : chosen.candidates) {
+    const Theory theory = find_algorithm(problem.kind, candidate.algorithm)->theory(problem);
+    fmt::format_to(out, "{} {:<20}{:>9.1f} µs{:>8}{:>11}{:>10}{:>14}\n",
+                   candidate.algorithm == chosen.choice.algorithm ? '*' : ' ',
+                   to_string(candidate.algorithm), candidate.predicted_ns / 1e3, theory.depth,
+                   candidate.roundings, theory.busiest.messages,
+                   theory.busiest.elems_sent * elem_bytes);
+  }
+  fmt::format_to(
+      out,
+      "\nMessages (of one window) and bytes are those of the busiest rank; roundings are "
+      "those of a 16-bit float.\n");
+  fmt::format_to(out, "Chosen: {} with {} lane{}, {} window{} of {} bytes per block: {}.\n",
+                 to_string(chosen.choice.algorithm), chosen.choice.lanes,
+                 chosen.choice.lanes == 1 ? "" : "s", windows, windows == 1 ? "" : "s",
+                 chosen.choice.slice_elems * elem_bytes, chosen.reason);
+  fmt::format_to(out,
+                 "Cost table: latency {:.2f} µs, {:.2f} GB/s per link, {:.2f} µs per message, "
+                 "reduction {:.2f} GB/s, {:.2f} cores per rank.\n",
+                 costs.latency_ns / 1e3, costs.bandwidth_bytes_per_s / 1e9, costs.step_ns / 1e3,
+                 costs.reduce_bytes_per_s / 1e9, costs.cores_per_rank);
+  return text;
+}
+
+}  // namespace ccoll

@@ -51,7 +51,7 @@ Status read_answer(const Result<std::string>& payload, std::uint32_t peer) {
   if (!refusal)
     return fail(ErrorKind::corrupt, "rank {} sent a malformed answer to our hello", peer);
   const ErrorKind kind = refusal->final ? ErrorKind::aborted : ErrorKind::peer_lost;
-  return fail(kind, "start-up: rank {} refused rank: {}", peer, refusal->reason);
+  return fail(kind, "start-up: rank {} refused the connection: {}", peer, refusal->reason);
 }
 
 }  // namespace

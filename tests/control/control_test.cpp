@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/control.hpp"
+
+#include <asio/post.hpp>
+#include <catch2/catch.hpp>
+#include <future>
+#include <set>
+
+#include "control/wire.hpp"
+#include "harness.hpp"
+
+namespace ccoll::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::vector<std::shared_ptr<Recorder>> listen(std::vector<Member>& members,
+                                              std::uint64_t communicator,
+                                              const Recorder::Compare& compare = {}) {
+  std::vector<std::shared_ptr<Recorder>> recorders;
+  for (Member& member : members) {
+    recorders.push_back(std::make_shared<Recorder>(compare));
+    member.control->subscribe(communicator, recorders.back());
+  }
+  return recorders;
+}
+
+/// Long enough for a second telling to come if there were one.
+void settle() { std::this_thread::sleep_for(30ms); }
+
+}  // namespace
+
+TEST_CASE("all ranks end with the same table, for O(1) keys and messages each", "[control]") {
+  const std::uint32_t size = GENERATE(1, 2, 3, 4, 5, 7, 8, 16, 64, 256);
+  CAPTURE(size);
+  CountingStore store;
+  const auto start = Clock::now();
+  auto members = join_all(size, store);
+  for (const Member& member : members) {
+    INFO((member.joined ? std::string() : member.joined.error().message));
+    REQUIRE(member.joined);
+  }
+  CHECK(Clock::now() - start < 30s);
+  CHECK(store.keys() == (size == 1 ? 0 : size));
+  const auto& table = members[0].control->table();
+  REQUIRE(table.size() == size);
+  for (std::uint32_t rank = 0; rank < size; ++rank) {
+    CHECK(table[rank].device == rank);
+    CHECK(table[rank].port == members[rank].listener->endpoint().port());
+    CHECK(members[rank].control->table() == table);
+    // Two hellos, three welcomes, rows up, the table down to two.
+    CHECK(members[rank].control->statistics().sent <= 8);
+    CHECK(members[rank].control->statistics().received <= 8);
+    CHECK(members[rank].control->statistics().refused == 0);
+  }
+  const auto recorders = listen(members, 1);
+  leave_all(members);
+  for (const auto& recorder : recorders) CHECK(recorder->failures().empty());
+}
+
+TEST_CASE("the store is not needed once ranks have joined", "[control]") {
+  CountingStore store;
+  auto members = join_all(8, store);
+  CHECK(store.requests() <= 2 * 8);
+  store.break_down();
+  const auto recorders = listen(members, 7);
+  members[5].control->flood(7, {ErrorKind::timed_out, "no patience", 2});
+  for (const auto& recorder : recorders) CHECK(recorder->wait_for(1, 0, 10s));
+}
+
+TEST_CASE("a failure reaches every observer of its communicator exactly once", "[control]") {
+  const std::uint32_t size = GENERATE(1, 2, 3, 8, 13);
+  CAPTURE(size);
+  CountingStore store;
+  auto members = join_all(size, store);
+  const auto ours = listen(members, 1);
+  const auto others = listen(members, 2);
+  const Failure failure{ErrorKind::mismatch, "rank 0 calls barrier, rank 1 all_reduce", 0};
+  members[size / 2].control->flood(1, failure);
+  for (const auto& recorder : ours) REQUIRE(recorder->wait_for(1, 0, 10s));
+  settle();
+  for (const auto& recorder : ours) CHECK(recorder->failures() == std::vector{failure});
+  for (const auto& recorder : others) CHECK(recorder->failures().empty());
+
+  SECTION("one of every communicator reaches all observers") {
+    members[size - 1].control->flood(kEveryCommunicator, {ErrorKind::aborted, "enough", {}});
+    for (const auto& recorder : ours) CHECK(recorder->wait_for(2, 0, 10s));
+    for (const auto& recorder : others) CHECK(recorder->wait_for(1, 0, 10s));
+  }
+  SECTION("who subscribes later is told at once") {
+    members[0].control->flood(kEveryCommunicator, {ErrorKind::aborted, "enough", {}});
+    for (const auto& recorder : others) REQUIRE(recorder->wait_for(1, 0, 10s));
+    const auto late = std::make_shared<Recorder>();
+    members[size - 1].control->subscribe(1, late);
+    REQUIRE(late->wait_for(2, 0, 10s));
+    const auto general = std::make_shared<Recorder>();
+    members[size - 1].control->subscribe(kEveryCommunicator, general);
+    REQUIRE(general->wait_for(1, 0, 10s));
+    CHECK(general->failures()[0].message == "enough");
+  }
+  SECTION("who unsubscribed hears nothing more") {
+    members[0].control->unsubscribe(2);
+    members[0].control->flood(2, failure);
+    if (size > 1) CHECK(others[size - 1]->wait_for(1, 0, 10s));
+    settle();
+    CHECK(others[0]->failures().empty());
+  }
+}
+
+TEST_CASE("a communicator that all ranks fail at once is failed once on each", "[control]") {
+  CountingStore store;
+  auto members = join_all(16, store);
+  const auto recorders = listen(members, 1);
+  for (Member& member : members) member.control->flood(1, {ErrorKind::timed_out, "slow", {}});
+  for (const auto& recorder : recorders) REQUIRE(recorder->wait_for(1, 0, 10s));
+  settle();
+  for (const auto& recorder : recorders) CHECK(recorder->failures().size() == 1);
+  // One flood over at most five connections, and not sixteen.
+  for (const Member& member : members) CHECK(member.control->statistics().sent <= 8 + 5);
+}
+
+TEST_CASE("leaving is heard by all and is no failure", "[control]") {
+  CountingStore store;
+  auto members = join_all(8, store);
+  const auto recorders = listen(members, 1);
+  const auto start = Clock::now();
+  members[3].control->leave();
+  members[3].control->leave();
+  CHECK(Clock::now() - start < 1s);
+  for (std::size_t rank = 0; rank < 8; ++rank)
+    if (rank != 3) CHECK(recorders[rank]->wait_for(0, 1, 10s));
+  members[0].control.reset();
+  members[0].listener.reset();
+  for (std::size_t rank = 1; rank < 8; ++rank)
+    if (rank != 3) CHECK(recorders[rank]->wait_for(0, 2, 10s));
+  settle();
+  for (std::size_t rank = 1; rank < 8; ++rank) {
+    CAPTURE(rank);
+    CHECK(recorders[rank]->failures().empty());
+    if (rank != 3) CHECK(recorders[rank]->departures() == std::vector<std::uint32_t>{3, 0});
+  }
+  SECTION("what is flooded right before still gets out, to ranks that lost a neighbour too") {
+    members[6].control->flood(1, {ErrorKind::timed_out, "last words", {}});
+    members[6].control.reset();
+    for (const std::size_t rank : {1, 2, 4, 5, 7}) CHECK(recorders[rank]->wait_for(1, 3, 10s));
+  }
+}
+
+TEST_CASE("a control may be destroyed on the service thread", "[control]") {
+  CountingStore store;
+  auto members = join_all(3, store);
+  const auto recorders = listen(members, 1);
+  std::promise<void> done;
+  asio::post(members[1].service->context(), [&] {
+    members[1].control.reset();
+    done.set_value();
+  });
+  done.get_future().wait();
+  CHECK(recorders[0]->wait_for(0, 1, 10s));
+  CHECK(recorders[2]->wait_for(0, 1, 10s));
+  CHECK(recorders[0]->failures().empty());
+}
+
+TEST_CASE("ranks that do not come are named to all that came, within the limit", "[control]") {
+  struct Case {
+    std::vector<std::uint32_t> came;
+    const char* text;
+  };
+  const Case c = GENERATE(
+      Case{{0, 1, 2, 4, 5, 6},
+           "start-up: 2 of 8 ranks did not come within 0.5 s: ranks 3, 7 (known so far: ranks 0-2, "
+           "4-6)"},
+      Case{{0, 2, 3, 4, 5, 6, 7},
+           "start-up: 1 of 8 ranks did not come within 0.5 s: rank 1 (known so far: ranks 0, 2-7)"},
+      Case{{1, 2, 3, 4, 5, 6, 7},
+           "start-up: 1 of 8 ranks did not come within 0.5 s: rank 0 (known so far: ranks 1-7)"},
+      Case{{0},
+           "start-up: 7 of 8 ranks did not come within 0.5 s: ranks 1-7 (known so far: rank 0)"});
+  CountingStore store;
+  auto members = join_all(c.came, 8, store, 500ms);
+  for (const Member& member : members) {
+    REQUIRE_FALSE(member.joined);
+    CHECK(member.joined.error().message == c.text);
+    CHECK(member.joined.error().kind == ErrorKind::timed_out);
+    CHECK(member.seconds < 5);
+  }
+  SECTION("and a rank that comes too late learns why from its parent") {
+    if (c.came.size() != 6) return;
+    Member late = make_member(3, 8, 10s);
+    const Status status = late.control->join(store);
+    REQUIRE_FALSE(status);
+    CHECK(status.error().message ==
+          std::string("start-up: rank 1 refused the connection: ") + c.text);
+  }
+}
+
+TEST_CASE("a start-up whose store breaks down fails on every rank", "[control]") {
+  CountingStore store;
+  store.break_down();
+  auto members = join_all({0, 1}, 2, store, 500ms);
+  for (const Member& member : members) {
+    REQUIRE_FALSE(member.joined);
+    CHECK(member.joined.error().kind == ErrorKind::peer_lost);
+    CHECK_THAT(member.joined.error().message, Catch::Contains("the store broke down"));
+  }
+}
+
+TEST_CASE("the key of an earlier job is not taken for a rank's", "[control]") {
+  CountingStore store;
+  {
+    auto earlier = join_all(2, store);
+    leave_all(earlier);
+  }
+  // The child comes first, finds the old key and a dead address; the parent overwrites it.
+  Member child = make_member(1, 2, 20s);
+  auto joined = std::async(std::launch::async, [&] { return child.control->join(store); });
+  std::this_thread::sleep_for(100ms);
+  Member parent = make_member(0, 2, 20s);
+  const Status status = parent.control->join(store);
+  INFO((status ? std::string() : status.error().message));
+  CHECK(status);
+  CHECK(joined.get());
+}
+
+TEST_CASE("neighbours compare what they wait in, and what they find reaches all", "[control]") {
+  CountingStore store;
+  auto members = join_all(8, store);
+  Waiting waiting;
+  waiting.communicator = 9;
+  waiting.sequence = 41;
+  waiting.signature.count = 100;
+  waiting.signature.root = 3;
+  std::mutex mutex;
+  std::set<std::uint32_t> heard_from;
+  const auto compare = [&](std::uint32_t peer, const Waiting& theirs) -> std::optional<Failure> {
+    const std::lock_guard lock(mutex);
+    heard_from.insert(peer);
+    if (theirs.signature == waiting.signature && theirs.sequence == 41) return std::nullopt;
+    return Failure{ErrorKind::mismatch, "they differ", peer};
+  };
+  SECTION("equal signatures say nothing") {
+    const auto recorders = listen(members, 9, compare);
+    members[4].control->publish(waiting);
+    CHECK(eventually(
+        [&] { return recorders[3]->comparisons() == 1 && recorders[5]->comparisons() == 1; }));
+    settle();
+    for (std::size_t rank = 0; rank < 8; ++rank)
+      CHECK(recorders[rank]->comparisons() == (rank == 3 || rank == 5 ? 1 : 0));
+    for (const auto& recorder : recorders) CHECK(recorder->failures().empty());
+  }
+  SECTION("a difference fails the communicator everywhere") {
+    const auto recorders = listen(members, 9, compare);
+    Waiting other = waiting;
+    other.signature.count = 101;
+    members[7].control->publish(other);
+    for (const auto& recorder : recorders) REQUIRE(recorder->wait_for(1, 0, 10s));
+    CHECK(recorders[2]->failures()[0] == Failure{ErrorKind::mismatch, "they differ", 7});
+  }
+  SECTION("also where the neighbour subscribes later") {
+    Waiting other = waiting;
+    other.sequence = 42;
+    members[0].control->publish(other);
+    settle();
+    const auto recorders = listen(members, 9, compare);
+    for (const auto& recorder : recorders) REQUIRE(recorder->wait_for(1, 0, 10s));
+  }
+  const std::lock_guard lock(mutex);
+  CHECK(heard_from.size() >= 1);
+}
+
+}  // namespace ccoll::testing

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Ranks for the tests of control: as threads of this process, each with its own listener on
+/// loopback, meeting at a store that counts its keys; and a store for ranks that are processes.
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "control/control.hpp"
+#include "core/net/listener.hpp"
+#include "core/net/service.hpp"
+
+namespace ccoll::testing {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+/// What control needs of a store, and nothing else.
+class SmallStore : public Store {
+ public:
+  void wait(std::span<const std::string>, Timeout) override { unused(); }
+  std::int64_t add(std::string_view, std::int64_t, Timeout) override { return unused(), 0; }
+  bool compare_set(std::string_view, std::optional<std::string_view>, std::string_view,
+                   Timeout) override {
+    return unused(), false;
+  }
+  std::size_t append(std::string_view, std::string_view, Timeout) override { return unused(), 0; }
+  bool check(std::span<const std::string>, Timeout) override { return unused(), false; }
+  bool remove(std::string_view, Timeout) override { return unused(), false; }
+  std::vector<std::string> multi_get(std::span<const std::string>, Timeout) override {
+    return unused(), std::vector<std::string>{};
+  }
+  void multi_set(std::span<const std::pair<std::string, std::string>>, Timeout) override {
+    unused();
+  }
+  void barrier(std::string_view, std::size_t, Timeout) override { unused(); }
+
+ private:
+  static void unused() { throw Error(ErrorKind::unsupported, "not needed by control"); }
+};
+
+class CountingStore final : public SmallStore {
+ public:
+  void set(std::string_view key, std::string_view value, Timeout) override;
+  std::string get(std::string_view key, Timeout timeout) override;
+  std::vector<std::string> list(std::string_view prefix, Timeout) override;
+
+  std::size_t keys();
+  std::size_t requests();
+  /// From now on every request fails.
+  void break_down();
+
+ private:
+  void count_request();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, std::string, std::less<>> values_;  // guarded by mutex_
+  std::size_t requests_ = 0;                                // guarded by mutex_
+  bool broken_ = false;                                     // guarded by mutex_
+};
+
+/// One file per key in a directory.
+class DirectoryStore final : public SmallStore {
+ public:
+  explicit DirectoryStore(std::string path) : path_(std::move(path)) {}
+  void set(std::string_view key, std::string_view value, Timeout) override;
+  std::string get(std::string_view key, Timeout timeout) override;
+  std::vector<std::string> list(std::string_view prefix, Timeout) override;
+
+ private:
+  std::string file_of(std::string_view key) const;
+  const std::string path_;
+};
+
+/// Remembers what it was told.
+class Recorder final : public ControlObserver {
+ public:
+  using Compare = std::function<std::optional<Failure>(std::uint32_t, const Waiting&)>;
+  explicit Recorder(Compare compare = {}) : compare_(std::move(compare)) {}
+
+  void failed(const Failure& failure) override;
+  void left(std::uint32_t rank) override;
+  std::optional<Failure> compare(std::uint32_t peer, const Waiting& waiting) override;
+
+  std::vector<Failure> failures();
+  std::vector<std::uint32_t> departures();
+  std::size_t comparisons();
+  /// Whether so many failures and departures were told within the time.
+  bool wait_for(std::size_t failures, std::size_t departures, milliseconds limit);
+
+ private:
+  const Compare compare_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Failure> failures_;          // guarded by mutex_
+  std::vector<std::uint32_t> departures_;  // guarded by mutex_
+  std::size_t comparisons_ = 0;            // guarded by mutex_
+};
+
+/// One rank: a listener and its control.
+struct Member {
+  std::shared_ptr<net::Service> service;
+  std::shared_ptr<Control> control;
+  std::unique_ptr<net::Listener> listener;
+  Status joined;
+  double seconds = 0;  ///< that join took
+};
+
+Member make_member(std::uint32_t rank, std::uint32_t size, milliseconds timeout,
+                   const std::string& token = {});
+
+/// Lets `ranks` join at once, each on a thread of its own; by index in `ranks`.
+std::vector<Member> join_all(const std::vector<std::uint32_t>& ranks, std::uint32_t size,
+                             Store& store, milliseconds timeout);
+/// All of them.
+std::vector<Member> join_all(std::uint32_t size, Store& store,
+                             milliseconds timeout = std::chrono::seconds(60));
+/// All leave at once, as at the end of a job.
+void leave_all(std::vector<Member>& members);
+
+/// Polls `condition` until it holds or `limit` has passed.
+bool eventually(const std::function<bool()>& condition,
+                milliseconds limit = std::chrono::seconds(20));
+
+}  // namespace ccoll::testing

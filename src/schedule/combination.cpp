@@ -132,9 +132,10 @@ std::string Combinations::describe(Expression expression) const {
     if (times[rank] > 1) more += fmt::format(", rank {} {} times", rank, times[rank]);
     if (times[rank] == 0) missing += fmt::format(" {}", rank);
   }
-  std::string text = once.empty() ? "no rank once" : "once from rank" + once;
+  std::string text =
+      once.empty() ? std::string("no rank once") : fmt::format("once from rank{}", once);
   text += more;
-  if (!missing.empty()) text += ", none from rank" + missing;
+  if (!missing.empty()) text += fmt::format(", none from rank{}", missing);
   return text;
 }
 

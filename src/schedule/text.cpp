@@ -116,9 +116,10 @@ class Parser {
     return false;
   }
   bool unexpected(std::string_view expected) {
-    const std::string found = scan_.at_end()          ? "the end of the text"
-                              : scan_.token().empty() ? "the end of the line"
-                                                      : "'" + printable(scan_.token()) + "'";
+    const std::string found = scan_.at_end() ? "the end of the text"
+                              : scan_.token().empty()
+                                  ? "the end of the line"
+                                  : fmt::format("'{}'", printable(scan_.token()));
     return fail_here(fmt::format("expected {}, found {}", expected, found));
   }
   bool word(std::string_view expected) {
@@ -344,10 +345,11 @@ std::string to_string(const Step& step, std::uint16_t lane) {
     text += fmt::format("recv {}", receive.peer);
     if (receive.lane != lane) text += fmt::format(" lane {}", receive.lane);
   }
-  if (!step.local.empty()) text += (text.empty() ? "" : " + ") + operands_text(step.local);
+  if (!step.local.empty())
+    text += fmt::format("{}{}", text.empty() ? "" : " + ", operands_text(step.local));
   if (text.empty()) text = "nothing";
   if (step.finish) text += " finish";
-  if (!step.store.empty()) text += " -> " + operands_text(step.store);
+  if (!step.store.empty()) text += fmt::format(" -> {}", operands_text(step.store));
   if (!step.sends.empty()) text += step.store.empty() ? " -> send" : ", send";
   for (const Rank peer : step.sends) text += fmt::format(" {}", peer);
   if (step.lend != Lend::never) text += fmt::format(" lend {}", to_string(step.lend));

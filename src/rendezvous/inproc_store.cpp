@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/backend.hpp"
+#include "rendezvous/state.hpp"
+
+namespace ccoll {
+namespace rendezvous {
+namespace {
+
+class InprocBackend final : public Backend {
+ public:
+  Result<Response> call(Request request, std::chrono::milliseconds timeout) override {
+    const auto deadline = deadline_after(timeout);
+    const auto slot = std::make_shared<Slot>();
+    State::Ticket ticket = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      ticket = ++last_ticket_;
+      state_.submit(ticket, std::move(request), [slot](State::Ticket, Result<Response> response) {
+        slot->fill(std::move(response));
+      });
+    }
+    if (auto response = slot->wait_until(deadline)) return std::move(*response);
+    {
+      // Either it is still waiting and is answered here, or it was answered just now.
+      const std::lock_guard lock(mutex_);
+      state_.cancel(ticket);
+    }
+    auto response = *slot->wait_until(deadline);
+    if (!response && response.error().kind == ErrorKind::timed_out) {
+      response.error().message += fmt::format(" after {}", seconds(timeout));
+    }
+    return response;
+  }
+
+ private:
+  std::mutex mutex_;
+  State state_;                    // guarded by mutex_
+  State::Ticket last_ticket_ = 0;  // guarded by mutex_
+};
+
+}  // namespace
+}  // namespace rendezvous
+
+std::shared_ptr<Store> make_inproc_store() {
+  return rendezvous::make_store(std::make_unique<rendezvous::InprocBackend>());
+}
+
+}  // namespace ccoll

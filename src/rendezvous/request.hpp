@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What is asked of a store and what it answers: as values, shared by every store of ours, and as
+/// bytes, for those that send or keep them.
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ccoll/store.hpp"
+#include "core/result.hpp"
+
+namespace ccoll::rendezvous {
+
+/// Numbers are the wire's; a new operation is added at the end and raises the protocol version.
+enum class Op : std::uint8_t {
+  set = 1,          ///< keys, values: all pairs at once
+  get = 2,          ///< keys → their values, once all exist
+  wait = 3,         ///< keys; answers once all exist
+  add = 4,          ///< key, number → new number
+  compare_set = 5,  ///< key, values {desired} (if absent) or {desired, expected} → 1 if set
+  append = 6,       ///< key, value → new length
+  check = 7,        ///< keys → 1 if all exist
+  remove = 8,       ///< key → 1 if it was there
+  list = 9,         ///< key = prefix → keys
+  barrier = 10,     ///< key, number of callers
+  cancel = 11,      ///< number: id of an earlier request of this client, which is then answered
+};
+
+std::string_view to_string(Op op);
+
+struct Request {
+  Op op = Op::check;
+  std::vector<std::string> keys;
+  std::vector<std::string> values;
+  std::int64_t number = 0;
+};
+
+struct Response {
+  std::int64_t number = 0;
+  std::vector<std::string> values;
+};
+
+/// Requests and answers longer than this are refused: several values at once may be too many.
+inline constexpr std::size_t kMaxFrameBytes = 64 << 20;
+
+/// Whether any store may be asked this: as many keys and values as `op` has, none over the limits.
+Status check_request(const Request& request);
+
+std::string encode(std::uint64_t id, const Request& request);
+std::string encode(std::uint64_t id, const Result<Response>& response);
+
+template <typename T>
+struct Numbered {
+  std::uint64_t id = 0;
+  T content;
+};
+
+/// Fails with `corrupt` for bytes that are no request, and for requests that no client of ours
+/// sends (see check_request).
+Result<Numbered<Request>> decode_request(std::string_view bytes);
+Result<Numbered<Result<Response>>> decode_response(std::string_view bytes);
+
+/// "60 s", "0.25 s".
+std::string seconds(std::chrono::milliseconds duration);
+
+/// When `timeout` from now is over; any length of time, also one that means for ever.
+std::chrono::steady_clock::time_point deadline_after(std::chrono::milliseconds timeout);
+
+}  // namespace ccoll::rendezvous

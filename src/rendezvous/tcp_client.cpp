@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// The TCP store's client: one connection, on which any number of threads have requests under way.
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/post.hpp>
+#include <asio/write.hpp>
+#include <future>
+#include <optional>
+#include <unordered_map>
+
+#include "core/net/address.hpp"
+#include "core/net/frame.hpp"
+#include "core/net/listener.hpp"
+#include "rendezvous/backend.hpp"
+#include "rendezvous/tcp_options.hpp"
+
+namespace ccoll {
+namespace rendezvous {
+namespace {
+
+using asio::ip::tcp;
+using Milliseconds = std::chrono::milliseconds;
+
+/// How long a caller whose time is over waits for the server's word that it no longer counts.
+constexpr Milliseconds kGrace{1000};
+
+/// Kept by its owner, its reading coroutine and the write under way; never keeps the service.
+class Connection final : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(asio::io_context& context, tcp::socket socket, std::string name)
+      : context_(context), socket_(std::move(socket)), name_(std::move(name)) {}
+
+  /// From any thread. The slot is filled exactly once, unless it is forgotten before.
+  void send(const std::shared_ptr<Slot>& slot, std::uint64_t id, const Request& request) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (lost_) return slot->fill(tl::unexpected(*lost_));
+      slots_.emplace(id, slot);
+    }
+    post(encode(id, request));
+  }
+  /// Asks the server to answer request `id` now, whatever it waits for.
+  void cancel(std::uint64_t id) {
+    post(encode(0, Request{Op::cancel, {}, {}, static_cast<std::int64_t>(id)}));
+  }
+  void forget(std::uint64_t id) {
+    const std::lock_guard lock(mutex_);
+    slots_.erase(id);
+  }
+  std::uint64_t next_id() {
+    const std::lock_guard lock(mutex_);
+    return ++last_id_;
+  }
+  /// From any thread: ends the connection some time soon.
+  void close() {
+    asio::post(context_, [self = shared_from_this()] {
+      std::error_code ignored;
+      self->socket_.close(ignored);
+    });
+  }
+
+  static asio::awaitable<void> read_all(std::shared_ptr<Connection> self) {
+    for (;;) {
+      const Result<std::string> frame = co_await net::read_frame(self->socket_, kMaxFrameBytes);
+      if (!frame) {
+        self->lose(frame.error().message);
+        break;
+      }
+      auto response = decode_response(*frame);
+      if (!response) {
+        self->lose(response.error().message);
+        break;
+      }
+      self->deliver(response->id, std::move(response->content));
+    }
+  }
+
+ private:
+  void post(const std::string& body) {
+    asio::post(context_, [self = shared_from_this(), frame = net::to_frame(body)] {
+      if (!self->socket_.is_open()) return;
+      self->queue_ += frame;
+      if (self->writing_.empty()) self->write();
+    });
+  }
+
+  void write() {
+    writing_ = std::exchange(queue_, {});
+    asio::async_write(socket_, asio::buffer(writing_),
+                      [self = shared_from_this()](const std::error_code& error, std::size_t) {
+                        // What went wrong is told by the reading side.
+                        self->writing_.clear();
+                        if (!error && !self->queue_.empty()) self->write();
+                      });
+  }
+
+  void deliver(std::uint64_t id, Result<Response> response) {
+    std::shared_ptr<Slot> slot;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = slots_.find(id);
+      if (found == slots_.end()) return;
+      slot = std::move(found->second);
+      slots_.erase(found);
+    }
+    slot->fill(std::move(response));
+  }
+
+  void lose(const std::string& why) {
+    std::error_code ignored;
+    socket_.close(ignored);
+    std::unordered_map<std::uint64_t, std::shared_ptr<Slot>> slots;
+    const Failure failure{ErrorKind::peer_lost,
+                          fmt::format("the store at {} was lost: {}; is the rank or program that "
+                                      "serves it still running?",
+                                      name_, why),
+                          std::nullopt};
+    {
+      const std::lock_guard lock(mutex_);
+      lost_ = failure;
+      slots.swap(slots_);
+    }
+    for (const auto& [id, slot] : slots) slot->fill(tl::unexpected(failure));
+  }
+
+  asio::io_context& context_;
+  tcp::socket socket_;   // owner: the service thread
+  std::string queue_;    // owner: the service thread; frames for the next write
+  std::string writing_;  // owner: the service thread; the write under way
+  const std::string name_;
+  std::mutex mutex_;
+  std::uint64_t last_id_ = 0;                                       // guarded by mutex_
+  std::optional<Failure> lost_;                                     // guarded by mutex_
+  std::unordered_map<std::uint64_t, std::shared_ptr<Slot>> slots_;  // guarded by mutex_
+};
+
+class TcpBackend final : public Backend {
+ public:
+  TcpBackend(std::shared_ptr<net::Service> service, std::shared_ptr<Connection> connection,
+             std::string name)
+      : service_(std::move(service)), connection_(std::move(connection)), name_(std::move(name)) {}
+  ~TcpBackend() override { connection_->close(); }
+
+  Result<Response> call(Request request, Milliseconds timeout) override {
+    if (service_->on_service_thread()) {
+      return fail(ErrorKind::internal, "store {}: it would block the service thread",
+                  to_string(request.op));
+    }
+    const auto deadline = deadline_after(timeout);
+    const std::uint64_t id = connection_->next_id();
+    const auto slot = std::make_shared<Slot>();
+    connection_->send(slot, id, request);
+    if (auto response = slot->wait_until(deadline)) return std::move(*response);
+    // The server's word decides whether this caller counted: an answer may be on its way.
+    connection_->cancel(id);
+    auto response = slot->wait_until(deadline_after(kGrace));
+    connection_->forget(id);
+    if (!response) {
+      return fail(ErrorKind::timed_out, "store {}: no answer from the store at {} within {}",
+                  to_string(request.op), name_, seconds(timeout));
+    }
+    if (!*response && response->error().kind == ErrorKind::timed_out) {
+      response->error().message += fmt::format(" after {} (store at {})", seconds(timeout), name_);
+    }
+    return std::move(*response);
+  }
+
+ private:
+  // The connection goes first: its socket belongs to the service.
+  const std::shared_ptr<net::Service> service_;
+  const std::shared_ptr<Connection> connection_;
+  const std::string name_;
+};
+
+using Connected = std::promise<Result<std::shared_ptr<Connection>>>;
+
+asio::awaitable<void> start(std::shared_ptr<net::Service> service, std::string address,
+                            std::string token, Milliseconds timeout,
+                            std::shared_ptr<Connected> connected) {
+  Result<tcp::socket> socket =
+      co_await net::connect(service, address, std::move(token), net::Purpose::store, timeout,
+                            "store", "is rank 0 running?");
+  if (!socket) {
+    connected->set_value(tl::unexpected(socket.error()));
+    co_return;
+  }
+  keep_alive(*socket);
+  auto connection = std::make_shared<Connection>(service->context(), std::move(*socket), address);
+  asio::co_spawn(service->context(), Connection::read_all(connection), asio::detached);
+  connected->set_value(std::move(connection));
+}
+
+Result<std::shared_ptr<Store>> connect(const std::string& address, const std::string& token,
+                                       Milliseconds timeout) {
+  auto service = net::Service::shared();
+  if (service->on_service_thread()) {
+    return fail(ErrorKind::internal, "connecting to a store would block the service thread");
+  }
+  const auto connected = std::make_shared<Connected>();
+  auto future = connected->get_future();
+  asio::co_spawn(service->context(), start(service, address, token, timeout, connected),
+                 asio::detached);
+  auto connection = future.get();
+  if (!connection) return tl::unexpected(connection.error());
+  return make_store(
+      std::make_unique<TcpBackend>(std::move(service), std::move(*connection), address));
+}
+
+}  // namespace
+}  // namespace rendezvous
+
+std::shared_ptr<Store> connect_tcp_store(const std::string& address, const std::string& token,
+                                         Store::Timeout timeout) {
+  return value_or_throw(rendezvous::connect(address, token, timeout));
+}
+
+}  // namespace ccoll

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// The TCP store's server: one thread of its own, one State, and a session per client.
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/post.hpp>
+#include <asio/write.hpp>
+#include <atomic>
+#include <future>
+#include <set>
+
+#include "core/net/frame.hpp"
+#include "core/net/listener.hpp"
+#include "rendezvous/state.hpp"
+#include "rendezvous/tcp_options.hpp"
+
+namespace ccoll {
+namespace rendezvous {
+namespace {
+
+using asio::ip::tcp;
+
+/// What may wait in memory for a client that does not read; it is dropped beyond that.
+constexpr std::size_t kMaxQueuedBytes = 4 * kMaxFrameBytes;
+
+class Session;
+
+/// Used on the service thread only, but for the counters.
+struct Shared {
+  State state;
+  State::Ticket last_ticket = 0;
+  std::set<Session*> sessions;
+  std::atomic<std::uint64_t> clients{0};
+  std::atomic<std::uint64_t> requests{0};
+  std::atomic<std::uint64_t> rejected{0};
+};
+
+/// One client. Kept by its reading coroutine and by writes under way; the state's replies hold it
+/// weakly, as it holds the state.
+class Session final : public std::enable_shared_from_this<Session> {
+ public:
+  Session(std::shared_ptr<Shared> shared, tcp::socket socket)
+      : shared_(std::move(shared)), socket_(std::move(socket)) {
+    shared_->sessions.insert(this);
+    shared_->clients.fetch_add(1, std::memory_order_relaxed);
+  }
+  ~Session() { end(); }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// Closes the connection and drops what the client waits for.
+  void end() {
+    if (shared_->sessions.erase(this) == 0) return;
+    shared_->clients.fetch_sub(1, std::memory_order_relaxed);
+    for (const auto& [id, ticket] : waiting_) shared_->state.abandon(ticket);
+    waiting_.clear();
+    std::error_code ignored;
+    socket_.close(ignored);
+  }
+
+  static asio::awaitable<void> serve(std::shared_ptr<Session> self) {
+    for (;;) {
+      Result<std::string> frame = co_await net::read_frame(self->socket_, kMaxFrameBytes);
+      if (!self->handle(frame)) break;
+    }
+    self->end();
+  }
+
+ private:
+  /// False when the connection is over.
+  bool handle(const Result<std::string>& frame) {
+    if (!frame) {
+      if (frame.error().kind == ErrorKind::corrupt) reject();
+      return false;
+    }
+    auto request = decode_request(*frame);
+    if (!request || waiting_.contains(request->id)) {
+      reject();
+      return false;
+    }
+    shared_->requests.fetch_add(1, std::memory_order_relaxed);
+    if (request->content.op == Op::cancel) {
+      cancel(static_cast<std::uint64_t>(request->content.number));
+    } else {
+      submit(request->id, std::move(request->content));
+    }
+    return socket_.is_open();
+  }
+
+  void reject() { shared_->rejected.fetch_add(1, std::memory_order_relaxed); }
+
+  void submit(std::uint64_t id, Request request) {
+    const State::Ticket ticket = ++shared_->last_ticket;
+    shared_->state.submit(ticket, std::move(request),
+                          [weak = weak_from_this(), id](State::Ticket, Result<Response> response) {
+                            const auto self = weak.lock();
+                            if (!self) return;
+                            self->waiting_.erase(id);
+                            self->send(encode(id, response));
+                          });
+    if (shared_->state.waits(ticket)) waiting_.emplace(id, ticket);
+  }
+
+  void cancel(std::uint64_t id) {
+    const auto found = waiting_.find(id);
+    if (found != waiting_.end()) shared_->state.cancel(found->second);
+  }
+
+  void send(const std::string& body) {
+    if (!socket_.is_open()) return;
+    queued_bytes_ += body.size();
+    if (queued_bytes_ > kMaxQueuedBytes) {
+      // Closing also ends the reading coroutine, which ends the session.
+      std::error_code ignored;
+      socket_.close(ignored);
+      return;
+    }
+    queue_ += net::to_frame(body);
+    if (writing_.empty()) write();
+  }
+
+  void write() {
+    writing_ = std::exchange(queue_, {});
+    queued_bytes_ = 0;
+    asio::async_write(socket_, asio::buffer(writing_),
+                      [self = shared_from_this()](const std::error_code& error, std::size_t) {
+                        self->writing_.clear();
+                        if (!error && !self->queue_.empty()) self->write();
+                      });
+  }
+
+  const std::shared_ptr<Shared> shared_;
+  tcp::socket socket_;
+  std::unordered_map<std::uint64_t, State::Ticket> waiting_;  // by the client's id
+  std::string queue_;                                         // frames for the next write
+  std::string writing_;                                       // the write under way
+  std::size_t queued_bytes_ = 0;
+};
+
+class TcpStoreServer final : public StoreServer {
+ public:
+  TcpStoreServer(std::shared_ptr<net::Service> service, std::shared_ptr<Shared> shared,
+                 std::unique_ptr<net::Listener> listener)
+      : service_(std::move(service)), shared_(std::move(shared)), listener_(std::move(listener)) {}
+
+  ~TcpStoreServer() override {
+    listener_.reset();
+    std::promise<void> closed;
+    asio::post(service_->context(), [&] {
+      // Ending a session takes it out of the set.
+      while (!shared_->sessions.empty()) (*shared_->sessions.begin())->end();
+      closed.set_value();
+    });
+    closed.get_future().wait();
+  }
+
+  std::string address() const override { return net::to_string(listener_->endpoint()); }
+  Statistics statistics() const override {
+    return {shared_->clients.load(std::memory_order_relaxed),
+            shared_->requests.load(std::memory_order_relaxed),
+            shared_->rejected.load(std::memory_order_relaxed) + listener_->rejected()};
+  }
+
+ private:
+  const std::shared_ptr<net::Service> service_;
+  const std::shared_ptr<Shared> shared_;
+  std::unique_ptr<net::Listener> listener_;
+};
+
+Result<std::unique_ptr<StoreServer>> serve(const std::string& address, const std::string& token) {
+  auto service = net::Service::dedicated();
+  auto shared = std::make_shared<Shared>();
+  auto& context = service->context();
+  auto listener = net::Listener::open(
+      service, address, token, [shared, &context](net::Purpose purpose, tcp::socket socket) {
+        if (purpose != net::Purpose::store) {
+          shared->rejected.fetch_add(1, std::memory_order_relaxed);
+          return;
+        }
+        keep_alive(socket);
+        auto session = std::make_shared<Session>(shared, std::move(socket));
+        asio::co_spawn(context, Session::serve(std::move(session)), asio::detached);
+      });
+  if (!listener) return tl::unexpected(listener.error());
+  return std::make_unique<TcpStoreServer>(std::move(service), std::move(shared),
+                                          std::move(*listener));
+}
+
+}  // namespace
+}  // namespace rendezvous
+
+std::unique_ptr<StoreServer> serve_tcp_store(const std::string& address, const std::string& token) {
+  return value_or_throw(rendezvous::serve(address, token));
+}
+
+}  // namespace ccoll

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// What only a store over TCP has: strangers, clients that die or come early, and crowds.
+#include <sys/resource.h>
+
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/io_context.hpp>
+#include <asio/read.hpp>
+#include <asio/write.hpp>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <future>
+#include <random>
+#include <thread>
+
+#include "ccoll/store.hpp"
+#include "ccoll/types.hpp"
+#include "core/net/address.hpp"
+#include "core/net/bytes.hpp"
+#include "core/net/frame.hpp"
+#include "core/net/listener.hpp"
+
+using namespace ccoll;
+using namespace std::chrono_literals;
+using asio::ip::tcp;
+
+namespace {
+
+std::string failure_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return std::string(to_string(error.kind())) + ": " + error.what();
+  }
+  return "no failure";
+}
+
+bool eventually(const std::function<bool()>& condition) {
+  for (int i = 0; i < 1000 && !condition(); ++i) std::this_thread::sleep_for(5ms);
+  return condition();
+}
+
+tcp::endpoint endpoint_of(const StoreServer& server) {
+  return *net::numeric_endpoint(*net::parse_address(server.address()));
+}
+
+/// Sends `bytes` as a stranger and waits until the server hangs up.
+void say(const StoreServer& server, std::string_view bytes) {
+  asio::io_context context;
+  tcp::socket socket(context);
+  socket.connect(endpoint_of(server));
+  std::error_code ignored;
+  asio::write(socket, asio::buffer(bytes), ignored);
+  socket.shutdown(tcp::socket::shutdown_send, ignored);
+  char byte;
+  while (!ignored) socket.read_some(asio::buffer(&byte, 1), ignored);
+}
+
+using Opened = std::promise<Result<tcp::socket>>;
+
+asio::awaitable<void> open_one(std::shared_ptr<net::Service> service, std::string address,
+                               Opened& opened) {
+  opened.set_value(co_await net::connect(service, address, "", net::Purpose::store, 5s, "store",
+                                         "is it running?"));
+}
+
+/// A connection whose hello was good.
+tcp::socket open_connection(const std::shared_ptr<net::Service>& service,
+                            const StoreServer& server) {
+  Opened opened;
+  asio::co_spawn(service->context(), open_one(service, server.address(), opened), asio::detached);
+  return value_or_throw(opened.get_future().get());
+}
+
+}  // namespace
+
+TEST_CASE("a stranger's bytes never hurt the store", "[rendezvous][hostile]") {
+  const auto server = serve_tcp_store();
+  const auto store = connect_tcp_store(server->address());
+  std::mt19937 random(20240917);
+  std::uint64_t sent = 0;
+  say(*server, ""), ++sent;
+  say(*server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"), ++sent;
+  say(*server, "ccoll\r\n\x01"), ++sent;
+  for (int i = 0; i < 50; ++i, ++sent) {
+    std::string bytes(random() % 200, '\0');
+    for (char& c : bytes) c = static_cast<char>(random());
+    say(*server, bytes);
+  }
+  CHECK(eventually([&] { return server->statistics().rejected == sent; }));
+
+  const auto service = net::Service::shared();
+  using namespace std::string_literals;
+  const std::string garbage = net::to_frame("\x01\0\0\0\0\0\0\0\x63garbage"s);
+  const std::string crowd =
+      net::to_frame("\x01\0\0\0\0\0\0\0\x02"s + std::string(8, '\0') + "\xff\xff\xff\xff"s);
+  for (const std::string& bytes : {"\0\0\0\0\0\0\0\x80"s, "\xff\xff\xff\xff"s, garbage, crowd}) {
+    tcp::socket socket = open_connection(service, *server);
+    std::error_code error;
+    asio::write(socket, asio::buffer(bytes), error);
+    char byte;
+    asio::read(socket, asio::buffer(&byte, 1), error);
+    CHECK(error);
+    ++sent;
+    CHECK(eventually([&] { return server->statistics().rejected == sent; }));
+  }
+  store->set("still", "there");
+  CHECK(store->get("still") == "there");
+  CHECK(eventually([&] { return server->statistics().clients == 1; }));
+}
+
+TEST_CASE("a client may come before its server", "[rendezvous]") {
+  const std::string address = serve_tcp_store()->address();
+  std::unique_ptr<StoreServer> server;
+  std::thread later([&] {
+    std::this_thread::sleep_for(100ms);
+    server = serve_tcp_store(address);
+  });
+  const auto store = connect_tcp_store(address, {}, 20s);
+  later.join();
+  store->set("k", "v");
+  CHECK(store->get("k") == "v");
+}
+
+TEST_CASE("a missing server, another token and no token are told apart", "[rendezvous]") {
+  const std::string address = serve_tcp_store()->address();
+  const std::string nobody = failure_of([&] { connect_tcp_store(address, {}, 250ms); });
+  CHECK_THAT(nobody, Catch::StartsWith("timed_out: no store at " + address +
+                                       " after 0.25 s (connection refused, ") &&
+                         Catch::EndsWith(" tries): is rank 0 running?"));
+  const auto server = serve_tcp_store({}, "secret");
+  CHECK_THAT(failure_of([&] { connect_tcp_store(server->address(), "other", 5s); }),
+             Catch::Contains("the token differs"));
+  connect_tcp_store(server->address(), "secret", 5s)->set("k", "v");
+  for (const auto& call : {std::function<void()>([] { serve_tcp_store("0.0.0.0:0"); }),
+                           std::function<void()>([] { connect_tcp_store("10.0.0.1:1"); })}) {
+    CHECK_THAT(failure_of(call), Catch::StartsWith("invalid_argument") &&
+                                     Catch::Contains("CCOLL_TOKEN_FILE") &&
+                                     Catch::Contains("cc-run --token-file"));
+  }
+}
+
+TEST_CASE("calls under way fail when the server ends, and those after", "[rendezvous]") {
+  auto server = serve_tcp_store();
+  const auto store = connect_tcp_store(server->address());
+  std::string failure;
+  std::thread waiting([&] { failure = failure_of([&] { store->get("never"); }); });
+  CHECK(eventually([&] { return server->statistics().requests == 1; }));
+  server.reset();
+  waiting.join();
+  CHECK_THAT(failure, Catch::StartsWith("peer_lost: the store at "));
+  CHECK_THAT(failure_of([&] { store->get("k"); }), Catch::StartsWith("peer_lost"));
+}
+
+TEST_CASE("a client that dies counts in no barrier", "[rendezvous]") {
+  const auto server = serve_tcp_store();
+  const auto service = net::Service::shared();
+  {
+    // A barrier of two at "b", as a client sends it, and then its end.
+    net::Writer writer;
+    writer.number(std::uint64_t{1}).number(std::uint8_t{10}).number(std::uint64_t{2});
+    writer.number(std::uint32_t{1}).text("b").number(std::uint32_t{0});
+    tcp::socket socket = open_connection(service, *server);
+    asio::write(socket, asio::buffer(net::to_frame(writer.bytes())));
+    CHECK(eventually([&] { return server->statistics().requests == 1; }));
+  }
+  CHECK(eventually([&] { return server->statistics().clients == 0; }));
+  const auto store = connect_tcp_store(server->address());
+  CHECK_THAT(failure_of([&] { store->barrier("b", 2, 30ms); }),
+             Catch::Contains("1 of 2 callers came after 0.03 s"));
+}
+
+TEST_CASE("one server serves 2,000 clients at once", "[rendezvous][stress]") {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  const std::size_t count = std::min<std::size_t>(2000, (limit.rlim_cur - 200) / 2);
+  const auto server = serve_tcp_store();
+  std::vector<std::shared_ptr<Store>> clients;
+  for (std::size_t i = 0; i < count; ++i) clients.push_back(connect_tcp_store(server->address()));
+  CHECK(server->statistics().clients == count);
+  std::atomic<int> good{0};
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < count; ++i) {
+    threads.emplace_back([&, i] {
+      try {
+        if (clients[i]->get("go", 20s) == "!") ++good;
+      } catch (const Error&) {
+      }
+    });
+  }
+  CHECK(eventually([&] { return server->statistics().requests == count; }));
+  clients[0]->set("go", "!");
+  for (std::thread& thread : threads) thread.join();
+  CHECK(good == static_cast<int>(count));
+  clients.clear();
+  CHECK(eventually([&] { return server->statistics().clients == 0; }));
+}

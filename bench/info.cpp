@@ -4,7 +4,6 @@
 #include <openssl/crypto.h>
 #include <spdlog/version.h>
 
-#include <hwy/base.h>
 #include <CLI/Version.hpp>
 #include <asio/version.hpp>
 #include <nlohmann/json.hpp>
@@ -74,12 +73,12 @@ std::string build_text() {
 #endif
   std::string text = fmt::format("This build: ccoll {}\n", CCOLL_VERSION);
   text += line("compiler", compiler);
-  text += line(
-      "made with",
-      fmt::format("Asio {}.{}.{}, spdlog {}.{}.{}, fmt {}.{}.{}, Highway {}.{}.{}",
-                  ASIO_VERSION / 100000, ASIO_VERSION / 100 % 1000, ASIO_VERSION % 100,
-                  SPDLOG_VER_MAJOR, SPDLOG_VER_MINOR, SPDLOG_VER_PATCH, FMT_VERSION / 10000,
-                  FMT_VERSION / 100 % 100, FMT_VERSION % 100, HWY_MAJOR, HWY_MINOR, HWY_PATCH));
+  text +=
+      line("made with",
+           fmt::format("Asio {}.{}.{}, spdlog {}.{}.{}, fmt {}.{}.{}, Highway {}",
+                       ASIO_VERSION / 100000, ASIO_VERSION / 100 % 1000, ASIO_VERSION % 100,
+                       SPDLOG_VER_MAJOR, SPDLOG_VER_MINOR, SPDLOG_VER_PATCH, FMT_VERSION / 10000,
+                       FMT_VERSION / 100 % 100, FMT_VERSION % 100, CCOLL_HIGHWAY_VERSION));
   text += line("", fmt::format("CLI11 {}, nlohmann-json {}.{}.{}, {}", CLI11_VERSION,
                                NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
                                NLOHMANN_JSON_VERSION_PATCH, OpenSSL_version(OPENSSL_VERSION)));

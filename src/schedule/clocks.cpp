@@ -19,11 +19,12 @@ class Clocks {
       : schedule_(schedule),
         trace_(execution.trace),
         slots_(slots),
-        components_(schedule.lanes.size()),
+        component_of_(schedule.lanes.size()),
         current_(schedule.lanes.size(), kNone),
         queues_(schedule.links.size() * slots),
         links_(schedule.links.size()),
         target_clocks_(std::size_t{schedule.targets} * schedule.windows, kNone) {
+    number_components();
     count_ticks();
   }
 
@@ -40,6 +41,16 @@ class Clocks {
   }
 
  private:
+  /// Lanes of different stripes never meet: neither a message nor an `after` goes between them, and
+  /// no range is used by both. Each stripe's lanes are numbered for themselves.
+  void number_components() {
+    std::vector<std::size_t> used(schedule_.stripes, 0);
+    for (std::size_t lane = 0; lane < component_of_.size(); ++lane) {
+      component_of_[lane] = used[schedule_.lanes[lane].stripe]++;
+      components_ = std::max(components_, component_of_[lane] + 1);
+    }
+  }
+
   void count_ticks() {
     ticks_.reserve(trace_.size());
     std::vector<Tick> next(schedule_.lanes.size(), 0);
@@ -48,7 +59,7 @@ class Clocks {
 
   bool is_before(std::uint32_t before, std::uint32_t run) const {
     if (before == kNone) return false;
-    return clock(current_[trace_[run].lane])[trace_[before].lane] >= ticks_[before];
+    return clock(current_[trace_[run].lane])[component_of_[trace_[before].lane]] >= ticks_[before];
   }
 
   void advance(std::uint32_t run) {
@@ -57,7 +68,7 @@ class Clocks {
     const bool active = schedule_.active(step, at.window);
     make_own(at.lane);
     Tick* const own = clock(current_[at.lane]);
-    own[at.lane] = ticks_[run];
+    own[component_of_[at.lane]] = ticks_[run];
     if (step.after_lane != kNone) {
       // Several steps may come after one target: its clock stays until the end.
       const std::uint32_t target = schedule_.step(step.after_lane, step.after_step).target;
@@ -122,10 +133,11 @@ class Clocks {
   const Resolved& schedule_;
   const std::vector<StepRun>& trace_;
   const std::uint64_t slots_;
-  const std::size_t components_;
-  std::vector<Tick> ticks_;             ///< by run: its number within its lane, from 1
-  std::vector<std::uint32_t> current_;  ///< by lane: its clock
-  std::vector<std::uint32_t> queues_;   ///< `slots_` clocks for each link
+  std::size_t components_ = 0;
+  std::vector<std::size_t> component_of_;  ///< by lane
+  std::vector<Tick> ticks_;                ///< by run: its number within its lane, from 1
+  std::vector<std::uint32_t> current_;     ///< by lane: its clock
+  std::vector<std::uint32_t> queues_;      ///< `slots_` clocks for each link
   std::vector<LinkState> links_;
   std::vector<std::uint32_t> target_clocks_;  ///< by target and window
   std::vector<std::unique_ptr<Tick[]>> storage_;

@@ -157,7 +157,7 @@ std::vector<VerifyCase> verify_cases(Kind kind, Algorithm algorithm, Rank size, 
     return whole ? (of_block - 1) * blocks + 1 : of_block;
   };
   add("three windows, the last uneven", elems(7), 1, 3);
-  add("five windows over two copies of the lanes", elems(9), 2, 2);
+  add("three windows over two copies of the lanes", elems(5), 2, 2);
   add("no elements", 0, 1, 4);
   add("one element", 1, 1, 4);
   if (size > 2) add("one element less than ranks", size - 1, 1, 4);

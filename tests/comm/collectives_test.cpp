@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every collective by every algorithm, over every transport: ranks are threads.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <random>
+
+#include "algorithms/algorithms.hpp"
+#include "support/ranks.hpp"
+#include "transport/transport.hpp"
+
+using namespace ccoll;
+using testing::expect;
+using testing::run_ranks;
+
+namespace {
+
+std::int64_t element(int rank, std::size_t index) {
+  return static_cast<std::int64_t>(rank + 1) * 1000 + static_cast<std::int64_t>(index % 977);
+}
+
+/// One collective, made and checked on one rank; in place where that is asked for and possible.
+class Trial {
+ public:
+  Trial(Communicator& communicator, std::size_t count, bool in_place, CallOptions options)
+      : communicator_(communicator), count_(count), in_place_(in_place), options_(options) {}
+
+  void run(Kind kind, int root) {
+    switch (kind) {
+      case Kind::all_reduce:
+        return all_reduce();
+      case Kind::reduce:
+        return reduce(root);
+      case Kind::broadcast:
+        return broadcast(root);
+      case Kind::all_gather:
+        return all_gather();
+      case Kind::reduce_scatter:
+        return reduce_scatter();
+      case Kind::all_to_all:
+        return all_to_all();
+      case Kind::gather:
+        return gather(root);
+      case Kind::scatter:
+        return scatter(root);
+      case Kind::barrier:
+        return communicator_.barrier(options_);
+    }
+  }
+
+ private:
+  using Buffer = std::vector<std::int64_t>;
+  static constexpr DataType kType = DataType::int64;
+
+  int rank() const { return communicator_.rank(); }
+  int size() const { return communicator_.size(); }
+  std::size_t ranks() const { return static_cast<std::size_t>(size()); }
+
+  /// Elements that only `rank` has.
+  static Buffer of(int rank, std::size_t elems) {
+    Buffer buffer(elems);
+    for (std::size_t i = 0; i < elems; i++) buffer[i] = element(rank, i);
+    return buffer;
+  }
+  std::int64_t sum(std::size_t index) const {
+    std::int64_t total = 0;
+    for (int r = 0; r < size(); r++) total += element(r, index);
+    return total;
+  }
+  void check(std::int64_t got, std::int64_t wanted, std::size_t index) const {
+    if (got != wanted)
+      throw std::runtime_error(fmt::format("element {} is {}, not {}", index, got, wanted));
+  }
+
+  void all_reduce() {
+    const auto original = of(rank(), count_);
+    auto input = original;
+    Buffer output(count_, -1);
+    auto* out = in_place_ ? input.data() : output.data();
+    communicator_.all_reduce(input.data(), out, count_, kType, ReduceOp::sum, options_);
+    for (std::size_t i = 0; i < count_; i++) check(out[i], sum(i), i);
+    if (!in_place_) expect(input == original, "the input was written");
+  }
+  void reduce(int root) {
+    const auto original = of(rank(), count_);
+    auto input = original;
+    Buffer output(count_, -1);
+    const bool same = in_place_ && rank() == root;
+    auto* out = same ? input.data() : output.data();
+    communicator_.reduce(input.data(), out, count_, kType, ReduceOp::sum, root, options_);
+    if (rank() == root)
+      for (std::size_t i = 0; i < count_; i++) check(out[i], sum(i), i);
+    if (rank() != root) expect(output == Buffer(count_, -1), "another rank's output was written");
+    if (!same) expect(input == original, "the input was written");
+  }
+  void broadcast(int root) {
+    auto input = of(root, count_);
+    Buffer output(count_, -1);
+    auto* out = in_place_ && rank() == root ? input.data() : output.data();
+    communicator_.broadcast(rank() == root ? input.data() : nullptr, out, count_, kType, root,
+                            options_);
+    for (std::size_t i = 0; i < count_; i++) check(out[i], element(root, i), i);
+  }
+  void all_gather() {
+    const auto mine = of(rank(), count_);
+    Buffer output(count_ * ranks(), -1);
+    auto* place = output.data() + count_ * static_cast<std::size_t>(rank());
+    if (in_place_) std::copy(mine.begin(), mine.end(), place);
+    communicator_.all_gather(in_place_ ? place : mine.data(), output.data(), count_, kType,
+                             options_);
+    for (std::size_t i = 0; i < output.size(); i++)
+      check(output[i], element(static_cast<int>(i / count_), i % count_), i);
+  }
+  void reduce_scatter() {
+    auto input = of(rank(), count_ * ranks());
+    Buffer output(count_, -1);
+    const auto first = count_ * static_cast<std::size_t>(rank());
+    auto* out = in_place_ ? input.data() + first : output.data();
+    communicator_.reduce_scatter(input.data(), out, count_, kType, ReduceOp::sum, options_);
+    for (std::size_t i = 0; i < count_; i++) check(out[i], sum(first + i), i);
+  }
+  void all_to_all() {
+    const auto input = of(rank(), count_ * ranks());
+    Buffer output(count_ * ranks(), -1);
+    communicator_.all_to_all(input.data(), output.data(), count_, kType, options_);
+    for (std::size_t i = 0; i < output.size(); i++) {
+      const auto mine = count_ * static_cast<std::size_t>(rank()) + i % count_;
+      check(output[i], element(static_cast<int>(i / count_), mine), i);
+    }
+  }
+  void gather(int root) {
+    const auto mine = of(rank(), count_);
+    Buffer output(rank() == root ? count_ * ranks() : 0, -1);
+    const bool same = in_place_ && rank() == root;
+    auto* place = output.data() + (same ? count_ * static_cast<std::size_t>(rank()) : 0);
+    if (same) std::copy(mine.begin(), mine.end(), place);
+    communicator_.gather(same ? place : mine.data(), output.data(), count_, kType, root, options_);
+    for (std::size_t i = 0; i < output.size(); i++)
+      check(output[i], element(static_cast<int>(i / count_), i % count_), i);
+  }
+  void scatter(int root) {
+    auto input = of(rank(), rank() == root ? count_ * ranks() : 0);
+    Buffer output(count_, -1);
+    const bool same = in_place_ && rank() == root;
+    const auto first = count_ * static_cast<std::size_t>(rank());
+    auto* out = same ? input.data() + first : output.data();
+    communicator_.scatter(input.data(), out, count_, kType, root, options_);
+    for (std::size_t i = 0; i < count_; i++) check(out[i], element(root, first + i), i);
+  }
+
+  Communicator& communicator_;
+  const std::size_t count_;
+  const bool in_place_;
+  const CallOptions options_;
+};
+
+bool full() { return std::getenv("CCOLL_TEST_FULL") != nullptr; }
+bool reduced() { return std::getenv("CCOLL_TEST_REDUCED") != nullptr; }
+
+std::vector<int> sizes() {
+  if (reduced()) return {1, 2, 3, 5};
+  return full() ? std::vector{1, 2, 3, 4, 5, 6, 7, 8, 13, 16} : std::vector{1, 2, 3, 4, 5, 8};
+}
+
+void run_all(const std::string& transport, int size, std::uint64_t seed) {
+  const std::vector<std::size_t> counts = {0, 1, 3, static_cast<std::size_t>(size), 1000, 70'001};
+  CommunicatorOptions options;
+  options.transport = transport;
+  options.timeout = std::chrono::seconds(60);
+  const auto errors = run_ranks(size, options, [&](Communicator& communicator) {
+    std::mt19937_64 random(seed);  // the same on every rank
+    for (const auto& entry : catalogue()) {
+      for (const auto count : counts) {
+        for (const bool in_place : {false, true}) {
+          const int root = static_cast<int>(random() % static_cast<unsigned>(size));
+          const auto what =
+              fmt::format("{} by {} of {}{}, root {}: ", to_string(entry.kind),
+                          to_string(entry.algorithm), count, in_place ? " in place" : "", root);
+          try {
+            Trial(communicator, count, in_place,
+                  {.timeout = {}, .algorithm = to_string(entry.algorithm)})
+                .run(entry.kind, root);
+          } catch (const std::exception& error) {
+            throw std::runtime_error(what + error.what());
+          }
+        }
+      }
+    }
+  });
+  CAPTURE(transport, size, seed);
+  for (const auto& error : errors) CHECK(error == "");
+}
+
+}  // namespace
+
+TEST_CASE("collectives: every algorithm gives the right result over every transport",
+          "[comm][property]") {
+  const auto seed = std::random_device{}();
+  for (const auto& kind : transports())
+    for (const int size : sizes()) run_all(std::string(kind.name), size, seed);
+}
+
+TEST_CASE("collectives: types and operations", "[comm]") {
+  const auto errors = run_ranks(3, {}, [](Communicator& communicator) {
+    const auto rank = static_cast<float>(communicator.rank());
+    std::vector<float> data = {rank, 2 * rank, 6};
+    communicator.all_reduce(std::span(data), ReduceOp::avg);
+    expect(data == std::vector<float>{1, 2, 6}, "avg");
+    std::vector<std::uint8_t> bytes = {200, static_cast<std::uint8_t>(rank)};
+    communicator.all_reduce(std::span(bytes), ReduceOp::sum);
+    expect(bytes == std::vector<std::uint8_t>{600 % 256, 3}, "uint8 wraps");
+    std::vector<std::int32_t> numbers = {static_cast<std::int32_t>(rank) - 1};
+    communicator.all_reduce(std::span(numbers), ReduceOp::min);
+    expect(numbers[0] == -1, "min");
+  });
+  for (const auto& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("collectives: asynchronous calls run in order, waited for in any", "[comm]") {
+  for (const auto& kind : transports()) {
+    CommunicatorOptions options;
+    options.transport = kind.name;
+    const auto errors = run_ranks(3, options, [](Communicator& communicator) {
+      constexpr std::size_t kCalls = 20;
+      std::vector<std::vector<std::int32_t>> data;
+      std::vector<Work> works;
+      for (std::size_t i = 0; i < kCalls; i++)
+        data.emplace_back(1000 * i, static_cast<std::int32_t>(i) + communicator.rank());
+      for (auto& buffer : data) works.push_back(communicator.all_reduce_async(std::span(buffer)));
+      for (std::size_t i = kCalls; i-- > 0;) works[i].wait();
+      for (std::size_t i = 0; i < kCalls; i++)
+        for (const auto value : data[i])
+          expect(value == static_cast<std::int32_t>(3 * i + 3), "a sum is wrong");
+    });
+    CAPTURE(kind.name);
+    for (const auto& error : errors) CHECK(error == "");
+  }
+}
+
+TEST_CASE("collectives: a call that nobody waits for goes on in the background", "[comm]") {
+  for (const auto& kind : transports()) {
+    CommunicatorOptions options;
+    options.transport = kind.name;
+    const auto errors = run_ranks(2, options, [](Communicator& communicator) {
+      std::vector<std::int64_t> data(1 << 20, 1);
+      auto work = communicator.all_reduce_async(std::span(data));
+      // Long idle, then a look without progress of its own: test() would make some.
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      const auto start = std::chrono::steady_clock::now();
+      work.wait();
+      expect(std::chrono::steady_clock::now() - start < std::chrono::milliseconds(200),
+             "nothing happened in the background");
+      expect(data[0] == 2 && data.back() == 2, "a sum is wrong");
+    });
+    CAPTURE(kind.name);
+    for (const auto& error : errors) CHECK(error == "");
+  }
+}
+
+TEST_CASE("collectives: several communicators at once, in several threads", "[comm][stress]") {
+  for (const auto& kind : transports()) {
+    CommunicatorOptions options;
+    options.transport = kind.name;
+    const auto errors = run_ranks(3, options, [](Communicator& communicator) {
+      std::vector<Communicator> copies;
+      for (int i = 0; i < 3; i++) copies.push_back(communicator.duplicate());
+      const auto inner = testing::run_threads(3, [&](int i) {
+        auto& own = copies[static_cast<std::size_t>(i)];
+        for (int round = 0; round < 50; round++) {
+          std::vector<std::int32_t> data(static_cast<std::size_t>(1 + round * 37), round + i);
+          own.all_reduce(std::span(data));
+          expect(data.back() == 3 * (round + i), "communicators mix");
+        }
+      });
+      for (const auto& error : inner) expect(error.empty(), error);
+    });
+    CAPTURE(kind.name);
+    for (const auto& error : errors) CHECK(error == "");
+  }
+}

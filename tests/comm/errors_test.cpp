@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+
+#include "support/ranks.hpp"
+#include "transport/transport.hpp"
+
+using namespace ccoll;
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+using testing::expect;
+using testing::run_ranks;
+
+namespace {
+
+CommunicatorOptions options_for(std::string_view transport) {
+  CommunicatorOptions options;
+  options.transport = transport;
+  options.timeout = 20s;
+  return options;
+}
+
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return std::string(to_string(error.kind())) + ": " + error.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("errors: bad arguments are refused before anything is sent", "[comm]") {
+  const auto errors = run_ranks(4, {}, [](Communicator& communicator) {
+    std::vector<float> data(10), out(40);
+    const auto refuse = [](const std::string& got, const std::string& wanted) {
+      expect(got == "invalid_argument: " + wanted, got);
+    };
+    refuse(
+        message_of([&] { communicator.all_to_all(std::span<const float>(data), std::span(data)); }),
+        "all_to_all: 10 elements do not divide by 4 ranks; use all_to_all_v");
+    refuse(message_of([&] { communicator.broadcast(std::span(data), 4); }),
+           "broadcast: root 4 is not one of 4 ranks");
+    refuse(message_of([&] { communicator.broadcast(std::span(data), -1); }),
+           "broadcast: root -1 is not one of 4 ranks");
+    refuse(message_of([&] { communicator.all_reduce(nullptr, out.data(), 3, DataType::float32); }),
+           "all_reduce: input is null, 3 elements are expected there");
+    refuse(message_of(
+               [&] { communicator.all_reduce(out.data() + 1, out.data(), 10, DataType::float32); }),
+           "all_reduce: input and output overlap, the input beginning 1 elements from the output; "
+           "in place it begins at 0");
+    refuse(message_of([&] { communicator.send(std::span<const float>(data), 7); }),
+           "send: rank 7 is not one of 4 ranks");
+    const auto unknown = message_of([&] {
+      communicator.all_reduce(std::span(data), ReduceOp::sum, {.timeout = {}, .algorithm = "rign"});
+    });
+    expect(unknown.starts_with("invalid_argument: all_reduce: no algorithm 'rign'; there are ring"),
+           unknown);
+    // Nothing was sent and nothing is broken.
+    communicator.all_reduce(std::span(data));
+  });
+  for (const auto& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("errors: ranks that make different calls learn both sides, none hangs", "[comm]") {
+  for (const auto& kind : transports()) {
+    const auto meet = [&](const std::function<void(Communicator&)>& odd_one) {
+      return run_ranks(3, options_for(kind.name), [&](Communicator& communicator) {
+        std::vector<float> data(12, 1);
+        communicator.all_reduce(std::span(data));
+        if (communicator.rank() == 1)
+          odd_one(communicator);
+        else
+          communicator.all_reduce(std::span(data).first(10));
+      });
+    };
+    CAPTURE(kind.name);
+    std::vector<float> data(100);
+    for (const auto& error :
+         meet([&](Communicator& c) { c.all_reduce(std::span(data).first(11)); })) {
+      CHECK_THAT(error, Contains("all_reduce of 10 float32, sum (call 1)"));
+      CHECK_THAT(error, Contains("rank 1 all_reduce of 11 float32, sum (call 1)"));
+    }
+    for (const auto& error : meet([&](Communicator& c) { c.barrier(); })) {
+      CHECK_THAT(error, Contains("all_reduce of 10 float32, sum (call 1)"));
+      CHECK_THAT(error, Contains("rank 1 barrier (call 1)"));
+    }
+    for (const auto& error :
+         meet([&](Communicator& c) { c.all_reduce(std::span(data).first(10), ReduceOp::max); }))
+      CHECK_THAT(error, Contains("rank 1 all_reduce of 10 float32, max"));
+  }
+}
+
+TEST_CASE("errors: calls that share no link are found different too", "[comm]") {
+  // Rank 0 waits for rank 1 in a broadcast, rank 1 for rank 0: neither sends anything.
+  for (const auto& kind : transports()) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto errors = run_ranks(2, options_for(kind.name), [&](Communicator& communicator) {
+      std::vector<float> data(12, 1);
+      communicator.broadcast(std::span(data), 1 - communicator.rank());
+    });
+    CAPTURE(kind.name);
+    for (const auto& error : errors) {
+      CHECK_THAT(error, Contains("rank 0 broadcast of 12 float32, root 1"));
+      CHECK_THAT(error, Contains("rank 1 broadcast of 12 float32, root 0"));
+    }
+    CHECK(std::chrono::steady_clock::now() - start < 10s);
+  }
+}
+
+TEST_CASE("errors: a deadline ends the call on all ranks and names whom it waited for", "[comm]") {
+  for (const auto& kind : transports()) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto errors = run_ranks(3, options_for(kind.name), [&](Communicator& communicator) {
+      std::vector<float> data(12, 1);
+      if (communicator.rank() == 2) {
+        std::this_thread::sleep_for(1500ms);
+        return;
+      }
+      communicator.all_reduce(std::span(data), ReduceOp::sum, {.timeout = 300ms, .algorithm = {}});
+    });
+    CAPTURE(kind.name);
+    CHECK_THAT(errors[0], Contains("timed out after"));
+    CHECK_THAT(errors[1], Contains("timed out after"));
+    CHECK((errors[0].find("rank 2") != std::string::npos ||
+           errors[1].find("rank 2") != std::string::npos));
+    CHECK(std::chrono::steady_clock::now() - start < 10s);
+  }
+}
+
+TEST_CASE("errors: a rank that leaves early ends the others' calls", "[comm]") {
+  for (const auto& kind : transports()) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto errors = run_ranks(3, options_for(kind.name), [&](Communicator& communicator) {
+      std::vector<float> data(12, 1);
+      communicator.all_reduce(std::span(data));
+      if (communicator.rank() != 2) communicator.all_reduce(std::span(data));
+    });
+    CAPTURE(kind.name);
+    CHECK_THAT(errors[0], Contains("rank 2"));
+    CHECK_THAT(errors[1], Contains("rank 2"));
+    CHECK(std::chrono::steady_clock::now() - start < 10s);
+  }
+}
+
+TEST_CASE("errors: a broken communicator says so at once, with the first cause", "[comm]") {
+  const auto errors = run_ranks(2, options_for("inproc"), [&](Communicator& communicator) {
+    std::vector<float> data(12, 1);
+    const auto count = communicator.rank() == 0 ? 3U : 4U;
+    const auto first = message_of([&] { communicator.all_reduce(std::span(data).first(count)); });
+    expect(first.starts_with("mismatch: "), first);
+    const auto second = message_of([&] { communicator.barrier(); });
+    expect(second.starts_with("mismatch: the communicator is broken since an earlier failure: "),
+           second);
+  });
+  for (const auto& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("errors: a message of another size names both sizes", "[comm]") {
+  for (const auto& kind : transports()) {
+    const auto errors = run_ranks(2, options_for(kind.name), [&](Communicator& communicator) {
+      std::vector<float> data(100, 1);
+      if (communicator.rank() == 0)
+        communicator.send(std::span<const float>(data), 1);
+      else
+        communicator.recv(std::span(data).first(50), 0);
+    });
+    CAPTURE(kind.name);
+    CHECK_THAT(errors[1], Contains("recv from rank 0: the message has 400 bytes, the buffer 200"));
+  }
+}
+
+TEST_CASE("errors: one rank, alone, does everything", "[comm]") {
+  auto communicator = Communicator::create(Environment{}, {});
+  std::vector<float> data = {1, 2}, out(2);
+  communicator.all_reduce(std::span(data), ReduceOp::avg);
+  communicator.all_gather(std::span<const float>(data), std::span(out));
+  communicator.barrier();
+  CHECK(out == std::vector<float>{1, 2});
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// The service thread, listeners and the hello.
+#include <dirent.h>
+#include <unistd.h>
+
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/post.hpp>
+#include <asio/read.hpp>
+#include <asio/write.hpp>
+#include <catch2/catch.hpp>
+#include <future>
+#include <thread>
+
+#include "core/net/frame.hpp"
+#include "core/net/listener.hpp"
+
+using namespace ccoll;
+using namespace std::chrono_literals;
+using asio::ip::tcp;
+
+namespace {
+
+bool eventually(const std::function<bool()>& condition) {
+  for (int i = 0; i < 1000 && !condition(); ++i) std::this_thread::sleep_for(5ms);
+  return condition();
+}
+
+std::size_t open_descriptors() {
+  std::size_t count = 0;
+  DIR* directory = ::opendir("/proc/self/fd");
+  while (::readdir(directory) != nullptr) ++count;
+  ::closedir(directory);
+  return count;
+}
+
+using Outcome = std::promise<Result<tcp::socket>>;
+
+asio::awaitable<void> connect_into(std::shared_ptr<net::Service> service, std::string address,
+                                   std::string token, std::chrono::milliseconds timeout,
+                                   Outcome& outcome) {
+  outcome.set_value(co_await net::connect(service, address, token, net::Purpose::link, timeout,
+                                          "peer", "is it running?"));
+}
+
+Result<tcp::socket> connect(const std::shared_ptr<net::Service>& service,
+                            const std::string& address, const std::string& token,
+                            std::chrono::milliseconds timeout = 5s) {
+  Outcome outcome;
+  asio::co_spawn(service->context(), connect_into(service, address, token, timeout, outcome),
+                 asio::detached);
+  return outcome.get_future().get();
+}
+
+std::string message_of(const Result<tcp::socket>& result) {
+  return result ? "no failure" : result.error().message;
+}
+
+/// One connection's server whose answer to whatever comes is `bytes`.
+std::string greeted_by(const std::string& bytes) {
+  asio::io_context context;
+  tcp::acceptor acceptor(context, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+  const std::string address = net::to_string(acceptor.local_endpoint());
+  std::thread stranger([&] {
+    tcp::socket socket = acceptor.accept();
+    acceptor.close();
+    std::error_code error;
+    asio::write(socket, asio::buffer(bytes), error);
+    socket.shutdown(tcp::socket::shutdown_send, error);
+    char byte;
+    while (!error) socket.read_some(asio::buffer(&byte, 1), error);
+  });
+  const std::string message = message_of(connect(net::Service::shared(), address, "", 300ms));
+  stranger.join();
+  return message;
+}
+
+}  // namespace
+
+TEST_CASE("the shared service is one while somebody holds it", "[core]") {
+  const auto a = net::Service::shared();
+  CHECK(a == net::Service::shared());
+  CHECK(a != net::Service::dedicated());
+  CHECK_FALSE(a->on_service_thread());
+  std::promise<bool> inside;
+  asio::post(a->context(), [&] { inside.set_value(a->on_service_thread()); });
+  CHECK(inside.get_future().get());
+}
+
+TEST_CASE("a service may lose its last reference on its own thread", "[core]") {
+  for (int i = 0; i < 20; ++i) {
+    std::promise<void> dropped;
+    auto service = net::Service::dedicated();
+    auto& context = service->context();
+    asio::post(context, [last = std::move(service), &dropped]() mutable {
+      last.reset();
+      dropped.set_value();
+    });
+    dropped.get_future().wait();
+  }
+}
+
+TEST_CASE("both sides of a good hello meet, over IPv4 and with a token", "[core]") {
+  const auto service = net::Service::shared();
+  for (const std::string token : {"", "secret"}) {
+    std::promise<net::Purpose> came;
+    const auto listener = net::Listener::open(
+        service, "", token, [&](net::Purpose purpose, tcp::socket) { came.set_value(purpose); });
+    REQUIRE(listener);
+    const auto socket = connect(service, net::to_string((*listener)->endpoint()), token);
+    INFO(message_of(socket));
+    REQUIRE(socket);
+    CHECK(came.get_future().get() == net::Purpose::link);
+    CHECK((*listener)->rejected() == 0);
+  }
+}
+
+TEST_CASE("each way to fail a hello has its own words", "[core][hostile]") {
+  const auto service = net::Service::shared();
+  const auto listener =
+      net::Listener::open(service, "", "secret", [](net::Purpose, tcp::socket) {});
+  REQUIRE(listener);
+  const std::string address = net::to_string((*listener)->endpoint());
+  CHECK_THAT(message_of(connect(service, address, "other")), Catch::Contains("the token differs"));
+  CHECK_THAT(message_of(connect(service, address, "")), Catch::Contains("the token differs"));
+  CHECK(eventually([&] { return (*listener)->rejected() == 2; }));
+  CHECK_THAT(greeted_by("HTTP/1.1 400 Bad Request\r\n"),
+             Catch::Contains("is not a ccoll of protocol version 1: it answered \"HTTP/1.1 40"));
+  CHECK_THAT(greeted_by(std::string("ccoll\r\n\x01\x07\x00\x01", 11)),
+             Catch::Contains("is not a ccoll of protocol version 1 but of 7"));
+}
+
+TEST_CASE("a listener answers another version and then forgets it", "[core][hostile]") {
+  const auto listener =
+      net::Listener::open(net::Service::shared(), "", "", [](net::Purpose, tcp::socket) {});
+  REQUIRE(listener);
+  asio::io_context context;
+  tcp::socket socket(context);
+  socket.connect((*listener)->endpoint());
+  asio::write(socket,
+              asio::buffer(std::string("ccoll\r\n\x01\x09\x00", 10) + std::string(100, 'x')));
+  std::string answer(11, '\0');
+  asio::read(socket, asio::buffer(answer));
+  CHECK(answer == std::string("ccoll\r\n\x01\x01\x00\x01", 11));
+  socket.close();
+  CHECK(eventually([&] { return (*listener)->rejected() == 1; }));
+}
+
+TEST_CASE("a listener that ends frees its port and every connection in its hello", "[core]") {
+  const auto service = net::Service::shared();
+
+  asio::io_context context;
+  std::vector<tcp::socket> silent;
+  // The first socket of a context opens descriptors that stay.
+  silent.emplace_back(context, tcp::v4());
+  const std::size_t before = open_descriptors();
+  auto listener = net::Listener::open(service, "", "", [](net::Purpose, tcp::socket) {});
+  REQUIRE(listener);
+  const auto endpoint = (*listener)->endpoint();
+  for (int i = 0; i < 20; ++i) silent.emplace_back(context).connect(endpoint);
+  listener->reset();
+  CHECK(net::Listener::open(service, net::to_string(endpoint), "", [](net::Purpose, tcp::socket) {
+        }).has_value());
+  silent.clear();
+  CHECK(eventually([&] { return open_descriptors() <= before; }));
+}
+
+TEST_CASE("addresses that cannot be listened at are refused with the reason", "[core]") {
+  const auto service = net::Service::shared();
+  const auto refusal = [&](const std::string& address) {
+    const auto listener =
+        net::Listener::open(service, address, "", [](net::Purpose, tcp::socket) {});
+    return listener ? "no failure" : listener.error().message;
+  };
+  CHECK_THAT(refusal("0.0.0.0:0"), Catch::Contains("CCOLL_TOKEN_FILE"));
+  CHECK_THAT(refusal("[::]:0"), Catch::Contains("CCOLL_TOKEN_FILE"));
+  CHECK_THAT(refusal("127.0.0.1"), Catch::Contains("has no port"));
+  CHECK_THAT(refusal("127.0.0.1:70000"), Catch::Contains("no port between 0 and 65535"));
+  CHECK_THAT(refusal("::1:5"), Catch::Contains("several colons"));
+  const auto first = net::Listener::open(service, "", "", [](net::Purpose, tcp::socket) {});
+  CHECK_THAT(refusal(net::to_string((*first)->endpoint())), Catch::Contains("another port"));
+}
+
+TEST_CASE("a rank's own address follows the route and the interface named", "[core]") {
+  CHECK(net::local_address("", "127.0.0.1:29500").value() == "127.0.0.1:0");
+  CHECK(net::local_address("", "").value() == "127.0.0.1:0");
+  CHECK(net::local_address("=lo", "127.0.0.1:1").value() == "127.0.0.1:0");
+  CHECK(net::local_address("l", "127.0.0.1:1").value() == "127.0.0.1:0");
+  const auto none = net::local_address("nosuch", "");
+  REQUIRE_FALSE(none);
+  CHECK_THAT(none.error().message,
+             Catch::Contains("CCOLL_SOCKET_IFNAME='nosuch'") && Catch::Contains("lo (127.0.0.1)"));
+}

@@ -6,6 +6,8 @@
 /// after. The extra ranks are 0, 2, 4, …, each served by the next one, so that the ranks that a
 /// place of the core stands for are consecutive. Private to this folder.
 
+#include <algorithm>
+
 #include "algorithms/common.hpp"
 
 namespace ccoll {
@@ -27,5 +29,14 @@ struct PowerOfTwoCore {
   /// The first of the ranks that places from `place` on stand for; place ≤ 2^rounds.
   Rank first_rank(Rank place) const { return place < extra ? 2 * place : place + extra; }
 };
+
+/// Messages on the longest path. It takes as many hops as its two places differ in bits, one more
+/// where it begins at an extra rank and one more where it ends at one: the places of extra ranks
+/// are the lowest, and differ in fewer bits.
+inline std::uint64_t recursive_doubling_depth(Rank size) {
+  const PowerOfTwoCore core(size);
+  if (core.extra == 0) return core.rounds;
+  return std::max(core.rounds + 1, 2 + ceil_log2(core.extra));
+}
 
 }  // namespace ccoll

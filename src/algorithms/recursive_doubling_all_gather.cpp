@@ -7,10 +7,10 @@
 /// the extra ranks give their block to a neighbour first and get all the others from it last. Few
 /// messages, no byte sent needlessly: for short blocks.
 ///
-/// Rounds: log2 n, or ⌊log2 n⌋ + 2. Bytes sent per rank: n-1 blocks; about twice as many by a rank
-/// that serves an extra one. Any n, blocks of any sizes.
-/// Source: R. Thakur, R. Rabenseifner, W. Gropp, Int. J. High Perform. Comput. Appl. 19 (2005).
-/// Drawings: recursive_doubling_all_gather_4.txt, recursive_doubling_all_gather_5.txt
+/// Rounds: log2 n, or at most ⌊log2 n⌋ + 2. Bytes sent per rank: n-1 blocks; about twice as many by
+/// a rank that serves an extra one. Any n, blocks of any sizes. Source: R. Thakur, R. Rabenseifner,
+/// W. Gropp, Int. J. High Perform. Comput. Appl. 19 (2005). Drawings:
+/// recursive_doubling_all_gather_4.txt, recursive_doubling_all_gather_5.txt
 
 #include <algorithm>
 
@@ -101,7 +101,7 @@ Theory theory(const Problem& problem) {
   Theory theory{.blocks = problem.size};
   if (n > 1) theory.blocks_per_message = static_cast<std::uint32_t>(extra > 0 ? n - 1 : n / 2);
   if (moves_nothing(problem)) return theory;
-  theory.depth = rounds + (extra > 0 ? 2 : 0);
+  theory.depth = recursive_doubling_depth(problem.size);
   theory.busiest.messages = rounds + (extra > 0 ? 1 : 0);
   theory.total.messages = core * rounds + 2 * extra;
   if (!problem.block_counts.empty()) {

@@ -7,7 +7,7 @@
 /// is no power of two, the extra ranks add their part to a neighbour's first and get the result
 /// from it last. The whole buffer travels in every round, so this is for short ones.
 ///
-/// Rounds: log2 n, or ⌊log2 n⌋ + 2. Bytes sent per rank: ⌈log2 n⌉ × size. Any n.
+/// Rounds: log2 n, or at most ⌊log2 n⌋ + 2. Bytes sent per rank: ⌈log2 n⌉ × size. Any n.
 /// Source: R. Thakur, R. Rabenseifner, W. Gropp, Int. J. High Perform. Comput. Appl. 19 (2005).
 /// Drawings: recursive_doubling_all_reduce_4.txt, recursive_doubling_all_reduce_5.txt
 
@@ -66,7 +66,7 @@ Theory theory(const Problem& problem) {
   const std::uint64_t core = std::uint64_t{1} << rounds;
   const std::uint64_t extra = problem.size - core;
   const std::uint64_t most = ceil_log2(problem.size);
-  theory.depth = rounds + (extra > 0 ? 2 : 0);
+  theory.depth = recursive_doubling_depth(problem.size);
   theory.roundings = static_cast<std::uint32_t>(most);
   theory.busiest = {
       .messages = most, .elems_sent = most * problem.count, .elems_reduced = most * problem.count};

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "algorithms/sweep.hpp"
+
+namespace ccoll {
+namespace {
+
+Problem problem_of(Kind kind, Rank size, std::uint64_t count) {
+  Problem problem;
+  problem.kind = kind;
+  problem.size = size;
+  problem.count = kind == Kind::barrier ? 1 : count;
+  return problem;
+}
+
+TEST_CASE("choosing: every kind, size and count gets a choice whose messages fit a slot",
+          "[algorithms][property]") {
+  for (int k = 0; k <= static_cast<int>(Kind::barrier); ++k) {
+    for (const Rank size : {1U, 2U, 3U, 7U, 8U, 64U, 1000U, 24576U}) {
+      for (const std::uint64_t count : {0ULL, 1ULL, 1000ULL, 1ULL << 20, 1ULL << 33}) {
+        for (const std::size_t elem_bytes : {1U, 8U}) {
+          const Problem problem = problem_of(static_cast<Kind>(k), size, count);
+          const CostTable costs;
+          const Chosen chosen = choose(problem, elem_bytes, costs);
+          INFO(test::describe(problem, chosen.choice));
+          const CatalogueEntry* entry = find_algorithm(problem.kind, chosen.choice.algorithm);
+          REQUIRE(entry != nullptr);
+          CHECK(chosen.choice.slice_elems >= 1);
+          CHECK(chosen.choice.lanes >= 1);
+          CHECK(chosen.choice.slice_elems * elem_bytes *
+                    entry->theory(problem).blocks_per_message <=
+                costs.slot_bytes);
+          CHECK_FALSE(chosen.reason.empty());
+          CHECK(chosen.candidates.front().algorithm == chosen.choice.algorithm);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("choosing: more elements are never predicted to take less time",
+          "[algorithms][property]") {
+  for (const double cores : {1.0, 0.25}) {
+    CostTable costs;
+    costs.cores_per_rank = cores;
+    for (const CatalogueEntry& entry : catalogue()) {
+      if (entry.kind == Kind::barrier) continue;
+      double before = 0;
+      for (std::uint64_t count = 1; count <= 1ULL << 28; count *= 4) {
+        const Problem problem = problem_of(entry.kind, 8, count);
+        const Chosen chosen = choose(problem, 4, costs);
+        INFO(test::describe(problem, chosen.choice));
+        CHECK(chosen.candidates.front().predicted_ns >= before * 0.999);
+        before = chosen.candidates.front().predicted_ns;
+      }
+    }
+  }
+}
+
+struct Expected {
+  Kind kind;
+  Rank size;
+  std::uint64_t bytes;
+  std::vector<Algorithm> any_of;
+};
+
+TEST_CASE("choosing: what anyone would expect", "[algorithms]") {
+  using enum Algorithm;
+  const std::vector<Expected> kTable = {
+      {Kind::all_reduce, 4, 8, {one_shot}},
+      {Kind::all_reduce, 8, 64 << 20, {ring, two_shot}},
+      {Kind::all_reduce, 64, 8, {recursive_doubling, tree, double_tree}},
+      {Kind::all_reduce, 1024, 1 << 10, {recursive_doubling, tree, double_tree}},
+      {Kind::all_reduce, 1024, 4 << 20, {tree, double_tree}},
+      {Kind::broadcast, 4, 8, {linear}},
+      {Kind::broadcast, 1024, 8, {binomial, tree, double_tree}},
+      {Kind::broadcast, 8, 256 << 20, {ring, double_tree}},
+      {Kind::reduce, 8, 256 << 20, {ring, double_tree}},
+      {Kind::gather, 4, 1 << 20, {linear}},
+      {Kind::all_to_all, 8, 1 << 20, {pairwise}},
+      {Kind::barrier, 100, 1, {dissemination}},
+  };
+  for (const Expected& row : kTable) {
+    const Chosen chosen = choose(problem_of(row.kind, row.size, row.bytes), 1, {});
+    INFO(to_string(row.kind) << " of " << row.bytes << " bytes over " << row.size << ": "
+                             << chosen.reason);
+    const Algorithm got = chosen.choice.algorithm;
+    CHECK(std::find(row.any_of.begin(), row.any_of.end(), got) != row.any_of.end());
+  }
+}
+
+TEST_CASE("choosing: where ranks share cores, few messages win", "[algorithms]") {
+  CostTable crowded;
+  crowded.cores_per_rank = 2.0 / 64;
+  const Chosen chosen = choose(problem_of(Kind::all_reduce, 64, 8), 1, crowded);
+  const Theory theory = find_algorithm(Kind::all_reduce, chosen.choice.algorithm)
+                            ->theory(problem_of(Kind::all_reduce, 64, 8));
+  INFO(chosen.reason);
+  CHECK(theory.total.messages <= 4 * 64);
+}
+
+TEST_CASE("choosing: what is forced is taken, or the reason says why not", "[algorithms]") {
+  const Problem problem = problem_of(Kind::all_reduce, 8, 1 << 20);
+  for (const Algorithm algorithm : algorithms_for(problem.kind)) {
+    const Chosen chosen = choose(problem, 4, {}, {.algorithm = algorithm, .max_lanes = 1});
+    CHECK(chosen.choice.algorithm == algorithm);
+    CHECK(chosen.choice.lanes == 1);
+  }
+  const Chosen other = choose(problem, 4, {}, {.algorithm = Algorithm::pairwise, .max_lanes = {}});
+  CHECK(other.choice == choose(problem, 4, {}).choice);
+  CHECK(other.reason.find("pairwise was asked for, but all_reduce has none") == 0);
+}
+
+TEST_CASE("explaining: the table names every candidate and marks the choice", "[algorithms]") {
+  const Problem problem = problem_of(Kind::all_reduce, 8, 1 << 20);
+  const std::string text = explain(problem, DataType::float32, {});
+  INFO(text);
+  for (const Algorithm algorithm : algorithms_for(problem.kind)) {
+    CHECK(text.find(to_string(algorithm)) != std::string::npos);
+  }
+  CHECK(text.find("\n* ") != std::string::npos);
+  CHECK(text.find("Chosen: ") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace ccoll

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What the sweeps share: which roots and cases, and one entry's verdict at one n.
+
+#include <fmt/format.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "algorithms/algorithms.hpp"
+#include "schedule/verify.hpp"
+
+namespace ccoll::test {
+
+inline bool is_rooted(Kind kind) {
+  return kind == Kind::broadcast || kind == Kind::reduce || kind == Kind::gather ||
+         kind == Kind::scatter;
+}
+
+/// Every root up to 16 ranks; the first two, the middle and the last beyond.
+inline std::vector<Rank> roots_of(Kind kind, Rank size) {
+  if (!is_rooted(kind)) return {0};
+  std::set<Rank> roots;
+  if (size <= 16) {
+    for (Rank root = 0; root < size; ++root) roots.insert(root);
+  } else {
+    roots = {0, 1, size / 2, size - 1};
+  }
+  return {roots.begin(), roots.end()};
+}
+
+inline std::string name_of(const CatalogueEntry& entry) {
+  return fmt::format("{} {}", to_string(entry.algorithm), to_string(entry.kind));
+}
+
+inline std::string describe(const Problem& problem, const Choice& choice) {
+  return fmt::format("{} {}: size {}, root {}, count {}{}, {} lanes, slices of {}",
+                     to_string(choice.algorithm), to_string(problem.kind), problem.size,
+                     problem.root, problem.count, problem.block_counts.empty() ? "" : " (ragged)",
+                     choice.lanes, choice.slice_elems);
+}
+
+/// Empty when the schedule verifies and measures what the theory says; else what is wrong.
+inline std::string judge(const CatalogueEntry& entry, const Problem& problem,
+                         const Choice& choice) {
+  const Report report =
+      verify(problem, choice, [&](Rank rank) { return make_program(problem, choice, rank); });
+  if (!report.ok()) return describe(problem, choice) + "\n" + report.text();
+  const Theory theory = entry.theory(problem);
+  bool some_empty = false;
+  for (const std::uint64_t elems : problem.block_counts) some_empty |= elems == 0;
+  // Ragged blocks of which some are empty: depth and messages are upper bounds.
+  const auto fits = [&](std::uint64_t measured, std::uint64_t said) {
+    return some_empty ? measured <= said : measured == said;
+  };
+  if (fits(report.depth, theory.depth) && fits(report.max_messages, theory.busiest.messages) &&
+      report.max_elems_sent == theory.busiest.elems_sent &&
+      report.max_blocks_per_message <= theory.blocks_per_message &&
+      fits(report.roundings, theory.roundings)) {
+    return {};
+  }
+  return fmt::format(
+      "{}\n  measured: depth {}, messages {}, elements {}, blocks per message {}, roundings {}\n"
+      "  theory:   depth {}, messages {}, elements {}, blocks per message {}, roundings {}",
+      describe(problem, choice), report.depth, report.max_messages, report.max_elems_sent,
+      report.max_blocks_per_message, report.roundings, theory.depth, theory.busiest.messages,
+      theory.busiest.elems_sent, theory.blocks_per_message, theory.roundings);
+}
+
+/// All cases of one entry at one size and root; the first thing that is wrong, or nothing.
+inline std::string judge_all(const CatalogueEntry& entry, Rank size, Rank root) {
+  Problem problem;
+  problem.kind = entry.kind;
+  problem.size = size;
+  problem.root = root;
+  problem.count = 1;
+  const std::uint32_t blocks = entry.theory(problem).blocks;
+  for (const VerifyCase& one : verify_cases(entry.kind, entry.algorithm, size, root, blocks)) {
+    const std::string wrong = judge(entry, one.problem, one.choice);
+    if (!wrong.empty()) return fmt::format("case {}: {}", one.name, wrong);
+  }
+  return {};
+}
+
+}  // namespace ccoll::test

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// The sums that the verifier does not measure, counted off the programs.
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "algorithms/sweep.hpp"
+
+namespace ccoll {
+namespace {
+
+std::uint64_t elems_of(const Problem& problem, const Program& program, const Step& step) {
+  std::uint64_t elems = 0;
+  for (const Operand& operand : step.local.empty() ? step.store : step.local) {
+    for (std::uint32_t i = 0; i < operand.blocks; ++i) {
+      elems += block_elems(problem, program.blocks, (operand.block + i) % program.blocks);
+    }
+  }
+  return elems;
+}
+
+Load load_of(const Problem& problem, const Program& program) {
+  Load load;
+  for (const Lane& lane : program.lanes) {
+    for (const Step& step : lane.steps) {
+      const std::uint64_t elems = elems_of(problem, program, step);
+      if (elems == 0) continue;
+      load.messages += step.sends.size();
+      load.elems_sent += elems * step.sends.size();
+      const std::size_t sources = step.receives.size() + (step.local.empty() ? 0 : 1);
+      if (sources > 0) load.elems_reduced += elems * (sources - 1);
+    }
+  }
+  return load;
+}
+
+void add(const Load& load, Load& busiest, Load& total) {
+  busiest.messages = std::max(busiest.messages, load.messages);
+  busiest.elems_sent = std::max(busiest.elems_sent, load.elems_sent);
+  busiest.elems_reduced = std::max(busiest.elems_reduced, load.elems_reduced);
+  total.messages += load.messages;
+  total.elems_sent += load.elems_sent;
+  total.elems_reduced += load.elems_reduced;
+}
+
+std::string shown(const Load& load) {
+  return fmt::format("{} messages, {} sent, {} reduced", load.messages, load.elems_sent,
+                     load.elems_reduced);
+}
+
+TEST_CASE("the loads of the formulas are those of the programs", "[algorithms][property]") {
+  for (const CatalogueEntry& entry : catalogue()) {
+    for (Rank size = 1; size <= 40; ++size) {
+      for (const std::uint64_t count : {0U, 1U, 2U, size - 1, size, size + 1, 3 * size, 1000U}) {
+        Problem problem;
+        problem.kind = entry.kind;
+        problem.size = size;
+        problem.root = test::is_rooted(entry.kind) ? size / 3 : 0;
+        problem.count = entry.kind == Kind::barrier ? 1 : count;
+        Load busiest;
+        Load total;
+        for (Rank rank = 0; rank < size; ++rank) {
+          const Program program = entry.make(problem, rank);
+          REQUIRE(program.blocks == entry.theory(problem).blocks);
+          add(load_of(problem, program), busiest, total);
+        }
+        INFO(test::describe(problem, {entry.algorithm, 1, 1}));
+        CHECK(shown(entry.theory(problem).busiest) == shown(busiest));
+        CHECK(shown(entry.theory(problem).total) == shown(total));
+      }
+    }
+  }
+}
+
+TEST_CASE("every kind has an algorithm and every name is understood", "[algorithms]") {
+  for (const CatalogueEntry& entry : catalogue()) {
+    CHECK(find_algorithm(entry.kind, entry.algorithm) == &entry);
+    CHECK(parse_algorithm(to_string(entry.algorithm)) == entry.algorithm);
+    CHECK(parse_kind(to_string(entry.kind)) == entry.kind);
+    CHECK_FALSE(entry.source.empty());
+  }
+  for (int kind = 0; kind <= static_cast<int>(Kind::barrier); ++kind) {
+    CHECK_FALSE(algorithms_for(static_cast<Kind>(kind)).empty());
+  }
+  CHECK_FALSE(parse_algorithm("rings"));
+  CHECK_FALSE(parse_kind("allreduce"));
+  CHECK(find_algorithm(Kind::barrier, Algorithm::ring) == nullptr);
+}
+
+}  // namespace
+}  // namespace ccoll

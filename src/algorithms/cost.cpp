@@ -16,6 +16,7 @@ constexpr double kDearLinkSteps = 4;  ///< what each further link costs, in step
 /// Another lane is another set of links: it has to earn that.
 constexpr double kLanePaysOff = 0.85;
 constexpr std::uint16_t kMostLanes = 4;
+constexpr std::uint64_t kWindowsPerLane = 4;
 
 /// Of several windows one is in flight while the next is combined; smaller slices than these cost
 /// more in messages than they gain.
@@ -100,6 +101,8 @@ std::optional<Tuned> tune(const CatalogueEntry& entry, const Problem& problem,
     for (std::uint16_t lanes = 1; lanes <= lanes_limit;
          lanes = static_cast<std::uint16_t>(2 * lanes)) {
       const Choice choice{entry.algorithm, lanes, slice};
+      const std::uint64_t windows = window_count(problem, theory.blocks, choice);
+      if (lanes > 1 && windows < kWindowsPerLane * lanes) break;
       const double time = predict_ns(entry, problem, choice, elem_bytes, costs);
       const bool more_lanes = best && lanes > best->choice.lanes;
       if (!best || time < best->predicted_ns * (more_lanes ? kLanePaysOff : 1.0)) {

@@ -54,7 +54,6 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   /// This rank has announced itself; it will try until `deadline`.
   void begin(Clock::time_point deadline);
   /// One attempt to connect to the parent, whose row the store gave; ends in Progress::attempt.
-  /// A failure of kind `aborted` is final.
   void call_parent(const Row& parent);
   /// The start-up has failed, and everyone hears of it. Nothing when it is already decided.
   void give_up(const Failure& failure);

@@ -110,7 +110,6 @@ class Joining {
       if (!*row) continue;
       const auto status = attempt(**row);
       if (!status || *status) return {};
-      if (status->error().kind == ErrorKind::aborted) return *status;
       await_outcome(std::min(deadline_, Clock::now() + pause));
       pause = std::min(2 * pause, kLongestPause);
     }

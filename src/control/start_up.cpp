@@ -39,19 +39,24 @@ std::string endpoint_text(const PeerAddress& address) {
   return v6 ? fmt::format("[{}]:{}", ip, address.port) : fmt::format("{}:{}", ip, address.port);
 }
 
-/// The answer to our hello: nothing, or why not.
-Status read_answer(const Result<std::string>& payload, std::uint32_t peer) {
+/// The answer to our hello: nothing is welcome.
+Result<std::optional<Refusal>> read_answer(const Result<std::string>& payload, std::uint32_t peer) {
   if (!payload)
     return fail(ErrorKind::peer_lost, "rank {} did not answer our hello: {}", peer,
                 payload.error().message);
   const Result<Frame> frame = parse(*payload);
   if (!frame) return tl::unexpected<Failure>(frame.error());
-  if (frame->type == Type::welcome) return {};
-  const auto refusal = frame->type == Type::refused ? decode_refusal(frame->body) : std::nullopt;
+  if (frame->type == Type::welcome) return std::nullopt;
+  auto refusal = frame->type == Type::refused ? decode_refusal(frame->body) : std::nullopt;
   if (!refusal)
     return fail(ErrorKind::corrupt, "rank {} sent a malformed answer to our hello", peer);
-  const ErrorKind kind = refusal->final ? ErrorKind::aborted : ErrorKind::peer_lost;
-  return fail(kind, "start-up: rank {} refused the connection: {}", peer, refusal->reason);
+  refusal->reason.message =
+      fmt::format("start-up: rank {} refused the connection: {}", peer, refusal->reason.message);
+  return refusal;
+}
+
+Refusal refuse(std::string reason) {
+  return {false, {ErrorKind::peer_lost, std::move(reason), std::nullopt}};
 }
 
 }  // namespace
@@ -92,16 +97,16 @@ asio::awaitable<void> Hub::receive_call(Self self, Socket accepted) {
 
 std::optional<Refusal> Hub::objection(const Hello& hello) const {
   if (hello.size != size_ || hello.callee != row_.nonce)
-    return Refusal{false, fmt::format("this is rank {} of {} of another job or of a later start",
-                                      rank_, size_)};
+    return refuse(
+        fmt::format("this is rank {} of {} of another job or of a later start", rank_, size_));
   if (!is_called_by(rank_, hello.rank, size_))
-    return Refusal{false, fmt::format("rank {} has no reason to call rank {}", hello.rank, rank_)};
+    return refuse(fmt::format("rank {} has no reason to call rank {}", hello.rank, rank_));
   if (leaving_) {
-    const auto failure = news_.general_failure();
-    return Refusal{true, failure ? failure->message : fmt::format("rank {} has left", rank_)};
+    if (auto failure = news_.general_failure()) return Refusal{true, std::move(*failure)};
+    return Refusal{true, {ErrorKind::peer_lost, fmt::format("rank {} has left", rank_), rank_}};
   }
   if (!unmet_.contains(hello.rank))
-    return Refusal{false, fmt::format("rank {} has a connection already", hello.rank)};
+    return refuse(fmt::format("rank {} has a connection already", hello.rank));
   return std::nullopt;
 }
 
@@ -115,7 +120,7 @@ asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row) {
   service.reset();
   if (!connected) co_return tl::unexpected<Failure>(connected.error());
   Socket socket = std::move(*connected);
-  Status answer;
+  Result<std::optional<Refusal>> answer;
   {
     // Not kConnectLimit: the callee may have counted us in, and would take our hanging up for our
     // death.
@@ -128,7 +133,11 @@ asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row) {
     const Result<std::string> payload = co_await net::read_frame(socket, kMaxFrame);
     answer = read_answer(payload, peer);
   }
-  if (!answer) co_return answer;
+  if (!answer) co_return tl::unexpected<Failure>(answer.error());
+  if (const std::optional<Refusal>& refusal = *answer) {
+    if (refusal->final) self->give_up(refusal->reason);
+    co_return tl::unexpected<Failure>(refusal->reason);
+  }
   if (self->leaving_) co_return fail(ErrorKind::aborted, "start-up: rank {} has left", self->rank_);
   self->received_.fetch_add(1, std::memory_order_relaxed);
   self->meet(std::move(socket), peer, row.address);
@@ -153,7 +162,6 @@ asio::awaitable<void> Hub::call_successor(Self self) {
     const Status status = co_await call(self, peer, self->rows_[peer]);
     if (status || self->outcome_) co_return;
     self->last_trouble_ = status.error().message;
-    if (status.error().kind == ErrorKind::aborted) co_return self->give_up(status.error());
     asio::steady_timer pause(self->context_, kPause);
     asio::error_code ignored;
     co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));

@@ -42,6 +42,23 @@ Row read_row(Reader& reader) {
   return row;
 }
 
+void write(Writer& writer, const Failure& failure) {
+  writer.number(static_cast<std::uint8_t>(failure.kind));
+  writer.number(failure.culprit.value_or(kNoCulprit));
+  writer.text(std::string_view(failure.message).substr(0, kMaxText));
+}
+
+std::optional<Failure> read_failure(Reader& reader) {
+  const auto kind = reader.number<std::uint8_t>();
+  const auto culprit = reader.number<std::uint32_t>();
+  const std::string_view text = reader.text();
+  if (reader.bad() || text.size() > kMaxText) return std::nullopt;
+  if (kind > static_cast<std::uint8_t>(ErrorKind::internal)) return std::nullopt;
+  Failure failure{static_cast<ErrorKind>(kind), std::string(text), std::nullopt};
+  if (culprit != kNoCulprit) failure.culprit = culprit;
+  return failure;
+}
+
 }  // namespace
 
 Result<Frame> parse(std::string_view payload) {
@@ -92,17 +109,17 @@ std::string encode_welcome() { return framed(Type::welcome, {}); }
 
 std::string encode(const Refusal& refusal) {
   Writer writer;
-  writer.number(std::uint8_t{refusal.final}).text(refusal.reason.substr(0, kMaxText));
+  writer.number(std::uint8_t{refusal.final});
+  write(writer, refusal.reason);
   return framed(Type::refused, writer.bytes());
 }
 
 std::optional<Refusal> decode_refusal(std::string_view body) {
   Reader reader(body);
-  Refusal refusal;
-  refusal.final = reader.number<std::uint8_t>() != 0;
-  refusal.reason = reader.text();
-  if (!reader.complete() || refusal.reason.size() > kMaxText) return std::nullopt;
-  return refusal;
+  const bool final = reader.number<std::uint8_t>() != 0;
+  auto reason = read_failure(reader);
+  if (!reader.complete() || !reason) return std::nullopt;
+  return Refusal{final, std::move(*reason)};
 }
 
 std::string encode_rows(Type type, const std::vector<Row>& rows) {
@@ -123,9 +140,7 @@ std::optional<std::vector<Row>> decode_rows(std::string_view body, std::size_t c
 std::string encode(const FailureNews& news) {
   Writer writer;
   writer.number(news.origin).number(news.number).number(news.communicator);
-  writer.number(static_cast<std::uint8_t>(news.failure.kind));
-  writer.number(news.failure.culprit.value_or(kNoCulprit));
-  writer.text(std::string_view(news.failure.message).substr(0, kMaxText));
+  write(writer, news.failure);
   return framed(Type::failure, writer.bytes());
 }
 
@@ -135,15 +150,10 @@ std::optional<FailureNews> decode_failure(std::string_view body, std::uint32_t s
   news.origin = reader.number<std::uint32_t>();
   news.number = reader.number<std::uint32_t>();
   news.communicator = reader.number<std::uint64_t>();
-  const auto kind = reader.number<std::uint8_t>();
-  const auto culprit = reader.number<std::uint32_t>();
-  const std::string_view text = reader.text();
-  if (!reader.complete() || text.size() > kMaxText || news.origin >= size) return std::nullopt;
-  if (kind > static_cast<std::uint8_t>(ErrorKind::internal)) return std::nullopt;
-  if (culprit != kNoCulprit && culprit >= size) return std::nullopt;
-  news.failure.kind = static_cast<ErrorKind>(kind);
-  news.failure.message = text;
-  if (culprit != kNoCulprit) news.failure.culprit = culprit;
+  auto failure = read_failure(reader);
+  if (!reader.complete() || !failure || news.origin >= size) return std::nullopt;
+  if (failure->culprit && *failure->culprit >= size) return std::nullopt;
+  news.failure = std::move(*failure);
   return news;
 }
 

@@ -60,8 +60,8 @@ struct Hello {
 };
 
 struct Refusal {
-  bool final = false;  ///< calling again cannot help
-  std::string reason;
+  bool final = false;  ///< the callee's start-up is over for this reason: calling again cannot help
+  Failure reason;
   friend bool operator==(const Refusal&, const Refusal&) = default;
 };
 

@@ -40,7 +40,7 @@ std::vector<std::string> one_of_each() {
   waiting.communicator = 1;
   return {encode(Hello{1, 2, 3, some_row(4)}),
           encode_welcome(),
-          encode(Refusal{true, "no"}),
+          encode(Refusal{true, {ErrorKind::timed_out, "no", {}}}),
           encode_rows(Type::gathered, {some_row(1)}),
           encode_rows(Type::table, {some_row(1), some_row(2)}),
           encode(FailureNews{1, 2, 3, {ErrorKind::mismatch, "text", 1}}),
@@ -63,7 +63,7 @@ TEST_CASE("every message is read as it was written", "[control]") {
   const Hello hello{7, 9, 11, some_row(100)};
   CHECK(decode_hello(whole(encode(hello)).body) == hello);
   CHECK(whole(encode_welcome()).type == Type::welcome);
-  const Refusal refusal{true, "why"};
+  const Refusal refusal{true, {ErrorKind::timed_out, "why", 3}};
   CHECK(decode_refusal(whole(encode(refusal)).body) == refusal);
   const std::vector rows{some_row(1), some_row(2), some_row(3)};
   CHECK(decode_rows(whole(encode_rows(Type::table, rows)).body, 3) == rows);

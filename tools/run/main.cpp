@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,15 @@ constexpr const char* kFirstSteps =
     "cc-run starts the ranks of a job on this host. Try:\n\n"
     "  cc-run -n 4 PROGRAM ARGS...\n\n"
     "cc-run --help says more.\n";
+
+/// CLI11's own usage line knows nothing of the program that follows.
+class Help final : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App*, std::string) const override {
+    return "Usage: cc-run -n RANKS [OPTIONS] PROGRAM [ARGS...]\n"
+           "       cc-run --store [HOST:PORT] [--token-file FILE]\n";
+  }
+};
 
 struct Arguments {
   std::string ranks;
@@ -127,9 +137,7 @@ int main(int count, char** values) {
   }
   Arguments arguments;
   CLI::App app("Starts the ranks of a job on this host, or runs a store for ranks elsewhere.");
-  app.usage(
-      "Usage: cc-run -n RANKS [OPTIONS] PROGRAM [ARGS...]\n"
-      "       cc-run --store [HOST:PORT] [--token-file FILE]");
+  app.formatter(std::make_shared<Help>());
   app.footer(kExamples);
   app.prefix_command();
   app.add_option("-n,--ranks", arguments.ranks, "How many ranks to start");

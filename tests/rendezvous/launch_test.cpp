@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/launch.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "rendezvous/line_prefixer.hpp"
+#include "rendezvous/meeting_place.hpp"
+#include "rendezvous/open_store.hpp"
+
+namespace ccoll {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Directory {
+ public:
+  Directory() {
+    std::string name = fs::temp_directory_path() / "ccoll-test-XXXXXX";
+    path_ = ::mkdtemp(name.data());
+  }
+  ~Directory() { fs::remove_all(path_); }
+  std::string file(const std::string& name) const { return path_ / name; }
+
+  std::string write(const std::string& name, const std::string& text, mode_t mode) const {
+    std::ofstream(file(name)) << text;
+    ::chmod(file(name).c_str(), mode);
+    return file(name);
+  }
+
+ private:
+  fs::path path_;
+};
+
+template <typename T>
+std::string message(const Result<T>& result) {
+  return result ? "accepted" : result.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("line prefixer: lines come out whole however the bytes are cut",
+          "[rendezvous][property]") {
+  const auto seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  const std::string text = "one\n\nthree 3\nlast";
+  const std::string expected = "[7] one\n[7] \n[7] three 3\n[7] last\n";
+  for (int round = 0; round < 200; ++round) {
+    LinePrefixer lines("[7] ");
+    std::string out;
+    for (std::size_t at = 0; at < text.size();) {
+      const auto size = std::uniform_int_distribution<std::size_t>(0, 5)(random);
+      const auto piece = lines.feed(std::string_view(text).substr(at, size));
+      REQUIRE((piece.empty() || piece.back() == '\n'));
+      out += piece;
+      at += size;
+    }
+    REQUIRE(out + lines.finish() == expected);
+    REQUIRE(lines.finish().empty());
+  }
+}
+
+TEST_CASE("line prefixer: a line without end is broken, not kept for ever", "[rendezvous][unit]") {
+  LinePrefixer lines("[0] ");
+  const std::string text(LinePrefixer::kMaxLineBytes + 3, 'x');
+  const bool broken = lines.feed(text) == "[0] " + text.substr(3) + "\n";
+  CHECK(broken);
+  CHECK(lines.finish() == "[0] xxx\n");
+}
+
+TEST_CASE("token file: only a private regular file with something in it will do",
+          "[rendezvous][unit]") {
+  const Directory directory;
+  CHECK(*read_token_file(directory.write("good", "secret \n", 0600)) == "secret");
+  CHECK_THAT(message(read_token_file(directory.write("open", "secret", 0644))),
+             Catch::Contains("others may read or write it (mode 0644): chmod 600"));
+  CHECK_THAT(message(read_token_file(directory.write("empty", "\n", 0600))),
+             Catch::Contains("it holds no token"));
+  CHECK_THAT(message(read_token_file(directory.write("long", std::string(5000, 'x'), 0600))),
+             Catch::Contains("longer than 4096 bytes"));
+  CHECK_THAT(message(read_token_file(directory.file("none"))), Catch::Contains("No such file"));
+  CHECK_THAT(message(read_token_file("/dev/null")), Catch::Contains("not a regular file"));
+}
+
+TEST_CASE("meeting place: made private, and refused when it is not ours alone",
+          "[rendezvous][unit]") {
+  const Directory directory;
+  const auto place = directory.file("place");
+  REQUIRE(secure_meeting_file(place));
+  CHECK((fs::status(place).permissions() & fs::perms::all) ==
+        (fs::perms::owner_read | fs::perms::owner_write));
+  CHECK(secure_meeting_file(place));
+
+  fs::create_hard_link(place, directory.file("second"));
+  CHECK_THAT(message(secure_meeting_file(place)), Catch::Contains("another name"));
+  fs::create_symlink(place, directory.file("link"));
+  CHECK_THAT(message(secure_meeting_file(directory.file("link"))),
+             Catch::Contains("symbolic link"));
+  CHECK_THAT(message(secure_meeting_file(directory.write("open", "", 0666))),
+             Catch::Contains("others may read or write it"));
+  fs::permissions(fs::path(place).parent_path(), fs::perms::all);
+  CHECK_THAT(message(secure_meeting_file(place)), Catch::Contains("others may replace files"));
+}
+
+TEST_CASE("launch: what cannot be started is refused and leaves nothing", "[rendezvous][unit]") {
+  LaunchOptions options;
+  CHECK(message(launch(options)) == "no program to start");
+  options.command = {"true"};
+  options.ranks = 0;
+  CHECK(message(launch(options)) == "0 ranks: expected 1 or more");
+}
+
+}  // namespace ccoll

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "comm/implementation.hpp"
+#include "schedule/verify.hpp"
 
 namespace ccoll {
 namespace {
@@ -39,6 +40,28 @@ Program message_program(QueueKey::What what, Rank rank, Rank size, Rank peer, bo
   program.lanes.push_back(std::move(lane));
   return program;
 }
+
+#ifdef CCOLL_DEBUG
+/// Debug builds prove what is about to run; plans are kept, so each once.
+Status prove(const PlanRequest& request) {
+  constexpr Rank kMaxRanks = 64;
+  if (request.problem.size > kMaxRanks) return {};
+  // Windows repeat: a few show all there is, whatever the buffer's size.
+  auto problem = request.problem;
+  auto choice = request.choice;
+  if (problem.block_counts.empty()) {
+    problem.count = std::min<std::uint64_t>(problem.count, 4 * problem.size + 1);
+    choice.slice_elems = std::min<std::uint64_t>(choice.slice_elems, 2);
+  }
+  const auto report =
+      verify(problem, choice, [&](Rank rank) { return make_program(problem, choice, rank); });
+  if (!report.ok()) return fail(ErrorKind::internal, "a schedule is wrong:\n{}", report.text());
+  if (report.slots_needed > kLinkSlots)
+    return fail(ErrorKind::internal, "a schedule needs {} slots, links have {}",
+                report.slots_needed, kLinkSlots);
+  return {};
+}
+#endif
 
 }  // namespace
 
@@ -84,6 +107,9 @@ Result<Plan*> Communicator::Implementation::plan_for(const Call& call) {
   if (call.algorithm) forced.algorithm = call.algorithm;
   request.choice = choose(request.problem, size_of(call.type), costs_, forced).choice;
   request.program = make_program(request.problem, request.choice, rank());
+#ifdef CCOLL_DEBUG
+  CCOLL_TRY(prove(request));
+#endif
   request.type = call.type;
   request.op = call.op;
   request.signature = key.signature;

@@ -167,6 +167,9 @@ Result<bool> Plan::advance_lane(ReadyLane& lane) {
       if (!ready) return ready;
       if (!*ready) break;
       CCOLL_TRY(run(lane));
+      if (records_ != nullptr)
+        records_->push_back({rank_, static_cast<std::uint16_t>(&lane - lanes_.data()),
+                             static_cast<std::uint32_t>(lane.position), lane.window});
     } else if (!after_holds(lane, lane.steps[lane.position])) {
       break;
     }

@@ -17,6 +17,7 @@
 #include "engine/links.hpp"
 #include "kernels/combine.hpp"
 #include "schedule/schedule.hpp"
+#include "schedule/step_record.hpp"
 
 namespace ccoll {
 
@@ -43,6 +44,9 @@ class Plan {
   /// Moves every lane as far as it goes; true if anything moved.
   Result<bool> advance();
   bool done() const { return done_; }
+
+  /// Appends every step with elements to `records` when it has run, until told otherwise by null.
+  void record_to(std::vector<StepRecord>* records) { records_ = records; }
 
   const Signature& signature() const { return signature_; }
   /// Where the first lane that is not done stands and what it waits for: "step 3 of 8, window 0,
@@ -122,6 +126,8 @@ class Plan {
   std::vector<ReadyLane> lanes_;
   std::vector<std::pair<SendLink*, Rank>> outgoing_;  ///< every link the program sends on, once
   std::vector<const std::byte*> sources_;             ///< room for the widest step
+
+  std::vector<StepRecord>* records_ = nullptr;
 
   // The present run:
   const std::byte* input_ = nullptr;

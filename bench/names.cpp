@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "names.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -49,8 +49,7 @@ Result<std::vector<T>> parse_list(std::string_view list, std::string_view what,
     if (std::find(chosen.begin(), chosen.end(), value) == chosen.end()) chosen.push_back(value);
   }
   if (chosen.empty()) {
-    return fail(ErrorKind::invalid_argument, "no {} given: there are {}", what,
-                fmt::join(names, ", "));
+    return fail(ErrorKind::invalid_argument, "no {} given: there are {}", what, joined(names));
   }
   return chosen;
 }
@@ -93,7 +92,7 @@ std::string unknown_word(std::string_view what, std::string_view word,
   const std::string near = suggestion(word, candidates);
   return fmt::format("no {} '{}'{} There are {}", what, word,
                      near.empty() ? "." : fmt::format(": did you mean {}?", near),
-                     fmt::join(candidates, ", "));
+                     joined(candidates));
 }
 
 std::string folded(std::string_view word) {
@@ -112,6 +111,15 @@ Result<std::vector<DataType>> parse_types(std::string_view list) {
 
 Result<std::vector<ReduceOp>> parse_reduce_ops(std::string_view list) {
   return parse_list(list, "reduction", kReduceOps);
+}
+
+std::string joined(std::span<const std::string_view> words) {
+  std::string text;
+  for (const std::string_view word : words) {
+    if (!text.empty()) text += ", ";
+    text += word;
+  }
+  return text;
 }
 
 std::vector<std::string> split_list(std::string_view list) {

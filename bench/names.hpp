@@ -32,6 +32,9 @@ std::string folded(std::string_view word);
 Result<std::vector<DataType>> parse_types(std::string_view list);
 Result<std::vector<ReduceOp>> parse_reduce_ops(std::string_view list);
 
+/// "a, b, c".
+std::string joined(std::span<const std::string_view> words);
+
 /// The parts of a comma list; empty parts are left out.
 std::vector<std::string> split_list(std::string_view list);
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options.hpp"
 
-#include <fmt/ranges.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -161,8 +159,7 @@ Status check_algorithm(const Options& options) {
     for (const Algorithm each : algorithms_for(*op.kind)) names.push_back(to_string(each));
   }
   return fail(ErrorKind::invalid_argument, "{} has no algorithm '{}'; it has: {}", op.name,
-              options.algorithm,
-              names.empty() ? "none to choose" : fmt::format("{}", fmt::join(names, ", ")));
+              options.algorithm, names.empty() ? "none to choose" : joined(names));
 }
 
 }  // namespace

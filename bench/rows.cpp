@@ -129,11 +129,12 @@ class Walk {
     if (options_.check) check_one();
     row.timing = measure(communicator_, options_.effort, call);
     if (!options_.check) return;
-    // The timed calls are checked too where their input is still what it was.
-    if (trial.is_repeatable()) {
-      wrong += trial.count_wrong_elems();
-    } else {
+    // The timed calls are checked too where their input is still what it was. All ranks decide
+    // alike, though a rooted operation is in place at its root only.
+    if (row.in_place) {
       check_one();
+    } else {
+      wrong += trial.count_wrong_elems();
     }
     row.wrong = sum_over_ranks(wrong);
   }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <new>
 #include <optional>
@@ -131,7 +132,8 @@ Session describe(const Options& options, int size, const Environment& environmen
   session.launcher = environment.launcher == "none" || started ? "cc-bench" : environment.launcher;
   session.transport = size == 1 ? "none" : transport.empty() ? "tcp" : transport;
   session.timeout_s = std::chrono::duration<double>(communicator_options(options).timeout).count();
-  session.command = fmt::format("cc-bench {}", fmt::join(argv + 1, argv + argc, " "));
+  session.command = "cc-bench";
+  for (int i = 1; i < argc; i++) session.command += std::string(" ") + argv[i];
   return session;
 }
 

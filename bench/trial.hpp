@@ -50,8 +50,9 @@ class Trial {
 
   const void* input() const;
   void* output() const;
-  /// False where a repeated call computes with its own last result.
-  bool is_repeatable() const { return !shared_; }
+  /// True where input and output lie in one buffer, so that a repeated call computes with its own
+  /// last result.
+  bool is_shared() const { return shared_; }
 
  private:
   std::span<const std::byte> pattern_of(const Segment& segment);

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+#include "data.hpp"
+#include "kernels/combine.hpp"
+#include "measure.hpp"
+#include "names.hpp"
+#include "operations.hpp"
+#include "options.hpp"
+#include "report.hpp"
+#include "sizes.hpp"
+#include "trial.hpp"
+
+using namespace ccoll;
+using namespace ccoll::bench;
+
+namespace {
+
+using Sizes = std::vector<std::uint64_t>;
+
+constexpr DataType kTypes[] = {DataType::uint8,   DataType::int32,    DataType::int64,
+                               DataType::float16, DataType::bfloat16, DataType::float32,
+                               DataType::float64};
+constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::product, ReduceOp::min, ReduceOp::max,
+                             ReduceOp::avg};
+
+Result<Options> parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "cc-bench");
+  return parse_command_line(static_cast<int>(arguments.size()), arguments.data());
+}
+
+std::string refusal(std::vector<const char*> arguments) {
+  const auto options = parse(std::move(arguments));
+  return options ? "accepted" : options.error().message;
+}
+
+/// Combines `parts` in a random order and grouping, as some algorithm might.
+std::vector<std::byte> combine_somehow(std::vector<std::vector<std::byte>> parts, DataType type,
+                                       ReduceOp op, std::mt19937& random) {
+  const CombineFunction combine = find_combine(type, op);
+  const auto size = static_cast<std::uint32_t>(parts.size());
+  while (parts.size() > 1) {
+    std::shuffle(parts.begin(), parts.end(), random);
+    const std::size_t taken = 2 + random() % std::min<std::size_t>(3, parts.size() - 1);
+    std::vector<const std::byte*> sources;
+    for (std::size_t i = 0; i < taken; i++) sources.push_back(parts[parts.size() - 1 - i].data());
+    std::vector<std::byte> out(parts[0].size());
+    const bool is_last = taken == parts.size();
+    combine(sources.data(), taken, out.data(), kPeriod, is_last && op == ReduceOp::avg ? size : 1);
+    parts.resize(parts.size() - taken);
+    parts.push_back(std::move(out));
+  }
+  return parts[0];
+}
+
+}  // namespace
+
+TEST_CASE("sizes multiply, are whole units, and none comes twice", "[bench][unit]") {
+  CHECK(size_list({8, 64, 2, 0}, 4) == Sizes{8, 16, 32, 64});
+  CHECK(size_list({8, 64, 2, 0}, 12) == Sizes{12, 24, 60});
+  CHECK(size_list({10, 30, 2, 10}, 4) == Sizes{8, 20, 28});
+  CHECK(size_list({1, 3, 2, 0}, 4).empty());
+  CHECK(size_list({4, 4, 2, 0}, 4) == Sizes{4});
+}
+
+TEST_CASE("after size 0 comes one unit", "[bench][unit]") {
+  CHECK(size_list({0, 32, 2, 0}, 4) == Sizes{0, 4, 8, 16, 32});
+  CHECK(size_list({0, 100, 4, 0}, 12) == Sizes{0, 12, 48});
+  CHECK(size_list({0, 30, 2, 10}, 4) == Sizes{0, 4, 8, 20, 28});
+  CHECK(size_list({0, 0, 2, 0}, 4) == Sizes{0});
+}
+
+TEST_CASE("sizes near the end of 64 bits end", "[bench][unit]") {
+  const std::uint64_t top = ~std::uint64_t{0};
+  CHECK(size_list({top / 2, top, 4, 0}, 1).size() == 1);
+}
+
+TEST_CASE("sizes are read with K, M and G and written so that they read back", "[bench][unit]") {
+  CHECK(parse_size("64K") == 65536u);
+  CHECK(parse_size("1m") == 1048576u);
+  CHECK(parse_size("2GiB") == 2147483648u);
+  CHECK(parse_size("7") == 7u);
+  for (const char* bad : {"", "K", "-1", "1.5K", "3X", "99999999999G", "4 K"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(parse_size(bad).has_value());
+  }
+  for (const std::uint64_t size : Sizes{0, 1, 1000, 1024, 65536, 3u << 20}) {
+    CHECK(parse_size(short_size(size)) == size);
+  }
+}
+
+TEST_CASE("a misspelt word gets the nearest one", "[bench][unit]") {
+  CHECK(refusal({"al_reduce"}).find("did you mean all_reduce?") != std::string::npos);
+  CHECK(refusal({"braodcast"}).find("did you mean broadcast?") != std::string::npos);
+  CHECK(refusal({"inof"}).find("did you mean info?") != std::string::npos);
+  CHECK(refusal({"xyzzy"}).find("did you mean") == std::string::npos);
+  CHECK(refusal({"all_reduce", "--itres", "3"}).find("did you mean --iters?") != std::string::npos);
+  CHECK(refusal({"all_reduce", "--dtype", "flaot32"}).find("float32?") != std::string::npos);
+  CHECK(edit_distance("ab", "ba") == 1);
+}
+
+TEST_CASE("the command line takes nccl-tests' words and spellings", "[bench][unit]") {
+  const auto options = parse({"allreduce,send_recv", "-b", "0", "-e", "1M", "-f", "2", "--iters",
+                              "7", "-w", "2", "-d", "half,float", "-o", "prod", "-n", "3"});
+  REQUIRE(options.has_value());
+  REQUIRE(options->ops.size() == 2);
+  CHECK(options->ops[0]->name == "all_reduce");
+  CHECK(options->sizes.begin == 0);
+  CHECK(options->sizes.end == 1u << 20);
+  CHECK(options->effort.iters == 7);
+  CHECK(options->types == std::vector{DataType::float16, DataType::float32});
+  CHECK(options->reduce_ops == std::vector{ReduceOp::product});
+  CHECK(options->ranks == 3);
+  CHECK(parse({"all"})->ops.size() == operations().size());
+  CHECK(parse({"--help"})->command == Options::Command::print);
+  CHECK(parse({})->text.find("Type this first") != std::string::npos);
+  CHECK(parse({"explain", "all_reduce", "64K", "-n", "8"})->explain_bytes == 65536);
+}
+
+TEST_CASE("options that cannot be carried out are refused with the reason", "[bench][unit]") {
+  CHECK(refusal({"all_reduce", "-b", "2K", "-e", "1K"}) == "-b 2K is more than -e 1K");
+  CHECK(refusal({"all_reduce", "--csv", "-", "--json", "-"}) != "accepted");
+  CHECK(refusal({"all_reduce", "-n", "0"}) != "accepted");
+  CHECK(refusal({"-n", "2"}) != "accepted");
+  const auto root = parse({"broadcast", "--root", "4"});
+  REQUIRE(root.has_value());
+  CHECK(check_for_size(*root, 5).has_value());
+  CHECK_FALSE(check_for_size(*root, 4).has_value());
+  CHECK_FALSE(check_for_size(*parse({"all_reduce", "--algo", "pairwise"}), 4).has_value());
+  CHECK_FALSE(check_for_size(*parse({"all_gather", "-b", "4", "-e", "8"}), 8).has_value());
+}
+
+TEST_CASE("inputs make the same bits in every order of combining", "[bench][property]") {
+  const unsigned seed = std::random_device{}();
+  std::mt19937 random(seed);
+  for (const DataType type : kTypes) {
+    for (const ReduceOp op : kOps) {
+      for (const int size : {1, 2, 3, 5, 8, 64, 300}) {
+        CAPTURE(seed, to_string(type), to_string(op), size);
+        const Recipe recipe{type, op, size};
+        std::vector<std::vector<std::byte>> inputs;
+        for (int r = 0; r < size; r++) inputs.push_back(make_input_period(recipe, r));
+        const auto expected = make_reduced_period(recipe);
+        for (int attempt = 0; attempt < 3; attempt++) {
+          CHECK(combine_somehow(inputs, type, op, random) == expected);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a pattern's values differ between ranks and places", "[bench][property]") {
+  for (const DataType type : kTypes) {
+    Patterns patterns({type, ReduceOp::sum, 4});
+    const auto a = patterns.input(0);
+    const auto b = patterns.input(1);
+    CAPTURE(to_string(type));
+    CHECK(count_wrong(a.data(), kPeriod, size_of(type), b, 0) > kPeriod * 9 / 10);
+    CHECK(count_wrong(a.data(), kPeriod - 1, size_of(type), a, 1) > kPeriod * 9 / 10);
+  }
+}
+
+TEST_CASE("the check finds unwritten, wrong and overrun elements, and nothing else",
+          "[bench][property]") {
+  for (const Operation& operation : operations()) {
+    if (!operation.has_data) continue;
+    for (const bool in_place : {false, true}) {
+      for (int rank = 0; rank < 3; rank++) {
+        CAPTURE(operation.name, in_place, rank);
+        Patterns patterns({DataType::float32, ReduceOp::sum, 3});
+        const Shape shape{3, rank, 1, 2000};
+        Trial trial(operation, shape, in_place && operation.has_in_place, patterns);
+        const Layout layout = operation.layout(shape);
+        trial.arm();
+        // Before a call everything that it must write is wrong, except what is in place already.
+        if (layout.result.empty()) {
+          CHECK(trial.count_wrong_elems() == 0);
+          continue;
+        }
+        if (operation.name != "broadcast" && !trial.is_shared()) {
+          CHECK(trial.count_wrong_elems() == layout.output_elems);
+        }
+        auto* out = static_cast<std::byte*>(trial.output());
+        for (const Segment& segment : layout.result) {
+          const auto period = segment.source == Segment::kReduced ? patterns.reduced()
+                                                                  : patterns.input(segment.source);
+          fill(out, segment.elems, 4, period, segment.first);
+          out += segment.elems * 4;
+        }
+        CHECK(trial.count_wrong_elems() == 0);
+        out[-1] = ~out[-1];
+        CHECK(trial.count_wrong_elems() == 1);
+        out[-1] = ~out[-1];
+        if (!trial.is_shared()) {
+          *out = ~*out;
+          CHECK(trial.count_wrong_elems() == 1);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("bus bandwidth factors are nccl-tests'", "[bench][unit]") {
+  CHECK(find_operation("all_reduce")->bus_factor(4) == Approx(1.5));
+  for (const char* name : {"all_gather", "reduce_scatter", "all_to_all", "gather", "scatter"}) {
+    CHECK(find_operation(name)->bus_factor(4) == Approx(0.75));
+    CHECK(find_operation(name)->over_blocks);
+  }
+  for (const char* name : {"broadcast", "reduce", "send_recv"}) {
+    CHECK(find_operation(name)->bus_factor(4) == 1);
+  }
+}
+
+TEST_CASE("a row's time is the median of its batches", "[bench][unit]") {
+  const Timing batches = summarise({5, 1, 9}, {});
+  CHECK(batches.usec == 5);
+  CHECK(batches.min_us == 1);
+  CHECK(batches.max_us == 9);
+  std::vector<double> calls(100);
+  std::iota(calls.begin(), calls.end(), 1.0);
+  const Timing single = summarise({50}, calls);
+  CHECK(single.p50_us == 50);
+  CHECK(single.p99_us == 99);
+  CHECK(single.max_us == 100);
+  CHECK(plan_batches(1, {}).calls == 20000);
+  CHECK(plan_batches(50, {}).calls == 1000);
+  CHECK(plan_batches(30000, {}).calls == 3);
+  CHECK(plan_batches(1, {4, 0}).count == 4);
+  CHECK(plan_batches(1, {90, 0}).calls == 10);
+}
+
+TEST_CASE("the CSV form has exactly the promised columns", "[bench][unit]") {
+  Row row;
+  row.op = "all_reduce";
+  row.ranks = 4;
+  row.bytes = 1024;
+  row.type = "float32";
+  row.reduce_op = "sum";
+  row.algorithm = "ring";
+  row.transport = "tcp";
+  row.timing = summarise({2}, {});
+  row.timing.iters = 9;
+  row.algbw = 0.512;
+  row.busbw = 0.768;
+  const std::string header = kCsvHeader;
+  CHECK(header ==
+        "label,op,ranks,bytes,usec,algbw_GBps,busbw_GBps,wrong,dtype,redop,root,in_place,algo,"
+        "transport,iters,min_us,p50_us,p99_us,max_us");
+  CHECK(csv_line("x", row) ==
+        "x,all_reduce,4,1024,2.00,0.512,0.768,,float32,sum,-1,0,ring,tcp,9,2.00,2.00,2.00,2.00");
+  row.wrong = 3;
+  const std::string line = csv_line("x", row);
+  CHECK(line.find(",0.768,3,float32,") != std::string::npos);
+  CHECK(std::count(line.begin(), line.end(), ',') == std::count(header.begin(), header.end(), ','));
+}

@@ -34,21 +34,19 @@ class Opened {
     return times_[key]++;
   }
 
-  /// The server at `address`: the one that still runs in this process, or a new one.
+  /// The server at `address`, which runs until the process ends: a rank that starts up again soon
+  /// must not meet a server that is about to go.
   std::shared_ptr<StoreServer> serve(const std::string& address, const std::string& token) {
     const std::lock_guard lock(mutex_);
-    auto server = servers_[address].lock();
-    if (!server) {
-      server = serve_tcp_store(address, token);
-      servers_[address] = server;
-    }
+    auto& server = servers_[address];
+    if (!server) server = serve_tcp_store(address, token);
     return server;
   }
 
  private:
   std::mutex mutex_;
-  std::map<std::string, int> times_;                           // guarded by mutex_
-  std::map<std::string, std::weak_ptr<StoreServer>> servers_;  // guarded by mutex_
+  std::map<std::string, int> times_;                             // guarded by mutex_
+  std::map<std::string, std::shared_ptr<StoreServer>> servers_;  // guarded by mutex_
 };
 
 /// `call()` with what it throws as a failure: the edge from the public store to the inside.

@@ -16,8 +16,7 @@ namespace ccoll {
 
 struct OpenedStore {
   std::shared_ptr<Store> store;
-  /// The server, on the rank that runs it; null elsewhere. The store works while it lives, so the
-  /// owner keeps it until every rank has what it needs from the store.
+  /// The server, on the rank that runs it; null elsewhere. It runs until the process ends.
   std::shared_ptr<StoreServer> server;
   /// The file to remove once all `ranks` have met, where the store is a meeting place; or empty.
   std::string meeting_file;

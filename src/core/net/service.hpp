@@ -17,8 +17,9 @@ class Service {
   static std::shared_ptr<Service> dedicated();
 
   /// Ends the thread; what was still pending is destroyed without being called. The last reference
-  /// may also be dropped on the service thread, which then ends after the handler under way. A
-  /// coroutine that waits for long must not hold a reference, or it would keep its thread alive.
+  /// may also be dropped on the service thread, which then ends after the handler under way; who
+  /// posts to the context holds a reference until that has returned. A coroutine that waits for
+  /// long must not hold a reference, or it would keep its thread alive.
   virtual ~Service() = default;
   virtual asio::io_context& context() = 0;
   /// True on the service thread.

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "algorithms/algorithms.hpp"
+#include "rendezvous/identity.hpp"
 #include "trial.hpp"
 
 namespace ccoll::bench {
@@ -28,8 +29,10 @@ std::string algorithm_used(const Operation& operation, const Options& options, i
                                   ? CommunicatorOptions::from_environment().algorithm
                                   : options.algorithm;
   if (!wanted.empty()) forced.algorithm = parse_algorithm(wanted);
-  return std::string(
-      to_string(choose(problem, size_of(type), CostTable{}, forced).choice.algorithm));
+  CostTable costs;  // as a communicator of ranks on one host has it
+  costs.cores_per_rank = static_cast<double>(usable_cores()) / size;
+  const Chosen chosen = choose(problem, size_of(type), costs, forced);
+  return std::string(to_string(chosen.choice.algorithm));
 }
 
 /// Everything of a row but its size.

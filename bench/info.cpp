@@ -114,7 +114,9 @@ Result<std::string> explain_text(const Options& options) {
     Forced forced;
     if (!options.algorithm.empty()) forced.algorithm = parse_algorithm(options.algorithm);
     if (options.lanes > 0) forced.max_lanes = static_cast<std::uint16_t>(options.lanes);
-    text += explain(problem, op->has_data ? type : DataType::uint8, CostTable{}, forced);
+    CostTable costs;  // as a communicator of that many ranks on this host has it
+    costs.cores_per_rank = static_cast<double>(usable_cores()) / size;
+    text += explain(problem, op->has_data ? type : DataType::uint8, costs, forced);
   }
   return text;
 }

@@ -8,32 +8,11 @@
 #include <span>
 
 #include "algorithms/algorithms.hpp"
-#include "rendezvous/identity.hpp"
 #include "trial.hpp"
 
 namespace ccoll::bench {
 
 namespace {
-
-/// The algorithm that a call ran: what the model chooses when asked the same question.
-std::string algorithm_used(const Operation& operation, const Options& options, int size,
-                           DataType type, std::uint64_t count) {
-  if (size == 1 || !operation.kind) return "none";
-  Problem problem;
-  problem.kind = *operation.kind;
-  problem.size = static_cast<Rank>(size);
-  problem.root = operation.rooted ? static_cast<Rank>(options.root) : 0;
-  problem.count = operation.has_data ? count : 1;
-  Forced forced;
-  const std::string& wanted = options.algorithm.empty()
-                                  ? CommunicatorOptions::from_environment().algorithm
-                                  : options.algorithm;
-  if (!wanted.empty()) forced.algorithm = parse_algorithm(wanted);
-  CostTable costs;  // as a communicator of ranks on one host has it
-  costs.cores_per_rank = static_cast<double>(usable_cores()) / size;
-  const Chosen chosen = choose(problem, size_of(type), costs, forced);
-  return std::string(to_string(chosen.choice.algorithm));
-}
 
 /// Everything of a row but its size.
 struct Setting {
@@ -164,8 +143,15 @@ class Walk {
     row.type = operation.has_data ? to_string(setting.type) : "none";
     if (setting.op) row.reduce_op = to_string(*setting.op);
     if (operation.rooted) row.root = options_.root;
-    row.algorithm = algorithm_used(operation, options_, row.ranks, setting.type, row.count);
-    row.transport = session_.transport;
+    row.algorithm =
+        row.ranks == 1 || !operation.kind
+            ? "none"
+            : communicator_.algorithm_for(operation.name, operation.has_data ? row.count : 1,
+                                          setting.type, call_options(operation));
+    row.transport =
+        row.ranks == 1
+            ? "none"
+            : communicator_.transport_to((communicator_.rank() + 1) % communicator_.size());
     row.algbw = row.timing.usec > 0 ? double(row.bytes) / row.timing.usec / 1e3 : 0;
     row.busbw = row.algbw * operation.bus_factor(row.ranks);
   }

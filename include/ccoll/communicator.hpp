@@ -79,8 +79,8 @@ struct CommunicatorOptions {
 class Communicator {
  public:
   /// As the environment says (see Environment::detect); one rank, alone, when it says nothing.
-  static Communicator create(const CommunicatorOptions& options =
-                                 CommunicatorOptions::from_environment());
+  static Communicator create(
+      const CommunicatorOptions& options = CommunicatorOptions::from_environment());
   static Communicator create(const Environment& environment, const CommunicatorOptions& options);
   /// Of `size` ranks that meet at `store`. Collective: returns when all have come.
   static Communicator create(std::shared_ptr<Store> store, int rank, int size,
@@ -93,6 +93,16 @@ class Communicator {
 
   int rank() const;
   int size() const;
+
+  /// How data travels to rank `peer`: "tcp", "inproc".
+  std::string transport_to(int peer) const;
+  /// The algorithm that such a call uses: "ring". `operation` is a collective's name; `count` and
+  /// `type` are the call's. Local, as is explain.
+  std::string algorithm_for(std::string_view operation, std::size_t count, DataType type,
+                            const CallOptions& options = {}) const;
+  /// Why: the candidates with their predicted times and roundings, and the reason, as a table.
+  std::string explain(std::string_view operation, std::size_t count, DataType type,
+                      const CallOptions& options = {}) const;
 
   /// A new communicator of the same ranks. Collective.
   Communicator duplicate();

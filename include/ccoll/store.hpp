@@ -40,7 +40,8 @@ class Store {
   /// Waits until all keys exist.
   virtual void wait(std::span<const std::string> keys, Timeout timeout = kTimeout) = 0;
   /// Adds to the decimal number under `key` (0 when absent) and returns the new value.
-  virtual std::int64_t add(std::string_view key, std::int64_t delta, Timeout timeout = kTimeout) = 0;
+  virtual std::int64_t add(std::string_view key, std::int64_t delta,
+                           Timeout timeout = kTimeout) = 0;
   /// Sets `key` to `desired` if its value is `expected` (nullopt: if it does not exist). Returns
   /// true if it was set.
   virtual bool compare_set(std::string_view key, std::optional<std::string_view> expected,

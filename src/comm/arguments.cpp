@@ -94,6 +94,12 @@ Status check_arguments(const Message& message, Rank size) {
   return {};
 }
 
+Result<Kind> kind_named(std::string_view name) {
+  const auto kind = parse_kind(name);
+  if (!kind) return fail(ErrorKind::invalid_argument, "no collective is called '{}'", name);
+  return *kind;
+}
+
 Result<std::optional<Algorithm>> algorithm_named(std::string_view name, Kind kind) {
   if (name.empty()) return std::nullopt;
   const auto algorithm = parse_algorithm(name);

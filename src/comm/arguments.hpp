@@ -12,6 +12,9 @@ namespace ccoll {
 Status check_arguments(const Call& call, Rank rank, Rank size);
 Status check_arguments(const Message& message, Rank size);
 
+/// The collective of that name.
+Result<Kind> kind_named(std::string_view name);
+
 /// The algorithm that a call option names, if it names one.
 Result<std::optional<Algorithm>> algorithm_named(std::string_view name, Kind kind);
 

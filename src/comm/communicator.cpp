@@ -307,6 +307,32 @@ Work Communicator::send_recv_async(const void* data_out, std::size_t count_out, 
                                      message_from(data_in, count_in, type, from, options)});
 }
 
+std::string Communicator::transport_to(int peer) const {
+  if (peer < 0 || peer >= size())
+    raise({ErrorKind::invalid_argument,
+           fmt::format("transport_to: rank {} is not one of {} ranks", peer, size()),
+           std::nullopt});
+  return value_or_throw(implementation_->transport_to(static_cast<Rank>(peer)));
+}
+
+std::string Communicator::algorithm_for(std::string_view operation, std::size_t count,
+                                        DataType type, const CallOptions& options) const {
+  const auto kind = value_or_throw(kind_named(operation));
+  const auto asked = value_or_throw(algorithm_named(options.algorithm, kind));
+  const auto problem = implementation_->problem_of(kind, count, 0);
+  const auto chosen =
+      choose(problem, size_of(type), implementation_->costs(), implementation_->forced(asked));
+  return std::string(to_string(chosen.choice.algorithm));
+}
+
+std::string Communicator::explain(std::string_view operation, std::size_t count, DataType type,
+                                  const CallOptions& options) const {
+  const auto kind = value_or_throw(kind_named(operation));
+  const auto asked = value_or_throw(algorithm_named(options.algorithm, kind));
+  return ccoll::explain(implementation_->problem_of(kind, count, 0), type, implementation_->costs(),
+                        implementation_->forced(asked));
+}
+
 void Communicator::require_equal(std::string_view call, std::size_t in, std::size_t out) const {
   if (in != out)
     raise({ErrorKind::invalid_argument,

@@ -70,6 +70,12 @@ Status Communicator::Implementation::configure() {
   return {};
 }
 
+Result<std::string> Communicator::Implementation::transport_to(Rank peer) const {
+  auto kind = member_->transports()->between(links_.job_rank(peer));
+  if (!kind) return tl::unexpected(kind.error());
+  return std::string((*kind)->name);
+}
+
 Communicator::Implementation::~Implementation() {
   close();
   if (background_) background_->stop();

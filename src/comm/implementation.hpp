@@ -62,9 +62,11 @@ class Communicator::Implementation final
 
   Rank rank() const { return member_->rank(); }
   Rank size() const { return static_cast<Rank>(member_->table().size()); }
-  const CommunicatorOptions& options() const { return options_; }
   const CostTable& costs() const { return costs_; }
-  const Forced& forced() const { return forced_; }
+  /// What the communicator's options and then `algorithm` ask for.
+  Forced forced(std::optional<Algorithm> algorithm) const;
+  Problem problem_of(Kind kind, std::size_t count, Rank root) const;
+  Result<std::string> transport_to(Rank peer) const;
 
   /// Holds the owner flag. Whoever holds it makes progress; on release, what is still under way
   /// goes on in the background.

@@ -85,6 +85,21 @@ Result<Plan*> Communicator::Implementation::keep_plan(const PlanKey& key,
   return kept.get();
 }
 
+Forced Communicator::Implementation::forced(std::optional<Algorithm> algorithm) const {
+  auto forced = forced_;
+  if (algorithm) forced.algorithm = algorithm;
+  return forced;
+}
+
+Problem Communicator::Implementation::problem_of(Kind kind, std::size_t count, Rank root) const {
+  Problem problem;
+  problem.kind = kind;
+  problem.size = size();
+  problem.root = root;
+  problem.count = count;
+  return problem;
+}
+
 Result<Plan*> Communicator::Implementation::plan_for(const Call& call) {
   // What was asked for stands in the key; what was chosen, in the signature that ranks compare.
   constexpr std::uint8_t kByCost = 255;
@@ -99,13 +114,9 @@ Result<Plan*> Communicator::Implementation::plan_for(const Call& call) {
   if (const auto found = plans_.find(key); found != plans_.end()) return found->second.get();
 
   PlanRequest request;
-  request.problem.kind = call.kind;
-  request.problem.size = size();
-  request.problem.root = call.root;
-  request.problem.count = call.count;
-  auto forced = forced_;
-  if (call.algorithm) forced.algorithm = call.algorithm;
-  request.choice = choose(request.problem, size_of(call.type), costs_, forced).choice;
+  request.problem = problem_of(call.kind, call.count, call.root);
+  request.choice =
+      choose(request.problem, size_of(call.type), costs_, forced(call.algorithm)).choice;
   request.program = make_program(request.problem, request.choice, rank());
 #ifdef CCOLL_DEBUG
   CCOLL_TRY(prove(request));
@@ -126,9 +137,8 @@ Result<Plan*> Communicator::Implementation::plan_for(const Message& message) {
   if (const auto found = plans_.find(key); found != plans_.end()) return found->second.get();
 
   PlanRequest request;
-  request.problem.kind = Kind::broadcast;  // one block of `count` elements on either side
-  request.problem.size = size();
-  request.problem.count = bytes;
+  // One block of `bytes` elements on either side, as a broadcast has.
+  request.problem = problem_of(Kind::broadcast, bytes, 0);
   request.choice.slice_elems = kMessageSlice;
   request.program =
       message_program(message.what, rank(), size(), message.peer, bytes > kMessageSlice);

@@ -17,6 +17,7 @@
 
 #include "core/element.hpp"
 #include "hwy/highway.h"
+#include "kernels/scalar.hpp"
 
 /// Whether the target is the one without SIMD, which Highway would emulate lane by lane (and on
 /// some compilers with vectors of a single lane): scalar.hpp serves it.
@@ -39,6 +40,7 @@ struct Plain {
   using Stored = T;
   using D = hn::ScalableTag<T>;
   using V = hn::Vec<D>;
+  static constexpr std::size_t kLanes = hn::MaxLanes(D());
   static HWY_INLINE V Load(const Stored* from) { return hn::LoadU(D(), from); }
   static HWY_INLINE void Store(V v, Stored* to) { hn::StoreU(v, D(), to); }
 };
@@ -128,7 +130,7 @@ template <class Format, class Op>
 HWY_INLINE void CombineBlock(const std::byte* const* sources, std::size_t count, std::size_t elem,
                              typename Format::Stored* out, std::uint32_t divisor) {
   const typename Format::D d;
-  const std::size_t lanes = hn::Lanes(d);
+  constexpr std::size_t lanes = Format::kLanes;
   const auto* first = StoredAt<Format>(sources[0], elem);
   auto v0 = Format::Load(first);
   auto v1 = Format::Load(first + lanes);
@@ -154,7 +156,7 @@ HWY_NOINLINE void CombineFew(const std::byte* const* sources, std::size_t count,
   using Stored = typename Format::Stored;
   const typename Format::D d;
   const std::size_t bytes = elems * sizeof(Stored);
-  HWY_ALIGN Stored padded[hn::MaxLanes(typename Format::D())] = {};
+  HWY_ALIGN Stored padded[Format::kLanes] = {};
   std::memcpy(padded, sources[0], bytes);
   auto sum = Format::Load(padded);
   for (std::size_t s = 1; s < count; ++s) {
@@ -171,7 +173,7 @@ template <class Format, class Op>
 HWY_INLINE void CombineMany(const std::byte* const* sources, std::size_t count, std::byte* out,
                             std::size_t elems, std::uint32_t divisor) {
   const typename Format::D d;
-  const std::size_t lanes = hn::Lanes(d);
+  constexpr std::size_t lanes = Format::kLanes;
   auto* stored = reinterpret_cast<typename Format::Stored*>(out);
   const auto last = FoldOne<Format, Op>(sources, count, elems - lanes);
   std::size_t elem = 0;
@@ -185,12 +187,17 @@ HWY_INLINE void CombineMany(const std::byte* const* sources, std::size_t count, 
   if (elem < elems) Format::Store(Op::Finish(d, last, divisor), stored + elems - lanes);
 }
 
+/// Up to as many elements are cheaper one by one than by way of a padded vector.
+inline constexpr std::size_t kFewElems = 4;
+
 /// A CombineFunction for two or more sources, or for one that a divisor finishes.
-template <class Format, class Op>
+template <typename T, ReduceOp op, class Format, class Op>
 HWY_NOINLINE void CombineFolded(const std::byte* const* sources, std::size_t count, std::byte* out,
                                 std::size_t elems, std::uint32_t divisor) {
-  if (elems < hn::Lanes(typename Format::D())) {
-    if (elems != 0) CombineFew<Format, Op>(sources, count, out, elems, divisor);
+  if (elems <= kFewElems && elems < Format::kLanes) {
+    combine_scalar<T, op>(sources, count, out, elems, divisor);
+  } else if (elems < Format::kLanes) {
+    CombineFew<Format, Op>(sources, count, out, elems, divisor);
   } else if (count == 2) {
     const std::byte* const pair[2] = {sources[0], sources[1]};
     CombineMany<Format, Op>(pair, 2, out, elems, divisor);
@@ -200,23 +207,25 @@ HWY_NOINLINE void CombineFolded(const std::byte* const* sources, std::size_t cou
 }
 
 /// The CombineFunction of an operation that does not divide.
-template <class Format, class Op>
+template <typename T, ReduceOp op, class Format, class Op>
 void Combine(const std::byte* const* sources, std::size_t count, std::byte* out, std::size_t elems,
              std::uint32_t /*divisor*/) {
   if (count == 1) {
-    const std::size_t bytes = elems * sizeof(typename Format::Stored);
-    if (out != sources[0] && bytes != 0) std::memcpy(out, sources[0], bytes);
+    if (out != sources[0] && elems != 0) std::memcpy(out, sources[0], elems * sizeof(T));
     return;
   }
-  CombineFolded<Format, Op>(sources, count, out, elems, 1);
+  CombineFolded<T, op, Format, Op>(sources, count, out, elems, 1);
 }
 
-/// The CombineFunction of `avg`: as Undivided until the step that divides.
-template <class Format, class Undivided, class Divided>
+/// The CombineFunction of `avg`: a sum until the step that divides.
+template <typename T, class Format, class Undivided, class Divided>
 void CombineAverage(const std::byte* const* sources, std::size_t count, std::byte* out,
                     std::size_t elems, std::uint32_t divisor) {
-  if (divisor == 1) return Combine<Format, Undivided>(sources, count, out, elems, 1);
-  CombineFolded<Format, Divided>(sources, count, out, elems, divisor);
+  if (divisor == 1) {
+    Combine<T, ReduceOp::sum, Format, Undivided>(sources, count, out, elems, 1);
+  } else {
+    CombineFolded<T, ReduceOp::avg, Format, Divided>(sources, count, out, elems, divisor);
+  }
 }
 
 }  // namespace ccoll::HWY_NAMESPACE

@@ -42,15 +42,15 @@ CombineFunction Find(ReduceOp op) {
   using Format = Plain<T>;
   switch (op) {
     case ReduceOp::sum:
-      return &Combine<Format, Sum<CanonicalNaN> >;
+      return &Combine<T, ReduceOp::sum, Format, Sum<CanonicalNaN>>;
     case ReduceOp::product:
-      return &Combine<Format, Product<CanonicalNaN> >;
+      return &Combine<T, ReduceOp::product, Format, Product<CanonicalNaN>>;
     case ReduceOp::min:
-      return &Combine<Format, FloatMin>;
+      return &Combine<T, ReduceOp::min, Format, FloatMin>;
     case ReduceOp::max:
-      return &Combine<Format, FloatMax>;
+      return &Combine<T, ReduceOp::max, Format, FloatMax>;
     case ReduceOp::avg:
-      return &CombineAverage<Format, Sum<CanonicalNaN>, Sum<DivideFloats> >;
+      return &CombineAverage<T, Format, Sum<CanonicalNaN>, Sum<DivideFloats>>;
   }
   return nullptr;
 }

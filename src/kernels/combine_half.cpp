@@ -31,30 +31,65 @@ namespace {
 using Bits = hn::ScalableTag<std::uint32_t>;
 using HalfBits = hn::Rebind<std::uint16_t, Bits>;
 
-/// What 16-bit floats share: folded as float32, half a vector of them at a time. The NaN that Store
-/// is given is canonical.
-struct Widened {
+/// bfloat16 is the upper half of float32, so one vector of them holds two of float32, folded side
+/// by side: of the even elements, after a shift, and of the odd ones, after a mask. No lane moves.
+struct Bfloat16 {
   using Stored = std::uint16_t;
   using D = hn::ScalableTag<float>;
-  using V = hn::Vec<D>;
-};
+  struct V {
+    hn::Vec<D> even;
+    hn::Vec<D> odd;
+  };
+  static constexpr std::size_t kLanes = 2 * hn::MaxLanes(D());
 
-struct Bfloat16 : Widened {
   static HWY_INLINE V Load(const Stored* from) {
-    const auto half = hn::LoadU(HalfBits(), from);
-    return hn::BitCast(D(), hn::ShiftLeft<16>(hn::PromoteTo(Bits(), half)));
+    const Bits d;
+    const auto both = hn::BitCast(d, hn::LoadU(hn::Repartition<Stored, D>(), from));
+    return {hn::BitCast(D(), hn::ShiftLeft<16>(both)),
+            hn::BitCast(D(), hn::And(both, hn::Set(d, 0xffff0000)))};
   }
 
-  static HWY_INLINE void Store(V v, Stored* to) {
+  /// NaNs are canonical, so rounding cannot carry one into infinity.
+  static HWY_INLINE hn::Vec<Bits> Round(hn::Vec<D> v) {
     const Bits d;
     const auto bits = hn::BitCast(d, v);
     const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1));
-    const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7fff))));
-    hn::StoreU(hn::TruncateTo(HalfBits(), rounded), HalfBits(), to);
+    return hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7fff)));
+  }
+
+  static HWY_INLINE void Store(V v, Stored* to) {
+    const auto odd = hn::And(Round(v.odd), hn::Set(Bits(), 0xffff0000));
+    const auto both = hn::Or(hn::ShiftRight<16>(Round(v.even)), odd);
+    const hn::Repartition<Stored, D> d;
+    hn::StoreU(hn::BitCast(d, both), d, to);
   }
 };
 
-struct Float16 : Widened {
+/// An operation on the two vectors of Bfloat16.
+template <class Op>
+struct OnPair {
+  using V = Bfloat16::V;
+  template <class D>
+  static HWY_INLINE V Fold(D d, V a, V b) {
+    return {Op::Fold(d, a.even, b.even), Op::Fold(d, a.odd, b.odd)};
+  }
+  template <class D>
+  static HWY_INLINE V Finish(D d, V v, std::uint32_t divisor) {
+    return {Op::Finish(d, v.even, divisor), Op::Finish(d, v.odd, divisor)};
+  }
+};
+
+template <class Op>
+using OnOne = Op;
+
+/// Half a vector of float16 is folded as a whole one of float32. The NaN that Store is given is
+/// canonical.
+struct Float16 {
+  using Stored = std::uint16_t;
+  using D = hn::ScalableTag<float>;
+  using V = hn::Vec<D>;
+  static constexpr std::size_t kLanes = hn::MaxLanes(D());
+
 #if CCOLL_HAVE_F16C
   using Half = hn::Rebind<hwy::float16_t, D>;
 
@@ -120,6 +155,7 @@ struct Ordered {
   using Stored = std::uint16_t;
   using D = hn::ScalableTag<std::int16_t>;
   using V = hn::Vec<D>;
+  static constexpr std::size_t kLanes = hn::MaxLanes(D());
   static constexpr std::int16_t kTurn = (kNaNsBelow ? 1 : -1) * (0x7fff - kInfinity);
 
   /// Orders the magnitudes of negative numbers backwards; its own inverse.
@@ -143,28 +179,31 @@ struct Ordered {
   }
 };
 
-template <class Format, std::uint16_t kInfinity, std::uint16_t kNaN>
+template <typename T, class Format, template <class> class On, std::uint16_t kInfinity,
+          std::uint16_t kNaN>
 CombineFunction Find(ReduceOp op) {
   switch (op) {
     case ReduceOp::sum:
-      return &Combine<Format, Sum<CanonicalNaN> >;
+      return &Combine<T, ReduceOp::sum, Format, On<Sum<CanonicalNaN>>>;
     case ReduceOp::product:
-      return &Combine<Format, Product<CanonicalNaN> >;
+      return &Combine<T, ReduceOp::product, Format, On<Product<CanonicalNaN>>>;
     case ReduceOp::min:
-      return &Combine<Ordered<kInfinity, kNaN, true>, Min>;
+      return &Combine<T, ReduceOp::min, Ordered<kInfinity, kNaN, true>, Min>;
     case ReduceOp::max:
-      return &Combine<Ordered<kInfinity, kNaN, false>, Max>;
+      return &Combine<T, ReduceOp::max, Ordered<kInfinity, kNaN, false>, Max>;
     case ReduceOp::avg:
-      return &CombineAverage<Format, Sum<CanonicalNaN>, Sum<DivideFloats> >;
+      return &CombineAverage<T, Format, On<Sum<CanonicalNaN>>, On<Sum<DivideFloats>>>;
   }
   return nullptr;
 }
 
 }  // namespace
 
-CombineFunction FindFloat16(ReduceOp op) { return Find<Float16, 0x7c00, element::kNaNFloat16>(op); }
+CombineFunction FindFloat16(ReduceOp op) {
+  return Find<float16, Float16, OnOne, 0x7c00, element::kNaNFloat16>(op);
+}
 CombineFunction FindBfloat16(ReduceOp op) {
-  return Find<Bfloat16, 0x7f80, element::kNaNBfloat16>(op);
+  return Find<bfloat16, Bfloat16, OnPair, 0x7f80, element::kNaNBfloat16>(op);
 }
 
 #endif

@@ -59,15 +59,15 @@ CombineFunction Find(ReduceOp op) {
   using Format = Plain<T>;
   switch (op) {
     case ReduceOp::sum:
-      return &Combine<Format, Sum<Unfinished> >;
+      return &Combine<T, ReduceOp::sum, Format, Sum<Unfinished>>;
     case ReduceOp::product:
-      return &Combine<Format, ProductOp>;
+      return &Combine<T, ReduceOp::product, Format, ProductOp>;
     case ReduceOp::min:
-      return &Combine<Format, Min>;
+      return &Combine<T, ReduceOp::min, Format, Min>;
     case ReduceOp::max:
-      return &Combine<Format, Max>;
+      return &Combine<T, ReduceOp::max, Format, Max>;
     case ReduceOp::avg:
-      return &CombineAverage<Format, Sum<Unfinished>, Sum<DivideIntegers> >;
+      return &CombineAverage<T, Format, Sum<Unfinished>, Sum<DivideIntegers>>;
   }
   return nullptr;
 }
@@ -75,8 +75,8 @@ CombineFunction Find(ReduceOp op) {
 }  // namespace
 
 CombineFunction FindUint8(ReduceOp op) { return Find<std::uint8_t, ByteProduct>(op); }
-CombineFunction FindInt32(ReduceOp op) { return Find<std::int32_t, Product<Unfinished> >(op); }
-CombineFunction FindInt64(ReduceOp op) { return Find<std::int64_t, Product<Unfinished> >(op); }
+CombineFunction FindInt32(ReduceOp op) { return Find<std::int32_t, Product<Unfinished>>(op); }
+CombineFunction FindInt64(ReduceOp op) { return Find<std::int64_t, Product<Unfinished>>(op); }
 
 #endif
 }  // namespace ccoll::HWY_NAMESPACE

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The kernels of machines without a SIMD target: the definitions of element.hpp, one element after
-/// the other.
+/// The kernels of machines without a SIMD target, and of calls too short for one: the definitions
+/// of element.hpp, one element after the other.
 
 #include <cstddef>
 #include <cstdint>

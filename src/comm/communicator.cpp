@@ -2,6 +2,9 @@
 // The public face: arguments checked, operations begun and waited for, failures thrown.
 #include "ccoll/communicator.hpp"
 
+#include <array>
+#include <span>
+
 #include "comm/arguments.hpp"
 #include "comm/implementation.hpp"
 #include "comm/operation.hpp"
@@ -25,7 +28,7 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator, const Ca
 }
 
 Result<Work> begin(const std::shared_ptr<Implementation>& communicator,
-                   std::initializer_list<Message> messages) {
+                   std::span<const Message> messages) {
   for (const auto& message : messages) CCOLL_TRY(check_arguments(message, communicator->size()));
   Work::State state{communicator, {}};
   for (const auto& message : messages) {
@@ -273,38 +276,36 @@ Work Communicator::barrier_async(const CallOptions& options) {
 
 void Communicator::send(const void* data, std::size_t count, DataType type, int to,
                         const CallOptions& options) {
-  run(implementation_, std::initializer_list{message_to(data, count, type, to, options)});
+  run(implementation_, std::array{message_to(data, count, type, to, options)});
 }
 
 Work Communicator::send_async(const void* data, std::size_t count, DataType type, int to,
                               const CallOptions& options) {
-  return start(implementation_, std::initializer_list{message_to(data, count, type, to, options)});
+  return start(implementation_, std::array{message_to(data, count, type, to, options)});
 }
 
 void Communicator::recv(void* data, std::size_t count, DataType type, int from,
                         const CallOptions& options) {
-  run(implementation_, std::initializer_list{message_from(data, count, type, from, options)});
+  run(implementation_, std::array{message_from(data, count, type, from, options)});
 }
 
 Work Communicator::recv_async(void* data, std::size_t count, DataType type, int from,
                               const CallOptions& options) {
-  return start(implementation_,
-               std::initializer_list{message_from(data, count, type, from, options)});
+  return start(implementation_, std::array{message_from(data, count, type, from, options)});
 }
 
 void Communicator::send_recv(const void* data_out, std::size_t count_out, int to, void* data_in,
                              std::size_t count_in, int from, DataType type,
                              const CallOptions& options) {
-  run(implementation_, std::initializer_list{message_to(data_out, count_out, type, to, options),
-                                             message_from(data_in, count_in, type, from, options)});
+  run(implementation_, std::array{message_to(data_out, count_out, type, to, options),
+                                  message_from(data_in, count_in, type, from, options)});
 }
 
 Work Communicator::send_recv_async(const void* data_out, std::size_t count_out, int to,
                                    void* data_in, std::size_t count_in, int from, DataType type,
                                    const CallOptions& options) {
-  return start(implementation_,
-               std::initializer_list{message_to(data_out, count_out, type, to, options),
-                                     message_from(data_in, count_in, type, from, options)});
+  return start(implementation_, std::array{message_to(data_out, count_out, type, to, options),
+                                           message_from(data_in, count_in, type, from, options)});
 }
 
 std::string Communicator::transport_to(int peer) const {

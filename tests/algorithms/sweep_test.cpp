@@ -2,32 +2,54 @@
 
 /// Every algorithm at every size, through the verifier.
 
+#include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <mutex>
 #include <random>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "algorithms/sweep.hpp"
 
 namespace ccoll {
 namespace {
 
-void sweep(Rank first, Rank last) {
-  for (const CatalogueEntry& entry : catalogue()) {
-    for (Rank size = first; size <= last; ++size) {
+/// Judges every algorithm at sizes 1 to `last` in as many threads as there are cores; what is
+/// wrong.
+std::vector<std::string> sweep(Rank last) {
+  std::mutex mutex;
+  std::vector<std::string> wrong;  // guarded by mutex
+  std::atomic<std::size_t> next{0};
+  const auto entries = catalogue();
+  const auto work = [&] {
+    // Largest sizes first, so that the threads end together.
+    for (std::size_t i = next++; i < entries.size() * last; i = next++) {
+      const CatalogueEntry& entry = entries[i % entries.size()];
+      const auto size = static_cast<Rank>(last - i / entries.size());
       for (const Rank root : test::roots_of(entry.kind, size)) {
-        INFO(test::name_of(entry) << ", size " << size << ", root " << root);
-        CHECK(test::judge_all(entry, size, root) == "");
+        const std::string found = test::judge_all(entry, size, root);
+        if (found.empty()) continue;
+        const std::lock_guard lock(mutex);
+        wrong.push_back(test::name_of(entry) + ", size " + std::to_string(size) + ", root " +
+                        std::to_string(root) + ": " + found);
       }
     }
-  }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i)
+    threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+  return wrong;
 }
 
-TEST_CASE("every algorithm is proven at every size up to 48, and costs what its formulas say",
+bool reduced() { return std::getenv("CCOLL_TEST_REDUCED") != nullptr; }
+
+TEST_CASE("every algorithm is proven at every size up to 128, and costs what its formulas say",
           "[algorithms][property]") {
-  sweep(1, 48);
-}
-
-TEST_CASE("every algorithm is proven at every size up to 128", "[algorithms][property][.slow]") {
-  sweep(49, 128);
+  for (const std::string& wrong : sweep(reduced() ? 17 : 128)) FAIL_CHECK(wrong);
 }
 
 void sample(Rank largest, int draws) {
@@ -51,13 +73,9 @@ void sample(Rank largest, int draws) {
   }
 }
 
-TEST_CASE("every algorithm is proven at a random size up to 256", "[algorithms][property]") {
-  sample(256, 1);
-}
-
-TEST_CASE("every algorithm is proven at random sizes up to 1,024",
-          "[algorithms][property][.slow]") {
-  sample(1024, 2);
+TEST_CASE("every algorithm is proven at random sizes up to 1,024", "[algorithms][property]") {
+  if (reduced()) return sample(200, 1);
+  sample(1024, std::getenv("CCOLL_TEST_FULL") != nullptr ? 10 : 1);
 }
 
 /// The program of one step less: the first, the last or the middle one of some lane.

@@ -35,10 +35,12 @@ class Handle final : public Control {
     CCOLL_TRY(control::join(*service_, hub_, membership_, store));
     const std::lock_guard lock(hub_->progress().mutex);
     table_ = std::move(hub_->progress().table);
+    job_ = hub_->progress().job;
     return {};
   }
 
   const std::vector<PeerAddress>& table() const override { return table_; }
+  std::uint64_t job() const override { return job_; }
 
   void subscribe(std::uint64_t communicator, std::weak_ptr<ControlObserver> observer) override {
     on_service([communicator, observer = std::move(observer)](Hub& hub) {
@@ -76,6 +78,7 @@ class Handle final : public Control {
   const std::shared_ptr<Hub> hub_;
   bool joined_ = false;             // owner: the caller of join
   std::vector<PeerAddress> table_;  // immutable after join
+  std::uint64_t job_ = 0;           // immutable after join
 };
 
 }  // namespace

@@ -67,10 +67,15 @@ class Control {
   /// connections (a binary tree over the ranks, and both ring neighbours) stand. Collective; on a
   /// caller's thread. Keys in the store: O(1) per rank; control messages: O(log n) per rank.
   /// A failure names the ranks that did not come, as far as they are known.
+  /// The store may hold what earlier start-ups left there, of any size, their ranks dead or alive,
+  /// joined or gone; each rank takes part in the start-ups at one store one after the other.
   virtual Status join(Store& store) = 0;
 
   /// By rank; complete once join has succeeded.
   virtual const std::vector<PeerAddress>& table() const = 0;
+  /// A number that all ranks of this start-up agree on and no other start-up has, however often
+  /// ranks meet at the same store; known once join has succeeded.
+  virtual std::uint64_t job() const = 0;
 
   /// `observer` is told what concerns `communicator` until it is gone or unsubscribed. What came
   /// before it subscribed is told at once.

@@ -37,6 +37,7 @@ struct Progress {
   std::optional<Status> outcome;   ///< guarded by mutex: of the start-up; set once
   std::optional<Status> attempt;   ///< guarded by mutex: of the last call_parent
   std::vector<PeerAddress> table;  ///< guarded by mutex: complete when outcome is a success
+  std::uint64_t job = 0;           ///< guarded by mutex: the same
   bool gone = false;               ///< guarded by mutex: leaving is over
 };
 
@@ -53,8 +54,9 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   void accept(asio::ip::tcp::socket socket);
   /// This rank has announced itself; it will try until `deadline`.
   void begin(Clock::time_point deadline);
-  /// One attempt to connect to the parent, whose row the store gave; ends in Progress::attempt.
-  void call_parent(const Row& parent);
+  /// One attempt to connect to the parent, whose row the store gave, within `limit`; ends in
+  /// Progress::attempt.
+  void call_parent(const Row& parent, std::chrono::milliseconds limit);
   /// The start-up has failed, and everyone hears of it. Nothing when it is already decided.
   void give_up(const Failure& failure);
   Standing standing() const;
@@ -84,7 +86,8 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   using Self = std::shared_ptr<Hub>;
 
   static asio::awaitable<void> receive_call(Self self, Socket accepted);
-  static asio::awaitable<Status> call(Self self, std::uint32_t peer, Row row);
+  static asio::awaitable<Status> call(Self self, std::uint32_t peer, Row row,
+                                      std::chrono::milliseconds limit);
   static asio::awaitable<void> call_successor(Self self);
   std::optional<Refusal> objection(const Hello& hello) const;
   Edge& meet(Socket socket, std::uint32_t peer, const PeerAddress& address);

@@ -23,7 +23,11 @@ constexpr milliseconds kVerdictGrace{2000};
 /// Bound on what the service thread does without waiting.
 constexpr milliseconds kServiceLimit{2000};
 constexpr milliseconds kFirstPause{50};
-constexpr milliseconds kLongestPause{1000};
+constexpr milliseconds kLongestPause{250};
+/// How long one attempt tries to connect: the parent announced itself while it listened, so an
+/// address where nobody listens is an earlier job's, and only a slow network needs the longest.
+constexpr milliseconds kFirstConnect{100};
+constexpr milliseconds kLongestConnect{5000};
 
 class Joining {
  public:
@@ -104,23 +108,25 @@ class Joining {
   /// every attempt: it may be an earlier job's, about to be overwritten.
   Status reach_parent() {
     milliseconds pause = kFirstPause;
+    milliseconds connect = kFirstConnect;
     while (Clock::now() < deadline_ && !await_outcome(Clock::now())) {
       const auto row = read_parent();
       if (!row) return tl::unexpected<Failure>(row.error());
       if (!*row) continue;
-      const auto status = attempt(**row);
+      const auto status = attempt(**row, connect);
       if (!status || *status) return {};
       await_outcome(std::min(deadline_, Clock::now() + pause));
       pause = std::min(2 * pause, kLongestPause);
+      connect = std::min(2 * connect, kLongestConnect);
     }
     return {};
   }
 
   /// nullopt when the outcome or the deadline came first.
-  std::optional<Status> attempt(const Row& parent) {
+  std::optional<Status> attempt(const Row& parent, milliseconds limit) {
     std::unique_lock lock(progress_.mutex);
     progress_.attempt.reset();
-    on_service([parent](Hub& hub) { hub.call_parent(parent); });
+    on_service([parent, limit](Hub& hub) { hub.call_parent(parent, limit); });
     progress_.changed.wait_until(
         lock, deadline_, [&] { return progress_.attempt.has_value() || progress_.outcome; });
     return progress_.attempt;

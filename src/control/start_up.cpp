@@ -24,7 +24,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kHelloLimit{10000};
-/// One attempt to reach an address; the next may have a newer one.
+/// One attempt to reach an address of the table.
 constexpr milliseconds kConnectLimit{5000};
 constexpr milliseconds kPause{100};
 
@@ -101,30 +101,32 @@ std::optional<Refusal> Hub::objection(const Hello& hello) const {
         fmt::format("this is rank {} of {} of another job or of a later start", rank_, size_));
   if (!is_called_by(rank_, hello.rank, size_))
     return refuse(fmt::format("rank {} has no reason to call rank {}", hello.rank, rank_));
+  // The caller may be in a later start-up and have read this one's key: then it must come to hear
+  // of the new key, also where this rank has left meanwhile.
+  if (!unmet_.contains(hello.rank))
+    return refuse(fmt::format("rank {} has a connection already", hello.rank));
   if (leaving_) {
     if (auto failure = news_.general_failure()) return Refusal{true, std::move(*failure)};
     return Refusal{true, {ErrorKind::peer_lost, fmt::format("rank {} has left", rank_), rank_}};
   }
-  if (!unmet_.contains(hello.rank))
-    return refuse(fmt::format("rank {} has a connection already", hello.rank));
   return std::nullopt;
 }
 
-asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row) {
+asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row, milliseconds limit) {
   auto service = self->service_.lock();
   if (!service) co_return fail(ErrorKind::aborted, "start-up: the service has ended");
   Result<Socket> connected = co_await net::connect(
       service, endpoint_text(row.address), self->token_, net::Purpose::control,
-      std::min(kConnectLimit, until(self->deadline_)), fmt::format("rank {}", peer),
+      std::min(limit, until(self->deadline_)), fmt::format("rank {}", peer),
       "is it still running, and can this host reach that address?");
   service.reset();
   if (!connected) co_return tl::unexpected<Failure>(connected.error());
   Socket socket = std::move(*connected);
   Result<std::optional<Refusal>> answer;
   {
-    // Not kConnectLimit: the callee may have counted us in, and would take our hanging up for our
-    // death.
-    const net::Deadline limit(socket, until(self->deadline_));
+    // Not the limit of connecting: the callee may have counted us in, and would take our hanging up
+    // for our death.
+    const net::Deadline answered(socket, until(self->deadline_));
     const std::string frame = encode(Hello{self->rank_, self->size_, row.nonce, self->row_});
     self->sent_.fetch_add(1, std::memory_order_relaxed);
     asio::error_code ignored;  // reading the answer fails as well
@@ -145,21 +147,21 @@ asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row) {
   co_return Status{};
 }
 
-void Hub::call_parent(const Row& parent) {
-  const auto attempt = [](Self self, Row row) -> asio::awaitable<void> {
-    Status status = co_await call(self, parent_of(self->rank_), row);
+void Hub::call_parent(const Row& parent, milliseconds limit) {
+  const auto attempt = [](Self self, Row row, milliseconds limit) -> asio::awaitable<void> {
+    Status status = co_await call(self, parent_of(self->rank_), row, limit);
     if (!status) self->last_trouble_ = status.error().message;
     const std::lock_guard lock(self->progress_.mutex);
     self->progress_.attempt = std::move(status);
     self->progress_.changed.notify_all();
   };
-  asio::co_spawn(context_, attempt(shared_from_this(), parent), asio::detached);
+  asio::co_spawn(context_, attempt(shared_from_this(), parent, limit), asio::detached);
 }
 
 asio::awaitable<void> Hub::call_successor(Self self) {
   const std::uint32_t peer = successor_of(self->rank_, self->size_);
   while (!self->outcome_ && Clock::now() < self->deadline_) {
-    const Status status = co_await call(self, peer, self->rows_[peer]);
+    const Status status = co_await call(self, peer, self->rows_[peer], kConnectLimit);
     if (status || self->outcome_) co_return;
     self->last_trouble_ = status.error().message;
     asio::steady_timer pause(self->context_, kPause);
@@ -241,8 +243,10 @@ void Hub::decide(const Status& outcome) {
   outcome_ = outcome;
   const std::lock_guard lock(progress_.mutex);
   progress_.outcome = outcome;
-  if (outcome)
+  if (outcome) {
     for (const Row& row : rows_) progress_.table.push_back(row.address);
+    progress_.job = rows_[0].nonce;
+  }
   rows_ = {};
   progress_.changed.notify_all();
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/background.hpp"
 
-#include <unistd.h>
+#include <fcntl.h>
 
 #include <asio/post.hpp>
+#include <cerrno>
+#include <cstring>
 
 #include "comm/implementation.hpp"
 
@@ -15,10 +17,15 @@ constexpr std::chrono::microseconds kTurn{200};
 
 }  // namespace
 
-std::shared_ptr<Background> Background::make(
+Result<std::shared_ptr<Background>> Background::make(
     std::shared_ptr<net::Service> service,
     const std::shared_ptr<Communicator::Implementation>& communicator) {
-  return std::shared_ptr<Background>(new Background(std::move(service), communicator));
+  // A number of its own for the same epoll set, which Asio then closes.
+  const int descriptor = fcntl(communicator->waiter().descriptor(), F_DUPFD_CLOEXEC, 0);
+  if (descriptor < 0) return fail(ErrorKind::exhausted, "fcntl: {}", std::strerror(errno));
+  std::shared_ptr<Background> made(new Background(std::move(service), communicator));
+  made->descriptor_.assign(descriptor);
+  return made;
 }
 
 Background::Background(std::shared_ptr<net::Service> service,
@@ -26,10 +33,7 @@ Background::Background(std::shared_ptr<net::Service> service,
     : service_(std::move(service)),
       communicator_(communicator),
       descriptor_(service_->context()),
-      timer_(service_->context()) {
-  // A number of its own for the same epoll set, which Asio then closes.
-  descriptor_.assign(dup(communicator->waiter().descriptor()));
-}
+      timer_(service_->context()) {}
 
 void Background::schedule() {
   if (scheduled_.exchange(true)) return;

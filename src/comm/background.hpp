@@ -11,12 +11,13 @@
 
 #include "ccoll/communicator.hpp"
 #include "core/net/service.hpp"
+#include "core/result.hpp"
 
 namespace ccoll {
 
 class Background : public std::enable_shared_from_this<Background> {
  public:
-  static std::shared_ptr<Background> make(
+  static Result<std::shared_ptr<Background>> make(
       std::shared_ptr<net::Service> service,
       const std::shared_ptr<Communicator::Implementation>& communicator);
 

@@ -29,15 +29,11 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator, const Ca
 
 Result<Work> begin(const std::shared_ptr<Implementation>& communicator,
                    std::span<const Message> messages) {
-  for (const auto& message : messages) CCOLL_TRY(check_arguments(message, communicator->size()));
-  Work::State state{communicator, {}};
-  for (const auto& message : messages) {
-    auto operation = communicator->begin_as_owner(message);
-    if (!operation) return tl::unexpected(operation.error());
-    state.operations.push_back(std::move(*operation));
-  }
+  CCOLL_TRY(check_arguments(messages, communicator->size()));
+  auto operations = communicator->begin_as_owner(messages);
+  if (!operations) return tl::unexpected(operations.error());
   communicator->progress_as_owner();
-  return Work(std::make_shared<Work::State>(std::move(state)));
+  return Work(std::make_shared<Work::State>(Work::State{communicator, std::move(*operations)}));
 }
 
 /// Begins and, for a blocking call, waits without letting go of the owner flag in between.

@@ -16,8 +16,9 @@ constexpr std::chrono::milliseconds kGrace{400};
 /// A rank that has waited so long publishes what it waits for.
 constexpr std::chrono::milliseconds kPublishAfter{50};
 
-/// Nothing having moved for so long, what a rank sent before it left has been delivered.
-constexpr std::chrono::milliseconds kSettled{500};
+/// Nothing having moved for so long, a connection that a rank made before it left has come. (Where
+/// one is there, the end of its stream tells of the peer's leaving, after all that it sent.)
+constexpr std::chrono::milliseconds kSettled{1000};
 
 double milliseconds(Clock::duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
@@ -108,7 +109,8 @@ Clock::time_point Communicator::Implementation::supervise_as_owner(Clock::time_p
     next = std::min(next, suspected_ + kGrace);
   }
   for (auto& [key, queue] : queues_)
-    if (!queue.empty() && supervise_operation_as_owner(*queue.front(), now, next)) return next;
+    for (auto& operation : queue)
+      if (supervise_operation_as_owner(*operation, now, next)) return next;
   return next;
 }
 
@@ -117,14 +119,18 @@ bool Communicator::Implementation::supervise_operation_as_owner(Operation& opera
                                                                 Clock::time_point& next) {
   if (now >= operation.deadline) {
     break_as_owner({ErrorKind::timed_out,
-                    fmt::format("{} timed out after {:.0f} ms, {}; it waits for {}",
-                                name_of(operation), milliseconds(now - operation.begun),
-                                operation.plan->standing(), ranks_text(operation.plan->awaited())),
+                    fmt::format("{} timed out after {:.0f} ms, {}", name_of(operation),
+                                milliseconds(now - operation.begun),
+                                operation.started
+                                    ? fmt::format("{}; it waits for {}", operation.plan->standing(),
+                                                  ranks_text(operation.plan->awaited()))
+                                    : "not begun: an earlier call is still under way"),
                     std::nullopt},
                    true);
     return true;
   }
   next = std::min(next, operation.deadline);
+  if (!operation.started) return false;
   if (now - last_moved_ >= kSettled) {
     if (const auto gone = awaits_one_who_left(operation)) {
       break_as_owner(
@@ -148,10 +154,9 @@ bool Communicator::Implementation::supervise_operation_as_owner(Operation& opera
 }
 
 std::optional<Rank> Communicator::Implementation::awaits_one_who_left(const Operation& operation) {
-  if (!operation.started) return std::nullopt;
   std::lock_guard lock(mutex_);
   if (left_.empty()) return std::nullopt;
-  for (const auto rank : operation.plan->awaited())
+  for (const auto rank : operation.plan->awaited(Plan::Which::never_connected))
     if (left_.contains(links_.job_rank(rank))) return rank;
   return std::nullopt;
 }

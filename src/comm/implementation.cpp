@@ -7,6 +7,7 @@
 
 #include "comm/background.hpp"
 #include "comm/patience.hpp"
+#include "core/deadline.hpp"
 #include "core/text.hpp"
 
 namespace ccoll {
@@ -43,7 +44,9 @@ Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementati
   std::shared_ptr<Implementation> made(
       new Implementation(std::move(member), id, options, std::move(*waiter)));
   CCOLL_TRY(made->configure());
-  made->background_ = Background::make(made->member_->service(), made);
+  auto background = Background::make(made->member_->service(), made);
+  if (!background) return tl::unexpected(background.error());
+  made->background_ = std::move(*background);
   made->member_->control().subscribe(id, made);
   return made;
 }
@@ -114,7 +117,7 @@ std::shared_ptr<Operation> Communicator::Implementation::enqueue(
   operation->output = static_cast<std::byte*>(output);
   operation->sequence = sequences_[queue]++;
   operation->begun = Clock::now();
-  operation->deadline = operation->begun + (timeout.count() > 0 ? timeout : options_.timeout);
+  operation->deadline = deadline_after(timeout.count() > 0 ? timeout : options_.timeout);
   queues_[queue].push_back(operation);
   pending_++;
   moved_ = true;
@@ -124,23 +127,37 @@ std::shared_ptr<Operation> Communicator::Implementation::enqueue(
 Result<std::shared_ptr<Operation>> Communicator::Implementation::begin_as_owner(const Call& call) {
   CCOLL_TRY(usable_as_owner());
   auto plan = plan_for(call);
-  if (!plan) return tl::unexpected(plan.error());
-  if (auto recorded = record_call((*plan)->signature()); !recorded) {
-    break_as_owner(recorded.error(), true);
-    return tl::unexpected(recorded.error());
+  Status begun;
+  if (plan)
+    begun = record_call((*plan)->signature());
+  else
+    begun = tl::unexpected(plan.error());
+  if (!begun) {
+    // The other ranks would wait for this one.
+    break_as_owner(begun.error(), true);
+    return tl::unexpected(begun.error());
   }
   if (call.kind == Kind::barrier)
     return enqueue(*plan, {}, &barrier_[0], &barrier_[1], call.timeout);
   return enqueue(*plan, {}, call.input, call.output, call.timeout);
 }
 
-Result<std::shared_ptr<Operation>> Communicator::Implementation::begin_as_owner(
-    const Message& message) {
+Result<std::vector<std::shared_ptr<Operation>>> Communicator::Implementation::begin_as_owner(
+    std::span<const Message> messages) {
   CCOLL_TRY(usable_as_owner());
-  auto plan = plan_for(message);
-  if (!plan) return tl::unexpected(plan.error());
-  return enqueue(*plan, {message.what, message.peer}, message.input, message.output,
-                 message.timeout);
+  std::vector<Plan*> plans;
+  for (const auto& message : messages) {
+    auto plan = plan_for(message);
+    if (!plan) return tl::unexpected(plan.error());
+    plans.push_back(*plan);
+  }
+  std::vector<std::shared_ptr<Operation>> operations;
+  for (std::size_t i = 0; i < messages.size(); i++) {
+    const auto& message = messages[i];
+    operations.push_back(enqueue(plans[i], {message.what, message.peer}, message.input,
+                                 message.output, message.timeout));
+  }
+  return operations;
 }
 
 Result<std::shared_ptr<Communicator::Implementation>>
@@ -182,10 +199,17 @@ bool Communicator::Implementation::advance_queue_as_owner(Queue& queue) {
 }
 
 bool Communicator::Implementation::wait_as_owner(const Work::State& work, Clock::time_point limit) {
+  constexpr unsigned kRoundsBetweenLooks = 64;
   Patience patience(crowded_);
+  unsigned rounds = 0;
   while (!work.done()) {
     if (progress_as_owner()) {
       patience.reset();
+      if (++rounds % kRoundsBetweenLooks != 0) continue;
+      // Time limits hold while something moves, too.
+      const auto now = Clock::now();
+      if (now >= limit) return work.done();
+      supervise_as_owner(now);
       continue;
     }
     if (wanted_.load(std::memory_order_relaxed) > 0) {

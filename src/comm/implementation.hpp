@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -85,7 +86,8 @@ class Communicator::Implementation final
 
   /// Puts an operation into its queue and sets it going.
   Result<std::shared_ptr<Operation>> begin_as_owner(const Call& call);
-  Result<std::shared_ptr<Operation>> begin_as_owner(const Message& message);
+  /// All of them or, when one cannot begin, none.
+  Result<std::vector<std::shared_ptr<Operation>>> begin_as_owner(std::span<const Message> messages);
   Result<std::shared_ptr<Implementation>> duplicate_as_owner();
   /// Until all are done, or `limit` has passed: false then. Makes progress meanwhile.
   bool wait_as_owner(const Work::State& work, Clock::time_point limit);
@@ -130,6 +132,7 @@ class Communicator::Implementation final
   // plans.cpp
   Result<Plan*> plan_for(const Call& call);
   Result<Plan*> plan_for(const Message& message);
+  void drop_idle_plans();
   Result<Plan*> keep_plan(const PlanKey& key, const PlanRequest& request);
 
   std::shared_ptr<Operation> enqueue(Plan* plan, QueueKey queue, const void* input, void* output,

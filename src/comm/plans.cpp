@@ -8,7 +8,7 @@
 namespace ccoll {
 namespace {
 
-/// Plans kept at most; beyond that all are dropped at the next moment when none runs.
+/// Plans kept; beyond that, those that no operation under way uses are dropped.
 constexpr std::size_t kMaxPlans = 4096;
 
 /// Links of messages are their own, far from any program's lanes.
@@ -75,11 +75,18 @@ std::size_t Communicator::Implementation::PlanKeyHash::operator()(const PlanKey&
              static_cast<std::uint64_t>(key.queue.what));
 }
 
+void Communicator::Implementation::drop_idle_plans() {
+  std::set<const Plan*> used;
+  for (const auto& [key, queue] : queues_)
+    for (const auto& operation : queue) used.insert(operation->plan);
+  std::erase_if(plans_, [&](const auto& entry) { return !used.contains(entry.second.get()); });
+}
+
 Result<Plan*> Communicator::Implementation::keep_plan(const PlanKey& key,
                                                       const PlanRequest& request) {
   auto plan = Plan::make(request, links_);
   if (!plan) return tl::unexpected(plan.error());
-  if (plans_.size() >= kMaxPlans && pending_ == 0) plans_.clear();
+  if (plans_.size() >= kMaxPlans) drop_idle_plans();
   auto& kept = plans_[key];
   kept = std::move(*plan);
   return kept.get();

@@ -3,12 +3,13 @@
 
 #include "comm/implementation.hpp"
 #include "comm/operation.hpp"
+#include "core/deadline.hpp"
 
 namespace ccoll {
 
 void Work::wait(std::chrono::milliseconds timeout) {
   if (!state_) return;
-  const auto limit = timeout.count() > 0 ? Clock::now() + timeout : Clock::time_point::max();
+  const auto limit = timeout.count() > 0 ? deadline_after(timeout) : Clock::time_point::max();
   if (const auto communicator = state_->communicator.lock(); communicator && !state_->done()) {
     Communicator::Implementation::Owner owner(*communicator);
     if (!communicator->wait_as_owner(*state_, limit))

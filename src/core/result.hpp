@@ -50,15 +50,15 @@ T value_or_throw(Result<T> result) {
 }  // namespace ccoll
 
 /// Hands a failure of `expression` (a Result or Status) on to the caller.
-#define CCOLL_TRY(expression)                                                        \
-  do {                                                                               \
-    if (auto ccoll_status = (expression); !ccoll_status)                             \
-      return tl::unexpected<::ccoll::Failure>(std::move(ccoll_status.error()));      \
+#define CCOLL_TRY(expression)                                                   \
+  do {                                                                          \
+    if (auto ccoll_status = (expression); !ccoll_status)                        \
+      return tl::unexpected<::ccoll::Failure>(std::move(ccoll_status.error())); \
   } while (false)
 
 /// A condition that only a defect of ccoll can break; always on. Further arguments are printed.
-#define CCOLL_CHECK(condition, ...)                                                  \
-  do {                                                                               \
-    if (!(condition)) [[unlikely]]                                                   \
+#define CCOLL_CHECK(condition, ...)                                                       \
+  do {                                                                                    \
+    if (!(condition)) [[unlikely]]                                                        \
       ::ccoll::check_failed(#condition, __FILE__, __LINE__, fmt::format("" __VA_ARGS__)); \
   } while (false)

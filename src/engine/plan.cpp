@@ -9,6 +9,9 @@
 namespace ccoll {
 namespace {
 
+/// Steps of one lane in one round: whoever makes progress has deadlines and others to look after.
+constexpr int kStepsAtOnce = 16;
+
 /// Whether a rank's `buffer` holds only its own block: an all_gather's input, a reduce_scatter's
 /// output.
 bool holds_own_block_only(Kind kind, Buffer buffer) {
@@ -156,7 +159,7 @@ Result<bool> Plan::flush() {
 
 Result<bool> Plan::advance_lane(ReadyLane& lane) {
   bool moved = false;
-  while (lane.window < windows_) {
+  for (int steps = 0; lane.window < windows_ && steps < kStepsAtOnce; steps++) {
     if (lane.steps.empty()) {
       lane.window = windows_;
       break;
@@ -188,8 +191,6 @@ void Plan::enter(ReadyLane& lane) {
   const auto& lendable = step.store.empty() ? lane.local : lane.store;
   if (lendable.size() != 1 || (step.store.empty() && !step.receives.empty())) lane.lends = false;
   lane.entered = true;
-  if (step.receives.size() == 1 && !step.combines && step.local.empty() && lane.store.size() == 1)
-    step.receives[0]->offer(lane.store[0].data, lane.bytes);
 }
 
 std::size_t Plan::locate(ReadyLane& lane, const std::vector<Part>& parts,
@@ -236,6 +237,9 @@ bool Plan::after_holds(const ReadyLane& lane, const ReadyStep& step) const {
 Result<bool> Plan::can_run(ReadyLane& lane) {
   const auto& step = lane.steps[lane.position];
   if (!after_holds(lane, step)) return false;
+  // Not earlier: until then the place may still be in use.
+  if (step.receives.size() == 1 && !step.combines && step.local.empty() && lane.store.size() == 1)
+    step.receives[0]->offer(lane.store[0].data, lane.bytes);
   bool ready = true;
   // All are looked at, also when the first is missing, so that all of them move.
   for (std::size_t i = 0; i < step.receives.size(); i++) {
@@ -274,10 +278,13 @@ Status Plan::check(const ReadyStep& step, std::size_t receive, const SliceHeader
 
 Status Plan::run(ReadyLane& lane) {
   const auto& step = lane.steps[lane.position];
-  for (std::size_t i = 0; i < step.receives.size(); i++)
-    if (!step.receives[i]->begin_read())
-      return fail(ErrorKind::peer_lost, "rank {} gave up the call while its data was being read",
-                  step.from[i]);
+  for (std::size_t i = 0; i < step.receives.size(); i++) {
+    if (step.receives[i]->begin_read()) continue;
+    // Those already begun must end, or their owners could never take their memory back.
+    for (std::size_t begun = 0; begun < i; begun++) step.receives[begun]->pop();
+    return fail(ErrorKind::peer_lost, "rank {} took its data back: its call had failed",
+                step.from[i]);
+  }
   produce(lane, step);
   for (auto* link : step.receives) link->pop();
   SliceHeader header{sequence_, signature_, static_cast<std::uint32_t>(lane.bytes), 0};
@@ -337,18 +344,22 @@ void Plan::combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot) {
   }
 }
 
-std::vector<Rank> Plan::awaited() const {
+std::vector<Rank> Plan::awaited(Which which) const {
   std::vector<Rank> ranks;
+  const auto add = [&](const auto& link, Rank peer) {
+    if (which == Which::all || !link.connected()) ranks.push_back(peer);
+  };
   for (const auto& lane : lanes_) {
     if (lane.window >= windows_ || lane.steps.empty()) continue;
     const auto& step = lane.steps[lane.position];
+    if (!after_holds(lane, step)) continue;
     for (std::size_t i = 0; i < step.receives.size(); i++)
-      if (step.receives[i]->front() == nullptr) ranks.push_back(step.from[i]);
+      if (!step.receives[i]->whole()) add(*step.receives[i], step.from[i]);
     for (std::size_t i = 0; i < step.sends.size(); i++)
-      if (!step.sends[i]->has_room()) ranks.push_back(step.to[i]);
+      if (!step.sends[i]->has_room()) add(*step.sends[i], step.to[i]);
   }
   for (const auto& [link, peer] : outgoing_)
-    if (!link->drained()) ranks.push_back(peer);
+    if (!link->drained()) add(*link, peer);
   std::ranges::sort(ranks);
   const auto repeated = std::ranges::unique(ranks);
   ranks.erase(repeated.begin(), repeated.end());

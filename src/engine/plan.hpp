@@ -41,7 +41,7 @@ class Plan {
 
   /// Begins a run. The buffers belong to it until done() or a failure.
   void start(const std::byte* input, std::byte* output, std::uint64_t sequence);
-  /// Moves every lane as far as it goes; true if anything moved.
+  /// Moves every lane on, for a bounded number of steps; true if anything moved.
   Result<bool> advance();
   bool done() const { return done_; }
 
@@ -52,8 +52,10 @@ class Plan {
   /// Where the first lane that is not done stands and what it waits for: "step 3 of 8, window 0,
   /// for rank 2". For messages about a run that does not move.
   std::string standing() const;
-  /// The ranks (of the communicator) that the present run waits to hear from.
-  std::vector<Rank> awaited() const;
+  /// The ranks (of the communicator) that the present run waits to hear from; or only those of
+  /// them whose link has never been connected.
+  enum class Which : std::uint8_t { all, never_connected };
+  std::vector<Rank> awaited(Which which = Which::all) const;
 
  private:
   /// A block as a step sees it: where it begins in its buffer and how long it is, in elements.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/open_store.hpp"
 
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <map>
 #include <mutex>
 
+#include "core/log.hpp"
 #include "rendezvous/meeting_place.hpp"
 
 namespace ccoll {
@@ -149,7 +149,7 @@ void forget_meeting_place(const OpenedStore& opened) noexcept {
   try {
     if (opened.store->add(kForgottenKey, 1) == opened.ranks) ::unlink(opened.meeting_file.c_str());
   } catch (const std::exception& error) {
-    spdlog::debug("ccoll: {} is left behind: {}", opened.meeting_file, error.what());
+    log().debug("{} is left behind: {}", opened.meeting_file, error.what());
   }
 }
 

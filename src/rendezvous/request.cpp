@@ -181,9 +181,4 @@ std::string seconds(std::chrono::milliseconds duration) {
   return fmt::format("{} s", static_cast<double>(duration.count()) / 1000);
 }
 
-std::chrono::steady_clock::time_point deadline_after(std::chrono::milliseconds timeout) {
-  constexpr std::chrono::milliseconds kForEver = std::chrono::hours(24 * 365);
-  return std::chrono::steady_clock::now() + std::min(timeout, kForEver);
-}
-
 }  // namespace ccoll::rendezvous

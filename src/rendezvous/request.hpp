@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ccoll/store.hpp"
+#include "core/deadline.hpp"
 #include "core/result.hpp"
 
 namespace ccoll::rendezvous {
@@ -66,8 +67,5 @@ Result<Numbered<Result<Response>>> decode_response(std::string_view bytes);
 
 /// "60 s", "0.25 s".
 std::string seconds(std::chrono::milliseconds duration);
-
-/// When `timeout` from now is over; any length of time, also one that means for ever.
-std::chrono::steady_clock::time_point deadline_after(std::chrono::milliseconds timeout);
 
 }  // namespace ccoll::rendezvous

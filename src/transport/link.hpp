@@ -61,6 +61,8 @@ class SendLink {
   /// After a failure: no one reads lent memory once this returns. Bounded.
   virtual void revoke() = 0;
 
+  /// Whether the peer's end has been there.
+  virtual bool connected() const = 0;
   virtual const Failure* failure() const = 0;
 };
 
@@ -79,6 +81,10 @@ class ReceiveLink {
   virtual void offer(std::byte* data, std::size_t bytes) = 0;
   /// Null until the front slice is whole (or the link has failed). Moves bytes.
   virtual const View* front() = 0;
+  /// Whether front() would give a slice, as far as it has come; moves nothing.
+  virtual bool whole() const = 0;
+  /// Whether the peer's end has been there: then its leaving shows on this link too.
+  virtual bool connected() const = 0;
   /// Before reading the view: false if its owner took it back, which fails the call.
   virtual bool begin_read() = 0;
   /// After the last read and before anything computed from it is pushed.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/net/listener.hpp"
 
-#include <spdlog/spdlog.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/ip/v6_only.hpp>
@@ -10,9 +11,10 @@
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
+#include <deque>
 #include <future>
-#include <set>
 
+#include "core/log.hpp"
 #include "core/net/address.hpp"
 
 namespace ccoll::net {
@@ -25,6 +27,13 @@ constexpr auto kHelloTimeout = 10s;
 /// How long accepting rests when the process or system has no descriptor or memory left.
 constexpr auto kExhaustedPause = 50ms;
 
+/// Connections that may be in the midst of their hello: a quarter of the descriptors there are.
+std::size_t greeting_limit() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return std::clamp<std::size_t>(limit.rlim_cur / 4, 64, 16384);
+}
+
 /// Used on the service thread only, but for the counter. The coroutines share it; the Service is
 /// not part of it, or a suspended coroutine would keep its own thread alive.
 struct State {
@@ -35,9 +44,20 @@ struct State {
   tcp::acceptor acceptor;
   const std::string token;
   Listener::Handler handler;
-  std::set<tcp::socket*> greeting;  // connections whose hello is under way
+  std::deque<tcp::socket*> greeting;  ///< in the midst of their hello, oldest first
   bool open = true;
   std::atomic<std::uint64_t> rejected{0};
+
+  /// Strangers that connect and say nothing must not use up the process's descriptors: the one that
+  /// has been silent for longest makes way for a newcomer.
+  void admit(tcp::socket& socket) {
+    if (greeting.size() >= greeting_limit()) {
+      std::error_code ignored;
+      greeting.front()->close(ignored);
+      greeting.pop_front();
+    }
+    greeting.push_back(&socket);
+  }
 
   void close() {
     open = false;
@@ -51,13 +71,13 @@ struct State {
 asio::awaitable<void> greet_one(std::shared_ptr<State> state, tcp::socket accepted) {
   tcp::socket socket = std::move(accepted);
   set_options(socket);
-  state->greeting.insert(&socket);
+  state->admit(socket);
   const Result<Purpose> purpose = co_await answer(socket, state->token, kHelloTimeout);
-  state->greeting.erase(&socket);
+  std::erase(state->greeting, &socket);
   if (!state->open) co_return;
   if (!purpose) {
     state->rejected.fetch_add(1, std::memory_order_relaxed);
-    spdlog::debug("ccoll: connection refused: {}", purpose.error().message);
+    log().debug("connection refused: {}", purpose.error().message);
     co_return;
   }
   // A copy: the handler may destroy the listener, and with it the original.
@@ -80,7 +100,7 @@ asio::awaitable<void> accept_all(std::shared_ptr<State> state) {
     // No descriptors (EMFILE, ENFILE) or memory: the connection stays in the backlog, and trying
     // again at once would burn a core until someone closes something.
     if (!std::exchange(complained, true)) {
-      spdlog::warn("ccoll: cannot accept connections: {}; trying on", error.message());
+      log().warn("cannot accept connections: {}; trying on", error.message());
     }
     asio::steady_timer pause(state->context, kExhaustedPause);
     co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));

@@ -48,6 +48,7 @@ struct Fifo {
     void ring_if_asleep() {
       if (Waiter* waiter = bell.load()) waiter->ring_if_asleep();
     }
+    bool hung() const { return bell.load() != nullptr; }
     void ring() {
       if (Waiter* waiter = bell.load()) waiter->ring();
     }

@@ -20,6 +20,7 @@ class InprocSendLink final : public SendLink {
   void lend(const SliceHeader& header, const std::byte* data) override;
   bool progress() override { return false; }
   bool drained() override;
+  bool connected() const override { return fifo_->receiver.hung(); }
   void revoke() override;
   const Failure* failure() const override;
 
@@ -41,6 +42,8 @@ class InprocReceiveLink final : public ReceiveLink {
 
   void offer(std::byte*, std::size_t) override {}
   const View* front() override;
+  bool whole() const override { return fifo_->head.load() != popped_; }
+  bool connected() const override { return fifo_->sender.hung(); }
   bool begin_read() override;
   void pop() override;
   const Failure* failure() const override;

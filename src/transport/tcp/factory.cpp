@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "core/net/bytes.hpp"
+#include "core/net/deadline.hpp"
 #include "core/net/handshake.hpp"
 #include "core/net/listener.hpp"
 #include "transport/tcp/link.hpp"
@@ -47,13 +48,15 @@ std::string address_of(const PeerAddress& peer) {
                                            : fmt::format("[{}]:{}", ip, peer.port);
 }
 
+using Context = std::shared_ptr<const TransportContext>;
+
 /// Connects, says which link it is, and hands the stream over. Outlives the link if need be.
-asio::awaitable<void> connect_link(TransportContext context, LinkId id,
+asio::awaitable<void> connect_link(Context context, LinkId id,
                                    std::shared_ptr<Connection> connection,
                                    std::shared_ptr<Waiter> waiter) {
   auto socket = co_await net::connect(
-      context.service, address_of(context.table[id.to]), context.token, net::Purpose::link,
-      std::min<std::chrono::milliseconds>(context.connect_timeout, kConnectTimeout),
+      context->service, address_of(context->table[id.to]), context->token, net::Purpose::link,
+      std::min<std::chrono::milliseconds>(context->connect_timeout, kConnectTimeout),
       fmt::format("rank {}", id.to), "has it died?");
   if (!socket) {
     auto failure = socket.error();
@@ -77,12 +80,13 @@ asio::awaitable<void> connect_link(TransportContext context, LinkId id,
 
 class TcpTransport final : public Transport, public std::enable_shared_from_this<TcpTransport> {
  public:
-  explicit TcpTransport(const TransportContext& context) : context_(context) {}
+  explicit TcpTransport(const TransportContext& context)
+      : context_(std::make_shared<const TransportContext>(context)) {}
 
   Result<std::unique_ptr<SendLink>> open_send(const LinkId& id,
                                               std::shared_ptr<Waiter> waiter) override {
     auto connection = std::make_shared<Connection>();
-    asio::co_spawn(context_.service->context(), connect_link(context_, id, connection, waiter),
+    asio::co_spawn(context_->service->context(), connect_link(context_, id, connection, waiter),
                    asio::detached);
     return std::make_unique<TcpSendLink>(id.to, std::move(connection), std::move(waiter));
   }
@@ -90,56 +94,67 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
   Result<std::unique_ptr<ReceiveLink>> open_receive(const LinkId& id,
                                                     std::shared_ptr<Waiter> waiter) override {
     std::lock_guard lock(mutex_);
-    Incoming incoming = std::move(incoming_[id]);
-    if (incoming.connection) {
-      incoming_.erase(id);
+    std::shared_ptr<Connection> connection;
+    if (const auto found = arrived_.find(id); found != arrived_.end()) {
+      connection = std::move(found->second);
+      arrived_.erase(found);
     } else {
-      incoming.connection = std::make_shared<Connection>();
-      incoming_[id] = {incoming.connection, waiter};
+      connection = std::make_shared<Connection>();
+      std::erase_if(awaited_, [](const auto& entry) { return entry.second.connection.expired(); });
+      awaited_[id] = {connection, waiter};
     }
-    return std::make_unique<TcpReceiveLink>(id.from, std::move(incoming.connection),
-                                            std::move(waiter));
+    return std::make_unique<TcpReceiveLink>(id.from, std::move(connection), std::move(waiter));
   }
 
   void accept(tcp::socket socket) override {
-    asio::co_spawn(context_.service->context(), accept_link(shared_from_this(), std::move(socket)),
+    asio::co_spawn(context_->service->context(), accept_link(weak_from_this(), std::move(socket)),
                    asio::detached);
   }
 
  private:
-  /// A link of which only one end is here yet.
-  struct Incoming {
-    std::shared_ptr<Connection> connection;
-    std::shared_ptr<Waiter> waiter;  ///< null while the link is not awaited
+  /// A receiving end whose peer has not connected yet; gone with its link.
+  struct Awaited {
+    std::weak_ptr<Connection> connection;
+    std::weak_ptr<Waiter> waiter;
   };
 
-  static asio::awaitable<void> accept_link(std::shared_ptr<TcpTransport> self, tcp::socket socket) {
+  static asio::awaitable<void> accept_link(std::weak_ptr<TcpTransport> transport,
+                                           tcp::socket socket) {
     std::array<char, kHelloBytes> hello;
     std::error_code code;
-    co_await asio::async_read(socket, asio::buffer(hello),
-                              asio::redirect_error(asio::use_awaitable, code));
+    {
+      const net::Deadline deadline(socket, kConnectTimeout);
+      co_await asio::async_read(socket, asio::buffer(hello),
+                                asio::redirect_error(asio::use_awaitable, code));
+    }
+    const auto self = transport.lock();
     const auto id = decode({hello.data(), hello.size()});
     // A peer that has proven the token and yet talks nonsense: drop it.
-    if (code || id.to != self->context_.rank || id.from >= self->context_.table.size()) co_return;
-    self->arrived(id, socket.release());
+    if (code || !self || id.to != self->context_->rank || id.from >= self->context_->table.size())
+      co_return;
+    self->arrive(id, socket);
   }
 
-  void arrived(const LinkId& id, int fd) {
-    std::shared_ptr<Waiter> waiter;
-    {
-      std::lock_guard lock(mutex_);
-      auto& incoming = incoming_[id];
-      if (!incoming.connection) incoming.connection = std::make_shared<Connection>();
-      incoming.connection->deliver(fd);
-      waiter = incoming.waiter;
-      if (waiter) incoming_.erase(id);
+  void arrive(const LinkId& id, tcp::socket& socket) {
+    std::lock_guard lock(mutex_);
+    if (const auto found = awaited_.find(id); found != awaited_.end()) {
+      const auto connection = found->second.connection.lock();
+      const auto waiter = found->second.waiter.lock();
+      awaited_.erase(found);
+      if (!connection) return;
+      connection->deliver(socket.release());
+      if (waiter) waiter->ring();
+      return;
     }
-    if (waiter) waiter->ring();
+    // Each link connects once; a second connection for it is nobody's.
+    const auto [entry, is_new] = arrived_.try_emplace(id, std::make_shared<Connection>());
+    if (is_new) entry->second->deliver(socket.release());
   }
 
-  const TransportContext context_;
+  const Context context_;
   std::mutex mutex_;
-  std::map<LinkId, Incoming> incoming_;  // guarded by mutex_
+  std::map<LinkId, Awaited> awaited_;                      // guarded by mutex_
+  std::map<LinkId, std::shared_ptr<Connection>> arrived_;  // guarded by mutex_
 };
 
 }  // namespace

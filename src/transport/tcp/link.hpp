@@ -57,6 +57,7 @@ class TcpSendLink final : public SendLink {
   void lend(const SliceHeader& header, const std::byte* data) override;
   bool progress() override;
   bool drained() override { return sent_ == pushed_; }
+  bool connected() const override { return stream_.fd() >= 0; }
   void revoke() override;
   const Failure* failure() const override { return stream_.failure(); }
 
@@ -87,6 +88,8 @@ class TcpReceiveLink final : public ReceiveLink {
 
   void offer(std::byte* data, std::size_t bytes) override;
   const View* front() override;
+  bool whole() const override { return whole_; }
+  bool connected() const override { return stream_.fd() >= 0; }
   bool begin_read() override { return true; }
   void pop() override;
   const Failure* failure() const override { return stream_.failure(); }

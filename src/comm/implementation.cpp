@@ -8,7 +8,6 @@
 #include "comm/background.hpp"
 #include "comm/patience.hpp"
 #include "core/deadline.hpp"
-#include "core/text.hpp"
 
 namespace ccoll {
 namespace {
@@ -43,7 +42,7 @@ Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementati
   if (!waiter) return tl::unexpected(waiter.error());
   std::shared_ptr<Implementation> made(
       new Implementation(std::move(member), id, options, std::move(*waiter)));
-  CCOLL_TRY(made->configure());
+  made->configure();
   auto background = Background::make(made->member_->service(), made);
   if (!background) return tl::unexpected(background.error());
   made->background_ = std::move(*background);
@@ -51,26 +50,11 @@ Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementati
   return made;
 }
 
-Status Communicator::Implementation::configure() {
-  if (!options_.algorithm.empty()) {
-    forced_.algorithm = parse_algorithm(options_.algorithm);
-    if (!forced_.algorithm)
-      return fail(ErrorKind::invalid_argument, "no algorithm '{}' (CCOLL_ALGO)",
-                  options_.algorithm);
-  }
-  if (!options_.transport.empty() && find_transport(options_.transport) == nullptr) {
-    std::vector<std::string_view> names;
-    for (const auto& kind : transports()) names.push_back(kind.name);
-    return fail(ErrorKind::invalid_argument, "no transport '{}' (CCOLL_TRANSPORT): there are {}",
-                options_.transport, joined(names));
-  }
-  if (options_.max_lanes < 0)
-    return fail(ErrorKind::invalid_argument, "{} lanes (CCOLL_LANES): at least 0",
-                options_.max_lanes);
+void Communicator::Implementation::configure() {
+  if (!options_.algorithm.empty()) forced_.algorithm = parse_algorithm(options_.algorithm);
   if (options_.max_lanes > 0) forced_.max_lanes = static_cast<std::uint16_t>(options_.max_lanes);
   costs_.cores_per_rank = member_->cores_per_rank();
   crowded_ = costs_.cores_per_rank < 1;
-  return {};
 }
 
 Result<std::string> Communicator::Implementation::transport_to(Rank peer) const {

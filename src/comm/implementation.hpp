@@ -124,7 +124,7 @@ class Communicator::Implementation final
 
   Implementation(std::shared_ptr<Member> member, std::uint64_t id,
                  const CommunicatorOptions& options, std::shared_ptr<Waiter> waiter);
-  Status configure();
+  void configure();
 
   void acquire();
   void release();

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 
+#include "comm/agreement.hpp"
 #include "rendezvous/identity.hpp"
 
 namespace ccoll {
@@ -48,19 +49,31 @@ class Dispatcher {
   std::vector<asio::ip::tcp::socket> early_;  // guarded by mutex_
 };
 
+/// Every rank sees the same table and comes to the same verdict.
+static Status check_agreement(const std::vector<PeerAddress>& table) {
+  for (std::uint32_t rank = 1; rank < table.size(); rank++)
+    if (table[rank].agreement != table[0].agreement)
+      return fail(ErrorKind::mismatch,
+                  "ranks were started with different options: rank 0 with {}; rank {} with {}",
+                  agreement_text(table[0].agreement), rank, agreement_text(table[rank].agreement));
+  return {};
+}
+
 Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, std::uint32_t size,
                                              const CommunicatorOptions& options,
                                              const std::string& towards) {
+  const auto agreement = agreement_of(options);
+  if (!agreement) return tl::unexpected(agreement.error());
   std::shared_ptr<Member> member(new Member);
   member->rank_ = rank;
   member->service_ = net::Service::shared();
   member->dispatcher_ = std::make_shared<Dispatcher>();
   asio::ip::tcp::endpoint endpoint;
   if (size > 1) {
-    auto address = net::local_address(options.interface, towards);
-    if (!address) return tl::unexpected(address.error());
+    auto interface = net::local_address(options.interface, towards);
+    if (!interface) return tl::unexpected(interface.error());
     auto listener = net::Listener::open(
-        member->service_, *address, options.token,
+        member->service_, *interface, options.token,
         [dispatcher = member->dispatcher_](net::Purpose purpose, asio::ip::tcp::socket socket) {
           dispatcher->dispatch(purpose, std::move(socket));
         });
@@ -68,13 +81,16 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
     member->listener_ = std::move(*listener);
     endpoint = member->listener_->endpoint();
   }
+  auto address = identify(endpoint);
+  address.agreement = *agreement;
   member->control_ = Control::make(member->service_, {.rank = rank,
                                                       .size = size,
-                                                      .address = identify(endpoint),
+                                                      .address = address,
                                                       .token = options.token,
                                                       .timeout = options.start_timeout});
   member->dispatcher_->set_control(member->control_);
   CCOLL_TRY(member->control_->join(store));
+  CCOLL_TRY(check_agreement(member->control_->table()));
   member->transports_ =
       std::make_shared<TransportSet>(TransportContext{.service = member->service_,
                                                       .token = options.token,
@@ -83,6 +99,8 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
                                                       .connect_timeout = options.start_timeout},
                                      options.transport);
   member->dispatcher_->set_transport(member->transports_);
+  for (std::uint32_t peer = 0; peer < size; peer++)
+    if (auto kind = member->transports_->between(peer); !kind) return tl::unexpected(kind.error());
   return member;
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How communicators come and go: from the environment, from a store, from each other.
 #include <cstdlib>
-#include <cstring>
-#include <random>
 
 #include "ccoll/communicator.hpp"
 #include "comm/implementation.hpp"
@@ -22,23 +20,6 @@ std::string towards(const std::string& store) {
   return store.starts_with(kScheme) ? store.substr(kScheme.size()) : "";
 }
 
-/// One number per start-up that all its ranks agree on: no two jobs mix up their links, even when
-/// one begins at the port where another has just ended.
-std::uint64_t job_number(Store& store, int rank, std::chrono::milliseconds timeout) {
-  if (rank != 0) return std::stoull(store.get("ccoll/job", timeout));
-  std::random_device device;
-  const auto number = (std::uint64_t{device()} << 32) | device();
-  store.set("ccoll/job", std::to_string(number), timeout);
-  return number;
-}
-
-/// The n-th start-up of a rank at a store meets the n-th of the others.
-std::shared_ptr<Store> this_time(const std::shared_ptr<Store>& store, int rank,
-                                 std::chrono::milliseconds timeout) {
-  const auto times = store->add("ccoll/times/" + std::to_string(rank), 1, timeout);
-  return make_prefix_store(store, "ccoll/" + std::to_string(times) + "/");
-}
-
 std::shared_ptr<Communicator::Implementation> start_up(const std::shared_ptr<Store>& store,
                                                        int rank, int size,
                                                        const CommunicatorOptions& options,
@@ -47,11 +28,9 @@ std::shared_ptr<Communicator::Implementation> start_up(const std::shared_ptr<Sto
     raise({ErrorKind::invalid_argument,
            fmt::format("rank {} of {}: a rank is at least 0 and less than the size", rank, size),
            std::nullopt});
-  const auto ours = this_time(store, rank, options.start_timeout);
-  // Before joining: once that is over, no rank needs the store any more.
-  const auto job = job_number(*ours, rank, options.start_timeout);
-  auto member = value_or_throw(Member::join(*ours, static_cast<std::uint32_t>(rank),
+  auto member = value_or_throw(Member::join(*store, static_cast<std::uint32_t>(rank),
                                             static_cast<std::uint32_t>(size), options, towards));
+  const auto job = member->control().job();
   return value_or_throw(Communicator::Implementation::make(std::move(member), job, options));
 }
 

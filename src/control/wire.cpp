@@ -25,7 +25,8 @@ void write(Writer& writer, const Row& row) {
   const PeerAddress& address = row.address;
   for (const std::uint8_t byte : address.ip) writer.number(byte);
   writer.number(address.port).number(address.cores).number(address.host).number(address.process);
-  writer.number(address.pid).number(address.device).number(row.nonce);
+  writer.number(address.pid).number(address.device).number(address.agreement);
+  writer.number(row.nonce);
 }
 
 Row read_row(Reader& reader) {
@@ -38,6 +39,7 @@ Row read_row(Reader& reader) {
   address.process = reader.number<std::uint64_t>();
   address.pid = reader.number<std::uint32_t>();
   address.device = reader.number<std::uint32_t>();
+  address.agreement = reader.number<std::uint32_t>();
   row.nonce = reader.number<std::uint64_t>();
   return row;
 }

@@ -43,7 +43,7 @@ struct Row {
   std::uint64_t nonce = 0;
   friend bool operator==(const Row&, const Row&) = default;
 };
-inline constexpr std::size_t kRowBytes = 52;
+inline constexpr std::size_t kRowBytes = 56;
 static_assert(kRowBytes <= 64);
 
 /// Longest frame of a job of `size` ranks while its table is being made.

@@ -18,6 +18,8 @@ struct PeerAddress {
   std::uint64_t process = 0;          ///< equal exactly when they are threads of one process
   std::uint32_t pid = 0;
   std::uint32_t device = 0;  ///< 0: data lives in host memory
+  /// What the rank was started with that must be the same on all; see comm/agreement.hpp.
+  std::uint32_t agreement = 0;
   friend bool operator==(const PeerAddress&, const PeerAddress&) = default;
 };
 

@@ -279,3 +279,20 @@ TEST_CASE("collectives: several communicators at once, in several threads", "[co
     for (const auto& error : errors) CHECK(error == "");
   }
 }
+
+TEST_CASE("communicators: one store serves start-ups of any sizes, one after another", "[comm]") {
+  const auto store = make_inproc_store();
+  for (const int size : {2, 3, 2, 5, 1, 4}) {
+    const auto errors = testing::run_threads(size, [&](int rank) {
+      std::vector<Communicator> several;
+      for (int i = 0; i < 3; i++) {
+        several.push_back(Communicator::create(store, rank, size));
+        std::vector<std::int32_t> data = {rank};
+        for (auto& each : several) each.all_reduce(std::span(data), ReduceOp::max);
+        expect(data[0] == size - 1, "start-ups mix");
+      }
+    });
+    CAPTURE(size);
+    for (const auto& error : errors) CHECK(error == "");
+  }
+}

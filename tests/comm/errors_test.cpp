@@ -225,3 +225,18 @@ TEST_CASE("errors: one rank, alone, does everything", "[comm]") {
   communicator.barrier();
   CHECK(out == std::vector<float>{1, 2});
 }
+
+TEST_CASE("errors: ranks that were started with different options are told at start-up", "[comm]") {
+  const auto store = make_inproc_store();
+  const auto errors = testing::run_threads(3, [&](int rank) {
+    CommunicatorOptions options;
+    options.start_timeout = 20s;
+    if (rank == 1) options.transport = "tcp";
+    if (rank == 1) options.algorithm = "ring";
+    Communicator::create(store, rank, 3, options);
+  });
+  for (const auto& error : errors)
+    CHECK(error ==
+          "ranks were started with different options: rank 0 with transport by reach, algorithm by "
+          "cost, lanes by cost; rank 1 with transport tcp, algorithm ring, lanes by cost");
+}

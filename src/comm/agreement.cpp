@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/agreement.hpp"
+
+#include "algorithms/algorithms.hpp"
+#include "core/text.hpp"
+#include "transport/transport.hpp"
+
+namespace ccoll {
+namespace {
+
+constexpr int kMaxLanes = 1024;
+
+// From the lowest bit: 8 of the transport's row + 1, 8 of the algorithm's number + 1, 16 of the
+// lanes; 0 is "not asked for".
+
+std::string_view transport_name(std::uint32_t row) {
+  return row == 0 || row > transports().size() ? "by reach" : transports()[row - 1].name;
+}
+
+std::string_view algorithm_name(std::uint32_t number) {
+  return number == 0 ? "by cost" : to_string(static_cast<Algorithm>(number - 1));
+}
+
+}  // namespace
+
+Result<std::uint32_t> agreement_of(const CommunicatorOptions& options) {
+  std::uint32_t agreement = 0;
+  if (!options.transport.empty()) {
+    const auto* kind = find_transport(options.transport);
+    std::vector<std::string_view> names;
+    for (const auto& each : transports()) names.push_back(each.name);
+    if (kind == nullptr)
+      return fail(ErrorKind::invalid_argument, "no transport '{}' (CCOLL_TRANSPORT); there are {}",
+                  options.transport, joined(names));
+    agreement |= static_cast<std::uint32_t>(kind - transports().data()) + 1;
+  }
+  if (!options.algorithm.empty()) {
+    const auto algorithm = parse_algorithm(options.algorithm);
+    if (!algorithm)
+      return fail(ErrorKind::invalid_argument,
+                  "no algorithm '{}' (CCOLL_ALGO); cc-bench info lists them", options.algorithm);
+    agreement |= (static_cast<std::uint32_t>(*algorithm) + 1) << 8;
+  }
+  if (options.max_lanes < 0 || options.max_lanes > kMaxLanes)
+    return fail(ErrorKind::invalid_argument,
+                "{} lanes (CCOLL_LANES): from 1 to {}, or 0 for by cost", options.max_lanes,
+                kMaxLanes);
+  return agreement | static_cast<std::uint32_t>(options.max_lanes) << 16;
+}
+
+std::string agreement_text(std::uint32_t agreement) {
+  const auto lanes = agreement >> 16;
+  return fmt::format("transport {}, algorithm {}, lanes {}", transport_name(agreement & 0xff),
+                     algorithm_name((agreement >> 8) & 0xff),
+                     lanes == 0 ? "by cost" : std::to_string(lanes));
+}
+
+}  // namespace ccoll

@@ -67,8 +67,11 @@ struct CommunicatorOptions {
   static CommunicatorOptions from_environment();
 };
 
-/// A group of ranks. Movable, not copyable. Its collectives are called by every rank in the same
-/// order with matching arguments; a difference is an Error{mismatch} that names both sides.
+/// A group of ranks. Movable, not copyable; one that was moved from can only be assigned to or
+/// destroyed. Its collectives are called by every rank in the same
+/// order with matching arguments; a difference is an Error{mismatch} that names both sides. A rank
+/// whose own part was over before the difference could show (it only sent, say) may learn of it at
+/// its next call.
 ///
 /// Counts are in elements. Buffers may be host memory of any alignment; input and output are
 /// either the same memory where a call says so, or do not overlap. Blocking calls return when the
@@ -169,7 +172,8 @@ class Communicator {
   Work barrier_async(const CallOptions& options = {});
 
   /// A message to rank `to`, which receives it with a recv of the same size. Messages between two
-  /// ranks keep their order. Up to 64 KiB it may return before the receiver came. `to` may be the
+  /// ranks keep their order. Up to 64 KiB it returns before the receiver came; beyond, it may or
+  /// may not, as buffers allow: where ranks send to each other, use send_recv. `to` may be the
   /// caller's own rank.
   void send(const void* data, std::size_t count, DataType type, int to,
             const CallOptions& options = {});

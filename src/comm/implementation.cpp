@@ -34,7 +34,9 @@ Communicator::Implementation::Implementation(std::shared_ptr<Member> member, std
       id_(id),
       options_(options),
       waiter_(std::move(waiter)),
-      links_(id, everyone(member_->table().size()), member_->transports(), waiter_) {}
+      links_(id, everyone(member_->table().size()), member_->transports(), waiter_) {
+  member_->enter();
+}
 
 Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementation::make(
     std::shared_ptr<Member> member, std::uint64_t id, const CommunicatorOptions& options) {
@@ -70,9 +72,13 @@ Communicator::Implementation::~Implementation() {
 }
 
 void Communicator::Implementation::close() {
-  Owner owner(*this);
-  if (!broken_)
-    break_as_owner({ErrorKind::aborted, "the communicator was destroyed", std::nullopt}, false);
+  if (closed_.exchange(true)) return;
+  {
+    Owner owner(*this);
+    if (!broken_)
+      break_as_owner({ErrorKind::aborted, "the communicator was destroyed", std::nullopt}, false);
+  }
+  member_->exit();
 }
 
 void Communicator::Implementation::acquire() {

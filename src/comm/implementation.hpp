@@ -93,8 +93,10 @@ class Communicator::Implementation final
   bool wait_as_owner(const Work::State& work, Clock::time_point limit);
   /// One round of progress, if nobody else is making it.
   void poll();
-  /// No more calls: what is under way fails with `aborted`.
+  /// No more calls: what is under way fails with `aborted`, and the rank leaves if this was its
+  /// last communicator. Once.
   void close();
+  const std::shared_ptr<net::Service>& service() const { return member_->service(); }
 
   // ControlObserver, on the service thread:
   void failed(const Failure& failure) override;
@@ -161,6 +163,7 @@ class Communicator::Implementation final
   bool crowded_ = false;  // immutable after make: ranks outnumber cores
   const std::shared_ptr<Waiter> waiter_;
 
+  std::atomic<bool> closed_{false};
   std::atomic<bool> owned_{false};
   /// Threads that want the flag: whoever waits with it in hand lets them in.
   std::atomic<int> wanted_{0};

@@ -104,6 +104,10 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
   return member;
 }
 
+void Member::exit() {
+  if (communicators_.fetch_sub(1) == 1) control_->leave();
+}
+
 Member::~Member() {
   if (control_) control_->leave();
 }

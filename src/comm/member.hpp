@@ -4,6 +4,7 @@
 /// One rank's membership of a job: its listener, control connections and transports, shared by all
 /// communicators of that rank. Leaves when the last of them goes.
 
+#include <atomic>
 #include <memory>
 
 #include "ccoll/communicator.hpp"
@@ -27,6 +28,11 @@ class Member {
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
 
+  /// A communicator of this rank begins, or ends. With the last one the rank says goodbye, on the
+  /// caller's thread and before exit returns: the process may end right after.
+  void enter() { communicators_.fetch_add(1); }
+  void exit();
+
   std::uint32_t rank() const { return rank_; }
   const std::vector<PeerAddress>& table() const { return control_->table(); }
   Control& control() const { return *control_; }
@@ -41,6 +47,7 @@ class Member {
  private:
   Member() = default;
   std::uint32_t rank_ = 0;
+  std::atomic<int> communicators_{0};
   std::shared_ptr<net::Service> service_;
   std::shared_ptr<Control> control_;
   std::shared_ptr<TransportSet> transports_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How communicators come and go: from the environment, from a store, from each other.
 #include <cstdlib>
+#include <thread>
 
 #include "ccoll/communicator.hpp"
 #include "comm/implementation.hpp"
@@ -32,6 +33,18 @@ std::shared_ptr<Communicator::Implementation> start_up(const std::shared_ptr<Sto
                                             static_cast<std::uint32_t>(size), options, towards));
   const auto job = member->control().job();
   return value_or_throw(Communicator::Implementation::make(std::move(member), job, options));
+}
+
+/// Closes the communicator and returns when nothing of it runs any more. The service thread may
+/// hold it for a moment, to tell it news; were that the last reference, the process could end while
+/// the thread still takes it down.
+void end(std::shared_ptr<Communicator::Implementation>& implementation) {
+  if (!implementation) return;
+  const auto service = implementation->service();
+  implementation->close();
+  const std::weak_ptr<Communicator::Implementation> others = implementation;
+  implementation.reset();
+  while (!service->on_service_thread() && !others.expired()) std::this_thread::yield();
 }
 
 }  // namespace
@@ -80,14 +93,13 @@ Communicator::Communicator(std::shared_ptr<Implementation> implementation)
 Communicator::Communicator(Communicator&&) noexcept = default;
 
 Communicator& Communicator::operator=(Communicator&& other) noexcept {
-  if (this != &other && implementation_) implementation_->close();
+  if (this == &other) return *this;
+  end(implementation_);
   implementation_ = std::move(other.implementation_);
   return *this;
 }
 
-Communicator::~Communicator() {
-  if (implementation_) implementation_->close();
-}
+Communicator::~Communicator() { end(implementation_); }
 
 int Communicator::rank() const { return static_cast<int>(implementation_->rank()); }
 int Communicator::size() const { return static_cast<int>(implementation_->size()); }

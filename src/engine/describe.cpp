@@ -21,12 +21,10 @@ bool rooted(Kind kind) {
 }  // namespace
 
 std::string describe(const Signature& signature) {
-  const auto type = to_string(static_cast<DataType>(signature.type));
-  if (signature.kind == kSendRecv)
-    return fmt::format("a message of {} {} ({} bytes)", signature.count, type,
-                       signature.count * size_of(static_cast<DataType>(signature.type)));
+  if (signature.kind == kSendRecv) return fmt::format("a message of {} bytes", signature.count);
   const auto kind = static_cast<Kind>(signature.kind);
   if (kind == Kind::barrier) return "barrier";
+  const auto type = to_string(static_cast<DataType>(signature.type));
   std::string text = fmt::format("{} of {} {}", to_string(kind), signature.count, type);
   if (reduces(kind)) text += fmt::format(", {}", to_string(static_cast<ReduceOp>(signature.op)));
   if (rooted(kind)) text += fmt::format(", root {}", signature.root);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/open_store.hpp"
 
+#include <openssl/crypto.h>
 #include <unistd.h>
 
 #include <map>
@@ -22,6 +23,8 @@ constexpr const char* kForgottenKey = "forgotten";
 class Opened {
  public:
   static Opened& of_process() {
+    // OpenSSL first: the servers' threads use it and must end before it does, at exit.
+    OPENSSL_init_crypto(OPENSSL_INIT_ADD_ALL_DIGESTS, nullptr);
     static Opened opened;
     return opened;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/net/service.hpp"
 
+#include <openssl/crypto.h>
 #include <pthread.h>
 #include <signal.h>
 
@@ -46,6 +47,7 @@ class ThreadService final : public Service {
 
   ~ThreadService() override {
     loop_->context.stop();
+    if (!thread_.joinable()) return;
     if (on_service_thread()) {
       // A thread cannot join itself: it goes on alone, returns from run() as soon as the handler
       // that dropped us has, and takes the loop with it.
@@ -53,6 +55,12 @@ class ThreadService final : public Service {
     } else {
       thread_.join();
     }
+  }
+
+  /// Ends the thread although someone still holds the Service.
+  void finish() {
+    loop_->context.stop();
+    if (thread_.joinable() && !on_service_thread()) thread_.join();
   }
 
   asio::io_context& context() override { return loop_->context; }
@@ -65,18 +73,39 @@ class ThreadService final : public Service {
 
 }  // namespace
 
-std::shared_ptr<Service> Service::shared() {
-  struct Instance {
-    std::mutex mutex;
-    std::weak_ptr<Service> service;  // guarded by mutex
-  };
+namespace {
+
+struct Instance {
+  std::mutex mutex;
+  std::weak_ptr<ThreadService> service;  // guarded by mutex
+};
+
+Instance& instance() {
   // Never destroyed: threads may still ask while the process runs its exit handlers.
   static auto& instance = *new Instance;
-  const std::lock_guard lock(instance.mutex);
-  auto service = instance.service.lock();
+  return instance;
+}
+
+/// A connection attempt under way may hold the Service when the process exits. Its thread must not
+/// go on while what it uses is taken down.
+struct EndAtExit {
+  ~EndAtExit() {
+    const std::lock_guard lock(instance().mutex);
+    if (const auto service = instance().service.lock()) service->finish();
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<Service> Service::shared() {
+  // OpenSSL first: what is set up later ends earlier.
+  OPENSSL_init_crypto(OPENSSL_INIT_ADD_ALL_DIGESTS, nullptr);
+  static const EndAtExit end_at_exit;
+  const std::lock_guard lock(instance().mutex);
+  auto service = instance().service.lock();
   if (!service) {
     service = std::make_shared<ThreadService>("ccoll-service");
-    instance.service = service;
+    instance().service = service;
   }
   return service;
 }

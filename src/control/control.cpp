@@ -58,8 +58,11 @@ class Handle final : public Control {
   }
 
   void leave() override {
+    // On the service thread it cannot wait for itself. But the goodbye must be out when this
+    // returns: the caller may drop the last reference to the service right away, and with it all
+    // that was posted.
+    if (service_->on_service_thread()) return hub_->leave();
     on_service([](Hub& hub) { hub.leave(); });
-    if (service_->on_service_thread()) return;  // it cannot wait for itself; the Hub goes on alone
     Progress& progress = hub_->progress();
     std::unique_lock lock(progress.mutex);
     progress.changed.wait_for(lock, kLeaveWait, [&] { return progress.gone; });

@@ -87,7 +87,8 @@ class Control {
   /// Tells the two ring neighbours, whose observers compare. Returns at once.
   virtual void publish(const Waiting& waiting) = 0;
   /// This rank is done: everyone hears that it left, and its connections closing is no failure from
-  /// now on. What was flooded before still gets out. Bounded, under 1 s.
+  /// now on. What was flooded before still gets out. On the service thread it returns at once, the
+  /// goodbye handed to the sockets; elsewhere when the peers have read it, or after 1 s.
   virtual void leave() = 0;
 
   struct Statistics {

@@ -24,6 +24,7 @@ Edge::Edge(asio::ip::tcp::socket socket, std::uint32_t peer, const PeerAddress& 
       frame_limit_(frame_limit) {
   asio::error_code ignored;  // a socket that is already dead is found out by reading
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
+  socket_.non_blocking(true, ignored);
 }
 
 void Edge::start() {
@@ -74,8 +75,15 @@ void Edge::send(const std::string& frame) {
     socket_.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
     return;
   }
-  outgoing_ += frame;
-  if (writing_.empty()) write();
+  if (!writing_.empty()) {
+    outgoing_ += frame;
+    return;
+  }
+  asio::error_code error;
+  const std::size_t taken = socket_.write_some(asio::buffer(frame), error);
+  if (error && error != asio::error::would_block) return;  // the reader tells the owner
+  outgoing_ = frame.substr(taken);
+  if (!outgoing_.empty()) write();
 }
 
 void Edge::write() {

@@ -34,7 +34,8 @@ class Edge final : public std::enable_shared_from_this<Edge> {
 
   /// Begins to read. Once, after construction.
   void start();
-  /// Sends in order, as soon as the socket takes it.
+  /// Sends in order. What the socket takes is with the kernel when this returns, so that it gets
+  /// out although the service may end with the handler under way.
   void send(const std::string& frame);
   /// No send will follow: what is queued still goes out, then the peer sees the end. Reading goes
   /// on until the peer's end comes, because closing on unread bytes would make the kernel reset

@@ -73,7 +73,7 @@ Status Hub::received(Edge& edge, const Frame& frame) {
     case Type::left: {
       const auto rank = decode_left(frame.body, size_);
       if (!rank) return corrupt("left");
-      if (news_.left(*rank)) forward(encode_left(*rank), from);
+      part_with(*rank, from);
       return {};
     }
     case Type::waiting: {
@@ -110,12 +110,19 @@ void Hub::lose(const Edge& edge, const std::string& why) {
 }
 
 void Hub::spread(const FailureNews& news, std::uint32_t except) {
-  if (!news_.failure(news)) return;
+  if (!news_.learn(news)) return;
   forward(encode(news), except);
+  news_.tell(news);
   if (begun_ && !outcome_ && news.communicator == kEveryCommunicator) {
     decide(tl::unexpected<Failure>(news.failure));
     leave();
   }
+}
+
+void Hub::part_with(std::uint32_t rank, std::uint32_t except) {
+  if (!news_.learn_left(rank)) return;
+  forward(encode_left(rank), except);
+  news_.tell_left(rank);
 }
 
 void Hub::settle(const News::Findings& findings) {

@@ -99,6 +99,8 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   void decide(const Status& outcome);
 
   void spread(const FailureNews& news, std::uint32_t except);
+  /// `rank` has left: everyone but `except` hears of it, if it is news.
+  void part_with(std::uint32_t rank, std::uint32_t except);
   void settle(const News::Findings& findings);
   void lose(const Edge& edge, const std::string& why);
   void forward(const std::string& frame, std::uint32_t except);

@@ -23,7 +23,7 @@ std::vector<std::shared_ptr<ControlObserver>> News::everyone() {
   return all;
 }
 
-bool News::failure(const FailureNews& news) {
+bool News::learn(const FailureNews& news) {
   if (seen_.size() >= kMaxRemembered) return false;
   const bool general = news.communicator == kEveryCommunicator;
   if (!general && failures_.contains(news.communicator)) return false;
@@ -32,12 +32,18 @@ bool News::failure(const FailureNews& news) {
   if (!seen_.emplace(news.origin, news.number).second) return false;
   if (general) {
     general_.push_back(news.failure);
-    for (const auto& observer : everyone()) observer->failed(news.failure);
   } else {
     failures_.emplace(news.communicator, news.failure);
-    if (const auto observer = observer_of(news.communicator)) observer->failed(news.failure);
   }
   return true;
+}
+
+void News::tell(const FailureNews& news) {
+  if (news.communicator == kEveryCommunicator) {
+    for (const auto& observer : everyone()) observer->failed(news.failure);
+  } else if (const auto observer = observer_of(news.communicator)) {
+    observer->failed(news.failure);
+  }
 }
 
 std::optional<Failure> News::general_failure() const {
@@ -45,10 +51,10 @@ std::optional<Failure> News::general_failure() const {
   return general_.front();
 }
 
-bool News::left(std::uint32_t rank) {
-  if (rank >= size_ || !left_.insert(rank).second) return false;
+bool News::learn_left(std::uint32_t rank) { return rank < size_ && left_.insert(rank).second; }
+
+void News::tell_left(std::uint32_t rank) {
   for (const auto& observer : everyone()) observer->left(rank);
-  return true;
 }
 
 News::Findings News::waiting(std::uint32_t peer, const Waiting& waiting) {
@@ -67,7 +73,8 @@ News::Findings News::subscribe(std::uint64_t communicator,
   const auto listener = observer.lock();
   if (!listener) return {};
   observers_[communicator] = std::move(observer);
-  for (const Failure& failure : general_) listener->failed(failure);
+  // A copy: what the listener does may bring the next failure.
+  for (const Failure& failure : std::vector(general_)) listener->failed(failure);
   if (const auto found = failures_.find(communicator); found != failures_.end())
     listener->failed(found->second);
   for (const std::uint32_t rank : left_) listener->left(rank);

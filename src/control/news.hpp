@@ -29,12 +29,15 @@ class News {
 
   explicit News(std::uint32_t size) : size_(size) {}
 
-  /// True when this is new and to be forwarded; observers have then been told. Of the failures of
-  /// one communicator only the first counts: the peers have heard of that one, or will, and a rank
-  /// that passed on all would cost n floods when n ranks lose patience together.
-  bool failure(const FailureNews& news);
+  /// True when this is new: then it is to be forwarded, and told to the observers thereafter (one
+  /// of them may end this rank's part at once). Of the failures of one communicator only the first
+  /// counts: the peers have heard of that one, or will, and a rank that passed on all would cost n
+  /// floods when n ranks lose patience together.
+  bool learn(const FailureNews& news);
+  void tell(const FailureNews& news);
   /// The same for a departure.
-  bool left(std::uint32_t rank);
+  bool learn_left(std::uint32_t rank);
+  void tell_left(std::uint32_t rank);
   bool has_left(std::uint32_t rank) const { return left_.contains(rank); }
   /// The first failure of all communicators, if any.
   std::optional<Failure> general_failure() const;

@@ -135,7 +135,7 @@ bool Recorder::wait_for(std::size_t failures, std::size_t departures, millisecon
 }
 
 Member make_member(std::uint32_t rank, std::uint32_t size, milliseconds timeout,
-                   const std::string& token) {
+                   const std::string& token, std::shared_ptr<net::Service> service) {
   // The listener's port is part of what the control is made from: it comes first.
   struct Slot {
     std::mutex mutex;
@@ -143,7 +143,7 @@ Member make_member(std::uint32_t rank, std::uint32_t size, milliseconds timeout,
   };
   const auto slot = std::make_shared<Slot>();
   Member member;
-  member.service = net::Service::shared();
+  member.service = std::move(service);
   auto listener = net::Listener::open(member.service, "127.0.0.1:0", token,
                                       [slot](net::Purpose, asio::ip::tcp::socket socket) {
                                         std::shared_ptr<Control> control;

@@ -119,7 +119,8 @@ struct Member {
 };
 
 Member make_member(std::uint32_t rank, std::uint32_t size, milliseconds timeout,
-                   const std::string& token = {});
+                   const std::string& token = {},
+                   std::shared_ptr<net::Service> service = net::Service::shared());
 
 /// Lets `ranks` join at once, each on a thread of its own; by index in `ranks`.
 std::vector<Member> join_all(const std::vector<std::uint32_t>& ranks, std::uint32_t size,

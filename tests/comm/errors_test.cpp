@@ -155,8 +155,11 @@ TEST_CASE("errors: a rank that gives up in the middle of a step frees everyone",
   // Rank 3 takes back what it lent while rank 2, which reads from ranks 1 and 3, has yet to come.
   for (const auto& kind : transports()) {
     const auto start = std::chrono::steady_clock::now();
-    const auto errors = run_ranks(4, options_for(kind.name), [](Communicator& communicator) {
-      std::vector<float> in(1000, 1), out(1000);
+    // They outlive the communicators, as buffers of calls that nobody waited for must.
+    std::vector<std::vector<float>> inputs(4, std::vector<float>(1000, 1)), outputs = inputs;
+    const auto errors = run_ranks(4, options_for(kind.name), [&](Communicator& communicator) {
+      const auto rank = static_cast<std::size_t>(communicator.rank());
+      auto &in = inputs[rank], &out = outputs[rank];
       const auto reduce = [&] {
         return communicator.reduce_async(in.data(), out.data(), in.size(), DataType::float32,
                                          ReduceOp::sum, 0, {.timeout = {}, .algorithm = "tree"});

@@ -26,7 +26,7 @@ constexpr milliseconds kFirstPause{50};
 constexpr milliseconds kLongestPause{250};
 /// How long one attempt tries to connect: the parent announced itself while it listened, so an
 /// address where nobody listens is an earlier job's, and only a slow network needs the longest.
-constexpr milliseconds kFirstConnect{100};
+constexpr milliseconds kFirstConnect{1000};
 constexpr milliseconds kLongestConnect{5000};
 
 class Joining {

@@ -52,9 +52,10 @@ TEST_CASE("all ranks end with the same table, for O(1) keys and messages each", 
     // Two hellos, three welcomes, rows up, the table down to two.
     CHECK(members[rank].control->statistics().sent <= 8);
     CHECK(members[rank].control->statistics().received <= 8);
-    // An attempt that takes its whole limit on a busy machine is made again, and one of the two is
-    // refused.
-    if (joined_after < 5s) CHECK(members[rank].control->statistics().refused == 0);
+    // Where many start at once on few cores, a parent may be slower than a first attempt's limit: it
+    // is made again, and one of the two is refused.
+    if (size <= 16 && joined_after < 1s)
+      CHECK(members[rank].control->statistics().refused == 0);
   }
   const auto recorders = listen(members, 1);
   leave_all(members);

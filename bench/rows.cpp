@@ -23,8 +23,8 @@ struct Setting {
 
 class Walk {
  public:
-  Walk(Communicator& communicator, const Options& options, const Session& session, Report* report)
-      : communicator_(communicator), options_(options), session_(session), report_(report) {}
+  Walk(Communicator& communicator, const Options& options, Report* report)
+      : communicator_(communicator), options_(options), report_(report) {}
 
   bool operation(const Operation& operation) {
     if (report_) report_->begin_operation(std::string(operation.name), note(operation));
@@ -158,15 +158,13 @@ class Walk {
 
   Communicator& communicator_;
   const Options& options_;
-  const Session& session_;
   Report* report_;
 };
 
 }  // namespace
 
-bool measure_rows(Communicator& communicator, const Options& options, const Session& session,
-                  Report* report) {
-  Walk walk(communicator, options, session, report);
+bool measure_rows(Communicator& communicator, const Options& options, Report* report) {
+  Walk walk(communicator, options, report);
   bool good = true;
   for (const Operation* operation : options.ops) good = walk.operation(*operation) && good;
   return good;

@@ -11,7 +11,6 @@ namespace ccoll::bench {
 
 /// Collective. `report` is null except on rank 0. Returns false where any rank found a wrong
 /// element; the same on all ranks. Throws ccoll::Error where a call fails.
-bool measure_rows(Communicator& communicator, const Options& options, const Session& session,
-                  Report* report);
+bool measure_rows(Communicator& communicator, const Options& options, Report* report);
 
 }  // namespace ccoll::bench

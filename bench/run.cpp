@@ -53,7 +53,7 @@ int run_rank(int rank, const Options& options, const Session& session,
     std::optional<Report> report;
     if (rank == 0) report.emplace(options, session);
     Communicator communicator = connect();
-    const bool good = measure_rows(communicator, options, session, report ? &*report : nullptr);
+    const bool good = measure_rows(communicator, options, report ? &*report : nullptr);
     if (report) report->finish();
     // One rank's status tells of wrong elements; the others have nothing to add.
     return good || rank != 0 ? 0 : kFailed;

@@ -106,6 +106,14 @@ Result<std::string> explain_text(const Options& options) {
     one.sizes = {};
     CCOLL_TRY(check_for_size(one, size));
     const DataType type = options.types.front();
+    const std::uint64_t unit = size_unit(*op, type, size);
+    if (op->has_data && options.explain_bytes > 0 && options.explain_bytes < unit) {
+      return fail(
+          ErrorKind::invalid_argument,
+          "{} bytes are less than the smallest call: {} of {} over {} ranks takes multiples "
+          "of {} bytes",
+          options.explain_bytes, op->name, to_string(type), size, unit);
+    }
     Problem problem;
     problem.kind = *op->kind;
     problem.size = static_cast<Rank>(size);

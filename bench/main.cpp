@@ -12,8 +12,9 @@ namespace {
 
 constexpr int kWrongUsage = 2;
 
+/// Every rank that a launcher started has the same command line: one of them says it for all.
 int refuse(const std::string& message) {
-  fmt::print(stderr, "cc-bench: {}\n", message);
+  if (ccoll::bench::speaks_for_all()) fmt::print(stderr, "cc-bench: {}\n", message);
   return kWrongUsage;
 }
 

@@ -24,6 +24,22 @@ struct Raw {
   std::string explain_bytes;
 };
 
+/// Beyond any use, but far from where durations and counts overflow.
+constexpr double kMostSeconds = 1e6;
+constexpr std::uint64_t kMostCalls = 1'000'000'000;
+/// More than a launcher will start here: `explain` answers for clusters too.
+constexpr int kMostRanksExplained = 1 << 20;
+
+/// CLI11's own range of floating-point numbers prints all digits of the largest one.
+std::string check_seconds(const std::string& text) {
+  double seconds = 0;
+  const bool good =
+      CLI::detail::lexical_cast(text, seconds) && seconds > 0 && seconds <= kMostSeconds;
+  return good
+             ? ""
+             : fmt::format("{} is not a time in seconds above 0, up to {:.0f}", text, kMostSeconds);
+}
+
 std::string overview() {
   std::string text =
       "cc-bench measures collective operations and checks their results bit by bit.\n\n"
@@ -47,15 +63,17 @@ std::string overview() {
 void add_sizes(CLI::App& app, Raw& raw, Options& options) {
   app.add_option("-n,--ranks", raw.ranks,
                  "ranks to start here (nccl-tests' -n is --iters); default: one per core, 2 to 8")
-      ->check(CLI::Range(1, 1 << 16));
+      ->check(CLI::Range(1, kMostRanksExplained));
   app.add_option("-b,--minbytes", raw.begin, "smallest size; 0 is followed by one element [8]");
-  app.add_option("-e,--maxbytes", raw.end, "largest size, with K, M or G [32M]");
+  app.add_option("-e,--maxbytes", raw.end, "largest size, with K, M, G or T [32M]");
   auto* factor = app.add_option("-f,--stepfactor", options.sizes.factor, "each size times this [4]")
                      ->check(CLI::Range(2, 1 << 20));
   app.add_option("-i,--stepbytes", raw.step, "or each size this much more")->excludes(factor);
   app.add_option("--iters", options.effort.iters,
-                 "timed calls per size; default: as many as a steady figure needs");
-  app.add_option("-w,--warmup", options.effort.warmup, "calls before the timed ones [3]");
+                 "timed calls per size; default: as many as a steady figure needs")
+      ->check(CLI::Range(std::uint64_t{1}, kMostCalls));
+  app.add_option("-w,--warmup", options.effort.warmup, "calls before the timed ones [3]")
+      ->check(CLI::Range(std::uint64_t{0}, kMostCalls));
 }
 
 void add_call(CLI::App& app, Raw& raw, Options& options) {
@@ -63,7 +81,7 @@ void add_call(CLI::App& app, Raw& raw, Options& options) {
                  "uint8 int32 int64 float16 bfloat16 float32 float64; a,b; all [float32]");
   app.add_option("-o,--op", raw.reduce_ops, "sum product min max avg; a,b; all [sum]");
   app.add_option("-r,--root", options.root, "root of broadcast, reduce, gather, scatter [0]")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, kMostRanksExplained));
   app.add_flag("--in-place", options.in_place, "input and output are the same memory");
   app.add_flag("--check,!--no-check", options.check, "check every result bit by bit [on]");
   app.add_option("--algo", options.algorithm, "ring, double_tree, …; default: by cost");
@@ -72,13 +90,20 @@ void add_call(CLI::App& app, Raw& raw, Options& options) {
   app.add_option("--lanes", options.lanes, "most copies of an algorithm's lanes")
       ->check(CLI::Range(1, 64));
   app.add_option("--timeout", options.timeout_s, "seconds that a call may take [300]")
-      ->check(CLI::PositiveNumber);
+      ->check(check_seconds);
 }
 
 void add_output(CLI::App& app, Options& options) {
   app.add_option("--csv", options.csv, "also write rows to this file; - writes them instead");
   app.add_option("--json", options.json, "the same as JSON, with everything measured");
   app.add_option("--label", options.label, "first column of the CSV form [ccoll]");
+  app.footer(
+      "In the CSV and JSON forms usec is the median over batches of a batch's mean time per call;\n"
+      "min_us, p50_us, p99_us and max_us are of single calls, or of batches' means where a call\n"
+      "takes under 10 us. Of every figure the slowest rank counts: a single call that another "
+      "rank\n"
+      "holds up each time makes min_us more than usec, the mean in which such waits cancel out.\n\n"
+      "`cc-bench` alone lists the operations and some first commands.");
 }
 
 Result<Options> finish(const Raw& raw, Options options) {
@@ -178,7 +203,6 @@ Result<Options> parse_command_line(int argc, const char* const* argv) {
   add_sizes(app, raw, options);
   add_call(app, raw, options);
   add_output(app, options);
-  app.footer("`cc-bench` alone lists the operations and some first commands.");
   auto* info = app.add_subcommand("info", "what this machine and build can do, what not, and why");
   auto* explain = app.add_subcommand("explain", "which algorithm a call gets, and why");
   explain->add_option("OP", options.explain_op, "the operation")->required();

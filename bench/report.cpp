@@ -79,6 +79,18 @@ std::string table_line(const Row& row) {
                      row.wrong ? fmt::format("{}", *row.wrong) : "-");
 }
 
+Status check_outputs(const Options& options) {
+  for (const std::string& path : {options.csv, options.json}) {
+    if (path.empty() || path == "-") continue;
+    std::FILE* const file = std::fopen(path.c_str(), "a");
+    if (file == nullptr) {
+      return fail(ErrorKind::invalid_argument, "cannot write {}: {}", path, std::strerror(errno));
+    }
+    std::fclose(file);
+  }
+  return {};
+}
+
 void Report::Close::operator()(std::FILE* file) const {
   if (file != stdout) std::fclose(file);
 }

@@ -50,6 +50,10 @@ inline constexpr const char* kCsvHeader =
 std::string csv_line(const std::string& label, const Row& row);
 std::string table_line(const Row& row);
 
+/// Whether the files that `options` name can be written; makes those that do not exist. Told before
+/// ranks are started, it ends the program at once and not when they have waited for each other.
+Status check_outputs(const Options& options);
+
 class Report {
  public:
   /// Opens the files that `options` name and writes the header. Throws Error{invalid_argument}

@@ -137,7 +137,25 @@ Session describe(const Options& options, int size, const Environment& environmen
   return session;
 }
 
+/// What can be known before any rank has met another.
+Status check(const Options& options, const Environment& environment, const std::string& transport,
+             int size) {
+  CCOLL_TRY(check_for_size(options, size));
+  if (environment.rank == 0) CCOLL_TRY(check_outputs(options));
+  if (environment.launcher != "none")
+    return check_against_launcher(environment, options, transport);
+  return check_rank_count(size);
+}
+
 }  // namespace
+
+bool speaks_for_all() {
+  try {
+    return Environment::detect().rank == 0;
+  } catch (const Error&) {
+    return true;
+  }
+}
 
 int run(const Options& options, int argc, const char* const* argv) {
   Environment environment;
@@ -152,9 +170,7 @@ int run(const Options& options, int argc, const char* const* argv) {
   const bool joins = environment.launcher != "none";
   const int usual = std::clamp<int>(usable_cores(), 2, 8);
   const int size = joins ? environment.size : options.ranks.value_or(usual);
-  Status valid = check_for_size(options, size);
-  if (valid && joins) valid = check_against_launcher(environment, options, transport);
-  if (!valid) {
+  if (const Status valid = check(options, environment, transport, size); !valid) {
     if (environment.rank == 0) complain(std::nullopt, valid.error().message);
     return kWrongUsage;
   }

@@ -48,7 +48,7 @@ std::vector<std::uint64_t> size_list(const SizeRange& range, std::uint64_t unit)
 Result<std::uint64_t> parse_size(std::string_view text) {
   const auto refuse = [&] {
     return fail(ErrorKind::invalid_argument,
-                "'{}' is not a size: give bytes, with K, M or G for powers of 1024 (64K)", text);
+                "'{}' is not a size: give bytes, with K, M, G or T for powers of 1024 (64K)", text);
   };
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -27,7 +27,7 @@ struct SizeRange {
 /// unit; otherwise sizes below one unit are left out.
 std::vector<std::uint64_t> size_list(const SizeRange& range, std::uint64_t unit);
 
-/// "4096", "64K", "1M", "2G" (powers of 1024; "KiB" and "KB" mean the same).
+/// "4096", "64K", "1M", "2G", "1T" (powers of 1024; "KiB" and "KB" mean the same).
 Result<std::uint64_t> parse_size(std::string_view text);
 
 /// 65536 is "64K", 1000 is "1000": what parse_size reads back.

@@ -205,13 +205,16 @@ Status check(const LaunchOptions& options) {
   if (options.command.empty()) {
     return fail(ErrorKind::invalid_argument, "no program to start");
   }
-  if (options.ranks < 1) {
-    return fail(ErrorKind::invalid_argument, "{} ranks: expected 1 or more", options.ranks);
-  }
-  return {};
+  return check_rank_count(options.ranks);
 }
 
 }  // namespace
+
+Status check_rank_count(int ranks) {
+  if (ranks >= 1 && ranks <= kMostLocalRanks) return {};
+  return fail(ErrorKind::invalid_argument, "-n {}: expected a number of ranks from 1 to {}", ranks,
+              kMostLocalRanks);
+}
 
 Result<int> launch(const LaunchOptions& options) {
   CCOLL_TRY(check(options));

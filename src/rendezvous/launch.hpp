@@ -13,6 +13,12 @@
 
 namespace ccoll {
 
+/// Most ranks that are started on one host: a slip of the finger must not fill its process table.
+inline constexpr int kMostLocalRanks = 4096;
+
+/// Whether that many ranks can be asked for here: 1 to kMostLocalRanks.
+Status check_rank_count(int ranks);
+
 struct LaunchOptions {
   /// What happens to the others when a rank fails: they are ended, or go on.
   enum class OnFailure { end, go_on };

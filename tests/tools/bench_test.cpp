@@ -6,6 +6,7 @@
 #include <random>
 
 #include "data.hpp"
+#include "info.hpp"
 #include "kernels/combine.hpp"
 #include "measure.hpp"
 #include "names.hpp"
@@ -79,10 +80,11 @@ TEST_CASE("sizes near the end of 64 bits end", "[bench][unit]") {
   CHECK(size_list({top / 2, top, 4, 0}, 1).size() == 1);
 }
 
-TEST_CASE("sizes are read with K, M and G and written so that they read back", "[bench][unit]") {
+TEST_CASE("sizes are read with K, M, G and T and written so that they read back", "[bench][unit]") {
   CHECK(parse_size("64K") == 65536u);
   CHECK(parse_size("1m") == 1048576u);
   CHECK(parse_size("2GiB") == 2147483648u);
+  CHECK(parse_size("1T") == std::uint64_t{1} << 40);
   CHECK(parse_size("7") == 7u);
   for (const char* bad : {"", "K", "-1", "1.5K", "3X", "99999999999G", "4 K"}) {
     CAPTURE(bad);
@@ -125,6 +127,14 @@ TEST_CASE("options that cannot be carried out are refused with the reason", "[be
   CHECK(refusal({"all_reduce", "-b", "2K", "-e", "1K"}) == "-b 2K is more than -e 1K");
   CHECK(refusal({"all_reduce", "--csv", "-", "--json", "-"}) != "accepted");
   CHECK(refusal({"all_reduce", "-n", "0"}) != "accepted");
+  CHECK(refusal({"all_reduce", "--iters", "0"}) != "accepted");
+  CHECK(refusal({"all_reduce", "--warmup", "-1"}) != "accepted");
+  for (const char* timeout : {"0", "-1", "nan", "1e300", "soon"}) {
+    CAPTURE(timeout);
+    const auto said = refusal({"all_reduce", "--timeout", timeout});
+    CHECK_THAT(said, Catch::Contains("is not a time in seconds above 0, up to 1000000"));
+    CHECK(said.size() < 100);
+  }
   CHECK(refusal({"-n", "2"}) != "accepted");
   const auto root = parse({"broadcast", "--root", "4"});
   REQUIRE(root.has_value());
@@ -132,6 +142,19 @@ TEST_CASE("options that cannot be carried out are refused with the reason", "[be
   CHECK_FALSE(check_for_size(*root, 4).has_value());
   CHECK_FALSE(check_for_size(*parse({"all_reduce", "--algo", "pairwise"}), 4).has_value());
   CHECK_FALSE(check_for_size(*parse({"all_gather", "-b", "4", "-e", "8"}), 8).has_value());
+}
+
+TEST_CASE("explain answers for whole elements only", "[bench][unit]") {
+  const auto explain = [](const char* op, const char* bytes) {
+    const auto text = explain_text(*parse({"explain", op, bytes, "-n", "8"}));
+    return text ? "explained" : text.error().message;
+  };
+  CHECK(explain("all_reduce", "4") == "explained");
+  CHECK(explain("all_reduce", "0") == "explained");
+  CHECK(explain("all_gather", "33") == "explained");
+  CHECK_THAT(explain("all_reduce", "3"), Catch::Contains("multiples of 4 bytes"));
+  CHECK_THAT(explain("all_gather", "31"), Catch::Contains("multiples of 32 bytes"));
+  CHECK(explain("barrier", "1") == "explained");
 }
 
 TEST_CASE("inputs make the same bits in every order of combining", "[bench][property]") {

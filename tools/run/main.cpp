@@ -18,7 +18,6 @@ namespace {
 
 constexpr int kMisused = 2;
 constexpr int kNotStarted = 127;
-constexpr int kMostRanks = 4096;
 
 constexpr const char* kExamples = R"(
 Examples:
@@ -67,7 +66,8 @@ int rank_count(const std::string& text) {
   int count = 0;
   const char* const end = text.data() + text.size();
   const auto [stopped, error] = std::from_chars(text.data(), end, count);
-  const bool good = error == std::errc() && stopped == end && count >= 1 && count <= kMostRanks;
+  const bool good =
+      error == std::errc() && stopped == end && count >= 1 && count <= ccoll::kMostLocalRanks;
   return good ? count : 0;
 }
 
@@ -97,8 +97,8 @@ int run_ranks(const Arguments& arguments) {
   ccoll::LaunchOptions options;
   options.ranks = rank_count(arguments.ranks);
   if (options.ranks == 0) {
-    return misused(
-        fmt::format("-n {}: expected a number of ranks from 1 to {}", arguments.ranks, kMostRanks));
+    return misused(fmt::format("-n {}: expected a number of ranks from 1 to {}", arguments.ranks,
+                               ccoll::kMostLocalRanks));
   }
   options.command = arguments.command;
   options.on_failure = arguments.on_failure == "end" ? ccoll::LaunchOptions::OnFailure::end

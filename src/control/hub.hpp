@@ -54,9 +54,8 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   void accept(asio::ip::tcp::socket socket);
   /// This rank has announced itself; it will try until `deadline`.
   void begin(Clock::time_point deadline);
-  /// One attempt to connect to the parent, whose row the store gave, within `limit`; ends in
-  /// Progress::attempt.
-  void call_parent(const Row& parent, std::chrono::milliseconds limit);
+  /// One attempt to connect to the parent, whose row the store gave; ends in Progress::attempt.
+  void call_parent(const Row& parent);
   /// The start-up has failed, and everyone hears of it. Nothing when it is already decided.
   void give_up(const Failure& failure);
   Standing standing() const;
@@ -86,8 +85,7 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   using Self = std::shared_ptr<Hub>;
 
   static asio::awaitable<void> receive_call(Self self, Socket accepted);
-  static asio::awaitable<Status> call(Self self, std::uint32_t peer, Row row,
-                                      std::chrono::milliseconds limit);
+  static asio::awaitable<Status> call(Self self, std::uint32_t peer, Row row);
   static asio::awaitable<void> call_successor(Self self);
   std::optional<Refusal> objection(const Hello& hello) const;
   Edge& meet(Socket socket, std::uint32_t peer, const PeerAddress& address);

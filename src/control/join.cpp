@@ -24,10 +24,6 @@ constexpr milliseconds kVerdictGrace{2000};
 constexpr milliseconds kServiceLimit{2000};
 constexpr milliseconds kFirstPause{50};
 constexpr milliseconds kLongestPause{250};
-/// How long one attempt tries to connect: the parent announced itself while it listened, so an
-/// address where nobody listens is an earlier job's, and only a slow network needs the longest.
-constexpr milliseconds kFirstConnect{1000};
-constexpr milliseconds kLongestConnect{5000};
 
 class Joining {
  public:
@@ -105,28 +101,27 @@ class Joining {
   }
 
   /// Returns with the connection, with the outcome, or at the deadline. The key is read again for
-  /// every attempt: it may be an earlier job's, about to be overwritten.
+  /// every attempt: it may be an earlier job's, about to be overwritten. The parent announced
+  /// itself while it listened, so where nobody does the attempt is over at once.
   Status reach_parent() {
     milliseconds pause = kFirstPause;
-    milliseconds connect = kFirstConnect;
     while (Clock::now() < deadline_ && !await_outcome(Clock::now())) {
       const auto row = read_parent();
       if (!row) return tl::unexpected<Failure>(row.error());
       if (!*row) continue;
-      const auto status = attempt(**row, connect);
+      const auto status = attempt(**row);
       if (!status || *status) return {};
       await_outcome(std::min(deadline_, Clock::now() + pause));
       pause = std::min(2 * pause, kLongestPause);
-      connect = std::min(2 * connect, kLongestConnect);
     }
     return {};
   }
 
   /// nullopt when the outcome or the deadline came first.
-  std::optional<Status> attempt(const Row& parent, milliseconds limit) {
+  std::optional<Status> attempt(const Row& parent) {
     std::unique_lock lock(progress_.mutex);
     progress_.attempt.reset();
-    on_service([parent, limit](Hub& hub) { hub.call_parent(parent, limit); });
+    on_service([parent](Hub& hub) { hub.call_parent(parent); });
     progress_.changed.wait_until(
         lock, deadline_, [&] { return progress_.attempt.has_value() || progress_.outcome; });
     return progress_.attempt;

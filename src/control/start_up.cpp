@@ -24,7 +24,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kHelloLimit{10000};
-/// One attempt to reach an address of the table.
+/// One attempt to reach a rank, and again for its greeting: a rank that is slow to greet is there,
+/// and must not be called twice.
 constexpr milliseconds kConnectLimit{5000};
 constexpr milliseconds kPause{100};
 
@@ -112,15 +113,19 @@ std::optional<Refusal> Hub::objection(const Hello& hello) const {
   return std::nullopt;
 }
 
-asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row, milliseconds limit) {
+asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row) {
   auto service = self->service_.lock();
   if (!service) co_return fail(ErrorKind::aborted, "start-up: the service has ended");
-  Result<Socket> connected = co_await net::connect(
-      service, endpoint_text(row.address), self->token_, net::Purpose::control,
-      std::min(limit, until(self->deadline_)), fmt::format("rank {}", peer),
-      "is it still running, and can this host reach that address?");
+  const std::string endpoint = endpoint_text(row.address);
+  Result<Socket> connected =
+      co_await net::connect_once(service, endpoint, self->token_, net::Purpose::control,
+                                 std::min(kConnectLimit, until(self->deadline_)));
   service.reset();
-  if (!connected) co_return tl::unexpected<Failure>(connected.error());
+  if (!connected)
+    co_return fail(connected.error().kind,
+                   "no rank {} at {} ({}): is it still running, and can this host reach that "
+                   "address?",
+                   peer, endpoint, connected.error().message);
   Socket socket = std::move(*connected);
   Result<std::optional<Refusal>> answer;
   {
@@ -147,21 +152,21 @@ asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row, millis
   co_return Status{};
 }
 
-void Hub::call_parent(const Row& parent, milliseconds limit) {
-  const auto attempt = [](Self self, Row row, milliseconds limit) -> asio::awaitable<void> {
-    Status status = co_await call(self, parent_of(self->rank_), row, limit);
+void Hub::call_parent(const Row& parent) {
+  const auto attempt = [](Self self, Row row) -> asio::awaitable<void> {
+    Status status = co_await call(self, parent_of(self->rank_), row);
     if (!status) self->last_trouble_ = status.error().message;
     const std::lock_guard lock(self->progress_.mutex);
     self->progress_.attempt = std::move(status);
     self->progress_.changed.notify_all();
   };
-  asio::co_spawn(context_, attempt(shared_from_this(), parent, limit), asio::detached);
+  asio::co_spawn(context_, attempt(shared_from_this(), parent), asio::detached);
 }
 
 asio::awaitable<void> Hub::call_successor(Self self) {
   const std::uint32_t peer = successor_of(self->rank_, self->size_);
   while (!self->outcome_ && Clock::now() < self->deadline_) {
-    const Status status = co_await call(self, peer, self->rows_[peer], kConnectLimit);
+    const Status status = co_await call(self, peer, self->rows_[peer]);
     if (status || self->outcome_) co_return;
     self->last_trouble_ = status.error().message;
     asio::steady_timer pause(self->context_, kPause);

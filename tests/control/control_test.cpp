@@ -36,12 +36,11 @@ TEST_CASE("all ranks end with the same table, for O(1) keys and messages each", 
   CountingStore store;
   const auto start = Clock::now();
   auto members = join_all(size, store);
-  const auto joined_after = Clock::now() - start;
+  CHECK(Clock::now() - start < 30s);
   for (const Member& member : members) {
     INFO((member.joined ? std::string() : member.joined.error().message));
     REQUIRE(member.joined);
   }
-  CHECK(joined_after < 30s);
   CHECK(store.keys() == (size == 1 ? 0 : size));
   const auto& table = members[0].control->table();
   REQUIRE(table.size() == size);
@@ -52,10 +51,7 @@ TEST_CASE("all ranks end with the same table, for O(1) keys and messages each", 
     // Two hellos, three welcomes, rows up, the table down to two.
     CHECK(members[rank].control->statistics().sent <= 8);
     CHECK(members[rank].control->statistics().received <= 8);
-    // Where many start at once on few cores, a parent may be slower than a first attempt's limit: it
-    // is made again, and one of the two is refused.
-    if (size <= 16 && joined_after < 1s)
-      CHECK(members[rank].control->statistics().refused == 0);
+    CHECK(members[rank].control->statistics().refused == 0);
   }
   const auto recorders = listen(members, 1);
   leave_all(members);

@@ -192,3 +192,31 @@ TEST_CASE("a rank's own address follows the route and the interface named", "[co
   CHECK_THAT(none.error().message,
              Catch::Contains("CCOLL_SOCKET_IFNAME='nosuch'") && Catch::Contains("lo (127.0.0.1)"));
 }
+
+TEST_CASE("one try ends at once where nobody listens, and waits for who is slow to greet",
+          "[core]") {
+  const auto service = net::Service::shared();
+  const auto try_once = [&](const std::string& address, std::chrono::milliseconds timeout) {
+    Outcome outcome;
+    const auto run = [](std::shared_ptr<net::Service> on, std::string to,
+                        std::chrono::milliseconds limit, Outcome& into) -> asio::awaitable<void> {
+      into.set_value(co_await net::connect_once(on, to, "", net::Purpose::link, limit));
+    };
+    asio::co_spawn(service->context(), run(service, address, timeout, outcome), asio::detached);
+    return outcome.get_future().get();
+  };
+  asio::io_context context;
+  tcp::acceptor slow(context, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+  const std::string address = net::to_string(slow.local_endpoint());
+  // The kernel has accepted; nobody ever greets.
+  const auto unanswered = try_once(address, 100ms);
+  REQUIRE_FALSE(unanswered);
+  CHECK(unanswered.error().kind == ErrorKind::timed_out);
+  slow.close();
+  const auto start = std::chrono::steady_clock::now();
+  const auto refused = try_once(address, 5s);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().kind == ErrorKind::peer_lost);
+  CHECK(refused.error().message == "connection refused");
+  CHECK(std::chrono::steady_clock::now() - start < 1s);
+}

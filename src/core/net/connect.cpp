@@ -5,6 +5,7 @@
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 #include <cctype>
+#include <functional>
 #include <random>
 #include <vector>
 
@@ -58,32 +59,43 @@ asio::awaitable<Result<std::vector<tcp::endpoint>>> resolve(asio::io_context& co
   co_return endpoints;
 }
 
+/// How long one try may take: until the peer has accepted, and from then on with the hello. A peer
+/// that listens but is slow to answer is there: hanging up and coming again makes it slower.
+struct Limits {
+  Milliseconds connect;
+  Milliseconds hello;
+};
+
+/// Fails with peer_lost only where nobody listens; with timed_out where trying again may help.
 asio::awaitable<Result<tcp::socket>> try_one(asio::io_context& context, tcp::endpoint endpoint,
-                                             std::string token, Purpose purpose,
-                                             Milliseconds timeout) {
-  const auto deadline = Clock::now() + timeout;
+                                             std::string token, Purpose purpose, Limits limits) {
   tcp::socket socket(context);
   std::error_code error;
   socket.open(endpoint.protocol(), error);
   if (error) co_return fail(ErrorKind::exhausted, "no socket: {}", reason(error));
   set_options(socket);
   {
-    const Deadline limit(socket, timeout);
+    const Deadline limit(socket, limits.connect);
     co_await socket.async_connect(endpoint, asio::redirect_error(asio::use_awaitable, error));
     if (limit.expired()) {
-      co_return fail(ErrorKind::timed_out, "no answer within {}", seconds(timeout));
+      co_return fail(ErrorKind::timed_out, "no answer within {}", seconds(limits.connect));
     }
   }
-  if (error) co_return fail(ErrorKind::peer_lost, "{}", reason(error));
+  const bool nobody = error == asio::error::connection_refused;
+  if (error)
+    co_return fail(nobody ? ErrorKind::peer_lost : ErrorKind::timed_out, "{}", reason(error));
   // A port that nobody listens at can be given to this very socket as its own: then it has
   // connected to itself, and keeps the port from whoever is to listen there.
   std::error_code ignored;
   if (socket.local_endpoint(ignored) == endpoint) {
     co_return fail(ErrorKind::peer_lost, "connection refused");
   }
-  const Status greeted = co_await greet(socket, std::move(token), purpose, until(deadline));
-  if (!greeted) co_return tl::unexpected(greeted.error());
-  co_return socket;
+  Status greeted = co_await greet(socket, std::move(token), purpose, limits.hello);
+  if (greeted) co_return socket;
+  // It listened, so it is there or was a moment ago.
+  Failure failure = std::move(greeted.error());
+  if (failure.kind == ErrorKind::peer_lost) failure.kind = ErrorKind::timed_out;
+  co_return tl::unexpected(std::move(failure));
 }
 
 /// A failure that time may mend: nobody listens yet, or the peer is just starting or ending.
@@ -92,22 +104,27 @@ bool worth_retrying(const Failure& failure) {
          failure.kind == ErrorKind::exhausted;
 }
 
-/// One try at every endpoint that the address stands for.
+/// One try at every endpoint that the address stands for; `limits` says what the next may take.
 asio::awaitable<Result<tcp::socket>> try_all(asio::io_context& context, HostPort address,
                                              std::string token, Purpose purpose,
-                                             Clock::time_point deadline) {
+                                             std::function<Limits()> limits) {
   const auto endpoints = co_await resolve(context, address);
   if (!endpoints) co_return tl::unexpected(endpoints.error());
-  Failure last{ErrorKind::peer_lost, "the name has no address", std::nullopt};
+  Failure last{ErrorKind::timed_out, "the name has no address", std::nullopt};
   for (const tcp::endpoint& endpoint : *endpoints) {
     const Status allowed = check_token(endpoint, token, "connecting to");
     if (!allowed) co_return tl::unexpected(allowed.error());
-    const Milliseconds timeout = std::min(kTryTimeout, until(deadline));
-    Result<tcp::socket> socket = co_await try_one(context, endpoint, token, purpose, timeout);
+    Result<tcp::socket> socket = co_await try_one(context, endpoint, token, purpose, limits());
     if (socket || !worth_retrying(socket.error())) co_return socket;
     last = socket.error();
   }
   co_return tl::unexpected(last);
+}
+
+Result<HostPort> parse_target(const std::string& address) {
+  auto parsed = parse_address(address);
+  if (parsed && parsed->host.empty()) parsed->host = "127.0.0.1";
+  return parsed;
 }
 
 /// Doubling pauses, each made up to a quarter longer or shorter by chance, so that thousands of
@@ -131,14 +148,17 @@ asio::awaitable<Result<tcp::socket>> connect(std::shared_ptr<Service> service, s
                                              std::string token, Purpose purpose,
                                              Milliseconds timeout, std::string who,
                                              std::string hint) {
-  auto parsed = parse_address(address);
-  if (!parsed) co_return tl::unexpected(parsed.error());
-  if (parsed->host.empty()) parsed->host = "127.0.0.1";
+  const auto target = parse_target(address);
+  if (!target) co_return tl::unexpected(target.error());
   asio::io_context& context = service->context();
   const auto deadline = Clock::now() + timeout;
+  const auto limits = [deadline] {
+    const Milliseconds limit = std::min(kTryTimeout, until(deadline));
+    return Limits{limit, limit};
+  };
   Pauses pauses;
   for (std::uint64_t tries = 1;; ++tries) {
-    Result<tcp::socket> socket = co_await try_all(context, *parsed, token, purpose, deadline);
+    Result<tcp::socket> socket = co_await try_all(context, *target, token, purpose, limits);
     if (socket || !worth_retrying(socket.error())) co_return socket;
     const Milliseconds pause = pauses.next();
     if (Clock::now() + pause >= deadline) {
@@ -150,6 +170,16 @@ asio::awaitable<Result<tcp::socket>> connect(std::shared_ptr<Service> service, s
     std::error_code ignored;
     co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
   }
+}
+
+asio::awaitable<Result<tcp::socket>> connect_once(std::shared_ptr<Service> service,
+                                                  std::string address, std::string token,
+                                                  Purpose purpose, Milliseconds timeout) {
+  const auto target = parse_target(address);
+  if (!target) co_return tl::unexpected(target.error());
+  co_return co_await try_all(service->context(), *target, std::move(token), purpose, [timeout] {
+    return Limits{timeout, timeout};
+  });
 }
 
 }  // namespace ccoll::net

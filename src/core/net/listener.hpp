@@ -49,6 +49,15 @@ asio::awaitable<Result<asio::ip::tcp::socket>> connect(std::shared_ptr<Service> 
                                                        std::chrono::milliseconds timeout,
                                                        std::string who, std::string hint);
 
+/// One try, for those who have their own reasons to come again. `timeout` is for reaching `address`
+/// and, once accepted, again for the hello. Fails with peer_lost when nobody listens there, with
+/// mismatch when someone else does, and with timed_out or exhausted when it may help to come again.
+/// Run it on the service's context.
+asio::awaitable<Result<asio::ip::tcp::socket>> connect_once(std::shared_ptr<Service> service,
+                                                            std::string address, std::string token,
+                                                            Purpose purpose,
+                                                            std::chrono::milliseconds timeout);
+
 /// The address that a listener of this rank should bind to ("ip:0"): the interface named or
 /// prefixed by `interface` (CCOLL_SOCKET_IFNAME; "^eth" excludes, "=eth0" exact) or, when that is
 /// empty, the one that the route to `towards` ("host:port") leaves by; loopback for loopback, and

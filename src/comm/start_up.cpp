@@ -76,11 +76,9 @@ Communicator Communicator::create(const Environment& environment,
   auto asked = options;
   if (asked.token.empty() && !environment.token_file.empty())
     asked.token = value_or_throw(read_token_file(environment.token_file));
-  auto opened = value_or_throw(open_store(environment, asked.token, asked.start_timeout));
-  auto made =
-      start_up(opened.store, environment.rank, environment.size, asked, towards(environment.store));
-  forget_meeting_place(opened);
-  return Communicator(std::move(made));
+  const auto opened = value_or_throw(open_store(environment, asked.token, asked.start_timeout));
+  return Communicator(start_up(opened.store, environment.rank, environment.size, asked,
+                               towards(environment.store)));
 }
 
 Communicator Communicator::create(std::shared_ptr<Store> store, int rank, int size,

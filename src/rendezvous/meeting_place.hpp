@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "core/file_descriptor.hpp"
 #include "core/result.hpp"
 #include "rendezvous/launchers.hpp"
 
@@ -15,9 +16,25 @@ namespace ccoll {
 /// XDG_RUNTIME_DIR if that is a directory of this user's, else /tmp.
 std::string meeting_path(const Variables& variables, const Launched& launched);
 
-/// Makes the file at `path`, readable by this user only, or checks that the one there is such: a
-/// regular file and no link, this user's, with one name, in a directory where nobody else can
-/// put another in its place. Anything else is an Error{invalid_argument} that says what is wrong.
-Status secure_meeting_file(const std::string& path);
+/// A rank's presence at a meeting place: a lock, which the kernel takes back from ranks that are
+/// killed. The file is there for as long as any rank is; whoever leaves last removes it. Where all
+/// were killed, the next job of this user that meets in that directory does.
+class MeetingFile final {
+ public:
+  /// Makes the file at `path`, readable by this user only, or checks that the one there is such: a
+  /// regular file and no link, this user's, with one name, in a directory where nobody else can
+  /// put another in its place. Anything else is an Error{invalid_argument} that says what is wrong.
+  static Result<MeetingFile> open(std::string path);
+  MeetingFile(MeetingFile&&) = default;
+  MeetingFile& operator=(MeetingFile&&) = delete;
+  ~MeetingFile();
+
+ private:
+  MeetingFile(std::string path, FileDescriptor file)
+      : path_(std::move(path)), file_(std::move(file)) {}
+
+  std::string path_;
+  FileDescriptor file_;  ///< holds a shared lock of the file
+};
 
 }  // namespace ccoll

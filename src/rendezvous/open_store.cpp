@@ -2,21 +2,15 @@
 #include "rendezvous/open_store.hpp"
 
 #include <openssl/crypto.h>
-#include <unistd.h>
 
 #include <map>
 #include <mutex>
-
-#include "core/log.hpp"
-#include "rendezvous/meeting_place.hpp"
 
 namespace ccoll {
 namespace {
 
 constexpr std::string_view kTcp = "tcp://";
 constexpr std::string_view kFile = "file://";
-/// Counts the ranks that have done with a meeting place.
-constexpr const char* kForgottenKey = "forgotten";
 
 /// What this process has opened before. It must remember by itself: whoever opens the store of the
 /// environment a second time knows nothing of the first, but the keys of the first are still there.
@@ -99,7 +93,7 @@ Result<OpenedStore> open_tcp(const Environment& environment, const std::string& 
   return opened;
 }
 
-Result<OpenedStore> open_file(const Environment& environment, std::string path,
+Result<OpenedStore> open_file(const Environment& environment, const std::string& path,
                               const std::string& job, int times_before) {
   if (!path.starts_with('/')) {
     return fail(ErrorKind::invalid_argument,
@@ -108,11 +102,9 @@ Result<OpenedStore> open_file(const Environment& environment, std::string path,
   }
   OpenedStore opened;
   if (environment.meeting_place) {
-    // A file of its own each time: a slow rank may yet remove the one before.
-    if (times_before > 0) path += fmt::format(".{}", times_before + 1);
-    CCOLL_TRY(secure_meeting_file(path));
-    opened.meeting_file = path;
-    times_before = 0;
+    auto presence = MeetingFile::open(path);
+    if (!presence) return tl::unexpected(presence.error());
+    opened.presence.emplace(std::move(*presence));
   }
   auto store = caught([&] { return make_file_store(path); });
   if (!store) return tl::unexpected(store.error());
@@ -126,34 +118,22 @@ Result<OpenedStore> open_store(const Environment& environment, const std::string
                                std::chrono::milliseconds timeout) {
   const std::string& address = environment.store;
   if (address.empty()) {
-    if (environment.size == 1) return OpenedStore{make_inproc_store(), nullptr, "", 1};
+    if (environment.size == 1) return OpenedStore{make_inproc_store(), nullptr, std::nullopt};
     return fail(ErrorKind::invalid_argument,
                 "{} ranks have no store to meet at: set CCOLL_STORE=tcp://host:port",
                 environment.size);
   }
   const int before = Opened::of_process().times_before(environment);
-  Result<OpenedStore> opened;
   if (address.starts_with(kTcp)) {
-    opened = open_tcp(environment, address.substr(kTcp.size()), token, timeout,
-                      prefix_of(environment.job, before));
-  } else if (address.starts_with(kFile)) {
-    opened = open_file(environment, address.substr(kFile.size()), environment.job, before);
-  } else {
-    return fail(ErrorKind::invalid_argument,
-                "the store's address '{}' is not known: expected tcp://host:port or file:///path",
-                address);
+    return open_tcp(environment, address.substr(kTcp.size()), token, timeout,
+                    prefix_of(environment.job, before));
   }
-  if (opened) opened->ranks = environment.size;
-  return opened;
-}
-
-void forget_meeting_place(const OpenedStore& opened) noexcept {
-  if (opened.meeting_file.empty() || !opened.store) return;
-  try {
-    if (opened.store->add(kForgottenKey, 1) == opened.ranks) ::unlink(opened.meeting_file.c_str());
-  } catch (const std::exception& error) {
-    log().debug("{} is left behind: {}", opened.meeting_file, error.what());
+  if (address.starts_with(kFile)) {
+    return open_file(environment, address.substr(kFile.size()), environment.job, before);
   }
+  return fail(ErrorKind::invalid_argument,
+              "the store's address '{}' is not known: expected tcp://host:port or file:///path",
+              address);
 }
 
 }  // namespace ccoll

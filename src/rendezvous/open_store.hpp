@@ -6,11 +6,13 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "ccoll/environment.hpp"
 #include "ccoll/store.hpp"
 #include "core/result.hpp"
+#include "rendezvous/meeting_place.hpp"
 
 namespace ccoll {
 
@@ -18,9 +20,9 @@ struct OpenedStore {
   std::shared_ptr<Store> store;
   /// The server, on the rank that runs it; null elsewhere. It runs until the process ends.
   std::shared_ptr<StoreServer> server;
-  /// The file to remove once all `ranks` have met, where the store is a meeting place; or empty.
-  std::string meeting_file;
-  int ranks = 1;
+  /// This rank's presence where the store is a meeting place (Environment::meeting_place): its file
+  /// is removed when that of the last rank ends. Keep it until the start-up is over, well or badly.
+  std::optional<MeetingFile> presence;
 };
 
 /// The store that `environment` names; an in-process one where it names none. Ranks that open the
@@ -31,11 +33,6 @@ struct OpenedStore {
 /// Blocks for `timeout` at most.
 Result<OpenedStore> open_store(const Environment& environment, const std::string& token,
                                std::chrono::milliseconds timeout);
-
-/// Says that this rank needs the store no more. Every rank calls it once its start-up is over;
-/// where the store is a meeting place (Environment::meeting_place), the last to do so removes its
-/// file. Does nothing otherwise. Never throws: a file left behind is not worth a failure.
-void forget_meeting_place(const OpenedStore& opened) noexcept;
 
 /// The token in the file at `path`: its bytes without trailing white space. It must be a regular
 /// file that only its owner can read, and not be empty.

@@ -12,19 +12,6 @@
 
 namespace ccoll {
 
-FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
-  if (this != &other) {
-    close();
-    number_ = std::exchange(other.number_, -1);
-  }
-  return *this;
-}
-
-void FileDescriptor::close() {
-  if (number_ >= 0) ::close(number_);
-  number_ = -1;
-}
-
 Result<Pipe> make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {

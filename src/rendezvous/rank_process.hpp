@@ -11,25 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "core/file_descriptor.hpp"
 #include "core/result.hpp"
 
 namespace ccoll {
-
-/// A file descriptor and its owner.
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int number = -1) : number_(number) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : number_(other.number_) { other.number_ = -1; }
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
-  ~FileDescriptor() { close(); }
-
-  int number() const { return number_; }
-  bool open() const { return number_ >= 0; }
-  void close();
-
- private:
-  int number_;
-};
 
 struct Pipe {
   FileDescriptor reading;

@@ -6,26 +6,13 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/file_descriptor.hpp"
 #include "rendezvous/open_store.hpp"
 
 namespace ccoll {
 namespace {
 
 constexpr std::size_t kMostTokenBytes = 4096;
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
 
 Status check_private(const std::string& path, const struct stat& facts) {
   if (!S_ISREG(facts.st_mode)) {
@@ -48,9 +35,9 @@ Status check_private(const std::string& path, const struct stat& facts) {
 
 Result<std::string> read_token_file(const std::string& path) {
   // O_NONBLOCK: opening a pipe by mistake must not wait for a writer.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat facts {};
-  if (file.number() < 0 || ::fstat(file.number(), &facts) != 0) {
+  if (!file.open() || ::fstat(file.number(), &facts) != 0) {
     return fail(ErrorKind::invalid_argument, "token file {}: {}", path, std::strerror(errno));
   }
   CCOLL_TRY(check_private(path, facts));

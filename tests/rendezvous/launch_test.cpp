@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/launch.hpp"
 
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <optional>
 #include <random>
 
 #include "rendezvous/line_prefixer.hpp"
@@ -92,20 +96,84 @@ TEST_CASE("meeting place: made private, and refused when it is not ours alone",
           "[rendezvous][unit]") {
   const Directory directory;
   const auto place = directory.file("place");
-  REQUIRE(secure_meeting_file(place));
+  const auto first = MeetingFile::open(place);
+  REQUIRE(first);
   CHECK((fs::status(place).permissions() & fs::perms::all) ==
         (fs::perms::owner_read | fs::perms::owner_write));
-  CHECK(secure_meeting_file(place));
+  CHECK(MeetingFile::open(place));
 
   fs::create_hard_link(place, directory.file("second"));
-  CHECK_THAT(message(secure_meeting_file(place)), Catch::Contains("another name"));
+  CHECK_THAT(message(MeetingFile::open(place)), Catch::Contains("another name"));
   fs::create_symlink(place, directory.file("link"));
-  CHECK_THAT(message(secure_meeting_file(directory.file("link"))),
-             Catch::Contains("symbolic link"));
-  CHECK_THAT(message(secure_meeting_file(directory.write("open", "", 0666))),
+  CHECK_THAT(message(MeetingFile::open(directory.file("link"))), Catch::Contains("symbolic link"));
+  CHECK_THAT(message(MeetingFile::open(directory.write("open", "", 0666))),
              Catch::Contains("others may read or write it"));
   fs::permissions(fs::path(place).parent_path(), fs::perms::all);
-  CHECK_THAT(message(secure_meeting_file(place)), Catch::Contains("others may replace files"));
+  CHECK_THAT(message(MeetingFile::open(place)), Catch::Contains("others may replace files"));
+}
+
+TEST_CASE("meeting place: the file goes with the last rank", "[rendezvous][unit]") {
+  const Directory directory;
+  const auto place = directory.file("place");
+  auto first = std::make_optional(std::move(*MeetingFile::open(place)));
+  auto second = std::make_optional(std::move(*MeetingFile::open(place)));
+  first.reset();
+  CHECK(fs::exists(place));
+  first.emplace(std::move(*MeetingFile::open(place)));
+  second.reset();
+  CHECK(fs::exists(place));
+  first.reset();
+  CHECK_FALSE(fs::exists(place));
+}
+
+TEST_CASE("meeting place: what killed jobs left behind goes when the next one meets",
+          "[rendezvous][unit]") {
+  const Directory directory;
+  const auto name = [](const std::string& job) {
+    return fmt::format("ccoll-{}-{}", ::geteuid(), job);
+  };
+  const auto deserted = directory.file(name("killed"));
+  const pid_t killed = ::fork();
+  if (killed == 0) {
+    const auto presence = MeetingFile::open(deserted);
+    ::raise(SIGKILL);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(killed, &status, 0) == killed);
+  REQUIRE(fs::exists(deserted));
+  const auto same_name = directory.write(name("again"), "left by nobody alive", 0600);
+  const auto other = directory.write("not-ccoll", "", 0600);
+  const auto inhabited = MeetingFile::open(directory.file(name("running")));
+  REQUIRE(inhabited);
+  CHECK_FALSE(fs::exists(deserted));
+
+  directory.write(name("killed"), "", 0600);
+  const auto next = MeetingFile::open(same_name);
+  REQUIRE(next);
+  CHECK_FALSE(fs::exists(deserted));
+  CHECK(fs::file_size(same_name) == 0);
+  CHECK(fs::exists(directory.file(name("running"))));
+  CHECK(fs::exists(other));
+}
+
+TEST_CASE("meeting place: ranks that come and go at once are at one place or none",
+          "[rendezvous][property]") {
+  const Directory directory;
+  const auto place = directory.file("place");
+  constexpr int kRounds = 200;
+  const auto come_and_go = [&] {
+    for (int round = 0; round < kRounds; ++round) {
+      const auto presence = MeetingFile::open(place);
+      if (!presence) return presence.error().message;
+      // The file that the lock is of must be the one that others find.
+      if (!fs::exists(place)) return std::string("a rank is there and the file is not");
+    }
+    return std::string();
+  };
+  std::vector<std::future<std::string>> ranks;
+  for (int rank = 0; rank < 4; ++rank) ranks.push_back(std::async(std::launch::async, come_and_go));
+  for (auto& rank : ranks) CHECK(rank.get() == "");
+  CHECK_FALSE(fs::exists(place));
 }
 
 TEST_CASE("launch: what cannot be started is refused and leaves nothing", "[rendezvous][unit]") {
@@ -113,7 +181,7 @@ TEST_CASE("launch: what cannot be started is refused and leaves nothing", "[rend
   CHECK(message(launch(options)) == "no program to start");
   options.command = {"true"};
   options.ranks = 0;
-  CHECK(message(launch(options)) == "0 ranks: expected 1 or more");
+  CHECK(message(launch(options)) == "-n 0: expected a number of ranks from 1 to 4096");
 }
 
 }  // namespace ccoll

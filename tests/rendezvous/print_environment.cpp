@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prints what Environment::detect finds, one line, for tests under real launchers. With "meet" as
-// an argument it then opens the store, adds 1 to a key until all have, and forgets the place.
+// an argument it then opens the store and adds 1 to a key until all have; with "fail",
+// it opens the store and goes no further.
 #include <fmt/format.h>
 
 #include <chrono>
 #include <cstdio>
+#include <stdexcept>
 #include <string>
 
 #include "ccoll/environment.hpp"
@@ -24,7 +26,6 @@ void meet(const ccoll::Environment& environment) {
   fmt::print("met={}\n", opened.store->get("here"));
   // Whoever serves the store must outlive the others' last use of it.
   opened.store->barrier("done", static_cast<std::size_t>(environment.size));
-  ccoll::forget_meeting_place(opened);
 }
 
 }  // namespace
@@ -35,7 +36,13 @@ int main(int count, char** arguments) try {
              found.launcher, found.rank, found.size, found.local_rank, found.local_size,
              found.store, found.meeting_place);
   std::fflush(stdout);
-  if (count > 1 && std::string(arguments[1]) == "meet") meet(found);
+  const std::string what = count > 1 ? arguments[1] : "";
+  if (what == "meet") meet(found);
+  if (what == "fail") {
+    const auto opened =
+        ccoll::value_or_throw(ccoll::open_store(found, "", std::chrono::seconds(20)));
+    throw std::runtime_error("failed as asked");
+  }
   return 0;
 } catch (const std::exception& error) {
   fmt::print(stderr, "{}\n", error.what());

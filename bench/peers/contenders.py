@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is compared by bench/compare: how each is built, restricted to a transport, run and read."""
+import csv
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+RUN_SECONDS = 300  # before a run counts as hanging
+
+
+class Unavailable(Exception):
+    """A contender that cannot run here: says what is missing and how to get it."""
+
+
+# Starting and ending programs
+
+def build(directory, name, source, command):
+    """The program, compiled from bench/peers if it is not newer than its source."""
+    source = os.path.join(HERE, source)
+    program = os.path.join(directory, "peers", name)
+    if os.path.exists(program) and os.path.getmtime(program) > os.path.getmtime(source):
+        return program
+    os.makedirs(os.path.dirname(program), exist_ok=True)
+    flags = ["-pthread", "-lgloo"] if "gloo" in source else ["-pthread"]
+    done = subprocess.run([*command, source, "-o", program, *flags], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Unavailable("cannot be compiled:\n" + done.stderr.strip())
+    return program
+
+
+def favoured(command):
+    """The command, with the highest share of the cores, whatever session it lands in."""
+    return ["sh", "-c", 'echo -20 >/proc/self/autogroup; exec nice -n -20 "$@"', "sh", *command]
+
+
+def in_own_group():
+    os.setsid()
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: ends with this program
+
+
+def run(command, environment):
+    """Standard output and error of a program that succeeds; else raises with what it said."""
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, preexec_fn=in_own_group,
+                               env={**os.environ, **environment})
+    try:
+        output, errors = process.communicate(timeout=RUN_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"no end within {RUN_SECONDS} s: {' '.join(command)}") from None
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    if process.returncode != 0:
+        said = (errors.strip() or output.strip() or "nothing").splitlines()[-1]
+        raise RuntimeError(f"exit {process.returncode}, {said}: {' '.join(command)}")
+    return output
+
+
+# Contenders: each times one point and returns microseconds per call and a remark
+
+class Ccoll:
+    name = "ccoll"
+
+    def __init__(self, options):
+        self.program = options.cc_bench or os.path.join(options.build, "bench", "cc-bench")
+        if not os.access(self.program, os.X_OK):
+            raise Unavailable(f"no {self.program}: build first (ninja -C {options.build}), "
+                              "or give --build or --cc-bench")
+        self.transport = ["--transport", "tcp"] if options.transport == "tcp" else []
+
+    def command(self, op, size, ranks):
+        return [self.program, op, "-n", ranks, "-b", size, "-e", size, "--no-check", "--csv", "-",
+                *self.transport], {}
+
+    def read(self, output):
+        row = next(csv.DictReader(output.splitlines()))
+        return float(row["usec"]), row["algo"]
+
+
+class Peer:
+    """A program that prints one row: op,ranks,bytes,usec."""
+
+    def read(self, output):
+        return float(output.strip().splitlines()[-1].split(",")[3]), ""
+
+
+class OpenMpi(Peer):
+    name = "openmpi"
+
+    def __init__(self, options):
+        if not shutil.which("mpicc.openmpi") or not shutil.which("mpirun.openmpi"):
+            raise Unavailable("not installed: tools/setup peers, or openmpi-bin libopenmpi-dev")
+        self.program = build(options.build, "mpi_bench.openmpi", "mpi_bench.c",
+                             ["mpicc.openmpi", "-O2"])
+        tcp = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]
+        self.restriction = tcp if options.transport == "tcp" else []
+
+    def command(self, op, size, ranks):
+        root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        return ["mpirun.openmpi", "--oversubscribe", "-n", ranks, *self.restriction,
+                self.program, op, size], root
+
+
+class Mpich(Peer):
+    name = "mpich"
+
+    def __init__(self, options):
+        if not shutil.which("mpicc.mpich") or not shutil.which("mpirun.mpich"):
+            raise Unavailable("not installed: tools/setup peers, or mpich libmpich-dev")
+        self.program = build(options.build, "mpi_bench.mpich", "mpi_bench.c",
+                             ["mpicc.mpich", "-O2"])
+        tcp = {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self", "FI_PROVIDER": "tcp"}
+        self.environment = tcp if options.transport == "tcp" else {}
+        self.favour = favoured if options.favour else lambda command: command
+
+    def command(self, op, size, ranks):
+        # Hydra puts every rank into a session of its own.
+        return ["mpirun.mpich", "-n", ranks, *self.favour([self.program, op, size])], \
+            self.environment
+
+
+class Gloo(Peer):
+    name = "gloo"
+
+    def __init__(self, options):
+        if not os.path.exists("/usr/include/gloo/context.h"):
+            raise Unavailable("not installed: tools/setup peers, or libgloo-dev")
+        compiler = os.environ.get("CXX", "c++").split()
+        self.program = build(options.build, "gloo_bench", "gloo_bench.cpp",
+                             [*compiler, "-std=c++17", "-O2"])
+
+    def command(self, op, size, ranks):
+        return [self.program, op, ranks, size], {}
+
+
+PEERS = {peer.name: peer for peer in (OpenMpi, Mpich, Gloo)}
+
+
+class Limits:
+    """Sums of figures of bench/peers/limits.cpp, by operation, for two ranks over TCP."""
+
+    def __init__(self, options):
+        compiler = os.environ.get("CXX", "c++").split()
+        self.program = build(options.build, "limits", "limits.cpp",
+                             [*compiler, "-std=c++20", "-O3", "-march=native"])
+
+    @staticmethod
+    def figures(op, size):
+        half = max(8, size // 2 // 8 * 8)
+        return {"all_reduce": [("tcp_bothways", size), ("sum2", half)],
+                "all_gather": [("tcp_bothways", half)],
+                "reduce_scatter": [("tcp_bothways", half), ("sum2", half)],
+                "all_to_all": [("tcp_bothways", half)],
+                "broadcast": [("tcp_oneway", size)],
+                "send_recv": [("tcp_bothways", size)],
+                "barrier": [("tcp_bothways", 8)]}.get(op, [])
+
+    def command(self, figure, size):
+        return [self.program, figure, size]
+
+    def read(self, output):
+        return float(output.strip().splitlines()[-1].split(",")[2])

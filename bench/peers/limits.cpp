@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this machine allows: the least time that two processes need for a collective's data
+// movement, with no protocol at all. ccoll and its peers are judged against it by bench/compare.
+//
+// Usage: limits FIGURES BYTES...      FIGURES: all, or names of the list, a,b,c
+// Rows on standard output, one per figure and size: figure,bytes,usec   (medians of 9 batches)
+//
+//   copy            one process copies BYTES
+//   copy2           both processes copy BYTES at once
+//   sum2            both processes at once: out = a + b over BYTES
+//   allreduce2      two ranks whose buffers are mapped by both: each sums its half of the two
+//                   inputs into its output, then copies the peer's half of the result
+//   allreduce2_slots  the same result with private buffers, through eight 64 KiB slots each way:
+//                   the peer's half goes out slice by slice, each slice is reduced straight out of
+//                   its slot into the output and into the slot that carries it back
+//   allreduce2_line BYTES <= 48: values and sequence number in one cache line per rank
+//   allgather2      two ranks: each copies both inputs (BYTES/2 each) into its output
+//   flag_roundtrip  a cache line bounced between two spinning processes
+//   tcp_roundtrip   8 bytes there and back over loopback TCP, both ends spinning on recv
+//   tcp_oneway      BYTES streamed one way over loopback TCP, neither end sleeping
+//   tcp_bothways    BYTES each way at once over two loopback connections
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <new>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int kBatches = 9;
+
+constexpr size_t kSlotBytes = 64 << 10, kSlotFloats = kSlotBytes / sizeof(float);
+constexpr uint64_t kSlots = 8;
+
+struct Line {  // one rank's tiny message: `seq` publishes `values`
+  alignas(64) std::atomic<uint64_t> seq{0};
+  float values[12];
+};
+
+struct Pipe {  // a bounded FIFO of slices: `head` publishes a slot, `tail` gives it back
+  alignas(64) std::atomic<uint64_t> head{0};
+  alignas(64) std::atomic<uint64_t> tail{0};
+  alignas(64) float slot[kSlots][kSlotFloats];
+};
+
+struct Shared {
+  Line line[2][2];
+  Pipe pipe[2];
+  alignas(64) std::atomic<unsigned> arrived{0};
+  alignas(64) std::atomic<unsigned> phase{0};
+  alignas(64) std::atomic<int> ball{0};
+  alignas(64) std::atomic<int> iters{0};
+};
+
+Shared* shared;
+float* memory[4];  // in0 in1 out0 out1, mapped by both processes
+size_t capacity;
+
+template <typename T>
+T* map_shared(size_t bytes) {
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) std::perror("mmap"), std::exit(1);
+  madvise(p, bytes, MADV_HUGEPAGE);
+  return static_cast<T*>(p);
+}
+
+void barrier2() {
+  const unsigned phase = shared->phase.load(std::memory_order_acquire);
+  if (shared->arrived.fetch_add(1, std::memory_order_acq_rel) == 1) {
+    shared->arrived.store(0, std::memory_order_relaxed);
+    shared->phase.store(phase + 1, std::memory_order_release);
+  } else {
+    while (shared->phase.load(std::memory_order_acquire) == phase) {
+    }
+  }
+}
+
+__attribute__((noinline)) void add(float* out, const float* a, const float* b, size_t n) {
+  for (size_t i = 0; i < n; i++) out[i] = a[i] + b[i];
+}
+
+void all_reduce_line(int rank, const float* in, float* out, size_t n) {
+  static uint64_t seq = 0;
+  Line &mine = shared->line[rank][++seq & 1], &peer = shared->line[1 - rank][seq & 1];
+  std::memcpy(mine.values, in, n * sizeof(float));
+  mine.seq.store(seq, std::memory_order_release);
+  while (peer.seq.load(std::memory_order_acquire) != seq) {
+  }
+  for (size_t i = 0; i < n; i++) out[i] = in[i] + peer.values[i];
+}
+
+void all_reduce_slots(int rank, const float* in, float* out, size_t n) {
+  constexpr size_t kAhead = 3;  // slices sent before the first one is waited for
+  Pipe &tx = shared->pipe[rank], &rx = shared->pipe[1 - rank];
+  const size_t half = n / 2, mine = rank * half, theirs = half - mine;
+  const size_t slices = (half + kSlotFloats - 1) / kSlotFloats;
+  uint64_t head = tx.head.load(std::memory_order_relaxed),
+           tail = rx.tail.load(std::memory_order_relaxed);
+  size_t sent = 0, gathered = 0;
+  const auto length = [&](size_t slice) {
+    return std::min(kSlotFloats, half - slice * kSlotFloats);
+  };
+  const auto room = [&] {
+    while (head - tx.tail.load(std::memory_order_acquire) >= kSlots) {
+    }
+    return tx.slot[head % kSlots];
+  };
+  const auto front = [&] {
+    while (rx.head.load(std::memory_order_acquire) == tail) {
+    }
+    return rx.slot[tail % kSlots];
+  };
+  const auto push = [&] { tx.head.store(++head, std::memory_order_release); };
+  const auto pop = [&] { rx.tail.store(++tail, std::memory_order_release); };
+  const auto send = [&] {
+    std::memcpy(room(), in + theirs + sent * kSlotFloats, length(sent) * sizeof(float));
+    push(), sent++;
+  };
+  const auto gather = [&] {
+    const float* slot = front();
+    std::memcpy(out + theirs + gathered * kSlotFloats, slot, length(gathered) * sizeof(float));
+    pop(), gathered++;
+  };
+  while (sent < std::min(kAhead, slices)) send();
+  for (size_t slice = 0; slice < slices; slice++) {
+    if (slice >= kAhead) gather();
+    const float *slot = front(), *own = in + mine + slice * kSlotFloats;
+    float *result = out + mine + slice * kSlotFloats, *back = room();
+    for (size_t i = 0, count = length(slice); i < count; i++)
+      result[i] = back[i] = own[i] + slot[i];
+    pop(), push();
+    if (sent < slices) send();
+  }
+  while (gathered < slices) gather();
+}
+
+// Of the command line: whether a figure was asked for.
+std::vector<std::string> wanted;
+bool is_wanted(const char* figure) {
+  return wanted[0] == "all" || std::find(wanted.begin(), wanted.end(), figure) != wanted.end();
+}
+
+// Runs `work` in both processes in step, and prints rank 0's median.
+void measure(int rank, const char* figure, size_t bytes, const std::function<void()>& work) {
+  if (!is_wanted(figure)) return;
+  work();  // touches what it needs
+  barrier2();
+  auto start = Clock::now();
+  work();
+  const double estimate = std::chrono::duration<double>(Clock::now() - start).count();
+  if (rank == 0)
+    shared->iters = std::clamp(static_cast<int>(0.05 / std::max(estimate, 1e-9)), 3, 100000);
+  barrier2();
+  const int iters = shared->iters;
+  std::vector<double> batches;
+  for (int b = 0; b < kBatches; b++) {
+    barrier2();
+    start = Clock::now();
+    for (int i = 0; i < iters; i++) work();
+    batches.push_back(std::chrono::duration<double>(Clock::now() - start).count() / iters);
+  }
+  std::nth_element(batches.begin(), batches.begin() + kBatches / 2, batches.end());
+  if (rank == 0) {
+    std::printf("%s,%zu,%.3f\n", figure, bytes, batches[kBatches / 2] * 1e6);
+    std::fflush(stdout);
+  }
+}
+
+char* bytes_of(float* p) { return reinterpret_cast<char*>(p); }
+
+// Sends and receives at once without ever sleeping.
+void exchange(int send_fd, int recv_fd, char* out, char* in, size_t to_send, size_t to_receive) {
+  size_t sent = 0, received = 0;
+  while (sent < to_send || received < to_receive) {
+    if (sent < to_send) {
+      const ssize_t n = send(send_fd, out + sent, to_send - sent, MSG_DONTWAIT);
+      if (n > 0) sent += n;
+    }
+    if (received < to_receive) {
+      const ssize_t n = recv(recv_fd, in + received, to_receive - received, MSG_DONTWAIT);
+      if (n > 0) received += n;
+    }
+  }
+}
+
+void memory_figures(int rank, size_t bytes) {
+  float *in = memory[rank], *peer_in = memory[1 - rank];
+  float *out = memory[2 + rank], *peer_out = memory[3 - rank];
+  const size_t n = bytes / sizeof(float), half = n / 2, mine = rank * half, theirs = half - mine;
+  measure(rank, "copy", bytes, [&] {
+    if (rank == 0) std::memcpy(out, in, bytes);
+  });
+  measure(rank, "copy2", bytes, [&] { std::memcpy(out, in, bytes); });
+  measure(rank, "sum2", bytes, [&] { add(out, in, peer_in, n); });
+  measure(rank, "allreduce2", bytes, [&] {
+    barrier2();
+    add(out + mine, in + mine, peer_in + mine, half);
+    barrier2();
+    std::memcpy(out + theirs, peer_out + theirs, half * sizeof(float));
+  });
+  measure(rank, "allgather2", bytes, [&] {
+    barrier2();
+    std::memcpy(out + mine, in, half * sizeof(float));
+    std::memcpy(out + theirs, peer_in, half * sizeof(float));
+    barrier2();
+  });
+}
+
+void protocol_figures(int rank, size_t bytes) {
+  const size_t n = bytes / sizeof(float);
+  std::vector<float> in(n, rank + 1.0f), out(n);
+  const auto check = [&](const char* figure) {
+    if (is_wanted(figure) && (out[0] != 3.0f || out[n - 1] != 3.0f))
+      std::fprintf(stderr, "limits: %s has a wrong sum\n", figure), std::exit(1);
+  };
+  measure(rank, "allreduce2_slots", bytes,
+          [&] { all_reduce_slots(rank, in.data(), out.data(), n); });
+  check("allreduce2_slots");
+  if (bytes > 48) return;
+  measure(rank, "allreduce2_line", bytes, [&] { all_reduce_line(rank, in.data(), out.data(), n); });
+}
+
+void tcp_figures(int rank, const int* fds, size_t bytes) {
+  char *in = bytes_of(memory[rank]), *out = bytes_of(memory[2 + rank]);
+  measure(rank, "tcp_oneway", bytes,
+          [&] { exchange(fds[0], fds[1], in, out, rank == 0 ? bytes : 0, rank == 0 ? 0 : bytes); });
+  measure(rank, "tcp_bothways", bytes, [&] { exchange(fds[0], fds[1], in, out, bytes, bytes); });
+}
+
+void round_trips(int rank, const int* fds) {
+  int turn = 0;
+  const auto await_turn = [&] {
+    while (shared->ball.load(std::memory_order_acquire) != turn) {
+    }
+  };
+  measure(rank, "flag_roundtrip", 8, [&] {
+    if (rank == 0) {
+      shared->ball.store(++turn, std::memory_order_release), ++turn;
+      await_turn();
+    } else {
+      ++turn;
+      await_turn();
+      shared->ball.store(++turn, std::memory_order_release);
+    }
+  });
+  measure(rank, "tcp_roundtrip", 8, [&] {
+    char ball[8] = {};
+    const auto spin_recv = [&] {
+      while (recv(fds[1], ball, 8, MSG_DONTWAIT) != 8) {
+      }
+    };
+    if (rank == 0) {
+      (void)!send(fds[0], ball, 8, 0), spin_recv();
+    } else {
+      spin_recv(), (void)!send(fds[0], ball, 8, 0);
+    }
+  });
+}
+
+void run(int rank, const int* fds, const std::vector<size_t>& sizes) {
+  std::memset(memory[rank], 1, capacity), std::memset(memory[2 + rank], 1, capacity);
+  for (const size_t bytes : sizes) {
+    memory_figures(rank, bytes);
+    protocol_figures(rank, bytes);
+    tcp_figures(rank, fds, bytes);
+  }
+  round_trips(rank, fds);
+}
+
+// A connected loopback pair: [0] is the end that connected, [1] the one that accepted.
+std::pair<int, int> tcp_pair() {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  const int listener = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+  bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address);
+  listen(listener, 1);
+  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length);
+  const int a = socket(AF_INET, SOCK_STREAM, 0);
+  if (connect(a, reinterpret_cast<sockaddr*>(&address), sizeof address)) std::perror("connect");
+  const int b = accept(listener, nullptr, nullptr);
+  for (int fd : {a, b}) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  close(listener);
+  return {a, b};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) return std::fprintf(stderr, "usage: limits FIGURE,...|all BYTES...\n"), 2;
+  std::istringstream names(argv[1]);
+  for (std::string name; std::getline(names, name, ',');) wanted.push_back(name);
+  std::vector<size_t> sizes;
+  for (int i = 2; i < argc; i++) {
+    sizes.push_back(std::strtoull(argv[i], nullptr, 10));
+    if (sizes.back() == 0 || sizes.back() % 8 != 0)
+      return std::fprintf(stderr, "limits: %s is not a positive multiple of 8 bytes\n", argv[i]), 2;
+  }
+  capacity = *std::max_element(sizes.begin(), sizes.end());
+  shared = new (map_shared<Shared>(sizeof(Shared))) Shared();
+  for (auto& m : memory) m = map_shared<float>(capacity);
+  const auto [a0, a1] = tcp_pair();  // rank 0 sends on a0, rank 1 receives on a1
+  const auto [b0, b1] = tcp_pair();  // rank 1 sends on b1, rank 0 receives on b0
+  const int ends[2][2] = {{a0, b0}, {b1, a1}};
+  if (fork() == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody else would end its spinning
+    run(1, ends[1], sizes);
+    std::_Exit(0);
+  }
+  run(0, ends[0], sizes);
+  int status = 0;
+  wait(&status);
+  return status == 0 ? 0 : 1;
+}

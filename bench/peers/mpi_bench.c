@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Times one MPI collective on float32 in host memory, for bench/compare.
+ *
+ * Usage: mpirun -n N mpi_bench OP BYTES...
+ *   OP: all_reduce all_gather reduce_scatter all_to_all broadcast reduce send_recv barrier
+ *
+ * Sizes are cc-bench's: the bytes of the larger of a rank's input and output. Each figure is the
+ * median over batches of a batch's mean time per call, and of each batch the slowest rank counts.
+ * One CSV row per size, without a heading: op,ranks,bytes,usec
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { kBatches = 9, kMostCalls = 20000, kFewestCalls = 3 };
+static const double kBatchSeconds = 0.05;
+
+static int by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static void call(const char *op, float *in, float *out, size_t count, int rank, int n) {
+  const int total = (int)count, part = (int)(count / (size_t)n);
+  if (!strcmp(op, "all_reduce"))
+    MPI_Allreduce(in, out, total, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  else if (!strcmp(op, "all_gather"))
+    MPI_Allgather(in, part, MPI_FLOAT, out, part, MPI_FLOAT, MPI_COMM_WORLD);
+  else if (!strcmp(op, "reduce_scatter"))
+    MPI_Reduce_scatter_block(in, out, part, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  else if (!strcmp(op, "all_to_all"))
+    MPI_Alltoall(in, part, MPI_FLOAT, out, part, MPI_FLOAT, MPI_COMM_WORLD);
+  else if (!strcmp(op, "broadcast"))
+    MPI_Bcast(in, total, MPI_FLOAT, 0, MPI_COMM_WORLD);
+  else if (!strcmp(op, "reduce"))
+    MPI_Reduce(in, out, total, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
+  else if (!strcmp(op, "send_recv"))
+    MPI_Sendrecv(in, total, MPI_FLOAT, (rank + 1) % n, 0, out, total, MPI_FLOAT,
+                 (rank + n - 1) % n, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  else if (!strcmp(op, "barrier"))
+    MPI_Barrier(MPI_COMM_WORLD);
+  else {
+    fprintf(stderr, "mpi_bench: no operation '%s'\n", op);
+    MPI_Abort(MPI_COMM_WORLD, 2);
+  }
+}
+
+static double seconds_per_call(const char *op, float *in, float *out, size_t count, int rank,
+                               int n) {
+  call(op, in, out, count, rank, n); /* the first one sets up connections */
+  double start = MPI_Wtime();
+  for (int i = 0; i < 3; i++) call(op, in, out, count, rank, n);
+  const double calls = kBatchSeconds / ((MPI_Wtime() - start) / 3 + 1e-9);
+  int iters = calls < kFewestCalls ? kFewestCalls : calls > kMostCalls ? kMostCalls : (int)calls;
+  MPI_Bcast(&iters, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  double batch[kBatches];
+  for (int b = 0; b < kBatches; b++) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    start = MPI_Wtime();
+    for (int i = 0; i < iters; i++) call(op, in, out, count, rank, n);
+    const double mine = (MPI_Wtime() - start) / iters;
+    MPI_Allreduce(&mine, &batch[b], 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  }
+  qsort(batch, kBatches, sizeof(double), by_value);
+  return batch[kBatches / 2];
+}
+
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  int rank, n;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &n);
+  if (argc < 3) {
+    if (rank == 0) fprintf(stderr, "usage: mpi_bench OP BYTES...\n");
+    MPI_Finalize();
+    return 2;
+  }
+  for (int a = 2; a < argc; a++) {
+    const size_t bytes = strtoull(argv[a], NULL, 10), count = bytes / sizeof(float);
+    float *in = malloc(bytes + sizeof(float)), *out = malloc(bytes + sizeof(float));
+    if (!in || !out) MPI_Abort(MPI_COMM_WORLD, 1);
+    for (size_t i = 0; i < count; i++) in[i] = 1.0f, out[i] = 0.0f;
+    const double seconds = seconds_per_call(argv[1], in, out, count, rank, n);
+    if (rank == 0) printf("%s,%d,%zu,%.3f\n", argv[1], n, bytes, seconds * 1e6);
+    free(in);
+    free(out);
+  }
+  MPI_Finalize();
+  return 0;
+}

@@ -54,7 +54,10 @@ std::string transport_text() {
 std::string operation_text() {
   std::string text = "Algorithms\n";
   for (const Operation& row : operations()) {
-    if (!row.kind) continue;
+    if (!row.kind) {
+      text += fmt::format("  {:<15} one message each way\n", row.name);
+      continue;
+    }
     std::string names;
     for (const Algorithm algorithm : algorithms_for(*row.kind)) {
       names += names.empty() ? "" : " ";
@@ -62,7 +65,7 @@ std::string operation_text() {
     }
     text += fmt::format("  {:<15} {}\n", row.name, names);
   }
-  return text + fmt::format("  {:<15} one message each way\n", "send_recv");
+  return text;
 }
 
 std::string build_text() {
@@ -94,6 +97,10 @@ std::string info_text() {
 Result<std::string> explain_text(const Options& options) {
   auto ops = parse_operations(options.explain_op);
   if (!ops) return tl::unexpected(ops.error());
+  if (options.algorithms.size() > 1) {
+    return fail(ErrorKind::invalid_argument,
+                "explain shows every algorithm: give one --algo to see it forced, or none");
+  }
   const int size = options.ranks.value_or(std::max<int>(2, usable_cores()));
   std::string text;
   for (const Operation* op : *ops) {
@@ -117,10 +124,12 @@ Result<std::string> explain_text(const Options& options) {
     Problem problem;
     problem.kind = *op->kind;
     problem.size = static_cast<Rank>(size);
-    problem.root = op->rooted ? static_cast<Rank>(options.root) : 0;
+    problem.root = op->rooted ? static_cast<Rank>(options.root.value_or(0)) : 0;
     problem.count = op->has_data ? count_of(*op, type, size, options.explain_bytes) : 1;
     Forced forced;
-    if (!options.algorithm.empty()) forced.algorithm = parse_algorithm(options.algorithm);
+    if (!options.algorithms.empty()) {
+      forced.algorithm = parse_algorithm(options.algorithms.front());
+    }
     if (options.lanes > 0) forced.max_lanes = static_cast<std::uint16_t>(options.lanes);
     CostTable costs;  // as a communicator of that many ranks on this host has it
     costs.cores_per_rank = static_cast<double>(usable_cores()) / size;

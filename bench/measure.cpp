@@ -61,6 +61,11 @@ std::vector<double> time_batch(std::uint64_t calls, bool singly,
 
 }  // namespace
 
+void Timing::divide_by(double parts) {
+  for (double* time : {&usec, &min_us, &p50_us, &p99_us, &max_us}) *time /= parts;
+  for (double& time : batch_us) time /= parts;
+}
+
 Batches plan_batches(double estimate_us, const Effort& effort) {
   if (effort.iters > 0) {
     const std::uint64_t count = std::min<std::uint64_t>(kBatches, effort.iters);
@@ -76,6 +81,9 @@ Timing summarise(std::vector<double> batch_us, std::vector<double> call_us) {
   timing.batch_us = batch_us;
   std::sort(batch_us.begin(), batch_us.end());
   timing.usec = batch_us[batch_us.size() / 2];
+  if (timing.usec > 0) {
+    timing.spread = (quantile(batch_us, 0.75) - quantile(batch_us, 0.25)) / timing.usec;
+  }
   std::vector<double>& figures = call_us.empty() ? batch_us : call_us;
   std::sort(figures.begin(), figures.end());
   timing.min_us = figures.front();

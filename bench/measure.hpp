@@ -33,7 +33,11 @@ struct Timing {
   double p50_us = 0;
   double p99_us = 0;
   double max_us = 0;
+  double spread = 0;  ///< how far the middle half of the batches lies apart, as a share of `usec`
   std::vector<double> batch_us;
+
+  /// The times of a call that has `parts` equal parts become those of one part.
+  void divide_by(double parts);
 };
 
 /// Below this a clock reading round every call would show in the result.

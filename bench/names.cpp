@@ -113,15 +113,6 @@ Result<std::vector<ReduceOp>> parse_reduce_ops(std::string_view list) {
   return parse_list(list, "reduction", kReduceOps);
 }
 
-std::string joined(std::span<const std::string_view> words) {
-  std::string text;
-  for (const std::string_view word : words) {
-    if (!text.empty()) text += ", ";
-    text += word;
-  }
-  return text;
-}
-
 std::vector<std::string> split_list(std::string_view list) {
   std::vector<std::string> parts;
   while (!list.empty()) {

@@ -32,8 +32,16 @@ std::string folded(std::string_view word);
 Result<std::vector<DataType>> parse_types(std::string_view list);
 Result<std::vector<ReduceOp>> parse_reduce_ops(std::string_view list);
 
-/// "a, b, c".
-std::string joined(std::span<const std::string_view> words);
+/// "a, b, c", of strings or views of them.
+template <typename Words>
+std::string joined(const Words& words, std::string_view separator = ", ") {
+  std::string text;
+  for (const std::string_view word : words) {
+    if (!text.empty()) text += separator;
+    text += word;
+  }
+  return text;
+}
 
 /// The parts of a comma list; empty parts are left out.
 std::vector<std::string> split_list(std::string_view list);

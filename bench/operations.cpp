@@ -84,9 +84,33 @@ Layout send_recv_layout(const Shape& s) {
   return {s.count, s.count, one((s.rank + s.size - 1) % s.size, 0, s.count)};
 }
 
+/// The ends of a ping_pong: as far apart as ranks get, on two hosts where there are two.
+bool is_first(const Shape& s) { return s.rank == 0; }
+bool is_last(const Shape& s) { return s.rank == s.size - 1; }
+
+Layout ping_pong_layout(const Shape& s) {
+  if (!is_first(s) && !is_last(s)) return {};
+  return {is_first(s) ? s.count : 0, s.count, one(0, 0, s.count)};
+}
+
+void call_ping_pong(Communicator& c, const Arguments& a) {
+  const int last = c.size() - 1;
+  if (last == 0) {
+    for (int trip = 0; trip < 2; trip++) {
+      c.send_recv(a.input, a.count, 0, a.output, a.count, 0, a.type, a.options);
+    }
+  } else if (c.rank() == 0) {
+    c.send(a.input, a.count, a.type, last, a.options);
+    c.recv(a.output, a.count, a.type, last, a.options);
+  } else if (c.rank() == last) {
+    c.recv(a.output, a.count, a.type, 0, a.options);
+    c.send(a.output, a.count, a.type, 0, a.options);
+  }
+}
+
 Layout barrier_layout(const Shape&) { return {}; }
 
-constexpr std::array<Operation, 10> kOperations = {{
+constexpr std::array<Operation, 11> kOperations = {{
     {"all_reduce", Kind::all_reduce, false, false, true, true, true, there_and_back,
      all_reduce_layout,
      [](Communicator& c, const Arguments& a) {
@@ -138,19 +162,33 @@ constexpr std::array<Operation, 10> kOperations = {{
                    a.type, a.options);
      },
      "a ring: to the next rank, from the one before"},
+    {"ping_pong", std::nullopt, false, false, false, false, true, whole, ping_pong_layout,
+     call_ping_pong, "half the way from the first rank to the last and back", 2},
     {"barrier", Kind::barrier, false, false, false, false, false, nothing, barrier_layout,
      [](Communicator& c, const Arguments& a) { c.barrier(a.options); },
      "returns when every rank has come"},
 }};
+
+/// Without what MPI, NCCL and nccl-tests put round the word, and with our word for theirs.
+std::string plain_name(std::string_view name) {
+  std::string word = folded(name);
+  for (const std::string_view prefix : {"mpi", "nccl"}) {
+    if (word.starts_with(prefix)) word.erase(0, prefix.size());
+  }
+  if (word.ends_with("perf")) word.erase(word.size() - 4);
+  if (word == "bcast") return "broadcast";
+  if (word == "reducescatterblock") return "reducescatter";
+  return word;
+}
 
 }  // namespace
 
 std::span<const Operation> operations() { return kOperations; }
 
 const Operation* find_operation(std::string_view name) {
-  const auto found =
-      std::find_if(kOperations.begin(), kOperations.end(),
-                   [&](const Operation& row) { return folded(row.name) == folded(name); });
+  const std::string wanted = plain_name(name);
+  const auto found = std::find_if(kOperations.begin(), kOperations.end(),
+                                  [&](const Operation& row) { return folded(row.name) == wanted; });
   return found == kOperations.end() ? nullptr : &*found;
 }
 

@@ -4,8 +4,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <numeric>
 
 #include "algorithms/algorithms.hpp"
+#include "help.hpp"
 #include "names.hpp"
 
 namespace ccoll::bench {
@@ -20,6 +23,8 @@ struct Raw {
   std::string step;
   std::string types = "float32";
   std::string reduce_ops = "sum";
+  std::string root = "0";
+  std::string algorithms;
   int ranks = 0;
   std::string explain_bytes;
 };
@@ -38,26 +43,6 @@ std::string check_seconds(const std::string& text) {
   return good
              ? ""
              : fmt::format("{} is not a time in seconds above 0, up to {:.0f}", text, kMostSeconds);
-}
-
-std::string overview() {
-  std::string text =
-      "cc-bench measures collective operations and checks their results bit by bit.\n\n"
-      "Type this first:\n"
-      "  cc-bench all_reduce -n 4        four ranks on this machine add up their buffers\n\n"
-      "Operations (several: a,b or all):\n";
-  for (const Operation& row : operations()) {
-    text += fmt::format("  {:<16}{}\n", row.name, row.meaning);
-  }
-  text +=
-      "\nThen:\n"
-      "  cc-bench all -n 3 -b 0 -e 1M    every operation, from nothing to 1 MiB\n"
-      "  cc-bench all_reduce -n 4 --csv results.csv\n"
-      "  cc-bench explain all_reduce 64K -n 8    which algorithm is chosen, and why\n"
-      "  cc-bench info                   what this machine and build can do\n"
-      "  mpirun -n 4 cc-bench all_reduce    inside Slurm, MPI and torchrun it joins their ranks\n"
-      "  cc-bench --help                 all options\n";
-  return text;
 }
 
 void add_sizes(CLI::App& app, Raw& raw, Options& options) {
@@ -80,11 +65,12 @@ void add_call(CLI::App& app, Raw& raw, Options& options) {
   app.add_option("-d,--dtype", raw.types,
                  "uint8 int32 int64 float16 bfloat16 float32 float64; a,b; all [float32]");
   app.add_option("-o,--op", raw.reduce_ops, "sum product min max avg; a,b; all [sum]");
-  app.add_option("-r,--root", options.root, "root of broadcast, reduce, gather, scatter [0]")
-      ->check(CLI::Range(0, kMostRanksExplained));
+  app.add_option("-r,--root", raw.root,
+                 "root of broadcast, reduce, gather, scatter; all: each in turn [0]");
   app.add_flag("--in-place", options.in_place, "input and output are the same memory");
   app.add_flag("--check,!--no-check", options.check, "check every result bit by bit [on]");
-  app.add_option("--algo", options.algorithm, "ring, double_tree, …; default: by cost");
+  app.add_option("--algo", raw.algorithms,
+                 "ring, double_tree, …; a,b; all: each in turn; default: by cost");
   app.add_option("--transport", options.transport,
                  "tcp (processes) or inproc (threads of one process)");
   app.add_option("--lanes", options.lanes, "most copies of an algorithm's lanes")
@@ -97,13 +83,34 @@ void add_output(CLI::App& app, Options& options) {
   app.add_option("--csv", options.csv, "also write rows to this file; - writes them instead");
   app.add_option("--json", options.json, "the same as JSON, with everything measured");
   app.add_option("--label", options.label, "first column of the CSV form [ccoll]");
-  app.footer(
-      "In the CSV and JSON forms usec is the median over batches of a batch's mean time per call;\n"
-      "min_us, p50_us, p99_us and max_us are of single calls, or of batches' means where a call\n"
-      "takes under 10 us. Of every figure the slowest rank counts: a single call that another "
-      "rank\n"
-      "holds up each time makes min_us more than usec, the mean in which such waits cancel out.\n\n"
-      "`cc-bench` alone lists the operations and some first commands.");
+  app.footer(help_footer());
+}
+
+Result<std::optional<int>> parse_root(const std::string& text) {
+  if (text == "all") return std::nullopt;
+  int root = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), root);
+  if (error != std::errc() || end != text.data() + text.size() || root < 0) {
+    return fail(ErrorKind::invalid_argument, "--root {} is neither a rank (0, 1, …) nor all", text);
+  }
+  return root;
+}
+
+Result<std::vector<std::string>> parse_algorithms(const std::string& list) {
+  std::vector<std::string_view> names;
+  for (const CatalogueEntry& entry : catalogue()) {
+    const std::string_view name = to_string(entry.algorithm);
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  std::vector<std::string> chosen;
+  for (const std::string& word : split_list(list)) {
+    if (word == "all") return std::vector<std::string>(names.begin(), names.end());
+    if (!parse_algorithm(word)) {
+      return fail(ErrorKind::invalid_argument, "{}", unknown_word("algorithm", word, names));
+    }
+    if (std::find(chosen.begin(), chosen.end(), word) == chosen.end()) chosen.push_back(word);
+  }
+  return chosen;
 }
 
 Result<Options> finish(const Raw& raw, Options options) {
@@ -130,6 +137,12 @@ Result<Options> finish(const Raw& raw, Options options) {
   auto reduce_ops = parse_reduce_ops(raw.reduce_ops);
   if (!reduce_ops) return tl::unexpected(reduce_ops.error());
   options.reduce_ops = *reduce_ops;
+  auto root = parse_root(raw.root);
+  if (!root) return tl::unexpected(root.error());
+  options.root = *root;
+  auto algorithms = parse_algorithms(raw.algorithms);
+  if (!algorithms) return tl::unexpected(algorithms.error());
+  options.algorithms = *algorithms;
   if (options.command == Options::Command::measure) {
     auto ops = parse_operations(raw.ops);
     if (!ops) return tl::unexpected(ops.error());
@@ -148,8 +161,9 @@ Result<Options> finish(const Raw& raw, Options options) {
   return options;
 }
 
-/// "--itres" is not expected: the option that is nearest to it.
-std::string unexpected(const CLI::App& app) {
+/// "--itres" is not expected: the option that is nearest to it, or what somebody who knows
+/// nccl-tests meant.
+std::string unexpected(const CLI::App& app, const std::string& ops) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
@@ -157,34 +171,30 @@ std::string unexpected(const CLI::App& app) {
   const std::vector<std::string_view> views(names.begin(), names.end());
   const std::vector<std::string> extras = app.remaining(true);
   const std::string word = extras.empty() ? "" : extras.front();
+  const std::string start = fmt::format("'{}' is not expected", word);
+  if (const std::string_view instead = instead_of_nccl_option(word); !instead.empty()) {
+    return fmt::format("{}; in place of nccl-tests' {} give {}", start, word.substr(0, 2), instead);
+  }
+  if (find_operation(word) != nullptr) {
+    return fmt::format("{}: several operations are given as {},{}", start, ops, word);
+  }
   const std::string near = word.starts_with("--") ? suggestion(word, views) : "";
-  return fmt::format("'{}' is not expected{}", word,
-                     near.empty() ? "" : fmt::format(": did you mean {}?", near));
+  return near.empty() ? start : fmt::format("{}: did you mean {}?", start, near);
 }
 
-Status check_algorithm(const Options& options) {
-  if (options.algorithm.empty()) return {};
-  const auto algorithm = parse_algorithm(options.algorithm);
-  if (!algorithm) {
-    std::vector<std::string_view> names;
-    for (const CatalogueEntry& entry : catalogue()) {
-      const std::string_view name = to_string(entry.algorithm);
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-    }
-    return fail(ErrorKind::invalid_argument, "{}",
-                unknown_word("algorithm", options.algorithm, names));
-  }
+/// At least one of the operations must have one of the algorithms.
+Status check_algorithms(const Options& options) {
+  if (options.algorithms.empty() || options.ops.empty()) return {};
   for (const Operation* op : options.ops) {
-    if (op->kind && find_algorithm(*op->kind, *algorithm)) return {};
+    if (!algorithms_of(options, *op).empty()) return {};
   }
-  if (options.ops.empty()) return {};
   const Operation& op = *options.ops.front();
   std::vector<std::string_view> names;
   if (op.kind) {
     for (const Algorithm each : algorithms_for(*op.kind)) names.push_back(to_string(each));
   }
   return fail(ErrorKind::invalid_argument, "{} has no algorithm '{}'; it has: {}", op.name,
-              options.algorithm, names.empty() ? "none to choose" : joined(names));
+              joined(options.algorithms, "', '"), names.empty() ? "none to choose" : joined(names));
 }
 
 }  // namespace
@@ -216,7 +226,7 @@ Result<Options> parse_command_line(int argc, const char* const* argv) {
   } catch (const CLI::CallForVersion&) {
     options.text = "cc-bench " CCOLL_VERSION "\n";
   } catch (const CLI::ExtrasError&) {
-    return fail(ErrorKind::invalid_argument, "{}", unexpected(app));
+    return fail(ErrorKind::invalid_argument, "{}", unexpected(app, raw.ops));
   } catch (const CLI::ParseError& error) {
     return fail(ErrorKind::invalid_argument, "{}", error.what());
   }
@@ -232,12 +242,30 @@ Result<Options> parse_command_line(int argc, const char* const* argv) {
   return finish(raw, std::move(options));
 }
 
-Status check_for_size(const Options& options, int size) {
-  if (options.root >= size) {
-    return fail(ErrorKind::invalid_argument, "--root {} does not exist among {} ranks: 0 to {}",
-                options.root, size, size - 1);
+std::vector<int> roots_of(const Options& options, const Operation& operation, int size) {
+  if (!operation.rooted) return {0};
+  if (options.root) return {*options.root};
+  std::vector<int> roots(static_cast<std::size_t>(size));
+  std::iota(roots.begin(), roots.end(), 0);
+  return roots;
+}
+
+std::vector<std::string> algorithms_of(const Options& options, const Operation& operation) {
+  std::vector<std::string> names;
+  for (const std::string& name : options.algorithms) {
+    if (operation.kind && find_algorithm(*operation.kind, *parse_algorithm(name)) != nullptr) {
+      names.push_back(name);
+    }
   }
-  CCOLL_TRY(check_algorithm(options));
+  return names;
+}
+
+Status check_for_size(const Options& options, int size) {
+  if (options.root && *options.root >= size) {
+    return fail(ErrorKind::invalid_argument, "--root {} does not exist among {} ranks: 0 to {}",
+                *options.root, size, size - 1);
+  }
+  CCOLL_TRY(check_algorithms(options));
   for (const Operation* op : options.ops) {
     if (!op->has_data) return {};
     for (const DataType type : options.types) {

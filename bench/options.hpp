@@ -26,11 +26,11 @@ struct Options {
   Effort effort;
   std::vector<DataType> types = {DataType::float32};
   std::vector<ReduceOp> reduce_ops = {ReduceOp::sum};
-  int root = 0;
+  std::optional<int> root = 0;  ///< none: every rank in turn
   bool in_place = false;
   bool check = true;
-  std::string algorithm;  ///< empty: the model's choice, or CCOLL_ALGO
-  std::string transport;  ///< empty: the best there is, or CCOLL_TRANSPORT
+  std::vector<std::string> algorithms;  ///< in turn; empty: the model's choice, or CCOLL_ALGO
+  std::string transport;                ///< empty: the best there is, or CCOLL_TRANSPORT
   int lanes = 0;
   std::string csv;  ///< a file, "-" for standard output, or empty
   std::string json;
@@ -46,6 +46,12 @@ struct Options {
 
 /// Failures are usage errors, with what to do instead.
 Result<Options> parse_command_line(int argc, const char* const* argv);
+
+/// The roots to call `operation` with; one, of no meaning, where it has none.
+std::vector<int> roots_of(const Options& options, const Operation& operation, int size);
+
+/// Which of the algorithms that were asked for `operation` has.
+std::vector<std::string> algorithms_of(const Options& options, const Operation& operation);
 
 /// Whether the options can be carried out by `size` ranks.
 Status check_for_size(const Options& options, int size);

@@ -5,51 +5,25 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cmath>
 #include <cstring>
+#include <ctime>
 
 namespace ccoll::bench {
 
 namespace {
 
-/// Four significant digits down to the thousandth: 0.003, 12.34, 1235.
-std::string figure(double value) {
-  if (value >= 1000) return fmt::format("{:.0f}", value);
-  if (value >= 100) return fmt::format("{:.1f}", value);
-  if (value >= 10) return fmt::format("{:.2f}", value);
-  return fmt::format("{:.3f}", value);
-}
-
-nlohmann::json row_json(const Row& row) {
-  const Timing& t = row.timing;
-  nlohmann::json json = {
-      {"op", row.op},
-      {"ranks", row.ranks},
-      {"bytes", row.bytes},
-      {"count", row.count},
-      {"dtype", row.type},
-      {"redop", row.reduce_op},
-      {"root", row.root},
-      {"in_place", row.in_place},
-      {"algo", row.algorithm},
-      {"transport", row.transport},
-      {"iters", t.iters},
-      {"usec", t.usec},
-      {"min_us", t.min_us},
-      {"p50_us", t.p50_us},
-      {"p99_us", t.p99_us},
-      {"max_us", t.max_us},
-      {"algbw_GBps", row.algbw},
-      {"busbw_GBps", row.busbw},
-      {"batch_us", t.batch_us},
-  };
-  json["wrong"] = row.wrong ? nlohmann::json(*row.wrong) : nlohmann::json();
-  return json;
+/// "2026-01-31T12:00:00Z".
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
 std::string describe_ranks(const Session& session, const Machine& machine) {
   std::string text = fmt::format("{} rank{}", session.ranks, session.ranks == 1 ? "" : "s");
-  if (session.ranks == 1) return text + ", alone: its figures are copies in memory";
+  if (session.ranks == 1) return text + ", alone: its figures are memory copies";
   text += session.transport == "inproc"
               ? ", threads of one process"
               : fmt::format(" over {}, started by {}", session.transport, session.launcher);
@@ -61,23 +35,6 @@ std::string describe_ranks(const Session& session, const Machine& machine) {
 }
 
 }  // namespace
-
-std::string csv_line(const std::string& label, const Row& row) {
-  const Timing& t = row.timing;
-  return fmt::format(
-      "{},{},{},{},{:.2f},{:.3f},{:.3f},{},{},{},{},{},{},{},{},{:.2f},{:.2f},{:.2f},{:.2f}", label,
-      row.op, row.ranks, row.bytes, t.usec, row.algbw, row.busbw,
-      row.wrong ? fmt::format("{}", *row.wrong) : "", row.type, row.reduce_op, row.root,
-      row.in_place ? 1 : 0, row.algorithm, row.transport, t.iters, t.min_us, t.p50_us, t.p99_us,
-      t.max_us);
-}
-
-std::string table_line(const Row& row) {
-  return fmt::format("{:>12} {:>12} {:>9} {:>8} {:>5} {:>11} {:>8} {:>8} {:>7}", row.bytes,
-                     row.count, row.type, row.reduce_op, row.root, figure(row.timing.usec),
-                     figure(row.algbw), figure(row.busbw),
-                     row.wrong ? fmt::format("{}", *row.wrong) : "-");
-}
 
 Status check_outputs(const Options& options) {
   for (const std::string& path : {options.csv, options.json}) {
@@ -121,6 +78,7 @@ Report::Report(const Options& options, const Session& session)
   document_ = {{"version", CCOLL_VERSION},
                {"label", options.label},
                {"command", session.command},
+               {"time", utc_now()},
                {"host", machine.host},
                {"processor", machine.processor},
                {"cores_usable", machine.cores_usable},
@@ -145,19 +103,18 @@ void Report::write_header(const Machine& machine) const {
   fmt::print("# limits: {} open files per process, {:g} s per call\n", machine.open_files,
              session_.timeout_s);
   fmt::print("# time: median over batches of a call's mean, slowest rank; GB/s: 10^9 bytes/s\n");
+  fmt::print("# p50, p99: of single calls (of batches below {:g} us); ~: the batches differ much\n",
+             kTimedSinglyUs);
   fmt::print("# {}\n", options_.check ? "every result is compared bit by bit with the exact one"
                                       : "results are not checked");
   std::fflush(stdout);
 }
 
-void Report::begin_operation(const std::string& name, const std::string& note) {
+void Report::begin_operation(const Operation& operation, const std::string& note) {
   clear_progress();
   if (options_.is_table_off()) return;
-  fmt::print("#\n# {}{}{}\n", name, note.empty() ? "" : ": ", note);
-  fmt::print("#{:>11} {:>12} {:>9} {:>8} {:>5} {:>11} {:>8} {:>8} {:>7}\n", "size", "count", "type",
-             "redop", "root", "time", "algbw", "busbw", "#wrong");
-  fmt::print("#{:>11} {:>12} {:>9} {:>8} {:>5} {:>11} {:>8} {:>8} {:>7}\n", "(B)", "(elements)", "",
-             "", "", "(us)", "(GB/s)", "(GB/s)", "");
+  table_.emplace(operation, false);
+  fmt::print("#\n# {}{}{}\n{}", operation.name, note.empty() ? "" : ": ", note, table_->heading());
   std::fflush(stdout);
 }
 
@@ -179,7 +136,7 @@ void Report::clear_progress() {
 void Report::add(const Row& row) {
   clear_progress();
   if (!options_.is_table_off()) {
-    fmt::print("{}\n", table_line(row));
+    fmt::print("{}", table_->line(row));
     std::fflush(stdout);
   }
   if (csv_) {

@@ -12,27 +12,11 @@
 #include <string>
 
 #include "machine.hpp"
-#include "measure.hpp"
 #include "options.hpp"
+#include "row.hpp"
+#include "table.hpp"
 
 namespace ccoll::bench {
-
-struct Row {
-  std::string op;
-  int ranks = 1;
-  std::uint64_t bytes = 0;
-  std::uint64_t count = 0;  ///< in elements, as the call takes it
-  std::string type;
-  std::string reduce_op = "none";
-  int root = -1;  ///< -1: the operation has none
-  bool in_place = false;
-  std::string algorithm;
-  std::string transport;
-  Timing timing;
-  double algbw = 0;  ///< GB/s, GB = 10^9 bytes
-  double busbw = 0;
-  std::optional<std::uint64_t> wrong;  ///< empty: unchecked
-};
 
 /// What holds for all rows.
 struct Session {
@@ -42,13 +26,6 @@ struct Session {
   double timeout_s = 300;
   std::string command;
 };
-
-inline constexpr const char* kCsvHeader =
-    "label,op,ranks,bytes,usec,algbw_GBps,busbw_GBps,wrong,dtype,redop,root,in_place,algo,"
-    "transport,iters,min_us,p50_us,p99_us,max_us";
-
-std::string csv_line(const std::string& label, const Row& row);
-std::string table_line(const Row& row);
 
 /// Whether the files that `options` name can be written; makes those that do not exist. Told before
 /// ranks are started, it ends the program at once and not when they have waited for each other.
@@ -64,7 +41,7 @@ class Report {
   Report& operator=(const Report&) = delete;
 
   /// A heading of the table before an operation's rows.
-  void begin_operation(const std::string& name, const std::string& note);
+  void begin_operation(const Operation& operation, const std::string& note);
   /// Shown on standard error while a row is measured, if that is a terminal.
   void progress(const std::string& what);
   void add(const Row& row);
@@ -88,6 +65,7 @@ class Report {
   nlohmann::json document_;
   bool on_terminal_;
   std::size_t progress_width_ = 0;
+  std::optional<Table> table_;  ///< of the operation that was begun last
   std::uint64_t rows_ = 0;
   std::uint64_t rows_with_bytes_ = 0;
   std::uint64_t wrong_rows_ = 0;

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "algorithms/algorithms.hpp"
+#include "names.hpp"
 #include "trial.hpp"
 
 namespace ccoll::bench {
@@ -19,6 +20,14 @@ struct Setting {
   const Operation& operation;
   DataType type;
   std::optional<ReduceOp> op;
+  int root;
+  std::string algorithm;  ///< forced; empty: the model's choice
+
+  CallOptions call_options() const {
+    CallOptions call;
+    call.algorithm = algorithm;
+    return call;
+  }
 };
 
 class Walk {
@@ -27,28 +36,45 @@ class Walk {
       : communicator_(communicator), options_(options), report_(report) {}
 
   bool operation(const Operation& operation) {
-    if (report_) report_->begin_operation(std::string(operation.name), note(operation));
-    if (!operation.has_data) return row({operation, DataType::uint8, std::nullopt}, nullptr, 0);
+    if (report_) report_->begin_operation(operation, note(operation));
     bool good = true;
-    for (const DataType type : options_.types) {
-      if (!operation.reduces) {
-        good = sizes({operation, type, std::nullopt}) && good;
-        continue;
-      }
-      for (const ReduceOp op : options_.reduce_ops) good = sizes({operation, type, op}) && good;
+    for (const Setting& setting : settings(operation)) {
+      good = (operation.has_data ? sizes(setting) : row(setting, nullptr, 0)) && good;
     }
     return good;
   }
 
  private:
+  /// Algorithms change slowest, so that each one's sizes stand together.
+  std::vector<Setting> settings(const Operation& operation) const {
+    std::vector<std::string> algorithms = algorithms_of(options_, operation);
+    if (algorithms.empty() || communicator_.size() == 1) algorithms = {""};
+    std::vector<DataType> types = options_.types;
+    if (!operation.has_data) types = {DataType::uint8};
+    std::vector<std::optional<ReduceOp>> ops(options_.reduce_ops.begin(),
+                                             options_.reduce_ops.end());
+    if (!operation.reduces) ops = {std::nullopt};
+    std::vector<Setting> all;
+    for (const std::string& algorithm : algorithms) {
+      for (const DataType type : types) {
+        for (const std::optional<ReduceOp> op : ops) {
+          for (const int root : roots_of(options_, operation, communicator_.size())) {
+            all.push_back({operation, type, op, root, algorithm});
+          }
+        }
+      }
+    }
+    return all;
+  }
+
   std::string note(const Operation& operation) const {
     std::string text;
-    if (options_.in_place) text = operation.has_in_place ? "in place" : "cannot be in place";
-    if (!operation.has_data) text.clear();
-    if (!options_.algorithm.empty() &&
-        (!operation.kind ||
-         !find_algorithm(*operation.kind, *parse_algorithm(options_.algorithm)))) {
-      text += fmt::format("{}has no algorithm {}", text.empty() ? "" : ", ", options_.algorithm);
+    if (options_.in_place && operation.has_data) {
+      text = operation.has_in_place ? "in place" : "cannot be in place";
+    }
+    if (!options_.algorithms.empty() && algorithms_of(options_, operation).empty()) {
+      text += fmt::format("{}has no algorithm {}", text.empty() ? "" : ", ",
+                          joined(options_.algorithms, " or "));
     }
     return text;
   }
@@ -77,9 +103,8 @@ class Walk {
     if (operation.has_data) {
       time_data(setting, *patterns, row);
     } else {
-      const CallOptions call_options = this->call_options(operation);
-      row.timing =
-          measure(communicator_, options_.effort, [&] { communicator_.barrier(call_options); });
+      row.timing = measure(communicator_, options_.effort,
+                           [&] { communicator_.barrier(setting.call_options()); });
       row.wrong = 0;
     }
     describe(setting, row);
@@ -89,7 +114,7 @@ class Walk {
 
   void time_data(const Setting& setting, Patterns& patterns, Row& row) {
     const Operation& operation = setting.operation;
-    const Shape shape{communicator_.size(), communicator_.rank(), options_.root, row.count};
+    const Shape shape{communicator_.size(), communicator_.rank(), setting.root, row.count};
     Trial trial(operation, shape, row.in_place, patterns);
     Arguments arguments;
     arguments.input = trial.input();
@@ -97,8 +122,8 @@ class Walk {
     arguments.count = row.count;
     arguments.type = setting.type;
     arguments.op = setting.op.value_or(ReduceOp::sum);
-    arguments.root = options_.root;
-    arguments.options = call_options(operation);
+    arguments.root = setting.root;
+    arguments.options = setting.call_options();
     const auto call = [&] { operation.call(communicator_, arguments); };
 
     std::uint64_t wrong = 0;
@@ -110,6 +135,7 @@ class Walk {
     trial.arm();
     if (options_.check) check_one();
     row.timing = measure(communicator_, options_.effort, call);
+    row.timing.divide_by(operation.trips);
     if (!options_.check) return;
     // The timed calls are checked too where their input is still what it was. All ranks decide
     // alike, though a rooted operation is in place at its root only.
@@ -127,13 +153,16 @@ class Walk {
     return static_cast<std::uint64_t>(sum);
   }
 
-  CallOptions call_options(const Operation& operation) const {
-    CallOptions call;
-    const auto algorithm = parse_algorithm(options_.algorithm);
-    if (algorithm && operation.kind && find_algorithm(*operation.kind, *algorithm)) {
-      call.algorithm = options_.algorithm;
+  /// From this rank to the others.
+  std::string transport() const {
+    std::string found;
+    for (int peer = 0; peer < communicator_.size(); peer++) {
+      if (peer == communicator_.rank()) continue;
+      const std::string each = communicator_.transport_to(peer);
+      if (!found.empty() && found != each) return "mixed";
+      found = each;
     }
-    return call;
+    return found;
   }
 
   void describe(const Setting& setting, Row& row) const {
@@ -142,16 +171,14 @@ class Walk {
     row.ranks = communicator_.size();
     row.type = operation.has_data ? to_string(setting.type) : "none";
     if (setting.op) row.reduce_op = to_string(*setting.op);
-    if (operation.rooted) row.root = options_.root;
+    if (operation.rooted) row.root = setting.root;
+    row.forced = setting.algorithm;
     row.algorithm =
         row.ranks == 1 || !operation.kind
             ? "none"
             : communicator_.algorithm_for(operation.name, operation.has_data ? row.count : 1,
-                                          setting.type, call_options(operation));
-    row.transport =
-        row.ranks == 1
-            ? "none"
-            : communicator_.transport_to((communicator_.rank() + 1) % communicator_.size());
+                                          setting.type, setting.call_options());
+    row.transport = row.ranks == 1 ? "none" : transport();
     row.algbw = row.timing.usec > 0 ? double(row.bytes) / row.timing.usec / 1e3 : 0;
     row.busbw = row.algbw * operation.bus_factor(row.ranks);
   }

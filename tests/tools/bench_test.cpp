@@ -5,6 +5,7 @@
 #include <numeric>
 #include <random>
 
+#include "algorithms/algorithms.hpp"
 #include "data.hpp"
 #include "info.hpp"
 #include "kernels/combine.hpp"
@@ -123,6 +124,85 @@ TEST_CASE("the command line takes nccl-tests' words and spellings", "[bench][uni
   CHECK(parse({"explain", "all_reduce", "64K", "-n", "8"})->explain_bytes == 65536);
 }
 
+TEST_CASE("operations answer to the names that MPI, NCCL and nccl-tests give them",
+          "[bench][unit]") {
+  const std::pair<const char*, const char*> names[] = {
+      {"allreduce", "all_reduce"},
+      {"MPI_Allreduce", "all_reduce"},
+      {"alltoall", "all_to_all"},
+      {"ncclReduceScatter", "reduce_scatter"},
+      {"sendrecv", "send_recv"},
+      {"all_reduce_perf", "all_reduce"},
+      {"MPI_Bcast", "broadcast"},
+      {"MPI_Reduce_scatter_block", "reduce_scatter"},
+      {"ping-pong", "ping_pong"},
+      {"Gather", "gather"},
+      {"reduce_scatter_perf", "reduce_scatter"},
+  };
+  for (const auto& [theirs, ours] : names) {
+    CAPTURE(theirs);
+    REQUIRE(find_operation(theirs) != nullptr);
+    CHECK(find_operation(theirs)->name == ours);
+  }
+  CHECK(find_operation("") == nullptr);
+  CHECK(find_operation("perf") == nullptr);
+}
+
+TEST_CASE("nccl-tests' letters without a meaning here get their counterpart", "[bench][unit]") {
+  CHECK(refusal({"all_reduce", "-g", "8"}).find("give -n RANKS") != std::string::npos);
+  CHECK(refusal({"all_reduce", "-c1"}).find("--no-check") != std::string::npos);
+  CHECK(refusal({"all_reduce", "-J", "x"}).find("--json") != std::string::npos);
+  CHECK(refusal({"all_reduce", "-q"}) == "'-q' is not expected");
+  CHECK(refusal({"all_reduce", "broadcast"}).find("all_reduce,broadcast") != std::string::npos);
+  const std::string help = parse({"--help"})->text;
+  for (const char* option : {"-n iterations", "-c check", "-g GPUs per thread"}) {
+    CAPTURE(option);
+    CHECK(help.find(option) != std::string::npos);
+  }
+}
+
+TEST_CASE("--root all and --algo all give every root and algorithm its rows", "[bench][unit]") {
+  const auto options = parse({"reduce", "--root", "all", "--algo", "all"});
+  REQUIRE(options.has_value());
+  CHECK(roots_of(*options, *find_operation("reduce"), 4) == std::vector{0, 1, 2, 3});
+  CHECK(roots_of(*options, *find_operation("all_reduce"), 4) == std::vector{0});
+  CHECK(algorithms_of(*options, *find_operation("all_reduce")).size() ==
+        algorithms_for(Kind::all_reduce).size());
+  CHECK(algorithms_of(*options, *find_operation("send_recv")).empty());
+  const auto two = parse({"reduce", "--root", "2", "--algo", "ring,pairwise"});
+  CHECK(roots_of(*two, *find_operation("reduce"), 4) == std::vector{2});
+  CHECK(algorithms_of(*two, *find_operation("reduce")) == std::vector<std::string>{"ring"});
+}
+
+TEST_CASE("every header of the CSV form is explained in the help", "[bench][unit]") {
+  const std::string help = parse({"--help"})->text;
+  for (const std::string& column : split_list(kCsvHeader)) {
+    CAPTURE(column);
+    CHECK(help.find(column) != std::string::npos);
+  }
+}
+
+TEST_CASE("the table is about a hundred columns wide and marks unsteady times", "[bench][unit]") {
+  Row row;
+  row.bytes = std::uint64_t{64} << 30;
+  row.type = "bfloat16";
+  row.reduce_op = "product";
+  row.root = 63;
+  row.algorithm = "recursive_doubling";
+  row.transport = "inproc";
+  row.timing = summarise({100, 100, 100, 120, 120}, {});
+  const Table table(*find_operation("reduce"), false);
+  const std::string steady = table.line(row);
+  CHECK(steady.size() <= 112);
+  CHECK(steady.find('~') == std::string::npos);
+  CHECK(steady.find("recursive_doubling") != std::string::npos);
+  row.timing = summarise({100, 100, 100, 150, 150}, {});
+  CHECK(row.timing.spread == Approx(0.5));
+  CHECK(table.line(row).find("100.0~") != std::string::npos);
+  CHECK(table.heading().find("root") != std::string::npos);
+  CHECK(Table(*find_operation("barrier"), false).heading().find("root") == std::string::npos);
+}
+
 TEST_CASE("options that cannot be carried out are refused with the reason", "[bench][unit]") {
   CHECK(refusal({"all_reduce", "-b", "2K", "-e", "1K"}) == "-b 2K is more than -e 1K");
   CHECK(refusal({"all_reduce", "--csv", "-", "--json", "-"}) != "accepted");
@@ -136,6 +216,10 @@ TEST_CASE("options that cannot be carried out are refused with the reason", "[be
     CHECK(said.size() < 100);
   }
   CHECK(refusal({"-n", "2"}) != "accepted");
+  CHECK(refusal({"broadcast", "--root", "x"}) == "--root x is neither a rank (0, 1, …) nor all");
+  CHECK(refusal({"broadcast", "--root", "-1"}) != "accepted");
+  CHECK(refusal({"all_reduce", "--algo", "ring,rign"}).find("mean ring?") != std::string::npos);
+  CHECK(refusal({"explain", "all_reduce", "8", "--algo", "all"}) == "accepted");
   const auto root = parse({"broadcast", "--root", "4"});
   REQUIRE(root.has_value());
   CHECK(check_for_size(*root, 5).has_value());
@@ -261,6 +345,7 @@ TEST_CASE("the CSV form has exactly the promised columns", "[bench][unit]") {
   row.op = "all_reduce";
   row.ranks = 4;
   row.bytes = 1024;
+  row.count = 256;
   row.type = "float32";
   row.reduce_op = "sum";
   row.algorithm = "ring";
@@ -272,9 +357,10 @@ TEST_CASE("the CSV form has exactly the promised columns", "[bench][unit]") {
   const std::string header = kCsvHeader;
   CHECK(header ==
         "label,op,ranks,bytes,usec,algbw_GBps,busbw_GBps,wrong,dtype,redop,root,in_place,algo,"
-        "transport,iters,min_us,p50_us,p99_us,max_us");
+        "transport,iters,min_us,p50_us,p99_us,max_us,count,spread_pct");
   CHECK(csv_line("x", row) ==
-        "x,all_reduce,4,1024,2.00,0.512,0.768,,float32,sum,-1,0,ring,tcp,9,2.00,2.00,2.00,2.00");
+        "x,all_reduce,4,1024,2.00,0.512,0.768,,float32,sum,-1,0,ring,tcp,9,2.00,2.00,2.00,2.00,"
+        "256,0.0");
   row.wrong = 3;
   const std::string line = csv_line("x", row);
   CHECK(line.find(",0.768,3,float32,") != std::string::npos);

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// One measured row, and its forms for programs: a CSV line and a JSON object. Knows nothing of how
+/// rows are measured or shown.
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "measure.hpp"
+
+namespace ccoll::bench {
+
+struct Row {
+  std::string op;
+  int ranks = 1;
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;  ///< in elements, as the call takes it
+  std::string type;
+  std::string reduce_op = "none";
+  int root = -1;  ///< -1: the operation has none
+  bool in_place = false;
+  std::string forced;     ///< the algorithm that --algo asked for; empty: left to the cost model
+  std::string algorithm;  ///< the one that ran
+  std::string transport;
+  Timing timing;
+  double algbw = 0;  ///< GB/s, GB = 10^9 bytes
+  double busbw = 0;
+  std::optional<std::uint64_t> wrong;   ///< empty: unchecked
+  std::optional<double> baseline_usec;  ///< this row's time in the file that --baseline names
+};
+
+inline constexpr const char* kCsvHeader =
+    "label,op,ranks,bytes,usec,algbw_GBps,busbw_GBps,wrong,dtype,redop,root,in_place,algo,"
+    "transport,iters,min_us,p50_us,p99_us,max_us,count,spread_pct";
+
+std::string csv_line(const std::string& label, const Row& row);
+nlohmann::json row_json(const Row& row);
+
+/// What makes a row the same row in another run: "all_reduce 64K float32 sum, 4 ranks". Not its
+/// transport: comparing two of them is what some baselines are for.
+std::string row_key(const Row& row);
+
+/// Four significant digits down to the thousandth: 0.003, 12.34, 1235.
+std::string figure(double value);
+
+}  // namespace ccoll::bench

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "table.hpp"
+
+#include <fmt/format.h>
+
+namespace ccoll::bench {
+
+namespace {
+
+std::string time_text(const Row& row) {
+  return figure(row.timing.usec) + (row.timing.spread > kUnsteadySpread ? '~' : ' ');
+}
+
+std::string ratio_text(const Row& row) {
+  return row.baseline_usec ? fmt::format("{:.2f}", row.timing.usec / *row.baseline_usec) : "new";
+}
+
+std::string wrong_text(const Row& row) { return row.wrong ? fmt::format("{}", *row.wrong) : "-"; }
+
+}  // namespace
+
+struct Table::Column {
+  enum class Shown { always, reduces, rooted, has_baseline };
+
+  const char* name;
+  const char* unit;
+  int width;
+  std::string (*text)(const Row& row);
+  Shown shown = Shown::always;
+};
+
+const Table::Column Table::kColumns[] = {
+    {"size", "(B)", 11, [](const Row& row) { return fmt::format("{}", row.bytes); }},
+    {"type", "", 8, [](const Row& row) { return row.type; }},
+    {"redop", "", 7, [](const Row& row) { return row.reduce_op; }, Column::Shown::reduces},
+    {"root", "", 4, [](const Row& row) { return fmt::format("{}", row.root); },
+     Column::Shown::rooted},
+    {"time ", "(us) ", 9, time_text},
+    {"p50", "(us)", 7, [](const Row& row) { return figure(row.timing.p50_us); }},
+    {"p99", "(us)", 7, [](const Row& row) { return figure(row.timing.p99_us); }},
+    {"algbw", "(GB/s)", 7, [](const Row& row) { return figure(row.algbw); }},
+    {"busbw", "(GB/s)", 7, [](const Row& row) { return figure(row.busbw); }},
+    {"time", "/old", 5, ratio_text, Column::Shown::has_baseline},
+    {"#wrong", "", 6, wrong_text},
+    {"via", "", 6, [](const Row& row) { return row.transport; }},
+    {"algorithm", "", 0, [](const Row& row) { return row.algorithm; }},
+};
+
+Table::Table(const Operation& operation, bool has_baseline) {
+  for (const Column& column : kColumns) {
+    const bool shown = column.shown == Column::Shown::always ||
+                       (column.shown == Column::Shown::reduces && operation.reduces) ||
+                       (column.shown == Column::Shown::rooted && operation.rooted) ||
+                       (column.shown == Column::Shown::has_baseline && has_baseline);
+    if (shown) columns_.push_back(&column);
+  }
+}
+
+/// Right-aligned cells, the last one as long as it is.
+template <typename F>
+std::string Table::joined_line(F&& cell) const {
+  std::string line;
+  for (const Column* column : columns_) {
+    if (!line.empty()) line += ' ';
+    line += fmt::format("{:>{}}", cell(*column), column->width);
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line;
+}
+
+std::string Table::heading() const {
+  std::string names = joined_line([](const Column& column) { return column.name; });
+  std::string units = joined_line([](const Column& column) { return column.unit; });
+  names[0] = units[0] = '#';
+  return fmt::format("{}\n{}\n", names, units);
+}
+
+std::string Table::line(const Row& row) const {
+  return joined_line([&](const Column& column) { return column.text(row); }) + "\n";
+}
+
+}  // namespace ccoll::bench

@@ -41,12 +41,17 @@ struct Theory {
 struct CatalogueEntry {
   Kind kind;
   Algorithm algorithm;
-  /// One rank's program with one copy of its lanes. Any size, root, count and block sizes.
+  /// One rank's program with one copy of its lanes; see make_program. Any size above 1, any root
+  /// and count. Where sizes are private (problem.hpp) it does not depend on them.
   Program (*make)(const Problem& problem, Rank rank);
+  /// Of a whole problem.
   Theory (*theory)(const Problem& problem);
   /// Whether a rank may begin a window before its peers have ended the last one. Where it may not,
   /// only more copies of the lanes hide latency.
   bool windows_overlap;
+  /// Whether it serves blocks of different sizes: those of all_gather and reduce_scatter, which all
+  /// ranks know, or those of gather, scatter and all_to_all, which are private.
+  bool ragged;
   std::string_view source;  ///< paper or text that the algorithm is taken from
 };
 
@@ -59,7 +64,7 @@ std::vector<Algorithm> algorithms_for(Kind kind);
 std::optional<Algorithm> parse_algorithm(std::string_view name);
 std::optional<Kind> parse_kind(std::string_view name);
 
-/// The program that rank `rank` runs.
+/// The program that rank `rank` runs. `problem` is whole or as that rank sees it.
 Program make_program(const Problem& problem, const Choice& choice, Rank rank);
 
 /// Latency, bandwidth and reduction cost of the links between ranks; rank 0's is everyone's.
@@ -92,12 +97,15 @@ struct Chosen {
   std::string reason;                 ///< one sentence
 };
 
-/// Picks for `problem` with elements of `elem_bytes`. A forced algorithm that the kind lacks falls
-/// back to the model and the reason says so.
+/// Picks for `problem`, whole or as a rank sees it, with elements of `elem_bytes`; of ragged blocks
+/// only what serves them. Private sizes are not looked at: then `count` stands for every block, a
+/// guess that all ranks share, or 0. A forced algorithm that does not apply falls back to the model
+/// and the reason says so.
 Chosen choose(const Problem& problem, std::size_t elem_bytes, const CostTable& costs,
               const Forced& forced = {});
 
 /// The table that `cc-bench explain` prints: candidates, predicted times, roundings, the reason.
+/// `problem` is whole.
 std::string explain(const Problem& problem, DataType type, const CostTable& costs,
                     const Forced& forced = {});
 

@@ -9,11 +9,11 @@
 ///
 /// Rounds: ⌊log2 n⌋. Messages sent by the root: ⌈log2 n⌉ for broadcast and scatter. Bytes sent per
 /// rank: ⌈log2 n⌉ × size for broadcast, size for reduce; for gather and scatter its subtree's
-/// blocks, up to n/2 of them, and all n-1 by scatter's root. Any n and root, blocks of any sizes.
-/// Source: M. Barnett, L. Shuler, S. Gupta, D. G. Payne, R. van de Geijn, J. Watts, "Building a
-/// High-Performance Collective Communication Library", Supercomputing (1994).
-/// Drawings: binomial_broadcast_8.txt, binomial_reduce_8.txt, binomial_gather_5.txt,
-/// binomial_scatter_5.txt
+/// blocks, up to n/2 of them, and all n-1 by scatter's root. Any n and root; equal blocks only, for
+/// a rank that forwards blocks has to know their sizes. Source: M. Barnett, L. Shuler, S. Gupta, D.
+/// G. Payne, R. van de Geijn, J. Watts, "Building a High-Performance Collective Communication
+/// Library", Supercomputing (1994). Drawings: binomial_broadcast_8.txt, binomial_reduce_8.txt,
+/// binomial_gather_5.txt, binomial_scatter_5.txt
 
 #include <algorithm>
 
@@ -22,8 +22,6 @@
 
 namespace ccoll {
 namespace {
-
-constexpr std::string_view kSource = "Barnett et al. 1994";
 
 /// A rank's edge to a child, both counted from the root.
 struct Child {
@@ -53,15 +51,27 @@ struct Node {
   Rank rank_at(Rank at) const { return ahead(at, root, size); }
 };
 
-Program with_steps(const Problem& problem, Rank rank, std::uint32_t blocks,
-                   std::vector<Step> steps) {
-  Program program = empty_program(problem, rank, blocks);
-  program.lanes.push_back({.steps = std::move(steps)});
+/// The blocks of a node's subtree: its own, then those that it keeps in scratch for the others.
+std::vector<Operand> subtree_blocks(const Node& node, Operand own) {
+  std::vector<Operand> operands{own};
+  if (node.subtree > 1) {
+    operands.push_back(scratch(node.rank_at(node.place + 1), node.subtree - 1));
+  }
+  return operands;
+}
+
+Program forwarding(const Problem& problem, Rank rank, const Node& node, std::vector<Step> steps) {
+  Program program = one_lane(problem, rank, problem.size, {.steps = std::move(steps)});
+  if (node.place != 0 && node.subtree > 1) {
+    program.lanes[0].scratch_block = node.rank_at(node.place + 1);
+    program.lanes[0].scratch_blocks = node.subtree - 1;
+  }
   return program;
 }
 
-Program make_broadcast(const Problem& problem, Rank rank) {
-  if (problem.size == 1) return program_alone(problem);
+}  // namespace
+
+Program binomial_broadcast(const Problem& problem, Rank rank) {
   const Node node(problem, rank);
   Step step{.store = {output(0)}, .lend = Lend::always};
   if (node.place == 0) {
@@ -70,11 +80,10 @@ Program make_broadcast(const Problem& problem, Rank rank) {
     step.receives = {{node.parent()}};
   }
   for (const Child& child : node.children) step.sends.push_back(node.rank_at(child.place));
-  return with_steps(problem, rank, 1, {std::move(step)});
+  return one_lane(problem, rank, 1, {.steps = {std::move(step)}});
 }
 
-Program make_reduce(const Problem& problem, Rank rank) {
-  if (problem.size == 1) return program_alone(problem);
+Program binomial_reduce(const Problem& problem, Rank rank) {
   const Node node(problem, rank);
   Step step{.local = {input(0)}};
   for (const Child& child : node.children) step.receives.push_back({node.rank_at(child.place)});
@@ -87,29 +96,10 @@ Program make_reduce(const Problem& problem, Rank rank) {
     step.sends = {node.parent()};
     if (node.children.empty()) step.lend = Lend::always;
   }
-  return with_steps(problem, rank, 1, {std::move(step)});
+  return one_lane(problem, rank, 1, {.steps = {std::move(step)}});
 }
 
-/// The blocks of a node's subtree: its own, then those that it keeps in scratch for the others.
-std::vector<Operand> subtree_blocks(const Node& node, Operand own) {
-  std::vector<Operand> operands{own};
-  if (node.subtree > 1) {
-    operands.push_back(scratch(node.rank_at(node.place + 1), node.subtree - 1));
-  }
-  return operands;
-}
-
-Program forwarding(const Problem& problem, Rank rank, const Node& node, std::vector<Step> steps) {
-  Program program = with_steps(problem, rank, problem.size, std::move(steps));
-  if (node.place != 0 && node.subtree > 1) {
-    program.lanes[0].scratch_block = node.rank_at(node.place + 1);
-    program.lanes[0].scratch_blocks = node.subtree - 1;
-  }
-  return program;
-}
-
-Program make_gather(const Problem& problem, Rank rank) {
-  if (problem.size == 1) return program_alone(problem);
+Program binomial_gather(const Problem& problem, Rank rank) {
   const Node node(problem, rank);
   const bool root = node.place == 0;
   std::vector<Step> steps;
@@ -130,8 +120,7 @@ Program make_gather(const Problem& problem, Rank rank) {
   return forwarding(problem, rank, node, std::move(steps));
 }
 
-Program make_scatter(const Problem& problem, Rank rank) {
-  if (problem.size == 1) return program_alone(problem);
+Program binomial_scatter(const Problem& problem, Rank rank) {
   const Node node(problem, rank);
   const bool root = node.place == 0;
   std::vector<Step> steps;
@@ -146,25 +135,6 @@ Program make_scatter(const Problem& problem, Rank rank) {
   }
   if (root) steps.push_back({.local = {input(rank)}, .store = {output(rank)}});
   return forwarding(problem, rank, node, std::move(steps));
-}
-
-}  // namespace
-
-CatalogueEntry binomial_broadcast() {
-  return {Kind::broadcast, Algorithm::binomial, make_broadcast, binomial_theory_whole, true,
-          kSource};
-}
-
-CatalogueEntry binomial_reduce() {
-  return {Kind::reduce, Algorithm::binomial, make_reduce, binomial_theory_whole, true, kSource};
-}
-
-CatalogueEntry binomial_gather() {
-  return {Kind::gather, Algorithm::binomial, make_gather, binomial_theory_blocks, true, kSource};
-}
-
-CatalogueEntry binomial_scatter() {
-  return {Kind::scatter, Algorithm::binomial, make_scatter, binomial_theory_blocks, true, kSource};
 }
 
 }  // namespace ccoll

@@ -28,23 +28,6 @@ std::uint64_t largest_subtree(std::uint64_t size) {
   return std::max(size - top, top / 2);
 }
 
-/// O(n), for ragged blocks only: subtrees below the root's own children are parts of theirs.
-void set_ragged_elems(const Problem& problem, Theory& theory) {
-  const Rank n = problem.size;
-  std::uint64_t largest = 0;
-  std::uint64_t subtree = 0;
-  std::uint64_t total = 0;
-  for (Rank place = 1; place < n; ++place) {
-    if (std::has_single_bit(place)) subtree = 0;
-    const std::uint64_t elems = problem.block_counts[ahead(place, problem.root, n)];
-    subtree += elems;
-    largest = std::max(largest, subtree);
-    total += elems;
-    theory.total.elems_sent += elems * static_cast<unsigned>(std::popcount(place));
-  }
-  theory.busiest.elems_sent = problem.kind == Kind::gather ? largest : total;
-}
-
 }  // namespace
 
 Theory binomial_theory_whole(const Problem& problem) {
@@ -74,10 +57,6 @@ Theory binomial_theory_blocks(const Problem& problem) {
   theory.depth = floor_log2(n);
   theory.busiest.messages = problem.kind == Kind::scatter ? ceil_log2(n) : 1;
   theory.total.messages = n - 1;
-  if (!problem.block_counts.empty()) {
-    set_ragged_elems(problem, theory);
-    return theory;
-  }
   theory.busiest.elems_sent = (problem.kind == Kind::scatter ? n - 1 : largest) * problem.count;
   theory.total.elems_sent = set_bits_below(n) * problem.count;
   return theory;

@@ -2,33 +2,80 @@
 
 /// The one list of all algorithms, and looking things up in it.
 
-#include <array>
-
 #include "algorithms/algorithms.hpp"
+#include "algorithms/common.hpp"
 #include "algorithms/entries.hpp"
 #include "core/result.hpp"
 
 namespace ccoll {
 
-std::span<const CatalogueEntry> catalogue() {
-  static const std::array kEntries = {
-      ring_all_reduce(),       double_tree_all_reduce(),
-      tree_all_reduce(),       recursive_doubling_all_reduce(),
-      one_shot_all_reduce(),   two_shot_all_reduce(),
-      ring_reduce_scatter(),   one_shot_reduce_scatter(),
-      ring_all_gather(),       recursive_doubling_all_gather(),
-      one_shot_all_gather(),   ring_broadcast(),
-      double_tree_broadcast(), tree_broadcast(),
-      binomial_broadcast(),    linear_broadcast(),
-      ring_reduce(),           double_tree_reduce(),
-      tree_reduce(),           binomial_reduce(),
-      linear_reduce(),         binomial_gather(),
-      linear_gather(),         binomial_scatter(),
-      linear_scatter(),        pairwise_all_to_all(),
-      dissemination_barrier(),
-  };
-  return kEntries;
-}
+namespace {
+
+// Columns.
+constexpr bool kOverlap = true, kInTurn = false;  // windows_overlap
+constexpr bool kRagged = true, kEven = false;     // ragged
+
+constexpr CatalogueEntry kEntries[] = {
+    {Kind::all_reduce, Algorithm::ring, ring_all_reduce, ring_all_reduce_theory, kInTurn, kEven,
+     "Patarasuk and Yuan 2009; NCCL's order of blocks"},
+    {Kind::all_reduce, Algorithm::double_tree, double_tree_all_reduce,
+     double_tree_all_reduce_theory, kOverlap, kEven, "Sanders, Speck and Träff 2009; NCCL's trees"},
+    {Kind::all_reduce, Algorithm::tree, tree_all_reduce, tree_theory, kOverlap, kEven,
+     "Sanders, Speck and Träff 2009; NCCL's tree"},
+    {Kind::all_reduce, Algorithm::recursive_doubling, recursive_doubling_all_reduce,
+     recursive_doubling_all_reduce_theory, kInTurn, kEven, "Thakur, Rabenseifner and Gropp 2005"},
+    {Kind::all_reduce, Algorithm::one_shot, one_shot_all_reduce, one_shot_all_reduce_theory,
+     kOverlap, kEven, "direct exchange; MSCCL++ (arXiv 2504.09014)"},
+    {Kind::all_reduce, Algorithm::two_shot, two_shot_all_reduce, two_shot_all_reduce_theory,
+     kOverlap, kEven, "Thakur et al. 2005; MSCCL++ (arXiv 2504.09014)"},
+    {Kind::reduce_scatter, Algorithm::ring, ring_reduce_scatter, ring_reduce_scatter_theory,
+     kInTurn, kRagged, "Patarasuk and Yuan 2009"},
+    {Kind::reduce_scatter, Algorithm::one_shot, one_shot_reduce_scatter,
+     one_shot_reduce_scatter_theory, kOverlap, kRagged,
+     "direct exchange; MSCCL++ (arXiv 2504.09014)"},
+    {Kind::all_gather, Algorithm::ring, ring_all_gather, ring_all_gather_theory, kInTurn, kRagged,
+     "Thakur, Rabenseifner and Gropp 2005"},
+    {Kind::all_gather, Algorithm::recursive_doubling, recursive_doubling_all_gather,
+     recursive_doubling_all_gather_theory, kInTurn, kRagged, "Thakur, Rabenseifner and Gropp 2005"},
+    {Kind::all_gather, Algorithm::one_shot, one_shot_all_gather, one_shot_all_gather_theory,
+     kOverlap, kRagged, "direct exchange; MSCCL++ (arXiv 2504.09014)"},
+    {Kind::broadcast, Algorithm::ring, ring_broadcast, chain_theory, kOverlap, kEven,
+     "Pješivac-Grbović et al. 2007"},
+    {Kind::broadcast, Algorithm::double_tree, double_tree_rooted, double_tree_rooted_theory,
+     kOverlap, kEven, "Sanders, Speck and Träff 2009; NCCL's trees"},
+    {Kind::broadcast, Algorithm::tree, tree_broadcast, tree_theory, kOverlap, kEven,
+     "Sanders, Speck and Träff 2009; NCCL's tree"},
+    {Kind::broadcast, Algorithm::binomial, binomial_broadcast, binomial_theory_whole, kOverlap,
+     kEven, "Barnett et al. 1994"},
+    {Kind::broadcast, Algorithm::linear, linear_broadcast, linear_theory_whole, kOverlap, kEven,
+     "the definition of the operation (MPI standard)"},
+    {Kind::reduce, Algorithm::ring, ring_reduce, chain_theory, kOverlap, kEven,
+     "Pješivac-Grbović et al. 2007"},
+    {Kind::reduce, Algorithm::double_tree, double_tree_rooted, double_tree_rooted_theory, kOverlap,
+     kEven, "Sanders, Speck and Träff 2009; NCCL's trees"},
+    {Kind::reduce, Algorithm::tree, tree_reduce, tree_theory, kOverlap, kEven,
+     "Sanders, Speck and Träff 2009; NCCL's tree"},
+    {Kind::reduce, Algorithm::binomial, binomial_reduce, binomial_theory_whole, kOverlap, kEven,
+     "Barnett et al. 1994"},
+    {Kind::reduce, Algorithm::linear, linear_reduce, linear_theory_whole, kOverlap, kEven,
+     "the definition of the operation (MPI standard)"},
+    {Kind::gather, Algorithm::binomial, binomial_gather, binomial_theory_blocks, kOverlap, kEven,
+     "Barnett et al. 1994"},
+    {Kind::gather, Algorithm::linear, linear_gather, linear_theory_blocks, kOverlap, kRagged,
+     "the definition of the operation (MPI standard)"},
+    {Kind::scatter, Algorithm::binomial, binomial_scatter, binomial_theory_blocks, kOverlap, kEven,
+     "Barnett et al. 1994"},
+    {Kind::scatter, Algorithm::linear, linear_scatter, linear_theory_blocks, kOverlap, kRagged,
+     "the definition of the operation (MPI standard)"},
+    {Kind::all_to_all, Algorithm::pairwise, pairwise_all_to_all, pairwise_all_to_all_theory,
+     kOverlap, kRagged, "Thakur, Rabenseifner and Gropp 2005"},
+    {Kind::barrier, Algorithm::dissemination, dissemination_barrier, dissemination_barrier_theory,
+     kInTurn, kEven, "Hensgen, Finkel and Manber 1988"},
+};
+
+}  // namespace
+
+std::span<const CatalogueEntry> catalogue() { return kEntries; }
 
 const CatalogueEntry* find_algorithm(Kind kind, Algorithm algorithm) {
   for (const CatalogueEntry& entry : catalogue()) {
@@ -63,6 +110,7 @@ Program make_program(const Problem& problem, const Choice& choice, Rank rank) {
   const CatalogueEntry* entry = find_algorithm(problem.kind, choice.algorithm);
   CCOLL_CHECK(entry != nullptr, "{} has no algorithm {}", to_string(problem.kind),
               to_string(choice.algorithm));
+  if (problem.size == 1) return striped(program_alone(problem), choice.lanes);
   return striped(entry->make(problem, rank), choice.lanes);
 }
 

@@ -17,11 +17,9 @@
 #include "algorithms/entries.hpp"
 
 namespace ccoll {
-namespace {
 
-Program make_broadcast(const Problem& problem, Rank rank) {
+Program ring_broadcast(const Problem& problem, Rank rank) {
   const Rank n = problem.size;
-  if (n == 1) return program_alone(problem);
   Step step{.store = {output(0)}, .lend = Lend::always};
   if (rank == problem.root) {
     step.local = {input(0)};
@@ -29,15 +27,11 @@ Program make_broadcast(const Problem& problem, Rank rank) {
     step.receives = {{behind(rank, 1, n)}};
   }
   if (ahead(rank, 1, n) != problem.root) step.sends = {ahead(rank, 1, n)};
-
-  Program program = empty_program(problem, rank, 1);
-  program.lanes.push_back({.steps = {std::move(step)}});
-  return program;
+  return one_lane(problem, rank, 1, {.steps = {std::move(step)}});
 }
 
-Program make_reduce(const Problem& problem, Rank rank) {
+Program ring_reduce(const Problem& problem, Rank rank) {
   const Rank n = problem.size;
-  if (n == 1) return program_alone(problem);
   Step step{.local = {input(0)}};
   if (ahead(rank, 1, n) != problem.root) {
     step.receives = {{ahead(rank, 1, n)}};
@@ -50,13 +44,10 @@ Program make_reduce(const Problem& problem, Rank rank) {
   } else {
     step.sends = {behind(rank, 1, n)};
   }
-
-  Program program = empty_program(problem, rank, 1);
-  program.lanes.push_back({.steps = {std::move(step)}});
-  return program;
+  return one_lane(problem, rank, 1, {.steps = {std::move(step)}});
 }
 
-Theory theory(const Problem& problem) {
+Theory chain_theory(const Problem& problem) {
   Theory theory;
   if (moves_nothing(problem)) return theory;
   const Rank hops = problem.size - 1;
@@ -69,21 +60,6 @@ Theory theory(const Problem& problem) {
     theory.total.elems_reduced = hops * problem.count;
   }
   return theory;
-}
-
-}  // namespace
-
-CatalogueEntry ring_broadcast() {
-  return {Kind::broadcast,
-          Algorithm::ring,
-          make_broadcast,
-          theory,
-          true,
-          "Pješivac-Grbović et al. 2007"};
-}
-
-CatalogueEntry ring_reduce() {
-  return {Kind::reduce, Algorithm::ring, make_reduce, theory, true, "Pješivac-Grbović et al. 2007"};
 }
 
 }  // namespace ccoll

@@ -18,14 +18,28 @@ struct Scored {
   Choice choice;
 };
 
+/// The problem without what only some ranks know of it.
+Problem as_all_see_it(Problem problem) {
+  if (sizes_are_private(problem)) {
+    problem.block_counts.clear();
+    problem.output_counts.clear();
+  }
+  return problem;
+}
+
+bool applies(const CatalogueEntry& entry, const Problem& problem) {
+  return entry.kind == problem.kind && (entry.ragged || problem.block_counts.empty());
+}
+
 std::vector<Scored> score_all(const Problem& problem, std::size_t elem_bytes,
                               const CostTable& costs, std::uint16_t max_lanes) {
+  const Problem shared = as_all_see_it(problem);
   std::vector<Scored> scored;
   for (const CatalogueEntry& entry : catalogue()) {
-    if (entry.kind != problem.kind) continue;
-    const auto tuned = tune(entry, problem, elem_bytes, costs, max_lanes);
+    if (!applies(entry, problem)) continue;
+    const auto tuned = tune(entry, shared, elem_bytes, costs, max_lanes);
     if (!tuned) continue;
-    const std::uint32_t roundings = entry.theory(problem).roundings;
+    const std::uint32_t roundings = entry.theory(shared).roundings;
     scored.push_back({{entry.algorithm, tuned->predicted_ns, roundings}, tuned->choice});
   }
   std::stable_sort(scored.begin(), scored.end(), [](const Scored& a, const Scored& b) {
@@ -40,6 +54,12 @@ std::string reason_by_model(const std::vector<Scored>& scored) {
   return fmt::format("{} is predicted to be fastest, {:.1f} µs against {:.1f} µs of {}", best,
                      scored[0].candidate.predicted_ns / 1e3, scored[1].candidate.predicted_ns / 1e3,
                      to_string(scored[1].candidate.algorithm));
+}
+
+std::string why_not(Algorithm algorithm, const Problem& problem) {
+  const CatalogueEntry* entry = find_algorithm(problem.kind, algorithm);
+  if (entry == nullptr) return fmt::format("{} has none", to_string(problem.kind));
+  return applies(*entry, problem) ? "its messages do not fit a slot" : "it needs equal blocks";
 }
 
 }  // namespace
@@ -62,11 +82,8 @@ Chosen choose(const Problem& problem, std::size_t elem_bytes, const CostTable& c
       return chosen;
     }
   }
-  const bool known = find_algorithm(problem.kind, *forced.algorithm) != nullptr;
   chosen.reason = fmt::format("{} was asked for, but {}; {}", name,
-                              known ? "its messages do not fit a slot"
-                                    : fmt::format("{} has none", to_string(problem.kind)),
-                              chosen.reason);
+                              why_not(*forced.algorithm, problem), chosen.reason);
   return chosen;
 }
 

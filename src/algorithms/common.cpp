@@ -2,6 +2,7 @@
 #include "algorithms/common.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace ccoll {
 
@@ -13,13 +14,15 @@ Program empty_program(const Problem& problem, Rank rank, std::uint32_t blocks) {
   return program;
 }
 
-Program program_alone(const Problem& problem) {
-  Program program = empty_program(problem, 0, 1);
-  Lane lane;
-  lane.steps.push_back(
-      {.local = {input(0)}, .store = {output(0)}, .finish = reduces(problem.kind)});
+Program one_lane(const Problem& problem, Rank rank, std::uint32_t blocks, Lane lane) {
+  Program program = empty_program(problem, rank, blocks);
   program.lanes.push_back(std::move(lane));
   return program;
+}
+
+Program program_alone(const Problem& problem) {
+  Step step{.local = {input(0)}, .store = {output(0)}, .finish = reduces(problem.kind)};
+  return one_lane(problem, 0, 1, {.steps = {std::move(step)}});
 }
 
 bool reduces(Kind kind) {

@@ -40,6 +40,9 @@ inline std::uint32_t ceil_log2(std::uint64_t value) {
 /// A program without lanes, its buffers cut into `blocks` parts.
 Program empty_program(const Problem& problem, Rank rank, std::uint32_t blocks);
 
+/// A program of one lane.
+Program one_lane(const Problem& problem, Rank rank, std::uint32_t blocks, Lane lane);
+
 /// The program of a rank that is alone: its input is the result.
 Program program_alone(const Problem& problem);
 

@@ -16,11 +16,9 @@
 #include "algorithms/entries.hpp"
 
 namespace ccoll {
-namespace {
 
-Program make(const Problem& problem, Rank rank) {
+Program dissemination_barrier(const Problem& problem, Rank rank) {
   const Rank n = problem.size;
-  if (n == 1) return program_alone(problem);
   const std::uint32_t rounds = ceil_log2(n);
   Lane lane;
   // A round's receive and the next round's send are one step: it sends what it has just learnt.
@@ -34,12 +32,10 @@ Program make(const Problem& problem, Rank rank) {
     if (!last) step.sends = {ahead(rank, 2U << round, n)};
     lane.steps.push_back(std::move(step));
   }
-  Program program = empty_program(problem, rank, 1);
-  program.lanes.push_back(std::move(lane));
-  return program;
+  return one_lane(problem, rank, 1, std::move(lane));
 }
 
-Theory theory(const Problem& problem) {
+Theory dissemination_barrier_theory(const Problem& problem) {
   Theory theory;
   if (moves_nothing(problem)) return theory;
   const std::uint64_t rounds = ceil_log2(problem.size);
@@ -52,13 +48,6 @@ Theory theory(const Problem& problem) {
                   .elems_sent = rounds * problem.count * problem.size,
                   .elems_reduced = rounds * problem.count * problem.size};
   return theory;
-}
-
-}  // namespace
-
-CatalogueEntry dissemination_barrier() {
-  return {Kind::barrier, Algorithm::dissemination,         make, theory,
-          false,         "Hensgen, Finkel and Manber 1988"};
 }
 
 }  // namespace ccoll

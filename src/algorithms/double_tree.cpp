@@ -43,8 +43,9 @@ TreeNode tree_below(Rank root, std::uint32_t tree, Rank rank, Rank n) {
   return node;
 }
 
-Program make_all_reduce(const Problem& problem, Rank rank) {
-  if (problem.size == 1) return program_alone(problem);
+}  // namespace
+
+Program double_tree_all_reduce(const Problem& problem, Rank rank) {
   Program program = empty_program(problem, rank, kTrees);
   for (std::uint32_t tree = 0; tree < kTrees; ++tree) {
     const TreeNode node = tree_number(tree, rank, problem.size);
@@ -57,8 +58,7 @@ Program make_all_reduce(const Problem& problem, Rank rank) {
   return program;
 }
 
-Program make_rooted(const Problem& problem, Rank rank) {
-  if (problem.size == 1) return program_alone(problem);
+Program double_tree_rooted(const Problem& problem, Rank rank) {
   Program program = empty_program(problem, rank, kTrees);
   for (std::uint32_t tree = 0; tree < kTrees; ++tree) {
     const TreeNode node = tree_below(problem.root, tree, rank, problem.size);
@@ -70,7 +70,7 @@ Program make_rooted(const Problem& problem, Rank rank) {
   return program;
 }
 
-Theory theory_all_reduce(const Problem& problem) {
+Theory double_tree_all_reduce_theory(const Problem& problem) {
   const std::uint64_t n = problem.size;
   Theory theory{.blocks = n == 1 ? 1 : kTrees};
   if (moves_nothing(problem)) return theory;
@@ -91,7 +91,7 @@ Theory theory_all_reduce(const Problem& problem) {
   return theory;
 }
 
-Theory theory_rooted(const Problem& problem) {
+Theory double_tree_rooted_theory(const Problem& problem) {
   const std::uint64_t n = problem.size;
   Theory theory{.blocks = n == 1 ? 1 : kTrees};
   if (moves_nothing(problem)) return theory;
@@ -110,32 +110,6 @@ Theory theory_rooted(const Problem& problem) {
     theory.total.elems_reduced = theory.total.elems_sent;
   }
   return theory;
-}
-
-}  // namespace
-
-CatalogueEntry double_tree_all_reduce() {
-  return {Kind::all_reduce,
-          Algorithm::double_tree,
-          make_all_reduce,
-          theory_all_reduce,
-          true,
-          "Sanders, Speck and Träff 2009; NCCL's trees"};
-}
-
-CatalogueEntry double_tree_broadcast() {
-  return {Kind::broadcast,
-          Algorithm::double_tree,
-          make_rooted,
-          theory_rooted,
-          true,
-          "Sanders, Speck and Träff 2009; NCCL's trees"};
-}
-
-CatalogueEntry double_tree_reduce() {
-  return {Kind::reduce, Algorithm::double_tree,
-          make_rooted,  theory_rooted,
-          true,         "Sanders, Speck and Träff 2009; NCCL's trees"};
 }
 
 }  // namespace ccoll

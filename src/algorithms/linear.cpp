@@ -18,20 +18,9 @@
 #include "algorithms/entries.hpp"
 
 namespace ccoll {
-namespace {
 
-constexpr std::string_view kSource = "the definition of the operation (MPI standard)";
-
-Program with_steps(const Problem& problem, Rank rank, std::uint32_t blocks,
-                   std::vector<Step> steps) {
-  Program program = empty_program(problem, rank, blocks);
-  program.lanes.push_back({.steps = std::move(steps)});
-  return program;
-}
-
-Program make_broadcast(const Problem& problem, Rank rank) {
+Program linear_broadcast(const Problem& problem, Rank rank) {
   const Rank n = problem.size;
-  if (n == 1) return program_alone(problem);
   Step step{.store = {output(0)}, .lend = Lend::always};
   if (rank == problem.root) {
     step.local = {input(0)};
@@ -41,12 +30,11 @@ Program make_broadcast(const Problem& problem, Rank rank) {
   } else {
     step.receives = {{problem.root}};
   }
-  return with_steps(problem, rank, 1, {std::move(step)});
+  return one_lane(problem, rank, 1, {.steps = {std::move(step)}});
 }
 
-Program make_reduce(const Problem& problem, Rank rank) {
+Program linear_reduce(const Problem& problem, Rank rank) {
   const Rank n = problem.size;
-  if (n == 1) return program_alone(problem);
   Step step{.local = {input(0)}};
   if (rank == problem.root) {
     for (Rank peer = 0; peer < n; ++peer) {
@@ -58,29 +46,28 @@ Program make_reduce(const Problem& problem, Rank rank) {
     step.sends = {problem.root};
     step.lend = Lend::always;
   }
-  return with_steps(problem, rank, 1, {std::move(step)});
+  return one_lane(problem, rank, 1, {.steps = {std::move(step)}});
 }
 
-Program make_gather(const Problem& problem, Rank rank) {
+Program linear_gather(const Problem& problem, Rank rank) {
   const Rank n = problem.size;
-  if (n == 1) return program_alone(problem);
   if (rank != problem.root) {
-    return with_steps(problem, rank, n,
-                      {{.local = {input(rank)}, .sends = {problem.root}, .lend = Lend::always}});
+    Step send{.local = {input(rank)}, .sends = {problem.root}, .lend = Lend::always};
+    return one_lane(problem, rank, n, {.steps = {std::move(send)}});
   }
   std::vector<Step> steps{{.local = {input(rank)}, .store = {output(rank)}}};
   for (Rank distance = 1; distance < n; ++distance) {
     const Rank peer = ahead(rank, distance, n);
     steps.push_back({.receives = {{peer}}, .store = {output(peer)}});
   }
-  return with_steps(problem, rank, n, std::move(steps));
+  return one_lane(problem, rank, n, {.steps = std::move(steps)});
 }
 
-Program make_scatter(const Problem& problem, Rank rank) {
+Program linear_scatter(const Problem& problem, Rank rank) {
   const Rank n = problem.size;
-  if (n == 1) return program_alone(problem);
   if (rank != problem.root) {
-    return with_steps(problem, rank, n, {{.receives = {{problem.root}}, .store = {output(rank)}}});
+    Step receive{.receives = {{problem.root}}, .store = {output(rank)}};
+    return one_lane(problem, rank, n, {.steps = {std::move(receive)}});
   }
   std::vector<Step> steps;
   for (Rank distance = 1; distance < n; ++distance) {
@@ -88,10 +75,10 @@ Program make_scatter(const Problem& problem, Rank rank) {
     steps.push_back({.local = {input(peer)}, .sends = {peer}, .lend = Lend::always});
   }
   steps.push_back({.local = {input(rank)}, .store = {output(rank)}});
-  return with_steps(problem, rank, n, std::move(steps));
+  return one_lane(problem, rank, n, {.steps = std::move(steps)});
 }
 
-Theory theory_whole(const Problem& problem) {
+Theory linear_theory_whole(const Problem& problem) {
   Theory theory;
   if (moves_nothing(problem)) return theory;
   const Rank others = problem.size - 1;
@@ -108,7 +95,7 @@ Theory theory_whole(const Problem& problem) {
   return theory;
 }
 
-Theory theory_blocks(const Problem& problem) {
+Theory linear_theory_blocks(const Problem& problem) {
   const Rank n = problem.size;
   Theory theory{.blocks = n};
   if (moves_nothing(problem)) return theory;
@@ -129,24 +116,6 @@ Theory theory_blocks(const Problem& problem) {
   }
   theory.busiest = {.messages = theory.depth, .elems_sent = largest};
   return theory;
-}
-
-}  // namespace
-
-CatalogueEntry linear_broadcast() {
-  return {Kind::broadcast, Algorithm::linear, make_broadcast, theory_whole, true, kSource};
-}
-
-CatalogueEntry linear_reduce() {
-  return {Kind::reduce, Algorithm::linear, make_reduce, theory_whole, true, kSource};
-}
-
-CatalogueEntry linear_gather() {
-  return {Kind::gather, Algorithm::linear, make_gather, theory_blocks, true, kSource};
-}
-
-CatalogueEntry linear_scatter() {
-  return {Kind::scatter, Algorithm::linear, make_scatter, theory_blocks, true, kSource};
 }
 
 }  // namespace ccoll

@@ -18,8 +18,6 @@
 namespace ccoll {
 namespace {
 
-constexpr std::string_view kSource = "direct exchange; MSCCL++ (arXiv 2504.09014)";
-
 /// The others, nearest ahead first, so that not all ranks send to rank 0 at once.
 std::vector<Rank> others_ahead(Rank rank, Rank n) {
   std::vector<Rank> others;
@@ -35,9 +33,10 @@ std::vector<Receive> from_all_others(Rank rank, Rank n) {
   return receives;
 }
 
-Program make_all_reduce(const Problem& problem, Rank rank) {
+}  // namespace
+
+Program one_shot_all_reduce(const Problem& problem, Rank rank) {
   const Rank n = problem.size;
-  if (n == 1) return program_alone(problem);
   Lane send;
   // In place the result overwrites the input as soon as it is complete, and a slow peer may not
   // have read it by then.
@@ -54,7 +53,7 @@ Program make_all_reduce(const Problem& problem, Rank rank) {
   return program;
 }
 
-Theory theory_all_reduce(const Problem& problem) {
+Theory one_shot_all_reduce_theory(const Problem& problem) {
   Theory theory;
   if (moves_nothing(problem)) return theory;
   const Rank others = problem.size - 1;
@@ -69,9 +68,8 @@ Theory theory_all_reduce(const Problem& problem) {
   return theory;
 }
 
-Program make_all_gather(const Problem& problem, Rank rank) {
+Program one_shot_all_gather(const Problem& problem, Rank rank) {
   const Rank n = problem.size;
-  if (n == 1) return program_alone(problem);
   Lane send;
   send.steps.push_back({.local = {input(rank)},
                         .store = {output(rank)},
@@ -87,7 +85,7 @@ Program make_all_gather(const Problem& problem, Rank rank) {
   return program;
 }
 
-Theory theory_all_gather(const Problem& problem) {
+Theory one_shot_all_gather_theory(const Problem& problem) {
   Theory theory{.blocks = problem.size};
   if (moves_nothing(problem)) return theory;
   const Rank others = problem.size - 1;
@@ -98,9 +96,8 @@ Theory theory_all_gather(const Problem& problem) {
   return theory;
 }
 
-Program make_reduce_scatter(const Problem& problem, Rank rank) {
+Program one_shot_reduce_scatter(const Problem& problem, Rank rank) {
   const Rank n = problem.size;
-  if (n == 1) return program_alone(problem);
   Lane send;
   for (const Rank peer : others_ahead(rank, n)) {
     // In place only the own block is written, and that one is never sent.
@@ -116,7 +113,7 @@ Program make_reduce_scatter(const Problem& problem, Rank rank) {
   return program;
 }
 
-Theory theory_reduce_scatter(const Problem& problem) {
+Theory one_shot_reduce_scatter_theory(const Problem& problem) {
   Theory theory{.blocks = problem.size};
   if (moves_nothing(problem)) return theory;
   const Rank others = problem.size - 1;
@@ -130,25 +127,6 @@ Theory theory_reduce_scatter(const Problem& problem) {
                   .elems_sent = others * sizes.total,
                   .elems_reduced = others * sizes.total};
   return theory;
-}
-
-}  // namespace
-
-CatalogueEntry one_shot_all_reduce() {
-  return {Kind::all_reduce, Algorithm::one_shot, make_all_reduce, theory_all_reduce, true, kSource};
-}
-
-CatalogueEntry one_shot_all_gather() {
-  return {Kind::all_gather, Algorithm::one_shot, make_all_gather, theory_all_gather, true, kSource};
-}
-
-CatalogueEntry one_shot_reduce_scatter() {
-  return {Kind::reduce_scatter,
-          Algorithm::one_shot,
-          make_reduce_scatter,
-          theory_reduce_scatter,
-          true,
-          kSource};
 }
 
 }  // namespace ccoll

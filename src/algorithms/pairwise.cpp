@@ -7,9 +7,12 @@
 /// each round is a permutation. Sending and receiving are two lanes, so that a slow sender does not
 /// keep a rank from sending on.
 ///
-/// Rounds: n-1, none waiting for another. Bytes sent per rank: (n-1) blocks. Any n; not in place.
+/// Rounds: n-1, none waiting for another. Bytes sent per rank: (n-1) blocks. Any n, blocks of any
+/// sizes, which only their sender and receiver know; not in place.
 /// Source: R. Thakur, R. Rabenseifner, W. Gropp, Int. J. High Perform. Comput. Appl. 19 (2005).
 /// Drawing: pairwise_all_to_all_4.txt
+
+#include <algorithm>
 
 #include "algorithms/common.hpp"
 #include "algorithms/entries.hpp"
@@ -17,9 +20,30 @@
 namespace ccoll {
 namespace {
 
-Program make(const Problem& problem, Rank rank) {
+/// Row i of the matrix of sizes is what rank i sends, to itself too.
+Theory ragged(const Problem& problem, Theory theory) {
+  const std::size_t n = problem.size;
+  for (std::size_t from = 0; from < n; ++from) {
+    Load sent;
+    for (std::size_t to = 0; to < n; ++to) {
+      const std::uint64_t elems = problem.block_counts[from * n + to];
+      if (from == to || elems == 0) continue;
+      ++sent.messages;
+      sent.elems_sent += elems;
+    }
+    theory.busiest.messages = std::max(theory.busiest.messages, sent.messages);
+    theory.busiest.elems_sent = std::max(theory.busiest.elems_sent, sent.elems_sent);
+    theory.total.messages += sent.messages;
+    theory.total.elems_sent += sent.elems_sent;
+  }
+  theory.depth = theory.total.messages > 0 ? 1 : 0;
+  return theory;
+}
+
+}  // namespace
+
+Program pairwise_all_to_all(const Problem& problem, Rank rank) {
   const Rank n = problem.size;
-  if (n == 1) return program_alone(problem);
   Lane send;
   Lane receive;
   for (Rank round = 1; round < n; ++round) {
@@ -35,25 +59,15 @@ Program make(const Problem& problem, Rank rank) {
   return program;
 }
 
-Theory theory(const Problem& problem) {
+Theory pairwise_all_to_all_theory(const Problem& problem) {
   const std::uint64_t n = problem.size;
   Theory theory{.blocks = problem.size};
+  if (!problem.block_counts.empty()) return ragged(problem, theory);
   if (moves_nothing(problem)) return theory;
   theory.depth = 1;
   theory.busiest = {.messages = n - 1, .elems_sent = (n - 1) * problem.count};
   theory.total = {.messages = n * (n - 1), .elems_sent = n * (n - 1) * problem.count};
   return theory;
-}
-
-}  // namespace
-
-CatalogueEntry pairwise_all_to_all() {
-  return {Kind::all_to_all,
-          Algorithm::pairwise,
-          make,
-          theory,
-          true,
-          "Thakur, Rabenseifner and Gropp 2005"};
 }
 
 }  // namespace ccoll

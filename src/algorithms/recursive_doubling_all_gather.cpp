@@ -63,15 +63,6 @@ Lane core_lane(const PowerOfTwoCore& core, Rank rank, Rank n) {
   return lane;
 }
 
-Program make(const Problem& problem, Rank rank) {
-  const Rank n = problem.size;
-  if (n == 1) return program_alone(problem);
-  const PowerOfTwoCore core(n);
-  Program program = empty_program(problem, rank, n);
-  program.lanes.push_back(core.is_extra(rank) ? extra_lane(rank, n) : core_lane(core, rank, n));
-  return program;
-}
-
 /// What each rank sends, block by block: O(n log n), for ragged blocks only.
 void add_ragged_loads(const Problem& problem, Theory& theory) {
   const Rank n = problem.size;
@@ -93,7 +84,17 @@ void add_ragged_loads(const Problem& problem, Theory& theory) {
   }
 }
 
-Theory theory(const Problem& problem) {
+}  // namespace
+
+Program recursive_doubling_all_gather(const Problem& problem, Rank rank) {
+  const Rank n = problem.size;
+  const PowerOfTwoCore core(n);
+  Program program = empty_program(problem, rank, n);
+  program.lanes.push_back(core.is_extra(rank) ? extra_lane(rank, n) : core_lane(core, rank, n));
+  return program;
+}
+
+Theory recursive_doubling_all_gather_theory(const Problem& problem) {
   const std::uint64_t n = problem.size;
   const std::uint64_t rounds = floor_log2(n);
   const std::uint64_t core = std::uint64_t{1} << rounds;
@@ -119,17 +120,6 @@ Theory theory(const Problem& problem) {
   theory.busiest.elems_sent = blocks * problem.count;
   theory.total.elems_sent = all * problem.count;
   return theory;
-}
-
-}  // namespace
-
-CatalogueEntry recursive_doubling_all_gather() {
-  return {Kind::all_gather,
-          Algorithm::recursive_doubling,
-          make,
-          theory,
-          false,
-          "Thakur, Rabenseifner and Gropp 2005"};
 }
 
 }  // namespace ccoll

@@ -51,15 +51,16 @@ Lane core_lane(const PowerOfTwoCore& core, Rank rank) {
   return lane;
 }
 
-Program make(const Problem& problem, Rank rank) {
-  if (problem.size == 1) return program_alone(problem);
+}  // namespace
+
+Program recursive_doubling_all_reduce(const Problem& problem, Rank rank) {
   const PowerOfTwoCore core(problem.size);
   Program program = empty_program(problem, rank, 1);
   program.lanes.push_back(core.is_extra(rank) ? extra_lane(rank) : core_lane(core, rank));
   return program;
 }
 
-Theory theory(const Problem& problem) {
+Theory recursive_doubling_all_reduce_theory(const Problem& problem) {
   Theory theory;
   if (moves_nothing(problem)) return theory;
   const std::uint64_t rounds = floor_log2(problem.size);
@@ -74,17 +75,6 @@ Theory theory(const Problem& problem) {
                   .elems_sent = (core * rounds + 2 * extra) * problem.count,
                   .elems_reduced = (core * rounds + extra) * problem.count};
   return theory;
-}
-
-}  // namespace
-
-CatalogueEntry recursive_doubling_all_reduce() {
-  return {Kind::all_reduce,
-          Algorithm::recursive_doubling,
-          make,
-          theory,
-          false,
-          "Thakur, Rabenseifner and Gropp 2005"};
 }
 
 }  // namespace ccoll

@@ -14,11 +14,9 @@
 #include "algorithms/entries.hpp"
 
 namespace ccoll {
-namespace {
 
-Program make(const Problem& problem, Rank rank) {
+Program ring_all_gather(const Problem& problem, Rank rank) {
   const Rank n = problem.size;
-  if (n == 1) return program_alone(problem);
   const Rank next = ahead(rank, 1, n);
   const Rank previous = behind(rank, 1, n);
 
@@ -34,12 +32,10 @@ Program make(const Problem& problem, Rank rank) {
   }
   lane.steps.push_back({.receives = {{previous}}, .store = {output(next)}});
 
-  Program program = empty_program(problem, rank, n);
-  program.lanes.push_back(std::move(lane));
-  return program;
+  return one_lane(problem, rank, n, std::move(lane));
 }
 
-Theory theory(const Problem& problem) {
+Theory ring_all_gather_theory(const Problem& problem) {
   const Rank n = problem.size;
   Theory theory{.blocks = n};
   if (moves_nothing(problem)) return theory;
@@ -49,13 +45,6 @@ Theory theory(const Problem& problem) {
                     .elems_sent = sizes.total - sizes.smallest};
   theory.total = {.messages = (n - 1) * sizes.present, .elems_sent = (n - 1) * sizes.total};
   return theory;
-}
-
-}  // namespace
-
-CatalogueEntry ring_all_gather() {
-  return {Kind::all_gather, Algorithm::ring, make,
-          theory,           false,           "Thakur, Rabenseifner and Gropp 2005"};
 }
 
 }  // namespace ccoll

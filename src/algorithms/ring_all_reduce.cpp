@@ -20,9 +20,17 @@
 namespace ccoll {
 namespace {
 
-Program make(const Problem& problem, Rank rank) {
+/// A rank sends each block twice, but its own once and the next rank's once. Taken over all ranks,
+/// the smallest such pair of neighbours is two of the short blocks, unless only one is short.
+std::uint64_t most_sent(std::uint64_t count, Rank n) {
+  const std::uint64_t smallest_pair = 2 * (count / n) + (count % n + 1 == n ? 1 : 0);
+  return 2 * count - smallest_pair;
+}
+
+}  // namespace
+
+Program ring_all_reduce(const Problem& problem, Rank rank) {
   const Rank n = problem.size;
-  if (n == 1) return program_alone(problem);
   const Rank next = ahead(rank, 1, n);
   const Rank previous = behind(rank, 1, n);
 
@@ -48,19 +56,10 @@ Program make(const Problem& problem, Rank rank) {
   }
   lane.steps.push_back({.receives = {{previous}}, .store = {output(next)}});
 
-  Program program = empty_program(problem, rank, n);
-  program.lanes.push_back(std::move(lane));
-  return program;
+  return one_lane(problem, rank, n, std::move(lane));
 }
 
-/// A rank sends each block twice, but its own once and the next rank's once. Taken over all ranks,
-/// the smallest such pair of neighbours is two of the short blocks, unless only one is short.
-std::uint64_t most_sent(std::uint64_t count, Rank n) {
-  const std::uint64_t smallest_pair = 2 * (count / n) + (count % n + 1 == n ? 1 : 0);
-  return 2 * count - smallest_pair;
-}
-
-Theory theory(const Problem& problem) {
+Theory ring_all_reduce_theory(const Problem& problem) {
   const Rank n = problem.size;
   Theory theory{.blocks = n};
   if (moves_nothing(problem)) return theory;
@@ -74,13 +73,6 @@ Theory theory(const Problem& problem) {
                   .elems_sent = 2 * (n - 1) * sizes.total,
                   .elems_reduced = (n - 1) * sizes.total};
   return theory;
-}
-
-}  // namespace
-
-CatalogueEntry ring_all_reduce() {
-  return {Kind::all_reduce, Algorithm::ring, make,
-          theory,           false,           "Patarasuk and Yuan 2009; NCCL's order of blocks"};
 }
 
 }  // namespace ccoll

@@ -14,11 +14,9 @@
 #include "algorithms/entries.hpp"
 
 namespace ccoll {
-namespace {
 
-Program make(const Problem& problem, Rank rank) {
+Program ring_reduce_scatter(const Problem& problem, Rank rank) {
   const Rank n = problem.size;
-  if (n == 1) return program_alone(problem);
   const Rank next = ahead(rank, 1, n);
   const Rank previous = behind(rank, 1, n);
 
@@ -32,12 +30,10 @@ Program make(const Problem& problem, Rank rank) {
   lane.steps.push_back(
       {.receives = {{previous}}, .local = {input(rank)}, .store = {output(rank)}, .finish = true});
 
-  Program program = empty_program(problem, rank, n);
-  program.lanes.push_back(std::move(lane));
-  return program;
+  return one_lane(problem, rank, n, std::move(lane));
 }
 
-Theory theory(const Problem& problem) {
+Theory ring_reduce_scatter_theory(const Problem& problem) {
   const Rank n = problem.size;
   Theory theory{.blocks = n};
   if (moves_nothing(problem)) return theory;
@@ -51,12 +47,6 @@ Theory theory(const Problem& problem) {
                   .elems_sent = (n - 1) * sizes.total,
                   .elems_reduced = (n - 1) * sizes.total};
   return theory;
-}
-
-}  // namespace
-
-CatalogueEntry ring_reduce_scatter() {
-  return {Kind::reduce_scatter, Algorithm::ring, make, theory, false, "Patarasuk and Yuan 2009"};
 }
 
 }  // namespace ccoll

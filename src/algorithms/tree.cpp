@@ -29,8 +29,9 @@ TreeNode tree_from(Rank root, Rank rank, Rank n) {
   return node;
 }
 
-Program make_all_reduce(const Problem& problem, Rank rank) {
-  if (problem.size == 1) return program_alone(problem);
+}  // namespace
+
+Program tree_all_reduce(const Problem& problem, Rank rank) {
   const TreeNode node = binary_tree(rank, problem.size);
   Lane up = lane_up(node, 0, 0);
   Lane down = lane_down(node, 0, 1, output(0));
@@ -40,21 +41,19 @@ Program make_all_reduce(const Problem& problem, Rank rank) {
   return program;
 }
 
-Program make_reduce(const Problem& problem, Rank rank) {
-  if (problem.size == 1) return program_alone(problem);
+Program tree_reduce(const Problem& problem, Rank rank) {
   Program program = empty_program(problem, rank, 1);
   program.lanes.push_back(lane_up(tree_from(problem.root, rank, problem.size), 0, 0));
   return program;
 }
 
-Program make_broadcast(const Problem& problem, Rank rank) {
-  if (problem.size == 1) return program_alone(problem);
+Program tree_broadcast(const Problem& problem, Rank rank) {
   Program program = empty_program(problem, rank, 1);
   program.lanes.push_back(lane_down(tree_from(problem.root, rank, problem.size), 0, 0, input(0)));
   return program;
 }
 
-Theory theory(const Problem& problem) {
+Theory tree_theory(const Problem& problem) {
   Theory theory;
   if (moves_nothing(problem)) return theory;
   const Rank n = problem.size;
@@ -77,32 +76,6 @@ Theory theory(const Problem& problem) {
     theory.total.elems_reduced = edges * problem.count;
   }
   return theory;
-}
-
-}  // namespace
-
-CatalogueEntry tree_all_reduce() {
-  return {Kind::all_reduce,
-          Algorithm::tree,
-          make_all_reduce,
-          theory,
-          true,
-          "Sanders, Speck and Träff 2009; NCCL's tree"};
-}
-
-CatalogueEntry tree_broadcast() {
-  return {Kind::broadcast,
-          Algorithm::tree,
-          make_broadcast,
-          theory,
-          true,
-          "Sanders, Speck and Träff 2009; NCCL's tree"};
-}
-
-CatalogueEntry tree_reduce() {
-  return {Kind::reduce, Algorithm::tree,
-          make_reduce,  theory,
-          true,         "Sanders, Speck and Träff 2009; NCCL's tree"};
 }
 
 }  // namespace ccoll

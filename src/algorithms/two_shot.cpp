@@ -21,9 +21,10 @@ namespace {
 constexpr std::uint16_t kSendLane = 0;
 constexpr std::uint16_t kReduceLane = 1;
 
-Program make(const Problem& problem, Rank rank) {
+}  // namespace
+
+Program two_shot_all_reduce(const Problem& problem, Rank rank) {
   const Rank n = problem.size;
-  if (n == 1) return program_alone(problem);
   Lane send;
   Step reduce{
       .local = {input(rank)}, .store = {output(rank)}, .finish = true, .lend = Lend::always};
@@ -45,7 +46,7 @@ Program make(const Problem& problem, Rank rank) {
   return program;
 }
 
-Theory theory(const Problem& problem) {
+Theory two_shot_all_reduce_theory(const Problem& problem) {
   const Rank n = problem.size;
   Theory theory{.blocks = n};
   if (moves_nothing(problem)) return theory;
@@ -60,17 +61,6 @@ Theory theory(const Problem& problem) {
                   .elems_sent = 2 * (n - 1) * sizes.total,
                   .elems_reduced = (n - 1) * sizes.total};
   return theory;
-}
-
-}  // namespace
-
-CatalogueEntry two_shot_all_reduce() {
-  return {Kind::all_reduce,
-          Algorithm::two_shot,
-          make,
-          theory,
-          true,
-          "Thakur et al. 2005; MSCCL++ (arXiv 2504.09014)"};
 }
 
 }  // namespace ccoll

@@ -21,9 +21,10 @@ bool holds_own_block_only(Kind kind, Buffer buffer) {
 
 std::uint64_t buffer_elems(const Problem& problem, const Program& program, Buffer buffer) {
   if (holds_own_block_only(problem.kind, buffer))
-    return block_elems(problem, program.blocks, program.rank);
+    return block_elems(problem, program.blocks, program.rank, buffer);
   const auto last = program.blocks - 1;
-  return block_offset(problem, program.blocks, last) + block_elems(problem, program.blocks, last);
+  return block_offset(problem, program.blocks, last, buffer) +
+         block_elems(problem, program.blocks, last, buffer);
 }
 
 bool overlap(const std::byte* a, std::size_t a_bytes, const std::byte* b, std::size_t b_bytes) {
@@ -106,12 +107,12 @@ void Plan::place(const PlanRequest& request, const Lane& lane, const std::vector
   for (const auto& operand : operands) {
     for (std::uint32_t i = 0; i < operand.blocks; i++) {
       const auto block = (operand.block + i) % blocks;
-      const auto elems = block_elems(problem, blocks, block);
+      const auto elems = block_elems(problem, blocks, block, operand.buffer);
       std::uint64_t offset = 0;
       if (operand.buffer == Buffer::scratch)
         offset = (block + blocks - lane.scratch_block) % blocks * slice_elems_;
       else if (!holds_own_block_only(problem.kind, operand.buffer))
-        offset = block_offset(problem, blocks, block);
+        offset = block_offset(problem, blocks, block, operand.buffer);
       parts.push_back({operand.buffer, offset, elems});
     }
   }

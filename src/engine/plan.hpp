@@ -23,7 +23,7 @@ namespace ccoll {
 
 /// What a Plan is made from.
 struct PlanRequest {
-  Problem problem;
+  Problem problem;  ///< as this rank sees it
   Choice choice;
   Program program;
   DataType type = DataType::uint8;

@@ -62,7 +62,7 @@ class Dataflow {
     return window * schedule_.blocks + block;
   }
   Value& output(Rank rank, std::uint32_t block, std::uint32_t window) {
-    return outputs_[std::size_t{rank} * schedule_.elems.size() + origin(block, window)];
+    return outputs_[rank * schedule_.cells() + origin(block, window)];
   }
   std::string place(const StepRun& at) const {
     return schedule_.place(at.lane, at.step, at.window);
@@ -95,7 +95,7 @@ class Dataflow {
   void measure_layout(const StepRun& at, const ResolvedStep& step) {
     sizes_.clear();
     for (const Segment& segment : schedule_.layout(step)) {
-      const std::uint64_t elems = schedule_.elems_of(segment.block, at.window);
+      const std::uint64_t elems = schedule_.elems_of(segment, at.window);
       if (elems != 0) sizes_.push_back(elems);
     }
   }
@@ -118,7 +118,7 @@ class Dataflow {
   void read_local(const StepRun& at, const ResolvedStep& step) {
     ++source_count_;
     for (const Segment& segment : schedule_.segments_of(step.local)) {
-      if (schedule_.elems_of(segment.block, at.window) == 0) continue;
+      if (schedule_.elems_of(segment, at.window) == 0) continue;
       Value value = read(at, segment);
       if (value.expression == kUndefined) {
         findings_.add(FindingKind::undefined, "{}: reads {} block {}, where nothing was stored",
@@ -162,7 +162,7 @@ class Dataflow {
     for (std::uint32_t i = 0; i < count; ++i) {
       const Value value = values_[message.values.begin + i];
       // A poisoned value has no size of its own.
-      if (fits && value.expression != kPoison && schedule_.elems[value.origin] != sizes_[i]) {
+      if (fits && value.expression != kPoison && elems_of(value) != sizes_[i]) {
         fits = false;
       }
       sources_.push_back(value);
@@ -171,12 +171,19 @@ class Dataflow {
     return fits;
   }
 
+  /// Where sizes are private nothing is combined, and a value is some rank's input.
+  std::uint64_t elems_of(const Value& value) const {
+    const std::uint32_t sizes =
+        schedule_.private_sizes ? schedule_.sizes_of(value.expression, Buffer::input) : 0;
+    return schedule_.elems[sizes * schedule_.cells() + value.origin];
+  }
+
   void report_sizes(const StepRun& at, std::uint32_t link, const Message& message) {
     std::string sent;
     for (std::uint32_t i = message.values.begin; i < message.values.end; ++i) {
       sent += fmt::format(" {}", values_[i].expression == kPoison
                                      ? std::string("?")
-                                     : fmt::format("{}", schedule_.elems[values_[i].origin]));
+                                     : fmt::format("{}", elems_of(values_[i])));
     }
     std::string expected;
     for (const std::uint64_t size : sizes_) expected += fmt::format(" {}", size);
@@ -235,7 +242,7 @@ class Dataflow {
     const ResolvedLane& lane = schedule_.lanes[at.lane];
     std::size_t next = 0;
     for (const Segment& segment : schedule_.segments_of(step.store)) {
-      const std::uint64_t elems = schedule_.elems_of(segment.block, at.window);
+      const std::uint64_t elems = schedule_.elems_of(segment, at.window);
       if (elems == 0) continue;
       if (next == sizes_.size() || sizes_[next] != elems) {
         next = sizes_.size() + 1;
@@ -277,10 +284,9 @@ class Dataflow {
   void check_outputs() {
     for (std::uint32_t window = 0; window < schedule_.windows; ++window) {
       for (std::uint32_t block = 0; block < schedule_.blocks; ++block) {
-        if (schedule_.elems_of(block, window) == 0) continue;
         Expression agreed = kUndefined;
         for (Rank rank = 0; rank < problem_.size; ++rank) {
-          if (!has_output(problem_, rank, block)) continue;
+          if (!has_output(problem_, rank, block) || is_empty(rank, block, window)) continue;
           if (!check_output(rank, block, window)) continue;
           const Expression held = output(rank, block, window).expression;
           if (agreed == kUndefined) agreed = held;
@@ -293,6 +299,11 @@ class Dataflow {
         if (findings_.full()) return;
       }
     }
+  }
+
+  bool is_empty(Rank rank, std::uint32_t block, std::uint32_t window) const {
+    const Segment segment{Buffer::output, block, schedule_.sizes_of(rank, Buffer::output)};
+    return schedule_.elems_of(segment, window) == 0;
   }
 
   bool check_output(Rank rank, std::uint32_t block, std::uint32_t window) {

@@ -2,6 +2,8 @@
 #include "schedule/problem.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <numeric>
 
 namespace ccoll {
 namespace {
@@ -24,12 +26,21 @@ bool divides_whole_buffer(Kind kind) {
   return false;
 }
 
+const std::vector<std::uint64_t>& counts_of(const Problem& problem, Buffer buffer) {
+  const bool received = buffer == Buffer::output && !problem.output_counts.empty();
+  return received ? problem.output_counts : problem.block_counts;
+}
+
+std::uint64_t largest_of(const std::vector<std::uint64_t>& counts) {
+  return counts.empty() ? 0 : *std::max_element(counts.begin(), counts.end());
+}
+
 std::uint64_t largest_block(const Problem& problem, std::uint32_t blocks) {
   if (divides_whole_buffer(problem.kind)) {
     return problem.count / blocks + (problem.count % blocks != 0 ? 1 : 0);
   }
   if (problem.block_counts.empty()) return problem.count;
-  return *std::max_element(problem.block_counts.begin(), problem.block_counts.end());
+  return std::max(largest_of(problem.block_counts), largest_of(problem.output_counts));
 }
 
 }  // namespace
@@ -84,22 +95,46 @@ std::string_view to_string(Algorithm algorithm) {
   return "unknown";
 }
 
-std::uint64_t block_elems(const Problem& problem, std::uint32_t blocks, std::uint32_t block) {
+bool sizes_are_private(const Problem& problem) {
+  return !problem.block_counts.empty() &&
+         (problem.kind == Kind::gather || problem.kind == Kind::scatter ||
+          problem.kind == Kind::all_to_all);
+}
+
+Problem view_of(const Problem& whole, Rank rank) {
+  Problem view = whole;
+  if (!sizes_are_private(whole)) return view;
+  if (whole.kind == Kind::all_to_all) {
+    const std::size_t n = whole.size;
+    const auto row = whole.block_counts.begin() + static_cast<std::ptrdiff_t>(rank * n);
+    view.block_counts.assign(row, row + static_cast<std::ptrdiff_t>(n));
+    for (std::size_t from = 0; from < n; ++from) {
+      view.output_counts.push_back(whole.block_counts[from * n + rank]);
+    }
+  } else if (rank != whole.root) {
+    view.block_counts.assign(whole.size, 0);
+    view.block_counts[rank] = whole.block_counts[rank];
+  }
+  return view;
+}
+
+std::uint64_t block_elems(const Problem& problem, std::uint32_t blocks, std::uint32_t block,
+                          Buffer buffer) {
   if (divides_whole_buffer(problem.kind)) {
     return problem.count / blocks + (block < problem.count % blocks ? 1 : 0);
   }
-  return problem.block_counts.empty() ? problem.count : problem.block_counts[block];
+  return problem.block_counts.empty() ? problem.count : counts_of(problem, buffer)[block];
 }
 
-std::uint64_t block_offset(const Problem& problem, std::uint32_t blocks, std::uint32_t block) {
+std::uint64_t block_offset(const Problem& problem, std::uint32_t blocks, std::uint32_t block,
+                           Buffer buffer) {
   if (divides_whole_buffer(problem.kind)) {
     const std::uint64_t longer = std::min<std::uint64_t>(block, problem.count % blocks);
     return block * (problem.count / blocks) + longer;
   }
   if (problem.block_counts.empty()) return block * problem.count;
-  std::uint64_t offset = 0;
-  for (std::uint32_t before = 0; before < block; ++before) offset += problem.block_counts[before];
-  return offset;
+  const std::vector<std::uint64_t>& counts = counts_of(problem, buffer);
+  return std::accumulate(counts.begin(), counts.begin() + block, std::uint64_t{0});
 }
 
 std::uint64_t window_count(const Problem& problem, std::uint32_t blocks, const Choice& choice) {
@@ -108,8 +143,8 @@ std::uint64_t window_count(const Problem& problem, std::uint32_t blocks, const C
 }
 
 Slice slice_of(const Problem& problem, std::uint32_t blocks, std::uint32_t block,
-               std::uint64_t window, const Choice& choice) {
-  const std::uint64_t elems = block_elems(problem, blocks, block);
+               std::uint64_t window, const Choice& choice, Buffer buffer) {
+  const std::uint64_t elems = block_elems(problem, blocks, block, buffer);
   // Compared by division first: window × slice_elems may not fit 64 bits.
   if (window > elems / choice.slice_elems) return {elems, 0};
   const std::uint64_t first = window * choice.slice_elems;

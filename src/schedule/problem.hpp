@@ -38,6 +38,17 @@ enum class Algorithm : std::uint8_t {
   dissemination,
 };
 
+/// `input` is never written. `scratch` belongs to one lane of one rank.
+///
+/// Where a kind's block b lies:
+///   all_reduce, reduce, broadcast, barrier  input and output hold all blocks
+///   all_gather, gather                      input holds only block `rank`; output holds all
+///   reduce_scatter, scatter                 input holds all blocks; output only block `rank`
+///   all_to_all                              input block b goes to rank b, output block b is from b
+/// For rooted kinds only the root's input (broadcast, scatter) or output (reduce, gather) exists;
+/// broadcast's output exists on every rank.
+enum class Buffer : std::uint8_t { input, output, scratch };
+
 std::string_view to_string(Kind kind);
 std::string_view to_string(Algorithm algorithm);
 
@@ -52,7 +63,10 @@ struct Problem {
   Rank root = 0;  ///< reduce, broadcast, gather, scatter
   std::uint64_t count = 0;
   /// Ragged blocks (v-operations): elements of block b, `size` of them; empty when all are `count`.
+  /// Of all_to_all they are those of the input's blocks. See `sizes_are_private`.
   std::vector<std::uint64_t> block_counts;
+  /// Ragged all_to_all only: elements of the output's blocks, `size` of them.
+  std::vector<std::uint64_t> output_counts;
   /// Which host each rank is on, for two-level algorithms; empty when there is one host.
   std::vector<std::uint32_t> host_of;
 
@@ -69,16 +83,35 @@ struct Choice {
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 
+/// Whether each rank knows no more of the ragged blocks' sizes than what it sends and receives
+/// itself: gather and scatter (the root knows all), all_to_all. Such an operation is described
+/// twice:
+/// - As one rank sees it, which is what its program and its Plan are made from. gather, scatter: a
+///   rank other than the root has zeros in `block_counts` but for its own entry. all_to_all: what
+///   it sends to each rank, and in `output_counts` what it receives from each.
+/// - Whole, for those who look at all ranks: the verifier, theories and tests. gather, scatter: as
+///   the root sees it. all_to_all: `block_counts` is a matrix of size × size, row i what rank i
+///   sends to each, and `output_counts` is empty.
+/// A Choice must not depend on such sizes, or ranks would run different programs.
+bool sizes_are_private(const Problem& problem);
+
+/// The whole operation as `rank` sees it; the same where sizes are not private.
+Problem view_of(const Problem& whole, Rank rank);
+
 /// Elements of block `block` (0 ≤ block < blocks) when the operation's buffer is cut into `blocks`
 /// parts: for all_reduce, reduce, broadcast and barrier `count` is divided evenly, the first
-/// `count % blocks` parts one longer; for the others it is the block's own size.
-std::uint64_t block_elems(const Problem& problem, std::uint32_t blocks, std::uint32_t block);
+/// `count % blocks` parts one longer; for the others it is the block's own size. `buffer` matters
+/// only to a ragged all_to_all; its scratch is measured like its input.
+std::uint64_t block_elems(const Problem& problem, std::uint32_t blocks, std::uint32_t block,
+                          Buffer buffer = Buffer::input);
 
 /// Elements before block `block` in a buffer that holds all blocks one after another.
-std::uint64_t block_offset(const Problem& problem, std::uint32_t blocks, std::uint32_t block);
+std::uint64_t block_offset(const Problem& problem, std::uint32_t blocks, std::uint32_t block,
+                           Buffer buffer = Buffer::input);
 
 /// Windows of a pass over blocks of these sizes: ceil(largest block / slice_elems); 0 when all
-/// blocks are empty.
+/// blocks are empty. Where sizes are private ranks count different ones: a slice of a window that
+/// its receiver does not count is empty, and not sent.
 std::uint64_t window_count(const Problem& problem, std::uint32_t blocks, const Choice& choice);
 
 /// The part of block `block` that window `window` covers: elements [first, first + elems) of the
@@ -88,6 +121,6 @@ struct Slice {
   std::uint64_t elems;
 };
 Slice slice_of(const Problem& problem, std::uint32_t blocks, std::uint32_t block,
-               std::uint64_t window, const Choice& choice);
+               std::uint64_t window, const Choice& choice, Buffer buffer = Buffer::input);
 
 }  // namespace ccoll

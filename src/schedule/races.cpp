@@ -27,7 +27,7 @@ class Races {
       : schedule_(schedule),
         trace_(execution.trace),
         slots_(slots),
-        io_cells_(schedule.problem.size * schedule.elems.size(), kNone),
+        io_cells_(schedule.problem.size * schedule.cells(), kNone),
         scratch_cells_(schedule.scratch_cells, kNone),
         queues_(schedule.links.size() * slots),
         links_(schedule.links.size()) {}
@@ -82,11 +82,11 @@ class Races {
     const StepRun& at = trace_[run];
     const ResolvedLane& lane = schedule_.lanes[at.lane];
     for (const Segment& segment : schedule_.segments_of(range)) {
-      if (schedule_.elems_of(segment.block, at.window) == 0) continue;
+      if (schedule_.elems_of(segment, at.window) == 0) continue;
       if (segment.buffer == Buffer::scratch) {
         visit(segment, scratch_cells_[schedule_.scratch_cell(lane, segment.block)]);
       } else {
-        visit(segment, io_cells_[lane.rank * schedule_.elems.size() +
+        visit(segment, io_cells_[lane.rank * schedule_.cells() +
                                  std::size_t{at.window} * schedule_.blocks + segment.block]);
       }
     }

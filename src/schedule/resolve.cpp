@@ -93,14 +93,25 @@ class Resolver {
       return false;
     }
     out_.windows = static_cast<std::uint32_t>(windows);
-    out_.elems.resize(windows * out_.blocks);
-    for (std::uint32_t window = 0; window < windows; ++window) {
-      for (std::uint32_t block = 0; block < out_.blocks; ++block) {
-        out_.elems[std::size_t{window} * out_.blocks + block] =
-            slice_of(problem_, out_.blocks, block, window, choice_).elems;
+    out_.private_sizes = sizes_are_private(problem_);
+    if (out_.private_sizes) {
+      for (Rank rank = 0; rank < problem_.size; ++rank) {
+        const Problem view = view_of(problem_, rank);
+        add_sizes(view, Buffer::input);
+        add_sizes(view, Buffer::output);
       }
+    } else {
+      add_sizes(problem_, Buffer::input);
     }
     return true;
+  }
+
+  void add_sizes(const Problem& view, Buffer buffer) {
+    for (std::uint32_t window = 0; window < out_.windows; ++window) {
+      for (std::uint32_t block = 0; block < out_.blocks; ++block) {
+        out_.elems.push_back(slice_of(view, out_.blocks, block, window, choice_, buffer).elems);
+      }
+    }
   }
 
   void number_lanes() {
@@ -272,8 +283,8 @@ class Resolver {
     resolved.receives.end = static_cast<std::uint32_t>(out_.step_links.size());
     for (const Rank peer : step.sends) out_.step_links.push_back(link_between(lane, peer));
     resolved.sends = {resolved.receives.end, static_cast<std::uint32_t>(out_.step_links.size())};
-    resolved.local = add_segments(step.local);
-    resolved.store = add_segments(step.store);
+    resolved.local = add_segments(rank, step.local);
+    resolved.store = add_segments(rank, step.store);
     resolved.finish = step.finish;
     resolved.lend = step.sends.empty() ? Lend::never : step.lend;
     if (step.after) {
@@ -291,12 +302,13 @@ class Resolver {
     return link;
   }
 
-  Range add_segments(const std::vector<Operand>& operands) {
+  Range add_segments(Rank rank, const std::vector<Operand>& operands) {
     Range range;
     range.begin = static_cast<std::uint32_t>(out_.segments.size());
     for (const Operand& operand : operands) {
       for (std::uint32_t i = 0; i < operand.blocks; ++i) {
-        out_.segments.push_back({operand.buffer, block_of(operand, i)});
+        out_.segments.push_back(
+            {operand.buffer, block_of(operand, i), out_.sizes_of(rank, operand.buffer)});
       }
     }
     range.end = static_cast<std::uint32_t>(out_.segments.size());
@@ -401,12 +413,16 @@ std::string Resolved::link_name(std::uint32_t link) const {
 
 std::optional<Resolved> resolve(const Problem& problem, const Choice& choice,
                                 const Schedule& schedule, Findings& findings) {
+  const std::size_t n = problem.size;
+  const std::size_t sizes = problem.kind == Kind::all_to_all ? n * n : n;
   const bool ragged = !problem.block_counts.empty();
-  if (problem.size == 0 || problem.root >= problem.size || choice.slice_elems == 0 ||
-      (ragged && problem.block_counts.size() != problem.size)) {
+  if (n == 0 || problem.root >= n || choice.slice_elems == 0 ||
+      (ragged && problem.block_counts.size() != sizes) || !problem.output_counts.empty()) {
     findings.add(FindingKind::malformed,
-                 "problem of {} ranks, root {}, {} block sizes, slices of {} elements",
-                 problem.size, problem.root, problem.block_counts.size(), choice.slice_elems);
+                 "problem of {} ranks, root {}, {} block sizes and {} of the output alone, slices "
+                 "of {} elements",
+                 n, problem.root, problem.block_counts.size(), problem.output_counts.size(),
+                 choice.slice_elems);
     return std::nullopt;
   }
   return Resolver(problem, choice, schedule, findings).run();

@@ -30,6 +30,7 @@ bool reduces(Kind kind);
 struct Segment {
   Buffer buffer;
   std::uint32_t block;
+  std::uint32_t sizes;  ///< number of the table of elements that its size stands in
 };
 
 /// A part of one of the flat lists.
@@ -79,7 +80,10 @@ struct Resolved {
   std::vector<ResolvedLink> links;
   std::vector<std::uint32_t> step_links;
   std::vector<Segment> segments;
-  std::vector<std::uint64_t> elems;  ///< of each block in each window, window by window
+  /// Tables of the elements of each block in each window, window by window: one for all, or where
+  /// sizes are private two for each rank, of its input and of its output.
+  std::vector<std::uint64_t> elems;
+  bool private_sizes = false;
   std::uint32_t scratch_cells = 0;
   std::uint32_t targets = 0;  ///< steps that others come after
 
@@ -92,8 +96,13 @@ struct Resolved {
   std::span<const Segment> segments_of(Range range) const {
     return std::span(segments).subspan(range.begin, range.end - range.begin);
   }
-  std::uint64_t elems_of(std::uint32_t block, std::uint32_t window) const {
-    return elems[std::size_t{window} * blocks + block];
+  /// Blocks of all windows, the size of a table.
+  std::size_t cells() const { return std::size_t{windows} * blocks; }
+  std::uint32_t sizes_of(Rank rank, Buffer buffer) const {
+    return private_sizes ? 2 * rank + (buffer == Buffer::output ? 1 : 0) : 0;
+  }
+  std::uint64_t elems_of(const Segment& segment, std::uint32_t window) const {
+    return elems[segment.sizes * cells() + std::size_t{window} * blocks + segment.block];
   }
   /// What the step's result is laid out as.
   std::span<const Segment> layout(const ResolvedStep& step) const {
@@ -102,7 +111,7 @@ struct Resolved {
   /// Whether the step has any element to work on in that window.
   bool active(const ResolvedStep& step, std::uint32_t window) const {
     for (const Segment& segment : layout(step)) {
-      if (elems_of(segment.block, window) != 0) return true;
+      if (elems_of(segment, window) != 0) return true;
     }
     return false;
   }
@@ -118,7 +127,7 @@ struct Resolved {
   std::string link_name(std::uint32_t link) const;
 };
 
-/// Nothing when the form is wrong: then `findings` says how.
+/// Nothing when the form is wrong: then `findings` says how. `problem` is whole.
 std::optional<Resolved> resolve(const Problem& problem, const Choice& choice,
                                 const Schedule& schedule, Findings& findings);
 

@@ -13,17 +13,6 @@
 
 namespace ccoll {
 
-/// `input` is never written. `scratch` belongs to one lane of one rank.
-///
-/// Where a kind's block b lies:
-///   all_reduce, reduce, broadcast, barrier  input and output hold all blocks
-///   all_gather, gather                      input holds only block `rank`; output holds all
-///   reduce_scatter, scatter                 input holds all blocks; output only block `rank`
-///   all_to_all                              input block b goes to rank b, output block b is from b
-/// For rooted kinds only the root's input (broadcast, scatter) or output (reduce, gather) exists;
-/// broadcast's output exists on every rank.
-enum class Buffer : std::uint8_t { input, output, scratch };
-
 /// The current window's slices of `blocks` consecutive blocks, numbers taken mod the program's
 /// number of blocks, one after another.
 struct Operand {

@@ -161,11 +161,15 @@ std::vector<VerifyCase> verify_cases(Kind kind, Algorithm algorithm, Rank size, 
   add("no elements", 0, 1, 4);
   add("one element", 1, 1, 4);
   if (size > 2) add("one element less than ranks", size - 1, 1, 4);
-  const bool ragged = kind == Kind::all_gather || kind == Kind::reduce_scatter ||
-                      kind == Kind::gather || kind == Kind::scatter;
-  if (ragged) {
+  const bool matrix = kind == Kind::all_to_all;
+  if (matrix || kind == Kind::all_gather || kind == Kind::reduce_scatter || kind == Kind::gather ||
+      kind == Kind::scatter) {
     Problem& problem = add("ragged blocks, some empty", 0, 1, 2);
-    for (Rank rank = 0; rank < size; ++rank) problem.block_counts.push_back((rank * 5 + 3) % 4);
+    const std::uint64_t sizes = std::uint64_t{size} * (matrix ? size : 1);
+    // Of a matrix, so that rows differ from columns.
+    for (std::uint64_t i = 0; i < sizes; ++i) {
+      problem.block_counts.push_back((i * 5 + i / size * 3 + 3) % 4);
+    }
   }
   return cases;
 }

@@ -113,6 +113,34 @@ TEST_CASE("choosing: what is forced is taken, or the reason says why not", "[alg
   CHECK(other.reason.find("pairwise was asked for, but all_reduce has none") == 0);
 }
 
+TEST_CASE("choosing: ragged blocks get what serves them, private ones without a look at them",
+          "[algorithms]") {
+  for (const Kind kind :
+       {Kind::all_gather, Kind::reduce_scatter, Kind::gather, Kind::scatter, Kind::all_to_all}) {
+    for (const Rank size : {1U, 2U, 5U, 64U}) {
+      Problem whole = problem_of(kind, size, 0);
+      const std::size_t n = size;
+      for (std::size_t i = 0; i < (kind == Kind::all_to_all ? n * n : n); ++i) {
+        whole.block_counts.push_back(i * 7919 % 100'000);
+      }
+      const Chosen first = choose(view_of(whole, 0), 4, {});
+      INFO(test::describe(whole, first.choice));
+      for (const Candidate& candidate : first.candidates) {
+        CHECK(find_algorithm(kind, candidate.algorithm)->ragged);
+      }
+      for (Rank rank = 1; rank < size; ++rank) {
+        CHECK(choose(view_of(whole, rank), 4, {}).choice == first.choice);
+      }
+      CHECK(choose(whole, 4, {}).choice == first.choice);
+    }
+  }
+  Problem gather = problem_of(Kind::gather, 3, 0);
+  gather.block_counts = {4, 5, 6};
+  const Chosen forced = choose(gather, 4, {}, {.algorithm = Algorithm::binomial, .max_lanes = {}});
+  CHECK(forced.choice.algorithm == Algorithm::linear);
+  CHECK(forced.reason.find("binomial was asked for, but it needs equal blocks; linear") == 0);
+}
+
 TEST_CASE("explaining: the table names every candidate and marks the choice", "[algorithms]") {
   const Problem problem = problem_of(Kind::all_reduce, 8, 1 << 20);
   const std::string text = explain(problem, DataType::float32, {});

@@ -45,8 +45,9 @@ inline std::string describe(const Problem& problem, const Choice& choice) {
 /// Empty when the schedule verifies and measures what the theory says; else what is wrong.
 inline std::string judge(const CatalogueEntry& entry, const Problem& problem,
                          const Choice& choice) {
-  const Report report =
-      verify(problem, choice, [&](Rank rank) { return make_program(problem, choice, rank); });
+  const Report report = verify(problem, choice, [&](Rank rank) {
+    return make_program(view_of(problem, rank), choice, rank);
+  });
   if (!report.ok()) return describe(problem, choice) + "\n" + report.text();
   const Theory theory = entry.theory(problem);
   bool some_empty = false;
@@ -78,6 +79,7 @@ inline std::string judge_all(const CatalogueEntry& entry, Rank size, Rank root) 
   problem.count = 1;
   const std::uint32_t blocks = entry.theory(problem).blocks;
   for (const VerifyCase& one : verify_cases(entry.kind, entry.algorithm, size, root, blocks)) {
+    if (!one.problem.block_counts.empty() && !entry.ragged) continue;
     const std::string wrong = judge(entry, one.problem, one.choice);
     if (!wrong.empty()) return fmt::format("case {}: {}", one.name, wrong);
   }

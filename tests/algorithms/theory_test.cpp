@@ -61,7 +61,7 @@ TEST_CASE("the loads of the formulas are those of the programs", "[algorithms][p
         Load busiest;
         Load total;
         for (Rank rank = 0; rank < size; ++rank) {
-          const Program program = entry.make(problem, rank);
+          const Program program = make_program(problem, {entry.algorithm, 1, 1}, rank);
           REQUIRE(program.blocks == entry.theory(problem).blocks);
           add(load_of(problem, program), busiest, total);
         }

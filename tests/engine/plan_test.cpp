@@ -5,37 +5,14 @@
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
-#include <cstring>
 #include <random>
 
-#include "algorithms/algorithms.hpp"
-#include "engine/plan.hpp"
+#include "inproc_ranks.hpp"
 #include "schedule/replay.hpp"
 
 using namespace ccoll;
 
 namespace {
-
-/// Ranks of one process without communicators: links, waiters and nothing else.
-class Links {
- public:
-  explicit Links(Rank size, std::uint64_t communicator) {
-    TransportContext context;
-    context.table.resize(size);
-    std::vector<std::uint32_t> group(size);
-    std::iota(group.begin(), group.end(), 0U);
-    for (Rank rank = 0; rank < size; rank++) {
-      context.rank = rank;
-      auto transports = std::make_shared<TransportSet>(context, "inproc");
-      tables_.push_back(std::make_unique<LinkTable>(communicator, group, std::move(transports),
-                                                    Waiter::make().value()));
-    }
-  }
-  LinkTable& of(Rank rank) { return *tables_[rank]; }
-
- private:
-  std::vector<std::unique_ptr<LinkTable>> tables_;
-};
 
 Problem make_problem(Kind kind, Rank size, Rank root, std::uint64_t count) {
   Problem problem;
@@ -59,12 +36,11 @@ Case random_case(std::mt19937_64& random) {
   made.problem.size = static_cast<Rank>(1 + random() % 9);
   made.problem.root = static_cast<Rank>(random() % made.problem.size);
   made.problem.count = made.entry->kind == Kind::barrier ? 1 : random() % 40;
-  const bool ragged = made.entry->kind == Kind::all_gather ||
-                      made.entry->kind == Kind::reduce_scatter ||
-                      made.entry->kind == Kind::gather || made.entry->kind == Kind::scatter;
-  if (ragged && random() % 2 == 0)
-    for (Rank rank = 0; rank < made.problem.size; rank++)
+  if (made.entry->ragged && random() % 2 == 0) {
+    const std::size_t n = made.problem.size;
+    for (std::size_t i = 0; i < (made.entry->kind == Kind::all_to_all ? n * n : n); i++)
       made.problem.block_counts.push_back(random() % 12);
+  }
   made.choice.algorithm = made.entry->algorithm;
   made.choice.lanes = static_cast<std::uint16_t>(1 + random() % 3);
   made.choice.slice_elems = 1 + random() % 7;
@@ -72,8 +48,7 @@ Case random_case(std::mt19937_64& random) {
 }
 
 /// Runs all ranks' plans once; returns what they did, in order.
-std::vector<StepRecord> run(std::vector<std::unique_ptr<Plan>>& plans, std::mt19937_64& random,
-                            std::uint64_t sequence) {
+std::vector<StepRecord> run(test::Plans& plans, std::mt19937_64& random, std::uint64_t sequence) {
   std::vector<std::vector<std::byte>> inputs, outputs;
   std::vector<StepRecord> records;
   for (auto& plan : plans) {
@@ -82,16 +57,7 @@ std::vector<StepRecord> run(std::vector<std::unique_ptr<Plan>>& plans, std::mt19
     plan->record_to(&records);
     plan->start(inputs.back().data(), outputs.back().data(), sequence);
   }
-  std::size_t done = 0;
-  for (int idle = 0; done < plans.size() && idle < 10'000; idle++) {
-    auto& plan = *plans[random() % plans.size()];
-    if (plan.done()) continue;
-    auto moved = plan.advance();
-    REQUIRE(moved);
-    if (*moved) idle = 0;
-    if (plan.done()) done++;
-  }
-  REQUIRE(done == plans.size());
+  test::run_to_end(plans, random);
   return records;
 }
 
@@ -106,15 +72,8 @@ TEST_CASE("plan: what the engine does is what the verifier has proven", "[engine
     CAPTURE(seed, i, to_string(made.problem.kind), to_string(made.choice.algorithm),
             made.problem.size, made.problem.root, made.problem.count, made.choice.lanes,
             made.choice.slice_elems);
-    Links links(made.problem.size, random());
-    std::vector<std::unique_ptr<Plan>> plans;
-    for (Rank rank = 0; rank < made.problem.size; rank++) {
-      PlanRequest request;
-      request.problem = made.problem;
-      request.choice = made.choice;
-      request.program = make_program(made.problem, made.choice, rank);
-      plans.push_back(Plan::make(request, links.of(rank)).value());
-    }
+    test::Links links(made.problem.size, random());
+    auto plans = test::make_plans(made.problem, made.choice, DataType::uint8, links);
     const auto schedule = [&](Rank rank) { return make_program(made.problem, made.choice, rank); };
     for (std::uint64_t call = 0; call < 2; call++) {
       const auto records = run(plans, random, call);
@@ -129,16 +88,9 @@ TEST_CASE("plan: a replay notices steps that are missing, repeated or out of ord
   std::mt19937_64 random(1);
   const auto problem = make_problem(Kind::all_reduce, 3, 0, 9);
   Choice choice{Algorithm::ring, 1, 2};
-  Links links(3, 99);
-  std::vector<std::unique_ptr<Plan>> plans;
+  test::Links links(3, 99);
+  auto plans = test::make_plans(problem, choice, DataType::uint8, links);
   const auto schedule = [&](Rank rank) { return make_program(problem, choice, rank); };
-  for (Rank rank = 0; rank < 3; rank++) {
-    PlanRequest request;
-    request.problem = problem;
-    request.choice = choice;
-    request.program = schedule(rank);
-    plans.push_back(Plan::make(request, links.of(rank)).value());
-  }
   const auto good = run(plans, random, 0);
   REQUIRE(replay(problem, choice, schedule, good, 8).ok());
   for (std::size_t i = 0; i < good.size(); i++) {

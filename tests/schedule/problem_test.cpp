@@ -49,6 +49,33 @@ TEST_CASE("blocks and windows: every element is in exactly one slice",
   }
 }
 
+TEST_CASE("a rank's view: of an all_to_all its row and its column, of a gather its own block",
+          "[schedule][problem]") {
+  Problem whole;
+  whole.kind = Kind::all_to_all;
+  whole.size = 3;
+  whole.block_counts = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  const Problem view = view_of(whole, 1);
+  CHECK(view.block_counts == std::vector<std::uint64_t>{4, 5, 6});
+  CHECK(view.output_counts == std::vector<std::uint64_t>{2, 5, 8});
+  CHECK(block_elems(view, 3, 2) == 6);
+  CHECK(block_offset(view, 3, 2) == 9);
+  CHECK(block_elems(view, 3, 2, Buffer::output) == 8);
+  CHECK(block_offset(view, 3, 2, Buffer::output) == 7);
+  CHECK(window_count(view, 3, {Algorithm::pairwise, 1, 3}) == 3);
+  CHECK(slice_of(view, 3, 2, 2, {Algorithm::pairwise, 1, 3}, Buffer::output).elems == 2);
+  CHECK(slice_of(view, 3, 2, 2, {Algorithm::pairwise, 1, 3}).elems == 0);
+
+  whole.kind = Kind::gather;
+  whole.root = 2;
+  whole.block_counts = {1, 2, 3};
+  CHECK(view_of(whole, 1).block_counts == std::vector<std::uint64_t>{0, 2, 0});
+  CHECK(view_of(whole, 2) == whole);
+  whole.kind = Kind::all_gather;
+  CHECK_FALSE(sizes_are_private(whole));
+  CHECK(view_of(whole, 1) == whole);
+}
+
 TEST_CASE("striped: a copy's lanes refer to the same copy's lanes, whoever has how many",
           "[schedule][problem]") {
   const auto programs = samples::tree();

@@ -82,7 +82,9 @@ class Control {
   virtual void subscribe(std::uint64_t communicator, std::weak_ptr<ControlObserver> observer) = 0;
   virtual void unsubscribe(std::uint64_t communicator) = 0;
 
-  /// Tells every rank (this one's observer too) that `communicator` has failed. Returns at once.
+  /// Tells every rank that has not left (this one's observer too) that `communicator` has failed.
+  /// Returns at once. Ranks that have left leave no gap: who was connected through them connects
+  /// anew, and hears then what it missed.
   virtual void flood(std::uint64_t communicator, const Failure& failure) = 0;
   /// Tells the two ring neighbours, whose observers compare. Returns at once.
   virtual void publish(const Waiting& waiting) = 0;
@@ -92,6 +94,7 @@ class Control {
   virtual void leave() = 0;
 
   struct Statistics {
+    std::uint64_t opened = 0;    ///< control connections that this rank opened
     std::uint64_t sent = 0;      ///< messages on control connections
     std::uint64_t received = 0;  ///< the same, whole and well-formed
     std::uint64_t refused = 0;   ///< connections that were not one of this job's

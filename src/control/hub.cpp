@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/hub.hpp"
 
+#include <asio/post.hpp>
 #include <random>
 
 #include "control/tree.hpp"
@@ -32,9 +33,12 @@ Hub::Hub(const std::shared_ptr<net::Service>& service, const Control::Membership
       row_{membership.address, draw_nonce()},
       news_(membership.size),
       leave_timer_(service->context()),
+      mend_timer_(service->context()),
+      absence_timer_(service->context()),
       rows_(membership.size) {
   CCOLL_CHECK(rank_ < size_, "rank {}, size {}", rank_, size_);
   rows_[rank_] = row_;
+  above_ = next_above(rank_);
   for (const std::uint32_t child : children_of(rank_, size_)) unreported_.insert(child);
   unmet_ = unreported_;
   if (rank_ != 0) unmet_.insert(parent_of(rank_));
@@ -42,8 +46,8 @@ Hub::Hub(const std::shared_ptr<net::Service>& service, const Control::Membership
 }
 
 Control::Statistics Hub::statistics() const {
-  return {sent_.load(std::memory_order_relaxed), received_.load(std::memory_order_relaxed),
-          refused_.load(std::memory_order_relaxed)};
+  return {opened_.load(std::memory_order_relaxed), sent_.load(std::memory_order_relaxed),
+          received_.load(std::memory_order_relaxed), refused_.load(std::memory_order_relaxed)};
 }
 
 void Hub::send(Edge& edge, const std::string& frame) {
@@ -71,9 +75,9 @@ Status Hub::received(Edge& edge, const Frame& frame) {
       return {};
     }
     case Type::left: {
-      const auto rank = decode_left(frame.body, size_);
-      if (!rank) return corrupt("left");
-      part_with(*rank, from);
+      const auto ranks = decode_left(frame.body, size_);
+      if (!ranks) return corrupt("left");
+      for (const std::uint32_t rank : *ranks) part_with(rank, from);
       return {};
     }
     case Type::waiting: {
@@ -82,9 +86,10 @@ Status Hub::received(Edge& edge, const Frame& frame) {
       settle(news_.waiting(from, *waiting));
       return {};
     }
-    case Type::hello:
     case Type::welcome:
     case Type::refused:
+      return answered(edge, frame);
+    case Type::hello:
       break;
   }
   return corrupt("not expected here");
@@ -93,8 +98,11 @@ Status Hub::received(Edge& edge, const Frame& frame) {
 void Hub::ended(Edge& edge, const std::string& why) {
   const auto kept = edge.shared_from_this();
   edges_.erase(edge.peer());
-  if (leaving_) {
-    if (edges_.empty()) finish_leaving();
+  if (calling_ == kept) {
+    calling_.reset();
+    missed(edge.peer(), ErrorKind::timed_out);
+  } else if (leaving_) {
+    if (edges_.empty() && !seeking_) finish_leaving();
   } else if (!news_.has_left(edge.peer())) {
     lose(edge, why);
   }
@@ -117,12 +125,36 @@ void Hub::spread(const FailureNews& news, std::uint32_t except) {
     decide(tl::unexpected<Failure>(news.failure));
     leave();
   }
+  if (news.number == 0) mend();
 }
 
-void Hub::part_with(std::uint32_t rank, std::uint32_t except) {
-  if (!news_.learn_left(rank)) return;
-  forward(encode_left(rank), except);
+void Hub::part_with(std::uint32_t rank, std::uint32_t from) {
+  if (rank == rank_ || !news_.learn_left(rank)) return;
+  // Where many leave at once, those that were heard of in one turn go on in one message.
+  if (parted_.empty())
+    asio::post(context_, [self = shared_from_this()] { self->pass_on_departures(); });
+  parted_.emplace_back(rank, from);
   news_.tell_left(rank);
+  mend();
+}
+
+void Hub::pass_on_departures() {
+  const auto parted = std::exchange(parted_, {});
+  std::vector<std::uint32_t> ranks;
+  for (const auto& [peer, edge] : edges_) {
+    ranks.clear();
+    for (const auto& [rank, from] : parted)
+      if (from != peer) ranks.push_back(rank);
+    send_departures(*edge, ranks);
+  }
+}
+
+void Hub::send_departures(Edge& edge, const std::vector<std::uint32_t>& ranks) {
+  for (auto rest = std::span(ranks); !rest.empty();) {
+    const auto some = rest.first(std::min(rest.size(), kMaxLeft));
+    send(edge, encode_left(some));
+    rest = rest.subspan(some.size());
+  }
 }
 
 void Hub::settle(const News::Findings& findings) {
@@ -156,19 +188,24 @@ void Hub::leave() {
     return give_up({ErrorKind::aborted, fmt::format("start-up: rank {} gave up", rank_), rank_});
   }
   leaving_ = true;
-  forward(encode_left(rank_), kNobody);
+  parted_.emplace_back(rank_, kNobody);
+  pass_on_departures();
   for (const auto& [peer, edge] : edges_) edge->finish();
-  if (edges_.empty()) return finish_leaving();
   leave_timer_.expires_after(kLeaveLimit);
   leave_timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
     if (!error) self->finish_leaving();
   });
+  seek_to_leave();
 }
 
 void Hub::finish_leaving() {
   for (const auto& [peer, edge] : edges_) edge->close();
   edges_.clear();
+  calling_.reset();
+  seeking_ = false;
   leave_timer_.cancel();
+  mend_timer_.cancel();
+  absence_timer_.cancel();
   const std::lock_guard lock(progress_.mutex);
   progress_.gone = true;
   progress_.changed.notify_all();

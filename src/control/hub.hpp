@@ -60,7 +60,7 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   void give_up(const Failure& failure);
   Standing standing() const;
 
-  // What comes after.
+  // What comes after (hub.cpp; how ranks stay connected: mend.cpp).
 
   void subscribe(std::uint64_t communicator, std::weak_ptr<ControlObserver> observer);
   void unsubscribe(std::uint64_t communicator) { news_.unsubscribe(communicator); }
@@ -88,7 +88,10 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   static asio::awaitable<Status> call(Self self, std::uint32_t peer, Row row);
   static asio::awaitable<void> call_successor(Self self);
   std::optional<Refusal> objection(const Hello& hello) const;
-  Edge& meet(Socket socket, std::uint32_t peer, const PeerAddress& address);
+  std::optional<Refusal> late_objection(const Hello& hello) const;
+  /// A connection stands: sends `greeting`, if any, and what the peer may not have heard.
+  std::shared_ptr<Edge> meet(Socket socket, std::uint32_t peer, const PeerAddress& address,
+                             const std::string& greeting);
   Status gathered(std::uint32_t child, std::string_view body);
   Status table(std::uint32_t parent, std::string_view body);
   void complete_table();
@@ -97,13 +100,30 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   void decide(const Status& outcome);
 
   void spread(const FailureNews& news, std::uint32_t except);
-  /// `rank` has left: everyone but `except` hears of it, if it is news.
-  void part_with(std::uint32_t rank, std::uint32_t except);
+  /// `rank` has left: everyone but `from`, who said so, hears of it, if it is news.
+  void part_with(std::uint32_t rank, std::uint32_t from);
   void settle(const News::Findings& findings);
   void lose(const Edge& edge, const std::string& why);
   void forward(const std::string& frame, std::uint32_t except);
   void send(Edge& edge, const std::string& frame);
+  /// Tells the peers of the departures that were not passed on yet.
+  void pass_on_departures();
+  void send_departures(Edge& edge, const std::vector<std::uint32_t>& ranks);
   void finish_leaving();
+
+  /// Sees to it that this rank has a connection to a living one above it. Cheap when it has.
+  void mend();
+  std::optional<std::uint32_t> next_above(std::uint32_t rank) const;
+  void seek_again(std::chrono::milliseconds pause);
+  /// Calls the next rank above, until there is none.
+  void seek();
+  /// Leaving without any connection: somebody is yet to hear of it.
+  void seek_to_leave();
+  static asio::awaitable<void> reach(Self self, std::uint32_t peer);
+  void introduce(Socket socket, std::uint32_t peer);
+  Status answered(Edge& edge, const Frame& frame);
+  void missed(std::uint32_t peer, ErrorKind kind);
+  void await_absent();
 
   asio::io_context& context_;                  // immutable
   const std::weak_ptr<net::Service> service_;  // immutable
@@ -116,9 +136,21 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   // owner: the service thread
   std::map<std::uint32_t, std::shared_ptr<Edge>> edges_;
   News news_;
-  std::uint32_t numbered_ = 0;  ///< failures that began here
+  std::uint32_t numbered_ = 0;                                   ///< failures that began here
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> parted_;  ///< to pass on: rank, from whom
   bool leaving_ = false;
   asio::steady_timer leave_timer_;
+
+  // owner: the service thread; of mending
+  std::optional<std::uint32_t> above_;  ///< the connection that leads up; none: highest of all
+  bool seeking_ = false;
+  std::uint32_t tried_ = 0;         ///< the last rank called in this round
+  bool passed_over_ = false;        ///< one in this round that may answer later
+  std::shared_ptr<Edge> calling_;   ///< one of edges_ that has not answered our hello yet
+  std::set<std::uint32_t> absent_;  ///< nobody listens there, and why is not known
+  std::chrono::milliseconds pause_{0};
+  asio::steady_timer mend_timer_;
+  asio::steady_timer absence_timer_;
 
   // owner: the service thread; of the start-up
   Clock::time_point deadline_{};
@@ -126,16 +158,20 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   bool reported_ = false;
   bool table_complete_ = false;
   std::optional<Status> outcome_;
-  std::vector<Row> rows_;               ///< by rank
+  std::vector<Row> rows_;               ///< by rank; kept, to call those who are further away
   std::set<std::uint32_t> unreported_;  ///< children
   std::set<std::uint32_t> unmet_;       ///< peers without a connection yet
   std::string last_trouble_;
 
+  std::atomic<std::uint64_t> opened_{0};
   std::atomic<std::uint64_t> sent_{0};
   std::atomic<std::uint64_t> received_{0};
   std::atomic<std::uint64_t> refused_{0};
 
   Progress progress_;
 };
+
+/// "10.0.0.1:4711", "[::1]:4711".
+std::string endpoint_text(const PeerAddress& address);
 
 }  // namespace ccoll::control

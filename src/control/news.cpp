@@ -31,9 +31,9 @@ bool News::learn(const FailureNews& news) {
   if (news.number == 0 && left_.contains(news.origin)) return false;
   if (!seen_.emplace(news.origin, news.number).second) return false;
   if (general) {
-    general_.push_back(news.failure);
+    general_.push_back(news);
   } else {
-    failures_.emplace(news.communicator, news.failure);
+    failures_.emplace(news.communicator, news);
   }
   return true;
 }
@@ -48,7 +48,13 @@ void News::tell(const FailureNews& news) {
 
 std::optional<Failure> News::general_failure() const {
   if (general_.empty()) return std::nullopt;
-  return general_.front();
+  return general_.front().failure;
+}
+
+std::vector<FailureNews> News::failures() const {
+  std::vector<FailureNews> all = general_;
+  for (const auto& [communicator, news] : failures_) all.push_back(news);
+  return all;
 }
 
 bool News::learn_left(std::uint32_t rank) { return rank < size_ && left_.insert(rank).second; }
@@ -74,9 +80,9 @@ News::Findings News::subscribe(std::uint64_t communicator,
   if (!listener) return {};
   observers_[communicator] = std::move(observer);
   // A copy: what the listener does may bring the next failure.
-  for (const Failure& failure : std::vector(general_)) listener->failed(failure);
+  for (const FailureNews& news : std::vector(general_)) listener->failed(news.failure);
   if (const auto found = failures_.find(communicator); found != failures_.end())
-    listener->failed(found->second);
+    listener->failed(found->second.failure);
   for (const std::uint32_t rank : left_) listener->left(rank);
 
   Findings findings;

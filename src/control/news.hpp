@@ -39,6 +39,11 @@ class News {
   bool learn_left(std::uint32_t rank);
   void tell_left(std::uint32_t rank);
   bool has_left(std::uint32_t rank) const { return left_.contains(rank); }
+  /// Left, or lost.
+  bool is_gone(std::uint32_t rank) const { return has_left(rank) || seen_.contains({rank, 0}); }
+  const std::set<std::uint32_t>& departures() const { return left_; }
+  /// All that were news, for a peer that may not have heard them.
+  std::vector<FailureNews> failures() const;
   /// The first failure of all communicators, if any.
   std::optional<Failure> general_failure() const;
 
@@ -57,8 +62,8 @@ class News {
   const std::uint32_t size_;
   std::map<std::uint64_t, std::weak_ptr<ControlObserver>> observers_;
   std::set<std::pair<std::uint32_t, std::uint32_t>> seen_;  ///< (origin, number)
-  std::map<std::uint64_t, Failure> failures_;               ///< the first, by communicator
-  std::vector<Failure> general_;                            ///< of every communicator, in order
+  std::map<std::uint64_t, FailureNews> failures_;           ///< the first, by communicator
+  std::vector<FailureNews> general_;                        ///< of every communicator, in order
   std::set<std::uint32_t> left_;
   std::deque<std::pair<std::uint32_t, Waiting>> unheard_;
 };

@@ -34,12 +34,6 @@ milliseconds until(Hub::Clock::time_point deadline) {
   return std::max(left, milliseconds(1));
 }
 
-std::string endpoint_text(const PeerAddress& address) {
-  const std::string ip = ip_text(address);
-  const bool v6 = ip.find(':') != std::string::npos;
-  return v6 ? fmt::format("[{}]:{}", ip, address.port) : fmt::format("{}:{}", ip, address.port);
-}
-
 /// The answer to our hello: nothing is welcome.
 Result<std::optional<Refusal>> read_answer(const Result<std::string>& payload, std::uint32_t peer) {
   if (!payload)
@@ -56,11 +50,17 @@ Result<std::optional<Refusal>> read_answer(const Result<std::string>& payload, s
   return refusal;
 }
 
-Refusal refuse(std::string reason) {
-  return {false, {ErrorKind::peer_lost, std::move(reason), std::nullopt}};
+Refusal refuse(ErrorKind kind, std::string reason) {
+  return {false, {kind, std::move(reason), std::nullopt}};
 }
 
 }  // namespace
+
+std::string endpoint_text(const PeerAddress& address) {
+  const std::string ip = ip_text(address);
+  const bool v6 = ip.find(':') != std::string::npos;
+  return v6 ? fmt::format("[{}]:{}", ip, address.port) : fmt::format("{}:{}", ip, address.port);
+}
 
 void Hub::accept(asio::ip::tcp::socket socket) {
   asio::co_spawn(context_, receive_call(shared_from_this(), std::move(socket)), asio::detached);
@@ -91,25 +91,42 @@ asio::awaitable<void> Hub::receive_call(Self self, Socket accepted) {
                                asio::redirect_error(asio::use_awaitable, ignored));
     co_return;
   }
-  Edge& edge = self->meet(std::move(socket), hello->rank, hello->row.address);
-  self->send(edge, encode_welcome());
+  self->meet(std::move(socket), hello->rank, hello->row.address, encode_welcome());
   self->advance();
 }
 
 std::optional<Refusal> Hub::objection(const Hello& hello) const {
   if (hello.size != size_ || hello.callee != row_.nonce)
     return refuse(
+        ErrorKind::mismatch,
         fmt::format("this is rank {} of {} of another job or of a later start", rank_, size_));
+  if (outcome_ && *outcome_) return late_objection(hello);
   if (!is_called_by(rank_, hello.rank, size_))
-    return refuse(fmt::format("rank {} has no reason to call rank {}", hello.rank, rank_));
+    return refuse(ErrorKind::timed_out,
+                  fmt::format("rank {} has no reason to call rank {}", hello.rank, rank_));
   // The caller may be in a later start-up and have read this one's key: then it must come to hear
   // of the new key, also where this rank has left meanwhile.
   if (!unmet_.contains(hello.rank))
-    return refuse(fmt::format("rank {} has a connection already", hello.rank));
-  if (leaving_) {
-    if (auto failure = news_.general_failure()) return Refusal{true, std::move(*failure)};
+    return refuse(ErrorKind::timed_out,
+                  fmt::format("rank {} has a connection already", hello.rank));
+  if (!leaving_) return std::nullopt;
+  if (auto failure = news_.general_failure()) return Refusal{true, std::move(*failure)};
+  return Refusal{true, {ErrorKind::peer_lost, fmt::format("rank {} has left", rank_), rank_}};
+}
+
+/// After the start-up only ranks below call, each once, where those between have gone. (The caller
+/// may know more departures than this rank does.)
+std::optional<Refusal> Hub::late_objection(const Hello& hello) const {
+  if (hello.rank >= rank_)
+    return refuse(ErrorKind::timed_out,
+                  fmt::format("rank {} has no reason to call rank {}", hello.rank, rank_));
+  if (hello.row != rows_[hello.rank])
+    return refuse(ErrorKind::mismatch, fmt::format("rank {} is another one", hello.rank));
+  if (leaving_)
     return Refusal{true, {ErrorKind::peer_lost, fmt::format("rank {} has left", rank_), rank_}};
-  }
+  if (edges_.contains(hello.rank) || news_.is_gone(hello.rank))
+    return refuse(ErrorKind::timed_out,
+                  fmt::format("rank {} has a connection already, or has gone", hello.rank));
   return std::nullopt;
 }
 
@@ -147,7 +164,8 @@ asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row) {
   }
   if (self->leaving_) co_return fail(ErrorKind::aborted, "start-up: rank {} has left", self->rank_);
   self->received_.fetch_add(1, std::memory_order_relaxed);
-  self->meet(std::move(socket), peer, row.address);
+  self->opened_.fetch_add(1, std::memory_order_relaxed);
+  self->meet(std::move(socket), peer, row.address, {});
   self->advance();
   co_return Status{};
 }
@@ -175,14 +193,18 @@ asio::awaitable<void> Hub::call_successor(Self self) {
   }
 }
 
-Edge& Hub::meet(Socket socket, std::uint32_t peer, const PeerAddress& address) {
+std::shared_ptr<Edge> Hub::meet(Socket socket, std::uint32_t peer, const PeerAddress& address,
+                                const std::string& greeting) {
   const std::size_t limit = table_complete_ ? kMaxFrame : max_start_frame(size_);
   const auto edge =
       std::make_shared<Edge>(std::move(socket), peer, address, weak_from_this(), limit);
   edges_[peer] = edge;
   unmet_.erase(peer);
   edge->start();
-  return *edge;
+  if (!greeting.empty()) send(*edge, greeting);
+  for (const FailureNews& news : news_.failures()) send(*edge, encode(news));
+  send_departures(*edge, {news_.departures().begin(), news_.departures().end()});
+  return edge;
 }
 
 void Hub::begin(Clock::time_point deadline) {
@@ -246,14 +268,16 @@ void Hub::advance() {
 
 void Hub::decide(const Status& outcome) {
   outcome_ = outcome;
-  const std::lock_guard lock(progress_.mutex);
-  progress_.outcome = outcome;
-  if (outcome) {
-    for (const Row& row : rows_) progress_.table.push_back(row.address);
-    progress_.job = rows_[0].nonce;
+  {
+    const std::lock_guard lock(progress_.mutex);
+    progress_.outcome = outcome;
+    if (outcome) {
+      for (const Row& row : rows_) progress_.table.push_back(row.address);
+      progress_.job = rows_[0].nonce;
+    }
+    progress_.changed.notify_all();
   }
-  rows_ = {};
-  progress_.changed.notify_all();
+  mend();  // some may have left already
 }
 
 void Hub::give_up(const Failure& failure) {

@@ -159,15 +159,22 @@ std::optional<FailureNews> decode_failure(std::string_view body, std::uint32_t s
   return news;
 }
 
-std::string encode_left(std::uint32_t rank) {
-  return framed(Type::left, Writer().number(rank).bytes());
+std::string encode_left(std::span<const std::uint32_t> ranks) {
+  Writer writer;
+  for (const std::uint32_t rank : ranks) writer.number(rank);
+  return framed(Type::left, writer.bytes());
 }
 
-std::optional<std::uint32_t> decode_left(std::string_view body, std::uint32_t size) {
+std::optional<std::vector<std::uint32_t>> decode_left(std::string_view body, std::uint32_t size) {
+  if (body.empty()) return std::nullopt;
   Reader reader(body);
-  const auto rank = reader.number<std::uint32_t>();
-  if (!reader.complete() || rank >= size) return std::nullopt;
-  return rank;
+  std::vector<std::uint32_t> ranks(body.size() / sizeof(std::uint32_t));
+  for (std::uint32_t& rank : ranks) {
+    rank = reader.number<std::uint32_t>();
+    if (rank >= size) return std::nullopt;
+  }
+  if (!reader.complete()) return std::nullopt;
+  return ranks;
 }
 
 std::string encode(const Waiting& waiting) {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,20 +19,23 @@
 
 namespace ccoll::control {
 
-inline constexpr std::uint8_t kWireVersion = 1;
+inline constexpr std::uint8_t kWireVersion = 2;
 /// Longest text of a failure that travels; what is longer is cut.
 inline constexpr std::size_t kMaxText = 2048;
 /// Longest frame but those that carry the address table.
 inline constexpr std::size_t kMaxFrame = 4096;
+/// Most ranks in one message of departures.
+inline constexpr std::size_t kMaxLeft = 1000;
+static_assert(kMaxLeft * sizeof(std::uint32_t) < kMaxFrame);
 
 enum class Type : std::uint8_t {
   hello = 1,     ///< caller: who I am, and whom I mean to have called
   welcome = 2,   ///< callee: you are expected
-  refused = 3,   ///< callee: you are not, and why
+  refused = 3,   ///< callee: you are not (now), and why
   gathered = 4,  ///< up the tree: the rows of my whole subtree
   table = 5,     ///< down the tree: all rows
   failure = 6,   ///< flooded
-  left = 7,      ///< flooded; on the connection of the rank itself it says goodbye
+  left = 7,      ///< flooded, several at once; on a rank's own connection it says goodbye
   waiting = 8,   ///< to the ring neighbours
 };
 
@@ -60,8 +64,8 @@ struct Hello {
 };
 
 struct Refusal {
-  bool final = false;  ///< the callee's start-up is over for this reason: calling again cannot help
-  Failure reason;
+  bool final = false;  ///< the callee leaves, or has, for this reason: calling again cannot help
+  Failure reason;      ///< its kind is mismatch where the callee is someone else than was meant
   friend bool operator==(const Refusal&, const Refusal&) = default;
 };
 
@@ -91,7 +95,8 @@ std::string encode_welcome();
 std::string encode(const Refusal& refusal);
 std::string encode_rows(Type type, const std::vector<Row>& rows);
 std::string encode(const FailureNews& news);
-std::string encode_left(std::uint32_t rank);
+/// Ranks that have left; at most kMaxLeft.
+std::string encode_left(std::span<const std::uint32_t> ranks);
 std::string encode(const Waiting& waiting);
 
 std::optional<Hello> decode_hello(std::string_view body);
@@ -100,7 +105,7 @@ std::optional<Refusal> decode_refusal(std::string_view body);
 std::optional<std::vector<Row>> decode_rows(std::string_view body, std::size_t count);
 /// Ranks are below `size`.
 std::optional<FailureNews> decode_failure(std::string_view body, std::uint32_t size);
-std::optional<std::uint32_t> decode_left(std::string_view body, std::uint32_t size);
+std::optional<std::vector<std::uint32_t>> decode_left(std::string_view body, std::uint32_t size);
 std::optional<Waiting> decode_waiting(std::string_view body);
 
 /// A rank's one key in the store, and its value.

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/read.hpp>
@@ -17,6 +18,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <future>
+#include <numeric>
+#include <random>
 
 #include "control/wire.hpp"
 #include "harness.hpp"
@@ -28,6 +31,9 @@ namespace {
 
 using namespace std::chrono_literals;
 using asio::ip::tcp;
+
+constexpr std::uint32_t kOne[] = {1};
+constexpr std::uint32_t kTwo[] = {2};
 
 /// A rank in a process of its own: this very program, running the hidden test case below.
 class RankProcess {
@@ -242,6 +248,39 @@ TEST_CASE("processes that leave and exit are no failure to the others", "[contro
   CHECK(ranks[3].line(50ms).empty());
 }
 
+TEST_CASE("a killed process is named to all survivors also after most have left",
+          "[control][process]") {
+  const auto seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  const TemporaryDirectory directory;
+  constexpr std::uint32_t kSize = 9;
+  constexpr std::size_t kStaying = 3;
+  auto ranks = start_processes(kSize, directory.path);
+  for (RankProcess& rank : ranks) REQUIRE(rank.line() == "joined");
+  std::vector<std::uint32_t> order(kSize);
+  std::iota(order.begin(), order.end(), 0u);
+  std::shuffle(order.begin(), order.end(), random);
+  CAPTURE(order);
+  std::vector<std::uint32_t> staying(order.end() - kStaying, order.end());
+  order.resize(kSize - kStaying);
+  for (const std::uint32_t rank : order) ranks[rank].ask_to_leave();
+  for (const std::uint32_t rank : staying)
+    for (std::size_t i = 0; i < order.size(); ++i)
+      CHECK_THAT(ranks[rank].line(), Catch::StartsWith("left "));
+  // Until those who stay are connected again: news of a death waits for nobody.
+  std::this_thread::sleep_for(500ms);
+  const std::uint32_t victim = staying.back();
+  staying.pop_back();
+  const std::string expected = lost_text(victim, ranks[victim].pid());
+  ranks[victim].die();
+  for (const std::uint32_t rank : staying) {
+    CAPTURE(rank, victim);
+    CHECK_THAT(ranks[rank].line(), Catch::StartsWith(expected));
+    CHECK(ranks[rank].line(20ms).empty());
+  }
+}
+
 TEST_CASE("a rank that dies during start-up ends it on the others", "[control][process]") {
   CountingStore store;
   Member rank0 = make_member(0, 3, 20s);
@@ -274,7 +313,7 @@ TEST_CASE("strangers on the control port are turned away and counted", "[control
   const auto key = control::decode_key(store.get(control::key_of(0), 5000ms));
   const control::Row row = *key;
   const std::vector<std::string> hellos = {
-      "GET / HTTP/1.1\r\n\r\n" + std::string(5000, 'x'),         control::encode_left(1),
+      "GET / HTTP/1.1\r\n\r\n" + std::string(5000, 'x'),         control::encode_left(kOne),
       control::encode(control::Hello{1, 3, row.nonce + 1, row}),  // another job's
       control::encode(control::Hello{1, 4, row.nonce, row}),      // another size
       control::encode(control::Hello{9, 3, row.nonce, row}),      // no such rank
@@ -295,7 +334,7 @@ TEST_CASE("strangers on the control port are turned away and counted", "[control
 TEST_CASE("a peer that sends garbage is dropped, and told to be lost", "[control]") {
   const std::string garbage =
       GENERATE(std::string("\xff\xff\xff\xff garbage"), std::string("\x02\0\0\0\x07\x01", 6),
-               control::encode_left(2), control::encode_welcome(),
+               control::encode_left(kTwo), control::encode_welcome(),
                control::encode_rows(control::Type::table, {}),
                control::encode(control::FailureNews{7, 1, 1, {}}));
   CountingStore store;

@@ -12,6 +12,10 @@
 namespace ccoll::control {
 namespace {
 
+constexpr std::uint32_t kOne[] = {1};
+constexpr std::uint32_t kSome[] = {4, 0, 3};
+constexpr std::uint32_t kBeyond[] = {4, 5};
+
 Row some_row(std::uint32_t seed) {
   Row row;
   for (std::size_t i = 0; i < row.address.ip.size(); ++i)
@@ -44,7 +48,7 @@ std::vector<std::string> one_of_each() {
           encode_rows(Type::gathered, {some_row(1)}),
           encode_rows(Type::table, {some_row(1), some_row(2)}),
           encode(FailureNews{1, 2, 3, {ErrorKind::mismatch, "text", 1}}),
-          encode_left(1),
+          encode_left(kOne),
           encode(waiting)};
 }
 
@@ -69,13 +73,18 @@ TEST_CASE("every message is read as it was written", "[control]") {
   CHECK(decode_rows(whole(encode_rows(Type::table, rows)).body, 3) == rows);
   const FailureNews news{3, 4, kEveryCommunicator, {ErrorKind::peer_lost, "gone", 2}};
   CHECK(decode_failure(whole(encode(news)).body, 5) == news);
-  CHECK(decode_left(whole(encode_left(4)).body, 5) == 4u);
+  CHECK(decode_left(whole(encode_left(kSome)).body, 5) ==
+        std::vector(std::begin(kSome), std::end(kSome)));
   CHECK(decode_key(encode_key(some_row(9))) == some_row(9));
   CHECK(encode_key(some_row(9)).size() <= 64);
 }
 
 TEST_CASE("values out of range are not read", "[control]") {
-  CHECK_FALSE(decode_left(whole(encode_left(5)).body, 5));
+  CHECK_FALSE(decode_left(whole(encode_left(kBeyond)).body, 5));
+  CHECK_FALSE(decode_left("", 5));
+  CHECK_FALSE(decode_left(std::string("\1\0\0\0\2\0", 6), 5));
+  const std::vector<std::uint32_t> most(kMaxLeft, 1);
+  CHECK(decode_left(whole(encode_left(most)).body, 2) == most);
   const FailureNews news{3, 4, 5, {ErrorKind::peer_lost, "gone", 2}};
   CHECK_FALSE(decode_failure(whole(encode(news)).body, 2));
   CHECK_FALSE(decode_failure(whole(encode(news)).body, 3));
@@ -88,7 +97,7 @@ TEST_CASE("values out of range are not read", "[control]") {
 
 TEST_CASE("a frame over the limit, of another version or type is refused; half of one waits",
           "[control]") {
-  const std::string frame = encode_left(1);
+  const std::string frame = encode_left(kOne);
   for (std::size_t length = 0; length < frame.size(); ++length) {
     std::string_view half = std::string_view(frame).substr(0, length);
     const auto result = next_frame(half, kMaxFrame);

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+/// How those who stay remain connected as others go. Every rank but the highest that lives keeps a
+/// connection to one above it, and so from each a way leads up to the highest: at first to its ring
+/// successor and, when that has gone, to the next above that answers. Only the lower of two ranks
+/// ever calls: no two call each other. A departure costs the ranks that kept their connection to it
+/// (one, as a rule) one call each.
+
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+
+#include "control/hub.hpp"
+#include "core/net/listener.hpp"
+#include "core/net/service.hpp"
+
+namespace ccoll::control {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// At the end of a job all leave at once, and connections would be made for nothing.
+constexpr milliseconds kDelay{50};
+/// Between two rounds of calls to ranks that could not be reached in time.
+constexpr milliseconds kFirstPause{100};
+constexpr milliseconds kLongestPause{2000};
+/// One attempt to reach a rank, and again for its greeting.
+constexpr milliseconds kConnectLimit{5000};
+/// A listener stands for as long as its rank takes part, so where nobody listens any more the rank
+/// has gone. Whether it left or died, others may know: so long they have to say so.
+constexpr milliseconds kAbsence{1000};
+
+}  // namespace
+
+std::optional<std::uint32_t> Hub::next_above(std::uint32_t rank) const {
+  while (++rank < size_)
+    if (!news_.is_gone(rank) && !absent_.contains(rank)) return rank;
+  return std::nullopt;
+}
+
+void Hub::mend() {
+  if (seeking_ || leaving_ || !outcome_ || !*outcome_) return;
+  if (above_ && edges_.contains(*above_) && !news_.is_gone(*above_)) return;
+  above_ = next_above(rank_);
+  if (!above_ || edges_.contains(*above_)) return;
+  seeking_ = true;
+  pause_ = kFirstPause;
+  seek_again(kDelay);
+}
+
+void Hub::seek_again(milliseconds pause) {
+  tried_ = rank_;
+  passed_over_ = false;
+  mend_timer_.expires_after(pause);
+  mend_timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
+    if (!error) self->seek();
+  });
+}
+
+void Hub::seek() {
+  if (leaving_ && !edges_.empty()) {
+    seeking_ = false;
+    return;
+  }
+  const auto peer = next_above(tried_);
+  if (peer && !edges_.contains(*peer)) {
+    asio::co_spawn(context_, reach(shared_from_this(), *peer), asio::detached);
+  } else if (!peer && passed_over_ && !leaving_) {
+    seek_again(pause_);
+    pause_ = std::min(2 * pause_, kLongestPause);
+  } else {
+    above_ = peer;
+    seeking_ = false;
+    if (leaving_) finish_leaving();
+  }
+}
+
+asio::awaitable<void> Hub::reach(Self self, std::uint32_t peer) {
+  auto service = self->service_.lock();
+  if (!service) co_return;
+  Result<Socket> connected =
+      co_await net::connect_once(service, endpoint_text(self->rows_[peer].address), self->token_,
+                                 net::Purpose::control, kConnectLimit);
+  service.reset();
+  if (!self->seeking_) co_return;  // leaving has come to its end
+  if (!connected) {
+    self->missed(peer, connected.error().kind);
+  } else if (self->news_.is_gone(peer)) {
+    self->missed(peer, ErrorKind::timed_out);
+  } else {
+    self->introduce(std::move(*connected), peer);
+  }
+}
+
+void Hub::seek_to_leave() {
+  if (!edges_.empty()) {
+    // They have been told; an attempt to connect is given up, a call under way is one of them.
+    if (!calling_) seeking_ = false;
+    mend_timer_.cancel();
+    return;
+  }
+  const bool may = outcome_ && *outcome_ && next_above(rank_);
+  if (!seeking_ && !may) return finish_leaving();
+  if (std::exchange(seeking_, true) && mend_timer_.cancel() == 0) return;
+  tried_ = rank_;
+  seek();
+}
+
+void Hub::introduce(Socket socket, std::uint32_t peer) {
+  const Row& row = rows_[peer];
+  opened_.fetch_add(1, std::memory_order_relaxed);
+  // The answer may take as long as it likes: hanging up would look like our death to a peer that
+  // has counted us in.
+  calling_ =
+      meet(std::move(socket), peer, row.address, encode(Hello{rank_, size_, row.nonce, row_}));
+  if (!leaving_) return;
+  const std::uint32_t departed[] = {rank_};
+  send(*calling_, encode_left(departed));
+  calling_->finish();
+}
+
+Status Hub::answered(Edge& edge, const Frame& frame) {
+  if (calling_.get() != &edge)
+    return fail(ErrorKind::corrupt, "a malformed or misplaced message (not expected here)");
+  std::optional<Refusal> refusal;
+  if (frame.type == Type::refused && !(refusal = decode_refusal(frame.body)))
+    return fail(ErrorKind::corrupt, "a malformed refusal");
+  const auto kept = std::move(calling_);
+  if (refusal) {
+    edges_.erase(edge.peer());
+    edge.close();
+    missed(edge.peer(), refusal->final ? ErrorKind::peer_lost : refusal->reason.kind);
+  } else {
+    above_ = edge.peer();
+    seeking_ = false;
+    mend();  // it may have gone since
+  }
+  return {};
+}
+
+void Hub::missed(std::uint32_t peer, ErrorKind kind) {
+  if (kind == ErrorKind::peer_lost || kind == ErrorKind::mismatch) {
+    // Nobody listens there, or someone else does.
+    absent_.insert(peer);
+    await_absent();
+  } else {
+    passed_over_ = true;
+  }
+  tried_ = peer;
+  seek();
+}
+
+void Hub::await_absent() {
+  absence_timer_.expires_after(kAbsence);
+  absence_timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
+    if (error) return;
+    for (const std::uint32_t rank : std::exchange(self->absent_, {}))
+      if (!self->news_.is_gone(rank)) self->part_with(rank, rank);
+  });
+}
+
+}  // namespace ccoll::control

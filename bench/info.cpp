@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "info.hpp"
+#include "ccoll/version.hpp"
 
 #include <openssl/crypto.h>
 #include <spdlog/version.h>
@@ -74,7 +75,7 @@ std::string build_text() {
 #else
   const std::string compiler = "g++ " __VERSION__;
 #endif
-  std::string text = fmt::format("This build: ccoll {}\n", CCOLL_VERSION);
+  std::string text = fmt::format("This build: ccoll {}\n", version());
   text += line("compiler", compiler);
   text +=
       line("made with",

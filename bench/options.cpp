@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options.hpp"
+#include "ccoll/version.hpp"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -208,7 +209,7 @@ Result<Options> parse_command_line(int argc, const char* const* argv) {
   }
   Raw raw;
   CLI::App app("Measures collective operations and checks their results.", "cc-bench");
-  app.set_version_flag("--version", "cc-bench " CCOLL_VERSION);
+  app.set_version_flag("--version", fmt::format("cc-bench {}", version()));
   app.add_option("OP", raw.ops, "operations: all_reduce, broadcast, …; a,b; all");
   add_sizes(app, raw, options);
   add_call(app, raw, options);
@@ -224,7 +225,7 @@ Result<Options> parse_command_line(int argc, const char* const* argv) {
   } catch (const CLI::CallForHelp&) {
     options.text = explain->parsed() ? explain->help() : app.help();
   } catch (const CLI::CallForVersion&) {
-    options.text = "cc-bench " CCOLL_VERSION "\n";
+    options.text = fmt::format("cc-bench {}\n", version());
   } catch (const CLI::ExtrasError&) {
     return fail(ErrorKind::invalid_argument, "{}", unexpected(app, raw.ops));
   } catch (const CLI::ParseError& error) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report.hpp"
+#include "ccoll/version.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -75,7 +76,7 @@ Report::Report(const Options& options, const Session& session)
     fmt::print(csv_.get(), "{}\n", kCsvHeader);
     std::fflush(csv_.get());
   }
-  document_ = {{"version", CCOLL_VERSION},
+  document_ = {{"version", version()},
                {"label", options.label},
                {"command", session.command},
                {"time", utc_now()},
@@ -96,9 +97,9 @@ Report::Report(const Options& options, const Session& session)
 Report::~Report() { clear_progress(); }
 
 void Report::write_header(const Machine& machine) const {
-  fmt::print("# cc-bench {} on {}: {}, {} core{}, {:.1f} GiB of memory\n", CCOLL_VERSION,
-             machine.host, machine.processor, machine.cores_usable,
-             machine.cores_usable == 1 ? "" : "s", machine.memory_gib);
+  fmt::print("# cc-bench {} on {}: {}, {} core{}, {:.1f} GiB of memory\n", version(), machine.host,
+             machine.processor, machine.cores_usable, machine.cores_usable == 1 ? "" : "s",
+             machine.memory_gib);
   fmt::print("# {}\n", describe_ranks(session_, machine));
   fmt::print("# limits: {} open files per process, {:g} s per call\n", machine.open_files,
              session_.timeout_s);

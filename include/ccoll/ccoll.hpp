@@ -7,3 +7,4 @@
 #include "ccoll/environment.hpp"
 #include "ccoll/store.hpp"
 #include "ccoll/types.hpp"
+#include "ccoll/version.hpp"

@@ -27,7 +27,7 @@ struct CallOptions {
 
 /// An operation under way. Copies share it. The buffers of the call belong to it until `done()`.
 /// Dropping every copy does not cancel it.
-class Work {
+class CCOLL_API Work {
  public:
   Work() = default;
   /// Waits until it is done and throws its error if it failed. Throws Error{timed_out} when
@@ -38,7 +38,7 @@ class Work {
   /// The error's text, or empty while there is none.
   std::string error() const;
 
-  struct State;  ///< ccoll's own
+  struct CCOLL_HIDDEN State;  ///< ccoll's own
   explicit Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
   const State& state() const { return *state_; }
 
@@ -46,7 +46,7 @@ class Work {
   std::shared_ptr<State> state_;
 };
 
-struct CommunicatorOptions {
+struct CCOLL_API CommunicatorOptions {
   /// The limit of every call that gives none.
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
   /// The limit of start-up.
@@ -79,7 +79,7 @@ struct CommunicatorOptions {
 /// by different threads at once; of one communicator, one thread at a time.
 ///
 /// After a failure the communicator is broken: further calls fail at once with the first cause.
-class Communicator {
+class CCOLL_API Communicator {
  public:
   /// As the environment says (see Environment::detect); one rank, alone, when it says nothing.
   static Communicator create(
@@ -258,7 +258,7 @@ class Communicator {
     recv(data.data(), data.size(), data_type_of<T>, from, options);
   }
 
-  class Implementation;
+  class CCOLL_HIDDEN Implementation;
 
  private:
   explicit Communicator(std::shared_ptr<Implementation> implementation);

@@ -7,10 +7,12 @@
 #include <optional>
 #include <string>
 
+#include "ccoll/version.hpp"
+
 namespace ccoll {
 
 /// What the launcher told this process.
-struct Environment {
+struct CCOLL_API Environment {
   int rank = 0;
   int size = 1;
   int local_rank = 0;  ///< number among the ranks of this host, as far as the launcher says

@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "ccoll/version.hpp"
+
 namespace ccoll {
 
 /// Longest key and value that any store takes, in bytes.
@@ -27,7 +29,7 @@ inline constexpr std::size_t kMaxValueBytes = 16 << 20;
 /// A key that does not exist is not an error except where a method says so.
 ///
 /// Derive from it to bring your own store (etcd, Redis, a file system, …).
-class Store {
+class CCOLL_API Store {
  public:
   using Timeout = std::chrono::milliseconds;
   static constexpr Timeout kTimeout = std::chrono::seconds(60);
@@ -67,23 +69,25 @@ class Store {
 };
 
 /// A store inside this process, for ranks that are threads of it.
-std::shared_ptr<Store> make_inproc_store();
+CCOLL_API std::shared_ptr<Store> make_inproc_store();
 
 /// A store in one file that all ranks can open and lock (`flock`): one host, or a file system whose
 /// locks work across hosts. The file is created when absent; whoever made the job removes it.
-std::shared_ptr<Store> make_file_store(const std::string& path);
+CCOLL_API std::shared_ptr<Store> make_file_store(const std::string& path);
 
 /// `inner` with `prefix` before every key; `list` gives keys without it.
-std::shared_ptr<Store> make_prefix_store(std::shared_ptr<Store> inner, std::string prefix);
+CCOLL_API std::shared_ptr<Store> make_prefix_store(std::shared_ptr<Store> inner,
+                                                   std::string prefix);
 
 /// A connection to the TCP store server at `address` ("host:port", "[v6]:port"). The server may
 /// start later: connecting is retried with back-off until `timeout`. An address that is not
 /// loopback needs a `token` (the bytes both sides must prove to know).
-std::shared_ptr<Store> connect_tcp_store(const std::string& address, const std::string& token = {},
-                                         Store::Timeout timeout = Store::kTimeout);
+CCOLL_API std::shared_ptr<Store> connect_tcp_store(const std::string& address,
+                                                   const std::string& token = {},
+                                                   Store::Timeout timeout = Store::kTimeout);
 
 /// A TCP store server. One thread serves thousands of clients; destroying it ends it.
-class StoreServer {
+class CCOLL_API StoreServer {
  public:
   struct Statistics {
     std::uint64_t clients;   ///< connected now
@@ -98,7 +102,7 @@ class StoreServer {
 
 /// Starts a server at `address` ("host:port"; "" is loopback; port 0 picks a free one). Anything
 /// but loopback needs a token.
-std::unique_ptr<StoreServer> serve_tcp_store(const std::string& address = {},
-                                             const std::string& token = {});
+CCOLL_API std::unique_ptr<StoreServer> serve_tcp_store(const std::string& address = {},
+                                                       const std::string& token = {});
 
 }  // namespace ccoll

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "ccoll/version.hpp"
+
 namespace ccoll {
 
 /// The type of one element of a buffer.
@@ -58,8 +60,8 @@ constexpr std::size_t size_of(DataType type) {
 }
 
 /// "float32", "sum": the names used on command lines, in files and in messages.
-std::string_view to_string(DataType type);
-std::string_view to_string(ReduceOp op);
+CCOLL_API std::string_view to_string(DataType type);
+CCOLL_API std::string_view to_string(ReduceOp op);
 
 namespace detail {
 template <typename T>
@@ -101,10 +103,10 @@ enum class ErrorKind : std::uint8_t {
   internal,          ///< a defect of ccoll: please report it
 };
 
-std::string_view to_string(ErrorKind kind);
+CCOLL_API std::string_view to_string(ErrorKind kind);
 
 /// What every throwing function of ccoll throws.
-class Error : public std::runtime_error {
+class CCOLL_API Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
   ErrorKind kind() const noexcept { return kind_; }

@@ -357,10 +357,10 @@ TEST_CASE("the CSV form has exactly the promised columns", "[bench][unit]") {
   const std::string header = kCsvHeader;
   CHECK(header ==
         "label,op,ranks,bytes,usec,algbw_GBps,busbw_GBps,wrong,dtype,redop,root,in_place,algo,"
-        "transport,iters,min_us,p50_us,p99_us,max_us,count,spread_pct");
+        "transport,iters,min_us,p50_us,p99_us,max_us,count,spread_pct,baseline_usec");
   CHECK(csv_line("x", row) ==
         "x,all_reduce,4,1024,2.00,0.512,0.768,,float32,sum,-1,0,ring,tcp,9,2.00,2.00,2.00,2.00,"
-        "256,0.0");
+        "256,0.0,");
   row.wrong = 3;
   const std::string line = csv_line("x", row);
   CHECK(line.find(",0.768,3,float32,") != std::string::npos);

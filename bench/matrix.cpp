@@ -243,7 +243,9 @@ std::string matrix_text(const Matrix& matrix) {
   text += table_text(matrix.bandwidth, bandwidths) + "#\n";
   text += named(latencies, "a latency", "us", false);
   text += named(bandwidths, "a bandwidth", "GB/s", true);
-  if (latencies.empty() && bandwidths.empty()) {
+  if (matrix.hosts.size() < 3) {
+    text += "# two ranks: no other link to compare theirs with\n";
+  } else if (latencies.empty() && bandwidths.empty()) {
     text +=
         fmt::format("# no link is {:g} times slower than is typical of its kind\n", kSlowFactor);
   }

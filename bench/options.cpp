@@ -47,10 +47,10 @@ std::string check_seconds(const std::string& text) {
              : fmt::format("{} is not a time in seconds above 0, up to {:.0f}", text, kMostSeconds);
 }
 
-std::string check_percent(const std::string& text) {
-  double percent = 0;
-  const bool good = CLI::detail::lexical_cast(text, percent) && percent >= 0 && percent <= 1e6;
-  return good ? "" : fmt::format("{} is not a percentage from 0 up", text);
+std::string check_not_negative(const std::string& text) {
+  double value = 0;
+  const bool good = CLI::detail::lexical_cast(text, value) && value >= 0 && value <= 1e9;
+  return good ? "" : fmt::format("{} is not a number from 0 up", text);
 }
 
 void add_sizes(CLI::App& app, Raw& raw, Options& options) {
@@ -95,10 +95,10 @@ void add_output(CLI::App& app, Options& options) {
                  "compare with this file, which --json wrote; exit 1 where a row is slower");
   app.add_option("--tolerance", options.bounds.slower_pct,
                  "percent that a row may take longer than in the baseline [10]")
-      ->check(check_percent);
+      ->check(check_not_negative);
   app.add_option("--min-busbw", options.bounds.min_busbw,
                  "exit 1 where the average bus bandwidth is below this, in GB/s")
-      ->check(CLI::NonNegativeNumber);
+      ->check(check_not_negative);
   app.add_option("--label", options.label, "first column of the CSV form [ccoll]");
   app.footer(help_footer());
 }
@@ -251,7 +251,9 @@ Result<Options> parse_command_line(int argc, const char* const* argv) {
   add_output(app, options);
   auto* info = app.add_subcommand("info", "what this machine and build can do, what not, and why");
   auto* matrix = app.add_subcommand(
-      "matrix", "latency and bandwidth (with messages of -e bytes [1M]) of every pair of ranks");
+      "matrix",
+      "latency and bandwidth of every pair of ranks; takes -n, -e (bytes of a message [1M]), "
+      "--transport, --timeout, --json");
   auto* explain = app.add_subcommand("explain", "which algorithm a call gets, and why");
   explain->add_option("OP", options.explain_op, "the operation")->required();
   explain->add_option("BYTES", raw.explain_bytes, "its size, as in the table (64K)")->required();
@@ -275,8 +277,13 @@ Result<Options> parse_command_line(int argc, const char* const* argv) {
   if (info->parsed()) options.command = Options::Command::info;
   if (matrix->parsed()) options.command = Options::Command::matrix;
   if (explain->parsed()) options.command = Options::Command::explain;
-  if (options.command == Options::Command::measure && raw.ops.empty()) {
+  const bool measures = options.command == Options::Command::measure;
+  if (measures && split_list(raw.ops).empty()) {
     return fail(ErrorKind::invalid_argument, "no operation given: try cc-bench all_reduce -n 4");
+  }
+  if (!measures && !raw.ops.empty()) {
+    return fail(ErrorKind::invalid_argument, "'{}' is not expected beside info, matrix or explain",
+                raw.ops);
   }
   return finish(raw, std::move(options));
 }

@@ -59,7 +59,8 @@ std::vector<std::string> Verdict::lines() const {
   if (wrong_rows_ > 0) {
     lines.push_back(fmt::format("FAILED: {} of {} rows have wrong elements", wrong_rows_, rows_));
   } else if (rows_ > 0 && checked_rows_ == rows_) {
-    lines.push_back(fmt::format("checked: all {} rows are exact", rows_));
+    lines.push_back(rows_ == 1 ? "checked: the row is exact"
+                               : fmt::format("checked: all {} rows are exact", rows_));
   }
   return lines;
 }

@@ -61,8 +61,10 @@ std::string overview() {
       "\nThen:\n"
       "  cc-bench all -n 3 -b 0 -e 1M    every operation, from nothing to 1 MiB\n"
       "  cc-bench all_reduce -n 4 --algo all    every algorithm that it has\n"
-      "  cc-bench all_reduce -n 4 --csv results.csv\n"
+      "  cc-bench all_reduce -n 4 --csv results.csv --json old.json --html page.html\n"
+      "  cc-bench all_reduce -n 4 --baseline old.json    is anything slower than it was?\n"
       "  cc-bench explain all_reduce 64K -n 8    which algorithm is chosen, and why\n"
+      "  cc-bench matrix -n 4            latency and bandwidth of every pair of ranks\n"
       "  cc-bench info                   what this machine and build can do\n"
       "  mpirun -n 4 cc-bench all_reduce    inside Slurm, MPI and torchrun it joins their ranks\n"
       "  cc-bench --help                 all options\n";
@@ -85,11 +87,16 @@ std::string help_footer() {
       "  spread_pct                 how far the middle half of the batches lies apart; over {:g} "
       "%\n"
       "                             the table marks the time with ~\n"
+      "  baseline_usec              the time in the file of --baseline; empty when it has none\n"
       "Of every figure the slowest rank counts: a single call that another rank holds up each\n"
       "time makes min_us more than usec, the mean in which such waits cancel out.\n\n",
       kTimedSinglyUs, kUnsteadySpread * 100);
   text +=
-      "Exit status: 0; 1 where an element is wrong or a call fails; 2 for wrong usage.\n\n"
+      "Exit status: 0; 1 where an element is wrong, a call fails, a row is slower than the "
+      "baseline\n"
+      "allows (or the baseline has none of the rows), or bandwidth is below --min-busbw; 2 for "
+      "wrong "
+      "usage.\n\n"
       "nccl-tests' letters -b -e -f -i -w -d -o -r mean the same here. Of the others:\n";
   for (const NcclOption& option : kNcclOptions) {
     if (option.instead.starts_with("nothing")) continue;

@@ -38,6 +38,7 @@ int main(int argc, char** argv) {
       return 0;
     }
     case Options::Command::measure:
+    case Options::Command::matrix:
       break;
   }
   return ccoll::bench::run(*options, argc, argv);

@@ -205,7 +205,8 @@ Result<std::vector<const Operation*>> parse_operations(std::string_view list) {
     } else {
       std::vector<std::string_view> names;
       for (const Operation& each : kOperations) names.push_back(each.name);
-      for (const std::string_view command : {"all", "info", "explain"}) names.push_back(command);
+      for (const std::string_view command : {"all", "info", "matrix", "explain"})
+        names.push_back(command);
       return fail(ErrorKind::invalid_argument, "{}", unknown_word("operation", word, names));
     }
   }

@@ -36,6 +36,8 @@ constexpr std::uint64_t kMostCalls = 1'000'000'000;
 /// More than a launcher will start here: `explain` answers for clusters too.
 constexpr int kMostRanksExplained = 1 << 20;
 
+constexpr std::uint64_t kMostMatrixBytes = std::uint64_t{1} << 30;
+
 /// CLI11's own range of floating-point numbers prints all digits of the largest one.
 std::string check_seconds(const std::string& text) {
   double seconds = 0;
@@ -44,6 +46,12 @@ std::string check_seconds(const std::string& text) {
   return good
              ? ""
              : fmt::format("{} is not a time in seconds above 0, up to {:.0f}", text, kMostSeconds);
+}
+
+std::string check_not_negative(const std::string& text) {
+  double value = 0;
+  const bool good = CLI::detail::lexical_cast(text, value) && value >= 0 && value <= 1e9;
+  return good ? "" : fmt::format("{} is not a number from 0 up", text);
 }
 
 void add_sizes(CLI::App& app, Raw& raw, Options& options) {
@@ -83,6 +91,15 @@ void add_call(CLI::App& app, Raw& raw, Options& options) {
 void add_output(CLI::App& app, Options& options) {
   app.add_option("--csv", options.csv, "also write rows to this file; - writes them instead");
   app.add_option("--json", options.json, "the same as JSON, with everything measured");
+  app.add_option("--html", options.html, "the same as a page with charts, for a browser");
+  app.add_option("--baseline", options.baseline,
+                 "compare with this file, which --json wrote; exit 1 where a row is slower");
+  app.add_option("--tolerance", options.bounds.slower_pct,
+                 "percent that a row may take longer than in the baseline [10]")
+      ->check(check_not_negative);
+  app.add_option("--min-busbw", options.bounds.min_busbw,
+                 "exit 1 where the average bus bandwidth is below this, in GB/s")
+      ->check(check_not_negative);
   app.add_option("--label", options.label, "first column of the CSV form [ccoll]");
   app.footer(help_footer());
 }
@@ -114,6 +131,20 @@ Result<std::vector<std::string>> parse_algorithms(const std::string& list) {
   return chosen;
 }
 
+Status check_matrix(const Options& options) {
+  if (options.matrix_bytes == 0 || options.matrix_bytes > kMostMatrixBytes) {
+    return fail(ErrorKind::invalid_argument, "-e {}: messages of a matrix have 1 byte to {}",
+                options.matrix_bytes, short_size(kMostMatrixBytes));
+  }
+  if (!options.csv.empty() || !options.html.empty() || !options.baseline.empty() ||
+      options.bounds.min_busbw > 0) {
+    return fail(
+        ErrorKind::invalid_argument,
+        "--csv, --html, --baseline and --min-busbw are for operations: a matrix has --json");
+  }
+  return {};
+}
+
 Result<Options> finish(const Raw& raw, Options options) {
   if (raw.ranks > 0) options.ranks = raw.ranks;
   const auto read_size = [](const std::string& text, std::uint64_t& size) -> Status {
@@ -128,6 +159,7 @@ Result<Options> finish(const Raw& raw, Options options) {
   CCOLL_TRY(read_size(raw.end, options.sizes.end));
   CCOLL_TRY(read_size(raw.step, options.sizes.step));
   CCOLL_TRY(read_size(raw.explain_bytes, options.explain_bytes));
+  if (!raw.end.empty()) options.matrix_bytes = options.sizes.end;
   if (raw.begin.empty()) options.sizes.begin = std::min(options.sizes.begin, options.sizes.end);
   if (options.sizes.begin > options.sizes.end) {
     return fail(ErrorKind::invalid_argument, "-b {} is more than -e {}", raw.begin, raw.end);
@@ -152,6 +184,10 @@ Result<Options> finish(const Raw& raw, Options options) {
   if (options.csv == "-" && options.json == "-") {
     return fail(ErrorKind::invalid_argument,
                 "--csv - and --json - both want standard output: give one of them a file");
+  }
+  if (options.command == Options::Command::matrix) CCOLL_TRY(check_matrix(options));
+  if (options.html == "-") {
+    return fail(ErrorKind::invalid_argument, "--html wants the name of a file");
   }
   constexpr std::array<std::string_view, 2> kTransports = {"tcp", "inproc"};
   if (!options.transport.empty() &&
@@ -215,10 +251,14 @@ Result<Options> parse_command_line(int argc, const char* const* argv) {
   add_call(app, raw, options);
   add_output(app, options);
   auto* info = app.add_subcommand("info", "what this machine and build can do, what not, and why");
+  auto* matrix = app.add_subcommand(
+      "matrix",
+      "latency and bandwidth of every pair of ranks; takes -n, -e (bytes of a message [1M]), "
+      "--transport, --timeout, --json");
   auto* explain = app.add_subcommand("explain", "which algorithm a call gets, and why");
   explain->add_option("OP", options.explain_op, "the operation")->required();
   explain->add_option("BYTES", raw.explain_bytes, "its size, as in the table (64K)")->required();
-  for (auto* command : {info, explain}) command->fallthrough();
+  for (auto* command : {info, matrix, explain}) command->fallthrough();
   app.require_subcommand(0, 1);
   try {
     app.parse(argc, argv);
@@ -236,9 +276,15 @@ Result<Options> parse_command_line(int argc, const char* const* argv) {
     return options;
   }
   if (info->parsed()) options.command = Options::Command::info;
+  if (matrix->parsed()) options.command = Options::Command::matrix;
   if (explain->parsed()) options.command = Options::Command::explain;
-  if (options.command == Options::Command::measure && raw.ops.empty()) {
+  const bool measures = options.command == Options::Command::measure;
+  if (measures && split_list(raw.ops).empty()) {
     return fail(ErrorKind::invalid_argument, "no operation given: try cc-bench all_reduce -n 4");
+  }
+  if (!measures && !raw.ops.empty()) {
+    return fail(ErrorKind::invalid_argument, "'{}' is not expected beside info, matrix or explain",
+                raw.ops);
   }
   return finish(raw, std::move(options));
 }
@@ -265,6 +311,10 @@ Status check_for_size(const Options& options, int size) {
   if (options.root && *options.root >= size) {
     return fail(ErrorKind::invalid_argument, "--root {} does not exist among {} ranks: 0 to {}",
                 *options.root, size, size - 1);
+  }
+  if (options.command == Options::Command::matrix && size < 2) {
+    return fail(ErrorKind::invalid_argument,
+                "one rank alone has no link to measure: cc-bench matrix -n 2");
   }
   CCOLL_TRY(check_algorithms(options));
   for (const Operation* op : options.ops) {

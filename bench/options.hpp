@@ -12,11 +12,12 @@
 #include "measure.hpp"
 #include "operations.hpp"
 #include "sizes.hpp"
+#include "verdict.hpp"
 
 namespace ccoll::bench {
 
 struct Options {
-  enum class Command { print, measure, info, explain };
+  enum class Command { print, measure, matrix, info, explain };
   Command command = Command::measure;
   std::string text;  ///< print: what to say (help, version, the overview)
 
@@ -34,11 +35,15 @@ struct Options {
   int lanes = 0;
   std::string csv;  ///< a file, "-" for standard output, or empty
   std::string json;
+  std::string html;
+  std::string baseline;  ///< an earlier run's JSON file, or empty
+  Bounds bounds;
   std::string label = "ccoll";
   double timeout_s = 0;  ///< 0: the communicator's own limits
 
   std::string explain_op;
   std::uint64_t explain_bytes = 0;
+  std::uint64_t matrix_bytes = 1 << 20;  ///< of the messages that bandwidth is measured with
 
   /// True where standard output belongs to the CSV or JSON form.
   bool is_table_off() const { return csv == "-" || json == "-"; }

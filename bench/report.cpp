@@ -2,6 +2,8 @@
 #include "report.hpp"
 #include "ccoll/version.hpp"
 
+#include "page.hpp"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -38,7 +40,12 @@ std::string describe_ranks(const Session& session, const Machine& machine) {
 }  // namespace
 
 Status check_outputs(const Options& options) {
-  for (const std::string& path : {options.csv, options.json}) {
+  if (!options.baseline.empty()) {
+    if (auto baseline = Baseline::load(options.baseline); !baseline) {
+      return tl::unexpected(baseline.error());
+    }
+  }
+  for (const std::string& path : {options.csv, options.json, options.html}) {
     if (path.empty() || path == "-") continue;
     std::FILE* const file = std::fopen(path.c_str(), "a");
     if (file == nullptr) {
@@ -51,6 +58,13 @@ Status check_outputs(const Options& options) {
 
 void Report::Close::operator()(std::FILE* file) const {
   if (file != stdout) std::fclose(file);
+}
+
+std::optional<Baseline> Report::load_baseline(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  auto baseline = Baseline::load(path);
+  if (!baseline) throw Error(ErrorKind::invalid_argument, baseline.error().message);
+  return std::move(*baseline);
 }
 
 Report::File Report::open(const std::string& path) {
@@ -67,8 +81,10 @@ Report::File Report::open(const std::string& path) {
 Report::Report(const Options& options, const Session& session)
     : options_(options),
       session_(session),
+      verdict_(options.bounds, load_baseline(options.baseline)),  // --json may name the same file
       csv_(open(options.csv)),
       json_(open(options.json)),
+      html_(open(options.html)),
       on_terminal_(::isatty(STDERR_FILENO) == 1) {
   const Machine machine = inspect_machine();
   if (!options_.is_table_off()) write_header(machine);
@@ -103,6 +119,7 @@ void Report::write_header(const Machine& machine) const {
   fmt::print("# {}\n", describe_ranks(session_, machine));
   fmt::print("# limits: {} open files per process, {:g} s per call\n", machine.open_files,
              session_.timeout_s);
+  if (options_.command == Options::Command::matrix) return;
   fmt::print("# time: median over batches of a call's mean, slowest rank; GB/s: 10^9 bytes/s\n");
   fmt::print("# p50, p99: of single calls (of batches below {:g} us); ~: the batches differ much\n",
              kTimedSinglyUs);
@@ -114,7 +131,7 @@ void Report::write_header(const Machine& machine) const {
 void Report::begin_operation(const Operation& operation, const std::string& note) {
   clear_progress();
   if (options_.is_table_off()) return;
-  table_.emplace(operation, false);
+  table_.emplace(operation, verdict_.has_baseline());
   fmt::print("#\n# {}{}{}\n{}", operation.name, note.empty() ? "" : ": ", note, table_->heading());
   std::fflush(stdout);
 }
@@ -134,8 +151,9 @@ void Report::clear_progress() {
   progress_width_ = 0;
 }
 
-void Report::add(const Row& row) {
+void Report::add(Row row) {
   clear_progress();
+  verdict_.add(row);
   if (!options_.is_table_off()) {
     fmt::print("{}", table_->line(row));
     std::fflush(stdout);
@@ -145,36 +163,37 @@ void Report::add(const Row& row) {
     std::fflush(csv_.get());
   }
   document_["rows"].push_back(row_json(row));
-  rows_++;
-  if (row.wrong.value_or(0) > 0) wrong_rows_++;
-  if (row.bytes > 0) {
-    rows_with_bytes_++;
-    busbw_sum_ += row.busbw;
-  }
 }
 
-void Report::finish() {
+void Report::add_matrix(const Matrix& matrix) {
+  if (!options_.is_table_off()) fmt::print("{}", matrix_text(matrix));
+  document_["matrix"] = matrix_json(matrix);
+}
+
+bool Report::finish() {
   clear_progress();
-  const double average = rows_with_bytes_ > 0 ? busbw_sum_ / double(rows_with_bytes_) : 0;
-  if (!options_.is_table_off()) {
-    fmt::print("#\n# average bus bandwidth: {} GB/s\n", figure(average));
-    if (wrong_rows_ > 0) {
-      fmt::print("# FAILED: {} of {} rows have wrong elements\n", wrong_rows_, rows_);
-    } else if (options_.check) {
-      fmt::print("# checked: all {} rows are exact\n", rows_);
-    }
+  const std::vector<std::string> lines = verdict_.lines();
+  if (options_.command == Options::Command::matrix) {
+    // Its verdict is in its text.
+  } else if (!options_.is_table_off()) {
+    fmt::print("#\n");
+    for (const std::string& line : lines) fmt::print("# {}\n", line);
+  } else if (!verdict_.is_good()) {
+    for (const std::string& line : lines) fmt::print(stderr, "cc-bench: {}\n", line);
   }
-  if (json_) {
-    document_["average_busbw_GBps"] = average;
-    document_["wrong_rows"] = wrong_rows_;
-    fmt::print(json_.get(), "{}\n", document_.dump(2));
-  }
-  for (std::FILE* file : {stdout, csv_.get(), json_.get()}) {
+  document_["average_busbw_GBps"] = verdict_.average_busbw();
+  document_["wrong_rows"] = verdict_.wrong_rows();
+  document_["verdict"] = lines;
+  document_["good"] = verdict_.is_good();
+  if (json_) fmt::print(json_.get(), "{}\n", document_.dump(2));
+  if (html_) fmt::print(html_.get(), "{}", page(document_));
+  for (std::FILE* file : {stdout, csv_.get(), json_.get(), html_.get()}) {
     if (file != nullptr && (std::fflush(file) != 0 || std::ferror(file) != 0)) {
       throw Error(ErrorKind::exhausted,
                   fmt::format("results could not be written: {}", std::strerror(errno)));
     }
   }
+  return verdict_.is_good();
 }
 
 }  // namespace ccoll::bench

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What rank 0 writes: the table for people, CSV and JSON for programs, a progress line. Every row
-/// is on its way as soon as it is measured.
+/// What rank 0 writes: the table and the page for people, CSV and JSON for programs, a progress
+/// line. Every row of the table and of the CSV form is on its way as soon as it is measured.
 
 #include <cstdint>
 #include <cstdio>
@@ -12,9 +12,11 @@
 #include <string>
 
 #include "machine.hpp"
+#include "matrix.hpp"
 #include "options.hpp"
 #include "row.hpp"
 #include "table.hpp"
+#include "verdict.hpp"
 
 namespace ccoll::bench {
 
@@ -27,14 +29,15 @@ struct Session {
   std::string command;
 };
 
-/// Whether the files that `options` name can be written; makes those that do not exist. Told before
-/// ranks are started, it ends the program at once and not when they have waited for each other.
+/// Whether the baseline can be read and the files that `options` name can be written; makes those
+/// that do not exist. Told before ranks are started, it ends the program at once and not when they
+/// have waited for each other.
 Status check_outputs(const Options& options);
 
 class Report {
  public:
-  /// Opens the files that `options` name and writes the header. Throws Error{invalid_argument}
-  /// where a file cannot be opened.
+  /// Reads the baseline, opens the files that `options` name and writes the header. Throws
+  /// Error{invalid_argument} where a file cannot be read or opened.
   Report(const Options& options, const Session& session);
   ~Report();
   Report(const Report&) = delete;
@@ -44,9 +47,12 @@ class Report {
   void begin_operation(const Operation& operation, const std::string& note);
   /// Shown on standard error while a row is measured, if that is a terminal.
   void progress(const std::string& what);
-  void add(const Row& row);
-  /// The average and the verdict; throws Error{exhausted} where output could not be written.
-  void finish();
+  void add(Row row);
+  /// In place of rows.
+  void add_matrix(const Matrix& matrix);
+  /// The average and the verdict, which it returns; throws Error{exhausted} where output could not
+  /// be written.
+  bool finish();
 
  private:
   struct Close {
@@ -54,22 +60,21 @@ class Report {
   };
   using File = std::unique_ptr<std::FILE, Close>;
 
+  static std::optional<Baseline> load_baseline(const std::string& path);
   static File open(const std::string& path);
   void write_header(const Machine& machine) const;
   void clear_progress();
 
   Options options_;
   Session session_;
+  Verdict verdict_;
   File csv_;
   File json_;
+  File html_;
   nlohmann::json document_;
   bool on_terminal_;
   std::size_t progress_width_ = 0;
   std::optional<Table> table_;  ///< of the operation that was begun last
-  std::uint64_t rows_ = 0;
-  std::uint64_t rows_with_bytes_ = 0;
-  std::uint64_t wrong_rows_ = 0;
-  double busbw_sum_ = 0;
 };
 
 }  // namespace ccoll::bench

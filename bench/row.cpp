@@ -11,11 +11,12 @@ std::string csv_line(const std::string& label, const Row& row) {
   const Timing& t = row.timing;
   return fmt::format(
       "{},{},{},{},{:.2f},{:.3f},{:.3f},{},{},{},{},{},{},{},{},{:.2f},{:.2f},{:.2f},{:.2f},{},"
-      "{:.1f}",
+      "{:.1f},{}",
       label, row.op, row.ranks, row.bytes, t.usec, row.algbw, row.busbw,
       row.wrong ? fmt::format("{}", *row.wrong) : "", row.type, row.reduce_op, row.root,
       row.in_place ? 1 : 0, row.algorithm, row.transport, t.iters, t.min_us, t.p50_us, t.p99_us,
-      t.max_us, row.count, t.spread * 100);
+      t.max_us, row.count, t.spread * 100,
+      row.baseline_usec ? fmt::format("{:.2f}", *row.baseline_usec) : "");
 }
 
 nlohmann::json row_json(const Row& row) {

@@ -34,7 +34,7 @@ struct Row {
 
 inline constexpr const char* kCsvHeader =
     "label,op,ranks,bytes,usec,algbw_GBps,busbw_GBps,wrong,dtype,redop,root,in_place,algo,"
-    "transport,iters,min_us,p50_us,p99_us,max_us,count,spread_pct";
+    "transport,iters,min_us,p50_us,p99_us,max_us,count,spread_pct,baseline_usec";
 
 std::string csv_line(const std::string& label, const Row& row);
 nlohmann::json row_json(const Row& row);

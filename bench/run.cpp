@@ -53,10 +53,14 @@ int run_rank(int rank, const Options& options, const Session& session,
     std::optional<Report> report;
     if (rank == 0) report.emplace(options, session);
     Communicator communicator = connect();
-    const bool good = measure_rows(communicator, options, report ? &*report : nullptr);
-    if (report) report->finish();
-    // One rank's status tells of wrong elements; the others have nothing to add.
-    return good || rank != 0 ? 0 : kFailed;
+    if (options.command == Options::Command::matrix) {
+      const Matrix matrix = measure_matrix(communicator, options.matrix_bytes);
+      if (report) report->add_matrix(matrix);
+    } else {
+      measure_rows(communicator, options, report ? &*report : nullptr);
+    }
+    // One rank's status tells what is wrong; the others have nothing to add.
+    return !report || report->finish() ? 0 : kFailed;
   } catch (const std::bad_alloc&) {
     complain(rank, "out of memory: give a smaller -e or fewer ranks");
   } catch (const std::exception& error) {

@@ -216,6 +216,12 @@ TEST_CASE("options that cannot be carried out are refused with the reason", "[be
     CHECK(said.size() < 100);
   }
   CHECK(refusal({"-n", "2"}) != "accepted");
+  CHECK(refusal({",", "-n", "2"}).starts_with("no operation given"));
+  CHECK(refusal({"matrix", "all_reduce"}).find("'all_reduce' is not expected") == 0);
+  CHECK(refusal({"all_reduce", "--min-busbw", "-1"}) ==
+        "--min-busbw: -1 is not a number from 0 up");
+  CHECK(refusal({"all_reduce", "--tolerance", "x"}) != "accepted");
+  CHECK(refusal({"all_reduce", "--html", "-"}) != "accepted");
   CHECK(refusal({"broadcast", "--root", "x"}) == "--root x is neither a rank (0, 1, …) nor all");
   CHECK(refusal({"broadcast", "--root", "-1"}) != "accepted");
   CHECK(refusal({"all_reduce", "--algo", "ring,rign"}).find("mean ring?") != std::string::npos);
@@ -357,10 +363,10 @@ TEST_CASE("the CSV form has exactly the promised columns", "[bench][unit]") {
   const std::string header = kCsvHeader;
   CHECK(header ==
         "label,op,ranks,bytes,usec,algbw_GBps,busbw_GBps,wrong,dtype,redop,root,in_place,algo,"
-        "transport,iters,min_us,p50_us,p99_us,max_us,count,spread_pct");
+        "transport,iters,min_us,p50_us,p99_us,max_us,count,spread_pct,baseline_usec");
   CHECK(csv_line("x", row) ==
         "x,all_reduce,4,1024,2.00,0.512,0.768,,float32,sum,-1,0,ring,tcp,9,2.00,2.00,2.00,2.00,"
-        "256,0.0");
+        "256,0.0,");
   row.wrong = 3;
   const std::string line = csv_line("x", row);
   CHECK(line.find(",0.768,3,float32,") != std::string::npos);

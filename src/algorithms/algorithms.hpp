@@ -26,7 +26,7 @@ struct Load {
 
 /// What an algorithm costs on a problem, from formulas that know nothing of `make`; tests hold the
 /// schedules to them. With block_counts of which some are 0, `depth` and `messages` are upper
-/// bounds; else all is exact.
+/// bounds, and with fewer elements than blocks `depth` is; else all is exact.
 struct Theory {
   std::uint32_t blocks = 1;              ///< parts that the operation's buffers are cut into
   std::uint32_t blocks_per_message = 1;  ///< most in one message: a slot must hold as many slices

@@ -14,9 +14,7 @@ namespace {
 /// Set bits of 0, 1, …, size-1 together.
 std::uint64_t set_bits_below(std::uint64_t size) {
   std::uint64_t bits = 0;
-  for (std::uint64_t bit = 1; bit < size; bit *= 2) {
-    bits += size / (2 * bit) * bit + std::max(size % (2 * bit), bit) - bit;
-  }
+  for (std::uint32_t bit = 0; bit < ceil_log2(size); ++bit) bits += numbers_with_bit(bit, size);
   return bits;
 }
 

@@ -28,17 +28,30 @@ constexpr CatalogueEntry kEntries[] = {
      kOverlap, kEven, "direct exchange; MSCCL++ (arXiv 2504.09014)"},
     {Kind::all_reduce, Algorithm::two_shot, two_shot_all_reduce, two_shot_all_reduce_theory,
      kOverlap, kEven, "Thakur et al. 2005; MSCCL++ (arXiv 2504.09014)"},
+    {Kind::all_reduce, Algorithm::recursive_halving, recursive_halving_all_reduce,
+     recursive_halving_all_reduce_theory, kInTurn, kEven, "Rabenseifner 2004"},
+    {Kind::all_reduce, Algorithm::root_collects, root_collects_all_reduce,
+     root_collects_all_reduce_theory, kOverlap, kEven, "folklore: reduce, then broadcast"},
     {Kind::reduce_scatter, Algorithm::ring, ring_reduce_scatter, ring_reduce_scatter_theory,
      kInTurn, kRagged, "Patarasuk and Yuan 2009"},
     {Kind::reduce_scatter, Algorithm::one_shot, one_shot_reduce_scatter,
      one_shot_reduce_scatter_theory, kOverlap, kRagged,
      "direct exchange; MSCCL++ (arXiv 2504.09014)"},
+    {Kind::reduce_scatter, Algorithm::recursive_halving, recursive_halving_reduce_scatter,
+     recursive_halving_reduce_scatter_theory, kInTurn, kRagged,
+     "Thakur, Rabenseifner and Gropp 2005"},
+    {Kind::reduce_scatter, Algorithm::root_collects, root_collects_reduce_scatter,
+     root_collects_reduce_scatter_theory, kOverlap, kRagged, "folklore: reduce, then scatter"},
     {Kind::all_gather, Algorithm::ring, ring_all_gather, ring_all_gather_theory, kInTurn, kRagged,
      "Thakur, Rabenseifner and Gropp 2005"},
     {Kind::all_gather, Algorithm::recursive_doubling, recursive_doubling_all_gather,
      recursive_doubling_all_gather_theory, kInTurn, kRagged, "Thakur, Rabenseifner and Gropp 2005"},
     {Kind::all_gather, Algorithm::one_shot, one_shot_all_gather, one_shot_all_gather_theory,
      kOverlap, kRagged, "direct exchange; MSCCL++ (arXiv 2504.09014)"},
+    {Kind::all_gather, Algorithm::bruck, bruck_all_gather, bruck_all_gather_theory, kInTurn,
+     kRagged, "Bruck et al. 1997"},
+    {Kind::all_gather, Algorithm::root_collects, root_collects_all_gather,
+     root_collects_all_gather_theory, kOverlap, kRagged, "folklore: gather, then broadcast"},
     {Kind::broadcast, Algorithm::ring, ring_broadcast, chain_theory, kOverlap, kEven,
      "Pješivac-Grbović et al. 2007"},
     {Kind::broadcast, Algorithm::double_tree, double_tree_rooted, double_tree_rooted_theory,
@@ -69,6 +82,8 @@ constexpr CatalogueEntry kEntries[] = {
      "the definition of the operation (MPI standard)"},
     {Kind::all_to_all, Algorithm::pairwise, pairwise_all_to_all, pairwise_all_to_all_theory,
      kOverlap, kRagged, "Thakur, Rabenseifner and Gropp 2005"},
+    {Kind::all_to_all, Algorithm::bruck, bruck_all_to_all, bruck_all_to_all_theory, kInTurn, kEven,
+     "Bruck et al. 1997"},
     {Kind::barrier, Algorithm::dissemination, dissemination_barrier, dissemination_barrier_theory,
      kInTurn, kEven, "Hensgen, Finkel and Manber 1988"},
 };
@@ -93,7 +108,7 @@ std::vector<Algorithm> algorithms_for(Kind kind) {
 }
 
 std::optional<Algorithm> parse_algorithm(std::string_view name) {
-  for (int i = 0; i <= static_cast<int>(Algorithm::dissemination); ++i) {
+  for (int i = 0; i <= static_cast<int>(Algorithm::root_collects); ++i) {
     if (to_string(static_cast<Algorithm>(i)) == name) return static_cast<Algorithm>(i);
   }
   return std::nullopt;

@@ -6,6 +6,11 @@
 
 namespace ccoll {
 
+std::uint64_t numbers_with_bit(std::uint32_t bit, std::uint64_t below) {
+  const std::uint64_t value = std::uint64_t{1} << bit;
+  return below / (2 * value) * value + std::max(below % (2 * value), value) - value;
+}
+
 Program empty_program(const Problem& problem, Rank rank, std::uint32_t blocks) {
   Program program;
   program.rank = rank;

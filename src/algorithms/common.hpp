@@ -37,6 +37,9 @@ inline std::uint32_t ceil_log2(std::uint64_t value) {
   return static_cast<std::uint32_t>(std::bit_width(value - 1));
 }
 
+/// How many of 0, 1, …, below-1 have bit `bit` set.
+std::uint64_t numbers_with_bit(std::uint32_t bit, std::uint64_t below);
+
 /// A program without lanes, its buffers cut into `blocks` parts.
 Program empty_program(const Problem& problem, Rank rank, std::uint32_t blocks);
 

@@ -46,6 +46,7 @@ double links_of(const CatalogueEntry& entry, const Problem& problem) {
     case Algorithm::two_shot:
     case Algorithm::pairwise:
     case Algorithm::linear:
+    case Algorithm::root_collects:
       return problem.size - 1.0;
     default:
       return 0;

@@ -33,6 +33,23 @@ Theory recursive_doubling_all_reduce_theory(const Problem& problem);
 Program recursive_doubling_all_gather(const Problem& problem, Rank rank);
 Theory recursive_doubling_all_gather_theory(const Problem& problem);
 
+Program recursive_halving_all_reduce(const Problem& problem, Rank rank);
+Theory recursive_halving_all_reduce_theory(const Problem& problem);
+Program recursive_halving_reduce_scatter(const Problem& problem, Rank rank);
+Theory recursive_halving_reduce_scatter_theory(const Problem& problem);
+
+Program bruck_all_gather(const Problem& problem, Rank rank);
+Theory bruck_all_gather_theory(const Problem& problem);
+Program bruck_all_to_all(const Problem& problem, Rank rank);
+Theory bruck_all_to_all_theory(const Problem& problem);
+
+Program root_collects_all_reduce(const Problem& problem, Rank rank);
+Theory root_collects_all_reduce_theory(const Problem& problem);
+Program root_collects_all_gather(const Problem& problem, Rank rank);
+Theory root_collects_all_gather_theory(const Problem& problem);
+Program root_collects_reduce_scatter(const Problem& problem, Rank rank);
+Theory root_collects_reduce_scatter_theory(const Problem& problem);
+
 Program one_shot_all_reduce(const Problem& problem, Rank rank);
 Theory one_shot_all_reduce_theory(const Problem& problem);
 Program one_shot_all_gather(const Problem& problem, Rank rank);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// How recursive doubling serves any number of ranks: a core of 2^k ranks does the exchange, and
-/// each of the n - 2^k extra ranks hands its part to a neighbour before and is told the result
-/// after. The extra ranks are 0, 2, 4, …, each served by the next one, so that the ranks that a
-/// place of the core stands for are consecutive. Private to this folder.
+/// How recursive doubling and halving serve any number of ranks: a core of 2^k ranks does the
+/// exchange, and each of the n - 2^k extra ranks hands its part to a neighbour before and is told
+/// the result after. The extra ranks are 0, 2, 4, …, each served by the next one, so that the ranks
+/// that a place of the core stands for are consecutive. Private to this folder.
 
 #include <algorithm>
 
@@ -28,6 +28,12 @@ struct PowerOfTwoCore {
   }
   /// The first of the ranks that places from `place` on stand for; place ≤ 2^rounds.
   Rank first_rank(Rank place) const { return place < extra ? 2 * place : place + extra; }
+  /// One block for each rank that the group of 2^round places around `place` stands for.
+  Operand group(Buffer buffer, Rank place, std::uint32_t round) const {
+    const Rank first = place >> round << round;
+    const Rank block = first_rank(first);
+    return {buffer, block, first_rank(first + (1U << round)) - block};
+  }
 };
 
 /// Messages on the longest path. It takes as many hops as its two places differ in bits, one more
@@ -38,5 +44,12 @@ inline std::uint64_t recursive_doubling_depth(Rank size) {
   if (core.extra == 0) return core.rounds;
   return std::max(core.rounds + 1, 2 + ceil_log2(core.extra));
 }
+
+/// By place, the elements of the blocks of its groups of 1, 2, 4, … places together, short of all
+/// of them: what doubling sends and halving receives. For ragged blocks: O(n log n).
+std::vector<std::uint64_t> group_sums(const Problem& problem, const PowerOfTwoCore& core);
+
+/// The largest of them, for blocks of any sizes.
+std::uint64_t largest_group_sum(const Problem& problem, const PowerOfTwoCore& core);
 
 }  // namespace ccoll

@@ -24,13 +24,6 @@ Step keep_own(Rank rank, Rank to) {
   return {.local = {input(rank)}, .store = {output(rank)}, .sends = {to}, .lend = Lend::always};
 }
 
-/// The blocks that the group of 2^round places around `place` holds.
-Operand group_blocks(const PowerOfTwoCore& core, Rank place, std::uint32_t round) {
-  const Rank first = place >> round << round;
-  const Rank block = core.first_rank(first);
-  return output(block, core.first_rank(first + (1U << round)) - block);
-}
-
 Lane extra_lane(Rank rank, Rank n) {
   // All other blocks, from the next rank's on; block numbers are taken mod n.
   return {.steps = {keep_own(rank, rank + 1),
@@ -50,11 +43,12 @@ Lane core_lane(const PowerOfTwoCore& core, Rank rank, Rank n) {
   for (std::uint32_t round = 0; round < core.rounds; ++round) {
     const Rank partner = core.partner(rank, round);
     if (round > 0 || core.serves_extra(rank)) {
-      lane.steps.push_back(
-          {.local = {group_blocks(core, place, round)}, .sends = {partner}, .lend = Lend::always});
+      lane.steps.push_back({.local = {core.group(Buffer::output, place, round)},
+                            .sends = {partner},
+                            .lend = Lend::always});
     }
-    lane.steps.push_back(
-        {.receives = {{partner}}, .store = {group_blocks(core, core.place_of(partner), round)}});
+    lane.steps.push_back({.receives = {{partner}},
+                          .store = {core.group(Buffer::output, core.place_of(partner), round)}});
   }
   if (core.serves_extra(rank)) {
     lane.steps.push_back(
@@ -63,22 +57,15 @@ Lane core_lane(const PowerOfTwoCore& core, Rank rank, Rank n) {
   return lane;
 }
 
-/// What each rank sends, block by block: O(n log n), for ragged blocks only.
+/// What each rank sends, for ragged blocks only.
 void add_ragged_loads(const Problem& problem, Theory& theory) {
-  const Rank n = problem.size;
-  const PowerOfTwoCore core(n);
-  std::vector<std::uint64_t> before(n + 1, 0);
-  for (Rank b = 0; b < n; ++b) before[b + 1] = before[b] + problem.block_counts[b];
-  for (Rank rank = 0; rank < n; ++rank) {
+  const PowerOfTwoCore core(problem.size);
+  const std::uint64_t all = block_sizes(problem, problem.size).total;
+  const std::vector<std::uint64_t> sums = group_sums(problem, core);
+  for (Rank rank = 0; rank < problem.size; ++rank) {
     std::uint64_t sent = problem.block_counts[rank];
-    if (!core.is_extra(rank)) {
-      sent = 0;
-      for (std::uint32_t round = 0; round < core.rounds; ++round) {
-        const Rank first = core.place_of(rank) >> round << round;
-        sent += before[core.first_rank(first + (1U << round))] - before[core.first_rank(first)];
-      }
-      if (core.serves_extra(rank)) sent += before[n] - problem.block_counts[rank - 1];
-    }
+    if (!core.is_extra(rank)) sent = sums[core.place_of(rank)];
+    if (core.serves_extra(rank)) sent += all - problem.block_counts[rank - 1];
     theory.busiest.elems_sent = std::max(theory.busiest.elems_sent, sent);
     theory.total.elems_sent += sent;
   }
@@ -109,16 +96,10 @@ Theory recursive_doubling_all_gather_theory(const Problem& problem) {
     add_ragged_loads(problem, theory);
     return theory;
   }
-  // The lowest place's groups hold most extra ranks, and it serves one itself if there are any.
-  std::uint64_t blocks = extra > 0 ? n - 1 : 0;
-  std::uint64_t all = extra * n;
-  for (std::uint32_t round = 0; round < rounds; ++round) {
-    const std::uint64_t group = std::uint64_t{1} << round;
-    blocks += group + std::min(group, extra);
-    all += group * n;  // every member of a group sends all of the group's blocks
-  }
-  theory.busiest.elems_sent = blocks * problem.count;
-  theory.total.elems_sent = all * problem.count;
+  const std::uint64_t served = extra > 0 ? (n - 1) * problem.count : 0;
+  theory.busiest.elems_sent = largest_group_sum(problem, PowerOfTwoCore(problem.size)) + served;
+  // Every member of a group sends all of the group's blocks.
+  theory.total.elems_sent = (extra + core - 1) * n * problem.count;
   return theory;
 }
 

@@ -91,6 +91,12 @@ std::string_view to_string(Algorithm algorithm) {
       return "binomial";
     case Algorithm::dissemination:
       return "dissemination";
+    case Algorithm::recursive_halving:
+      return "recursive_halving";
+    case Algorithm::bruck:
+      return "bruck";
+    case Algorithm::root_collects:
+      return "root_collects";
   }
   return "unknown";
 }

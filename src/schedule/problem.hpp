@@ -36,6 +36,9 @@ enum class Algorithm : std::uint8_t {
   linear,
   binomial,
   dissemination,
+  recursive_halving,
+  bruck,
+  root_collects,
 };
 
 /// `input` is never written. `scratch` belongs to one lane of one rank.

@@ -159,7 +159,7 @@ TEST_CASE("schedule text: damaged text never does worse than fail", "[schedule][
       } else {
         text.erase(at, 1 + below(random, 9));
       }
-      if (text.empty()) text = " ";
+      if (text.empty()) text.assign(1, ' ');
     }
     const auto parsed = parse_programs(text);
     // Whatever is accepted prints and parses again.

@@ -7,11 +7,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
 #include <random>
 #include <sstream>
 #include <string>
+
+#include "core/variables.hpp"
 
 namespace ccoll {
 namespace {
@@ -30,7 +31,7 @@ std::uint64_t hash(const std::string& text) {  // FNV-1a: equal on every build, 
 }
 
 std::uint64_t host_identity() {
-  if (const char* chosen = std::getenv("CCOLL_HOST_ID")) return hash(chosen);
+  if (const auto chosen = read_variable("CCOLL_HOST_ID")) return hash(*chosen);
   struct stat network {};
   stat("/proc/self/ns/net", &network);
   return hash(first_line("/proc/sys/kernel/random/boot_id") + " " + std::to_string(network.st_ino));

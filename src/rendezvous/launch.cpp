@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
 #include "ccoll/store.hpp"
+#include "core/variables.hpp"
 #include "rendezvous/open_store.hpp"
 #include "rendezvous/supervisor.hpp"
 
@@ -106,9 +106,8 @@ class TokenFile {
     }
     std::string token;
     for (const unsigned char byte : secret) token += fmt::format("{:02x}", byte);
-    const char* const directory = std::getenv("TMPDIR");
     std::string path =
-        fmt::format("{}/ccoll-token-XXXXXX", directory && *directory ? directory : "/tmp");
+        fmt::format("{}/ccoll-token-XXXXXX", read_variable("TMPDIR").value_or("/tmp"));
     const FileDescriptor file(::mkostemp(path.data(), O_CLOEXEC));  // mode 0600
     if (!file.open()) {
       return fail(ErrorKind::exhausted, "no file {} for the job's token: {}", path,

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "machine.hpp"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <array>
 #include <fstream>
-#include <memory>
 
+#include "core/log.hpp"
+#include "core/net/interface.hpp"
 #include "rendezvous/identity.hpp"
 
 namespace ccoll::bench {
@@ -36,8 +32,7 @@ std::string processor_name() {
 
 Machine inspect_machine() {
   Machine machine;
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) == 0) machine.host = name.data();
+  machine.host = host_name();
   machine.processor = processor_name();
   machine.cores_online = static_cast<unsigned>(::sysconf(_SC_NPROCESSORS_ONLN));
   machine.cores_usable = usable_cores();
@@ -52,22 +47,9 @@ Machine inspect_machine() {
 }
 
 std::vector<std::string> list_addresses() {
-  ifaddrs* first = nullptr;
-  if (::getifaddrs(&first) != 0) return {};
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(first, ::freeifaddrs);
   std::vector<std::string> found;
-  for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
-    std::array<char, INET6_ADDRSTRLEN> text{};
-    const void* address = nullptr;
-    if (entry->ifa_addr->sa_family == AF_INET) {
-      address = &reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr;
-    } else if (entry->ifa_addr->sa_family == AF_INET6) {
-      address = &reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr)->sin6_addr;
-    }
-    if (address == nullptr) continue;
-    ::inet_ntop(entry->ifa_addr->sa_family, address, text.data(), text.size());
-    found.push_back(fmt::format("{} {}", entry->ifa_name, text.data()));
+  for (const net::Interface& interface : net::list_interfaces()) {
+    found.push_back(fmt::format("{} {}", interface.name, interface.address.to_string()));
   }
   return found;
 }

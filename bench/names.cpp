@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <utility>
 
 namespace ccoll::bench {
@@ -55,55 +54,6 @@ Result<std::vector<T>> parse_list(std::string_view list, std::string_view what,
 }
 
 }  // namespace
-
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::vector<std::size_t>> cost(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
-  for (std::size_t i = 0; i <= a.size(); i++) {
-    for (std::size_t j = 0; j <= b.size(); j++) {
-      if (i == 0 || j == 0) {
-        cost[i][j] = i + j;
-        continue;
-      }
-      cost[i][j] = std::min({cost[i - 1][j] + 1, cost[i][j - 1] + 1,
-                             cost[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
-        cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
-      }
-    }
-  }
-  return cost[a.size()][b.size()];
-}
-
-std::string suggestion(std::string_view word, std::span<const std::string_view> candidates) {
-  std::string best;
-  std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
-  for (const std::string_view candidate : candidates) {
-    const std::size_t distance = edit_distance(folded(word), folded(candidate));
-    if (distance < best_distance) {
-      best_distance = distance;
-      best = candidate;
-    }
-  }
-  return best;
-}
-
-std::string unknown_word(std::string_view what, std::string_view word,
-                         std::span<const std::string_view> candidates) {
-  const std::string near = suggestion(word, candidates);
-  return fmt::format("no {} '{}'{} There are {}", what, word,
-                     near.empty() ? "." : fmt::format(": did you mean {}?", near),
-                     joined(candidates));
-}
-
-std::string folded(std::string_view word) {
-  std::string result;
-  for (const char c : word) {
-    if (c != '_' && c != '-') {
-      result += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    }
-  }
-  return result;
-}
 
 Result<std::vector<DataType>> parse_types(std::string_view list) {
   return parse_list(list, "element type", kTypes);

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <functional>
 #include <new>
 #include <optional>
@@ -15,6 +14,7 @@
 
 #include "ccoll/environment.hpp"
 #include "ccoll/store.hpp"
+#include "core/variables.hpp"
 #include "rendezvous/identity.hpp"
 #include "rendezvous/launch.hpp"
 #include "report.hpp"
@@ -132,7 +132,7 @@ Session describe(const Options& options, int size, const Environment& environmen
                  const std::string& transport, int argc, const char* const* argv) {
   Session session;
   session.ranks = size;
-  const bool started = std::getenv("CCOLL_BENCH_STARTED") != nullptr;
+  const bool started = read_variable("CCOLL_BENCH_STARTED").has_value();
   session.launcher = environment.launcher == "none" || started ? "cc-bench" : environment.launcher;
   session.transport = size == 1 ? "none" : transport.empty() ? "tcp" : transport;
   session.timeout_s = std::chrono::duration<double>(communicator_options(options).timeout).count();

@@ -4,6 +4,7 @@
 
 #include "comm/background.hpp"
 #include "comm/implementation.hpp"
+#include "core/log.hpp"
 #include "core/text.hpp"
 #include "engine/describe.hpp"
 
@@ -66,7 +67,10 @@ void Communicator::Implementation::failed_as_owner(const Operation& operation, F
 }
 
 void Communicator::Implementation::break_as_owner(const Failure& failure, bool tell) {
-  if (!broken_) broken_ = failure;
+  if (!broken_) {
+    broken_ = failure;
+    log().debug("rank {}: a communicator ends: {}", rank(), failure.message);
+  }
   links_.revoke();
   for (auto& [key, queue] : queues_) {
     for (auto& operation : queue) {

@@ -8,6 +8,8 @@
 #include "comm/background.hpp"
 #include "comm/patience.hpp"
 #include "core/deadline.hpp"
+#include "core/log.hpp"
+#include "engine/describe.hpp"
 
 namespace ccoll {
 namespace {
@@ -100,6 +102,8 @@ void Communicator::Implementation::release() {
 std::shared_ptr<Operation> Communicator::Implementation::enqueue(
     Plan* plan, QueueKey queue, const void* input, void* output,
     std::chrono::milliseconds timeout) {
+  if (log().should_log(spdlog::level::trace))
+    log().trace("rank {}: {} begins", rank(), describe(plan->signature()));
   auto operation = std::make_shared<Operation>();
   operation->queue = queue;
   operation->plan = plan;

@@ -6,6 +6,9 @@
 #include <mutex>
 
 #include "comm/agreement.hpp"
+#include "comm/remarks.hpp"
+#include "core/log.hpp"
+#include "core/net/interface.hpp"
 #include "rendezvous/identity.hpp"
 
 namespace ccoll {
@@ -101,7 +104,24 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
   member->dispatcher_->set_transport(member->transports_);
   for (std::uint32_t peer = 0; peer < size; peer++)
     if (auto kind = member->transports_->between(peer); !kind) return tl::unexpected(kind.error());
+  member->introduce(options, towards);
   return member;
+}
+
+void Member::introduce(const CommunicatorOptions& options, const std::string& towards) const {
+  if (!log().should_log(spdlog::level::info)) return;
+  Introduction facts;
+  facts.rank = rank_;
+  facts.table = table();
+  facts.host = host_name();
+  if (listener_) facts.interface = net::interface_with(listener_->endpoint().address());
+  facts.why_there = !options.interface.empty() ? "CCOLL_SOCKET_IFNAME=" + options.interface
+                    : towards.empty()          ? "the store is on this host"
+                                               : "the route to the store at " + towards;
+  for (std::uint32_t peer = 0; peer < table().size(); peer++)
+    facts.transports.push_back((*transports_->between(peer))->name);
+  facts.transport_forced = !options.transport.empty();
+  for (const auto& line : introduction(facts)) log().info("{}", line);
 }
 
 void Member::exit() {

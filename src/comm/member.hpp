@@ -46,6 +46,8 @@ class Member {
 
  private:
   Member() = default;
+  void introduce(const CommunicatorOptions& options, const std::string& towards) const;
+
   std::uint32_t rank_ = 0;
   std::atomic<int> communicators_{0};
   std::shared_ptr<net::Service> service_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "comm/implementation.hpp"
+#include "comm/remarks.hpp"
 #include "schedule/verify.hpp"
 
 namespace ccoll {
@@ -128,8 +129,8 @@ Result<Plan*> Communicator::Implementation::plan_for(const Call& call) {
 
   PlanRequest request;
   request.problem = problem_of(call.kind, call.count, call.root);
-  request.choice =
-      choose(request.problem, size_of(call.type), costs_, forced(call.algorithm)).choice;
+  const Chosen chosen = choose(request.problem, size_of(call.type), costs_, forced(call.algorithm));
+  request.choice = chosen.choice;
   request.program = make_program(request.problem, request.choice, rank());
 #ifdef CCOLL_DEBUG
   CCOLL_TRY(prove(request));
@@ -138,6 +139,7 @@ Result<Plan*> Communicator::Implementation::plan_for(const Call& call) {
   request.op = call.op;
   request.signature = key.signature;
   request.signature.algorithm = static_cast<std::uint8_t>(request.choice.algorithm);
+  tell_choice(rank(), request.signature, chosen);
   return keep_plan(key, request);
 }
 

@@ -5,15 +5,13 @@
 
 #include "ccoll/communicator.hpp"
 #include "comm/implementation.hpp"
+#include "core/variables.hpp"
 #include "rendezvous/open_store.hpp"
 
 namespace ccoll {
 namespace {
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
+std::string variable(const char* name) { return read_variable(name).value_or(""); }
 
 /// "host:port" of a tcp:// address; empty for the others, which are on this host.
 std::string towards(const std::string& store) {
@@ -76,6 +74,8 @@ Communicator Communicator::create(const Environment& environment,
   auto asked = options;
   if (asked.token.empty() && !environment.token_file.empty())
     asked.token = value_or_throw(read_token_file(environment.token_file));
+  // What holds for one rank of a host holds for all: one warning is enough.
+  if (environment.local_rank == 0) warn_of_unknown_variables();
   const auto opened = value_or_throw(open_store(environment, asked.token, asked.start_timeout));
   return Communicator(start_up(opened.store, environment.rank, environment.size, asked,
                                towards(environment.store)));
@@ -83,6 +83,7 @@ Communicator Communicator::create(const Environment& environment,
 
 Communicator Communicator::create(std::shared_ptr<Store> store, int rank, int size,
                                   const CommunicatorOptions& options) {
+  if (rank == 0) warn_of_unknown_variables();
   return Communicator(start_up(store, rank, size, options, ""));
 }
 

@@ -171,7 +171,4 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   Progress progress_;
 };
 
-/// "10.0.0.1:4711", "[::1]:4711".
-std::string endpoint_text(const PeerAddress& address);
-
 }  // namespace ccoll::control

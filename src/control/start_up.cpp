@@ -56,12 +56,6 @@ Refusal refuse(ErrorKind kind, std::string reason) {
 
 }  // namespace
 
-std::string endpoint_text(const PeerAddress& address) {
-  const std::string ip = ip_text(address);
-  const bool v6 = ip.find(':') != std::string::npos;
-  return v6 ? fmt::format("[{}]:{}", ip, address.port) : fmt::format("{}:{}", ip, address.port);
-}
-
 void Hub::accept(asio::ip::tcp::socket socket) {
   asio::co_spawn(context_, receive_call(shared_from_this(), std::move(socket)), asio::detached);
 }

@@ -2,6 +2,7 @@
 #include "core/peer_address.hpp"
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -15,6 +16,12 @@ std::string ip_text(const PeerAddress& address) {
   else
     inet_ntop(AF_INET6, address.ip.data(), text, sizeof text);
   return text;
+}
+
+std::string endpoint_text(const PeerAddress& address) {
+  const std::string ip = ip_text(address);
+  const bool v6 = ip.find(':') != std::string::npos;
+  return v6 ? fmt::format("[{}]:{}", ip, address.port) : fmt::format("{}:{}", ip, address.port);
 }
 
 }  // namespace ccoll

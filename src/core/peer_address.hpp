@@ -25,5 +25,7 @@ struct PeerAddress {
 
 /// "10.0.0.1" or "fe80::1".
 std::string ip_text(const PeerAddress& address);
+/// "10.0.0.1:4711" or "[fe80::1]:4711".
+std::string endpoint_text(const PeerAddress& address);
 
 }  // namespace ccoll

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/links.hpp"
 
+#include "core/log.hpp"
+
 namespace ccoll {
 
 TransportSet::TransportSet(TransportContext context, std::string forced)
@@ -42,6 +44,7 @@ Result<SendLink*> LinkTable::sender(Rank peer, std::uint16_t lane) {
   auto opened = transports_->get(**kind).open_send(id, waiter_);
   if (!opened) return tl::unexpected(opened.error());
   link = std::move(*opened);
+  log().debug("rank {}: opens a link to rank {}, lane {}, by {}", id.from, to, lane, (*kind)->name);
   return link.get();
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ccoll/environment.hpp"
 
-#include <cstdlib>
-
+#include "core/variables.hpp"
 #include "rendezvous/launchers.hpp"
 #include "rendezvous/meeting_place.hpp"
 
@@ -107,10 +106,13 @@ Result<Environment> read_environment(const Environment::Lookup& lookup) {
 }  // namespace
 
 Environment Environment::detect() {
-  return detect([](const std::string& name) -> std::optional<std::string> {
-    const char* const value = std::getenv(name.c_str());
-    return value ? std::optional<std::string>(value) : std::nullopt;
-  });
+  try {
+    return detect(read_variable);
+  } catch (const Error&) {
+    // A name that was not written right is a likely cause.
+    warn_of_unknown_variables();
+    throw;
+  }
 }
 
 Environment Environment::detect(const Lookup& lookup) {

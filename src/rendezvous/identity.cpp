@@ -7,11 +7,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
 #include <random>
 #include <sstream>
 #include <string>
+
+#include "core/variables.hpp"
 
 namespace ccoll {
 namespace {
@@ -30,7 +31,7 @@ std::uint64_t hash(const std::string& text) {  // FNV-1a: equal on every build, 
 }
 
 std::uint64_t host_identity() {
-  if (const char* chosen = std::getenv("CCOLL_HOST_ID")) return hash(chosen);
+  if (const auto chosen = read_variable("CCOLL_HOST_ID")) return hash(*chosen);
   struct stat network {};
   stat("/proc/self/ns/net", &network);
   return hash(first_line("/proc/sys/kernel/random/boot_id") + " " + std::to_string(network.st_ino));
@@ -44,12 +45,25 @@ std::uint64_t process_identity() {
   return random ^ (static_cast<std::uint64_t>(getpid()) << 17);  // differs after a fork
 }
 
-/// Cores' worth of time that the control group allows; infinite when it sets no limit.
+/// This process's control group below /sys/fs/cgroup: "/user.slice/job"; empty where there is none.
+std::string control_group() {
+  constexpr std::string_view kUnified = "0::";
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);)
+    if (line.starts_with(kUnified)) return line.substr(kUnified.size());
+  return {};
+}
+
+/// Cores' worth of time that the control groups allow, from the process's own up to the root: the
+/// least counts. Infinite when none sets a limit.
 double quota_cores() {
-  std::istringstream line(first_line("/sys/fs/cgroup/cpu.max"));
-  double quota = 0, period = 0;
-  if (line >> quota >> period && period > 0) return quota / period;
-  return HUGE_VAL;
+  double cores = HUGE_VAL;
+  for (std::string group = control_group();; group.erase(group.rfind('/'))) {
+    std::istringstream line(first_line(("/sys/fs/cgroup" + group + "/cpu.max").c_str()));
+    double quota = 0, period = 0;
+    if (line >> quota >> period && period > 0) cores = std::min(cores, quota / period);
+    if (group.find('/') == std::string::npos) return cores;
+  }
 }
 
 }  // namespace

@@ -9,11 +9,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
 #include "ccoll/store.hpp"
+#include "core/variables.hpp"
+#include "rendezvous/nodes.hpp"
 #include "rendezvous/open_store.hpp"
 #include "rendezvous/supervisor.hpp"
 
@@ -72,10 +73,12 @@ class RaisedFileLimit {
   rlimit before_{};
 };
 
-/// The job's token: the user's file, or a fresh secret in a file of our own.
+/// The job's token: the user's file, a fresh secret in a file of our own, or none.
 class TokenFile {
  public:
-  static Result<TokenFile> open(const std::string& given) {
+  static Result<TokenFile> open(const LaunchOptions& options) {
+    const std::string& given = options.token_file;
+    if (given.empty() && options.nodes > 1) return TokenFile("", "", false);
     if (given.empty()) return make();
     auto token = read_token_file(given);
     if (!token) return tl::unexpected(token.error());
@@ -106,9 +109,8 @@ class TokenFile {
     }
     std::string token;
     for (const unsigned char byte : secret) token += fmt::format("{:02x}", byte);
-    const char* const directory = std::getenv("TMPDIR");
     std::string path =
-        fmt::format("{}/ccoll-token-XXXXXX", directory && *directory ? directory : "/tmp");
+        fmt::format("{}/ccoll-token-XXXXXX", read_variable("TMPDIR").value_or("/tmp"));
     const FileDescriptor file(::mkostemp(path.data(), O_CLOEXEC));  // mode 0600
     if (!file.open()) {
       return fail(ErrorKind::exhausted, "no file {} for the job's token: {}", path,
@@ -144,14 +146,12 @@ std::vector<std::string> environment_with(const Variables& variables) {
   return result;
 }
 
-Variables variables_of(const LaunchOptions& options, int rank, const std::string& store,
+Variables variables_of(const LaunchOptions& options, int local_rank, const std::string& store,
                        const std::string& token_file) {
-  const auto number = std::to_string(rank);
-  const auto size = std::to_string(options.ranks);
-  Variables variables = {{"CCOLL_RANK", number},
-                         {"CCOLL_SIZE", size},
-                         {"CCOLL_LOCAL_RANK", number},
-                         {"CCOLL_LOCAL_SIZE", size},
+  Variables variables = {{"CCOLL_RANK", std::to_string(options.first_rank() + local_rank)},
+                         {"CCOLL_SIZE", std::to_string(options.nodes * options.ranks)},
+                         {"CCOLL_LOCAL_RANK", std::to_string(local_rank)},
+                         {"CCOLL_LOCAL_SIZE", std::to_string(options.ranks)},
                          {"CCOLL_STORE", "tcp://" + store},
                          {"CCOLL_SERVE_STORE", "0"},
                          {"CCOLL_TOKEN_FILE", token_file}};
@@ -177,11 +177,11 @@ Result<OutputEnds> pipe_output(RankProcess& process, int rank) {
   return ends;
 }
 
-Result<RankProcess> start_rank(const LaunchOptions& options, int rank, ProcessPlan plan) {
+Result<RankProcess> start_rank(const LaunchOptions& options, int local_rank, ProcessPlan plan) {
   RankProcess process;
   OutputEnds ends;
   if (options.prefix) {
-    auto piped = pipe_output(process, rank);
+    auto piped = pipe_output(process, options.first_rank() + local_rank);
     if (!piped) return tl::unexpected(piped.error());
     ends = std::move(*piped);
     plan.output = ends.output.number();
@@ -193,19 +193,15 @@ Result<RankProcess> start_rank(const LaunchOptions& options, int rank, ProcessPl
   return process;
 }
 
-Result<std::unique_ptr<StoreServer>> serve_store(const std::string& token) {
+/// At node 0; null elsewhere.
+Result<std::unique_ptr<StoreServer>> serve_store(const LaunchOptions& options,
+                                                 const std::string& token) {
+  if (options.node != 0) return nullptr;
   try {
-    return serve_tcp_store("", token);
+    return serve_tcp_store(options.store, token);
   } catch (const Error& error) {
     return fail(error.kind(), "{}", error.what());
   }
-}
-
-Status check(const LaunchOptions& options) {
-  if (options.command.empty()) {
-    return fail(ErrorKind::invalid_argument, "no program to start");
-  }
-  return check_rank_count(options.ranks);
 }
 
 }  // namespace
@@ -216,27 +212,55 @@ Status check_rank_count(int ranks) {
               kMostLocalRanks);
 }
 
+Status check(const LaunchOptions& options) {
+  if (options.command.empty()) {
+    return fail(ErrorKind::invalid_argument, "no program to start");
+  }
+  if (options.nodes < 1 || options.nodes > kMostNodes) {
+    return fail(ErrorKind::invalid_argument, "--nodes {}: expected a number of hosts from 1 to {}",
+                options.nodes, kMostNodes);
+  }
+  if (options.node < 0 || options.node >= options.nodes) {
+    return fail(ErrorKind::invalid_argument,
+                "--node {}: the hosts of --nodes {} have the numbers 0 to {}", options.node,
+                options.nodes, options.nodes - 1);
+  }
+  if (options.nodes > 1 && (options.store.empty() || options.store.ends_with(":0"))) {
+    return fail(ErrorKind::invalid_argument,
+                "{} nodes need --store HOST:PORT: an address of node 0 that all nodes can reach, "
+                "with a port that is free there",
+                options.nodes);
+  }
+  return check_rank_count(options.ranks);
+}
+
 Result<int> launch(const LaunchOptions& options) {
   CCOLL_TRY(check(options));
   const TakenSignals signals;
   const RaisedFileLimit files;
-  auto token = TokenFile::open(options.token_file);
+  auto token = TokenFile::open(options);
   if (!token) return tl::unexpected(token.error());
   // Before the store's thread runs: a fork of one thread needs no care.
   auto guard = Guard::start(token->ours() ? token->path() : "", options.ranks);
   if (!guard) return tl::unexpected(guard.error());
-  const auto server = serve_store(token->token());
+  const auto server = serve_store(options, token->token());
   if (!server) return tl::unexpected(server.error());
+  if (options.nodes > 1) {
+    const auto signal = agree_with_nodes(options, token->token(), signals.descriptor());
+    if (!signal) return tl::unexpected(signal.error());
+    if (*signal != 0) return 128 + *signal;
+  }
+  const std::string address = options.nodes > 1 ? options.store : (*server)->address();
 
   const FileDescriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
   Supervisor supervisor(options, signals.descriptor());
   for (int rank = 0; rank < options.ranks; ++rank) {
     ProcessPlan plan;
     plan.command = options.command;
-    plan.environment =
-        environment_with(variables_of(options, rank, (*server)->address(), token->path()));
+    plan.environment = environment_with(variables_of(options, rank, address, token->path()));
     // A rank's group is not the terminal's foreground one: reading there would stop it.
-    const bool reads = rank == 0 && ::isatty(STDIN_FILENO) == 0 && ::fcntl(0, F_GETFD) >= 0;
+    const bool reads =
+        options.first_rank() + rank == 0 && ::isatty(STDIN_FILENO) == 0 && ::fcntl(0, F_GETFD) >= 0;
     plan.input = reads ? STDIN_FILENO : nothing.number();
     plan.signal_mask = signals.before();
     plan.files = files.before();

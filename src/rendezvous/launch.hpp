@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The launcher: starts the ranks of a job as processes of this host and stays with them until all
-/// are over. What cc-run is made of; cc-bench starts its local ranks with it too.
+/// The launcher: starts the ranks of a job, or of one host's share of it, as processes of this host
+/// and stays with them until all are over. What cc-run is made of; cc-bench starts its local ranks
+/// with it too.
 
 #include <chrono>
 #include <string>
@@ -15,6 +16,7 @@ namespace ccoll {
 
 /// Most ranks that are started on one host: a slip of the finger must not fill its process table.
 inline constexpr int kMostLocalRanks = 4096;
+inline constexpr int kMostNodes = 65536;
 
 /// Whether that many ranks can be asked for here: 1 to kMostLocalRanks.
 Status check_rank_count(int ranks);
@@ -23,7 +25,12 @@ struct LaunchOptions {
   /// What happens to the others when a rank fails: they are ended, or go on.
   enum class OnFailure { end, go_on };
 
-  int ranks = 1;
+  int ranks = 1;  ///< on this host
+  /// Hosts of the job, this one's number among them, and the address ("host:port") at which node 0
+  /// serves the store. One node needs no address.
+  int nodes = 1;
+  int node = 0;
+  std::string store;
   /// The program, looked up in PATH, and its arguments.
   std::vector<std::string> command;
   OnFailure on_failure = OnFailure::end;
@@ -31,7 +38,7 @@ struct LaunchOptions {
   /// to this process's standard output and error themselves.
   bool prefix = true;
   /// The file with the job's token; empty: a fresh token in a private file that is removed at the
-  /// end.
+  /// end, or with several nodes none, which only a loopback address can do without.
   std::string token_file;
   /// Further variables of every rank's environment.
   std::vector<std::pair<std::string, std::string>> variables;
@@ -41,16 +48,24 @@ struct LaunchOptions {
   std::chrono::milliseconds report_time{5000};
   /// And how long from there until they are killed.
   std::chrono::milliseconds end_time{2000};
+  /// How long other nodes wait for node 0.
+  std::chrono::milliseconds node_time{60000};
+
+  /// The rank of the first process that is started here.
+  int first_rank() const { return node * ranks; }
 };
 
+/// Whether they can be carried out, as far as can be told before anything is started.
+Status check(const LaunchOptions& options);
+
 /// Runs the job and returns the status to exit with: 0, or that of the first rank that failed (128
-/// + the signal's number if it died of one). Fails if the job cannot be started; nothing of it is
-/// left then.
+/// + the signal's number if it died of one). Fails if the job cannot be started, or the nodes were
+/// told different things; nothing of it is left then.
 ///
-/// Each rank is the leader of a process group of its own and gets CCOLL_RANK, CCOLL_SIZE,
-/// CCOLL_LOCAL_RANK, CCOLL_LOCAL_SIZE, CCOLL_STORE (a server in this process, on loopback),
-/// CCOLL_SERVE_STORE=0 and CCOLL_TOKEN_FILE. Rank 0 reads this process's standard input unless that
-/// is a terminal; the others read nothing.
+/// Each rank is the leader of a process group of its own and gets CCOLL_RANK (node by node),
+/// CCOLL_SIZE, CCOLL_LOCAL_RANK, CCOLL_LOCAL_SIZE, CCOLL_STORE (a server in this process, on
+/// loopback; with several nodes in node 0's), CCOLL_SERVE_STORE=0 and CCOLL_TOKEN_FILE. Rank 0
+/// reads this process's standard input unless that is a terminal; the others read nothing.
 ///
 /// SIGINT, SIGTERM and SIGHUP that this process gets (and does not ignore) go to all ranks; a
 /// second one kills them. When it returns, no process of the ranks' groups and no file of its own

@@ -10,6 +10,7 @@
 namespace ccoll {
 
 std::optional<std::string> Variables::text(const std::string& name) const {
+  if (name.empty()) return std::nullopt;
   auto value = lookup_(name);
   if (value && value->empty()) value.reset();
   return value;

@@ -12,7 +12,7 @@
 
 namespace ccoll {
 
-/// Checked access to environment variables. One that is empty counts as not set.
+/// Checked access to environment variables. One that is empty, or has no name, counts as not set.
 class Variables {
  public:
   explicit Variables(const Environment::Lookup& lookup) : lookup_(lookup) {}

@@ -145,7 +145,8 @@ void Supervisor::look_for_ends() {
     const auto pid = static_cast<id_t>(ranks_[rank].pid);
     if (::waitid(P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) continue;
     ranks_[rank].over = true;
-    rank_is_over(static_cast<int>(rank), info.si_status, info.si_code != CLD_EXITED);
+    rank_is_over(options_.first_rank() + static_cast<int>(rank), info.si_status,
+                 info.si_code != CLD_EXITED);
   }
   if (running() == 0) last_end_ = Clock::now();
 }

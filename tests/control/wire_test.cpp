@@ -8,6 +8,7 @@
 
 #include "control/tree.hpp"
 #include "control/verdict.hpp"
+#include "core/text.hpp"
 
 namespace ccoll::control {
 namespace {

@@ -7,10 +7,12 @@
 #include <charconv>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ccoll/store.hpp"
+#include "rendezvous/identity.hpp"
 #include "rendezvous/launch.hpp"
 #include "rendezvous/open_store.hpp"
 
@@ -22,14 +24,21 @@ constexpr int kNotStarted = 127;
 constexpr const char* kExamples = R"(
 Examples:
   cc-run -n 4 ./my_program --size 1M       four ranks, each with its output behind "[rank] "
+  cc-run -n cpu ./my_program               one rank for each core that may be used here
+  cc-run -n 4 --nodes 2 --node 0 --store 10.0.0.1:29500 --token-file token ./my_program
+                                           ranks 0-3 of 8; on the second host the same command with
+                                           --node 1 starts ranks 4-7. 10.0.0.1 is a host name or
+                                           address of node 0, which serves the store there; token
+                                           is a file with the same secret on both hosts, readable by
+                                           you only: (umask 077; openssl rand -hex 32 >token)
   cc-run --store 10.0.0.1:29500 --token-file token
-                                           a store for ranks that Slurm, mpirun or torchrun start
-                                           on several hosts with CCOLL_STORE=tcp://10.0.0.1:29500
-                                           and CCOLL_TOKEN_FILE=token
+                                           only a store, for ranks that Slurm, mpirun or torchrun
+                                           start on several hosts with
+                                           CCOLL_STORE=tcp://10.0.0.1:29500 CCOLL_TOKEN_FILE=token
 
-The program's Environment::detect() finds rank, size and store in the environment. The status is 0,
-or that of the first rank that failed (128 + N if signal N killed it). Ranks on many hosts are
-started by Slurm, mpirun or torchrun, whose environment ccoll reads.
+The program's Communicator::create() finds rank, size and store in the environment. The status is 0,
+or that of the first rank that failed here (128 + N if signal N killed it). Slurm, mpirun and
+torchrun start ranks on many hosts by one command; ccoll reads their environment.
 )";
 
 constexpr const char* kFirstSteps =
@@ -41,7 +50,9 @@ constexpr const char* kFirstSteps =
 class Help final : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App*, std::string) const override {
-    return "Usage: cc-run -n RANKS [OPTIONS] PROGRAM [ARGS...]\n"
+    return "Usage: cc-run -n RANKS|cpu [OPTIONS] PROGRAM [ARGS...]\n"
+           "       cc-run -n RANKS --nodes N --node I --store HOST:PORT [OPTIONS] PROGRAM "
+           "[ARGS...]\n"
            "       cc-run --store [HOST:PORT] [--token-file FILE]\n";
   }
 };
@@ -51,7 +62,9 @@ struct Arguments {
   std::string on_failure = "end";
   std::string token_file;
   std::string store;
-  bool only_store = false;
+  bool has_store = false;
+  std::optional<int> nodes;
+  std::optional<int> node;
   bool no_prefix = false;
   std::vector<std::string> command;
 };
@@ -61,13 +74,13 @@ int misused(const std::string& what) {
   return kMisused;
 }
 
-/// 0 when it is not a number of ranks.
+/// 0 when it is neither a number of ranks nor "cpu".
 int rank_count(const std::string& text) {
+  if (text == "cpu") return ccoll::usable_cores();
   int count = 0;
   const char* const end = text.data() + text.size();
   const auto [stopped, error] = std::from_chars(text.data(), end, count);
-  const bool good =
-      error == std::errc() && stopped == end && count >= 1 && count <= ccoll::kMostLocalRanks;
+  const bool good = error == std::errc() && stopped == end && ccoll::check_rank_count(count);
   return good ? count : 0;
 }
 
@@ -93,19 +106,36 @@ int run_store(const Arguments& arguments) {
   return 0;
 }
 
-int run_ranks(const Arguments& arguments) {
+ccoll::Result<ccoll::LaunchOptions> launch_options(const Arguments& arguments) {
+  using ccoll::ErrorKind, ccoll::fail;
   ccoll::LaunchOptions options;
   options.ranks = rank_count(arguments.ranks);
   if (options.ranks == 0) {
-    return misused(fmt::format("-n {}: expected a number of ranks from 1 to {}", arguments.ranks,
-                               ccoll::kMostLocalRanks));
+    return fail(ErrorKind::invalid_argument,
+                "-n {}: expected a number of ranks from 1 to {}, or cpu for one per usable core",
+                arguments.ranks, ccoll::kMostLocalRanks);
   }
+  if (arguments.nodes.has_value() != arguments.node.has_value()) {
+    return fail(ErrorKind::invalid_argument,
+                "{}: give both, the number of hosts and this one's number from 0",
+                arguments.nodes ? "--nodes without --node" : "--node without --nodes");
+  }
+  options.nodes = arguments.nodes.value_or(1);
+  options.node = arguments.node.value_or(0);
+  options.store = arguments.store;
   options.command = arguments.command;
   options.on_failure = arguments.on_failure == "end" ? ccoll::LaunchOptions::OnFailure::end
                                                      : ccoll::LaunchOptions::OnFailure::go_on;
   options.prefix = !arguments.no_prefix;
   options.token_file = arguments.token_file;
-  const auto status = ccoll::launch(options);
+  CCOLL_TRY(ccoll::check(options));
+  return options;
+}
+
+int run_ranks(const Arguments& arguments) {
+  const auto options = launch_options(arguments);
+  if (!options) return misused(options.error().message);
+  const auto status = ccoll::launch(*options);
   if (status) return *status;
   fmt::print(stderr, "cc-run: {}\n", status.error().message);
   return kNotStarted;
@@ -115,9 +145,12 @@ int run(const Arguments& arguments) {
   if (!arguments.command.empty() && arguments.command[0].starts_with('-')) {
     return misused(fmt::format("unknown option {}; see cc-run --help", arguments.command[0]));
   }
-  if (arguments.only_store) {
+  const bool several = arguments.nodes || arguments.node;
+  if (arguments.has_store && !several) {
     if (!arguments.command.empty() || !arguments.ranks.empty()) {
-      return misused("--store runs only a store: give neither -n nor a program");
+      return misused(
+          "--store alone runs only a store: give neither -n nor a program, or for ranks on several "
+          "hosts --nodes and --node as well");
     }
     return run_store(arguments);
   }
@@ -140,23 +173,28 @@ int main(int count, char** values) {
   app.formatter(std::make_shared<Help>());
   app.footer(kExamples);
   app.prefix_command();
-  app.add_option("-n,--ranks", arguments.ranks, "How many ranks to start");
+  app.add_option("-n,--ranks", arguments.ranks,
+                 "How many ranks to start here; cpu: one per usable core");
+  app.add_option("--nodes", arguments.nodes, "Hosts of the job; cc-run is started on each");
+  app.add_option("--node", arguments.node, "This host's number among them, from 0");
   app.add_option("--on-failure", arguments.on_failure,
                  "When a rank fails: \"end\" the others after 5 s, or let them \"continue\"")
       ->check(CLI::IsMember({"end", "continue"}))
       ->capture_default_str();
   app.add_option("--token-file", arguments.token_file,
-                 "File with the job's token, readable by you only (default: a fresh token)");
+                 "File with the job's token, readable by you only (default: a fresh token; with "
+                 "--nodes none, which only a loopback --store can do without)");
   const auto* store =
       app.add_option("--store", arguments.store,
-                     "Run only a store at HOST:PORT (default: loopback, any free port) until a "
-                     "signal ends it; prints its address")
+                     "With --nodes: where node 0 serves the store. Alone: run only a store at "
+                     "HOST:PORT (default: loopback, any free port) until a signal ends it; prints "
+                     "its address")
           ->expected(0, 1);
   app.add_flag("--no-prefix", arguments.no_prefix,
                "Ranks write to this terminal themselves, without their numbers");
   try {
     app.parse(count, values);
-    arguments.only_store = store->count() > 0;
+    arguments.has_store = store->count() > 0;
     arguments.command = app.remaining();
     if (!arguments.command.empty() && arguments.command[0] == "--") {
       arguments.command.erase(arguments.command.begin());

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which of this host's addresses the other ranks are to be told.
+#include "core/net/interface.hpp"
+
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -20,36 +22,6 @@ namespace {
 using asio::ip::tcp;
 using asio::ip::udp;
 
-struct Candidate {
-  std::string name;
-  asio::ip::address address;
-};
-
-/// The addresses of the interfaces that are up, in the system's order.
-std::vector<Candidate> list_interfaces() {
-  ifaddrs* first = nullptr;
-  if (::getifaddrs(&first) != 0) return {};
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(first, ::freeifaddrs);
-  std::vector<Candidate> found;
-  for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
-    if (entry->ifa_addr->sa_family == AF_INET) {
-      sockaddr_in v4{};
-      std::memcpy(&v4, entry->ifa_addr, sizeof v4);
-      found.push_back({entry->ifa_name, asio::ip::address_v4(ntohl(v4.sin_addr.s_addr))});
-    } else if (entry->ifa_addr->sa_family == AF_INET6) {
-      sockaddr_in6 v6{};
-      std::memcpy(&v6, entry->ifa_addr, sizeof v6);
-      asio::ip::address_v6::bytes_type bytes{};
-      std::memcpy(bytes.data(), &v6.sin6_addr, bytes.size());
-      const asio::ip::address_v6 address(bytes);
-      // A link-local address means nothing to another host without the name of its interface.
-      if (!address.is_link_local()) found.push_back({entry->ifa_name, address});
-    }
-  }
-  return found;
-}
-
 /// "eth,ib" (prefixes), "=eth0" (exact), "^docker,lo" and "^=docker0" (all but these).
 class Pattern {
  public:
@@ -64,7 +36,7 @@ class Pattern {
     }
   }
 
-  bool takes(const Candidate& candidate) const {
+  bool takes(const Interface& candidate) const {
     // Who excludes some still wants others to reach this host.
     if (excludes_ && candidate.address.is_loopback()) return false;
     return named(candidate.name) != excludes_;
@@ -87,9 +59,9 @@ Result<std::string> named_address(const std::string& interface,
                                   const std::optional<asio::ip::address>& like) {
   const Pattern pattern(interface);
   const auto all = list_interfaces();
-  const Candidate* best = nullptr;
+  const Interface* best = nullptr;
   std::string names;
-  for (const Candidate& candidate : all) {
+  for (const Interface& candidate : all) {
     names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", candidate.name,
                          candidate.address.to_string());
     if (!pattern.takes(candidate)) continue;
@@ -142,6 +114,36 @@ Result<udp::endpoint> resolve(const std::string& address) {
 }
 
 }  // namespace
+
+std::vector<Interface> list_interfaces() {
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(first, ::freeifaddrs);
+  std::vector<Interface> found;
+  for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
+    if (entry->ifa_addr->sa_family == AF_INET) {
+      sockaddr_in v4{};
+      std::memcpy(&v4, entry->ifa_addr, sizeof v4);
+      found.push_back({entry->ifa_name, asio::ip::address_v4(ntohl(v4.sin_addr.s_addr))});
+    } else if (entry->ifa_addr->sa_family == AF_INET6) {
+      sockaddr_in6 v6{};
+      std::memcpy(&v6, entry->ifa_addr, sizeof v6);
+      asio::ip::address_v6::bytes_type bytes{};
+      std::memcpy(bytes.data(), &v6.sin6_addr, bytes.size());
+      const asio::ip::address_v6 address(bytes);
+      // A link-local address means nothing to another host without the name of its interface.
+      if (!address.is_link_local()) found.push_back({entry->ifa_name, address});
+    }
+  }
+  return found;
+}
+
+std::string interface_with(const asio::ip::address& address) {
+  for (const Interface& interface : list_interfaces())
+    if (interface.address == address) return interface.name;
+  return {};
+}
 
 Result<std::string> local_address(const std::string& interface, const std::string& towards) {
   if (towards.empty()) {

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/variables.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <mutex>
+
+#include "core/log.hpp"
+#include "core/result.hpp"
+#include "core/text.hpp"
+
+namespace ccoll {
+namespace {
+
+constexpr std::string_view kOurs = "CCOLL_";
+/// For the project's own tests; they read these themselves.
+constexpr std::string_view kTests = "CCOLL_TEST_";
+
+// In the order of docs/environment.md; tests/core/variables_test.cpp compares the two.
+
+constexpr Variable kSettings[] = {
+    {"CCOLL_STORE", "the launcher's address",
+     "where ranks meet: `tcp://host:port`, `file:///path`, or `env://` for `MASTER_ADDR` and "
+     "`MASTER_PORT`"},
+    {"CCOLL_PORT", "`MASTER_PORT`",
+     "the port of rank 0's store at `MASTER_ADDR`; needed where "
+     "`TORCHELASTIC_USE_AGENT_STORE=True`"},
+    {"CCOLL_SERVE_STORE", "1", "0: rank 0 does not serve the store, for one runs there already"},
+    {"CCOLL_JOB", "the launcher's name of the job", "tells jobs apart that share a store"},
+    {"CCOLL_TOKEN_FILE", "none",
+     "the file with the job's secret, readable by its owner only; needed for every address that is "
+     "not loopback"},
+    {"CCOLL_SOCKET_IFNAME", "the route to the store",
+     "interfaces for connections by prefix: `eth,ib`; `=eth0` exactly; `^docker` all but these"},
+    {"CCOLL_TRANSPORT", "the best that both ends have",
+     "`tcp` or `inproc`, for every pair of ranks"},
+    {"CCOLL_ALGO", "by cost",
+     "an algorithm for every operation that has it: `ring`, `double_tree`, …"},
+    {"CCOLL_LANES", "by cost", "most copies of an algorithm's lanes, 1 to 1024"},
+    {"CCOLL_HOST_ID", "the kernel's boot and network namespace",
+     "any text: ranks with the same one are taken to share a host"},
+    {"CCOLL_LOG", "`warn`",
+     "how much is said on standard error: `warn`, `info` (once: who, where, which transports and "
+     "algorithms, and why), `debug`, `trace`"},
+    {"CCOLL_LOG_FILE", "none",
+     "a file that all of it is appended to, warnings also to standard error; `%h` stands for the "
+     "host, `%p` for the process's number"},
+};
+
+constexpr Variable kIdentity[] = {
+    {"CCOLL_RANK", "the launcher's", "this process's rank, from 0"},
+    {"CCOLL_SIZE", "the launcher's", "how many ranks the job has"},
+    {"CCOLL_LOCAL_RANK", "0", "this rank's number among those of its host"},
+    {"CCOLL_LOCAL_SIZE", "`CCOLL_LOCAL_RANK` + 1", "how many ranks this host has"},
+    {"CCOLL_BENCH_STARTED", "not set", "set by cc-bench for the ranks that it starts"},
+};
+
+constexpr Variable kTorchrun[] = {
+    {"RANK", "not torchrun", "rank"},
+    {"WORLD_SIZE", "not torchrun", "number of ranks"},
+    {"LOCAL_RANK", "0", "number among the ranks of this host"},
+    {"LOCAL_WORLD_SIZE", "`LOCAL_RANK` + 1", "how many ranks this host has"},
+    {"MASTER_ADDR", "none", "the host where rank 0 serves the store (any launcher)"},
+    {"MASTER_PORT", "none", "its port there (any launcher)"},
+    {"TORCHELASTIC_RUN_ID", "none", "the job's name"},
+    {"TORCHELASTIC_RESTART_COUNT", "0", "which start of the job this is"},
+    {"TORCHELASTIC_USE_AGENT_STORE", "False",
+     "True: torchrun's own store holds `MASTER_PORT`; set `CCOLL_PORT`"},
+};
+
+constexpr Variable kOpenMpi[] = {
+    {"OMPI_COMM_WORLD_RANK", "not Open MPI", "rank"},
+    {"OMPI_COMM_WORLD_SIZE", "not Open MPI", "number of ranks"},
+    {"OMPI_COMM_WORLD_LOCAL_RANK", "0", "number among the ranks of this host"},
+    {"OMPI_COMM_WORLD_LOCAL_SIZE", "local rank + 1", "how many ranks this host has"},
+    {"PMIX_NAMESPACE", "`OMPI_MCA_ess_base_jobid`", "the job's name"},
+    {"OMPI_MCA_ess_base_jobid", "none", "the same in older versions"},
+    {"OMPI_MCA_orte_precondition_transports", "none", "a random number of the job"},
+};
+
+constexpr Variable kMpich[] = {
+    {"PMI_RANK", "not MPICH", "rank"},
+    {"PMI_SIZE", "not MPICH", "number of ranks"},
+    {"PMI_JOBID", "mpiexec's process", "the job's name"},
+    {"MPI_LOCALRANKID", "0", "number among the ranks of this host"},
+    {"MPI_LOCALNRANKS", "local rank + 1", "how many ranks this host has"},
+};
+
+constexpr Variable kSlurm[] = {
+    {"SLURM_STEP_ID", "not Slurm", "the step's number; batch scripts and shells are no ranks"},
+    {"SLURM_PROCID", "none", "rank"},
+    {"SLURM_STEP_NUM_TASKS", "none", "number of ranks"},
+    {"SLURM_LOCALID", "0", "number among the ranks of this host"},
+    {"SLURM_NODEID", "0", "this host's number in the step"},
+    {"SLURM_STEP_TASKS_PER_NODE", "none", "how many ranks each host has"},
+    {"SLURM_STEP_NUM_NODES", "none", "how many hosts the step has"},
+    {"SLURM_JOB_ID", "`SLURM_JOBID`", "the job's name"},
+    {"SLURM_JOBID", "none", "the same in older versions"},
+    {"SLURM_RESTART_COUNT", "0", "which start of the job this is"},
+};
+
+constexpr Variable kSystem[] = {
+    {"TMPDIR", "`/tmp`", "where cc-run keeps the job's token while it runs"},
+    {"XDG_RUNTIME_DIR", "`/tmp`",
+     "where ranks of one host meet that Open MPI, MPICH or Slurm gave no address"},
+};
+
+constexpr VariableGroup kGroups[] = {
+    {"Settings", kSettings},           {"Who am I: set by cc-run, or by hand", kIdentity},
+    {"Read from torchrun", kTorchrun}, {"Read from Open MPI", kOpenMpi},
+    {"Read from MPICH", kMpich},       {"Read from Slurm", kSlurm},
+    {"Read from the system", kSystem},
+};
+
+/// "LOG_LEVEL" may mean LOG, "IFNAME" SOCKET_IFNAME: no slip of the finger, but a slip of memory.
+std::string containing(std::string_view word, std::span<const std::string_view> candidates) {
+  for (const std::string_view candidate : candidates) {
+    if (word.find(candidate) != word.npos || candidate.find(word) != candidate.npos)
+      return std::string(candidate);
+  }
+  return {};
+}
+
+std::string meant_by(std::string_view name) {
+  std::vector<std::string_view> ours;
+  for (const VariableGroup& group : kGroups) {
+    for (const Variable& variable : group.variables)
+      if (variable.name.starts_with(kOurs)) ours.push_back(variable.name.substr(kOurs.size()));
+  }
+  const std::string_view word = name.substr(kOurs.size());
+  std::string meant = suggestion(word, ours);
+  if (meant.empty() && word.size() > 2) meant = containing(word, ours);
+  return meant;
+}
+
+}  // namespace
+
+std::span<const VariableGroup> variable_groups() { return kGroups; }
+
+bool is_known_variable(std::string_view name) {
+  return std::ranges::any_of(kGroups, [&](const VariableGroup& group) {
+    return std::ranges::find(group.variables, name, &Variable::name) != group.variables.end();
+  });
+}
+
+std::optional<std::string> read_variable(const std::string& name) {
+  CCOLL_CHECK(is_known_variable(name), "{} is not in the table of variables", name);
+  const char* const value = std::getenv(name.c_str());
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return value;
+}
+
+std::vector<std::string> unknown_variables(std::span<const std::string> names) {
+  std::vector<std::string> remarks;
+  for (const std::string& name : names) {
+    if (!name.starts_with(kOurs) || name.starts_with(kTests) || is_known_variable(name)) continue;
+    const std::string meant = meant_by(name);
+    remarks.push_back(fmt::format("{} is set, but ccoll reads no such variable{}", name,
+                                  meant.empty()
+                                      ? "; docs/environment.md lists those that it reads"
+                                      : fmt::format(": did you mean {}{}?", kOurs, meant)));
+  }
+  return remarks;
+}
+
+void warn_of_unknown_variables() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    std::vector<std::string> names;
+    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+      const std::string_view text(*entry);
+      names.emplace_back(text.substr(0, text.find('=')));
+    }
+    for (const std::string& remark : unknown_variables(names)) log().warn("{}", remark);
+  });
+}
+
+}  // namespace ccoll

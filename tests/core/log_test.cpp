@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/log.hpp"
+
+#include <catch2/catch.hpp>
+
+namespace ccoll {
+
+TEST_CASE("log: levels are read in any case, others refused with a suggestion", "[core][unit]") {
+  CHECK(parse_log_level("warn") == spdlog::level::warn);
+  CHECK(parse_log_level("INFO") == spdlog::level::info);
+  CHECK(parse_log_level("Debug") == spdlog::level::debug);
+  CHECK(parse_log_level("trace") == spdlog::level::trace);
+  CHECK(parse_log_level("inof").error().message ==
+        "no level 'inof': did you mean info? There are warn, info, debug, trace");
+  CHECK_FALSE(parse_log_level(""));
+  CHECK_FALSE(parse_log_level("1"));
+}
+
+TEST_CASE("log: a file's name has the host and the process where it is to", "[core][unit]") {
+  CHECK(log_file_name("/var/log/%h.%p.log", "node7", 4711) == "/var/log/node7.4711.log");
+  CHECK(log_file_name("plain", "node7", 4711) == "plain");
+  CHECK(log_file_name("%%p %x %", "node7", 4711) == "%p %x %");
+  CHECK(log_file_name("", "node7", 4711).empty());
+}
+
+}  // namespace ccoll

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/variables.hpp"
+
+#include <stdlib.h>
+
+#include <fmt/format.h>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+
+namespace ccoll {
+namespace {
+
+namespace fs = std::filesystem;
+const fs::path kRoot = CCOLL_SOURCE_ROOT;
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// The table as docs/environment.md has it, from its first heading on.
+std::string page_of_table() {
+  std::string page;
+  for (const VariableGroup& group : variable_groups()) {
+    page += fmt::format("## {}\n\n| variable | where not set | meaning |\n|---|---|---|\n",
+                        group.title);
+    for (const Variable& variable : group.variables) {
+      page +=
+          fmt::format("| `{}` | {} | {} |\n", variable.name, variable.otherwise, variable.meaning);
+    }
+    page += "\n";
+  }
+  page.pop_back();
+  return page;
+}
+
+/// What stands in quotes in a source file and looks like the name of a variable that is read.
+std::set<std::string> names_in(const std::string& source) {
+  static const std::regex name(
+      "\"((CCOLL|MASTER|TORCHELASTIC|OMPI|PMI|PMIX|MPI|SLURM)_[A-Za-z_]*[A-Za-z]|TMPDIR|RANK|"
+      "WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|XDG_[A-Z_]+)\"");
+  std::set<std::string> names;
+  for (std::sregex_iterator at(source.begin(), source.end(), name), end; at != end; ++at)
+    names.insert((*at)[1]);
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("variables: docs/environment.md is the table, word for word", "[core][unit]") {
+  const fs::path path = kRoot / "docs/environment.md";
+  const std::string page = read(path);
+  const std::size_t heading = page.find("\n## ");
+  REQUIRE(heading != page.npos);
+  const std::string expected = page.substr(0, heading + 1) + page_of_table();
+  if (::getenv("UPDATE_GOLDEN") != nullptr) std::ofstream(path) << expected;
+  const bool same = page == expected;
+  INFO("UPDATE_GOLDEN=1 writes the page anew");
+  CHECK(same);
+}
+
+TEST_CASE("variables: whatever the sources name is in the table, and the other way round",
+          "[core][unit]") {
+  std::set<std::string> named;
+  for (const char* folder : {"src", "bench", "tools"}) {
+    for (const auto& file : fs::recursive_directory_iterator(kRoot / folder)) {
+      if (file.path().extension() != ".cpp" || file.path().filename() == "variables.cpp") continue;
+      const std::string source = read(file.path());
+      named.merge(names_in(source));
+      CAPTURE(file.path().string());
+      const bool asks_the_system = source.find("getenv(") != source.npos;
+      CHECK_FALSE(asks_the_system);
+    }
+  }
+  for (const std::string& name : named) {
+    CAPTURE(name);
+    CHECK(is_known_variable(name));
+  }
+  std::set<std::string_view> once;
+  for (const VariableGroup& group : variable_groups()) {
+    for (const Variable& variable : group.variables) {
+      CAPTURE(variable.name);
+      CHECK(named.contains(std::string(variable.name)));
+      CHECK(once.insert(variable.name).second);
+      CHECK_FALSE(variable.otherwise.empty());
+      CHECK_FALSE(variable.meaning.empty());
+    }
+  }
+}
+
+TEST_CASE("variables: unknown ones are told with what may have been meant", "[core][unit]") {
+  const std::vector<std::string> names = {
+      "PATH",        "CCOLL_ALGO",   "CCOLL_TEST_FULL", "CCOLL_ALGOS",  "CCOLL_LOG_LEVEL",
+      "CCOLL_SOTRE", "CCOLL_IFNAME", "CCOLL_XYZZY",     "XCCOLL_STORE", "CCOLL_store"};
+  const std::string set = " is set, but ccoll reads no such variable";
+  CHECK(unknown_variables(names) ==
+        std::vector<std::string>{
+            "CCOLL_ALGOS" + set + ": did you mean CCOLL_ALGO?",
+            "CCOLL_LOG_LEVEL" + set + ": did you mean CCOLL_LOG?",
+            "CCOLL_SOTRE" + set + ": did you mean CCOLL_STORE?",
+            "CCOLL_IFNAME" + set + ": did you mean CCOLL_SOCKET_IFNAME?",
+            "CCOLL_XYZZY" + set + "; docs/environment.md lists those that it reads",
+            "CCOLL_store" + set + ": did you mean CCOLL_STORE?"});
+}
+
+TEST_CASE("variables: one that is empty counts as not set", "[core][unit]") {
+  ::setenv("CCOLL_JOB", "", 1);
+  CHECK_FALSE(read_variable("CCOLL_JOB"));
+  ::setenv("CCOLL_JOB", "night", 1);
+  CHECK(read_variable("CCOLL_JOB") == "night");
+  ::unsetenv("CCOLL_JOB");
+  CHECK_FALSE(read_variable("CCOLL_JOB"));
+}
+
+}  // namespace ccoll

@@ -84,7 +84,11 @@ Failure judge(const Standing& standing, std::chrono::milliseconds timeout, Store
   if (!came) return stuck(standing, timeout, "the store does not say who came");
   const auto missing = without(standing.size, *came);
   if (!missing.empty()) return missing_ranks(standing.size, timeout, missing, *came);
-  return stuck(standing, timeout, fmt::format("all {} ranks came", standing.size));
+  // A key may be an earlier start's: it does not show that its rank came to this one.
+  return stuck(standing, timeout,
+               fmt::format("the store has an address of each of the {} ranks, of this start or an "
+                           "earlier one",
+                           standing.size));
 }
 
 }  // namespace ccoll::control

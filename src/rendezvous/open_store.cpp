@@ -85,7 +85,8 @@ Result<OpenedStore> open_tcp(const Environment& environment, const std::string& 
   if (!store) {
     Failure failure = store.error();
     if (!not_served.empty() && not_served != failure.message) {
-      failure.message += fmt::format(" (rank 0 could not serve it: {})", not_served);
+      failure.message = fmt::format("rank 0 {}; and no store of ccoll answers there: {}",
+                                    not_served, failure.message);
     }
     return tl::unexpected(std::move(failure));
   }

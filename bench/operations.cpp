@@ -97,14 +97,14 @@ void call_ping_pong(Communicator& c, const Arguments& a) {
   const int last = c.size() - 1;
   if (last == 0) {
     for (int trip = 0; trip < 2; trip++) {
-      c.send_recv(a.input, a.count, 0, a.output, a.count, 0, a.type, a.options);
+      c.send_recv(a.input, a.count, 0, a.output, a.count, 0, a.type, 0, a.options);
     }
   } else if (c.rank() == 0) {
-    c.send(a.input, a.count, a.type, last, a.options);
-    c.recv(a.output, a.count, a.type, last, a.options);
+    c.send(a.input, a.count, a.type, last, 0, a.options);
+    c.recv(a.output, a.count, a.type, last, 0, a.options);
   } else if (c.rank() == last) {
-    c.recv(a.output, a.count, a.type, 0, a.options);
-    c.send(a.output, a.count, a.type, 0, a.options);
+    c.recv(a.output, a.count, a.type, 0, 0, a.options);
+    c.send(a.output, a.count, a.type, 0, 0, a.options);
   }
 }
 
@@ -159,7 +159,7 @@ constexpr std::array<Operation, 11> kOperations = {{
      [](Communicator& c, const Arguments& a) {
        const int n = c.size();
        c.send_recv(a.input, a.count, (c.rank() + 1) % n, a.output, a.count, (c.rank() + n - 1) % n,
-                   a.type, a.options);
+                   a.type, 0, a.options);
      },
      "a ring: to the next rank, from the one before"},
     {"ping_pong", std::nullopt, false, false, false, false, true, whole, ping_pong_layout,

@@ -5,6 +5,7 @@
 
 #include "ccoll/communicator.hpp"
 #include "ccoll/environment.hpp"
+#include "ccoll/message.hpp"
 #include "ccoll/store.hpp"
 #include "ccoll/types.hpp"
 #include "ccoll/version.hpp"

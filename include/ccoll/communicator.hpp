@@ -7,11 +7,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ccoll/environment.hpp"
+#include "ccoll/message.hpp"
 #include "ccoll/store.hpp"
 #include "ccoll/types.hpp"
 
@@ -37,6 +40,9 @@ class CCOLL_API Work {
   bool test();
   /// The error's text, or empty while there is none.
   std::string error() const;
+  /// What came, once it is done: of its only receive, or of a batch's `receive`-th. Throws the
+  /// error of an operation that failed.
+  Received received(std::size_t receive = 0) const;
 
   struct CCOLL_HIDDEN State;  ///< ccoll's own
   explicit Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
@@ -57,6 +63,11 @@ struct CCOLL_API CommunicatorOptions {
   std::string algorithm = {};
   /// Most copies of an algorithm's lanes; 0: by cost. CCOLL_LANES.
   int max_lanes = 0;
+  /// Messages up to so many bytes are sent without waiting for their receive; at most 256 KiB.
+  std::size_t eager_limit = 64 << 10;
+  /// Every send waits for its receive, whatever its size: finds programs that only work as long as
+  /// messages are small.
+  bool strict_sends = false;
   /// Interface for connections, by name or prefix; empty: the route to the store.
   /// CCOLL_SOCKET_IFNAME.
   std::string interface = {};
@@ -171,24 +182,54 @@ class CCOLL_API Communicator {
   void barrier(const CallOptions& options = {});
   Work barrier_async(const CallOptions& options = {});
 
-  /// A message to rank `to`, which receives it with a recv of the same size. Messages between two
-  /// ranks keep their order. Up to 64 KiB it returns before the receiver came; beyond, it may or
-  /// may not, as buffers allow: where ranks send to each other, use send_recv. `to` may be the
-  /// caller's own rank.
-  void send(const void* data, std::size_t count, DataType type, int to,
+  // Messages between two ranks. `to` and `from` may be the caller's own rank; `from` may be
+  // kAnyRank and a receive's tag kAnyTag. As in MPI, a receive takes the first message from that
+  // rank with that tag, and a message goes to the first receive that it fits; messages of different
+  // tags may be received in any order. Collectives and messages do not mix.
+  //
+  // A send returns when its data may be reused: up to `eager_limit` bytes without waiting for the
+  // receive, as long as the receiver's queue has room (1 MiB per sender, for messages that came
+  // before their receive) and never mind the rest when it has not: the send then waits for its
+  // receive, as longer ones do and in strict mode (`strict_sends`) all. So ranks that send to each
+  // other use send_recv, a batch or asynchronous calls.
+  //
+  // What a rank has sent is delivered though it leaves. A send that still waits for its receive
+  // when its communicator is destroyed is given up, and the receive fails.
+
+  /// `tag` is 0 or more.
+  void send(const void* data, std::size_t count, DataType type, int to, int tag = 0,
             const CallOptions& options = {});
-  Work send_async(const void* data, std::size_t count, DataType type, int to,
+  Work send_async(const void* data, std::size_t count, DataType type, int to, int tag = 0,
                   const CallOptions& options = {});
-  void recv(void* data, std::size_t count, DataType type, int from,
-            const CallOptions& options = {});
-  Work recv_async(void* data, std::size_t count, DataType type, int from,
+
+  /// The message may be shorter than the buffer: what came is told. One that is longer, or whose
+  /// bytes are no whole elements of `type` (the sender's type is not compared), is
+  /// Error{mismatch}; it then stays the first to be received, and nothing is broken.
+  Received recv(void* data, std::size_t count, DataType type, int from, int tag = 0,
+                const CallOptions& options = {});
+  Work recv_async(void* data, std::size_t count, DataType type, int from, int tag = 0,
                   const CallOptions& options = {});
-  /// Both at once: never deadlocks, also around a ring.
-  void send_recv(const void* data_out, std::size_t count_out, int to, void* data_in,
-                 std::size_t count_in, int from, DataType type, const CallOptions& options = {});
+
+  /// Waits for a message that such a recv would take, and leaves it there. Its time limit breaks
+  /// nothing.
+  Received probe(int from = kAnyRank, int tag = kAnyTag, const CallOptions& options = {});
+  /// The same without waiting.
+  std::optional<Received> try_probe(int from = kAnyRank, int tag = kAnyTag);
+
+  /// Both at once, with one tag: never deadlocks, also around a ring.
+  Received send_recv(const void* data_out, std::size_t count_out, int to, void* data_in,
+                     std::size_t count_in, int from, DataType type, int tag = 0,
+                     const CallOptions& options = {});
   Work send_recv_async(const void* data_out, std::size_t count_out, int to, void* data_in,
-                       std::size_t count_in, int from, DataType type,
+                       std::size_t count_in, int from, DataType type, int tag = 0,
                        const CallOptions& options = {});
+
+  /// Sends and receives all at once: whatever their order on each rank, they do not deadlock as
+  /// long as each has its counterpart. Returns what each receive got, in their order. When one
+  /// fails the others still come to their end before the error is thrown.
+  std::vector<Received> batch(std::span<const MessageRequest> requests,
+                              const CallOptions& options = {});
+  Work batch_async(std::span<const MessageRequest> requests, const CallOptions& options = {});
 
   // Typed forms. `out` decides where both are given; sizes that do not fit each other are
   // Error{invalid_argument} before anything is sent.
@@ -250,12 +291,20 @@ class CCOLL_API Communicator {
     scatter(in.data(), out.data(), out.size(), data_type_of<T>, root, options);
   }
   template <Element T>
-  void send(std::span<const T> data, int to, const CallOptions& options = {}) {
-    send(data.data(), data.size(), data_type_of<T>, to, options);
+  void send(std::span<const T> data, int to, int tag = 0, const CallOptions& options = {}) {
+    send(data.data(), data.size(), data_type_of<T>, to, tag, options);
   }
   template <Element T>
-  void recv(std::span<T> data, int from, const CallOptions& options = {}) {
-    recv(data.data(), data.size(), data_type_of<T>, from, options);
+  Work send_async(std::span<const T> data, int to, int tag = 0, const CallOptions& options = {}) {
+    return send_async(data.data(), data.size(), data_type_of<T>, to, tag, options);
+  }
+  template <Element T>
+  Received recv(std::span<T> data, int from, int tag = 0, const CallOptions& options = {}) {
+    return recv(data.data(), data.size(), data_type_of<T>, from, tag, options);
+  }
+  template <Element T>
+  Work recv_async(std::span<T> data, int from, int tag = 0, const CallOptions& options = {}) {
+    return recv_async(data.data(), data.size(), data_type_of<T>, from, tag, options);
   }
 
   class CCOLL_HIDDEN Implementation;

@@ -65,21 +65,6 @@ Status check_overlap(const Call& call, const Uses& uses) {
               to_string(call.kind), offset, in_place);
 }
 
-Status check_message(const Message& message, Rank size) {
-  const bool sends = message.what == QueueKey::What::send;
-  const auto name = sends ? "send" : "recv";
-  if (message.peer >= size)
-    return fail(ErrorKind::invalid_argument, "{}: rank {} is not one of {} ranks", name,
-                static_cast<std::int32_t>(message.peer), size);
-  if (message.count > SIZE_MAX / 2 / size_of(message.type))
-    return fail(ErrorKind::invalid_argument, "{}: {} elements are more than memory can hold", name,
-                message.count);
-  if (message.count > 0 && (sends ? message.input : message.output) == nullptr)
-    return fail(ErrorKind::invalid_argument,
-                "{}: the buffer is null, {} elements are expected there", name, message.count);
-  return {};
-}
-
 }  // namespace
 
 Status check_arguments(const Call& call, Rank rank, Rank size) {
@@ -95,21 +80,6 @@ Status check_arguments(const Call& call, Rank rank, Rank size) {
       return fail(ErrorKind::invalid_argument, "{}: {} is null, {} elements are expected there",
                   to_string(call.kind), name, use.elems);
   return check_overlap(call, uses);
-}
-
-Status check_arguments(std::span<const Message> messages, Rank size) {
-  for (const auto& message : messages) CCOLL_TRY(check_message(message, size));
-  if (messages.size() < 2) return {};
-  const auto begin = [](const Message& message) {
-    return static_cast<const std::byte*>(message.input ? message.input : message.output);
-  };
-  const auto end = [&](const Message& message) {
-    return begin(message) + message.count * size_of(message.type);
-  };
-  if (begin(messages[0]) < end(messages[1]) && begin(messages[1]) < end(messages[0]))
-    return fail(ErrorKind::invalid_argument,
-                "send_recv: what is sent and what is received overlap");
-  return {};
 }
 
 Result<Kind> kind_named(std::string_view name) {

@@ -10,7 +10,6 @@ namespace ccoll {
 
 /// Root in range, no null buffer where one is used, and buffers that are the same or apart.
 Status check_arguments(const Call& call, Rank rank, Rank size);
-Status check_arguments(std::span<const Message> messages, Rank size);
 
 /// The collective of that name.
 Result<Kind> kind_named(std::string_view name);

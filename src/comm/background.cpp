@@ -64,7 +64,7 @@ void Background::turn() {
   const auto next = communicator->supervise_as_owner(Clock::now());
   if (!moved) {
     communicator->waiter().prepare();
-    moved = communicator->progress_as_owner();
+    moved = communicator->progress_as_owner(Messages::Attention::everyone);
   }
   const bool busy = communicator->busy_as_owner();
   if (busy && !moved) sleep_until(next);

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public face: arguments checked, operations begun and waited for, failures thrown.
+// The public face of collectives: arguments checked, operations begun and waited for, failures
+// thrown.
 #include "ccoll/communicator.hpp"
-
-#include <array>
-#include <span>
 
 #include "comm/arguments.hpp"
 #include "comm/implementation.hpp"
@@ -27,30 +25,17 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator, Call cal
   return Work(std::make_shared<Work::State>(Work::State{communicator, {std::move(*operation)}}));
 }
 
-template <std::size_t N>
-Result<Work> begin(const std::shared_ptr<Implementation>& communicator,
-                   std::array<Message, N> messages, const CallOptions& options) {
-  for (auto& message : messages) message.timeout = options.timeout;
-  CCOLL_TRY(check_arguments(messages, communicator->size()));
-  auto operations = communicator->begin_as_owner(messages);
-  if (!operations) return tl::unexpected(operations.error());
-  communicator->progress_as_owner();
-  return Work(std::make_shared<Work::State>(Work::State{communicator, std::move(*operations)}));
-}
-
-template <typename Asked>
-Work start(const std::shared_ptr<Implementation>& communicator, const Asked& asked,
+Work start(const std::shared_ptr<Implementation>& communicator, const Call& call,
            const CallOptions& options) {
   Implementation::Owner owner(*communicator);
-  return value_or_throw(begin(communicator, asked, options));
+  return value_or_throw(begin(communicator, call, options));
 }
 
 /// Begins and waits without letting go of the owner flag in between.
-template <typename Asked>
-void run(const std::shared_ptr<Implementation>& communicator, const Asked& asked,
+void run(const std::shared_ptr<Implementation>& communicator, const Call& call,
          const CallOptions& options) {
   Implementation::Owner owner(*communicator);
-  const auto work = value_or_throw(begin(communicator, asked, options));
+  const auto work = value_or_throw(begin(communicator, call, options));
   communicator->wait_as_owner(work.state(), Clock::time_point::max());
   if (const auto* failure = work.state().failure()) raise(*failure);
 }
@@ -77,26 +62,6 @@ Call call(Kind kind, const Buffers& buffers, ReduceOp op = ReduceOp::sum, int ro
 /// An idempotent all_reduce of one byte, which the communicator has.
 Call barrier_call() {
   return call(Kind::barrier, {nullptr, nullptr, 1, DataType::uint8}, ReduceOp::max);
-}
-
-Message message_to(const void* data, std::size_t count, DataType type, int to) {
-  Message message;
-  message.what = QueueKey::What::send;
-  message.input = data;
-  message.count = count;
-  message.type = type;
-  message.peer = static_cast<Rank>(to);
-  return message;
-}
-
-Message message_from(void* data, std::size_t count, DataType type, int from) {
-  Message message;
-  message.what = QueueKey::What::recv;
-  message.output = data;
-  message.count = count;
-  message.type = type;
-  message.peer = static_cast<Rank>(from);
-  return message;
 }
 
 }  // namespace
@@ -195,44 +160,6 @@ void Communicator::barrier(const CallOptions& options) {
 
 Work Communicator::barrier_async(const CallOptions& options) {
   return start(implementation_, barrier_call(), options);
-}
-
-void Communicator::send(const void* data, std::size_t count, DataType type, int to,
-                        const CallOptions& options) {
-  run(implementation_, std::array{message_to(data, count, type, to)}, options);
-}
-
-Work Communicator::send_async(const void* data, std::size_t count, DataType type, int to,
-                              const CallOptions& options) {
-  return start(implementation_, std::array{message_to(data, count, type, to)}, options);
-}
-
-void Communicator::recv(void* data, std::size_t count, DataType type, int from,
-                        const CallOptions& options) {
-  run(implementation_, std::array{message_from(data, count, type, from)}, options);
-}
-
-Work Communicator::recv_async(void* data, std::size_t count, DataType type, int from,
-                              const CallOptions& options) {
-  return start(implementation_, std::array{message_from(data, count, type, from)}, options);
-}
-
-void Communicator::send_recv(const void* data_out, std::size_t count_out, int to, void* data_in,
-                             std::size_t count_in, int from, DataType type,
-                             const CallOptions& options) {
-  run(implementation_,
-      std::array{message_to(data_out, count_out, type, to),
-                 message_from(data_in, count_in, type, from)},
-      options);
-}
-
-Work Communicator::send_recv_async(const void* data_out, std::size_t count_out, int to,
-                                   void* data_in, std::size_t count_in, int from, DataType type,
-                                   const CallOptions& options) {
-  return start(implementation_,
-               std::array{message_to(data_out, count_out, type, to),
-                          message_from(data_in, count_in, type, from)},
-               options);
 }
 
 std::string Communicator::transport_to(int peer) const {

@@ -27,14 +27,9 @@ double milliseconds(Clock::duration duration) {
 
 }  // namespace
 
-std::string Communicator::Implementation::name_of(const Operation& operation) const {
-  const auto& signature = operation.plan->signature();
-  if (operation.queue.what == QueueKey::What::collective)
-    return fmt::format("{} (call {}) on rank {}", describe(signature), operation.sequence, rank());
-  return fmt::format("{} {} rank {}: {} (message {}) on rank {}",
-                     operation.queue.what == QueueKey::What::send ? "send" : "recv",
-                     operation.queue.what == QueueKey::What::send ? "to" : "from",
-                     operation.queue.peer, describe(signature), operation.sequence, rank());
+std::string Communicator::Implementation::name_of(const CollectiveOperation& operation) const {
+  return fmt::format("{} (call {}) on rank {}", describe(operation.plan->signature()),
+                     operation.sequence, rank());
 }
 
 std::string Communicator::Implementation::ranks_text(const std::vector<Rank>& ranks) const {
@@ -51,19 +46,11 @@ Status Communicator::Implementation::usable_as_owner() {
   return tl::unexpected(std::move(failure));
 }
 
-void Communicator::Implementation::failed_as_owner(const Operation& operation, Failure failure) {
-  if (failure.kind == ErrorKind::peer_lost) {
-    if (!suspicion_) {
-      failure.message = fmt::format("{}, {}: {}", name_of(operation), operation.plan->standing(),
-                                    failure.message);
-      suspicion_ = std::move(failure);
-      suspected_ = Clock::now();
-    }
-    return;
-  }
-  if (operation.queue.what == QueueKey::What::collective && failure.kind != ErrorKind::mismatch)
-    failure.message = fmt::format("{}: {}", name_of(operation), failure.message);
-  break_as_owner(failure, true);
+void Communicator::Implementation::failed_as_owner(Failure failure) {
+  if (failure.kind != ErrorKind::peer_lost) return break_as_owner(failure, true);
+  if (suspicion_) return;
+  suspicion_ = std::move(failure);
+  suspected_ = Clock::now();
 }
 
 void Communicator::Implementation::break_as_owner(const Failure& failure, bool tell) {
@@ -72,14 +59,12 @@ void Communicator::Implementation::break_as_owner(const Failure& failure, bool t
     log().debug("rank {}: a communicator ends: {}", rank(), failure.message);
   }
   links_.revoke();
-  for (auto& [key, queue] : queues_) {
-    for (auto& operation : queue) {
-      operation->failure = *broken_;
-      operation->done.store(true, std::memory_order_release);
-    }
-    queue.clear();
+  for (auto& operation : collectives_) {
+    operation->failure = *broken_;
+    operation->done.store(true, std::memory_order_release);
   }
-  pending_ = 0;
+  collectives_.clear();
+  messages_.end_all(*broken_);
   if (tell) member_->control().flood(id_, failure);
 }
 
@@ -91,11 +76,11 @@ bool Communicator::Implementation::take_news_as_owner() {
     failure = news_;
   }
   if (failure->kind == ErrorKind::peer_lost) {
-    for (const auto& [key, queue] : queues_) {
-      if (queue.empty()) continue;
-      failure->message = fmt::format("{}: {}", name_of(*queue.front()), failure->message);
-      break;
-    }
+    if (!collectives_.empty())
+      failure->message = fmt::format("{}: {}", name_of(*collectives_.front()), failure->message);
+    else if (messages_.busy())
+      failure->message =
+          fmt::format("{}: {}", messages_.name_of(*messages_.pending().front()), failure->message);
   }
   break_as_owner(*failure, false);
   return true;
@@ -112,15 +97,15 @@ Clock::time_point Communicator::Implementation::supervise_as_owner(Clock::time_p
     }
     next = std::min(next, suspected_ + kGrace);
   }
-  for (auto& [key, queue] : queues_)
-    for (auto& operation : queue)
-      if (supervise_operation_as_owner(*operation, now, next)) return next;
+  for (auto& operation : collectives_)
+    if (supervise_collective_as_owner(*operation, now, next)) return next;
+  supervise_messages_as_owner(now, next);
   return next;
 }
 
-bool Communicator::Implementation::supervise_operation_as_owner(Operation& operation,
-                                                                Clock::time_point now,
-                                                                Clock::time_point& next) {
+bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOperation& operation,
+                                                                 Clock::time_point now,
+                                                                 Clock::time_point& next) {
   if (now >= operation.deadline) {
     break_as_owner({ErrorKind::timed_out,
                     fmt::format("{} timed out after {:.0f} ms, {}", name_of(operation),
@@ -136,7 +121,9 @@ bool Communicator::Implementation::supervise_operation_as_owner(Operation& opera
   next = std::min(next, operation.deadline);
   if (!operation.started) return false;
   if (now - last_moved_ >= kSettled) {
-    if (const auto gone = awaits_one_who_left(operation)) {
+    const auto silent = operation.plan->awaited(Plan::Which::never_connected);
+    const auto gone = std::ranges::find_if(silent, [&](Rank rank) { return has_left(rank); });
+    if (gone != silent.end()) {
       break_as_owner(
           {ErrorKind::peer_lost,
            fmt::format("{} waits for {}, which has left", name_of(operation), ranks_text({*gone})),
@@ -147,7 +134,7 @@ bool Communicator::Implementation::supervise_operation_as_owner(Operation& opera
   } else {
     next = std::min(next, last_moved_ + kSettled);
   }
-  if (operation.queue.what != QueueKey::What::collective || operation.published) return false;
+  if (operation.published) return false;
   if (now - operation.begun >= kPublishAfter) {
     operation.published = true;
     member_->control().publish({id_, operation.sequence, operation.plan->signature()});
@@ -157,12 +144,40 @@ bool Communicator::Implementation::supervise_operation_as_owner(Operation& opera
   return false;
 }
 
-std::optional<Rank> Communicator::Implementation::awaits_one_who_left(const Operation& operation) {
+void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point now,
+                                                               Clock::time_point& next) {
+  const bool settled = now - last_moved_ >= kSettled;
+  if (messages_.busy() && !settled) next = std::min(next, last_moved_ + kSettled);
+  // From the end: one that is given up leaves its place to one that was looked at.
+  for (auto left = messages_.pending().size(); left-- > 0;) {
+    const auto operation = messages_.pending()[left];
+    const auto waits_for = [&] { return ranks_text(messages_.awaited(*operation)); };
+    if (now >= operation->deadline) {
+      Failure failure{
+          ErrorKind::timed_out,
+          fmt::format("{} timed out after {:.0f} ms, {}; it waits for {}",
+                      messages_.name_of(*operation), milliseconds(now - operation->begun),
+                      messages_.standing(*operation), waits_for()),
+          std::nullopt};
+      if (operation->what != MessageOperation::What::probe) return break_as_owner(failure, true);
+      // Nobody else knows of it.
+      messages_.give_up(*operation, std::move(failure));
+      continue;
+    }
+    next = std::min(next, operation->deadline);
+    if (settled && messages_.in_vain(*operation, [&](Rank rank) { return has_left(rank); }))
+      return break_as_owner(
+          {ErrorKind::peer_lost,
+           fmt::format("{}, {}: it waits for {}, which left", messages_.name_of(*operation),
+                       messages_.standing(*operation), waits_for()),
+           std::nullopt},
+          true);
+  }
+}
+
+bool Communicator::Implementation::has_left(Rank rank) {
   std::lock_guard lock(mutex_);
-  if (left_.empty()) return std::nullopt;
-  for (const auto rank : operation.plan->awaited(Plan::Which::never_connected))
-    if (left_.contains(links_.job_rank(rank))) return rank;
-  return std::nullopt;
+  return left_.contains(links_.job_rank(rank));
 }
 
 void Communicator::Implementation::failed(const Failure& failure) {

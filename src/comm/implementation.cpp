@@ -36,12 +36,16 @@ Communicator::Implementation::Implementation(std::shared_ptr<Member> member, std
       id_(id),
       options_(options),
       waiter_(std::move(waiter)),
-      links_(id, everyone(member_->table().size()), member_->transports(), waiter_) {
+      links_(id, everyone(member_->table().size()), member_->transports(), waiter_),
+      messages_(rank(), size(), links_, {options.eager_limit, options.strict_sends}) {
   member_->enter();
 }
 
 Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementation::make(
     std::shared_ptr<Member> member, std::uint64_t id, const CommunicatorOptions& options) {
+  if (options.eager_limit > kMaxEagerBytes)
+    return fail(ErrorKind::invalid_argument, "an eager limit of {} bytes: the most is {}",
+                options.eager_limit, kMaxEagerBytes);
   auto waiter = Waiter::make();
   if (!waiter) return tl::unexpected(waiter.error());
   std::shared_ptr<Implementation> made(
@@ -99,23 +103,10 @@ void Communicator::Implementation::release() {
   if (busy) background_->schedule();
 }
 
-std::shared_ptr<Operation> Communicator::Implementation::enqueue(
-    Plan* plan, QueueKey queue, const void* input, void* output,
-    std::chrono::milliseconds timeout) {
-  if (log().should_log(spdlog::level::trace))
-    log().trace("rank {}: {} begins", rank(), describe(plan->signature()));
-  auto operation = std::make_shared<Operation>();
-  operation->queue = queue;
-  operation->plan = plan;
-  operation->input = static_cast<const std::byte*>(input);
-  operation->output = static_cast<std::byte*>(output);
-  operation->sequence = sequences_[queue]++;
-  operation->begun = Clock::now();
-  operation->deadline = deadline_after(timeout.count() > 0 ? timeout : options_.timeout);
-  queues_[queue].push_back(operation);
-  pending_++;
-  moved_ = true;
-  return operation;
+void Communicator::Implementation::set_limit(Operation& operation,
+                                             std::chrono::milliseconds timeout) const {
+  operation.begun = Clock::now();
+  operation.deadline = deadline_after(timeout.count() > 0 ? timeout : options_.timeout);
 }
 
 Result<std::shared_ptr<Operation>> Communicator::Implementation::begin_as_owner(const Call& call) {
@@ -131,27 +122,18 @@ Result<std::shared_ptr<Operation>> Communicator::Implementation::begin_as_owner(
     break_as_owner(begun.error(), true);
     return tl::unexpected(begun.error());
   }
-  if (call.kind == Kind::barrier)
-    return enqueue(*plan, {}, &barrier_[0], &barrier_[1], call.timeout);
-  return enqueue(*plan, {}, call.input, call.output, call.timeout);
-}
-
-Result<std::vector<std::shared_ptr<Operation>>> Communicator::Implementation::begin_as_owner(
-    std::span<const Message> messages) {
-  CCOLL_TRY(usable_as_owner());
-  std::vector<Plan*> plans;
-  for (const auto& message : messages) {
-    auto plan = plan_for(message);
-    if (!plan) return tl::unexpected(plan.error());
-    plans.push_back(*plan);
-  }
-  std::vector<std::shared_ptr<Operation>> operations;
-  for (std::size_t i = 0; i < messages.size(); i++) {
-    const auto& message = messages[i];
-    operations.push_back(enqueue(plans[i], {message.what, message.peer}, message.input,
-                                 message.output, message.timeout));
-  }
-  return operations;
+  if (log().should_log(spdlog::level::trace))
+    log().trace("rank {}: {} begins", rank(), describe((*plan)->signature()));
+  auto operation = std::make_shared<CollectiveOperation>();
+  const bool barrier = call.kind == Kind::barrier;
+  operation->plan = *plan;
+  operation->input = barrier ? &barrier_[0] : static_cast<const std::byte*>(call.input);
+  operation->output = barrier ? &barrier_[1] : static_cast<std::byte*>(call.output);
+  operation->sequence = sequence_++;
+  set_limit(*operation, call.timeout);
+  collectives_.push_back(operation);
+  moved_ = true;
+  return operation;
 }
 
 Result<std::shared_ptr<Communicator::Implementation>>
@@ -160,21 +142,23 @@ Communicator::Implementation::duplicate_as_owner() {
   return make(member_, child_id(id_, ++children_), options_);
 }
 
-bool Communicator::Implementation::progress_as_owner() {
+bool Communicator::Implementation::progress_as_owner(Messages::Attention attention) {
   if (has_news_.load(std::memory_order_relaxed) && take_news_as_owner()) return true;
   if (suspicion_) return false;
-  bool moved = false;
-  for (auto& [key, queue] : queues_) {
-    if (queue.empty()) continue;
-    moved |= advance_queue_as_owner(queue);
-    if (broken_ || suspicion_) break;
+  bool moved = !collectives_.empty() && advance_collective_as_owner();
+  if (broken_ || suspicion_) return false;
+  auto messages_moved = messages_.advance(attention);
+  if (!messages_moved) {
+    failed_as_owner(std::move(messages_moved.error()));
+    return false;
   }
+  moved |= *messages_moved;
   moved_ |= moved;
   return moved;
 }
 
-bool Communicator::Implementation::advance_queue_as_owner(Queue& queue) {
-  const auto operation = queue.front();
+bool Communicator::Implementation::advance_collective_as_owner() {
+  const auto operation = collectives_.front();
   auto& plan = *operation->plan;
   if (!operation->started) {
     plan.start(operation->input, operation->output, operation->sequence);
@@ -182,12 +166,17 @@ bool Communicator::Implementation::advance_queue_as_owner(Queue& queue) {
   }
   auto moved = plan.advance();
   if (!moved) {
-    failed_as_owner(*operation, std::move(moved.error()));
+    auto failure = std::move(moved.error());
+    if (failure.kind == ErrorKind::peer_lost)
+      failure.message =
+          fmt::format("{}, {}: {}", name_of(*operation), plan.standing(), failure.message);
+    else if (failure.kind != ErrorKind::mismatch)
+      failure.message = fmt::format("{}: {}", name_of(*operation), failure.message);
+    failed_as_owner(std::move(failure));
     return false;
   }
   if (!plan.done()) return *moved;
-  queue.pop_front();
-  pending_--;
+  collectives_.pop_front();
   operation->done.store(true, std::memory_order_release);
   return true;
 }
@@ -218,7 +207,8 @@ bool Communicator::Implementation::wait_as_owner(const Work::State& work, Clock:
     const auto next = std::min(supervise_as_owner(now), limit);
     if (work.done()) break;
     waiter_->prepare();
-    if (!progress_as_owner() && wanted_.load() == 0) waiter_->sleep(next - now);
+    if (!progress_as_owner(Messages::Attention::everyone) && wanted_.load() == 0)
+      waiter_->sleep(next - now);
     waiter_->awake();
   }
   return true;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A communicator's inside: the queues of its operations, who makes progress on them, and what
-/// happens when one fails. Argument checks are communicator.cpp's.
+/// A communicator's inside: its operations, who makes progress on them, and what happens when one
+/// fails. Argument checks are communicator.cpp's.
 
 #include <array>
 #include <atomic>
@@ -20,6 +20,7 @@
 #include "algorithms/algorithms.hpp"
 #include "ccoll/communicator.hpp"
 #include "comm/member.hpp"
+#include "comm/messages.hpp"
 #include "comm/operation.hpp"
 #include "engine/links.hpp"
 #include "engine/plan.hpp"
@@ -38,17 +39,6 @@ struct Call {
   ReduceOp op = ReduceOp::sum;
   Rank root = 0;
   std::optional<Algorithm> algorithm;
-  std::chrono::milliseconds timeout{0};
-};
-
-/// A message as the caller asked for it.
-struct Message {
-  QueueKey::What what = QueueKey::What::send;
-  const void* input = nullptr;
-  void* output = nullptr;
-  std::size_t count = 0;
-  DataType type = DataType::uint8;
-  Rank peer = 0;
   std::chrono::milliseconds timeout{0};
 };
 
@@ -84,10 +74,13 @@ class Communicator::Implementation final
     Implementation& communicator_;
   };
 
-  /// Puts an operation into its queue and sets it going.
+  /// Puts an operation into its queue.
   Result<std::shared_ptr<Operation>> begin_as_owner(const Call& call);
-  /// All of them or, when one cannot begin, none.
-  Result<std::vector<std::shared_ptr<Operation>>> begin_as_owner(std::span<const Message> messages);
+  /// Sets messages going, arguments already checked.
+  Status begin_as_owner(std::span<const std::shared_ptr<MessageOperation>> operations,
+                        std::chrono::milliseconds timeout);
+  /// What such a probe finds now.
+  Result<std::optional<Received>> look_as_owner(const Pattern& pattern);
   Result<std::shared_ptr<Implementation>> duplicate_as_owner();
   /// Until all are done, or `limit` has passed: false then. Makes progress meanwhile.
   bool wait_as_owner(const Work::State& work, Clock::time_point limit);
@@ -106,22 +99,17 @@ class Communicator::Implementation final
   // For Background, on the service thread:
   bool try_own() { return !owned_.exchange(true, std::memory_order_acquire); }
   void disown() { owned_.store(false, std::memory_order_release); }
-  bool busy_as_owner() const { return pending_ > 0; }
-  /// One round over all queues; true if anything moved.
-  bool progress_as_owner();
+  bool busy_as_owner() const { return !collectives_.empty() || messages_.busy(); }
+  /// One round over all operations; true if anything moved. The last round before a sleep pays
+  /// attention to everyone.
+  bool progress_as_owner(Messages::Attention attention = Messages::Attention::awaited);
   /// Looks at deadlines and at whom we wait for; returns when to look again.
   Clock::time_point supervise_as_owner(Clock::time_point now);
   Waiter& waiter() { return *waiter_; }
 
  private:
-  using Queue = std::deque<std::shared_ptr<Operation>>;
-  struct PlanKey {
-    Signature signature;
-    QueueKey queue;
-    friend bool operator==(const PlanKey&, const PlanKey&) = default;
-  };
-  struct PlanKeyHash {
-    std::size_t operator()(const PlanKey& key) const;
+  struct SignatureHash {
+    std::size_t operator()(const Signature& signature) const;
   };
 
   Implementation(std::shared_ptr<Member> member, std::uint64_t id,
@@ -133,27 +121,25 @@ class Communicator::Implementation final
 
   // plans.cpp
   Result<Plan*> plan_for(const Call& call);
-  Result<Plan*> plan_for(const Message& message);
   void drop_idle_plans();
-  Result<Plan*> keep_plan(const PlanKey& key, const PlanRequest& request);
 
-  std::shared_ptr<Operation> enqueue(Plan* plan, QueueKey queue, const void* input, void* output,
-                                     std::chrono::milliseconds timeout);
+  void set_limit(Operation& operation, std::chrono::milliseconds timeout) const;
   /// Compares the call with what neighbours have published about theirs.
   Status record_call(const Signature& signature);
-  bool advance_queue_as_owner(Queue& queue);
+  bool advance_collective_as_owner();
 
   // failures.cpp
   Status usable_as_owner();
-  void failed_as_owner(const Operation& operation, Failure failure);
+  void failed_as_owner(Failure failure);
   /// Ends every operation with `failure`; `tell`: and those of the other ranks.
   void break_as_owner(const Failure& failure, bool tell);
   bool take_news_as_owner();
-  std::string name_of(const Operation& operation) const;
+  std::string name_of(const CollectiveOperation& operation) const;
   std::string ranks_text(const std::vector<Rank>& ranks) const;
-  bool supervise_operation_as_owner(Operation& operation, Clock::time_point now,
-                                    Clock::time_point& next);
-  std::optional<Rank> awaits_one_who_left(const Operation& operation);
+  bool supervise_collective_as_owner(CollectiveOperation& operation, Clock::time_point now,
+                                     Clock::time_point& next);
+  void supervise_messages_as_owner(Clock::time_point now, Clock::time_point& next);
+  bool has_left(Rank rank);
 
   const std::shared_ptr<Member> member_;
   const std::uint64_t id_;
@@ -169,10 +155,10 @@ class Communicator::Implementation final
   std::atomic<int> wanted_{0};
   // owner: holder of the owner flag, down to the next remark
   LinkTable links_;
-  std::unordered_map<PlanKey, std::unique_ptr<Plan>, PlanKeyHash> plans_;
-  std::map<QueueKey, Queue> queues_;
-  std::map<QueueKey, std::uint64_t> sequences_;
-  std::size_t pending_ = 0;
+  std::unordered_map<Signature, std::unique_ptr<Plan>, SignatureHash> plans_;
+  std::deque<std::shared_ptr<CollectiveOperation>> collectives_;
+  std::uint64_t sequence_ = 0;  ///< of the next collective
+  Messages messages_;
   std::optional<Failure> broken_;
   std::optional<Failure> suspicion_;  ///< a lost link, while the control path may know better
   Clock::time_point suspected_;

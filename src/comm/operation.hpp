@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// An operation under way: what Work points to.
+/// Operations under way: what Work points to.
 
 #include <atomic>
 #include <chrono>
@@ -19,30 +19,27 @@ namespace ccoll {
 
 using Clock = std::chrono::steady_clock;
 
-/// Operations of one queue run one after another; of different queues side by side.
-struct QueueKey {
-  enum class What : std::uint8_t { collective, send, recv } what = What::collective;
-  Rank peer = 0;
-  friend auto operator<=>(const QueueKey&, const QueueKey&) = default;
+struct Operation {
+  Clock::time_point begun;
+  Clock::time_point deadline;
+
+  /// Publishes what follows.
+  std::atomic<bool> done{false};
+  std::optional<Failure> failure;
+  std::optional<Received> received;  ///< of receives and probes
 };
 
-struct Operation {
-  QueueKey queue;
+/// Collectives run one after another.
+struct CollectiveOperation final : Operation {
   Plan* plan = nullptr;  ///< the communicator's; lives as long as that
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  std::uint64_t sequence = 0;  ///< in its queue
-  Clock::time_point begun;
-  Clock::time_point deadline;
+  std::uint64_t sequence = 0;
   bool started = false;    // owner: holder of the owner flag
   bool published = false;  // owner: holder of the owner flag
-
-  /// Publishes `failure`.
-  std::atomic<bool> done{false};
-  std::optional<Failure> failure;
 };
 
-/// One or, for send_recv, two operations of a communicator.
+/// One operation of a communicator, or those of a batch in its order.
 struct Work::State {
   /// Gone with the communicator, whose end ends the operations.
   std::weak_ptr<Communicator::Implementation> communicator;

@@ -12,34 +12,10 @@ namespace {
 /// Plans kept; beyond that, those that no operation under way uses are dropped.
 constexpr std::size_t kMaxPlans = 4096;
 
-/// Links of messages are their own, far from any program's lanes.
-constexpr std::uint16_t kMessageLane = 0x8000;
-
-/// Bytes of one slice of a message; up to so many a send may return before its receiver came.
-constexpr std::size_t kMessageSlice = 64 << 10;
-
 std::uint64_t mix(std::uint64_t value) {  // splitmix64's finalizer
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ULL;
   value = (value ^ (value >> 27)) * 0x94d049bb133111ebULL;
   return value ^ (value >> 31);
-}
-
-/// One step: the message goes to, or comes from, the peer.
-Program message_program(QueueKey::What what, Rank rank, Rank size, Rank peer, bool lends) {
-  Step step;
-  if (what == QueueKey::What::send) {
-    step.local = {{Buffer::input, 0, 1}};
-    step.sends = {peer};
-    step.lend = lends ? Lend::always : Lend::never;
-  } else {
-    step.receives = {{peer, 0}};
-    step.store = {{Buffer::output, 0, 1}};
-  }
-  Lane lane;
-  lane.steps.push_back(std::move(step));
-  Program program{.rank = rank, .size = size, .blocks = 1, .stripes = 1, .lanes = {}};
-  program.lanes.push_back(std::move(lane));
-  return program;
 }
 
 #ifdef CCOLL_DEBUG
@@ -72,31 +48,18 @@ Status prove(const PlanRequest& request) {
 
 }  // namespace
 
-std::size_t Communicator::Implementation::PlanKeyHash::operator()(const PlanKey& key) const {
-  const auto& signature = key.signature;
-  std::uint64_t value = mix(signature.count + 1);
-  value = mix(value ^ (std::uint64_t{signature.root} << 32) ^
-              (std::uint64_t{signature.kind} << 24) ^ (std::uint64_t{signature.type} << 16) ^
-              (std::uint64_t{signature.op} << 8) ^ signature.algorithm);
-  return mix(value ^ (std::uint64_t{key.queue.peer} << 8) ^
-             static_cast<std::uint64_t>(key.queue.what));
+std::size_t Communicator::Implementation::SignatureHash::operator()(
+    const Signature& signature) const {
+  const std::uint64_t value = mix(signature.count + 1);
+  return mix(value ^ (std::uint64_t{signature.root} << 32) ^ (std::uint64_t{signature.kind} << 24) ^
+             (std::uint64_t{signature.type} << 16) ^ (std::uint64_t{signature.op} << 8) ^
+             signature.algorithm);
 }
 
 void Communicator::Implementation::drop_idle_plans() {
   std::set<const Plan*> used;
-  for (const auto& [key, queue] : queues_)
-    for (const auto& operation : queue) used.insert(operation->plan);
+  for (const auto& operation : collectives_) used.insert(operation->plan);
   std::erase_if(plans_, [&](const auto& entry) { return !used.contains(entry.second.get()); });
-}
-
-Result<Plan*> Communicator::Implementation::keep_plan(const PlanKey& key,
-                                                      const PlanRequest& request) {
-  auto plan = Plan::make(request, links_);
-  if (!plan) return tl::unexpected(plan.error());
-  if (plans_.size() >= kMaxPlans) drop_idle_plans();
-  auto& kept = plans_[key];
-  kept = std::move(*plan);
-  return kept.get();
 }
 
 Forced Communicator::Implementation::forced(std::optional<Algorithm> algorithm) const {
@@ -117,15 +80,14 @@ Problem Communicator::Implementation::problem_of(Kind kind, std::size_t count, R
 Result<Plan*> Communicator::Implementation::plan_for(const Call& call) {
   // What was asked for stands in the key; what was chosen, in the signature that ranks compare.
   constexpr std::uint8_t kByCost = 255;
-  PlanKey key;
-  key.signature = {
+  const Signature asked = {
       .count = call.count,
       .root = call.root,
       .kind = static_cast<std::uint8_t>(call.kind),
       .type = static_cast<std::uint8_t>(call.type),
       .op = static_cast<std::uint8_t>(call.op),
       .algorithm = call.algorithm ? static_cast<std::uint8_t>(*call.algorithm) : kByCost};
-  if (const auto found = plans_.find(key); found != plans_.end()) return found->second.get();
+  if (const auto found = plans_.find(asked); found != plans_.end()) return found->second.get();
 
   PlanRequest request;
   request.problem = problem_of(call.kind, call.count, call.root);
@@ -137,29 +99,15 @@ Result<Plan*> Communicator::Implementation::plan_for(const Call& call) {
 #endif
   request.type = call.type;
   request.op = call.op;
-  request.signature = key.signature;
+  request.signature = asked;
   request.signature.algorithm = static_cast<std::uint8_t>(request.choice.algorithm);
   tell_choice(rank(), request.signature, chosen);
-  return keep_plan(key, request);
-}
-
-Result<Plan*> Communicator::Implementation::plan_for(const Message& message) {
-  const auto bytes = message.count * size_of(message.type);
-  PlanKey key;
-  key.signature.count = bytes;
-  key.signature.kind = kSendRecv;
-  key.queue = {message.what, message.peer};
-  if (const auto found = plans_.find(key); found != plans_.end()) return found->second.get();
-
-  PlanRequest request;
-  // One block of `bytes` elements on either side, as a broadcast has.
-  request.problem = problem_of(Kind::broadcast, bytes, 0);
-  request.choice.slice_elems = kMessageSlice;
-  request.program =
-      message_program(message.what, rank(), size(), message.peer, bytes > kMessageSlice);
-  request.signature = key.signature;
-  request.first_link_lane = kMessageLane;
-  return keep_plan(key, request);
+  auto plan = Plan::make(request, links_);
+  if (!plan) return tl::unexpected(plan.error());
+  if (plans_.size() >= kMaxPlans) drop_idle_plans();
+  auto& kept = plans_[asked];
+  kept = std::move(*plan);
+  return kept.get();
 }
 
 }  // namespace ccoll

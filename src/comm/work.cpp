@@ -26,6 +26,22 @@ bool Work::test() {
   return state_->done();
 }
 
+Received Work::received(std::size_t receive) const {
+  if (!state_ || !state_->done())
+    raise({ErrorKind::invalid_argument, "received: the operation is not over; wait for it first",
+           std::nullopt});
+  std::size_t receives = 0;
+  for (const auto& operation : state_->operations) {
+    if (!operation->received || receives++ != receive) continue;
+    if (operation->failure) raise(*operation->failure);
+    return *operation->received;
+  }
+  raise({ErrorKind::invalid_argument,
+         fmt::format("received: the operation has {} receives, there is no number {}", receives,
+                     receive),
+         std::nullopt});
+}
+
 std::string Work::error() const {
   const auto* failure = state_ ? state_->failure() : nullptr;
   return failure ? failure->message : "";

@@ -18,7 +18,7 @@ struct Signature {
   friend bool operator==(const Signature&, const Signature&) = default;
 };
 
-/// The `kind` of a message between two ranks.
+/// The `kind` of a message between two ranks, which uses the other fields in its own way.
 inline constexpr std::uint8_t kSendRecv = 255;
 
 }  // namespace ccoll

@@ -21,7 +21,6 @@ bool rooted(Kind kind) {
 }  // namespace
 
 std::string describe(const Signature& signature) {
-  if (signature.kind == kSendRecv) return fmt::format("a message of {} bytes", signature.count);
   const auto kind = static_cast<Kind>(signature.kind);
   if (kind == Kind::barrier) return "barrier";
   const auto type = to_string(static_cast<DataType>(signature.type));

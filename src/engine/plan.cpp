@@ -73,20 +73,17 @@ Status Plan::resolve(const PlanRequest& request, LinkTable& links) {
 
 Status Plan::resolve_step(const PlanRequest& request, const Lane& lane, std::uint16_t number,
                           const Step& step, LinkTable& links, ReadyStep& ready) {
-  const auto link_lane = [&](std::uint16_t program_lane) {
-    return static_cast<std::uint16_t>(request.first_link_lane + program_lane);
-  };
   place(request, lane, step.local, ready.local);
   place(request, lane, step.store, ready.store);
   for (const auto& receive : step.receives) {
-    auto link = links.receiver(receive.peer, link_lane(receive.lane));
+    auto link = links.receiver(receive.peer, receive.lane);
     if (!link) return tl::unexpected(link.error());
     ready.receives.push_back(*link);
     ready.from.push_back(receive.peer);
     if (receive.peer < rank_) ready.local_position++;
   }
   for (const auto peer : step.sends) {
-    auto link = links.sender(peer, link_lane(number));
+    auto link = links.sender(peer, number);
     if (!link) return tl::unexpected(link.error());
     ready.sends.push_back(*link);
     ready.to.push_back(peer);
@@ -266,15 +263,9 @@ Status Plan::check(const ReadyStep& step, std::size_t receive, const SliceHeader
   if (header.sequence == sequence_ && header.signature == signature_ && header.bytes == bytes)
       [[likely]]
     return {};
-  const auto peer = step.from[receive];
-  if (signature_.kind == kSendRecv && header.signature.kind == kSendRecv)
-    return fail(ErrorKind::mismatch, "recv from rank {}: the message has {} bytes, the buffer {}",
-                peer,
-                header.signature.count * size_of(static_cast<DataType>(header.signature.type)),
-                signature_.count * elem_bytes_);
-  return fail(
-      ErrorKind::mismatch, "{}",
-      describe_mismatch(rank_, signature_, sequence_, peer, header.signature, header.sequence));
+  return fail(ErrorKind::mismatch, "{}",
+              describe_mismatch(rank_, signature_, sequence_, step.from[receive], header.signature,
+                                header.sequence));
 }
 
 Status Plan::run(ReadyLane& lane) {

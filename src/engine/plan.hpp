@@ -29,9 +29,6 @@ struct PlanRequest {
   DataType type = DataType::uint8;
   ReduceOp op = ReduceOp::sum;
   Signature signature;
-  /// Added to the program's lane numbers to get its links': collectives and messages have their
-  /// own.
-  std::uint16_t first_link_lane = 0;
 };
 
 class Plan {

@@ -76,8 +76,11 @@ class ReceiveLink {
     const std::byte* data = nullptr;
   };
 
+  /// The front slice's header, as soon as that has come; null until then. Moves bytes. For who must
+  /// know the slice before offering it a place.
+  virtual const SliceHeader* peek() = 0;
   /// The payload of the front slice may be put at `data` if it has exactly `bytes`; holds for that
-  /// slice only, and is a hint.
+  /// slice only, and is a hint. Not after front() has been called for it since it was peeked at.
   virtual void offer(std::byte* data, std::size_t bytes) = 0;
   /// Null until the front slice is whole (or the link has failed). Moves bytes.
   virtual const View* front() = 0;

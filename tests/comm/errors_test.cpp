@@ -54,7 +54,7 @@ TEST_CASE("errors: bad arguments are refused before anything is sent", "[comm]")
     refuse(message_of([&] {
              communicator.send_recv(out.data(), 10, 1, out.data() + 9, 10, 3, DataType::float32);
            }),
-           "send_recv: what is sent and what is received overlap");
+           "send_recv: what is received overlaps what is sent");
     refuse(message_of([&] { communicator.send(data.data(), SIZE_MAX / 3, DataType::float32, 1); }),
            fmt::format("send: {} elements are more than memory can hold", SIZE_MAX / 3));
     refuse(message_of([&] { communicator.send(std::span<const float>(data), 7); }),
@@ -216,7 +216,8 @@ TEST_CASE("errors: a message of another size names both sizes", "[comm]") {
         communicator.recv(std::span(data).first(50), 0);
     });
     CAPTURE(kind.name);
-    CHECK_THAT(errors[1], Contains("recv from rank 0: the message has 400 bytes, the buffer 200"));
+    CHECK_THAT(errors[1],
+               Contains("recv from rank 0 tag 0: the message has 400 bytes, the buffer 200"));
   }
 }
 

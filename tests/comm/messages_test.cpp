@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <random>
 
@@ -6,23 +9,278 @@
 #include "transport/transport.hpp"
 
 using namespace ccoll;
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
 using testing::expect;
 using testing::run_ranks;
 
 namespace {
 
-void on_all_transports(int size, const std::function<void(Communicator&)>& body) {
+void on_all_transports(int size, const std::function<void(Communicator&)>& body,
+                       CommunicatorOptions options = {}) {
   for (const auto& kind : transports()) {
-    CommunicatorOptions options;
     options.transport = kind.name;
-    options.timeout = std::chrono::seconds(30);
+    options.timeout = 30s;
     const auto errors = run_ranks(size, options, body);
     CAPTURE(kind.name);
     for (const auto& error : errors) CHECK(error == "");
   }
 }
 
+using Numbers = std::vector<std::int32_t>;
+
+std::span<const std::int32_t> view(const Numbers& numbers) { return numbers; }
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
 }  // namespace
+
+TEST_CASE("messages: tags, receives from anyone, probes and batches as documented", "[comm]") {
+  on_all_transports(3, [](Communicator& communicator) {
+    const int rank = communicator.rank();
+    if (rank > 0) {
+      communicator.send(view({rank, rank, rank}), 0, 7);
+      communicator.send(view({10 * rank}), 0, 8);
+      return communicator.barrier();
+    }
+    // A tag picks its message, whatever came before it.
+    Numbers one(1), many(100);
+    expect(communicator.recv(std::span(one), 2, 8) == Received{2, 8, 1, 4} && one[0] == 20, "8");
+    // A probe tells what a receive would get, so that the buffer can be made to fit.
+    const auto waiting = communicator.probe(kAnyRank, 7);
+    expect(waiting.tag == 7 && waiting.count == 3 && waiting.bytes == 12, "probe");
+    Numbers fitting(waiting.count);
+    communicator.recv(std::span(fitting), waiting.from, waiting.tag);
+    expect(fitting == Numbers(3, waiting.from), "fitting");
+    // From anyone, into a buffer that is longer than the message.
+    const auto got = communicator.recv(std::span(many), kAnyRank, 7);
+    expect(got == Received{3 - waiting.from, 7, 3, 12} && many[2] == got.from, "any rank");
+    const auto last = communicator.recv(std::span(one), 1, kAnyTag);
+    expect(last.tag == 8 && one[0] == 10, "any tag");
+    expect(!communicator.try_probe(), "nothing is left");
+    communicator.barrier();
+  });
+}
+
+TEST_CASE("messages: a batch does not deadlock, whatever its order", "[comm]") {
+  on_all_transports(3, [](Communicator& communicator) {
+    constexpr int kTags = 40;
+    constexpr std::size_t kLong = 50'000;
+    const int rank = communicator.rank(), next = (rank + 1) % 3, previous = (rank + 2) % 3;
+    std::vector<Numbers> out, in(kTags);
+    std::vector<MessageRequest> requests;
+    for (int tag = 0; tag < kTags; tag++) out.emplace_back(tag % 4 == 0 ? kLong : 10, rank + tag);
+    for (int tag = 0; tag < kTags; tag++)
+      requests.push_back(MessageRequest::send(view(out[static_cast<std::size_t>(tag)]), next, tag));
+    // The last sent is the first received, and only after all that is sent here.
+    for (int tag = kTags; tag-- > 0;) {
+      auto& buffer = in[static_cast<std::size_t>(tag)];
+      buffer.resize(kLong);
+      requests.push_back(MessageRequest::recv(std::span(buffer), previous, tag));
+    }
+    const auto received = communicator.batch(requests);
+    for (int tag = 0; tag < kTags; tag++) {
+      const auto& got = received[static_cast<std::size_t>(kTags - 1 - tag)];
+      auto& data = in[static_cast<std::size_t>(tag)];
+      data.resize(got.count);
+      expect(got.tag == tag && data == Numbers(tag % 4 == 0 ? kLong : 10, previous + tag),
+             fmt::format("tag {}", tag));
+    }
+  });
+}
+
+TEST_CASE("messages: one that is too long is refused by name and stays receivable", "[comm]") {
+  on_all_transports(2, [](Communicator& communicator) {
+    if (communicator.rank() == 0) {
+      communicator.send(view(Numbers(100, 1)), 1, 7);
+      const std::vector<std::uint8_t> odd(10, 3);
+      communicator.send(std::span<const std::uint8_t>(odd), 1, 9);
+      return communicator.send(view(Numbers(100'000, 2)), 1, 8);
+    }
+    Numbers data(100'000);
+    const auto refused = [&](std::size_t count, int tag) {
+      return error_of([&] { communicator.recv(std::span(data).first(count), 0, tag); });
+    };
+    // Posted before it came or after: the same.
+    for (int i = 0; i < 2; i++) {
+      const auto error = refused(50, 7);
+      expect(error == "recv from rank 0 tag 7: the message has 400 bytes, the buffer 200", error);
+    }
+    expect(communicator.recv(std::span(data), 0, 7).count == 100 && data[99] == 1, "the first");
+    const auto odd = refused(50, 9);
+    expect(odd ==
+               "recv from rank 0 tag 9: the message has 10 bytes, which are no whole elements "
+               "of int32",
+           odd);
+    std::vector<std::uint8_t> bytes(10);
+    communicator.recv(std::span(bytes), 0, 9);
+    const auto error = refused(60'000, 8);
+    expect(error == "recv from rank 0 tag 8: the message has 400000 bytes, the buffer 240000",
+           error);
+    communicator.recv(std::span(data), 0, 8);
+    expect(data == Numbers(100'000, 2), "the last");
+  });
+}
+
+TEST_CASE("messages: strict sends wait for their receive, others do not", "[comm]") {
+  for (const bool strict : {false, true}) {
+    CommunicatorOptions options;
+    options.strict_sends = strict;
+    on_all_transports(
+        2,
+        [strict](Communicator& communicator) {
+          Numbers data(10, 4);
+          if (communicator.rank() == 0) {
+            auto work = communicator.send_async(view(data), 1);
+            const auto early = error_of([&] { work.wait(200ms); });
+            expect((early == "no error") == !strict, early);
+            communicator.barrier();
+            work.wait();
+          } else {
+            communicator.barrier();
+            communicator.recv(std::span(data), 0);
+          }
+        },
+        options);
+  }
+}
+
+TEST_CASE("messages: the queue of a slow receiver is bounded, and nothing is lost", "[comm]") {
+  constexpr int kMessages = 3000;
+  constexpr std::size_t kInts = 256;
+  // 1 MiB for 1024 bytes and an envelope of 128 each.
+  constexpr int kFit = (1 << 20) / (1024 + 128);
+  for (const auto& kind : transports()) {
+    std::atomic<int> sent = 0;
+    CommunicatorOptions options;
+    options.transport = kind.name;
+    options.timeout = 30s;
+    const auto errors = run_ranks(2, options, [&](Communicator& communicator) {
+      if (communicator.rank() == 0) {
+        for (int i = 0; i < kMessages; i++, sent++) communicator.send(view(Numbers(kInts, i)), 1);
+        return;
+      }
+      // Probes for another tag take all that may come into the queue.
+      int before = -1;
+      while (before != sent || sent < kFit) {
+        before = sent;
+        const auto until = std::chrono::steady_clock::now() + 50ms;
+        while (std::chrono::steady_clock::now() < until) communicator.try_probe(0, 1);
+      }
+      expect(sent == kFit, fmt::format("{} were sent, {} fit", sent, kFit));
+      Numbers data(kInts);
+      for (int i = 0; i < kMessages; i++) {
+        communicator.recv(std::span(data), 0);
+        expect(data == Numbers(kInts, i), fmt::format("message {}", i));
+      }
+    });
+    CAPTURE(kind.name);
+    for (const auto& error : errors) CHECK(error == "");
+  }
+}
+
+TEST_CASE("messages: who waits in vain says for whom, for which tag and how long", "[comm]") {
+  const auto errors_of = [](int size, const std::function<void(Communicator&)>& body) {
+    std::vector<std::vector<std::string>> all;
+    for (const auto& kind : transports()) {
+      CommunicatorOptions options;
+      options.transport = kind.name;
+      options.timeout = 300ms;
+      all.push_back(run_ranks(size, options, body));
+    }
+    return all;
+  };
+  for (const auto& errors : errors_of(2, [](Communicator& communicator) {
+         Numbers numbers(4);
+         if (communicator.rank() == 0) communicator.send(view(numbers), 1, 5);
+         communicator.recv(std::span(numbers), 1 - communicator.rank(), 6,
+                           {.timeout = 500ms, .algorithm = {}});
+       })) {
+    CHECK_THAT(errors[1], Contains("recv from rank") && Contains("tag 6 (a buffer of 16 bytes)") &&
+                              Contains("timed out after 5") && Contains("it waits for rank"));
+    // The rank that has a message of another tag says so, if its clock was the first.
+    if (contains(errors[1], "on rank 1 timed out"))
+      CHECK_THAT(errors[1], Contains("others have: rank 0 tag 5 with 16 bytes"));
+  }
+  for (const auto& errors : errors_of(2, [](Communicator& communicator) {
+         const Numbers numbers(100'000);
+         if (communicator.rank() == 0) communicator.send(view(numbers), 1, 5);
+         if (communicator.rank() == 1) std::this_thread::sleep_for(600ms);
+       }))
+    CHECK_THAT(errors[0],
+               Contains("send to rank 1 tag 5 (400000 bytes) on rank 0 timed out after 3") &&
+                   Contains("announced, but not received; it waits for rank 1"));
+  // A probe that ends breaks nothing.
+  for (const auto& errors : errors_of(2, [](Communicator& communicator) {
+         const auto error =
+             error_of([&] { communicator.probe(kAnyRank, 5, {.timeout = 50ms, .algorithm = {}}); });
+         expect(contains(error, "probe from any rank tag 5") && contains(error, "timed out"),
+                error);
+         communicator.barrier({.timeout = 20s, .algorithm = {}});
+       }))
+    for (const auto& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("messages: a receive from those who have left ends and names them", "[comm]") {
+  for (const auto& kind : transports()) {
+    for (const int from : {0, kAnyRank}) {
+      for (const bool had_sent : {false, true}) {
+        if (had_sent && from == kAnyRank) continue;
+        CommunicatorOptions options;
+        options.transport = kind.name;
+        options.timeout = 20s;
+        const auto start = std::chrono::steady_clock::now();
+        const auto errors = run_ranks(2, options, [&](Communicator& communicator) {
+          Numbers data(4);
+          if (communicator.rank() == 0 && had_sent) communicator.send(view(data), 1, 1);
+          if (communicator.rank() == 0) return;
+          if (had_sent) communicator.recv(std::span(data), from, 1);
+          communicator.recv(std::span(data), from, 2);
+        });
+        CAPTURE(kind.name, from, had_sent);
+        CHECK(errors[0] == "");
+        CHECK_THAT(errors[1],
+                   Contains(from == 0 ? "recv from rank 0 tag 2" : "from any rank tag 2"));
+        CHECK_THAT(errors[1], Contains("left") || Contains("closed"));
+        CHECK(std::chrono::steady_clock::now() - start < 10s);
+      }
+    }
+  }
+}
+
+TEST_CASE("messages: a send given up by its rank's leaving fails its receive", "[comm]") {
+  for (const auto& kind : transports()) {
+    CommunicatorOptions options;
+    options.transport = kind.name;
+    options.timeout = 20s;
+    const Numbers data(100'000);
+    const auto errors = run_ranks(2, options, [&](Communicator& communicator) {
+      if (communicator.rank() == 0) {
+        communicator.send_async(view(data), 1, 3);
+        return communicator.barrier();
+      }
+      communicator.barrier();
+      std::this_thread::sleep_for(100ms);
+      Numbers got(100'000);
+      communicator.recv(std::span(got), 0, 3);
+    });
+    CAPTURE(kind.name);
+    CHECK(errors[0] == "");
+    CHECK_THAT(errors[1], Contains("recv from rank 0 tag 3"));
+    CHECK_THAT(errors[1], Contains("left") || Contains("closed"));
+  }
+}
 
 TEST_CASE("messages: keep their order between two ranks, whatever their sizes",
           "[comm][property]") {

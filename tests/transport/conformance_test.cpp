@@ -135,6 +135,29 @@ TEST_CASE("link: slices of any size arrive whole, in order, pushed, lent or offe
   }
 }
 
+TEST_CASE("link: a slice that was peeked at can still be offered a place",
+          "[transport][conformance]") {
+  for (const auto& kind : transports()) {
+    CAPTURE(kind.name);
+    Pair pair(kind);
+    pair.open();
+    for (const std::size_t bytes : {0, 100, 100'000}) {
+      const auto data = pattern(bytes, bytes);
+      std::vector<std::byte> place(bytes);
+      push(*pair.sender, bytes, data);
+      const SliceHeader* peeked = nullptr;
+      REQUIRE(eventually(pair, [&] { return (peeked = pair.receiver->peek()) != nullptr; }));
+      CHECK(peeked->sequence == bytes);
+      pair.receiver->offer(place.data(), bytes);
+      const ReceiveLink::View* view = nullptr;
+      REQUIRE(eventually(pair, [&] { return (view = pair.receiver->front()) != nullptr; }));
+      REQUIRE(pair.receiver->begin_read());
+      CHECK(equals(*view, data));
+      pair.receiver->pop();
+    }
+  }
+}
+
 TEST_CASE("link: an offer of another size is not used", "[transport][conformance]") {
   for (const auto& kind : transports()) {
     CAPTURE(kind.name);
@@ -255,8 +278,9 @@ TEST_CASE("link: once revoke has returned, nobody reads lent memory", "[transpor
   }
 }
 
-TEST_CASE("link: a sleeping receiver wakes when a slice comes, a sleeping sender when there is room",
-          "[transport][conformance]") {
+TEST_CASE(
+    "link: a sleeping receiver wakes when a slice comes, a sleeping sender when there is room",
+    "[transport][conformance]") {
   for (const auto& kind : transports()) {
     CAPTURE(kind.name);
     Pair pair(kind);

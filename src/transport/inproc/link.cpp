@@ -85,6 +85,11 @@ const ReceiveLink::View* InprocReceiveLink::front() {
   return &view_;
 }
 
+const SliceHeader* InprocReceiveLink::peek() {
+  const auto* view = front();
+  return view == nullptr ? nullptr : &view->header;
+}
+
 bool InprocReceiveLink::begin_read() {
   Slot& slot = first();
   if (slot.data == slot.copy.data()) return true;

@@ -40,6 +40,7 @@ class InprocReceiveLink final : public ReceiveLink {
   InprocReceiveLink(const LinkId& id, std::shared_ptr<Waiter> waiter);
   ~InprocReceiveLink() override;
 
+  const SliceHeader* peek() override;
   void offer(std::byte*, std::size_t) override {}
   const View* front() override;
   bool whole() const override { return fifo_->head.load() != popped_; }

@@ -165,6 +165,12 @@ bool TcpReceiveLink::parse_header() {
     return false;
   }
   parsed_ = true;
+  return true;
+}
+
+void TcpReceiveLink::choose_place() {
+  const std::size_t bytes = view_.header.bytes;
+  placing_ = true;
   placed_ = 0;
   destination_ = offered_ != nullptr && offered_bytes_ == bytes ? offered_ : nullptr;
   if (destination_ != nullptr) {
@@ -175,13 +181,18 @@ bool TcpReceiveLink::parse_header() {
   } else {
     make_space(bytes + (bytes >= kLargeSlice ? kHeaderBytes : kReadAhead));
   }
-  return true;
+}
+
+const SliceHeader* TcpReceiveLink::peek() {
+  if (!parsed_ && (failure() || !stream_.ready() || !parse_header())) return nullptr;
+  return &view_.header;
 }
 
 const ReceiveLink::View* TcpReceiveLink::front() {
   if (whole_) return &view_;
   if (failure() || !stream_.ready()) return nullptr;
   if (!parsed_ && !parse_header()) return nullptr;
+  if (!placing_) choose_place();
   const std::size_t bytes = view_.header.bytes;
   const std::size_t ahead = bytes >= kLargeSlice ? kHeaderBytes : kReadAhead;
   if (destination_ != nullptr) {
@@ -199,7 +210,7 @@ const ReceiveLink::View* TcpReceiveLink::front() {
 }
 
 void TcpReceiveLink::pop() {
-  whole_ = parsed_ = false;
+  whole_ = parsed_ = placing_ = false;
   destination_ = offered_ = nullptr;
   if (staged_begin_ == staged_end_) staged_begin_ = staged_end_ = 0;
 }

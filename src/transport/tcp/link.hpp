@@ -86,6 +86,7 @@ class TcpReceiveLink final : public ReceiveLink {
                  std::shared_ptr<Waiter> waiter)
       : stream_(peer, std::move(connection), std::move(waiter)) {}
 
+  const SliceHeader* peek() override;
   void offer(std::byte* data, std::size_t bytes) override;
   const View* front() override;
   bool whole() const override { return whole_; }
@@ -99,6 +100,7 @@ class TcpReceiveLink final : public ReceiveLink {
   /// Reads what there is: first to `direct`, then at most `staged_bytes` behind what is staged.
   bool read_some(std::byte* direct, std::size_t direct_bytes, std::size_t staged_bytes);
   bool parse_header();
+  void choose_place();
   void make_space(std::size_t bytes);
 
   Stream stream_;
@@ -109,6 +111,7 @@ class TcpReceiveLink final : public ReceiveLink {
 
   View view_;
   bool parsed_ = false;               ///< view_.header is the front slice's
+  bool placing_ = false;              ///< where its payload goes has been chosen
   bool whole_ = false;                ///< view_ is complete
   std::byte* destination_ = nullptr;  ///< accepted offer for the front slice
   std::size_t placed_ = 0;            ///< bytes of it already there

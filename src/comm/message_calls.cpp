@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// The public face of messages: arguments checked, operations begun and waited for, failures thrown.
+#include <algorithm>
+#include <array>
+
+#include "ccoll/communicator.hpp"
+#include "comm/implementation.hpp"
+#include "comm/messages.hpp"
+
+namespace ccoll {
+namespace {
+
+using Implementation = Communicator::Implementation;
+using What = MessageRequest::What;
+
+Result<Pattern> pattern_of(std::string_view call, int peer, int tag, bool may_be_any, Rank size) {
+  const bool any_rank = may_be_any && peer == kAnyRank, any_tag = may_be_any && tag == kAnyTag;
+  if (!any_rank && (peer < 0 || static_cast<Rank>(peer) >= size))
+    return fail(ErrorKind::invalid_argument, "{}: rank {} is not one of {} ranks", call, peer,
+                size);
+  if (!any_tag && tag < 0)
+    return fail(ErrorKind::invalid_argument, "{}: tag {} is not 0 or more{}", call, tag,
+                may_be_any ? ", nor kAnyTag" : "");
+  Pattern pattern;
+  if (!any_rank) pattern.from = static_cast<Rank>(peer);
+  if (!any_tag) pattern.tag = static_cast<std::uint32_t>(tag);
+  return pattern;
+}
+
+Result<std::shared_ptr<MessageOperation>> operation_of(const MessageRequest& request, Rank size) {
+  const bool sends = request.what == What::send;
+  const auto call = sends ? "send" : "recv";
+  const auto pattern = pattern_of(call, request.peer, request.tag, !sends, size);
+  if (!pattern) return tl::unexpected(pattern.error());
+  if (request.count > SIZE_MAX / 2 / size_of(request.type))
+    return fail(ErrorKind::invalid_argument, "{}: {} elements are more than memory can hold", call,
+                request.count);
+  if (request.count > 0 && (sends ? request.input : request.output) == nullptr)
+    return fail(ErrorKind::invalid_argument,
+                "{}: the buffer is null, {} elements are expected there", call, request.count);
+  auto operation = std::make_shared<MessageOperation>();
+  operation->what = sends ? MessageOperation::What::send : MessageOperation::What::recv;
+  operation->pattern = *pattern;
+  operation->input = static_cast<const std::byte*>(request.input);
+  operation->output = static_cast<std::byte*>(request.output);
+  operation->bytes = request.count * size_of(request.type);
+  operation->type = request.type;
+  if (!sends) operation->received.emplace();
+  return operation;
+}
+
+/// What is received may overlap neither what is sent nor what else is received.
+Status check_overlaps(std::string_view call, std::span<const MessageRequest> requests) {
+  struct Range {
+    const std::byte* begin;
+    const std::byte* end;
+    bool written;
+  };
+  if (requests.size() < 2) return {};
+  std::vector<Range> ranges;
+  for (const auto& request : requests) {
+    const bool written = request.what == What::recv;
+    const auto* begin = static_cast<const std::byte*>(written ? request.output : request.input);
+    const auto bytes = request.count * size_of(request.type);
+    if (bytes > 0) ranges.push_back({begin, begin + bytes, written});
+  }
+  std::ranges::sort(ranges, {}, &Range::begin);
+  const std::byte *end = nullptr, *written_end = nullptr;
+  for (const auto& range : ranges) {
+    if (range.begin < (range.written ? end : written_end))
+      return fail(ErrorKind::invalid_argument, "{}: what is received overlaps what {}", call,
+                  call == "send_recv" ? "is sent" : "another request sends or receives");
+    end = std::max(end, range.end);
+    if (range.written) written_end = std::max(written_end, range.end);
+  }
+  return {};
+}
+
+Result<Work> begin(const std::shared_ptr<Implementation>& communicator, std::string_view call,
+                   std::span<const MessageRequest> requests, const CallOptions& options) {
+  std::vector<std::shared_ptr<MessageOperation>> operations;
+  for (const auto& request : requests) {
+    auto operation = operation_of(request, communicator->size());
+    if (!operation) return tl::unexpected(operation.error());
+    operations.push_back(std::move(*operation));
+  }
+  CCOLL_TRY(check_overlaps(call, requests));
+  CCOLL_TRY(communicator->begin_as_owner(operations, options.timeout));
+  communicator->progress_as_owner();
+  return Work(std::make_shared<Work::State>(
+      Work::State{communicator, {operations.begin(), operations.end()}}));
+}
+
+Work start(const std::shared_ptr<Implementation>& communicator, std::string_view call,
+           std::span<const MessageRequest> requests, const CallOptions& options) {
+  Implementation::Owner owner(*communicator);
+  return value_or_throw(begin(communicator, call, requests, options));
+}
+
+/// Begins and waits without letting go of the owner flag in between.
+Work run(const std::shared_ptr<Implementation>& communicator, std::string_view call,
+         std::span<const MessageRequest> requests, const CallOptions& options) {
+  Implementation::Owner owner(*communicator);
+  auto work = value_or_throw(begin(communicator, call, requests, options));
+  communicator->wait_as_owner(work.state(), Clock::time_point::max());
+  if (const auto* failure = work.state().failure()) raise(*failure);
+  return work;
+}
+
+}  // namespace
+
+Status Communicator::Implementation::begin_as_owner(
+    std::span<const std::shared_ptr<MessageOperation>> operations,
+    std::chrono::milliseconds timeout) {
+  CCOLL_TRY(usable_as_owner());
+  for (const auto& operation : operations) {
+    set_limit(*operation, timeout);
+    if (auto posted = messages_.post(operation); !posted) {
+      break_as_owner(posted.error(), true);
+      return posted;
+    }
+  }
+  moved_ = true;
+  return {};
+}
+
+Result<std::optional<Received>> Communicator::Implementation::look_as_owner(
+    const Pattern& pattern) {
+  CCOLL_TRY(usable_as_owner());
+  auto found = messages_.look(pattern);
+  if (!found) failed_as_owner(found.error());
+  return found;
+}
+
+void Communicator::send(const void* data, std::size_t count, DataType type, int to, int tag,
+                        const CallOptions& options) {
+  run(implementation_, "send", std::array{MessageRequest::send(data, count, type, to, tag)},
+      options);
+}
+
+Work Communicator::send_async(const void* data, std::size_t count, DataType type, int to, int tag,
+                              const CallOptions& options) {
+  return start(implementation_, "send",
+               std::array{MessageRequest::send(data, count, type, to, tag)}, options);
+}
+
+Received Communicator::recv(void* data, std::size_t count, DataType type, int from, int tag,
+                            const CallOptions& options) {
+  return run(implementation_, "recv",
+             std::array{MessageRequest::recv(data, count, type, from, tag)}, options)
+      .received();
+}
+
+Work Communicator::recv_async(void* data, std::size_t count, DataType type, int from, int tag,
+                              const CallOptions& options) {
+  return start(implementation_, "recv",
+               std::array{MessageRequest::recv(data, count, type, from, tag)}, options);
+}
+
+Received Communicator::probe(int from, int tag, const CallOptions& options) {
+  auto operation = std::make_shared<MessageOperation>();
+  operation->what = MessageOperation::What::probe;
+  operation->pattern =
+      value_or_throw(pattern_of("probe", from, tag, true, implementation_->size()));
+  operation->received.emplace();
+  Implementation::Owner owner(*implementation_);
+  value_or_throw(implementation_->begin_as_owner(std::array{operation}, options.timeout));
+  const Work work(std::make_shared<Work::State>(Work::State{implementation_, {operation}}));
+  implementation_->wait_as_owner(work.state(), Clock::time_point::max());
+  return work.received();
+}
+
+std::optional<Received> Communicator::try_probe(int from, int tag) {
+  const auto pattern =
+      value_or_throw(pattern_of("try_probe", from, tag, true, implementation_->size()));
+  Implementation::Owner owner(*implementation_);
+  return value_or_throw(implementation_->look_as_owner(pattern));
+}
+
+Received Communicator::send_recv(const void* data_out, std::size_t count_out, int to, void* data_in,
+                                 std::size_t count_in, int from, DataType type, int tag,
+                                 const CallOptions& options) {
+  return run(implementation_, "send_recv",
+             std::array{MessageRequest::recv(data_in, count_in, type, from, tag),
+                        MessageRequest::send(data_out, count_out, type, to, tag)},
+             options)
+      .received();
+}
+
+Work Communicator::send_recv_async(const void* data_out, std::size_t count_out, int to,
+                                   void* data_in, std::size_t count_in, int from, DataType type,
+                                   int tag, const CallOptions& options) {
+  return start(implementation_, "send_recv",
+               std::array{MessageRequest::recv(data_in, count_in, type, from, tag),
+                          MessageRequest::send(data_out, count_out, type, to, tag)},
+               options);
+}
+
+std::vector<Received> Communicator::batch(std::span<const MessageRequest> requests,
+                                          const CallOptions& options) {
+  const auto work = run(implementation_, "batch", requests, options);
+  std::vector<Received> received;
+  for (const auto& operation : work.state().operations)
+    if (operation->received) received.push_back(*operation->received);
+  return received;
+}
+
+Work Communicator::batch_async(std::span<const MessageRequest> requests,
+                               const CallOptions& options) {
+  return start(implementation_, "batch", requests, options);
+}
+
+}  // namespace ccoll

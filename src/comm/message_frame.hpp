@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What the slices of messages say: the wire form of the protocol that messages.hpp describes.
+
+#include "core/result.hpp"
+#include "transport/link.hpp"
+
+namespace ccoll {
+
+struct Frame {
+  enum class Kind : std::uint8_t {
+    head,    ///< a message's envelope and the first part of it, which may be all or nothing
+    grant,   ///< the receiver's: message `id` has its buffer; credit as below
+    credit,  ///< the receiver's: `bytes` of its queue are free again
+    rest,    ///< on the bulk link: the next part of message `id`
+  };
+
+  Kind kind = Kind::head;
+  /// Of a message among those from its sender to its receiver. 0: of none.
+  std::uint64_t id = 0;
+  /// Of the whole message; or of credit.
+  std::uint64_t bytes = 0;
+  std::uint32_t tag = 0;
+  std::uint8_t type = 0;     ///< the sender's DataType; only told, never compared
+  bool wants_grant = false;  ///< the sender's call goes on until it is granted
+  bool charged = false;      ///< the head has taken from the sender's credit
+};
+
+/// The header of a slice with `payload` bytes.
+SliceHeader encode(const Frame& frame, std::size_t payload);
+
+/// What a slice that came from rank `from` says; refuses what no sender writes.
+Result<Frame> decode(const SliceHeader& header, std::uint32_t from);
+
+}  // namespace ccoll

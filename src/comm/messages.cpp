@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/messages.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ccoll {
+
+Result<Messages::Channel*> Messages::channel_to(Rank peer) {
+  auto& known = by_peer_[peer];
+  if (known != nullptr) return known;
+  auto channel = std::make_unique<Channel>();
+  channel->peer = peer;
+  auto in = links_.receiver(peer, kHeadLane);
+  if (!in) return tl::unexpected(in.error());
+  channel->in = *in;
+  known = channels_.emplace_back(std::move(channel)).get();
+  return known;
+}
+
+Status Messages::open(std::optional<Rank> peer) {
+  if (peer) {
+    auto channel = channel_to(*peer);
+    return channel ? Status{} : tl::unexpected(channel.error());
+  }
+  for (Rank rank = 0; channels_.size() < size_ && rank < size_; rank++)
+    if (auto channel = channel_to(rank); !channel) return tl::unexpected(channel.error());
+  return {};
+}
+
+Status Messages::open_out(Channel& channel) {
+  auto out = links_.sender(channel.peer, kHeadLane);
+  if (!out) return tl::unexpected(out.error());
+  channel.out = *out;
+  return {};
+}
+
+Status Messages::post(const std::shared_ptr<MessageOperation>& operation) {
+  CCOLL_TRY(open(operation->pattern.from));
+  operation->position = pending_.size();
+  pending_.push_back(operation);
+  auto* channel = operation->pattern.from ? by_peer_.at(*operation->pattern.from) : nullptr;
+  if (channel != nullptr) channel->operations++;
+  switch (operation->what) {
+    case What::send:
+      if (channel->out == nullptr) CCOLL_TRY(open_out(*channel));
+      channel->queued.push_back(operation.get());
+      return {};
+    case What::recv:
+      operation->stage = Stage::posted;
+      return receive_now(*operation);
+    case What::probe:
+      operation->stage = Stage::posted;
+      probes_.push_back(operation.get());
+      answer_probes();
+      return {};
+  }
+  return {};
+}
+
+Result<bool> Messages::advance(Attention attention) {
+  const bool everyone = attention == Attention::everyone;
+  if (over_ || (pending_.empty() && !everyone)) return false;
+  moved_ = false;
+  if (everyone && !pending_.empty()) CCOLL_TRY(open(std::nullopt));
+  const bool listen = everyone || first_for_any() != nullptr;
+  std::size_t ended = 0;
+  for (auto& channel : channels_) {
+    if (channel->operations > 0 || listen) CCOLL_TRY(advance(*channel, listen));
+    ended += channel->ended && channel->peer != rank_ ? 1 : 0;
+  }
+  if (ended > 0 && ended == size_ - 1)
+    if (const auto* waiting = first_for_any())
+      return fail(ErrorKind::peer_lost, "{}: all other ranks have left", name_of(*waiting));
+  return moved_;
+}
+
+Status Messages::advance(Channel& channel, bool listen) {
+  if (channel.out != nullptr) {
+    CCOLL_TRY(push_control(channel));
+    CCOLL_TRY(push_heads(channel));
+    CCOLL_TRY(push_rests(channel));
+    CCOLL_TRY(flush(channel));
+  }
+  if (channel.operations > 0 || listen) CCOLL_TRY(read_heads(channel));
+  return read_rests(channel);
+}
+
+const MessageOperation* Messages::first_for_any() const {
+  if (const auto* recv = matcher_.first_from_any()) return recv;
+  const auto probe = std::ranges::find_if(
+      probes_, [](const MessageOperation* each) { return !each->pattern.from; });
+  return probe == probes_.end() ? nullptr : *probe;
+}
+
+void Messages::complete(MessageOperation& operation, std::optional<Failure> failure) {
+  if (operation.pattern.from) by_peer_.at(*operation.pattern.from)->operations--;
+  // Held until it says that it is done.
+  const auto held = std::move(pending_[operation.position]);
+  if (operation.position + 1 < pending_.size()) {
+    pending_[operation.position] = std::move(pending_.back());
+    pending_[operation.position]->position = operation.position;
+  }
+  pending_.pop_back();
+  held->failure = std::move(failure);
+  held->done.store(true, std::memory_order_release);
+}
+
+void Messages::give_up(MessageOperation& probe, Failure failure) {
+  std::erase(probes_, &probe);
+  complete(probe, std::move(failure));
+}
+
+void Messages::end_all(const Failure& failure) {
+  over_ = true;
+  matcher_.clear();
+  probes_.clear();
+  channels_.clear();
+  by_peer_.clear();
+  for (const auto& operation : std::exchange(pending_, {})) {
+    operation->failure = failure;
+    operation->done.store(true, std::memory_order_release);
+  }
+}
+
+tl::unexpected<Failure> Messages::lost(const MessageOperation& operation,
+                                       const Failure& failure) const {
+  auto told = failure;
+  told.message =
+      fmt::format("{}, {}: {}", name_of(operation), standing(operation), failure.message);
+  return tl::unexpected(std::move(told));
+}
+
+}  // namespace ccoll

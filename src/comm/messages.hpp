@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Messages between two ranks of a communicator: the protocol, and the state of every send, receive
+/// and probe under way. Knows the links, nothing of plans or of who waits. Called only by the
+/// holder of the communicator's owner flag.
+///
+/// A rank has two links to each rank it talks to: one for heads and for the answers to the peer's
+/// (control), and a bulk link for rests. A message begins with its *head*: envelope and up to
+/// `eager_bytes` of data in one slice. A head is charged to the sender's credit, which is the room
+/// that the receiver keeps for messages without a receive; where the credit does not suffice, the
+/// head carries no data and costs nothing. If the head is not the whole message, or is not charged,
+/// or sends are strict, it wants a grant. The receiver grants when a receive takes the message;
+/// then the *rest* follows, lent from the sender's memory and placed in the receiver's. Credit
+/// comes back with grants, and by itself once half of it is spent.
+///
+///     send:   queued ──head pushed──┬─ wants no grant ────────────────► flushing ─► done
+///                                   └─ announced ─granted─┬─ no rest ─► done
+///                                                         └─ sending ─► flushing ─► done
+///     recv:   posted ─► arriving ─head come─┬─ wants no grant ─────────────► done
+///                                           ├─ whole, grant pushed ─► flushing ─► done
+///                                           └─ grant pushed, rest comes ─────► done
+///     probe:  posted ──a message waits► done
+///
+/// Why nothing deadlocks: a head never waits for credit, so every message is announced as soon as
+/// its link has room; and a rank whose operations do not move listens to all others before it
+/// sleeps, so that room comes. A receiver keeps, per sender, at most kUnexpectedBytes of heads, and
+/// an envelope for each send that its sender still waits in.
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "comm/matching.hpp"
+#include "comm/message_frame.hpp"
+#include "comm/operation.hpp"
+#include "core/result.hpp"
+#include "engine/links.hpp"
+
+namespace ccoll {
+
+/// What one rank's messages without a receive may take of the receiver's memory.
+inline constexpr std::size_t kUnexpectedBytes = 1 << 20;
+
+/// Most data of a head.
+inline constexpr std::size_t kMaxEagerBytes = 256 << 10;
+
+/// The links of messages are their own, far from any program's lanes.
+inline constexpr std::uint16_t kHeadLane = 0x8000;
+inline constexpr std::uint16_t kBulkLane = 0x8001;
+
+struct MessageOperation final : Operation {
+  enum class What : std::uint8_t { send, recv, probe };
+  enum class Stage : std::uint8_t {
+    queued,     ///< send: its head waits for the link's room
+    announced,  ///< send: its head is out, a grant is awaited
+    sending,    ///< send: its rest goes out
+    posted,     ///< recv, probe: nothing that matches has come
+    arriving,   ///< recv: its message has begun to come
+    flushing,   ///< all is pushed, and not yet all taken by the link
+  };
+
+  What what = What::send;
+  Pattern pattern;  ///< a send's names its receiver and tag
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::uint64_t bytes = 0;  ///< of the buffer
+  DataType type = DataType::uint8;
+
+  // owner: holder of the owner flag
+  Stage stage = Stage::queued;
+  std::uint64_t id = 0;
+  std::uint64_t moved_bytes = 0;
+  std::size_t position = 0;  ///< in Messages::pending_
+};
+
+class Messages {
+ public:
+  struct Limits {
+    std::size_t eager_bytes = 64 << 10;
+    bool strict = false;  ///< a send waits for its receive, whatever its size
+  };
+
+  Messages(Rank rank, Rank size, LinkTable& links, const Limits& limits)
+      : rank_(rank), size_(size), links_(links), limits_(limits) {}
+
+  /// Puts it into its queue and takes what has already come for it. A failure is final.
+  Status post(const std::shared_ptr<MessageOperation>& operation);
+  /// The message that such a probe finds now, after a look at what has come.
+  Result<std::optional<Received>> look(const Pattern& pattern);
+
+  /// Whom a round listens to.
+  enum class Attention : std::uint8_t {
+    awaited,   ///< those that an operation waits for
+    everyone,  ///< the round before a sleep: whoever might wait for room
+  };
+  /// Moves everything on, for a bounded number of slices; true if anything moved.
+  Result<bool> advance(Attention attention);
+
+  bool busy() const { return !pending_.empty(); }
+  /// Operations under way, in no order.
+  const std::vector<std::shared_ptr<MessageOperation>>& pending() const { return pending_; }
+  /// Ends one that nobody else knows of: a probe.
+  void give_up(MessageOperation& probe, Failure failure);
+  /// Ends all of them, for good.
+  void end_all(const Failure& failure);
+
+  // messages_text.cpp
+  /// "recv from rank 0 tag 7 (a buffer of 200 bytes) on rank 1".
+  std::string name_of(const MessageOperation& operation) const;
+  /// How far it has come; for one that does not move.
+  std::string standing(const MessageOperation& operation) const;
+  /// The ranks it waits for: its peer, or all that may still send.
+  std::vector<Rank> awaited(const MessageOperation& operation) const;
+  /// Whether it waits for what cannot come any more: from ranks that `has_left` names and whose
+  /// links, which would tell by themselves, have never been connected.
+  bool in_vain(const MessageOperation& operation, const std::function<bool(Rank)>& has_left) const;
+
+ private:
+  using Stage = MessageOperation::Stage;
+  using What = MessageOperation::What;
+
+  /// A grant, and the receive that is done with it, if that is so.
+  struct Answer {
+    std::uint64_t id = 0;
+    MessageOperation* completes = nullptr;
+  };
+
+  /// The slice at the front of a link, of which at least the header has come, and the receive that
+  /// it goes to, if that was there already.
+  struct Incoming {
+    Frame frame;
+    MessageOperation* receive = nullptr;
+  };
+
+  /// Everything between this rank and one other.
+  struct Channel {
+    Rank peer = 0;
+    SendLink* out = nullptr;
+    ReceiveLink* in = nullptr;
+    SendLink* out_bulk = nullptr;    ///< opened with the first announcement
+    ReceiveLink* in_bulk = nullptr;  ///< opened with the first grant
+    std::size_t operations = 0;      ///< under way with this peer by name
+    bool ended = false;              ///< `in` has failed: nothing more comes
+
+    std::deque<MessageOperation*> queued, announced, sending;  // sends by stage
+    std::optional<Incoming> incoming;                          // on `in`
+    std::deque<MessageOperation*> arriving;                    // receives, in the order of grants
+    std::deque<MessageOperation*> flushing, flushing_bulk;     // by link
+    std::deque<Answer> answers;                                // grants to be pushed
+    std::uint64_t next_id = 1;
+    std::size_t credit = kUnexpectedBytes;  ///< what the peer's queue still takes
+    std::size_t owed = 0;                   ///< what this rank's queue has free again
+    std::size_t kept = 0;                   ///< what this rank's queue holds of the peer's
+  };
+
+  /// Slices of one link in one round: whoever makes progress has others to look after.
+  static constexpr int kSlicesAtOnce = 16;
+  /// Bytes of a slice of a rest; the last one is what is left.
+  static constexpr std::size_t kRestSlice = 64 << 10;
+  /// What a message without a receive costs beside its data.
+  static constexpr std::size_t kEnvelopeBytes = 128;
+
+  /// Listens to `peer`, or to everyone.
+  Status open(std::optional<Rank> peer);
+  Result<Channel*> channel_to(Rank peer);
+  Status open_out(Channel& channel);
+  Status advance(Channel& channel, bool listen);
+  /// A receive or probe that waits for whoever sends, if there is one.
+  const MessageOperation* first_for_any() const;
+
+  // Sending, messages_send.cpp
+  Status push_control(Channel& channel);
+  Status push_heads(Channel& channel);
+  Status push_head(Channel& channel, MessageOperation& send);
+  std::size_t charge_of(const MessageOperation& send) const;
+  Status push_rests(Channel& channel);
+  Status flush(Channel& channel);
+  Status granted(Channel& channel, std::uint64_t id);
+
+  // Receiving, messages_receive.cpp
+  Status read_heads(Channel& channel);
+  Status peek(Channel& channel);
+  static Envelope envelope_of(const Channel& channel, std::size_t head_bytes);
+  Status read_frame(Channel& channel, const ReceiveLink::View& view);
+  Status arrive(Channel& channel, const Envelope& envelope, const std::byte* head,
+                std::size_t head_bytes);
+  Status take(Channel& channel, MessageOperation& recv, const Envelope& envelope,
+              const std::byte* head, std::size_t head_bytes);
+  /// The receive that takes that message; those before it whose buffers do not fit fail.
+  MessageOperation* take_receive(const Envelope& envelope);
+  Status receive_now(MessageOperation& recv);
+  /// From now on the receive is about that message, whatever it asked for.
+  void settle(MessageOperation& recv, const Envelope& envelope);
+  Status read_rests(Channel& channel);
+  Status ended(Channel& channel);
+  void answer_probes();
+
+  /// " (others have: rank 0 tag 3 with 8 bytes)": what came and matches no receive.
+  std::string others_waiting(const Pattern& pattern) const;
+  void complete(MessageOperation& operation, std::optional<Failure> failure = std::nullopt);
+  tl::unexpected<Failure> lost(const MessageOperation& operation, const Failure& failure) const;
+
+  const Rank rank_;
+  const Rank size_;
+  LinkTable& links_;
+  const Limits limits_;
+  std::vector<std::unique_ptr<Channel>> channels_;  // those opened
+  std::unordered_map<Rank, Channel*> by_peer_;
+  Matcher matcher_;
+  std::vector<MessageOperation*> probes_;
+  std::vector<std::shared_ptr<MessageOperation>> pending_;  // owns what the queues point to
+  bool moved_ = false;                                      // in the present round
+  bool over_ = false;                                       // end_all has been called
+};
+
+}  // namespace ccoll

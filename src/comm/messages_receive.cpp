@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// The receiver's half of the protocol.
+#include <algorithm>
+#include <cstring>
+
+#include "comm/messages.hpp"
+
+namespace ccoll {
+namespace {
+
+/// Why that message does not fit that receive, if so.
+std::optional<Failure> refusal(const MessageOperation& recv, const Envelope& envelope) {
+  const auto refuse = [&](const std::string& why) {
+    return Failure{ErrorKind::mismatch,
+                   fmt::format("recv from rank {} tag {}: the message has {} bytes, {}",
+                               envelope.from, envelope.tag, envelope.bytes, why),
+                   std::nullopt};
+  };
+  if (envelope.bytes > recv.bytes) return refuse(fmt::format("the buffer {}", recv.bytes));
+  if (envelope.bytes % size_of(recv.type) != 0)
+    return refuse(fmt::format("which are no whole elements of {}", to_string(recv.type)));
+  return std::nullopt;
+}
+
+Received received(const Envelope& envelope, DataType type) {
+  const auto width = std::max<std::size_t>(size_of(type), 1);
+  return {static_cast<int>(envelope.from), static_cast<int>(envelope.tag), envelope.bytes / width,
+          envelope.bytes};
+}
+
+Failure taken_back(Rank peer) {
+  return {ErrorKind::peer_lost,
+          fmt::format("rank {} took its data back: its call had failed", peer), peer};
+}
+
+}  // namespace
+
+Status Messages::read_heads(Channel& channel) {
+  for (int frames = 0; frames < kSlicesAtOnce; frames++) {
+    if (!channel.incoming) CCOLL_TRY(peek(channel));
+    const auto* view = channel.incoming ? channel.in->front() : nullptr;
+    if (view == nullptr) {
+      if (channel.in->failure() != nullptr) return ended(channel);
+      return {};
+    }
+    if (!channel.in->begin_read()) return tl::unexpected(taken_back(channel.peer));
+    CCOLL_TRY(read_frame(channel, *view));
+    channel.in->pop();
+    channel.incoming.reset();
+    moved_ = true;
+  }
+  return {};
+}
+
+Status Messages::peek(Channel& channel) {
+  const auto* header = channel.in->peek();
+  if (header == nullptr) return {};
+  auto frame = decode(*header, channel.peer);
+  if (!frame) return tl::unexpected(frame.error());
+  channel.incoming = Incoming{*frame, nullptr};
+  if (frame->kind != Frame::Kind::head) return {};
+  // Its receive is settled now, so that the data can be placed where it belongs.
+  auto* recv = channel.incoming->receive = take_receive(envelope_of(channel, header->bytes));
+  if (recv != nullptr && header->bytes > 0) channel.in->offer(recv->output, header->bytes);
+  return {};
+}
+
+Envelope Messages::envelope_of(const Channel& channel, std::size_t head_bytes) {
+  const auto& frame = channel.incoming->frame;
+  return {.from = channel.peer,
+          .tag = frame.tag,
+          .bytes = frame.bytes,
+          .id = frame.id,
+          .type = frame.type,
+          .wants_grant = frame.wants_grant,
+          .charge = frame.charged ? kEnvelopeBytes + head_bytes : 0};
+}
+
+Status Messages::read_frame(Channel& channel, const ReceiveLink::View& view) {
+  const auto& frame = channel.incoming->frame;
+  switch (frame.kind) {
+    case Frame::Kind::head:
+      return arrive(channel, envelope_of(channel, view.header.bytes), view.data, view.header.bytes);
+    case Frame::Kind::grant:
+    case Frame::Kind::credit:
+      if (frame.bytes > kUnexpectedBytes - channel.credit) break;
+      channel.credit += frame.bytes;
+      if (frame.kind == Frame::Kind::grant) return granted(channel, frame.id);
+      return {};
+    case Frame::Kind::rest:
+      break;
+  }
+  return fail(ErrorKind::corrupt, "rank {} sent what it had no right to send", channel.peer);
+}
+
+Status Messages::arrive(Channel& channel, const Envelope& envelope, const std::byte* head,
+                        std::size_t head_bytes) {
+  if (envelope.charge > kUnexpectedBytes - channel.kept || (head_bytes > 0 && envelope.charge == 0))
+    return fail(ErrorKind::corrupt, "rank {} sent more than its credit", channel.peer);
+  auto* recv = channel.incoming->receive;
+  // One may have been posted since the message was peeked at.
+  if (recv == nullptr) recv = take_receive(envelope);
+  if (recv != nullptr) return take(channel, *recv, envelope, head, head_bytes);
+  channel.kept += envelope.charge;
+  matcher_.store(envelope, head, head_bytes);
+  answer_probes();
+  return {};
+}
+
+MessageOperation* Messages::take_receive(const Envelope& envelope) {
+  while (auto* recv = matcher_.take_receive(envelope)) {
+    settle(*recv, envelope);
+    auto refused = refusal(*recv, envelope);
+    if (!refused) return recv;
+    complete(*recv, std::move(*refused));
+  }
+  return nullptr;
+}
+
+void Messages::settle(MessageOperation& recv, const Envelope& envelope) {
+  if (!recv.pattern.from) by_peer_.at(envelope.from)->operations++;
+  recv.pattern = {envelope.from, envelope.tag};
+  recv.received = received(envelope, recv.type);
+  recv.stage = Stage::arriving;
+}
+
+Status Messages::receive_now(MessageOperation& recv) {
+  const auto* found = matcher_.find(recv.pattern);
+  if (found == nullptr) {
+    matcher_.post(&recv);
+    return {};
+  }
+  auto& channel = *by_peer_.at(found->envelope.from);
+  settle(recv, found->envelope);
+  if (auto refused = refusal(recv, found->envelope)) {
+    complete(recv, std::move(*refused));
+    return {};
+  }
+  const auto message = matcher_.take(*found);
+  channel.kept -= message.envelope.charge;
+  return take(channel, recv, message.envelope, message.head.data(), message.head.size());
+}
+
+Status Messages::take(Channel& channel, MessageOperation& recv, const Envelope& envelope,
+                      const std::byte* head, std::size_t head_bytes) {
+  if (head_bytes > 0 && head != recv.output) std::memcpy(recv.output, head, head_bytes);
+  channel.owed += envelope.charge;
+  if (!envelope.wants_grant) {
+    complete(recv);
+    return push_control(channel);
+  }
+  recv.id = envelope.id;
+  recv.moved_bytes = head_bytes;
+  const bool whole = head_bytes == envelope.bytes;
+  if (whole) recv.stage = Stage::flushing;
+  channel.answers.push_back({envelope.id, whole ? &recv : nullptr});
+  if (!whole) {
+    channel.arriving.push_back(&recv);
+    if (channel.in_bulk == nullptr) {
+      auto link = links_.receiver(channel.peer, kBulkLane);
+      if (!link) return tl::unexpected(link.error());
+      channel.in_bulk = *link;
+    }
+  }
+  return push_control(channel);
+}
+
+Status Messages::read_rests(Channel& channel) {
+  for (int slices = 0; !channel.arriving.empty() && slices < kSlicesAtOnce; slices++) {
+    auto& recv = *channel.arriving.front();
+    auto* place = recv.output + recv.moved_bytes;
+    const auto bytes = std::min<std::uint64_t>(kRestSlice, recv.received->bytes - recv.moved_bytes);
+    channel.in_bulk->offer(place, bytes);
+    const auto* view = channel.in_bulk->front();
+    if (view == nullptr) {
+      if (const Failure* failure = channel.in_bulk->failure()) return lost(recv, *failure);
+      return {};
+    }
+    auto frame = decode(view->header, channel.peer);
+    if (!frame) return tl::unexpected(frame.error());
+    if (frame->kind != Frame::Kind::rest || frame->id != recv.id || view->header.bytes != bytes)
+      return fail(ErrorKind::corrupt, "rank {} sent a part of another message", channel.peer);
+    if (!channel.in_bulk->begin_read()) return tl::unexpected(taken_back(channel.peer));
+    if (view->data != place) std::memcpy(place, view->data, bytes);
+    channel.in_bulk->pop();
+    recv.moved_bytes += bytes;
+    moved_ = true;
+    if (recv.moved_bytes < recv.received->bytes) continue;
+    channel.arriving.pop_front();
+    complete(recv);
+  }
+  return {};
+}
+
+Status Messages::ended(Channel& channel) {
+  channel.ended = true;
+  const auto& failure = *channel.in->failure();
+  if (channel.incoming && channel.incoming->receive != nullptr)
+    return lost(*channel.incoming->receive, failure);
+  if (const auto* recv = matcher_.first_from(channel.peer)) return lost(*recv, failure);
+  if (!channel.announced.empty()) return lost(*channel.announced.front(), failure);
+  for (const auto* probe : probes_)
+    if (probe->pattern.from == channel.peer) return lost(*probe, failure);
+  return {};
+}
+
+void Messages::answer_probes() {
+  std::erase_if(probes_, [&](MessageOperation* probe) {
+    const auto* found = matcher_.find(probe->pattern);
+    if (found == nullptr) return false;
+    probe->received = received(found->envelope, static_cast<DataType>(found->envelope.type));
+    complete(*probe);
+    return true;
+  });
+}
+
+Result<std::optional<Received>> Messages::look(const Pattern& pattern) {
+  CCOLL_TRY(open(pattern.from));
+  for (auto& channel : channels_)
+    if (pattern.from.value_or(channel->peer) == channel->peer) CCOLL_TRY(read_heads(*channel));
+  const auto* found = matcher_.find(pattern);
+  if (found == nullptr) return std::nullopt;
+  return received(found->envelope, static_cast<DataType>(found->envelope.type));
+}
+
+}  // namespace ccoll

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sender's half of the protocol, and what a receiver sends back.
+#include <algorithm>
+#include <cstring>
+
+#include "comm/messages.hpp"
+
+namespace ccoll {
+
+Status Messages::push_control(Channel& channel) {
+  const auto has_news = [&] {
+    return !channel.answers.empty() || channel.owed >= kUnexpectedBytes / 2;
+  };
+  if (has_news() && channel.out == nullptr) CCOLL_TRY(open_out(channel));
+  while (has_news() && channel.out->has_room()) {
+    Frame frame{.kind = Frame::Kind::credit, .bytes = channel.owed};
+    if (!channel.answers.empty()) {
+      const auto answer = channel.answers.front();
+      channel.answers.pop_front();
+      frame.kind = Frame::Kind::grant;
+      frame.id = answer.id;
+      if (answer.completes != nullptr) channel.flushing.push_back(answer.completes);
+    }
+    channel.owed = 0;
+    channel.out->room(0);
+    channel.out->push(encode(frame, 0));
+    moved_ = true;
+  }
+  return {};
+}
+
+Status Messages::push_heads(Channel& channel) {
+  while (!channel.queued.empty()) {
+    if (!channel.out->has_room()) {
+      moved_ |= channel.out->progress();
+      if (!channel.out->has_room()) break;
+    }
+    auto& send = *channel.queued.front();
+    // Credit may have come back while nobody listened.
+    if (channel.credit < charge_of(send)) CCOLL_TRY(read_heads(channel));
+    CCOLL_TRY(push_head(channel, send));
+    channel.queued.pop_front();
+    moved_ = true;
+  }
+  return {};
+}
+
+std::size_t Messages::charge_of(const MessageOperation& send) const {
+  return kEnvelopeBytes + std::min<std::size_t>(send.bytes, limits_.eager_bytes);
+}
+
+Status Messages::push_head(Channel& channel, MessageOperation& send) {
+  const auto charge = charge_of(send);
+  const bool charged = charge <= channel.credit;
+  const auto head = charged ? charge - kEnvelopeBytes : 0;
+  const bool wants_grant = limits_.strict || !charged || head < send.bytes;
+  if (charged) channel.credit -= charge;
+  send.id = channel.next_id++;
+  send.moved_bytes = head;
+  auto* room = channel.out->room(head);
+  if (head > 0) std::memcpy(room, send.input, head);
+  channel.out->push(encode({.kind = Frame::Kind::head,
+                            .id = send.id,
+                            .bytes = send.bytes,
+                            .tag = *send.pattern.tag,
+                            .type = static_cast<std::uint8_t>(send.type),
+                            .wants_grant = wants_grant,
+                            .charged = charged},
+                           head));
+  send.stage = wants_grant ? Stage::announced : Stage::flushing;
+  (wants_grant ? channel.announced : channel.flushing).push_back(&send);
+  if (head < send.bytes && channel.out_bulk == nullptr) {
+    auto link = links_.sender(channel.peer, kBulkLane);
+    if (!link) return tl::unexpected(link.error());
+    channel.out_bulk = *link;
+  }
+  return {};
+}
+
+Status Messages::granted(Channel& channel, std::uint64_t id) {
+  const auto found = std::ranges::find(channel.announced, id, &MessageOperation::id);
+  if (found == channel.announced.end())
+    return fail(ErrorKind::corrupt, "rank {} granted message {}, which does not wait for it",
+                channel.peer, id);
+  auto& send = **found;
+  channel.announced.erase(found);
+  if (send.moved_bytes == send.bytes) {
+    complete(send);
+  } else {
+    send.stage = Stage::sending;
+    channel.sending.push_back(&send);
+  }
+  return {};
+}
+
+Status Messages::push_rests(Channel& channel) {
+  for (int slices = 0; !channel.sending.empty() && slices < kSlicesAtOnce; slices++) {
+    if (!channel.out_bulk->has_room()) {
+      moved_ |= channel.out_bulk->progress();
+      if (!channel.out_bulk->has_room()) break;
+    }
+    auto& send = *channel.sending.front();
+    const auto bytes = std::min<std::uint64_t>(kRestSlice, send.bytes - send.moved_bytes);
+    channel.out_bulk->lend(
+        encode({.kind = Frame::Kind::rest, .id = send.id, .bytes = send.bytes}, bytes),
+        send.input + send.moved_bytes);
+    send.moved_bytes += bytes;
+    moved_ = true;
+    if (send.moved_bytes < send.bytes) continue;
+    send.stage = Stage::flushing;
+    channel.flushing_bulk.push_back(&send);
+    channel.sending.pop_front();
+  }
+  return {};
+}
+
+Status Messages::flush(Channel& channel) {
+  const auto finish = [&](SendLink* link, std::deque<MessageOperation*>& operations) {
+    if (link == nullptr) return;
+    if (!link->drained()) moved_ |= link->progress();
+    // Also when the link has failed since: a peer that has taken all may leave.
+    if (operations.empty() || !link->drained()) return;
+    for (auto* operation : operations) complete(*operation);
+    operations.clear();
+  };
+  finish(channel.out, channel.flushing);
+  finish(channel.out_bulk, channel.flushing_bulk);
+
+  if (const Failure* failure = channel.out->failure()) {
+    // For those announced the grant may be there already; the other direction tells.
+    for (const auto* waiting : {&channel.queued, &channel.flushing})
+      if (!waiting->empty()) return lost(*waiting->front(), *failure);
+    // A grant that cannot be pushed; where it could, the bulk link tells.
+    if (!channel.answers.empty() && !channel.arriving.empty())
+      return lost(*channel.arriving.front(), *failure);
+  }
+  if (channel.out_bulk == nullptr) return {};
+  if (const Failure* failure = channel.out_bulk->failure())
+    for (const auto* waiting : {&channel.sending, &channel.flushing_bulk})
+      if (!waiting->empty()) return lost(*waiting->front(), *failure);
+  return {};
+}
+
+}  // namespace ccoll

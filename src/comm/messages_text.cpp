@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// What errors say about a message that does not come through.
+#include <algorithm>
+
+#include "comm/messages.hpp"
+#include "core/text.hpp"
+
+namespace ccoll {
+
+std::string Messages::name_of(const MessageOperation& operation) const {
+  const auto& [from, tag] = operation.pattern;
+  const auto peer = from ? fmt::format("rank {}", *from) : "any rank";
+  const auto which = tag ? fmt::format("tag {}", *tag) : "any tag";
+  switch (operation.what) {
+    case What::send:
+      return fmt::format("send to {} {} ({} bytes) on rank {}", peer, which, operation.bytes,
+                         rank_);
+    case What::recv:
+      return fmt::format("recv from {} {} (a buffer of {} bytes) on rank {}", peer, which,
+                         operation.bytes, rank_);
+    case What::probe:
+      break;
+  }
+  return fmt::format("probe from {} {} on rank {}", peer, which, rank_);
+}
+
+std::string Messages::standing(const MessageOperation& operation) const {
+  switch (operation.stage) {
+    case Stage::queued:
+      return "not sent for want of room on the way";
+    case Stage::announced:
+      return "announced, but not received";
+    case Stage::sending:
+      return fmt::format("{} of {} bytes sent", operation.moved_bytes, operation.bytes);
+    case Stage::flushing:
+      return "sent, but not yet taken";
+    case Stage::arriving:
+      return fmt::format("{} of {} bytes come", operation.moved_bytes, operation.received->bytes);
+    case Stage::posted:
+      break;
+  }
+  return "nothing that matches has come" + others_waiting(operation.pattern);
+}
+
+std::string Messages::others_waiting(const Pattern& pattern) const {
+  constexpr std::size_t kMostNamed = 4;
+  std::vector<std::string> named;
+  std::size_t count = 0;
+  for (const auto& channel : channels_) {
+    if (pattern.from.value_or(channel->peer) != channel->peer) continue;
+    for (const auto& [envelope, head, arrival] : matcher_.from(channel->peer))
+      if (count++ < kMostNamed)
+        named.push_back(fmt::format("rank {} tag {} with {} bytes", envelope.from, envelope.tag,
+                                    envelope.bytes));
+  }
+  if (count == 0) return "";
+  if (count > kMostNamed) named.push_back(fmt::format("{} more", count - kMostNamed));
+  return fmt::format(" (others have: {})", joined(named));
+}
+
+std::vector<Rank> Messages::awaited(const MessageOperation& operation) const {
+  if (operation.pattern.from) return {*operation.pattern.from};
+  std::vector<Rank> ranks;
+  for (const auto& channel : channels_)
+    if (!channel->ended && channel->peer != rank_) ranks.push_back(channel->peer);
+  std::ranges::sort(ranks);
+  return ranks;
+}
+
+bool Messages::in_vain(const MessageOperation& operation,
+                       const std::function<bool(Rank)>& has_left) const {
+  const auto silent = [&](Rank rank) {
+    const auto& channel = *by_peer_.at(rank);
+    const bool bulk = operation.stage == Stage::arriving && channel.in_bulk != nullptr;
+    const auto* link = bulk ? channel.in_bulk : channel.in;
+    return !link->connected() && (has_left(rank) || channel.ended);
+  };
+  const auto ranks = awaited(operation);
+  return !ranks.empty() && std::ranges::all_of(ranks, silent);
+}
+
+}  // namespace ccoll

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "comm/arguments.hpp"
+#include "comm/call_group.hpp"
 #include "comm/implementation.hpp"
 #include "comm/operation.hpp"
 
@@ -21,6 +22,7 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator, Call cal
   if (!algorithm) return tl::unexpected(algorithm.error());
   call.algorithm = *algorithm;
   call.timeout = options.timeout;
+  call.label = options.label;
   auto operation = communicator->begin_as_owner(call);
   if (!operation) return tl::unexpected(operation.error());
   communicator->progress_as_owner();
@@ -30,7 +32,10 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator, Call cal
 template <std::size_t N>
 Result<Work> begin(const std::shared_ptr<Implementation>& communicator,
                    std::array<Message, N> messages, const CallOptions& options) {
-  for (auto& message : messages) message.timeout = options.timeout;
+  for (auto& message : messages) {
+    message.timeout = options.timeout;
+    message.label = options.label;
+  }
   CCOLL_TRY(check_arguments(messages, communicator->size()));
   auto operations = communicator->begin_as_owner(messages);
   if (!operations) return tl::unexpected(operations.error());
@@ -38,21 +43,40 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator,
   return Work(std::make_shared<Work::State>(Work::State{communicator, std::move(*operations)}));
 }
 
+/// The work, or the failure thrown as this communicator's and this call's.
+Work begun_or_throw(const Implementation& communicator, Result<Work> work,
+                    const CallOptions& options) {
+  if (!work) raise(labelled(communicator.named(std::move(work.error())), options.label));
+  return std::move(*work);
+}
+
 template <typename Asked>
 Work start(const std::shared_ptr<Implementation>& communicator, const Asked& asked,
            const CallOptions& options) {
   Implementation::Owner owner(*communicator);
-  return value_or_throw(begin(communicator, asked, options));
+  return begun_or_throw(*communicator, begin(communicator, asked, options), options);
 }
 
-/// Begins and waits without letting go of the owner flag in between.
+Status alone(const Implementation& communicator, const Call& call) {
+  return communicator.alone_as_owner(call);
+}
+
+/// Messages wait for their own peers only: several threads may.
+template <std::size_t N>
+Status alone(const Implementation&, const std::array<Message, N>&) {
+  return {};
+}
+
+/// Begins and waits without letting go of the owner flag in between; in a group, only begins.
 template <typename Asked>
 void run(const std::shared_ptr<Implementation>& communicator, const Asked& asked,
          const CallOptions& options) {
+  if (call_group::is_open()) return call_group::add(start(communicator, asked, options));
   Implementation::Owner owner(*communicator);
-  const auto work = value_or_throw(begin(communicator, asked, options));
-  communicator->wait_as_owner(work.state(), Clock::time_point::max());
-  if (const auto* failure = work.state().failure()) raise(*failure);
+  auto work =
+      alone(*communicator, asked).and_then([&] { return begin(communicator, asked, options); });
+  const auto begun = begun_or_throw(*communicator, std::move(work), options);
+  value_or_throw(communicator->finish_as_owner(begun.state()));
 }
 
 struct Buffers {
@@ -263,29 +287,30 @@ std::string Communicator::explain(std::string_view operation, std::size_t count,
 
 void Communicator::require_equal(std::string_view call, std::size_t in, std::size_t out) const {
   if (in != out)
-    raise({ErrorKind::invalid_argument,
-           fmt::format("{}: the input has {} elements, the output {}; they must be equal", call, in,
-                       out),
-           std::nullopt});
+    raise(implementation_->named(
+        {ErrorKind::invalid_argument,
+         fmt::format("{}: the input has {} elements, the output {}; they must be equal", call, in,
+                     out),
+         std::nullopt}));
 }
 
 void Communicator::require_blocks(std::string_view call, std::size_t whole,
                                   std::size_t block) const {
   const auto ranks = static_cast<std::size_t>(size());
   if (whole == block * ranks) return;
-  raise({ErrorKind::invalid_argument,
-         fmt::format("{}: {} elements are not {} ranks times {}; use {}_v", call, whole, ranks,
-                     block, call),
-         std::nullopt});
+  raise(implementation_->named({ErrorKind::invalid_argument,
+                                fmt::format("{}: {} elements are not {} ranks times {}; use {}_v",
+                                            call, whole, ranks, block, call),
+                                std::nullopt}));
 }
 
 std::size_t Communicator::divided(std::string_view call, std::size_t whole) const {
   const auto ranks = static_cast<std::size_t>(size());
   if (whole % ranks != 0)
-    raise({ErrorKind::invalid_argument,
-           fmt::format("{}: {} elements do not divide by {} ranks; use {}_v", call, whole, ranks,
-                       call),
-           std::nullopt});
+    raise(implementation_->named({ErrorKind::invalid_argument,
+                                  fmt::format("{}: {} elements do not divide by {} ranks; use {}_v",
+                                              call, whole, ranks, call),
+                                  std::nullopt}));
   return whole / ranks;
 }
 

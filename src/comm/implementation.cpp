@@ -2,48 +2,41 @@
 #include "comm/implementation.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <thread>
 
 #include "comm/background.hpp"
 #include "comm/patience.hpp"
 #include "core/deadline.hpp"
+#include "engine/describe.hpp"
 
 namespace ccoll {
 namespace {
 
-std::uint64_t child_id(std::uint64_t parent, std::uint64_t number) {
-  std::uint64_t value = parent ^ (number * 0x9e3779b97f4a7c15ULL);
-  value = (value ^ (value >> 31)) * 0xbf58476d1ce4e5b9ULL;
-  return value ^ (value >> 29);
-}
-
-/// The job's rank of each rank of a communicator that has all of them.
-std::vector<std::uint32_t> everyone(std::size_t size) {
-  std::vector<std::uint32_t> group(size);
-  std::iota(group.begin(), group.end(), 0U);
-  return group;
-}
+/// A rank that has waited so long publishes what it waits in.
+constexpr std::chrono::milliseconds kPublishAfter{50};
 
 }  // namespace
 
 Communicator::Implementation::Implementation(std::shared_ptr<Member> member, std::uint64_t id,
-                                             const CommunicatorOptions& options,
+                                             const CommunicatorOptions& options, Group group,
                                              std::shared_ptr<Waiter> waiter)
     : member_(std::move(member)),
       id_(id),
       options_(options),
+      group_(std::move(group)),
+      name_(options.name.empty() ? "world" : options.name),
       waiter_(std::move(waiter)),
-      links_(id, everyone(member_->table().size()), member_->transports(), waiter_) {
+      links_(id, group_.job_ranks(), member_->transports(), waiter_) {
   member_->enter();
 }
 
 Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementation::make(
-    std::shared_ptr<Member> member, std::uint64_t id, const CommunicatorOptions& options) {
+    std::shared_ptr<Member> member, std::uint64_t id, const CommunicatorOptions& options,
+    Group group) {
   auto waiter = Waiter::make();
   if (!waiter) return tl::unexpected(waiter.error());
   std::shared_ptr<Implementation> made(
-      new Implementation(std::move(member), id, options, std::move(*waiter)));
+      new Implementation(std::move(member), id, options, std::move(group), std::move(*waiter)));
   made->configure();
   auto background = Background::make(made->member_->service(), made);
   if (!background) return tl::unexpected(background.error());
@@ -60,7 +53,7 @@ void Communicator::Implementation::configure() {
 }
 
 Result<std::string> Communicator::Implementation::transport_to(Rank peer) const {
-  auto kind = member_->transports()->between(links_.job_rank(peer));
+  auto kind = member_->transports()->between(group_.job_rank(peer));
   if (!kind) return tl::unexpected(kind.error());
   return std::string((*kind)->name);
 }
@@ -69,6 +62,7 @@ Communicator::Implementation::~Implementation() {
   close();
   if (background_) background_->stop();
   member_->control().unsubscribe(id_);
+  member_->transports()->forget(id_);
 }
 
 void Communicator::Implementation::close() {
@@ -97,9 +91,10 @@ void Communicator::Implementation::release() {
   if (busy) background_->schedule();
 }
 
-std::shared_ptr<Operation> Communicator::Implementation::enqueue(
-    Plan* plan, QueueKey queue, const void* input, void* output,
-    std::chrono::milliseconds timeout) {
+template <typename Asked>
+std::shared_ptr<Operation> Communicator::Implementation::enqueue(Plan* plan, QueueKey queue,
+                                                                 const void* input, void* output,
+                                                                 const Asked& asked) {
   auto operation = std::make_shared<Operation>();
   operation->queue = queue;
   operation->plan = plan;
@@ -107,7 +102,10 @@ std::shared_ptr<Operation> Communicator::Implementation::enqueue(
   operation->output = static_cast<std::byte*>(output);
   operation->sequence = sequences_[queue]++;
   operation->begun = Clock::now();
-  operation->deadline = deadline_after(timeout.count() > 0 ? timeout : options_.timeout);
+  operation->deadline =
+      deadline_after(asked.timeout.count() > 0 ? asked.timeout : options_.timeout);
+  operation->publish_at = operation->begun + kPublishAfter;
+  operation->label = asked.label;
   queues_[queue].push_back(operation);
   pending_++;
   moved_ = true;
@@ -127,9 +125,8 @@ Result<std::shared_ptr<Operation>> Communicator::Implementation::begin_as_owner(
     break_as_owner(begun.error(), true);
     return tl::unexpected(begun.error());
   }
-  if (call.kind == Kind::barrier)
-    return enqueue(*plan, {}, &barrier_[0], &barrier_[1], call.timeout);
-  return enqueue(*plan, {}, call.input, call.output, call.timeout);
+  if (call.kind == Kind::barrier) return enqueue(*plan, {}, &barrier_[0], &barrier_[1], call);
+  return enqueue(*plan, {}, call.input, call.output, call);
 }
 
 Result<std::vector<std::shared_ptr<Operation>>> Communicator::Implementation::begin_as_owner(
@@ -144,16 +141,38 @@ Result<std::vector<std::shared_ptr<Operation>>> Communicator::Implementation::be
   std::vector<std::shared_ptr<Operation>> operations;
   for (std::size_t i = 0; i < messages.size(); i++) {
     const auto& message = messages[i];
-    operations.push_back(enqueue(plans[i], {message.what, message.peer}, message.input,
-                                 message.output, message.timeout));
+    operations.push_back(
+        enqueue(plans[i], {message.what, message.peer}, message.input, message.output, message));
   }
   return operations;
 }
 
-Result<std::shared_ptr<Communicator::Implementation>>
-Communicator::Implementation::duplicate_as_owner() {
-  CCOLL_TRY(usable_as_owner());
-  return make(member_, child_id(id_, ++children_), options_);
+Status Communicator::Implementation::run_as_owner(const Call& call) {
+  CCOLL_TRY(alone_as_owner(call));
+  auto operation = begin_as_owner(call);
+  if (!operation) return tl::unexpected(operation.error());
+  return finish_as_owner({shared_from_this(), {std::move(*operation)}});
+}
+
+Status Communicator::Implementation::alone_as_owner(const Call& call) const {
+  if (blocking_ == nullptr) [[likely]]
+    return {};
+  return fail(ErrorKind::invalid_argument,
+              "two threads are in blocking collectives of one communicator at once: {} (call {}) "
+              "has not returned, and {} was called; give each thread its own, by duplicate(), or "
+              "put the calls in order",
+              describe(blocking_->plan->signature()), blocking_->sequence,
+              describe(signature_of(call)));
+}
+
+Status Communicator::Implementation::finish_as_owner(const Work::State& work) {
+  const auto& operation = *work.operations.front();
+  const bool collective = operation.queue.what == QueueKey::What::collective;
+  if (collective) blocking_ = &operation;
+  wait_as_owner(work, Clock::time_point::max());
+  if (collective) blocking_ = nullptr;
+  if (const auto* failure = work.failure()) return tl::unexpected(*failure);
+  return {};
 }
 
 bool Communicator::Implementation::progress_as_owner() {

@@ -19,6 +19,7 @@
 
 #include "algorithms/algorithms.hpp"
 #include "ccoll/communicator.hpp"
+#include "comm/group.hpp"
 #include "comm/member.hpp"
 #include "comm/operation.hpp"
 #include "engine/links.hpp"
@@ -38,7 +39,10 @@ struct Call {
   ReduceOp op = ReduceOp::sum;
   Rank root = 0;
   std::optional<Algorithm> algorithm;
+  /// The signature's kind, where the call is part of something else (core/signature.hpp).
+  std::optional<std::uint8_t> shown_as;
   std::chrono::milliseconds timeout{0};
+  std::string_view label;
 };
 
 /// A message as the caller asked for it.
@@ -50,6 +54,7 @@ struct Message {
   DataType type = DataType::uint8;
   Rank peer = 0;
   std::chrono::milliseconds timeout{0};
+  std::string_view label;
 };
 
 class Communicator::Implementation final
@@ -58,11 +63,17 @@ class Communicator::Implementation final
  public:
   static Result<std::shared_ptr<Implementation>> make(std::shared_ptr<Member> member,
                                                       std::uint64_t id,
-                                                      const CommunicatorOptions& options);
+                                                      const CommunicatorOptions& options,
+                                                      Group group);
   ~Implementation() override;
 
-  Rank rank() const { return member_->rank(); }
-  Rank size() const { return static_cast<Rank>(member_->table().size()); }
+  Rank rank() const { return group_.rank(); }
+  Rank size() const { return group_.size(); }
+  const Group& group() const { return group_; }
+  std::uint64_t job() const { return member_->control().job(); }
+  const std::string& name() const { return name_; }
+  /// The failure as this communicator's: with its name, and with the culprit's rank in it.
+  Failure named(Failure failure) const;
   const CostTable& costs() const { return costs_; }
   /// What the communicator's options and then `algorithm` ask for.
   Forced forced(std::optional<Algorithm> algorithm) const;
@@ -88,7 +99,23 @@ class Communicator::Implementation final
   Result<std::shared_ptr<Operation>> begin_as_owner(const Call& call);
   /// All of them or, when one cannot begin, none.
   Result<std::vector<std::shared_ptr<Operation>>> begin_as_owner(std::span<const Message> messages);
-  Result<std::shared_ptr<Implementation>> duplicate_as_owner();
+  /// Begins it and waits until it is over; `alone_as_owner` holds before.
+  Status run_as_owner(const Call& call);
+  /// That no thread is in a blocking collective of this communicator.
+  Status alone_as_owner(const Call& call) const;
+  /// Until all are done, as part of a blocking call; the first failure, if any.
+  Status finish_as_owner(const Work::State& work);
+
+  // groups.cpp: communicators from this one. Each takes the owner flag.
+
+  /// That all ranks gave the same `text`; else a mismatch, naming both sides. Collective.
+  Status agree(std::uint8_t shown_as, const std::string& text);
+  Result<std::shared_ptr<Implementation>> duplicate(const GroupOptions& options);
+  /// Null for a rank without a colour.
+  Result<std::shared_ptr<Implementation>> split(int color, int key, const GroupOptions& options);
+  Result<std::shared_ptr<Implementation>> subgroup(std::span<const int> ranks,
+                                                   const GroupOptions& options);
+
   /// Until all are done, or `limit` has passed: false then. Makes progress meanwhile.
   bool wait_as_owner(const Work::State& work, Clock::time_point limit);
   /// One round of progress, if nobody else is making it.
@@ -107,6 +134,10 @@ class Communicator::Implementation final
   bool try_own() { return !owned_.exchange(true, std::memory_order_acquire); }
   void disown() { owned_.store(false, std::memory_order_release); }
   bool busy_as_owner() const { return pending_ > 0; }
+  /// Whether a thread waits for the owner flag. From any thread.
+  bool wanted() const { return wanted_.load() > 0; }
+  /// Whether ranks outnumber cores.
+  bool crowded() const { return crowded_; }
   /// One round over all queues; true if anything moved.
   bool progress_as_owner();
   /// Looks at deadlines and at whom we wait for; returns when to look again.
@@ -124,21 +155,48 @@ class Communicator::Implementation final
     std::size_t operator()(const PlanKey& key) const;
   };
 
+  /// A subgroup that this rank is making.
+  struct Making {
+    std::uint64_t id = 0;    ///< of the new communicator
+    std::uint64_t list = 0;  ///< a hash of `ranks`
+    std::vector<Rank> ranks;
+  };
+  /// What a rank in the making of a subgroup tells the others again and again.
+  struct Announcement {
+    Waiting waiting;
+    std::vector<std::uint32_t> to;
+  };
+
   Implementation(std::shared_ptr<Member> member, std::uint64_t id,
-                 const CommunicatorOptions& options, std::shared_ptr<Waiter> waiter);
+                 const CommunicatorOptions& options, Group group, std::shared_ptr<Waiter> waiter);
   void configure();
 
   void acquire();
   void release();
 
+  // groups.cpp
+  /// output: everyone's `bytes` at `input`, by rank. For calls that cannot wait for a group's end.
+  Status exchange(std::uint8_t shown_as, const void* input, void* output, std::size_t bytes);
+  Result<std::vector<Rank>> subgroup_ranks(std::span<const int> ranks) const;
+  Result<std::shared_ptr<Implementation>> make_child(std::uint64_t id,
+                                                     const std::vector<Rank>& ranks,
+                                                     const GroupOptions& options,
+                                                     std::string made_up_name);
+  std::uint64_t subgroup_id(std::uint64_t list, std::uint64_t times) const;
+  Status meet(Announcement announcement);
+  void compare_subgroups(Rank peer, const Waiting& waiting);
+
   // plans.cpp
+  static Signature signature_of(const Call& call);
   Result<Plan*> plan_for(const Call& call);
   Result<Plan*> plan_for(const Message& message);
   void drop_idle_plans();
   Result<Plan*> keep_plan(const PlanKey& key, const PlanRequest& request);
 
+  /// `asked` is a Call or a Message.
+  template <typename Asked>
   std::shared_ptr<Operation> enqueue(Plan* plan, QueueKey queue, const void* input, void* output,
-                                     std::chrono::milliseconds timeout);
+                                     const Asked& asked);
   /// Compares the call with what neighbours have published about theirs.
   Status record_call(const Signature& signature);
   bool advance_queue_as_owner(Queue& queue);
@@ -151,6 +209,7 @@ class Communicator::Implementation final
   bool take_news_as_owner();
   std::string name_of(const Operation& operation) const;
   std::string ranks_text(const std::vector<Rank>& ranks) const;
+  void publish_as_owner(Operation& operation, Clock::time_point now);
   bool supervise_operation_as_owner(Operation& operation, Clock::time_point now,
                                     Clock::time_point& next);
   std::optional<Rank> awaits_one_who_left(const Operation& operation);
@@ -158,6 +217,8 @@ class Communicator::Implementation final
   const std::shared_ptr<Member> member_;
   const std::uint64_t id_;
   const CommunicatorOptions options_;
+  const Group group_;
+  const std::string name_;
   CostTable costs_;       // immutable after make
   Forced forced_;         // immutable after make
   bool crowded_ = false;  // immutable after make: ranks outnumber cores
@@ -178,7 +239,9 @@ class Communicator::Implementation final
   Clock::time_point suspected_;
   bool moved_ = true;  ///< since supervise_as_owner last looked
   Clock::time_point last_moved_;
+  const Operation* blocking_ = nullptr;  ///< the collective that a thread is blocked in
   std::uint64_t children_ = 0;
+  std::optional<Announcement> announcement_;
   std::byte barrier_[2] = {};
 
   std::shared_ptr<Background> background_;  // immutable after make
@@ -188,9 +251,11 @@ class Communicator::Implementation final
   std::optional<Failure> news_;   // guarded by mutex_
   std::set<std::uint32_t> left_;  // guarded by mutex_
   static constexpr std::size_t kHistory = 256;
-  std::array<Signature, kHistory> history_;               // guarded by mutex_
-  std::uint64_t calls_ = 0;                               // guarded by mutex_
-  std::vector<std::pair<std::uint32_t, Waiting>> ahead_;  // guarded by mutex_
+  std::array<Signature, kHistory> history_;      // guarded by mutex_
+  std::uint64_t calls_ = 0;                      // guarded by mutex_
+  std::vector<std::pair<Rank, Waiting>> ahead_;  // guarded by mutex_
+  std::optional<Making> making_;                 // guarded by mutex_
+  std::map<std::uint64_t, std::uint64_t> made_;  // guarded by mutex_: times, by list
 };
 
 }  // namespace ccoll

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ccoll/communicator.hpp"
@@ -26,6 +27,14 @@ struct QueueKey {
   friend auto operator<=>(const QueueKey&, const QueueKey&) = default;
 };
 
+/// The failure as the caller of a call that it labelled hears of it.
+inline Failure labelled(Failure failure, std::string_view label) {
+  const auto quoted = fmt::format("\"{}\"", label);
+  if (!label.empty() && failure.message.find(quoted) == std::string::npos)
+    failure.message.insert(0, quoted + ": ");
+  return failure;
+}
+
 struct Operation {
   QueueKey queue;
   Plan* plan = nullptr;  ///< the communicator's; lives as long as that
@@ -34,8 +43,9 @@ struct Operation {
   std::uint64_t sequence = 0;  ///< in its queue
   Clock::time_point begun;
   Clock::time_point deadline;
-  bool started = false;    // owner: holder of the owner flag
-  bool published = false;  // owner: holder of the owner flag
+  std::string label;             ///< the caller's
+  bool started = false;          // owner: holder of the owner flag
+  Clock::time_point publish_at;  // owner: holder of the owner flag
 
   /// Publishes `failure`.
   std::atomic<bool> done{false};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "comm/implementation.hpp"
+#include "comm/mix.hpp"
 #include "schedule/verify.hpp"
 
 namespace ccoll {
@@ -16,12 +17,6 @@ constexpr std::uint16_t kMessageLane = 0x8000;
 
 /// Bytes of one slice of a message; up to so many a send may return before its receiver came.
 constexpr std::size_t kMessageSlice = 64 << 10;
-
-std::uint64_t mix(std::uint64_t value) {  // splitmix64's finalizer
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebULL;
-  return value ^ (value >> 31);
-}
 
 /// One step: the message goes to, or comes from, the peer.
 Program message_program(QueueKey::What what, Rank rank, Rank size, Rank peer, bool lends) {
@@ -113,17 +108,20 @@ Problem Communicator::Implementation::problem_of(Kind kind, std::size_t count, R
   return problem;
 }
 
+Signature Communicator::Implementation::signature_of(const Call& call) {
+  constexpr std::uint8_t kByCost = 255;
+  return {.count = call.count,
+          .root = call.root,
+          .kind = call.shown_as.value_or(static_cast<std::uint8_t>(call.kind)),
+          .type = static_cast<std::uint8_t>(call.type),
+          .op = static_cast<std::uint8_t>(call.op),
+          .algorithm = call.algorithm ? static_cast<std::uint8_t>(*call.algorithm) : kByCost};
+}
+
 Result<Plan*> Communicator::Implementation::plan_for(const Call& call) {
   // What was asked for stands in the key; what was chosen, in the signature that ranks compare.
-  constexpr std::uint8_t kByCost = 255;
   PlanKey key;
-  key.signature = {
-      .count = call.count,
-      .root = call.root,
-      .kind = static_cast<std::uint8_t>(call.kind),
-      .type = static_cast<std::uint8_t>(call.type),
-      .op = static_cast<std::uint8_t>(call.op),
-      .algorithm = call.algorithm ? static_cast<std::uint8_t>(*call.algorithm) : kByCost};
+  key.signature = signature_of(call);
   if (const auto found = plans_.find(key); found != plans_.end()) return found->second.get();
 
   PlanRequest request;

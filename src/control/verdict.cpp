@@ -7,11 +7,11 @@
 
 #include "control/tree.hpp"
 #include "control/wire.hpp"
+#include "core/text.hpp"
 
 namespace ccoll::control {
 namespace {
 
-constexpr std::size_t kMaxRanges = 16;
 constexpr Store::Timeout kListTimeout = std::chrono::seconds(1);
 
 /// The ranks that have set their keys, ascending; nullopt when the store does not answer.
@@ -67,21 +67,6 @@ Failure stuck(const Standing& standing, std::chrono::milliseconds timeout, std::
 
 std::string in_seconds(std::chrono::milliseconds duration) {
   return fmt::format("{:g} s", static_cast<double>(duration.count()) / 1000);
-}
-
-std::string list_ranks(const std::vector<std::uint32_t>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  std::size_t ranges = 0;
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    if (ranges == kMaxRanges) return text + fmt::format(" and {} more", ranks.size() - i);
-    if (ranges++ != 0) text += ", ";
-    text += last == i ? fmt::format("{}", ranks[i])
-                      : fmt::format("{}{}{}", ranks[i], last == i + 1 ? ", " : "-", ranks[last]);
-    i = last + 1;
-  }
-  return text;
 }
 
 Failure missing_ranks(std::uint32_t size, std::chrono::milliseconds timeout,

@@ -28,9 +28,6 @@ struct Standing {
 /// "60 s", "0.25 s".
 std::string in_seconds(std::chrono::milliseconds duration);
 
-/// "ranks 0-2, 5", "rank 7"; `ranks` ascend. A long list ends with how many more there are.
-std::string list_ranks(const std::vector<std::uint32_t>& ranks);
-
 /// "start-up: 2 of 8 ranks did not come within 60 s: ranks 3, 7 (known so far: ranks 0-2, 4-6)".
 Failure missing_ranks(std::uint32_t size, std::chrono::milliseconds timeout,
                       const std::vector<std::uint32_t>& missing,

@@ -3,7 +3,9 @@
 
 /// Text for messages.
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace ccoll {
 
@@ -18,5 +20,9 @@ std::string joined(const Names& names) {
   }
   return text;
 }
+
+/// "ranks 0-2, 5", "rank 7": in the order given, what ascends by one as a range. A long list ends
+/// with how many more there are.
+std::string list_ranks(const std::vector<std::uint32_t>& ranks);
 
 }  // namespace ccoll

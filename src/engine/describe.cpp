@@ -22,6 +22,9 @@ bool rooted(Kind kind) {
 
 std::string describe(const Signature& signature) {
   if (signature.kind == kSendRecv) return fmt::format("a message of {} bytes", signature.count);
+  if (signature.kind == kSplit) return "split";
+  if (signature.kind == kSubgroup) return "subgroup";
+  if (signature.kind == kMesh) return "mesh";
   const auto kind = static_cast<Kind>(signature.kind);
   if (kind == Kind::barrier) return "barrier";
   const auto type = to_string(static_cast<DataType>(signature.type));

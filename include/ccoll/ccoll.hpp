@@ -6,6 +6,7 @@
 #include "ccoll/call_group.hpp"
 #include "ccoll/communicator.hpp"
 #include "ccoll/environment.hpp"
+#include "ccoll/mesh.hpp"
 #include "ccoll/store.hpp"
 #include "ccoll/types.hpp"
 #include "ccoll/unique_id.hpp"

@@ -3,9 +3,12 @@
 
 /// Everything: `#include <ccoll/ccoll.hpp>`.
 
+#include "ccoll/call_group.hpp"
 #include "ccoll/communicator.hpp"
 #include "ccoll/environment.hpp"
+#include "ccoll/mesh.hpp"
 #include "ccoll/message.hpp"
 #include "ccoll/store.hpp"
 #include "ccoll/types.hpp"
+#include "ccoll/unique_id.hpp"
 #include "ccoll/version.hpp"

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,16 +18,31 @@
 #include "ccoll/message.hpp"
 #include "ccoll/store.hpp"
 #include "ccoll/types.hpp"
+#include "ccoll/unique_id.hpp"
 
 namespace ccoll {
 
-/// How one call is to be made; every rank passes the same.
+/// How one call is to be made; every rank passes the same, but for the label.
 struct CallOptions {
   /// How long the call may take; zero: the communicator's own limit.
   std::chrono::milliseconds timeout{0};
   /// "ring", "double_tree", …; empty: the communicator's, else the cost model's choice.
   std::string_view algorithm = {};
+  /// What the caller calls it ("gradients of layer 3"): stands in this rank's errors about the
+  /// call.
+  std::string_view label = {};
 };
+
+/// How a communicator is made from another; what is not set is as in that one.
+struct GroupOptions {
+  /// Stands before the communicator's errors; empty: made from the other's name. Ranks may differ.
+  std::string name = {};
+  /// The limit of every call that gives none; zero: as in the other.
+  std::chrono::milliseconds timeout{0};
+};
+
+/// The colour of a rank that is to be in no part of a split.
+inline constexpr int kNoColor = -1;
 
 /// An operation under way. Copies share it. The buffers of the call belong to it until `done()`.
 /// Dropping every copy does not cancel it.
@@ -53,6 +69,8 @@ class CCOLL_API Work {
 };
 
 struct CCOLL_API CommunicatorOptions {
+  /// Stands before the communicator's errors; empty: "world", which does not. Ranks may differ.
+  std::string name = {};
   /// The limit of every call that gives none.
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
   /// The limit of start-up.
@@ -86,8 +104,16 @@ struct CCOLL_API CommunicatorOptions {
 ///
 /// Counts are in elements. Buffers may be host memory of any alignment; input and output are
 /// either the same memory where a call says so, or do not overlap. Blocking calls return when the
-/// caller's buffers may be reused; `*_async` ones at once. Different communicators may be used
-/// by different threads at once; of one communicator, one thread at a time.
+/// caller's buffers may be reused; `*_async` ones at once.
+///
+/// Different communicators may be used by different threads at once. Of one communicator, any
+/// thread may make asynchronous calls, send and receive, where the threads see to it that
+/// collectives are begun in the same order on every rank; a blocking collective while another
+/// thread is in one is Error{invalid_argument} for the second.
+///
+/// Errors about a communicator speak of ranks by their numbers in it, and begin with its name where
+/// it has one or is a part of another. What breaks one communicator does not break others, not even
+/// of the same ranks; a rank that is lost breaks those that it was in.
 ///
 /// After a failure the communicator is broken: further calls fail at once with the first cause.
 class CCOLL_API Communicator {
@@ -99,6 +125,19 @@ class CCOLL_API Communicator {
   /// Of `size` ranks that meet at `store`. Collective: returns when all have come.
   static Communicator create(std::shared_ptr<Store> store, int rank, int size,
                              const CommunicatorOptions& options = {});
+  /// Of the `size` ranks that were handed the same `id` (see UniqueId). An id makes one
+  /// communicator. Collective: returns when all have come.
+  static Communicator create(
+      const UniqueId& id, int rank, int size,
+      const CommunicatorOptions& options = CommunicatorOptions::from_environment());
+  /// All `size` ranks in this process, by rank: for one thread that drives several (see
+  /// CallGroup), and for threads that take one each.
+  static std::vector<Communicator> create_all(
+      int size, const CommunicatorOptions& options = CommunicatorOptions::from_environment());
+  /// The same for some `ranks` of a job of `size`, in that order; other processes make the others.
+  static std::vector<Communicator> create_all(
+      const UniqueId& id, std::span<const int> ranks, int size,
+      const CommunicatorOptions& options = CommunicatorOptions::from_environment());
 
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
@@ -107,6 +146,14 @@ class CCOLL_API Communicator {
 
   int rank() const;
   int size() const;
+  /// As its options said, else made up: "world", "world/split1:0", "world/group(ranks 0-2)".
+  const std::string& name() const;
+
+  /// The rank in `other` of rank `rank` of this communicator; nothing if `other` has it not. Both
+  /// belong to one job (Error{invalid_argument} otherwise). Local; O(log size).
+  std::optional<int> rank_in(const Communicator& other, int rank) const;
+  /// What rank `rank` was in the communicator that create() made. Local.
+  int job_rank(int rank) const;
 
   /// How data travels to rank `peer`: "tcp", "inproc".
   std::string transport_to(int peer) const;
@@ -118,8 +165,20 @@ class CCOLL_API Communicator {
   std::string explain(std::string_view operation, std::size_t count, DataType type,
                       const CallOptions& options = {}) const;
 
-  /// A new communicator of the same ranks. Collective.
-  Communicator duplicate();
+  /// A new communicator of the same ranks. Collective; sends nothing.
+  Communicator duplicate(const GroupOptions& options = {});
+  /// Parts the ranks by `color`: a new communicator of those that gave the same, ordered by `key`,
+  /// equal keys by rank. Nothing for a rank that gave kNoColor; other colours are at least 0.
+  /// Collective over all ranks of this communicator, also those without a colour.
+  std::optional<Communicator> split(int color, int key, const GroupOptions& options = {});
+  /// A new communicator of `ranks` (of this one), in that order. Collective over those ranks only:
+  /// who is not in the list must not call (Error{invalid_argument}). Returns when all of them have
+  /// come. Two ranks that wait for each other with different lists get Error{mismatch} naming both;
+  /// this communicator is then as good as before.
+  Communicator subgroup(std::span<const int> ranks, const GroupOptions& options = {});
+  Communicator subgroup(std::initializer_list<int> ranks, const GroupOptions& options = {}) {
+    return subgroup(std::span(ranks.begin(), ranks.size()), options);
+  }
 
   // Every operation comes untyped (`void*`, counts and a DataType) and, below, typed (spans).
   //
@@ -250,6 +309,12 @@ class CCOLL_API Communicator {
                         const CallOptions& options = {}) {
     return all_reduce_async(data.data(), data.data(), data.size(), data_type_of<T>, op, options);
   }
+  template <Element T>
+  Work all_reduce_async(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::sum,
+                        const CallOptions& options = {}) {
+    require_equal("all_reduce", in.size(), out.size());
+    return all_reduce_async(in.data(), out.data(), out.size(), data_type_of<T>, op, options);
+  }
   /// `out` is used at the root only.
   template <Element T>
   void reduce(std::span<const T> in, std::span<T> out, ReduceOp op, int root,
@@ -257,15 +322,30 @@ class CCOLL_API Communicator {
     if (rank() == root) require_equal("reduce", in.size(), out.size());
     reduce(in.data(), out.data(), in.size(), data_type_of<T>, op, root, options);
   }
+  template <Element T>
+  Work reduce_async(std::span<const T> in, std::span<T> out, ReduceOp op, int root,
+                    const CallOptions& options = {}) {
+    if (rank() == root) require_equal("reduce", in.size(), out.size());
+    return reduce_async(in.data(), out.data(), in.size(), data_type_of<T>, op, root, options);
+  }
   /// In place, as MPI_Bcast.
   template <Element T>
   void broadcast(std::span<T> data, int root, const CallOptions& options = {}) {
     broadcast(data.data(), data.data(), data.size(), data_type_of<T>, root, options);
   }
   template <Element T>
+  Work broadcast_async(std::span<T> data, int root, const CallOptions& options = {}) {
+    return broadcast_async(data.data(), data.data(), data.size(), data_type_of<T>, root, options);
+  }
+  template <Element T>
   void all_gather(std::span<const T> in, std::span<T> out, const CallOptions& options = {}) {
     require_blocks("all_gather", out.size(), in.size());
     all_gather(in.data(), out.data(), in.size(), data_type_of<T>, options);
+  }
+  template <Element T>
+  Work all_gather_async(std::span<const T> in, std::span<T> out, const CallOptions& options = {}) {
+    require_blocks("all_gather", out.size(), in.size());
+    return all_gather_async(in.data(), out.data(), in.size(), data_type_of<T>, options);
   }
   template <Element T>
   void reduce_scatter(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::sum,
@@ -274,9 +354,21 @@ class CCOLL_API Communicator {
     reduce_scatter(in.data(), out.data(), out.size(), data_type_of<T>, op, options);
   }
   template <Element T>
+  Work reduce_scatter_async(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::sum,
+                            const CallOptions& options = {}) {
+    require_blocks("reduce_scatter", in.size(), out.size());
+    return reduce_scatter_async(in.data(), out.data(), out.size(), data_type_of<T>, op, options);
+  }
+  template <Element T>
   void all_to_all(std::span<const T> in, std::span<T> out, const CallOptions& options = {}) {
     require_equal("all_to_all", in.size(), out.size());
     all_to_all(in.data(), out.data(), divided("all_to_all", in.size()), data_type_of<T>, options);
+  }
+  template <Element T>
+  Work all_to_all_async(std::span<const T> in, std::span<T> out, const CallOptions& options = {}) {
+    require_equal("all_to_all", in.size(), out.size());
+    return all_to_all_async(in.data(), out.data(), divided("all_to_all", in.size()),
+                            data_type_of<T>, options);
   }
   /// `out` is used at the root only.
   template <Element T>
@@ -284,11 +376,23 @@ class CCOLL_API Communicator {
     if (rank() == root) require_blocks("gather", out.size(), in.size());
     gather(in.data(), out.data(), in.size(), data_type_of<T>, root, options);
   }
+  template <Element T>
+  Work gather_async(std::span<const T> in, std::span<T> out, int root,
+                    const CallOptions& options = {}) {
+    if (rank() == root) require_blocks("gather", out.size(), in.size());
+    return gather_async(in.data(), out.data(), in.size(), data_type_of<T>, root, options);
+  }
   /// `in` is used at the root only.
   template <Element T>
   void scatter(std::span<const T> in, std::span<T> out, int root, const CallOptions& options = {}) {
     if (rank() == root) require_blocks("scatter", in.size(), out.size());
     scatter(in.data(), out.data(), out.size(), data_type_of<T>, root, options);
+  }
+  template <Element T>
+  Work scatter_async(std::span<const T> in, std::span<T> out, int root,
+                     const CallOptions& options = {}) {
+    if (rank() == root) require_blocks("scatter", in.size(), out.size());
+    return scatter_async(in.data(), out.data(), out.size(), data_type_of<T>, root, options);
   }
   template <Element T>
   void send(std::span<const T> data, int to, int tag = 0, const CallOptions& options = {}) {
@@ -303,13 +407,26 @@ class CCOLL_API Communicator {
     return recv(data.data(), data.size(), data_type_of<T>, from, tag, options);
   }
   template <Element T>
-  Work recv_async(std::span<T> data, int from, int tag = 0, const CallOptions& options = {}) {
-    return recv_async(data.data(), data.size(), data_type_of<T>, from, tag, options);
+  Work recv_async(std::span<T> data, int from, const CallOptions& options = {}) {
+    return recv_async(data.data(), data.size(), data_type_of<T>, from, options);
+  }
+  template <Element T>
+  Received send_recv(std::span<const T> out, int to, std::span<T> in, int from, int tag = 0,
+                     const CallOptions& options = {}) {
+    return send_recv(out.data(), out.size(), to, in.data(), in.size(), from, data_type_of<T>, tag,
+                     options);
+  }
+  template <Element T>
+  Work send_recv_async(std::span<const T> out, int to, std::span<T> in, int from, int tag = 0,
+                       const CallOptions& options = {}) {
+    return send_recv_async(out.data(), out.size(), to, in.data(), in.size(), from, data_type_of<T>,
+                           tag, options);
   }
 
   class CCOLL_HIDDEN Implementation;
 
  private:
+  friend class Mesh;
   explicit Communicator(std::shared_ptr<Implementation> implementation);
   void require_equal(std::string_view call, std::size_t in, std::size_t out) const;
   void require_blocks(std::string_view call, std::size_t whole, std::size_t block) const;

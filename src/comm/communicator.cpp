@@ -4,6 +4,7 @@
 #include "ccoll/communicator.hpp"
 
 #include "comm/arguments.hpp"
+#include "comm/call_group.hpp"
 #include "comm/implementation.hpp"
 #include "comm/operation.hpp"
 
@@ -19,6 +20,7 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator, Call cal
   if (!algorithm) return tl::unexpected(algorithm.error());
   call.algorithm = *algorithm;
   call.timeout = options.timeout;
+  call.label = options.label;
   auto operation = communicator->begin_as_owner(call);
   if (!operation) return tl::unexpected(operation.error());
   communicator->progress_as_owner();
@@ -28,16 +30,18 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator, Call cal
 Work start(const std::shared_ptr<Implementation>& communicator, const Call& call,
            const CallOptions& options) {
   Implementation::Owner owner(*communicator);
-  return value_or_throw(begin(communicator, call, options));
+  return communicator->begun_or_throw(begin(communicator, call, options), options);
 }
 
-/// Begins and waits without letting go of the owner flag in between.
+/// Begins and waits without letting go of the owner flag in between; in a group, only begins.
 void run(const std::shared_ptr<Implementation>& communicator, const Call& call,
          const CallOptions& options) {
+  if (call_group::is_open()) return call_group::add(start(communicator, call, options));
   Implementation::Owner owner(*communicator);
-  const auto work = value_or_throw(begin(communicator, call, options));
-  communicator->wait_as_owner(work.state(), Clock::time_point::max());
-  if (const auto* failure = work.state().failure()) raise(*failure);
+  auto work = communicator->alone_as_owner(call).and_then(
+      [&] { return begin(communicator, call, options); });
+  const auto begun = communicator->begun_or_throw(std::move(work), options);
+  value_or_throw(communicator->finish_as_owner(begun.state()));
 }
 
 struct Buffers {
@@ -190,29 +194,30 @@ std::string Communicator::explain(std::string_view operation, std::size_t count,
 
 void Communicator::require_equal(std::string_view call, std::size_t in, std::size_t out) const {
   if (in != out)
-    raise({ErrorKind::invalid_argument,
-           fmt::format("{}: the input has {} elements, the output {}; they must be equal", call, in,
-                       out),
-           std::nullopt});
+    raise(implementation_->named(
+        {ErrorKind::invalid_argument,
+         fmt::format("{}: the input has {} elements, the output {}; they must be equal", call, in,
+                     out),
+         std::nullopt}));
 }
 
 void Communicator::require_blocks(std::string_view call, std::size_t whole,
                                   std::size_t block) const {
   const auto ranks = static_cast<std::size_t>(size());
   if (whole == block * ranks) return;
-  raise({ErrorKind::invalid_argument,
-         fmt::format("{}: {} elements are not {} ranks times {}; use {}_v", call, whole, ranks,
-                     block, call),
-         std::nullopt});
+  raise(implementation_->named({ErrorKind::invalid_argument,
+                                fmt::format("{}: {} elements are not {} ranks times {}; use {}_v",
+                                            call, whole, ranks, block, call),
+                                std::nullopt}));
 }
 
 std::size_t Communicator::divided(std::string_view call, std::size_t whole) const {
   const auto ranks = static_cast<std::size_t>(size());
   if (whole % ranks != 0)
-    raise({ErrorKind::invalid_argument,
-           fmt::format("{}: {} elements do not divide by {} ranks; use {}_v", call, whole, ranks,
-                       call),
-           std::nullopt});
+    raise(implementation_->named({ErrorKind::invalid_argument,
+                                  fmt::format("{}: {} elements do not divide by {} ranks; use {}_v",
+                                              call, whole, ranks, call),
+                                  std::nullopt}));
   return whole / ranks;
 }
 

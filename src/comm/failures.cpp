@@ -14,8 +14,9 @@ namespace {
 /// A broken link is only a symptom: so long the control path may still bring the cause.
 constexpr std::chrono::milliseconds kGrace{400};
 
-/// A rank that has waited so long publishes what it waits for.
-constexpr std::chrono::milliseconds kPublishAfter{50};
+/// A rank in the making of a subgroup publishes so often: what it says is not remembered, because
+/// it may be over when it comes.
+constexpr std::chrono::milliseconds kAnnounceAgain{250};
 
 /// Nothing having moved for so long, a connection that a rank made before it left has come. (Where
 /// one is there, the end of its stream tells of the peer's leaving, after all that it sent.)
@@ -27,14 +28,32 @@ double milliseconds(Clock::duration duration) {
 
 }  // namespace
 
+Failure Communicator::Implementation::named(Failure failure) const {
+  if (failure.culprit && !group_.numbered_as_job()) {
+    const auto note = fmt::format(" (rank {} of the job is rank {} here)", *failure.culprit,
+                                  group_.rank_of(*failure.culprit).value_or(size()));
+    if (!failure.message.ends_with(note)) failure.message += note;
+  }
+  const auto prefix = name_ + ": ";
+  if (!options_.name.empty() && failure.message.find(prefix) == std::string::npos)
+    failure.message.insert(0, prefix);
+  return failure;
+}
+
 std::string Communicator::Implementation::name_of(const CollectiveOperation& operation) const {
-  return fmt::format("{} (call {}) on rank {}", describe(operation.plan->signature()),
-                     operation.sequence, rank());
+  const auto label = operation.label.empty() ? "" : fmt::format(", \"{}\"", operation.label);
+  return fmt::format("{} (call {}{}) on rank {}", describe(operation.plan->signature()),
+                     operation.sequence, label, rank());
 }
 
 std::string Communicator::Implementation::ranks_text(const std::vector<Rank>& ranks) const {
   std::vector<std::string> names;
-  for (const auto rank : ranks) names.push_back(member_->name_of(links_.job_rank(rank)));
+  for (const auto rank : ranks) {
+    const auto job_rank = group_.job_rank(rank);
+    names.push_back(group_.numbered_as_job()
+                        ? member_->name_of(rank)
+                        : fmt::format("rank {} (in the job {})", rank, member_->name_of(job_rank)));
+  }
   return names.empty() ? "nobody" : joined(names);
 }
 
@@ -55,17 +74,17 @@ void Communicator::Implementation::failed_as_owner(Failure failure) {
 
 void Communicator::Implementation::break_as_owner(const Failure& failure, bool tell) {
   if (!broken_) {
-    broken_ = failure;
-    log().debug("rank {}: a communicator ends: {}", rank(), failure.message);
+    broken_ = named(failure);
+    log().debug("rank {}: a communicator ends: {}", rank(), broken_->message);
   }
   links_.revoke();
   for (auto& operation : collectives_) {
-    operation->failure = *broken_;
+    operation->failure = labelled(*broken_, operation->label);
     operation->done.store(true, std::memory_order_release);
   }
   collectives_.clear();
   messages_.end_all(*broken_);
-  if (tell) member_->control().flood(id_, failure);
+  if (tell) member_->control().flood(id_, *broken_);
 }
 
 bool Communicator::Implementation::take_news_as_owner() {
@@ -127,21 +146,28 @@ bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOpera
       break_as_owner(
           {ErrorKind::peer_lost,
            fmt::format("{} waits for {}, which has left", name_of(operation), ranks_text({*gone})),
-           links_.job_rank(*gone)},
+           group_.job_rank(*gone)},
           true);
       return true;
     }
   } else {
     next = std::min(next, last_moved_ + kSettled);
   }
-  if (operation.published) return false;
-  if (now - operation.begun >= kPublishAfter) {
-    operation.published = true;
-    member_->control().publish({id_, operation.sequence, operation.plan->signature()});
-  } else {
-    next = std::min(next, operation.begun + kPublishAfter);
-  }
+  if (now >= operation.publish_at) publish_as_owner(operation, now);
+  next = std::min(next, operation.publish_at);
   return false;
+}
+
+void Communicator::Implementation::publish_as_owner(CollectiveOperation& operation,
+                                                    Clock::time_point now) {
+  auto& control = member_->control();
+  if (announcement_) {
+    control.publish(announcement_->waiting, announcement_->to);
+    operation.publish_at = now + kAnnounceAgain;
+    return;
+  }
+  control.publish({id_, operation.sequence, operation.plan->signature()}, group_.ring_neighbours());
+  operation.publish_at = Clock::time_point::max();
 }
 
 void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point now,
@@ -177,10 +203,12 @@ void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point
 
 bool Communicator::Implementation::has_left(Rank rank) {
   std::lock_guard lock(mutex_);
-  return left_.contains(links_.job_rank(rank));
+  return left_.contains(group_.job_rank(rank));
 }
 
 void Communicator::Implementation::failed(const Failure& failure) {
+  // The loss of a rank is told to all communicators.
+  if (failure.culprit && !group_.rank_of(*failure.culprit)) return;
   {
     std::lock_guard lock(mutex_);
     if (news_) return;
@@ -191,6 +219,7 @@ void Communicator::Implementation::failed(const Failure& failure) {
 }
 
 void Communicator::Implementation::left(std::uint32_t rank) {
+  if (!group_.rank_of(rank)) return;
   {
     std::lock_guard lock(mutex_);
     left_.insert(rank);
@@ -200,18 +229,24 @@ void Communicator::Implementation::left(std::uint32_t rank) {
 
 std::optional<Failure> Communicator::Implementation::compare(std::uint32_t peer,
                                                              const Waiting& waiting) {
+  const auto from = group_.rank_of(peer);
+  if (!from) return std::nullopt;
   std::lock_guard lock(mutex_);
+  if (waiting.signature.kind == kSubgroup && waiting.communicator == id_ && !waiting.note.empty()) {
+    compare_subgroups(*from, waiting);
+    return std::nullopt;
+  }
   if (waiting.sequence >= calls_) {
-    if (ahead_.size() < kHistory) ahead_.emplace_back(peer, waiting);
+    if (ahead_.size() < kHistory) ahead_.emplace_back(*from, waiting);
     return std::nullopt;
   }
   if (calls_ - waiting.sequence > kHistory) return std::nullopt;
   const auto& mine = history_[waiting.sequence % kHistory];
   if (mine == waiting.signature) return std::nullopt;
-  return Failure{
-      ErrorKind::mismatch,
-      describe_mismatch(rank(), mine, waiting.sequence, peer, waiting.signature, waiting.sequence),
-      std::nullopt};
+  return named({ErrorKind::mismatch,
+                describe_mismatch(rank(), mine, waiting.sequence, *from, waiting.signature,
+                                  waiting.sequence),
+                std::nullopt});
 }
 
 Status Communicator::Implementation::record_call(const Signature& signature) {

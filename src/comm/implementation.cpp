@@ -2,7 +2,6 @@
 #include "comm/implementation.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <thread>
 
 #include "comm/background.hpp"
@@ -14,42 +13,35 @@
 namespace ccoll {
 namespace {
 
-std::uint64_t child_id(std::uint64_t parent, std::uint64_t number) {
-  std::uint64_t value = parent ^ (number * 0x9e3779b97f4a7c15ULL);
-  value = (value ^ (value >> 31)) * 0xbf58476d1ce4e5b9ULL;
-  return value ^ (value >> 29);
-}
-
-/// The job's rank of each rank of a communicator that has all of them.
-std::vector<std::uint32_t> everyone(std::size_t size) {
-  std::vector<std::uint32_t> group(size);
-  std::iota(group.begin(), group.end(), 0U);
-  return group;
-}
+/// A rank that has waited so long publishes what it waits in.
+constexpr std::chrono::milliseconds kPublishAfter{50};
 
 }  // namespace
 
 Communicator::Implementation::Implementation(std::shared_ptr<Member> member, std::uint64_t id,
-                                             const CommunicatorOptions& options,
+                                             const CommunicatorOptions& options, Group group,
                                              std::shared_ptr<Waiter> waiter)
     : member_(std::move(member)),
       id_(id),
       options_(options),
+      group_(std::move(group)),
+      name_(options.name.empty() ? "world" : options.name),
       waiter_(std::move(waiter)),
-      links_(id, everyone(member_->table().size()), member_->transports(), waiter_),
+      links_(id, group_.job_ranks(), member_->transports(), waiter_),
       messages_(rank(), size(), links_, {options.eager_limit, options.strict_sends}) {
   member_->enter();
 }
 
 Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementation::make(
-    std::shared_ptr<Member> member, std::uint64_t id, const CommunicatorOptions& options) {
+    std::shared_ptr<Member> member, std::uint64_t id, const CommunicatorOptions& options,
+    Group group) {
   if (options.eager_limit > kMaxEagerBytes)
     return fail(ErrorKind::invalid_argument, "an eager limit of {} bytes: the most is {}",
                 options.eager_limit, kMaxEagerBytes);
   auto waiter = Waiter::make();
   if (!waiter) return tl::unexpected(waiter.error());
   std::shared_ptr<Implementation> made(
-      new Implementation(std::move(member), id, options, std::move(*waiter)));
+      new Implementation(std::move(member), id, options, std::move(group), std::move(*waiter)));
   made->configure();
   auto background = Background::make(made->member_->service(), made);
   if (!background) return tl::unexpected(background.error());
@@ -66,7 +58,7 @@ void Communicator::Implementation::configure() {
 }
 
 Result<std::string> Communicator::Implementation::transport_to(Rank peer) const {
-  auto kind = member_->transports()->between(links_.job_rank(peer));
+  auto kind = member_->transports()->between(group_.job_rank(peer));
   if (!kind) return tl::unexpected(kind.error());
   return std::string((*kind)->name);
 }
@@ -75,6 +67,7 @@ Communicator::Implementation::~Implementation() {
   close();
   if (background_) background_->stop();
   member_->control().unsubscribe(id_);
+  member_->transports()->forget(id_);
 }
 
 void Communicator::Implementation::close() {
@@ -130,16 +123,38 @@ Result<std::shared_ptr<Operation>> Communicator::Implementation::begin_as_owner(
   operation->input = barrier ? &barrier_[0] : static_cast<const std::byte*>(call.input);
   operation->output = barrier ? &barrier_[1] : static_cast<std::byte*>(call.output);
   operation->sequence = sequence_++;
+  operation->label = call.label;
   set_limit(*operation, call.timeout);
+  operation->publish_at = operation->begun + kPublishAfter;
   collectives_.push_back(operation);
   moved_ = true;
   return operation;
 }
 
-Result<std::shared_ptr<Communicator::Implementation>>
-Communicator::Implementation::duplicate_as_owner() {
-  CCOLL_TRY(usable_as_owner());
-  return make(member_, child_id(id_, ++children_), options_);
+Status Communicator::Implementation::run_as_owner(const Call& call) {
+  CCOLL_TRY(alone_as_owner(call));
+  auto operation = begin_as_owner(call);
+  if (!operation) return tl::unexpected(operation.error());
+  return finish_as_owner({shared_from_this(), {std::move(*operation)}});
+}
+
+Status Communicator::Implementation::alone_as_owner(const Call& call) const {
+  if (blocking_ == nullptr) [[likely]]
+    return {};
+  return fail(ErrorKind::invalid_argument,
+              "two threads are in blocking collectives of one communicator at once: {} (call {}) "
+              "has not returned, and {} was called; give each thread its own, by duplicate(), or "
+              "put the calls in order",
+              describe(blocking_->plan->signature()), blocking_->sequence,
+              describe(signature_of(call)));
+}
+
+Status Communicator::Implementation::finish_as_owner(const Work::State& work) {
+  blocking_ = static_cast<const CollectiveOperation*>(work.operations.front().get());
+  wait_as_owner(work, Clock::time_point::max());
+  blocking_ = nullptr;
+  if (const auto* failure = work.failure()) return tl::unexpected(*failure);
+  return {};
 }
 
 bool Communicator::Implementation::progress_as_owner(Messages::Attention attention) {

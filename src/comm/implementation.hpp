@@ -19,6 +19,7 @@
 
 #include "algorithms/algorithms.hpp"
 #include "ccoll/communicator.hpp"
+#include "comm/group.hpp"
 #include "comm/member.hpp"
 #include "comm/messages.hpp"
 #include "comm/operation.hpp"
@@ -39,7 +40,10 @@ struct Call {
   ReduceOp op = ReduceOp::sum;
   Rank root = 0;
   std::optional<Algorithm> algorithm;
+  /// The signature's kind, where the call is part of something else (core/signature.hpp).
+  std::optional<std::uint8_t> shown_as;
   std::chrono::milliseconds timeout{0};
+  std::string_view label;
 };
 
 class Communicator::Implementation final
@@ -48,11 +52,22 @@ class Communicator::Implementation final
  public:
   static Result<std::shared_ptr<Implementation>> make(std::shared_ptr<Member> member,
                                                       std::uint64_t id,
-                                                      const CommunicatorOptions& options);
+                                                      const CommunicatorOptions& options,
+                                                      Group group);
   ~Implementation() override;
 
-  Rank rank() const { return member_->rank(); }
-  Rank size() const { return static_cast<Rank>(member_->table().size()); }
+  Rank rank() const { return group_.rank(); }
+  Rank size() const { return group_.size(); }
+  const Group& group() const { return group_; }
+  std::uint64_t job() const { return member_->control().job(); }
+  const std::string& name() const { return name_; }
+  /// The failure as this communicator's: with its name, and with the culprit's rank in it.
+  Failure named(Failure failure) const;
+  /// The work, or the failure thrown as this communicator's and this call's.
+  Work begun_or_throw(Result<Work> work, const CallOptions& options) const {
+    if (!work) raise(labelled(named(std::move(work.error())), options.label));
+    return std::move(*work);
+  }
   const CostTable& costs() const { return costs_; }
   /// What the communicator's options and then `algorithm` ask for.
   Forced forced(std::optional<Algorithm> algorithm) const;
@@ -81,7 +96,23 @@ class Communicator::Implementation final
                         std::chrono::milliseconds timeout);
   /// What such a probe finds now.
   Result<std::optional<Received>> look_as_owner(const Pattern& pattern);
-  Result<std::shared_ptr<Implementation>> duplicate_as_owner();
+  /// Begins it and waits until it is over; `alone_as_owner` holds before.
+  Status run_as_owner(const Call& call);
+  /// That no thread is in a blocking collective of this communicator.
+  Status alone_as_owner(const Call& call) const;
+  /// Until the collective is over, as part of a blocking call; its failure, if any.
+  Status finish_as_owner(const Work::State& work);
+
+  // groups.cpp: communicators from this one. Each takes the owner flag.
+
+  /// That all ranks gave the same `text`; else a mismatch, naming both sides. Collective.
+  Status agree(std::uint8_t shown_as, const std::string& text);
+  Result<std::shared_ptr<Implementation>> duplicate(const GroupOptions& options);
+  /// Null for a rank without a colour.
+  Result<std::shared_ptr<Implementation>> split(int color, int key, const GroupOptions& options);
+  Result<std::shared_ptr<Implementation>> subgroup(std::span<const int> ranks,
+                                                   const GroupOptions& options);
+
   /// Until all are done, or `limit` has passed: false then. Makes progress meanwhile.
   bool wait_as_owner(const Work::State& work, Clock::time_point limit);
   /// One round of progress, if nobody else is making it.
@@ -100,6 +131,10 @@ class Communicator::Implementation final
   bool try_own() { return !owned_.exchange(true, std::memory_order_acquire); }
   void disown() { owned_.store(false, std::memory_order_release); }
   bool busy_as_owner() const { return !collectives_.empty() || messages_.busy(); }
+  /// Whether a thread waits for the owner flag. From any thread.
+  bool wanted() const { return wanted_.load() > 0; }
+  /// Whether ranks outnumber cores.
+  bool crowded() const { return crowded_; }
   /// One round over all operations; true if anything moved. The last round before a sleep pays
   /// attention to everyone.
   bool progress_as_owner(Messages::Attention attention = Messages::Attention::awaited);
@@ -112,14 +147,39 @@ class Communicator::Implementation final
     std::size_t operator()(const Signature& signature) const;
   };
 
+  /// A subgroup that this rank is making.
+  struct Making {
+    std::uint64_t id = 0;    ///< of the new communicator
+    std::uint64_t list = 0;  ///< a hash of `ranks`
+    std::vector<Rank> ranks;
+  };
+  /// What a rank in the making of a subgroup tells the others again and again.
+  struct Announcement {
+    Waiting waiting;
+    std::vector<std::uint32_t> to;
+  };
+
   Implementation(std::shared_ptr<Member> member, std::uint64_t id,
-                 const CommunicatorOptions& options, std::shared_ptr<Waiter> waiter);
+                 const CommunicatorOptions& options, Group group, std::shared_ptr<Waiter> waiter);
   void configure();
 
   void acquire();
   void release();
 
+  // groups.cpp
+  /// output: everyone's `bytes` at `input`, by rank. For calls that cannot wait for a group's end.
+  Status exchange(std::uint8_t shown_as, const void* input, void* output, std::size_t bytes);
+  Result<std::vector<Rank>> subgroup_ranks(std::span<const int> ranks) const;
+  Result<std::shared_ptr<Implementation>> make_child(std::uint64_t id,
+                                                     const std::vector<Rank>& ranks,
+                                                     const GroupOptions& options,
+                                                     std::string made_up_name);
+  std::uint64_t subgroup_id(std::uint64_t list, std::uint64_t times) const;
+  Status meet(Announcement announcement);
+  void compare_subgroups(Rank peer, const Waiting& waiting);
+
   // plans.cpp
+  static Signature signature_of(const Call& call);
   Result<Plan*> plan_for(const Call& call);
   void drop_idle_plans();
 
@@ -136,6 +196,7 @@ class Communicator::Implementation final
   bool take_news_as_owner();
   std::string name_of(const CollectiveOperation& operation) const;
   std::string ranks_text(const std::vector<Rank>& ranks) const;
+  void publish_as_owner(CollectiveOperation& operation, Clock::time_point now);
   bool supervise_collective_as_owner(CollectiveOperation& operation, Clock::time_point now,
                                      Clock::time_point& next);
   void supervise_messages_as_owner(Clock::time_point now, Clock::time_point& next);
@@ -144,6 +205,8 @@ class Communicator::Implementation final
   const std::shared_ptr<Member> member_;
   const std::uint64_t id_;
   const CommunicatorOptions options_;
+  const Group group_;
+  const std::string name_;
   CostTable costs_;       // immutable after make
   Forced forced_;         // immutable after make
   bool crowded_ = false;  // immutable after make: ranks outnumber cores
@@ -164,7 +227,9 @@ class Communicator::Implementation final
   Clock::time_point suspected_;
   bool moved_ = true;  ///< since supervise_as_owner last looked
   Clock::time_point last_moved_;
+  const CollectiveOperation* blocking_ = nullptr;  ///< the collective that a thread is blocked in
   std::uint64_t children_ = 0;
+  std::optional<Announcement> announcement_;
   std::byte barrier_[2] = {};
 
   std::shared_ptr<Background> background_;  // immutable after make
@@ -174,9 +239,11 @@ class Communicator::Implementation final
   std::optional<Failure> news_;   // guarded by mutex_
   std::set<std::uint32_t> left_;  // guarded by mutex_
   static constexpr std::size_t kHistory = 256;
-  std::array<Signature, kHistory> history_;               // guarded by mutex_
-  std::uint64_t calls_ = 0;                               // guarded by mutex_
-  std::vector<std::pair<std::uint32_t, Waiting>> ahead_;  // guarded by mutex_
+  std::array<Signature, kHistory> history_;      // guarded by mutex_
+  std::uint64_t calls_ = 0;                      // guarded by mutex_
+  std::vector<std::pair<Rank, Waiting>> ahead_;  // guarded by mutex_
+  std::optional<Making> making_;                 // guarded by mutex_
+  std::map<std::uint64_t, std::uint64_t> made_;  // guarded by mutex_: times, by list
 };
 
 }  // namespace ccoll

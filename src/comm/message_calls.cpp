@@ -4,6 +4,7 @@
 #include <array>
 
 #include "ccoll/communicator.hpp"
+#include "comm/call_group.hpp"
 #include "comm/implementation.hpp"
 #include "comm/messages.hpp"
 
@@ -27,7 +28,8 @@ Result<Pattern> pattern_of(std::string_view call, int peer, int tag, bool may_be
   return pattern;
 }
 
-Result<std::shared_ptr<MessageOperation>> operation_of(const MessageRequest& request, Rank size) {
+Result<std::shared_ptr<MessageOperation>> operation_of(const MessageRequest& request, Rank size,
+                                                       std::string_view label) {
   const bool sends = request.what == What::send;
   const auto call = sends ? "send" : "recv";
   const auto pattern = pattern_of(call, request.peer, request.tag, !sends, size);
@@ -45,6 +47,7 @@ Result<std::shared_ptr<MessageOperation>> operation_of(const MessageRequest& req
   operation->output = static_cast<std::byte*>(request.output);
   operation->bytes = request.count * size_of(request.type);
   operation->type = request.type;
+  operation->label = label;
   if (!sends) operation->received.emplace();
   return operation;
 }
@@ -80,7 +83,7 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator, std::str
                    std::span<const MessageRequest> requests, const CallOptions& options) {
   std::vector<std::shared_ptr<MessageOperation>> operations;
   for (const auto& request : requests) {
-    auto operation = operation_of(request, communicator->size());
+    auto operation = operation_of(request, communicator->size(), options.label);
     if (!operation) return tl::unexpected(operation.error());
     operations.push_back(std::move(*operation));
   }
@@ -94,14 +97,22 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator, std::str
 Work start(const std::shared_ptr<Implementation>& communicator, std::string_view call,
            std::span<const MessageRequest> requests, const CallOptions& options) {
   Implementation::Owner owner(*communicator);
-  return value_or_throw(begin(communicator, call, requests, options));
+  return communicator->begun_or_throw(begin(communicator, call, requests, options), options);
 }
 
-/// Begins and waits without letting go of the owner flag in between.
+/// What the work's only receive got; nothing yet in a group.
+Received received(const Work& work) { return call_group::is_open() ? Received{} : work.received(); }
+
+/// Begins and waits without letting go of the owner flag in between; in a group, only begins.
 Work run(const std::shared_ptr<Implementation>& communicator, std::string_view call,
          std::span<const MessageRequest> requests, const CallOptions& options) {
+  if (call_group::is_open()) {
+    auto work = start(communicator, call, requests, options);
+    call_group::add(work);
+    return work;
+  }
   Implementation::Owner owner(*communicator);
-  auto work = value_or_throw(begin(communicator, call, requests, options));
+  auto work = communicator->begun_or_throw(begin(communicator, call, requests, options), options);
   communicator->wait_as_owner(work.state(), Clock::time_point::max());
   if (const auto* failure = work.state().failure()) raise(*failure);
   return work;
@@ -146,9 +157,8 @@ Work Communicator::send_async(const void* data, std::size_t count, DataType type
 
 Received Communicator::recv(void* data, std::size_t count, DataType type, int from, int tag,
                             const CallOptions& options) {
-  return run(implementation_, "recv",
-             std::array{MessageRequest::recv(data, count, type, from, tag)}, options)
-      .received();
+  return received(run(implementation_, "recv",
+                      std::array{MessageRequest::recv(data, count, type, from, tag)}, options));
 }
 
 Work Communicator::recv_async(void* data, std::size_t count, DataType type, int from, int tag,
@@ -165,6 +175,7 @@ Received Communicator::probe(int from, int tag, const CallOptions& options) {
   operation->received.emplace();
   Implementation::Owner owner(*implementation_);
   value_or_throw(implementation_->begin_as_owner(std::array{operation}, options.timeout));
+  operation->label = options.label;
   const Work work(std::make_shared<Work::State>(Work::State{implementation_, {operation}}));
   implementation_->wait_as_owner(work.state(), Clock::time_point::max());
   return work.received();
@@ -180,11 +191,10 @@ std::optional<Received> Communicator::try_probe(int from, int tag) {
 Received Communicator::send_recv(const void* data_out, std::size_t count_out, int to, void* data_in,
                                  std::size_t count_in, int from, DataType type, int tag,
                                  const CallOptions& options) {
-  return run(implementation_, "send_recv",
-             std::array{MessageRequest::recv(data_in, count_in, type, from, tag),
-                        MessageRequest::send(data_out, count_out, type, to, tag)},
-             options)
-      .received();
+  return received(run(implementation_, "send_recv",
+                      std::array{MessageRequest::recv(data_in, count_in, type, from, tag),
+                                 MessageRequest::send(data_out, count_out, type, to, tag)},
+                      options));
 }
 
 Work Communicator::send_recv_async(const void* data_out, std::size_t count_out, int to,

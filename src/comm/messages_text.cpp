@@ -8,20 +8,21 @@
 namespace ccoll {
 
 std::string Messages::name_of(const MessageOperation& operation) const {
+  const auto label = operation.label.empty() ? "" : fmt::format(", \"{}\"", operation.label);
   const auto& [from, tag] = operation.pattern;
   const auto peer = from ? fmt::format("rank {}", *from) : "any rank";
   const auto which = tag ? fmt::format("tag {}", *tag) : "any tag";
   switch (operation.what) {
     case What::send:
-      return fmt::format("send to {} {} ({} bytes) on rank {}", peer, which, operation.bytes,
-                         rank_);
+      return fmt::format("send to {} {} ({} bytes{}) on rank {}", peer, which, operation.bytes,
+                         label, rank_);
     case What::recv:
-      return fmt::format("recv from {} {} (a buffer of {} bytes) on rank {}", peer, which,
-                         operation.bytes, rank_);
+      return fmt::format("recv from {} {} (a buffer of {} bytes{}) on rank {}", peer, which,
+                         operation.bytes, label, rank_);
     case What::probe:
       break;
   }
-  return fmt::format("probe from {} {} on rank {}", peer, which, rank_);
+  return fmt::format("probe from {} {}{} on rank {}", peer, which, label, rank_);
 }
 
 std::string Messages::standing(const MessageOperation& operation) const {

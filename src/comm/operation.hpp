@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ccoll/communicator.hpp"
@@ -22,6 +23,7 @@ using Clock = std::chrono::steady_clock;
 struct Operation {
   Clock::time_point begun;
   Clock::time_point deadline;
+  std::string label;  ///< the caller's
 
   /// Publishes what follows.
   std::atomic<bool> done{false};
@@ -29,14 +31,22 @@ struct Operation {
   std::optional<Received> received;  ///< of receives and probes
 };
 
+/// The failure as the caller of a call that it labelled hears of it.
+inline Failure labelled(Failure failure, std::string_view label) {
+  const auto quoted = fmt::format("\"{}\"", label);
+  if (!label.empty() && failure.message.find(quoted) == std::string::npos)
+    failure.message.insert(0, quoted + ": ");
+  return failure;
+}
+
 /// Collectives run one after another.
 struct CollectiveOperation final : Operation {
   Plan* plan = nullptr;  ///< the communicator's; lives as long as that
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   std::uint64_t sequence = 0;
-  bool started = false;    // owner: holder of the owner flag
-  bool published = false;  // owner: holder of the owner flag
+  bool started = false;          // owner: holder of the owner flag
+  Clock::time_point publish_at;  // owner: holder of the owner flag
 };
 
 /// One operation of a communicator, or those of a batch in its order.

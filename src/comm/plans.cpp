@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "comm/implementation.hpp"
+#include "comm/mix.hpp"
 #include "comm/remarks.hpp"
 #include "schedule/verify.hpp"
 
@@ -11,12 +12,6 @@ namespace {
 
 /// Plans kept; beyond that, those that no operation under way uses are dropped.
 constexpr std::size_t kMaxPlans = 4096;
-
-std::uint64_t mix(std::uint64_t value) {  // splitmix64's finalizer
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebULL;
-  return value ^ (value >> 31);
-}
 
 #ifdef CCOLL_DEBUG
 /// Debug builds prove what is about to run; plans are kept, so each once.
@@ -77,16 +72,19 @@ Problem Communicator::Implementation::problem_of(Kind kind, std::size_t count, R
   return problem;
 }
 
+Signature Communicator::Implementation::signature_of(const Call& call) {
+  constexpr std::uint8_t kByCost = 255;
+  return {.count = call.count,
+          .root = call.root,
+          .kind = call.shown_as.value_or(static_cast<std::uint8_t>(call.kind)),
+          .type = static_cast<std::uint8_t>(call.type),
+          .op = static_cast<std::uint8_t>(call.op),
+          .algorithm = call.algorithm ? static_cast<std::uint8_t>(*call.algorithm) : kByCost};
+}
+
 Result<Plan*> Communicator::Implementation::plan_for(const Call& call) {
   // What was asked for stands in the key; what was chosen, in the signature that ranks compare.
-  constexpr std::uint8_t kByCost = 255;
-  const Signature asked = {
-      .count = call.count,
-      .root = call.root,
-      .kind = static_cast<std::uint8_t>(call.kind),
-      .type = static_cast<std::uint8_t>(call.type),
-      .op = static_cast<std::uint8_t>(call.op),
-      .algorithm = call.algorithm ? static_cast<std::uint8_t>(*call.algorithm) : kByCost};
+  const Signature asked = signature_of(call);
   if (const auto found = plans_.find(asked); found != plans_.end()) return found->second.get();
 
   PlanRequest request;

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // How communicators come and go: from the environment, from a store, from each other.
 #include <cstdlib>
+#include <exception>
+#include <functional>
+#include <numeric>
 #include <thread>
 
 #include "ccoll/communicator.hpp"
 #include "comm/implementation.hpp"
+#include "comm/unique_id.hpp"
 #include "core/variables.hpp"
 #include "rendezvous/open_store.hpp"
 
@@ -19,18 +23,48 @@ std::string towards(const std::string& store) {
   return store.starts_with(kScheme) ? store.substr(kScheme.size()) : "";
 }
 
-std::shared_ptr<Communicator::Implementation> start_up(const std::shared_ptr<Store>& store,
-                                                       int rank, int size,
-                                                       const CommunicatorOptions& options,
-                                                       const std::string& towards) {
+void check_rank(int rank, int size) {
   if (size < 1 || rank < 0 || rank >= size)
     raise({ErrorKind::invalid_argument,
            fmt::format("rank {} of {}: a rank is at least 0 and less than the size", rank, size),
            std::nullopt});
+}
+
+/// The communicators of several ranks of this process, which must come at once: in a thread each.
+/// The first of their errors, if there are any, when all have ended.
+std::vector<Communicator> side_by_side(std::span<const int> ranks,
+                                       const std::function<Communicator(int)>& create) {
+  std::vector<std::optional<Communicator>> made(ranks.size());
+  std::vector<std::exception_ptr> errors(ranks.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < ranks.size(); i++)
+      threads.emplace_back([&, i] {
+        try {
+          made[i] = create(ranks[i]);
+        } catch (...) {
+          errors[i] = std::current_exception();
+        }
+      });
+  }
+  for (const auto& error : errors)
+    if (error) std::rethrow_exception(error);
+  std::vector<Communicator> all;
+  for (auto& each : made) all.push_back(std::move(*each));
+  return all;
+}
+
+std::shared_ptr<Communicator::Implementation> start_up(const std::shared_ptr<Store>& store,
+                                                       int rank, int size,
+                                                       const CommunicatorOptions& options,
+                                                       const std::string& towards) {
+  check_rank(rank, size);
   auto member = value_or_throw(Member::join(*store, static_cast<std::uint32_t>(rank),
                                             static_cast<std::uint32_t>(size), options, towards));
   const auto job = member->control().job();
-  return value_or_throw(Communicator::Implementation::make(std::move(member), job, options));
+  auto everyone = Group::whole_job(member->table().size(), member->rank());
+  return value_or_throw(
+      Communicator::Implementation::make(std::move(member), job, options, std::move(everyone)));
 }
 
 /// Closes the communicator and returns when nothing of it runs any more. The service thread may
@@ -87,6 +121,32 @@ Communicator Communicator::create(std::shared_ptr<Store> store, int rank, int si
   return Communicator(start_up(store, rank, size, options, ""));
 }
 
+Communicator Communicator::create(const UniqueId& id, int rank, int size,
+                                  const CommunicatorOptions& options) {
+  check_rank(rank, size);
+  const auto contents = value_or_throw(read_id(id));
+  const auto meeting = value_or_throw(IdMeeting::come(contents, rank, size, options.start_timeout));
+  auto asked = options;
+  if (asked.token.empty()) asked.token = contents.token;
+  auto made = start_up(meeting.store(), rank, size, asked, contents.address);
+  meeting.over(size);
+  return Communicator(std::move(made));
+}
+
+std::vector<Communicator> Communicator::create_all(int size, const CommunicatorOptions& options) {
+  if (size < 1) check_rank(0, size);
+  const auto store = make_inproc_store();
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return side_by_side(ranks, [&](int rank) { return create(store, rank, size, options); });
+}
+
+std::vector<Communicator> Communicator::create_all(const UniqueId& id, std::span<const int> ranks,
+                                                   int size, const CommunicatorOptions& options) {
+  for (const int rank : ranks) check_rank(rank, size);
+  return side_by_side(ranks, [&](int rank) { return create(id, rank, size, options); });
+}
+
 Communicator::Communicator(std::shared_ptr<Implementation> implementation)
     : implementation_(std::move(implementation)) {}
 Communicator::Communicator(Communicator&&) noexcept = default;
@@ -102,10 +162,5 @@ Communicator::~Communicator() { end(implementation_); }
 
 int Communicator::rank() const { return static_cast<int>(implementation_->rank()); }
 int Communicator::size() const { return static_cast<int>(implementation_->size()); }
-
-Communicator Communicator::duplicate() {
-  Implementation::Owner owner(*implementation_);
-  return Communicator(value_or_throw(implementation_->duplicate_as_owner()));
-}
 
 }  // namespace ccoll

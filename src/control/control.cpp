@@ -53,8 +53,8 @@ class Handle final : public Control {
   void flood(std::uint64_t communicator, const Failure& failure) override {
     on_service([communicator, failure](Hub& hub) { hub.flood(communicator, failure); });
   }
-  void publish(const Waiting& waiting) override {
-    on_service([waiting](Hub& hub) { hub.publish(waiting); });
+  void publish(const Waiting& waiting, const std::vector<std::uint32_t>& ranks) override {
+    on_service([waiting, ranks](Hub& hub) { hub.publish(waiting, ranks); });
   }
 
   void leave() override {

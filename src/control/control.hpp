@@ -26,7 +26,10 @@ struct Waiting {
   std::uint64_t communicator = 0;
   std::uint64_t sequence = 0;
   Signature signature;
+  /// What the signature cannot say, in words; kMaxNote bytes travel.
+  std::string note = {};
 };
+inline constexpr std::size_t kMaxNote = 512;
 
 /// The communicator number that stands for all of them.
 inline constexpr std::uint64_t kEveryCommunicator = ~std::uint64_t{0};
@@ -40,8 +43,8 @@ class ControlObserver {
   virtual void failed(const Failure& failure) = 0;
   /// Rank `rank` said goodbye: what it sent is still delivered, but nothing more will come.
   virtual void left(std::uint32_t rank) = 0;
-  /// Neighbour `peer` waits in that call: the failure to tell everyone, if this rank's call with
-  /// that sequence number was another one. The observer remembers what is yet to be compared.
+  /// Rank `peer` of the job waits in that call: the failure to tell everyone, if this rank's call
+  /// with that sequence number was another one. The observer remembers what is yet to be compared.
   virtual std::optional<Failure> compare(std::uint32_t peer, const Waiting& waiting) = 0;
 };
 
@@ -86,8 +89,10 @@ class Control {
   /// Returns at once. Ranks that have left leave no gap: who was connected through them connects
   /// anew, and hears then what it missed.
   virtual void flood(std::uint64_t communicator, const Failure& failure) = 0;
-  /// Tells the two ring neighbours, whose observers compare. Returns at once.
-  virtual void publish(const Waiting& waiting) = 0;
+  /// Tells `ranks` of the job, whose observers compare: along the tree where this rank holds no
+  /// connection to one, O(log n) hops, and by more where ranks on the way have gone. Returns at
+  /// once.
+  virtual void publish(const Waiting& waiting, const std::vector<std::uint32_t>& ranks) = 0;
   /// This rank is done: everyone hears that it left, and its connections closing is no failure from
   /// now on. What was flooded before still gets out. On the service thread it returns at once, the
   /// goodbye handed to the sockets; elsewhere when the peers have read it, or after 1 s.

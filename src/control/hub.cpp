@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/hub.hpp"
 
+#include <algorithm>
 #include <asio/post.hpp>
 #include <random>
 
@@ -81,9 +82,9 @@ Status Hub::received(Edge& edge, const Frame& frame) {
       return {};
     }
     case Type::waiting: {
-      const auto waiting = decode_waiting(frame.body);
-      if (!waiting) return corrupt("waiting");
-      settle(news_.waiting(from, *waiting));
+      const auto publication = decode_publication(frame.body, size_);
+      if (!publication) return corrupt("waiting");
+      route(*publication);
       return {};
     }
     case Type::welcome:
@@ -173,12 +174,26 @@ void Hub::flood(std::uint64_t communicator, const Failure& failure) {
   spread(news, kNobody);
 }
 
-void Hub::publish(const Waiting& waiting) {
-  if (size_ == 1) return;
-  for (const std::uint32_t neighbour :
-       std::set{successor_of(rank_, size_), predecessor_of(rank_, size_)})
-    if (const auto found = edges_.find(neighbour); found != edges_.end())
-      send(*found->second, encode(waiting));
+void Hub::publish(const Waiting& waiting, const std::vector<std::uint32_t>& ranks) {
+  for (const std::uint32_t to : ranks)
+    if (to != rank_ && to < size_) route({rank_, to, waiting});
+}
+
+void Hub::route(Publication publication) {
+  const std::uint32_t to = publication.to;
+  if (to == rank_) return settle(news_.waiting(publication.from, publication.waiting));
+  auto edge = edges_.find(to);
+  if (edge == edges_.end() && !publication.detour) edge = edges_.find(next_hop(rank_, to));
+  if (edge == edges_.end()) {
+    // Never back to the tree: with every hop nearer to its end it cannot go in circles, and those
+    // who stay have a connection to the next on either side (mend.cpp).
+    publication.detour = true;
+    const auto distance = [to](std::uint32_t rank) { return rank < to ? to - rank : rank - to; };
+    edge = std::ranges::min_element(edges_, {},
+                                    [&](const auto& entry) { return distance(entry.first); });
+    if (edge != edges_.end() && distance(edge->first) >= distance(rank_)) edge = edges_.end();
+  }
+  if (edge != edges_.end()) send(*edge->second, encode(publication));
 }
 
 void Hub::leave() {

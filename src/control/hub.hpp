@@ -65,7 +65,7 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   void subscribe(std::uint64_t communicator, std::weak_ptr<ControlObserver> observer);
   void unsubscribe(std::uint64_t communicator) { news_.unsubscribe(communicator); }
   void flood(std::uint64_t communicator, const Failure& failure);
-  void publish(const Waiting& waiting);
+  void publish(const Waiting& waiting, const std::vector<std::uint32_t>& ranks);
   /// Says goodbye and ends in Progress::gone, after kLeaveLimit at the latest.
   void leave();
 
@@ -105,6 +105,8 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   void settle(const News::Findings& findings);
   void lose(const Edge& edge, const std::string& why);
   void forward(const std::string& frame, std::uint32_t except);
+  /// Sends it on its way: by our own connection, along the tree, or around who has gone.
+  void route(Publication publication);
   void send(Edge& edge, const std::string& frame);
   /// Tells the peers of the departures that were not passed on yet.
   void pass_on_departures();

@@ -24,7 +24,7 @@ class News {
  public:
   /// News of one kind beyond this many are dropped: a bound on memory that no job reaches.
   static constexpr std::size_t kMaxRemembered = 1 << 16;
-  /// A neighbour's waiting is kept for an observer yet to come, for the last so many.
+  /// A peer's waiting is kept for an observer yet to come, for the last so many.
   static constexpr std::size_t kMaxWaiting = 64;
 
   explicit News(std::uint32_t size) : size_(size) {}

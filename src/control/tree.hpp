@@ -3,8 +3,8 @@
 
 /// Which ranks hold control connections to which: a binary tree with rank 0 at the root, and the
 /// ring. A ring edge that is a tree edge too (0–1, and the closing one of two or three ranks) is
-/// one connection. At most five per rank; losing any one rank leaves the others connected. (As ranks
-/// go, mend.cpp adds one to a rank above, for whom it is one from below.)
+/// one connection. At most five per rank; losing any one rank leaves the others connected. (As
+/// ranks go, mend.cpp adds one to a rank above, for whom it is one from below.)
 
 #include <cstdint>
 #include <vector>
@@ -24,6 +24,16 @@ constexpr std::uint32_t successor_of(std::uint32_t rank, std::uint32_t size) {
 
 constexpr std::uint32_t predecessor_of(std::uint32_t rank, std::uint32_t size) {
   return rank == 0 ? size - 1 : rank - 1;
+}
+
+/// The tree's neighbour of `rank` on the way to another rank `to`.
+constexpr std::uint32_t next_hop(std::uint32_t rank, std::uint32_t to) {
+  // Ranks only fall on the way up: one that is not above `to` has been passed.
+  while (to > rank) {
+    if (parent_of(to) == rank) return to;
+    to = parent_of(to);
+  }
+  return parent_of(rank);
 }
 
 inline std::vector<std::uint32_t> children_of(std::uint32_t rank, std::uint32_t size) {

@@ -177,18 +177,26 @@ std::optional<std::vector<std::uint32_t>> decode_left(std::string_view body, std
   return ranks;
 }
 
-std::string encode(const Waiting& waiting) {
+std::string encode(const Publication& publication) {
   Writer writer;
+  const Waiting& waiting = publication.waiting;
   const Signature& signature = waiting.signature;
+  writer.number(publication.from).number(publication.to);
+  writer.number(static_cast<std::uint8_t>(publication.detour));
   writer.number(waiting.communicator).number(waiting.sequence);
   writer.number(signature.count).number(signature.root).number(signature.kind);
   writer.number(signature.type).number(signature.op).number(signature.algorithm);
+  writer.text(std::string_view(waiting.note).substr(0, kMaxNote));
   return framed(Type::waiting, writer.bytes());
 }
 
-std::optional<Waiting> decode_waiting(std::string_view body) {
+std::optional<Publication> decode_publication(std::string_view body, std::uint32_t size) {
   Reader reader(body);
-  Waiting waiting;
+  Publication publication;
+  Waiting& waiting = publication.waiting;
+  publication.from = reader.number<std::uint32_t>();
+  publication.to = reader.number<std::uint32_t>();
+  publication.detour = reader.number<std::uint8_t>() != 0;
   waiting.communicator = reader.number<std::uint64_t>();
   waiting.sequence = reader.number<std::uint64_t>();
   waiting.signature.count = reader.number<std::uint64_t>();
@@ -197,8 +205,11 @@ std::optional<Waiting> decode_waiting(std::string_view body) {
   waiting.signature.type = reader.number<std::uint8_t>();
   waiting.signature.op = reader.number<std::uint8_t>();
   waiting.signature.algorithm = reader.number<std::uint8_t>();
-  if (!reader.complete()) return std::nullopt;
-  return waiting;
+  const std::string_view note = reader.text();
+  if (!reader.complete() || note.size() > kMaxNote) return std::nullopt;
+  if (publication.from >= size || publication.to >= size) return std::nullopt;
+  waiting.note = note;
+  return publication;
 }
 
 std::string key_of(std::uint32_t rank) { return fmt::format("{}{}", kKeyPrefix, rank); }

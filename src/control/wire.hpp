@@ -36,7 +36,7 @@ enum class Type : std::uint8_t {
   table = 5,     ///< down the tree: all rows
   failure = 6,   ///< flooded
   left = 7,      ///< flooded, several at once; on a rank's own connection it says goodbye
-  waiting = 8,   ///< to the ring neighbours
+  waiting = 8,   ///< to one rank, from hop to hop
 };
 
 /// A row of the table as it travels. The nonce is drawn anew by every Control: a caller names the
@@ -79,6 +79,14 @@ struct FailureNews {
   friend bool operator==(const FailureNews&, const FailureNews&) = default;
 };
 
+/// What a waiting rank tells another.
+struct Publication {
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+  Waiting waiting;
+  bool detour = false;  ///< it has left the tree, where a rank had gone
+};
+
 struct Frame {
   Type type;
   std::string_view body;
@@ -97,7 +105,7 @@ std::string encode_rows(Type type, const std::vector<Row>& rows);
 std::string encode(const FailureNews& news);
 /// Ranks that have left; at most kMaxLeft.
 std::string encode_left(std::span<const std::uint32_t> ranks);
-std::string encode(const Waiting& waiting);
+std::string encode(const Publication& publication);
 
 std::optional<Hello> decode_hello(std::string_view body);
 std::optional<Refusal> decode_refusal(std::string_view body);
@@ -106,7 +114,7 @@ std::optional<std::vector<Row>> decode_rows(std::string_view body, std::size_t c
 /// Ranks are below `size`.
 std::optional<FailureNews> decode_failure(std::string_view body, std::uint32_t size);
 std::optional<std::vector<std::uint32_t>> decode_left(std::string_view body, std::uint32_t size);
-std::optional<Waiting> decode_waiting(std::string_view body);
+std::optional<Publication> decode_publication(std::string_view body, std::uint32_t size);
 
 /// A rank's one key in the store, and its value.
 inline constexpr std::string_view kKeyPrefix = "control/";

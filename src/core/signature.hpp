@@ -11,7 +11,7 @@ namespace ccoll {
 struct Signature {
   std::uint64_t count = 0;
   std::uint32_t root = 0;
-  std::uint8_t kind = 0;  ///< a Kind, or kSendRecv
+  std::uint8_t kind = 0;  ///< a Kind, or one of those below
   std::uint8_t type = 0;
   std::uint8_t op = 0;
   std::uint8_t algorithm = 0;
@@ -20,5 +20,9 @@ struct Signature {
 
 /// The `kind` of a message between two ranks, which uses the other fields in its own way.
 inline constexpr std::uint8_t kSendRecv = 255;
+/// The `kind` of the calls by which communicators come about.
+inline constexpr std::uint8_t kSplit = 254;
+inline constexpr std::uint8_t kSubgroup = 253;
+inline constexpr std::uint8_t kMesh = 252;
 
 }  // namespace ccoll

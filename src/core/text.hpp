@@ -23,7 +23,8 @@ std::string joined(const Names& names, std::string_view separator = ", ") {
   return text;
 }
 
-/// "ranks 0-2, 5", "rank 7"; `ranks` ascend. A long list ends with how many more there are.
+/// "ranks 0-2, 5", "rank 7": in the order given, what ascends by one as a range. A long list ends
+/// with how many more there are.
 std::string list_ranks(const std::vector<std::uint32_t>& ranks);
 
 /// Single-letter insertions, deletions, replacements and swaps of neighbours between two words.

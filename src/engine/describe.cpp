@@ -21,6 +21,9 @@ bool rooted(Kind kind) {
 }  // namespace
 
 std::string describe(const Signature& signature) {
+  if (signature.kind == kSplit) return "split";
+  if (signature.kind == kSubgroup) return "subgroup";
+  if (signature.kind == kMesh) return "mesh";
   const auto kind = static_cast<Kind>(signature.kind);
   if (kind == Kind::barrier) return "barrier";
   const auto type = to_string(static_cast<DataType>(signature.type));

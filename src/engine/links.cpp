@@ -34,6 +34,10 @@ void TransportSet::accept(asio::ip::tcp::socket socket) {
   if (const auto* kind = find_transport("tcp")) get(*kind).accept(std::move(socket));
 }
 
+void TransportSet::forget(std::uint64_t communicator) {
+  for (const auto& transport : made_) transport->forget(communicator);
+}
+
 Result<SendLink*> LinkTable::sender(Rank peer, std::uint16_t lane) {
   auto& link = senders_[{peer, lane}];
   if (link) return link.get();

@@ -28,6 +28,8 @@ class TransportSet {
   Transport& get(const TransportKind& kind);
   /// A connection for a link that came to this rank's listener; on the service thread.
   void accept(asio::ip::tcp::socket socket);
+  /// That communicator of this rank has ended.
+  void forget(std::uint64_t communicator);
   const TransportContext& context() const { return context_; }
 
  private:
@@ -51,7 +53,6 @@ class LinkTable {
 
   /// After a failure: takes back all lent memory.
   void revoke();
-  std::uint32_t job_rank(Rank rank) const { return group_[rank]; }
 
  private:
   using Key = std::pair<Rank, std::uint16_t>;

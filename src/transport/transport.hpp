@@ -38,6 +38,9 @@ class Transport {
                                                             std::shared_ptr<Waiter> waiter) = 0;
   /// A connection that came to this rank's listener for Purpose::link. On the service thread.
   virtual void accept(asio::ip::tcp::socket) {}
+  /// This rank's part of that communicator has ended: what has come or will come for links of it
+  /// that were never opened here is dropped.
+  virtual void forget(std::uint64_t) {}
 };
 
 /// One row of the table of transports, best first.

@@ -12,6 +12,7 @@
 
 using namespace ccoll;
 using testing::expect;
+using testing::reduced;
 using testing::run_ranks;
 
 namespace {
@@ -156,7 +157,6 @@ class Trial {
 };
 
 bool full() { return std::getenv("CCOLL_TEST_FULL") != nullptr; }
-bool reduced() { return std::getenv("CCOLL_TEST_REDUCED") != nullptr; }
 
 std::vector<int> sizes() {
   if (reduced()) return {1, 2, 3, 5};

@@ -10,6 +10,7 @@ using namespace ccoll;
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
 using testing::expect;
+using testing::message_of;
 using testing::run_ranks;
 
 namespace {
@@ -19,15 +20,6 @@ CommunicatorOptions options_for(std::string_view transport) {
   options.transport = transport;
   options.timeout = 20s;
   return options;
-}
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return std::string(to_string(error.kind())) + ": " + error.what();
-  }
-  return "no error";
 }
 
 }  // namespace

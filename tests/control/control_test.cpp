@@ -6,6 +6,7 @@
 #include <future>
 #include <set>
 
+#include "control/tree.hpp"
 #include "control/wire.hpp"
 #include "harness.hpp"
 
@@ -222,6 +223,50 @@ TEST_CASE("the key of an earlier job is not taken for a rank's", "[control]") {
   CHECK(joined.get());
 }
 
+TEST_CASE("the tree leads from every rank to every other", "[control][property]") {
+  for (std::uint32_t size = 2; size <= 70; size++) {
+    for (std::uint32_t from = 0; from < size; from++) {
+      for (std::uint32_t to = 0; to < size; to++) {
+        std::uint32_t at = from, hops = 0;
+        while (at != to && hops++ <= 12) {
+          const auto next = control::next_hop(at, to);
+          if (!control::is_tree_edge(at, next) || next >= size) break;
+          at = next;
+        }
+        CAPTURE(size, from, to, at, hops);
+        REQUIRE(at == to);
+      }
+    }
+  }
+}
+
+TEST_CASE("what a rank waits in reaches any rank, along the tree", "[control]") {
+  CountingStore store;
+  auto members = join_all(9, store);
+  std::mutex mutex;
+  std::vector<std::pair<std::uint32_t, std::string>> heard;
+  const auto recorders =
+      listen(members, 3, [&](std::uint32_t peer, const Waiting& waiting) -> std::optional<Failure> {
+        const std::lock_guard lock(mutex);
+        heard.emplace_back(peer, waiting.note);
+        return std::nullopt;
+      });
+  // Rank 7 hangs below 3 below 1; rank 6 below 2: four hops. Itself it does not tell.
+  members[7].control->publish({3, 0, {}, "a note"}, {6, 0, 4, 7});
+  for (const std::size_t rank : {6, 0, 4})
+    CHECK(eventually([&] { return recorders[rank]->comparisons() == 1; }));
+  settle();
+  for (const std::size_t rank : {1, 2, 3, 5, 7, 8}) CHECK(recorders[rank]->comparisons() == 0);
+  // Around those who have left, too.
+  for (const std::size_t rank : {3, 1}) members[rank].control->leave();
+  CHECK(eventually([&] {
+    members[7].control->publish({3, 0, {}, "a note"}, {0});
+    return recorders[0]->comparisons() > 1;
+  }));
+  const std::lock_guard lock(mutex);
+  for (const auto& each : heard) CHECK(each == std::pair<std::uint32_t, std::string>(7, "a note"));
+}
+
 TEST_CASE("neighbours compare what they wait in, and what they find reaches all", "[control]") {
   CountingStore store;
   auto members = join_all(8, store);
@@ -240,7 +285,7 @@ TEST_CASE("neighbours compare what they wait in, and what they find reaches all"
   };
   SECTION("equal signatures say nothing") {
     const auto recorders = listen(members, 9, compare);
-    members[4].control->publish(waiting);
+    members[4].control->publish(waiting, {3, 5});
     CHECK(eventually(
         [&] { return recorders[3]->comparisons() == 1 && recorders[5]->comparisons() == 1; }));
     settle();
@@ -252,14 +297,14 @@ TEST_CASE("neighbours compare what they wait in, and what they find reaches all"
     const auto recorders = listen(members, 9, compare);
     Waiting other = waiting;
     other.signature.count = 101;
-    members[7].control->publish(other);
+    members[7].control->publish(other, {0, 6});
     for (const auto& recorder : recorders) REQUIRE(recorder->wait_for(1, 0, 10s));
     CHECK(recorders[2]->failures()[0] == Failure{ErrorKind::mismatch, "they differ", 7});
   }
   SECTION("also where the neighbour subscribes later") {
     Waiting other = waiting;
     other.sequence = 42;
-    members[0].control->publish(other);
+    members[0].control->publish(other, {1, 7});
     settle();
     const auto recorders = listen(members, 9, compare);
     for (const auto& recorder : recorders) REQUIRE(recorder->wait_for(1, 0, 10s));

@@ -39,14 +39,15 @@ TEST_CASE("a goodbye is heard also when the service ends with the handler that s
     std::atomic<bool> over = false;
     std::thread talking([&] {
       while (!over) {
-        for (const std::size_t rank : {0, 2}) members[rank].control->publish(Waiting{1, 1, {}});
+        for (const std::size_t rank : {0, 2})
+          members[rank].control->publish(Waiting{1, 1, {}}, {1});
         std::this_thread::sleep_for(100us);
       }
     });
     {
       const std::shared_ptr<net::Service> service = members[1].service;
       asio::post(service->context(), [member = std::move(members[1]), speaks_first]() mutable {
-        if (speaks_first) member.control->publish(Waiting{1, 1, {}});
+        if (speaks_first) member.control->publish(Waiting{1, 1, {}}, {0, 2});
         member.listener.reset();
         member.control.reset();
         member.service.reset();

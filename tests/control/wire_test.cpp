@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/wire.hpp"
+#include "core/text.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -50,7 +51,7 @@ std::vector<std::string> one_of_each() {
           encode_rows(Type::table, {some_row(1), some_row(2)}),
           encode(FailureNews{1, 2, 3, {ErrorKind::mismatch, "text", 1}}),
           encode_left(kOne),
-          encode(waiting)};
+          encode(Publication{0, 1, waiting})};
 }
 
 void decode_as_everything(std::string_view body) {
@@ -59,7 +60,7 @@ void decode_as_everything(std::string_view body) {
   (void)decode_rows(body, 2);
   (void)decode_failure(body, 2);
   (void)decode_left(body, 2);
-  (void)decode_waiting(body);
+  (void)decode_publication(body, 2);
 }
 
 }  // namespace
@@ -76,6 +77,13 @@ TEST_CASE("every message is read as it was written", "[control]") {
   CHECK(decode_failure(whole(encode(news)).body, 5) == news);
   CHECK(decode_left(whole(encode_left(kSome)).body, 5) ==
         std::vector(std::begin(kSome), std::end(kSome)));
+  const Waiting waiting{1, 2, {3, 4, 5, 6, 7, 8}, std::string(kMaxNote + 1, 'x')};
+  const auto read = decode_publication(whole(encode(Publication{3, 4, waiting})).body, 5);
+  REQUIRE(read);
+  CHECK((read->from == 3 && read->to == 4));
+  CHECK((read->waiting.communicator == 1 && read->waiting.sequence == 2));
+  CHECK(read->waiting.signature == waiting.signature);
+  CHECK(read->waiting.note == std::string(kMaxNote, 'x'));
   CHECK(decode_key(encode_key(some_row(9))) == some_row(9));
   CHECK(encode_key(some_row(9)).size() <= 64);
 }
@@ -86,6 +94,8 @@ TEST_CASE("values out of range are not read", "[control]") {
   CHECK_FALSE(decode_left(std::string("\1\0\0\0\2\0", 6), 5));
   const std::vector<std::uint32_t> most(kMaxLeft, 1);
   CHECK(decode_left(whole(encode_left(most)).body, 2) == most);
+  CHECK_FALSE(decode_publication(whole(encode(Publication{0, 5, {}})).body, 5));
+  CHECK_FALSE(decode_publication(whole(encode(Publication{5, 0, {}})).body, 5));
   const FailureNews news{3, 4, 5, {ErrorKind::peer_lost, "gone", 2}};
   CHECK_FALSE(decode_failure(whole(encode(news)).body, 2));
   CHECK_FALSE(decode_failure(whole(encode(news)).body, 3));

@@ -3,6 +3,7 @@
 
 /// Ranks as threads of the test's process.
 
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <string>
@@ -40,6 +41,19 @@ inline std::vector<std::string> run_ranks(int size, const CommunicatorOptions& o
     body(communicator);
   });
 }
+
+/// "kind: text" of the Error that `call` throws.
+inline std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return std::string(to_string(error.kind())) + ": " + error.what();
+  }
+  return "no error";
+}
+
+/// Whether the sanitizers are to have small matrices only.
+inline bool reduced() { return std::getenv("CCOLL_TEST_REDUCED") != nullptr; }
 
 /// Throws what a test's thread has found wrong.
 inline void expect(bool condition, const std::string& what) {

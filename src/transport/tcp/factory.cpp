@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/tcp/factory.hpp"
 
+#include <algorithm>
 #include <array>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
@@ -8,6 +9,7 @@
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
+#include <deque>
 #include <map>
 #include <mutex>
 
@@ -24,6 +26,9 @@ using asio::ip::tcp;
 
 /// The bytes that follow the handshake of a link: which link it is.
 constexpr std::size_t kHelloBytes = 8 + 4 + 4 + 2;
+
+/// Communicators that have ended, remembered for connections that are still on their way.
+constexpr std::size_t kForgotten = 1024;
 
 /// The peer's listener has stood since start-up: if it cannot be reached soon it is gone.
 constexpr std::chrono::seconds kConnectTimeout{10};
@@ -106,6 +111,15 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
     return std::make_unique<TcpReceiveLink>(id.from, std::move(connection), std::move(waiter));
   }
 
+  void forget(std::uint64_t communicator) override {
+    std::lock_guard lock(mutex_);
+    const auto its = [&](const auto& entry) { return entry.first.communicator == communicator; };
+    std::erase_if(awaited_, its);
+    std::erase_if(arrived_, its);
+    forgotten_.push_back(communicator);
+    if (forgotten_.size() > kForgotten) forgotten_.pop_front();
+  }
+
   void accept(tcp::socket socket) override {
     asio::co_spawn(context_->service->context(), accept_link(weak_from_this(), std::move(socket)),
                    asio::detached);
@@ -146,6 +160,7 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
       if (waiter) waiter->ring();
       return;
     }
+    if (std::ranges::find(forgotten_, id.communicator) != forgotten_.end()) return;
     // Each link connects once; a second connection for it is nobody's.
     const auto [entry, is_new] = arrived_.try_emplace(id, std::make_shared<Connection>());
     if (is_new) entry->second->deliver(socket.release());
@@ -155,6 +170,7 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
   std::mutex mutex_;
   std::map<LinkId, Awaited> awaited_;                      // guarded by mutex_
   std::map<LinkId, std::shared_ptr<Connection>> arrived_;  // guarded by mutex_
+  std::deque<std::uint64_t> forgotten_;                    // guarded by mutex_
 };
 
 }  // namespace

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Calls that are begun one after the other and waited for together, as between ncclGroupStart and
+/// ncclGroupEnd: so one thread drives several ranks, or sends and receives in any order.
+
+#include "ccoll/version.hpp"
+
+namespace ccoll {
+
+/// From here to the matching group_end, blocking calls that this thread makes, on any
+/// communicators, only begin: their buffers belong to them, and their results are there, when the
+/// outermost group_end has returned. Groups nest. Other threads' calls and asynchronous calls are
+/// as ever. What a call makes for its caller (split, subgroup, a mesh) cannot wait for the end and
+/// is refused with Error{invalid_argument}.
+///
+/// A call with wrong arguments throws at once; those begun before go on.
+CCOLL_API void group_begin();
+
+/// Waits until all calls of the group are over, moving all of them on, and then throws the first
+/// failure among them, in the order of the calls. Of an inner group: does nothing. Throws
+/// Error{invalid_argument} where no group was begun.
+CCOLL_API void group_end();
+
+/// A group as long as a scope.
+class CCOLL_API CallGroup {
+ public:
+  CallGroup() { group_begin(); }
+  /// Where end() was not called (an exception, say): waits, and what failed is not told.
+  ~CallGroup();
+  CallGroup(const CallGroup&) = delete;
+  CallGroup& operator=(const CallGroup&) = delete;
+
+  /// group_end. Once.
+  void end();
+
+ private:
+  bool ended_ = false;
+};
+
+}  // namespace ccoll

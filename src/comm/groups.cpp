@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// Communicators from communicators. The address table knows every rank of the job and links are
+// named by communicator, so no store is needed: ranks make up the same id and begin.
+#include <algorithm>
+#include <array>
+
+#include "comm/call_group.hpp"
+#include "comm/implementation.hpp"
+#include "comm/mix.hpp"
+#include "core/text.hpp"
+#include "engine/describe.hpp"
+
+namespace ccoll {
+namespace {
+
+using Made = Result<std::shared_ptr<Communicator::Implementation>>;
+
+/// What an id is made for: apart from each other, whatever the numbers.
+enum class Birth : std::uint64_t { duplicate = 1, split, subgroup };
+
+/// Up to so many ranks of a subgroup hear from each that waits for it; beyond, its neighbours in
+/// the list only, or n who wait would send n² messages.
+constexpr std::size_t kAllHear = 64;
+
+/// Between group_begin and group_end nothing is waited for that a caller could be given.
+Status outside_call_group(std::uint8_t what) {
+  if (!call_group::is_open()) return {};
+  return fail(ErrorKind::invalid_argument,
+              "{}: it cannot wait for group_end; call it before group_begin, or in a thread for "
+              "each of several ranks",
+              describe({.kind = what}));
+}
+
+std::uint64_t hash_of(const std::vector<Rank>& ranks) {
+  std::uint64_t hash = ranks.size();
+  for (const auto rank : ranks) hash = mix(hash, rank);
+  return hash;
+}
+
+}  // namespace
+
+Made Communicator::Implementation::make_child(std::uint64_t id, const std::vector<Rank>& ranks,
+                                              const GroupOptions& options,
+                                              std::string made_up_name) {
+  auto inherited = options_;
+  inherited.name = options.name.empty() ? std::move(made_up_name) : options.name;
+  if (options.timeout.count() > 0) inherited.timeout = options.timeout;
+  std::vector<std::uint32_t> job_ranks;
+  job_ranks.reserve(ranks.size());
+  for (const auto rank : ranks) job_ranks.push_back(group_.job_rank(rank));
+  auto made = make(member_, id, inherited, Group(std::move(job_ranks), member_->rank()));
+  // The others have theirs and would wait for this rank.
+  if (!made) member_->control().flood(id, made.error());
+  return made;
+}
+
+Status Communicator::Implementation::exchange(std::uint8_t shown_as, const void* input,
+                                              void* output, std::size_t bytes) {
+  Call call;
+  call.kind = Kind::all_gather;
+  call.shown_as = shown_as;
+  call.input = input;
+  call.output = output;
+  call.count = bytes;
+  CCOLL_TRY(outside_call_group(shown_as));
+  Owner owner(*this);
+  return run_as_owner(call);
+}
+
+Status Communicator::Implementation::agree(std::uint8_t shown_as, const std::string& text) {
+  const std::uint64_t mine = mix_text(text);
+  std::vector<std::uint64_t> all(size());
+  CCOLL_TRY(exchange(shown_as, &mine, all.data(), sizeof mine));
+  const auto odd = std::ranges::find_if(all, [&](std::uint64_t hash) { return hash != all[0]; });
+  if (odd == all.end()) return {};
+  // The words only now: they are long, and this is the last that these ranks do together here.
+  using Words = std::array<char, 256>;
+  Words words{};
+  text.copy(words.data(), words.size() - 1);
+  std::vector<Words> everyones(size());
+  CCOLL_TRY(exchange(shown_as, words.data(), everyones.data(), words.size()));
+  const auto rank = odd - all.begin();
+  return fail(ErrorKind::mismatch, "ranks give different things: rank 0 {}, rank {} {}",
+              everyones[0].data(), rank, everyones[static_cast<std::size_t>(rank)].data());
+}
+
+Made Communicator::Implementation::duplicate(const GroupOptions& options) {
+  Owner owner(*this);
+  CCOLL_TRY(usable_as_owner());
+  const auto number = ++children_;
+  std::vector<Rank> ranks(size());
+  for (Rank rank = 0; rank < size(); rank++) ranks[rank] = rank;
+  return make_child(mix(id_, Birth::duplicate, number), ranks, options,
+                    fmt::format("{}/copy{}", name_, number));
+}
+
+Made Communicator::Implementation::split(int color, int key, const GroupOptions& options) {
+  if (color < 0 && color != kNoColor)
+    return fail(ErrorKind::invalid_argument,
+                "split: colour {} is negative; colours are at least 0, or kNoColor", color);
+  const std::array<std::int32_t, 2> mine = {color, key};
+  std::vector<std::array<std::int32_t, 2>> wishes(size());
+  CCOLL_TRY(exchange(kSplit, mine.data(), wishes.data(), sizeof mine));
+  std::uint64_t number = 0;
+  {
+    Owner owner(*this);
+    number = ++children_;
+  }
+  if (color == kNoColor) return nullptr;
+  std::vector<Rank> ranks;
+  for (Rank rank = 0; rank < size(); rank++)
+    if (wishes[rank][0] == color) ranks.push_back(rank);
+  std::ranges::stable_sort(ranks, {}, [&](Rank rank) { return wishes[rank][1]; });
+  const auto part = static_cast<std::uint64_t>(color);
+  return make_child(mix(id_, Birth::split, number, part), ranks, options,
+                    fmt::format("{}/split{}:{}", name_, number, color));
+}
+
+Result<std::vector<Rank>> Communicator::Implementation::subgroup_ranks(
+    std::span<const int> ranks) const {
+  std::vector<Rank> list;
+  std::vector<bool> seen(size());
+  for (const int rank : ranks) {
+    if (rank < 0 || static_cast<Rank>(rank) >= size())
+      return fail(ErrorKind::invalid_argument, "subgroup: rank {} is not one of {} ranks", rank,
+                  size());
+    if (seen[static_cast<Rank>(rank)])
+      return fail(ErrorKind::invalid_argument, "subgroup: rank {} is in the list twice", rank);
+    seen[static_cast<Rank>(rank)] = true;
+    list.push_back(static_cast<Rank>(rank));
+  }
+  if (list.empty())
+    return fail(ErrorKind::invalid_argument, "subgroup: the list is empty; it names its ranks");
+  if (!seen[rank()])
+    return fail(ErrorKind::invalid_argument,
+                "subgroup: rank {} calls it but is not in the list of {}; only those in it call",
+                rank(), list_ranks(list));
+  return list;
+}
+
+std::uint64_t Communicator::Implementation::subgroup_id(std::uint64_t list,
+                                                        std::uint64_t times) const {
+  return mix(id_, Birth::subgroup, list, times);
+}
+
+Made Communicator::Implementation::subgroup(std::span<const int> asked,
+                                            const GroupOptions& options) {
+  CCOLL_TRY(outside_call_group(kSubgroup));
+  auto ranks = subgroup_ranks(asked);
+  if (!ranks) return tl::unexpected(ranks.error());
+  const auto list = hash_of(*ranks);
+  const auto text = list_ranks(*ranks);
+  Announcement announcement;
+  {
+    std::lock_guard lock(mutex_);
+    if (making_)
+      return fail(ErrorKind::invalid_argument,
+                  "two threads make subgroups of one communicator at once: one of {} is not there "
+                  "yet, and one of {} was asked for",
+                  list_ranks(making_->ranks), text);
+    const auto times = made_[list]++;
+    making_ = Making{subgroup_id(list, times), list, *ranks};
+    announcement.waiting = {id_, times, {.count = list, .kind = kSubgroup}, text};
+  }
+  auto made = make_child(making_->id, *ranks, options, fmt::format("{}/group({})", name_, text));
+  if (made) {
+    announcement.to = ranks->size() <= kAllHear ? (*made)->group().job_ranks()
+                                                : (*made)->group().ring_neighbours();
+    if (auto met = (*made)->meet(std::move(announcement)); !met)
+      made = tl::unexpected(std::move(met.error()));
+  }
+  std::lock_guard lock(mutex_);
+  making_.reset();
+  return made;
+}
+
+Status Communicator::Implementation::meet(Announcement announcement) {
+  Owner owner(*this);
+  announcement_ = std::move(announcement);
+  Call barrier;
+  barrier.kind = Kind::barrier;
+  barrier.shown_as = kSubgroup;
+  barrier.count = 1;
+  barrier.op = ReduceOp::max;
+  auto met = run_as_owner(barrier);
+  announcement_.reset();
+  return met;
+}
+
+void Communicator::Implementation::compare_subgroups(Rank peer, const Waiting& waiting) {
+  if (!making_ || waiting.signature.count == making_->list) return;
+  // It came late: this rank has made that one since, so the peer waits in it no more.
+  const auto made = made_.find(waiting.signature.count);
+  if (made != made_.end() && made->second > waiting.sequence) return;
+  // Of a list without the peer: it may be made, and then the peer's.
+  if (std::ranges::find(making_->ranks, peer) == making_->ranks.end()) return;
+  const Failure failure{
+      ErrorKind::mismatch,
+      fmt::format("ranks make different groups of {}: rank {} one of {}, rank {} one of {}", name_,
+                  rank(), list_ranks(making_->ranks), peer, waiting.note),
+      std::nullopt};
+  member_->control().flood(making_->id, failure);
+  member_->control().flood(subgroup_id(waiting.signature.count, waiting.sequence), failure);
+}
+
+std::optional<int> Communicator::rank_in(const Communicator& other, int rank) const {
+  const auto& mine = *implementation_;
+  const auto& theirs = *other.implementation_;
+  if (mine.job() != theirs.job())
+    raise(mine.named({ErrorKind::invalid_argument,
+                      fmt::format("rank_in: {} was not made from the same start-up as {}",
+                                  theirs.name(), mine.name()),
+                      std::nullopt}));
+  const auto found = theirs.group().rank_of(static_cast<std::uint32_t>(job_rank(rank)));
+  return found ? std::optional(static_cast<int>(*found)) : std::nullopt;
+}
+
+int Communicator::job_rank(int rank) const {
+  if (rank < 0 || rank >= size())
+    raise(implementation_->named({ErrorKind::invalid_argument,
+                                  fmt::format("rank {} is not one of {} ranks", rank, size()),
+                                  std::nullopt}));
+  return static_cast<int>(implementation_->group().job_rank(static_cast<Rank>(rank)));
+}
+
+const std::string& Communicator::name() const { return implementation_->name(); }
+
+Communicator Communicator::duplicate(const GroupOptions& options) {
+  return Communicator(value_or_throw(implementation_->duplicate(options)));
+}
+
+std::optional<Communicator> Communicator::split(int color, int key, const GroupOptions& options) {
+  auto made = implementation_->split(color, key, options);
+  if (!made) raise(implementation_->named(std::move(made.error())));
+  if (*made == nullptr) return std::nullopt;
+  return Communicator(std::move(*made));
+}
+
+Communicator Communicator::subgroup(std::span<const int> ranks, const GroupOptions& options) {
+  auto made = implementation_->subgroup(ranks, options);
+  if (!made) raise(implementation_->named(std::move(made.error())));
+  return Communicator(std::move(*made));
+}
+
+}  // namespace ccoll

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Numbers from numbers: keys of tables, and ids of communicators that ranks make up alike.
+
+#include <cstdint>
+#include <string_view>
+
+namespace ccoll {
+
+/// splitmix64's finalizer: every bit of the result depends on every bit of `value`.
+constexpr std::uint64_t mix(std::uint64_t value) {
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebULL;
+  return value ^ (value >> 31);
+}
+
+/// One number for several, in this order.
+template <typename... Numbers>
+constexpr std::uint64_t mix(std::uint64_t first, Numbers... others) {
+  // The odd constant keeps zeros from disappearing.
+  std::uint64_t mixed = mix(first + 0x9e3779b97f4a7c15ULL);
+  ((mixed = mix((mixed ^ static_cast<std::uint64_t>(others)) + 0x9e3779b97f4a7c15ULL)), ...);
+  return mixed;
+}
+
+/// One number for a text, the same in every build.
+constexpr std::uint64_t mix_text(std::string_view text) {
+  std::uint64_t mixed = text.size();
+  for (const char byte : text) mixed = mix(mixed, static_cast<unsigned char>(byte));
+  return mixed;
+}
+
+}  // namespace ccoll

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/unique_id.hpp"
+
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <string_view>
+
+#include "comm/mix.hpp"
+#include "core/log.hpp"
+#include "core/net/address.hpp"
+#include "core/net/bytes.hpp"
+#include "core/net/listener.hpp"
+#include "rendezvous/identity.hpp"
+
+namespace ccoll {
+namespace {
+
+// The bytes: magic, version, IPv6 or mapped IPv4 address and port of the store, host, number,
+// token, zeros, and a checksum over all before it.
+constexpr std::string_view kMagic = "ccoll-id";
+constexpr std::uint16_t kVersion = 1;
+constexpr std::size_t kTokenBytes = 32;
+constexpr std::size_t kTokenAt = kMagic.size() + 2 + 16 + 2 + 8 + 8;
+constexpr std::size_t kSummedBytes = sizeof(UniqueId) - sizeof(std::uint64_t);
+
+constexpr const char* kUsedKey = "used";
+constexpr const char* kOverKey = "over";
+
+std::string random_bytes(std::size_t count) {
+  std::string bytes(count, '\0');
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(count)) != 1)
+    raise(
+        {ErrorKind::internal, "UniqueId::create: the system gives no random bytes", std::nullopt});
+  return bytes;
+}
+
+/// The stores that this process serves for its ids, one per address that it listens at.
+class IdStores {
+ public:
+  struct Served {
+    std::string address;
+    std::string token;
+  };
+
+  static IdStores& of_process() {
+    // OpenSSL first: the servers' threads use it and must end before it does, at exit.
+    OPENSSL_init_crypto(OPENSSL_INIT_ADD_ALL_DIGESTS, nullptr);
+    static IdStores stores;
+    return stores;
+  }
+
+  ~IdStores() { abandon_if_forked(); }
+
+  /// The one that listens at `at` ("ip:0"), begun if there is none.
+  Served serve(const std::string& at) {
+    const std::lock_guard lock(mutex_);
+    abandon_if_forked();
+    auto& entry = servers_[at];
+    if (!entry.server) {
+      entry.token = random_bytes(kTokenBytes);
+      entry.server = serve_tcp_store(at, entry.token);
+    }
+    return {entry.server->address(), entry.token};
+  }
+
+ private:
+  struct Entry {
+    std::unique_ptr<StoreServer> server;
+    std::string token;
+  };
+
+  /// After fork() the servers' threads are the parent's: ending them here would wait for ever.
+  void abandon_if_forked() {
+    if (::getpid() == process_) return;
+    for (auto& [at, entry] : servers_) (void)entry.server.release();
+    servers_.clear();
+    process_ = ::getpid();
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, Entry> servers_;  // guarded by mutex_
+  pid_t process_ = ::getpid();            // guarded by mutex_
+};
+
+tl::unexpected<Failure> no_id(std::string_view why) {
+  return fail(ErrorKind::invalid_argument,
+              "these 128 bytes are no id ({}): hand round exactly what UniqueId::create() returned",
+              why);
+}
+
+}  // namespace
+
+UniqueId UniqueId::create(const std::string& interface) {
+  const char* variable = std::getenv("CCOLL_SOCKET_IFNAME");
+  const std::string named = interface.empty() && variable != nullptr ? variable : interface;
+  const auto at = value_or_throw(net::local_address(named, ""));
+  const auto served = IdStores::of_process().serve(at);
+  const auto parsed = value_or_throw(net::parse_address(served.address));
+  const auto endpoint = net::numeric_endpoint(parsed);
+  CCOLL_CHECK(endpoint, "a store listens at {}", served.address);
+  const auto row = identify(*endpoint);
+
+  std::string bytes(kMagic);
+  bytes += net::Writer().number(kVersion).take();
+  for (const std::uint8_t byte : row.ip) bytes += static_cast<char>(byte);
+  bytes += net::Writer().number(parsed.port).number(row.host).take();
+  bytes += random_bytes(sizeof(IdContents::number)) + served.token;
+  bytes.resize(kSummedBytes, '\0');
+  bytes += net::Writer().number(mix_text(bytes)).take();
+  UniqueId id;
+  std::copy(bytes.begin(), bytes.end(), id.bytes.begin());
+  return id;
+}
+
+Result<IdContents> read_id(const UniqueId& id) {
+  const std::string_view bytes(reinterpret_cast<const char*>(id.bytes.data()), id.bytes.size());
+  if (!bytes.starts_with(kMagic))
+    return no_id(bytes.find_first_not_of('\0') == bytes.npos ? "all are zero"
+                                                             : "a wrong beginning");
+  net::Reader reader(bytes.substr(kMagic.size()));
+  const auto version = reader.number<std::uint16_t>();
+  if (version != kVersion)
+    return fail(ErrorKind::invalid_argument,
+                "an id of version {}; this build of ccoll reads version {}", version, kVersion);
+  if (net::Reader(bytes.substr(kSummedBytes)).number<std::uint64_t>() !=
+      mix_text(bytes.substr(0, kSummedBytes)))
+    return no_id("they are damaged");
+  PeerAddress store;
+  for (auto& byte : store.ip) byte = reader.number<std::uint8_t>();
+  const auto port = reader.number<std::uint16_t>();
+  const auto host = reader.number<std::uint64_t>();
+  IdContents contents;
+  contents.number = reader.number<std::uint64_t>();
+  const auto ip = asio::ip::make_address(ip_text(store));
+  contents.address = net::to_string({ip, port});
+  contents.token = bytes.substr(kTokenAt, kTokenBytes);
+  if (ip.is_loopback() && host != identify({}).host)
+    return fail(ErrorKind::invalid_argument,
+                "this id was made on another host and names that host's loopback address {}: set "
+                "CCOLL_SOCKET_IFNAME, or pass an interface, where UniqueId::create() is called",
+                contents.address);
+  return contents;
+}
+
+Result<IdMeeting> IdMeeting::come(const IdContents& id, int rank, int size,
+                                  std::chrono::milliseconds timeout) {
+  try {
+    auto store = make_prefix_store(connect_tcp_store(id.address, id.token, timeout),
+                                   fmt::format("id/{:016x}/", id.number));
+    const std::vector<std::string> used = {kUsedKey};
+    if (store->check(used, timeout))
+      return fail(ErrorKind::invalid_argument,
+                  "this id has been used: it makes one communicator; make another id");
+    if (!store->compare_set(fmt::format("rank/{}", rank), std::nullopt, "here", timeout))
+      return fail(ErrorKind::invalid_argument,
+                  "rank {} of {} has begun with this id before: each rank comes once, and after a "
+                  "failure with a new id",
+                  rank, size);
+    return IdMeeting(std::move(store));
+  } catch (const Error& error) {
+    return fail(error.kind(), "{} (the store of the id that this rank was given)", error.what());
+  }
+}
+
+void IdMeeting::over(int size) const noexcept {
+  try {
+    if (store_->add(kOverKey, 1) < size) return;
+    store_->set(kUsedKey, "");
+    for (const auto& key : store_->list(""))
+      if (key != kUsedKey) store_->remove(key);
+  } catch (const std::exception& error) {
+    log().debug("an id's keys stay in its store: {}", error.what());
+  }
+}
+
+}  // namespace ccoll

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Start-up by an id that is handed round.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "support/ranks.hpp"
+
+using namespace ccoll;
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+using testing::expect;
+using testing::message_of;
+using testing::run_threads;
+
+namespace {
+
+CommunicatorOptions impatient() {
+  CommunicatorOptions options;
+  options.start_timeout = 10s;
+  options.timeout = 10s;
+  return options;
+}
+
+void meet(const UniqueId& id, int rank, int size) {
+  auto communicator = Communicator::create(id, rank, size, impatient());
+  std::int32_t sum = rank;
+  communicator.all_reduce(std::span(&sum, 1));
+  expect(sum == size * (size - 1) / 2, "a sum is wrong");
+}
+
+}  // namespace
+
+TEST_CASE("start-up: ranks that were handed an id meet, several ids at once", "[comm]") {
+  const std::vector<UniqueId> ids = {UniqueId::create(), UniqueId::create(), UniqueId::create()};
+  CHECK(ids[0] != ids[1]);
+  const auto errors = run_threads(
+      9, [&](int thread) { meet(ids[static_cast<std::size_t>(thread / 3)], thread % 3, 3); });
+  for (const auto& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("start-up: an id works in other processes", "[.fork]") {
+  const auto id = UniqueId::create();
+  std::vector<pid_t> children;
+  for (int rank = 1; rank < 3; rank++) {
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      // Nothing of the parent's test goes on here.
+      const bool met = run_threads(1, [&](int) { meet(id, rank, 3); })[0].empty();
+      _exit(met ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  CHECK(message_of([&] { meet(id, 0, 3); }) == "no error");
+  for (const pid_t child : children) {
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+  }
+}
+
+TEST_CASE("start-up: an id makes one communicator", "[comm]") {
+  const auto id = UniqueId::create();
+  const auto errors = run_threads(2, [&](int rank) { meet(id, rank, 2); });
+  for (const auto& error : errors) CHECK(error == "");
+  CHECK_THAT(message_of([&] { meet(id, 0, 2); }), Contains("this id has been used"));
+  const auto other = UniqueId::create();
+  auto alone = Communicator::create(other, 0, 1, impatient());
+  CHECK_THAT(message_of([&] { meet(other, 0, 1); }), Contains("this id has been used"));
+}
+
+TEST_CASE("start-up: bytes that are no id are refused", "[comm]") {
+  const auto refused = [](const UniqueId& id) {
+    return message_of([&] { Communicator::create(id, 0, 2, impatient()); });
+  };
+  CHECK_THAT(refused({}), Contains("are no id (all are zero)"));
+  UniqueId text;
+  text.bytes.fill('x');
+  CHECK_THAT(refused(text), Contains("are no id (a wrong beginning)"));
+  const auto good = UniqueId::create();
+  const auto seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 200; round++) {
+    auto bad = good;
+    bad.bytes[random() % bad.bytes.size()] ^= static_cast<std::uint8_t>(1 + random() % 255);
+    CHECK_THAT(refused(bad), Contains("invalid_argument: ") &&
+                                 (Contains("are no id") || Contains("an id of version")));
+  }
+  CHECK_THAT(message_of([&] { Communicator::create(good, 2, 2, impatient()); }),
+             Contains("rank 2 of 2: a rank is at least 0 and less than the size"));
+}
+
+TEST_CASE("start-up: the ranks of one process come at once, all or some", "[comm]") {
+  auto all = Communicator::create_all(4, impatient());
+  REQUIRE(all.size() == 4);
+  const auto id = UniqueId::create();
+  std::vector<Communicator> first, second;
+  const auto errors = run_threads(2, [&](int half) {
+    const std::vector<int> ranks = half == 0 ? std::vector{0, 3} : std::vector{1, 2};
+    (half == 0 ? first : second) = Communicator::create_all(id, ranks, 4, impatient());
+  });
+  for (const auto& error : errors) CHECK(error == "");
+  CHECK((first[1].rank() == 3 && second[0].rank() == 1 && second[1].size() == 4));
+  CHECK_THAT(message_of([] { Communicator::create_all(0); }), Contains("rank 0 of 0"));
+}

@@ -79,6 +79,11 @@ void Communicator::Implementation::break_as_owner(const Failure& failure, bool t
   if (tell) member_->control().flood(id_, failure);
 }
 
+void Communicator::Implementation::threw_as_owner(const Failure& failure) {
+  break_as_owner({failure.kind, fmt::format("rank {} failed: {}", rank(), failure.message), rank()},
+                 true);
+}
+
 bool Communicator::Implementation::take_news_as_owner() {
   if (!has_news_.load(std::memory_order_acquire) || broken_) return false;
   std::optional<Failure> failure;

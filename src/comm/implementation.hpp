@@ -111,6 +111,8 @@ class Communicator::Implementation final
   bool progress_as_owner();
   /// Looks at deadlines and at whom we wait for; returns when to look again.
   Clock::time_point supervise_as_owner(Clock::time_point now);
+  /// What making progress threw (memory ran out, a defect): the communicator fails everywhere.
+  void threw_as_owner(const Failure& failure);
   Waiter& waiter() { return *waiter_; }
 
  private:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/hub.hpp"
 
-#include <asio/post.hpp>
 #include <random>
 
 #include "control/tree.hpp"
@@ -171,6 +170,15 @@ void Hub::flood(std::uint64_t communicator, const Failure& failure) {
   if (news.failure.message.size() > kMaxText) news.failure.message.resize(kMaxText);
   if (news.failure.culprit && *news.failure.culprit >= size_) news.failure.culprit.reset();
   spread(news, kNobody);
+}
+
+std::function<void(const Failure&)> Hub::failing() {
+  return [self = shared_from_this()](const Failure& failure) {
+    self->flood(kEveryCommunicator,
+                {failure.kind,
+                 fmt::format("the control of rank {} failed: {}", self->rank_, failure.message),
+                 self->rank_});
+  };
 }
 
 void Hub::publish(const Waiting& waiting) {

@@ -2,8 +2,6 @@
 #include "transport/tcp/factory.hpp"
 
 #include <array>
-#include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
 #include <asio/read.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
@@ -11,6 +9,7 @@
 #include <map>
 #include <mutex>
 
+#include "core/log.hpp"
 #include "core/net/bytes.hpp"
 #include "core/net/deadline.hpp"
 #include "core/net/handshake.hpp"
@@ -86,8 +85,15 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
   Result<std::unique_ptr<SendLink>> open_send(const LinkId& id,
                                               std::shared_ptr<Waiter> waiter) override {
     auto connection = std::make_shared<Connection>();
-    asio::co_spawn(context_->service->context(), connect_link(context_, id, connection, waiter),
-                   asio::detached);
+    net::spawn(context_->service->context().get_executor(),
+               connect_link(context_, id, connection, waiter), "link",
+               [id, connection, waiter](const Failure& failure) {
+                 connection->deliver({failure.kind,
+                                      fmt::format("the connection to rank {} could not be made: {}",
+                                                  id.to, failure.message),
+                                      std::nullopt});
+                 waiter->ring();
+               });
     return std::make_unique<TcpSendLink>(id.to, std::move(connection), std::move(waiter));
   }
 
@@ -107,8 +113,8 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
   }
 
   void accept(tcp::socket socket) override {
-    asio::co_spawn(context_->service->context(), accept_link(weak_from_this(), std::move(socket)),
-                   asio::detached);
+    net::spawn(context_->service->context().get_executor(),
+               accept_link(weak_from_this(), std::move(socket)), "a link was dropped");
   }
 
  private:
@@ -146,6 +152,15 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
       if (waiter) waiter->ring();
       return;
     }
+    // A peer may be ahead by as many links as it likes, but not use up this process's descriptors.
+    if (arrived_.size() >= net::waiting_connections()) {
+      if (!std::exchange(complained_, true))
+        log().warn(
+            "rank {}: {} connections wait for calls that this rank has not made; more are dropped "
+            "(their number follows the limit of descriptors, ulimit -n)",
+            context_->rank, arrived_.size());
+      return;
+    }
     // Each link connects once; a second connection for it is nobody's.
     const auto [entry, is_new] = arrived_.try_emplace(id, std::make_shared<Connection>());
     if (is_new) entry->second->deliver(socket.release());
@@ -155,6 +170,7 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
   std::mutex mutex_;
   std::map<LinkId, Awaited> awaited_;                      // guarded by mutex_
   std::map<LinkId, std::shared_ptr<Connection>> arrived_;  // guarded by mutex_
+  bool complained_ = false;                                // guarded by mutex_
 };
 
 }  // namespace

@@ -16,6 +16,9 @@ constexpr std::chrono::milliseconds kGrace{400};
 /// A rank that has waited so long publishes what it waits for.
 constexpr std::chrono::milliseconds kPublishAfter{50};
 
+/// So many calls are compared when a communicator ends; of those before, a later call told.
+constexpr std::uint64_t kLastCalls = 8;
+
 /// Nothing having moved for so long, a connection that a rank made before it left has come. (Where
 /// one is there, the end of its stream tells of the peer's leaving, after all that it sent.)
 constexpr std::chrono::milliseconds kSettled{1000};
@@ -198,6 +201,16 @@ std::optional<Failure> Communicator::Implementation::compare(std::uint32_t peer,
       ErrorKind::mismatch,
       describe_mismatch(rank(), mine, waiting.sequence, peer, waiting.signature, waiting.sequence),
       std::nullopt};
+}
+
+void Communicator::Implementation::publish_last_calls() {
+  std::vector<Waiting> last;
+  {
+    std::lock_guard lock(mutex_);
+    for (auto call = calls_ - std::min(calls_, kLastCalls); call < calls_; call++)
+      last.push_back({id_, call, history_[call % kHistory]});
+  }
+  for (const auto& call : last) member_->control().publish(call);
 }
 
 Status Communicator::Implementation::record_call(const Signature& signature) {

@@ -94,8 +94,8 @@ class Communicator::Implementation final
   /// One round of progress, if nobody else is making it.
   void poll();
   /// No more calls: what is under way fails with `aborted`, and the rank leaves if this was its
-  /// last communicator. Once.
-  void close();
+  /// last communicator. Once. Fails with what no call has told.
+  Status close();
   const std::shared_ptr<net::Service>& service() const { return member_->service(); }
 
   // ControlObserver, on the service thread:
@@ -151,6 +151,8 @@ class Communicator::Implementation final
   /// Ends every operation with `failure`; `tell`: and those of the other ranks.
   void break_as_owner(const Failure& failure, bool tell);
   bool take_news_as_owner();
+  /// Tells the ring neighbours the last calls, which they compare with theirs.
+  void publish_last_calls();
   std::string name_of(const Operation& operation) const;
   std::string ranks_text(const std::vector<Rank>& ranks) const;
   bool supervise_operation_as_owner(Operation& operation, Clock::time_point now,

@@ -100,7 +100,7 @@ struct CCOLL_API CommunicatorOptions {
 /// destroyed. Its collectives are called by every rank in the same
 /// order with matching arguments; a difference is an Error{mismatch} that names both sides. A rank
 /// whose own part was over before the difference could show (it only sent, say) may learn of it at
-/// its next call.
+/// its next call or at close.
 ///
 /// Counts are in elements. Buffers may be host memory of any alignment; input and output are
 /// either the same memory where a call says so, or do not overlap. Blocking calls return when the
@@ -141,8 +141,16 @@ class CCOLL_API Communicator {
 
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
-  /// Finishes or gives up what is under way and leaves; never blocks for peers.
+  /// Finishes or gives up what is under way and leaves; waits at most 1 s for peers to hear of it.
+  /// What close would throw is written to standard error (but not the loss of a peer).
   ~Communicator();
+  /// The same, and throws what no call of this rank could report any more: its part may have been
+  /// over before it showed that another rank made a different call (a last broadcast to which each
+  /// of two ranks sent as the root). To find that, a rank that closes tells its ring neighbours its
+  /// last 8 calls, and they compare. Not collective: a rank that closes its last communicator
+  /// before another has made its call does not learn of it; that one does, from its call or close.
+  /// Whatever it throws, the communicator has ended, as if moved from.
+  void close();
 
   int rank() const;
   int size() const;

@@ -15,6 +15,12 @@ namespace {
 /// The service thread has other duties: it looks at them this often.
 constexpr std::chrono::microseconds kTurn{200};
 
+/// Gives the owner flag back, however a turn ends.
+struct Disown {
+  Communicator::Implementation& communicator;
+  ~Disown() { communicator.disown(); }
+};
+
 }  // namespace
 
 Result<std::shared_ptr<Background>> Background::make(
@@ -54,22 +60,34 @@ void Background::turn() {
   const auto communicator = stopped_ ? nullptr : communicator_.lock();
   // Whoever else holds the flag makes progress, and schedules a turn if something is left.
   if (!communicator || !communicator->try_own()) return;
-  communicator->waiter().awake();
-  communicator->waiter().sleep(std::chrono::nanoseconds(0));  // takes the events, does not wait
+  bool go_on = false;
+  {
+    const Disown disown{*communicator};
+    try {
+      go_on = turn_as_owner(*communicator);
+    } catch (...) {
+      communicator->threw_as_owner(failure_of(std::current_exception()));
+    }
+  }
+  if (go_on) schedule();
+}
+
+bool Background::turn_as_owner(Communicator::Implementation& communicator) {
+  communicator.waiter().awake();
+  communicator.waiter().sleep(std::chrono::nanoseconds(0));  // takes the events, does not wait
   const auto end = Clock::now() + kTurn;
   bool moved = true;
-  while (moved && communicator->busy_as_owner() && Clock::now() < end)
-    moved = communicator->progress_as_owner();
-  if (!communicator->busy_as_owner()) return communicator->disown();
-  const auto next = communicator->supervise_as_owner(Clock::now());
+  while (moved && communicator.busy_as_owner() && Clock::now() < end)
+    moved = communicator.progress_as_owner();
+  if (!communicator.busy_as_owner()) return false;
+  const auto next = communicator.supervise_as_owner(Clock::now());
   if (!moved) {
-    communicator->waiter().prepare();
-    moved = communicator->progress_as_owner(Messages::Attention::everyone);
+    communicator.waiter().prepare();
+    moved = communicator.progress_as_owner(Messages::Attention::everyone);
   }
-  const bool busy = communicator->busy_as_owner();
+  const bool busy = communicator.busy_as_owner();
   if (busy && !moved) sleep_until(next);
-  communicator->disown();
-  if (busy && moved) schedule();
+  return busy && moved;
 }
 
 void Background::sleep_until(std::chrono::steady_clock::time_point next) {

@@ -30,6 +30,8 @@ class Background : public std::enable_shared_from_this<Background> {
   Background(std::shared_ptr<net::Service> service,
              const std::shared_ptr<Communicator::Implementation>& communicator);
   void turn();
+  /// True when it is to go on at once.
+  bool turn_as_owner(Communicator::Implementation& communicator);
   void sleep_until(std::chrono::steady_clock::time_point next);
 
   const std::shared_ptr<net::Service> service_;

@@ -18,6 +18,9 @@ constexpr std::chrono::milliseconds kGrace{400};
 /// it may be over when it comes.
 constexpr std::chrono::milliseconds kAnnounceAgain{250};
 
+/// So many calls are compared when a communicator ends; of those before, a later call told.
+constexpr std::uint64_t kLastCalls = 8;
+
 /// Nothing having moved for so long, a connection that a rank made before it left has come. (Where
 /// one is there, the end of its stream tells of the peer's leaving, after all that it sent.)
 constexpr std::chrono::milliseconds kSettled{1000};
@@ -85,6 +88,11 @@ void Communicator::Implementation::break_as_owner(const Failure& failure, bool t
   collectives_.clear();
   messages_.end_all(*broken_);
   if (tell) member_->control().flood(id_, *broken_);
+}
+
+void Communicator::Implementation::threw_as_owner(const Failure& failure) {
+  break_as_owner({failure.kind, fmt::format("rank {} failed: {}", rank(), failure.message), rank()},
+                 true);
 }
 
 bool Communicator::Implementation::take_news_as_owner() {
@@ -247,6 +255,16 @@ std::optional<Failure> Communicator::Implementation::compare(std::uint32_t peer,
                 describe_mismatch(rank(), mine, waiting.sequence, *from, waiting.signature,
                                   waiting.sequence),
                 std::nullopt});
+}
+
+void Communicator::Implementation::publish_last_calls() {
+  std::vector<Waiting> last;
+  {
+    std::lock_guard lock(mutex_);
+    for (auto call = calls_ - std::min(calls_, kLastCalls); call < calls_; call++)
+      last.push_back({id_, call, history_[call % kHistory]});
+  }
+  for (const auto& call : last) member_->control().publish(call, group_.ring_neighbours());
 }
 
 Status Communicator::Implementation::record_call(const Signature& signature) {

@@ -70,14 +70,20 @@ Communicator::Implementation::~Implementation() {
   member_->transports()->forget(id_);
 }
 
-void Communicator::Implementation::close() {
-  if (closed_.exchange(true)) return;
+Status Communicator::Implementation::close() {
+  if (closed_.exchange(true)) return {};
+  bool told = false;
   {
     Owner owner(*this);
-    if (!broken_)
+    told = broken_.has_value();
+    if (!told)
       break_as_owner({ErrorKind::aborted, "the communicator was destroyed", std::nullopt}, false);
   }
+  if (!told) publish_last_calls();
   member_->exit();
+  std::lock_guard lock(mutex_);
+  if (told || !news_) return {};
+  return tl::unexpected(*news_);
 }
 
 void Communicator::Implementation::acquire() {

@@ -118,8 +118,8 @@ class Communicator::Implementation final
   /// One round of progress, if nobody else is making it.
   void poll();
   /// No more calls: what is under way fails with `aborted`, and the rank leaves if this was its
-  /// last communicator. Once.
-  void close();
+  /// last communicator. Once. Fails with what no call has told.
+  Status close();
   const std::shared_ptr<net::Service>& service() const { return member_->service(); }
 
   // ControlObserver, on the service thread:
@@ -140,6 +140,8 @@ class Communicator::Implementation final
   bool progress_as_owner(Messages::Attention attention = Messages::Attention::awaited);
   /// Looks at deadlines and at whom we wait for; returns when to look again.
   Clock::time_point supervise_as_owner(Clock::time_point now);
+  /// What making progress threw (memory ran out, a defect): the communicator fails everywhere.
+  void threw_as_owner(const Failure& failure);
   Waiter& waiter() { return *waiter_; }
 
  private:
@@ -194,6 +196,8 @@ class Communicator::Implementation final
   /// Ends every operation with `failure`; `tell`: and those of the other ranks.
   void break_as_owner(const Failure& failure, bool tell);
   bool take_news_as_owner();
+  /// Tells the ring neighbours the last calls, which they compare with theirs.
+  void publish_last_calls();
   std::string name_of(const CollectiveOperation& operation) const;
   std::string ranks_text(const std::vector<Rank>& ranks) const;
   void publish_as_owner(CollectiveOperation& operation, Clock::time_point now);

@@ -9,6 +9,7 @@
 #include "ccoll/communicator.hpp"
 #include "comm/implementation.hpp"
 #include "comm/unique_id.hpp"
+#include "core/log.hpp"
 #include "core/variables.hpp"
 #include "rendezvous/open_store.hpp"
 
@@ -70,13 +71,22 @@ std::shared_ptr<Communicator::Implementation> start_up(const std::shared_ptr<Sto
 /// Closes the communicator and returns when nothing of it runs any more. The service thread may
 /// hold it for a moment, to tell it news; were that the last reference, the process could end while
 /// the thread still takes it down.
-void end(std::shared_ptr<Communicator::Implementation>& implementation) {
-  if (!implementation) return;
+Status end(std::shared_ptr<Communicator::Implementation>& implementation) {
+  if (!implementation) return {};
   const auto service = implementation->service();
-  implementation->close();
+  const Status late = implementation->close();
   const std::weak_ptr<Communicator::Implementation> others = implementation;
   implementation.reset();
   while (!service->on_service_thread() && !others.expired()) std::this_thread::yield();
+  return late;
+}
+
+/// For those who cannot be told by an exception.
+void end_and_log(std::shared_ptr<Communicator::Implementation>& implementation) {
+  const Status late = end(implementation);
+  // Ranks that end without leaving are no news once this one is done.
+  if (!late && late.error().kind != ErrorKind::peer_lost)
+    log().error("found as the communicator ended: {}", late.error().message);
 }
 
 }  // namespace
@@ -153,12 +163,14 @@ Communicator::Communicator(Communicator&&) noexcept = default;
 
 Communicator& Communicator::operator=(Communicator&& other) noexcept {
   if (this == &other) return *this;
-  end(implementation_);
+  end_and_log(implementation_);
   implementation_ = std::move(other.implementation_);
   return *this;
 }
 
-Communicator::~Communicator() { end(implementation_); }
+Communicator::~Communicator() { end_and_log(implementation_); }
+
+void Communicator::close() { value_or_throw(end(implementation_)); }
 
 int Communicator::rank() const { return static_cast<int>(implementation_->rank()); }
 int Communicator::size() const { return static_cast<int>(implementation_->size()); }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/control.hpp"
 
-#include <asio/post.hpp>
-
 #include "control/hub.hpp"
 #include "control/join.hpp"
 #include "core/net/service.hpp"
@@ -32,7 +30,7 @@ class Handle final : public Control {
   Status join(Store& store) override {
     CCOLL_CHECK(!service_->on_service_thread(), "join blocks");
     CCOLL_CHECK(!std::exchange(joined_, true), "join is called once");
-    CCOLL_TRY(control::join(*service_, hub_, membership_, store));
+    CCOLL_TRY(control::join(hub_, membership_, store));
     const std::lock_guard lock(hub_->progress().mutex);
     table_ = std::move(hub_->progress().table);
     job_ = hub_->progress().job;
@@ -73,7 +71,7 @@ class Handle final : public Control {
  private:
   template <typename Action>
   void on_service(Action action) {
-    asio::post(service_->context(), [hub = hub_, action = std::move(action)] { action(*hub); });
+    Hub::run(hub_, std::move(action));
   }
 
   const std::shared_ptr<net::Service> service_;  // outlives hub_'s last use of its context

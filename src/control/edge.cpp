@@ -2,11 +2,11 @@
 #include "control/edge.hpp"
 
 #include <asio/buffer.hpp>
-#include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
+
+#include "core/net/service.hpp"
 
 namespace ccoll::control {
 namespace {
@@ -28,7 +28,11 @@ Edge::Edge(asio::ip::tcp::socket socket, std::uint32_t peer, const PeerAddress& 
 }
 
 void Edge::start() {
-  asio::co_spawn(socket_.get_executor(), read(shared_from_this()), asio::detached);
+  net::spawn(
+      socket_.get_executor(), read(shared_from_this()), "control",
+      [self = shared_from_this()](const Failure& failure) {
+        self->end(fmt::format("this rank dropped its control connection: {}", failure.message));
+      });
 }
 
 asio::awaitable<void> Edge::read(std::shared_ptr<Edge> /*self*/) {
@@ -49,7 +53,11 @@ asio::awaitable<void> Edge::read(std::shared_ptr<Edge> /*self*/) {
       why = fmt::format("its control connection was dropped, it sent {}", status.error().message);
     }
   }
-  if (closed_) co_return;
+  end(why);
+}
+
+void Edge::end(const std::string& why) {
+  if (closed_) return;
   close();
   if (const auto owner = owner_.lock()) owner->ended(*this, why);
 }

@@ -51,6 +51,7 @@ class Edge final : public std::enable_shared_from_this<Edge> {
  private:
   /// `self` keeps this alive while it reads.
   asio::awaitable<void> read(std::shared_ptr<Edge> self);
+  void end(const std::string& why);
   Status deliver();
   void write();
 

@@ -174,6 +174,15 @@ void Hub::flood(std::uint64_t communicator, const Failure& failure) {
   spread(news, kNobody);
 }
 
+std::function<void(const Failure&)> Hub::failing() {
+  return [self = shared_from_this()](const Failure& failure) {
+    self->flood(kEveryCommunicator,
+                {failure.kind,
+                 fmt::format("the control of rank {} failed: {}", self->rank_, failure.message),
+                 self->rank_});
+  };
+}
+
 void Hub::publish(const Waiting& waiting, const std::vector<std::uint32_t>& ranks) {
   for (const std::uint32_t to : ranks)
     if (to != rank_ && to < size_) route({rank_, to, waiting});

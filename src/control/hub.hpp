@@ -10,11 +10,13 @@
 #include <asio/awaitable.hpp>
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
+#include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -47,6 +49,18 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
 
   /// On any thread.
   Hub(const std::shared_ptr<net::Service>& service, const Control::Membership& membership);
+
+  /// Runs `action(hub)` on the service thread. What it throws ends every communicator of the job.
+  template <typename Action>
+  static void run(const std::shared_ptr<Hub>& hub, Action action) {
+    asio::post(hub->context_, [hub, action = std::move(action)] {
+      try {
+        action(*hub);
+      } catch (...) {
+        hub->failing()(failure_of(std::current_exception()));
+      }
+    });
+  }
 
   // Start-up (start_up.cpp).
 
@@ -99,6 +113,8 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   void advance();
   void decide(const Status& outcome);
 
+  /// What makes a failure inside this rank one of everyone.
+  std::function<void(const Failure&)> failing();
   void spread(const FailureNews& news, std::uint32_t except);
   /// `rank` has left: everyone but `from`, who said so, hears of it, if it is news.
   void part_with(std::uint32_t rank, std::uint32_t from);

@@ -2,11 +2,9 @@
 #include "control/join.hpp"
 
 #include <algorithm>
-#include <asio/post.hpp>
 #include <future>
 
 #include "control/tree.hpp"
-#include "core/net/service.hpp"
 
 namespace ccoll::control {
 namespace {
@@ -27,10 +25,8 @@ constexpr milliseconds kLongestPause{250};
 
 class Joining {
  public:
-  Joining(net::Service& service, std::shared_ptr<Hub> hub, const Control::Membership& membership,
-          Store& store)
-      : service_(service),
-        hub_(std::move(hub)),
+  Joining(std::shared_ptr<Hub> hub, const Control::Membership& membership, Store& store)
+      : hub_(std::move(hub)),
         progress_(hub_->progress()),
         membership_(membership),
         store_(store),
@@ -53,7 +49,7 @@ class Joining {
  private:
   template <typename Action>
   void on_service(Action action) {
-    asio::post(service_.context(), [hub = hub_, action] { action(*hub); });
+    Hub::run(hub_, std::move(action));
   }
 
   /// Any time from now on, but at least one millisecond for a request to be one.
@@ -145,7 +141,6 @@ class Joining {
     return tl::unexpected<Failure>(failure);
   }
 
-  net::Service& service_;
   const std::shared_ptr<Hub> hub_;
   Progress& progress_;
   const Control::Membership& membership_;
@@ -155,9 +150,8 @@ class Joining {
 
 }  // namespace
 
-Status join(net::Service& service, const std::shared_ptr<Hub>& hub,
-            const Control::Membership& membership, Store& store) {
-  return Joining(service, hub, membership, store).run();
+Status join(const std::shared_ptr<Hub>& hub, const Control::Membership& membership, Store& store) {
+  return Joining(hub, membership, store).run();
 }
 
 }  // namespace ccoll::control

@@ -11,7 +11,6 @@ namespace ccoll::control {
 
 /// Brings `hub` together with the other ranks through `store`; returns when its connections stand
 /// or, with a failure, shortly after the deadline at the latest. Blocks; not on the service thread.
-Status join(net::Service& service, const std::shared_ptr<Hub>& hub,
-            const Control::Membership& membership, Store& store);
+Status join(const std::shared_ptr<Hub>& hub, const Control::Membership& membership, Store& store);
 
 }  // namespace ccoll::control

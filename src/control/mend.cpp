@@ -5,9 +5,6 @@
 /// ever calls: no two call each other. A departure costs the ranks that kept their connection to it
 /// (one, as a rule) one call each.
 
-#include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
-
 #include "control/hub.hpp"
 #include "core/net/listener.hpp"
 #include "core/net/service.hpp"
@@ -62,7 +59,10 @@ void Hub::seek() {
   }
   const auto peer = next_above(tried_);
   if (peer && !edges_.contains(*peer)) {
-    asio::co_spawn(context_, reach(shared_from_this(), *peer), asio::detached);
+    net::spawn(context_.get_executor(), reach(shared_from_this(), *peer), "control",
+               [self = shared_from_this(), peer = *peer](const Failure&) {
+                 if (self->seeking_ && !self->calling_) self->missed(peer, ErrorKind::exhausted);
+               });
   } else if (!peer && passed_over_ && !leaving_) {
     seek_again(pause_);
     pause_ = std::min(2 * pause_, kLongestPause);

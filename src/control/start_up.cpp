@@ -4,8 +4,6 @@
 /// two greetings per connection: O(1) messages per rank, O(log n) one after the other.
 
 #include <algorithm>
-#include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
@@ -57,7 +55,8 @@ Refusal refuse(ErrorKind kind, std::string reason) {
 }  // namespace
 
 void Hub::accept(asio::ip::tcp::socket socket) {
-  asio::co_spawn(context_, receive_call(shared_from_this(), std::move(socket)), asio::detached);
+  net::spawn(context_.get_executor(), receive_call(shared_from_this(), std::move(socket)),
+             "a control connection was dropped");
 }
 
 asio::awaitable<void> Hub::receive_call(Self self, Socket accepted) {
@@ -172,7 +171,7 @@ void Hub::call_parent(const Row& parent) {
     self->progress_.attempt = std::move(status);
     self->progress_.changed.notify_all();
   };
-  asio::co_spawn(context_, attempt(shared_from_this(), parent), asio::detached);
+  net::spawn(context_.get_executor(), attempt(shared_from_this(), parent), "start-up", failing());
 }
 
 asio::awaitable<void> Hub::call_successor(Self self) {
@@ -241,7 +240,7 @@ void Hub::complete_table() {
     if (const auto found = edges_.find(child); found != edges_.end()) send(*found->second, frame);
   for (const auto& [peer, edge] : edges_) edge->set_frame_limit(kMaxFrame);
   if (calls_successor(rank_, size_))
-    asio::co_spawn(context_, call_successor(shared_from_this()), asio::detached);
+    net::spawn(context_.get_executor(), call_successor(shared_from_this()), "start-up", failing());
   advance();
 }
 

@@ -3,8 +3,23 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 
 namespace ccoll {
+
+Failure failure_of(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const Error& error) {
+    return {error.kind(), error.what(), std::nullopt};
+  } catch (const std::bad_alloc&) {
+    return {ErrorKind::exhausted, "out of memory", std::nullopt};
+  } catch (const std::exception& error) {
+    return {ErrorKind::internal, error.what(), std::nullopt};
+  } catch (...) {
+    return {ErrorKind::internal, "an exception of unknown type", std::nullopt};
+  }
+}
 
 void check_failed(const char* expression, const char* file, int line, const std::string& operands) {
   std::fprintf(stderr, "ccoll: %s:%d: check failed: %s%s%s\n", file, line, expression,

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <optional>
 #include <string>
 #include <tl/expected.hpp>
@@ -43,6 +44,10 @@ T value_or_throw(Result<T> result) {
   if (!result) raise(result.error());
   if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
+
+/// What someone else's code threw, as a value: out of memory is `exhausted`, ccoll's own errors
+/// keep their kind, all else is `internal`.
+Failure failure_of(const std::exception_ptr& thrown);
 
 [[noreturn]] void check_failed(const char* expression, const char* file, int line,
                                const std::string& operands);

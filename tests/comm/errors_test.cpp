@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
+#include <latch>
 
 #include "support/ranks.hpp"
 #include "transport/transport.hpp"
@@ -21,6 +22,11 @@ CommunicatorOptions options_for(std::string_view transport) {
   options.timeout = 20s;
   return options;
 }
+
+struct CountDown {
+  std::latch& latch;
+  ~CountDown() { latch.count_down(); }
+};
 
 }  // namespace
 
@@ -128,7 +134,7 @@ TEST_CASE("errors: one rank's deadline ends the call on all ranks and names whom
     CAPTURE(kind.name);
     for (const int rank : {0, 1}) {
       const auto& error = errors[static_cast<std::size_t>(rank)];
-      CHECK_THAT(error, Contains("on rank 0 timed out after 3"));
+      CHECK_THAT(error, Contains("on rank 0 timed out after "));
       CHECK_THAT(error, Contains("it waits for") && Contains("rank 2"));
     }
     CHECK(std::chrono::steady_clock::now() - start < 10s);
@@ -196,6 +202,52 @@ TEST_CASE("errors: a broken communicator says so at once, with the first cause",
            second);
   });
   for (const auto& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("errors: a rank whose part was over before a mismatch showed learns it at close",
+          "[comm]") {
+  const bool together = GENERATE(true, false);
+  for (const auto& kind : transports()) {
+    CAPTURE(kind.name, together);
+    std::latch sent(2);
+    const auto start = std::chrono::steady_clock::now();
+    const auto errors = run_ranks(2, options_for(kind.name), [&](Communicator& communicator) {
+      // Each is the root: it has sent, and waits for nobody.
+      std::vector<float> data(12, 1);
+      Work work;
+      {
+        // Also where beginning already finds it.
+        const CountDown begun{sent};
+        work = communicator.broadcast_async(data.data(), data.data(), data.size(),
+                                            DataType::float32, communicator.rank());
+      }
+      if (together) sent.wait();
+      work.wait();
+      communicator.close();
+    });
+    // One that has left before the other makes its call cannot know.
+    CHECK((together ? !errors[0].empty() && !errors[1].empty() : errors[0] + errors[1] != ""));
+    for (const auto& error : errors) {
+      if (error.empty()) continue;
+      CHECK_THAT(error, Contains("rank 0 broadcast of 12 float32, root 0"));
+      CHECK_THAT(error, Contains("rank 1 broadcast of 12 float32, root 1"));
+    }
+    CHECK(std::chrono::steady_clock::now() - start < 10s);
+  }
+}
+
+TEST_CASE("errors: ranks that made the same calls close without a word", "[comm]") {
+  for (const auto& kind : transports()) {
+    const auto errors = run_ranks(5, options_for(kind.name), [&](Communicator& communicator) {
+      std::vector<float> data(12, 1);
+      auto other = communicator.duplicate();
+      for (int root = 0; root < 5; ++root) communicator.broadcast(std::span(data), root);
+      for (int call = 0; call < 3; ++call) other.all_reduce(std::span(data));
+      if (communicator.rank() % 2 == 0) other.close();
+      communicator.close();
+    });
+    for (const auto& error : errors) CHECK(error == "");
+  }
 }
 
 TEST_CASE("errors: a message of another size names both sizes", "[comm]") {

@@ -147,6 +147,26 @@ TEST_CASE("leaving is heard by all and is no failure", "[control]") {
   }
 }
 
+TEST_CASE("an observer that throws ends every communicator, and not the process", "[control]") {
+  CountingStore store;
+  auto members = join_all(3, store);
+  const auto recorders = listen(members, 1);
+  const auto thrower = std::make_shared<Recorder>(
+      [](std::uint32_t, const Waiting&) -> std::optional<Failure> { throw std::bad_alloc(); });
+  Waiting waiting;
+  waiting.communicator = 2;
+  members[0].control->publish(waiting);
+  settle();
+  // What its neighbour published waits for it: it throws as it subscribes.
+  members[1].control->subscribe(2, thrower);
+  for (const auto& recorder : recorders) {
+    REQUIRE(recorder->wait_for(1, 0, 10s));
+    const Failure failure = recorder->failures().at(0);
+    CHECK(failure.kind == ErrorKind::exhausted);
+    CHECK(failure.message == "the control of rank 1 failed: out of memory");
+  }
+}
+
 TEST_CASE("a control may be destroyed on the service thread", "[control]") {
   CountingStore store;
   auto members = join_all(3, store);

@@ -220,3 +220,35 @@ TEST_CASE("one try ends at once where nobody listens, and waits for who is slow 
   CHECK(refused.error().message == "connection refused");
   CHECK(std::chrono::steady_clock::now() - start < 1s);
 }
+
+TEST_CASE("what is thrown on the service thread ends what threw it, and nothing else", "[core]") {
+  const auto service = net::Service::dedicated();
+  const auto task = []() -> asio::awaitable<void> {
+    throw std::bad_alloc();
+    co_return;
+  };
+  std::promise<Failure> told;
+  net::spawn(service->context().get_executor(), task(), "a test",
+             [&](const Failure& failure) { told.set_value(failure); });
+  const Failure failure = told.get_future().get();
+  CHECK(failure.kind == ErrorKind::exhausted);
+  CHECK(failure.message == "out of memory");
+  net::spawn(service->context().get_executor(), task(), "a test that logs");
+  asio::post(service->context(), [] { throw std::logic_error("a handler that throws"); });
+  std::promise<bool> alive;
+  asio::post(service->context(), [&] { alive.set_value(service->on_service_thread()); });
+  CHECK(alive.get_future().get());
+}
+
+TEST_CASE("a listener outlives handlers that throw", "[core]") {
+  const auto service = net::Service::shared();
+  std::atomic<int> came = 0;
+  const auto listener = net::Listener::open(service, "", "", [&](net::Purpose, tcp::socket) {
+    if (++came < 3) throw std::runtime_error("no place for it");
+  });
+  REQUIRE(listener);
+  for (int i = 1; i <= 3; ++i) {
+    REQUIRE(connect(service, net::to_string((*listener)->endpoint()), ""));
+    CHECK(eventually([&] { return came == i; }));
+  }
+}

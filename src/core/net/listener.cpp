@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/net/listener.hpp"
 
-#include <sys/resource.h>
-
 #include <algorithm>
-#include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
 #include <asio/ip/v6_only.hpp>
 #include <asio/post.hpp>
 #include <asio/redirect_error.hpp>
@@ -27,13 +23,6 @@ constexpr auto kHelloTimeout = 10s;
 /// How long accepting rests when the process or system has no descriptor or memory left.
 constexpr auto kExhaustedPause = 50ms;
 
-/// Connections that may be in the midst of their hello: a quarter of the descriptors there are.
-std::size_t greeting_limit() {
-  rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  return std::clamp<std::size_t>(limit.rlim_cur / 4, 64, 16384);
-}
-
 /// Used on the service thread only, but for the counter. The coroutines share it; the Service is
 /// not part of it, or a suspended coroutine would keep its own thread alive.
 struct State {
@@ -51,7 +40,7 @@ struct State {
   /// Strangers that connect and say nothing must not use up the process's descriptors: the one that
   /// has been silent for longest makes way for a newcomer.
   void admit(tcp::socket& socket) {
-    if (greeting.size() >= greeting_limit()) {
+    if (greeting.size() >= waiting_connections()) {
       std::error_code ignored;
       greeting.front()->close(ignored);
       greeting.pop_front();
@@ -68,12 +57,29 @@ struct State {
   }
 };
 
+/// Counts `socket` among those in the midst of their hello while it lives.
+class Admitted {
+ public:
+  Admitted(State& state, tcp::socket& socket) : state_(state), socket_(socket) {
+    state_.admit(socket);
+  }
+  ~Admitted() { std::erase(state_.greeting, &socket_); }
+  Admitted(const Admitted&) = delete;
+  Admitted& operator=(const Admitted&) = delete;
+
+ private:
+  State& state_;
+  tcp::socket& socket_;
+};
+
 asio::awaitable<void> greet_one(std::shared_ptr<State> state, tcp::socket accepted) {
   tcp::socket socket = std::move(accepted);
   set_options(socket);
-  state->admit(socket);
-  const Result<Purpose> purpose = co_await answer(socket, state->token, kHelloTimeout);
-  std::erase(state->greeting, &socket);
+  Result<Purpose> purpose;
+  {
+    const Admitted admitted(*state, socket);
+    purpose = co_await answer(socket, state->token, kHelloTimeout);
+  }
   if (!state->open) co_return;
   if (!purpose) {
     state->rejected.fetch_add(1, std::memory_order_relaxed);
@@ -93,8 +99,13 @@ asio::awaitable<void> accept_all(std::shared_ptr<State> state) {
     co_await state->acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
     if (!state->open) co_return;
     if (!error) {
-      asio::co_spawn(state->context, greet_one(state, std::move(socket)), asio::detached);
-      continue;
+      try {
+        spawn(state->context.get_executor(), greet_one(state, std::move(socket)),
+              "a connection was dropped");
+        continue;
+      } catch (const std::bad_alloc&) {
+        error = asio::error::no_memory;
+      }
     }
     if (error == asio::error::connection_aborted || error == asio::error::interrupted) continue;
     // No descriptors (EMFILE, ENFILE) or memory: the connection stays in the backlog, and trying
@@ -113,7 +124,8 @@ class TcpListener final : public Listener {
       : service_(std::move(service)),
         state_(std::move(state)),
         endpoint_(state_->acceptor.local_endpoint()) {
-    asio::co_spawn(service_->context(), accept_all(state_), asio::detached);
+    spawn(service_->context().get_executor(), accept_all(state_),
+          "no more connections are accepted");
   }
 
   ~TcpListener() override {

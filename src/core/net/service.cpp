@@ -4,10 +4,15 @@
 #include <openssl/crypto.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 
+#include <algorithm>
+#include <asio/co_spawn.hpp>
 #include <asio/executor_work_guard.hpp>
 #include <mutex>
 #include <thread>
+
+#include "core/log.hpp"
 
 namespace ccoll::net {
 namespace {
@@ -17,6 +22,19 @@ struct Loop {
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
 };
+
+/// Handlers turn what they throw into failures of whom they serve. One that does not must still not
+/// end the process, nor the thread that all others depend on.
+void run(Loop& loop) {
+  for (;;) {
+    try {
+      loop.context.run();
+      return;
+    } catch (...) {
+      log().error("on the service thread: {}", failure_of(std::current_exception()).message);
+    }
+  }
+}
 
 /// Blocks every signal of the calling thread while it lives: a thread started meanwhile inherits
 /// that, and so the program's handlers never run on a thread that it does not know of.
@@ -41,7 +59,7 @@ class ThreadService final : public Service {
     const SignalsBlocked blocked;
     // The thread must not own the Service, or the Service would never end; it owns the loop, so
     // that its last reference may also be dropped on the thread itself.
-    thread_ = std::thread([loop = loop_] { loop->context.run(); });
+    thread_ = std::thread([loop = loop_] { run(*loop); });
     pthread_setname_np(thread_.native_handle(), name);
   }
 
@@ -96,6 +114,23 @@ struct EndAtExit {
 };
 
 }  // namespace
+
+void spawn(const asio::any_io_executor& where, asio::awaitable<void> task, std::string what,
+           std::function<void(const Failure&)> failed) {
+  asio::co_spawn(where, std::move(task),
+                 [what = std::move(what), failed = std::move(failed)](std::exception_ptr thrown) {
+                   if (!thrown) return;
+                   const Failure failure = failure_of(thrown);
+                   if (failed) return failed(failure);
+                   log().error("{}: {}", what, failure.message);
+                 });
+}
+
+std::size_t waiting_connections() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return std::clamp<std::size_t>(limit.rlim_cur / 4, 64, 16384);
+}
 
 std::shared_ptr<Service> Service::shared() {
   // OpenSSL first: what is set up later ends earlier.

@@ -4,8 +4,15 @@
 /// The one service thread of a process: accepts, handshakes, control messages, and operations that
 /// nobody waits for. Asleep unless needed.
 
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
 #include <asio/io_context.hpp>
+#include <cstddef>
+#include <functional>
 #include <memory>
+#include <string>
+
+#include "core/result.hpp"
 
 namespace ccoll::net {
 
@@ -25,5 +32,14 @@ class Service {
   /// True on the service thread.
   virtual bool on_service_thread() const = 0;
 };
+
+/// Runs `task` there. What it throws ends the task alone: `failed` is told, on the same thread, and
+/// makes it a failure of whom the task was for. Without `failed` it is logged, as "WHAT: REASON".
+void spawn(const asio::any_io_executor& where, asio::awaitable<void> task, std::string what,
+           std::function<void(const Failure&)> failed = {});
+
+/// How many connections may wait for something (their hello, their link to be opened): a quarter of
+/// the descriptors that this process may have.
+std::size_t waiting_connections();
 
 }  // namespace ccoll::net

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
 #include <asio/read.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
@@ -13,6 +11,7 @@
 #include <map>
 #include <mutex>
 
+#include "core/log.hpp"
 #include "core/net/bytes.hpp"
 #include "core/net/deadline.hpp"
 #include "core/net/handshake.hpp"
@@ -91,8 +90,15 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
   Result<std::unique_ptr<SendLink>> open_send(const LinkId& id,
                                               std::shared_ptr<Waiter> waiter) override {
     auto connection = std::make_shared<Connection>();
-    asio::co_spawn(context_->service->context(), connect_link(context_, id, connection, waiter),
-                   asio::detached);
+    net::spawn(context_->service->context().get_executor(),
+               connect_link(context_, id, connection, waiter), "link",
+               [id, connection, waiter](const Failure& failure) {
+                 connection->deliver({failure.kind,
+                                      fmt::format("the connection to rank {} could not be made: {}",
+                                                  id.to, failure.message),
+                                      std::nullopt});
+                 waiter->ring();
+               });
     return std::make_unique<TcpSendLink>(id.to, std::move(connection), std::move(waiter));
   }
 
@@ -121,8 +127,8 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
   }
 
   void accept(tcp::socket socket) override {
-    asio::co_spawn(context_->service->context(), accept_link(weak_from_this(), std::move(socket)),
-                   asio::detached);
+    net::spawn(context_->service->context().get_executor(),
+               accept_link(weak_from_this(), std::move(socket)), "a link was dropped");
   }
 
  private:
@@ -161,6 +167,15 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
       return;
     }
     if (std::ranges::find(forgotten_, id.communicator) != forgotten_.end()) return;
+    // A peer may be ahead by as many links as it likes, but not use up this process's descriptors.
+    if (arrived_.size() >= net::waiting_connections()) {
+      if (!std::exchange(complained_, true))
+        log().warn(
+            "rank {}: {} connections wait for calls that this rank has not made; more are dropped "
+            "(their number follows the limit of descriptors, ulimit -n)",
+            context_->rank, arrived_.size());
+      return;
+    }
     // Each link connects once; a second connection for it is nobody's.
     const auto [entry, is_new] = arrived_.try_emplace(id, std::make_shared<Connection>());
     if (is_new) entry->second->deliver(socket.release());
@@ -171,6 +186,7 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
   std::map<LinkId, Awaited> awaited_;                      // guarded by mutex_
   std::map<LinkId, std::shared_ptr<Connection>> arrived_;  // guarded by mutex_
   std::deque<std::uint64_t> forgotten_;                    // guarded by mutex_
+  bool complained_ = false;                                // guarded by mutex_
 };
 
 }  // namespace

@@ -65,6 +65,10 @@ Status check_overlap(const Call& call, const Uses& uses) {
               to_string(call.kind), offset, in_place);
 }
 
+bool reduces(Kind kind) {
+  return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
+}
+
 Status check_message(const Message& message, Rank size) {
   const bool sends = message.what == QueueKey::What::send;
   const auto name = sends ? "send" : "recv";
@@ -86,6 +90,11 @@ Status check_arguments(const Call& call, Rank rank, Rank size) {
   if (call.root >= size)
     return fail(ErrorKind::invalid_argument, "{}: root {} is not one of {} ranks",
                 to_string(call.kind), static_cast<std::int32_t>(call.root), size);
+  if (reduces(call.kind) && !is_defined(call.op, call.type))
+    return fail(ErrorKind::invalid_argument,
+                "{}: {} is not defined on {}; operations on bits take integers and bool, averages "
+                "all but bool",
+                to_string(call.kind), to_string(call.op), to_string(call.type));
   if (call.count > SIZE_MAX / 2 / size / size_of(call.type))
     return fail(ErrorKind::invalid_argument, "{}: {} elements are more than memory can hold",
                 to_string(call.kind), call.count);

@@ -5,5 +5,6 @@
 
 #include "ccoll/communicator.hpp"
 #include "ccoll/environment.hpp"
+#include "ccoll/reduction.hpp"
 #include "ccoll/store.hpp"
 #include "ccoll/types.hpp"

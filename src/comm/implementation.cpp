@@ -122,6 +122,14 @@ Result<std::shared_ptr<Operation>> Communicator::Implementation::begin_as_owner(
     begun = record_call((*plan)->signature());
   else
     begun = tl::unexpected(plan.error());
+  std::optional<Premultiplication> premultiplication;
+  if (begun && call.op.form() == Reduction::Form::premultiplied_sum) {
+    auto made = Premultiplication::make(call, rank(), size());
+    if (made)
+      premultiplication = std::move(*made);
+    else
+      begun = tl::unexpected(made.error());
+  }
   if (!begun) {
     // The other ranks would wait for this one.
     break_as_owner(begun.error(), true);
@@ -129,7 +137,10 @@ Result<std::shared_ptr<Operation>> Communicator::Implementation::begin_as_owner(
   }
   if (call.kind == Kind::barrier)
     return enqueue(*plan, {}, &barrier_[0], &barrier_[1], call.timeout);
-  return enqueue(*plan, {}, call.input, call.output, call.timeout);
+  auto operation = enqueue(*plan, {}, call.input, call.output, call.timeout);
+  operation->premultiplication = std::move(premultiplication);
+  operation->custom = call.op.custom();
+  return operation;
 }
 
 Result<std::vector<std::shared_ptr<Operation>>> Communicator::Implementation::begin_as_owner(
@@ -173,7 +184,8 @@ bool Communicator::Implementation::advance_queue_as_owner(Queue& queue) {
   const auto operation = queue.front();
   auto& plan = *operation->plan;
   if (!operation->started) {
-    plan.start(operation->input, operation->output, operation->sequence);
+    if (operation->premultiplication) operation->input = operation->premultiplication->run();
+    plan.start(operation->input, operation->output, operation->sequence, operation->custom.get());
     operation->started = true;
   }
   auto moved = plan.advance();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ccoll/communicator.hpp"
+#include "comm/reductions.hpp"
 #include "core/result.hpp"
 #include "engine/plan.hpp"
 
@@ -31,6 +32,8 @@ struct Operation {
   Plan* plan = nullptr;  ///< the communicator's; lives as long as that
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
+  std::optional<Premultiplication> premultiplication;
+  std::shared_ptr<const Reduction::Custom> custom;
   std::uint64_t sequence = 0;  ///< in its queue
   Clock::time_point begun;
   Clock::time_point deadline;

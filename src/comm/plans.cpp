@@ -122,20 +122,21 @@ Result<Plan*> Communicator::Implementation::plan_for(const Call& call) {
       .root = call.root,
       .kind = static_cast<std::uint8_t>(call.kind),
       .type = static_cast<std::uint8_t>(call.type),
-      .op = static_cast<std::uint8_t>(call.op),
       .algorithm = call.algorithm ? static_cast<std::uint8_t>(*call.algorithm) : kByCost};
+  sign(call.op, key.signature);
   if (const auto found = plans_.find(key); found != plans_.end()) return found->second.get();
 
   PlanRequest request;
   request.problem = problem_of(call.kind, call.count, call.root);
-  request.choice =
-      choose(request.problem, size_of(call.type), costs_, forced(call.algorithm)).choice;
+  auto asked = forced(call.algorithm);
+  asked.in_rank_order = needs_rank_order(call.op);
+  request.choice = choose(request.problem, size_of(call.type), costs_, asked).choice;
   request.program = make_program(request.problem, request.choice, rank());
 #ifdef CCOLL_DEBUG
   CCOLL_TRY(prove(request));
 #endif
   request.type = call.type;
-  request.op = call.op;
+  request.op = kernel_op(call.op);
   request.signature = key.signature;
   request.signature.algorithm = static_cast<std::uint8_t>(request.choice.algorithm);
   return keep_plan(key, request);

@@ -164,3 +164,103 @@ TEST_CASE("reductions: what a type does not have is refused before anything is s
   });
   for (const auto& error : errors) CHECK(error == "");
 }
+
+namespace {
+
+/// The factor of each rank: -1, 0, 1, …
+double factor_of(int rank) { return rank - 1.0; }
+
+Bytes multiplied(DataType type, Bytes bytes, int rank) {
+  const auto whole = static_cast<std::uint64_t>(rank - 1);
+  element::with_type(type, [&]<typename T>(T value) {
+    for (std::size_t at = 0; at < bytes.size(); at += sizeof(T)) {
+      std::memcpy(static_cast<void*>(&value), &bytes[at], sizeof(T));
+      value = element::scale(value, element::Factor{factor_of(rank), whole});
+      std::memcpy(&bytes[at], &value, sizeof(T));
+    }
+  });
+  return bytes;
+}
+
+void check_premultiplied(Communicator& communicator, const CatalogueEntry& entry, DataType type,
+                         std::mt19937_64& random) {
+  const auto rank = static_cast<std::size_t>(communicator.rank());
+  const std::size_t count = random() % 300, bytes = count * size_of(type);
+  const bool scatters = entry.kind == Kind::reduce_scatter;
+  const int root = 1;
+  std::vector<Bytes> inputs, products;
+  for (int r = 0; r < communicator.size(); r++) {
+    const auto blocks = static_cast<std::size_t>(scatters ? communicator.size() : 1);
+    inputs.push_back(make_input(type, blocks * count, false, random));
+    products.push_back(multiplied(type, inputs.back(), r));
+  }
+  const auto expected = combined(type, ReduceOp::sum, products);
+  auto input = inputs[rank];
+  Bytes separate(bytes);
+  const bool in_place = random() % 2 == 0;
+  const auto mine = scatters ? rank * bytes : 0;
+  auto* out = in_place ? input.data() + mine : separate.data();
+  if (entry.kind == Kind::reduce && communicator.rank() != root) out = nullptr;
+
+  const auto reduction = Reduction::premultiplied_sum(factor_of(communicator.rank()));
+  const CallOptions options{.timeout = {}, .algorithm = to_string(entry.algorithm)};
+  if (entry.kind == Kind::all_reduce)
+    communicator.all_reduce(input.data(), out, count, type, reduction, options);
+  else if (scatters)
+    communicator.reduce_scatter(input.data(), out, count, type, reduction, options);
+  else
+    communicator.reduce(input.data(), out, count, type, reduction, root, options);
+
+  const auto what = fmt::format("{} by {} of {} {}", to_string(entry.kind),
+                                to_string(entry.algorithm), count, to_string(type));
+  if (out != nullptr)
+    expect(std::equal(out, out + bytes, expected.begin() + static_cast<std::ptrdiff_t>(mine)),
+           what);
+  if (in_place && out != nullptr && bytes > 0) std::memcpy(out, &inputs[rank][mine], bytes);
+  expect(input == inputs[rank], fmt::format("{}: input written", what));
+}
+
+}  // namespace
+
+TEST_CASE("reductions: each rank's factor is applied once to what it puts in, by every algorithm",
+          "[comm][property]") {
+  const auto seed = std::random_device{}();
+  const auto errors = run_ranks(3, {}, [&](Communicator& communicator) {
+    std::mt19937_64 random(seed);  // the same on every rank
+    for (const auto& entry : catalogue())
+      for (const auto type : kDataTypes)
+        if (reduces(entry.kind) && type != DataType::boolean)
+          check_premultiplied(communicator, entry, type, random);
+  });
+  CAPTURE(seed);
+  for (const auto& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("reductions: a factor must suit the type", "[comm]") {
+  const auto errors = run_ranks(2, {}, [](Communicator& communicator) {
+    std::vector<std::int32_t> data = {5, 7};
+    const auto refusal = [&](DataType type, const Reduction& reduction) -> std::string {
+      try {
+        communicator.all_reduce(data.data(), data.data(), 1, type, reduction);
+      } catch (const Error& error) {
+        expect(error.kind() == ErrorKind::invalid_argument, error.what());
+        return error.what();
+      }
+      return "accepted";
+    };
+    const auto half = Reduction::premultiplied_sum(0.5);
+    expect(refusal(DataType::int32, half) ==
+               "all_reduce: premultiplied_sum by 0.5 of int32: the factor must be a whole number",
+           "a fraction of an integer");
+    expect(
+        refusal(DataType::boolean, half) == "all_reduce: premultiplied_sum is not defined on bool",
+        "bool");
+    communicator.all_reduce(std::span(data), Reduction::premultiplied_sum(std::int8_t{-2}));
+    expect(data[0] == -20 && data[1] == -28, "the sum");
+    std::uint64_t big = 1;
+    const auto factor = (std::uint64_t{1} << 63) + 1;
+    communicator.all_reduce(std::span(&big, 1), Reduction::premultiplied_sum(factor));
+    expect(big == 2, "a factor beyond what a double holds");
+  });
+  for (const auto& error : errors) CHECK(error == "");
+}

@@ -36,6 +36,8 @@ struct Place {
 /// Whole numbers up to this are exact in T, and so is every sum that stays below it.
 template <typename T>
 constexpr std::int64_t exact_limit() {
+  if constexpr (std::is_same_v<T, float8_e5m2>) return 1 << 3;
+  if constexpr (std::is_same_v<T, float8_e4m3>) return 1 << 4;
   if constexpr (std::is_same_v<T, bfloat16>) return 1 << 8;
   if constexpr (std::is_same_v<T, float16>) return 1 << 11;
   if constexpr (std::is_same_v<T, float>) return 1 << 24;
@@ -53,17 +55,19 @@ double summand(const Place& place) {
   return static_cast<double>(static_cast<std::int64_t>(place.bits() % span) - bound);
 }
 
-/// Powers of two with signs, at most eight of them not 1, and one odd number of seven bits: every
-/// partial product is exact and far from overflow, in float16 too.
+/// Powers of two with signs, a few of them not 1, and one odd number that T's mantissa, or seven
+/// bits, can hold: every partial product is exact and far from overflow.
+template <typename T>
 double factor(const Place& place) {
-  constexpr std::int64_t kMagnified = 8;
+  constexpr std::int64_t kMagnified = std::is_same_v<T, float8_e4m3> ? 3 : 8;
+  constexpr std::uint64_t kOddNumbers = std::min<std::int64_t>(exact_limit<T>() / 2, 63);
   const std::uint64_t bits = place.bits();
   double value = bits & 1 ? -1.0 : 1.0;
   if (place.is_among(kMagnified)) {
     constexpr double kScales[] = {0.5, 1.0, 2.0};
     value *= kScales[(bits >> 8) % 3];
   }
-  if (place.is_among(1)) value *= static_cast<double>(1 + 2 * ((bits >> 16) % 63));
+  if (place.is_among(1)) value *= static_cast<double>(1 + 2 * ((bits >> 16) % kOddNumbers));
   return value;
 }
 
@@ -77,54 +81,52 @@ double comparable(const Place& place) {
 template <typename T>
 T float_element(ReduceOp op, const Place& place) {
   double value = 0;
-  switch (op) {
-    case ReduceOp::sum:
-    case ReduceOp::avg:
-      value = summand<T>(place);
-      break;
-    case ReduceOp::product:
-      value = factor(place);
-      break;
-    case ReduceOp::min:
-    case ReduceOp::max:
-      value = comparable(place);
-      break;
+  if (op == ReduceOp::product) {
+    value = factor<T>(place);
+  } else if (op == ReduceOp::min || op == ReduceOp::max) {
+    value = comparable(place);
+  } else {
+    value = summand<T>(place);
   }
   return element::narrow<T>(static_cast<element::Accumulator<T>>(value));
 }
 
+/// Integers wrap, so any values will do, but results shall differ: products of odd numbers are not
+/// soon 0, and a bit is seldom missing from an and, or present in an or.
+template <typename T>
+T integer_element(ReduceOp op, const Place& place) {
+  const std::uint64_t bits = place.bits();
+  const std::uint64_t one_bit = std::uint64_t{1} << bits % (8 * sizeof(T));
+  if (op == ReduceOp::product) return static_cast<T>(bits | 1);
+  if (op == ReduceOp::bit_and) return static_cast<T>(~one_bit);
+  return static_cast<T>(op == ReduceOp::bit_or ? one_bit : bits);
+}
+
+/// Any byte but 0 is true. About one of all ranks decides what an and or an or is.
+element::Bool bool_element(ReduceOp op, const Place& place) {
+  const std::uint64_t bits = place.bits();
+  const auto truth = static_cast<std::uint8_t>(1 + (bits >> 32) % 255);
+  const bool is_rare = bits % static_cast<std::uint64_t>(place.size) == 0;
+  bool value = is_rare;
+  if (op == ReduceOp::product || op == ReduceOp::min || op == ReduceOp::bit_and) value = !is_rare;
+  if (op == ReduceOp::bit_xor || place.size == 1) value = (bits & 1) != 0;
+  return {value ? truth : std::uint8_t{0}};
+}
+
 template <typename T>
 T make_element(const Recipe& recipe, const Place& place) {
-  const std::uint64_t bits = place.bits();
-  if constexpr (std::is_integral_v<T>) {
-    // Integers wrap, so any values will do; odd ones, lest products soon be 0.
-    return static_cast<T>(recipe.op == ReduceOp::product ? bits | 1 : bits);
-  } else {
-    if (recipe.op) return float_element<T>(*recipe.op, place);
+  if (!recipe.op) {
+    const std::uint64_t bits = place.bits();
     T value;
     std::memcpy(static_cast<void*>(&value), &bits, sizeof value);
     return value;
   }
-}
-
-/// `f` with a value of the C++ type that `type` names.
-template <typename F>
-void with_type(DataType type, F&& f) {
-  switch (type) {
-    case DataType::uint8:
-      return f(std::uint8_t{});
-    case DataType::int32:
-      return f(std::int32_t{});
-    case DataType::int64:
-      return f(std::int64_t{});
-    case DataType::float16:
-      return f(float16{});
-    case DataType::bfloat16:
-      return f(bfloat16{});
-    case DataType::float32:
-      return f(float{});
-    case DataType::float64:
-      return f(double{});
+  if constexpr (std::is_same_v<T, element::Bool>) {
+    return bool_element(*recipe.op, place);
+  } else if constexpr (std::is_integral_v<T>) {
+    return integer_element<T>(*recipe.op, place);
+  } else {
+    return float_element<T>(*recipe.op, place);
   }
 }
 
@@ -145,7 +147,7 @@ void for_each_stretch(std::uint64_t elems, std::uint64_t first, F&& visit) {
 
 std::vector<std::byte> make_input_period(const Recipe& recipe, int rank) {
   std::vector<std::byte> period(kPeriod * size_of(recipe.type));
-  with_type(recipe.type, [&]<typename T>(T) {
+  element::with_type(recipe.type, [&]<typename T>(T) {
     for (std::uint64_t i = 0; i < kPeriod; i++) {
       const T value = make_element<T>(recipe, {recipe.size, rank, i});
       std::memcpy(period.data() + i * sizeof(T), &value, sizeof value);
@@ -157,7 +159,7 @@ std::vector<std::byte> make_input_period(const Recipe& recipe, int rank) {
 std::vector<std::byte> make_reduced_period(const Recipe& recipe) {
   std::vector<std::byte> period(kPeriod * size_of(recipe.type));
   const auto divisor = static_cast<std::uint32_t>(recipe.size);
-  with_type(recipe.type, [&]<typename T>(T) {
+  element::with_type(recipe.type, [&]<typename T>(T) {
     std::vector<T> contributions(static_cast<std::size_t>(recipe.size));
     for (std::uint64_t i = 0; i < kPeriod; i++) {
       for (int r = 0; r < recipe.size; r++) {

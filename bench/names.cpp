@@ -11,20 +11,18 @@ namespace ccoll::bench {
 
 namespace {
 
-using enum DataType;
-
-constexpr std::array kTypes = {uint8, int32, int64, float16, bfloat16, float32, float64};
-constexpr std::array kReduceOps = {ReduceOp::sum, ReduceOp::product, ReduceOp::min, ReduceOp::max,
-                                   ReduceOp::avg};
-
-constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kAliases = {{
-    {"half", "float16"},
-    {"fp16", "float16"},
-    {"bf16", "bfloat16"},
-    {"float", "float32"},
-    {"double", "float64"},
-    {"int", "int32"},
-    {"prod", "product"},
+/// What other libraries call them, folded.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 20> kAliases = {{
+    {"half", "float16"},       {"fp16", "float16"},
+    {"bf16", "bfloat16"},      {"float", "float32"},
+    {"double", "float64"},     {"int", "int32"},
+    {"e4m3", "float8e4m3"},    {"f8e4m3", "float8e4m3"},
+    {"fp8e4m3", "float8e4m3"}, {"float8e4m3fn", "float8e4m3"},
+    {"e5m2", "float8e5m2"},    {"f8e5m2", "float8e5m2"},
+    {"fp8e5m2", "float8e5m2"}, {"boolean", "bool"},
+    {"prod", "product"},       {"band", "bitand"},
+    {"bor", "bitor"},          {"bxor", "bitxor"},
+    {"xor", "bitxor"},         {"mean", "avg"},
 }};
 
 /// One parser for both vocabularies: names, aliases, `all`, comma lists.
@@ -40,7 +38,8 @@ Result<std::vector<T>> parse_list(std::string_view list, std::string_view what,
     for (const auto& [alias, meaning] : kAliases) {
       if (name == alias) name = meaning;
     }
-    const auto found = std::find(names.begin(), names.end(), name);
+    const auto found = std::find_if(names.begin(), names.end(),
+                                    [&](std::string_view each) { return folded(each) == name; });
     if (found == names.end()) {
       return fail(ErrorKind::invalid_argument, "{}", unknown_word(what, word, names));
     }
@@ -56,7 +55,7 @@ Result<std::vector<T>> parse_list(std::string_view list, std::string_view what,
 }  // namespace
 
 Result<std::vector<DataType>> parse_types(std::string_view list) {
-  return parse_list(list, "element type", kTypes);
+  return parse_list(list, "element type", kDataTypes);
 }
 
 Result<std::vector<ReduceOp>> parse_reduce_ops(std::string_view list) {

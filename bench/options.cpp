@@ -70,10 +70,18 @@ void add_sizes(CLI::App& app, Raw& raw, Options& options) {
       ->check(CLI::Range(std::uint64_t{0}, kMostCalls));
 }
 
+template <typename T, std::size_t N>
+std::string listed(const std::array<T, N>& values) {
+  std::vector<std::string_view> names;
+  for (const T value : values) names.push_back(to_string(value));
+  return joined(names);
+}
+
 void add_call(CLI::App& app, Raw& raw, Options& options) {
   app.add_option("-d,--dtype", raw.types,
-                 "uint8 int32 int64 float16 bfloat16 float32 float64; a,b; all [float32]");
-  app.add_option("-o,--op", raw.reduce_ops, "sum product min max avg; a,b; all [sum]");
+                 fmt::format("{}; a,b; all [float32]", listed(kDataTypes)));
+  app.add_option("-o,--op", raw.reduce_ops,
+                 fmt::format("{}, where the type has it; a,b; all [sum]", listed(kReduceOps)));
   app.add_option("-r,--root", raw.root,
                  "root of broadcast, reduce, gather, scatter; all: each in turn [0]");
   app.add_flag("--in-place", options.in_place, "input and output are the same memory");
@@ -234,6 +242,19 @@ Status check_algorithms(const Options& options) {
               joined(options.algorithms, "', '"), names.empty() ? "none to choose" : joined(names));
 }
 
+/// Pairs of type and reduction that do not exist are left out; some pair must.
+Status check_reductions(const Options& options) {
+  for (const ReduceOp op : options.reduce_ops) {
+    for (const DataType type : options.types) {
+      if (is_defined(op, type)) return {};
+    }
+  }
+  const auto reduces = [](const Operation* op) { return op->reduces; };
+  if (std::none_of(options.ops.begin(), options.ops.end(), reduces)) return {};
+  return fail(ErrorKind::invalid_argument, "--op {} is not defined on --dtype {}",
+              to_string(options.reduce_ops.front()), to_string(options.types.front()));
+}
+
 }  // namespace
 
 Result<Options> parse_command_line(int argc, const char* const* argv) {
@@ -317,6 +338,7 @@ Status check_for_size(const Options& options, int size) {
                 "one rank alone has no link to measure: cc-bench matrix -n 2");
   }
   CCOLL_TRY(check_algorithms(options));
+  CCOLL_TRY(check_reductions(options));
   for (const Operation* op : options.ops) {
     if (!op->has_data) return {};
     for (const DataType type : options.types) {

@@ -58,6 +58,7 @@ class Walk {
     for (const std::string& algorithm : algorithms) {
       for (const DataType type : types) {
         for (const std::optional<ReduceOp> op : ops) {
+          if (op && !is_defined(*op, type)) continue;
           for (const int root : roots_of(options_, operation, communicator_.size())) {
             all.push_back({operation, type, op, root, algorithm});
           }

@@ -8,6 +8,7 @@
 #include "ccoll/environment.hpp"
 #include "ccoll/mesh.hpp"
 #include "ccoll/message.hpp"
+#include "ccoll/reduction.hpp"
 #include "ccoll/store.hpp"
 #include "ccoll/types.hpp"
 #include "ccoll/unique_id.hpp"

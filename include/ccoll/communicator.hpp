@@ -16,6 +16,7 @@
 
 #include "ccoll/environment.hpp"
 #include "ccoll/message.hpp"
+#include "ccoll/reduction.hpp"
 #include "ccoll/store.hpp"
 #include "ccoll/types.hpp"
 #include "ccoll/unique_id.hpp"
@@ -194,16 +195,16 @@ class CCOLL_API Communicator {
 
   /// output = op over all ranks' inputs, `count` elements each. In place: input == output.
   void all_reduce(const void* input, void* output, std::size_t count, DataType type,
-                  ReduceOp op = ReduceOp::sum, const CallOptions& options = {});
+                  const Reduction& op = ReduceOp::sum, const CallOptions& options = {});
   Work all_reduce_async(const void* input, void* output, std::size_t count, DataType type,
-                        ReduceOp op = ReduceOp::sum, const CallOptions& options = {});
+                        const Reduction& op = ReduceOp::sum, const CallOptions& options = {});
 
   /// The root's output = op over all inputs; other ranks' buffers stay as they were. In place at
   /// the root: input == output.
-  void reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op,
-              int root, const CallOptions& options = {});
-  Work reduce_async(const void* input, void* output, std::size_t count, DataType type, ReduceOp op,
-                    int root, const CallOptions& options = {});
+  void reduce(const void* input, void* output, std::size_t count, DataType type,
+              const Reduction& op, int root, const CallOptions& options = {});
+  Work reduce_async(const void* input, void* output, std::size_t count, DataType type,
+                    const Reduction& op, int root, const CallOptions& options = {});
 
   /// Everyone's output = the root's input. In place: input == output (MPI_Bcast's form).
   void broadcast(const void* input, void* output, std::size_t count, DataType type, int root,
@@ -221,9 +222,9 @@ class CCOLL_API Communicator {
   /// output = op over all ranks' input block `rank`; `count` elements in the output, size() × count
   /// in the input. In place: output == input + rank × count.
   void reduce_scatter(const void* input, void* output, std::size_t count, DataType type,
-                      ReduceOp op = ReduceOp::sum, const CallOptions& options = {});
+                      const Reduction& op = ReduceOp::sum, const CallOptions& options = {});
   Work reduce_scatter_async(const void* input, void* output, std::size_t count, DataType type,
-                            ReduceOp op = ReduceOp::sum, const CallOptions& options = {});
+                            const Reduction& op = ReduceOp::sum, const CallOptions& options = {});
 
   /// output block r = rank r's input block `rank`; `count` elements per block. Not in place.
   void all_to_all(const void* input, void* output, std::size_t count, DataType type,
@@ -302,36 +303,37 @@ class CCOLL_API Communicator {
   // Error{invalid_argument} before anything is sent.
 
   template <Element T>
-  void all_reduce(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::sum,
+  void all_reduce(std::span<const T> in, std::span<T> out, const Reduction& op = ReduceOp::sum,
                   const CallOptions& options = {}) {
     require_equal("all_reduce", in.size(), out.size());
     all_reduce(in.data(), out.data(), out.size(), data_type_of<T>, op, options);
   }
   /// In place.
   template <Element T>
-  void all_reduce(std::span<T> data, ReduceOp op = ReduceOp::sum, const CallOptions& options = {}) {
+  void all_reduce(std::span<T> data, const Reduction& op = ReduceOp::sum,
+                  const CallOptions& options = {}) {
     all_reduce(data.data(), data.data(), data.size(), data_type_of<T>, op, options);
   }
   template <Element T>
-  Work all_reduce_async(std::span<T> data, ReduceOp op = ReduceOp::sum,
+  Work all_reduce_async(std::span<T> data, const Reduction& op = ReduceOp::sum,
                         const CallOptions& options = {}) {
     return all_reduce_async(data.data(), data.data(), data.size(), data_type_of<T>, op, options);
   }
   template <Element T>
-  Work all_reduce_async(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::sum,
-                        const CallOptions& options = {}) {
+  Work all_reduce_async(std::span<const T> in, std::span<T> out,
+                        const Reduction& op = ReduceOp::sum, const CallOptions& options = {}) {
     require_equal("all_reduce", in.size(), out.size());
     return all_reduce_async(in.data(), out.data(), out.size(), data_type_of<T>, op, options);
   }
   /// `out` is used at the root only.
   template <Element T>
-  void reduce(std::span<const T> in, std::span<T> out, ReduceOp op, int root,
+  void reduce(std::span<const T> in, std::span<T> out, const Reduction& op, int root,
               const CallOptions& options = {}) {
     if (rank() == root) require_equal("reduce", in.size(), out.size());
     reduce(in.data(), out.data(), in.size(), data_type_of<T>, op, root, options);
   }
   template <Element T>
-  Work reduce_async(std::span<const T> in, std::span<T> out, ReduceOp op, int root,
+  Work reduce_async(std::span<const T> in, std::span<T> out, const Reduction& op, int root,
                     const CallOptions& options = {}) {
     if (rank() == root) require_equal("reduce", in.size(), out.size());
     return reduce_async(in.data(), out.data(), in.size(), data_type_of<T>, op, root, options);
@@ -356,14 +358,14 @@ class CCOLL_API Communicator {
     return all_gather_async(in.data(), out.data(), in.size(), data_type_of<T>, options);
   }
   template <Element T>
-  void reduce_scatter(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::sum,
+  void reduce_scatter(std::span<const T> in, std::span<T> out, const Reduction& op = ReduceOp::sum,
                       const CallOptions& options = {}) {
     require_blocks("reduce_scatter", in.size(), out.size());
     reduce_scatter(in.data(), out.data(), out.size(), data_type_of<T>, op, options);
   }
   template <Element T>
-  Work reduce_scatter_async(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::sum,
-                            const CallOptions& options = {}) {
+  Work reduce_scatter_async(std::span<const T> in, std::span<T> out,
+                            const Reduction& op = ReduceOp::sum, const CallOptions& options = {}) {
     require_blocks("reduce_scatter", in.size(), out.size());
     return reduce_scatter_async(in.data(), out.data(), out.size(), data_type_of<T>, op, options);
   }

@@ -4,6 +4,7 @@
 /// Element types, reduction operations and errors: the vocabulary that every other public
 /// header speaks.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
@@ -16,18 +17,51 @@
 namespace ccoll {
 
 /// The type of one element of a buffer.
-enum class DataType : std::uint8_t { uint8, int32, int64, float16, bfloat16, float32, float64 };
+enum class DataType : std::uint8_t {
+  int8,
+  uint8,
+  int16,
+  uint16,
+  int32,
+  uint32,
+  int64,
+  uint64,
+  float16,
+  bfloat16,
+  float32,
+  float64,
+  float8_e4m3,  ///< OCP's E4M3: no infinities; torch's float8_e4m3fn, NCCL's ncclFloat8e4m3
+  float8_e5m2,  ///< OCP's E5M2: the upper half of a float16
+  boolean,      ///< "bool": one byte, of which any value but 0 counts as true
+};
 
-/// How contributions are combined.
+inline constexpr std::array kDataTypes = {
+    DataType::int8,        DataType::uint8,       DataType::int16,   DataType::uint16,
+    DataType::int32,       DataType::uint32,      DataType::int64,   DataType::uint64,
+    DataType::float16,     DataType::bfloat16,    DataType::float32, DataType::float64,
+    DataType::float8_e4m3, DataType::float8_e5m2, DataType::boolean,
+};
+
+/// How contributions are combined. What is not defined (see is_defined) is refused before anything
+/// is sent.
 ///
-/// - `sum`, `product`: integers wrap modulo 2^bits.
-/// - `min`, `max`: -0 < +0; a NaN among the contributions makes the result the canonical quiet NaN.
-/// - `avg`: the sum (wrapping on integers) divided once by the number of ranks, integers rounding
-///   towards zero.
-/// - float16 and bfloat16 are combined in float32 and rounded to nearest even once per step of the
-///   algorithm (`cc-bench explain` prints how many such roundings an algorithm has); every NaN
-///   result of any floating type is the canonical quiet NaN, so that all ranks agree bitwise.
-enum class ReduceOp : std::uint8_t { sum, product, min, max, avg };
+/// - Integers: `sum` and `product` wrap modulo 2^bits; `avg` is the wrapped sum, divided once by
+///   the number of ranks, rounding towards zero; `bit_and`, `bit_or`, `bit_xor` work on each bit.
+/// - Floats of 16 and 8 bits are combined in float32 and rounded once per step of the algorithm, to
+///   nearest, ties to even (`cc-bench explain` prints how many such steps an algorithm has); `avg`
+///   divides before it rounds. What is too big becomes infinite; in float8_e4m3, which has no
+///   infinity, NaN, as torch's conversions do: like infinity it stays to the end, so that
+///   an overflow is never passed off as a number, as saturating at 448 would.
+/// - Every NaN that comes out of combining is the type's canonical one, so that all ranks agree bit
+///   by bit. A NaN among the contributions makes it also the result of `min` and `max`, for which
+///   -0 < +0.
+/// - bool: `sum`, `max` and `bit_or` are or; `product`, `min` and `bit_and` are and; `bit_xor` is
+///   whether an odd number of contributions is true. A combined result is 0 or 1. No `avg`.
+enum class ReduceOp : std::uint8_t { sum, product, min, max, avg, bit_and, bit_or, bit_xor };
+
+inline constexpr std::array kReduceOps = {ReduceOp::sum,    ReduceOp::product, ReduceOp::min,
+                                          ReduceOp::max,    ReduceOp::avg,     ReduceOp::bit_and,
+                                          ReduceOp::bit_or, ReduceOp::bit_xor};
 
 /// IEEE 754 binary16, as storage. Arithmetic is the library's business.
 struct float16 {
@@ -41,25 +75,58 @@ struct bfloat16 {
   friend bool operator==(bfloat16, bfloat16) = default;
 };
 
+/// 4 bits of exponent, biased by 7, and 3 of mantissa, as storage: numbers up to 448, and the one
+/// magnitude 0x7f is NaN.
+struct float8_e4m3 {
+  std::uint8_t bits = 0;
+  friend bool operator==(float8_e4m3, float8_e4m3) = default;
+};
+
+/// 5 bits of exponent, biased by 15, and 2 of mantissa, as storage: numbers up to 57,344,
+/// infinities and NaNs.
+struct float8_e5m2 {
+  std::uint8_t bits = 0;
+  friend bool operator==(float8_e5m2, float8_e5m2) = default;
+};
+
 /// Bytes of one element.
 constexpr std::size_t size_of(DataType type) {
   switch (type) {
+    case DataType::int8:
     case DataType::uint8:
+    case DataType::float8_e4m3:
+    case DataType::float8_e5m2:
+    case DataType::boolean:
       return 1;
+    case DataType::int16:
+    case DataType::uint16:
     case DataType::float16:
     case DataType::bfloat16:
       return 2;
     case DataType::int32:
+    case DataType::uint32:
     case DataType::float32:
       return 4;
     case DataType::int64:
+    case DataType::uint64:
     case DataType::float64:
       return 8;
   }
   return 0;
 }
 
-/// "float32", "sum": the names used on command lines, in files and in messages.
+/// int8 to uint64; not bool.
+constexpr bool is_integer(DataType type) { return type <= DataType::uint64; }
+
+/// Whether elements of `type` can be combined by `op`: bits of integers and bools only, and no
+/// average of bools.
+constexpr bool is_defined(ReduceOp op, DataType type) {
+  const bool on_bits = op >= ReduceOp::bit_and;
+  if (type == DataType::boolean) return op != ReduceOp::avg;
+  return !on_bits || is_integer(type);
+}
+
+/// "float32", "bool", "sum": the names used on command lines, in files and in messages.
 CCOLL_API std::string_view to_string(DataType type);
 CCOLL_API std::string_view to_string(ReduceOp op);
 
@@ -67,11 +134,21 @@ namespace detail {
 template <typename T>
 struct DataTypeOf;
 template <>
+struct DataTypeOf<std::int8_t> : std::integral_constant<DataType, DataType::int8> {};
+template <>
 struct DataTypeOf<std::uint8_t> : std::integral_constant<DataType, DataType::uint8> {};
+template <>
+struct DataTypeOf<std::int16_t> : std::integral_constant<DataType, DataType::int16> {};
+template <>
+struct DataTypeOf<std::uint16_t> : std::integral_constant<DataType, DataType::uint16> {};
 template <>
 struct DataTypeOf<std::int32_t> : std::integral_constant<DataType, DataType::int32> {};
 template <>
+struct DataTypeOf<std::uint32_t> : std::integral_constant<DataType, DataType::uint32> {};
+template <>
 struct DataTypeOf<std::int64_t> : std::integral_constant<DataType, DataType::int64> {};
+template <>
+struct DataTypeOf<std::uint64_t> : std::integral_constant<DataType, DataType::uint64> {};
 template <>
 struct DataTypeOf<float16> : std::integral_constant<DataType, DataType::float16> {};
 template <>
@@ -80,6 +157,12 @@ template <>
 struct DataTypeOf<float> : std::integral_constant<DataType, DataType::float32> {};
 template <>
 struct DataTypeOf<double> : std::integral_constant<DataType, DataType::float64> {};
+template <>
+struct DataTypeOf<float8_e4m3> : std::integral_constant<DataType, DataType::float8_e4m3> {};
+template <>
+struct DataTypeOf<float8_e5m2> : std::integral_constant<DataType, DataType::float8_e5m2> {};
+template <>
+struct DataTypeOf<bool> : std::integral_constant<DataType, DataType::boolean> {};
 }  // namespace detail
 
 /// The DataType of a C++ element type: `data_type_of<float> == DataType::float32`.

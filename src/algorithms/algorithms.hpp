@@ -64,6 +64,10 @@ std::vector<Algorithm> algorithms_for(Kind kind);
 std::optional<Algorithm> parse_algorithm(std::string_view name);
 std::optional<Kind> parse_kind(std::string_view name);
 
+/// Whether the algorithm only ever combines what neighbouring stretches of ranks have put in, the
+/// lower one first, as an operation that does not commute needs.
+bool combines_in_rank_order(const Problem& problem, Algorithm algorithm);
+
 /// The program that rank `rank` runs. `problem` is whole or as that rank sees it.
 Program make_program(const Problem& problem, const Choice& choice, Rank rank);
 
@@ -82,6 +86,8 @@ struct CostTable {
 struct Forced {
   std::optional<Algorithm> algorithm;
   std::optional<std::uint16_t> max_lanes;
+  /// Only algorithms that combine in rank order: the operation does not commute.
+  bool in_rank_order = false;
 };
 
 struct Candidate {

@@ -32,11 +32,13 @@ bool applies(const CatalogueEntry& entry, const Problem& problem) {
 }
 
 std::vector<Scored> score_all(const Problem& problem, std::size_t elem_bytes,
-                              const CostTable& costs, std::uint16_t max_lanes) {
+                              const CostTable& costs, const Forced& forced) {
+  const std::uint16_t max_lanes = std::max<std::uint16_t>(1, forced.max_lanes.value_or(4));
   const Problem shared = as_all_see_it(problem);
   std::vector<Scored> scored;
   for (const CatalogueEntry& entry : catalogue()) {
     if (!applies(entry, problem)) continue;
+    if (forced.in_rank_order && !combines_in_rank_order(shared, entry.algorithm)) continue;
     const auto tuned = tune(entry, shared, elem_bytes, costs, max_lanes);
     if (!tuned) continue;
     const std::uint32_t roundings = entry.theory(shared).roundings;
@@ -56,9 +58,11 @@ std::string reason_by_model(const std::vector<Scored>& scored) {
                      to_string(scored[1].candidate.algorithm));
 }
 
-std::string why_not(Algorithm algorithm, const Problem& problem) {
+std::string why_not(Algorithm algorithm, const Problem& problem, bool in_rank_order) {
   const CatalogueEntry* entry = find_algorithm(problem.kind, algorithm);
   if (entry == nullptr) return fmt::format("{} has none", to_string(problem.kind));
+  if (in_rank_order && !combines_in_rank_order(problem, algorithm))
+    return "it does not combine in rank order";
   return applies(*entry, problem) ? "its messages do not fit a slot" : "it needs equal blocks";
 }
 
@@ -66,8 +70,7 @@ std::string why_not(Algorithm algorithm, const Problem& problem) {
 
 Chosen choose(const Problem& problem, std::size_t elem_bytes, const CostTable& costs,
               const Forced& forced) {
-  const std::uint16_t max_lanes = std::max<std::uint16_t>(1, forced.max_lanes.value_or(4));
-  const std::vector<Scored> scored = score_all(problem, elem_bytes, costs, max_lanes);
+  const std::vector<Scored> scored = score_all(problem, elem_bytes, costs, forced);
   CCOLL_CHECK(!scored.empty(), "{} of {}-byte elements has no algorithm within {} bytes a message",
               to_string(problem.kind), elem_bytes, costs.slot_bytes);
   Chosen chosen{.choice = scored.front().choice, .reason = reason_by_model(scored)};
@@ -82,8 +85,9 @@ Chosen choose(const Problem& problem, std::size_t elem_bytes, const CostTable& c
       return chosen;
     }
   }
-  chosen.reason = fmt::format("{} was asked for, but {}; {}", name,
-                              why_not(*forced.algorithm, problem), chosen.reason);
+  chosen.reason =
+      fmt::format("{} was asked for, but {}; {}", name,
+                  why_not(*forced.algorithm, problem, forced.in_rank_order), chosen.reason);
   return chosen;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/arguments.hpp"
 
+#include "comm/reductions.hpp"
 #include "core/text.hpp"
 
 namespace ccoll {
@@ -65,12 +66,35 @@ Status check_overlap(const Call& call, const Uses& uses) {
               to_string(call.kind), offset, in_place);
 }
 
+bool reduces(Kind kind) {
+  return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
+}
+
+Status check_reduction(const Call& call) {
+  const auto& op = call.op;
+  const auto kind = to_string(call.kind);
+  const auto type = to_string(call.type);
+  if (op.form() == Reduction::Form::plain && !is_defined(op.op(), call.type))
+    return fail(ErrorKind::invalid_argument,
+                "{}: {} is not defined on {}; operations on bits take integers and bool, averages "
+                "all but bool",
+                kind, to_string(op.op()), type);
+  if (op.form() != Reduction::Form::premultiplied_sum) return {};
+  if (call.type == DataType::boolean)
+    return fail(ErrorKind::invalid_argument, "{}: premultiplied_sum is not defined on bool", kind);
+  if (is_integer(call.type) && !op.has_whole_factor())
+    return fail(ErrorKind::invalid_argument, "{}: {} of {}: the factor must be a whole number",
+                kind, op.text(), type);
+  return {};
+}
+
 }  // namespace
 
 Status check_arguments(const Call& call, Rank rank, Rank size) {
   if (call.root >= size)
     return fail(ErrorKind::invalid_argument, "{}: root {} is not one of {} ranks",
                 to_string(call.kind), static_cast<std::int32_t>(call.root), size);
+  if (reduces(call.kind)) CCOLL_TRY(check_reduction(call));
   if (call.count > SIZE_MAX / 2 / size / size_of(call.type))
     return fail(ErrorKind::invalid_argument, "{}: {} elements are more than memory can hold",
                 to_string(call.kind), call.count);
@@ -80,6 +104,21 @@ Status check_arguments(const Call& call, Rank rank, Rank size) {
       return fail(ErrorKind::invalid_argument, "{}: {} is null, {} elements are expected there",
                   to_string(call.kind), name, use.elems);
   return check_overlap(call, uses);
+}
+
+Status check_order(const Call& call, Rank size) {
+  if (!call.algorithm || !needs_rank_order(call.op)) return {};
+  Problem problem;
+  problem.kind = call.kind;
+  problem.size = size;
+  problem.root = call.root;
+  if (combines_in_rank_order(problem, *call.algorithm)) return {};
+  std::vector<std::string_view> names;
+  for (const auto each : algorithms_for(call.kind))
+    if (combines_in_rank_order(problem, each)) names.push_back(to_string(each));
+  return fail(ErrorKind::invalid_argument,
+              "{}: {} does not commute, and {} does not combine in rank order; these do: {}",
+              to_string(call.kind), call.op.text(), to_string(*call.algorithm), joined(names));
 }
 
 Result<Kind> kind_named(std::string_view name) {

@@ -10,6 +10,8 @@ namespace ccoll {
 
 /// Root in range, no null buffer where one is used, and buffers that are the same or apart.
 Status check_arguments(const Call& call, Rank rank, Rank size);
+/// An algorithm that was asked for must combine in the order that the reduction needs.
+Status check_order(const Call& call, Rank size);
 
 /// The collective of that name.
 Result<Kind> kind_named(std::string_view name);

@@ -19,6 +19,7 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator, Call cal
   auto algorithm = algorithm_named(options.algorithm, call.kind);
   if (!algorithm) return tl::unexpected(algorithm.error());
   call.algorithm = *algorithm;
+  CCOLL_TRY(check_order(call, communicator->size()));
   call.timeout = options.timeout;
   call.label = options.label;
   auto operation = communicator->begin_as_owner(call);
@@ -51,7 +52,7 @@ struct Buffers {
   DataType type;
 };
 
-Call call(Kind kind, const Buffers& buffers, ReduceOp op = ReduceOp::sum, int root = 0) {
+Call call(Kind kind, const Buffers& buffers, const Reduction& op = ReduceOp::sum, int root = 0) {
   Call made;
   made.kind = kind;
   made.input = buffers.input;
@@ -71,22 +72,23 @@ Call barrier_call() {
 }  // namespace
 
 void Communicator::all_reduce(const void* input, void* output, std::size_t count, DataType type,
-                              ReduceOp op, const CallOptions& options) {
+                              const Reduction& op, const CallOptions& options) {
   run(implementation_, call(Kind::all_reduce, {input, output, count, type}, op), options);
 }
 
 Work Communicator::all_reduce_async(const void* input, void* output, std::size_t count,
-                                    DataType type, ReduceOp op, const CallOptions& options) {
+                                    DataType type, const Reduction& op,
+                                    const CallOptions& options) {
   return start(implementation_, call(Kind::all_reduce, {input, output, count, type}, op), options);
 }
 
 void Communicator::reduce(const void* input, void* output, std::size_t count, DataType type,
-                          ReduceOp op, int root, const CallOptions& options) {
+                          const Reduction& op, int root, const CallOptions& options) {
   run(implementation_, call(Kind::reduce, {input, output, count, type}, op, root), options);
 }
 
 Work Communicator::reduce_async(const void* input, void* output, std::size_t count, DataType type,
-                                ReduceOp op, int root, const CallOptions& options) {
+                                const Reduction& op, int root, const CallOptions& options) {
   return start(implementation_, call(Kind::reduce, {input, output, count, type}, op, root),
                options);
 }
@@ -114,12 +116,13 @@ Work Communicator::all_gather_async(const void* input, void* output, std::size_t
 }
 
 void Communicator::reduce_scatter(const void* input, void* output, std::size_t count, DataType type,
-                                  ReduceOp op, const CallOptions& options) {
+                                  const Reduction& op, const CallOptions& options) {
   run(implementation_, call(Kind::reduce_scatter, {input, output, count, type}, op), options);
 }
 
 Work Communicator::reduce_scatter_async(const void* input, void* output, std::size_t count,
-                                        DataType type, ReduceOp op, const CallOptions& options) {
+                                        DataType type, const Reduction& op,
+                                        const CallOptions& options) {
   return start(implementation_, call(Kind::reduce_scatter, {input, output, count, type}, op),
                options);
 }

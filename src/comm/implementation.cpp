@@ -116,6 +116,14 @@ Result<std::shared_ptr<Operation>> Communicator::Implementation::begin_as_owner(
     begun = record_call((*plan)->signature());
   else
     begun = tl::unexpected(plan.error());
+  std::optional<Premultiplication> premultiplication;
+  if (begun && call.op.form() == Reduction::Form::premultiplied_sum) {
+    auto made = Premultiplication::make(call, rank(), size());
+    if (made)
+      premultiplication = std::move(*made);
+    else
+      begun = tl::unexpected(made.error());
+  }
   if (!begun) {
     // The other ranks would wait for this one.
     break_as_owner(begun.error(), true);
@@ -128,6 +136,8 @@ Result<std::shared_ptr<Operation>> Communicator::Implementation::begin_as_owner(
   operation->plan = *plan;
   operation->input = barrier ? &barrier_[0] : static_cast<const std::byte*>(call.input);
   operation->output = barrier ? &barrier_[1] : static_cast<std::byte*>(call.output);
+  operation->premultiplication = std::move(premultiplication);
+  operation->custom = call.op.custom();
   operation->sequence = sequence_++;
   operation->label = call.label;
   set_limit(*operation, call.timeout);
@@ -182,7 +192,8 @@ bool Communicator::Implementation::advance_collective_as_owner() {
   const auto operation = collectives_.front();
   auto& plan = *operation->plan;
   if (!operation->started) {
-    plan.start(operation->input, operation->output, operation->sequence);
+    if (operation->premultiplication) operation->input = operation->premultiplication->run();
+    plan.start(operation->input, operation->output, operation->sequence, operation->custom.get());
     operation->started = true;
   }
   auto moved = plan.advance();

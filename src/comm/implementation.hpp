@@ -37,7 +37,7 @@ struct Call {
   void* output = nullptr;
   std::size_t count = 0;
   DataType type = DataType::uint8;
-  ReduceOp op = ReduceOp::sum;
+  Reduction op;
   Rank root = 0;
   std::optional<Algorithm> algorithm;
   /// The signature's kind, where the call is part of something else (core/signature.hpp).

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ccoll/communicator.hpp"
+#include "comm/reductions.hpp"
 #include "core/result.hpp"
 #include "engine/plan.hpp"
 
@@ -44,6 +45,8 @@ struct CollectiveOperation final : Operation {
   Plan* plan = nullptr;  ///< the communicator's; lives as long as that
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
+  std::optional<Premultiplication> premultiplication;
+  std::shared_ptr<const Reduction::Custom> custom;
   std::uint64_t sequence = 0;
   bool started = false;          // owner: holder of the owner flag
   Clock::time_point publish_at;  // owner: holder of the owner flag

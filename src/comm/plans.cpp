@@ -74,12 +74,14 @@ Problem Communicator::Implementation::problem_of(Kind kind, std::size_t count, R
 
 Signature Communicator::Implementation::signature_of(const Call& call) {
   constexpr std::uint8_t kByCost = 255;
-  return {.count = call.count,
-          .root = call.root,
-          .kind = call.shown_as.value_or(static_cast<std::uint8_t>(call.kind)),
-          .type = static_cast<std::uint8_t>(call.type),
-          .op = static_cast<std::uint8_t>(call.op),
-          .algorithm = call.algorithm ? static_cast<std::uint8_t>(*call.algorithm) : kByCost};
+  Signature signature;
+  signature.count = call.count;
+  signature.root = call.root;
+  signature.kind = call.shown_as.value_or(static_cast<std::uint8_t>(call.kind));
+  signature.type = static_cast<std::uint8_t>(call.type);
+  signature.algorithm = call.algorithm ? static_cast<std::uint8_t>(*call.algorithm) : kByCost;
+  sign(call.op, signature);
+  return signature;
 }
 
 Result<Plan*> Communicator::Implementation::plan_for(const Call& call) {
@@ -89,14 +91,16 @@ Result<Plan*> Communicator::Implementation::plan_for(const Call& call) {
 
   PlanRequest request;
   request.problem = problem_of(call.kind, call.count, call.root);
-  const Chosen chosen = choose(request.problem, size_of(call.type), costs_, forced(call.algorithm));
+  auto forcing = forced(call.algorithm);
+  forcing.in_rank_order = needs_rank_order(call.op);
+  const Chosen chosen = choose(request.problem, size_of(call.type), costs_, forcing);
   request.choice = chosen.choice;
   request.program = make_program(request.problem, request.choice, rank());
 #ifdef CCOLL_DEBUG
   CCOLL_TRY(prove(request));
 #endif
   request.type = call.type;
-  request.op = call.op;
+  request.op = kernel_op(call.op);
   request.signature = asked;
   request.signature.algorithm = static_cast<std::uint8_t>(request.choice.algorithm);
   tell_choice(rank(), request.signature, chosen);

@@ -20,10 +20,14 @@
 
 namespace ccoll::element {
 
-inline constexpr std::uint16_t kNaNFloat16 = 0x7e00;
-inline constexpr std::uint16_t kNaNBfloat16 = 0x7fc0;
 inline constexpr std::uint32_t kNaNFloat32 = 0x7fc00000;
 inline constexpr std::uint64_t kNaNFloat64 = 0x7ff8000000000000;
+
+/// A bool as storage: any byte may lie in a buffer, which C++'s own type does not allow for.
+struct Bool {
+  std::uint8_t byte = 0;
+  friend bool operator==(Bool, Bool) = default;
+};
 
 /// std::bit_cast, which device code may lack.
 template <typename To, typename From>
@@ -37,61 +41,112 @@ CCOLL_HOST_DEVICE constexpr std::uint32_t shift_right_rounded(std::uint32_t valu
   return (value + (std::uint32_t{1} << (shift - 1)) - 1 + odd) >> shift;
 }
 
-/// Exact; a NaN becomes the canonical one.
-CCOLL_HOST_DEVICE constexpr float to_float32(float16 half) {
-  const std::uint32_t sign = std::uint32_t{half.bits & 0x8000u} << 16;
-  const std::uint32_t exponent = (half.bits >> 10) & 0x1fu;
-  const std::uint32_t mantissa = half.bits & 0x3ffu;
-  if (exponent == 0x1f) return bits_as<float>(mantissa ? kNaNFloat32 : sign | 0x7f800000u);
-  if (exponent == 0) {
-    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
-    return sign ? -magnitude : magnitude;
-  }
-  return bits_as<float>(sign | ((exponent + 127 - 15) << 23) | (mantissa << 13));
-}
+/// How a floating-point format of 8 or 16 bits is laid out: sign, exponent, mantissa. One without
+/// infinities has a single NaN of either sign, all of whose other bits are set.
+template <unsigned exponent_bits, unsigned mantissa_bits, bool has_infinity,
+          std::uint32_t canonical>
+struct Layout {
+  static constexpr unsigned kBits = 1 + exponent_bits + mantissa_bits;
+  static constexpr unsigned kMantissaBits = mantissa_bits;
+  static constexpr std::uint32_t kSign = 1u << (kBits - 1);
+  static constexpr unsigned kBias = (1u << (exponent_bits - 1)) - 1;
+  static constexpr bool kHasInfinity = has_infinity;
+  static constexpr std::uint32_t kNaN = canonical;
+  static constexpr std::uint32_t kInfinity = ((1u << exponent_bits) - 1) << mantissa_bits;
+  /// The biggest number.
+  static constexpr std::uint32_t kMost = has_infinity ? kInfinity - 1 : kSign - 2;
+  /// The biggest magnitude that is not a NaN.
+  static constexpr std::uint32_t kMostOrdered = has_infinity ? kInfinity : kMost;
+  /// What numbers of too big a magnitude become; an infinity keeps the sign.
+  static constexpr std::uint32_t kOverflow = has_infinity ? kInfinity : kNaN;
+  /// How far float32's mantissa is longer.
+  static constexpr unsigned kShift = 23 - mantissa_bits;
+  /// Between the exponents of float32 and of this format, in the place where float32 has them.
+  static constexpr std::uint32_t kRebias = (127 - kBias) << 23;
+};
+
+template <typename T>
+struct LayoutOf;
+template <>
+struct LayoutOf<float16> : Layout<5, 10, true, 0x7e00> {};
+template <>
+struct LayoutOf<bfloat16> : Layout<8, 7, true, 0x7fc0> {};
+template <>
+struct LayoutOf<float8_e4m3> : Layout<4, 3, false, 0x7f> {};
+/// Of several quiet NaNs the one that CUDA and torch make.
+template <>
+struct LayoutOf<float8_e5m2> : Layout<5, 2, true, 0x7f> {};
+
+template <typename T>
+inline constexpr bool is_small_float =
+    std::is_same_v<T, float16> || std::is_same_v<T, bfloat16> || std::is_same_v<T, float8_e4m3> ||
+    std::is_same_v<T, float8_e5m2>;
 
 /// Exact; a NaN becomes the canonical one.
+template <typename T>
+CCOLL_HOST_DEVICE constexpr float to_float32(T small) {
+  using L = LayoutOf<T>;
+  const std::uint32_t magnitude = small.bits & (L::kSign - 1);
+  const std::uint32_t sign = (small.bits & L::kSign) << (32 - L::kBits);
+  if (magnitude > L::kMostOrdered) return bits_as<float>(kNaNFloat32);
+  if (magnitude > L::kMost) return bits_as<float>(sign | 0x7f800000u);
+  if (magnitude >> L::kMantissaBits == 0) {
+    // The smallest normal number with the denormal's bits below it, less that number: exact.
+    constexpr std::uint32_t kNormal = ((128 - L::kBias) << 23);
+    const float number =
+        bits_as<float>(kNormal + (magnitude << L::kShift)) - bits_as<float>(kNormal);
+    return sign != 0 ? -number : number;
+  }
+  return bits_as<float>(sign | (L::kRebias + (magnitude << L::kShift)));
+}
+
+/// bfloat16 is the upper half of a float32, denormals included.
 CCOLL_HOST_DEVICE constexpr float to_float32(bfloat16 half) {
   if ((half.bits & 0x7fffu) > 0x7f80u) return bits_as<float>(kNaNFloat32);
   return bits_as<float>(std::uint32_t{half.bits} << 16);
 }
 
-/// To nearest, ties to even; results too small for a normal number are denormal, results too big
-/// infinite; a NaN becomes the canonical one.
-CCOLL_HOST_DEVICE constexpr float16 to_float16(float value) {
+/// To nearest, ties to even; results too small for a normal number are denormal, those too big
+/// Layout::kOverflow; a NaN becomes the canonical one.
+template <typename T>
+CCOLL_HOST_DEVICE constexpr T from_float32(float value) {
+  using L = LayoutOf<T>;
+  using Stored = decltype(T::bits);
   const auto bits = bits_as<std::uint32_t>(value);
   const std::uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return {kNaNFloat16};
-  std::uint32_t half = 0;
-  if (magnitude >= 0x477ff000u) {  // 65,520, half-way between the biggest finite one and 2^16
-    half = 0x7c00;
-  } else if (magnitude >= 0x38800000u) {  // 2^-14, the smallest normal one
-    half = shift_right_rounded(magnitude, 13) - ((127u - 15u) << 10);
-  } else if (const unsigned shift = 126 - (magnitude >> 23); shift <= 24) {
-    // In units of 2^-24, of which denormals are multiples. Longer shifts leave less than a half.
-    half = shift_right_rounded((magnitude & 0x7fffffu) | 0x800000u, shift);
+  const std::uint32_t sign = bits >> (32 - L::kBits) & L::kSign;
+  if (magnitude > 0x7f800000u) return {static_cast<Stored>(L::kNaN)};
+  std::uint32_t small = 0;
+  if (magnitude >= L::kRebias + (1u << 23)) {
+    small = shift_right_rounded(magnitude - L::kRebias, L::kShift);
+    if (small > L::kMost) {
+      return {static_cast<Stored>(L::kHasInfinity ? sign | L::kOverflow : L::kOverflow)};
+    }
+  } else if (const unsigned shift = 128 - L::kBias + L::kShift - (magnitude >> 23); shift <= 24) {
+    // In units of the smallest denormal. Longer shifts leave less than a half.
+    small = shift_right_rounded((magnitude & 0x7fffffu) | 0x800000u, shift);
   }
-  return {static_cast<std::uint16_t>((bits >> 16 & 0x8000u) | half)};
+  return {static_cast<Stored>(sign | small)};
 }
 
-/// To nearest, ties to even; a NaN becomes the canonical one.
-CCOLL_HOST_DEVICE constexpr bfloat16 to_bfloat16(float value) {
+template <>
+CCOLL_HOST_DEVICE constexpr bfloat16 from_float32<bfloat16>(float value) {
   const auto bits = bits_as<std::uint32_t>(value);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return {kNaNBfloat16};
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return {LayoutOf<bfloat16>::kNaN};
   return {static_cast<std::uint16_t>(shift_right_rounded(bits, 16))};
 }
 
+/// What elements of a type are combined in: float32 for the smaller floats, else the type itself.
 template <typename T>
-inline constexpr bool is_half = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
-
-/// What elements of a type are combined in: float32 for the 16-bit floats, else the type itself.
-template <typename T>
-using Accumulator = std::conditional_t<is_half<T>, float, T>;
+using Accumulator = std::conditional_t<is_small_float<T>, float,
+                                       std::conditional_t<std::is_same_v<T, Bool>, bool, T>>;
 
 template <typename T>
 CCOLL_HOST_DEVICE constexpr Accumulator<T> widen(T value) {
-  if constexpr (is_half<T>) {
+  if constexpr (is_small_float<T>) {
     return to_float32(value);
+  } else if constexpr (std::is_same_v<T, Bool>) {
+    return value.byte != 0;
   } else {
     return value;
   }
@@ -100,14 +155,14 @@ CCOLL_HOST_DEVICE constexpr Accumulator<T> widen(T value) {
 /// Rounded once, where there is anything to round; a NaN becomes the canonical one of T.
 template <typename T>
 CCOLL_HOST_DEVICE constexpr T narrow(Accumulator<T> value) {
-  if constexpr (std::is_same_v<T, float16>) {
-    return to_float16(value);
-  } else if constexpr (std::is_same_v<T, bfloat16>) {
-    return to_bfloat16(value);
+  if constexpr (is_small_float<T>) {
+    return from_float32<T>(value);
   } else if constexpr (std::is_same_v<T, float>) {
     return value == value ? value : bits_as<float>(kNaNFloat32);
   } else if constexpr (std::is_same_v<T, double>) {
     return value == value ? value : bits_as<double>(kNaNFloat64);
+  } else if constexpr (std::is_same_v<T, Bool>) {
+    return {static_cast<std::uint8_t>(value)};
   } else {
     return value;
   }
@@ -150,10 +205,17 @@ CCOLL_HOST_DEVICE constexpr A greater(A a, A b) {
 /// One step of a fold. What NaN this makes of which is not defined: `finish` settles it.
 template <ReduceOp op, typename A>
 CCOLL_HOST_DEVICE constexpr A fold(A a, A b) {
+  constexpr bool is_bool = std::is_same_v<A, bool>;
   if constexpr (op == ReduceOp::min) {
     return detail::lesser(a, b);
   } else if constexpr (op == ReduceOp::max) {
     return detail::greater(a, b);
+  } else if constexpr (op == ReduceOp::bit_and || (is_bool && op == ReduceOp::product)) {
+    return static_cast<A>(a & b);
+  } else if constexpr (op == ReduceOp::bit_or || (is_bool && op == ReduceOp::sum)) {
+    return static_cast<A>(a | b);
+  } else if constexpr (op == ReduceOp::bit_xor) {
+    return static_cast<A>(a ^ b);
   } else if constexpr (std::is_floating_point_v<A>) {
     return op == ReduceOp::product ? a * b : a + b;
   } else {
@@ -171,10 +233,34 @@ CCOLL_HOST_DEVICE constexpr T finish(Accumulator<T> value, std::uint32_t divisor
     if constexpr (std::is_floating_point_v<Accumulator<T>>) {
       value = value / static_cast<Accumulator<T>>(divisor);
     } else {
-      value = static_cast<T>(static_cast<std::int64_t>(value) / std::int64_t{divisor});
+      // Wide enough for any divisor, and signed where T is.
+      using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
+      value = static_cast<T>(static_cast<Wide>(value) / static_cast<Wide>(divisor));
     }
   }
   return narrow<T>(value);
+}
+
+/// What each rank multiplies its own contribution by in a pre-multiplied sum: `real` for floats,
+/// `whole`, modulo 2^bits, for integers.
+struct Factor {
+  double real = 1;
+  std::uint64_t whole = 1;
+};
+
+template <typename T>
+CCOLL_HOST_DEVICE constexpr Accumulator<T> factor_for(const Factor& factor) {
+  if constexpr (std::is_floating_point_v<Accumulator<T>>) {
+    return static_cast<Accumulator<T>>(factor.real);
+  } else {
+    return static_cast<Accumulator<T>>(factor.whole);
+  }
+}
+
+/// One element's share in a pre-multiplied sum, rounded once before anyone else sees it.
+template <typename T>
+CCOLL_HOST_DEVICE constexpr T scale(T value, const Factor& factor) {
+  return narrow<T>(fold<ReduceOp::product>(widen(value), factor_for<T>(factor)));
 }
 
 /// contributions[0] op contributions[1] op …, `count` >= 1 of them, folded from the left and
@@ -188,23 +274,87 @@ CCOLL_HOST_DEVICE constexpr T combine(const T* contributions, std::size_t count,
   return finish<op, T>(value, divisor);
 }
 
-/// The same for an operation that is known only at run time.
+/// `f` with the operation as a type, an integral_constant.
+template <typename F>
+constexpr decltype(auto) with_op(ReduceOp op, F&& f) {
+  switch (op) {
+    case ReduceOp::sum:
+      return f(std::integral_constant<ReduceOp, ReduceOp::sum>{});
+    case ReduceOp::product:
+      return f(std::integral_constant<ReduceOp, ReduceOp::product>{});
+    case ReduceOp::min:
+      return f(std::integral_constant<ReduceOp, ReduceOp::min>{});
+    case ReduceOp::max:
+      return f(std::integral_constant<ReduceOp, ReduceOp::max>{});
+    case ReduceOp::avg:
+      return f(std::integral_constant<ReduceOp, ReduceOp::avg>{});
+    case ReduceOp::bit_and:
+      return f(std::integral_constant<ReduceOp, ReduceOp::bit_and>{});
+    case ReduceOp::bit_or:
+      return f(std::integral_constant<ReduceOp, ReduceOp::bit_or>{});
+    case ReduceOp::bit_xor:
+      break;
+  }
+  return f(std::integral_constant<ReduceOp, ReduceOp::bit_xor>{});
+}
+
+/// `f` with an element of the C++ type that `type` names.
+template <typename F>
+constexpr decltype(auto) with_type(DataType type, F&& f) {
+  switch (type) {
+    case DataType::int8:
+      return f(std::int8_t{});
+    case DataType::uint8:
+      return f(std::uint8_t{});
+    case DataType::int16:
+      return f(std::int16_t{});
+    case DataType::uint16:
+      return f(std::uint16_t{});
+    case DataType::int32:
+      return f(std::int32_t{});
+    case DataType::uint32:
+      return f(std::uint32_t{});
+    case DataType::int64:
+      return f(std::int64_t{});
+    case DataType::uint64:
+      return f(std::uint64_t{});
+    case DataType::float16:
+      return f(float16{});
+    case DataType::bfloat16:
+      return f(bfloat16{});
+    case DataType::float32:
+      return f(float{});
+    case DataType::float64:
+      return f(double{});
+    case DataType::float8_e4m3:
+      return f(float8_e4m3{});
+    case DataType::float8_e5m2:
+      return f(float8_e5m2{});
+    case DataType::boolean:
+      break;
+  }
+  return f(Bool{});
+}
+
+}  // namespace ccoll::element
+
+template <>
+struct ccoll::detail::DataTypeOf<ccoll::element::Bool>
+    : std::integral_constant<ccoll::DataType, ccoll::DataType::boolean> {};
+
+namespace ccoll::element {
+
+/// `combine` for an operation that is known only at run time; is_defined for T.
 template <typename T>
 constexpr T combine(ReduceOp op, const T* contributions, std::size_t count,
                     std::uint32_t divisor = 1) {
-  switch (op) {
-    case ReduceOp::sum:
-      return combine<ReduceOp::sum>(contributions, count, divisor);
-    case ReduceOp::product:
-      return combine<ReduceOp::product>(contributions, count, divisor);
-    case ReduceOp::min:
-      return combine<ReduceOp::min>(contributions, count, divisor);
-    case ReduceOp::max:
-      return combine<ReduceOp::max>(contributions, count, divisor);
-    case ReduceOp::avg:
-      break;
-  }
-  return combine<ReduceOp::avg>(contributions, count, divisor);
+  return with_op(op, [&](auto constant) -> T {
+    if constexpr (is_defined(constant, data_type_of<T>)) {
+      return combine<constant>(contributions, count, divisor);
+    } else {
+      return contributions[0];
+    }
+  });
 }
 
 }  // namespace ccoll::element

@@ -10,13 +10,19 @@ namespace ccoll {
 
 struct Signature {
   std::uint64_t count = 0;
+  /// Of a custom reduction, combined with the hash of its name: one word tells both apart.
   std::uint32_t root = 0;
   std::uint8_t kind = 0;  ///< a Kind, or one of those below
   std::uint8_t type = 0;
-  std::uint8_t op = 0;
+  std::uint8_t op = 0;  ///< a ReduceOp, or one of the following
   std::uint8_t algorithm = 0;
   friend bool operator==(const Signature&, const Signature&) = default;
 };
+
+/// Reductions that are no ReduceOp. A factor is each rank's own business and not compared.
+inline constexpr std::uint8_t kPremultipliedSum = 64;
+inline constexpr std::uint8_t kCustom = 65;
+inline constexpr std::uint8_t kOrderedCustom = 66;  ///< does not commute
 
 /// The `kind` of a message between two ranks, which uses the other fields in its own way.
 inline constexpr std::uint8_t kSendRecv = 255;

@@ -5,12 +5,22 @@ namespace ccoll {
 
 std::string_view to_string(DataType type) {
   switch (type) {
+    case DataType::int8:
+      return "int8";
     case DataType::uint8:
       return "uint8";
+    case DataType::int16:
+      return "int16";
+    case DataType::uint16:
+      return "uint16";
     case DataType::int32:
       return "int32";
+    case DataType::uint32:
+      return "uint32";
     case DataType::int64:
       return "int64";
+    case DataType::uint64:
+      return "uint64";
     case DataType::float16:
       return "float16";
     case DataType::bfloat16:
@@ -19,6 +29,12 @@ std::string_view to_string(DataType type) {
       return "float32";
     case DataType::float64:
       return "float64";
+    case DataType::float8_e4m3:
+      return "float8_e4m3";
+    case DataType::float8_e5m2:
+      return "float8_e5m2";
+    case DataType::boolean:
+      return "bool";
   }
   return "unknown";
 }
@@ -35,6 +51,12 @@ std::string_view to_string(ReduceOp op) {
       return "max";
     case ReduceOp::avg:
       return "avg";
+    case ReduceOp::bit_and:
+      return "bit_and";
+    case ReduceOp::bit_or:
+      return "bit_or";
+    case ReduceOp::bit_xor:
+      return "bit_xor";
   }
   return "unknown";
 }

@@ -18,6 +18,19 @@ bool rooted(Kind kind) {
          kind == Kind::scatter;
 }
 
+std::string reduction_text(const Signature& signature) {
+  switch (signature.op) {
+    case kPremultipliedSum:
+      return "premultiplied_sum";
+    case kCustom:
+    case kOrderedCustom:
+      return fmt::format("a custom reduction{} (name and root {:08x})",
+                         signature.op == kCustom ? "" : " in rank order", signature.root);
+    default:
+      return std::string(to_string(static_cast<ReduceOp>(signature.op)));
+  }
+}
+
 }  // namespace
 
 std::string describe(const Signature& signature) {
@@ -28,8 +41,9 @@ std::string describe(const Signature& signature) {
   if (kind == Kind::barrier) return "barrier";
   const auto type = to_string(static_cast<DataType>(signature.type));
   std::string text = fmt::format("{} of {} {}", to_string(kind), signature.count, type);
-  if (reduces(kind)) text += fmt::format(", {}", to_string(static_cast<ReduceOp>(signature.op)));
-  if (rooted(kind)) text += fmt::format(", root {}", signature.root);
+  const bool is_custom = signature.op == kCustom || signature.op == kOrderedCustom;
+  if (reduces(kind)) text += fmt::format(", {}", reduction_text(signature));
+  if (rooted(kind) && !is_custom) text += fmt::format(", root {}", signature.root);
   return text;
 }
 

@@ -51,7 +51,10 @@ Status Plan::resolve(const PlanRequest& request, LinkTable& links) {
   slice_elems_ = request.choice.slice_elems;
   windows_ = window_count(request.problem, program.blocks, request.choice);
   stripes_ = program.stripes;
-  combine_ = find_combine(request.type, request.op);
+  if (request.op)
+    combine_ = find_combine(request.type, *request.op);
+  else
+    custom_fold_ = std::make_unique<CustomFold>(request.type, elem_bytes_);
   input_bytes_ = buffer_elems(request.problem, program, Buffer::input) * elem_bytes_;
   output_bytes_ = buffer_elems(request.problem, program, Buffer::output) * elem_bytes_;
   std::size_t widest = 1;
@@ -115,10 +118,12 @@ void Plan::place(const PlanRequest& request, const Lane& lane, const std::vector
   }
 }
 
-void Plan::start(const std::byte* input, std::byte* output, std::uint64_t sequence) {
+void Plan::start(const std::byte* input, std::byte* output, std::uint64_t sequence,
+                 const Reduction::Custom* custom) {
   input_ = input;
   output_ = output;
   sequence_ = sequence;
+  custom_ = custom;
   separate_ = !overlap(input, input_bytes_, output, output_bytes_);
   done_ = false;
   for (auto& lane : lanes_) {
@@ -279,6 +284,9 @@ Status Plan::run(ReadyLane& lane) {
   }
   produce(lane, step);
   for (auto* link : step.receives) link->pop();
+  if (custom_fold_ && custom_fold_->thrown())
+    return fail(ErrorKind::aborted, "the reduction '{}' threw: {}", custom_->description.name,
+                *custom_fold_->thrown());
   SliceHeader header{sequence_, signature_, static_cast<std::uint32_t>(lane.bytes), 0};
   for (auto* link : step.sends) {
     if (lane.lends)
@@ -325,7 +333,9 @@ void Plan::combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot) {
       if (i < step.receives.size()) sources_.push_back(step.receives[i]->front()->data + at);
     }
     std::byte* out = slot != nullptr ? slot + at : lane.store[store].data + store_at;
-    if (step.combines)
+    if (step.combines && custom_fold_)
+      (*custom_fold_)(*custom_, sources_.data(), sources_.size(), out, bytes / elem_bytes_);
+    else if (step.combines)
       combine_(sources_.data(), sources_.size(), out, bytes / elem_bytes_, step.divisor);
     else
       copy(out, sources_[0], bytes);

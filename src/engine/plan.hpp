@@ -14,6 +14,7 @@
 #include "ccoll/types.hpp"
 #include "core/result.hpp"
 #include "core/signature.hpp"
+#include "engine/custom_fold.hpp"
 #include "engine/links.hpp"
 #include "kernels/combine.hpp"
 #include "schedule/schedule.hpp"
@@ -27,7 +28,9 @@ struct PlanRequest {
   Choice choice;
   Program program;
   DataType type = DataType::uint8;
-  ReduceOp op = ReduceOp::sum;
+  /// Also of a pre-multiplied sum, whose input start() is given multiplied. None: each run brings
+  /// the caller's own function.
+  std::optional<ReduceOp> op = ReduceOp::sum;
   Signature signature;
 };
 
@@ -36,8 +39,9 @@ class Plan {
   /// Opens the links that the program needs.
   static Result<std::unique_ptr<Plan>> make(const PlanRequest& request, LinkTable& links);
 
-  /// Begins a run. The buffers belong to it until done() or a failure.
-  void start(const std::byte* input, std::byte* output, std::uint64_t sequence);
+  /// Begins a run. The buffers, and `custom`, belong to it until done() or a failure.
+  void start(const std::byte* input, std::byte* output, std::uint64_t sequence,
+             const Reduction::Custom* custom = nullptr);
   /// Moves every lane on, for a bounded number of steps; true if anything moved.
   Result<bool> advance();
   bool done() const { return done_; }
@@ -122,6 +126,7 @@ class Plan {
   std::uint64_t windows_ = 0;
   std::uint64_t stripes_ = 1;
   CombineFunction combine_ = nullptr;
+  std::unique_ptr<CustomFold> custom_fold_;  ///< in its place, for the caller's own function
   std::vector<ReadyLane> lanes_;
   std::vector<std::pair<SendLink*, Rank>> outgoing_;  ///< every link the program sends on, once
   std::vector<const std::byte*> sources_;             ///< room for the widest step
@@ -132,6 +137,7 @@ class Plan {
   const std::byte* input_ = nullptr;
   std::byte* output_ = nullptr;
   std::uint64_t sequence_ = 0;
+  const Reduction::Custom* custom_ = nullptr;
   bool separate_ = true;  ///< input and output are different memory
   bool done_ = true;
   std::size_t input_bytes_ = 0;

@@ -43,6 +43,9 @@ struct Plain {
   static constexpr std::size_t kLanes = hn::MaxLanes(D());
   static HWY_INLINE V Load(const Stored* from) { return hn::LoadU(D(), from); }
   static HWY_INLINE void Store(V v, Stored* to) { hn::StoreU(v, D(), to); }
+  static HWY_INLINE V Set(const element::Factor& factor) {
+    return hn::Set(D(), element::factor_for<T>(factor));
+  }
 };
 
 /// A fold whose parts cannot overflow into what finishing would have to mend.
@@ -226,6 +229,27 @@ void CombineAverage(const std::byte* const* sources, std::size_t count, std::byt
   } else {
     CombineFolded<T, ReduceOp::avg, Format, Divided>(sources, count, out, elems, divisor);
   }
+}
+
+/// A ScaleFunction; Op is the product of the type.
+template <class Format, class Op>
+void Scale(const std::byte* in, std::byte* out, std::size_t elems, const element::Factor& factor) {
+  using Stored = typename Format::Stored;
+  const typename Format::D d;
+  constexpr std::size_t lanes = Format::kLanes;
+  const auto by = Format::Set(factor);
+  std::size_t elem = 0;
+  for (; elem + lanes <= elems; elem += lanes) {
+    const auto scaled = Op::Fold(d, Format::Load(StoredAt<Format>(in, elem)), by);
+    Format::Store(Op::Finish(d, scaled, 1), reinterpret_cast<Stored*>(out) + elem);
+  }
+  if (elem == elems) return;
+  HWY_ALIGN Stored padded[Format::kLanes] = {};
+  const std::size_t bytes = (elems - elem) * sizeof(Stored);
+  std::memcpy(padded, StoredAt<Format>(in, elem), bytes);
+  const auto scaled = Op::Fold(d, Format::Load(padded), by);
+  Format::Store(Op::Finish(d, scaled, 1), padded);
+  std::memcpy(reinterpret_cast<Stored*>(out) + elem, padded, bytes);
 }
 
 }  // namespace ccoll::HWY_NAMESPACE

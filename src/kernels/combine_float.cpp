@@ -13,8 +13,13 @@ HWY_BEFORE_NAMESPACE();
 namespace ccoll::HWY_NAMESPACE {
 #if CCOLL_SCALAR_TARGET
 
-CombineFunction FindFloat32(ReduceOp op) { return find_combine_scalar<float>(op); }
-CombineFunction FindFloat64(ReduceOp op) { return find_combine_scalar<double>(op); }
+CombineFunction FindFloat(DataType type, ReduceOp op) {
+  return type == DataType::float32 ? find_combine_scalar<float>(op)
+                                   : find_combine_scalar<double>(op);
+}
+ScaleFunction FindScaleFloat(DataType type) {
+  return type == DataType::float32 ? &scale_scalar<float> : &scale_scalar<double>;
+}
 
 #else
 namespace {
@@ -51,14 +56,20 @@ CombineFunction Find(ReduceOp op) {
       return &Combine<T, ReduceOp::max, Format, FloatMax>;
     case ReduceOp::avg:
       return &CombineAverage<T, Format, Sum<CanonicalNaN>, Sum<DivideFloats>>;
+    default:
+      return nullptr;
   }
-  return nullptr;
 }
 
 }  // namespace
 
-CombineFunction FindFloat32(ReduceOp op) { return Find<float>(op); }
-CombineFunction FindFloat64(ReduceOp op) { return Find<double>(op); }
+CombineFunction FindFloat(DataType type, ReduceOp op) {
+  return type == DataType::float32 ? Find<float>(op) : Find<double>(op);
+}
+ScaleFunction FindScaleFloat(DataType type) {
+  return type == DataType::float32 ? &Scale<Plain<float>, Product<CanonicalNaN>>
+                                   : &Scale<Plain<double>, Product<CanonicalNaN>>;
+}
 
 #endif
 }  // namespace ccoll::HWY_NAMESPACE
@@ -67,11 +78,13 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ccoll {
 
-HWY_EXPORT(FindFloat32);
-HWY_EXPORT(FindFloat64);
+HWY_EXPORT(FindFloat);
+HWY_EXPORT(FindScaleFloat);
 
-CombineFunction find_combine_float32(ReduceOp op) { return HWY_DYNAMIC_DISPATCH(FindFloat32)(op); }
-CombineFunction find_combine_float64(ReduceOp op) { return HWY_DYNAMIC_DISPATCH(FindFloat64)(op); }
+CombineFunction find_combine_float(DataType type, ReduceOp op) {
+  return HWY_DYNAMIC_DISPATCH(FindFloat)(type, op);
+}
+ScaleFunction find_scale_float(DataType type) { return HWY_DYNAMIC_DISPATCH(FindScaleFloat)(type); }
 
 }  // namespace ccoll
 #endif

@@ -13,9 +13,13 @@ HWY_BEFORE_NAMESPACE();
 namespace ccoll::HWY_NAMESPACE {
 #if CCOLL_SCALAR_TARGET
 
-CombineFunction FindUint8(ReduceOp op) { return find_combine_scalar<std::uint8_t>(op); }
-CombineFunction FindInt32(ReduceOp op) { return find_combine_scalar<std::int32_t>(op); }
-CombineFunction FindInt64(ReduceOp op) { return find_combine_scalar<std::int64_t>(op); }
+CombineFunction FindInteger(DataType type, ReduceOp op) {
+  return element::with_type(
+      type, [&]<typename T>(T) -> CombineFunction { return find_combine_scalar<T>(op); });
+}
+ScaleFunction FindScaleInteger(DataType type) {
+  return element::with_type(type, []<typename T>(T) -> ScaleFunction { return &scale_scalar<T>; });
+}
 
 #else
 namespace {
@@ -47,36 +51,58 @@ struct DivideIntegers {
         // next one, and a float64 at most 2^-22. This vectorises, which integer division does not.
         value = static_cast<T>(static_cast<double>(value) / static_cast<double>(divisor));
       } else {
-        value /= std::int64_t{divisor};
+        value /= static_cast<T>(divisor);
       }
     }
     return hn::Load(d, values);
   }
 };
 
-template <typename T, class ProductOp>
-CombineFunction Find(ReduceOp op) {
-  using Format = Plain<T>;
-  switch (op) {
-    case ReduceOp::sum:
-      return &Combine<T, ReduceOp::sum, Format, Sum<Unfinished>>;
-    case ReduceOp::product:
-      return &Combine<T, ReduceOp::product, Format, ProductOp>;
-    case ReduceOp::min:
-      return &Combine<T, ReduceOp::min, Format, Min>;
-    case ReduceOp::max:
-      return &Combine<T, ReduceOp::max, Format, Max>;
-    case ReduceOp::avg:
-      return &CombineAverage<T, Format, Sum<Unfinished>, Sum<DivideIntegers>>;
-  }
-  return nullptr;
+template <std::size_t size>
+using ProductOf = std::conditional_t<size == 1, ByteProduct, Product<Unfinished>>;
+
+/// Signed and unsigned integers have the same sums and products: U is unsigned.
+template <typename U>
+CombineFunction Find(bool is_signed, ReduceOp op) {
+  using S = std::make_signed_t<U>;
+  if (op == ReduceOp::sum) return &Combine<U, ReduceOp::sum, Plain<U>, Sum<Unfinished>>;
+  if (op == ReduceOp::product)
+    return &Combine<U, ReduceOp::product, Plain<U>, ProductOf<sizeof(U)>>;
+  if (op != ReduceOp::avg) return nullptr;
+  return is_signed ? &CombineAverage<S, Plain<S>, Sum<Unfinished>, Sum<DivideIntegers>>
+                   : &CombineAverage<U, Plain<U>, Sum<Unfinished>, Sum<DivideIntegers>>;
 }
 
 }  // namespace
 
-CombineFunction FindUint8(ReduceOp op) { return Find<std::uint8_t, ByteProduct>(op); }
-CombineFunction FindInt32(ReduceOp op) { return Find<std::int32_t, Product<Unfinished>>(op); }
-CombineFunction FindInt64(ReduceOp op) { return Find<std::int64_t, Product<Unfinished>>(op); }
+CombineFunction FindInteger(DataType type, ReduceOp op) {
+  switch (type) {
+    case DataType::int8:
+    case DataType::uint8:
+      return Find<std::uint8_t>(type == DataType::int8, op);
+    case DataType::int16:
+    case DataType::uint16:
+      return Find<std::uint16_t>(type == DataType::int16, op);
+    case DataType::int32:
+    case DataType::uint32:
+      return Find<std::uint32_t>(type == DataType::int32, op);
+    default:
+      return Find<std::uint64_t>(type == DataType::int64, op);
+  }
+}
+
+ScaleFunction FindScaleInteger(DataType type) {
+  switch (size_of(type)) {
+    case 1:
+      return &Scale<Plain<std::uint8_t>, ByteProduct>;
+    case 2:
+      return &Scale<Plain<std::uint16_t>, Product<Unfinished>>;
+    case 4:
+      return &Scale<Plain<std::uint32_t>, Product<Unfinished>>;
+    default:
+      return &Scale<Plain<std::uint64_t>, Product<Unfinished>>;
+  }
+}
 
 #endif
 }  // namespace ccoll::HWY_NAMESPACE
@@ -85,13 +111,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ccoll {
 
-HWY_EXPORT(FindUint8);
-HWY_EXPORT(FindInt32);
-HWY_EXPORT(FindInt64);
+HWY_EXPORT(FindInteger);
+HWY_EXPORT(FindScaleInteger);
 
-CombineFunction find_combine_uint8(ReduceOp op) { return HWY_DYNAMIC_DISPATCH(FindUint8)(op); }
-CombineFunction find_combine_int32(ReduceOp op) { return HWY_DYNAMIC_DISPATCH(FindInt32)(op); }
-CombineFunction find_combine_int64(ReduceOp op) { return HWY_DYNAMIC_DISPATCH(FindInt64)(op); }
+CombineFunction find_combine_integer(DataType type, ReduceOp op) {
+  return HWY_DYNAMIC_DISPATCH(FindInteger)(type, op);
+}
+ScaleFunction find_scale_integer(DataType type) {
+  return HWY_DYNAMIC_DISPATCH(FindScaleInteger)(type);
+}
 
 }  // namespace ccoll
 #endif

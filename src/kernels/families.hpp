@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The kernels by family of types, each family a translation unit so that they compile in parallel.
+/// The kernels by family, each a translation unit so that they compile in parallel.
 
 #include "kernels/combine.hpp"
 
 namespace ccoll {
 
-CombineFunction find_combine_uint8(ReduceOp op);
-CombineFunction find_combine_int32(ReduceOp op);
-CombineFunction find_combine_int64(ReduceOp op);
-CombineFunction find_combine_float16(ReduceOp op);
-CombineFunction find_combine_bfloat16(ReduceOp op);
-CombineFunction find_combine_float32(ReduceOp op);
-CombineFunction find_combine_float64(ReduceOp op);
+/// Sum, product and avg of integers.
+CombineFunction find_combine_integer(DataType type, ReduceOp op);
+/// Min and max of integers; bits of integers, by their size; bools.
+CombineFunction find_combine_order(DataType type, ReduceOp op);
+CombineFunction find_combine_bits(DataType type, ReduceOp op);
+CombineFunction find_combine_bool(ReduceOp op);
+CombineFunction find_combine_half(DataType type, ReduceOp op);
+CombineFunction find_combine_float8(DataType type, ReduceOp op);
+CombineFunction find_combine_float(DataType type, ReduceOp op);
+
+ScaleFunction find_scale_integer(DataType type);
+ScaleFunction find_scale_half(DataType type);
+ScaleFunction find_scale_float8(DataType type);
+ScaleFunction find_scale_float(DataType type);
 
 }  // namespace ccoll

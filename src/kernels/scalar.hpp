@@ -36,20 +36,26 @@ void combine_scalar(const std::byte* const* sources, std::size_t source_count, s
 }
 
 template <typename T>
-CombineFunction find_combine_scalar(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::sum:
-      return &combine_scalar<T, ReduceOp::sum>;
-    case ReduceOp::product:
-      return &combine_scalar<T, ReduceOp::product>;
-    case ReduceOp::min:
-      return &combine_scalar<T, ReduceOp::min>;
-    case ReduceOp::max:
-      return &combine_scalar<T, ReduceOp::max>;
-    case ReduceOp::avg:
-      return &combine_scalar<T, ReduceOp::avg>;
+void scale_scalar(const std::byte* in, std::byte* out, std::size_t elems,
+                  const element::Factor& factor) {
+  for (std::size_t i = 0; i < elems; ++i) {
+    T value;
+    std::memcpy(&value, in + i * sizeof(T), sizeof(T));
+    value = element::scale(value, factor);
+    std::memcpy(out + i * sizeof(T), &value, sizeof(T));
   }
-  return nullptr;
+}
+
+/// Null where the operation is not defined on T.
+template <typename T>
+CombineFunction find_combine_scalar(ReduceOp op) {
+  return element::with_op(op, [](auto constant) -> CombineFunction {
+    if constexpr (is_defined(constant, data_type_of<T>)) {
+      return &combine_scalar<T, constant>;
+    } else {
+      return nullptr;
+    }
+  });
 }
 
 }  // namespace ccoll

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Conversions of 16-bit floats against oracles that share nothing with them, and the rules of
+/// Conversions of small floats against oracles that share nothing with them, and the rules of
 /// the operations on the values where they matter.
 
 #include "core/element.hpp"
@@ -17,60 +17,64 @@ namespace {
 
 using element::bits_as;
 
+/// A format as its standard describes it: the sizes of its fields, its canonical NaN, and whether
+/// the biggest exponent is kept for infinities and NaNs.
+struct Format {
+  int exponent_bits;
+  int mantissa_bits;
+  std::uint32_t nan;
+  bool ieee;
+  int bias() const { return (1 << (exponent_bits - 1)) - 1; }
+  std::uint32_t patterns() const { return 2u << (exponent_bits + mantissa_bits); }
+};
+
+template <typename T>
+Format format_of() {
+  if constexpr (std::is_same_v<T, float16>) return {5, 10, 0x7e00, true};
+  if constexpr (std::is_same_v<T, bfloat16>) return {8, 7, 0x7fc0, true};
+  if constexpr (std::is_same_v<T, float8_e4m3>) return {4, 3, 0x7f, false};
+  if constexpr (std::is_same_v<T, float8_e5m2>) return {5, 2, 0x7f, true};
+}
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
 /// The value that the fields of a binary format say, by double arithmetic.
-double value_of(std::uint32_t bits, int exponent_bits, int mantissa_bits) {
-  const int bias = (1 << (exponent_bits - 1)) - 1;
-  const auto exponent = static_cast<int>(bits >> mantissa_bits) & ((1 << exponent_bits) - 1);
-  const double fraction = bits & ((1u << mantissa_bits) - 1);
-  const bool negative = (bits >> (exponent_bits + mantissa_bits)) & 1;
-  double magnitude = 0;
-  if (exponent == (1 << exponent_bits) - 1) {
-    magnitude = fraction == 0 ? std::numeric_limits<double>::infinity()
-                              : std::numeric_limits<double>::quiet_NaN();
-  } else if (exponent == 0) {
-    magnitude = std::ldexp(fraction, 1 - bias - mantissa_bits);
-  } else {
-    magnitude = std::ldexp(fraction + (1 << mantissa_bits), exponent - bias - mantissa_bits);
-  }
-  return negative ? -magnitude : magnitude;
+double value_of(std::uint32_t bits, const Format& format) {
+  const auto fraction = bits & ((1u << format.mantissa_bits) - 1);
+  const auto exponents = (1u << format.exponent_bits) - 1;
+  const auto exponent = bits >> format.mantissa_bits & exponents;
+  const auto scale =
+      static_cast<int>(std::max(exponent, 1u)) - format.bias() - format.mantissa_bits;
+  const auto implicit = exponent == 0 ? 0u : 1u << format.mantissa_bits;
+  double magnitude = std::ldexp(fraction + implicit, scale);
+  if (exponent == exponents && format.ieee) magnitude = fraction == 0 ? kInfinity : kNaN;
+  if ((bits & (format.patterns() / 2 - 1)) == format.patterns() / 2 - 1) magnitude = kNaN;
+  return bits >= format.patterns() / 2 ? -magnitude : magnitude;
 }
 
 /// `value` rounded to a format by double arithmetic, whose nearbyint rounds ties to even.
-double rounded(double value, int exponent_bits, int mantissa_bits) {
-  if (value == 0 || !std::isfinite(value)) return value;
-  const int bias = (1 << (exponent_bits - 1)) - 1;
-  const int exponent = std::max(std::ilogb(value), 1 - bias);
-  const double result = std::ldexp(std::nearbyint(std::ldexp(value, mantissa_bits - exponent)),
-                                   exponent - mantissa_bits);
-  const double most = std::ldexp(2 - std::ldexp(1.0, -mantissa_bits), bias);
-  return std::abs(result) > most ? std::copysign(std::numeric_limits<double>::infinity(), value)
-                                 : result;
+double rounded(double value, const Format& format) {
+  const double overflow = format.ieee ? std::copysign(kInfinity, value) : kNaN;
+  if (std::isinf(value)) return overflow;
+  if (value == 0 || std::isnan(value)) return value;
+  const int exponent = std::max(std::ilogb(value), 1 - format.bias());
+  const int last = exponent - format.mantissa_bits;
+  const double result = std::ldexp(std::nearbyint(std::ldexp(value, -last)), last);
+  const double most =
+      format.ieee ? std::ldexp(2 - std::ldexp(1.0, -format.mantissa_bits), format.bias()) : 448;
+  return std::abs(result) > most ? overflow : result;
 }
 
 bool same_number(double a, double b) { return a == b && std::signbit(a) == std::signbit(b); }
 
-template <typename T>
-struct Fields;
-template <>
-struct Fields<float16> {
-  static constexpr int kExponent = 5;
-  static constexpr int kMantissa = 10;
-  static constexpr std::uint16_t kNaN = 0x7e00;
-};
-template <>
-struct Fields<bfloat16> {
-  static constexpr int kExponent = 8;
-  static constexpr int kMantissa = 7;
-  static constexpr std::uint16_t kNaN = 0x7fc0;
-};
-
 /// Whether narrowing `value` gives what the oracle does.
 template <typename T>
 bool narrows_rightly(float value) {
-  const T half = element::narrow<T>(value);
-  if (std::isnan(value)) return half.bits == Fields<T>::kNaN;
-  const double expected = rounded(value, Fields<T>::kExponent, Fields<T>::kMantissa);
-  return same_number(value_of(half.bits, Fields<T>::kExponent, Fields<T>::kMantissa), expected);
+  const T small = element::narrow<T>(value);
+  const double expected = rounded(value, format_of<T>());
+  if (std::isnan(expected)) return small.bits == format_of<T>().nan;
+  return same_number(value_of(small.bits, format_of<T>()), expected);
 }
 
 template <typename T>
@@ -81,49 +85,61 @@ T combine_pair(ReduceOp op, T a, T b, std::uint32_t divisor = 1) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("all 65,536 values of a 16-bit float survive float32 and back", "[core]",
-                   float16, bfloat16) {
+TEMPLATE_TEST_CASE("all values of a small float survive float32 and back", "[core]", float16,
+                   bfloat16, float8_e4m3, float8_e5m2) {
+  const Format format = format_of<TestType>();
   std::size_t wrong = 0;
-  for (std::uint32_t bits = 0; bits < 65536; ++bits) {
-    const TestType half{static_cast<std::uint16_t>(bits)};
-    const float wide = element::widen(half);
-    const double expected =
-        value_of(bits, Fields<TestType>::kExponent, Fields<TestType>::kMantissa);
+  for (std::uint32_t bits = 0; bits < format.patterns(); ++bits) {
+    const TestType small{static_cast<decltype(TestType::bits)>(bits)};
+    const float wide = element::widen(small);
+    const double expected = value_of(bits, format);
     if (std::isnan(expected)) {
       wrong += bits_as<std::uint32_t>(wide) != element::kNaNFloat32;
-      wrong += element::narrow<TestType>(wide).bits != Fields<TestType>::kNaN;
+      wrong += element::narrow<TestType>(wide).bits != format.nan;
     } else {
       wrong += !same_number(wide, expected);
-      wrong += element::narrow<TestType>(wide) != half;
+      wrong += element::narrow<TestType>(wide) != small;
     }
   }
   CHECK(wrong == 0);
 }
 
-TEMPLATE_TEST_CASE("float32 rounds to the nearest 16-bit float, ties to even", "[core]", float16,
-                   bfloat16) {
+TEMPLATE_TEST_CASE("float32 rounds to the nearest small float, ties to even", "[core]", float16,
+                   bfloat16, float8_e4m3, float8_e5m2) {
   const std::uint32_t seed = std::random_device{}();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   std::size_t wrong = 0;
-  for (int i = 0; i < 1'000'000; ++i) {
+  for (int i = 0; i < 500'000; ++i) {
     wrong += !narrows_rightly<TestType>(bits_as<float>(static_cast<std::uint32_t>(random())));
-    // Magnitudes of float16's range, denormals and overflow included.
+    // Magnitudes of the smaller ranges, denormals and overflow included.
     const auto exponent = static_cast<std::uint32_t>(100 + random() % 45);
     const auto bits = static_cast<std::uint32_t>(random() & 0x807fffffu) | exponent << 23;
     wrong += !narrows_rightly<TestType>(bits_as<float>(bits));
   }
   // Half-way points and the floats beside them.
-  for (std::uint32_t bits = 0; bits < 65536; ++bits) {
-    const TestType half{static_cast<std::uint16_t>(bits)};
-    const TestType next{static_cast<std::uint16_t>(bits + 1)};
-    const float middle = (element::widen(half) / 2) + (element::widen(next) / 2);
+  for (std::uint32_t bits = 0; bits < format_of<TestType>().patterns(); ++bits) {
+    using Stored = decltype(TestType::bits);
+    const TestType small{static_cast<Stored>(bits)};
+    const TestType next{static_cast<Stored>(bits + 1)};
+    const float middle = (element::widen(small) / 2) + (element::widen(next) / 2);
     for (const float value :
          {middle, std::nextafter(middle, HUGE_VALF), std::nextafter(middle, -HUGE_VALF)}) {
       wrong += !narrows_rightly<TestType>(value);
     }
   }
   CHECK(wrong == 0);
+}
+
+TEST_CASE("what is too big for float8 is infinite, or NaN where there is no infinity", "[core]") {
+  // 464 lies half-way between 448, the biggest, and what would come next; the tie goes to 448.
+  CHECK(element::narrow<float8_e4m3>(464.0f).bits == 0x7e);
+  CHECK(element::narrow<float8_e4m3>(-464.0f).bits == 0xfe);
+  CHECK(element::narrow<float8_e4m3>(465.0f).bits == 0x7f);
+  CHECK(element::narrow<float8_e4m3>(-HUGE_VALF).bits == 0x7f);
+  CHECK(element::narrow<float8_e5m2>(61439.0f).bits == 0x7b);
+  CHECK(element::narrow<float8_e5m2>(61440.0f).bits == 0x7c);
+  CHECK(element::narrow<float8_e5m2>(-1e9f).bits == 0xfc);
 }
 
 TEMPLATE_TEST_CASE("min and max order the zeros and NaN wins", "[core]", float, double) {
@@ -153,6 +169,10 @@ TEST_CASE("integers wrap, and averages round towards zero after the sum has wrap
   CHECK(combine_pair<std::uint8_t>(ReduceOp::avg, 200, 100, 2) == 22);
   CHECK(combine_pair<std::int32_t>(ReduceOp::avg, -3, -4, 2) == -3);
   CHECK(combine_pair<std::int64_t>(ReduceOp::avg, 3, 4, 2) == 3);
+  CHECK(combine_pair<std::uint64_t>(ReduceOp::avg, ~std::uint64_t{0}, 0, 2) ==
+        ~std::uint64_t{0} / 2);
+  CHECK(combine_pair<std::int8_t>(ReduceOp::avg, 100, 100, 2) == -28);
+  CHECK(combine_pair<std::uint16_t>(ReduceOp::product, 65535, 65535) == 1);
 }
 
 TEST_CASE("16-bit floats are rounded once, after the division", "[core]") {
@@ -166,7 +186,40 @@ TEST_CASE("16-bit floats are rounded once, after the division", "[core]") {
 TEST_CASE("a single contribution that nothing divides is copied bit by bit", "[core]") {
   const float16 signalling{0xfc01};
   CHECK(element::combine(ReduceOp::sum, &signalling, 1) == signalling);
-  CHECK(element::combine(ReduceOp::avg, &signalling, 1, 2).bits == element::kNaNFloat16);
+  CHECK(element::combine(ReduceOp::avg, &signalling, 1, 2).bits == 0x7e00);
+}
+
+TEST_CASE("any byte but 0 is true, and combined bools are 0 or 1", "[core]") {
+  using element::Bool;
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::bit_or}) {
+    CHECK(combine_pair(op, Bool{0}, Bool{0x80}) == Bool{1});
+    CHECK(combine_pair(op, Bool{0}, Bool{0}) == Bool{0});
+  }
+  for (const ReduceOp op : {ReduceOp::product, ReduceOp::min, ReduceOp::bit_and}) {
+    CHECK(combine_pair(op, Bool{1}, Bool{2}) == Bool{1});
+    CHECK(combine_pair(op, Bool{0xff}, Bool{0}) == Bool{0});
+  }
+  CHECK(combine_pair(ReduceOp::bit_xor, Bool{1}, Bool{2}) == Bool{0});
+  CHECK(combine_pair(ReduceOp::bit_xor, Bool{0}, Bool{2}) == Bool{1});
+}
+
+TEST_CASE("a scaled contribution is rounded once, integers wrap", "[core]") {
+  using element::Factor;
+  CHECK(element::scale(float16{0x3c00}, Factor{0.1, 0}).bits == 0x2e66);
+  CHECK(element::scale(float8_e4m3{0x7e}, Factor{2, 0}).bits == 0x7f);
+  CHECK(element::scale(1.0f, Factor{0.1, 0}) == 0.1f);
+  CHECK(element::scale(1.0, Factor{0.1, 0}) == 0.1);
+  CHECK(element::scale(std::int8_t{100}, Factor{0, static_cast<std::uint64_t>(-3)}) == -44);
+}
+
+TEST_CASE("bits belong to integers and bools, averages to all but bools", "[core]") {
+  int defined = 0;
+  for (const DataType type : kDataTypes) {
+    for (const ReduceOp op : kReduceOps) defined += is_defined(op, type);
+  }
+  CHECK(defined == 8 * 8 + 6 * 5 + 7);
+  CHECK_FALSE(is_defined(ReduceOp::bit_and, DataType::float8_e4m3));
+  CHECK_FALSE(is_defined(ReduceOp::avg, DataType::boolean));
 }
 
 }  // namespace ccoll

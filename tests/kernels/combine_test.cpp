@@ -10,6 +10,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -17,11 +18,14 @@
 #include "core/element.hpp"
 #include "kernels/targets.hpp"
 
+#define CCOLL_ALL_TYPES                                                                        \
+  std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t,         \
+      std::int64_t, std::uint64_t, float16, bfloat16, float, double, float8_e4m3, float8_e5m2, \
+      element::Bool
+
 namespace ccoll {
 namespace {
 
-constexpr std::array kOps = {ReduceOp::sum, ReduceOp::product, ReduceOp::min, ReduceOp::max,
-                             ReduceOp::avg};
 constexpr std::size_t kGuard = 64;
 constexpr std::size_t kMaxVectorBytes = 64;
 constexpr unsigned char kSentinel = 0xa5;
@@ -47,6 +51,12 @@ std::vector<std::uint64_t> special_bits() {
     return {0, 0x8000, 1, 0x8001, 0x3ff, 0x400, 0x3c00, 0x7bff, 0x7c00, 0xfc00, 0x7c01, 0xffff};
   } else if constexpr (std::is_same_v<T, bfloat16>) {
     return {0, 0x8000, 1, 0x8001, 0x7f, 0x80, 0x3f80, 0x7f7f, 0x7f80, 0xff80, 0x7f81, 0xffff};
+  } else if constexpr (std::is_same_v<T, float8_e4m3>) {
+    return {0, 0x80, 1, 0x81, 7, 8, 0x38, 0x7e, 0xfe, 0x7f, 0xff};
+  } else if constexpr (std::is_same_v<T, float8_e5m2>) {
+    return {0, 0x80, 1, 0x81, 3, 4, 0x3c, 0x7b, 0x7c, 0xfc, 0x7d, 0xff};
+  } else if constexpr (std::is_same_v<T, element::Bool>) {
+    return {0, 1, 2, 0x80, 0xff};
   } else if constexpr (std::is_same_v<T, float>) {
     return {0,          0x80000000, 1,          0x80000001, 0x3f800000,
             0x7f7fffff, 0x7f800000, 0xff800000, 0x7f800001, 0xffc01234};
@@ -69,8 +79,8 @@ std::vector<std::uint64_t> special_bits() {
   }
 }
 
-/// Any bits at all, special ones as often as not, and for 16-bit floats near one another, so that
-/// sums of ordinary size round.
+/// Any bits at all, special ones as often as not, and for floats near one another, so that sums of
+/// ordinary size round.
 template <typename T>
 T random_element(std::mt19937_64& random) {
   static const std::vector<std::uint64_t> special = special_bits<T>();
@@ -80,6 +90,9 @@ T random_element(std::mt19937_64& random) {
   if (kind >= 4) {
     if constexpr (std::is_same_v<T, float16>) bits = 0x3000 | (bits & 0x8fff);
     if constexpr (std::is_same_v<T, bfloat16>) bits = 0x3f00 | (bits & 0x81ff);
+    if constexpr (std::is_same_v<T, float8_e4m3>) bits = 0x30 | (bits & 0x8f);
+    if constexpr (std::is_same_v<T, float8_e5m2>) bits = 0x38 | (bits & 0x87);
+    if constexpr (std::is_same_v<T, element::Bool>) bits = bits & 1;
     if constexpr (std::is_same_v<T, float>) bits = 0x3f000000 | (bits & 0x81ffffff);
     if constexpr (std::is_same_v<T, double>) {
       bits = 0x3fe0000000000000 | (bits & 0x803fffffffffffff);
@@ -121,6 +134,15 @@ class Guarded {
   std::size_t size_;
   std::vector<std::byte> bytes_;
 };
+
+template <typename T>
+std::vector<ReduceOp> ops_of() {
+  std::vector<ReduceOp> ops;
+  for (const ReduceOp op : kReduceOps) {
+    if (is_defined(op, data_type_of<T>)) ops.push_back(op);
+  }
+  return ops;
+}
 
 struct Case {
   ReduceOp op;
@@ -167,10 +189,10 @@ void check_all(std::int64_t target, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   // Past a block of four vectors, one more vector and one more element.
   const std::size_t most = 5 * (kMaxVectorBytes / sizeof(T)) + 3;
-  for (const ReduceOp op : kOps) {
+  for (const ReduceOp op : ops_of<T>()) {
     for (std::size_t elems = 0; elems <= most; ++elems) {
-      for (std::size_t count = 1; count <= 9; ++count) {
-        // Every in-place position at every source count, over the sizes; both always for two.
+      // One and two sources at every size, more of them and every in-place position over the sizes.
+      for (const std::size_t count : {std::size_t{1}, std::size_t{2}, 3 + random() % 7}) {
         const std::size_t in_place = (elems + random()) % (count + 1);
         const std::uint32_t divisor = op != ReduceOp::avg || random() % 3 == 0
                                           ? 1
@@ -193,7 +215,7 @@ std::vector<std::int64_t> targets() { return hwy::SupportedAndGeneratedTargets()
 }  // namespace
 
 TEMPLATE_TEST_CASE("every SIMD target equals the scalar definition bit by bit", "[kernels]",
-                   std::uint8_t, std::int32_t, std::int64_t, float16, bfloat16, float, double) {
+                   CCOLL_ALL_TYPES) {
   const std::uint64_t seed = std::random_device{}();
   CAPTURE(seed);
   for (const std::int64_t target : targets()) {
@@ -204,11 +226,11 @@ TEMPLATE_TEST_CASE("every SIMD target equals the scalar definition bit by bit", 
 }
 
 TEMPLATE_TEST_CASE("every in-place position is right where blocks and tails meet", "[kernels]",
-                   std::uint8_t, std::int32_t, std::int64_t, float16, bfloat16, float, double) {
+                   CCOLL_ALL_TYPES) {
   std::mt19937_64 random(17);
   for (const std::int64_t target : targets()) {
     const ForcedTarget forced(target);
-    for (const ReduceOp op : kOps) {
+    for (const ReduceOp op : ops_of<TestType>()) {
       for (std::size_t count = 1; count <= 9; ++count) {
         for (std::size_t in_place = 0; in_place <= count; ++in_place) {
           const Case c{op, 9 * kMaxVectorBytes / sizeof(TestType) + 1, count, in_place,
@@ -221,18 +243,24 @@ TEMPLATE_TEST_CASE("every in-place position is right where blocks and tails meet
   }
 }
 
-/// Every pair of 16-bit patterns would take minutes; every pattern against each special one and
-/// against its neighbours finds what rounding and order can do.
-TEMPLATE_TEST_CASE("every 16-bit float is combined as the scalar definition does", "[kernels]",
-                   float16, bfloat16) {
-  constexpr std::size_t kAll = 65536;
+/// Every pair of 16-bit patterns would take minutes; every pattern against each special one finds
+/// what rounding and order can do. Of 8-bit patterns it is every pair.
+TEMPLATE_TEST_CASE("every small float is combined as the scalar definition does", "[kernels]",
+                   float16, bfloat16, float8_e4m3, float8_e5m2) {
+  using Stored = decltype(TestType::bits);
+  constexpr std::size_t kAll = std::size_t{1} << (8 * sizeof(Stored));
   std::vector<TestType> all(kAll);
-  for (std::size_t i = 0; i < kAll; ++i) all[i].bits = static_cast<std::uint16_t>(i);
+  for (std::size_t i = 0; i < kAll; ++i) all[i].bits = static_cast<Stored>(i);
+  auto others = special_bits<TestType>();
+  if (kAll == 256) {
+    others.resize(kAll);
+    std::iota(others.begin(), others.end(), 0u);
+  }
   for (const std::int64_t target : targets()) {
     const ForcedTarget forced(target);
-    for (const std::uint64_t special : special_bits<TestType>()) {
-      const std::vector<TestType> other(kAll, TestType{static_cast<std::uint16_t>(special)});
-      for (const ReduceOp op : kOps) {
+    for (const std::uint64_t special : others) {
+      const std::vector<TestType> other(kAll, TestType{static_cast<Stored>(special)});
+      for (const ReduceOp op : ops_of<TestType>()) {
         std::vector<TestType> out(kAll);
         const std::array pointers = {reinterpret_cast<const std::byte*>(all.data()),
                                      reinterpret_cast<const std::byte*>(other.data())};
@@ -250,23 +278,77 @@ TEMPLATE_TEST_CASE("every 16-bit float is combined as the scalar definition does
   }
 }
 
-TEST_CASE("integers of every size are divided as integers are", "[kernels]") {
+TEMPLATE_TEST_CASE("integers of every size are divided as integers are", "[kernels]", std::int8_t,
+                   std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t,
+                   std::int64_t, std::uint64_t) {
+  using Wide = std::conditional_t<std::is_signed_v<TestType>, std::int64_t, std::uint64_t>;
   std::mt19937_64 random(5);
   constexpr std::size_t kElems = 4096;
-  std::vector<std::int32_t> values(kElems);
-  for (auto& value : values) value = static_cast<std::int32_t>(random() >> (random() % 32));
-  values[0] = std::numeric_limits<std::int32_t>::min();
-  values[1] = std::numeric_limits<std::int32_t>::max();
-  values[2] = -1;
+  std::vector<TestType> values(kElems);
+  for (auto& value : values) value = static_cast<TestType>(random() >> (random() % 64));
+  values[0] = std::numeric_limits<TestType>::min();
+  values[1] = std::numeric_limits<TestType>::max();
+  values[2] = static_cast<TestType>(-1);
   const std::byte* source = reinterpret_cast<const std::byte*>(values.data());
   for (const std::uint32_t divisor : {2u, 3u, 7u, 24576u, 2147483647u, 2147483648u, 4294967295u}) {
-    std::vector<std::int32_t> out(kElems);
-    find_combine(DataType::int32, ReduceOp::avg)(
+    std::vector<TestType> out(kElems);
+    find_combine(data_type_of<TestType>, ReduceOp::avg)(
         &source, 1, reinterpret_cast<std::byte*>(out.data()), kElems, divisor);
     std::size_t wrong = 0;
-    for (std::size_t i = 0; i < kElems; ++i) wrong += out[i] != std::int64_t{values[i]} / divisor;
+    for (std::size_t i = 0; i < kElems; ++i)
+      wrong += out[i] != static_cast<TestType>(Wide{values[i]} / Wide{divisor});
     CAPTURE(divisor);
     CHECK(wrong == 0);
+  }
+}
+
+TEMPLATE_TEST_CASE("scaling equals the scalar definition bit by bit, in place too", "[kernels]",
+                   CCOLL_ALL_TYPES) {
+  if (data_type_of<TestType> == DataType::boolean) {
+    CHECK(find_scale(DataType::boolean) == nullptr);
+    return;
+  }
+  const std::uint64_t seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  for (const std::int64_t target : targets()) {
+    const ForcedTarget forced(target);
+    for (const double real : {1.0, -0.5, 0.1, 3e-6, 1e30, kNaN}) {
+      const element::Factor factor{real, random()};
+      for (std::size_t elems = 0; elems <= 2 * kMaxVectorBytes / sizeof(TestType) + 3; ++elems) {
+        for (const bool in_place : {false, true}) {
+          Guarded<TestType> in(elems, random() % kMaxVectorBytes);
+          for (std::size_t i = 0; i < elems; ++i) in.set(i, random_element<TestType>(random));
+          const Guarded<TestType> before = in;
+          Guarded<TestType> separate(elems, random() % kMaxVectorBytes);
+          Guarded<TestType>& out = in_place ? in : separate;
+          find_scale(data_type_of<TestType>)(in.data(), out.data(), elems, factor);
+          std::size_t wrong = 0;
+          for (std::size_t i = 0; i < elems; ++i) {
+            const TestType expected = element::scale(before.get(i), factor);
+            const TestType actual = out.get(i);
+            wrong += std::memcmp(&expected, &actual, sizeof expected) != 0;
+          }
+          CAPTURE(hwy::TargetName(target), real, elems, in_place);
+          REQUIRE(wrong == 0);
+          REQUIRE(out.guards_are_whole());
+          if (!in_place) REQUIRE(in == before);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("there is a kernel for exactly the operations that are defined", "[kernels]") {
+  for (const std::int64_t target : targets()) {
+    const ForcedTarget forced(target);
+    for (const DataType type : kDataTypes) {
+      for (const ReduceOp op : kReduceOps) {
+        CAPTURE(hwy::TargetName(target), to_string(type), to_string(op));
+        CHECK((find_combine(type, op) != nullptr) == is_defined(op, type));
+      }
+    }
   }
 }
 

@@ -24,12 +24,6 @@ namespace {
 
 using Sizes = std::vector<std::uint64_t>;
 
-constexpr DataType kTypes[] = {DataType::uint8,   DataType::int32,    DataType::int64,
-                               DataType::float16, DataType::bfloat16, DataType::float32,
-                               DataType::float64};
-constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::product, ReduceOp::min, ReduceOp::max,
-                             ReduceOp::avg};
-
 Result<Options> parse(std::vector<const char*> arguments) {
   arguments.insert(arguments.begin(), "cc-bench");
   return parse_command_line(static_cast<int>(arguments.size()), arguments.data());
@@ -117,6 +111,15 @@ TEST_CASE("the command line takes nccl-tests' words and spellings", "[bench][uni
   CHECK(options->effort.iters == 7);
   CHECK(options->types == std::vector{DataType::float16, DataType::float32});
   CHECK(options->reduce_ops == std::vector{ReduceOp::product});
+  const auto types = parse({"all_reduce", "-d", "e4m3,fp8_e5m2,bool,Float8_E4M3FN", "-o", "BAND"});
+  REQUIRE(types.has_value());
+  CHECK(types->types ==
+        std::vector{DataType::float8_e4m3, DataType::float8_e5m2, DataType::boolean});
+  CHECK(types->reduce_ops == std::vector{ReduceOp::bit_and});
+  const auto all = parse({"all_reduce", "-d", "all", "-o", "all"});
+  REQUIRE(all.has_value());
+  CHECK(all->types.size() == kDataTypes.size());
+  CHECK(all->reduce_ops.size() == kReduceOps.size());
   CHECK(options->ranks == 3);
   CHECK(parse({"all"})->ops.size() == operations().size());
   CHECK(parse({"--help"})->command == Options::Command::print);
@@ -231,6 +234,9 @@ TEST_CASE("options that cannot be carried out are refused with the reason", "[be
   CHECK(check_for_size(*root, 5).has_value());
   CHECK_FALSE(check_for_size(*root, 4).has_value());
   CHECK_FALSE(check_for_size(*parse({"all_reduce", "--algo", "pairwise"}), 4).has_value());
+  CHECK(check_for_size(*parse({"all_reduce", "--op", "bit_or"}), 4).error().message ==
+        "--op bit_or is not defined on --dtype float32");
+  CHECK(check_for_size(*parse({"broadcast", "--op", "bit_or"}), 4).has_value());
   CHECK_FALSE(check_for_size(*parse({"all_gather", "-b", "4", "-e", "8"}), 8).has_value());
 }
 
@@ -250,8 +256,9 @@ TEST_CASE("explain answers for whole elements only", "[bench][unit]") {
 TEST_CASE("inputs make the same bits in every order of combining", "[bench][property]") {
   const unsigned seed = std::random_device{}();
   std::mt19937 random(seed);
-  for (const DataType type : kTypes) {
-    for (const ReduceOp op : kOps) {
+  for (const DataType type : kDataTypes) {
+    for (const ReduceOp op : kReduceOps) {
+      if (!is_defined(op, type)) continue;
       for (const int size : {1, 2, 3, 5, 8, 64, 300}) {
         CAPTURE(seed, to_string(type), to_string(op), size);
         const Recipe recipe{type, op, size};
@@ -267,13 +274,16 @@ TEST_CASE("inputs make the same bits in every order of combining", "[bench][prop
 }
 
 TEST_CASE("a pattern's values differ between ranks and places", "[bench][property]") {
-  for (const DataType type : kTypes) {
+  for (const DataType type : kDataTypes) {
     Patterns patterns({type, ReduceOp::sum, 4});
+    // Of float8 few numbers add up exactly, of bools there are but two.
+    const bool is_poor = type >= DataType::float8_e4m3;
+    const std::uint64_t most_differ = is_poor ? kPeriod / 4 : kPeriod * 9 / 10;
     const auto a = patterns.input(0);
     const auto b = patterns.input(1);
     CAPTURE(to_string(type));
-    CHECK(count_wrong(a.data(), kPeriod, size_of(type), b, 0) > kPeriod * 9 / 10);
-    CHECK(count_wrong(a.data(), kPeriod - 1, size_of(type), a, 1) > kPeriod * 9 / 10);
+    CHECK(count_wrong(a.data(), kPeriod, size_of(type), b, 0) > most_differ);
+    CHECK(count_wrong(a.data(), kPeriod - 1, size_of(type), a, 1) > most_differ);
   }
 }
 

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What all_reduce, reduce and reduce_scatter combine by: one of ReduceOp, a sum of contributions
+/// that each rank multiplies by a factor of its own, or the caller's own function.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "ccoll/types.hpp"
+
+namespace ccoll {
+
+/// The caller's own operation: inout[i] = in[i] op inout[i] for the `count` elements of either, as
+/// an MPI_User_function does. `in` is the left operand: contributions of lower ranks than those
+/// in `inout`, where the operation is not commutative.
+///
+/// - Both are host memory, aligned to the size of an element, and do not overlap; `in` is not to
+///   be written. They are some part of the buffers of a call: a call of 1000 elements may come as
+///   600 and 400, in any order, so an element's result must not depend on where it stands.
+/// - It is called by whichever thread makes progress: one that is inside a call of the
+///   communicator, or the library's own when nobody is. For one communicator never by two at once;
+///   a function that several communicators use may be.
+/// - It must be associative, and must not use the communicator, which it would wait for for ever.
+/// - What it throws ends the call, on all ranks, with Error{aborted} and the exception's text; the
+///   communicator is broken then, as after any failure.
+using CombineElements =
+    std::function<void(const void* in, void* inout, std::size_t count, DataType type)>;
+
+struct CCOLL_API CustomReduction {
+  /// Ranks compare it to find out whether they use the same function. Not empty.
+  std::string name;
+  /// Otherwise contributions are only ever combined with those of the ranks next to them, in rank
+  /// order, which few algorithms do; asking for another one is Error{invalid_argument}.
+  bool commutative = true;
+};
+
+/// A value; copies share the caller's function, which is kept until the last call that uses it is
+/// done.
+class CCOLL_API Reduction {
+ public:
+  /// Implicit: every call takes `ReduceOp::max`.
+  Reduction(ReduceOp op = ReduceOp::sum) : op_(op) {}
+
+  /// The sum of contributions, each multiplied by its own rank's factor beforehand: ranks may give
+  /// different ones.
+  ///
+  /// The factor is rounded to the type in which elements are combined (float32 for floats of 32
+  /// bits and fewer, float64 for float64); the product is rounded to the element's type once,
+  /// before any other rank sees it, so all ranks get the same bits. For integers the factor is a
+  /// whole number and products wrap modulo 2^bits. Not defined on bool. Where the result is as long
+  /// as the input, the products stand in the output buffer; else the call allocates memory for
+  /// them, as much as the input has.
+  static Reduction premultiplied_sum(double factor);
+  /// The same with a factor in the form of an element, as ncclRedOpCreatePreMulSum takes it.
+  template <Element T>
+  static Reduction premultiplied_sum(T factor) {
+    return premultiplied_sum(&factor, data_type_of<T>);
+  }
+  static Reduction premultiplied_sum(const void* factor, DataType type);
+
+  /// The caller's own function. Throws Error{invalid_argument} when it or its name is empty.
+  static Reduction custom(CombineElements function, CustomReduction description);
+
+  // What a call makes of it:
+
+  enum class Form : std::uint8_t { plain, premultiplied_sum, custom };
+  Form form() const { return form_; }
+  /// sum for a pre-multiplied one; means nothing for a custom one.
+  ReduceOp op() const { return op_; }
+  double factor() const { return factor_; }
+  /// Modulo 2^64; none where the factor has a fraction.
+  bool has_whole_factor() const { return has_whole_factor_; }
+  std::uint64_t whole_factor() const { return whole_factor_; }
+  /// Null for the other forms.
+  struct Custom {
+    CombineElements function;
+    CustomReduction description;
+  };
+  const std::shared_ptr<const Custom>& custom() const { return custom_; }
+  /// "sum", "premultiplied_sum by 0.5", "reduction 'my name'".
+  std::string text() const;
+
+ private:
+  Form form_ = Form::plain;
+  ReduceOp op_ = ReduceOp::sum;
+  bool has_whole_factor_ = true;
+  double factor_ = 1;
+  std::uint64_t whole_factor_ = 1;
+  std::shared_ptr<const Custom> custom_;
+};
+
+}  // namespace ccoll

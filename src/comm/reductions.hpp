@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What a call's Reduction means for its plan and its buffers.
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+
+#include "ccoll/reduction.hpp"
+#include "core/result.hpp"
+#include "core/signature.hpp"
+#include "kernels/combine.hpp"
+
+namespace ccoll {
+
+struct Call;
+
+/// Whether only algorithms that combine in rank order may run it.
+bool needs_rank_order(const Reduction& reduction);
+/// The kernel's operation; none where the caller's function is called instead.
+std::optional<ReduceOp> kernel_op(const Reduction& reduction);
+/// Makes the reduction part of the call's signature.
+void sign(const Reduction& reduction, Signature& signature);
+
+/// The multiplication before a pre-multiplied sum, once per call and before anything is read: no
+/// algorithm needs to know of it. The products stand in the output where it is as long as the
+/// input and the rank's to write, and the call then runs in place; else in memory of their own.
+class Premultiplication {
+ public:
+  /// Fails with exhausted when there is no memory.
+  static Result<Premultiplication> make(const Call& call, std::uint32_t rank, std::uint32_t size);
+  /// The products.
+  const std::byte* run() const;
+
+ private:
+  const std::byte* input_ = nullptr;
+  std::byte* products_ = nullptr;
+  std::size_t elems_ = 0;
+  ScaleFunction scale_ = nullptr;
+  element::Factor factor_;
+  std::unique_ptr<std::byte[]> own_;
+};
+
+}  // namespace ccoll

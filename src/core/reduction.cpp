@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ccoll/reduction.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "core/element.hpp"
+
+namespace ccoll {
+
+Reduction Reduction::premultiplied_sum(double factor) {
+  Reduction reduction;
+  reduction.form_ = Form::premultiplied_sum;
+  reduction.factor_ = factor;
+  reduction.has_whole_factor_ = std::trunc(factor) == factor && std::abs(factor) < 0x1p63;
+  if (reduction.has_whole_factor_)
+    reduction.whole_factor_ = static_cast<std::uint64_t>(static_cast<std::int64_t>(factor));
+  return reduction;
+}
+
+Reduction Reduction::premultiplied_sum(const void* factor, DataType type) {
+  return element::with_type(type, [&]<typename T>(T value) {
+    std::memcpy(static_cast<void*>(&value), factor, sizeof value);
+    const auto wide = element::widen(value);
+    Reduction reduction = premultiplied_sum(static_cast<double>(wide));
+    if constexpr (std::is_integral_v<decltype(wide)>) {
+      // Those beyond 2^53 are not exact as a float64.
+      reduction.has_whole_factor_ = true;
+      reduction.whole_factor_ = static_cast<std::uint64_t>(wide);
+    }
+    return reduction;
+  });
+}
+
+Reduction Reduction::custom(CombineElements function, CustomReduction description) {
+  if (!function) throw Error(ErrorKind::invalid_argument, "a custom reduction needs a function");
+  if (description.name.empty())
+    throw Error(ErrorKind::invalid_argument,
+                "a custom reduction needs a name, by which ranks find out whether they use the "
+                "same one");
+  Reduction reduction;
+  reduction.form_ = Form::custom;
+  reduction.custom_ =
+      std::make_shared<const Custom>(Custom{std::move(function), std::move(description)});
+  return reduction;
+}
+
+std::string Reduction::text() const {
+  switch (form_) {
+    case Form::plain:
+      return std::string(to_string(op_));
+    case Form::premultiplied_sum:
+      return fmt::format("premultiplied_sum by {}", factor_);
+    case Form::custom:
+      return fmt::format("reduction '{}'", custom_->description.name);
+  }
+  return {};
+}
+
+}  // namespace ccoll

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Combining with the caller's own function, behind what it may do: want aligned memory, write what
+/// it accumulates in, throw.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "ccoll/reduction.hpp"
+
+namespace ccoll {
+
+class CustomFold {
+ public:
+  CustomFold(DataType type, std::size_t elem_bytes) : type_(type), elem_bytes_(elem_bytes) {}
+
+  /// out[i] = sources[0][i] op sources[1][i] op …, folded from the right, as the function
+  /// accumulates in its right operand. `out` may be one of the sources. False once the function
+  /// has thrown, from when on it is not called any more and `out` means nothing.
+  bool operator()(const Reduction::Custom& custom, const std::byte* const* sources,
+                  std::size_t source_count, std::byte* out, std::size_t elems);
+
+  /// What has been thrown: for a message.
+  const std::optional<std::string>& thrown() const { return thrown_; }
+
+ private:
+  static constexpr std::size_t kChunkBytes = 16 << 10;
+
+  bool call(const Reduction::Custom& custom, const std::byte* in, std::size_t elems);
+
+  DataType type_;
+  std::size_t elem_bytes_;
+  std::optional<std::string> thrown_;
+  alignas(64) std::byte accumulated_[kChunkBytes];
+  alignas(64) std::byte operand_[kChunkBytes];
+};
+
+}  // namespace ccoll

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every type by every operation, by random algorithms, against the scalar definitions.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+
+#include "algorithms/algorithms.hpp"
+#include "core/element.hpp"
+#include "support/ranks.hpp"
+
+using namespace ccoll;
+using testing::expect;
+using testing::run_ranks;
+
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+/// Whether all contributions are combined, and rounded, in one step.
+bool rounds_once(Algorithm algorithm) {
+  return algorithm == Algorithm::one_shot || algorithm == Algorithm::two_shot ||
+         algorithm == Algorithm::linear;
+}
+
+/// Any bits at all where the result is rounded once; else floats are such that nothing is rounded,
+/// for any order of combining must give the same.
+Bytes make_input(DataType type, std::size_t count, bool any_bits, std::mt19937_64& random) {
+  Bytes bytes(count * size_of(type));
+  element::with_type(type, [&]<typename T>(T value) {
+    constexpr double kNumbers[] = {0, -1, 1, -2, 2};
+    for (std::size_t i = 0; i < count; i++) {
+      const auto bits = random();
+      std::memcpy(static_cast<void*>(&value), &bits, sizeof value);
+      if constexpr (std::is_floating_point_v<element::Accumulator<T>>)
+        if (!any_bits)
+          value = element::narrow<T>(
+              static_cast<element::Accumulator<T>>(kNumbers[bits % std::size(kNumbers)]));
+      std::memcpy(&bytes[i * sizeof value], &value, sizeof value);
+    }
+  });
+  return bytes;
+}
+
+Bytes combined(DataType type, ReduceOp op, const std::vector<Bytes>& inputs) {
+  Bytes result(inputs[0].size());
+  element::with_type(type, [&]<typename T>(T value) {
+    std::vector<T> contributions(inputs.size());
+    for (std::size_t at = 0; at < result.size(); at += sizeof(T)) {
+      for (std::size_t rank = 0; rank < inputs.size(); rank++)
+        std::memcpy(static_cast<void*>(&contributions[rank]), &inputs[rank][at], sizeof(T));
+      const auto ranks = static_cast<std::uint32_t>(inputs.size());
+      value = element::combine(op, contributions.data(), inputs.size(),
+                               op == ReduceOp::avg ? ranks : 1);
+      std::memcpy(&result[at], &value, sizeof(T));
+    }
+  });
+  return result;
+}
+
+struct Case {
+  const CatalogueEntry* entry;
+  DataType type;
+  ReduceOp op;
+  std::size_t count;
+  int root;
+
+  std::string text() const {
+    return fmt::format("{} by {} of {} {}, {}, root {}", to_string(entry->kind),
+                       to_string(entry->algorithm), count, to_string(type), to_string(op), root);
+  }
+};
+
+bool reduces(Kind kind) {
+  return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
+}
+
+Case random_case(int size, std::mt19937_64& random) {
+  const auto any = [&](const auto& from) { return from[random() % from.size()]; };
+  Case made{};
+  do made.entry = &catalogue()[random() % catalogue().size()];
+  while (!reduces(made.entry->kind));
+  do made.type = any(kDataTypes), made.op = any(kReduceOps);
+  while (!is_defined(made.op, made.type));
+  made.count = random() % 3 == 0 ? random() % 5 : random() % 3000;
+  made.root = static_cast<int>(random() % static_cast<unsigned>(size));
+  return made;
+}
+
+/// What this rank holds after the call, and what it should hold.
+std::pair<Bytes, Bytes> outcome(Communicator& communicator, const Case& made,
+                                const std::vector<Bytes>& inputs) {
+  const auto rank = static_cast<std::size_t>(communicator.rank());
+  const CallOptions options{.timeout = {}, .algorithm = to_string(made.entry->algorithm)};
+  const auto expected = combined(made.type, made.op, inputs);
+  const auto bytes = made.count * size_of(made.type);
+  const auto* input = inputs[rank].data();
+  Bytes output(bytes);
+  if (made.entry->kind == Kind::all_reduce) {
+    communicator.all_reduce(input, output.data(), made.count, made.type, made.op, options);
+    return {output, expected};
+  }
+  if (made.entry->kind == Kind::reduce) {
+    communicator.reduce(input, output.data(), made.count, made.type, made.op, made.root, options);
+    return {output, communicator.rank() == made.root ? expected : Bytes(bytes)};
+  }
+  communicator.reduce_scatter(input, output.data(), made.count, made.type, made.op, options);
+  const auto mine = expected.begin() + static_cast<std::ptrdiff_t>(rank * bytes);
+  return {output, Bytes(mine, mine + static_cast<std::ptrdiff_t>(bytes))};
+}
+
+}  // namespace
+
+TEST_CASE("reductions: every type and operation equals the scalar definition bit by bit",
+          "[comm][property]") {
+  const auto seed = std::random_device{}();
+  const int cases = std::getenv("CCOLL_TEST_FULL") != nullptr      ? 20'000
+                    : std::getenv("CCOLL_TEST_REDUCED") != nullptr ? 200
+                                                                   : 1'000;
+  for (const int size : {2, 4}) {
+    CommunicatorOptions inproc;
+    inproc.transport = "inproc";
+    const auto errors = run_ranks(size, inproc, [&](Communicator& communicator) {
+      std::mt19937_64 random(seed);  // the same on every rank
+      for (int i = 0; i < cases; i++) {
+        const auto made = random_case(size, random);
+        const auto blocks = made.entry->kind == Kind::reduce_scatter ? size : 1;
+        std::vector<Bytes> inputs;
+        for (int rank = 0; rank < size; rank++)
+          inputs.push_back(make_input(made.type, made.count * static_cast<std::size_t>(blocks),
+                                      rounds_once(made.entry->algorithm), random));
+        const auto [got, expected] = outcome(communicator, made, inputs);
+        expect(got == expected, made.text());
+      }
+    });
+    CAPTURE(seed, size);
+    for (const auto& error : errors) CHECK(error == "");
+  }
+}
+
+TEST_CASE("reductions: what a type does not have is refused before anything is sent", "[comm]") {
+  const auto errors = run_ranks(2, {}, [](Communicator& communicator) {
+    std::uint64_t data[2] = {};
+    int refused = 0;
+    for (const auto type : kDataTypes) {
+      for (const auto op : kReduceOps) {
+        if (is_defined(op, type)) continue;
+        try {
+          communicator.all_reduce(data, data, 1, type, op);
+          expect(false, "accepted");
+        } catch (const Error& error) {
+          expect(error.kind() == ErrorKind::invalid_argument, error.what());
+          const auto start =
+              fmt::format("all_reduce: {} is not defined on {};", to_string(op), to_string(type));
+          expect(std::string(error.what()).starts_with(start), error.what());
+          refused++;
+        }
+      }
+    }
+    expect(refused == 19, fmt::format("{} refused", refused));
+    communicator.all_reduce(data, data, 2, DataType::boolean, ReduceOp::bit_xor);
+  });
+  for (const auto& error : errors) CHECK(error == "");
+}
+
+namespace {
+
+/// The factor of each rank: -1, 0, 1, …
+double factor_of(int rank) { return rank - 1.0; }
+
+Bytes multiplied(DataType type, Bytes bytes, int rank) {
+  const auto whole = static_cast<std::uint64_t>(rank - 1);
+  element::with_type(type, [&]<typename T>(T value) {
+    for (std::size_t at = 0; at < bytes.size(); at += sizeof(T)) {
+      std::memcpy(static_cast<void*>(&value), &bytes[at], sizeof(T));
+      value = element::scale(value, element::Factor{factor_of(rank), whole});
+      std::memcpy(&bytes[at], &value, sizeof(T));
+    }
+  });
+  return bytes;
+}
+
+void check_premultiplied(Communicator& communicator, const CatalogueEntry& entry, DataType type,
+                         std::mt19937_64& random) {
+  const auto rank = static_cast<std::size_t>(communicator.rank());
+  const std::size_t count = random() % 300, bytes = count * size_of(type);
+  const bool scatters = entry.kind == Kind::reduce_scatter;
+  const int root = 1;
+  std::vector<Bytes> inputs, products;
+  for (int r = 0; r < communicator.size(); r++) {
+    const auto blocks = static_cast<std::size_t>(scatters ? communicator.size() : 1);
+    inputs.push_back(make_input(type, blocks * count, false, random));
+    products.push_back(multiplied(type, inputs.back(), r));
+  }
+  const auto expected = combined(type, ReduceOp::sum, products);
+  auto input = inputs[rank];
+  Bytes separate(bytes);
+  const bool in_place = random() % 2 == 0;
+  const auto mine = scatters ? rank * bytes : 0;
+  auto* out = in_place ? input.data() + mine : separate.data();
+  if (entry.kind == Kind::reduce && communicator.rank() != root) out = nullptr;
+
+  const auto reduction = Reduction::premultiplied_sum(factor_of(communicator.rank()));
+  const CallOptions options{.timeout = {}, .algorithm = to_string(entry.algorithm)};
+  if (entry.kind == Kind::all_reduce)
+    communicator.all_reduce(input.data(), out, count, type, reduction, options);
+  else if (scatters)
+    communicator.reduce_scatter(input.data(), out, count, type, reduction, options);
+  else
+    communicator.reduce(input.data(), out, count, type, reduction, root, options);
+
+  const auto what = fmt::format("{} by {} of {} {}", to_string(entry.kind),
+                                to_string(entry.algorithm), count, to_string(type));
+  if (out != nullptr)
+    expect(std::equal(out, out + bytes, expected.begin() + static_cast<std::ptrdiff_t>(mine)),
+           what);
+  if (in_place && out != nullptr && bytes > 0) std::memcpy(out, &inputs[rank][mine], bytes);
+  expect(input == inputs[rank], fmt::format("{}: input written", what));
+}
+
+}  // namespace
+
+TEST_CASE("reductions: each rank's factor is applied once to what it puts in, by every algorithm",
+          "[comm][property]") {
+  const auto seed = std::random_device{}();
+  const auto errors = run_ranks(3, {}, [&](Communicator& communicator) {
+    std::mt19937_64 random(seed);  // the same on every rank
+    for (const auto& entry : catalogue())
+      for (const auto type : kDataTypes)
+        if (reduces(entry.kind) && type != DataType::boolean)
+          check_premultiplied(communicator, entry, type, random);
+  });
+  CAPTURE(seed);
+  for (const auto& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("reductions: a factor must suit the type", "[comm]") {
+  const auto errors = run_ranks(2, {}, [](Communicator& communicator) {
+    std::vector<std::int32_t> data = {5, 7};
+    const auto refusal = [&](DataType type, const Reduction& reduction) -> std::string {
+      try {
+        communicator.all_reduce(data.data(), data.data(), 1, type, reduction);
+      } catch (const Error& error) {
+        expect(error.kind() == ErrorKind::invalid_argument, error.what());
+        return error.what();
+      }
+      return "accepted";
+    };
+    const auto half = Reduction::premultiplied_sum(0.5);
+    expect(refusal(DataType::int32, half) ==
+               "all_reduce: premultiplied_sum by 0.5 of int32: the factor must be a whole number",
+           "a fraction of an integer");
+    expect(
+        refusal(DataType::boolean, half) == "all_reduce: premultiplied_sum is not defined on bool",
+        "bool");
+    communicator.all_reduce(std::span(data), Reduction::premultiplied_sum(std::int8_t{-2}));
+    expect(data[0] == -20 && data[1] == -28, "the sum");
+    std::uint64_t big = 1;
+    const auto factor = (std::uint64_t{1} << 63) + 1;
+    communicator.all_reduce(std::span(&big, 1), Reduction::premultiplied_sum(factor));
+    expect(big == 2, "a factor beyond what a double holds");
+  });
+  for (const auto& error : errors) CHECK(error == "");
+}

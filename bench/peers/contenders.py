@@ -31,18 +31,13 @@ def build(directory, name, source, command):
     return program
 
 
-def favoured(command):
-    """The command, with the highest share of the cores, whatever session it lands in."""
-    return ["sh", "-c", 'echo -20 >/proc/self/autogroup; exec nice -n -20 "$@"', "sh", *command]
-
-
 def in_own_group():
     os.setsid()
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: ends with this program
 
 
 def run(command, environment):
-    """Standard output and error of a program that succeeds; else raises with what it said."""
+    """Standard output of a program that succeeds; else raises with what it said."""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, preexec_fn=in_own_group,
                                env={**os.environ, **environment})
@@ -115,12 +110,9 @@ class Mpich(Peer):
                              ["mpicc.mpich", "-O2"])
         tcp = {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self", "FI_PROVIDER": "tcp"}
         self.environment = tcp if options.transport == "tcp" else {}
-        self.favour = favoured if options.favour else lambda command: command
 
     def command(self, op, size, ranks):
-        # Hydra puts every rank into a session of its own.
-        return ["mpirun.mpich", "-n", ranks, *self.favour([self.program, op, size])], \
-            self.environment
+        return ["mpirun.mpich", "-n", ranks, self.program, op, size], self.environment
 
 
 class Gloo(Peer):

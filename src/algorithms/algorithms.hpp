@@ -73,9 +73,9 @@ Program make_program(const Problem& problem, const Choice& choice, Rank rank);
 
 /// Latency, bandwidth and reduction cost of the links between ranks; rank 0's is everyone's.
 struct CostTable {
-  double latency_ns = 8000;              ///< one small message, one way
+  double latency_ns = 6000;              ///< one small message, one way, beside its two steps
   double bandwidth_bytes_per_s = 2.5e9;  ///< of one link
-  double step_ns = 500;                  ///< per message at either end
+  double step_ns = 2500;                 ///< per message at either end: a system call
   double reduce_bytes_per_s = 8e9;       ///< of the output, one source added
   double cores_per_rank = 1.0;           ///< below 1, ranks take turns on a core
   std::size_t slot_bytes = 128 << 10;    ///< the most that one message carries

@@ -75,7 +75,10 @@ double predict_ns(const CatalogueEntry& entry, const Problem& problem, const Cho
 
   double total_ns = 0;
   if (entry.windows_overlap) {
-    total_ns = std::max(path_ns, busy_ns) + (windows - 1) * busy_ns;
+    // What the busiest rank sends last still has its way to go.
+    const double sending_ns = busy_ns - messages * costs.step_ns;
+    const double first_window_ns = std::max({path_ns, busy_ns, sending_ns + costs.latency_ns});
+    total_ns = first_window_ns + (windows - 1) * busy_ns;
   } else {
     total_ns = std::ceil(windows / lanes) * std::max(path_ns, lanes * busy_ns);
   }

@@ -2,6 +2,7 @@
 #include "comm/background.hpp"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <asio/post.hpp>
 #include <cerrno>
@@ -26,20 +27,25 @@ struct Disown {
 Result<std::shared_ptr<Background>> Background::make(
     std::shared_ptr<net::Service> service,
     const std::shared_ptr<Communicator::Implementation>& communicator) {
-  // A number of its own for the same epoll set, which Asio then closes.
+  // A number of its own for the same epoll set, which outlives the communicator.
   const int descriptor = fcntl(communicator->waiter().descriptor(), F_DUPFD_CLOEXEC, 0);
   if (descriptor < 0) return fail(ErrorKind::exhausted, "fcntl: {}", std::strerror(errno));
-  std::shared_ptr<Background> made(new Background(std::move(service), communicator));
-  made->descriptor_.assign(descriptor);
-  return made;
+  return std::shared_ptr<Background>(new Background(std::move(service), communicator, descriptor));
 }
 
 Background::Background(std::shared_ptr<net::Service> service,
-                       const std::shared_ptr<Communicator::Implementation>& communicator)
+                       const std::shared_ptr<Communicator::Implementation>& communicator,
+                       int descriptor)
     : service_(std::move(service)),
       communicator_(communicator),
-      descriptor_(service_->context()),
+      descriptor_(descriptor),
+      watch_(service_->context()),
       timer_(service_->context()) {}
+
+Background::~Background() {
+  stop_watching();
+  close(descriptor_);
+}
 
 void Background::schedule() {
   if (scheduled_.exchange(true)) return;
@@ -49,14 +55,15 @@ void Background::schedule() {
 void Background::stop() {
   asio::post(service_->context(), [self = shared_from_this()] {
     self->stopped_ = true;
-    std::error_code ignored;
-    self->descriptor_.close(ignored);
+    self->stop_watching();
     self->timer_.cancel();
   });
 }
 
 void Background::turn() {
   scheduled_.store(false);
+  // Or every message of calls that somebody waits for would wake the service thread as well.
+  stop_watching();
   const auto communicator = stopped_ ? nullptr : communicator_.lock();
   // Whoever else holds the flag makes progress, and schedules a turn if something is left.
   if (!communicator || !communicator->try_own()) return;
@@ -94,10 +101,14 @@ void Background::sleep_until(std::chrono::steady_clock::time_point next) {
   const auto wake = [self = shared_from_this()](const std::error_code& code) {
     if (!code) self->turn();
   };
-  descriptor_.cancel();
-  descriptor_.async_wait(asio::posix::stream_descriptor::wait_read, wake);
+  watch_.assign(descriptor_);
+  watch_.async_wait(asio::posix::stream_descriptor::wait_read, wake);
   timer_.expires_at(next);
   timer_.async_wait(wake);
+}
+
+void Background::stop_watching() {
+  if (watch_.is_open()) watch_.release();
 }
 
 }  // namespace ccoll

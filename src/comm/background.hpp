@@ -21,6 +21,10 @@ class Background : public std::enable_shared_from_this<Background> {
       std::shared_ptr<net::Service> service,
       const std::shared_ptr<Communicator::Implementation>& communicator);
 
+  ~Background();
+  Background(const Background&) = delete;
+  Background& operator=(const Background&) = delete;
+
   /// Something is under way and its communicator has no owner. From any thread.
   void schedule();
   /// No turn begins after this; one that has begun holds the owner flag. From any thread.
@@ -28,17 +32,19 @@ class Background : public std::enable_shared_from_this<Background> {
 
  private:
   Background(std::shared_ptr<net::Service> service,
-             const std::shared_ptr<Communicator::Implementation>& communicator);
+             const std::shared_ptr<Communicator::Implementation>& communicator, int descriptor);
   void turn();
   /// True when it is to go on at once.
   bool turn_as_owner(Communicator::Implementation& communicator);
   void sleep_until(std::chrono::steady_clock::time_point next);
+  void stop_watching();
 
   const std::shared_ptr<net::Service> service_;
   const std::weak_ptr<Communicator::Implementation> communicator_;
   std::atomic<bool> scheduled_{false};
   // owner: service thread
-  asio::posix::stream_descriptor descriptor_;
+  const int descriptor_;                  ///< the waiter's epoll set
+  asio::posix::stream_descriptor watch_;  ///< of it, from going to sleep until the next turn
   asio::steady_timer timer_;
   bool stopped_ = false;
 };

@@ -49,9 +49,11 @@ class SendLink {
   virtual bool has_room() = 0;
   /// Memory for a slice of `bytes`; valid until push. Call only when has_room().
   virtual std::byte* room(std::size_t bytes) = 0;
-  /// Sends the slice that was written to room().
+  /// Sends the slice that was written to room(); it may wait for progress(), so that slices that
+  /// are made one after another travel together.
   virtual void push(const SliceHeader& header) = 0;
-  /// Sends a slice from where it lies. The memory stays untouched until drained() or revoke().
+  /// Sends a slice from where it lies, as push() does. The memory stays untouched until drained()
+  /// or revoke().
   virtual void lend(const SliceHeader& header, const std::byte* data) = 0;
 
   /// Moves on what was pushed; true if anything moved.

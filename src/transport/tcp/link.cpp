@@ -70,7 +70,6 @@ void TcpSendLink::enqueue(const SliceHeader& header, const std::byte* data) {
   Slot& slot = slots_[pushed_++ % kSlots];
   slot.header = header;
   slot.data = data;
-  progress();
 }
 
 std::size_t TcpSendLink::gather(std::array<iovec, 2 * kSlots>& parts) {

@@ -34,8 +34,7 @@ int main() try {
       world.recv(std::span(batch), stage - 1);
     work_on(batch, stage);
     if (stage < last)
-      sent[number % 2] =
-          world.send_async(batch.data(), batch.size(), ccoll::DataType::float32, stage + 1);
+      sent[number % 2] = world.send_async(std::span<const float>(batch), stage + 1);
     else
       sum += batch[0];
   }

@@ -417,8 +417,8 @@ class CCOLL_API Communicator {
     return recv(data.data(), data.size(), data_type_of<T>, from, tag, options);
   }
   template <Element T>
-  Work recv_async(std::span<T> data, int from, const CallOptions& options = {}) {
-    return recv_async(data.data(), data.size(), data_type_of<T>, from, options);
+  Work recv_async(std::span<T> data, int from, int tag = 0, const CallOptions& options = {}) {
+    return recv_async(data.data(), data.size(), data_type_of<T>, from, tag, options);
   }
   template <Element T>
   Received send_recv(std::span<const T> out, int to, std::span<T> in, int from, int tag = 0,

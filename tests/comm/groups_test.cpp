@@ -252,7 +252,7 @@ TEST_CASE("groups: what breaks one communicator leaves the others of the same ra
                  got.find("fragile: ranks call different things") != std::string::npos,
              got);
       const auto late =
-          message_of([&] { half->recv(std::span(data), half->rank(), {.timeout = 50ms}); });
+          message_of([&] { half->recv(std::span(data), half->rank(), 0, {.timeout = 50ms}); });
       expect(late.starts_with("timed_out: world/split2:"), late);
       communicator.all_reduce(std::span(data));
       // The broken ones say so; their parent makes new ones.

@@ -155,7 +155,7 @@ TEST_CASE("an observer that throws ends every communicator, and not the process"
       [](std::uint32_t, const Waiting&) -> std::optional<Failure> { throw std::bad_alloc(); });
   Waiting waiting;
   waiting.communicator = 2;
-  members[0].control->publish(waiting);
+  members[0].control->publish(waiting, {1});
   settle();
   // What its neighbour published waits for it: it throws as it subscribes.
   members[1].control->subscribe(2, thrower);

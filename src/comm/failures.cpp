@@ -18,6 +18,9 @@ constexpr std::chrono::milliseconds kGrace{400};
 /// it may be over when it comes.
 constexpr std::chrono::milliseconds kAnnounceAgain{250};
 
+/// What a rank has published is told again: it may have got lost where ranks were just leaving.
+constexpr std::chrono::milliseconds kPublishAgain{1000};
+
 /// So many calls are compared when a communicator ends; of those before, a later call told.
 constexpr std::uint64_t kLastCalls = 8;
 
@@ -175,7 +178,7 @@ void Communicator::Implementation::publish_as_owner(CollectiveOperation& operati
     return;
   }
   control.publish({id_, operation.sequence, operation.plan->signature()}, group_.ring_neighbours());
-  operation.publish_at = Clock::time_point::max();
+  operation.publish_at = now + kPublishAgain;
 }
 
 void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point now,
@@ -245,7 +248,10 @@ std::optional<Failure> Communicator::Implementation::compare(std::uint32_t peer,
     return std::nullopt;
   }
   if (waiting.sequence >= calls_) {
-    if (ahead_.size() < kHistory) ahead_.emplace_back(*from, waiting);
+    const bool known = std::ranges::any_of(ahead_, [&](const auto& entry) {
+      return entry.first == *from && entry.second.sequence == waiting.sequence;
+    });
+    if (!known && ahead_.size() < kHistory) ahead_.emplace_back(*from, waiting);
     return std::nullopt;
   }
   if (calls_ - waiting.sequence > kHistory) return std::nullopt;

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <string_view>
@@ -16,6 +15,7 @@
 #include "core/net/address.hpp"
 #include "core/net/bytes.hpp"
 #include "core/net/listener.hpp"
+#include "core/variables.hpp"
 #include "rendezvous/identity.hpp"
 
 namespace ccoll {
@@ -97,8 +97,8 @@ tl::unexpected<Failure> no_id(std::string_view why) {
 }  // namespace
 
 UniqueId UniqueId::create(const std::string& interface) {
-  const char* variable = std::getenv("CCOLL_SOCKET_IFNAME");
-  const std::string named = interface.empty() && variable != nullptr ? variable : interface;
+  const std::string named =
+      interface.empty() ? read_variable("CCOLL_SOCKET_IFNAME").value_or("") : interface;
   const auto at = value_or_throw(net::local_address(named, ""));
   const auto served = IdStores::of_process().serve(at);
   const auto parsed = value_or_throw(net::parse_address(served.address));

@@ -74,7 +74,7 @@ TEST_CASE("choosing: what anyone would expect", "[algorithms]") {
       {Kind::all_reduce, 64, 8, {recursive_doubling, tree, double_tree}},
       {Kind::all_reduce, 1024, 1 << 10, {recursive_doubling, tree, double_tree}},
       // Fewer bytes than a tree, fewer messages than a ring.
-      {Kind::all_reduce, 1024, 4 << 20, {recursive_halving}},
+      {Kind::all_reduce, 1024, 1 << 20, {recursive_halving}},
       {Kind::reduce_scatter, 64, 1 << 10, {recursive_halving}},
       {Kind::all_gather, 64, 64, {recursive_doubling, bruck}},
       {Kind::all_gather, 100, 64, {bruck}},

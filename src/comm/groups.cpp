@@ -192,6 +192,9 @@ void Communicator::Implementation::compare_subgroups(Rank peer, const Waiting& w
   // It came late: this rank has made that one since, so the peer waits in it no more.
   const auto made = made_.find(waiting.signature.count);
   if (made != made_.end() && made->second > waiting.sequence) return;
+  // Or all have heard that it failed: the flood of its failure goes ahead of that of this rank's.
+  const auto theirs = subgroup_id(waiting.signature.count, waiting.sequence);
+  if (member_->control().has_failed(theirs)) return;
   // Of a list without the peer: it may be made, and then the peer's.
   if (std::ranges::find(making_->ranks, peer) == making_->ranks.end()) return;
   const Failure failure{
@@ -199,8 +202,8 @@ void Communicator::Implementation::compare_subgroups(Rank peer, const Waiting& w
       fmt::format("ranks make different groups of {}: rank {} one of {}, rank {} one of {}", name_,
                   rank(), list_ranks(making_->ranks), peer, waiting.note),
       std::nullopt};
+  member_->control().flood(theirs, failure);
   member_->control().flood(making_->id, failure);
-  member_->control().flood(subgroup_id(waiting.signature.count, waiting.sequence), failure);
 }
 
 std::optional<int> Communicator::rank_in(const Communicator& other, int rank) const {

@@ -55,6 +55,10 @@ class Handle final : public Control {
     on_service([waiting, ranks](Hub& hub) { hub.publish(waiting, ranks); });
   }
 
+  bool has_failed(std::uint64_t communicator) const override {
+    return hub_->has_failed(communicator);
+  }
+
   void leave() override {
     // On the service thread it cannot wait for itself. But the goodbye must be out when this
     // returns: the caller may drop the last reference to the service right away, and with it all

@@ -93,6 +93,9 @@ class Control {
   /// connection to one, O(log n) hops, and by more where ranks on the way have gone. Returns at
   /// once.
   virtual void publish(const Waiting& waiting, const std::vector<std::uint32_t>& ranks) = 0;
+  /// Whether this rank has heard that `communicator` failed. Called by observers, on the service
+  /// thread.
+  virtual bool has_failed(std::uint64_t communicator) const = 0;
   /// This rank is done: everyone hears that it left, and its connections closing is no failure from
   /// now on. What was flooded before still gets out. On the service thread it returns at once, the
   /// goodbye handed to the sockets; elsewhere when the peers have read it, or after 1 s.

@@ -79,6 +79,7 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   void subscribe(std::uint64_t communicator, std::weak_ptr<ControlObserver> observer);
   void unsubscribe(std::uint64_t communicator) { news_.unsubscribe(communicator); }
   void flood(std::uint64_t communicator, const Failure& failure);
+  bool has_failed(std::uint64_t communicator) const { return news_.has_failed(communicator); }
   void publish(const Waiting& waiting, const std::vector<std::uint32_t>& ranks);
   /// Says goodbye and ends in Progress::gone, after kLeaveLimit at the latest.
   void leave();
@@ -135,7 +136,9 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   void seek_again(std::chrono::milliseconds pause);
   /// Calls the next rank above, until there is none.
   void seek();
-  /// Leaving without any connection: somebody is yet to hear of it.
+  /// Whether a rank that is yet to be called may not have heard of a failure.
+  bool brings_news() const;
+  /// Leaving without any connection, or with news: somebody is yet to hear of it.
   void seek_to_leave();
   static asio::awaitable<void> reach(Self self, std::uint32_t peer);
   void introduce(Socket socket, std::uint32_t peer);

@@ -53,7 +53,7 @@ void Hub::seek_again(milliseconds pause) {
 }
 
 void Hub::seek() {
-  if (leaving_ && !edges_.empty()) {
+  if (leaving_ && !edges_.empty() && !brings_news()) {
     seeking_ = false;
     return;
   }
@@ -69,7 +69,7 @@ void Hub::seek() {
   } else {
     above_ = peer;
     seeking_ = false;
-    if (leaving_) finish_leaving();
+    if (leaving_ && edges_.empty()) finish_leaving();
   }
 }
 
@@ -90,8 +90,10 @@ asio::awaitable<void> Hub::reach(Self self, std::uint32_t peer) {
   }
 }
 
+bool Hub::brings_news() const { return seeking_ && !news_.failures().empty(); }
+
 void Hub::seek_to_leave() {
-  if (!edges_.empty()) {
+  if (!edges_.empty() && !brings_news()) {
     // They have been told; an attempt to connect is given up, a call under way is one of them.
     if (!calling_) seeking_ = false;
     mend_timer_.cancel();

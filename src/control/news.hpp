@@ -44,6 +44,7 @@ class News {
   const std::set<std::uint32_t>& departures() const { return left_; }
   /// All that were news, for a peer that may not have heard them.
   std::vector<FailureNews> failures() const;
+  bool has_failed(std::uint64_t communicator) const { return failures_.contains(communicator); }
   /// The first failure of all communicators, if any.
   std::optional<Failure> general_failure() const;
 

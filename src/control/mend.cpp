@@ -3,7 +3,8 @@
 /// connection to one above it, and so from each a way leads up to the highest: at first to its ring
 /// successor and, when that has gone, to the next above that answers. Only the lower of two ranks
 /// ever calls: no two call each other. A departure costs the ranks that kept their connection to it
-/// (one, as a rule) one call each.
+/// (one, as a rule) one call each; and itself one, if it knows of a failure and had yet to find the
+/// next rank above, which may not have heard.
 
 #include "control/hub.hpp"
 #include "core/net/listener.hpp"

@@ -107,7 +107,7 @@ TEST_CASE("a rank all of whose neighbours have left still hears the news", "[con
   CHECK(job.false_alarms() == 0);
 }
 
-TEST_CASE("ranks leave one after the other: the others stay connected, for a call each",
+TEST_CASE("ranks leave one after the other: the others stay connected, for two calls each at most",
           "[control]") {
   const auto seed = std::random_device{}();
   std::mt19937 random(seed);
@@ -126,7 +126,8 @@ TEST_CASE("ranks leave one after the other: the others stay connected, for a cal
       CHECK(job.all_heard());
     }
     CHECK(job.false_alarms() == 0);
-    CHECK(job.opened() <= job.departed());
+    // One by a rank that stays, one by the rank that leaves with news before it has found its next.
+    CHECK(job.opened() <= 2 * job.departed());
   }
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // One suite for every transport: what transport/link.hpp promises.
+#include <algorithm>
 #include <catch2/catch.hpp>
-#include <cstring>
 #include <numeric>
 #include <random>
+#include <span>
 #include <thread>
 
 #include "core/net/listener.hpp"
@@ -78,12 +79,12 @@ std::vector<std::byte> pattern(std::uint64_t seed, std::size_t bytes) {
 }
 
 void push(SendLink& link, std::uint64_t sequence, const std::vector<std::byte>& data) {
-  std::memcpy(link.room(data.size()), data.data(), data.size());
+  std::ranges::copy(data, link.room(data.size()));
   link.push(header(sequence, data.size()));
 }
 
 bool equals(const ReceiveLink::View& view, const std::vector<std::byte>& data) {
-  return view.header.bytes == data.size() && std::memcmp(view.data, data.data(), data.size()) == 0;
+  return std::ranges::equal(std::span(view.data, view.header.bytes), data);
 }
 
 }  // namespace

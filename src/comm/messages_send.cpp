@@ -24,6 +24,8 @@ Status Messages::push_control(Channel& channel) {
     channel.owed = 0;
     channel.out->room(0);
     channel.out->push(encode(frame, 0));
+    // Now: once the receive is over, nobody may look after this link.
+    channel.out->progress();
     moved_ = true;
   }
   return {};

@@ -42,24 +42,34 @@ TEST_CASE("start-up: ranks that were handed an id meet, several ids at once", "[
 }
 
 TEST_CASE("start-up: an id works in other processes", "[.fork]") {
-  const auto id = UniqueId::create();
+  // The children come first: making an id starts a thread, which a child would not have.
+  int hand_round[2];
+  REQUIRE(pipe(hand_round) == 0);
   std::vector<pid_t> children;
   for (int rank = 1; rank < 3; rank++) {
     const pid_t child = fork();
     REQUIRE(child >= 0);
     if (child == 0) {
       // Nothing of the parent's test goes on here.
+      UniqueId id;
+      if (read(hand_round[0], id.bytes.data(), id.bytes.size()) != ssize_t(id.bytes.size()))
+        _exit(2);
       const bool met = run_threads(1, [&](int) { meet(id, rank, 3); })[0].empty();
       _exit(met ? 0 : 1);
     }
     children.push_back(child);
   }
+  const auto id = UniqueId::create();
+  for (std::size_t i = 0; i < children.size(); i++)
+    CHECK(write(hand_round[1], id.bytes.data(), id.bytes.size()) == ssize_t(id.bytes.size()));
   CHECK(message_of([&] { meet(id, 0, 3); }) == "no error");
   for (const pid_t child : children) {
     int status = -1;
     CHECK(waitpid(child, &status, 0) == child);
     CHECK(status == 0);
   }
+  close(hand_round[0]);
+  close(hand_round[1]);
 }
 
 TEST_CASE("start-up: an id makes one communicator", "[comm]") {

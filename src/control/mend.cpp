@@ -54,7 +54,8 @@ void Hub::seek_again(milliseconds pause) {
 }
 
 void Hub::seek() {
-  if (leaving_ && !edges_.empty() && !brings_news()) {
+  // One call is enough for news: the others have been told.
+  if (leaving_ && !edges_.empty() && (tried_ != rank_ || !brings_news())) {
     seeking_ = false;
     return;
   }

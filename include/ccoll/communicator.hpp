@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ccoll/blocks.hpp"
 #include "ccoll/environment.hpp"
 #include "ccoll/message.hpp"
 #include "ccoll/reduction.hpp"
@@ -250,6 +251,81 @@ class CCOLL_API Communicator {
   void barrier(const CallOptions& options = {});
   Work barrier_async(const CallOptions& options = {});
 
+  // Operations over blocks of different sizes (MPI's v-operations). A rank's block is of the size
+  // that it and its counterpart give, also 0. Blocks may lie anywhere (see blocks() for those that
+  // lie one after another) and must not overlap where they are written. All of one call are of one
+  // type.
+
+  /// outputs[r] = rank r's input. Every rank gives all sizes, the same. In place: input and
+  /// outputs[rank] are the same memory.
+  void all_gather_v(const ConstBlock& input, std::span<const Block> outputs,
+                    const CallOptions& options = {});
+  Work all_gather_v_async(const ConstBlock& input, std::span<const Block> outputs,
+                          const CallOptions& options = {});
+
+  /// output = op over all ranks' inputs[rank]. Every rank gives all sizes, the same. In place:
+  /// output and inputs[rank] are the same memory.
+  void reduce_scatter_v(std::span<const ConstBlock> inputs, const Block& output,
+                        const Reduction& op = ReduceOp::sum, const CallOptions& options = {});
+  Work reduce_scatter_v_async(std::span<const ConstBlock> inputs, const Block& output,
+                              const Reduction& op = ReduceOp::sum, const CallOptions& options = {});
+
+  /// outputs[r] = rank r's inputs[rank]: outputs[r] here is as long as inputs[rank] there. Two
+  /// ranks whose sizes for each other differ get Error{mismatch}, or wait until the time limit
+  /// where one gives 0. Not in place.
+  void all_to_all_v(std::span<const ConstBlock> inputs, std::span<const Block> outputs,
+                    const CallOptions& options = {});
+  Work all_to_all_v_async(std::span<const ConstBlock> inputs, std::span<const Block> outputs,
+                          const CallOptions& options = {});
+
+  /// The root's outputs[r] = rank r's input; `outputs` is used at the root only. Sizes that differ
+  /// are as in all_to_all_v. In place at the root: input and outputs[root] are the same memory.
+  void gather_v(const ConstBlock& input, std::span<const Block> outputs, int root,
+                const CallOptions& options = {});
+  Work gather_v_async(const ConstBlock& input, std::span<const Block> outputs, int root,
+                      const CallOptions& options = {});
+
+  /// Rank r's output = the root's inputs[r]; `inputs` is used at the root only. Sizes that differ
+  /// are as in all_to_all_v. In place at the root: output and inputs[root] are the same memory.
+  void scatter_v(std::span<const ConstBlock> inputs, const Block& output, int root,
+                 const CallOptions& options = {});
+  Work scatter_v_async(std::span<const ConstBlock> inputs, const Block& output, int root,
+                       const CallOptions& options = {});
+
+  // Several buffers in one call (coalesced): the same as the operation on each, and as fast as on
+  // one buffer of their joint size. All ranks give buffers of the same counts, in the same order;
+  // each may be in place or not. All of one call are of one type.
+
+  void all_reduce(std::span<const BufferPair> buffers, const Reduction& op = ReduceOp::sum,
+                  const CallOptions& options = {});
+  Work all_reduce_async(std::span<const BufferPair> buffers, const Reduction& op = ReduceOp::sum,
+                        const CallOptions& options = {});
+  void reduce(std::span<const BufferPair> buffers, const Reduction& op, int root,
+              const CallOptions& options = {});
+  Work reduce_async(std::span<const BufferPair> buffers, const Reduction& op, int root,
+                    const CallOptions& options = {});
+  void broadcast(std::span<const BufferPair> buffers, int root, const CallOptions& options = {});
+  Work broadcast_async(std::span<const BufferPair> buffers, int root,
+                       const CallOptions& options = {});
+  void all_gather(std::span<const BufferPair> buffers, const CallOptions& options = {});
+  Work all_gather_async(std::span<const BufferPair> buffers, const CallOptions& options = {});
+  void reduce_scatter(std::span<const BufferPair> buffers, const Reduction& op = ReduceOp::sum,
+                      const CallOptions& options = {});
+  Work reduce_scatter_async(std::span<const BufferPair> buffers,
+                            const Reduction& op = ReduceOp::sum, const CallOptions& options = {});
+
+  // Byte strings whose lengths the other ranks do not know. Not between group_begin and group_end:
+  // they wait.
+
+  /// The root's `bytes`, on every rank; the others' are not looked at.
+  std::string broadcast_bytes(std::string_view bytes, int root, const CallOptions& options = {});
+  /// Everyone's `bytes` by rank, on every rank.
+  std::vector<std::string> all_gather_bytes(std::string_view bytes,
+                                            const CallOptions& options = {});
+  /// Everyone's `bytes` by rank at the root; nothing elsewhere.
+  std::vector<std::string> gather_bytes(std::string_view bytes, int root,
+                                        const CallOptions& options = {});
+
   // Messages between two ranks. `to` and `from` may be the caller's own rank; `from` may be
   // kAnyRank and a receive's tag kAnyTag. As in MPI, a receive takes the first message from that
   // rank with that tag, and a message goes to the first receive that it fits; messages of different
@@ -441,6 +517,9 @@ class CCOLL_API Communicator {
   void require_equal(std::string_view call, std::size_t in, std::size_t out) const;
   void require_blocks(std::string_view call, std::size_t whole, std::size_t block) const;
   std::size_t divided(std::string_view call, std::size_t whole) const;
+  /// Everyone's, for byte strings.
+  std::vector<std::uint64_t> lengths(std::size_t mine, const CallOptions& options,
+                                     std::string_view call, int root = 0);
 
   std::shared_ptr<Implementation> implementation_;
 };

@@ -9,72 +9,38 @@
 
 namespace ccoll {
 
-Program ring_all_reduce(const Problem& problem, Rank rank);
-Theory ring_all_reduce_theory(const Problem& problem);
-Program ring_reduce_scatter(const Problem& problem, Rank rank);
-Theory ring_reduce_scatter_theory(const Problem& problem);
-Program ring_all_gather(const Problem& problem, Rank rank);
-Theory ring_all_gather_theory(const Problem& problem);
-Program ring_broadcast(const Problem& problem, Rank rank);
-Program ring_reduce(const Problem& problem, Rank rank);
-Theory chain_theory(const Problem& problem);
+using ProgramOf = Program(const Problem& problem, Rank rank);
+using TheoryOf = Theory(const Problem& problem);
 
-Program tree_all_reduce(const Problem& problem, Rank rank);
-Program tree_broadcast(const Problem& problem, Rank rank);
-Program tree_reduce(const Problem& problem, Rank rank);
-Theory tree_theory(const Problem& problem);
-Program double_tree_all_reduce(const Problem& problem, Rank rank);
-Theory double_tree_all_reduce_theory(const Problem& problem);
-Program double_tree_rooted(const Problem& problem, Rank rank);
-Theory double_tree_rooted_theory(const Problem& problem);
+ProgramOf ring_all_reduce, ring_reduce_scatter, ring_all_gather, ring_broadcast, ring_reduce;
+TheoryOf ring_all_reduce_theory, ring_reduce_scatter_theory, ring_all_gather_theory, chain_theory;
 
-Program recursive_doubling_all_reduce(const Problem& problem, Rank rank);
-Theory recursive_doubling_all_reduce_theory(const Problem& problem);
-Program recursive_doubling_all_gather(const Problem& problem, Rank rank);
-Theory recursive_doubling_all_gather_theory(const Problem& problem);
+ProgramOf tree_all_reduce, tree_broadcast, tree_reduce, double_tree_all_reduce, double_tree_rooted;
+TheoryOf tree_theory, double_tree_all_reduce_theory, double_tree_rooted_theory;
 
-Program recursive_halving_all_reduce(const Problem& problem, Rank rank);
-Theory recursive_halving_all_reduce_theory(const Problem& problem);
-Program recursive_halving_reduce_scatter(const Problem& problem, Rank rank);
-Theory recursive_halving_reduce_scatter_theory(const Problem& problem);
+ProgramOf recursive_doubling_all_reduce, recursive_doubling_all_gather;
+TheoryOf recursive_doubling_all_reduce_theory, recursive_doubling_all_gather_theory;
 
-Program bruck_all_gather(const Problem& problem, Rank rank);
-Theory bruck_all_gather_theory(const Problem& problem);
-Program bruck_all_to_all(const Problem& problem, Rank rank);
-Theory bruck_all_to_all_theory(const Problem& problem);
+ProgramOf recursive_halving_all_reduce, recursive_halving_reduce_scatter;
+TheoryOf recursive_halving_all_reduce_theory, recursive_halving_reduce_scatter_theory;
 
-Program root_collects_all_reduce(const Problem& problem, Rank rank);
-Theory root_collects_all_reduce_theory(const Problem& problem);
-Program root_collects_all_gather(const Problem& problem, Rank rank);
-Theory root_collects_all_gather_theory(const Problem& problem);
-Program root_collects_reduce_scatter(const Problem& problem, Rank rank);
-Theory root_collects_reduce_scatter_theory(const Problem& problem);
+ProgramOf bruck_all_gather, bruck_all_to_all;
+TheoryOf bruck_all_gather_theory, bruck_all_to_all_theory;
 
-Program one_shot_all_reduce(const Problem& problem, Rank rank);
-Theory one_shot_all_reduce_theory(const Problem& problem);
-Program one_shot_all_gather(const Problem& problem, Rank rank);
-Theory one_shot_all_gather_theory(const Problem& problem);
-Program one_shot_reduce_scatter(const Problem& problem, Rank rank);
-Theory one_shot_reduce_scatter_theory(const Problem& problem);
-Program two_shot_all_reduce(const Problem& problem, Rank rank);
-Theory two_shot_all_reduce_theory(const Problem& problem);
-Program pairwise_all_to_all(const Problem& problem, Rank rank);
-Theory pairwise_all_to_all_theory(const Problem& problem);
+ProgramOf root_collects_all_reduce, root_collects_all_gather, root_collects_reduce_scatter;
+TheoryOf root_collects_all_reduce_theory, root_collects_all_gather_theory,
+    root_collects_reduce_scatter_theory;
 
-Program linear_broadcast(const Problem& problem, Rank rank);
-Program linear_reduce(const Problem& problem, Rank rank);
-Theory linear_theory_whole(const Problem& problem);
-Program linear_gather(const Problem& problem, Rank rank);
-Program linear_scatter(const Problem& problem, Rank rank);
-Theory linear_theory_blocks(const Problem& problem);
-Program binomial_broadcast(const Problem& problem, Rank rank);
-Program binomial_reduce(const Problem& problem, Rank rank);
-Theory binomial_theory_whole(const Problem& problem);
-Program binomial_gather(const Problem& problem, Rank rank);
-Program binomial_scatter(const Problem& problem, Rank rank);
-Theory binomial_theory_blocks(const Problem& problem);
+ProgramOf one_shot_all_reduce, one_shot_all_gather, one_shot_reduce_scatter, two_shot_all_reduce,
+    pairwise_all_to_all;
+TheoryOf one_shot_all_reduce_theory, one_shot_all_gather_theory, one_shot_reduce_scatter_theory,
+    two_shot_all_reduce_theory, pairwise_all_to_all_theory;
 
-Program dissemination_barrier(const Problem& problem, Rank rank);
-Theory dissemination_barrier_theory(const Problem& problem);
+ProgramOf linear_broadcast, linear_reduce, linear_gather, linear_scatter, binomial_broadcast,
+    binomial_reduce, binomial_gather, binomial_scatter;
+TheoryOf linear_theory_whole, linear_theory_blocks, binomial_theory_whole, binomial_theory_blocks;
+
+ProgramOf dissemination_barrier;
+TheoryOf dissemination_barrier_theory;
 
 }  // namespace ccoll

@@ -1,69 +1,102 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/arguments.hpp"
 
+#include <algorithm>
+#include <numeric>
+
 #include "comm/reductions.hpp"
 #include "core/text.hpp"
 
 namespace ccoll {
 namespace {
 
-/// A buffer as this rank uses it.
-struct Use {
-  const std::byte* data = nullptr;
-  std::size_t elems = 0;  ///< 0: not used on this rank
+/// Memory of a buffer that lies in one piece.
+struct Stretch {
+  const std::byte* begin;
+  const std::byte* end;
+  std::int64_t first;  ///< elements of the buffer before it
 };
 
-struct Uses {
-  Use input, output;
-  /// Where the output may begin within the input, or the input within the output, in elements.
-  std::ptrdiff_t in_place = 0;
-  bool may_be_in_place = true;
-};
-
-Uses uses_of(const Call& call, Rank rank, Rank size) {
-  const auto* input = static_cast<const std::byte*>(call.input);
-  const auto* output = static_cast<const std::byte*>(call.output);
-  const bool root = rank == call.root;
-  const auto all = call.count * size;
-  const auto mine = static_cast<std::ptrdiff_t>(call.count * rank);
-  switch (call.kind) {
-    case Kind::all_reduce:
-      return {{input, call.count}, {output, call.count}};
-    case Kind::reduce:
-      return {{input, call.count}, {output, root ? call.count : 0}};
-    case Kind::broadcast:
-      return {{input, root ? call.count : 0}, {output, call.count}};
-    case Kind::all_gather:
-      return {{input, call.count}, {output, all}, mine};
-    case Kind::gather:
-      return {{input, call.count}, {output, root ? all : 0}, mine};
-    case Kind::reduce_scatter:
-      return {{input, all}, {output, call.count}, -mine};
-    case Kind::scatter:
-      return {{input, root ? all : 0}, {output, call.count}, -mine};
-    case Kind::all_to_all:
-      return {{input, all}, {output, all}, 0, false};
-    case Kind::barrier:
-      return {};
+/// The stretches of a view; one that is in one piece, as almost all are, needs no memory.
+class Stretches {
+ public:
+  Stretches(const BufferView& view, std::uint64_t elems, std::size_t width) {
+    const auto stretch = [&](const std::byte* data, std::uint64_t first, std::uint64_t end) {
+      return Stretch{data, data + (end - first) * width, static_cast<std::int64_t>(first)};
+    };
+    const auto& segments = view.segments;
+    if (segments.empty() && elems > 0) only_ = stretch(view.data, 0, elems);
+    for (std::size_t i = 0; i < segments.size(); i++)
+      several_.push_back(stretch(segments[i].data, segments[i].first,
+                                 i + 1 < segments.size() ? segments[i + 1].first : elems));
+    std::ranges::sort(several_, {}, &Stretch::begin);
   }
-  return {};
+
+  /// By address.
+  std::span<const Stretch> all() const {
+    if (only_) return {&*only_, 1};
+    return several_;
+  }
+
+ private:
+  std::optional<Stretch> only_;
+  std::vector<Stretch> several_;
+};
+
+/// Where in the output the input's first element lies when a call is in place, in elements; nothing
+/// for operations that do not work in place.
+std::optional<std::int64_t> place_in_output(const Call& call, Rank rank) {
+  if (call.kind == Kind::all_to_all) return std::nullopt;
+  const bool gathers = call.kind == Kind::all_gather || call.kind == Kind::gather;
+  const bool scatters = call.kind == Kind::reduce_scatter || call.kind == Kind::scatter;
+  if (!gathers && !scatters) return 0;
+  const auto before = call.ragged()
+                          ? std::accumulate(call.block_counts.begin(),
+                                            call.block_counts.begin() + rank, std::uint64_t{0})
+                          : call.count * rank;
+  const auto mine = static_cast<std::int64_t>(before);
+  return gathers ? mine : -mine;
 }
 
-Status check_overlap(const Call& call, const Uses& uses) {
-  const auto width = size_of(call.type);
-  const auto& [in, out, in_place, may_be_in_place] = uses;
-  if (in.elems == 0 || out.elems == 0) return {};
-  if (in.data + in.elems * width <= out.data || out.data + out.elems * width <= in.data) return {};
-  const auto offset = (in.data - out.data) / static_cast<std::ptrdiff_t>(width);
-  if (may_be_in_place && in.data - out.data == in_place * static_cast<std::ptrdiff_t>(width))
-    return {};
-  if (!may_be_in_place)
+Status bad_overlap(const Call& call, const Stretch& in, const Stretch& out,
+                   std::optional<std::int64_t> place) {
+  if (!place)
     return fail(ErrorKind::invalid_argument,
-                "{}: input and output overlap; it does not work in place", to_string(call.kind));
+                "{}: input and output overlap; it does not work in place", name_of(call));
+  if (!call.input.segments.empty() || !call.output.segments.empty())
+    return fail(ErrorKind::invalid_argument,
+                "{}: input and output overlap, and not where this rank's own data is the same in "
+                "both",
+                name_of(call));
   return fail(ErrorKind::invalid_argument,
               "{}: input and output overlap, the input beginning {} elements from the output; in "
               "place it begins at {}",
-              to_string(call.kind), offset, in_place);
+              name_of(call),
+              (in.begin - out.begin) / static_cast<std::ptrdiff_t>(size_of(call.type)), *place);
+}
+
+/// Whether input and output share memory; fails where they must not.
+Result<bool> overlap(const Call& call, Rank rank, Rank size) {
+  const auto width = size_of(call.type);
+  const Stretches inputs(call.input, elems_of(call, Buffer::input, rank, size), width);
+  const Stretches outputs(call.output, elems_of(call, Buffer::output, rank, size), width);
+  const auto ins = inputs.all(), outs = outputs.all();
+  for (std::size_t i = 1; i < outs.size(); i++)
+    if (outs[i].begin < outs[i - 1].end)
+      return fail(ErrorKind::invalid_argument, "{}: parts of the output overlap each other",
+                  name_of(call));
+  const auto place = place_in_output(call, rank);
+  bool shared = false;
+  for (const auto& in : ins) {
+    auto out = std::ranges::upper_bound(outs, in.begin, {}, &Stretch::end);
+    for (; out != outs.end() && out->begin < in.end; ++out) {
+      const auto apart = place ? in.first + *place - out->first : 0;
+      if (!place || in.begin - out->begin != apart * static_cast<std::ptrdiff_t>(width))
+        return tl::unexpected(bad_overlap(call, in, *out, place).error());
+      shared = true;
+    }
+  }
+  return shared;
 }
 
 bool reduces(Kind kind) {
@@ -72,7 +105,7 @@ bool reduces(Kind kind) {
 
 Status check_reduction(const Call& call) {
   const auto& op = call.op;
-  const auto kind = to_string(call.kind);
+  const auto kind = name_of(call);
   const auto type = to_string(call.type);
   if (op.form() == Reduction::Form::plain && !is_defined(op.op(), call.type))
     return fail(ErrorKind::invalid_argument,
@@ -90,20 +123,22 @@ Status check_reduction(const Call& call) {
 
 }  // namespace
 
-Status check_arguments(const Call& call, Rank rank, Rank size) {
+Result<bool> check_arguments(const Call& call, Rank rank, Rank size) {
   if (call.root >= size)
-    return fail(ErrorKind::invalid_argument, "{}: root {} is not one of {} ranks",
-                to_string(call.kind), static_cast<std::int32_t>(call.root), size);
+    return fail(ErrorKind::invalid_argument, "{}: root {} is not one of {} ranks", name_of(call),
+                static_cast<std::int32_t>(call.root), size);
   if (reduces(call.kind)) CCOLL_TRY(check_reduction(call));
   if (call.count > SIZE_MAX / 2 / size / size_of(call.type))
     return fail(ErrorKind::invalid_argument, "{}: {} elements are more than memory can hold",
-                to_string(call.kind), call.count);
-  const auto uses = uses_of(call, rank, size);
-  for (const auto& [name, use] : {std::pair{"input", uses.input}, {"output", uses.output}})
-    if (use.elems > 0 && use.data == nullptr)
+                name_of(call), call.count);
+  for (const auto buffer : {Buffer::input, Buffer::output}) {
+    const auto& view = buffer == Buffer::input ? call.input : call.output;
+    const auto elems = elems_of(call, buffer, rank, size);
+    if (elems > 0 && view.data == nullptr)
       return fail(ErrorKind::invalid_argument, "{}: {} is null, {} elements are expected there",
-                  to_string(call.kind), name, use.elems);
-  return check_overlap(call, uses);
+                  name_of(call), buffer == Buffer::input ? "input" : "output", elems);
+  }
+  return overlap(call, rank, size);
 }
 
 Status check_order(const Call& call, Rank size) {

@@ -8,8 +8,9 @@
 
 namespace ccoll {
 
-/// Root in range, no null buffer where one is used, and buffers that are the same or apart.
-Status check_arguments(const Call& call, Rank rank, Rank size);
+/// Root in range, no null buffer where one is used, and buffers that are apart or the same as the
+/// operation allows. Says whether input and output share memory.
+Result<bool> check_arguments(const Call& call, Rank rank, Rank size);
 /// An algorithm that was asked for must combine in the order that the reduction needs.
 Status check_order(const Call& call, Rank size);
 

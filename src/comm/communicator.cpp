@@ -15,7 +15,9 @@ using Implementation = Communicator::Implementation;
 
 Result<Work> begin(const std::shared_ptr<Implementation>& communicator, Call call,
                    const CallOptions& options) {
-  CCOLL_TRY(check_arguments(call, communicator->rank(), communicator->size()));
+  const auto in_place = check_arguments(call, communicator->rank(), communicator->size());
+  if (!in_place) return tl::unexpected(in_place.error());
+  call.in_place = *in_place;
   auto algorithm = algorithm_named(options.algorithm, call.kind);
   if (!algorithm) return tl::unexpected(algorithm.error());
   call.algorithm = *algorithm;
@@ -55,13 +57,37 @@ struct Buffers {
 Call call(Kind kind, const Buffers& buffers, const Reduction& op = ReduceOp::sum, int root = 0) {
   Call made;
   made.kind = kind;
-  made.input = buffers.input;
-  made.output = buffers.output;
+  made.input.data = static_cast<std::byte*>(const_cast<void*>(buffers.input));
+  made.output.data = static_cast<std::byte*>(buffers.output);
   made.count = buffers.count;
   made.type = buffers.type;
   made.op = op;
   made.root = static_cast<Rank>(root);
   return made;
+}
+
+/// A call made of the caller's lists, or what is wrong with them thrown.
+Call of_lists(const Implementation& communicator, Result<Call> made, const CallOptions& options,
+              const Reduction& op = ReduceOp::sum) {
+  if (!made) raise(labelled(communicator.named(std::move(made.error())), options.label));
+  made->op = op;
+  return std::move(*made);
+}
+
+Call ragged(const Implementation& communicator, Kind kind, const BlockLists& lists,
+            const CallOptions& options, int root = 0, const Reduction& op = ReduceOp::sum) {
+  return of_lists(
+      communicator,
+      ragged_call(kind, lists, communicator.rank(), communicator.size(), static_cast<Rank>(root)),
+      options, op);
+}
+
+Call coalesced(const Implementation& communicator, Kind kind, std::span<const BufferPair> buffers,
+               const CallOptions& options, int root = 0, const Reduction& op = ReduceOp::sum) {
+  return of_lists(communicator,
+                  coalesced_call(kind, buffers, communicator.rank(), communicator.size(),
+                                 static_cast<Rank>(root)),
+                  options, op);
 }
 
 /// An idempotent all_reduce of one byte, which the communicator has.
@@ -167,6 +193,130 @@ void Communicator::barrier(const CallOptions& options) {
 
 Work Communicator::barrier_async(const CallOptions& options) {
   return start(implementation_, barrier_call(), options);
+}
+
+void Communicator::all_gather_v(const ConstBlock& input, std::span<const Block> outputs,
+                                const CallOptions& options) {
+  run(implementation_, ragged(*implementation_, Kind::all_gather, {{&input, 1}, outputs}, options),
+      options);
+}
+
+Work Communicator::all_gather_v_async(const ConstBlock& input, std::span<const Block> outputs,
+                                      const CallOptions& options) {
+  return start(implementation_,
+               ragged(*implementation_, Kind::all_gather, {{&input, 1}, outputs}, options),
+               options);
+}
+
+void Communicator::reduce_scatter_v(std::span<const ConstBlock> inputs, const Block& output,
+                                    const Reduction& op, const CallOptions& options) {
+  run(implementation_,
+      ragged(*implementation_, Kind::reduce_scatter, {inputs, {&output, 1}}, options, 0, op),
+      options);
+}
+
+Work Communicator::reduce_scatter_v_async(std::span<const ConstBlock> inputs, const Block& output,
+                                          const Reduction& op, const CallOptions& options) {
+  return start(
+      implementation_,
+      ragged(*implementation_, Kind::reduce_scatter, {inputs, {&output, 1}}, options, 0, op),
+      options);
+}
+
+void Communicator::all_to_all_v(std::span<const ConstBlock> inputs, std::span<const Block> outputs,
+                                const CallOptions& options) {
+  run(implementation_, ragged(*implementation_, Kind::all_to_all, {inputs, outputs}, options),
+      options);
+}
+
+Work Communicator::all_to_all_v_async(std::span<const ConstBlock> inputs,
+                                      std::span<const Block> outputs, const CallOptions& options) {
+  return start(implementation_,
+               ragged(*implementation_, Kind::all_to_all, {inputs, outputs}, options), options);
+}
+
+void Communicator::gather_v(const ConstBlock& input, std::span<const Block> outputs, int root,
+                            const CallOptions& options) {
+  run(implementation_,
+      ragged(*implementation_, Kind::gather, {{&input, 1}, outputs}, options, root), options);
+}
+
+Work Communicator::gather_v_async(const ConstBlock& input, std::span<const Block> outputs, int root,
+                                  const CallOptions& options) {
+  return start(implementation_,
+               ragged(*implementation_, Kind::gather, {{&input, 1}, outputs}, options, root),
+               options);
+}
+
+void Communicator::scatter_v(std::span<const ConstBlock> inputs, const Block& output, int root,
+                             const CallOptions& options) {
+  run(implementation_,
+      ragged(*implementation_, Kind::scatter, {inputs, {&output, 1}}, options, root), options);
+}
+
+Work Communicator::scatter_v_async(std::span<const ConstBlock> inputs, const Block& output,
+                                   int root, const CallOptions& options) {
+  return start(implementation_,
+               ragged(*implementation_, Kind::scatter, {inputs, {&output, 1}}, options, root),
+               options);
+}
+
+void Communicator::all_reduce(std::span<const BufferPair> buffers, const Reduction& op,
+                              const CallOptions& options) {
+  run(implementation_, coalesced(*implementation_, Kind::all_reduce, buffers, options, 0, op),
+      options);
+}
+
+Work Communicator::all_reduce_async(std::span<const BufferPair> buffers, const Reduction& op,
+                                    const CallOptions& options) {
+  return start(implementation_,
+               coalesced(*implementation_, Kind::all_reduce, buffers, options, 0, op), options);
+}
+
+void Communicator::reduce(std::span<const BufferPair> buffers, const Reduction& op, int root,
+                          const CallOptions& options) {
+  run(implementation_, coalesced(*implementation_, Kind::reduce, buffers, options, root, op),
+      options);
+}
+
+Work Communicator::reduce_async(std::span<const BufferPair> buffers, const Reduction& op, int root,
+                                const CallOptions& options) {
+  return start(implementation_,
+               coalesced(*implementation_, Kind::reduce, buffers, options, root, op), options);
+}
+
+void Communicator::broadcast(std::span<const BufferPair> buffers, int root,
+                             const CallOptions& options) {
+  run(implementation_, coalesced(*implementation_, Kind::broadcast, buffers, options, root),
+      options);
+}
+
+Work Communicator::broadcast_async(std::span<const BufferPair> buffers, int root,
+                                   const CallOptions& options) {
+  return start(implementation_,
+               coalesced(*implementation_, Kind::broadcast, buffers, options, root), options);
+}
+
+void Communicator::all_gather(std::span<const BufferPair> buffers, const CallOptions& options) {
+  run(implementation_, coalesced(*implementation_, Kind::all_gather, buffers, options), options);
+}
+
+Work Communicator::all_gather_async(std::span<const BufferPair> buffers,
+                                    const CallOptions& options) {
+  return start(implementation_, coalesced(*implementation_, Kind::all_gather, buffers, options),
+               options);
+}
+
+void Communicator::reduce_scatter(std::span<const BufferPair> buffers, const Reduction& op,
+                                  const CallOptions& options) {
+  run(implementation_, coalesced(*implementation_, Kind::reduce_scatter, buffers, options, 0, op),
+      options);
+}
+
+Work Communicator::reduce_scatter_async(std::span<const BufferPair> buffers, const Reduction& op,
+                                        const CallOptions& options) {
+  return start(implementation_,
+               coalesced(*implementation_, Kind::reduce_scatter, buffers, options, 0, op), options);
 }
 
 std::string Communicator::transport_to(int peer) const {

@@ -48,8 +48,8 @@ Failure Communicator::Implementation::named(Failure failure) const {
 
 std::string Communicator::Implementation::name_of(const CollectiveOperation& operation) const {
   const auto label = operation.label.empty() ? "" : fmt::format(", \"{}\"", operation.label);
-  return fmt::format("{} (call {}{}) on rank {}", describe(operation.plan->signature()),
-                     operation.sequence, label, rank());
+  return fmt::format("{} (call {}{}) on rank {}", describe(operation.run.signature),
+                     operation.run.sequence, label, rank());
 }
 
 std::string Communicator::Implementation::ranks_text(const std::vector<Rank>& ranks) const {
@@ -177,7 +177,7 @@ void Communicator::Implementation::publish_as_owner(CollectiveOperation& operati
     operation.publish_at = now + kAnnounceAgain;
     return;
   }
-  control.publish({id_, operation.sequence, operation.plan->signature()}, group_.ring_neighbours());
+  control.publish({id_, operation.run.sequence, operation.run.signature}, group_.ring_neighbours());
   operation.publish_at = now + kPublishAgain;
 }
 

@@ -54,17 +54,24 @@ Made Communicator::Implementation::make_child(std::uint64_t id, const std::vecto
   return made;
 }
 
-Status Communicator::Implementation::exchange(std::uint8_t shown_as, const void* input,
-                                              void* output, std::size_t bytes) {
-  Call call;
-  call.kind = Kind::all_gather;
-  call.shown_as = shown_as;
-  call.input = input;
-  call.output = output;
-  call.count = bytes;
+Status Communicator::Implementation::run_for(std::uint8_t shown_as, Call call) {
   CCOLL_TRY(outside_call_group(shown_as));
+  call.shown_as = shown_as;
   Owner owner(*this);
   return run_as_owner(call);
+}
+
+Status Communicator::Implementation::exchange(std::uint8_t shown_as, const void* input,
+                                              void* output, std::size_t bytes,
+                                              const CallOptions& options) {
+  Call call;
+  call.kind = Kind::all_gather;
+  call.input.data = static_cast<std::byte*>(const_cast<void*>(input));
+  call.output.data = static_cast<std::byte*>(output);
+  call.count = bytes;
+  call.timeout = options.timeout;
+  call.label = options.label;
+  return run_for(shown_as, std::move(call));
 }
 
 Status Communicator::Implementation::agree(std::uint8_t shown_as, const std::string& text) {

@@ -110,41 +110,41 @@ void Communicator::Implementation::set_limit(Operation& operation,
 
 Result<std::shared_ptr<Operation>> Communicator::Implementation::begin_as_owner(const Call& call) {
   CCOLL_TRY(usable_as_owner());
-  auto plan = plan_for(call);
-  Status begun;
-  if (plan)
-    begun = record_call((*plan)->signature());
-  else
-    begun = tl::unexpected(plan.error());
-  std::optional<Premultiplication> premultiplication;
-  if (begun && call.op.form() == Reduction::Form::premultiplied_sum) {
-    auto made = Premultiplication::make(call, rank(), size());
-    if (made)
-      premultiplication = std::move(*made);
-    else
-      begun = tl::unexpected(made.error());
-  }
-  if (!begun) {
+  auto operation = std::make_shared<CollectiveOperation>();
+  if (auto ready = make_ready(call, *operation); !ready) {
     // The other ranks would wait for this one.
-    break_as_owner(begun.error(), true);
-    return tl::unexpected(begun.error());
+    break_as_owner(ready.error(), true);
+    return tl::unexpected(ready.error());
   }
   if (log().should_log(spdlog::level::trace))
-    log().trace("rank {}: {} begins", rank(), describe((*plan)->signature()));
-  auto operation = std::make_shared<CollectiveOperation>();
-  const bool barrier = call.kind == Kind::barrier;
-  operation->plan = *plan;
-  operation->input = barrier ? &barrier_[0] : static_cast<const std::byte*>(call.input);
-  operation->output = barrier ? &barrier_[1] : static_cast<std::byte*>(call.output);
-  operation->premultiplication = std::move(premultiplication);
-  operation->custom = call.op.custom();
-  operation->sequence = sequence_++;
+    log().trace("rank {}: {} begins", rank(), describe(operation->run.signature));
+  operation->run.sequence = sequence_++;
   operation->label = call.label;
   set_limit(*operation, call.timeout);
   operation->publish_at = operation->begun + kPublishAfter;
   collectives_.push_back(operation);
   moved_ = true;
   return operation;
+}
+
+Status Communicator::Implementation::make_ready(const Call& call, CollectiveOperation& operation) {
+  auto plan = plan_for(call);
+  if (!plan) return tl::unexpected(plan.error());
+  operation.plan = *plan;
+  auto& run = operation.run;
+  run = {call.input,         call.output,      call.in_place,      call.block_counts,
+         call.output_counts, call.op.custom(), signature_of(call), 0};
+  run.signature.algorithm = static_cast<std::uint8_t>((*plan)->algorithm());
+  if (call.kind == Kind::barrier) {
+    run.input.data = &barrier_[0];
+    run.output.data = &barrier_[1];
+  }
+  CCOLL_TRY(record_call(run.signature));
+  if (call.op.form() != Reduction::Form::premultiplied_sum) return {};
+  auto premultiplication = Premultiplication::make(call, rank(), size(), run);
+  if (!premultiplication) return tl::unexpected(premultiplication.error());
+  operation.premultiplication = std::move(*premultiplication);
+  return {};
 }
 
 Status Communicator::Implementation::run_as_owner(const Call& call) {
@@ -161,7 +161,7 @@ Status Communicator::Implementation::alone_as_owner(const Call& call) const {
               "two threads are in blocking collectives of one communicator at once: {} (call {}) "
               "has not returned, and {} was called; give each thread its own, by duplicate(), or "
               "put the calls in order",
-              describe(blocking_->plan->signature()), blocking_->sequence,
+              describe(blocking_->run.signature), blocking_->run.sequence,
               describe(signature_of(call)));
 }
 
@@ -192,8 +192,8 @@ bool Communicator::Implementation::advance_collective_as_owner() {
   const auto operation = collectives_.front();
   auto& plan = *operation->plan;
   if (!operation->started) {
-    if (operation->premultiplication) operation->input = operation->premultiplication->run();
-    plan.start(operation->input, operation->output, operation->sequence, operation->custom.get());
+    if (operation->premultiplication) (*operation->premultiplication)();
+    plan.start(operation->run);
     operation->started = true;
   }
   auto moved = plan.advance();

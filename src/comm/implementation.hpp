@@ -19,6 +19,7 @@
 
 #include "algorithms/algorithms.hpp"
 #include "ccoll/communicator.hpp"
+#include "comm/call.hpp"
 #include "comm/group.hpp"
 #include "comm/member.hpp"
 #include "comm/messages.hpp"
@@ -29,22 +30,6 @@
 namespace ccoll {
 
 class Background;
-
-/// A collective as the caller asked for it, arguments already checked.
-struct Call {
-  Kind kind = Kind::all_reduce;
-  const void* input = nullptr;
-  void* output = nullptr;
-  std::size_t count = 0;
-  DataType type = DataType::uint8;
-  Reduction op;
-  Rank root = 0;
-  std::optional<Algorithm> algorithm;
-  /// The signature's kind, where the call is part of something else (core/signature.hpp).
-  std::optional<std::uint8_t> shown_as;
-  std::chrono::milliseconds timeout{0};
-  std::string_view label;
-};
 
 class Communicator::Implementation final
     : public ControlObserver,
@@ -103,7 +88,14 @@ class Communicator::Implementation final
   /// Until the collective is over, as part of a blocking call; its failure, if any.
   Status finish_as_owner(const Work::State& work);
 
-  // groups.cpp: communicators from this one. Each takes the owner flag.
+  // groups.cpp: calls that serve others, and communicators from this one. Each takes the owner
+  // flag.
+
+  /// For calls that cannot wait for a group's end; `shown_as` is what its signature says.
+  Status run_for(std::uint8_t shown_as, Call call);
+  /// output: everyone's `bytes` at `input`, by rank.
+  Status exchange(std::uint8_t shown_as, const void* input, void* output, std::size_t bytes,
+                  const CallOptions& options = {});
 
   /// That all ranks gave the same `text`; else a mismatch, naming both sides. Collective.
   Status agree(std::uint8_t shown_as, const std::string& text);
@@ -169,8 +161,6 @@ class Communicator::Implementation final
   void release();
 
   // groups.cpp
-  /// output: everyone's `bytes` at `input`, by rank. For calls that cannot wait for a group's end.
-  Status exchange(std::uint8_t shown_as, const void* input, void* output, std::size_t bytes);
   Result<std::vector<Rank>> subgroup_ranks(std::span<const int> ranks) const;
   Result<std::shared_ptr<Implementation>> make_child(std::uint64_t id,
                                                      const std::vector<Rank>& ranks,
@@ -181,10 +171,14 @@ class Communicator::Implementation final
   void compare_subgroups(Rank peer, const Waiting& waiting);
 
   // plans.cpp
-  static Signature signature_of(const Call& call);
+  /// What tells plans apart: what was asked for, but for what a plan serves all alike.
+  Signature key_of(const Call& call) const;
+  Problem problem_of(const Call& call) const;
   Result<Plan*> plan_for(const Call& call);
   void drop_idle_plans();
 
+  /// Its plan and its run, all but the sequence number.
+  Status make_ready(const Call& call, CollectiveOperation& operation);
   void set_limit(Operation& operation, std::chrono::milliseconds timeout) const;
   /// Compares the call with what neighbours have published about theirs.
   Status record_call(const Signature& signature);

@@ -43,11 +43,8 @@ inline Failure labelled(Failure failure, std::string_view label) {
 /// Collectives run one after another.
 struct CollectiveOperation final : Operation {
   Plan* plan = nullptr;  ///< the communicator's; lives as long as that
-  const std::byte* input = nullptr;
-  std::byte* output = nullptr;
+  PlanRun run;
   std::optional<Premultiplication> premultiplication;
-  std::shared_ptr<const Reduction::Custom> custom;
-  std::uint64_t sequence = 0;
   bool started = false;          // owner: holder of the owner flag
   Clock::time_point publish_at;  // owner: holder of the owner flag
 };

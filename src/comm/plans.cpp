@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which plan a call runs: chosen, made ready once, and kept.
 #include <algorithm>
+#include <bit>
+#include <numeric>
 
 #include "comm/implementation.hpp"
 #include "comm/mix.hpp"
@@ -21,16 +23,11 @@ Status prove(const PlanRequest& request) {
   // Windows repeat: a few show all there is, whatever the buffer's size.
   auto problem = request.problem;
   auto choice = request.choice;
-  if (sizes_are_private(problem)) {
-    // This rank cannot know them all, and the program does not depend on them.
-    problem.count = problem.size;
-    problem.block_counts.clear();
-    problem.output_counts.clear();
-  }
-  if (problem.block_counts.empty()) {
-    problem.count = std::min<std::uint64_t>(problem.count, 4 * problem.size + 1);
-    choice.slice_elems = std::min<std::uint64_t>(choice.slice_elems, 2);
-  }
+  // The program does not depend on ragged blocks' sizes.
+  problem.block_counts.clear();
+  problem.output_counts.clear();
+  problem.count = std::min<std::uint64_t>(problem.count, 4 * problem.size + 1);
+  choice.slice_elems = std::min<std::uint64_t>(choice.slice_elems, 2);
   const auto report =
       verify(problem, choice, [&](Rank rank) { return make_program(problem, choice, rank); });
   if (!report.ok()) return fail(ErrorKind::internal, "a schedule is wrong:\n{}", report.text());
@@ -72,25 +69,44 @@ Problem Communicator::Implementation::problem_of(Kind kind, std::size_t count, R
   return problem;
 }
 
-Signature Communicator::Implementation::signature_of(const Call& call) {
-  constexpr std::uint8_t kByCost = 255;
-  Signature signature;
-  signature.count = call.count;
-  signature.root = call.root;
-  signature.kind = call.shown_as.value_or(static_cast<std::uint8_t>(call.kind));
-  signature.type = static_cast<std::uint8_t>(call.type);
-  signature.algorithm = call.algorithm ? static_cast<std::uint8_t>(*call.algorithm) : kByCost;
-  sign(call.op, signature);
-  return signature;
+Problem Communicator::Implementation::problem_of(const Call& call) const {
+  if (!call.ragged()) return problem_of(call.kind, call.count, call.root);
+  // Of blocks of one size, whatever theirs: so calls with other sizes find the same plan. Where
+  // sizes are private no rank knows more; else it is the mean block, rounded up.
+  constexpr std::size_t kPresumedBytes = 64 << 10;
+  std::uint64_t elems = kPresumedBytes / size_of(call.type);
+  if (!sizes_are_private(call.kind)) {
+    const auto total =
+        std::accumulate(call.block_counts.begin(), call.block_counts.end(), std::uint64_t{0});
+    elems = std::bit_ceil((total + size() - 1) / size());
+  }
+  auto problem = problem_of(call.kind, elems, call.root);
+  problem.block_counts.assign(size(), elems);
+  if (call.kind == Kind::all_to_all) problem.output_counts = problem.block_counts;
+  return problem;
+}
+
+Signature Communicator::Implementation::key_of(const Call& call) const {
+  auto key = signature_of(call);
+  key.kind = static_cast<std::uint8_t>(call.kind);
+  if (call.ragged() || call.coalesced) {
+    key.root = call.root;  // without the hash of sizes
+    key.count = call.count;
+    sign(call.op, key);
+  }
+  if (call.ragged()) {
+    key.kind |= kRagged;
+    key.count = problem_of(call).count;
+  }
+  return key;
 }
 
 Result<Plan*> Communicator::Implementation::plan_for(const Call& call) {
-  // What was asked for stands in the key; what was chosen, in the signature that ranks compare.
-  const Signature asked = signature_of(call);
-  if (const auto found = plans_.find(asked); found != plans_.end()) return found->second.get();
+  const Signature key = key_of(call);
+  if (const auto found = plans_.find(key); found != plans_.end()) return found->second.get();
 
   PlanRequest request;
-  request.problem = problem_of(call.kind, call.count, call.root);
+  request.problem = problem_of(call);
   auto forcing = forced(call.algorithm);
   forcing.in_rank_order = needs_rank_order(call.op);
   const Chosen chosen = choose(request.problem, size_of(call.type), costs_, forcing);
@@ -101,13 +117,11 @@ Result<Plan*> Communicator::Implementation::plan_for(const Call& call) {
 #endif
   request.type = call.type;
   request.op = kernel_op(call.op);
-  request.signature = asked;
-  request.signature.algorithm = static_cast<std::uint8_t>(request.choice.algorithm);
-  tell_choice(rank(), request.signature, chosen);
+  tell_choice(rank(), signature_of(call), chosen);
   auto plan = Plan::make(request, links_);
   if (!plan) return tl::unexpected(plan.error());
   if (plans_.size() >= kMaxPlans) drop_idle_plans();
-  auto& kept = plans_[asked];
+  auto& kept = plans_[key];
   kept = std::move(*plan);
   return kept.get();
 }

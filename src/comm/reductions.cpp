@@ -2,8 +2,9 @@
 #include "comm/reductions.hpp"
 
 #include <new>
+#include <utility>
 
-#include "comm/implementation.hpp"
+#include "comm/call.hpp"
 
 namespace ccoll {
 namespace {
@@ -41,28 +42,37 @@ void sign(const Reduction& reduction, Signature& signature) {
 }
 
 Result<Premultiplication> Premultiplication::make(const Call& call, std::uint32_t rank,
-                                                  std::uint32_t size) {
+                                                  std::uint32_t size, PlanRun& run) {
   Premultiplication made;
-  made.input_ = static_cast<const std::byte*>(call.input);
-  made.elems_ = call.kind == Kind::reduce_scatter ? call.count * size : call.count;
+  made.elems_ = elems_of(call, Buffer::input, rank, size);
+  made.elem_bytes_ = size_of(call.type);
   made.scale_ = find_scale(call.type);
   made.factor_ = {call.op.factor(), call.op.whole_factor()};
-  if (call.kind == Kind::all_reduce || (call.kind == Kind::reduce && rank == call.root)) {
-    made.products_ = static_cast<std::byte*>(call.output);
-    return made;
+  const bool as_long =
+      call.kind == Kind::all_reduce || (call.kind == Kind::reduce && rank == call.root);
+  run.in_place = as_long && run.output.segments.empty();
+  if (run.in_place) {
+    made.products_ = run.output.data;
+  } else {
+    const std::size_t bytes = made.elems_ * made.elem_bytes_;
+    made.own_.reset(new (std::nothrow) std::byte[bytes]);
+    if (!made.own_)
+      return fail(ErrorKind::exhausted, "{}: no memory for {} bytes of multiplied input",
+                  name_of(call), bytes);
+    made.products_ = made.own_.get();
   }
-  const std::size_t bytes = made.elems_ * size_of(call.type);
-  made.own_.reset(new (std::nothrow) std::byte[bytes]);
-  if (!made.own_)
-    return fail(ErrorKind::exhausted, "{}: no memory for {} bytes of multiplied input",
-                to_string(call.kind), bytes);
-  made.products_ = made.own_.get();
+  made.input_ = std::exchange(run.input, {made.products_, {}});
   return made;
 }
 
-const std::byte* Premultiplication::run() const {
-  scale_(input_, products_, elems_, factor_);
-  return products_;
+void Premultiplication::operator()() const {
+  const auto& segments = input_.segments;
+  if (segments.empty()) return scale_(input_.data, products_, elems_, factor_);
+  for (std::size_t i = 0; i < segments.size(); i++) {
+    const auto end = i + 1 < segments.size() ? segments[i + 1].first : elems_;
+    scale_(segments[i].data, products_ + segments[i].first * elem_bytes_, end - segments[i].first,
+           factor_);
+  }
 }
 
 }  // namespace ccoll

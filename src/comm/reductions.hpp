@@ -10,6 +10,7 @@
 #include "ccoll/reduction.hpp"
 #include "core/result.hpp"
 #include "core/signature.hpp"
+#include "engine/plan.hpp"
 #include "kernels/combine.hpp"
 
 namespace ccoll {
@@ -25,18 +26,21 @@ void sign(const Reduction& reduction, Signature& signature);
 
 /// The multiplication before a pre-multiplied sum, once per call and before anything is read: no
 /// algorithm needs to know of it. The products stand in the output where it is as long as the
-/// input and the rank's to write, and the call then runs in place; else in memory of their own.
+/// input, in one piece and the rank's to write, and the run is then in place; else in memory of
+/// their own.
 class Premultiplication {
  public:
-  /// Fails with exhausted when there is no memory.
-  static Result<Premultiplication> make(const Call& call, std::uint32_t rank, std::uint32_t size);
-  /// The products.
-  const std::byte* run() const;
+  /// Makes `run` one of the products of its input. Fails with exhausted when there is no memory.
+  static Result<Premultiplication> make(const Call& call, std::uint32_t rank, std::uint32_t size,
+                                        PlanRun& run);
+  /// Multiplies.
+  void operator()() const;
 
  private:
-  const std::byte* input_ = nullptr;
+  BufferView input_;
   std::byte* products_ = nullptr;
   std::size_t elems_ = 0;
+  std::size_t elem_bytes_ = 0;
   ScaleFunction scale_ = nullptr;
   element::Factor factor_;
   std::unique_ptr<std::byte[]> own_;

@@ -9,15 +9,20 @@
 namespace ccoll {
 
 struct Signature {
-  std::uint64_t count = 0;
-  /// Of a custom reduction, combined with the hash of its name: one word tells both apart.
+  std::uint64_t count = 0;  ///< in all, of ragged and coalesced calls; 0 where sizes are private
+  /// Combined with the hash of a custom reduction's name, and of the sizes of ragged blocks (where
+  /// they are not private) or coalesced buffers: one word tells them all apart.
   std::uint32_t root = 0;
-  std::uint8_t kind = 0;  ///< a Kind, or one of those below
+  std::uint8_t kind = 0;  ///< a Kind with or without the flags below, or one of the others
   std::uint8_t type = 0;
   std::uint8_t op = 0;  ///< a ReduceOp, or one of the following
   std::uint8_t algorithm = 0;
   friend bool operator==(const Signature&, const Signature&) = default;
 };
+
+/// Flags of `kind`: a v-operation; several buffers in one call.
+inline constexpr std::uint8_t kRagged = 32;
+inline constexpr std::uint8_t kCoalesced = 64;
 
 /// Reductions that are no ReduceOp. A factor is each rank's own business and not compared.
 inline constexpr std::uint8_t kPremultipliedSum = 64;
@@ -30,5 +35,7 @@ inline constexpr std::uint8_t kSendRecv = 255;
 inline constexpr std::uint8_t kSplit = 254;
 inline constexpr std::uint8_t kSubgroup = 253;
 inline constexpr std::uint8_t kMesh = 252;
+/// The `kind` of the calls by which ranks learn how long byte strings are.
+inline constexpr std::uint8_t kBytes = 251;
 
 }  // namespace ccoll

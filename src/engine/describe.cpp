@@ -18,32 +18,54 @@ bool rooted(Kind kind) {
          kind == Kind::scatter;
 }
 
+bool is_custom(const Signature& signature) {
+  return signature.op == kCustom || signature.op == kOrderedCustom;
+}
+
 std::string reduction_text(const Signature& signature) {
-  switch (signature.op) {
-    case kPremultipliedSum:
-      return "premultiplied_sum";
-    case kCustom:
-    case kOrderedCustom:
-      return fmt::format("a custom reduction{} (name and root {:08x})",
-                         signature.op == kCustom ? "" : " in rank order", signature.root);
+  if (signature.op == kPremultipliedSum) return "premultiplied_sum";
+  if (signature.op == kCustom) return "a custom reduction";
+  if (signature.op == kOrderedCustom) return "a custom reduction in rank order";
+  return std::string(to_string(static_cast<ReduceOp>(signature.op)));
+}
+
+/// The calls that serve others.
+std::string_view helper_name(std::uint8_t kind) {
+  switch (kind) {
+    case kSplit:
+      return "split";
+    case kSubgroup:
+      return "subgroup";
+    case kMesh:
+      return "mesh";
+    case kBytes:
+      return "an exchange of byte strings";
     default:
-      return std::string(to_string(static_cast<ReduceOp>(signature.op)));
+      return {};
   }
 }
 
 }  // namespace
 
 std::string describe(const Signature& signature) {
-  if (signature.kind == kSplit) return "split";
-  if (signature.kind == kSubgroup) return "subgroup";
-  if (signature.kind == kMesh) return "mesh";
-  const auto kind = static_cast<Kind>(signature.kind);
+  if (const auto name = helper_name(signature.kind); !name.empty()) return std::string(name);
+  const bool ragged = signature.kind & kRagged, coalesced = signature.kind & kCoalesced;
+  const auto kind = static_cast<Kind>(signature.kind & ~(kRagged | kCoalesced));
   if (kind == Kind::barrier) return "barrier";
-  const auto type = to_string(static_cast<DataType>(signature.type));
-  std::string text = fmt::format("{} of {} {}", to_string(kind), signature.count, type);
-  const bool is_custom = signature.op == kCustom || signature.op == kOrderedCustom;
+  const bool custom = reduces(kind) && is_custom(signature);
+  const bool sizes = coalesced || (ragged && !sizes_are_private(kind));
+  std::string text(to_string(kind));
+  if (ragged) text += "_v";
+  text += " of ";
+  if (coalesced) text += "several buffers, together ";
+  if (!ragged || sizes) text += fmt::format("{} ", signature.count);
+  text += to_string(static_cast<DataType>(signature.type));
   if (reduces(kind)) text += fmt::format(", {}", reduction_text(signature));
-  if (rooted(kind) && !is_custom) text += fmt::format(", root {}", signature.root);
+  if (custom || sizes)
+    text += fmt::format(" ({}{} {:08x})", sizes ? "sizes" : "name",
+                        custom && sizes ? ", name and root" : " and root", signature.root);
+  else if (rooted(kind))
+    text += fmt::format(", root {}", signature.root);
   return text;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 #include "engine/describe.hpp"
 
@@ -19,18 +20,6 @@ bool holds_own_block_only(Kind kind, Buffer buffer) {
   return kind == Kind::reduce_scatter || kind == Kind::scatter;
 }
 
-std::uint64_t buffer_elems(const Problem& problem, const Program& program, Buffer buffer) {
-  if (holds_own_block_only(problem.kind, buffer))
-    return block_elems(problem, program.blocks, program.rank, buffer);
-  const auto last = program.blocks - 1;
-  return block_offset(problem, program.blocks, last, buffer) +
-         block_elems(problem, program.blocks, last, buffer);
-}
-
-bool overlap(const std::byte* a, std::size_t a_bytes, const std::byte* b, std::size_t b_bytes) {
-  return a != nullptr && b != nullptr && a < b + b_bytes && b < a + a_bytes;
-}
-
 void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (to != from) std::memcpy(to, from, bytes);
 }
@@ -45,18 +34,18 @@ Result<std::unique_ptr<Plan>> Plan::make(const PlanRequest& request, LinkTable& 
 
 Status Plan::resolve(const PlanRequest& request, LinkTable& links) {
   const auto& program = request.program;
-  signature_ = request.signature;
+  problem_ = request.problem;
+  blocks_ = program.blocks;
+  algorithm_ = request.choice.algorithm;
   rank_ = program.rank;
   elem_bytes_ = size_of(request.type);
   slice_elems_ = request.choice.slice_elems;
-  windows_ = window_count(request.problem, program.blocks, request.choice);
   stripes_ = program.stripes;
   if (request.op)
     combine_ = find_combine(request.type, *request.op);
   else
     custom_fold_ = std::make_unique<CustomFold>(request.type, elem_bytes_);
-  input_bytes_ = buffer_elems(request.problem, program, Buffer::input) * elem_bytes_;
-  output_bytes_ = buffer_elems(request.problem, program, Buffer::output) * elem_bytes_;
+  measure();
   std::size_t widest = 1;
   for (std::size_t i = 0; i < program.lanes.size(); i++) {
     const auto& lane = program.lanes[i];
@@ -100,31 +89,40 @@ Status Plan::resolve_step(const PlanRequest& request, const Lane& lane, std::uin
   return {};
 }
 
-void Plan::place(const PlanRequest& request, const Lane& lane, const std::vector<Operand>& operands,
-                 std::vector<Part>& parts) const {
-  const auto& problem = request.problem;
-  const auto blocks = request.program.blocks;
-  for (const auto& operand : operands) {
-    for (std::uint32_t i = 0; i < operand.blocks; i++) {
-      const auto block = (operand.block + i) % blocks;
-      const auto elems = block_elems(problem, blocks, block, operand.buffer);
-      std::uint64_t offset = 0;
-      if (operand.buffer == Buffer::scratch)
-        offset = (block + blocks - lane.scratch_block) % blocks * slice_elems_;
-      else if (!holds_own_block_only(problem.kind, operand.buffer))
-        offset = block_offset(problem, blocks, block, operand.buffer);
-      parts.push_back({operand.buffer, offset, elems});
+void Plan::measure() {
+  windows_ = window_count(problem_, blocks_, {algorithm_, 1, slice_elems_});
+  for (const auto buffer : {Buffer::input, Buffer::output}) {
+    auto& extents = buffer == Buffer::input ? inputs_ : outputs_;
+    const bool one_block = holds_own_block_only(problem_.kind, buffer);
+    extents.resize(blocks_);
+    std::uint64_t offset = 0;
+    for (std::uint32_t block = 0; block < blocks_; block++) {
+      const auto elems = block_elems(problem_, blocks_, block, buffer);
+      extents[block] = {one_block ? 0 : offset, elems};
+      offset += elems;
     }
   }
 }
 
-void Plan::start(const std::byte* input, std::byte* output, std::uint64_t sequence,
-                 const Reduction::Custom* custom) {
-  input_ = input;
-  output_ = output;
-  sequence_ = sequence;
-  custom_ = custom;
-  separate_ = !overlap(input, input_bytes_, output, output_bytes_);
+void Plan::place(const PlanRequest& request, const Lane& lane, const std::vector<Operand>& operands,
+                 std::vector<Part>& parts) const {
+  const auto blocks = request.program.blocks;
+  for (const auto& operand : operands) {
+    for (std::uint32_t i = 0; i < operand.blocks; i++) {
+      const auto block = (operand.block + i) % blocks;
+      const auto scratch_block = (block + blocks - lane.scratch_block) % blocks;
+      parts.push_back({operand.buffer, block, scratch_block * slice_elems_});
+    }
+  }
+}
+
+void Plan::start(const PlanRun& run) {
+  run_ = &run;
+  if (!run.block_counts.empty()) {
+    problem_.block_counts = run.block_counts;
+    problem_.output_counts = run.output_counts;
+    measure();
+  }
   done_ = false;
   for (auto& lane : lanes_) {
     lane.window = lane.stripe;
@@ -172,7 +170,7 @@ Result<bool> Plan::advance_lane(ReadyLane& lane) {
       auto ready = can_run(lane);
       if (!ready) return ready;
       if (!*ready) break;
-      CCOLL_TRY(run(lane));
+      CCOLL_TRY(run_step(lane));
       if (records_ != nullptr)
         records_->push_back({rank_, static_cast<std::uint16_t>(&lane - lanes_.data()),
                              static_cast<std::uint32_t>(lane.position), lane.window});
@@ -190,7 +188,7 @@ void Plan::enter(ReadyLane& lane) {
   const auto local = locate(lane, step.local, lane.local);
   const auto store = locate(lane, step.store, lane.store);
   lane.bytes = step.local.empty() ? store : local;
-  lane.lends = step.lend == Lend::always || (step.lend == Lend::if_separate && separate_);
+  lane.lends = step.lend == Lend::always || (step.lend == Lend::if_separate && !run_->in_place);
   const auto& lendable = step.store.empty() ? lane.local : lane.store;
   if (lendable.size() != 1 || (step.store.empty() && !step.receives.empty())) lane.lends = false;
   lane.entered = true;
@@ -202,25 +200,44 @@ std::size_t Plan::locate(ReadyLane& lane, const std::vector<Part>& parts,
   std::size_t total = 0;
   const auto first = lane.window * slice_elems_;
   for (const auto& part : parts) {
-    if (part.elems <= first) continue;
-    const auto bytes = std::min(slice_elems_, part.elems - first) * elem_bytes_;
-    std::byte* data = nullptr;
+    const auto& extent = (part.buffer == Buffer::output ? outputs_ : inputs_)[part.block];
+    if (extent.elems <= first) continue;
+    const auto elems = std::min(slice_elems_, extent.elems - first);
     switch (part.buffer) {
       case Buffer::input:
         // Operands of inputs are only read: the verifier proves that nothing is stored there.
-        data = const_cast<std::byte*>(input_) + (part.offset + first) * elem_bytes_;
+        append(run_->input, extent.offset + first, elems, pieces);
         break;
       case Buffer::output:
-        data = output_ + (part.offset + first) * elem_bytes_;
+        append(run_->output, extent.offset + first, elems, pieces);
         break;
       case Buffer::scratch:
-        data = lane.scratch.data() + part.offset * elem_bytes_;
+        pieces.push_back(
+            {lane.scratch.data() + part.scratch_offset * elem_bytes_, elems * elem_bytes_});
         break;
     }
-    pieces.push_back({data, bytes});
-    total += bytes;
+    total += elems * elem_bytes_;
   }
   return total;
+}
+
+void Plan::append(const BufferView& view, std::uint64_t first, std::uint64_t elems,
+                  std::vector<Piece>& pieces) const {
+  if (view.segments.empty()) {
+    pieces.push_back({view.data + first * elem_bytes_, elems * elem_bytes_});
+    return;
+  }
+  auto next = std::ranges::upper_bound(view.segments, first, {}, &BufferView::Segment::first);
+  while (elems > 0) {
+    const auto& segment = *std::prev(next);
+    auto here = elems;
+    if (next != view.segments.end()) here = std::min(here, next->first - first);
+    if (here > 0)
+      pieces.push_back({segment.data + (first - segment.first) * elem_bytes_, here * elem_bytes_});
+    first += here;
+    elems -= here;
+    if (next != view.segments.end()) ++next;
+  }
 }
 
 void Plan::leave(ReadyLane& lane) {
@@ -261,15 +278,22 @@ Result<bool> Plan::can_run(ReadyLane& lane) {
 
 Status Plan::check(const ReadyStep& step, std::size_t receive, const SliceHeader& header,
                    std::size_t bytes) const {
-  if (header.sequence == sequence_ && header.signature == signature_ && header.bytes == bytes)
-      [[likely]]
+  const auto& [sequence, signature] = std::tie(run_->sequence, run_->signature);
+  const bool same_call = header.sequence == sequence && header.signature == signature;
+  if (same_call && header.bytes == bytes) [[likely]]
     return {};
-  return fail(ErrorKind::mismatch, "{}",
-              describe_mismatch(rank_, signature_, sequence_, step.from[receive], header.signature,
-                                header.sequence));
+  const auto peer = step.from[receive];
+  if (same_call)
+    return fail(ErrorKind::mismatch,
+                "{} (call {}): rank {} sent a slice of {} bytes where rank {} expects {}: their "
+                "counts for each other differ",
+                describe(signature), sequence, peer, header.bytes, rank_, bytes);
+  return fail(
+      ErrorKind::mismatch, "{}",
+      describe_mismatch(rank_, signature, sequence, peer, header.signature, header.sequence));
 }
 
-Status Plan::run(ReadyLane& lane) {
+Status Plan::run_step(ReadyLane& lane) {
   const auto& step = lane.steps[lane.position];
   for (std::size_t i = 0; i < step.receives.size(); i++) {
     if (step.receives[i]->begin_read()) continue;
@@ -281,9 +305,9 @@ Status Plan::run(ReadyLane& lane) {
   produce(lane, step);
   for (auto* link : step.receives) link->pop();
   if (custom_fold_ && custom_fold_->thrown())
-    return fail(ErrorKind::aborted, "the reduction '{}' threw: {}", custom_->description.name,
+    return fail(ErrorKind::aborted, "the reduction '{}' threw: {}", run_->custom->description.name,
                 *custom_fold_->thrown());
-  SliceHeader header{sequence_, signature_, static_cast<std::uint32_t>(lane.bytes), 0};
+  SliceHeader header{run_->sequence, run_->signature, static_cast<std::uint32_t>(lane.bytes), 0};
   for (auto* link : step.sends) {
     if (lane.lends)
       link->lend(header, (step.store.empty() ? lane.local : lane.store)[0].data);
@@ -330,7 +354,7 @@ void Plan::combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot) {
     }
     std::byte* out = slot != nullptr ? slot + at : lane.store[store].data + store_at;
     if (step.combines && custom_fold_)
-      (*custom_fold_)(*custom_, sources_.data(), sources_.size(), out, bytes / elem_bytes_);
+      (*custom_fold_)(*run_->custom, sources_.data(), sources_.size(), out, bytes / elem_bytes_);
     else if (step.combines)
       combine_(sources_.data(), sources_.size(), out, bytes / elem_bytes_, step.divisor);
     else

@@ -8,12 +8,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "ccoll/types.hpp"
 #include "core/result.hpp"
 #include "core/signature.hpp"
+#include "engine/buffer_view.hpp"
 #include "engine/custom_fold.hpp"
 #include "engine/links.hpp"
 #include "kernels/combine.hpp"
@@ -24,14 +26,29 @@ namespace ccoll {
 
 /// What a Plan is made from.
 struct PlanRequest {
-  Problem problem;  ///< as this rank sees it
+  /// As this rank sees it. Ragged blocks' sizes may differ from run to run: programs do not depend
+  /// on them.
+  Problem problem;
   Choice choice;
   Program program;
   DataType type = DataType::uint8;
   /// Also of a pre-multiplied sum, whose input start() is given multiplied. None: each run brings
   /// the caller's own function.
   std::optional<ReduceOp> op = ReduceOp::sum;
+};
+
+/// One run of a Plan. The buffers, and `custom`, belong to it until done() or a failure.
+struct PlanRun {
+  BufferView input;
+  BufferView output;
+  /// Whether input and output share memory.
+  bool in_place = false;
+  /// The blocks' sizes, where they are not those of the plan's problem (see Problem).
+  std::vector<std::uint64_t> block_counts;
+  std::vector<std::uint64_t> output_counts;
+  std::shared_ptr<const Reduction::Custom> custom;
   Signature signature;
+  std::uint64_t sequence = 0;
 };
 
 class Plan {
@@ -39,9 +56,8 @@ class Plan {
   /// Opens the links that the program needs.
   static Result<std::unique_ptr<Plan>> make(const PlanRequest& request, LinkTable& links);
 
-  /// Begins a run. The buffers, and `custom`, belong to it until done() or a failure.
-  void start(const std::byte* input, std::byte* output, std::uint64_t sequence,
-             const Reduction::Custom* custom = nullptr);
+  /// Begins a run, which must live until done() or a failure.
+  void start(const PlanRun& run);
   /// Moves every lane on, for a bounded number of steps; true if anything moved.
   Result<bool> advance();
   bool done() const { return done_; }
@@ -49,7 +65,7 @@ class Plan {
   /// Appends every step with elements to `records` when it has run, until told otherwise by null.
   void record_to(std::vector<StepRecord>* records) { records_ = records; }
 
-  const Signature& signature() const { return signature_; }
+  Algorithm algorithm() const { return algorithm_; }
   /// Where the first lane that is not done stands and what it waits for: "step 3 of 8, window 0,
   /// for rank 2". For messages about a run that does not move.
   std::string standing() const;
@@ -59,9 +75,14 @@ class Plan {
   std::vector<Rank> awaited(Which which = Which::all) const;
 
  private:
-  /// A block as a step sees it: where it begins in its buffer and how long it is, in elements.
+  /// A block as a step sees it.
   struct Part {
     Buffer buffer;
+    std::uint32_t block;
+    std::uint64_t scratch_offset;  ///< in elements
+  };
+  /// Where a block begins in its buffer and how long it is, in elements.
+  struct Extent {
     std::uint64_t offset;
     std::uint64_t elems;
   };
@@ -99,6 +120,8 @@ class Plan {
 
   Plan() = default;
   Status resolve(const PlanRequest& request, LinkTable& links);
+  /// The blocks' extents and the number of windows.
+  void measure();
   Status resolve_step(const PlanRequest& request, const Lane& lane, std::uint16_t number,
                       const Step& step, LinkTable& links, ReadyStep& ready);
   void place(const PlanRequest& request, const Lane& lane, const std::vector<Operand>& operands,
@@ -108,22 +131,26 @@ class Plan {
   /// Resolves the present step's memory for the present window.
   void enter(ReadyLane& lane);
   std::size_t locate(ReadyLane& lane, const std::vector<Part>& parts, std::vector<Piece>& pieces);
+  /// Elements [first, first + elems) of a buffer.
+  void append(const BufferView& view, std::uint64_t first, std::uint64_t elems,
+              std::vector<Piece>& pieces) const;
   void leave(ReadyLane& lane);
   /// True when the present step can be carried out now.
   Result<bool> can_run(ReadyLane& lane);
   bool after_holds(const ReadyLane& lane, const ReadyStep& step) const;
   Status check(const ReadyStep& step, std::size_t receive, const SliceHeader& header,
                std::size_t bytes) const;
-  Status run(ReadyLane& lane);
+  Status run_step(ReadyLane& lane);
   void produce(ReadyLane& lane, const ReadyStep& step);
   void combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot);
   Result<bool> flush();
 
-  Signature signature_;
+  Problem problem_;
+  std::uint32_t blocks_ = 1;
+  Algorithm algorithm_ = Algorithm::ring;
   std::uint32_t rank_ = 0;
   std::size_t elem_bytes_ = 1;
   std::uint64_t slice_elems_ = 1;
-  std::uint64_t windows_ = 0;
   std::uint64_t stripes_ = 1;
   CombineFunction combine_ = nullptr;
   std::unique_ptr<CustomFold> custom_fold_;  ///< in its place, for the caller's own function
@@ -134,14 +161,11 @@ class Plan {
   std::vector<StepRecord>* records_ = nullptr;
 
   // The present run:
-  const std::byte* input_ = nullptr;
-  std::byte* output_ = nullptr;
-  std::uint64_t sequence_ = 0;
-  const Reduction::Custom* custom_ = nullptr;
-  bool separate_ = true;  ///< input and output are different memory
+  const PlanRun* run_ = nullptr;
   bool done_ = true;
-  std::size_t input_bytes_ = 0;
-  std::size_t output_bytes_ = 0;
+  std::uint64_t windows_ = 0;
+  std::vector<Extent> inputs_;  ///< by block; scratch is measured like the input
+  std::vector<Extent> outputs_;
 };
 
 }  // namespace ccoll

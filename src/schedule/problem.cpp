@@ -102,9 +102,11 @@ std::string_view to_string(Algorithm algorithm) {
 }
 
 bool sizes_are_private(const Problem& problem) {
-  return !problem.block_counts.empty() &&
-         (problem.kind == Kind::gather || problem.kind == Kind::scatter ||
-          problem.kind == Kind::all_to_all);
+  return !problem.block_counts.empty() && sizes_are_private(problem.kind);
+}
+
+bool sizes_are_private(Kind kind) {
+  return kind == Kind::gather || kind == Kind::scatter || kind == Kind::all_to_all;
 }
 
 Problem view_of(const Problem& whole, Rank rank) {

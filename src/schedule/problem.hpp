@@ -97,6 +97,8 @@ struct Choice {
 ///   sends to each, and `output_counts` is empty.
 /// A Choice must not depend on such sizes, or ranks would run different programs.
 bool sizes_are_private(const Problem& problem);
+/// Of that kind's v-operation.
+bool sizes_are_private(Kind kind);
 
 /// The whole operation as `rank` sees it; the same where sizes are not private.
 Problem view_of(const Problem& whole, Rank rank);

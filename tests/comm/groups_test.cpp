@@ -19,17 +19,11 @@ using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
 using testing::expect;
 using testing::message_of;
+using testing::options_for;
 using testing::reduced;
 using testing::run_ranks;
 
 namespace {
-
-CommunicatorOptions options_for(std::string_view transport) {
-  CommunicatorOptions options;
-  options.transport = transport;
-  options.timeout = 20s;
-  return options;
-}
 
 std::string text_of(const std::vector<std::int32_t>& ranks) {
   std::string text;

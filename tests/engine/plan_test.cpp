@@ -51,11 +51,15 @@ Case random_case(std::mt19937_64& random) {
 std::vector<StepRecord> run(test::Plans& plans, std::mt19937_64& random, std::uint64_t sequence) {
   std::vector<std::vector<std::byte>> inputs, outputs;
   std::vector<StepRecord> records;
-  for (auto& plan : plans) {
+  std::vector<PlanRun> runs(plans.size());
+  for (std::size_t rank = 0; rank < plans.size(); rank++) {
     inputs.emplace_back(4096, std::byte{1});
     outputs.emplace_back(4096);
-    plan->record_to(&records);
-    plan->start(inputs.back().data(), outputs.back().data(), sequence);
+    runs[rank].input.data = inputs.back().data();
+    runs[rank].output.data = outputs.back().data();
+    runs[rank].sequence = sequence;
+    plans[rank]->record_to(&records);
+    plans[rank]->start(runs[rank]);
   }
   test::run_to_end(plans, random);
   return records;

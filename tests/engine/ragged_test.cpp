@@ -92,11 +92,14 @@ TEST_CASE("plan: ragged blocks arrive whole and in their places", "[engine][prop
       // Twice: a plan is used again and again.
       for (std::uint64_t call = 0; call < 2; call++) {
         std::vector<Values> inputs, outputs;
+        std::vector<PlanRun> runs(whole.size);
         for (Rank rank = 0; rank < whole.size; rank++) {
           inputs.push_back(input_of(whole, rank));
           outputs.emplace_back(output_of(whole, rank).size() + 1, -1);
-          plans[rank]->start(reinterpret_cast<const std::byte*>(inputs.back().data()),
-                             reinterpret_cast<std::byte*>(outputs.back().data()), call);
+          runs[rank].input.data = reinterpret_cast<std::byte*>(inputs.back().data());
+          runs[rank].output.data = reinterpret_cast<std::byte*>(outputs.back().data());
+          runs[rank].sequence = call;
+          plans[rank]->start(runs[rank]);
         }
         test::run_to_end(plans, random);
         for (Rank rank = 0; rank < whole.size; rank++) {

@@ -3,10 +3,12 @@
 
 /// Ranks as threads of the test's process.
 
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -30,6 +32,13 @@ inline std::vector<std::string> run_threads(int count, const std::function<void(
   }
   for (auto& thread : threads) thread.join();
   return errors;
+}
+
+inline CommunicatorOptions options_for(std::string_view transport) {
+  CommunicatorOptions options;
+  options.transport = transport;
+  options.timeout = std::chrono::seconds(20);
+  return options;
 }
 
 /// Runs body(communicator) on `size` ranks that meet in a store of their own.

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/call.hpp"
+
+#include <numeric>
+
+#include "comm/mix.hpp"
+#include "comm/reductions.hpp"
+
+namespace ccoll {
+namespace {
+
+constexpr std::uint8_t kByCost = 255;  ///< a signature's algorithm that nobody asked for
+
+std::uint32_t hash_of(const std::vector<std::uint64_t>& counts) {
+  std::uint64_t hash = counts.size();
+  for (const auto count : counts) hash = mix(hash, count);
+  return static_cast<std::uint32_t>(hash);
+}
+
+std::uint64_t sum(const std::vector<std::uint64_t>& counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+}
+
+/// Builds a view stretch by stretch; neighbours in memory become one.
+class ViewBuilder {
+ public:
+  explicit ViewBuilder(DataType type) : elem_bytes_(size_of(type)) {}
+
+  void append(const void* at, std::uint64_t elems) {
+    if (elems == 0) return;
+    auto* data = static_cast<std::byte*>(const_cast<void*>(at));
+    if (segments_.empty() || data != end_) segments_.push_back({elems_, data});
+    end_ = data + elems * elem_bytes_;
+    elems_ += elems;
+  }
+
+  BufferView done() && {
+    if (segments_.empty()) return {};
+    auto* data = segments_.front().data;
+    if (segments_.size() == 1) segments_.clear();
+    return {data, std::move(segments_)};
+  }
+
+ private:
+  std::size_t elem_bytes_;
+  std::vector<BufferView::Segment> segments_;
+  std::byte* end_ = nullptr;
+  std::uint64_t elems_ = 0;
+};
+
+/// How many blocks a rank gives, and what has one block per rank.
+bool has_all_blocks(Kind kind, Buffer buffer, bool is_root) {
+  if (buffer == Buffer::input)
+    return kind == Kind::reduce_scatter || kind == Kind::all_to_all ||
+           (kind == Kind::scatter && is_root);
+  return kind == Kind::all_gather || kind == Kind::all_to_all || (kind == Kind::gather && is_root);
+}
+
+/// Whether a rank has nothing in that buffer, whatever it gave.
+bool unused(Kind kind, Buffer buffer, bool is_root) {
+  return !is_root && ((kind == Kind::scatter && buffer == Buffer::input) ||
+                      (kind == Kind::gather && buffer == Buffer::output));
+}
+
+template <typename AnyBlock>
+Status check_blocks(const Call& call, std::string_view what, std::span<const AnyBlock> blocks,
+                    std::size_t wanted) {
+  if (blocks.size() != wanted)
+    return fail(ErrorKind::invalid_argument, "{}_v: {} {} blocks are given, {} are expected",
+                to_string(call.kind), blocks.size(), what, wanted);
+  for (std::size_t i = 0; i < blocks.size(); i++) {
+    const auto& block = blocks[i];
+    if (block.type != call.type)
+      return fail(ErrorKind::invalid_argument,
+                  "{}_v: {} block {} is of {}, the first block of the call is of {}",
+                  to_string(call.kind), what, i, to_string(block.type), to_string(call.type));
+    if (block.count > SIZE_MAX / 2 / wanted / size_of(call.type))
+      return fail(ErrorKind::invalid_argument, "{}_v: {} elements are more than memory can hold",
+                  to_string(call.kind), block.count);
+    if (block.count > 0 && block.data == nullptr)
+      return fail(ErrorKind::invalid_argument,
+                  "{}_v: {} block {} is null, {} elements are expected there", to_string(call.kind),
+                  what, i, block.count);
+  }
+  return {};
+}
+
+template <typename AnyBlock>
+BufferView view_of(std::span<const AnyBlock> blocks, DataType type) {
+  ViewBuilder view(type);
+  for (const auto& block : blocks) view.append(block.data, block.count);
+  return std::move(view).done();
+}
+
+template <typename AnyBlock>
+std::vector<std::uint64_t> counts_of(std::span<const AnyBlock> blocks) {
+  std::vector<std::uint64_t> counts;
+  counts.reserve(blocks.size());
+  for (const auto& block : blocks) counts.push_back(block.count);
+  return counts;
+}
+
+/// The sizes as this rank knows them.
+Status set_counts(Call& call, const BlockLists& lists, Rank rank, Rank size) {
+  const bool is_root = rank == call.root;
+  const bool all_in = has_all_blocks(call.kind, Buffer::input, is_root);
+  const bool all_out = has_all_blocks(call.kind, Buffer::output, is_root);
+  if (all_in) call.block_counts = counts_of(lists.inputs);
+  if (all_out) (all_in ? call.output_counts : call.block_counts) = counts_of(lists.outputs);
+  if (!all_in && !all_out) {
+    call.block_counts.assign(size, 0);
+    call.block_counts[rank] =
+        call.kind == Kind::gather ? lists.inputs[0].count : lists.outputs[0].count;
+    return {};
+  }
+  const auto mine = all_in ? lists.inputs[rank].count : lists.inputs[0].count;
+  const auto own = all_out ? lists.outputs[rank].count : lists.outputs[0].count;
+  if (mine == own) return {};
+  const auto place = [&](bool all) { return all ? fmt::format(" block {}", rank) : ""; };
+  return fail(ErrorKind::invalid_argument,
+              "{}_v: input{} has {} elements, output{} {}; they are this rank's own and must be "
+              "equal",
+              to_string(call.kind), place(all_in), mine, place(all_out), own);
+}
+
+Status check_root(std::string_view call, Rank root, Rank size) {
+  if (root < size) return {};
+  return fail(ErrorKind::invalid_argument, "{}: root {} is not one of {} ranks", call,
+              static_cast<std::int32_t>(root), size);
+}
+
+}  // namespace
+
+void require_sum(std::size_t elems, std::span<const std::size_t> counts) {
+  std::size_t together = 0;
+  for (const auto count : counts) {
+    // Counts whose sum overflows are too many in any case.
+    if (count > elems - together)
+      raise({ErrorKind::invalid_argument,
+             fmt::format("blocks: {} elements are not enough for the counts, {} and then {}", elems,
+                         together, count),
+             std::nullopt});
+    together += count;
+  }
+  if (together != elems)
+    raise({ErrorKind::invalid_argument,
+           fmt::format("blocks: the buffer has {} elements, the counts are {} together", elems,
+                       together),
+           std::nullopt});
+}
+
+std::string name_of(const Call& call) {
+  return fmt::format("{}{}", to_string(call.kind), call.ragged() ? "_v" : "");
+}
+
+std::uint64_t elems_of(const Call& call, Buffer buffer, Rank rank, Rank size) {
+  const bool is_root = rank == call.root, input = buffer == Buffer::input;
+  if (call.kind == Kind::barrier) return 0;
+  if (unused(call.kind, buffer, is_root)) return 0;
+  if (call.kind == Kind::broadcast && input && !is_root) return 0;
+  if (call.kind == Kind::reduce && !input && !is_root) return 0;
+  if (has_all_blocks(call.kind, buffer, is_root)) {
+    if (!call.ragged()) return call.count * size;
+    return sum(call.kind == Kind::all_to_all && !input ? call.output_counts : call.block_counts);
+  }
+  return call.ragged() ? call.block_counts[rank] : call.count;
+}
+
+Signature signature_of(const Call& call) {
+  Signature signature;
+  signature.count = call.count;
+  signature.root = call.root;
+  signature.kind = static_cast<std::uint8_t>(call.kind);
+  signature.type = static_cast<std::uint8_t>(call.type);
+  signature.algorithm = call.algorithm ? static_cast<std::uint8_t>(*call.algorithm) : kByCost;
+  sign(call.op, signature);
+  if (call.ragged()) {
+    signature.kind |= kRagged;
+    if (!sizes_are_private(call.kind)) {
+      signature.count = sum(call.block_counts);
+      signature.root ^= hash_of(call.block_counts);
+    }
+  }
+  if (call.coalesced) {
+    signature.kind |= kCoalesced;
+    signature.root ^= *call.coalesced;
+  }
+  if (call.shown_as) signature.kind = *call.shown_as;
+  return signature;
+}
+
+Result<Call> ragged_call(Kind kind, const BlockLists& lists, Rank rank, Rank size, Rank root) {
+  Call call;
+  call.kind = kind;
+  call.root = root;
+  CCOLL_TRY(check_root(fmt::format("{}_v", to_string(kind)), root, size));
+  const bool is_root = rank == root;
+  auto [inputs, outputs] = lists;
+  if (unused(kind, Buffer::input, is_root)) inputs = {};
+  if (unused(kind, Buffer::output, is_root)) outputs = {};
+  if (!inputs.empty())
+    call.type = inputs.front().type;
+  else if (!outputs.empty())
+    call.type = outputs.front().type;
+  const auto wanted = [&](Buffer buffer) -> std::size_t {
+    if (unused(kind, buffer, is_root)) return 0;
+    return has_all_blocks(kind, buffer, is_root) ? size : 1;
+  };
+  CCOLL_TRY(check_blocks(call, "input", inputs, wanted(Buffer::input)));
+  CCOLL_TRY(check_blocks(call, "output", outputs, wanted(Buffer::output)));
+  CCOLL_TRY(set_counts(call, {inputs, outputs}, rank, size));
+  call.input = view_of(inputs, call.type);
+  call.output = view_of(outputs, call.type);
+  return call;
+}
+
+Result<Call> coalesced_call(Kind kind, std::span<const BufferPair> buffers, Rank rank, Rank size,
+                            Rank root) {
+  Call call;
+  call.kind = kind;
+  call.root = root;
+  CCOLL_TRY(check_root(to_string(kind), root, size));
+  if (!buffers.empty()) call.type = buffers.front().type;
+  std::vector<std::uint64_t> counts;
+  for (const auto& buffer : buffers) {
+    if (buffer.type != call.type)
+      return fail(
+          ErrorKind::invalid_argument,
+          "{} of several buffers: buffer {} is of {}, buffer 0 of {}; one call has one type",
+          to_string(kind), &buffer - buffers.data(), to_string(buffer.type), to_string(call.type));
+    if (buffer.count > SIZE_MAX / 2 / size / size_of(call.type) - call.count)
+      return fail(ErrorKind::invalid_argument, "{}: {} elements are more than memory can hold",
+                  to_string(kind), buffer.count);
+    counts.push_back(buffer.count);
+    call.count += buffer.count;
+  }
+  call.coalesced = hash_of(counts);
+  // A buffer that holds one block per rank: its block r is block r of every buffer, in order.
+  const auto view = [&](Buffer which, std::string_view what) -> Result<BufferView> {
+    const auto elems = elems_of(call, which, rank, size);
+    const Rank blocks = has_all_blocks(kind, which, rank == root) ? size : 1;
+    ViewBuilder built(call.type);
+    for (Rank block = 0; elems > 0 && block < blocks; block++) {
+      for (const auto& buffer : buffers) {
+        const auto* data = static_cast<const std::byte*>(
+            which == Buffer::input ? buffer.input : static_cast<const void*>(buffer.output));
+        if (buffer.count > 0 && data == nullptr)
+          return fail(ErrorKind::invalid_argument,
+                      "{} of several buffers: {} {} is null, {} elements are expected there",
+                      to_string(kind), what, &buffer - buffers.data(), buffer.count * blocks);
+        built.append(data + block * buffer.count * size_of(call.type), buffer.count);
+      }
+    }
+    return std::move(built).done();
+  };
+  auto input = view(Buffer::input, "input");
+  if (!input) return tl::unexpected(input.error());
+  auto output = view(Buffer::output, "output");
+  if (!output) return tl::unexpected(output.error());
+  call.input = std::move(*input);
+  call.output = std::move(*output);
+  return call;
+}
+
+}  // namespace ccoll

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// A collective as the caller asked for it, and its making from the lists of blocks and buffers of
+/// v-operations and coalesced calls.
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ccoll/blocks.hpp"
+#include "ccoll/reduction.hpp"
+#include "core/result.hpp"
+#include "core/signature.hpp"
+#include "engine/buffer_view.hpp"
+#include "schedule/problem.hpp"
+
+namespace ccoll {
+
+struct Call {
+  Kind kind = Kind::all_reduce;
+  BufferView input;
+  BufferView output;
+  std::size_t count = 0;  ///< as Problem::count; 0 of v-operations
+  /// The blocks' sizes of a v-operation, as Problem has them; empty of others.
+  std::vector<std::uint64_t> block_counts;
+  std::vector<std::uint64_t> output_counts;
+  /// A hash of a coalesced call's counts: ranks that cut the same sum differently would mix up
+  /// their buffers.
+  std::optional<std::uint32_t> coalesced;
+  bool in_place = false;  ///< input and output share memory
+  DataType type = DataType::uint8;
+  Reduction op;
+  Rank root = 0;
+  std::optional<Algorithm> algorithm;
+  /// The signature's kind, where the call is part of something else (core/signature.hpp).
+  std::optional<std::uint8_t> shown_as;
+  std::chrono::milliseconds timeout{0};
+  std::string_view label;
+
+  bool ragged() const { return !block_counts.empty(); }
+};
+
+/// "all_gather", "all_gather_v".
+std::string name_of(const Call& call);
+
+/// Elements that `rank` has in a buffer; 0 where it uses none.
+std::uint64_t elems_of(const Call& call, Buffer buffer, Rank rank, Rank size);
+
+/// What ranks compare; `algorithm` is what was asked for.
+Signature signature_of(const Call& call);
+
+/// Where the blocks of a v-operation lie: one block, or one per rank.
+struct BlockLists {
+  std::span<const ConstBlock> inputs;
+  std::span<const Block> outputs;
+};
+/// Fails unless there are as many blocks as `kind` asks for, of one type, and no null.
+Result<Call> ragged_call(Kind kind, const BlockLists& lists, Rank rank, Rank size, Rank root = 0);
+
+/// Fails unless the buffers are of one type, and none null that is used.
+Result<Call> coalesced_call(Kind kind, std::span<const BufferPair> buffers, Rank rank, Rank size,
+                            Rank root = 0);
+
+}  // namespace ccoll

@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks of different sizes, several buffers in one call, and byte strings: every rank ends with
+// what the definition of the operation says, wherever the memory lies.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <numeric>
+#include <random>
+
+#include "algorithms/algorithms.hpp"
+#include "support/ranks.hpp"
+#include "transport/transport.hpp"
+
+using namespace ccoll;
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+using testing::expect;
+using testing::message_of;
+using testing::options_for;
+using testing::run_ranks;
+
+namespace {
+
+using Values = std::vector<std::int32_t>;
+using Counts = std::vector<std::size_t>;
+
+std::int32_t value(std::size_t from, std::size_t to, std::size_t i) {
+  return static_cast<std::int32_t>(from * 1'000'000 + to * 10'000 + i % 10'000);
+}
+
+Values values(std::size_t from, std::size_t to, std::size_t count) {
+  Values made(count);
+  for (std::size_t i = 0; i < count; i++) made[i] = value(from, to, i);
+  return made;
+}
+
+/// One random v-operation, the same on all ranks: who has how much for whom.
+struct Draw {
+  Kind kind;
+  std::size_t size;
+  std::size_t root;
+  std::vector<Counts> counts;  ///< [from][to]
+  bool one_buffer;             ///< blocks one after another; else each in memory of its own
+  bool in_place;
+  std::string algorithm;
+
+  Draw(Kind of, std::size_t ranks, std::mt19937_64& random) : kind(of), size(ranks) {
+    root = random() % size;
+    one_buffer = random() % 2 == 0;
+    in_place = kind != Kind::all_to_all && random() % 2 == 0;
+    const auto largest = random() % 5 == 0 ? 50'000U : 9U;
+    const auto some = [&] { return random() % 3 == 0 ? 0 : random() % largest; };
+    counts.assign(size, Counts(size));
+    for (std::size_t r = 0; r < size; r++) {
+      const auto count = some();
+      for (std::size_t other = 0; other < size; other++) {
+        if (kind == Kind::all_to_all) counts[r][other] = some();
+        if (kind == Kind::all_gather || kind == Kind::gather) counts[r][other] = count;
+        if (kind == Kind::reduce_scatter || kind == Kind::scatter) counts[other][r] = count;
+      }
+    }
+    std::vector<std::string> names = {""};
+    for (const auto& entry : catalogue())
+      if (entry.kind == kind && entry.ragged) names.emplace_back(to_string(entry.algorithm));
+    algorithm = names[random() % names.size()];
+  }
+
+  Counts sent_by(std::size_t rank) const { return counts[rank]; }
+  Counts sent_to(std::size_t rank) const {
+    Counts column;
+    for (const auto& row : counts) column.push_back(row[rank]);
+    return column;
+  }
+};
+
+/// Memory for blocks, all together or each by itself, with a guard behind.
+class Memory {
+ public:
+  Memory(Counts counts, bool together) : counts_(std::move(counts)), together_(together) {
+    if (together_)
+      parts_.emplace_back(std::accumulate(counts_.begin(), counts_.end(), std::size_t{1}), -1);
+    else
+      for (const auto count : counts_) parts_.emplace_back(count + 1, -1);
+  }
+  std::span<std::int32_t> block(std::size_t i) {
+    if (!together_) return std::span(parts_[i]).first(counts_[i]);
+    const auto end = counts_.begin() + static_cast<std::ptrdiff_t>(i);
+    return std::span(parts_[0]).subspan(std::accumulate(counts_.begin(), end, std::size_t{0}),
+                                        counts_[i]);
+  }
+  void fill(std::size_t i, const Values& with) { std::ranges::copy(with, block(i).begin()); }
+  std::vector<Block> outputs() {
+    if (together_) return blocks(std::span(parts_[0]).first(parts_[0].size() - 1), counts_);
+    std::vector<Block> all;
+    for (std::size_t i = 0; i < counts_.size(); i++) all.emplace_back(block(i));
+    return all;
+  }
+  std::vector<ConstBlock> inputs() {
+    if (together_) {
+      const std::span<const std::int32_t> whole = parts_[0];
+      return blocks(whole.first(whole.size() - 1), counts_);
+    }
+    std::vector<ConstBlock> all;
+    for (std::size_t i = 0; i < counts_.size(); i++) all.emplace_back(block(i));
+    return all;
+  }
+  void expect_block(std::size_t i, const Values& wanted) {
+    const auto got = block(i);
+    expect(std::ranges::equal(got, wanted), fmt::format("block {} is wrong", i));
+  }
+  ~Memory() noexcept(false) {
+    for (const auto& part : parts_)
+      if (std::uncaught_exceptions() == 0) expect(part.back() == -1, "written past the end");
+  }
+
+ private:
+  const Counts counts_;
+  const bool together_;
+  std::vector<Values> parts_;
+};
+
+/// One rank's part of a draw, made and checked.
+class Trial {
+ public:
+  Trial(Communicator& communicator, const Draw& draw)
+      : communicator_(communicator),
+        draw_(draw),
+        me_(static_cast<std::size_t>(communicator.rank())),
+        root_(static_cast<int>(draw.root)) {
+    options_.algorithm = draw.algorithm;
+  }
+
+  void run() {
+    switch (draw_.kind) {
+      case Kind::all_gather:
+        return gathers([&](const ConstBlock& input, std::span<const Block> outputs) {
+          communicator_.all_gather_v(input, outputs, options_);
+        });
+      case Kind::gather:
+        return gathers([&](const ConstBlock& input, std::span<const Block> outputs) {
+          communicator_.gather_v_async(input, outputs, root_, options_).wait();
+        });
+      case Kind::scatter:
+        return scatters([&](std::span<const ConstBlock> inputs, const Block& output) {
+          communicator_.scatter_v(inputs, output, root_, options_);
+        });
+      case Kind::reduce_scatter:
+        return scatters([&](std::span<const ConstBlock> inputs, const Block& output) {
+          communicator_.reduce_scatter_v_async(inputs, output, ReduceOp::sum, options_).wait();
+        });
+      default:
+        return all_to_all();
+    }
+  }
+
+ private:
+  bool has_all() const {
+    return draw_.kind == Kind::all_gather || draw_.kind == Kind::reduce_scatter ||
+           me_ == draw_.root;
+  }
+
+  template <typename Call>
+  void gathers(const Call& call) {
+    const auto mine = values(me_, 0, draw_.counts[me_][me_]);
+    Memory output(has_all() ? draw_.sent_to(me_) : Counts(), draw_.one_buffer && has_all());
+    std::span<const std::int32_t> input = mine;
+    if (draw_.in_place && has_all()) {
+      output.fill(me_, mine);
+      input = output.block(me_);
+    }
+    call(input, output.outputs());
+    for (std::size_t from = 0; has_all() && from < draw_.size; from++)
+      output.expect_block(from, values(from, 0, draw_.counts[from][me_]));
+  }
+
+  template <typename Call>
+  void scatters(const Call& call) {
+    const auto count = draw_.counts[me_][me_];
+    Memory input(has_all() ? draw_.sent_by(me_) : Counts(), draw_.one_buffer && has_all());
+    for (std::size_t to = 0; has_all() && to < draw_.size; to++)
+      input.fill(to, values(me_, to, draw_.counts[me_][to]));
+    Memory output({count}, false);
+    const bool same = draw_.in_place && has_all();
+    const auto result = same ? input.block(me_) : output.block(0);
+    call(input.inputs(), result);
+    auto wanted = values(draw_.root, me_, count);
+    if (draw_.kind == Kind::reduce_scatter)
+      for (std::size_t i = 0; i < count; i++) {
+        wanted[i] = 0;
+        for (std::size_t from = 0; from < draw_.size; from++) wanted[i] += value(from, me_, i);
+      }
+    expect(std::ranges::equal(result, wanted), "the result is wrong");
+  }
+
+  void all_to_all() {
+    Memory input(draw_.sent_by(me_), draw_.one_buffer), output(draw_.sent_to(me_), false);
+    for (std::size_t to = 0; to < draw_.size; to++)
+      input.fill(to, values(me_, to, draw_.counts[me_][to]));
+    communicator_.all_to_all_v(input.inputs(), output.outputs(), options_);
+    for (std::size_t from = 0; from < draw_.size; from++)
+      output.expect_block(from, values(from, me_, draw_.counts[from][me_]));
+  }
+
+  Communicator& communicator_;
+  const Draw& draw_;
+  const std::size_t me_;
+  const int root_;
+  CallOptions options_;
+};
+
+}  // namespace
+
+TEST_CASE("blocks: v-operations of random sizes, in any memory, by every algorithm",
+          "[comm][property]") {
+  const auto seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  const int rounds = testing::reduced() ? 2 : 40;
+  for (const auto& transport : transports()) {
+    for (const std::size_t size : {1U, 2U, 3U, 5U}) {
+      std::vector<Draw> draws;
+      for (int round = 0; round < rounds; round++)
+        for (const auto kind : {Kind::all_gather, Kind::reduce_scatter, Kind::all_to_all,
+                                Kind::gather, Kind::scatter})
+          draws.emplace_back(kind, size, random);
+      std::ranges::shuffle(draws, random);
+      const auto errors = run_ranks(
+          static_cast<int>(size), options_for(transport.name), [&](Communicator& communicator) {
+            for (std::size_t i = 0; i < draws.size(); i++) {
+              try {
+                Trial(communicator, draws[i]).run();
+              } catch (const std::exception& error) {
+                throw std::runtime_error(
+                    fmt::format("draw {}, {}_v by '{}', in place {}, one buffer {}: {}", i,
+                                to_string(draws[i].kind), draws[i].algorithm, draws[i].in_place,
+                                draws[i].one_buffer, error.what()));
+              }
+            }
+          });
+      CAPTURE(seed, transport.name, size);
+      for (const auto& error : errors) CHECK(error == "");
+    }
+  }
+}
+
+TEST_CASE("blocks: several buffers in one call are as one call for each", "[comm][property]") {
+  const auto seed = std::random_device{}();
+  for (const auto& transport : transports()) {
+    const auto errors = run_ranks(3, options_for(transport.name), [&](Communicator& communicator) {
+      std::mt19937_64 random(seed);  // the same on every rank
+      const auto me = static_cast<std::size_t>(communicator.rank());
+      for (int round = 0; round < 20; round++) {
+        const std::size_t buffers = random() % 5;
+        const int root = static_cast<int>(random() % 3);
+        std::vector<Values> in, out, whole_in, whole_out;
+        std::vector<BufferPair> same, apart, gathered, scattered;
+        Counts counts;
+        for (std::size_t b = 0; b < buffers; b++) {
+          counts.push_back(random() % 4 == 0 ? 30'000 : random() % 6);
+          in.push_back(values(me, b, counts[b]));
+          out.emplace_back(counts[b], -1);
+          whole_in.push_back(values(me, b, 3 * counts[b]));
+          whole_out.emplace_back(3 * counts[b], -1);
+        }
+        auto reduced = in;
+        for (std::size_t b = 0; b < buffers; b++) {
+          const auto add = [&](auto& list, const Values& from, Values& to) {
+            list.emplace_back(from.data(), to.data(), counts[b], DataType::int32);
+          };
+          same.emplace_back(std::span(reduced[b]));
+          add(apart, in[b], out[b]);
+          add(gathered, in[b], whole_out[b]);
+          add(scattered, whole_in[b], out[b]);
+        }
+        const auto sum = [](std::size_t b, std::size_t i) {
+          return value(0, b, i) + value(1, b, i) + value(2, b, i);
+        };
+        communicator.all_reduce(same);
+        communicator.all_gather_async(gathered).wait();
+        communicator.broadcast(apart, root);
+        for (std::size_t b = 0; b < buffers; b++) {
+          expect(out[b] == values(static_cast<std::size_t>(root), b, counts[b]), "broadcast");
+          for (std::size_t i = 0; i < counts[b]; i++) {
+            expect(reduced[b][i] == sum(b, i), "all_reduce");
+            for (std::size_t r = 0; r < 3; r++)
+              expect(whole_out[b][r * counts[b] + i] == value(r, b, i), "all_gather");
+          }
+        }
+        communicator.reduce_scatter(scattered, Reduction::premultiplied_sum(2));
+        for (std::size_t b = 0; b < buffers; b++)
+          for (std::size_t i = 0; i < counts[b]; i++)
+            expect(out[b][i] == 2 * sum(b, me * counts[b] + i), "reduce_scatter");
+        communicator.reduce(apart, ReduceOp::sum, root);
+        for (std::size_t b = 0; b < buffers && communicator.rank() == root; b++)
+          for (std::size_t i = 0; i < counts[b]; i++) expect(out[b][i] == sum(b, i), "reduce");
+      }
+    });
+    CAPTURE(seed, transport.name);
+    for (const auto& error : errors) CHECK(error == "");
+  }
+}
+
+TEST_CASE("blocks: byte strings of any length arrive whole", "[comm][property]") {
+  const auto seed = std::random_device{}();
+  for (const auto& transport : transports()) {
+    const auto errors = run_ranks(4, options_for(transport.name), [&](Communicator& communicator) {
+      std::mt19937_64 random(seed);  // the same on every rank
+      const auto me = static_cast<std::size_t>(communicator.rank());
+      for (int round = 0; round < 10; round++) {
+        std::vector<std::string> all;
+        for (char r = 0; r < 4; r++)
+          all.emplace_back(random() % 3 == 0 ? 0 : random() % 70'000, static_cast<char>('a' + r));
+        const auto root = random() % 4;
+        expect(communicator.all_gather_bytes(all[me]) == all, "all_gather_bytes");
+        expect(communicator.broadcast_bytes(me == root ? all[me] : "not looked at",
+                                            static_cast<int>(root)) == all[root],
+               "broadcast_bytes");
+        const auto gathered = communicator.gather_bytes(all[me], static_cast<int>(root));
+        expect(gathered == (me == root ? all : std::vector<std::string>()), "gather_bytes");
+      }
+    });
+    CAPTURE(seed, transport.name);
+    for (const auto& error : errors) CHECK(error == "");
+  }
+}
+
+TEST_CASE("blocks: what does not fit is refused before anything is sent", "[comm]") {
+  const auto errors = run_ranks(2, {}, [](Communicator& communicator) {
+    const auto refuse = [](const std::string& got, const std::string& wanted) {
+      expect(got == "invalid_argument: " + wanted, got);
+    };
+    Values a(8), b(8);
+    std::vector<float> floats(8);
+    const auto me = communicator.rank();
+    const auto part = [](Values& of, std::size_t first, std::size_t count) {
+      return std::span(of).subspan(first, count);
+    };
+    const std::vector<ConstBlock> in = {part(a, 0, 4), part(a, 4, 4)};
+    const std::vector<Block> out = {part(b, 0, 4), part(b, 4, 4)};
+    refuse(message_of([&] { communicator.all_to_all_v(in, std::span(out).first(1)); }),
+           "all_to_all_v: 1 output blocks are given, 2 are expected");
+    refuse(message_of([&] {
+             communicator.all_to_all_v(in, std::vector<Block>{out[0], std::span(floats)});
+           }),
+           "all_to_all_v: output block 1 is of float32, the first block of the call is of int32");
+    refuse(message_of([&] {
+             communicator.all_to_all_v(in, std::vector<Block>{part(b, 0, 3), part(b, 3, 3)});
+           }),
+           fmt::format("all_to_all_v: input block {} has 4 elements, output block {} 3; they are "
+                       "this rank's own and must be equal",
+                       me, me));
+    refuse(message_of([&] {
+             communicator.all_to_all_v(in, std::vector<Block>{out[0], out[0]});
+           }),
+           "all_to_all_v: parts of the output overlap each other");
+    refuse(message_of([&] {
+             communicator.all_to_all_v(in, std::vector<Block>{part(a, 0, 4), part(a, 4, 4)});
+           }),
+           "all_to_all_v: input and output overlap; it does not work in place");
+    refuse(message_of([&] {
+             communicator.all_gather_v(part(b, 1, 4), std::vector<Block>{out[0], part(a, 0, 4)});
+           }),
+           me == 0 ? "all_gather_v: input and output overlap, and not where this rank's own data "
+                     "is the same in both"
+                   : "all_gather_v: input and output overlap, and not where this rank's own data "
+                     "is the same in both");
+    refuse(message_of([&] {
+             communicator.all_gather_v(
+                 part(a, 0, 4), std::vector<Block>{Block(nullptr, 4, DataType::int32), out[1]});
+           }),
+           "all_gather_v: output block 0 is null, 4 elements are expected there");
+    refuse(message_of([&] { communicator.gather_v(in[0], out, 2); }),
+           "gather_v: root 2 is not one of 2 ranks");
+    refuse(message_of([&] {
+             communicator.all_reduce(std::vector<BufferPair>{std::span(a), std::span(floats)});
+           }),
+           "all_reduce of several buffers: buffer 1 is of float32, buffer 0 of int32; one call has "
+           "one type");
+    refuse(message_of([&] { communicator.gather_bytes("x", -1); }),
+           "gather_bytes: root -1 is not one of 2 ranks");
+    const Counts counts = {4, 5};
+    refuse(message_of([&] { blocks(std::span(a), counts); }),
+           "blocks: 8 elements are not enough for the counts, 4 and then 5");
+    const Counts few = {4, 3};
+    refuse(message_of([&] { blocks(std::span(a), few); }),
+           "blocks: the buffer has 8 elements, the counts are 7 together");
+    communicator.all_to_all_v(in, out);  // and nothing is broken
+  });
+  for (const auto& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("blocks: ranks that disagree about sizes are told so", "[comm]") {
+  const auto run = [](const std::function<void(Communicator&, Values&, Values&)>& call) {
+    return run_ranks(2, options_for("tcp"), [&](Communicator& communicator) {
+      Values in(16, 1), out(16);
+      call(communicator, in, out);
+    });
+  };
+  SECTION("sizes that all ranks give") {
+    const auto errors = run([](Communicator& communicator, Values& in, Values& out) {
+      const Counts counts = communicator.rank() == 0 ? Counts{2, 4} : Counts{3, 3};  // the same sum
+      const auto mine = counts[static_cast<std::size_t>(communicator.rank())];
+      communicator.all_gather_v(std::span(in).first(mine), blocks(std::span(out).first(6), counts));
+    });
+    for (const auto& error : errors) {
+      CHECK_THAT(error, Contains("ranks call different things"));
+      CHECK_THAT(error, Contains("all_gather_v of 6 int32 (sizes and root"));
+    }
+  }
+  SECTION("sizes that only two ranks know") {
+    const auto errors = run([](Communicator& communicator, Values& in, Values& out) {
+      const Counts counts = communicator.rank() == 0 ? Counts{1, 5} : Counts{4, 1};
+      communicator.all_to_all_v(
+          blocks(std::span<const std::int32_t>(in).first(counts[0] + counts[1]), counts),
+          blocks(std::span(out).first(counts[0] + counts[1]), counts));
+    });
+    for (const auto& error : errors) {
+      CHECK_THAT(error, Contains("all_to_all_v of int32 (call 0)"));
+      CHECK_THAT(error, Contains("their counts for each other differ"));
+    }
+  }
+  SECTION("buffers cut differently") {
+    const auto errors = run([](Communicator& communicator, Values& in, Values&) {
+      const std::size_t first = communicator.rank() == 0 ? 4 : 8;
+      communicator.all_reduce(
+          std::vector<BufferPair>{std::span(in).first(first), std::span(in).subspan(first)});
+    });
+    for (const auto& error : errors)
+      CHECK_THAT(error, Contains("all_reduce of several buffers, together 16 int32, sum (sizes"));
+  }
+}
+
+TEST_CASE("blocks: more than 2^31 elements, in place", "[comm]") {
+  std::size_t available = 0;  // KiB
+  std::ifstream memory("/proc/meminfo");
+  for (std::string key; memory >> key && key != "MemAvailable:";) memory.ignore(200, '\n');
+  memory >> available;
+  constexpr std::size_t kElems = (std::size_t{1} << 31) + 5;
+  if (testing::reduced() || available < 3 * (kElems >> 10)) {
+    WARN("not run: it needs 6 GiB of memory and no sanitizer");
+    return;
+  }
+  const auto errors = run_ranks(2, options_for("inproc"), [](Communicator& communicator) {
+    const auto own = static_cast<std::int8_t>(communicator.rank() + 1);
+    std::vector<std::int8_t> data(kElems, own);
+    data.back() = static_cast<std::int8_t>(own * 10);
+    communicator.all_reduce(std::span(data), ReduceOp::sum, {.timeout = 60s});
+    expect(data.back() == 30, "the last element");
+    expect(std::all_of(data.begin(), data.end() - 1, [](std::int8_t sum) { return sum == 3; }),
+           "an element");
+  });
+  for (const auto& error : errors) CHECK(error == "");
+}

@@ -56,15 +56,15 @@ std::string operation_text() {
   std::string text = "Algorithms\n";
   for (const Operation& row : operations()) {
     if (!row.kind) {
-      text += fmt::format("  {:<15} one message each way\n", row.name);
+      text += fmt::format("  {:<17} one message each way\n", row.name);
       continue;
     }
     std::string names;
-    for (const Algorithm algorithm : algorithms_for(*row.kind)) {
+    for (const Algorithm algorithm : algorithms_of(row)) {
       names += names.empty() ? "" : " ";
       names += to_string(algorithm);
     }
-    text += fmt::format("  {:<15} {}\n", row.name, names);
+    text += fmt::format("  {:<17} {}\n", row.name, names);
   }
   return text;
 }
@@ -127,6 +127,7 @@ Result<std::string> explain_text(const Options& options) {
     problem.size = static_cast<Rank>(size);
     problem.root = op->rooted ? static_cast<Rank>(options.root.value_or(0)) : 0;
     problem.count = op->has_data ? count_of(*op, type, size, options.explain_bytes) : 1;
+    if (op->ragged) problem = evenly_ragged(std::move(problem));
     Forced forced;
     if (!options.algorithms.empty()) {
       forced.algorithm = parse_algorithm(options.algorithms.front());

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "algorithms/algorithms.hpp"
 #include "names.hpp"
 
 namespace ccoll::bench {
@@ -80,6 +81,100 @@ Layout scatter_layout(const Shape& s) {
   return layout;
 }
 
+/// The blocks of the v-operations, of sizes that grow from 0 at rank 0 to twice the mean at the
+/// last rank, and are `count` on the mean.
+std::uint64_t ramp_first(const Shape& s, int rank) {
+  if (s.size == 1) return rank == 0 ? 0 : s.count;
+  const auto r = static_cast<std::uint64_t>(rank), n = static_cast<std::uint64_t>(s.size);
+  return rank == 0 ? 0 : s.count * r * (r - 1) / (n - 1);
+}
+std::uint64_t ramp_elems(const Shape& s, int rank) {
+  return ramp_first(s, rank + 1) - ramp_first(s, rank);
+}
+/// Of all_to_all_v, whose sizes go round: what rank `from` sends to rank `to`.
+int ramp_step(const Shape& s, int from, int to) { return (to - from + s.size) % s.size; }
+
+std::vector<Segment> ramp_of_each(const Shape& s) {
+  std::vector<Segment> segments;
+  for (int r = 0; r < s.size; r++) segments.push_back({r, 0, ramp_elems(s, r)});
+  return segments;
+}
+
+Layout all_gather_v_layout(const Shape& s) {
+  return {ramp_elems(s, s.rank), ramp_first(s, s.size),
+          ramp_of_each(s),       true,
+          ramp_first(s, s.rank), 0};
+}
+
+Layout reduce_scatter_v_layout(const Shape& s) {
+  const auto mine = ramp_first(s, s.rank), elems = ramp_elems(s, s.rank);
+  return {ramp_first(s, s.size), elems, one(Segment::kReduced, mine, elems), true, 0, mine};
+}
+
+Layout all_to_all_v_layout(const Shape& s) {
+  Layout layout{ramp_first(s, s.size), ramp_first(s, s.size), {}};
+  for (int from = 0; from < s.size; from++) {
+    std::uint64_t before = 0;
+    for (int to = 0; to < s.rank; to++) before += ramp_elems(s, ramp_step(s, from, to));
+    layout.result.push_back({from, before, ramp_elems(s, ramp_step(s, from, s.rank))});
+  }
+  return layout;
+}
+
+Layout gather_v_layout(const Shape& s) {
+  if (s.rank != s.root) return {ramp_elems(s, s.rank), 0, {}};
+  return all_gather_v_layout(s);
+}
+
+Layout scatter_v_layout(const Shape& s) {
+  const auto mine = ramp_first(s, s.rank), elems = ramp_elems(s, s.rank);
+  if (s.rank != s.root) return {0, elems, one(s.root, mine, elems)};
+  return {ramp_first(s, s.size), elems, one(s.root, mine, elems), true, 0, mine};
+}
+
+/// A v-operation's blocks, one after another at `data`; `size_of_block` tells their sizes.
+template <typename AnyBlock, typename Data, typename Sizes>
+std::vector<AnyBlock> cut(Data data, const Shape& s, DataType type, const Sizes& size_of_block) {
+  std::vector<AnyBlock> all;
+  for (int r = 0; r < s.size; r++) {
+    const auto elems = size_of_block(r);
+    all.emplace_back(data, elems, type);
+    using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<Data>>, const std::byte,
+                                    std::byte>;
+    data = static_cast<Byte*>(data) + elems * size_of(type);
+  }
+  return all;
+}
+
+/// A v-call's arguments: the ramp's blocks of the input and of the output, and the rank's own.
+struct Ramp {
+  Ramp(const Communicator& c, const Arguments& a)
+      : shape{c.size(), c.rank(), a.root, a.count}, arguments(a) {}
+  ConstBlock input() const { return {arguments.input, own(), arguments.type}; }
+  Block output() const { return {arguments.output, own(), arguments.type}; }
+  std::uint64_t own() const { return ramp_elems(shape, shape.rank); }
+  std::vector<ConstBlock> inputs() const {
+    return cut<ConstBlock>(arguments.input, shape, arguments.type,
+                           [&](int r) { return ramp_elems(shape, r); });
+  }
+  std::vector<Block> outputs() const {
+    return cut<Block>(arguments.output, shape, arguments.type,
+                      [&](int r) { return ramp_elems(shape, r); });
+  }
+  const Shape shape;
+  const Arguments& arguments;
+};
+
+void call_all_to_all_v(Communicator& c, const Arguments& a) {
+  const Ramp ramp(c, a);
+  const auto& s = ramp.shape;
+  c.all_to_all_v(cut<ConstBlock>(a.input, s, a.type,
+                                 [&](int to) { return ramp_elems(s, ramp_step(s, s.rank, to)); }),
+                 cut<Block>(a.output, s, a.type,
+                            [&](int from) { return ramp_elems(s, ramp_step(s, from, s.rank)); }),
+                 a.options);
+}
+
 Layout send_recv_layout(const Shape& s) {
   return {s.count, s.count, one((s.rank + s.size - 1) % s.size, 0, s.count)};
 }
@@ -110,7 +205,7 @@ void call_ping_pong(Communicator& c, const Arguments& a) {
 
 Layout barrier_layout(const Shape&) { return {}; }
 
-constexpr std::array<Operation, 11> kOperations = {{
+constexpr std::array<Operation, 16> kOperations = {{
     {"all_reduce", Kind::all_reduce, false, false, true, true, true, there_and_back,
      all_reduce_layout,
      [](Communicator& c, const Arguments& a) {
@@ -155,6 +250,34 @@ constexpr std::array<Operation, 11> kOperations = {{
        c.scatter(a.input, a.output, a.count, a.type, a.root, a.options);
      },
      "each rank gets its block of the root's buffer"},
+    {"all_gather_v", Kind::all_gather, true, false, false, true, true, others_share,
+     all_gather_v_layout,
+     [](Communicator& c, const Arguments& a) {
+       const Ramp ramp(c, a);
+       c.all_gather_v(ramp.input(), ramp.outputs(), a.options);
+     },
+     "all_gather of blocks from 0 to twice the mean", true},
+    {"reduce_scatter_v", Kind::reduce_scatter, true, false, true, true, true, others_share,
+     reduce_scatter_v_layout,
+     [](Communicator& c, const Arguments& a) {
+       const Ramp ramp(c, a);
+       c.reduce_scatter_v(ramp.inputs(), ramp.output(), a.op, a.options);
+     },
+     "reduce_scatter of such blocks", true},
+    {"all_to_all_v", Kind::all_to_all, true, false, false, false, true, others_share,
+     all_to_all_v_layout, call_all_to_all_v, "all_to_all of such blocks", true},
+    {"gather_v", Kind::gather, true, true, false, true, true, others_share, gather_v_layout,
+     [](Communicator& c, const Arguments& a) {
+       const Ramp ramp(c, a);
+       c.gather_v(ramp.input(), ramp.outputs(), a.root, a.options);
+     },
+     "gather of such blocks", true},
+    {"scatter_v", Kind::scatter, true, true, false, true, true, others_share, scatter_v_layout,
+     [](Communicator& c, const Arguments& a) {
+       const Ramp ramp(c, a);
+       c.scatter_v(ramp.inputs(), ramp.output(), a.root, a.options);
+     },
+     "scatter of such blocks", true},
     {"send_recv", std::nullopt, false, false, false, false, true, whole, send_recv_layout,
      [](Communicator& c, const Arguments& a) {
        const int n = c.size();
@@ -163,7 +286,7 @@ constexpr std::array<Operation, 11> kOperations = {{
      },
      "a ring: to the next rank, from the one before"},
     {"ping_pong", std::nullopt, false, false, false, false, true, whole, ping_pong_layout,
-     call_ping_pong, "half the way from the first rank to the last and back", 2},
+     call_ping_pong, "half the way from the first rank to the last and back", false, 2},
     {"barrier", Kind::barrier, false, false, false, false, false, nothing, barrier_layout,
      [](Communicator& c, const Arguments& a) { c.barrier(a.options); },
      "returns when every rank has come"},
@@ -184,6 +307,11 @@ std::string plain_name(std::string_view name) {
 }  // namespace
 
 std::span<const Operation> operations() { return kOperations; }
+
+std::vector<Algorithm> algorithms_of(const Operation& operation) {
+  if (!operation.kind) return {};
+  return algorithms_for(*operation.kind, operation.ragged);
+}
 
 const Operation* find_operation(std::string_view name) {
   const std::string wanted = plain_name(name);

@@ -70,6 +70,7 @@ struct Operation {
   Layout (*layout)(const Shape& shape);
   void (*call)(Communicator& communicator, const Arguments& arguments);
   std::string_view meaning;  ///< one line for the help
+  bool ragged = false;       ///< a v-operation
   int trips = 1;             ///< of the data in one call: a row's times are those of one
 };
 
@@ -77,6 +78,8 @@ std::span<const Operation> operations();
 /// "all_reduce"; also as others spell it: "allreduce", "AllReduce", "MPI_Allreduce", "ncclBcast",
 /// "all_reduce_perf". Null when there is none.
 const Operation* find_operation(std::string_view name);
+/// Empty for those that no schedule runs.
+std::vector<Algorithm> algorithms_of(const Operation& operation);
 /// A comma list or `all`.
 Result<std::vector<const Operation*>> parse_operations(std::string_view list);
 

@@ -235,9 +235,7 @@ Status check_algorithms(const Options& options) {
   }
   const Operation& op = *options.ops.front();
   std::vector<std::string_view> names;
-  if (op.kind) {
-    for (const Algorithm each : algorithms_for(*op.kind)) names.push_back(to_string(each));
-  }
+  for (const Algorithm each : algorithms_of(op)) names.push_back(to_string(each));
   return fail(ErrorKind::invalid_argument, "{} has no algorithm '{}'; it has: {}", op.name,
               joined(options.algorithms, "', '"), names.empty() ? "none to choose" : joined(names));
 }
@@ -319,11 +317,11 @@ std::vector<int> roots_of(const Options& options, const Operation& operation, in
 }
 
 std::vector<std::string> algorithms_of(const Options& options, const Operation& operation) {
+  const auto there_are = algorithms_of(operation);
   std::vector<std::string> names;
   for (const std::string& name : options.algorithms) {
-    if (operation.kind && find_algorithm(*operation.kind, *parse_algorithm(name)) != nullptr) {
+    if (std::ranges::find(there_are, *parse_algorithm(name)) != there_are.end())
       names.push_back(name);
-    }
   }
   return names;
 }

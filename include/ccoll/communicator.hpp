@@ -168,7 +168,7 @@ class CCOLL_API Communicator {
   /// How data travels to rank `peer`: "tcp", "inproc".
   std::string transport_to(int peer) const;
   /// The algorithm that such a call uses: "ring". `operation` is a collective's name; `count` and
-  /// `type` are the call's. Local, as is explain.
+  /// `type` are the call's, of a v-operation the mean block's. Local, as is explain.
   std::string algorithm_for(std::string_view operation, std::size_t count, DataType type,
                             const CallOptions& options = {}) const;
   /// Why: the candidates with their predicted times and roundings, and the reason, as a table.

@@ -59,7 +59,11 @@ struct CatalogueEntry {
 std::span<const CatalogueEntry> catalogue();
 /// Null when there is no such algorithm for that kind.
 const CatalogueEntry* find_algorithm(Kind kind, Algorithm algorithm);
-std::vector<Algorithm> algorithms_for(Kind kind);
+/// Of the kind, or of its v-operation.
+std::vector<Algorithm> algorithms_for(Kind kind, bool ragged = false);
+/// The problem by what every rank knows of it, which is all that choosing looks at: where sizes are
+/// private a block is taken for 64 KiB.
+Problem as_all_see_it(Problem problem, std::size_t elem_bytes);
 
 std::optional<Algorithm> parse_algorithm(std::string_view name);
 std::optional<Kind> parse_kind(std::string_view name);

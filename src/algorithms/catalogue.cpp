@@ -99,10 +99,10 @@ const CatalogueEntry* find_algorithm(Kind kind, Algorithm algorithm) {
   return nullptr;
 }
 
-std::vector<Algorithm> algorithms_for(Kind kind) {
+std::vector<Algorithm> algorithms_for(Kind kind, bool ragged) {
   std::vector<Algorithm> algorithms;
   for (const CatalogueEntry& entry : catalogue()) {
-    if (entry.kind == kind) algorithms.push_back(entry.algorithm);
+    if (entry.kind == kind && (entry.ragged || !ragged)) algorithms.push_back(entry.algorithm);
   }
   return algorithms;
 }

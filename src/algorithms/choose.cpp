@@ -18,15 +18,6 @@ struct Scored {
   Choice choice;
 };
 
-/// The problem without what only some ranks know of it.
-Problem as_all_see_it(Problem problem) {
-  if (sizes_are_private(problem)) {
-    problem.block_counts.clear();
-    problem.output_counts.clear();
-  }
-  return problem;
-}
-
 bool applies(const CatalogueEntry& entry, const Problem& problem) {
   return entry.kind == problem.kind && (entry.ragged || problem.block_counts.empty());
 }
@@ -34,7 +25,7 @@ bool applies(const CatalogueEntry& entry, const Problem& problem) {
 std::vector<Scored> score_all(const Problem& problem, std::size_t elem_bytes,
                               const CostTable& costs, const Forced& forced) {
   const std::uint16_t max_lanes = std::max<std::uint16_t>(1, forced.max_lanes.value_or(4));
-  const Problem shared = as_all_see_it(problem);
+  const Problem shared = as_all_see_it(problem, elem_bytes);
   std::vector<Scored> scored;
   for (const CatalogueEntry& entry : catalogue()) {
     if (!applies(entry, problem)) continue;
@@ -67,6 +58,16 @@ std::string why_not(Algorithm algorithm, const Problem& problem, bool in_rank_or
 }
 
 }  // namespace
+
+Problem as_all_see_it(Problem problem, std::size_t elem_bytes) {
+  constexpr std::size_t kPresumedBytes = 64 << 10;
+  if (sizes_are_private(problem)) {
+    problem.block_counts.clear();
+    problem.output_counts.clear();
+    problem.count = kPresumedBytes / elem_bytes;
+  }
+  return problem;
+}
 
 Chosen choose(const Problem& problem, std::size_t elem_bytes, const CostTable& costs,
               const Forced& forced) {

@@ -19,18 +19,21 @@ bool is_per_rank(Kind kind) {
 
 }  // namespace
 
-std::string explain(const Problem& problem, DataType type, const CostTable& costs,
+std::string explain(const Problem& asked, DataType type, const CostTable& costs,
                     const Forced& forced) {
   const std::size_t elem_bytes = size_of(type);
-  const Chosen chosen = choose(problem, elem_bytes, costs, forced);
+  const Chosen chosen = choose(asked, elem_bytes, costs, forced);
+  const Problem problem = as_all_see_it(asked, elem_bytes);
   const CatalogueEntry* picked = find_algorithm(problem.kind, chosen.choice.algorithm);
   const std::uint64_t windows =
       window_count(problem, picked->theory(problem).blocks, chosen.choice);
   std::string text;
   auto out = std::back_inserter(text);
-  fmt::format_to(out, "{} of {} {} ({} bytes{}) over {} ranks\n\n", to_string(problem.kind),
-                 problem.count, to_string(type), problem.count * elem_bytes,
-                 is_per_rank(problem.kind) ? " per rank" : "", problem.size);
+  fmt::format_to(out, "{}{} of {}{} {} ({} bytes{}) over {} ranks\n\n", to_string(problem.kind),
+                 asked.block_counts.empty() ? "" : "_v",
+                 sizes_are_private(asked) ? "presumably " : "", problem.count, to_string(type),
+                 problem.count * elem_bytes, is_per_rank(problem.kind) ? " per rank" : "",
+                 problem.size);
   fmt::format_to(out, "  {:<20}{:>12}{:>8}{:>11}{:>10}{:>14}\n", "algorithm", "predicted", "depth",
                  "roundings", "messages", "bytes sent");
   for (const Candidate& candidate : chosen.candidates) {

@@ -156,20 +156,23 @@ Status check_order(const Call& call, Rank size) {
               to_string(call.kind), call.op.text(), to_string(*call.algorithm), joined(names));
 }
 
-Result<Kind> kind_named(std::string_view name) {
-  const auto kind = parse_kind(name);
-  if (!kind) return fail(ErrorKind::invalid_argument, "no collective is called '{}'", name);
-  return *kind;
+Result<Collective> collective_named(std::string_view name) {
+  const bool ragged = name.ends_with("_v");
+  const auto kind = parse_kind(ragged ? name.substr(0, name.size() - 2) : name);
+  if (!kind || (ragged && algorithms_for(*kind, true).empty()))
+    return fail(ErrorKind::invalid_argument, "no collective is called '{}'", name);
+  return Collective{*kind, ragged};
 }
 
-Result<std::optional<Algorithm>> algorithm_named(std::string_view name, Kind kind) {
+Result<std::optional<Algorithm>> algorithm_named(std::string_view name, Collective collective) {
   if (name.empty()) return std::nullopt;
+  const auto there_are = algorithms_for(collective.kind, collective.ragged);
   const auto algorithm = parse_algorithm(name);
-  if (algorithm && find_algorithm(kind, *algorithm)) return algorithm;
+  if (algorithm && std::ranges::find(there_are, *algorithm) != there_are.end()) return algorithm;
   std::vector<std::string_view> names;
-  for (const auto each : algorithms_for(kind)) names.push_back(to_string(each));
-  return fail(ErrorKind::invalid_argument, "{}: no algorithm '{}'; there are {}", to_string(kind),
-              name, joined(names));
+  for (const auto each : there_are) names.push_back(to_string(each));
+  return fail(ErrorKind::invalid_argument, "{}{}: no algorithm '{}'; there are {}",
+              to_string(collective.kind), collective.ragged ? "_v" : "", name, joined(names));
 }
 
 }  // namespace ccoll

@@ -14,10 +14,14 @@ Result<bool> check_arguments(const Call& call, Rank rank, Rank size);
 /// An algorithm that was asked for must combine in the order that the reduction needs.
 Status check_order(const Call& call, Rank size);
 
-/// The collective of that name.
-Result<Kind> kind_named(std::string_view name);
+/// A collective by its name: "all_gather", "all_gather_v".
+struct Collective {
+  Kind kind = Kind::all_reduce;
+  bool ragged = false;
+};
+Result<Collective> collective_named(std::string_view name);
 
 /// The algorithm that a call option names, if it names one.
-Result<std::optional<Algorithm>> algorithm_named(std::string_view name, Kind kind);
+Result<std::optional<Algorithm>> algorithm_named(std::string_view name, Collective collective);
 
 }  // namespace ccoll

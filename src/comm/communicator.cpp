@@ -18,7 +18,7 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator, Call cal
   const auto in_place = check_arguments(call, communicator->rank(), communicator->size());
   if (!in_place) return tl::unexpected(in_place.error());
   call.in_place = *in_place;
-  auto algorithm = algorithm_named(options.algorithm, call.kind);
+  auto algorithm = algorithm_named(options.algorithm, {call.kind, call.ragged()});
   if (!algorithm) return tl::unexpected(algorithm.error());
   call.algorithm = *algorithm;
   CCOLL_TRY(check_order(call, communicator->size()));
@@ -88,6 +88,23 @@ Call coalesced(const Implementation& communicator, Kind kind, std::span<const Bu
                   coalesced_call(kind, buffers, communicator.rank(), communicator.size(),
                                  static_cast<Rank>(root)),
                   options, op);
+}
+
+/// What algorithm_for and explain are asked.
+struct Question {
+  Problem problem;
+  Forced forced;
+};
+
+Result<Question> question(const Implementation& communicator, std::string_view operation,
+                          std::size_t count, const CallOptions& options) {
+  const auto collective = collective_named(operation);
+  if (!collective) return tl::unexpected(collective.error());
+  const auto asked = algorithm_named(options.algorithm, *collective);
+  if (!asked) return tl::unexpected(asked.error());
+  auto problem = communicator.problem_of(collective->kind, count, 0);
+  if (collective->ragged) problem = evenly_ragged(std::move(problem));
+  return Question{std::move(problem), communicator.forced(*asked)};
 }
 
 /// An idempotent all_reduce of one byte, which the communicator has.
@@ -329,20 +346,17 @@ std::string Communicator::transport_to(int peer) const {
 
 std::string Communicator::algorithm_for(std::string_view operation, std::size_t count,
                                         DataType type, const CallOptions& options) const {
-  const auto kind = value_or_throw(kind_named(operation));
-  const auto asked = value_or_throw(algorithm_named(options.algorithm, kind));
-  const auto problem = implementation_->problem_of(kind, count, 0);
-  const auto chosen =
-      choose(problem, size_of(type), implementation_->costs(), implementation_->forced(asked));
+  const auto [problem, forced] =
+      value_or_throw(question(*implementation_, operation, count, options));
+  const auto chosen = choose(problem, size_of(type), implementation_->costs(), forced);
   return std::string(to_string(chosen.choice.algorithm));
 }
 
 std::string Communicator::explain(std::string_view operation, std::size_t count, DataType type,
                                   const CallOptions& options) const {
-  const auto kind = value_or_throw(kind_named(operation));
-  const auto asked = value_or_throw(algorithm_named(options.algorithm, kind));
-  return ccoll::explain(implementation_->problem_of(kind, count, 0), type, implementation_->costs(),
-                        implementation_->forced(asked));
+  const auto [problem, forced] =
+      value_or_throw(question(*implementation_, operation, count, options));
+  return ccoll::explain(problem, type, implementation_->costs(), forced);
 }
 
 void Communicator::require_equal(std::string_view call, std::size_t in, std::size_t out) const {

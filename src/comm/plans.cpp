@@ -71,19 +71,15 @@ Problem Communicator::Implementation::problem_of(Kind kind, std::size_t count, R
 
 Problem Communicator::Implementation::problem_of(const Call& call) const {
   if (!call.ragged()) return problem_of(call.kind, call.count, call.root);
-  // Of blocks of one size, whatever theirs: so calls with other sizes find the same plan. Where
-  // sizes are private no rank knows more; else it is the mean block, rounded up.
-  constexpr std::size_t kPresumedBytes = 64 << 10;
-  std::uint64_t elems = kPresumedBytes / size_of(call.type);
+  // Of blocks of one size, whatever theirs, so that calls with other sizes find the same plan: the
+  // mean block, rounded up; choosing does not look where sizes are private.
+  std::uint64_t elems = 0;
   if (!sizes_are_private(call.kind)) {
     const auto total =
         std::accumulate(call.block_counts.begin(), call.block_counts.end(), std::uint64_t{0});
     elems = std::bit_ceil((total + size() - 1) / size());
   }
-  auto problem = problem_of(call.kind, elems, call.root);
-  problem.block_counts.assign(size(), elems);
-  if (call.kind == Kind::all_to_all) problem.output_counts = problem.block_counts;
-  return problem;
+  return evenly_ragged(problem_of(call.kind, elems, call.root));
 }
 
 Signature Communicator::Implementation::key_of(const Call& call) const {

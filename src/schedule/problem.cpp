@@ -109,6 +109,12 @@ bool sizes_are_private(Kind kind) {
   return kind == Kind::gather || kind == Kind::scatter || kind == Kind::all_to_all;
 }
 
+Problem evenly_ragged(Problem problem) {
+  problem.block_counts.assign(problem.size, problem.count);
+  if (problem.kind == Kind::all_to_all) problem.output_counts = problem.block_counts;
+  return problem;
+}
+
 Problem view_of(const Problem& whole, Rank rank) {
   Problem view = whole;
   if (!sizes_are_private(whole)) return view;

@@ -100,6 +100,9 @@ bool sizes_are_private(const Problem& problem);
 /// Of that kind's v-operation.
 bool sizes_are_private(Kind kind);
 
+/// The v-operation of a problem, as one rank sees it when all blocks happen to be of one size.
+Problem evenly_ragged(Problem problem);
+
 /// The whole operation as `rank` sees it; the same where sizes are not private.
 Problem view_of(const Problem& whole, Rank rank);
 

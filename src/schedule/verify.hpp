@@ -84,8 +84,8 @@ struct Report {
 };
 
 /// Verifies the programs of all ranks; `schedule` is called once per rank. `problem` is whole, but
-/// where sizes are private each rank's slices are those that its own view of it gives. Costs about a
-/// microsecond per step and window, plus the number of lanes for each step that receives.
+/// where sizes are private each rank's slices are those that its own view of it gives. Costs about
+/// a microsecond per step and window, plus the number of lanes for each step that receives.
 Report verify(const Problem& problem, const Choice& choice, const Schedule& schedule,
               const VerifyOptions& options = {});
 

@@ -60,17 +60,23 @@ Values output_of(const Problem& whole, Rank rank) {
   return output;
 }
 
+/// The same operation with blocks of other sizes.
+Problem with_random_sizes(Problem whole, std::mt19937_64& random) {
+  const std::size_t n = whole.size;
+  const auto largest = random() % 4 == 0 ? 500U : 7U;
+  whole.block_counts.clear();
+  for (std::size_t i = 0; i < (whole.kind == Kind::all_to_all ? n * n : n); i++)
+    whole.block_counts.push_back(random() % 3 == 0 ? 0 : random() % largest);
+  return whole;
+}
+
 Problem random_problem(Kind kind, std::mt19937_64& random) {
   Problem whole;
   whole.kind = kind;
   whole.size = static_cast<Rank>(1 + random() % 33);
   if (kind == Kind::gather || kind == Kind::scatter)
     whole.root = static_cast<Rank>(random() % whole.size);
-  const std::size_t n = whole.size;
-  const auto largest = random() % 4 == 0 ? 500U : 7U;
-  for (std::size_t i = 0; i < (kind == Kind::all_to_all ? n * n : n); i++)
-    whole.block_counts.push_back(random() % 3 == 0 ? 0 : random() % largest);
-  return whole;
+  return with_random_sizes(std::move(whole), random);
 }
 
 }  // namespace
@@ -82,15 +88,17 @@ TEST_CASE("plan: ragged blocks arrive whole and in their places", "[engine][prop
   for (const auto& entry : catalogue()) {
     if (!entry.ragged) continue;
     for (int draw = 0; draw < draws; draw++) {
-      const auto whole = random_problem(entry.kind, random);
+      auto whole = random_problem(entry.kind, random);
       const Choice choice{entry.algorithm, static_cast<std::uint16_t>(1 + random() % 2),
                           1 + random() % 40};
       CAPTURE(seed, draw, to_string(entry.kind), to_string(entry.algorithm), whole.size, whole.root,
               choice.slice_elems);
       Links links(whole.size, random());
       auto plans = test::make_plans(whole, choice, DataType::int32, links);
-      // Twice: a plan is used again and again.
-      for (std::uint64_t call = 0; call < 2; call++) {
+      // A plan is used again and again, also with blocks of other sizes.
+      for (std::uint64_t call = 0; call < 4; call++) {
+        const bool other_sizes = call >= 2;
+        if (other_sizes) whole = with_random_sizes(whole, random);
         std::vector<Values> inputs, outputs;
         std::vector<PlanRun> runs(whole.size);
         for (Rank rank = 0; rank < whole.size; rank++) {
@@ -99,6 +107,11 @@ TEST_CASE("plan: ragged blocks arrive whole and in their places", "[engine][prop
           runs[rank].input.data = reinterpret_cast<std::byte*>(inputs.back().data());
           runs[rank].output.data = reinterpret_cast<std::byte*>(outputs.back().data());
           runs[rank].sequence = call;
+          if (other_sizes) {
+            const auto view = view_of(whole, rank);
+            runs[rank].block_counts = view.block_counts;
+            runs[rank].output_counts = view.output_counts;
+          }
           plans[rank]->start(runs[rank]);
         }
         test::run_to_end(plans, random);

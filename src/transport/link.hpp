@@ -45,9 +45,10 @@ class SendLink {
  public:
   virtual ~SendLink() = default;
 
-  /// Whether one more slice may be pushed or lent now.
+  /// Whether one more slice may be pushed or lent now. room(), push() and lend() may be called only
+  /// then, and check it: a slice too many would overwrite one that is yet to be read.
   virtual bool has_room() = 0;
-  /// Memory for a slice of `bytes`; valid until push. Call only when has_room().
+  /// Memory for a slice of `bytes`; valid until push.
   virtual std::byte* room(std::size_t bytes) = 0;
   /// Sends the slice that was written to room(); it may wait for progress(), so that slices that
   /// are made one after another travel together.

@@ -24,15 +24,21 @@ InprocSendLink::~InprocSendLink() {
   part(id_, fifo_);
 }
 
-bool InprocSendLink::has_room() { return pushed_ - fifo_->tail.load() < Fifo::kSlots; }
+bool InprocSendLink::has_room() {
+  if (pushed_ - popped_ < Fifo::kSlots) return true;
+  popped_ = fifo_->tail.load();
+  return pushed_ - popped_ < Fifo::kSlots;
+}
 
 std::byte* InprocSendLink::room(std::size_t bytes) {
+  CCOLL_CHECK(has_room(), "to rank {}, lane {}", id_.to, id_.lane);
   auto& copy = next().copy;
   if (copy.size() < bytes) copy.resize(bytes);
   return copy.data();
 }
 
 void InprocSendLink::publish(const SliceHeader& header, const std::byte* data, Loan loan) {
+  CCOLL_CHECK(has_room(), "to rank {}, lane {}", id_.to, id_.lane);
   Slot& slot = next();
   slot.header = header;
   slot.data = data;

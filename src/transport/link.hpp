@@ -10,6 +10,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <utility>
 
 #include "core/result.hpp"
 #include "core/signature.hpp"
@@ -24,6 +26,15 @@ struct LinkId {
   std::uint16_t lane = 0;
   friend auto operator<=>(const LinkId&, const LinkId&) = default;
 };
+
+/// Where one communicator's links begin and end in a map by LinkId.
+template <typename Map>
+auto links_of(std::uint64_t communicator, Map& links) {
+  constexpr auto kLast = std::numeric_limits<std::uint32_t>::max();
+  return std::pair(
+      links.lower_bound({.communicator = communicator}),
+      links.upper_bound({communicator, kLast, kLast, std::numeric_limits<std::uint16_t>::max()}));
+}
 
 /// Travels with every slice, so that ranks that make different calls find out instead of mixing
 /// up their data.

@@ -13,7 +13,7 @@ Failure gone(std::uint32_t rank) {
 }  // namespace
 
 InprocSendLink::InprocSendLink(const LinkId& id, std::shared_ptr<Waiter> waiter)
-    : id_(id), fifo_(meet(id)) {
+    : id_(id), fifo_(meet(id, End::sender)) {
   fifo_->sender.hang(std::move(waiter));
 }
 
@@ -75,7 +75,7 @@ const Failure* InprocSendLink::failure() const {
 }
 
 InprocReceiveLink::InprocReceiveLink(const LinkId& id, std::shared_ptr<Waiter> waiter)
-    : id_(id), fifo_(meet(id)) {
+    : id_(id), fifo_(meet(id, End::receiver)) {
   fifo_->receiver.hang(std::move(waiter));
 }
 

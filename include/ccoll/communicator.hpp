@@ -261,6 +261,11 @@ class CCOLL_API Communicator {
   // receive, as longer ones do and in strict mode (`strict_sends`) all. So ranks that send to each
   // other use send_recv, a batch or asynchronous calls.
   //
+  // Messages come into that queue while their receiver is in a call of this communicator, of
+  // whatever kind, or has an asynchronous one under way. Otherwise nobody takes them in, and only
+  // what the way there holds goes without waiting for the receiver's next call: some messages
+  // between threads of a process, the sockets' buffers over tcp.
+  //
   // What a rank has sent is delivered though it leaves. A send that still waits for its receive
   // when its communicator is destroyed is given up, and the receive fails.
 

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 #include <random>
+#include <thread>
 
 #include "support/ranks.hpp"
 #include "transport/transport.hpp"
@@ -78,4 +79,33 @@ TEST_CASE("messages: both ways at once, with no credit left, no link takes a sli
           expect(in[i] == content(peer, i, bytes[i]), fmt::format("message {} is damaged", i));
       },
       options);
+}
+
+TEST_CASE("messages: go on while their receiver is in a collective and has received nothing yet",
+          "[comm]") {
+  // More than a link holds, and less than the receiver keeps.
+  for (const auto& [messages, bytes] : {std::pair(100, 8), std::pair(15, 64 << 10)}) {
+    on_all_transports(3, [messages = messages, bytes = bytes](Communicator& communicator) {
+      const auto data = content(0, 1, static_cast<std::size_t>(bytes));
+      Bytes got(data.size());
+      // In turn, so that also ranks are met that have received before.
+      for (int sender = 0; sender < communicator.size(); sender++) {
+        if (communicator.rank() == sender) {
+          for (int i = 0; i < messages; i++)
+            for (int to = 0; to < communicator.size(); to++)
+              if (to != sender) communicator.send(std::span<const std::uint8_t>(data), to);
+          communicator.barrier();
+          continue;
+        }
+        auto barrier = communicator.barrier_async();
+        // So long the service thread alone looks after it.
+        if (sender == 2) std::this_thread::sleep_for(50ms);
+        barrier.wait();
+        for (int i = 0; i < messages; i++) {
+          communicator.recv(std::span(got), i % 2 == 0 ? sender : kAnyRank);
+          expect(got == data, fmt::format("message {} is damaged", i));
+        }
+      }
+    });
+  }
 }

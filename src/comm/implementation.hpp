@@ -123,7 +123,7 @@ class Communicator::Implementation final
   const std::shared_ptr<net::Service>& service() const { return member_->service(); }
 
   // ControlObserver, on the service thread:
-  void failed(const Failure& failure) override;
+  void failed(std::uint64_t communicator, const Failure& failure) override;
   void left(std::uint32_t rank) override;
   std::optional<Failure> compare(std::uint32_t peer, const Waiting& waiting) override;
 

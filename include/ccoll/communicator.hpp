@@ -83,9 +83,10 @@ struct CCOLL_API CommunicatorOptions {
   /// Most copies of an algorithm's lanes; 0: by cost. CCOLL_LANES.
   int max_lanes = 0;
   /// Messages up to so many bytes are sent without waiting for their receive; at most 256 KiB.
+  /// CCOLL_EAGER_LIMIT.
   std::size_t eager_limit = 64 << 10;
   /// Every send waits for its receive, whatever its size: finds programs that only work as long as
-  /// messages are small.
+  /// messages are small. CCOLL_STRICT_SENDS.
   bool strict_sends = false;
   /// Interface for connections, by name or prefix; empty: the route to the store.
   /// CCOLL_SOCKET_IFNAME.

@@ -6,8 +6,8 @@
 
 namespace ccoll {
 
-Messages::Messages(const Group& group, LinkTable& links, const Limits& limits)
-    : group_(group), links_(links), limits_(limits) {
+Messages::Messages(const Group& group, LinkTable& links, const Limits& limits, Told told)
+    : group_(group), links_(links), limits_(limits), told_(std::move(told)) {
   links_.listen(kHeadLane);
 }
 
@@ -115,7 +115,7 @@ void Messages::complete(MessageOperation& operation, std::optional<Failure> fail
     pending_[operation.position]->position = operation.position;
   }
   pending_.pop_back();
-  held->failure = std::move(failure);
+  if (failure) held->failure = told_(std::move(*failure), held->label);
   held->done.store(true, std::memory_order_release);
 }
 
@@ -131,7 +131,7 @@ void Messages::end_all(const Failure& failure) {
   channels_.clear();
   by_peer_.clear();
   for (const auto& operation : std::exchange(pending_, {})) {
-    operation->failure = failure;
+    operation->failure = told_(failure, operation->label);
     operation->done.store(true, std::memory_order_release);
   }
 }

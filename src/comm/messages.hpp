@@ -33,6 +33,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -87,7 +88,10 @@ class Messages {
     bool strict = false;  ///< a send waits for its receive, whatever its size
   };
 
-  Messages(const Group& group, LinkTable& links, const Limits& limits);
+  /// A failure as the caller of an operation with that label is to hear of it.
+  using Told = std::function<Failure(Failure failure, std::string_view label)>;
+
+  Messages(const Group& group, LinkTable& links, const Limits& limits, Told told);
 
   /// Puts it into its queue and takes what has already come for it. A failure is final.
   Status post(const std::shared_ptr<MessageOperation>& operation);
@@ -211,6 +215,7 @@ class Messages {
   const Group& group_;
   LinkTable& links_;
   const Limits limits_;
+  const Told told_;
   std::vector<std::unique_ptr<Channel>> channels_;  // those opened
   std::unordered_map<Rank, Channel*> by_peer_;
   Matcher matcher_;

@@ -9,6 +9,8 @@ using namespace ccoll;
 using namespace std::chrono_literals;
 using Implementation = Communicator::Implementation;
 using testing::expect;
+using testing::message_of;
+using testing::run_ranks;
 using testing::run_threads;
 
 namespace {
@@ -77,6 +79,51 @@ TEST_CASE("failures: of news with a culprit, a part drops only what is told to e
     part.failed(part.job() + 1, failure);
     const auto got = failure_of_barrier(part);
     expect(got.ends_with("part: rank 0 of the job is at fault"), got);
+  });
+  for (const auto& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("failures: of messages, too, begin with the communicator's name and the call's label",
+          "[comm]") {
+  CommunicatorOptions options;
+  options.timeout = 20s;
+  const auto errors = run_ranks(2, options, [](Communicator& world) {
+    auto pair = world.duplicate({.name = "pair", .timeout = {}});
+    const std::vector<std::int32_t> data(10, 1);
+    std::vector<std::int32_t> small(5);
+    if (pair.rank() == 0) pair.send(std::span(data), 1, 7);
+    if (pair.rank() == 1) {
+      CallOptions labelled;
+      labelled.label = "halo";
+      const auto refused = message_of([&] { pair.recv(std::span(small), 0, 7, labelled); });
+      expect(refused ==
+                 "mismatch: \"halo\": pair: recv from rank 0 tag 7: the message has 40 bytes, the "
+                 "buffer 20",
+             refused);
+      labelled.timeout = 50ms;
+      const auto late = message_of([&] { pair.probe(0, 8, labelled); });
+      expect(late.starts_with("timed_out: pair: probe from rank 0 tag 8, \"halo\" on rank 1"),
+             late);
+    }
+    for (const auto& wrong :
+         {message_of([&] { pair.probe(3); }), message_of([&] { pair.try_probe(3); }),
+          message_of([&] { static_cast<void>(pair.transport_to(3)); })})
+      expect(wrong.starts_with("invalid_argument: pair: "), wrong);
+    world.barrier();
+    // What ends all operations is told each with its label.
+    if (pair.rank() == 0) return;
+    std::vector<Work> works;
+    for (const auto* label : {"first", "second"}) {
+      CallOptions labelled;
+      labelled.label = label;
+      labelled.timeout = 100ms;
+      works.push_back(pair.recv_async(small.data(), small.size(), DataType::int32, 0, 9, labelled));
+    }
+    expect(!message_of([&] { works[0].wait(); }).empty(), "");
+    for (std::size_t i = 0; i < 2; i++) {
+      const auto error = message_of([&] { works[i].wait(); });
+      expect(error.find(i == 0 ? "\"first\"" : "\"second\"") != std::string::npos, error);
+    }
   });
   for (const auto& error : errors) CHECK(error == "");
 }

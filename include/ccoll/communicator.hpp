@@ -84,9 +84,10 @@ struct CCOLL_API CommunicatorOptions {
   /// Most copies of an algorithm's lanes; 0: by cost. CCOLL_LANES.
   int max_lanes = 0;
   /// Messages up to so many bytes are sent without waiting for their receive; at most 256 KiB.
+  /// CCOLL_EAGER_LIMIT.
   std::size_t eager_limit = 64 << 10;
   /// Every send waits for its receive, whatever its size: finds programs that only work as long as
-  /// messages are small.
+  /// messages are small. CCOLL_STRICT_SENDS.
   bool strict_sends = false;
   /// Interface for connections, by name or prefix; empty: the route to the store.
   /// CCOLL_SOCKET_IFNAME.
@@ -336,6 +337,11 @@ class CCOLL_API Communicator {
   // before their receive) and never mind the rest when it has not: the send then waits for its
   // receive, as longer ones do and in strict mode (`strict_sends`) all. So ranks that send to each
   // other use send_recv, a batch or asynchronous calls.
+  //
+  // Messages come into that queue while their receiver is in a call of this communicator, of
+  // whatever kind, or has an asynchronous one under way. Otherwise nobody takes them in, and only
+  // what the way there holds goes without waiting for the receiver's next call: some messages
+  // between threads of a process, the sockets' buffers over tcp.
   //
   // What a rank has sent is delivered though it leaves. A send that still waits for its receive
   // when its communicator is destroyed is given up, and the receive fails.

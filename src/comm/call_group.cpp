@@ -119,6 +119,14 @@ std::vector<Work> finish() {
 
 bool call_group::is_open() { return open_group.depth > 0; }
 
+Status call_group::refuse_in_one(std::string_view call) {
+  if (!is_open()) return {};
+  return fail(ErrorKind::invalid_argument,
+              "{}: it cannot wait for group_end; call it before group_begin, or in a thread for "
+              "each of several ranks",
+              call);
+}
+
 void call_group::add(Work work) { open_group.works.push_back(std::move(work)); }
 
 void group_begin() { open_group.depth++; }

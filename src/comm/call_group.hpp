@@ -3,7 +3,10 @@
 
 /// The calling thread's open group of calls, as the calls see it.
 
+#include <string_view>
+
 #include "ccoll/communicator.hpp"
+#include "core/result.hpp"
 
 namespace ccoll::call_group {
 
@@ -11,5 +14,7 @@ namespace ccoll::call_group {
 bool is_open();
 /// A call that was begun instead of made; group_end waits for it.
 void add(Work work);
+/// A failure in an open group: of calls whose result nothing that comes before group_end could be.
+Status refuse_in_one(std::string_view call);
 
 }  // namespace ccoll::call_group

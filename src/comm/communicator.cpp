@@ -338,10 +338,10 @@ Work Communicator::reduce_scatter_async(std::span<const BufferPair> buffers, con
 
 std::string Communicator::transport_to(int peer) const {
   if (peer < 0 || peer >= size())
-    raise({ErrorKind::invalid_argument,
-           fmt::format("transport_to: rank {} is not one of {} ranks", peer, size()),
-           std::nullopt});
-  return value_or_throw(implementation_->transport_to(static_cast<Rank>(peer)));
+    raise(implementation_->named(
+        {ErrorKind::invalid_argument,
+         fmt::format("transport_to: rank {} is not one of {} ranks", peer, size()), std::nullopt}));
+  return implementation_->value_or_raise(implementation_->transport_to(static_cast<Rank>(peer)));
 }
 
 std::string Communicator::algorithm_for(std::string_view operation, std::size_t count,

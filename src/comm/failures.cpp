@@ -35,9 +35,9 @@ double milliseconds(Clock::duration duration) {
 }  // namespace
 
 Failure Communicator::Implementation::named(Failure failure) const {
-  if (failure.culprit && !group_.numbered_as_job()) {
-    const auto note = fmt::format(" (rank {} of the job is rank {} here)", *failure.culprit,
-                                  group_.rank_of(*failure.culprit).value_or(size()));
+  const auto here = failure.culprit ? group_.rank_of(*failure.culprit) : std::nullopt;
+  if (here && !group_.numbered_as_job()) {
+    const auto note = fmt::format(" (rank {} of the job is rank {} here)", *failure.culprit, *here);
     if (!failure.message.ends_with(note)) failure.message += note;
   }
   const auto prefix = name_ + ": ";
@@ -94,7 +94,8 @@ void Communicator::Implementation::break_as_owner(const Failure& failure, bool t
 }
 
 void Communicator::Implementation::threw_as_owner(const Failure& failure) {
-  break_as_owner({failure.kind, fmt::format("rank {} failed: {}", rank(), failure.message), rank()},
+  break_as_owner({failure.kind, fmt::format("rank {} failed: {}", rank(), failure.message),
+                  group_.job_rank(rank())},
                  true);
 }
 
@@ -217,9 +218,10 @@ bool Communicator::Implementation::has_left(Rank rank) {
   return left_.contains(group_.job_rank(rank));
 }
 
-void Communicator::Implementation::failed(const Failure& failure) {
+void Communicator::Implementation::failed(std::uint64_t communicator, const Failure& failure) {
   // The loss of a rank is told to all communicators.
-  if (failure.culprit && !group_.rank_of(*failure.culprit)) return;
+  const bool to_all = communicator == kEveryCommunicator;
+  if (to_all && failure.culprit && !group_.rank_of(*failure.culprit)) return;
   {
     std::lock_guard lock(mutex_);
     if (news_) return;

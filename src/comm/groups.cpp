@@ -22,15 +22,6 @@ enum class Birth : std::uint64_t { duplicate = 1, split, subgroup };
 /// the list only, or n who wait would send n² messages.
 constexpr std::size_t kAllHear = 64;
 
-/// Between group_begin and group_end nothing is waited for that a caller could be given.
-Status outside_call_group(std::uint8_t what) {
-  if (!call_group::is_open()) return {};
-  return fail(ErrorKind::invalid_argument,
-              "{}: it cannot wait for group_end; call it before group_begin, or in a thread for "
-              "each of several ranks",
-              describe({.kind = what}));
-}
-
 std::uint64_t hash_of(const std::vector<Rank>& ranks) {
   std::uint64_t hash = ranks.size();
   for (const auto rank : ranks) hash = mix(hash, rank);
@@ -55,7 +46,7 @@ Made Communicator::Implementation::make_child(std::uint64_t id, const std::vecto
 }
 
 Status Communicator::Implementation::run_for(std::uint8_t shown_as, Call call) {
-  CCOLL_TRY(outside_call_group(shown_as));
+  CCOLL_TRY(call_group::refuse_in_one(describe({.kind = shown_as})));
   call.shown_as = shown_as;
   Owner owner(*this);
   return run_as_owner(call);
@@ -152,7 +143,7 @@ std::uint64_t Communicator::Implementation::subgroup_id(std::uint64_t list,
 
 Made Communicator::Implementation::subgroup(std::span<const int> asked,
                                             const GroupOptions& options) {
-  CCOLL_TRY(outside_call_group(kSubgroup));
+  CCOLL_TRY(call_group::refuse_in_one(describe({.kind = kSubgroup})));
   auto ranks = subgroup_ranks(asked);
   if (!ranks) return tl::unexpected(ranks.error());
   const auto list = hash_of(*ranks);
@@ -236,20 +227,17 @@ int Communicator::job_rank(int rank) const {
 const std::string& Communicator::name() const { return implementation_->name(); }
 
 Communicator Communicator::duplicate(const GroupOptions& options) {
-  return Communicator(value_or_throw(implementation_->duplicate(options)));
+  return Communicator(implementation_->value_or_raise(implementation_->duplicate(options)));
 }
 
 std::optional<Communicator> Communicator::split(int color, int key, const GroupOptions& options) {
-  auto made = implementation_->split(color, key, options);
-  if (!made) raise(implementation_->named(std::move(made.error())));
-  if (*made == nullptr) return std::nullopt;
-  return Communicator(std::move(*made));
+  auto made = implementation_->value_or_raise(implementation_->split(color, key, options));
+  if (made == nullptr) return std::nullopt;
+  return Communicator(std::move(made));
 }
 
 Communicator Communicator::subgroup(std::span<const int> ranks, const GroupOptions& options) {
-  auto made = implementation_->subgroup(ranks, options);
-  if (!made) raise(implementation_->named(std::move(made.error())));
-  return Communicator(std::move(*made));
+  return Communicator(implementation_->value_or_raise(implementation_->subgroup(ranks, options)));
 }
 
 }  // namespace ccoll

@@ -48,10 +48,14 @@ class Communicator::Implementation final
   const std::string& name() const { return name_; }
   /// The failure as this communicator's: with its name, and with the culprit's rank in it.
   Failure named(Failure failure) const;
-  /// The work, or the failure thrown as this communicator's and this call's.
+  /// The value, or the failure thrown as this communicator's and this call's.
+  template <typename T>
+  T value_or_raise(Result<T> result, std::string_view label = {}) const {
+    if (!result) raise(labelled(named(std::move(result.error())), label));
+    if constexpr (!std::is_void_v<T>) return std::move(*result);
+  }
   Work begun_or_throw(Result<Work> work, const CallOptions& options) const {
-    if (!work) raise(labelled(named(std::move(work.error())), options.label));
-    return std::move(*work);
+    return value_or_raise(std::move(work), options.label);
   }
   const CostTable& costs() const { return costs_; }
   /// What the communicator's options and then `algorithm` ask for.
@@ -115,7 +119,7 @@ class Communicator::Implementation final
   const std::shared_ptr<net::Service>& service() const { return member_->service(); }
 
   // ControlObserver, on the service thread:
-  void failed(const Failure& failure) override;
+  void failed(std::uint64_t communicator, const Failure& failure) override;
   void left(std::uint32_t rank) override;
   std::optional<Failure> compare(std::uint32_t peer, const Waiting& waiting) override;
 

@@ -100,7 +100,7 @@ Work start(const std::shared_ptr<Implementation>& communicator, std::string_view
   return communicator->begun_or_throw(begin(communicator, call, requests, options), options);
 }
 
-/// What the work's only receive got; nothing yet in a group.
+/// What the work's only receive got; in a group nothing has come yet, or is about to be written.
 Received received(const Work& work) { return call_group::is_open() ? Received{} : work.received(); }
 
 /// Begins and waits without letting go of the owner flag in between; in a group, only begins.
@@ -170,22 +170,25 @@ Work Communicator::recv_async(void* data, std::size_t count, DataType type, int 
 Received Communicator::probe(int from, int tag, const CallOptions& options) {
   auto operation = std::make_shared<MessageOperation>();
   operation->what = MessageOperation::What::probe;
-  operation->pattern =
-      value_or_throw(pattern_of("probe", from, tag, true, implementation_->size()));
+  const auto or_raise = [&](auto result) {
+    return implementation_->value_or_raise(std::move(result), options.label);
+  };
+  or_raise(call_group::refuse_in_one("probe"));
+  operation->pattern = or_raise(pattern_of("probe", from, tag, true, implementation_->size()));
   operation->received.emplace();
-  Implementation::Owner owner(*implementation_);
-  value_or_throw(implementation_->begin_as_owner(std::array{operation}, options.timeout));
   operation->label = options.label;
+  Implementation::Owner owner(*implementation_);
+  or_raise(implementation_->begin_as_owner(std::array{operation}, options.timeout));
   const Work work(std::make_shared<Work::State>(Work::State{implementation_, {operation}}));
   implementation_->wait_as_owner(work.state(), Clock::time_point::max());
   return work.received();
 }
 
 std::optional<Received> Communicator::try_probe(int from, int tag) {
-  const auto pattern =
-      value_or_throw(pattern_of("try_probe", from, tag, true, implementation_->size()));
+  const auto pattern = implementation_->value_or_raise(
+      pattern_of("try_probe", from, tag, true, implementation_->size()));
   Implementation::Owner owner(*implementation_);
-  return value_or_throw(implementation_->look_as_owner(pattern));
+  return implementation_->value_or_raise(implementation_->look_as_owner(pattern));
 }
 
 Received Communicator::send_recv(const void* data_out, std::size_t count_out, int to, void* data_in,
@@ -210,6 +213,7 @@ std::vector<Received> Communicator::batch(std::span<const MessageRequest> reques
                                           const CallOptions& options) {
   const auto work = run(implementation_, "batch", requests, options);
   std::vector<Received> received;
+  if (call_group::is_open()) return received;
   for (const auto& operation : work.state().operations)
     if (operation->received) received.push_back(*operation->received);
   return received;

@@ -6,6 +6,16 @@
 
 namespace ccoll {
 
+Messages::Messages(const Group& group, LinkTable& links, const Limits& limits, Told told)
+    : group_(group), links_(links), limits_(limits), told_(std::move(told)) {
+  links_.listen(kHeadLane);
+}
+
+const Messages::Channel* Messages::channel_if_open(Rank peer) const {
+  const auto found = by_peer_.find(peer);
+  return found == by_peer_.end() ? nullptr : found->second;
+}
+
 Result<Messages::Channel*> Messages::channel_to(Rank peer) {
   auto& known = by_peer_[peer];
   if (known != nullptr) return known;
@@ -23,8 +33,11 @@ Status Messages::open(std::optional<Rank> peer) {
     auto channel = channel_to(*peer);
     return channel ? Status{} : tl::unexpected(channel.error());
   }
-  for (Rank rank = 0; channels_.size() < size_ && rank < size_; rank++)
-    if (auto channel = channel_to(rank); !channel) return tl::unexpected(channel.error());
+  for (const auto from : links_.arrived()) {
+    const auto rank = group_.rank_of(from);
+    if (!rank) continue;  // a rank of the job that has no part here
+    if (auto channel = channel_to(*rank); !channel) return tl::unexpected(channel.error());
+  }
   return {};
 }
 
@@ -62,14 +75,14 @@ Result<bool> Messages::advance(Attention attention) {
   const bool everyone = attention == Attention::everyone;
   if (over_ || (pending_.empty() && !everyone)) return false;
   moved_ = false;
-  if (everyone && !pending_.empty()) CCOLL_TRY(open(std::nullopt));
   const bool listen = everyone || first_for_any() != nullptr;
+  if (listen) CCOLL_TRY(open(std::nullopt));
   std::size_t ended = 0;
   for (auto& channel : channels_) {
     if (channel->operations > 0 || listen) CCOLL_TRY(advance(*channel, listen));
-    ended += channel->ended && channel->peer != rank_ ? 1 : 0;
+    ended += channel->ended && channel->peer != group_.rank() ? 1 : 0;
   }
-  if (ended > 0 && ended == size_ - 1)
+  if (ended > 0 && ended == group_.size() - 1)
     if (const auto* waiting = first_for_any())
       return fail(ErrorKind::peer_lost, "{}: all other ranks have left", name_of(*waiting));
   return moved_;
@@ -102,7 +115,7 @@ void Messages::complete(MessageOperation& operation, std::optional<Failure> fail
     pending_[operation.position]->position = operation.position;
   }
   pending_.pop_back();
-  held->failure = std::move(failure);
+  if (failure) held->failure = told_(std::move(*failure), held->label);
   held->done.store(true, std::memory_order_release);
 }
 
@@ -118,7 +131,7 @@ void Messages::end_all(const Failure& failure) {
   channels_.clear();
   by_peer_.clear();
   for (const auto& operation : std::exchange(pending_, {})) {
-    operation->failure = failure;
+    operation->failure = told_(failure, operation->label);
     operation->done.store(true, std::memory_order_release);
   }
 }

@@ -23,17 +23,21 @@
 ///     probe:  posted ──a message waits► done
 ///
 /// Why nothing deadlocks: a head never waits for credit, so every message is announced as soon as
-/// its link has room; and a rank whose operations do not move listens to all others before it
-/// sleeps, so that room comes. A receiver keeps, per sender, at most kUnexpectedBytes of heads, and
-/// an envelope for each send that its sender still waits in.
+/// its link has room; and a rank whose operations, of whatever kind, do not move listens to all who
+/// have begun to send to it before it sleeps, so that room comes. A link that is opened to it rings
+/// its waiter (transport/arrivals.hpp): it opens its own end then, and no others. A receiver keeps,
+/// per sender, at most kUnexpectedBytes of heads, and an envelope for each send that its sender
+/// still waits in. A rank without an operation under way listens to nobody.
 
 #include <deque>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "comm/group.hpp"
 #include "comm/matching.hpp"
 #include "comm/message_frame.hpp"
 #include "comm/operation.hpp"
@@ -84,8 +88,10 @@ class Messages {
     bool strict = false;  ///< a send waits for its receive, whatever its size
   };
 
-  Messages(Rank rank, Rank size, LinkTable& links, const Limits& limits)
-      : rank_(rank), size_(size), links_(links), limits_(limits) {}
+  /// A failure as the caller of an operation with that label is to hear of it.
+  using Told = std::function<Failure(Failure failure, std::string_view label)>;
+
+  Messages(const Group& group, LinkTable& links, const Limits& limits, Told told);
 
   /// Puts it into its queue and takes what has already come for it. A failure is final.
   Status post(const std::shared_ptr<MessageOperation>& operation);
@@ -95,7 +101,7 @@ class Messages {
   /// Whom a round listens to.
   enum class Attention : std::uint8_t {
     awaited,   ///< those that an operation waits for
-    everyone,  ///< the round before a sleep: whoever might wait for room
+    everyone,  ///< the round before a sleep: whoever has begun to send and may wait for room
   };
   /// Moves everything on, for a bounded number of slices; true if anything moved.
   Result<bool> advance(Attention attention);
@@ -164,9 +170,11 @@ class Messages {
   /// What a message without a receive costs beside its data.
   static constexpr std::size_t kEnvelopeBytes = 128;
 
-  /// Listens to `peer`, or to everyone.
+  /// Listens to `peer`; or to all who have begun to send, where none is named.
   Status open(std::optional<Rank> peer);
   Result<Channel*> channel_to(Rank peer);
+  /// Null for one that is not open.
+  const Channel* channel_if_open(Rank peer) const;
   Status open_out(Channel& channel);
   Status advance(Channel& channel, bool listen);
   /// A receive or probe that waits for whoever sends, if there is one.
@@ -204,10 +212,10 @@ class Messages {
   void complete(MessageOperation& operation, std::optional<Failure> failure = std::nullopt);
   tl::unexpected<Failure> lost(const MessageOperation& operation, const Failure& failure) const;
 
-  const Rank rank_;
-  const Rank size_;
+  const Group& group_;
   LinkTable& links_;
   const Limits limits_;
+  const Told told_;
   std::vector<std::unique_ptr<Channel>> channels_;  // those opened
   std::unordered_map<Rank, Channel*> by_peer_;
   Matcher matcher_;

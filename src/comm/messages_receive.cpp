@@ -28,9 +28,8 @@ Received received(const Envelope& envelope, DataType type) {
           envelope.bytes};
 }
 
-Failure taken_back(Rank peer) {
-  return {ErrorKind::peer_lost,
-          fmt::format("rank {} took its data back: its call had failed", peer), peer};
+tl::unexpected<Failure> taken_back(Rank peer) {
+  return fail(ErrorKind::peer_lost, "rank {} took its data back: its call had failed", peer);
 }
 
 }  // namespace
@@ -43,7 +42,7 @@ Status Messages::read_heads(Channel& channel) {
       if (channel.in->failure() != nullptr) return ended(channel);
       return {};
     }
-    if (!channel.in->begin_read()) return tl::unexpected(taken_back(channel.peer));
+    if (!channel.in->begin_read()) return taken_back(channel.peer);
     CCOLL_TRY(read_frame(channel, *view));
     channel.in->pop();
     channel.incoming.reset();
@@ -180,7 +179,7 @@ Status Messages::read_rests(Channel& channel) {
     if (!frame) return tl::unexpected(frame.error());
     if (frame->kind != Frame::Kind::rest || frame->id != recv.id || view->header.bytes != bytes)
       return fail(ErrorKind::corrupt, "rank {} sent a part of another message", channel.peer);
-    if (!channel.in_bulk->begin_read()) return tl::unexpected(taken_back(channel.peer));
+    if (!channel.in_bulk->begin_read()) return taken_back(channel.peer);
     if (view->data != place) std::memcpy(place, view->data, bytes);
     channel.in_bulk->pop();
     recv.moved_bytes += bytes;

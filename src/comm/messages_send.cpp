@@ -33,13 +33,14 @@ Status Messages::push_control(Channel& channel) {
 
 Status Messages::push_heads(Channel& channel) {
   while (!channel.queued.empty()) {
+    auto& send = *channel.queued.front();
+    // Credit may have come back while nobody listened. First, because what else has come is
+    // answered on this link, and may take its room.
+    if (channel.credit < charge_of(send)) CCOLL_TRY(read_heads(channel));
     if (!channel.out->has_room()) {
       moved_ |= channel.out->progress();
       if (!channel.out->has_room()) break;
     }
-    auto& send = *channel.queued.front();
-    // Credit may have come back while nobody listened.
-    if (channel.credit < charge_of(send)) CCOLL_TRY(read_heads(channel));
     CCOLL_TRY(push_head(channel, send));
     channel.queued.pop_front();
     moved_ = true;

@@ -15,14 +15,14 @@ std::string Messages::name_of(const MessageOperation& operation) const {
   switch (operation.what) {
     case What::send:
       return fmt::format("send to {} {} ({} bytes{}) on rank {}", peer, which, operation.bytes,
-                         label, rank_);
+                         label, group_.rank());
     case What::recv:
       return fmt::format("recv from {} {} (a buffer of {} bytes{}) on rank {}", peer, which,
-                         operation.bytes, label, rank_);
+                         operation.bytes, label, group_.rank());
     case What::probe:
       break;
   }
-  return fmt::format("probe from {} {}{} on rank {}", peer, which, label, rank_);
+  return fmt::format("probe from {} {}{} on rank {}", peer, which, label, group_.rank());
 }
 
 std::string Messages::standing(const MessageOperation& operation) const {
@@ -62,19 +62,21 @@ std::string Messages::others_waiting(const Pattern& pattern) const {
 std::vector<Rank> Messages::awaited(const MessageOperation& operation) const {
   if (operation.pattern.from) return {*operation.pattern.from};
   std::vector<Rank> ranks;
-  for (const auto& channel : channels_)
-    if (!channel->ended && channel->peer != rank_) ranks.push_back(channel->peer);
-  std::ranges::sort(ranks);
+  for (Rank rank = 0; rank < group_.size(); rank++) {
+    const auto* channel = channel_if_open(rank);
+    if (rank != group_.rank() && (channel == nullptr || !channel->ended)) ranks.push_back(rank);
+  }
   return ranks;
 }
 
 bool Messages::in_vain(const MessageOperation& operation,
                        const std::function<bool(Rank)>& has_left) const {
   const auto silent = [&](Rank rank) {
-    const auto& channel = *by_peer_.at(rank);
-    const bool bulk = operation.stage == Stage::arriving && channel.in_bulk != nullptr;
-    const auto* link = bulk ? channel.in_bulk : channel.in;
-    return !link->connected() && (has_left(rank) || channel.ended);
+    const auto* channel = channel_if_open(rank);
+    if (channel == nullptr) return has_left(rank);
+    const bool bulk = operation.stage == Stage::arriving && channel->in_bulk != nullptr;
+    const auto* link = bulk ? channel->in_bulk : channel->in;
+    return !link->connected() && (has_left(rank) || channel->ended);
   };
   const auto ranks = awaited(operation);
   return !ranks.empty() && std::ranges::all_of(ranks, silent);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How communicators come and go: from the environment, from a store, from each other.
-#include <cstdlib>
+#include <charconv>
 #include <exception>
 #include <functional>
 #include <numeric>
@@ -17,6 +17,19 @@ namespace ccoll {
 namespace {
 
 std::string variable(const char* name) { return read_variable(name).value_or(""); }
+
+std::optional<long> number(const char* name, long least, long most) {
+  const auto text = read_variable(name);
+  if (!text) return std::nullopt;
+  long value = 0;
+  const auto* end = text->data() + text->size();
+  const auto [rest, error] = std::from_chars(text->data(), end, value);
+  if (error != std::errc() || rest != end || value < least || value > most)
+    raise({ErrorKind::invalid_argument,
+           fmt::format("{}={} is not a number from {} to {}", name, *text, least, most),
+           std::nullopt});
+  return value;
+}
 
 /// "host:port" of a tcp:// address; empty for the others, which are on this host.
 std::string towards(const std::string& store) {
@@ -96,14 +109,11 @@ CommunicatorOptions CommunicatorOptions::from_environment() {
   options.transport = variable("CCOLL_TRANSPORT");
   options.algorithm = variable("CCOLL_ALGO");
   options.interface = variable("CCOLL_SOCKET_IFNAME");
-  if (const auto lanes = variable("CCOLL_LANES"); !lanes.empty()) {
-    char* end = nullptr;
-    const long value = std::strtol(lanes.c_str(), &end, 10);
-    if (*end != '\0' || value < 1 || value > 1024)
-      raise({ErrorKind::invalid_argument,
-             fmt::format("CCOLL_LANES={} is not a number from 1 to 1024", lanes), std::nullopt});
-    options.max_lanes = static_cast<int>(value);
-  }
+  if (const auto lanes = number("CCOLL_LANES", 1, 1024))
+    options.max_lanes = static_cast<int>(*lanes);
+  if (const auto limit = number("CCOLL_EAGER_LIMIT", 0, kMaxEagerBytes))
+    options.eager_limit = static_cast<std::size_t>(*limit);
+  if (const auto strict = number("CCOLL_STRICT_SENDS", 0, 1)) options.strict_sends = *strict == 1;
   if (const auto file = variable("CCOLL_TOKEN_FILE"); !file.empty())
     options.token = value_or_throw(read_token_file(file));
   return options;

@@ -39,8 +39,9 @@ class ControlObserver {
  public:
   virtual ~ControlObserver() = default;
   /// News that ends every call of this communicator; `failure.culprit` is a rank of the job. May
-  /// come more than once; the first counts. A lost rank is told to every observer.
-  virtual void failed(const Failure& failure) = 0;
+  /// come more than once; the first counts. `communicator` is the observer's, or
+  /// kEveryCommunicator: a lost rank is told to every observer, also of those without it.
+  virtual void failed(std::uint64_t communicator, const Failure& failure) = 0;
   /// Rank `rank` said goodbye: what it sent is still delivered, but nothing more will come.
   virtual void left(std::uint32_t rank) = 0;
   /// Rank `peer` of the job waits in that call: the failure to tell everyone, if this rank's call

@@ -40,9 +40,9 @@ bool News::learn(const FailureNews& news) {
 
 void News::tell(const FailureNews& news) {
   if (news.communicator == kEveryCommunicator) {
-    for (const auto& observer : everyone()) observer->failed(news.failure);
+    for (const auto& observer : everyone()) observer->failed(news.communicator, news.failure);
   } else if (const auto observer = observer_of(news.communicator)) {
-    observer->failed(news.failure);
+    observer->failed(news.communicator, news.failure);
   }
 }
 
@@ -80,9 +80,10 @@ News::Findings News::subscribe(std::uint64_t communicator,
   if (!listener) return {};
   observers_[communicator] = std::move(observer);
   // A copy: what the listener does may bring the next failure.
-  for (const FailureNews& news : std::vector(general_)) listener->failed(news.failure);
+  for (const FailureNews& news : std::vector(general_))
+    listener->failed(news.communicator, news.failure);
   if (const auto found = failures_.find(communicator); found != failures_.end())
-    listener->failed(found->second.failure);
+    listener->failed(communicator, found->second.failure);
   for (const std::uint32_t rank : left_) listener->left(rank);
 
   Findings findings;

@@ -34,6 +34,10 @@ void TransportSet::accept(asio::ip::tcp::socket socket) {
   if (const auto* kind = find_transport("tcp")) get(*kind).accept(std::move(socket));
 }
 
+void TransportSet::listen(const std::shared_ptr<Arrivals>& arrivals) {
+  for (const auto& transport : made_) transport->listen(arrivals);
+}
+
 void TransportSet::forget(std::uint64_t communicator) {
   for (const auto& transport : made_) transport->forget(communicator);
 }
@@ -63,6 +67,16 @@ Result<ReceiveLink*> LinkTable::receiver(Rank peer, std::uint16_t lane) {
   if (!opened) return tl::unexpected(opened.error());
   link = std::move(*opened);
   return link.get();
+}
+
+void LinkTable::listen(std::uint16_t lane) {
+  arrivals_ = std::make_shared<Arrivals>(communicator_, transports_->context().rank, lane, waiter_);
+  transports_->listen(arrivals_);
+}
+
+std::vector<std::uint32_t> LinkTable::arrived() {
+  if (!arrivals_) return {};
+  return arrivals_->take();
 }
 
 void LinkTable::revoke() {

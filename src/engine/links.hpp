@@ -28,6 +28,8 @@ class TransportSet {
   Transport& get(const TransportKind& kind);
   /// A connection for a link that came to this rank's listener; on the service thread.
   void accept(asio::ip::tcp::socket socket);
+  /// Transport's, for all of them.
+  void listen(const std::shared_ptr<Arrivals>& arrivals);
   /// That communicator of this rank has ended.
   void forget(std::uint64_t communicator);
   const TransportContext& context() const { return context_; }
@@ -51,6 +53,11 @@ class LinkTable {
   Result<SendLink*> sender(Rank peer, std::uint16_t lane);
   Result<ReceiveLink*> receiver(Rank peer, std::uint16_t lane);
 
+  /// From now on arrived() tells who has opened a link of that lane.
+  void listen(std::uint16_t lane);
+  /// Ranks of the job that have opened one, and this rank perhaps not yet; each is told once.
+  std::vector<std::uint32_t> arrived();
+
   /// After a failure: takes back all lent memory.
   void revoke();
 
@@ -61,6 +68,7 @@ class LinkTable {
   const std::vector<std::uint32_t> group_;
   const std::shared_ptr<TransportSet> transports_;
   const std::shared_ptr<Waiter> waiter_;
+  std::shared_ptr<Arrivals> arrivals_;
   std::map<Key, std::unique_ptr<SendLink>> senders_;
   std::map<Key, std::unique_ptr<ReceiveLink>> receivers_;
 };

@@ -10,6 +10,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <utility>
 
 #include "core/result.hpp"
 #include "core/signature.hpp"
@@ -24,6 +26,15 @@ struct LinkId {
   std::uint16_t lane = 0;
   friend auto operator<=>(const LinkId&, const LinkId&) = default;
 };
+
+/// Where one communicator's links begin and end in a map by LinkId.
+template <typename Map>
+auto links_of(std::uint64_t communicator, Map& links) {
+  constexpr auto kLast = std::numeric_limits<std::uint32_t>::max();
+  return std::pair(
+      links.lower_bound({.communicator = communicator}),
+      links.upper_bound({communicator, kLast, kLast, std::numeric_limits<std::uint16_t>::max()}));
+}
 
 /// Travels with every slice, so that ranks that make different calls find out instead of mixing
 /// up their data.
@@ -45,9 +56,10 @@ class SendLink {
  public:
   virtual ~SendLink() = default;
 
-  /// Whether one more slice may be pushed or lent now.
+  /// Whether one more slice may be pushed or lent now. room(), push() and lend() may be called only
+  /// then, and check it: a slice too many would overwrite one that is yet to be read.
   virtual bool has_room() = 0;
-  /// Memory for a slice of `bytes`; valid until push. Call only when has_room().
+  /// Memory for a slice of `bytes`; valid until push.
   virtual std::byte* room(std::size_t bytes) = 0;
   /// Sends the slice that was written to room(); it may wait for progress(), so that slices that
   /// are made one after another travel together.

@@ -13,6 +13,7 @@
 
 #include "core/net/service.hpp"
 #include "core/peer_address.hpp"
+#include "transport/arrivals.hpp"
 #include "transport/link.hpp"
 #include "transport/waiter.hpp"
 
@@ -38,9 +39,12 @@ class Transport {
                                                             std::shared_ptr<Waiter> waiter) = 0;
   /// A connection that came to this rank's listener for Purpose::link. On the service thread.
   virtual void accept(asio::ip::tcp::socket) {}
+  /// Tells `arrivals` of each link that concerns it and comes before it is opened here; at once of
+  /// those that have come already. Until that communicator is forgotten.
+  virtual void listen(std::shared_ptr<Arrivals> arrivals) = 0;
   /// This rank's part of that communicator has ended: what has come or will come for links of it
-  /// that were never opened here is dropped.
-  virtual void forget(std::uint64_t) {}
+  /// that were never opened here is dropped, and their senders learn that nobody reads.
+  virtual void forget(std::uint64_t communicator) = 0;
 };
 
 /// One row of the table of transports, best first.

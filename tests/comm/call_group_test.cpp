@@ -113,6 +113,29 @@ TEST_CASE("call groups: the first failure is told when all calls are over", "[co
   after.end();
 }
 
+TEST_CASE("call groups: what came is told by asynchronous calls only", "[comm]") {
+  for (const auto& kind : transports()) {
+    CAPTURE(kind.name);
+    auto ranks = all_ranks(2, kind.name);
+    const std::vector<std::int32_t> out = {1, 2, 3};
+    std::vector<std::int32_t> in(30);
+    const auto place = [&](std::size_t i) { return std::span(in).subspan(10 * i, 10); };
+    group_begin();
+    CHECK(ranks[1].recv(place(0), 0) == Received{});
+    const std::array requests = {MessageRequest::recv(place(1), 0)};
+    CHECK(ranks[1].batch(requests).empty());
+    const auto work = ranks[1].recv_async(in.data() + 20, 10, DataType::int32, 0);
+    for (int i = 0; i < 3; i++) ranks[0].send(std::span(out), 1);
+    CHECK_THAT(message_of([&] { ranks[1].probe(); }), Contains("probe: it cannot wait for group"));
+    CHECK_FALSE(ranks[0].try_probe());
+    group_end();
+    auto over = work;
+    over.wait();
+    CHECK(work.received() == Received{0, 0, 3, 12});
+    CHECK((in[2] == 3 && in[12] == 3 && in[22] == 3));
+  }
+}
+
 TEST_CASE("call groups: a group waits for ranks of other threads without spinning", "[comm]") {
   auto ranks = all_ranks(3, "tcp");
   std::vector<std::int32_t> a = {1}, b = {2}, c = {3};

@@ -345,9 +345,14 @@ TEST_CASE("groups: a thousand splits leave nothing behind", "[comm][stress]") {
       communicator.barrier();
       const int rounds = reduced() ? 50 : 1000;
       for (int round = 0; round < rounds; round++) {
-        auto part = communicator.split((communicator.rank() + round) % 2, 0);
         std::vector<std::int32_t> data(static_cast<std::size_t>(round % 3), 1);
-        if (round % 4 != 3) part->all_reduce(std::span(data));
+        auto part = communicator.split((communicator.rank() + round) % 2, 0);
+        if (round % 4 < 2) part->all_reduce(std::span(data));
+        // Calls of one rank alone: the others close without ever opening its links.
+        if (round % 4 == 2 && part->rank() == 0)
+          part->send(std::span<const std::int32_t>(data), part->size() - 1);
+        if (round % 4 == 3 && part->rank() == 0)
+          part->broadcast_async(data.data(), data.data(), data.size(), DataType::int32, 0);
       }
       communicator.barrier();
       if (communicator.rank() != 0) return communicator.barrier();

@@ -205,13 +205,11 @@ TEST_CASE("messages: who waits in vain says for whom, for which tag and how long
          Numbers numbers(4);
          if (communicator.rank() == 0) communicator.send(view(numbers), 1, 5);
          communicator.recv(std::span(numbers), 1 - communicator.rank(), 6,
-                           {.timeout = 500ms, .algorithm = {}});
+                           {.timeout = communicator.rank() == 1 ? 500ms : 20s, .algorithm = {}});
        })) {
     CHECK_THAT(errors[1], Contains("recv from rank") && Contains("tag 6 (a buffer of 16 bytes)") &&
                               Contains("timed out after 5") && Contains("it waits for rank"));
-    // The rank that has a message of another tag says so, if its clock was the first.
-    if (contains(errors[1], "on rank 1 timed out"))
-      CHECK_THAT(errors[1], Contains("others have: rank 0 tag 5 with 16 bytes"));
+    CHECK_THAT(errors[1], Contains("others have: rank 0 tag 5 with 16 bytes"));
   }
   for (const auto& errors : errors_of(2, [](Communicator& communicator) {
          const Numbers numbers(100'000);

@@ -117,3 +117,25 @@ TEST_CASE("start-up: the ranks of one process come at once, all or some", "[comm
   CHECK((first[1].rank() == 3 && second[0].rank() == 1 && second[1].size() == 4));
   CHECK_THAT(message_of([] { Communicator::create_all(0); }), Contains("rank 0 of 0"));
 }
+
+TEST_CASE("start-up: options of messages from the environment", "[comm]") {
+  const auto with = [](const char* name, const char* value) {
+    ::setenv(name, value, 1);
+    CommunicatorOptions options;
+    const auto error =
+        testing::message_of([&] { options = CommunicatorOptions::from_environment(); });
+    ::unsetenv(name);
+    return std::pair(options, error);
+  };
+  CHECK(with("CCOLL_EAGER_LIMIT", "").first.eager_limit == 64 << 10);
+  CHECK(with("CCOLL_EAGER_LIMIT", "0").first.eager_limit == 0);
+  CHECK(with("CCOLL_EAGER_LIMIT", "262144").first.eager_limit == 256 << 10);
+  for (const auto* wrong : {"262145", "-1", "64K", "many", "1 "})
+    CHECK(with("CCOLL_EAGER_LIMIT", wrong).second ==
+          std::string("invalid_argument: CCOLL_EAGER_LIMIT=") + wrong +
+              " is not a number from 0 to 262144");
+  CHECK(with("CCOLL_STRICT_SENDS", "1").first.strict_sends);
+  CHECK_FALSE(with("CCOLL_STRICT_SENDS", "0").first.strict_sends);
+  CHECK(with("CCOLL_STRICT_SENDS", "yes").second ==
+        "invalid_argument: CCOLL_STRICT_SENDS=yes is not a number from 0 to 1");
+}

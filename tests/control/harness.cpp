@@ -92,7 +92,7 @@ std::vector<std::string> DirectoryStore::list(std::string_view prefix, Timeout) 
   return keys;
 }
 
-void Recorder::failed(const Failure& failure) {
+void Recorder::failed(std::uint64_t, const Failure& failure) {
   const std::lock_guard lock(mutex_);
   failures_.push_back(failure);
   changed_.notify_all();

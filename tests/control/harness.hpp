@@ -90,7 +90,7 @@ class Recorder final : public ControlObserver {
   using Compare = std::function<std::optional<Failure>(std::uint32_t, const Waiting&)>;
   explicit Recorder(Compare compare = {}) : compare_(std::move(compare)) {}
 
-  void failed(const Failure& failure) override;
+  void failed(std::uint64_t, const Failure& failure) override;
   void left(std::uint32_t rank) override;
   std::optional<Failure> compare(std::uint32_t peer, const Waiting& waiting) override;
 

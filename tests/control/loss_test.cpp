@@ -113,7 +113,7 @@ class RankProcess {
 
 class Speaker final : public ControlObserver {
  public:
-  void failed(const Failure& failure) override { say("failed " + failure.message); }
+  void failed(std::uint64_t, const Failure& failure) override { say("failed " + failure.message); }
   void left(std::uint32_t rank) override { say("left " + std::to_string(rank)); }
   std::optional<Failure> compare(std::uint32_t, const Waiting&) override { return {}; }
   static void say(const std::string& text) {

@@ -41,16 +41,31 @@ class Pair {
   }
 
   void open(std::uint16_t lane = 0) {
-    const LinkId id{7, 0, 1, lane};
-    sender = transports_[0]->open_send(id, waiters[0]).value();
-    receiver = transports_[1]->open_receive(id, waiters[1]).value();
+    open_sender(lane);
+    open_receiver(lane);
   }
+  void open_sender(std::uint16_t lane = 0) {
+    sender = transports_[0]->open_send({communicator, 0, 1, lane}, waiters[0]).value();
+  }
+  void open_receiver(std::uint16_t lane = 0) {
+    receiver = transports_[1]->open_receive({communicator, 0, 1, lane}, waiters[1]).value();
+  }
+
+  /// No two pairs have the same: transports remember which ones have ended.
+  const std::uint64_t communicator = next_communicator();
+
+  Transport& of(std::size_t rank) { return *transports_[rank]; }
 
   std::array<std::shared_ptr<Waiter>, 2> waiters;
   std::unique_ptr<SendLink> sender;
   std::unique_ptr<ReceiveLink> receiver;
 
  private:
+  static std::uint64_t next_communicator() {
+    static std::uint64_t last = 6;
+    return ++last;
+  }
+
   std::array<std::shared_ptr<Transport>, 2> transports_;
   std::array<std::unique_ptr<net::Listener>, 2> listeners_;
 };
@@ -345,6 +360,77 @@ TEST_CASE("link: either end may come first, and links do not mix", "[transport][
       }));
       CHECK(view->header.sequence == lane);
       CHECK(equals(*view, pattern(lane, 100)));
+    }
+  }
+}
+
+TEST_CASE("link: who has opened one to a rank is told there, once, and wakes it",
+          "[transport][conformance]") {
+  constexpr std::uint16_t kLane = 3, kOther = 4;
+  for (const auto& kind : transports()) {
+    for (const bool sender_first : {false, true}) {
+      CAPTURE(kind.name, sender_first);
+      Pair pair(kind);
+      const auto arrivals =
+          std::make_shared<Arrivals>(pair.communicator, 1, kLane, pair.waiters[1]);
+      if (!sender_first) pair.of(1).listen(arrivals);
+      pair.open_sender(kOther);
+      const auto other = std::move(pair.sender);
+      pair.open_sender(kLane);
+      if (sender_first) {
+        std::this_thread::sleep_for(20ms);  // that it has come
+        pair.of(1).listen(arrivals);
+      }
+      std::vector<std::uint32_t> from;
+      const auto end = std::chrono::steady_clock::now() + 20s;
+      while (from.empty() && std::chrono::steady_clock::now() < end) {
+        pair.waiters[1]->prepare();
+        from = arrivals->take();
+        if (from.empty()) pair.waiters[1]->sleep(10s);
+        pair.waiters[1]->awake();
+      }
+      CHECK(from == std::vector<std::uint32_t>{0});
+      push(*pair.sender, 0, pattern(1, 100));
+      pair.open_receiver(kLane);
+      CHECK(eventually(pair, [&] { return pair.receiver->front() != nullptr; }));
+      CHECK(arrivals->take().empty());
+      pair.of(1).forget(pair.communicator);
+    }
+  }
+}
+
+TEST_CASE("link: one that this rank has opened first is no news to it",
+          "[transport][conformance]") {
+  for (const auto& kind : transports()) {
+    CAPTURE(kind.name);
+    Pair pair(kind);
+    const auto arrivals = std::make_shared<Arrivals>(pair.communicator, 1, 0, pair.waiters[1]);
+    pair.of(1).listen(arrivals);
+    pair.open_receiver();
+    pair.open_sender();
+    push(*pair.sender, 0, pattern(1, 100));
+    CHECK(eventually(pair, [&] { return pair.receiver->front() != nullptr; }));
+    CHECK(arrivals->take().empty());
+    pair.of(1).forget(pair.communicator);
+  }
+}
+
+TEST_CASE("link: one that was not opened before its communicator ended has nobody to read it",
+          "[transport][conformance]") {
+  for (const auto& kind : transports()) {
+    for (const bool comes_late : {false, true}) {
+      CAPTURE(kind.name, comes_late);
+      Pair pair(kind);
+      if (!comes_late) pair.open_sender();
+      pair.of(1).forget(pair.communicator);
+      if (comes_late) pair.open_sender();
+      const auto data = pattern(5, 1 << 20);
+      std::uint64_t sequence = 0;
+      REQUIRE(eventually(pair, [&] {
+        if (pair.sender->has_room()) push(*pair.sender, sequence++, data);
+        return pair.sender->failure() != nullptr;
+      }));
+      CHECK(pair.sender->failure()->kind == ErrorKind::peer_lost);
     }
   }
 }

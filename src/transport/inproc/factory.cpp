@@ -8,6 +8,8 @@ namespace {
 
 class InprocTransport final : public Transport {
  public:
+  explicit InprocTransport(std::uint32_t rank) : rank_(rank) {}
+
   Result<std::unique_ptr<SendLink>> open_send(const LinkId& id,
                                               std::shared_ptr<Waiter> waiter) override {
     return std::make_unique<InprocSendLink>(id, std::move(waiter));
@@ -16,6 +18,12 @@ class InprocTransport final : public Transport {
                                                     std::shared_ptr<Waiter> waiter) override {
     return std::make_unique<InprocReceiveLink>(id, std::move(waiter));
   }
+
+  void listen(std::shared_ptr<Arrivals> arrivals) override { inproc::listen(std::move(arrivals)); }
+  void forget(std::uint64_t communicator) override { inproc::forget(communicator, rank_); }
+
+ private:
+  const std::uint32_t rank_;
 };
 
 }  // namespace
@@ -24,8 +32,8 @@ bool reaches(const PeerAddress& a, const PeerAddress& b) {
   return a.host == b.host && a.process == b.process;
 }
 
-std::shared_ptr<Transport> make(const TransportContext&) {
-  return std::make_shared<InprocTransport>();
+std::shared_ptr<Transport> make(const TransportContext& context) {
+  return std::make_shared<InprocTransport>(context.rank);
 }
 
 }  // namespace ccoll::inproc

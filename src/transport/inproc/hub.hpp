@@ -6,16 +6,23 @@
 
 #include <memory>
 
+#include "transport/arrivals.hpp"
 #include "transport/inproc/fifo.hpp"
 #include "transport/link.hpp"
 
 namespace ccoll::inproc {
 
+enum class End : std::uint8_t { sender, receiver };
+
 /// The fifo of link `id`, made by whichever end comes first. Each end takes it once; when both
 /// have, it belongs to them alone.
-std::shared_ptr<Fifo> meet(const LinkId& id);
+std::shared_ptr<Fifo> meet(const LinkId& id, End end);
 
 /// An end goes: forgets the link if the other end never came.
 void part(const LinkId& id, const std::shared_ptr<Fifo>& fifo);
+
+/// Transport's, for the receiving ends of rank `to`.
+void listen(std::shared_ptr<Arrivals> arrivals);
+void forget(std::uint64_t communicator, std::uint32_t to);
 
 }  // namespace ccoll::inproc

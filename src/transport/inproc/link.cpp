@@ -13,7 +13,7 @@ Failure gone(std::uint32_t rank) {
 }  // namespace
 
 InprocSendLink::InprocSendLink(const LinkId& id, std::shared_ptr<Waiter> waiter)
-    : id_(id), fifo_(meet(id)) {
+    : id_(id), fifo_(meet(id, End::sender)) {
   fifo_->sender.hang(std::move(waiter));
 }
 
@@ -24,15 +24,21 @@ InprocSendLink::~InprocSendLink() {
   part(id_, fifo_);
 }
 
-bool InprocSendLink::has_room() { return pushed_ - fifo_->tail.load() < Fifo::kSlots; }
+bool InprocSendLink::has_room() {
+  if (pushed_ - popped_ < Fifo::kSlots) return true;
+  popped_ = fifo_->tail.load();
+  return pushed_ - popped_ < Fifo::kSlots;
+}
 
 std::byte* InprocSendLink::room(std::size_t bytes) {
+  CCOLL_CHECK(has_room(), "to rank {}, lane {}", id_.to, id_.lane);
   auto& copy = next().copy;
   if (copy.size() < bytes) copy.resize(bytes);
   return copy.data();
 }
 
 void InprocSendLink::publish(const SliceHeader& header, const std::byte* data, Loan loan) {
+  CCOLL_CHECK(has_room(), "to rank {}, lane {}", id_.to, id_.lane);
   Slot& slot = next();
   slot.header = header;
   slot.data = data;
@@ -69,7 +75,7 @@ const Failure* InprocSendLink::failure() const {
 }
 
 InprocReceiveLink::InprocReceiveLink(const LinkId& id, std::shared_ptr<Waiter> waiter)
-    : id_(id), fifo_(meet(id)) {
+    : id_(id), fifo_(meet(id, End::receiver)) {
   fifo_->receiver.hang(std::move(waiter));
 }
 

@@ -31,6 +31,7 @@ class InprocSendLink final : public SendLink {
   const LinkId id_;
   const std::shared_ptr<Fifo> fifo_;
   std::uint64_t pushed_ = 0;
+  std::uint64_t popped_ = 0;      ///< by the receiver, when last looked at: it may be more
   std::uint64_t lent_until_ = 0;  ///< slices before this count may be lent
   mutable std::optional<Failure> failure_;
 };

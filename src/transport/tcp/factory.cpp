@@ -29,6 +29,9 @@ constexpr std::size_t kHelloBytes = 8 + 4 + 4 + 2;
 /// Communicators that have ended, remembered for connections that are still on their way.
 constexpr std::size_t kForgotten = 1024;
 
+/// So many receiving ends may wait before one looks which of them are gone.
+constexpr std::size_t kFewAwaited = 64;
+
 /// The peer's listener has stood since start-up: if it cannot be reached soon it is gone.
 constexpr std::chrono::seconds kConnectTimeout{10};
 
@@ -111,17 +114,30 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
       arrived_.erase(found);
     } else {
       connection = std::make_shared<Connection>();
-      std::erase_if(awaited_, [](const auto& entry) { return entry.second.connection.expired(); });
       awaited_[id] = {connection, waiter};
+      drop_gone();
     }
     return std::make_unique<TcpReceiveLink>(id.from, std::move(connection), std::move(waiter));
   }
 
+  void listen(std::shared_ptr<Arrivals> arrivals) override {
+    std::lock_guard lock(mutex_);
+    const auto [begin, end] = links_of(arrivals->communicator(), arrived_);
+    for (auto each = begin; each != end; ++each)
+      if (arrivals->concern(each->first)) arrivals->add(each->first.from);
+    const auto communicator = arrivals->communicator();
+    listening_[communicator] = std::move(arrivals);
+  }
+
   void forget(std::uint64_t communicator) override {
     std::lock_guard lock(mutex_);
-    const auto its = [&](const auto& entry) { return entry.first.communicator == communicator; };
-    std::erase_if(awaited_, its);
-    std::erase_if(arrived_, its);
+    const auto erase_from = [&](auto& links) {
+      const auto [begin, end] = links_of(communicator, links);
+      links.erase(begin, end);
+    };
+    erase_from(awaited_);
+    erase_from(arrived_);
+    listening_.erase(communicator);
     forgotten_.push_back(communicator);
     if (forgotten_.size() > kForgotten) forgotten_.pop_front();
   }
@@ -132,6 +148,13 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
   }
 
  private:
+  /// Receiving ends that are gone; seldom, so that opening one costs no look at all others.
+  void drop_gone() {
+    if (awaited_.size() < drop_gone_at_) return;
+    std::erase_if(awaited_, [](const auto& entry) { return entry.second.connection.expired(); });
+    drop_gone_at_ = std::max(kFewAwaited, 2 * awaited_.size());
+  }
+
   /// A receiving end whose peer has not connected yet; gone with its link.
   struct Awaited {
     std::weak_ptr<Connection> connection;
@@ -178,15 +201,20 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
     }
     // Each link connects once; a second connection for it is nobody's.
     const auto [entry, is_new] = arrived_.try_emplace(id, std::make_shared<Connection>());
-    if (is_new) entry->second->deliver(socket.release());
+    if (!is_new) return;
+    entry->second->deliver(socket.release());
+    if (const auto listener = listening_.find(id.communicator); listener != listening_.end())
+      if (listener->second->concern(id)) listener->second->add(id.from);
   }
 
   const Context context_;
   std::mutex mutex_;
-  std::map<LinkId, Awaited> awaited_;                      // guarded by mutex_
-  std::map<LinkId, std::shared_ptr<Connection>> arrived_;  // guarded by mutex_
-  std::deque<std::uint64_t> forgotten_;                    // guarded by mutex_
-  bool complained_ = false;                                // guarded by mutex_
+  std::map<LinkId, Awaited> awaited_;                             // guarded by mutex_
+  std::size_t drop_gone_at_ = kFewAwaited;                        // guarded by mutex_
+  std::map<LinkId, std::shared_ptr<Connection>> arrived_;         // guarded by mutex_
+  std::map<std::uint64_t, std::shared_ptr<Arrivals>> listening_;  // guarded by mutex_
+  std::deque<std::uint64_t> forgotten_;                           // guarded by mutex_
+  bool complained_ = false;                                       // guarded by mutex_
 };
 
 }  // namespace

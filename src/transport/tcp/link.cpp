@@ -55,6 +55,7 @@ void Stream::fail_with(Failure failure) {
 }
 
 std::byte* TcpSendLink::room(std::size_t bytes) {
+  CCOLL_CHECK(has_room(), "to rank {}", stream_.peer());
   auto& copy = slots_[pushed_ % kSlots].copy;
   if (copy.size() < bytes) copy.resize(bytes);
   return copy.data();
@@ -67,6 +68,7 @@ void TcpSendLink::push(const SliceHeader& header) {
 void TcpSendLink::lend(const SliceHeader& header, const std::byte* data) { enqueue(header, data); }
 
 void TcpSendLink::enqueue(const SliceHeader& header, const std::byte* data) {
+  CCOLL_CHECK(has_room(), "to rank {}", stream_.peer());
   Slot& slot = slots_[pushed_++ % kSlots];
   slot.header = header;
   slot.data = data;

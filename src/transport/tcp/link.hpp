@@ -29,6 +29,7 @@ class Stream {
   /// True once connected; takes over the stream when it has just come.
   bool ready() { return fd_ >= 0 || take_over(); }
   int fd() const { return fd_; }
+  std::uint32_t peer() const { return peer_; }
   /// Of a system call on this stream: fails the link unless it would only have blocked.
   void broke(int code);
   void closed_by_peer();

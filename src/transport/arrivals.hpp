@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Who has opened a link to this rank that this rank has not opened: the transports tell, the
+/// communicator looks. So it hears from whoever calls without opening a link from everyone.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "transport/link.hpp"
+#include "transport/waiter.hpp"
+
+namespace ccoll {
+
+class Arrivals {
+ public:
+  /// Of the links to rank `to` of the job that belong to that communicator and lane.
+  Arrivals(std::uint64_t communicator, std::uint32_t to, std::uint16_t lane,
+           std::shared_ptr<Waiter> waiter)
+      : communicator_(communicator), to_(to), lane_(lane), waiter_(std::move(waiter)) {}
+
+  std::uint64_t communicator() const { return communicator_; }
+  std::uint32_t to() const { return to_; }
+  bool concern(const LinkId& id) const {
+    return id.communicator == communicator_ && id.to == to_ && id.lane == lane_;
+  }
+
+  /// That rank of the job has opened such a link. By a transport, from any thread.
+  void add(std::uint32_t from) {
+    {
+      std::lock_guard lock(mutex_);
+      from_.push_back(from);
+      any_.store(true);  // the news of Waiter::prepare's protocol, therefore seq_cst
+    }
+    waiter_->ring_if_asleep();
+  }
+  /// Those who came since take() was last called. Their links may have been opened meanwhile.
+  std::vector<std::uint32_t> take() {
+    if (!any_.load()) return {};
+    std::lock_guard lock(mutex_);
+    any_.store(false);
+    return std::exchange(from_, {});
+  }
+
+ private:
+  const std::uint64_t communicator_;
+  const std::uint32_t to_;
+  const std::uint16_t lane_;
+  const std::shared_ptr<Waiter> waiter_;
+  std::atomic<bool> any_{false};  // whether from_ has any; spares take() the lock
+  std::mutex mutex_;
+  std::vector<std::uint32_t> from_;  // guarded by mutex_
+};
+
+}  // namespace ccoll

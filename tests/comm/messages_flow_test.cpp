@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages where links are full, credit is spent, or their receiver is in another call.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <numeric>
+#include <random>
+#include <thread>
+
+#include "support/ranks.hpp"
+#include "transport/transport.hpp"
+
+using namespace ccoll;
+using namespace std::chrono_literals;
+using testing::expect;
+using testing::reduced;
+using testing::run_ranks;
+
+namespace {
+
+void on_all_transports(int size, const std::function<void(Communicator&)>& body,
+                       CommunicatorOptions options = {}) {
+  for (const auto& kind : transports()) {
+    options.transport = kind.name;
+    options.timeout = 20s;
+    const auto errors = run_ranks(size, options, body);
+    CAPTURE(kind.name);
+    for (const auto& error : errors) CHECK(error == "");
+  }
+}
+
+using Bytes = std::vector<std::uint8_t>;
+
+Bytes content(int from, std::size_t number, std::size_t bytes) {
+  Bytes data(bytes);
+  std::iota(data.begin(), data.end(),
+            static_cast<std::uint8_t>(7 * static_cast<std::size_t>(from) + number));
+  return data;
+}
+
+}  // namespace
+
+TEST_CASE("messages: both ways at once, with no credit left, no link takes a slice too many",
+          "[comm][property]") {
+  // Heads and the grants for the peer's share a link; which of them are next changes all the time.
+  const auto seed = std::random_device{}();
+  CAPTURE(seed);
+  CommunicatorOptions options;
+  options.eager_limit = 1000;
+  on_all_transports(
+      2,
+      [&](Communicator& communicator) {
+        const int me = communicator.rank(), peer = 1 - me;
+        std::mt19937_64 random(seed);
+        std::vector<std::size_t> bytes(reduced() ? 3000 : 10'000);
+        for (auto& each : bytes) each = random() % 3 == 0 ? random() % 5000 : random() % 1000;
+        std::vector<Bytes> in, out;
+        for (std::size_t i = 0; i < bytes.size(); i++) {
+          in.emplace_back(bytes[i]);
+          out.push_back(content(me, i, bytes[i]));
+        }
+        std::vector<MessageRequest> requests;
+        for (std::size_t i = 0; i < bytes.size(); i++) {
+          requests.push_back(MessageRequest::recv(std::span(in[i]), peer));
+          requests.push_back(MessageRequest::send(std::span(out[i]), peer));
+        }
+        // These are received last: until then they hold all credit.
+        const Bytes held(1000, 3);
+        constexpr std::size_t kHeld = 1000;
+        std::vector<Work> works;
+        for (std::size_t i = 0; i < kHeld; i++)
+          works.push_back(
+              communicator.send_async(held.data(), held.size(), DataType::uint8, peer, 1));
+        communicator.batch(requests);
+        Bytes got(held.size());
+        for (std::size_t i = 0; i < kHeld; i++) communicator.recv(std::span(got), peer, 1);
+        for (auto& work : works) work.wait();
+        for (std::size_t i = 0; i < bytes.size(); i++)
+          expect(in[i] == content(peer, i, bytes[i]), fmt::format("message {} is damaged", i));
+      },
+      options);
+}
+
+TEST_CASE("messages: go on while their receiver is in a collective and has received nothing yet",
+          "[comm]") {
+  // More than a link holds, and less than the receiver keeps.
+  for (const auto& [messages, bytes] : {std::pair(100, 8), std::pair(15, 64 << 10)}) {
+    on_all_transports(3, [messages = messages, bytes = bytes](Communicator& communicator) {
+      const auto data = content(0, 1, static_cast<std::size_t>(bytes));
+      Bytes got(data.size());
+      // In turn, so that also ranks are met that have received before.
+      for (int sender = 0; sender < communicator.size(); sender++) {
+        if (communicator.rank() == sender) {
+          for (int i = 0; i < messages; i++)
+            for (int to = 0; to < communicator.size(); to++)
+              if (to != sender) communicator.send(std::span<const std::uint8_t>(data), to);
+          communicator.barrier();
+          continue;
+        }
+        auto barrier = communicator.barrier_async();
+        // So long the service thread alone looks after it.
+        if (sender == 2) std::this_thread::sleep_for(50ms);
+        barrier.wait();
+        for (int i = 0; i < messages; i++) {
+          communicator.recv(std::span(got), i % 2 == 0 ? sender : kAnyRank);
+          expect(got == data, fmt::format("message {} is damaged", i));
+        }
+      }
+    });
+  }
+}

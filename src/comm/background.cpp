@@ -25,22 +25,21 @@ struct Disown {
 }  // namespace
 
 Result<std::shared_ptr<Background>> Background::make(
-    std::shared_ptr<net::Service> service,
-    const std::shared_ptr<Communicator::Implementation>& communicator) {
+    asio::io_context& context, const std::shared_ptr<Communicator::Implementation>& communicator) {
   // A number of its own for the same epoll set, which outlives the communicator.
   const int descriptor = fcntl(communicator->waiter().descriptor(), F_DUPFD_CLOEXEC, 0);
   if (descriptor < 0) return fail(ErrorKind::exhausted, "fcntl: {}", std::strerror(errno));
-  return std::shared_ptr<Background>(new Background(std::move(service), communicator, descriptor));
+  return std::shared_ptr<Background>(new Background(context, communicator, descriptor));
 }
 
-Background::Background(std::shared_ptr<net::Service> service,
+Background::Background(asio::io_context& context,
                        const std::shared_ptr<Communicator::Implementation>& communicator,
                        int descriptor)
-    : service_(std::move(service)),
+    : context_(context),
       communicator_(communicator),
       descriptor_(descriptor),
-      watch_(service_->context()),
-      timer_(service_->context()) {}
+      watch_(context_),
+      timer_(context_) {}
 
 Background::~Background() {
   stop_watching();
@@ -49,11 +48,11 @@ Background::~Background() {
 
 void Background::schedule() {
   if (scheduled_.exchange(true)) return;
-  asio::post(service_->context(), [self = shared_from_this()] { self->turn(); });
+  asio::post(context_, [self = shared_from_this()] { self->turn(); });
 }
 
 void Background::stop() {
-  asio::post(service_->context(), [self = shared_from_this()] {
+  asio::post(context_, [self = shared_from_this()] {
     self->stopped_ = true;
     self->stop_watching();
     self->timer_.cancel();

@@ -4,13 +4,13 @@
 /// Progress on operations that nobody waits for, made by the service thread: in short turns while
 /// something moves, asleep on the communicator's waiter otherwise.
 
+#include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 #include <atomic>
 #include <memory>
 
 #include "ccoll/communicator.hpp"
-#include "core/net/service.hpp"
 #include "core/result.hpp"
 
 namespace ccoll {
@@ -18,8 +18,7 @@ namespace ccoll {
 class Background : public std::enable_shared_from_this<Background> {
  public:
   static Result<std::shared_ptr<Background>> make(
-      std::shared_ptr<net::Service> service,
-      const std::shared_ptr<Communicator::Implementation>& communicator);
+      asio::io_context& context, const std::shared_ptr<Communicator::Implementation>& communicator);
 
   ~Background();
   Background(const Background&) = delete;
@@ -31,7 +30,7 @@ class Background : public std::enable_shared_from_this<Background> {
   void stop();
 
  private:
-  Background(std::shared_ptr<net::Service> service,
+  Background(asio::io_context& context,
              const std::shared_ptr<Communicator::Implementation>& communicator, int descriptor);
   void turn();
   /// True when it is to go on at once.
@@ -39,7 +38,7 @@ class Background : public std::enable_shared_from_this<Background> {
   void sleep_until(std::chrono::steady_clock::time_point next);
   void stop_watching();
 
-  const std::shared_ptr<net::Service> service_;
+  asio::io_context& context_;  ///< of the service, which the communicator holds
   const std::weak_ptr<Communicator::Implementation> communicator_;
   std::atomic<bool> scheduled_{false};
   // owner: service thread

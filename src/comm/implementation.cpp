@@ -43,7 +43,7 @@ Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementati
   std::shared_ptr<Implementation> made(
       new Implementation(std::move(member), id, options, std::move(group), std::move(*waiter)));
   made->configure();
-  auto background = Background::make(made->member_->service(), made);
+  auto background = Background::make(made->member_->service()->context(), made);
   if (!background) return tl::unexpected(background.error());
   made->background_ = std::move(*background);
   made->member_->control().subscribe(id, made);

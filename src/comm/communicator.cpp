@@ -28,14 +28,16 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator, Call cal
   return Work(std::make_shared<Work::State>(Work::State{communicator, {std::move(*operation)}}));
 }
 
-Work start(const std::shared_ptr<Implementation>& communicator, const Call& call,
+// A call holds its communicator by a pointer of its own: another thread may close it meanwhile.
+
+Work start(std::shared_ptr<Implementation> communicator, const Call& call,
            const CallOptions& options) {
   Implementation::Owner owner(*communicator);
   return communicator->begun_or_throw(begin(communicator, call, options), options);
 }
 
 /// Begins and waits without letting go of the owner flag in between; in a group, only begins.
-void run(const std::shared_ptr<Implementation>& communicator, const Call& call,
+void run(std::shared_ptr<Implementation> communicator, const Call& call,
          const CallOptions& options) {
   if (call_group::is_open()) return call_group::add(start(communicator, call, options));
   Implementation::Owner owner(*communicator);

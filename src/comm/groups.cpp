@@ -159,11 +159,16 @@ Made Communicator::Implementation::subgroup(std::span<const int> asked,
                   "yet, and one of {} was asked for",
                   list_ranks(making_->ranks), text);
     const auto times = made_[list]++;
-    making_ = Making{subgroup_id(list, times), list, *ranks};
+    making_ = Making{subgroup_id(list, times), list, *ranks, {}};
     announcement.waiting = {id_, times, {.count = list, .kind = kSubgroup}, text};
   }
   auto made = make_child(making_->id, *ranks, options, fmt::format("{}/group({})", name_, text));
   if (made) {
+    {
+      std::lock_guard lock(mutex_);
+      making_->made = *made;
+    }
+    if (closed_) abort_making();
     announcement.to = ranks->size() <= kAllHear ? (*made)->group().job_ranks()
                                                 : (*made)->group().ring_neighbours();
     if (auto met = (*made)->meet(std::move(announcement)); !met)
@@ -172,6 +177,13 @@ Made Communicator::Implementation::subgroup(std::span<const int> asked,
   std::lock_guard lock(mutex_);
   making_.reset();
   return made;
+}
+
+void Communicator::Implementation::abort_making() {
+  std::unique_lock lock(mutex_);
+  const auto made = making_ ? making_->made.lock() : nullptr;
+  lock.unlock();
+  if (made) made->failed({ErrorKind::aborted, "the communicator was destroyed", std::nullopt});
 }
 
 Status Communicator::Implementation::meet(Announcement announcement) {
@@ -229,19 +241,22 @@ int Communicator::job_rank(int rank) const {
 const std::string& Communicator::name() const { return implementation_->name(); }
 
 Communicator Communicator::duplicate(const GroupOptions& options) {
-  return Communicator(value_or_throw(implementation_->duplicate(options)));
+  const auto communicator = implementation_;  // another thread may close it meanwhile
+  return Communicator(value_or_throw(communicator->duplicate(options)));
 }
 
 std::optional<Communicator> Communicator::split(int color, int key, const GroupOptions& options) {
-  auto made = implementation_->split(color, key, options);
-  if (!made) raise(implementation_->named(std::move(made.error())));
+  const auto communicator = implementation_;
+  auto made = communicator->split(color, key, options);
+  if (!made) raise(communicator->named(std::move(made.error())));
   if (*made == nullptr) return std::nullopt;
   return Communicator(std::move(*made));
 }
 
 Communicator Communicator::subgroup(std::span<const int> ranks, const GroupOptions& options) {
-  auto made = implementation_->subgroup(ranks, options);
-  if (!made) raise(implementation_->named(std::move(made.error())));
+  const auto communicator = implementation_;
+  auto made = communicator->subgroup(ranks, options);
+  if (!made) raise(communicator->named(std::move(made.error())));
   return Communicator(std::move(*made));
 }
 

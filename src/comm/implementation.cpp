@@ -80,6 +80,7 @@ Status Communicator::Implementation::close() {
       break_as_owner({ErrorKind::aborted, "the communicator was destroyed", std::nullopt}, false);
   }
   if (!told) publish_last_calls();
+  abort_making();
   member_->exit();
   std::lock_guard lock(mutex_);
   if (told || !news_) return {};

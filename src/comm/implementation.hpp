@@ -154,6 +154,7 @@ class Communicator::Implementation final
     std::uint64_t id = 0;    ///< of the new communicator
     std::uint64_t list = 0;  ///< a hash of `ranks`
     std::vector<Rank> ranks;
+    std::weak_ptr<Implementation> made;  ///< in which it then waits
   };
   /// What a rank in the making of a subgroup tells the others again and again.
   struct Announcement {
@@ -176,6 +177,8 @@ class Communicator::Implementation final
                                                      const std::vector<Rank>& ranks,
                                                      const GroupOptions& options,
                                                      std::string made_up_name);
+  /// The call ends with this communicator, although it waits in the new one.
+  void abort_making();
   std::uint64_t subgroup_id(std::uint64_t list, std::uint64_t times) const;
   Status meet(Announcement announcement);
   void compare_subgroups(Rank peer, const Waiting& waiting);

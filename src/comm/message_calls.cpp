@@ -94,7 +94,9 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator, std::str
       Work::State{communicator, {operations.begin(), operations.end()}}));
 }
 
-Work start(const std::shared_ptr<Implementation>& communicator, std::string_view call,
+// A call holds its communicator by a pointer of its own: another thread may close it meanwhile.
+
+Work start(std::shared_ptr<Implementation> communicator, std::string_view call,
            std::span<const MessageRequest> requests, const CallOptions& options) {
   Implementation::Owner owner(*communicator);
   return communicator->begun_or_throw(begin(communicator, call, requests, options), options);
@@ -104,7 +106,7 @@ Work start(const std::shared_ptr<Implementation>& communicator, std::string_view
 Received received(const Work& work) { return call_group::is_open() ? Received{} : work.received(); }
 
 /// Begins and waits without letting go of the owner flag in between; in a group, only begins.
-Work run(const std::shared_ptr<Implementation>& communicator, std::string_view call,
+Work run(std::shared_ptr<Implementation> communicator, std::string_view call,
          std::span<const MessageRequest> requests, const CallOptions& options) {
   if (call_group::is_open()) {
     auto work = start(communicator, call, requests, options);
@@ -168,24 +170,25 @@ Work Communicator::recv_async(void* data, std::size_t count, DataType type, int 
 }
 
 Received Communicator::probe(int from, int tag, const CallOptions& options) {
+  const auto communicator = implementation_;
   auto operation = std::make_shared<MessageOperation>();
   operation->what = MessageOperation::What::probe;
-  operation->pattern =
-      value_or_throw(pattern_of("probe", from, tag, true, implementation_->size()));
+  operation->pattern = value_or_throw(pattern_of("probe", from, tag, true, communicator->size()));
   operation->received.emplace();
-  Implementation::Owner owner(*implementation_);
-  value_or_throw(implementation_->begin_as_owner(std::array{operation}, options.timeout));
+  Implementation::Owner owner(*communicator);
+  value_or_throw(communicator->begin_as_owner(std::array{operation}, options.timeout));
   operation->label = options.label;
-  const Work work(std::make_shared<Work::State>(Work::State{implementation_, {operation}}));
-  implementation_->wait_as_owner(work.state(), Clock::time_point::max());
+  const Work work(std::make_shared<Work::State>(Work::State{communicator, {operation}}));
+  communicator->wait_as_owner(work.state(), Clock::time_point::max());
   return work.received();
 }
 
 std::optional<Received> Communicator::try_probe(int from, int tag) {
+  const auto communicator = implementation_;
   const auto pattern =
-      value_or_throw(pattern_of("try_probe", from, tag, true, implementation_->size()));
-  Implementation::Owner owner(*implementation_);
-  return value_or_throw(implementation_->look_as_owner(pattern));
+      value_or_throw(pattern_of("try_probe", from, tag, true, communicator->size()));
+  Implementation::Owner owner(*communicator);
+  return value_or_throw(communicator->look_as_owner(pattern));
 }
 
 Received Communicator::send_recv(const void* data_out, std::size_t count_out, int to, void* data_in,

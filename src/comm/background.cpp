@@ -46,9 +46,14 @@ Background::~Background() {
   close(descriptor_);
 }
 
-void Background::schedule() {
+void Background::schedule() noexcept {
   if (scheduled_.exchange(true)) return;
-  asio::post(context_, [self = shared_from_this()] { self->turn(); });
+  try {
+    asio::post(context_, [self = shared_from_this()] { self->turn(); });
+  } catch (...) {
+    // No memory: the next owner tries again.
+    scheduled_.store(false);
+  }
 }
 
 void Background::stop() {
@@ -83,9 +88,10 @@ bool Background::turn_as_owner(Communicator::Implementation& communicator) {
   communicator.waiter().sleep(std::chrono::nanoseconds(0));  // takes the events, does not wait
   const auto end = Clock::now() + kTurn;
   bool moved = true;
-  while (moved && communicator.busy_as_owner() && Clock::now() < end)
+  while (moved && communicator.busy_as_owner() && !communicator.wanted() && Clock::now() < end)
     moved = communicator.progress_as_owner();
-  if (!communicator.busy_as_owner()) return false;
+  // Who wants the flag goes on, and schedules a turn if something is left.
+  if (!communicator.busy_as_owner() || communicator.wanted()) return false;
   const auto next = communicator.supervise_as_owner(Clock::now());
   if (!moved) {
     communicator.waiter().prepare();
@@ -104,9 +110,11 @@ void Background::sleep_until(std::chrono::steady_clock::time_point next) {
   watch_.async_wait(asio::posix::stream_descriptor::wait_read, wake);
   timer_.expires_at(next);
   timer_.async_wait(wake);
+  sleeps_until_.store(next);
 }
 
 void Background::stop_watching() {
+  sleeps_until_.store(kAwake);
   if (watch_.is_open()) watch_.release();
 }
 

@@ -8,6 +8,7 @@
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 #include <atomic>
+#include <chrono>
 #include <memory>
 
 #include "ccoll/communicator.hpp"
@@ -25,7 +26,11 @@ class Background : public std::enable_shared_from_this<Background> {
   Background& operator=(const Background&) = delete;
 
   /// Something is under way and its communicator has no owner. From any thread.
-  void schedule();
+  void schedule() noexcept;
+  /// When it wakes at the latest, if it sleeps on the waiter; else a time long past. From any
+  /// thread; who asks after giving the owner flag back must not miss that a turn found the flag
+  /// taken.
+  std::chrono::steady_clock::time_point sleeps_until() const { return sleeps_until_.load(); }
   /// No turn begins after this; one that has begun holds the owner flag. From any thread.
   void stop();
 
@@ -41,6 +46,8 @@ class Background : public std::enable_shared_from_this<Background> {
   asio::io_context& context_;  ///< of the service, which the communicator holds
   const std::weak_ptr<Communicator::Implementation> communicator_;
   std::atomic<bool> scheduled_{false};
+  static constexpr auto kAwake = std::chrono::steady_clock::time_point::min();
+  std::atomic<std::chrono::steady_clock::time_point> sleeps_until_{kAwake};
   // owner: service thread
   const int descriptor_;                  ///< the waiter's epoll set
   asio::posix::stream_descriptor watch_;  ///< of it, from going to sleep until the next turn

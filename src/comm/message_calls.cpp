@@ -88,10 +88,12 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator, std::str
     operations.push_back(std::move(*operation));
   }
   CCOLL_TRY(check_overlaps(call, requests));
+  // First: what is thrown after the operations have begun would free the buffers that they have.
+  const auto state = std::make_shared<Work::State>(
+      Work::State{communicator, {operations.begin(), operations.end()}});
   CCOLL_TRY(communicator->begin_as_owner(operations, options.timeout));
   communicator->progress_as_owner();
-  return Work(std::make_shared<Work::State>(
-      Work::State{communicator, {operations.begin(), operations.end()}}));
+  return Work(state);
 }
 
 // A call holds its communicator by a pointer of its own: another thread may close it meanwhile.
@@ -126,6 +128,14 @@ Status Communicator::Implementation::begin_as_owner(
     std::span<const std::shared_ptr<MessageOperation>> operations,
     std::chrono::milliseconds timeout) {
   CCOLL_TRY(usable_as_owner());
+  auto begun = guarded_as_owner(
+      [&] { return std::optional(put_into_queues_as_owner(operations, timeout)); });
+  return begun ? std::move(*begun) : tl::unexpected(*broken_);
+}
+
+Status Communicator::Implementation::put_into_queues_as_owner(
+    std::span<const std::shared_ptr<MessageOperation>> operations,
+    std::chrono::milliseconds timeout) {
   for (const auto& operation : operations) {
     set_limit(*operation, timeout);
     if (auto posted = messages_.post(operation); !posted) {
@@ -175,10 +185,10 @@ Received Communicator::probe(int from, int tag, const CallOptions& options) {
   operation->what = MessageOperation::What::probe;
   operation->pattern = value_or_throw(pattern_of("probe", from, tag, true, communicator->size()));
   operation->received.emplace();
-  Implementation::Owner owner(*communicator);
-  value_or_throw(communicator->begin_as_owner(std::array{operation}, options.timeout));
   operation->label = options.label;
   const Work work(std::make_shared<Work::State>(Work::State{communicator, {operation}}));
+  Implementation::Owner owner(*communicator);
+  value_or_throw(communicator->begin_as_owner(std::array{operation}, options.timeout));
   communicator->wait_as_owner(work.state(), Clock::time_point::max());
   return work.received();
 }

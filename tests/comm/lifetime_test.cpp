@@ -80,3 +80,27 @@ TEST_CASE("lifetime: a thread that is blocked in a call gets `aborted` when anot
     }
   }
 }
+
+TEST_CASE("lifetime: a group lets a communicator go whose own calls are over", "[comm]") {
+  for (const auto& kind : transports()) {
+    CAPTURE(kind.name);
+    auto quick = Communicator::create_all(2, options_for(kind.name));
+    auto slow = Communicator::create_all(2, options_for(kind.name));
+    std::string late;
+    std::thread other([&] {
+      quick[1].barrier();
+      std::this_thread::sleep_for(50ms);  // also rank 0's part is over
+      quick[0].close();
+      late = message_of([&] { slow[1].barrier(); });
+    });
+    const auto start = std::chrono::steady_clock::now();
+    CallGroup group;
+    quick[0].barrier();
+    slow[0].barrier();
+    const auto got = message_of([&] { group.end(); });
+    other.join();
+    CHECK(got == "no error");
+    CHECK(late == "no error");
+    CHECK(std::chrono::steady_clock::now() - start < 5s);
+  }
+}

@@ -7,6 +7,7 @@
 #include <asio/post.hpp>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include "comm/implementation.hpp"
 
@@ -70,7 +71,15 @@ void Background::turn() {
   stop_watching();
   const auto communicator = stopped_ ? nullptr : communicator_.lock();
   // Whoever else holds the flag makes progress, and schedules a turn if something is left.
-  if (!communicator || !communicator->try_own()) return;
+  // A thread that only asks has it again and again, for a moment: it must not need a turn each
+  // time.
+  constexpr int kTries = 100;
+  bool own = communicator && communicator->try_own();
+  for (int tries = 1; communicator && !own && tries < kTries; tries++) {
+    std::this_thread::yield();
+    own = communicator->try_own();
+  }
+  if (!own) return;
   bool go_on = false;
   {
     const Disown disown{*communicator};

@@ -145,7 +145,9 @@ class CCOLL_API Communicator {
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
   /// Finishes or gives up what is under way and leaves; waits at most 1 s for peers to hear of it.
-  /// What close would throw is written to standard error (but not the loss of a peer).
+  /// What close would throw is written to standard error (but not the loss of a peer). Other
+  /// threads may be in calls of this communicator: those end at once with Error{aborted}, and it
+  /// returns when they have. They must begin no others.
   ~Communicator();
   /// The same, and throws what no call of this rank could report any more: its part may have been
   /// over before it showed that another rank made a different call (a last broadcast to which each

@@ -7,6 +7,7 @@
 #include <asio/post.hpp>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include "comm/implementation.hpp"
 
@@ -25,35 +26,39 @@ struct Disown {
 }  // namespace
 
 Result<std::shared_ptr<Background>> Background::make(
-    std::shared_ptr<net::Service> service,
-    const std::shared_ptr<Communicator::Implementation>& communicator) {
+    asio::io_context& context, const std::shared_ptr<Communicator::Implementation>& communicator) {
   // A number of its own for the same epoll set, which outlives the communicator.
   const int descriptor = fcntl(communicator->waiter().descriptor(), F_DUPFD_CLOEXEC, 0);
   if (descriptor < 0) return fail(ErrorKind::exhausted, "fcntl: {}", std::strerror(errno));
-  return std::shared_ptr<Background>(new Background(std::move(service), communicator, descriptor));
+  return std::shared_ptr<Background>(new Background(context, communicator, descriptor));
 }
 
-Background::Background(std::shared_ptr<net::Service> service,
+Background::Background(asio::io_context& context,
                        const std::shared_ptr<Communicator::Implementation>& communicator,
                        int descriptor)
-    : service_(std::move(service)),
+    : context_(context),
       communicator_(communicator),
       descriptor_(descriptor),
-      watch_(service_->context()),
-      timer_(service_->context()) {}
+      watch_(context_),
+      timer_(context_) {}
 
 Background::~Background() {
   stop_watching();
   close(descriptor_);
 }
 
-void Background::schedule() {
+void Background::schedule() noexcept {
   if (scheduled_.exchange(true)) return;
-  asio::post(service_->context(), [self = shared_from_this()] { self->turn(); });
+  try {
+    asio::post(context_, [self = shared_from_this()] { self->turn(); });
+  } catch (...) {
+    // No memory: the next owner tries again.
+    scheduled_.store(false);
+  }
 }
 
 void Background::stop() {
-  asio::post(service_->context(), [self = shared_from_this()] {
+  asio::post(context_, [self = shared_from_this()] {
     self->stopped_ = true;
     self->stop_watching();
     self->timer_.cancel();
@@ -66,7 +71,15 @@ void Background::turn() {
   stop_watching();
   const auto communicator = stopped_ ? nullptr : communicator_.lock();
   // Whoever else holds the flag makes progress, and schedules a turn if something is left.
-  if (!communicator || !communicator->try_own()) return;
+  // A thread that only asks has it again and again, for a moment: it must not need a turn each
+  // time.
+  constexpr int kTries = 100;
+  bool own = communicator && communicator->try_own();
+  for (int tries = 1; communicator && !own && tries < kTries; tries++) {
+    std::this_thread::yield();
+    own = communicator->try_own();
+  }
+  if (!own) return;
   bool go_on = false;
   {
     const Disown disown{*communicator};
@@ -84,9 +97,10 @@ bool Background::turn_as_owner(Communicator::Implementation& communicator) {
   communicator.waiter().sleep(std::chrono::nanoseconds(0));  // takes the events, does not wait
   const auto end = Clock::now() + kTurn;
   bool moved = true;
-  while (moved && communicator.busy_as_owner() && Clock::now() < end)
+  while (moved && communicator.busy_as_owner() && !communicator.wanted() && Clock::now() < end)
     moved = communicator.progress_as_owner();
-  if (!communicator.busy_as_owner()) return false;
+  // Who wants the flag goes on, and schedules a turn if something is left.
+  if (!communicator.busy_as_owner() || communicator.wanted()) return false;
   const auto next = communicator.supervise_as_owner(Clock::now());
   if (!moved) {
     communicator.waiter().prepare();
@@ -105,9 +119,11 @@ void Background::sleep_until(std::chrono::steady_clock::time_point next) {
   watch_.async_wait(asio::posix::stream_descriptor::wait_read, wake);
   timer_.expires_at(next);
   timer_.async_wait(wake);
+  sleeps_until_.store(next);
 }
 
 void Background::stop_watching() {
+  sleeps_until_.store(kAwake);
   if (watch_.is_open()) watch_.release();
 }
 

@@ -4,13 +4,14 @@
 /// Progress on operations that nobody waits for, made by the service thread: in short turns while
 /// something moves, asleep on the communicator's waiter otherwise.
 
+#include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 #include <atomic>
+#include <chrono>
 #include <memory>
 
 #include "ccoll/communicator.hpp"
-#include "core/net/service.hpp"
 #include "core/result.hpp"
 
 namespace ccoll {
@@ -18,20 +19,23 @@ namespace ccoll {
 class Background : public std::enable_shared_from_this<Background> {
  public:
   static Result<std::shared_ptr<Background>> make(
-      std::shared_ptr<net::Service> service,
-      const std::shared_ptr<Communicator::Implementation>& communicator);
+      asio::io_context& context, const std::shared_ptr<Communicator::Implementation>& communicator);
 
   ~Background();
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
   /// Something is under way and its communicator has no owner. From any thread.
-  void schedule();
+  void schedule() noexcept;
+  /// When it wakes at the latest, if it sleeps on the waiter; else a time long past. From any
+  /// thread; who asks after giving the owner flag back must not miss that a turn found the flag
+  /// taken.
+  std::chrono::steady_clock::time_point sleeps_until() const { return sleeps_until_.load(); }
   /// No turn begins after this; one that has begun holds the owner flag. From any thread.
   void stop();
 
  private:
-  Background(std::shared_ptr<net::Service> service,
+  Background(asio::io_context& context,
              const std::shared_ptr<Communicator::Implementation>& communicator, int descriptor);
   void turn();
   /// True when it is to go on at once.
@@ -39,9 +43,11 @@ class Background : public std::enable_shared_from_this<Background> {
   void sleep_until(std::chrono::steady_clock::time_point next);
   void stop_watching();
 
-  const std::shared_ptr<net::Service> service_;
+  asio::io_context& context_;  ///< of the service, which the communicator holds
   const std::weak_ptr<Communicator::Implementation> communicator_;
   std::atomic<bool> scheduled_{false};
+  static constexpr auto kAwake = std::chrono::steady_clock::time_point::min();
+  std::atomic<std::chrono::steady_clock::time_point> sleeps_until_{kAwake};
   // owner: service thread
   const int descriptor_;                  ///< the waiter's epoll set
   asio::posix::stream_descriptor watch_;  ///< of it, from going to sleep until the next turn

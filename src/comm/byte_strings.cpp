@@ -26,14 +26,15 @@ std::vector<Block> room_for(std::vector<std::string>& strings,
 
 std::vector<std::uint64_t> Communicator::lengths(std::size_t mine, const CallOptions& options,
                                                  std::string_view call, int root) {
+  const auto communicator = implementation_;  // another thread may close it meanwhile
   if (root < 0 || root >= size())
-    raise(implementation_->named(
+    raise(communicator->named(
         {ErrorKind::invalid_argument,
          fmt::format("{}: root {} is not one of {} ranks", call, root, size()), std::nullopt}));
   const std::uint64_t length = mine;
   std::vector<std::uint64_t> all(static_cast<std::size_t>(size()));
-  const auto told = implementation_->exchange(kBytes, &length, all.data(), sizeof length, options);
-  if (!told) raise(labelled(implementation_->named(told.error()), options.label));
+  communicator->value_or_raise(
+      communicator->exchange(kBytes, &length, all.data(), sizeof length, options), options.label);
   return all;
 }
 

@@ -4,6 +4,9 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <list>
+#include <map>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -24,85 +27,105 @@ struct OpenGroup {
 thread_local OpenGroup open_group;
 
 /// The communicators of several works, all owned by this thread at once, so that none waits while
-/// another moves.
+/// another moves. Each is let go once its works are over: it may be about to end.
 class Together {
  public:
-  explicit Together(const std::vector<Work>& works) : works_(works) {
-    for (const auto& work : works_)
-      if (auto communicator = work.state().communicator.lock())
-        communicators_.push_back(std::move(communicator));
+  explicit Together(const std::vector<Work>& works) {
     // In one order in all threads, or two that want the same ones could each have the other's.
-    std::ranges::sort(communicators_);
-    const auto repeated = std::ranges::unique(communicators_);
-    communicators_.erase(repeated.begin(), repeated.end());
+    std::map<std::shared_ptr<Implementation>, std::vector<const Work*>> by_communicator;
+    for (const auto& work : works)
+      if (auto communicator = work.state().communicator.lock())
+        by_communicator[std::move(communicator)].push_back(&work);
+    for (auto& [communicator, its] : by_communicator) {
+      auto& part = parts_.emplace_back();
+      part.communicator = communicator;
+      part.works = std::move(its);
+    }
   }
 
   void wait() {
     own();
-    Patience patience(std::ranges::any_of(communicators_, &Implementation::crowded));
-    for (unsigned rounds = 1; !done(); rounds++) {
+    const auto crowded = [](const Part& part) { return part.communicator->crowded(); };
+    Patience patience(std::ranges::any_of(parts_, crowded));
+    for (unsigned rounds = 1; let_go(); rounds++) {
       if (progress()) {
         patience.reset();
-        // Time limits hold while something moves, too.
-        if (rounds % kRoundsBetweenLooks == 0) supervise();
-      } else if (wanted()) {
-        owners_.clear();
+        if (rounds % kRoundsBetweenLooks != 0) continue;
+        // Time limits hold while something moves, too, as do others' wishes.
+        supervise();
+        if (!wanted()) continue;
+      }
+      if (wanted()) {
+        for (auto& part : parts_) part.owner.reset();
         std::this_thread::yield();
         own();
       } else if (!patience.keep_polling()) {
         sleep();
       }
     }
-    owners_.clear();
   }
 
  private:
   static constexpr unsigned kRoundsBetweenLooks = 64;
 
+  struct Part {
+    std::shared_ptr<Implementation> communicator;
+    std::vector<const Work*> works;
+    std::optional<Implementation::Owner> owner;
+
+    bool over() const {
+      return std::ranges::all_of(works, [](const Work* work) { return work->state().done(); });
+    }
+  };
+
   void own() {
-    for (const auto& communicator : communicators_) owners_.emplace_back(*communicator);
+    for (auto& part : parts_) part.owner.emplace(*part.communicator);
   }
-  bool done() const {
-    return std::ranges::all_of(works_, [](const Work& work) { return work.state().done(); });
+  /// Those that are over; true while there are others.
+  bool let_go() {
+    parts_.remove_if([](const Part& part) { return part.over(); });
+    return !parts_.empty();
   }
   bool progress(Messages::Attention attention = Messages::Attention::awaited) {
     bool moved = false;
-    for (const auto& communicator : communicators_)
-      if (communicator->busy_as_owner()) moved |= communicator->progress_as_owner(attention);
+    for (const auto& part : parts_)
+      if (part.communicator->busy_as_owner())
+        moved |= part.communicator->progress_as_owner(attention);
     return moved;
   }
-  bool wanted() const { return std::ranges::any_of(communicators_, &Implementation::wanted); }
+  bool wanted() const {
+    return std::ranges::any_of(parts_,
+                               [](const Part& part) { return part.communicator->wanted(); });
+  }
   Clock::time_point supervise() {
     auto next = Clock::time_point::max();
     const auto now = Clock::now();
-    for (const auto& communicator : communicators_)
-      if (communicator->busy_as_owner())
-        next = std::min(next, communicator->supervise_as_owner(now));
+    for (const auto& part : parts_)
+      if (part.communicator->busy_as_owner())
+        next = std::min(next, part.communicator->supervise_as_owner(now));
     return next;
   }
 
   void sleep() {
     const auto next = supervise();
-    if (done()) return;
+    if (!let_go()) return;
     std::vector<pollfd> watched;
-    for (const auto& communicator : communicators_) {
-      communicator->waiter().prepare();
-      watched.push_back({communicator->waiter().descriptor(), POLLIN, 0});
+    for (const auto& part : parts_) {
+      part.communicator->waiter().prepare();
+      watched.push_back({part.communicator->waiter().descriptor(), POLLIN, 0});
     }
     if (!progress(Messages::Attention::everyone) && !wanted()) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
       const auto limit = static_cast<int>(std::clamp<std::int64_t>(left, 0, 1000));
       ::poll(watched.data(), watched.size(), limit);
     }
-    for (const auto& communicator : communicators_) {
-      communicator->waiter().awake();
-      communicator->waiter().sleep(std::chrono::nanoseconds(0));  // takes the events, does not wait
+    for (const auto& part : parts_) {
+      part.communicator->waiter().awake();
+      part.communicator->waiter().sleep(std::chrono::nanoseconds(0));  // takes the events only
     }
   }
 
-  const std::vector<Work>& works_;
-  std::vector<std::shared_ptr<Implementation>> communicators_;
-  std::deque<Implementation::Owner> owners_;
+  std::list<Part> parts_;
 };
 
 /// The outermost group's end: its works, all over. Nothing for an inner one.

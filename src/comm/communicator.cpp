@@ -24,20 +24,27 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator, Call cal
   CCOLL_TRY(check_order(call, communicator->size()));
   call.timeout = options.timeout;
   call.label = options.label;
+  // First: what is thrown after the operation has begun would free the buffers that it has.
+  const auto state = std::make_shared<Work::State>();
+  state->communicator = communicator;
+  state->operations.resize(1);
   auto operation = communicator->begin_as_owner(call);
   if (!operation) return tl::unexpected(operation.error());
+  state->operations[0] = std::move(*operation);
   communicator->progress_as_owner();
-  return Work(std::make_shared<Work::State>(Work::State{communicator, {std::move(*operation)}}));
+  return Work(state);
 }
 
-Work start(const std::shared_ptr<Implementation>& communicator, const Call& call,
+// A call holds its communicator by a pointer of its own: another thread may close it meanwhile.
+
+Work start(std::shared_ptr<Implementation> communicator, const Call& call,
            const CallOptions& options) {
   Implementation::Owner owner(*communicator);
   return communicator->begun_or_throw(begin(communicator, call, options), options);
 }
 
 /// Begins and waits without letting go of the owner flag in between; in a group, only begins.
-void run(const std::shared_ptr<Implementation>& communicator, const Call& call,
+void run(std::shared_ptr<Implementation> communicator, const Call& call,
          const CallOptions& options) {
   if (call_group::is_open()) return call_group::add(start(communicator, call, options));
   Implementation::Owner owner(*communicator);

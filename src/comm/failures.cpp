@@ -117,7 +117,7 @@ bool Communicator::Implementation::take_news_as_owner() {
   return true;
 }
 
-Clock::time_point Communicator::Implementation::supervise_as_owner(Clock::time_point now) {
+Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::time_point now) {
   if (moved_) last_moved_ = now;
   moved_ = false;
   auto next = now + std::chrono::seconds(1);

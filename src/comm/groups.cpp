@@ -157,11 +157,16 @@ Made Communicator::Implementation::subgroup(std::span<const int> asked,
                   "yet, and one of {} was asked for",
                   list_ranks(making_->ranks), text);
     const auto times = made_[list]++;
-    making_ = Making{subgroup_id(list, times), list, *ranks};
+    making_ = Making{subgroup_id(list, times), list, *ranks, {}};
     announcement.waiting = {id_, times, {.count = list, .kind = kSubgroup}, text};
   }
   auto made = make_child(making_->id, *ranks, options, fmt::format("{}/group({})", name_, text));
   if (made) {
+    {
+      std::lock_guard lock(mutex_);
+      making_->made = *made;
+    }
+    if (closed_) abort_making();
     announcement.to = ranks->size() <= kAllHear ? (*made)->group().job_ranks()
                                                 : (*made)->group().ring_neighbours();
     if (auto met = (*made)->meet(std::move(announcement)); !met)
@@ -170,6 +175,14 @@ Made Communicator::Implementation::subgroup(std::span<const int> asked,
   std::lock_guard lock(mutex_);
   making_.reset();
   return made;
+}
+
+void Communicator::Implementation::abort_making() {
+  std::unique_lock lock(mutex_);
+  const auto made = making_ ? making_->made.lock() : nullptr;
+  lock.unlock();
+  if (made)
+    made->failed(made->id_, {ErrorKind::aborted, "the communicator was destroyed", std::nullopt});
 }
 
 Status Communicator::Implementation::meet(Announcement announcement) {
@@ -227,17 +240,20 @@ int Communicator::job_rank(int rank) const {
 const std::string& Communicator::name() const { return implementation_->name(); }
 
 Communicator Communicator::duplicate(const GroupOptions& options) {
-  return Communicator(implementation_->value_or_raise(implementation_->duplicate(options)));
+  const auto communicator = implementation_;  // another thread may close it meanwhile
+  return Communicator(communicator->value_or_raise(communicator->duplicate(options)));
 }
 
 std::optional<Communicator> Communicator::split(int color, int key, const GroupOptions& options) {
-  auto made = implementation_->value_or_raise(implementation_->split(color, key, options));
+  const auto communicator = implementation_;
+  auto made = communicator->value_or_raise(communicator->split(color, key, options));
   if (made == nullptr) return std::nullopt;
   return Communicator(std::move(made));
 }
 
 Communicator Communicator::subgroup(std::span<const int> ranks, const GroupOptions& options) {
-  return Communicator(implementation_->value_or_raise(implementation_->subgroup(ranks, options)));
+  const auto communicator = implementation_;
+  return Communicator(communicator->value_or_raise(communicator->subgroup(ranks, options)));
 }
 
 }  // namespace ccoll

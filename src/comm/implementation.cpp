@@ -46,7 +46,7 @@ Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementati
   std::shared_ptr<Implementation> made(
       new Implementation(std::move(member), id, options, std::move(group), std::move(*waiter)));
   made->configure();
-  auto background = Background::make(made->member_->service(), made);
+  auto background = Background::make(made->member_->service()->context(), made);
   if (!background) return tl::unexpected(background.error());
   made->background_ = std::move(*background);
   made->member_->control().subscribe(id, made);
@@ -83,6 +83,7 @@ Status Communicator::Implementation::close() {
       break_as_owner({ErrorKind::aborted, "the communicator was destroyed", std::nullopt}, false);
   }
   if (!told) publish_last_calls();
+  abort_making();
   member_->exit();
   std::lock_guard lock(mutex_);
   if (told || !news_) return {};
@@ -92,17 +93,28 @@ Status Communicator::Implementation::close() {
 void Communicator::Implementation::acquire() {
   if (try_own()) return;
   wanted_.fetch_add(1);
-  while (!try_own()) {
-    waiter_->ring();
-    std::this_thread::yield();
-  }
+  // Once: who has the flag looks at `wanted_` before it sleeps.
+  waiter_->ring();
+  while (!try_own()) std::this_thread::yield();
   wanted_.fetch_sub(1);
 }
 
 void Communicator::Implementation::release() {
+  const bool left = busy_as_owner() && left_to_background_as_owner();
   const bool busy = busy_as_owner();
-  disown();
-  if (busy) background_->schedule();
+  if (!busy) return disown();
+  // seq_cst; partner: Background::turn, which says that it is awake before it tries to own. Either
+  // it gets the flag, or is seen to be awake here.
+  owned_.store(false);
+  if (!left || background_->sleeps_until() == Clock::time_point::min()) background_->schedule();
+}
+
+bool Communicator::Implementation::left_to_background_as_owner() {
+  const auto until = background_->sleeps_until();
+  // Where its announcement was taken back, peers do not wake it.
+  if (until == Clock::time_point::min() || !waiter_->announced()) return false;
+  if (progress_as_owner(Messages::Attention::everyone)) return false;
+  return supervise_as_owner(Clock::now()) >= until;
 }
 
 void Communicator::Implementation::set_limit(Operation& operation,
@@ -113,6 +125,12 @@ void Communicator::Implementation::set_limit(Operation& operation,
 
 Result<std::shared_ptr<Operation>> Communicator::Implementation::begin_as_owner(const Call& call) {
   CCOLL_TRY(usable_as_owner());
+  auto begun = guarded_as_owner([&] { return std::optional(put_into_queue_as_owner(call)); });
+  return begun ? std::move(*begun) : tl::unexpected(*broken_);
+}
+
+Result<std::shared_ptr<Operation>> Communicator::Implementation::put_into_queue_as_owner(
+    const Call& call) {
   auto operation = std::make_shared<CollectiveOperation>();
   if (auto ready = make_ready(call, *operation); !ready) {
     // The other ranks would wait for this one.
@@ -152,9 +170,11 @@ Status Communicator::Implementation::make_ready(const Call& call, CollectiveOper
 
 Status Communicator::Implementation::run_as_owner(const Call& call) {
   CCOLL_TRY(alone_as_owner(call));
+  Work::State work{shared_from_this(), decltype(Work::State::operations)(1)};
   auto operation = begin_as_owner(call);
   if (!operation) return tl::unexpected(operation.error());
-  return finish_as_owner({shared_from_this(), {std::move(*operation)}});
+  work.operations[0] = std::move(*operation);
+  return finish_as_owner(work);
 }
 
 Status Communicator::Implementation::alone_as_owner(const Call& call) const {
@@ -169,14 +189,26 @@ Status Communicator::Implementation::alone_as_owner(const Call& call) const {
 }
 
 Status Communicator::Implementation::finish_as_owner(const Work::State& work) {
+  const struct Unblock {
+    const CollectiveOperation*& blocking;
+    ~Unblock() { blocking = nullptr; }
+  } unblock{blocking_};
   blocking_ = static_cast<const CollectiveOperation*>(work.operations.front().get());
   wait_as_owner(work, Clock::time_point::max());
-  blocking_ = nullptr;
   if (const auto* failure = work.failure()) return tl::unexpected(*failure);
   return {};
 }
 
 bool Communicator::Implementation::progress_as_owner(Messages::Attention attention) {
+  return guarded_as_owner([&] { return std::optional(round_as_owner(attention)); }).value_or(false);
+}
+
+Clock::time_point Communicator::Implementation::supervise_as_owner(Clock::time_point now) {
+  return guarded_as_owner([&] { return std::optional(look_at_limits_as_owner(now)); })
+      .value_or(now);
+}
+
+bool Communicator::Implementation::round_as_owner(Messages::Attention attention) {
   if (has_news_.load(std::memory_order_relaxed) && take_news_as_owner()) return true;
   if (suspicion_) return false;
   bool moved = !collectives_.empty() && advance_collective_as_owner();
@@ -192,7 +224,7 @@ bool Communicator::Implementation::progress_as_owner(Messages::Attention attenti
 }
 
 bool Communicator::Implementation::advance_collective_as_owner() {
-  const auto operation = collectives_.front();
+  const auto& operation = collectives_.front();
   auto& plan = *operation->plan;
   if (!operation->started) {
     if (operation->premultiplication) (*operation->premultiplication)();
@@ -211,8 +243,9 @@ bool Communicator::Implementation::advance_collective_as_owner() {
     return false;
   }
   if (!plan.done()) return *moved;
+  const auto finished = std::move(collectives_.front());
   collectives_.pop_front();
-  operation->done.store(true, std::memory_order_release);
+  finished->done.store(true, std::memory_order_release);
   return true;
 }
 
@@ -228,7 +261,7 @@ bool Communicator::Implementation::wait_as_owner(const Work::State& work, Clock:
       const auto now = Clock::now();
       if (now >= limit) return work.done();
       supervise_as_owner(now);
-      continue;
+      if (wanted_.load(std::memory_order_relaxed) == 0) continue;
     }
     if (wanted_.load(std::memory_order_relaxed) > 0) {
       disown();
@@ -251,9 +284,9 @@ bool Communicator::Implementation::wait_as_owner(const Work::State& work, Clock:
 
 void Communicator::Implementation::poll() {
   if (!try_own()) return;
+  const Owner owner(*this, std::adopt_lock);
   progress_as_owner();
   supervise_as_owner(Clock::now());
-  release();
 }
 
 }  // namespace ccoll

@@ -70,6 +70,8 @@ class Communicator::Implementation final
     explicit Owner(Implementation& communicator) : communicator_(communicator) {
       communicator_.acquire();
     }
+    /// Of a flag that its thread has already.
+    Owner(Implementation& communicator, std::adopt_lock_t) : communicator_(communicator) {}
     ~Owner() { communicator_.release(); }
     Owner(const Owner&) = delete;
     Owner& operator=(const Owner&) = delete;
@@ -124,7 +126,7 @@ class Communicator::Implementation final
   std::optional<Failure> compare(std::uint32_t peer, const Waiting& waiting) override;
 
   // For Background, on the service thread:
-  bool try_own() { return !owned_.exchange(true, std::memory_order_acquire); }
+  bool try_own() { return !owned_.exchange(true); }
   void disown() { owned_.store(false, std::memory_order_release); }
   bool busy_as_owner() const { return !collectives_.empty() || messages_.busy(); }
   /// Whether a thread waits for the owner flag. From any thread.
@@ -132,7 +134,8 @@ class Communicator::Implementation final
   /// Whether ranks outnumber cores.
   bool crowded() const { return crowded_; }
   /// One round over all operations; true if anything moved. The last round before a sleep pays
-  /// attention to everyone.
+  /// attention to everyone. What it throws breaks the communicator: callers' buffers must not be
+  /// freed while an operation under way still has them.
   bool progress_as_owner(Messages::Attention attention = Messages::Attention::awaited);
   /// Looks at deadlines and at whom we wait for; returns when to look again.
   Clock::time_point supervise_as_owner(Clock::time_point now);
@@ -150,6 +153,7 @@ class Communicator::Implementation final
     std::uint64_t id = 0;    ///< of the new communicator
     std::uint64_t list = 0;  ///< a hash of `ranks`
     std::vector<Rank> ranks;
+    std::weak_ptr<Implementation> made;  ///< in which it then waits
   };
   /// What a rank in the making of a subgroup tells the others again and again.
   struct Announcement {
@@ -163,6 +167,20 @@ class Communicator::Implementation final
 
   void acquire();
   void release();
+  /// Whether what is under way can go on only when the Background wakes anyway.
+  bool left_to_background_as_owner();
+  /// The optional that `step` returns; nothing if it throws, which breaks the communicator.
+  template <typename Step>
+  auto guarded_as_owner(Step step) -> decltype(step()) {
+    try {
+      return step();
+    } catch (...) {
+      threw_as_owner(failure_of(std::current_exception()));
+      return std::nullopt;
+    }
+  }
+  bool round_as_owner(Messages::Attention attention);
+  Clock::time_point look_at_limits_as_owner(Clock::time_point now);
 
   // groups.cpp
   Result<std::vector<Rank>> subgroup_ranks(std::span<const int> ranks) const;
@@ -170,6 +188,8 @@ class Communicator::Implementation final
                                                      const std::vector<Rank>& ranks,
                                                      const GroupOptions& options,
                                                      std::string made_up_name);
+  /// The call ends with this communicator, although it waits in the new one.
+  void abort_making();
   std::uint64_t subgroup_id(std::uint64_t list, std::uint64_t times) const;
   Status meet(Announcement announcement);
   void compare_subgroups(Rank peer, const Waiting& waiting);
@@ -183,6 +203,9 @@ class Communicator::Implementation final
 
   /// Its plan and its run, all but the sequence number.
   Status make_ready(const Call& call, CollectiveOperation& operation);
+  Result<std::shared_ptr<Operation>> put_into_queue_as_owner(const Call& call);
+  Status put_into_queues_as_owner(std::span<const std::shared_ptr<MessageOperation>> operations,
+                                  std::chrono::milliseconds timeout);
   void set_limit(Operation& operation, std::chrono::milliseconds timeout) const;
   /// Compares the call with what neighbours have published about theirs.
   Status record_call(const Signature& signature);

@@ -93,7 +93,8 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
                                                       .timeout = options.start_timeout});
   member->dispatcher_->set_control(member->control_);
   CCOLL_TRY(member->control_->join(store));
-  CCOLL_TRY(check_agreement(member->control_->table()));
+  CCOLL_TRY(check_agreement(member->table()));
+  member->cores_per_rank_ = member->count_cores_per_rank();
   member->transports_ =
       std::make_shared<TransportSet>(TransportContext{.service = member->service_,
                                                       .token = options.token,
@@ -132,7 +133,7 @@ Member::~Member() {
   if (control_) control_->leave();
 }
 
-double Member::cores_per_rank() const {
+double Member::count_cores_per_rank() const {
   std::map<std::uint64_t, std::pair<double, double>> hosts;  // ranks, cores
   for (const auto& peer : table()) {
     auto& [ranks, cores] = hosts[peer.host];

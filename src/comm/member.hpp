@@ -40,15 +40,17 @@ class Member {
   const std::shared_ptr<TransportSet>& transports() const { return transports_; }
 
   /// Cores per rank on the fullest host, from the table: the same number on every rank.
-  double cores_per_rank() const;
+  double cores_per_rank() const { return cores_per_rank_; }
   /// "rank 3 (10.0.0.2, pid 4711)".
   std::string name_of(std::uint32_t rank) const;
 
  private:
   Member() = default;
+  double count_cores_per_rank() const;
   void introduce(const CommunicatorOptions& options, const std::string& towards) const;
 
   std::uint32_t rank_ = 0;
+  double cores_per_rank_ = 1;  // immutable after join
   std::atomic<int> communicators_{0};
   std::shared_ptr<net::Service> service_;
   std::shared_ptr<Control> control_;

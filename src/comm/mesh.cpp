@@ -46,7 +46,8 @@ void check_axes(const std::vector<Mesh::Axis>& axes, int ranks) {
 Mesh::Mesh(Communicator& communicator, std::vector<Axis> axes, const GroupOptions& options)
     : axes_(std::move(axes)) {
   check_axes(axes_, communicator.size());
-  value_or_throw(communicator.implementation_->agree(kMesh, text_of(axes_)));
+  const auto held = communicator.implementation_;  // another thread may close it meanwhile
+  value_or_throw(held->agree(kMesh, text_of(axes_)));
   coordinates_ = coordinates_of(communicator.rank());
   for (std::size_t i = 0; i < axes_.size(); i++) {
     // A line is known by its rank with coordinate 0.

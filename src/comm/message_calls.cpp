@@ -88,13 +88,17 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator, std::str
     operations.push_back(std::move(*operation));
   }
   CCOLL_TRY(check_overlaps(call, requests));
+  // First: what is thrown after the operations have begun would free the buffers that they have.
+  const auto state = std::make_shared<Work::State>(
+      Work::State{communicator, {operations.begin(), operations.end()}});
   CCOLL_TRY(communicator->begin_as_owner(operations, options.timeout));
   communicator->progress_as_owner();
-  return Work(std::make_shared<Work::State>(
-      Work::State{communicator, {operations.begin(), operations.end()}}));
+  return Work(state);
 }
 
-Work start(const std::shared_ptr<Implementation>& communicator, std::string_view call,
+// A call holds its communicator by a pointer of its own: another thread may close it meanwhile.
+
+Work start(std::shared_ptr<Implementation> communicator, std::string_view call,
            std::span<const MessageRequest> requests, const CallOptions& options) {
   Implementation::Owner owner(*communicator);
   return communicator->begun_or_throw(begin(communicator, call, requests, options), options);
@@ -104,7 +108,7 @@ Work start(const std::shared_ptr<Implementation>& communicator, std::string_view
 Received received(const Work& work) { return call_group::is_open() ? Received{} : work.received(); }
 
 /// Begins and waits without letting go of the owner flag in between; in a group, only begins.
-Work run(const std::shared_ptr<Implementation>& communicator, std::string_view call,
+Work run(std::shared_ptr<Implementation> communicator, std::string_view call,
          std::span<const MessageRequest> requests, const CallOptions& options) {
   if (call_group::is_open()) {
     auto work = start(communicator, call, requests, options);
@@ -124,6 +128,14 @@ Status Communicator::Implementation::begin_as_owner(
     std::span<const std::shared_ptr<MessageOperation>> operations,
     std::chrono::milliseconds timeout) {
   CCOLL_TRY(usable_as_owner());
+  auto begun = guarded_as_owner(
+      [&] { return std::optional(put_into_queues_as_owner(operations, timeout)); });
+  return begun ? std::move(*begun) : tl::unexpected(*broken_);
+}
+
+Status Communicator::Implementation::put_into_queues_as_owner(
+    std::span<const std::shared_ptr<MessageOperation>> operations,
+    std::chrono::milliseconds timeout) {
   for (const auto& operation : operations) {
     set_limit(*operation, timeout);
     if (auto posted = messages_.post(operation); !posted) {
@@ -168,27 +180,29 @@ Work Communicator::recv_async(void* data, std::size_t count, DataType type, int 
 }
 
 Received Communicator::probe(int from, int tag, const CallOptions& options) {
+  const auto communicator = implementation_;
   auto operation = std::make_shared<MessageOperation>();
   operation->what = MessageOperation::What::probe;
   const auto or_raise = [&](auto result) {
-    return implementation_->value_or_raise(std::move(result), options.label);
+    return communicator->value_or_raise(std::move(result), options.label);
   };
   or_raise(call_group::refuse_in_one("probe"));
-  operation->pattern = or_raise(pattern_of("probe", from, tag, true, implementation_->size()));
+  operation->pattern = or_raise(pattern_of("probe", from, tag, true, communicator->size()));
   operation->received.emplace();
   operation->label = options.label;
-  Implementation::Owner owner(*implementation_);
-  or_raise(implementation_->begin_as_owner(std::array{operation}, options.timeout));
-  const Work work(std::make_shared<Work::State>(Work::State{implementation_, {operation}}));
-  implementation_->wait_as_owner(work.state(), Clock::time_point::max());
+  const Work work(std::make_shared<Work::State>(Work::State{communicator, {operation}}));
+  Implementation::Owner owner(*communicator);
+  or_raise(communicator->begin_as_owner(std::array{operation}, options.timeout));
+  communicator->wait_as_owner(work.state(), Clock::time_point::max());
   return work.received();
 }
 
 std::optional<Received> Communicator::try_probe(int from, int tag) {
-  const auto pattern = implementation_->value_or_raise(
-      pattern_of("try_probe", from, tag, true, implementation_->size()));
-  Implementation::Owner owner(*implementation_);
-  return implementation_->value_or_raise(implementation_->look_as_owner(pattern));
+  const auto communicator = implementation_;
+  const auto pattern =
+      communicator->value_or_raise(pattern_of("try_probe", from, tag, true, communicator->size()));
+  Implementation::Owner owner(*communicator);
+  return communicator->value_or_raise(communicator->look_as_owner(pattern));
 }
 
 Received Communicator::send_recv(const void* data_out, std::size_t count_out, int to, void* data_in,

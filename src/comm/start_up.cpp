@@ -82,15 +82,17 @@ std::shared_ptr<Communicator::Implementation> start_up(const std::shared_ptr<Sto
 }
 
 /// Closes the communicator and returns when nothing of it runs any more. The service thread may
-/// hold it for a moment, to tell it news; were that the last reference, the process could end while
-/// the thread still takes it down.
+/// hold it for a moment, to tell it news, and threads whose calls this aborts until those return;
+/// were theirs the last reference, the process could end while they still take it down.
 Status end(std::shared_ptr<Communicator::Implementation>& implementation) {
   if (!implementation) return {};
   const auto service = implementation->service();
   const Status late = implementation->close();
   const std::weak_ptr<Communicator::Implementation> others = implementation;
+  const bool may_wait = !service->on_service_thread();
+  while (may_wait && implementation.use_count() > 1) std::this_thread::yield();
   implementation.reset();
-  while (!service->on_service_thread() && !others.expired()) std::this_thread::yield();
+  while (may_wait && !others.expired()) std::this_thread::yield();
   return late;
 }
 

@@ -29,6 +29,7 @@
 #include "control/news.hpp"
 #include "control/verdict.hpp"
 #include "control/wire.hpp"
+#include "core/net/service.hpp"
 
 namespace ccoll::control {
 
@@ -50,16 +51,20 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   /// On any thread.
   Hub(const std::shared_ptr<net::Service>& service, const Control::Membership& membership);
 
-  /// Runs `action(hub)` on the service thread. What it throws ends every communicator of the job.
+  /// Runs `action(hub)` on the service thread, or at once where that has ended: its news must get
+  /// out before the process ends. What it throws ends every communicator of the job.
   template <typename Action>
   static void run(const std::shared_ptr<Hub>& hub, Action action) {
-    asio::post(hub->context_, [hub, action = std::move(action)] {
+    auto task = [hub, action = std::move(action)] {
       try {
         action(*hub);
       } catch (...) {
         hub->failing()(failure_of(std::current_exception()));
       }
-    });
+    };
+    const auto service = hub->service_.lock();
+    if (service && service->has_ended()) return task();
+    asio::post(hub->context_, std::move(task));
   }
 
   // Start-up (start_up.cpp).

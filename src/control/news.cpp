@@ -24,7 +24,6 @@ std::vector<std::shared_ptr<ControlObserver>> News::everyone() {
 }
 
 bool News::learn(const FailureNews& news) {
-  if (seen_.size() >= kMaxRemembered) return false;
   const bool general = news.communicator == kEveryCommunicator;
   if (!general && failures_.contains(news.communicator)) return false;
   // A rank that has left may die as it likes.
@@ -33,9 +32,18 @@ bool News::learn(const FailureNews& news) {
   if (general) {
     general_.push_back(news);
   } else {
+    if (in_order_.size() >= kMaxRemembered) forget_oldest();
     failures_.emplace(news.communicator, news);
+    in_order_.push_back(news.communicator);
   }
   return true;
+}
+
+void News::forget_oldest() {
+  const auto oldest = failures_.find(in_order_.front());
+  in_order_.pop_front();
+  seen_.erase({oldest->second.origin, oldest->second.number});
+  failures_.erase(oldest);
 }
 
 void News::tell(const FailureNews& news) {

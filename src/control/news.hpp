@@ -22,7 +22,8 @@ namespace ccoll::control {
 
 class News {
  public:
-  /// News of one kind beyond this many are dropped: a bound on memory that no job reaches.
+  /// Failures of single communicators beyond this many push out the oldest. Losses, departures and
+  /// failures of all communicators are never forgotten.
   static constexpr std::size_t kMaxRemembered = 1 << 16;
   /// A peer's waiting is kept for an observer yet to come, for the last so many.
   static constexpr std::size_t kMaxWaiting = 64;
@@ -58,13 +59,17 @@ class News {
  private:
   /// Observers that still live; the others are forgotten.
   std::vector<std::shared_ptr<ControlObserver>> everyone();
+  void forget_oldest();
   std::shared_ptr<ControlObserver> observer_of(std::uint64_t communicator);
 
   const std::uint32_t size_;
   std::map<std::uint64_t, std::weak_ptr<ControlObserver>> observers_;
-  std::set<std::pair<std::uint32_t, std::uint32_t>> seen_;  ///< (origin, number)
-  std::map<std::uint64_t, FailureNews> failures_;           ///< the first, by communicator
-  std::vector<FailureNews> general_;                        ///< of every communicator, in order
+  using Key = std::pair<std::uint32_t, std::uint32_t>;  ///< (origin, number)
+
+  std::set<Key> seen_;
+  std::map<std::uint64_t, FailureNews> failures_;  ///< the first, by communicator
+  std::deque<std::uint64_t> in_order_;             ///< the keys of failures_, oldest first
+  std::vector<FailureNews> general_;               ///< of every communicator, in order
   std::set<std::uint32_t> left_;
   std::deque<std::pair<std::uint32_t, Waiting>> unheard_;
 };

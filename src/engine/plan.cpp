@@ -20,6 +20,28 @@ bool holds_own_block_only(Kind kind, Buffer buffer) {
   return kind == Kind::reduce_scatter || kind == Kind::scatter;
 }
 
+/// Slices that are being read. Those begun end with it, whatever happens meanwhile, or their owners
+/// could never take their memory back.
+class Reading {
+ public:
+  explicit Reading(const std::vector<ReceiveLink*>& links) : links_(links) {}
+  ~Reading() {
+    for (std::size_t i = 0; i < begun_; i++) links_[i]->pop();
+  }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+
+  /// How many could be begun.
+  std::size_t begin() {
+    while (begun_ < links_.size() && links_[begun_]->begin_read()) begun_++;
+    return begun_;
+  }
+
+ private:
+  const std::vector<ReceiveLink*>& links_;
+  std::size_t begun_ = 0;
+};
+
 void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (to != from) std::memcpy(to, from, bytes);
 }
@@ -295,15 +317,13 @@ Status Plan::check(const ReadyStep& step, std::size_t receive, const SliceHeader
 
 Status Plan::run_step(ReadyLane& lane) {
   const auto& step = lane.steps[lane.position];
-  for (std::size_t i = 0; i < step.receives.size(); i++) {
-    if (step.receives[i]->begin_read()) continue;
-    // Those already begun must end, or their owners could never take their memory back.
-    for (std::size_t begun = 0; begun < i; begun++) step.receives[begun]->pop();
-    return fail(ErrorKind::peer_lost, "rank {} took its data back: its call had failed",
-                step.from[i]);
+  {
+    Reading reading(step.receives);
+    if (const auto gone = reading.begin(); gone < step.receives.size())
+      return fail(ErrorKind::peer_lost, "rank {} took its data back: its call had failed",
+                  step.from[gone]);
+    produce(lane, step);
   }
-  produce(lane, step);
-  for (auto* link : step.receives) link->pop();
   if (custom_fold_ && custom_fold_->thrown())
     return fail(ErrorKind::aborted, "the reduction '{}' threw: {}", run_->custom->description.name,
                 *custom_fold_->thrown());

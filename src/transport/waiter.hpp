@@ -26,6 +26,8 @@ class Waiter {
   void prepare() { asleep_.store(true, std::memory_order_seq_cst); }
   /// Until something happens or `limit` has passed.
   void sleep(std::chrono::nanoseconds limit);
+  /// Whether a sleep is announced: by the last who held the owner flag and has not taken it back.
+  bool announced() const { return asleep_.load(std::memory_order_relaxed); }
   /// Takes the announcement back.
   void awake() { asleep_.store(false, std::memory_order_relaxed); }
 

@@ -372,10 +372,14 @@ TEST_CASE("groups: the loss of a rank breaks the communicators that it was in, a
           "[.fork]") {
   // The thread sanitizer does not follow into a process that forks and starts threads.
   if (reduced()) return;
-  const auto id = UniqueId::create();
+  // The child comes first: making an id starts a thread, which the child would not have.
+  int hand_over[2];
+  REQUIRE(pipe(hand_over) == 0);
   const pid_t child = fork();
   REQUIRE(child >= 0);
+  UniqueId id;
   if (child == 0) {
+    if (read(hand_over[0], id.bytes.data(), id.bytes.size()) != ssize_t(id.bytes.size())) _exit(2);
     const auto met = testing::run_threads(1, [&](int) {
       auto world = Communicator::create(id, 2, 3, options_for("tcp"));
       auto alone = world.split(1, 0);
@@ -384,6 +388,8 @@ TEST_CASE("groups: the loss of a rank breaks the communicators that it was in, a
     });
     _exit(1);
   }
+  id = UniqueId::create();
+  CHECK(write(hand_over[1], id.bytes.data(), id.bytes.size()) == ssize_t(id.bytes.size()));
   const auto errors = testing::run_threads(2, [&](int rank) {
     auto world = Communicator::create(id, rank, 3, options_for("tcp"));
     auto pair = world.split(0, -rank);
@@ -402,5 +408,7 @@ TEST_CASE("groups: the loss of a rank breaks the communicators that it was in, a
   int status = -1;
   CHECK(waitpid(child, &status, 0) == child);
   CHECK(status == 0);
+  close(hand_over[0]);
+  close(hand_over[1]);
   for (const auto& error : errors) CHECK(error == "");
 }

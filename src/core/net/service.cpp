@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <asio/co_spawn.hpp>
 #include <asio/executor_work_guard.hpp>
+#include <atomic>
 #include <mutex>
 #include <thread>
 
@@ -60,6 +61,7 @@ class ThreadService final : public Service {
     // The thread must not own the Service, or the Service would never end; it owns the loop, so
     // that its last reference may also be dropped on the thread itself.
     thread_ = std::thread([loop = loop_] { run(*loop); });
+    id_ = thread_.get_id();
     pthread_setname_np(thread_.native_handle(), name);
   }
 
@@ -78,15 +80,21 @@ class ThreadService final : public Service {
   /// Ends the thread although someone still holds the Service.
   void finish() {
     loop_->context.stop();
-    if (thread_.joinable() && !on_service_thread()) thread_.join();
+    if (thread_.joinable() && std::this_thread::get_id() != id_) thread_.join();
+    ended_.store(true);
   }
 
   asio::io_context& context() override { return loop_->context; }
-  bool on_service_thread() const override { return std::this_thread::get_id() == thread_.get_id(); }
+  bool on_service_thread() const override {
+    return has_ended() || std::this_thread::get_id() == id_;
+  }
+  bool has_ended() const override { return ended_.load(); }
 
  private:
   std::shared_ptr<Loop> loop_;  // immutable after construction
-  std::thread thread_;          // immutable after construction
+  std::thread thread_;          // immutable after construction, but for its end
+  std::thread::id id_;          // immutable after construction
+  std::atomic<bool> ended_{false};
 };
 
 }  // namespace
@@ -138,7 +146,7 @@ std::shared_ptr<Service> Service::shared() {
   static const EndAtExit end_at_exit;
   const std::lock_guard lock(instance().mutex);
   auto service = instance().service.lock();
-  if (!service) {
+  if (!service || service->has_ended()) {
     service = std::make_shared<ThreadService>("ccoll-service");
     instance().service = service;
   }

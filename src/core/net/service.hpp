@@ -18,7 +18,7 @@ namespace ccoll::net {
 
 class Service {
  public:
-  /// The process's service, started by the first user and ended with the last.
+  /// The process's service, started by the first user and ended with the last, or at exit.
   static std::shared_ptr<Service> shared();
   /// One of its own thread (a store server that must not share a core's turn with anything).
   static std::shared_ptr<Service> dedicated();
@@ -29,8 +29,11 @@ class Service {
   /// long must not hold a reference, or it would keep its thread alive.
   virtual ~Service() = default;
   virtual asio::io_context& context() = 0;
-  /// True on the service thread.
+  /// True on the service thread; and everywhere once has_ended(), when nobody else runs there.
   virtual bool on_service_thread() const = 0;
+  /// The process's exit has ended the thread although someone still holds the Service, as an object
+  /// does that is destroyed later: a global one, say. What is posted from then on never runs.
+  virtual bool has_ended() const = 0;
 };
 
 /// Runs `task` there. What it throws ends the task alone: `failed` is told, on the same thread, and

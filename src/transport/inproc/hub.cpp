@@ -25,7 +25,8 @@ struct Table {
 };
 
 Table& table() {
-  static Table instance;
+  // Never destroyed: communicators may end later at exit.
+  static auto& instance = *new Table;
   return instance;
 }
 

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Processes that end with a communicator in a global object, which is destroyed after all that
+// ccoll itself registers for the process's exit. No Catch2 here: the children are to run every exit
+// handler, and only those of a user's program.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "ccoll/ccoll.hpp"
+
+using namespace ccoll;
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+std::optional<Communicator> world;
+std::vector<Communicator> ranks;
+
+constexpr int kSize = 3;
+constexpr auto kSlow = 700ms;  // a goodbye that nobody carries waits longer
+int failures = 0;
+
+void expect(bool condition, const std::string& what) {
+  if (condition) return;
+  std::cout << "failed: " << what << std::endl;
+  failures++;
+}
+
+/// The exit status of a process that runs `body` and returns from main; -1 if that takes too long.
+int status_of(pid_t child, Clock::time_point limit) {
+  int status = 0;
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    if (Clock::now() > limit) {
+      kill(child, SIGKILL);
+      waitpid(child, &status, 0);
+      return -1;
+    }
+    std::this_thread::sleep_for(5ms);
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -2;
+}
+
+pid_t in_child(const std::function<int()>& body) {
+  const pid_t child = fork();
+  if (child == 0) std::exit(body());
+  return child;
+}
+
+CommunicatorOptions options_for(const char* transport) {
+  CommunicatorOptions options;
+  options.transport = transport;
+  options.timeout = 20s;
+  return options;
+}
+
+void sum_up() {
+  std::int32_t value = 1;
+  world->all_reduce(std::span(&value, 1));
+  if (value != kSize) std::exit(3);
+}
+
+/// Rank 0 goes on: it meets the ends of the others' links, and does not hear that they were lost.
+int stay() {
+  try {
+    for (int round = 0; round < 1000; round++) world->barrier();
+  } catch (const Error& error) {
+    const std::string what = error.what();
+    const bool good = error.kind() == ErrorKind::peer_lost && what.find("was lost") == what.npos;
+    if (!good) std::cout << what << std::endl;
+    return good ? 0 : 4;
+  }
+  return 5;
+}
+
+void processes() {
+  const auto directory =
+      std::filesystem::temp_directory_path() / ("ccoll_exit_" + std::to_string(getpid()));
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < kSize; rank++)
+    children.push_back(in_child([&, rank] {
+      world = Communicator::create(make_file_store(directory.string()), rank, kSize,
+                                   options_for("tcp"));
+      sum_up();
+      return rank == 0 ? stay() : 0;
+    }));
+  const auto start = Clock::now();
+  for (const pid_t child : children) {
+    const int status = status_of(child, start + 10s);
+    expect(status == 0, "a process's status is " + std::to_string(status));
+  }
+  std::filesystem::remove_all(directory);
+}
+
+/// One process; the time from main's end to its own.
+void one_process(const char* transport) {
+  int ends[2];
+  if (pipe(ends) != 0) std::abort();
+  const pid_t child = in_child([&] {
+    ranks = Communicator::create_all(kSize, options_for(transport));
+    {
+      CallGroup group;
+      for (auto& rank : ranks) rank.barrier();
+    }
+    auto half_done = ranks[0].barrier_async();
+    (void)!write(ends[1], "x", 1);
+    return 0;
+  });
+  char begun = 0;
+  (void)!read(ends[0], &begun, 1);
+  const auto start = Clock::now();
+  const int status = status_of(child, start + 10s);
+  expect(status == 0, std::string("ranks of one process by ") + transport + ": status " +
+                          std::to_string(status));
+  expect(Clock::now() - start < kSlow, std::string("the end takes long by ") + transport);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+}  // namespace
+
+int main() {
+  one_process("inproc");
+  one_process("tcp");
+  processes();
+  return failures;
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Communicators that end while other threads use them.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <latch>
+
+#include "support/ranks.hpp"
+#include "transport/transport.hpp"
+
+using namespace ccoll;
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+using testing::expect;
+using testing::message_of;
+using testing::run_ranks;
+using testing::run_threads;
+
+namespace {
+
+CommunicatorOptions options_for(std::string_view transport) {
+  CommunicatorOptions options;
+  options.transport = transport;
+  options.timeout = 20s;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("lifetime: a thread that is blocked in a call gets `aborted` when another closes",
+          "[comm]") {
+  std::vector<float> data(1'000'000);
+  const auto span = std::span(data);
+  const std::vector<std::pair<const char*, std::function<void(Communicator&)>>> calls = {
+      {"recv", [&](Communicator& world) { world.recv(span, 1); }},
+      {"send", [&](Communicator& world) { world.send(std::span<const float>(data), 1); }},
+      {"probe", [&](Communicator& world) { world.probe(1); }},
+      {"all_reduce", [&](Communicator& world) { world.all_reduce(span); }},
+      {"split", [&](Communicator& world) { world.split(0, 0); }},
+      {"subgroup",
+       [&](Communicator& world) {
+         world.subgroup({0, 1});
+       }},
+      {"mesh",
+       [&](Communicator& world) {
+         Mesh(world, {{"x", 2}});
+       }},
+      {"group_end", [&](Communicator& world) {
+         CallGroup group;
+         world.barrier();
+         group.end();
+       }}};
+  for (const auto& kind : transports()) {
+    for (const auto& [name, call] : calls) {
+      CAPTURE(kind.name, name);
+      const auto start = std::chrono::steady_clock::now();
+      std::latch over(2);
+      const auto errors = run_ranks(2, options_for(kind.name), [&](Communicator& communicator) {
+        if (communicator.rank() == 0) {
+          std::latch begun(1);
+          std::string got;
+          std::thread blocked([&] {
+            begun.count_down();
+            got = message_of([&] { call(communicator); });
+          });
+          begun.wait();
+          std::this_thread::sleep_for(30ms);
+          communicator.close();
+          blocked.join();
+          over.arrive_and_wait();
+          expect(got.starts_with("aborted: ") &&
+                     got.find("the communicator was destroyed") != std::string::npos,
+                 got);
+        } else {
+          over.arrive_and_wait();
+        }
+      });
+      for (const auto& error : errors) CHECK(error == "");
+      CHECK(std::chrono::steady_clock::now() - start < 5s);
+    }
+  }
+}
+
+TEST_CASE("lifetime: a group lets a communicator go whose own calls are over", "[comm]") {
+  for (const auto& kind : transports()) {
+    CAPTURE(kind.name);
+    auto quick = Communicator::create_all(2, options_for(kind.name));
+    auto slow = Communicator::create_all(2, options_for(kind.name));
+    std::string late;
+    std::thread other([&] {
+      quick[1].barrier();
+      std::this_thread::sleep_for(50ms);  // also rank 0's part is over
+      quick[0].close();
+      late = message_of([&] { slow[1].barrier(); });
+    });
+    const auto start = std::chrono::steady_clock::now();
+    CallGroup group;
+    quick[0].barrier();
+    slow[0].barrier();
+    const auto got = message_of([&] { group.end(); });
+    other.join();
+    CHECK(got == "no error");
+    CHECK(late == "no error");
+    CHECK(std::chrono::steady_clock::now() - start < 5s);
+  }
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who makes progress, and what it costs the others.
+#include <fmt/format.h>
+
+#include <barrier>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "support/ranks.hpp"
+#include "transport/transport.hpp"
+
+using namespace ccoll;
+using namespace std::chrono_literals;
+using testing::expect;
+using testing::run_ranks;
+
+namespace {
+
+/// How often this process's service thread has gone to sleep or lost its core.
+std::size_t service_switches() {
+  std::size_t switches = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string line;
+    std::ifstream name(task.path() / "comm");
+    if (!std::getline(name, line) || line != "ccoll-service") continue;
+    std::ifstream status(task.path() / "status");
+    while (std::getline(status, line))
+      if (const auto at = line.find("ctxt_switches:"); at != line.npos)
+        switches += std::stoull(line.substr(at + 14));
+  }
+  return switches;
+}
+
+}  // namespace
+
+TEST_CASE("progress: asking a call again and again whether it is over wakes nobody", "[comm]") {
+  for (const auto& kind : transports()) {
+    CAPTURE(kind.name);
+    CommunicatorOptions options;
+    options.transport = kind.name;
+    options.timeout = 20s;
+    std::size_t asked = 0, switches = 0;
+    const auto errors = run_ranks(2, options, [&](Communicator& world) {
+      std::vector<float> data(8, 1);
+      world.all_reduce(std::span(data));
+      if (world.rank() == 1) {
+        std::this_thread::sleep_for(300ms);
+        return world.all_reduce(std::span(data));
+      }
+      auto work = world.all_reduce_async(std::span(data));
+      const auto before = service_switches();
+      while (!work.test()) asked++;
+      switches = service_switches() - before;
+      expect(data[0] == 4, fmt::format("the sum is {}", data[0]));
+    });
+    for (const auto& error : errors) CHECK(error == "");
+    INFO(fmt::format("{} times asked, {} switches", asked, switches));
+    CHECK(switches < 100);
+  }
+}
+
+TEST_CASE("progress: an operation that nobody waits for goes on beside one that was asked about",
+          "[comm]") {
+  for (const auto& kind : transports()) {
+    CAPTURE(kind.name);
+    CommunicatorOptions options;
+    options.transport = kind.name;
+    options.timeout = 20s;
+    std::barrier together(3);
+    const auto errors = run_ranks(3, options, [&](Communicator& world) {
+      for (int round = 0; round < (testing::reduced() ? 20 : 100); round++) {
+        std::vector<float> first(20'000, 1), second(3, 1);
+        auto one = world.all_reduce_async(std::span(first));
+        for (int times = 0; times < round % 4; times++) one.test();
+        auto two = world.all_reduce_async(std::span(second));
+        for (int times = 0; times < round % 3; times++) two.test();
+        // Rank 0 neither waits nor asks until the others are done: its service thread goes on.
+        if (world.rank() != 0) two.wait();
+        together.arrive_and_wait();
+        two.wait();
+        expect(first.back() == 3 && second[2] == 3, "a sum is wrong");
+      }
+    });
+    for (const auto& error : errors) CHECK(error == "");
+  }
+}

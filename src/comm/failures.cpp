@@ -18,7 +18,8 @@ constexpr std::chrono::milliseconds kGrace{400};
 /// it may be over when it comes.
 constexpr std::chrono::milliseconds kAnnounceAgain{250};
 
-/// What a rank has published is told again: it may have got lost where ranks were just leaving.
+/// What a rank has published is told again: it may have got lost where ranks were just leaving. So
+/// may a goodbye: whom it has waited for so long and never heard from, a rank asks for.
 constexpr std::chrono::milliseconds kPublishAgain{1000};
 
 /// So many calls are compared when a communicator ends; of those before, a later call told.
@@ -179,13 +180,25 @@ void Communicator::Implementation::publish_as_owner(CollectiveOperation& operati
     return;
   }
   control.publish({id_, operation.run.sequence, operation.run.signature}, group_.ring_neighbours());
+  if (now - operation.begun >= kPublishAgain)
+    look_for(operation.plan->awaited(Plan::Which::never_connected));
   operation.publish_at = now + kPublishAgain;
+}
+
+void Communicator::Implementation::look_for(const std::vector<Rank>& ranks) {
+  if (ranks.empty()) return;
+  std::vector<std::uint32_t> job_ranks;
+  for (const auto rank : ranks) job_ranks.push_back(group_.job_rank(rank));
+  member_->control().look_for(job_ranks);
 }
 
 void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point now,
                                                                Clock::time_point& next) {
   const bool settled = now - last_moved_ >= kSettled;
   if (messages_.busy() && !settled) next = std::min(next, last_moved_ + kSettled);
+  const bool looks = settled && now - looked_ >= kPublishAgain;
+  if (looks) looked_ = now;
+  std::vector<Rank> silent;
   // From the end: one that is given up leaves its place to one that was looked at.
   for (auto left = messages_.pending().size(); left-- > 0;) {
     const auto operation = messages_.pending()[left];
@@ -203,6 +216,8 @@ void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point
       continue;
     }
     next = std::min(next, operation->deadline);
+    if (looks && operation->pattern.from && !messages_.hears(*operation->pattern.from))
+      silent.push_back(*operation->pattern.from);
     if (settled && messages_.in_vain(*operation, [&](Rank rank) { return has_left(rank); }))
       return break_as_owner(
           {ErrorKind::peer_lost,
@@ -211,6 +226,7 @@ void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point
            std::nullopt},
           true);
   }
+  look_for(silent);
 }
 
 bool Communicator::Implementation::has_left(Rank rank) {

@@ -226,6 +226,8 @@ class Communicator::Implementation final
                                      Clock::time_point& next);
   void supervise_messages_as_owner(Clock::time_point now, Clock::time_point& next);
   bool has_left(Rank rank);
+  /// Of `ranks`, those that have left unheard become known to have, soon.
+  void look_for(const std::vector<Rank>& ranks);
 
   const std::shared_ptr<Member> member_;
   const std::uint64_t id_;
@@ -252,6 +254,7 @@ class Communicator::Implementation final
   Clock::time_point suspected_;
   bool moved_ = true;  ///< since supervise_as_owner last looked
   Clock::time_point last_moved_;
+  Clock::time_point looked_;                       ///< for ranks that messages wait for
   const CollectiveOperation* blocking_ = nullptr;  ///< the collective that a thread is blocked in
   std::uint64_t children_ = 0;
   std::optional<Announcement> announcement_;

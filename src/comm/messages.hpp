@@ -121,6 +121,8 @@ class Messages {
   std::string standing(const MessageOperation& operation) const;
   /// The ranks it waits for: its peer, or all that may still send.
   std::vector<Rank> awaited(const MessageOperation& operation) const;
+  /// Whether a connection from that rank has come.
+  bool hears(Rank rank) const;
   /// Whether it waits for what cannot come any more: from ranks that `has_left` names and whose
   /// links, which would tell by themselves, have never been connected.
   bool in_vain(const MessageOperation& operation, const std::function<bool(Rank)>& has_left) const;

@@ -69,6 +69,11 @@ std::vector<Rank> Messages::awaited(const MessageOperation& operation) const {
   return ranks;
 }
 
+bool Messages::hears(Rank rank) const {
+  const auto* channel = channel_if_open(rank);
+  return rank == group_.rank() || (channel != nullptr && channel->in != nullptr && channel->in->connected());
+}
+
 bool Messages::in_vain(const MessageOperation& operation,
                        const std::function<bool(Rank)>& has_left) const {
   const auto silent = [&](Rank rank) {

@@ -59,6 +59,10 @@ class Handle final : public Control {
     return hub_->has_failed(communicator);
   }
 
+  void look_for(const std::vector<std::uint32_t>& ranks) override {
+    on_service([ranks](Hub& hub) { hub.look_for(ranks); });
+  }
+
   void leave() override {
     // On the service thread it cannot wait for itself. But the goodbye must be out when this
     // returns: the caller may drop the last reference to the service right away, and with it all

@@ -94,6 +94,10 @@ class Control {
   /// connection to one, O(log n) hops, and by more where ranks on the way have gone. Returns at
   /// once.
   virtual void publish(const Waiting& waiting, const std::vector<std::uint32_t>& ranks) = 0;
+  /// This rank waits for `ranks` of the job and has never had a connection to them. Those that take
+  /// part no more are made known to everyone, within some 1 s, as having left; a goodbye is lost
+  /// where those who read it leave before they can pass it on. Returns at once.
+  virtual void look_for(const std::vector<std::uint32_t>& ranks) = 0;
   /// Whether this rank has heard that `communicator` failed. Called by observers, on the service
   /// thread.
   virtual bool has_failed(std::uint64_t communicator) const = 0;

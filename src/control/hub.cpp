@@ -91,6 +91,7 @@ Status Hub::received(Edge& edge, const Frame& frame) {
     case Type::refused:
       return answered(edge, frame);
     case Type::hello:
+    case Type::question:
       break;
   }
   return corrupt("not expected here");

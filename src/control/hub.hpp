@@ -93,6 +93,8 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
 
   Progress& progress() { return progress_; }
   const Row& row() const { return row_; }
+  /// See Control.
+  void look_for(const std::vector<std::uint32_t>& ranks);
   Control::Statistics statistics() const;
 
   Status received(Edge& edge, const Frame& frame) override;
@@ -107,8 +109,12 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   static asio::awaitable<void> receive_call(Self self, Socket accepted);
   static asio::awaitable<Status> call(Self self, std::uint32_t peer, Row row);
   static asio::awaitable<void> call_successor(Self self);
+  /// The caller means this rank, but another number of ranks.
+  bool disagrees(const Hello& hello) const;
   std::optional<Refusal> objection(const Hello& hello) const;
   std::optional<Refusal> late_objection(const Hello& hello) const;
+  /// To a question; nothing is a welcome.
+  std::optional<Refusal> reply(const Hello& hello) const;
   /// A connection stands: sends `greeting`, if any, and what the peer may not have heard.
   std::shared_ptr<Edge> meet(Socket socket, std::uint32_t peer, const PeerAddress& address,
                              const std::string& greeting);
@@ -150,6 +156,7 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   Status answered(Edge& edge, const Frame& frame);
   void missed(std::uint32_t peer, ErrorKind kind);
   void await_absent();
+  static asio::awaitable<void> ask(Self self, std::uint32_t rank);
 
   asio::io_context& context_;                  // immutable
   const std::weak_ptr<net::Service> service_;  // immutable
@@ -170,10 +177,11 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   // owner: the service thread; of mending
   std::optional<std::uint32_t> above_;  ///< the connection that leads up; none: highest of all
   bool seeking_ = false;
-  std::uint32_t tried_ = 0;         ///< the last rank called in this round
-  bool passed_over_ = false;        ///< one in this round that may answer later
-  std::shared_ptr<Edge> calling_;   ///< one of edges_ that has not answered our hello yet
-  std::set<std::uint32_t> absent_;  ///< nobody listens there, and why is not known
+  std::uint32_t tried_ = 0;          ///< the last rank called in this round
+  bool passed_over_ = false;         ///< one in this round that may answer later
+  std::shared_ptr<Edge> calling_;    ///< one of edges_ that has not answered our hello yet
+  std::set<std::uint32_t> absent_;   ///< nobody listens there, and why is not known
+  std::set<std::uint32_t> looking_;  ///< asked, not answered yet
   std::chrono::milliseconds pause_{0};
   asio::steady_timer mend_timer_;
   asio::steady_timer absence_timer_;

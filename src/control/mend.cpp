@@ -110,7 +110,6 @@ void Hub::seek_to_leave() {
 
 void Hub::introduce(Socket socket, std::uint32_t peer) {
   const Row& row = rows_[peer];
-  opened_.fetch_add(1, std::memory_order_relaxed);
   // The answer may take as long as it likes: hanging up would look like our death to a peer that
   // has counted us in.
   calling_ =
@@ -133,6 +132,7 @@ Status Hub::answered(Edge& edge, const Frame& frame) {
     edge.close();
     missed(edge.peer(), refusal->final ? ErrorKind::peer_lost : refusal->reason.kind);
   } else {
+    opened_.fetch_add(1, std::memory_order_relaxed);
     above_ = edge.peer();
     seeking_ = false;
     mend();  // it may have gone since

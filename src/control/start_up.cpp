@@ -62,12 +62,14 @@ void Hub::accept(asio::ip::tcp::socket socket) {
 asio::awaitable<void> Hub::receive_call(Self self, Socket accepted) {
   Socket socket = std::move(accepted);
   std::optional<Hello> hello;
+  bool is_question = false;
   {
     const net::Deadline limit(socket, kHelloLimit);
     const Result<std::string> payload = co_await net::read_frame(socket, kMaxFrame);
     if (payload) {
       const Result<Frame> frame = parse(*payload);
-      if (frame && frame->type == Type::hello) hello = decode_hello(frame->body);
+      is_question = frame && frame->type == Type::question;
+      if (frame && (frame->type == Type::hello || is_question)) hello = decode_hello(frame->body);
     }
   }
   if (!hello) {
@@ -75,10 +77,14 @@ asio::awaitable<void> Hub::receive_call(Self self, Socket accepted) {
     co_return;
   }
   self->received_.fetch_add(1, std::memory_order_relaxed);
-  if (const auto refusal = self->objection(*hello)) {
-    self->refused_.fetch_add(1, std::memory_order_relaxed);
+  if (self->disagrees(*hello))
+    self->last_trouble_ = fmt::format("rank {} called, which was told that there are {} ranks",
+                                      hello->rank, hello->size);
+  const auto refusal = is_question ? self->reply(*hello) : self->objection(*hello);
+  if (refusal || is_question) {
+    if (!is_question) self->refused_.fetch_add(1, std::memory_order_relaxed);
     const net::Deadline limit(socket, kHelloLimit);
-    const std::string frame = encode(*refusal);
+    const std::string frame = refusal ? encode(*refusal) : encode_welcome();
     asio::error_code ignored;
     co_await asio::async_write(socket, asio::buffer(frame),
                                asio::redirect_error(asio::use_awaitable, ignored));
@@ -88,8 +94,18 @@ asio::awaitable<void> Hub::receive_call(Self self, Socket accepted) {
   self->advance();
 }
 
+bool Hub::disagrees(const Hello& hello) const {
+  return hello.callee == row_.nonce && hello.size != size_;
+}
+
 std::optional<Refusal> Hub::objection(const Hello& hello) const {
-  if (hello.size != size_ || hello.callee != row_.nonce)
+  if (disagrees(hello))
+    return refuse(
+        ErrorKind::mismatch,
+        fmt::format("it was told that there are {} ranks, this one that there are {}; all "
+                    "must be told the same",
+                    size_, hello.size));
+  if (hello.callee != row_.nonce)
     return refuse(
         ErrorKind::mismatch,
         fmt::format("this is rank {} of {} of another job or of a later start", rank_, size_));

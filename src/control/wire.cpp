@@ -71,7 +71,7 @@ Result<Frame> parse(std::string_view payload) {
     return fail(ErrorKind::corrupt, "control protocol version {} (this build speaks {})", version,
                 kWireVersion);
   if (type < static_cast<std::uint8_t>(Type::hello) ||
-      type > static_cast<std::uint8_t>(Type::waiting))
+      type > static_cast<std::uint8_t>(Type::question))
     return fail(ErrorKind::corrupt, "a control message of unknown type {}", type);
   return Frame{static_cast<Type>(type), payload.substr(kHeadBytes)};
 }
@@ -89,12 +89,15 @@ Result<std::optional<Frame>> next_frame(std::string_view& bytes, std::size_t lim
   return *frame;
 }
 
-std::string encode(const Hello& hello) {
+std::string encode_hello(Type type, const Hello& hello) {
   Writer writer;
   writer.number(hello.rank).number(hello.size).number(hello.callee);
   write(writer, hello.row);
-  return framed(Type::hello, writer.bytes());
+  return framed(type, writer.bytes());
 }
+
+std::string encode(const Hello& hello) { return encode_hello(Type::hello, hello); }
+std::string encode_question(const Hello& hello) { return encode_hello(Type::question, hello); }
 
 std::optional<Hello> decode_hello(std::string_view body) {
   Reader reader(body);

@@ -37,6 +37,7 @@ enum class Type : std::uint8_t {
   failure = 6,   ///< flooded
   left = 7,      ///< flooded, several at once; on a rank's own connection it says goodbye
   waiting = 8,   ///< to one rank, from hop to hop
+  question = 9,  ///< a hello of one that only wants to know whether the callee is still there
 };
 
 /// A row of the table as it travels. The nonce is drawn anew by every Control: a caller names the
@@ -99,6 +100,7 @@ Result<Frame> parse(std::string_view payload);
 Result<std::optional<Frame>> next_frame(std::string_view& bytes, std::size_t limit);
 
 std::string encode(const Hello& hello);
+std::string encode_question(const Hello& hello);
 std::string encode_welcome();
 std::string encode(const Refusal& refusal);
 std::string encode_rows(Type type, const std::vector<Row>& rows);

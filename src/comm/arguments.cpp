@@ -25,7 +25,10 @@ class Stretches {
       return Stretch{data, data + (end - first) * width, static_cast<std::int64_t>(first)};
     };
     const auto& segments = view.segments;
-    if (segments.empty() && elems > 0) only_ = stretch(view.data, 0, elems);
+    if (segments.empty()) {
+      if (elems > 0) only_ = stretch(view.data, 0, elems);
+      return;
+    }
     for (std::size_t i = 0; i < segments.size(); i++)
       several_.push_back(stretch(segments[i].data, segments[i].first,
                                  i + 1 < segments.size() ? segments[i + 1].first : elems));
@@ -105,19 +108,18 @@ bool reduces(Kind kind) {
 
 Status check_reduction(const Call& call) {
   const auto& op = call.op;
-  const auto kind = name_of(call);
-  const auto type = to_string(call.type);
   if (op.form() == Reduction::Form::plain && !is_defined(op.op(), call.type))
     return fail(ErrorKind::invalid_argument,
                 "{}: {} is not defined on {}; operations on bits take integers and bool, averages "
                 "all but bool",
-                kind, to_string(op.op()), type);
+                name_of(call), to_string(op.op()), to_string(call.type));
   if (op.form() != Reduction::Form::premultiplied_sum) return {};
   if (call.type == DataType::boolean)
-    return fail(ErrorKind::invalid_argument, "{}: premultiplied_sum is not defined on bool", kind);
+    return fail(ErrorKind::invalid_argument, "{}: premultiplied_sum is not defined on bool",
+                name_of(call));
   if (is_integer(call.type) && !op.has_whole_factor())
     return fail(ErrorKind::invalid_argument, "{}: {} of {}: the factor must be a whole number",
-                kind, op.text(), type);
+                name_of(call), op.text(), to_string(call.type));
   return {};
 }
 

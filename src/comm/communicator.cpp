@@ -13,7 +13,7 @@ namespace {
 
 using Implementation = Communicator::Implementation;
 
-Result<Work> begin(const std::shared_ptr<Implementation>& communicator, Call call,
+Result<Work> begin(const std::shared_ptr<Implementation>& communicator, Call& call,
                    const CallOptions& options) {
   const auto in_place = check_arguments(call, communicator->rank(), communicator->size());
   if (!in_place) return tl::unexpected(in_place.error());
@@ -37,16 +37,14 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator, Call cal
 
 // A call holds its communicator by a pointer of its own: another thread may close it meanwhile.
 
-Work start(std::shared_ptr<Implementation> communicator, const Call& call,
-           const CallOptions& options) {
+Work start(std::shared_ptr<Implementation> communicator, Call call, const CallOptions& options) {
   Implementation::Owner owner(*communicator);
   return communicator->begun_or_throw(begin(communicator, call, options), options);
 }
 
 /// Begins and waits without letting go of the owner flag in between; in a group, only begins.
-void run(std::shared_ptr<Implementation> communicator, const Call& call,
-         const CallOptions& options) {
-  if (call_group::is_open()) return call_group::add(start(communicator, call, options));
+void run(std::shared_ptr<Implementation> communicator, Call call, const CallOptions& options) {
+  if (call_group::is_open()) return call_group::add(start(communicator, std::move(call), options));
   Implementation::Owner owner(*communicator);
   auto work = communicator->alone_as_owner(call).and_then(
       [&] { return begin(communicator, call, options); });

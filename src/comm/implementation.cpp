@@ -149,13 +149,18 @@ Result<std::shared_ptr<Operation>> Communicator::Implementation::put_into_queue_
 }
 
 Status Communicator::Implementation::make_ready(const Call& call, CollectiveOperation& operation) {
-  auto plan = plan_for(call);
+  auto& run = operation.run;
+  run.signature = signature_of(call);
+  auto plan = plan_for(call, run.signature);
   if (!plan) return tl::unexpected(plan.error());
   operation.plan = *plan;
-  auto& run = operation.run;
-  run = {call.input,         call.output,      call.in_place,      call.block_counts,
-         call.output_counts, call.op.custom(), signature_of(call), 0};
   run.signature.algorithm = static_cast<std::uint8_t>((*plan)->algorithm());
+  run.input = call.input;
+  run.output = call.output;
+  run.in_place = call.in_place;
+  run.block_counts = call.block_counts;
+  run.output_counts = call.output_counts;
+  run.custom = call.op.custom();
   if (call.kind == Kind::barrier) {
     run.input.data = &barrier_[0];
     run.output.data = &barrier_[1];

@@ -196,9 +196,10 @@ class Communicator::Implementation final
 
   // plans.cpp
   /// What tells plans apart: what was asked for, but for what a plan serves all alike.
-  Signature key_of(const Call& call) const;
+  Signature key_of(const Call& call, Signature key) const;
   Problem problem_of(const Call& call) const;
-  Result<Plan*> plan_for(const Call& call);
+  /// `asked` is the call's signature.
+  Result<Plan*> plan_for(const Call& call, const Signature& asked);
   void drop_idle_plans();
 
   /// Its plan and its run, all but the sequence number.

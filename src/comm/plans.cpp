@@ -82,8 +82,7 @@ Problem Communicator::Implementation::problem_of(const Call& call) const {
   return evenly_ragged(problem_of(call.kind, elems, call.root));
 }
 
-Signature Communicator::Implementation::key_of(const Call& call) const {
-  auto key = signature_of(call);
+Signature Communicator::Implementation::key_of(const Call& call, Signature key) const {
   key.kind = static_cast<std::uint8_t>(call.kind);
   if (call.ragged() || call.coalesced) {
     key.root = call.root;  // without the hash of sizes
@@ -97,8 +96,8 @@ Signature Communicator::Implementation::key_of(const Call& call) const {
   return key;
 }
 
-Result<Plan*> Communicator::Implementation::plan_for(const Call& call) {
-  const Signature key = key_of(call);
+Result<Plan*> Communicator::Implementation::plan_for(const Call& call, const Signature& asked) {
+  const Signature key = key_of(call, asked);
   if (const auto found = plans_.find(key); found != plans_.end()) return found->second.get();
 
   PlanRequest request;
@@ -113,7 +112,7 @@ Result<Plan*> Communicator::Implementation::plan_for(const Call& call) {
 #endif
   request.type = call.type;
   request.op = kernel_op(call.op);
-  tell_choice(rank(), signature_of(call), chosen);
+  tell_choice(rank(), asked, chosen);
   auto plan = Plan::make(request, links_);
   if (!plan) return tl::unexpected(plan.error());
   if (plans_.size() >= kMaxPlans) drop_idle_plans();

@@ -66,28 +66,28 @@ std::vector<ConstBlock> blocks(std::span<const T> buffer, std::span<const std::s
 /// Throws unless the counts' sum is `elems`: what blocks() checks.
 CCOLL_API void require_sum(std::size_t elems, std::span<const std::size_t> counts);
 
-template <Element T>
-std::vector<Block> blocks(std::span<T> buffer, std::span<const std::size_t> counts) {
+namespace detail {
+template <typename AnyBlock, typename T>
+std::vector<AnyBlock> cut(std::span<T> buffer, std::span<const std::size_t> counts) {
   require_sum(buffer.size(), counts);
-  std::vector<Block> cut;
-  cut.reserve(counts.size());
+  std::vector<AnyBlock> blocks;
+  blocks.reserve(counts.size());
   for (const std::size_t count : counts) {
-    cut.emplace_back(buffer.first(count));
+    blocks.emplace_back(buffer.first(count));
     buffer = buffer.subspan(count);
   }
-  return cut;
+  return blocks;
+}
+}  // namespace detail
+
+template <Element T>
+std::vector<Block> blocks(std::span<T> buffer, std::span<const std::size_t> counts) {
+  return detail::cut<Block>(buffer, counts);
 }
 
 template <Element T>
 std::vector<ConstBlock> blocks(std::span<const T> buffer, std::span<const std::size_t> counts) {
-  require_sum(buffer.size(), counts);
-  std::vector<ConstBlock> cut;
-  cut.reserve(counts.size());
-  for (const std::size_t count : counts) {
-    cut.emplace_back(buffer.first(count));
-    buffer = buffer.subspan(count);
-  }
-  return cut;
+  return detail::cut<ConstBlock>(buffer, counts);
 }
 
 }  // namespace ccoll

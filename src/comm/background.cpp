@@ -7,7 +7,6 @@
 #include <asio/post.hpp>
 #include <cerrno>
 #include <cstring>
-#include <thread>
 
 #include "comm/implementation.hpp"
 
@@ -73,12 +72,10 @@ void Background::turn() {
   // Whoever else holds the flag makes progress, and schedules a turn if something is left.
   // A thread that only asks has it again and again, for a moment: it must not need a turn each
   // time.
-  constexpr int kTries = 100;
+  constexpr int kTries = 1000;
   bool own = communicator && communicator->try_own();
-  for (int tries = 1; communicator && !own && tries < kTries; tries++) {
-    std::this_thread::yield();
+  for (int tries = 1; communicator && !own && tries < kTries; tries++)
     own = communicator->try_own();
-  }
   if (!own) return;
   bool go_on = false;
   {

@@ -7,7 +7,6 @@
 #include <list>
 #include <map>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -57,7 +56,6 @@ class Together {
       }
       if (wanted()) {
         for (auto& part : parts_) part.owner.reset();
-        std::this_thread::yield();
         own();
       } else if (!patience.keep_polling()) {
         sleep();

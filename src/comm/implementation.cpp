@@ -2,7 +2,6 @@
 #include "comm/implementation.hpp"
 
 #include <algorithm>
-#include <thread>
 
 #include "comm/background.hpp"
 #include "comm/patience.hpp"
@@ -92,11 +91,10 @@ Status Communicator::Implementation::close() {
 
 void Communicator::Implementation::acquire() {
   if (try_own()) return;
-  wanted_.fetch_add(1);
-  // Once: who has the flag looks at `wanted_` before it sleeps.
+  const auto ticket = owner_.queue();
+  // Once: who has the flag looks whether it is wanted before it sleeps.
   waiter_->ring();
-  while (!try_own()) std::this_thread::yield();
-  wanted_.fetch_sub(1);
+  owner_.wait(ticket);
 }
 
 void Communicator::Implementation::release() {
@@ -105,7 +103,7 @@ void Communicator::Implementation::release() {
   if (!busy) return disown();
   // seq_cst; partner: Background::turn, which says that it is awake before it tries to own. Either
   // it gets the flag, or is seen to be awake here.
-  owned_.store(false);
+  disown();
   if (!left || background_->sleeps_until() == Clock::time_point::min()) background_->schedule();
 }
 
@@ -266,11 +264,10 @@ bool Communicator::Implementation::wait_as_owner(const Work::State& work, Clock:
       const auto now = Clock::now();
       if (now >= limit) return work.done();
       supervise_as_owner(now);
-      if (wanted_.load(std::memory_order_relaxed) == 0) continue;
+      if (!wanted()) continue;
     }
-    if (wanted_.load(std::memory_order_relaxed) > 0) {
+    if (wanted()) {
       disown();
-      std::this_thread::yield();
       acquire();
       continue;
     }
@@ -280,8 +277,7 @@ bool Communicator::Implementation::wait_as_owner(const Work::State& work, Clock:
     const auto next = std::min(supervise_as_owner(now), limit);
     if (work.done()) break;
     waiter_->prepare();
-    if (!progress_as_owner(Messages::Attention::everyone) && wanted_.load() == 0)
-      waiter_->sleep(next - now);
+    if (!progress_as_owner(Messages::Attention::everyone) && !wanted()) waiter_->sleep(next - now);
     waiter_->awake();
   }
   return true;

@@ -24,6 +24,7 @@
 #include "comm/member.hpp"
 #include "comm/messages.hpp"
 #include "comm/operation.hpp"
+#include "comm/owner_flag.hpp"
 #include "engine/links.hpp"
 #include "engine/plan.hpp"
 
@@ -126,11 +127,11 @@ class Communicator::Implementation final
   std::optional<Failure> compare(std::uint32_t peer, const Waiting& waiting) override;
 
   // For Background, on the service thread:
-  bool try_own() { return !owned_.exchange(true); }
-  void disown() { owned_.store(false, std::memory_order_release); }
+  bool try_own() { return owner_.try_take(); }
+  void disown() { owner_.give_back(); }
   bool busy_as_owner() const { return !collectives_.empty() || messages_.busy(); }
-  /// Whether a thread waits for the owner flag. From any thread.
-  bool wanted() const { return wanted_.load() > 0; }
+  /// Whether a thread waits for the owner flag: whoever waits with it in hand lets it in.
+  bool wanted() const { return owner_.wanted(); }
   /// Whether ranks outnumber cores.
   bool crowded() const { return crowded_; }
   /// One round over all operations; true if anything moved. The last round before a sleep pays
@@ -241,9 +242,7 @@ class Communicator::Implementation final
   const std::shared_ptr<Waiter> waiter_;
 
   std::atomic<bool> closed_{false};
-  std::atomic<bool> owned_{false};
-  /// Threads that want the flag: whoever waits with it in hand lets them in.
-  std::atomic<int> wanted_{0};
+  OwnerFlag owner_;
   // owner: holder of the owner flag, down to the next remark
   LinkTable links_;
   std::unordered_map<Signature, std::unique_ptr<Plan>, SignatureHash> plans_;

@@ -9,14 +9,14 @@
 #include <random>
 
 #include "algorithms/algorithms.hpp"
-#include "support/ranks.hpp"
-#include "transport/transport.hpp"
+#include "on_transports.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
 using testing::expect;
 using testing::message_of;
+using testing::on_all_transports;
 using testing::options_for;
 using testing::run_ranks;
 
@@ -209,6 +209,54 @@ class Trial {
   CallOptions options_;
 };
 
+/// One random set of buffers through the operations that take several.
+void coalesced_trial(Communicator& communicator, std::mt19937_64& random) {
+  const auto me = static_cast<std::size_t>(communicator.rank());
+  const std::size_t buffers = random() % 5;
+  const int root = static_cast<int>(random() % 3);
+  std::vector<Values> in, out, whole_in, whole_out;
+  std::vector<BufferPair> same, apart, gathered, scattered;
+  Counts counts;
+  for (std::size_t b = 0; b < buffers; b++) {
+    counts.push_back(random() % 4 == 0 ? 30'000 : random() % 6);
+    in.push_back(values(me, b, counts[b]));
+    out.emplace_back(counts[b], -1);
+    whole_in.push_back(values(me, b, 3 * counts[b]));
+    whole_out.emplace_back(3 * counts[b], -1);
+  }
+  auto reduced = in;
+  for (std::size_t b = 0; b < buffers; b++) {
+    const auto add = [&](auto& list, const Values& from, Values& to) {
+      list.emplace_back(from.data(), to.data(), counts[b], DataType::int32);
+    };
+    same.emplace_back(std::span(reduced[b]));
+    add(apart, in[b], out[b]);
+    add(gathered, in[b], whole_out[b]);
+    add(scattered, whole_in[b], out[b]);
+  }
+  const auto sum = [](std::size_t b, std::size_t i) {
+    return value(0, b, i) + value(1, b, i) + value(2, b, i);
+  };
+  communicator.all_reduce(same);
+  communicator.all_gather_async(gathered).wait();
+  communicator.broadcast(apart, root);
+  for (std::size_t b = 0; b < buffers; b++) {
+    expect(out[b] == values(static_cast<std::size_t>(root), b, counts[b]), "broadcast");
+    for (std::size_t i = 0; i < counts[b]; i++) {
+      expect(reduced[b][i] == sum(b, i), "all_reduce");
+      for (std::size_t r = 0; r < 3; r++)
+        expect(whole_out[b][r * counts[b] + i] == value(r, b, i), "all_gather");
+    }
+  }
+  communicator.reduce_scatter(scattered, Reduction::premultiplied_sum(2));
+  for (std::size_t b = 0; b < buffers; b++)
+    for (std::size_t i = 0; i < counts[b]; i++)
+      expect(out[b][i] == 2 * sum(b, me * counts[b] + i), "reduce_scatter");
+  communicator.reduce(apart, ReduceOp::sum, root);
+  for (std::size_t b = 0; b < buffers && communicator.rank() == root; b++)
+    for (std::size_t i = 0; i < counts[b]; i++) expect(out[b][i] == sum(b, i), "reduce");
+}
+
 }  // namespace
 
 TEST_CASE("blocks: v-operations of random sizes, in any memory, by every algorithm",
@@ -245,83 +293,32 @@ TEST_CASE("blocks: v-operations of random sizes, in any memory, by every algorit
 
 TEST_CASE("blocks: several buffers in one call are as one call for each", "[comm][property]") {
   const auto seed = std::random_device{}();
-  for (const auto& transport : transports()) {
-    const auto errors = run_ranks(3, options_for(transport.name), [&](Communicator& communicator) {
-      std::mt19937_64 random(seed);  // the same on every rank
-      const auto me = static_cast<std::size_t>(communicator.rank());
-      for (int round = 0; round < 20; round++) {
-        const std::size_t buffers = random() % 5;
-        const int root = static_cast<int>(random() % 3);
-        std::vector<Values> in, out, whole_in, whole_out;
-        std::vector<BufferPair> same, apart, gathered, scattered;
-        Counts counts;
-        for (std::size_t b = 0; b < buffers; b++) {
-          counts.push_back(random() % 4 == 0 ? 30'000 : random() % 6);
-          in.push_back(values(me, b, counts[b]));
-          out.emplace_back(counts[b], -1);
-          whole_in.push_back(values(me, b, 3 * counts[b]));
-          whole_out.emplace_back(3 * counts[b], -1);
-        }
-        auto reduced = in;
-        for (std::size_t b = 0; b < buffers; b++) {
-          const auto add = [&](auto& list, const Values& from, Values& to) {
-            list.emplace_back(from.data(), to.data(), counts[b], DataType::int32);
-          };
-          same.emplace_back(std::span(reduced[b]));
-          add(apart, in[b], out[b]);
-          add(gathered, in[b], whole_out[b]);
-          add(scattered, whole_in[b], out[b]);
-        }
-        const auto sum = [](std::size_t b, std::size_t i) {
-          return value(0, b, i) + value(1, b, i) + value(2, b, i);
-        };
-        communicator.all_reduce(same);
-        communicator.all_gather_async(gathered).wait();
-        communicator.broadcast(apart, root);
-        for (std::size_t b = 0; b < buffers; b++) {
-          expect(out[b] == values(static_cast<std::size_t>(root), b, counts[b]), "broadcast");
-          for (std::size_t i = 0; i < counts[b]; i++) {
-            expect(reduced[b][i] == sum(b, i), "all_reduce");
-            for (std::size_t r = 0; r < 3; r++)
-              expect(whole_out[b][r * counts[b] + i] == value(r, b, i), "all_gather");
-          }
-        }
-        communicator.reduce_scatter(scattered, Reduction::premultiplied_sum(2));
-        for (std::size_t b = 0; b < buffers; b++)
-          for (std::size_t i = 0; i < counts[b]; i++)
-            expect(out[b][i] == 2 * sum(b, me * counts[b] + i), "reduce_scatter");
-        communicator.reduce(apart, ReduceOp::sum, root);
-        for (std::size_t b = 0; b < buffers && communicator.rank() == root; b++)
-          for (std::size_t i = 0; i < counts[b]; i++) expect(out[b][i] == sum(b, i), "reduce");
-      }
-    });
-    CAPTURE(seed, transport.name);
-    for (const auto& error : errors) CHECK(error == "");
-  }
+  CAPTURE(seed);
+  on_all_transports(3, [&](Communicator& communicator) {
+    std::mt19937_64 random(seed);  // the same on every rank
+    for (int round = 0; round < 20; round++) coalesced_trial(communicator, random);
+  });
 }
 
 TEST_CASE("blocks: byte strings of any length arrive whole", "[comm][property]") {
   const auto seed = std::random_device{}();
-  for (const auto& transport : transports()) {
-    const auto errors = run_ranks(4, options_for(transport.name), [&](Communicator& communicator) {
-      std::mt19937_64 random(seed);  // the same on every rank
-      const auto me = static_cast<std::size_t>(communicator.rank());
-      for (int round = 0; round < 10; round++) {
-        std::vector<std::string> all;
-        for (char r = 0; r < 4; r++)
-          all.emplace_back(random() % 3 == 0 ? 0 : random() % 70'000, static_cast<char>('a' + r));
-        const auto root = random() % 4;
-        expect(communicator.all_gather_bytes(all[me]) == all, "all_gather_bytes");
-        expect(communicator.broadcast_bytes(me == root ? all[me] : "not looked at",
-                                            static_cast<int>(root)) == all[root],
-               "broadcast_bytes");
-        const auto gathered = communicator.gather_bytes(all[me], static_cast<int>(root));
-        expect(gathered == (me == root ? all : std::vector<std::string>()), "gather_bytes");
-      }
-    });
-    CAPTURE(seed, transport.name);
-    for (const auto& error : errors) CHECK(error == "");
-  }
+  CAPTURE(seed);
+  on_all_transports(4, [&](Communicator& communicator) {
+    std::mt19937_64 random(seed);  // the same on every rank
+    const auto me = static_cast<std::size_t>(communicator.rank());
+    for (int round = 0; round < 10; round++) {
+      std::vector<std::string> all;
+      for (char r = 0; r < 4; r++)
+        all.emplace_back(random() % 3 == 0 ? 0 : random() % 70'000, static_cast<char>('a' + r));
+      const auto root = random() % 4;
+      expect(communicator.all_gather_bytes(all[me]) == all, "all_gather_bytes");
+      expect(communicator.broadcast_bytes(me == root ? all[me] : "not looked at",
+                                          static_cast<int>(root)) == all[root],
+             "broadcast_bytes");
+      const auto gathered = communicator.gather_bytes(all[me], static_cast<int>(root));
+      expect(gathered == (me == root ? all : std::vector<std::string>()), "gather_bytes");
+    }
+  });
 }
 
 TEST_CASE("blocks: what does not fit is refused before anything is sent", "[comm]") {

@@ -7,27 +7,15 @@
 #include <random>
 #include <thread>
 
-#include "support/ranks.hpp"
-#include "transport/transport.hpp"
+#include "on_transports.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
 using testing::expect;
-using testing::reduced;
+using testing::on_all_transports;
 using testing::run_ranks;
 
 namespace {
-
-void on_all_transports(int size, const std::function<void(Communicator&)>& body,
-                       CommunicatorOptions options = {}) {
-  for (const auto& kind : transports()) {
-    options.transport = kind.name;
-    options.timeout = 20s;
-    const auto errors = run_ranks(size, options, body);
-    CAPTURE(kind.name);
-    for (const auto& error : errors) CHECK(error == "");
-  }
-}
 
 using Bytes = std::vector<std::uint8_t>;
 
@@ -52,7 +40,7 @@ TEST_CASE("messages: both ways at once, with no credit left, no link takes a sli
       [&](Communicator& communicator) {
         const int me = communicator.rank(), peer = 1 - me;
         std::mt19937_64 random(seed);
-        std::vector<std::size_t> bytes(reduced() ? 3000 : 10'000);
+        std::vector<std::size_t> bytes(3000);
         for (auto& each : bytes) each = random() % 3 == 0 ? random() % 5000 : random() % 1000;
         std::vector<Bytes> in, out;
         for (std::size_t i = 0; i < bytes.size(); i++) {

@@ -5,27 +5,16 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-#include "support/ranks.hpp"
-#include "transport/transport.hpp"
+#include "on_transports.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
 using testing::expect;
+using testing::on_all_transports;
 using testing::run_ranks;
 
 namespace {
-
-void on_all_transports(int size, const std::function<void(Communicator&)>& body,
-                       CommunicatorOptions options = {}) {
-  for (const auto& kind : transports()) {
-    options.transport = kind.name;
-    options.timeout = 30s;
-    const auto errors = run_ranks(size, options, body);
-    CAPTURE(kind.name);
-    for (const auto& error : errors) CHECK(error == "");
-  }
-}
 
 using Numbers = std::vector<std::int32_t>;
 

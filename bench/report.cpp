@@ -3,13 +3,16 @@
 #include "ccoll/version.hpp"
 
 #include "page.hpp"
+#include "whole_file.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <utility>
 
 namespace ccoll::bench {
 
@@ -37,6 +40,11 @@ std::string describe_ranks(const Session& session, const Machine& machine) {
   return text;
 }
 
+void require_written(std::FILE* file, const std::string& name) {
+  if (std::fflush(file) == 0 && std::ferror(file) == 0) return;
+  throw Error(ErrorKind::exhausted, fmt::format("cannot write {}: {}", name, std::strerror(errno)));
+}
+
 }  // namespace
 
 Status check_outputs(const Options& options) {
@@ -45,13 +53,16 @@ Status check_outputs(const Options& options) {
       return tl::unexpected(baseline.error());
     }
   }
-  for (const std::string& path : {options.csv, options.json, options.html}) {
+  const std::array named = {std::pair("--csv", options.csv), std::pair("--json", options.json),
+                            std::pair("--html", options.html)};
+  for (const auto& [option, path] : named) {
     if (path.empty() || path == "-") continue;
-    std::FILE* const file = std::fopen(path.c_str(), "a");
-    if (file == nullptr) {
-      return fail(ErrorKind::invalid_argument, "cannot write {}: {}", path, std::strerror(errno));
+    for (const auto& [other, its] : named) {
+      if (its == path && other != option) {
+        return fail(ErrorKind::invalid_argument, "{} and {} both name {}", option, other, path);
+      }
     }
-    std::fclose(file);
+    CCOLL_TRY(check_writable(path));
   }
   return {};
 }
@@ -83,8 +94,6 @@ Report::Report(const Options& options, const Session& session)
       session_(session),
       verdict_(options.bounds, load_baseline(options.baseline)),  // --json may name the same file
       csv_(open(options.csv)),
-      json_(open(options.json)),
-      html_(open(options.html)),
       on_terminal_(::isatty(STDERR_FILENO) == 1) {
   const Machine machine = inspect_machine();
   if (!options_.is_table_off()) write_header(machine);
@@ -185,14 +194,14 @@ bool Report::finish() {
   document_["wrong_rows"] = verdict_.wrong_rows();
   document_["verdict"] = lines;
   document_["good"] = verdict_.is_good();
-  if (json_) fmt::print(json_.get(), "{}\n", document_.dump(2));
-  if (html_) fmt::print(html_.get(), "{}", page(document_));
-  for (std::FILE* file : {stdout, csv_.get(), json_.get(), html_.get()}) {
-    if (file != nullptr && (std::fflush(file) != 0 || std::ferror(file) != 0)) {
-      throw Error(ErrorKind::exhausted,
-                  fmt::format("results could not be written: {}", std::strerror(errno)));
-    }
+  if (options_.json == "-") {
+    fmt::print("{}\n", document_.dump(2));
+  } else if (!options_.json.empty()) {
+    value_or_throw(write_whole(options_.json, document_.dump(2) + "\n"));
   }
+  if (!options_.html.empty()) value_or_throw(write_whole(options_.html, page(document_)));
+  require_written(stdout, "standard output");
+  if (csv_) require_written(csv_.get(), options_.csv);
   return verdict_.is_good();
 }
 

@@ -29,14 +29,13 @@ struct Session {
   std::string command;
 };
 
-/// Whether the baseline can be read and the files that `options` name can be written; makes those
-/// that do not exist. Told before ranks are started, it ends the program at once and not when they
-/// have waited for each other.
+/// Whether the baseline can be read and the files that `options` name can be written. Told before
+/// ranks are started, it ends the program at once and not when they have waited for each other.
 Status check_outputs(const Options& options);
 
 class Report {
  public:
-  /// Reads the baseline, opens the files that `options` name and writes the header. Throws
+  /// Reads the baseline, opens the CSV file and writes the header. Throws
   /// Error{invalid_argument} where a file cannot be read or opened.
   Report(const Options& options, const Session& session);
   ~Report();
@@ -69,8 +68,6 @@ class Report {
   Session session_;
   Verdict verdict_;
   File csv_;
-  File json_;
-  File html_;
   nlohmann::json document_;
   bool on_terminal_;
   std::size_t progress_width_ = 0;

@@ -8,16 +8,16 @@ int main() try {
   auto world = ccoll::Communicator::create();  // who and where: from the launcher's environment
 
   std::vector<float> gradients(1'000'000, static_cast<float>(world.rank() + 1));
-  world.all_reduce(std::span(gradients));  // in place
+  world.all_reduce(gradients);  // in place
 
   // Another one while this rank does something else.
-  ccoll::Work work = world.all_reduce_async(std::span(gradients), ccoll::ReduceOp::avg);
+  ccoll::Work work = world.all_reduce_async(gradients, ccoll::ReduceOp::avg);
   const double own_work = 0.5 * world.rank();
   work.wait();
 
   const std::vector<double> mine = {own_work};
   std::vector<double> all(static_cast<std::size_t>(world.size()));
-  world.all_gather(std::span<const double>(mine), std::span(all));
+  world.all_gather(mine, all);
 
   if (world.rank() == 0)
     std::printf("%d ranks: the sum is %g, the last rank says %g\n", world.size(), gradients[0],

@@ -17,10 +17,10 @@ int main() try {
   std::vector<double> weight = {half + 1.0, half + 2.0};
   const std::vector<double> input = {batch + 1.0, batch + 3.0};
   std::vector<double> product = {weight[0] * input[0] + weight[1] * input[1]};
-  model.all_reduce(std::span(product));  // the sum of both halves
+  model.all_reduce(product);  // the sum of both halves
 
   std::vector<double> gradient = {product[0] * input[0], product[0] * input[1]};
-  data.all_reduce(std::span(gradient), ccoll::ReduceOp::avg);  // over both batches
+  data.all_reduce(gradient, ccoll::ReduceOp::avg);  // over both batches
 
   std::printf("rank %d stands at data %d, model %d: product %g, gradient %g and %g\n", world.rank(),
               batch, half, product[0], gradient[0], gradient[1]);

@@ -25,26 +25,25 @@ void even(ccoll::Communicator& world) {
   const int me = world.rank();
   const auto n = static_cast<std::size_t>(world.size());
   const Numbers mine = {me + 1};
-  const auto input = std::span<const int>(mine);
   Numbers one(1), all(n), ramp(n);
   for (std::size_t to = 0; to < n; to++) ramp[to] = 10 * (me + 1) + static_cast<int>(to);
 
-  world.all_reduce(input, std::span(one));  // 6 everywhere: 1 + 2 + 3
+  world.all_reduce(mine, one);  // 6 everywhere: 1 + 2 + 3
   show(me, "all_reduce", one);
-  world.reduce(input, std::span(one), ccoll::ReduceOp::max, 0);  // 3 at rank 0
+  world.reduce(mine, one, ccoll::ReduceOp::max, 0);  // 3 at rank 0
   if (me == 0) show(me, "reduce max", one);
   one = mine;
-  world.broadcast(std::span(one), 0);  // 1 everywhere
+  world.broadcast(one, 0);  // 1 everywhere
   show(me, "broadcast", one);
-  world.all_gather(input, std::span(all));  // 1 2 3 everywhere
+  world.all_gather(mine, all);  // 1 2 3 everywhere
   show(me, "all_gather", all);
-  world.gather(input, std::span(all), 0);  // 1 2 3 at rank 0
+  world.gather(mine, all, 0);  // 1 2 3 at rank 0
   if (me == 0) show(me, "gather", all);
-  world.scatter(std::span<const int>(ramp), std::span(one), 0);  // 10, 11, 12
+  world.scatter(ramp, one, 0);  // 10, 11, 12
   show(me, "scatter", one);
-  world.reduce_scatter(std::span<const int>(ramp), std::span(one));  // 60, 63, 66
+  world.reduce_scatter(ramp, one);  // 60, 63, 66
   show(me, "reduce_scatter", one);
-  world.all_to_all(std::span<const int>(ramp), std::span(all));  // rank 1: 11 21 31
+  world.all_to_all(ramp, all);  // rank 1: 11 21 31
   show(me, "all_to_all", all);
   world.barrier();
 }
@@ -58,16 +57,16 @@ void uneven(ccoll::Communicator& world) {
   for (std::size_t r = 0; r < n; r++) counts[r] = r + 1;
 
   Numbers all(n * (n + 1) / 2);
-  const auto outputs = ccoll::blocks(std::span(all), counts);
-  world.all_gather_v(std::span(mine), outputs);  // 1 2 2 3 3 3 everywhere
+  const auto outputs = ccoll::blocks(all, counts);
+  world.all_gather_v(mine, outputs);  // 1 2 2 3 3 3 everywhere
   show(world.rank(), "all_gather_v", all);
   // Rank r sends r + 1 elements to each: every rank gets 1 2 2 3 3 3.
   const Numbers to_send(n * (me + 1), world.rank() + 1);
-  world.all_to_all_v(ccoll::blocks(std::span(to_send), to_each), outputs);
+  world.all_to_all_v(ccoll::const_blocks(to_send, to_each), outputs);
   show(world.rank(), "all_to_all_v", all);
   // Several buffers in one call, each in place: 6, and 6 6.
   Numbers first = {world.rank() + 1}, second(2, world.rank() + 1);
-  world.all_reduce(std::vector<ccoll::BufferPair>{std::span(first), std::span(second)});
+  world.all_reduce(std::vector<ccoll::BufferPair>{first, second});
   show(world.rank(), "two buffers", second);
   // Whatever can be written as bytes: rank r says r times "ab".
   std::string word;
@@ -81,11 +80,11 @@ void messages(ccoll::Communicator& world) {
   const int me = world.rank(), n = world.size();
   const Numbers mine = {me + 1};
   Numbers got(1);
-  world.send_recv(std::span(mine), (me + 1) % n, std::span(got), (me + n - 1) % n);
+  world.send_recv(mine, (me + 1) % n, got, (me + n - 1) % n);
   show(me, "send_recv", got);  // 3, 1, 2
-  if (me > 0) world.send(std::span(mine), 0, /*tag=*/7);
+  if (me > 0) world.send(mine, 0, /*tag=*/7);
   for (int i = 1; me == 0 && i < n; i++) {
-    const auto came = world.recv(std::span(got), ccoll::kAnyRank, 7);
+    const auto came = world.recv(got, ccoll::kAnyRank, 7);
     std::printf("rank 0  recv             %d from rank %d\n", got[0], came.from);
   }
 }

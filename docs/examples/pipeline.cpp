@@ -31,10 +31,10 @@ int main() try {
     if (stage == 0)
       batch.assign(kValues, static_cast<float>(number));
     else
-      world.recv(std::span(batch), stage - 1);
+      world.recv(batch, stage - 1);
     work_on(batch, stage);
     if (stage < last)
-      sent[number % 2] = world.send_async(std::span<const float>(batch), stage + 1);
+      sent[number % 2] = world.send_async(batch, stage + 1);
     else
       sum += batch[0];
   }

@@ -4,6 +4,7 @@
 /// Everything: `#include <ccoll/ccoll.hpp>`.
 
 #include "ccoll/blocks.hpp"
+#include "ccoll/buffer.hpp"
 #include "ccoll/call_group.hpp"
 #include "ccoll/communicator.hpp"
 #include "ccoll/environment.hpp"

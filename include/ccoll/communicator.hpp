@@ -9,12 +9,14 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ccoll/blocks.hpp"
+#include "ccoll/buffer.hpp"
 #include "ccoll/environment.hpp"
 #include "ccoll/message.hpp"
 #include "ccoll/reduction.hpp"
@@ -99,11 +101,11 @@ struct CCOLL_API CommunicatorOptions {
   static CommunicatorOptions from_environment();
 };
 
-/// A group of ranks. Movable, not copyable; one that was moved from can only be assigned to or
-/// destroyed. Its collectives are called by every rank in the same
-/// order with matching arguments; a difference is an Error{mismatch} that names both sides. A rank
-/// whose own part was over before the difference could show (it only sent, say) may learn of it at
-/// its next call or at close.
+/// A group of ranks. Movable, not copyable; of one that was moved from or closed every call is
+/// Error{aborted}. Its collectives are called by every rank in the same order with matching
+/// arguments; a difference is an Error{mismatch} that names both sides. A rank whose own part was
+/// over before the difference could show (it only sent, say) may learn of it at its next call or at
+/// close.
 ///
 /// Counts are in elements. Buffers may be host memory of any alignment; input and output are
 /// either the same memory where a call says so, or do not overlap. Blocking calls return when the
@@ -193,7 +195,7 @@ class CCOLL_API Communicator {
     return subgroup(std::span(ranks.begin(), ranks.size()), options);
   }
 
-  // Every operation comes untyped (`void*`, counts and a DataType) and, below, typed (spans).
+  // Every operation comes untyped (`void*`, counts and a DataType) and, below, typed.
   //
   // Rooted operations: what is not used on a rank may be null there.
 
@@ -383,137 +385,158 @@ class CCOLL_API Communicator {
                               const CallOptions& options = {});
   Work batch_async(std::span<const MessageRequest> requests, const CallOptions& options = {});
 
-  // Typed forms. `out` decides where both are given; sizes that do not fit each other are
-  // Error{invalid_argument} before anything is sent.
+  // Typed forms, of buffers that say their size and type themselves (see ccoll/buffer.hpp): spans,
+  // vectors, arrays. Sizes that do not fit each other are Error{invalid_argument} before anything
+  // is sent.
 
-  template <Element T>
-  void all_reduce(std::span<const T> in, std::span<T> out, const Reduction& op = ReduceOp::sum,
+  template <InputBuffer In, OutputBufferFor<In> Out>
+  void all_reduce(In&& in, Out&& out, const Reduction& op = ReduceOp::sum,
                   const CallOptions& options = {}) {
-    require_equal("all_reduce", in.size(), out.size());
-    all_reduce(in.data(), out.data(), out.size(), data_type_of<T>, op, options);
+    require_equal("all_reduce", std::ranges::size(in), std::ranges::size(out));
+    all_reduce(std::ranges::data(in), std::ranges::data(out), std::ranges::size(out),
+               element_type_of<Out>, op, options);
+  }
+  template <InputBuffer In, OutputBufferFor<In> Out>
+  Work all_reduce_async(In&& in, Out&& out, const Reduction& op = ReduceOp::sum,
+                        const CallOptions& options = {}) {
+    require_equal("all_reduce", std::ranges::size(in), std::ranges::size(out));
+    return all_reduce_async(std::ranges::data(in), std::ranges::data(out), std::ranges::size(out),
+                            element_type_of<Out>, op, options);
   }
   /// In place.
-  template <Element T>
-  void all_reduce(std::span<T> data, const Reduction& op = ReduceOp::sum,
+  template <OutputBuffer B>
+  void all_reduce(B&& buffer, const Reduction& op = ReduceOp::sum,
                   const CallOptions& options = {}) {
-    all_reduce(data.data(), data.data(), data.size(), data_type_of<T>, op, options);
+    all_reduce(std::ranges::data(buffer), std::ranges::data(buffer), std::ranges::size(buffer),
+               element_type_of<B>, op, options);
   }
-  template <Element T>
-  Work all_reduce_async(std::span<T> data, const Reduction& op = ReduceOp::sum,
+  template <OutputBuffer B>
+  Work all_reduce_async(B&& buffer, const Reduction& op = ReduceOp::sum,
                         const CallOptions& options = {}) {
-    return all_reduce_async(data.data(), data.data(), data.size(), data_type_of<T>, op, options);
-  }
-  template <Element T>
-  Work all_reduce_async(std::span<const T> in, std::span<T> out,
-                        const Reduction& op = ReduceOp::sum, const CallOptions& options = {}) {
-    require_equal("all_reduce", in.size(), out.size());
-    return all_reduce_async(in.data(), out.data(), out.size(), data_type_of<T>, op, options);
+    return all_reduce_async(std::ranges::data(buffer), std::ranges::data(buffer),
+                            std::ranges::size(buffer), element_type_of<B>, op, options);
   }
   /// `out` is used at the root only.
-  template <Element T>
-  void reduce(std::span<const T> in, std::span<T> out, const Reduction& op, int root,
-              const CallOptions& options = {}) {
-    if (rank() == root) require_equal("reduce", in.size(), out.size());
-    reduce(in.data(), out.data(), in.size(), data_type_of<T>, op, root, options);
+  template <InputBuffer In, OutputBufferFor<In> Out>
+  void reduce(In&& in, Out&& out, const Reduction& op, int root, const CallOptions& options = {}) {
+    if (rank() == root) require_equal("reduce", std::ranges::size(in), std::ranges::size(out));
+    reduce(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in),
+           element_type_of<In>, op, root, options);
   }
-  template <Element T>
-  Work reduce_async(std::span<const T> in, std::span<T> out, const Reduction& op, int root,
+  template <InputBuffer In, OutputBufferFor<In> Out>
+  Work reduce_async(In&& in, Out&& out, const Reduction& op, int root,
                     const CallOptions& options = {}) {
-    if (rank() == root) require_equal("reduce", in.size(), out.size());
-    return reduce_async(in.data(), out.data(), in.size(), data_type_of<T>, op, root, options);
+    if (rank() == root) require_equal("reduce", std::ranges::size(in), std::ranges::size(out));
+    return reduce_async(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in),
+                        element_type_of<In>, op, root, options);
   }
   /// In place, as MPI_Bcast.
-  template <Element T>
-  void broadcast(std::span<T> data, int root, const CallOptions& options = {}) {
-    broadcast(data.data(), data.data(), data.size(), data_type_of<T>, root, options);
+  template <OutputBuffer B>
+  void broadcast(B&& buffer, int root, const CallOptions& options = {}) {
+    broadcast(std::ranges::data(buffer), std::ranges::data(buffer), std::ranges::size(buffer),
+              element_type_of<B>, root, options);
   }
-  template <Element T>
-  Work broadcast_async(std::span<T> data, int root, const CallOptions& options = {}) {
-    return broadcast_async(data.data(), data.data(), data.size(), data_type_of<T>, root, options);
+  template <OutputBuffer B>
+  Work broadcast_async(B&& buffer, int root, const CallOptions& options = {}) {
+    return broadcast_async(std::ranges::data(buffer), std::ranges::data(buffer),
+                           std::ranges::size(buffer), element_type_of<B>, root, options);
   }
-  template <Element T>
-  void all_gather(std::span<const T> in, std::span<T> out, const CallOptions& options = {}) {
-    require_blocks("all_gather", out.size(), in.size());
-    all_gather(in.data(), out.data(), in.size(), data_type_of<T>, options);
+  template <InputBuffer In, OutputBufferFor<In> Out>
+  void all_gather(In&& in, Out&& out, const CallOptions& options = {}) {
+    require_blocks("all_gather", std::ranges::size(out), std::ranges::size(in));
+    all_gather(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in),
+               element_type_of<In>, options);
   }
-  template <Element T>
-  Work all_gather_async(std::span<const T> in, std::span<T> out, const CallOptions& options = {}) {
-    require_blocks("all_gather", out.size(), in.size());
-    return all_gather_async(in.data(), out.data(), in.size(), data_type_of<T>, options);
+  template <InputBuffer In, OutputBufferFor<In> Out>
+  Work all_gather_async(In&& in, Out&& out, const CallOptions& options = {}) {
+    require_blocks("all_gather", std::ranges::size(out), std::ranges::size(in));
+    return all_gather_async(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in),
+                            element_type_of<In>, options);
   }
-  template <Element T>
-  void reduce_scatter(std::span<const T> in, std::span<T> out, const Reduction& op = ReduceOp::sum,
+  template <InputBuffer In, OutputBufferFor<In> Out>
+  void reduce_scatter(In&& in, Out&& out, const Reduction& op = ReduceOp::sum,
                       const CallOptions& options = {}) {
-    require_blocks("reduce_scatter", in.size(), out.size());
-    reduce_scatter(in.data(), out.data(), out.size(), data_type_of<T>, op, options);
+    require_blocks("reduce_scatter", std::ranges::size(in), std::ranges::size(out));
+    reduce_scatter(std::ranges::data(in), std::ranges::data(out), std::ranges::size(out),
+                   element_type_of<Out>, op, options);
   }
-  template <Element T>
-  Work reduce_scatter_async(std::span<const T> in, std::span<T> out,
-                            const Reduction& op = ReduceOp::sum, const CallOptions& options = {}) {
-    require_blocks("reduce_scatter", in.size(), out.size());
-    return reduce_scatter_async(in.data(), out.data(), out.size(), data_type_of<T>, op, options);
+  template <InputBuffer In, OutputBufferFor<In> Out>
+  Work reduce_scatter_async(In&& in, Out&& out, const Reduction& op = ReduceOp::sum,
+                            const CallOptions& options = {}) {
+    require_blocks("reduce_scatter", std::ranges::size(in), std::ranges::size(out));
+    return reduce_scatter_async(std::ranges::data(in), std::ranges::data(out),
+                                std::ranges::size(out), element_type_of<Out>, op, options);
   }
-  template <Element T>
-  void all_to_all(std::span<const T> in, std::span<T> out, const CallOptions& options = {}) {
-    require_equal("all_to_all", in.size(), out.size());
-    all_to_all(in.data(), out.data(), divided("all_to_all", in.size()), data_type_of<T>, options);
+  template <InputBuffer In, OutputBufferFor<In> Out>
+  void all_to_all(In&& in, Out&& out, const CallOptions& options = {}) {
+    require_equal("all_to_all", std::ranges::size(in), std::ranges::size(out));
+    all_to_all(std::ranges::data(in), std::ranges::data(out),
+               divided("all_to_all", std::ranges::size(in)), element_type_of<In>, options);
   }
-  template <Element T>
-  Work all_to_all_async(std::span<const T> in, std::span<T> out, const CallOptions& options = {}) {
-    require_equal("all_to_all", in.size(), out.size());
-    return all_to_all_async(in.data(), out.data(), divided("all_to_all", in.size()),
-                            data_type_of<T>, options);
+  template <InputBuffer In, OutputBufferFor<In> Out>
+  Work all_to_all_async(In&& in, Out&& out, const CallOptions& options = {}) {
+    require_equal("all_to_all", std::ranges::size(in), std::ranges::size(out));
+    return all_to_all_async(std::ranges::data(in), std::ranges::data(out),
+                            divided("all_to_all", std::ranges::size(in)), element_type_of<In>,
+                            options);
   }
   /// `out` is used at the root only.
-  template <Element T>
-  void gather(std::span<const T> in, std::span<T> out, int root, const CallOptions& options = {}) {
-    if (rank() == root) require_blocks("gather", out.size(), in.size());
-    gather(in.data(), out.data(), in.size(), data_type_of<T>, root, options);
+  template <InputBuffer In, OutputBufferFor<In> Out>
+  void gather(In&& in, Out&& out, int root, const CallOptions& options = {}) {
+    if (rank() == root) require_blocks("gather", std::ranges::size(out), std::ranges::size(in));
+    gather(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in),
+           element_type_of<In>, root, options);
   }
-  template <Element T>
-  Work gather_async(std::span<const T> in, std::span<T> out, int root,
-                    const CallOptions& options = {}) {
-    if (rank() == root) require_blocks("gather", out.size(), in.size());
-    return gather_async(in.data(), out.data(), in.size(), data_type_of<T>, root, options);
+  template <InputBuffer In, OutputBufferFor<In> Out>
+  Work gather_async(In&& in, Out&& out, int root, const CallOptions& options = {}) {
+    if (rank() == root) require_blocks("gather", std::ranges::size(out), std::ranges::size(in));
+    return gather_async(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in),
+                        element_type_of<In>, root, options);
   }
   /// `in` is used at the root only.
-  template <Element T>
-  void scatter(std::span<const T> in, std::span<T> out, int root, const CallOptions& options = {}) {
-    if (rank() == root) require_blocks("scatter", in.size(), out.size());
-    scatter(in.data(), out.data(), out.size(), data_type_of<T>, root, options);
+  template <InputBuffer In, OutputBufferFor<In> Out>
+  void scatter(In&& in, Out&& out, int root, const CallOptions& options = {}) {
+    if (rank() == root) require_blocks("scatter", std::ranges::size(in), std::ranges::size(out));
+    scatter(std::ranges::data(in), std::ranges::data(out), std::ranges::size(out),
+            element_type_of<Out>, root, options);
   }
-  template <Element T>
-  Work scatter_async(std::span<const T> in, std::span<T> out, int root,
+  template <InputBuffer In, OutputBufferFor<In> Out>
+  Work scatter_async(In&& in, Out&& out, int root, const CallOptions& options = {}) {
+    if (rank() == root) require_blocks("scatter", std::ranges::size(in), std::ranges::size(out));
+    return scatter_async(std::ranges::data(in), std::ranges::data(out), std::ranges::size(out),
+                         element_type_of<Out>, root, options);
+  }
+  template <InputBuffer B>
+  void send(B&& buffer, int to, int tag = 0, const CallOptions& options = {}) {
+    send(std::ranges::data(buffer), std::ranges::size(buffer), element_type_of<B>, to, tag,
+         options);
+  }
+  template <InputBuffer B>
+  Work send_async(B&& buffer, int to, int tag = 0, const CallOptions& options = {}) {
+    return send_async(std::ranges::data(buffer), std::ranges::size(buffer), element_type_of<B>, to,
+                      tag, options);
+  }
+  template <OutputBuffer B>
+  Received recv(B&& buffer, int from, int tag = 0, const CallOptions& options = {}) {
+    return recv(std::ranges::data(buffer), std::ranges::size(buffer), element_type_of<B>, from, tag,
+                options);
+  }
+  template <OutputBuffer B>
+  Work recv_async(B&& buffer, int from, int tag = 0, const CallOptions& options = {}) {
+    return recv_async(std::ranges::data(buffer), std::ranges::size(buffer), element_type_of<B>,
+                      from, tag, options);
+  }
+  template <InputBuffer Out, OutputBufferFor<Out> In>
+  Received send_recv(Out&& out, int to, In&& in, int from, int tag = 0,
                      const CallOptions& options = {}) {
-    if (rank() == root) require_blocks("scatter", in.size(), out.size());
-    return scatter_async(in.data(), out.data(), out.size(), data_type_of<T>, root, options);
+    return send_recv(std::ranges::data(out), std::ranges::size(out), to, std::ranges::data(in),
+                     std::ranges::size(in), from, element_type_of<Out>, tag, options);
   }
-  template <Element T>
-  void send(std::span<const T> data, int to, int tag = 0, const CallOptions& options = {}) {
-    send(data.data(), data.size(), data_type_of<T>, to, tag, options);
-  }
-  template <Element T>
-  Work send_async(std::span<const T> data, int to, int tag = 0, const CallOptions& options = {}) {
-    return send_async(data.data(), data.size(), data_type_of<T>, to, tag, options);
-  }
-  template <Element T>
-  Received recv(std::span<T> data, int from, int tag = 0, const CallOptions& options = {}) {
-    return recv(data.data(), data.size(), data_type_of<T>, from, tag, options);
-  }
-  template <Element T>
-  Work recv_async(std::span<T> data, int from, int tag = 0, const CallOptions& options = {}) {
-    return recv_async(data.data(), data.size(), data_type_of<T>, from, tag, options);
-  }
-  template <Element T>
-  Received send_recv(std::span<const T> out, int to, std::span<T> in, int from, int tag = 0,
-                     const CallOptions& options = {}) {
-    return send_recv(out.data(), out.size(), to, in.data(), in.size(), from, data_type_of<T>, tag,
-                     options);
-  }
-  template <Element T>
-  Work send_recv_async(std::span<const T> out, int to, std::span<T> in, int from, int tag = 0,
+  template <InputBuffer Out, OutputBufferFor<Out> In>
+  Work send_recv_async(Out&& out, int to, In&& in, int from, int tag = 0,
                        const CallOptions& options = {}) {
-    return send_recv_async(out.data(), out.size(), to, in.data(), in.size(), from, data_type_of<T>,
+    return send_recv_async(std::ranges::data(out), std::ranges::size(out), to,
+                           std::ranges::data(in), std::ranges::size(in), from, element_type_of<Out>,
                            tag, options);
   }
 
@@ -522,6 +545,8 @@ class CCOLL_API Communicator {
  private:
   friend class Mesh;
   explicit Communicator(std::shared_ptr<Implementation> implementation);
+  /// Throws where there is none any more.
+  const std::shared_ptr<Implementation>& implementation() const;
   void require_equal(std::string_view call, std::size_t in, std::size_t out) const;
   void require_blocks(std::string_view call, std::size_t whole, std::size_t block) const;
   std::size_t divided(std::string_view call, std::size_t whole) const;

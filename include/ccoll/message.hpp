@@ -5,8 +5,9 @@
 /// Communicator's.
 
 #include <cstddef>
-#include <span>
+#include <ranges>
 
+#include "ccoll/buffer.hpp"
 #include "ccoll/types.hpp"
 
 namespace ccoll {
@@ -45,17 +46,14 @@ struct MessageRequest {
   static MessageRequest recv(void* data, std::size_t count, DataType type, int from, int tag = 0) {
     return {What::recv, nullptr, data, count, type, from, tag};
   }
-  template <Element T>
-  static MessageRequest send(std::span<const T> data, int to, int tag = 0) {
-    return send(data.data(), data.size(), data_type_of<T>, to, tag);
+  template <InputBuffer B>
+  static MessageRequest send(B&& buffer, int to, int tag = 0) {
+    return send(std::ranges::data(buffer), std::ranges::size(buffer), element_type_of<B>, to, tag);
   }
-  template <Element T>
-  static MessageRequest send(std::span<T> data, int to, int tag = 0) {
-    return send(data.data(), data.size(), data_type_of<T>, to, tag);
-  }
-  template <Element T>
-  static MessageRequest recv(std::span<T> data, int from, int tag = 0) {
-    return recv(data.data(), data.size(), data_type_of<T>, from, tag);
+  template <OutputBuffer B>
+  static MessageRequest recv(B&& buffer, int from, int tag = 0) {
+    return recv(std::ranges::data(buffer), std::ranges::size(buffer), element_type_of<B>, from,
+                tag);
   }
 };
 

@@ -108,6 +108,10 @@ bool reduces(Kind kind) {
 
 Status check_reduction(const Call& call) {
   const auto& op = call.op;
+  if (op.form() == Reduction::Form::plain &&
+      std::ranges::find(kReduceOps, op.op()) == kReduceOps.end())
+    return fail(ErrorKind::invalid_argument, "{}: {} is no ReduceOp", name_of(call),
+                static_cast<int>(op.op()));
   if (op.form() == Reduction::Form::plain && !is_defined(op.op(), call.type))
     return fail(ErrorKind::invalid_argument,
                 "{}: {} is not defined on {}; operations on bits take integers and bool, averages "
@@ -125,10 +129,22 @@ Status check_reduction(const Call& call) {
 
 }  // namespace
 
+Status check_type(std::string_view call, DataType type) {
+  if (size_of(type) > 0) return {};
+  return fail(ErrorKind::invalid_argument, "{}: {} is no DataType", call, static_cast<int>(type));
+}
+
+Status check_timeout(std::string_view call, std::chrono::milliseconds timeout) {
+  if (timeout.count() >= 0) return {};
+  return fail(ErrorKind::invalid_argument, "{}: a time limit of {} ms; it must be more than 0",
+              call, timeout.count());
+}
+
 Result<bool> check_arguments(const Call& call, Rank rank, Rank size) {
   if (call.root >= size)
     return fail(ErrorKind::invalid_argument, "{}: root {} is not one of {} ranks", name_of(call),
                 static_cast<std::int32_t>(call.root), size);
+  CCOLL_TRY(check_type(to_string(call.kind), call.type));
   if (reduces(call.kind)) CCOLL_TRY(check_reduction(call));
   if (call.count > SIZE_MAX / 2 / size / size_of(call.type))
     return fail(ErrorKind::invalid_argument, "{}: {} elements are more than memory can hold",

@@ -8,6 +8,11 @@
 
 namespace ccoll {
 
+/// That it is one of them: a cast can make any number.
+Status check_type(std::string_view call, DataType type);
+/// That it is 0, for the communicator's own, or more.
+Status check_timeout(std::string_view call, std::chrono::milliseconds timeout);
+
 /// Root in range, no null buffer where one is used, and buffers that are apart or the same as the
 /// operation allows. Says whether input and output share memory.
 Result<bool> check_arguments(const Call& call, Rank rank, Rank size);

@@ -26,7 +26,7 @@ std::vector<Block> room_for(std::vector<std::string>& strings,
 
 std::vector<std::uint64_t> Communicator::lengths(std::size_t mine, const CallOptions& options,
                                                  std::string_view call, int root) {
-  const auto communicator = implementation_;  // another thread may close it meanwhile
+  const auto communicator = implementation();  // another thread may close it meanwhile
   if (root < 0 || root >= size())
     raise(communicator->named(
         {ErrorKind::invalid_argument,

@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "comm/arguments.hpp"
 #include "comm/mix.hpp"
 #include "comm/reductions.hpp"
 
@@ -131,22 +132,20 @@ Status check_root(std::string_view call, Rank root, Rank size) {
 
 }  // namespace
 
-void require_sum(std::size_t elems, std::span<const std::size_t> counts) {
+std::vector<std::size_t> detail::checked_counts(std::size_t elems,
+                                                std::vector<std::int64_t> counts) {
+  const auto refuse = [](std::string why) {
+    raise({ErrorKind::invalid_argument, "blocks: " + std::move(why), std::nullopt});
+  };
   std::size_t together = 0;
-  for (const auto count : counts) {
-    // Counts whose sum overflows are too many in any case.
-    if (count > elems - together)
-      raise({ErrorKind::invalid_argument,
-             fmt::format("blocks: {} elements are not enough for the counts, {} and then {}", elems,
-                         together, count),
-             std::nullopt});
-    together += count;
+  for (std::size_t r = 0; r < counts.size(); r++) {
+    if (counts[r] < 0) refuse(fmt::format("the count of rank {} is {}", r, counts[r]));
+    if (__builtin_add_overflow(together, static_cast<std::size_t>(counts[r]), &together))
+      refuse("the counts are more together than memory can hold");
   }
   if (together != elems)
-    raise({ErrorKind::invalid_argument,
-           fmt::format("blocks: the buffer has {} elements, the counts are {} together", elems,
-                       together),
-           std::nullopt});
+    refuse(fmt::format("the buffer has {} elements, the counts are {} together", elems, together));
+  return {counts.begin(), counts.end()};
 }
 
 std::string name_of(const Call& call) {
@@ -193,7 +192,8 @@ Result<Call> ragged_call(Kind kind, const BlockLists& lists, Rank rank, Rank siz
   Call call;
   call.kind = kind;
   call.root = root;
-  CCOLL_TRY(check_root(fmt::format("{}_v", to_string(kind)), root, size));
+  const auto name = fmt::format("{}_v", to_string(kind));
+  CCOLL_TRY(check_root(name, root, size));
   const bool is_root = rank == root;
   auto [inputs, outputs] = lists;
   if (unused(kind, Buffer::input, is_root)) inputs = {};
@@ -206,6 +206,7 @@ Result<Call> ragged_call(Kind kind, const BlockLists& lists, Rank rank, Rank siz
     if (unused(kind, buffer, is_root)) return 0;
     return has_all_blocks(kind, buffer, is_root) ? size : 1;
   };
+  CCOLL_TRY(check_type(name, call.type));
   CCOLL_TRY(check_blocks(call, "input", inputs, wanted(Buffer::input)));
   CCOLL_TRY(check_blocks(call, "output", outputs, wanted(Buffer::output)));
   CCOLL_TRY(set_counts(call, {inputs, outputs}, rank, size));
@@ -221,6 +222,7 @@ Result<Call> coalesced_call(Kind kind, std::span<const BufferPair> buffers, Rank
   call.root = root;
   CCOLL_TRY(check_root(to_string(kind), root, size));
   if (!buffers.empty()) call.type = buffers.front().type;
+  CCOLL_TRY(check_type(to_string(kind), call.type));
   std::vector<std::uint64_t> counts;
   for (const auto& buffer : buffers) {
     if (buffer.type != call.type)

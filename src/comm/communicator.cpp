@@ -22,6 +22,7 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator, Call& ca
   if (!algorithm) return tl::unexpected(algorithm.error());
   call.algorithm = *algorithm;
   CCOLL_TRY(check_order(call, communicator->size()));
+  CCOLL_TRY(check_timeout(to_string(call.kind), options.timeout));
   call.timeout = options.timeout;
   call.label = options.label;
   // First: what is thrown after the operation has begun would free the buffers that it has.
@@ -121,252 +122,253 @@ Call barrier_call() {
 
 void Communicator::all_reduce(const void* input, void* output, std::size_t count, DataType type,
                               const Reduction& op, const CallOptions& options) {
-  run(implementation_, call(Kind::all_reduce, {input, output, count, type}, op), options);
+  run(implementation(), call(Kind::all_reduce, {input, output, count, type}, op), options);
 }
 
 Work Communicator::all_reduce_async(const void* input, void* output, std::size_t count,
                                     DataType type, const Reduction& op,
                                     const CallOptions& options) {
-  return start(implementation_, call(Kind::all_reduce, {input, output, count, type}, op), options);
+  return start(implementation(), call(Kind::all_reduce, {input, output, count, type}, op), options);
 }
 
 void Communicator::reduce(const void* input, void* output, std::size_t count, DataType type,
                           const Reduction& op, int root, const CallOptions& options) {
-  run(implementation_, call(Kind::reduce, {input, output, count, type}, op, root), options);
+  run(implementation(), call(Kind::reduce, {input, output, count, type}, op, root), options);
 }
 
 Work Communicator::reduce_async(const void* input, void* output, std::size_t count, DataType type,
                                 const Reduction& op, int root, const CallOptions& options) {
-  return start(implementation_, call(Kind::reduce, {input, output, count, type}, op, root),
+  return start(implementation(), call(Kind::reduce, {input, output, count, type}, op, root),
                options);
 }
 
 void Communicator::broadcast(const void* input, void* output, std::size_t count, DataType type,
                              int root, const CallOptions& options) {
-  run(implementation_, call(Kind::broadcast, {input, output, count, type}, ReduceOp::sum, root),
+  run(implementation(), call(Kind::broadcast, {input, output, count, type}, ReduceOp::sum, root),
       options);
 }
 
 Work Communicator::broadcast_async(const void* input, void* output, std::size_t count,
                                    DataType type, int root, const CallOptions& options) {
-  return start(implementation_,
+  return start(implementation(),
                call(Kind::broadcast, {input, output, count, type}, ReduceOp::sum, root), options);
 }
 
 void Communicator::all_gather(const void* input, void* output, std::size_t count, DataType type,
                               const CallOptions& options) {
-  run(implementation_, call(Kind::all_gather, {input, output, count, type}), options);
+  run(implementation(), call(Kind::all_gather, {input, output, count, type}), options);
 }
 
 Work Communicator::all_gather_async(const void* input, void* output, std::size_t count,
                                     DataType type, const CallOptions& options) {
-  return start(implementation_, call(Kind::all_gather, {input, output, count, type}), options);
+  return start(implementation(), call(Kind::all_gather, {input, output, count, type}), options);
 }
 
 void Communicator::reduce_scatter(const void* input, void* output, std::size_t count, DataType type,
                                   const Reduction& op, const CallOptions& options) {
-  run(implementation_, call(Kind::reduce_scatter, {input, output, count, type}, op), options);
+  run(implementation(), call(Kind::reduce_scatter, {input, output, count, type}, op), options);
 }
 
 Work Communicator::reduce_scatter_async(const void* input, void* output, std::size_t count,
                                         DataType type, const Reduction& op,
                                         const CallOptions& options) {
-  return start(implementation_, call(Kind::reduce_scatter, {input, output, count, type}, op),
+  return start(implementation(), call(Kind::reduce_scatter, {input, output, count, type}, op),
                options);
 }
 
 void Communicator::all_to_all(const void* input, void* output, std::size_t count, DataType type,
                               const CallOptions& options) {
-  run(implementation_, call(Kind::all_to_all, {input, output, count, type}), options);
+  run(implementation(), call(Kind::all_to_all, {input, output, count, type}), options);
 }
 
 Work Communicator::all_to_all_async(const void* input, void* output, std::size_t count,
                                     DataType type, const CallOptions& options) {
-  return start(implementation_, call(Kind::all_to_all, {input, output, count, type}), options);
+  return start(implementation(), call(Kind::all_to_all, {input, output, count, type}), options);
 }
 
 void Communicator::gather(const void* input, void* output, std::size_t count, DataType type,
                           int root, const CallOptions& options) {
-  run(implementation_, call(Kind::gather, {input, output, count, type}, ReduceOp::sum, root),
+  run(implementation(), call(Kind::gather, {input, output, count, type}, ReduceOp::sum, root),
       options);
 }
 
 Work Communicator::gather_async(const void* input, void* output, std::size_t count, DataType type,
                                 int root, const CallOptions& options) {
-  return start(implementation_,
+  return start(implementation(),
                call(Kind::gather, {input, output, count, type}, ReduceOp::sum, root), options);
 }
 
 void Communicator::scatter(const void* input, void* output, std::size_t count, DataType type,
                            int root, const CallOptions& options) {
-  run(implementation_, call(Kind::scatter, {input, output, count, type}, ReduceOp::sum, root),
+  run(implementation(), call(Kind::scatter, {input, output, count, type}, ReduceOp::sum, root),
       options);
 }
 
 Work Communicator::scatter_async(const void* input, void* output, std::size_t count, DataType type,
                                  int root, const CallOptions& options) {
-  return start(implementation_,
+  return start(implementation(),
                call(Kind::scatter, {input, output, count, type}, ReduceOp::sum, root), options);
 }
 
 void Communicator::barrier(const CallOptions& options) {
-  run(implementation_, barrier_call(), options);
+  run(implementation(), barrier_call(), options);
 }
 
 Work Communicator::barrier_async(const CallOptions& options) {
-  return start(implementation_, barrier_call(), options);
+  return start(implementation(), barrier_call(), options);
 }
 
 void Communicator::all_gather_v(const ConstBlock& input, std::span<const Block> outputs,
                                 const CallOptions& options) {
-  run(implementation_, ragged(*implementation_, Kind::all_gather, {{&input, 1}, outputs}, options),
-      options);
+  run(implementation(),
+      ragged(*implementation(), Kind::all_gather, {{&input, 1}, outputs}, options), options);
 }
 
 Work Communicator::all_gather_v_async(const ConstBlock& input, std::span<const Block> outputs,
                                       const CallOptions& options) {
-  return start(implementation_,
-               ragged(*implementation_, Kind::all_gather, {{&input, 1}, outputs}, options),
+  return start(implementation(),
+               ragged(*implementation(), Kind::all_gather, {{&input, 1}, outputs}, options),
                options);
 }
 
 void Communicator::reduce_scatter_v(std::span<const ConstBlock> inputs, const Block& output,
                                     const Reduction& op, const CallOptions& options) {
-  run(implementation_,
-      ragged(*implementation_, Kind::reduce_scatter, {inputs, {&output, 1}}, options, 0, op),
+  run(implementation(),
+      ragged(*implementation(), Kind::reduce_scatter, {inputs, {&output, 1}}, options, 0, op),
       options);
 }
 
 Work Communicator::reduce_scatter_v_async(std::span<const ConstBlock> inputs, const Block& output,
                                           const Reduction& op, const CallOptions& options) {
   return start(
-      implementation_,
-      ragged(*implementation_, Kind::reduce_scatter, {inputs, {&output, 1}}, options, 0, op),
+      implementation(),
+      ragged(*implementation(), Kind::reduce_scatter, {inputs, {&output, 1}}, options, 0, op),
       options);
 }
 
 void Communicator::all_to_all_v(std::span<const ConstBlock> inputs, std::span<const Block> outputs,
                                 const CallOptions& options) {
-  run(implementation_, ragged(*implementation_, Kind::all_to_all, {inputs, outputs}, options),
+  run(implementation(), ragged(*implementation(), Kind::all_to_all, {inputs, outputs}, options),
       options);
 }
 
 Work Communicator::all_to_all_v_async(std::span<const ConstBlock> inputs,
                                       std::span<const Block> outputs, const CallOptions& options) {
-  return start(implementation_,
-               ragged(*implementation_, Kind::all_to_all, {inputs, outputs}, options), options);
+  return start(implementation(),
+               ragged(*implementation(), Kind::all_to_all, {inputs, outputs}, options), options);
 }
 
 void Communicator::gather_v(const ConstBlock& input, std::span<const Block> outputs, int root,
                             const CallOptions& options) {
-  run(implementation_,
-      ragged(*implementation_, Kind::gather, {{&input, 1}, outputs}, options, root), options);
+  run(implementation(),
+      ragged(*implementation(), Kind::gather, {{&input, 1}, outputs}, options, root), options);
 }
 
 Work Communicator::gather_v_async(const ConstBlock& input, std::span<const Block> outputs, int root,
                                   const CallOptions& options) {
-  return start(implementation_,
-               ragged(*implementation_, Kind::gather, {{&input, 1}, outputs}, options, root),
+  return start(implementation(),
+               ragged(*implementation(), Kind::gather, {{&input, 1}, outputs}, options, root),
                options);
 }
 
 void Communicator::scatter_v(std::span<const ConstBlock> inputs, const Block& output, int root,
                              const CallOptions& options) {
-  run(implementation_,
-      ragged(*implementation_, Kind::scatter, {inputs, {&output, 1}}, options, root), options);
+  run(implementation(),
+      ragged(*implementation(), Kind::scatter, {inputs, {&output, 1}}, options, root), options);
 }
 
 Work Communicator::scatter_v_async(std::span<const ConstBlock> inputs, const Block& output,
                                    int root, const CallOptions& options) {
-  return start(implementation_,
-               ragged(*implementation_, Kind::scatter, {inputs, {&output, 1}}, options, root),
+  return start(implementation(),
+               ragged(*implementation(), Kind::scatter, {inputs, {&output, 1}}, options, root),
                options);
 }
 
 void Communicator::all_reduce(std::span<const BufferPair> buffers, const Reduction& op,
                               const CallOptions& options) {
-  run(implementation_, coalesced(*implementation_, Kind::all_reduce, buffers, options, 0, op),
+  run(implementation(), coalesced(*implementation(), Kind::all_reduce, buffers, options, 0, op),
       options);
 }
 
 Work Communicator::all_reduce_async(std::span<const BufferPair> buffers, const Reduction& op,
                                     const CallOptions& options) {
-  return start(implementation_,
-               coalesced(*implementation_, Kind::all_reduce, buffers, options, 0, op), options);
+  return start(implementation(),
+               coalesced(*implementation(), Kind::all_reduce, buffers, options, 0, op), options);
 }
 
 void Communicator::reduce(std::span<const BufferPair> buffers, const Reduction& op, int root,
                           const CallOptions& options) {
-  run(implementation_, coalesced(*implementation_, Kind::reduce, buffers, options, root, op),
+  run(implementation(), coalesced(*implementation(), Kind::reduce, buffers, options, root, op),
       options);
 }
 
 Work Communicator::reduce_async(std::span<const BufferPair> buffers, const Reduction& op, int root,
                                 const CallOptions& options) {
-  return start(implementation_,
-               coalesced(*implementation_, Kind::reduce, buffers, options, root, op), options);
+  return start(implementation(),
+               coalesced(*implementation(), Kind::reduce, buffers, options, root, op), options);
 }
 
 void Communicator::broadcast(std::span<const BufferPair> buffers, int root,
                              const CallOptions& options) {
-  run(implementation_, coalesced(*implementation_, Kind::broadcast, buffers, options, root),
+  run(implementation(), coalesced(*implementation(), Kind::broadcast, buffers, options, root),
       options);
 }
 
 Work Communicator::broadcast_async(std::span<const BufferPair> buffers, int root,
                                    const CallOptions& options) {
-  return start(implementation_,
-               coalesced(*implementation_, Kind::broadcast, buffers, options, root), options);
+  return start(implementation(),
+               coalesced(*implementation(), Kind::broadcast, buffers, options, root), options);
 }
 
 void Communicator::all_gather(std::span<const BufferPair> buffers, const CallOptions& options) {
-  run(implementation_, coalesced(*implementation_, Kind::all_gather, buffers, options), options);
+  run(implementation(), coalesced(*implementation(), Kind::all_gather, buffers, options), options);
 }
 
 Work Communicator::all_gather_async(std::span<const BufferPair> buffers,
                                     const CallOptions& options) {
-  return start(implementation_, coalesced(*implementation_, Kind::all_gather, buffers, options),
+  return start(implementation(), coalesced(*implementation(), Kind::all_gather, buffers, options),
                options);
 }
 
 void Communicator::reduce_scatter(std::span<const BufferPair> buffers, const Reduction& op,
                                   const CallOptions& options) {
-  run(implementation_, coalesced(*implementation_, Kind::reduce_scatter, buffers, options, 0, op),
+  run(implementation(), coalesced(*implementation(), Kind::reduce_scatter, buffers, options, 0, op),
       options);
 }
 
 Work Communicator::reduce_scatter_async(std::span<const BufferPair> buffers, const Reduction& op,
                                         const CallOptions& options) {
-  return start(implementation_,
-               coalesced(*implementation_, Kind::reduce_scatter, buffers, options, 0, op), options);
+  return start(implementation(),
+               coalesced(*implementation(), Kind::reduce_scatter, buffers, options, 0, op),
+               options);
 }
 
 std::string Communicator::transport_to(int peer) const {
   if (peer < 0 || peer >= size())
-    raise(implementation_->named(
+    raise(implementation()->named(
         {ErrorKind::invalid_argument,
          fmt::format("transport_to: rank {} is not one of {} ranks", peer, size()), std::nullopt}));
-  return implementation_->value_or_raise(implementation_->transport_to(static_cast<Rank>(peer)));
+  return implementation()->value_or_raise(implementation()->transport_to(static_cast<Rank>(peer)));
 }
 
 std::string Communicator::algorithm_for(std::string_view operation, std::size_t count,
                                         DataType type, const CallOptions& options) const {
   const auto [problem, forced] =
-      value_or_throw(question(*implementation_, operation, count, options));
-  const auto chosen = choose(problem, size_of(type), implementation_->costs(), forced);
+      value_or_throw(question(*implementation(), operation, count, options));
+  const auto chosen = choose(problem, size_of(type), implementation()->costs(), forced);
   return std::string(to_string(chosen.choice.algorithm));
 }
 
 std::string Communicator::explain(std::string_view operation, std::size_t count, DataType type,
                                   const CallOptions& options) const {
   const auto [problem, forced] =
-      value_or_throw(question(*implementation_, operation, count, options));
-  return ccoll::explain(problem, type, implementation_->costs(), forced);
+      value_or_throw(question(*implementation(), operation, count, options));
+  return ccoll::explain(problem, type, implementation()->costs(), forced);
 }
 
 void Communicator::require_equal(std::string_view call, std::size_t in, std::size_t out) const {
   if (in != out)
-    raise(implementation_->named(
+    raise(implementation()->named(
         {ErrorKind::invalid_argument,
          fmt::format("{}: the input has {} elements, the output {}; they must be equal", call, in,
                      out),
@@ -377,19 +379,20 @@ void Communicator::require_blocks(std::string_view call, std::size_t whole,
                                   std::size_t block) const {
   const auto ranks = static_cast<std::size_t>(size());
   if (whole == block * ranks) return;
-  raise(implementation_->named({ErrorKind::invalid_argument,
-                                fmt::format("{}: {} elements are not {} ranks times {}; use {}_v",
-                                            call, whole, ranks, block, call),
-                                std::nullopt}));
+  raise(implementation()->named({ErrorKind::invalid_argument,
+                                 fmt::format("{}: {} elements are not {} ranks times {}; use {}_v",
+                                             call, whole, ranks, block, call),
+                                 std::nullopt}));
 }
 
 std::size_t Communicator::divided(std::string_view call, std::size_t whole) const {
   const auto ranks = static_cast<std::size_t>(size());
   if (whole % ranks != 0)
-    raise(implementation_->named({ErrorKind::invalid_argument,
-                                  fmt::format("{}: {} elements do not divide by {} ranks; use {}_v",
-                                              call, whole, ranks, call),
-                                  std::nullopt}));
+    raise(
+        implementation()->named({ErrorKind::invalid_argument,
+                                 fmt::format("{}: {} elements do not divide by {} ranks; use {}_v",
+                                             call, whole, ranks, call),
+                                 std::nullopt}));
   return whole / ranks;
 }
 

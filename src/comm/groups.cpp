@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "comm/arguments.hpp"
 #include "comm/call_group.hpp"
 #include "comm/implementation.hpp"
 #include "comm/mix.hpp"
@@ -218,8 +219,8 @@ void Communicator::Implementation::compare_subgroups(Rank peer, const Waiting& w
 }
 
 std::optional<int> Communicator::rank_in(const Communicator& other, int rank) const {
-  const auto& mine = *implementation_;
-  const auto& theirs = *other.implementation_;
+  const auto& mine = *implementation();
+  const auto& theirs = *other.implementation();
   if (mine.job() != theirs.job())
     raise(mine.named({ErrorKind::invalid_argument,
                       fmt::format("rank_in: {} was not made from the same start-up as {}",
@@ -231,28 +232,31 @@ std::optional<int> Communicator::rank_in(const Communicator& other, int rank) co
 
 int Communicator::job_rank(int rank) const {
   if (rank < 0 || rank >= size())
-    raise(implementation_->named({ErrorKind::invalid_argument,
-                                  fmt::format("rank {} is not one of {} ranks", rank, size()),
-                                  std::nullopt}));
-  return static_cast<int>(implementation_->group().job_rank(static_cast<Rank>(rank)));
+    raise(implementation()->named({ErrorKind::invalid_argument,
+                                   fmt::format("rank {} is not one of {} ranks", rank, size()),
+                                   std::nullopt}));
+  return static_cast<int>(implementation()->group().job_rank(static_cast<Rank>(rank)));
 }
 
-const std::string& Communicator::name() const { return implementation_->name(); }
+const std::string& Communicator::name() const { return implementation()->name(); }
 
 Communicator Communicator::duplicate(const GroupOptions& options) {
-  const auto communicator = implementation_;  // another thread may close it meanwhile
+  const auto communicator = implementation();  // another thread may close it meanwhile
+  communicator->value_or_raise(check_timeout("duplicate", options.timeout));
   return Communicator(communicator->value_or_raise(communicator->duplicate(options)));
 }
 
 std::optional<Communicator> Communicator::split(int color, int key, const GroupOptions& options) {
-  const auto communicator = implementation_;
+  const auto communicator = implementation();
+  communicator->value_or_raise(check_timeout("split", options.timeout));
   auto made = communicator->value_or_raise(communicator->split(color, key, options));
   if (made == nullptr) return std::nullopt;
   return Communicator(std::move(made));
 }
 
 Communicator Communicator::subgroup(std::span<const int> ranks, const GroupOptions& options) {
-  const auto communicator = implementation_;
+  const auto communicator = implementation();
+  communicator->value_or_raise(check_timeout("subgroup", options.timeout));
   return Communicator(communicator->value_or_raise(communicator->subgroup(ranks, options)));
 }
 

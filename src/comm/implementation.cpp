@@ -37,6 +37,10 @@ Communicator::Implementation::Implementation(std::shared_ptr<Member> member, std
 Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementation::make(
     std::shared_ptr<Member> member, std::uint64_t id, const CommunicatorOptions& options,
     Group group) {
+  if (options.timeout.count() <= 0)
+    return fail(ErrorKind::invalid_argument,
+                "a communicator's time limit of {} ms; it must be more than 0",
+                options.timeout.count());
   if (options.eager_limit > kMaxEagerBytes)
     return fail(ErrorKind::invalid_argument, "an eager limit of {} bytes: the most is {}",
                 options.eager_limit, kMaxEagerBytes);
@@ -135,7 +139,7 @@ Result<std::shared_ptr<Operation>> Communicator::Implementation::put_into_queue_
     break_as_owner(ready.error(), true);
     return tl::unexpected(ready.error());
   }
-  if (log().should_log(spdlog::level::trace))
+  if (log().tells(LogLevel::trace))
     log().trace("rank {}: {} begins", rank(), describe(operation->run.signature));
   operation->run.sequence = sequence_++;
   operation->label = call.label;

@@ -110,7 +110,7 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
 }
 
 void Member::introduce(const CommunicatorOptions& options, const std::string& towards) const {
-  if (!log().should_log(spdlog::level::info)) return;
+  if (!log().tells(LogLevel::info)) return;
   Introduction facts;
   facts.rank = rank_;
   facts.table = table();

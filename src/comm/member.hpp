@@ -9,12 +9,14 @@
 
 #include "ccoll/communicator.hpp"
 #include "control/control.hpp"
-#include "core/net/listener.hpp"
 #include "core/net/service.hpp"
-#include "engine/links.hpp"
+#include "transport/transport_set.hpp"
 
 namespace ccoll {
 
+namespace net {
+class Listener;
+}
 class Dispatcher;
 
 class Member {

@@ -46,7 +46,7 @@ void check_axes(const std::vector<Mesh::Axis>& axes, int ranks) {
 Mesh::Mesh(Communicator& communicator, std::vector<Axis> axes, const GroupOptions& options)
     : axes_(std::move(axes)) {
   check_axes(axes_, communicator.size());
-  const auto held = communicator.implementation_;  // another thread may close it meanwhile
+  const auto held = communicator.implementation();  // another thread may close it meanwhile
   value_or_throw(held->agree(kMesh, text_of(axes_)));
   coordinates_ = coordinates_of(communicator.rank());
   for (std::size_t i = 0; i < axes_.size(); i++) {

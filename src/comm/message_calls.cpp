@@ -4,6 +4,7 @@
 #include <array>
 
 #include "ccoll/communicator.hpp"
+#include "comm/arguments.hpp"
 #include "comm/call_group.hpp"
 #include "comm/implementation.hpp"
 #include "comm/messages.hpp"
@@ -34,6 +35,7 @@ Result<std::shared_ptr<MessageOperation>> operation_of(const MessageRequest& req
   const auto call = sends ? "send" : "recv";
   const auto pattern = pattern_of(call, request.peer, request.tag, !sends, size);
   if (!pattern) return tl::unexpected(pattern.error());
+  CCOLL_TRY(check_type(call, request.type));
   if (request.count > SIZE_MAX / 2 / size_of(request.type))
     return fail(ErrorKind::invalid_argument, "{}: {} elements are more than memory can hold", call,
                 request.count);
@@ -88,6 +90,7 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator, std::str
     operations.push_back(std::move(*operation));
   }
   CCOLL_TRY(check_overlaps(call, requests));
+  CCOLL_TRY(check_timeout(call, options.timeout));
   // First: what is thrown after the operations have begun would free the buffers that they have.
   const auto state = std::make_shared<Work::State>(
       Work::State{communicator, {operations.begin(), operations.end()}});
@@ -157,36 +160,37 @@ Result<std::optional<Received>> Communicator::Implementation::look_as_owner(
 
 void Communicator::send(const void* data, std::size_t count, DataType type, int to, int tag,
                         const CallOptions& options) {
-  run(implementation_, "send", std::array{MessageRequest::send(data, count, type, to, tag)},
+  run(implementation(), "send", std::array{MessageRequest::send(data, count, type, to, tag)},
       options);
 }
 
 Work Communicator::send_async(const void* data, std::size_t count, DataType type, int to, int tag,
                               const CallOptions& options) {
-  return start(implementation_, "send",
+  return start(implementation(), "send",
                std::array{MessageRequest::send(data, count, type, to, tag)}, options);
 }
 
 Received Communicator::recv(void* data, std::size_t count, DataType type, int from, int tag,
                             const CallOptions& options) {
-  return received(run(implementation_, "recv",
+  return received(run(implementation(), "recv",
                       std::array{MessageRequest::recv(data, count, type, from, tag)}, options));
 }
 
 Work Communicator::recv_async(void* data, std::size_t count, DataType type, int from, int tag,
                               const CallOptions& options) {
-  return start(implementation_, "recv",
+  return start(implementation(), "recv",
                std::array{MessageRequest::recv(data, count, type, from, tag)}, options);
 }
 
 Received Communicator::probe(int from, int tag, const CallOptions& options) {
-  const auto communicator = implementation_;
+  const auto communicator = implementation();
   auto operation = std::make_shared<MessageOperation>();
   operation->what = MessageOperation::What::probe;
   const auto or_raise = [&](auto result) {
     return communicator->value_or_raise(std::move(result), options.label);
   };
   or_raise(call_group::refuse_in_one("probe"));
+  or_raise(check_timeout("probe", options.timeout));
   operation->pattern = or_raise(pattern_of("probe", from, tag, true, communicator->size()));
   operation->received.emplace();
   operation->label = options.label;
@@ -198,7 +202,7 @@ Received Communicator::probe(int from, int tag, const CallOptions& options) {
 }
 
 std::optional<Received> Communicator::try_probe(int from, int tag) {
-  const auto communicator = implementation_;
+  const auto communicator = implementation();
   const auto pattern =
       communicator->value_or_raise(pattern_of("try_probe", from, tag, true, communicator->size()));
   Implementation::Owner owner(*communicator);
@@ -208,7 +212,7 @@ std::optional<Received> Communicator::try_probe(int from, int tag) {
 Received Communicator::send_recv(const void* data_out, std::size_t count_out, int to, void* data_in,
                                  std::size_t count_in, int from, DataType type, int tag,
                                  const CallOptions& options) {
-  return received(run(implementation_, "send_recv",
+  return received(run(implementation(), "send_recv",
                       std::array{MessageRequest::recv(data_in, count_in, type, from, tag),
                                  MessageRequest::send(data_out, count_out, type, to, tag)},
                       options));
@@ -217,7 +221,7 @@ Received Communicator::send_recv(const void* data_out, std::size_t count_out, in
 Work Communicator::send_recv_async(const void* data_out, std::size_t count_out, int to,
                                    void* data_in, std::size_t count_in, int from, DataType type,
                                    int tag, const CallOptions& options) {
-  return start(implementation_, "send_recv",
+  return start(implementation(), "send_recv",
                std::array{MessageRequest::recv(data_in, count_in, type, from, tag),
                           MessageRequest::send(data_out, count_out, type, to, tag)},
                options);
@@ -225,7 +229,7 @@ Work Communicator::send_recv_async(const void* data_out, std::size_t count_out, 
 
 std::vector<Received> Communicator::batch(std::span<const MessageRequest> requests,
                                           const CallOptions& options) {
-  const auto work = run(implementation_, "batch", requests, options);
+  const auto work = run(implementation(), "batch", requests, options);
   std::vector<Received> received;
   if (call_group::is_open()) return received;
   for (const auto& operation : work.state().operations)
@@ -235,7 +239,7 @@ std::vector<Received> Communicator::batch(std::span<const MessageRequest> reques
 
 Work Communicator::batch_async(std::span<const MessageRequest> requests,
                                const CallOptions& options) {
-  return start(implementation_, "batch", requests, options);
+  return start(implementation(), "batch", requests, options);
 }
 
 }  // namespace ccoll

@@ -78,13 +78,12 @@ std::string choice_text(const Signature& signature, const Chosen& chosen) {
 
 void tell_choice(std::uint32_t rank, const Signature& signature, const Chosen& chosen) {
   static std::atomic<std::size_t> told{0};
-  auto level = spdlog::level::debug;
-  if (rank == 0 && log().should_log(spdlog::level::info) && told < kMostChoicesTold) {
-    level = spdlog::level::info;
+  auto level = LogLevel::debug;
+  if (rank == 0 && log().tells(LogLevel::info) && told < kMostChoicesTold) {
+    level = LogLevel::info;
     if (++told == kMostChoicesTold) log().info("further choices are told by CCOLL_LOG=debug only");
   }
-  if (log().should_log(level))
-    log().log(level, "rank {}: {}", rank, choice_text(signature, chosen));
+  if (log().tells(level)) log().at(level, "rank {}: {}", rank, choice_text(signature, chosen));
 }
 
 }  // namespace ccoll

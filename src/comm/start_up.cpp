@@ -184,7 +184,13 @@ Communicator::~Communicator() { end_and_log(implementation_); }
 
 void Communicator::close() { value_or_throw(end(implementation_)); }
 
-int Communicator::rank() const { return static_cast<int>(implementation_->rank()); }
-int Communicator::size() const { return static_cast<int>(implementation_->size()); }
+const std::shared_ptr<Communicator::Implementation>& Communicator::implementation() const {
+  if (!implementation_)
+    raise({ErrorKind::aborted, "the communicator was closed, or moved from", std::nullopt});
+  return implementation_;
+}
+
+int Communicator::rank() const { return static_cast<int>(implementation()->rank()); }
+int Communicator::size() const { return static_cast<int>(implementation()->size()); }
 
 }  // namespace ccoll

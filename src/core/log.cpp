@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/log.hpp"
 
+#include <spdlog/logger.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <unistd.h>
 
 #include <array>
+#include <cstdio>
+#include <filesystem>
 #include <memory>
-#include <span>
+#include <utility>
+#include <vector>
 
 #include "core/text.hpp"
 #include "core/variables.hpp"
@@ -15,60 +19,95 @@
 namespace ccoll {
 namespace {
 
-using spdlog::level::level_enum;
-
 struct Level {
   std::string_view name;
-  level_enum level;
+  LogLevel level;
 };
+/// By LogLevel, but for `error`: one that told errors only would hide what goes on regardless.
 constexpr std::array<Level, 4> kLevels = {{
-    {"warn", level_enum::warn},
-    {"info", level_enum::info},
-    {"debug", level_enum::debug},
-    {"trace", level_enum::trace},
+    {"warn", LogLevel::warn},
+    {"info", LogLevel::info},
+    {"debug", LogLevel::debug},
+    {"trace", LogLevel::trace},
 }};
+
+spdlog::level::level_enum spdlogs(LogLevel level) {
+  switch (level) {
+    case LogLevel::trace:
+      return spdlog::level::trace;
+    case LogLevel::debug:
+      return spdlog::level::debug;
+    case LogLevel::info:
+      return spdlog::level::info;
+    case LogLevel::warn:
+      return spdlog::level::warn;
+    case LogLevel::error:
+      break;
+  }
+  return spdlog::level::err;
+}
 
 /// Lines of several processes may share a file: each says whose it is.
 spdlog::sink_ptr open_file(const std::string& name) {
+  const auto folder = std::filesystem::path(name).parent_path();
+  // spdlog would make it.
+  if (!folder.empty() && !std::filesystem::is_directory(folder))
+    throw spdlog::spdlog_ex(fmt::format("there is no directory {}", folder.string()));
   auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(name);
   sink->set_pattern(fmt::format("%Y-%m-%d %H:%M:%S.%f {}:%P %l: %v", host_name()));
   return sink;
 }
 
-std::shared_ptr<spdlog::logger> make_logger() {
-  auto errors = std::make_shared<spdlog::sinks::stderr_sink_mt>();
-  errors->set_pattern("%n: %l: %v");
-  auto logger = std::make_shared<spdlog::logger>("ccoll", errors);
-  logger->set_level(level_enum::warn);
-  // A process that dies takes with it what its buffers hold, which is what one wants to read.
-  logger->flush_on(level_enum::trace);
-  if (const auto text = read_variable("CCOLL_LOG")) {
-    if (const auto level = parse_log_level(*text))
-      logger->set_level(*level);
-    else
-      logger->warn("CCOLL_LOG={}: {}", *text, level.error().message);
+class Spdlog final : public Log {
+ public:
+  explicit Spdlog(LogLevel level)
+      : Log(level), errors_(std::make_shared<spdlog::sinks::stderr_sink_mt>()) {
+    errors_->set_pattern("%n: %l: %v");
+    errors_->set_level(spdlogs(level));
+    logger_ = std::make_shared<spdlog::logger>("ccoll", errors_);
+    logger_->set_level(spdlog::level::trace);
+    // A process that dies takes with it what its buffers hold, which is what one wants to read.
+    logger_->flush_on(spdlog::level::trace);
+    logger_->set_error_handler([told = false](const std::string& why) mutable {
+      if (!std::exchange(told, true))
+        fmt::print(stderr, "ccoll: warning: a log line is lost: {}\n", why);
+    });
   }
-  if (const auto pattern = read_variable("CCOLL_LOG_FILE")) {
-    const std::string name = log_file_name(*pattern, host_name(), ::getpid());
+
+  void write(LogLevel level, std::string_view line) override { logger_->log(spdlogs(level), line); }
+
+  void also_to_file(const std::string& pattern) {
     try {
-      logger->sinks().push_back(open_file(name));
-      errors->set_level(level_enum::warn);
+      logger_->sinks().push_back(open_file(log_file_name(pattern, host_name(), ::getpid())));
+      errors_->set_level(spdlog::level::warn);
     } catch (const spdlog::spdlog_ex& error) {
-      logger->warn("CCOLL_LOG_FILE={}: {}; remarks go to standard error", *pattern, error.what());
+      warn("CCOLL_LOG_FILE={}: {}; remarks go to standard error", pattern, error.what());
     }
   }
-  return logger;
+
+ private:
+  std::shared_ptr<spdlog::sinks::stderr_sink_mt> errors_;
+  std::shared_ptr<spdlog::logger> logger_;
+};
+
+std::unique_ptr<Log> make_log() {
+  const auto text = read_variable("CCOLL_LOG");
+  const auto level = text ? parse_log_level(*text) : LogLevel::warn;
+  auto made = std::make_unique<Spdlog>(level.value_or(LogLevel::warn));
+  if (!level) made->warn("CCOLL_LOG={}: {}", *text, level.error().message);
+  if (const auto pattern = read_variable("CCOLL_LOG_FILE")) made->also_to_file(*pattern);
+  return made;
 }
 
 }  // namespace
 
-spdlog::logger& log() {
+Log& log() {
   // Never destroyed: other threads may have something to say while the process ends.
-  static auto& logger = *new std::shared_ptr<spdlog::logger>(make_logger());
-  return *logger;
+  static auto& made = *make_log().release();
+  return made;
 }
 
-Result<level_enum> parse_log_level(std::string_view text) {
+Result<LogLevel> parse_log_level(std::string_view text) {
   std::vector<std::string_view> names;
   for (const Level& row : kLevels) {
     if (folded(text) == row.name) return row.level;

@@ -3,42 +3,20 @@
 
 /// The links of one communicator, opened when a program first needs them.
 
+#include <cstdint>
 #include <map>
 #include <memory>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "core/peer_address.hpp"
 #include "schedule/problem.hpp"
 #include "transport/link.hpp"
-#include "transport/transport.hpp"
 
 namespace ccoll {
 
-/// The transports of one rank of the job, made when a pair first needs them; shared by its
-/// communicators.
-class TransportSet {
- public:
-  /// `forced`: the one transport to use, or empty.
-  TransportSet(TransportContext context, std::string forced);
-
-  /// What this rank and `peer` (ranks of the job) use: the first row of transports() that reaches.
-  Result<const TransportKind*> between(std::uint32_t peer) const;
-  Transport& get(const TransportKind& kind);
-  /// A connection for a link that came to this rank's listener; on the service thread.
-  void accept(asio::ip::tcp::socket socket);
-  /// Transport's, for all of them.
-  void listen(const std::shared_ptr<Arrivals>& arrivals);
-  /// That communicator of this rank has ended.
-  void forget(std::uint64_t communicator);
-  const TransportContext& context() const { return context_; }
-
- private:
-  const TransportContext context_;
-  const std::string forced_;
-  std::vector<std::shared_ptr<Transport>> made_;  // by row of transports(); immutable once made
-};
+class Arrivals;
+class TransportSet;
+class Waiter;
 
 class LinkTable {
  public:

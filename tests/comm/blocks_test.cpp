@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <limits>
 #include <numeric>
 #include <random>
 
@@ -97,10 +98,7 @@ class Memory {
     return all;
   }
   std::vector<ConstBlock> inputs() {
-    if (together_) {
-      const std::span<const std::int32_t> whole = parts_[0];
-      return blocks(whole.first(whole.size() - 1), counts_);
-    }
+    if (together_) return const_blocks(std::span(parts_[0]).first(parts_[0].size() - 1), counts_);
     std::vector<ConstBlock> all;
     for (std::size_t i = 0; i < counts_.size(); i++) all.emplace_back(block(i));
     return all;
@@ -375,12 +373,17 @@ TEST_CASE("blocks: what does not fit is refused before anything is sent", "[comm
            "one type");
     refuse(message_of([&] { communicator.gather_bytes("x", -1); }),
            "gather_bytes: root -1 is not one of 2 ranks");
-    const Counts counts = {4, 5};
-    refuse(message_of([&] { blocks(std::span(a), counts); }),
-           "blocks: 8 elements are not enough for the counts, 4 and then 5");
-    const Counts few = {4, 3};
-    refuse(message_of([&] { blocks(std::span(a), few); }),
+    refuse(message_of([&] {
+             blocks(a, {4, 5});
+           }),
+           "blocks: the buffer has 8 elements, the counts are 9 together");
+    refuse(message_of([&] {
+             const_blocks(a, {4, 3});
+           }),
            "blocks: the buffer has 8 elements, the counts are 7 together");
+    refuse(message_of([&] { blocks(a, std::vector{9, -1}); }), "blocks: the count of rank 1 is -1");
+    refuse(message_of([&] { blocks(a, Counts(3, std::numeric_limits<std::int64_t>::max())); }),
+           "blocks: the counts are more together than memory can hold");
     communicator.all_to_all_v(in, out);  // and nothing is broken
   });
   for (const auto& error : errors) CHECK(error == "");
@@ -407,9 +410,8 @@ TEST_CASE("blocks: ranks that disagree about sizes are told so", "[comm]") {
   SECTION("sizes that only two ranks know") {
     const auto errors = run([](Communicator& communicator, Values& in, Values& out) {
       const Counts counts = communicator.rank() == 0 ? Counts{1, 5} : Counts{4, 1};
-      communicator.all_to_all_v(
-          blocks(std::span<const std::int32_t>(in).first(counts[0] + counts[1]), counts),
-          blocks(std::span(out).first(counts[0] + counts[1]), counts));
+      communicator.all_to_all_v(const_blocks(std::span(in).first(counts[0] + counts[1]), counts),
+                                blocks(std::span(out).first(counts[0] + counts[1]), counts));
     });
     for (const auto& error : errors) {
       CHECK_THAT(error, Contains("all_to_all_v of int32 (call 0)"));

@@ -39,6 +39,23 @@ TEST_CASE("errors: bad arguments are refused before anything is sent", "[comm]")
            "broadcast: root -1 is not one of 4 ranks");
     refuse(message_of([&] { communicator.all_reduce(nullptr, out.data(), 3, DataType::float32); }),
            "all_reduce: input is null, 3 elements are expected there");
+    const auto no_type = static_cast<DataType>(99);
+    refuse(message_of([&] { communicator.all_gather(data.data(), out.data(), 10, no_type); }),
+           "all_gather: 99 is no DataType");
+    refuse(message_of([&] {
+             communicator.all_reduce(std::vector{BufferPair(nullptr, nullptr, 0, no_type)});
+           }),
+           "all_reduce: 99 is no DataType");
+    refuse(message_of([&] { communicator.send(data.data(), 10, no_type, 0); }),
+           "send: 99 is no DataType");
+    refuse(message_of([&] { communicator.all_reduce(data, static_cast<ReduceOp>(99)); }),
+           "all_reduce: 99 is no ReduceOp");
+    refuse(message_of([&] { communicator.barrier({.timeout = -1ms}); }),
+           "barrier: a time limit of -1 ms; it must be more than 0");
+    refuse(message_of([&] { communicator.recv(data, 0, 0, {.timeout = -1ms}); }),
+           "recv: a time limit of -1 ms; it must be more than 0");
+    refuse(message_of([&] { communicator.duplicate({.timeout = -1ms}); }),
+           "duplicate: a time limit of -1 ms; it must be more than 0");
     refuse(message_of(
                [&] { communicator.all_reduce(out.data() + 1, out.data(), 10, DataType::float32); }),
            "all_reduce: input and output overlap, the input beginning 1 elements from the output; "

@@ -104,3 +104,18 @@ TEST_CASE("lifetime: a group lets a communicator go whose own calls are over", "
     CHECK(std::chrono::steady_clock::now() - start < 5s);
   }
 }
+
+TEST_CASE("lifetime: a communicator that was closed or moved from says so", "[comm]") {
+  auto world = Communicator::create_all(1).front().duplicate();
+  const auto other = std::move(world);
+  const auto gone = "aborted: the communicator was closed, or moved from";
+  CHECK(message_of([&] { world.barrier(); }) == gone);
+  world = Communicator::create_all(1).front().duplicate();
+  world.barrier();
+  world.close();
+  world.close();
+  CHECK(message_of([&] { world.barrier(); }) == gone);
+  CHECK(message_of([&] { world.rank(); }) == gone);
+  CHECK(message_of([&] { world.try_probe(); }) == gone);
+  CHECK(message_of([&] { world.split(0, 0); }) == gone);
+}

@@ -6,10 +6,10 @@
 namespace ccoll {
 
 TEST_CASE("log: levels are read in any case, others refused with a suggestion", "[core][unit]") {
-  CHECK(parse_log_level("warn") == spdlog::level::warn);
-  CHECK(parse_log_level("INFO") == spdlog::level::info);
-  CHECK(parse_log_level("Debug") == spdlog::level::debug);
-  CHECK(parse_log_level("trace") == spdlog::level::trace);
+  CHECK(parse_log_level("warn") == LogLevel::warn);
+  CHECK(parse_log_level("INFO") == LogLevel::info);
+  CHECK(parse_log_level("Debug") == LogLevel::debug);
+  CHECK(parse_log_level("trace") == LogLevel::trace);
   CHECK(parse_log_level("inof").error().message ==
         "no level 'inof': did you mean info? There are warn, info, debug, trace");
   CHECK_FALSE(parse_log_level(""));

@@ -13,6 +13,7 @@
 
 #include "algorithms/algorithms.hpp"
 #include "engine/plan.hpp"
+#include "transport/transport_set.hpp"
 
 namespace ccoll::test {
 

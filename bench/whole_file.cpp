@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "whole_file.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+namespace ccoll::bench {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+Status write_to(const fs::path& path, std::string_view text) {
+  std::FILE* const file = std::fopen(path.c_str(), "w");
+  bool good = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const int error = errno;
+  if (file != nullptr) good = std::fclose(file) == 0 && good;
+  if (good) return {};
+  return fail(ErrorKind::exhausted, "cannot write {}: {}", path.string(),
+              std::strerror(error != 0 ? error : errno));
+}
+
+}  // namespace
+
+Status check_writable(const std::string& path) {
+  std::error_code ignored;
+  const fs::path target = fs::weakly_canonical(path, ignored);
+  const bool exists = fs::exists(target, ignored);
+  const fs::path asked = exists ? target : target.parent_path();
+  const int mode = exists ? W_OK : W_OK | X_OK;
+  if (fs::is_directory(target, ignored))
+    errno = EISDIR;
+  else if (::access(asked.c_str(), mode) == 0)
+    return {};
+  return fail(ErrorKind::invalid_argument, "cannot write {}: {}", path, std::strerror(errno));
+}
+
+Status write_whole(const std::string& path, std::string_view text) {
+  std::error_code error;
+  const fs::path target = fs::weakly_canonical(path, error);
+  if (error) return fail(ErrorKind::exhausted, "cannot write {}: {}", path, error.message());
+  if (fs::exists(target, error) && !fs::is_regular_file(target, error))
+    return write_to(target, text);
+  const fs::path part = fmt::format("{}.{}.part", target.string(), ::getpid());
+  auto written = write_to(part, text);
+  if (written) {
+    fs::rename(part, target, error);
+    if (!error) return {};
+    written = fail(ErrorKind::exhausted, "cannot write {}: {}", path, error.message());
+  }
+  fs::remove(part, error);
+  return written;
+}
+
+}  // namespace ccoll::bench

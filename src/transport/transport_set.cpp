@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/transport_set.hpp"
+
+#include <utility>
+
+namespace ccoll {
+
+TransportSet::TransportSet(TransportContext context, std::string forced)
+    : context_(std::move(context)), forced_(std::move(forced)) {
+  // Made at once: connections of peers may come before this rank opens its first link.
+  for (const auto& kind : transports()) made_.push_back(kind.make(context_));
+}
+
+Result<const TransportKind*> TransportSet::between(std::uint32_t peer) const {
+  const auto& mine = context_.table[context_.rank];
+  const auto& theirs = context_.table[peer];
+  for (const auto& kind : transports()) {
+    // A rank's messages to itself need no way out of the process.
+    const bool allowed = forced_.empty() || forced_ == kind.name || peer == context_.rank;
+    if (allowed && kind.reaches(mine, theirs)) return &kind;
+  }
+  return fail(ErrorKind::unsupported,
+              "transport {} does not reach rank {} from rank {}: choose another (CCOLL_TRANSPORT) "
+              "or leave the choice to ccoll",
+              forced_, peer, context_.rank);
+}
+
+Transport& TransportSet::get(const TransportKind& kind) {
+  return *made_[static_cast<std::size_t>(&kind - transports().data())];
+}
+
+void TransportSet::accept(asio::ip::tcp::socket socket) {
+  // Only one transport connects by this listener; the others' accept drops what is not theirs.
+  if (const auto* kind = find_transport("tcp")) get(*kind).accept(std::move(socket));
+}
+
+void TransportSet::listen(const std::shared_ptr<Arrivals>& arrivals) {
+  for (const auto& transport : made_) transport->listen(arrivals);
+}
+
+void TransportSet::forget(std::uint64_t communicator) {
+  for (const auto& transport : made_) transport->forget(communicator);
+}
+
+}  // namespace ccoll

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// As src/precompiled.hpp, for tests.
+
+#include "../src/precompiled.hpp"
+
+#include <catch2/catch.hpp>

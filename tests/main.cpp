@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #define CATCH_CONFIG_RUNNER
 #include <catch2/catch.hpp>
-#include <cstdlib>
+
+#include "support/effort.hpp"
 
 int main(int argc, char** argv) {
   Catch::Session session;
   if (const int status = session.applyCommandLine(argc, argv); status != 0) return status;
   // The long matrices are hidden tests: `tools/test --full` runs them too.
   auto& config = session.configData();
-  if (std::getenv("CCOLL_TEST_FULL") != nullptr && config.testsOrTags.empty())
-    config.testsOrTags = {"~[.],[.slow]"};
+  if (ccoll::testing::full() && config.testsOrTags.empty()) config.testsOrTags = {"~[.],[.slow]"};
   return session.run();
 }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "algorithms/algorithms.hpp"
+#include "support/effort.hpp"
 
 namespace ccoll {
 namespace {
@@ -20,7 +21,7 @@ bool has_child(const TreeNode& node, Rank rank) {
 TEST_CASE("parents and children of both trees agree, and one rank has no parent",
           "[algorithms][property]") {
   for (const TreeRule tree : {TreeRule{binary_tree}, TreeRule{complementary_tree}}) {
-    for (Rank size = 1; size <= 600; ++size) {
+    for (Rank size = 1; size <= (testing::reduced() ? 100U : 600U); ++size) {
       Rank roots = 0;
       bool agree = true;
       for (Rank rank = 0; rank < size; ++rank) {
@@ -40,7 +41,7 @@ TEST_CASE("parents and children of both trees agree, and one rank has no parent"
 }
 
 TEST_CASE("the trees are as deep as their formula", "[algorithms]") {
-  for (Rank size = 1; size <= 600; ++size) {
+  for (Rank size = 1; size <= (testing::reduced() ? 100U : 600U); ++size) {
     std::uint32_t deepest = 0;
     for (Rank rank = 0; rank < size; ++rank) {
       std::uint32_t depth = 0;
@@ -56,7 +57,7 @@ TEST_CASE("the trees are as deep as their formula", "[algorithms]") {
 
 TEST_CASE("no rank is an inner node of both trees, but rank 0 of an odd number",
           "[algorithms][property]") {
-  for (Rank size = 2; size <= 600; ++size) {
+  for (Rank size = 2; size <= (testing::reduced() ? 100U : 600U); ++size) {
     std::set<Rank> inner;
     for (Rank rank = 0; rank < size; ++rank) {
       if (!binary_tree(rank, size).children.empty() &&

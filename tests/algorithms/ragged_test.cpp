@@ -7,6 +7,7 @@
 #include <random>
 
 #include "algorithms/sweep.hpp"
+#include "support/effort.hpp"
 
 namespace ccoll {
 namespace {
@@ -30,9 +31,7 @@ TEST_CASE("ragged blocks: proven over random sizes, and costing what the formula
           "[algorithms][property]") {
   const auto seed = std::random_device{}();
   std::mt19937 random(seed);
-  const int draws = std::getenv("CCOLL_TEST_REDUCED") != nullptr ? 5
-                    : std::getenv("CCOLL_TEST_FULL") != nullptr  ? 1000
-                                                                 : 60;
+  const int draws = testing::by_effort(5, 60, 1000);
   for (const CatalogueEntry& entry : catalogue()) {
     if (!entry.ragged) continue;
     for (int draw = 0; draw < draws; ++draw) {

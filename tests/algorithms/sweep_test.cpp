@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "algorithms/sweep.hpp"
+#include "support/effort.hpp"
 
 namespace ccoll {
 namespace {
@@ -45,11 +46,9 @@ std::vector<std::string> sweep(Rank last) {
   return wrong;
 }
 
-bool reduced() { return std::getenv("CCOLL_TEST_REDUCED") != nullptr; }
-
 TEST_CASE("every algorithm is proven at every size up to 128, and costs what its formulas say",
           "[algorithms][property]") {
-  for (const std::string& wrong : sweep(reduced() ? 17 : 128)) FAIL_CHECK(wrong);
+  for (const std::string& wrong : sweep(testing::reduced() ? 11 : 128)) FAIL_CHECK(wrong);
 }
 
 void sample(Rank largest, int draws) {
@@ -74,8 +73,7 @@ void sample(Rank largest, int draws) {
 }
 
 TEST_CASE("every algorithm is proven at random sizes up to 1,024", "[algorithms][property]") {
-  if (reduced()) return sample(200, 1);
-  sample(1024, std::getenv("CCOLL_TEST_FULL") != nullptr ? 10 : 1);
+  sample(testing::reduced() ? 140 : 1024, testing::by_effort(1, 1, 10));
 }
 
 /// The program of one step less: the first, the last or the middle one of some lane.

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "algorithms/sweep.hpp"
+#include "support/effort.hpp"
 
 namespace ccoll {
 namespace {
@@ -51,7 +52,7 @@ std::string shown(const Load& load) {
 
 TEST_CASE("the loads of the formulas are those of the programs", "[algorithms][property]") {
   for (const CatalogueEntry& entry : catalogue()) {
-    for (Rank size = 1; size <= 40; ++size) {
+    for (Rank size = 1; size <= (testing::reduced() ? 11U : 40U); ++size) {
       for (const std::uint64_t count : {0U, 1U, 2U, size - 1, size, size + 1, 3 * size, 1000U}) {
         Problem problem;
         problem.kind = entry.kind;

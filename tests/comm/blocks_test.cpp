@@ -11,6 +11,7 @@
 
 #include "algorithms/algorithms.hpp"
 #include "on_transports.hpp"
+#include "support/effort.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;

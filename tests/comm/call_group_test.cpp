@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "support/effort.hpp"
 #include "support/ranks.hpp"
 #include "transport/transport.hpp"
 

@@ -7,11 +7,13 @@
 #include <random>
 
 #include "algorithms/algorithms.hpp"
+#include "support/effort.hpp"
 #include "support/ranks.hpp"
 #include "transport/transport.hpp"
 
 using namespace ccoll;
 using testing::expect;
+using testing::full;
 using testing::reduced;
 using testing::run_ranks;
 
@@ -155,8 +157,6 @@ class Trial {
   const bool in_place_;
   const CallOptions options_;
 };
-
-bool full() { return std::getenv("CCOLL_TEST_FULL") != nullptr; }
 
 std::vector<int> sizes() {
   if (reduced()) return {1, 2, 3, 5};

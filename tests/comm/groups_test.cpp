@@ -11,6 +11,7 @@
 #include <numeric>
 #include <random>
 
+#include "support/effort.hpp"
 #include "support/ranks.hpp"
 #include "transport/transport.hpp"
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <new>
 
+#include "support/effort.hpp"
 #include "support/ranks.hpp"
 #include "transport/transport.hpp"
 

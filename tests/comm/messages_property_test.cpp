@@ -8,6 +8,7 @@
 #include <numeric>
 #include <random>
 
+#include "support/effort.hpp"
 #include "support/ranks.hpp"
 #include "transport/transport.hpp"
 
@@ -147,7 +148,7 @@ void play(const Script& script, std::uint64_t seed, Communicator& communicator) 
 }  // namespace
 
 TEST_CASE("messages: random programs match as MPI matches, whatever is eager", "[comm][property]") {
-  const bool reduced = std::getenv("CCOLL_TEST_REDUCED") != nullptr;
+  const bool reduced = testing::reduced();
   const auto seed = std::random_device{}();
   CAPTURE(seed);
   std::mt19937_64 random(seed);

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "support/effort.hpp"
 #include "support/ranks.hpp"
 #include "transport/transport.hpp"
 

@@ -9,6 +9,7 @@
 
 #include "algorithms/algorithms.hpp"
 #include "core/element.hpp"
+#include "support/effort.hpp"
 #include "support/ranks.hpp"
 
 using namespace ccoll;
@@ -116,9 +117,7 @@ std::pair<Bytes, Bytes> outcome(Communicator& communicator, const Case& made,
 TEST_CASE("reductions: every type and operation equals the scalar definition bit by bit",
           "[comm][property]") {
   const auto seed = std::random_device{}();
-  const int cases = std::getenv("CCOLL_TEST_FULL") != nullptr      ? 20'000
-                    : std::getenv("CCOLL_TEST_REDUCED") != nullptr ? 200
-                                                                   : 1'000;
+  const int cases = testing::by_effort(200, 1'000, 20'000);
   for (const int size : {2, 4}) {
     CommunicatorOptions inproc;
     inproc.transport = "inproc";

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "harness.hpp"
+#include "support/effort.hpp"
 
 namespace ccoll::testing {
 namespace {
@@ -109,7 +110,7 @@ class Job {
 /// has not found its next. (Calls to ranks that have just left are refused, and come to none.)
 constexpr std::size_t kMostCalls = 2;
 
-int rounds() { return std::getenv("CCOLL_TEST_REDUCED") != nullptr ? 2 : 5; }
+int rounds() { return testing::reduced() ? 2 : 5; }
 
 }  // namespace
 

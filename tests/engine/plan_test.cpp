@@ -9,6 +9,7 @@
 
 #include "inproc_ranks.hpp"
 #include "schedule/replay.hpp"
+#include "support/effort.hpp"
 
 using namespace ccoll;
 
@@ -70,7 +71,7 @@ std::vector<StepRecord> run(test::Plans& plans, std::mt19937_64& random, std::ui
 TEST_CASE("plan: what the engine does is what the verifier has proven", "[engine][property]") {
   const auto seed = std::random_device{}();
   std::mt19937_64 random(seed);
-  const int cases = std::getenv("CCOLL_TEST_FULL") != nullptr ? 20'000 : 1'000;
+  const int cases = testing::by_effort(1'000, 1'000, 20'000);
   for (int i = 0; i < cases; i++) {
     const auto made = random_case(random);
     CAPTURE(seed, i, to_string(made.problem.kind), to_string(made.choice.algorithm),

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "inproc_ranks.hpp"
+#include "support/effort.hpp"
 
 using namespace ccoll;
 using ccoll::test::Links;
@@ -84,7 +85,7 @@ Problem random_problem(Kind kind, std::mt19937_64& random) {
 TEST_CASE("plan: ragged blocks arrive whole and in their places", "[engine][property]") {
   const auto seed = std::random_device{}();
   std::mt19937_64 random(seed);
-  const int draws = std::getenv("CCOLL_TEST_REDUCED") != nullptr ? 4 : 40;
+  const int draws = testing::reduced() ? 4 : 40;
   for (const auto& entry : catalogue()) {
     if (!entry.ragged) continue;
     for (int draw = 0; draw < draws; draw++) {

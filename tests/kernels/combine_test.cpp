@@ -17,6 +17,7 @@
 
 #include "core/element.hpp"
 #include "kernels/targets.hpp"
+#include "support/effort.hpp"
 
 #define CCOLL_ALL_TYPES                                                                        \
   std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t,         \
@@ -190,7 +191,8 @@ void check_all(std::int64_t target, std::uint64_t seed) {
   // Past a block of four vectors, one more vector and one more element.
   const std::size_t most = 5 * (kMaxVectorBytes / sizeof(T)) + 3;
   for (const ReduceOp op : ops_of<T>()) {
-    for (std::size_t elems = 0; elems <= most; ++elems) {
+    const std::size_t stride = testing::reduced() ? 8 : 1;
+    for (std::size_t elems = random() % stride; elems <= most; elems += stride) {
       // One and two sources at every size, more of them and every in-place position over the sizes.
       for (const std::size_t count : {std::size_t{1}, std::size_t{2}, 3 + random() % 7}) {
         const std::size_t in_place = (elems + random()) % (count + 1);
@@ -231,7 +233,7 @@ TEMPLATE_TEST_CASE("every in-place position is right where blocks and tails meet
   for (const std::int64_t target : targets()) {
     const ForcedTarget forced(target);
     for (const ReduceOp op : ops_of<TestType>()) {
-      for (std::size_t count = 1; count <= 9; ++count) {
+      for (std::size_t count = 1; count <= (testing::reduced() ? 4 : 9); ++count) {
         for (std::size_t in_place = 0; in_place <= count; ++in_place) {
           const Case c{op, 9 * kMaxVectorBytes / sizeof(TestType) + 1, count, in_place,
                        op == ReduceOp::avg ? 7u : 1u};
@@ -312,11 +314,13 @@ TEMPLATE_TEST_CASE("scaling equals the scalar definition bit by bit, in place to
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  constexpr std::size_t most = 2 * kMaxVectorBytes / sizeof(TestType) + 3;
+  const std::size_t stride = testing::reduced() ? 8 : 1;
   for (const std::int64_t target : targets()) {
     const ForcedTarget forced(target);
     for (const double real : {1.0, -0.5, 0.1, 3e-6, 1e30, kNaN}) {
       const element::Factor factor{real, random()};
-      for (std::size_t elems = 0; elems <= 2 * kMaxVectorBytes / sizeof(TestType) + 3; ++elems) {
+      for (std::size_t elems = random() % stride; elems <= most; elems += stride) {
         for (const bool in_place : {false, true}) {
           Guarded<TestType> in(elems, random() % kMaxVectorBytes);
           for (std::size_t i = 0; i < elems; ++i) in.set(i, random_element<TestType>(random));

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ccoll/ccoll.hpp"
+#include "support/effort.hpp"
 
 namespace ccoll::testing {
 
@@ -60,9 +61,6 @@ inline std::string message_of(const std::function<void()>& call) {
   }
   return "no error";
 }
-
-/// Whether the sanitizers are to have small matrices only.
-inline bool reduced() { return std::getenv("CCOLL_TEST_REDUCED") != nullptr; }
 
 /// Throws what a test's thread has found wrong.
 inline void expect(bool condition, const std::string& what) {

@@ -65,13 +65,15 @@ struct BufferPair {
 
 /// Elements per rank: of any integral type, for torch's and MPI's splits.
 template <typename C>
-concept CountList = std::ranges::input_range<const C> && std::integral<std::ranges::range_value_t<C>>;
+concept CountList =
+    std::ranges::input_range<const C> && std::integral<std::ranges::range_value_t<C>>;
 
-namespace detail {
-/// `counts`, whose sum is `elems`; else throws.
+/// `counts`, none of which is below 0 and whose sum is `elems`, or Error{invalid_argument}: what
+/// blocks() checks.
 CCOLL_API std::vector<std::size_t> checked_counts(std::size_t elems,
                                                   std::vector<std::int64_t> counts);
 
+namespace detail {
 template <typename AnyBlock, typename Span, CountList C>
 std::vector<AnyBlock> cut(Span buffer, const C& counts) {
   std::vector<std::int64_t> wide;

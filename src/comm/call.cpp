@@ -132,8 +132,7 @@ Status check_root(std::string_view call, Rank root, Rank size) {
 
 }  // namespace
 
-std::vector<std::size_t> detail::checked_counts(std::size_t elems,
-                                                std::vector<std::int64_t> counts) {
+std::vector<std::size_t> checked_counts(std::size_t elems, std::vector<std::int64_t> counts) {
   const auto refuse = [](std::string why) {
     raise({ErrorKind::invalid_argument, "blocks: " + std::move(why), std::nullopt});
   };

@@ -55,7 +55,7 @@ std::string overview() {
       "  cc-bench all_reduce -n 4        four ranks on this machine add up their buffers\n\n"
       "Operations (several: a,b or all; allreduce, MPI_Allreduce, all_reduce_perf will do too):\n";
   for (const Operation& row : operations()) {
-    text += fmt::format("  {:<16}{}\n", row.name, row.meaning);
+    text += fmt::format("  {:<18}{}\n", row.name, row.meaning);
   }
   text +=
       "\nThen:\n"

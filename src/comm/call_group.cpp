@@ -148,7 +148,11 @@ Status call_group::refuse_in_one(std::string_view call) {
               call);
 }
 
-void call_group::add(Work work) { open_group.works.push_back(std::move(work)); }
+std::vector<Work>& call_group::works_with_room() {
+  auto& works = open_group.works;
+  if (works.size() == works.capacity()) works.reserve(2 * works.size() + 8);
+  return works;
+}
 
 void group_begin() { open_group.depth++; }
 

@@ -4,6 +4,7 @@
 /// The calling thread's open group of calls, as the calls see it.
 
 #include <string_view>
+#include <vector>
 
 #include "ccoll/communicator.hpp"
 #include "core/result.hpp"
@@ -12,8 +13,15 @@ namespace ccoll::call_group {
 
 /// Whether this thread's blocking calls only begin now.
 bool is_open();
-/// A call that was begun instead of made; group_end waits for it.
-void add(Work work);
+/// Those of the open group, and memory for one more: once a call has begun, nothing may fail that
+/// would let its caller free the buffers.
+std::vector<Work>& works_with_room();
+/// Begins a call instead of making it; group_end waits for it. What `begin` throws has not begun.
+template <typename Begin>
+void add(Begin begin) {
+  auto& works = works_with_room();
+  works.push_back(begin());
+}
 /// A failure in an open group: of calls whose result nothing that comes before group_end could be.
 Status refuse_in_one(std::string_view call);
 

@@ -45,7 +45,8 @@ Work start(std::shared_ptr<Implementation> communicator, Call call, const CallOp
 
 /// Begins and waits without letting go of the owner flag in between; in a group, only begins.
 void run(std::shared_ptr<Implementation> communicator, Call call, const CallOptions& options) {
-  if (call_group::is_open()) return call_group::add(start(communicator, std::move(call), options));
+  if (call_group::is_open())
+    return call_group::add([&] { return start(communicator, std::move(call), options); });
   Implementation::Owner owner(*communicator);
   auto work = communicator->alone_as_owner(call).and_then(
       [&] { return begin(communicator, call, options); });

@@ -135,17 +135,22 @@ Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::t
   return next;
 }
 
+std::string Communicator::Implementation::whereabouts(const CollectiveOperation& operation) const {
+  if (!operation.started) return "not begun: an earlier call is still under way";
+  return fmt::format("{}; it waits for {}{}", operation.plan->standing(),
+                     ranks_text(operation.plan->awaited()),
+                     has_private_sizes(operation.run.signature)
+                         ? ", or expects elements where that rank has a count of 0 for it"
+                         : "");
+}
+
 bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOperation& operation,
                                                                  Clock::time_point now,
                                                                  Clock::time_point& next) {
   if (now >= operation.deadline) {
     break_as_owner({ErrorKind::timed_out,
                     fmt::format("{} timed out after {:.0f} ms, {}", name_of(operation),
-                                milliseconds(now - operation.begun),
-                                operation.started
-                                    ? fmt::format("{}; it waits for {}", operation.plan->standing(),
-                                                  ranks_text(operation.plan->awaited()))
-                                    : "not begun: an earlier call is still under way"),
+                                milliseconds(now - operation.begun), whereabouts(operation)),
                     std::nullopt},
                    true);
     return true;

@@ -223,6 +223,8 @@ class Communicator::Implementation final
   void publish_last_calls();
   std::string name_of(const CollectiveOperation& operation) const;
   std::string ranks_text(const std::vector<Rank>& ranks) const;
+  /// How far it has come and whom it waits for; of one whose time is over.
+  std::string whereabouts(const CollectiveOperation& operation) const;
   void publish_as_owner(CollectiveOperation& operation, Clock::time_point now);
   bool supervise_collective_as_owner(CollectiveOperation& operation, Clock::time_point now,
                                      Clock::time_point& next);

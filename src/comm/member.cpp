@@ -9,6 +9,7 @@
 #include "comm/remarks.hpp"
 #include "core/log.hpp"
 #include "core/net/interface.hpp"
+#include "core/net/listener.hpp"
 #include "rendezvous/identity.hpp"
 
 namespace ccoll {
@@ -37,7 +38,11 @@ class Dispatcher {
     const auto control = control_;
     const auto transports = transports_;
     if (purpose == net::Purpose::link && !transports) {
-      early_.push_back(std::move(socket));
+      if (early_.size() < net::waiting_connections())
+        early_.push_back(std::move(socket));
+      else
+        log().warn("{} connections came before start-up was over: one more is dropped",
+                   early_.size());
       return;
     }
     lock.unlock();

@@ -114,8 +114,8 @@ Received received(const Work& work) { return call_group::is_open() ? Received{} 
 Work run(std::shared_ptr<Implementation> communicator, std::string_view call,
          std::span<const MessageRequest> requests, const CallOptions& options) {
   if (call_group::is_open()) {
-    auto work = start(communicator, call, requests, options);
-    call_group::add(work);
+    Work work;
+    call_group::add([&] { return work = start(communicator, call, requests, options); });
     return work;
   }
   Implementation::Owner owner(*communicator);

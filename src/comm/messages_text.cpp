@@ -71,7 +71,8 @@ std::vector<Rank> Messages::awaited(const MessageOperation& operation) const {
 
 bool Messages::hears(Rank rank) const {
   const auto* channel = channel_if_open(rank);
-  return rank == group_.rank() || (channel != nullptr && channel->in != nullptr && channel->in->connected());
+  return rank == group_.rank() ||
+         (channel != nullptr && channel->in != nullptr && channel->in->connected());
 }
 
 bool Messages::in_vain(const MessageOperation& operation,

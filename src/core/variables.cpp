@@ -29,7 +29,9 @@ constexpr Variable kSettings[] = {
      "the port of rank 0's store at `MASTER_ADDR`; needed where "
      "`TORCHELASTIC_USE_AGENT_STORE=True`"},
     {"CCOLL_SERVE_STORE", "1", "0: rank 0 does not serve the store, for one runs there already"},
-    {"CCOLL_JOB", "the launcher's name of the job", "tells jobs apart that share a store"},
+    {"CCOLL_JOB", "the launcher's name of the job",
+     "tells jobs apart that share a store: give each program its own where several meet at one "
+     "`file://`"},
     {"CCOLL_TOKEN_FILE", "none",
      "the file with the job's secret, readable by its owner only; needed for every address that is "
      "not loopback"},

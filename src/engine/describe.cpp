@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "ccoll/types.hpp"
+#include "core/text.hpp"
 #include "schedule/problem.hpp"
 
 namespace ccoll {
@@ -45,7 +46,23 @@ std::string_view helper_name(std::uint8_t kind) {
   }
 }
 
+/// What a signature holds as a hash only: "the sizes", "the sizes or the roots".
+std::string hashed_parts(const Signature& signature) {
+  std::vector<std::string_view> parts;
+  if (!helper_name(signature.kind).empty()) return {};
+  const auto kind = static_cast<Kind>(signature.kind & ~(kRagged | kCoalesced));
+  if (signature.kind & (kRagged | kCoalesced)) parts.emplace_back("the sizes");
+  if (reduces(kind) && is_custom(signature)) parts.emplace_back("the names of the reductions");
+  if (rooted(kind)) parts.emplace_back("the roots");
+  return joined(parts, " or ");
+}
+
 }  // namespace
+
+bool has_private_sizes(const Signature& signature) {
+  return helper_name(signature.kind).empty() && (signature.kind & kRagged) != 0 &&
+         sizes_are_private(static_cast<Kind>(signature.kind & ~kRagged));
+}
 
 std::string describe(const Signature& signature) {
   if (const auto name = helper_name(signature.kind); !name.empty()) return std::string(name);
@@ -61,11 +78,7 @@ std::string describe(const Signature& signature) {
   if (!ragged || sizes) text += fmt::format("{} ", signature.count);
   text += to_string(static_cast<DataType>(signature.type));
   if (reduces(kind)) text += fmt::format(", {}", reduction_text(signature));
-  if (custom || sizes)
-    text += fmt::format(" ({}{} {:08x})", sizes ? "sizes" : "name",
-                        custom && sizes ? ", name and root" : " and root", signature.root);
-  else if (rooted(kind))
-    text += fmt::format(", root {}", signature.root);
+  if (rooted(kind) && !custom && !sizes) text += fmt::format(", root {}", signature.root);
   return text;
 }
 
@@ -73,12 +86,22 @@ std::string describe_mismatch(std::uint32_t rank, const Signature& mine, std::ui
                               std::uint32_t peer, const Signature& theirs,
                               std::uint64_t their_sequence) {
   auto my_call = describe(mine), their_call = describe(theirs);
+  std::string why;
   if (my_call == their_call && my_sequence == their_sequence) {
-    my_call += fmt::format(" by {}", to_string(static_cast<Algorithm>(mine.algorithm)));
-    their_call += fmt::format(" by {}", to_string(static_cast<Algorithm>(theirs.algorithm)));
+    if (mine.root != theirs.root) {
+      why = fmt::format("; {} differ", hashed_parts(mine));
+    } else {
+      my_call += fmt::format(" by {}", to_string(static_cast<Algorithm>(mine.algorithm)));
+      their_call += fmt::format(" by {}", to_string(static_cast<Algorithm>(theirs.algorithm)));
+    }
   }
-  return fmt::format("ranks call different things: rank {} {} (call {}), rank {} {} (call {})",
-                     rank, my_call, my_sequence, peer, their_call, their_sequence);
+  const bool mine_is_older = my_sequence < their_sequence;
+  const auto& older = mine_is_older ? mine : theirs;
+  if (my_sequence != their_sequence && has_private_sizes(older))
+    why = fmt::format("; perhaps rank {} expects elements where rank {} has a count of 0 for it",
+                      mine_is_older ? rank : peer, mine_is_older ? peer : rank);
+  return fmt::format("ranks call different things: rank {} {} (call {}), rank {} {} (call {}){}",
+                     rank, my_call, my_sequence, peer, their_call, their_sequence, why);
 }
 
 }  // namespace ccoll

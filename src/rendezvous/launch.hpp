@@ -59,7 +59,7 @@ struct LaunchOptions {
 Status check(const LaunchOptions& options);
 
 /// Runs the job and returns the status to exit with: 0, or that of the first rank that failed (128
-/// + the signal's number if it died of one). Fails if the job cannot be started, or the nodes were
+/// + the signal's number if it died of one), or 1 if what ranks printed was lost. Fails if the job cannot be started, or the nodes were
 /// told different things; nothing of it is left then.
 ///
 /// Each rank is the leader of a process group of its own and gets CCOLL_RANK (node by node),

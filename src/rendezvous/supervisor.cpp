@@ -45,7 +45,7 @@ int Supervisor::run() {
   for (auto& rank : ranks_) {
     for (auto& stream : rank.streams) write_all(stream.to, stream.lines.finish());
   }
-  return status_;
+  return status_ == 0 && lost_output_ ? 1 : status_;
 }
 
 int Supervisor::running() const {
@@ -113,6 +113,11 @@ void Supervisor::write_all(int to, std::string_view bytes) {
       ::poll(&writable, 1, -1);
     } else if (errno != EINTR) {
       broken = true;
+      // That nobody reads any more (`| head`) is no failure; a full disk is.
+      lost_output_ = lost_output_ || errno != EPIPE;
+      if (errno != EPIPE && to == STDOUT_FILENO) {
+        say(fmt::format("standard output: {}; what ranks print is lost", std::strerror(errno)));
+      }
     }
   }
 }

@@ -71,6 +71,7 @@ class Supervisor final {
   std::optional<Clock::time_point> next_push_;
   std::optional<Clock::time_point> last_end_;  // when the last rank was over
   std::array<bool, 3> broken_{};               // of our outputs, by descriptor
+  bool lost_output_ = false;                   // to one that should have taken it
 };
 
 }  // namespace ccoll

@@ -405,7 +405,7 @@ TEST_CASE("blocks: ranks that disagree about sizes are told so", "[comm]") {
     });
     for (const auto& error : errors) {
       CHECK_THAT(error, Contains("ranks call different things"));
-      CHECK_THAT(error, Contains("all_gather_v of 6 int32 (sizes and root"));
+      CHECK_THAT(error, Contains("all_gather_v of 6 int32 (call 0); the sizes differ"));
     }
   }
   SECTION("sizes that only two ranks know") {
@@ -419,6 +419,18 @@ TEST_CASE("blocks: ranks that disagree about sizes are told so", "[comm]") {
       CHECK_THAT(error, Contains("their counts for each other differ"));
     }
   }
+  SECTION("a size that one of two ranks takes for 0") {
+    const auto errors = run([](Communicator& communicator, Values& in, Values& out) {
+      const auto nothing = const_blocks(std::span(in).first(0), {0, 0});
+      const auto expected = communicator.rank() == 0 ? Counts{0, 3} : Counts{0, 0};
+      communicator.all_to_all_v(nothing, blocks(std::span(out).first(expected[1]), expected),
+                                {.timeout = 300ms});
+      communicator.barrier();
+    });
+    for (const auto& error : errors)
+      CHECK_THAT(error, Contains("rank 0 all_to_all_v of int32 (call 0), rank 1 barrier (call 1); "
+                                 "perhaps rank 0 expects elements where rank 1 has a count of 0"));
+  }
   SECTION("buffers cut differently") {
     const auto errors = run([](Communicator& communicator, Values& in, Values&) {
       const std::size_t first = communicator.rank() == 0 ? 4 : 8;
@@ -426,7 +438,9 @@ TEST_CASE("blocks: ranks that disagree about sizes are told so", "[comm]") {
           std::vector<BufferPair>{std::span(in).first(first), std::span(in).subspan(first)});
     });
     for (const auto& error : errors)
-      CHECK_THAT(error, Contains("all_reduce of several buffers, together 16 int32, sum (sizes"));
+      CHECK_THAT(error,
+                 Contains("all_reduce of several buffers, together 16 int32, sum (call 0); the "
+                          "sizes differ"));
   }
 }
 

@@ -180,7 +180,9 @@ TEST_CASE("reductions: functions of different names are a mismatch", "[comm]") {
       expect(false, "nothing was thrown");
     } catch (const Error& error) {
       expect(error.kind() == ErrorKind::mismatch, error.what());
-      expect(std::string(error.what()).find("a custom reduction") != std::string::npos,
+      expect(std::string(error.what())
+                     .find("a custom reduction (call 0); the names of the "
+                           "reductions differ") != std::string::npos,
              error.what());
     }
   });

@@ -84,6 +84,10 @@ class RankProcess {
     if (write(to_, "\n", 1) != 1) throw std::runtime_error("write");
   }
 
+  void wait_for_end() {
+    while (!line().empty()) continue;
+  }
+
   /// The next line that begins with "control ", or empty after `limit` or at the end.
   std::string line(milliseconds limit = 20s) {
     const auto deadline = Clock::now() + limit;
@@ -265,9 +269,7 @@ TEST_CASE("a killed process is named to all survivors also after most have left"
   std::vector<std::uint32_t> staying(order.end() - kStaying, order.end());
   order.resize(kSize - kStaying);
   for (const std::uint32_t rank : order) ranks[rank].ask_to_leave();
-  for (const std::uint32_t rank : staying)
-    for (std::size_t i = 0; i < order.size(); ++i)
-      CHECK_THAT(ranks[rank].line(), Catch::StartsWith("left "));
+  for (const std::uint32_t rank : order) ranks[rank].wait_for_end();
   // Until those who stay are connected again: news of a death waits for nobody.
   std::this_thread::sleep_for(500ms);
   const std::uint32_t victim = staying.back();
@@ -276,7 +278,12 @@ TEST_CASE("a killed process is named to all survivors also after most have left"
   ranks[victim].die();
   for (const std::uint32_t rank : staying) {
     CAPTURE(rank, victim);
-    CHECK_THAT(ranks[rank].line(), Catch::StartsWith(expected));
+    // A goodbye may be lost with those who were to pass it on (docs/architecture.md).
+    std::size_t goodbyes = 0;
+    std::string line = ranks[rank].line();
+    for (; line.starts_with("left "); line = ranks[rank].line()) ++goodbyes;
+    CHECK(goodbyes <= order.size());
+    CHECK_THAT(line, Catch::StartsWith(expected));
     CHECK(ranks[rank].line(20ms).empty());
   }
 }

@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 namespace {
 
 Status write_to(const fs::path& path, std::string_view text) {
+  errno = 0;
   std::FILE* const file = std::fopen(path.c_str(), "w");
   bool good = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
   const int error = errno;

@@ -59,8 +59,8 @@ struct LaunchOptions {
 Status check(const LaunchOptions& options);
 
 /// Runs the job and returns the status to exit with: 0, or that of the first rank that failed (128
-/// + the signal's number if it died of one), or 1 if what ranks printed was lost. Fails if the job cannot be started, or the nodes were
-/// told different things; nothing of it is left then.
+/// + the signal's number if it died of one), or 1 if what ranks printed was lost. Fails if the job
+/// cannot be started, or the nodes were told different things; nothing of it is left then.
 ///
 /// Each rank is the leader of a process group of its own and gets CCOLL_RANK (node by node),
 /// CCOLL_SIZE, CCOLL_LOCAL_RANK, CCOLL_LOCAL_SIZE, CCOLL_STORE (a server in this process, on

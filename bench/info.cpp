@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "algorithms/algorithms.hpp"
+#include "comm/costs.hpp"
 #include "kernels/combine.hpp"
 #include "machine.hpp"
 #include "names.hpp"
@@ -133,8 +134,9 @@ Result<std::string> explain_text(const Options& options) {
       forced.algorithm = parse_algorithm(options.algorithms.front());
     }
     if (options.lanes > 0) forced.max_lanes = static_cast<std::uint16_t>(options.lanes);
-    CostTable costs;  // as a communicator of that many ranks on this host has it
-    costs.cores_per_rank = static_cast<double>(usable_cores()) / size;
+    // As a communicator of that many ranks on this host has it.
+    const auto costs = costs_over(options.transport.empty() ? "shm" : options.transport,
+                                  static_cast<double>(usable_cores()) / size);
     text += explain(problem, op->has_data ? type : DataType::uint8, costs, forced);
   }
   return text;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "comm/background.hpp"
+#include "comm/costs.hpp"
 #include "comm/patience.hpp"
 #include "core/deadline.hpp"
 #include "core/log.hpp"
@@ -59,7 +60,10 @@ Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementati
 void Communicator::Implementation::configure() {
   if (!options_.algorithm.empty()) forced_.algorithm = parse_algorithm(options_.algorithm);
   if (options_.max_lanes > 0) forced_.max_lanes = static_cast<std::uint16_t>(options_.max_lanes);
-  costs_.cores_per_rank = member_->cores_per_rank();
+  std::vector<PeerAddress> ranks;
+  for (const auto job_rank : group_.job_ranks()) ranks.push_back(member_->table()[job_rank]);
+  const auto transport = slowest_transport(ranks, member_->transports()->forced());
+  costs_ = costs_over(transport, member_->cores_per_rank());
   crowded_ = costs_.cores_per_rank < 1;
 }
 

@@ -186,7 +186,7 @@ class Messages {
   Status push_control(Channel& channel);
   Status push_heads(Channel& channel);
   Status push_head(Channel& channel, MessageOperation& send);
-  std::size_t charge_of(const MessageOperation& send) const;
+  std::size_t charge_of(const Channel& channel, const MessageOperation& send) const;
   Status push_rests(Channel& channel);
   Status flush(Channel& channel);
   Status granted(Channel& channel, std::uint64_t id);

@@ -36,7 +36,7 @@ Status Messages::push_heads(Channel& channel) {
     auto& send = *channel.queued.front();
     // Credit may have come back while nobody listened. First, because what else has come is
     // answered on this link, and may take its room.
-    if (channel.credit < charge_of(send)) CCOLL_TRY(read_heads(channel));
+    if (channel.credit < charge_of(channel, send)) CCOLL_TRY(read_heads(channel));
     if (!channel.out->has_room()) {
       moved_ |= channel.out->progress();
       if (!channel.out->has_room()) break;
@@ -48,12 +48,13 @@ Status Messages::push_heads(Channel& channel) {
   return {};
 }
 
-std::size_t Messages::charge_of(const MessageOperation& send) const {
-  return kEnvelopeBytes + std::min<std::size_t>(send.bytes, limits_.eager_bytes);
+std::size_t Messages::charge_of(const Channel& channel, const MessageOperation& send) const {
+  const auto eager_bytes = std::min(limits_.eager_bytes, channel.out->most_bytes());
+  return kEnvelopeBytes + std::min<std::size_t>(send.bytes, eager_bytes);
 }
 
 Status Messages::push_head(Channel& channel, MessageOperation& send) {
-  const auto charge = charge_of(send);
+  const auto charge = charge_of(channel, send);
   const bool charged = charge <= channel.credit;
   const auto head = charged ? charge - kEnvelopeBytes : 0;
   const bool wants_grant = limits_.strict || !charged || head < send.bytes;

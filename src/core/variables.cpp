@@ -38,7 +38,7 @@ constexpr Variable kSettings[] = {
     {"CCOLL_SOCKET_IFNAME", "the route to the store",
      "interfaces for connections by prefix: `eth,ib`; `=eth0` exactly; `^docker` all but these"},
     {"CCOLL_TRANSPORT", "the best that both ends have",
-     "`tcp` or `inproc`, for every pair of ranks"},
+     "`tcp`, `shm` or `inproc`, for every pair of ranks"},
     {"CCOLL_ALGO", "by cost",
      "an algorithm for every operation that has it: `ring`, `double_tree`, …"},
     {"CCOLL_LANES", "by cost", "most copies of an algorithm's lanes, 1 to 1024"},

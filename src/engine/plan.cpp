@@ -293,8 +293,12 @@ Result<bool> Plan::can_run(ReadyLane& lane) {
     if (const Failure* failure = step.receives[i]->failure()) return tl::unexpected(*failure);
     ready = false;
   }
-  // Links that are full get on, or say why not, in flush().
-  for (auto* link : step.sends) ready &= link->has_room();
+  for (auto* link : step.sends) {
+    if (link->has_room()) continue;
+    // Where it is full of what the kernel has yet to take, flush() gets it on.
+    if (const Failure* failure = link->failure()) return tl::unexpected(*failure);
+    ready = false;
+  }
   return ready;
 }
 

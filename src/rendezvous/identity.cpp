@@ -32,9 +32,13 @@ std::uint64_t hash(const std::string& text) {  // FNV-1a: equal on every build, 
 
 std::uint64_t host_identity() {
   if (const auto chosen = read_variable("CCOLL_HOST_ID")) return hash(*chosen);
-  struct stat network {};
-  stat("/proc/self/ns/net", &network);
-  return hash(first_line("/proc/sys/kernel/random/boot_id") + " " + std::to_string(network.st_ino));
+  auto text = first_line("/proc/sys/kernel/random/boot_id");
+  for (const char* space : {"/proc/self/ns/net", "/proc/self/ns/ipc"}) {
+    struct stat status {};
+    stat(space, &status);
+    text += " " + std::to_string(status.st_ino);
+  }
+  return hash(text);
 }
 
 std::uint64_t process_identity() {

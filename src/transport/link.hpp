@@ -56,6 +56,8 @@ class SendLink {
  public:
   virtual ~SendLink() = default;
 
+  /// The most that a slice may have here.
+  virtual std::size_t most_bytes() const { return kMaxSliceBytes; }
   /// Whether one more slice may be pushed or lent now. room(), push() and lend() may be called only
   /// then, and check it: a slice too many would overwrite one that is yet to be read.
   virtual bool has_room() = 0;

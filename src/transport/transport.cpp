@@ -5,6 +5,7 @@
 #include <array>
 
 #include "transport/inproc/factory.hpp"
+#include "transport/shm/factory.hpp"
 #include "transport/tcp/factory.hpp"
 
 namespace ccoll {
@@ -13,6 +14,7 @@ std::span<const TransportKind> transports() {
   static const std::array kTable = {
       TransportKind{"inproc", inproc::reaches, inproc::make,
                     "ranks that are threads of one process"},
+      TransportKind{"shm", shm::reaches, shm::make, "processes of one host: memory that both map"},
       TransportKind{"tcp", tcp::reaches, tcp::make, "sockets, any two ranks"},
   };
   return kTable;

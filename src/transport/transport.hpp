@@ -53,7 +53,10 @@ struct TransportKind {
   /// Whether two ranks can use it; symmetric, from the address table alone, so that both ends of a
   /// pair decide alike.
   bool (*reaches)(const PeerAddress& a, const PeerAddress& b);
-  std::shared_ptr<Transport> (*make)(const TransportContext& context);
+  /// `next`: what serves pairs for which this one turns out not to work; null for the last, and
+  /// where no other may be used.
+  std::shared_ptr<Transport> (*make)(const TransportContext& context,
+                                     std::shared_ptr<Transport> next);
   std::string_view what;  ///< one line for `cc-bench info`
 };
 

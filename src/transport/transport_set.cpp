@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/transport_set.hpp"
 
+#include <algorithm>
+#include <ranges>
 #include <utility>
 
 namespace ccoll {
 
 TransportSet::TransportSet(TransportContext context, std::string forced)
     : context_(std::move(context)), forced_(std::move(forced)) {
-  // Made at once: connections of peers may come before this rank opens its first link.
-  for (const auto& kind : transports()) made_.push_back(kind.make(context_));
+  // Made at once: connections of peers may come before this rank opens its first link. From the
+  // last one, which serves where others do not.
+  std::shared_ptr<Transport> next;
+  for (const auto& kind : transports() | std::views::reverse) {
+    made_.push_back(kind.make(context_, forced_.empty() ? next : nullptr));
+    next = made_.back();
+  }
+  std::ranges::reverse(made_);
 }
 
 Result<const TransportKind*> TransportSet::between(std::uint32_t peer) const {

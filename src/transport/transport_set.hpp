@@ -29,6 +29,7 @@ class TransportSet {
   /// That communicator of this rank has ended.
   void forget(std::uint64_t communicator);
   const TransportContext& context() const { return context_; }
+  const std::string& forced() const { return forced_; }
 
  private:
   const TransportContext context_;

@@ -1,30 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/net/deadline.hpp"
 
+#include <asio/steady_timer.hpp>
+#include <utility>
+
 namespace ccoll::net {
 
 struct Deadline::State {
-  State(asio::ip::tcp::socket& s) : socket(&s), timer(s.get_executor()) {}
-  asio::ip::tcp::socket* socket;  // null once the Deadline is gone
+  State(const asio::any_io_executor& executor, std::function<void()> c)
+      : close(std::move(c)), timer(executor) {}
+  std::function<void()> close;  // null once the Deadline is gone
   asio::steady_timer timer;
   bool expired = false;
 };
 
-Deadline::Deadline(asio::ip::tcp::socket& socket, std::chrono::milliseconds timeout)
-    : state_(std::make_shared<State>(socket)) {
+Deadline::Deadline(const asio::any_io_executor& executor, std::chrono::milliseconds timeout,
+                   std::function<void()> close)
+    : state_(std::make_shared<State>(executor, std::move(close))) {
   state_->timer.expires_after(timeout);
   // A weak reference: the handler lives in the timer's own queue, and would keep the timer alive.
   state_->timer.async_wait([weak = std::weak_ptr(state_)](const std::error_code& error) {
     const auto state = weak.lock();
-    if (error || !state || state->socket == nullptr) return;
+    if (error || !state || !state->close) return;
     state->expired = true;
-    std::error_code ignored;
-    state->socket->close(ignored);
+    state->close();
   });
 }
 
 Deadline::~Deadline() {
-  state_->socket = nullptr;
+  state_->close = nullptr;
   state_->timer.cancel();
 }
 

@@ -3,10 +3,12 @@
 
 /// A time limit on whatever a coroutine does with one socket.
 
-#include <asio/ip/tcp.hpp>
+#include <asio/any_io_executor.hpp>
 #include <asio/steady_timer.hpp>
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <system_error>
 
 namespace ccoll::net {
 
@@ -15,7 +17,12 @@ namespace ccoll::net {
 /// thread; must not outlive the socket.
 class Deadline {
  public:
-  Deadline(asio::ip::tcp::socket& socket, std::chrono::milliseconds timeout);
+  template <typename Socket>
+  Deadline(Socket& socket, std::chrono::milliseconds timeout)
+      : Deadline(socket.get_executor(), timeout, [&socket] {
+          std::error_code ignored;
+          socket.close(ignored);
+        }) {}
   ~Deadline();
   Deadline(const Deadline&) = delete;
   Deadline& operator=(const Deadline&) = delete;
@@ -23,6 +30,9 @@ class Deadline {
   bool expired() const;
 
  private:
+  Deadline(const asio::any_io_executor& executor, std::chrono::milliseconds timeout,
+           std::function<void()> close);
+
   struct State;
   std::shared_ptr<State> state_;  // shared with the timer's handler, which may run after us
 };

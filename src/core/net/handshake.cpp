@@ -25,6 +25,7 @@ namespace ccoll::net {
 namespace {
 
 using asio::ip::tcp;
+using Local = asio::local::stream_protocol;
 
 constexpr std::string_view kMagic = "ccoll\r\n\x01";
 constexpr std::size_t kNonceBytes = 32;
@@ -86,11 +87,14 @@ std::string printable(std::string_view bytes) {
 std::string remote(const tcp::socket& socket) {
   std::error_code error;
   const auto endpoint = socket.remote_endpoint(error);
-  return error ? "the peer" : "tcp://" + to_string(endpoint);
+  return error ? "the peer" : fmt::format("tcp://{}", to_string(endpoint));
 }
 
+std::string remote(const Local::socket&) { return "a process of this host"; }
+
 /// Exactly `count` bytes, or fewer when the connection ends first.
-asio::awaitable<std::string> receive(tcp::socket& socket, std::size_t count) {
+template <typename Socket>
+asio::awaitable<std::string> receive(Socket& socket, std::size_t count) {
   std::string bytes(count, '\0');
   std::error_code error;
   const std::size_t got = co_await asio::async_read(
@@ -99,7 +103,8 @@ asio::awaitable<std::string> receive(tcp::socket& socket, std::size_t count) {
   co_return bytes;
 }
 
-asio::awaitable<bool> send(tcp::socket& socket, std::string bytes) {
+template <typename Socket>
+asio::awaitable<bool> send(Socket& socket, std::string bytes) {
   std::error_code error;
   co_await asio::async_write(socket, asio::buffer(bytes),
                              asio::redirect_error(asio::use_awaitable, error));
@@ -108,10 +113,11 @@ asio::awaitable<bool> send(tcp::socket& socket, std::string bytes) {
 
 /// Says no and waits until the client has read it: closing with unread bytes would reset the
 /// connection and take the answer away. What the client still sends is bounded by the deadline.
-asio::awaitable<void> refuse(tcp::socket& socket, std::string answer) {
+template <typename Socket>
+asio::awaitable<void> refuse(Socket& socket, std::string answer) {
   const bool sent = co_await send(socket, std::move(answer));
   std::error_code error;
-  if (sent) socket.shutdown(tcp::socket::shutdown_send, error);
+  if (sent) socket.shutdown(Socket::shutdown_send, error);
   constexpr std::size_t kMostBytes = 64 << 10;
   std::array<char, 1024> waste;
   for (std::size_t total = 0; sent && !error && total < kMostBytes;) {
@@ -147,7 +153,8 @@ tl::unexpected<Failure> other_token(const std::string& who) {
 }
 
 /// The client's side, the deadline being watched by the caller.
-asio::awaitable<Status> greet_now(tcp::socket& socket, std::string token, Purpose purpose,
+template <typename Socket>
+asio::awaitable<Status> greet_now(Socket& socket, std::string token, Purpose purpose,
                                   std::string who) {
   auto nonce = make_nonce();
   if (!nonce) co_return tl::unexpected(nonce.error());
@@ -181,8 +188,8 @@ asio::awaitable<Status> greet_now(tcp::socket& socket, std::string token, Purpos
   co_return Status{};
 }
 
-asio::awaitable<Result<Purpose>> answer_now(tcp::socket& socket, std::string token,
-                                            std::string who) {
+template <typename Socket>
+asio::awaitable<Result<Purpose>> answer_now(Socket& socket, std::string token, std::string who) {
   const std::string magic = co_await receive(socket, kMagic.size());
   if (magic != kMagic) {
     co_return fail(ErrorKind::corrupt, "{} sent \"{}\", which is no hello of ccoll", who,
@@ -236,7 +243,8 @@ tl::unexpected<Failure> too_slow(const std::string& who, std::chrono::millisecon
 
 }  // namespace
 
-asio::awaitable<Status> greet(tcp::socket& socket, std::string token, Purpose purpose,
+template <typename Socket>
+asio::awaitable<Status> greet(Socket& socket, std::string token, Purpose purpose,
                               std::chrono::milliseconds timeout) {
   const std::string who = remote(socket);
   const Deadline deadline(socket, timeout);
@@ -245,7 +253,8 @@ asio::awaitable<Status> greet(tcp::socket& socket, std::string token, Purpose pu
   co_return status;
 }
 
-asio::awaitable<Result<Purpose>> answer(tcp::socket& socket, std::string token,
+template <typename Socket>
+asio::awaitable<Result<Purpose>> answer(Socket& socket, std::string token,
                                         std::chrono::milliseconds timeout) {
   const std::string who = remote(socket);
   const Deadline deadline(socket, timeout);
@@ -253,5 +262,11 @@ asio::awaitable<Result<Purpose>> answer(tcp::socket& socket, std::string token,
   if (deadline.expired()) co_return too_slow(who, timeout);
   co_return purpose;
 }
+
+using Milliseconds = std::chrono::milliseconds;
+template asio::awaitable<Status> greet(tcp::socket&, std::string, Purpose, Milliseconds);
+template asio::awaitable<Status> greet(Local::socket&, std::string, Purpose, Milliseconds);
+template asio::awaitable<Result<Purpose>> answer(tcp::socket&, std::string, Milliseconds);
+template asio::awaitable<Result<Purpose>> answer(Local::socket&, std::string, Milliseconds);
 
 }  // namespace ccoll::net

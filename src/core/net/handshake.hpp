@@ -7,6 +7,7 @@
 
 #include <asio/awaitable.hpp>
 #include <asio/ip/tcp.hpp>
+#include <asio/local/stream_protocol.hpp>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -19,12 +20,16 @@ inline constexpr std::uint16_t kProtocolVersion = 1;
 
 enum class Purpose : std::uint8_t { store = 1, control = 2, link = 3 };
 
+// Over TCP or a Unix socket: `Socket` is that of asio::ip::tcp or asio::local::stream_protocol.
+
 /// The client's side. An empty token proves only that both have none.
-asio::awaitable<Status> greet(asio::ip::tcp::socket& socket, std::string token, Purpose purpose,
+template <typename Socket>
+asio::awaitable<Status> greet(Socket& socket, std::string token, Purpose purpose,
                               std::chrono::milliseconds timeout);
 
 /// The server's side: what the client came for.
-asio::awaitable<Result<Purpose>> answer(asio::ip::tcp::socket& socket, std::string token,
+template <typename Socket>
+asio::awaitable<Result<Purpose>> answer(Socket& socket, std::string token,
                                         std::chrono::milliseconds timeout);
 
 }  // namespace ccoll::net

@@ -7,15 +7,13 @@
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
-#include <deque>
-#include <map>
-#include <mutex>
 
 #include "core/log.hpp"
 #include "core/net/bytes.hpp"
 #include "core/net/deadline.hpp"
 #include "core/net/handshake.hpp"
 #include "core/net/listener.hpp"
+#include "transport/meeting.hpp"
 #include "transport/tcp/link.hpp"
 
 namespace ccoll::tcp {
@@ -25,12 +23,6 @@ using asio::ip::tcp;
 
 /// The bytes that follow the handshake of a link: which link it is.
 constexpr std::size_t kHelloBytes = 8 + 4 + 4 + 2;
-
-/// Communicators that have ended, remembered for connections that are still on their way.
-constexpr std::size_t kForgotten = 1024;
-
-/// So many receiving ends may wait before one looks which of them are gone.
-constexpr std::size_t kFewAwaited = 64;
 
 /// The peer's listener has stood since start-up: if it cannot be reached soon it is gone.
 constexpr std::chrono::seconds kConnectTimeout{10};
@@ -59,7 +51,7 @@ using Context = std::shared_ptr<const TransportContext>;
 
 /// Connects, says which link it is, and hands the stream over. Outlives the link if need be.
 asio::awaitable<void> connect_link(Context context, LinkId id,
-                                   std::shared_ptr<Connection> connection,
+                                   std::shared_ptr<Delivery<FileDescriptor>> connection,
                                    std::shared_ptr<Waiter> waiter) {
   auto socket = co_await net::connect(
       context->service, address_of(context->table[id.to]), context->token, net::Purpose::link,
@@ -80,7 +72,7 @@ asio::awaitable<void> connect_link(Context context, LinkId id,
           {ErrorKind::peer_lost,
            fmt::format("the connection to rank {} broke: {}", id.to, code.message()), id.to});
     else
-      connection->deliver(socket->release());
+      connection->deliver(FileDescriptor(socket->release()));
   }
   waiter->ring();
 }
@@ -88,11 +80,11 @@ asio::awaitable<void> connect_link(Context context, LinkId id,
 class TcpTransport final : public Transport, public std::enable_shared_from_this<TcpTransport> {
  public:
   explicit TcpTransport(const TransportContext& context)
-      : context_(std::make_shared<const TransportContext>(context)) {}
+      : context_(std::make_shared<const TransportContext>(context)), meeting_(context.rank) {}
 
   Result<std::unique_ptr<SendLink>> open_send(const LinkId& id,
                                               std::shared_ptr<Waiter> waiter) override {
-    auto connection = std::make_shared<Connection>();
+    auto connection = std::make_shared<Delivery<FileDescriptor>>();
     net::spawn(context_->service->context().get_executor(),
                connect_link(context_, id, connection, waiter), "link",
                [id, connection, waiter](const Failure& failure) {
@@ -107,39 +99,13 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
 
   Result<std::unique_ptr<ReceiveLink>> open_receive(const LinkId& id,
                                                     std::shared_ptr<Waiter> waiter) override {
-    std::lock_guard lock(mutex_);
-    std::shared_ptr<Connection> connection;
-    if (const auto found = arrived_.find(id); found != arrived_.end()) {
-      connection = std::move(found->second);
-      arrived_.erase(found);
-    } else {
-      connection = std::make_shared<Connection>();
-      awaited_[id] = {connection, waiter};
-      drop_gone();
-    }
-    return std::make_unique<TcpReceiveLink>(id.from, std::move(connection), std::move(waiter));
+    return std::make_unique<TcpReceiveLink>(id.from, meeting_.await(id, waiter), waiter);
   }
 
-  void listen(std::shared_ptr<Arrivals> arrivals) override {
-    std::lock_guard lock(mutex_);
-    const auto [begin, end] = links_of(arrivals->communicator(), arrived_);
-    for (auto each = begin; each != end; ++each)
-      if (arrivals->concern(each->first)) arrivals->add(each->first.from);
-    const auto communicator = arrivals->communicator();
-    listening_[communicator] = std::move(arrivals);
-  }
-
+  void listen(std::shared_ptr<Arrivals> arrivals) override { meeting_.listen(std::move(arrivals)); }
   void forget(std::uint64_t communicator) override {
-    std::lock_guard lock(mutex_);
-    const auto erase_from = [&](auto& links) {
-      const auto [begin, end] = links_of(communicator, links);
-      links.erase(begin, end);
-    };
-    erase_from(awaited_);
-    erase_from(arrived_);
-    listening_.erase(communicator);
-    forgotten_.push_back(communicator);
-    if (forgotten_.size() > kForgotten) forgotten_.pop_front();
+    // A dropped connection is closed, which is all its sender needs.
+    meeting_.forget(communicator, [](FileDescriptor) {});
   }
 
   void accept(tcp::socket socket) override {
@@ -148,19 +114,6 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
   }
 
  private:
-  /// Receiving ends that are gone; seldom, so that opening one costs no look at all others.
-  void drop_gone() {
-    if (awaited_.size() < drop_gone_at_) return;
-    std::erase_if(awaited_, [](const auto& entry) { return entry.second.connection.expired(); });
-    drop_gone_at_ = std::max(kFewAwaited, 2 * awaited_.size());
-  }
-
-  /// A receiving end whose peer has not connected yet; gone with its link.
-  struct Awaited {
-    std::weak_ptr<Connection> connection;
-    std::weak_ptr<Waiter> waiter;
-  };
-
   static asio::awaitable<void> accept_link(std::weak_ptr<TcpTransport> transport,
                                            tcp::socket socket) {
     std::array<char, kHelloBytes> hello;
@@ -175,53 +128,18 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
     // A peer that has proven the token and yet talks nonsense: drop it.
     if (code || !self || id.to != self->context_->rank || id.from >= self->context_->table.size())
       co_return;
-    self->arrive(id, socket);
-  }
-
-  void arrive(const LinkId& id, tcp::socket& socket) {
-    std::lock_guard lock(mutex_);
-    if (const auto found = awaited_.find(id); found != awaited_.end()) {
-      const auto connection = found->second.connection.lock();
-      const auto waiter = found->second.waiter.lock();
-      awaited_.erase(found);
-      if (!connection) return;
-      connection->deliver(socket.release());
-      if (waiter) waiter->ring();
-      return;
-    }
-    if (std::ranges::find(forgotten_, id.communicator) != forgotten_.end()) return;
-    // A peer may be ahead by as many links as it likes, but not use up this process's descriptors.
-    if (arrived_.size() >= net::waiting_connections()) {
-      if (!std::exchange(complained_, true))
-        log().warn(
-            "rank {}: {} connections wait for calls that this rank has not made; more are dropped "
-            "(their number follows the limit of descriptors, ulimit -n)",
-            context_->rank, arrived_.size());
-      return;
-    }
-    // Each link connects once; a second connection for it is nobody's.
-    const auto [entry, is_new] = arrived_.try_emplace(id, std::make_shared<Connection>());
-    if (!is_new) return;
-    entry->second->deliver(socket.release());
-    if (const auto listener = listening_.find(id.communicator); listener != listening_.end())
-      if (listener->second->concern(id)) listener->second->add(id.from);
+    self->meeting_.arrive(id, FileDescriptor(socket.release()));
   }
 
   const Context context_;
-  std::mutex mutex_;
-  std::map<LinkId, Awaited> awaited_;                             // guarded by mutex_
-  std::size_t drop_gone_at_ = kFewAwaited;                        // guarded by mutex_
-  std::map<LinkId, std::shared_ptr<Connection>> arrived_;         // guarded by mutex_
-  std::map<std::uint64_t, std::shared_ptr<Arrivals>> listening_;  // guarded by mutex_
-  std::deque<std::uint64_t> forgotten_;                           // guarded by mutex_
-  bool complained_ = false;                                       // guarded by mutex_
+  Meeting<FileDescriptor> meeting_;
 };
 
 }  // namespace
 
 bool reaches(const PeerAddress&, const PeerAddress&) { return true; }
 
-std::shared_ptr<Transport> make(const TransportContext& context) {
+std::shared_ptr<Transport> make(const TransportContext& context, std::shared_ptr<Transport>) {
   return std::make_shared<TcpTransport>(context);
 }
 

@@ -8,6 +8,6 @@
 namespace ccoll::tcp {
 
 bool reaches(const PeerAddress& a, const PeerAddress& b);
-std::shared_ptr<Transport> make(const TransportContext& context);
+std::shared_ptr<Transport> make(const TransportContext& context, std::shared_ptr<Transport> next);
 
 }  // namespace ccoll::tcp

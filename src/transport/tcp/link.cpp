@@ -21,19 +21,16 @@ static_assert(kReadAhead > kHeaderBytes);
 
 }  // namespace
 
-Stream::~Stream() {
-  if (fd_ >= 0) close(fd_);
-}
-
 bool Stream::take_over() {
   if (failure_) return false;
   if (const Failure* failure = connection_->failure()) {
     failure_ = *failure;
     return false;
   }
-  fd_ = connection_->take();
-  if (fd_ < 0) return false;
-  if (auto watched = waiter_->watch(fd_); !watched) failure_ = watched.error();
+  auto socket = connection_->take();
+  if (!socket) return false;
+  socket_ = std::move(*socket);
+  if (auto watched = waiter_->watch(fd()); !watched) failure_ = watched.error();
   return !failure_;
 }
 

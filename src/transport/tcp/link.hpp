@@ -11,8 +11,9 @@
 #include <optional>
 #include <vector>
 
+#include "core/file_descriptor.hpp"
+#include "transport/delivery.hpp"
 #include "transport/link.hpp"
-#include "transport/tcp/connection.hpp"
 #include "transport/waiter.hpp"
 
 namespace ccoll::tcp {
@@ -20,15 +21,15 @@ namespace ccoll::tcp {
 /// The stream once it is there, and the link's failure once it has one.
 class Stream {
  public:
-  Stream(std::uint32_t peer, std::shared_ptr<Connection> connection, std::shared_ptr<Waiter> waiter)
+  Stream(std::uint32_t peer, std::shared_ptr<Delivery<FileDescriptor>> connection,
+         std::shared_ptr<Waiter> waiter)
       : peer_(peer), connection_(std::move(connection)), waiter_(std::move(waiter)) {}
-  ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
   /// True once connected; takes over the stream when it has just come.
-  bool ready() { return fd_ >= 0 || take_over(); }
-  int fd() const { return fd_; }
+  bool ready() { return socket_.open() || take_over(); }
+  int fd() const { return socket_.number(); }
   std::uint32_t peer() const { return peer_; }
   /// Of a system call on this stream: fails the link unless it would only have blocked.
   void broke(int code);
@@ -40,15 +41,15 @@ class Stream {
   bool take_over();
 
   const std::uint32_t peer_;
-  const std::shared_ptr<Connection> connection_;
+  const std::shared_ptr<Delivery<FileDescriptor>> connection_;
   const std::shared_ptr<Waiter> waiter_;
-  int fd_ = -1;
+  FileDescriptor socket_;
   std::optional<Failure> failure_;
 };
 
 class TcpSendLink final : public SendLink {
  public:
-  TcpSendLink(std::uint32_t peer, std::shared_ptr<Connection> connection,
+  TcpSendLink(std::uint32_t peer, std::shared_ptr<Delivery<FileDescriptor>> connection,
               std::shared_ptr<Waiter> waiter)
       : stream_(peer, std::move(connection), std::move(waiter)) {}
 
@@ -83,7 +84,7 @@ class TcpSendLink final : public SendLink {
 
 class TcpReceiveLink final : public ReceiveLink {
  public:
-  TcpReceiveLink(std::uint32_t peer, std::shared_ptr<Connection> connection,
+  TcpReceiveLink(std::uint32_t peer, std::shared_ptr<Delivery<FileDescriptor>> connection,
                  std::shared_ptr<Waiter> waiter)
       : stream_(peer, std::move(connection), std::move(waiter)) {}
 

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/costs.hpp"
+
+#include <algorithm>
+
+#include "transport/transport.hpp"
+
+namespace ccoll {
+
+std::string_view slowest_transport(std::span<const PeerAddress> ranks, std::string_view forced) {
+  if (!forced.empty()) return forced;
+  // What reaches is an equality (of process, of host) wherever it is not everyone.
+  for (const auto& kind : transports()) {
+    const auto reached = [&](const PeerAddress& rank) { return kind.reaches(ranks.front(), rank); };
+    if (std::ranges::all_of(ranks, reached)) return kind.name;
+  }
+  return transports().back().name;
+}
+
+CostTable costs_over(std::string_view transport, double cores_per_rank) {
+  CostTable costs;
+  costs.cores_per_rank = cores_per_rank;
+  if (transport != "inproc" && transport != "shm") return costs;
+  // Where ranks take turns on a core, the next one's turn takes a call of the scheduler.
+  costs.latency_ns = cores_per_rank < 1 ? 1500 : 150;
+  costs.step_ns = 120;
+  costs.bandwidth_bytes_per_s = 9e9;
+  costs.reduce_bytes_per_s = 12e9;
+  costs.slot_bytes = 64 << 10;
+  return costs;
+}
+
+}  // namespace ccoll

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What a communicator's links cost, for the cost model.
+
+#include <span>
+#include <string_view>
+
+#include "algorithms/algorithms.hpp"
+#include "core/peer_address.hpp"
+
+namespace ccoll {
+
+/// The slowest kind of link between any two of those ranks, which all of them find alike: a row of
+/// transports(), or the one that was `forced`.
+std::string_view slowest_transport(std::span<const PeerAddress> ranks, std::string_view forced);
+
+/// Of links of that transport, where each rank has so many cores.
+CostTable costs_over(std::string_view transport, double cores_per_rank);
+
+}  // namespace ccoll

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/bell.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace ccoll {
+namespace {
+
+/// One cache line each: a rank that falls asleep disturbs no other's peers.
+constexpr std::size_t kCellBytes = 64;
+constexpr std::uint32_t kCells = 64;
+
+/// The process's cells: a communicator's waiter takes one and gives it back.
+class CellPool {
+ public:
+  struct Cell {
+    std::shared_ptr<Segment> cells;
+    std::uint32_t number = 0;
+  };
+
+  Result<Cell> take() {
+    std::lock_guard lock(mutex_);
+    // A forked child's free cells are also its parent's.
+    if (std::exchange(process_, getpid()) != getpid()) free_.clear();
+    if (free_.empty()) {
+      auto more = Segment::make("ccoll-bells", kCells * kCellBytes);
+      if (!more) return tl::unexpected(more.error());
+      for (std::uint32_t i = kCells; i-- > 0;) free_.push_back({*more, i});
+    }
+    auto cell = std::move(free_.back());
+    free_.pop_back();
+    return cell;
+  }
+  void give_back(Cell cell) {
+    std::lock_guard lock(mutex_);
+    if (process_ == getpid()) free_.push_back(std::move(cell));
+  }
+
+ private:
+  std::mutex mutex_;
+  pid_t process_ = -1;      // guarded by mutex_
+  std::vector<Cell> free_;  // guarded by mutex_
+};
+
+CellPool& pool() {
+  // Never destroyed: communicators may end later at exit.
+  static auto& instance = *new CellPool;
+  return instance;
+}
+
+std::atomic<std::uint32_t>& word(const Segment& cells, std::uint32_t cell) {
+  static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+  return *reinterpret_cast<std::atomic<std::uint32_t>*>(cells.data() + cell * kCellBytes);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Bell>> Bell::make() {
+  FileDescriptor event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!event.open()) return fail(ErrorKind::exhausted, "eventfd: {}", std::strerror(errno));
+  auto cell = pool().take();
+  if (!cell) return tl::unexpected(cell.error());
+  return std::shared_ptr<Bell>(
+      new Bell(std::move(event), std::move(cell->cells), cell->number, true));
+}
+
+Result<std::shared_ptr<Bell>> Bell::of_peer(FileDescriptor event, const FileDescriptor& memory,
+                                            std::uint32_t cell) {
+  auto cells = Segment::map(memory, kCells * kCellBytes);
+  if (!cells) return tl::unexpected(cells.error());
+  if (cell >= kCells) return fail(ErrorKind::corrupt, "a bell of number {}", cell);
+  return std::shared_ptr<Bell>(new Bell(std::move(event), std::move(*cells), cell, false));
+}
+
+Bell::Bell(FileDescriptor event, std::shared_ptr<Segment> cells, std::uint32_t cell, bool mine)
+    : event_(std::move(event)),
+      cells_(std::move(cells)),
+      cell_(cell),
+      mine_(mine),
+      asleep_(word(*cells_, cell)) {}
+
+Bell::~Bell() {
+  if (!mine_) return;
+  set_awake();
+  pool().give_back({cells_, cell_});
+}
+
+void Bell::ring() {
+  const std::uint64_t one = 1;
+  (void)!write(event_.number(), &one, sizeof one);
+}
+
+}  // namespace ccoll

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Where links that peers open meet the receiving ends that this rank opens, whichever comes first.
+/// One per rank and transport. Thread-safe.
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "core/log.hpp"
+#include "core/net/service.hpp"
+#include "transport/arrivals.hpp"
+#include "transport/delivery.hpp"
+#include "transport/link.hpp"
+#include "transport/waiter.hpp"
+
+namespace ccoll {
+
+/// `T`: what connects a link.
+template <typename T>
+class Meeting {
+ public:
+  explicit Meeting(std::uint32_t rank) : rank_(rank) {}
+
+  /// For the receiving end of `id`: what has come, or will.
+  std::shared_ptr<Delivery<T>> await(const LinkId& id, const std::shared_ptr<Waiter>& waiter) {
+    std::lock_guard lock(mutex_);
+    if (const auto found = arrived_.find(id); found != arrived_.end()) {
+      auto delivery = std::move(found->second);
+      arrived_.erase(found);
+      return delivery;
+    }
+    auto delivery = std::make_shared<Delivery<T>>();
+    awaited_[id] = {delivery, waiter};
+    drop_gone();
+    return delivery;
+  }
+
+  /// A peer has opened `id`. Returns what nobody will take; the caller says so to the peer.
+  std::optional<T> arrive(const LinkId& id, T thing) {
+    std::lock_guard lock(mutex_);
+    if (const auto found = awaited_.find(id); found != awaited_.end()) {
+      const auto delivery = found->second.delivery.lock();
+      const auto waiter = found->second.waiter.lock();
+      awaited_.erase(found);
+      if (!delivery) return thing;
+      delivery->deliver(std::move(thing));
+      if (waiter) waiter->ring();
+      return std::nullopt;
+    }
+    if (std::ranges::find(forgotten_, id.communicator) != forgotten_.end()) return thing;
+    // A peer may be ahead by as many links as it likes, but not use up this process's descriptors.
+    if (arrived_.size() >= net::waiting_connections()) {
+      if (!std::exchange(complained_, true))
+        log().warn(
+            "rank {}: {} connections wait for calls that this rank has not made; more are dropped "
+            "(their number follows the limit of descriptors, ulimit -n)",
+            rank_, arrived_.size());
+      return thing;
+    }
+    // Each link connects once; a second connection for it is nobody's.
+    const auto [entry, is_new] = arrived_.try_emplace(id, std::make_shared<Delivery<T>>());
+    if (!is_new) return thing;
+    entry->second->deliver(std::move(thing));
+    if (const auto listener = listening_.find(id.communicator); listener != listening_.end())
+      if (listener->second->concern(id)) listener->second->add(id.from);
+    return std::nullopt;
+  }
+
+  /// As Transport's.
+  void listen(std::shared_ptr<Arrivals> arrivals) {
+    std::lock_guard lock(mutex_);
+    const auto [begin, end] = links_of(arrivals->communicator(), arrived_);
+    for (auto each = begin; each != end; ++each)
+      if (arrivals->concern(each->first)) arrivals->add(each->first.from);
+    const auto communicator = arrivals->communicator();
+    listening_[communicator] = std::move(arrivals);
+  }
+
+  /// As Transport's. `dropped` is told of each that had come.
+  template <typename Dropped>
+  void forget(std::uint64_t communicator, Dropped dropped) {
+    std::lock_guard lock(mutex_);
+    const auto [awaited_begin, awaited_end] = links_of(communicator, awaited_);
+    awaited_.erase(awaited_begin, awaited_end);
+    const auto [begin, end] = links_of(communicator, arrived_);
+    for (auto each = begin; each != end; ++each)
+      if (auto thing = each->second->take()) dropped(std::move(*thing));
+    arrived_.erase(begin, end);
+    listening_.erase(communicator);
+    forgotten_.push_back(communicator);
+    if (forgotten_.size() > kForgotten) forgotten_.pop_front();
+  }
+
+ private:
+  /// Communicators that have ended, remembered for links that are still on their way.
+  static constexpr std::size_t kForgotten = 1024;
+  /// So many receiving ends may wait before one looks which of them are gone.
+  static constexpr std::size_t kFewAwaited = 64;
+
+  /// A receiving end whose peer has not come yet; gone with its link.
+  struct Awaited {
+    std::weak_ptr<Delivery<T>> delivery;
+    std::weak_ptr<Waiter> waiter;
+  };
+
+  /// Receiving ends that are gone; seldom, so that opening one costs no look at all others.
+  void drop_gone() {
+    if (awaited_.size() < drop_gone_at_) return;
+    std::erase_if(awaited_, [](const auto& entry) { return entry.second.delivery.expired(); });
+    drop_gone_at_ = std::max(kFewAwaited, 2 * awaited_.size());
+  }
+
+  const std::uint32_t rank_;
+  std::mutex mutex_;
+  std::map<LinkId, Awaited> awaited_;                             // guarded by mutex_
+  std::size_t drop_gone_at_ = kFewAwaited;                        // guarded by mutex_
+  std::map<LinkId, std::shared_ptr<Delivery<T>>> arrived_;        // guarded by mutex_
+  std::map<std::uint64_t, std::shared_ptr<Arrivals>> listening_;  // guarded by mutex_
+  std::deque<std::uint64_t> forgotten_;                           // guarded by mutex_
+  bool complained_ = false;                                       // guarded by mutex_
+};
+
+}  // namespace ccoll

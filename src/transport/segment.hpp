@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Memory that several processes map: a memfd, which has no name anywhere and is gone with the last
+/// who has it, however they end.
+
+#include <cstddef>
+#include <memory>
+
+#include "core/file_descriptor.hpp"
+#include "core/result.hpp"
+
+namespace ccoll {
+
+class Segment {
+ public:
+  /// New memory of `bytes`, all zero; `name` is what /proc/PID/maps shows. It can be neither grown
+  /// nor shrunk: whoever maps it may touch all of it.
+  static Result<std::shared_ptr<Segment>> make(const char* name, std::size_t bytes);
+  /// What another process made, if it has at least `bytes` and cannot shrink. Where this process
+  /// has mapped it already, that same mapping: ranks that are threads share one.
+  static Result<std::shared_ptr<Segment>> map(const FileDescriptor& file, std::size_t bytes);
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  /// To hand to a peer; of memory that was made here.
+  const FileDescriptor& file() const { return file_; }
+
+ private:
+  Segment(FileDescriptor file, std::byte* data, std::size_t size)
+      : file_(std::move(file)), data_(data), size_(size) {}
+  static Result<std::shared_ptr<Segment>> mapped(FileDescriptor file, int number,
+                                                 std::size_t bytes);
+
+  const FileDescriptor file_;
+  std::byte* const data_;
+  const std::size_t size_;
+};
+
+}  // namespace ccoll

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+// sender                                        receiver
+// connects; hello and proof of the token, as on every connection
+// link id, bell's cell;
+//   memory, bell's event and cells      ──────►  maps it and takes the offer
+//                                       ◄──────  verdict: taken, or why not
+//                                       ◄──────  once the link is opened there: bell's cell; its
+//                                                event and cells (ShmReceiveLink::settle)
+#include "transport/shm/door.hpp"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <asio/local/stream_protocol.hpp>
+#include <asio/post.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/use_awaitable.hpp>
+#include <cerrno>
+#include <cstring>
+#include <future>
+
+#include "core/log.hpp"
+#include "core/net/address.hpp"
+#include "core/net/bytes.hpp"
+#include "core/net/deadline.hpp"
+#include "core/net/handshake.hpp"
+#include "transport/shm/descriptors.hpp"
+
+namespace ccoll::shm {
+namespace {
+
+using Protocol = asio::local::stream_protocol;
+using Socket = Protocol::socket;
+
+constexpr std::size_t kHelloBytes = 8 + 4 + 4 + 2 + 4;
+constexpr std::size_t kVerdictBytes = 1 + 4 + 400;
+constexpr std::size_t kBellBytes = 4;
+
+/// The peer's door has stood since start-up.
+constexpr std::chrono::seconds kPatience{10};
+
+/// One per rank: no two listeners of a network namespace have one port, and abstract names belong
+/// to such a namespace, too.
+Protocol::endpoint door_of(const PeerAddress& rank) {
+  return {std::string(1, '\0') + fmt::format("ccoll/{:016x}/{}", rank.process, rank.port)};
+}
+
+Status check_user(Socket& socket, std::string_view who) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+    return fail(ErrorKind::peer_lost, "SO_PEERCRED: {}", std::strerror(errno));
+  if (peer.uid == geteuid()) return {};
+  return fail(ErrorKind::unsupported, "{} runs as user {}, this rank as user {}", who, peer.uid,
+              geteuid());
+}
+
+asio::awaitable<Result<WithDescriptors>> receive(Socket& socket, std::size_t bytes) {
+  std::error_code code;
+  co_await socket.async_wait(Socket::wait_read, asio::redirect_error(asio::use_awaitable, code));
+  if (code) co_return fail(ErrorKind::peer_lost, "{}", code.message());
+  co_return receive_with_descriptors(socket.native_handle(), bytes);
+}
+
+struct Hello {
+  LinkId id;
+  std::uint32_t cell = 0;
+};
+
+std::string encode(const Hello& hello) {
+  const auto& id = hello.id;
+  return net::Writer()
+      .number(id.communicator)
+      .number(id.from)
+      .number(id.to)
+      .number(id.lane)
+      .number(hello.cell)
+      .take();
+}
+
+std::optional<Hello> decode(std::string_view bytes) {
+  net::Reader reader(bytes);
+  Hello hello;
+  hello.id.communicator = reader.number<std::uint64_t>();
+  hello.id.from = reader.number<std::uint32_t>();
+  hello.id.to = reader.number<std::uint32_t>();
+  hello.id.lane = reader.number<std::uint16_t>();
+  hello.cell = reader.number<std::uint32_t>();
+  if (!reader.complete()) return std::nullopt;
+  return hello;
+}
+
+Result<Offer> map_offer(WithDescriptors& came, std::uint32_t cell) {
+  if (came.descriptors.size() != 3)
+    return fail(ErrorKind::exhausted, "{} of 3 descriptors reached it (is its ulimit -n used up?)",
+                came.descriptors.size());
+  auto memory = Segment::map(came.descriptors[0], Ring::kBytes);
+  if (!memory) return tl::unexpected(memory.error());
+  auto bell = Bell::of_peer(std::move(came.descriptors[1]), came.descriptors[2], cell);
+  if (!bell) return tl::unexpected(bell.error());
+  return Offer{std::move(*memory), std::move(*bell), FileDescriptor()};
+}
+
+/// What the coroutines at a door share. Used on the service thread only.
+struct Answering {
+  Answering(const TransportContext& context, Door::Handler h)
+      : acceptor(context.service->context()),
+        token(context.token),
+        rank(context.rank),
+        size(context.table.size()),
+        handler(std::move(h)) {}
+
+  Protocol::acceptor acceptor;
+  const std::string token;
+  const std::uint32_t rank;
+  const std::size_t size;
+  Door::Handler handler;  ///< null once the door is shut
+};
+
+asio::awaitable<void> answer_one(std::shared_ptr<Answering> door, Socket accepted) {
+  Socket socket = std::move(accepted);
+  if (auto same = check_user(socket, "a process"); !same) {
+    log().warn("rank {}: a connection is refused: {}", door->rank, same.error().message);
+    co_return;
+  }
+  const auto purpose = co_await net::answer(socket, door->token, kPatience);
+  if (!purpose) co_return;
+  const net::Deadline deadline(socket, kPatience);
+  auto came = co_await receive(socket, kHelloBytes);
+  if (!came || !door->handler) co_return;
+  const auto hello = decode(came->bytes);
+  // A peer that has proven the token and yet talks nonsense: drop it.
+  if (!hello || hello->id.to != door->rank || hello->id.from >= door->size) co_return;
+  auto offer = map_offer(*came, hello->cell);
+  const auto text = offer ? std::string() : offer.error().message.substr(0, 400);
+  const auto verdict = net::Writer().number(std::uint8_t{offer.has_value()}).text(text).take();
+  (void)send_with_descriptors(socket.native_handle(), verdict, {});
+  if (!offer) co_return;
+  offer->connection = FileDescriptor(socket.release());
+  door->handler(hello->id, std::move(*offer));
+}
+
+asio::awaitable<void> answer_all(std::shared_ptr<Answering> door) {
+  while (door->handler) {
+    std::error_code code;
+    Socket socket(door->acceptor.get_executor());
+    co_await door->acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, code));
+    if (!door->handler) co_return;
+    if (!code) {
+      net::close_on_exec(socket.native_handle());
+      net::spawn(door->acceptor.get_executor(), answer_one(door, std::move(socket)),
+                 "an offer of shared memory was dropped");
+      continue;
+    }
+    if (code == asio::error::connection_aborted || code == asio::error::interrupted) continue;
+    // No descriptors or memory: whoever knocks goes another way after its time limit.
+    asio::steady_timer pause(door->acceptor.get_executor(), std::chrono::milliseconds(50));
+    co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, code));
+  }
+}
+
+class OpenDoor final : public Door {
+ public:
+  OpenDoor(std::shared_ptr<net::Service> service, std::shared_ptr<Answering> answering)
+      : service_(std::move(service)), answering_(std::move(answering)) {
+    net::spawn(service_->context().get_executor(), answer_all(answering_),
+               "no more shared memory is accepted");
+  }
+  ~OpenDoor() override {
+    const auto shut = [this] {
+      answering_->handler = nullptr;
+      std::error_code ignored;
+      answering_->acceptor.close(ignored);
+    };
+    if (service_->on_service_thread()) {
+      shut();
+      return;
+    }
+    std::promise<void> done;
+    asio::post(service_->context(), [&] {
+      shut();
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+
+ private:
+  const std::shared_ptr<net::Service> service_;
+  const std::shared_ptr<Answering> answering_;
+};
+
+/// Retries for a while where nobody answers: a peer that is not as far yet opens its door soon.
+asio::awaitable<std::error_code> connect(Socket& socket, const Protocol::endpoint& door) {
+  using namespace std::chrono_literals;
+  asio::steady_timer pause(socket.get_executor());
+  const auto end = std::chrono::steady_clock::now() + kPatience / 2;
+  for (auto wait = 1ms;; wait = std::min(2 * wait, 100ms)) {
+    std::error_code code, ignored;
+    co_await socket.async_connect(door, asio::redirect_error(asio::use_awaitable, code));
+    if (code != asio::error::connection_refused || std::chrono::steady_clock::now() > end)
+      co_return code;
+    socket.close(ignored);
+    pause.expires_after(wait);
+    co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  }
+}
+
+/// The offer made; its time limit is over before it can have been taken.
+asio::awaitable<Status> knock(Socket& socket, Protocol::endpoint door, std::string token, LinkId id,
+                              std::shared_ptr<HandOver> hand_over) {
+  const net::Deadline deadline(socket, kPatience);
+  const auto code = co_await connect(socket, door);
+  if (code) co_return fail(ErrorKind::peer_lost, "{}", code.message());
+  net::close_on_exec(socket.native_handle());
+  auto status = check_user(socket, fmt::format("rank {}", id.to));
+  if (!status) co_return status;
+  status = co_await net::greet(socket, std::move(token), net::Purpose::link, kPatience);
+  if (!status) co_return status;
+  const auto& bell = *hand_over->waiter->bell();
+  co_return send_with_descriptors(socket.native_handle(), encode({id, bell.cell()}),
+                                  std::array{hand_over->memory->file().number(),
+                                             bell.event().number(), bell.memory().number()});
+}
+
+/// Whether the receiver has the memory. It may be asleep for as long as it likes.
+asio::awaitable<Status> verdict_of(Socket& socket) {
+  const auto came = co_await receive(socket, kVerdictBytes);
+  if (!came) co_return tl::unexpected(came.error());
+  net::Reader reader(came->bytes);
+  const bool taken = reader.number<std::uint8_t>() != 0;
+  const std::string why_not(reader.text());
+  if (reader.bad()) co_return fail(ErrorKind::corrupt, "its answer is nonsense");
+  if (taken) co_return Status{};
+  co_return fail(ErrorKind::exhausted, "{}", why_not);
+}
+
+asio::awaitable<void> wait_for_bell(Socket& socket, std::shared_ptr<HandOver> hand_over) {
+  auto came = co_await receive(socket, kBellBytes);
+  if (!came || came->descriptors.size() != 2) co_return;
+  net::Reader reader(came->bytes);
+  auto bell = Bell::of_peer(std::move(came->descriptors[0]), came->descriptors[1],
+                            reader.number<std::uint32_t>());
+  if (!bell) co_return;
+  hand_over->receiver = std::move(*bell);
+  hand_over->bell.store(hand_over->receiver.get());
+  // For what was pushed before.
+  hand_over->receiver->ring();
+  hand_over->waiter->ring();
+}
+
+asio::awaitable<void> offer_now(asio::io_context& context, Protocol::endpoint door,
+                                std::string token, LinkId id, std::shared_ptr<HandOver> hand_over) {
+  Socket socket(context);
+  auto status = co_await knock(socket, std::move(door), std::move(token), id, hand_over);
+  if (status) status = co_await verdict_of(socket);
+  if (status) {
+    hand_over->taken.deliver(std::monostate());
+  } else {
+    log().warn("rank {}: no shared memory with rank {}: {}; another transport is used", id.from,
+               id.to, status.error().message);
+    hand_over->taken.deliver(
+        {status.error().kind,
+         fmt::format("no shared memory with rank {}: {}", id.to, status.error().message), id.to});
+  }
+  hand_over->waiter->ring();
+  if (status) co_await wait_for_bell(socket, std::move(hand_over));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Door>> Door::open(const TransportContext& context, Handler handler) {
+  auto answering = std::make_shared<Answering>(context, std::move(handler));
+  auto& acceptor = answering->acceptor;
+  std::error_code code;
+  acceptor.open(Protocol(), code);
+  if (!code) net::close_on_exec(acceptor.native_handle());
+  if (!code) acceptor.bind(door_of(context.table[context.rank]), code);
+  if (!code) acceptor.listen(Protocol::acceptor::max_listen_connections, code);
+  if (code) return fail(ErrorKind::exhausted, "no Unix socket: {}", code.message());
+  return std::make_unique<OpenDoor>(context.service, std::move(answering));
+}
+
+void offer_link(const TransportContext& context, const LinkId& id,
+                std::shared_ptr<HandOver> hand_over) {
+  auto& service = context.service->context();
+  net::spawn(
+      service.get_executor(),
+      offer_now(service, door_of(context.table[id.to]), context.token, id, hand_over),
+      "shared memory", [id, hand_over](const Failure& failure) {
+        hand_over->taken.deliver(
+            {failure.kind, fmt::format("no shared memory with rank {}: {}", id.to, failure.message),
+             std::nullopt});
+        hand_over->waiter->ring();
+      });
+}
+
+}  // namespace ccoll::shm

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// How memory gets from one process to another: over a Unix socket whose name is abstract, so that
+/// nothing is left in the file system. Either end checks that the other runs as the same user and
+/// knows the job's token.
+
+#include <functional>
+#include <memory>
+
+#include "transport/shm/link.hpp"
+
+namespace ccoll::shm {
+
+/// Where a rank is offered links.
+class Door {
+ public:
+  /// Receives each offer that came to this rank. Runs on the service thread; must not block.
+  using Handler = std::function<void(const LinkId& id, Offer offer)>;
+
+  /// Of the rank that `context` is about.
+  static Result<std::unique_ptr<Door>> open(const TransportContext& context, Handler handler);
+  /// No handler runs or will run once it returns.
+  virtual ~Door() = default;
+};
+
+/// Offers the link to the rank it goes to, and keeps `hand_over` up to date until the receiver's
+/// bell is there. Rings its waiter. Outlives the link if need be.
+void offer_link(const TransportContext& context, const LinkId& id,
+                std::shared_ptr<HandOver> hand_over);
+
+}  // namespace ccoll::shm

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/shm/factory.hpp"
+
+#include "core/log.hpp"
+#include "transport/meeting.hpp"
+#include "transport/shm/door.hpp"
+
+namespace ccoll::shm {
+namespace {
+
+class ShmTransport final : public Transport {
+ public:
+  ShmTransport(const TransportContext& context, std::shared_ptr<Transport> next)
+      : context_(context), next_(std::move(next)) {
+    // Where a rank is reached by nobody there is no address for it to be reached at.
+    if (context_.table[context_.rank].port == 0) return;
+    auto door = Door::open(context_, [meeting = meeting_](const LinkId& id, Offer offer) {
+      if (const auto unwanted = meeting->arrive(id, std::move(offer))) decline(*unwanted);
+    });
+    if (door)
+      door_ = std::move(*door);
+    else
+      log().warn("rank {}: no shared memory: {}", context_.rank, door.error().message);
+  }
+
+  Result<std::unique_ptr<SendLink>> open_send(const LinkId& id,
+                                              std::shared_ptr<Waiter> waiter) override {
+    auto memory = Segment::make("ccoll-link", Ring::kBytes);
+    if (!memory) return tl::unexpected(memory.error());
+    Ring::make((*memory)->data());
+    auto hand_over = std::make_shared<HandOver>();
+    hand_over->memory = std::move(*memory);
+    hand_over->waiter = std::move(waiter);
+    offer_link(context_, id, hand_over);
+    return std::make_unique<ShmSendLink>(id, std::move(hand_over), next_.get());
+  }
+
+  Result<std::unique_ptr<ReceiveLink>> open_receive(const LinkId& id,
+                                                    std::shared_ptr<Waiter> waiter) override {
+    std::unique_ptr<ReceiveLink> instead;
+    if (next_) {
+      auto opened = next_->open_receive(id, waiter);
+      if (!opened) return tl::unexpected(opened.error());
+      instead = std::move(*opened);
+    }
+    auto delivery = meeting_->await(id, waiter);
+    return std::make_unique<ShmReceiveLink>(id, std::move(delivery), std::move(instead),
+                                            std::move(waiter));
+  }
+
+  void listen(std::shared_ptr<Arrivals> arrivals) override {
+    meeting_->listen(std::move(arrivals));
+  }
+  void forget(std::uint64_t communicator) override {
+    meeting_->forget(communicator, [](const Offer& offer) { decline(offer); });
+  }
+
+ private:
+  const TransportContext context_;
+  const std::shared_ptr<Transport> next_;
+  const std::shared_ptr<Meeting<Offer>> meeting_ = std::make_shared<Meeting<Offer>>(context_.rank);
+  std::unique_ptr<Door> door_;
+};
+
+}  // namespace
+
+bool reaches(const PeerAddress& a, const PeerAddress& b) {
+  return a.host == b.host && a.port != 0 && b.port != 0;
+}
+
+std::shared_ptr<Transport> make(const TransportContext& context, std::shared_ptr<Transport> next) {
+  return std::make_shared<ShmTransport>(context, std::move(next));
+}
+
+}  // namespace ccoll::shm

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/shm/link.hpp"
+
+#include <array>
+#include <cstring>
+
+#include "core/net/bytes.hpp"
+#include "transport/shm/descriptors.hpp"
+
+namespace ccoll::shm {
+namespace {
+
+Failure gone(std::uint32_t rank) {
+  return {ErrorKind::peer_lost, fmt::format("rank {} has left", rank), rank};
+}
+
+}  // namespace
+
+void decline(const Offer& offer) {
+  Ring::at(offer.memory->data())->reader_gone.store(1);
+  offer.sender->ring();
+}
+
+ShmSendLink::ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over, Transport* fallback)
+    : id_(id),
+      hand_over_(std::move(hand_over)),
+      fallback_(fallback),
+      ring_(Ring::at(hand_over_->memory->data())),
+      writer_(ring_) {}
+
+ShmSendLink::~ShmSendLink() {
+  ring_->writer_gone.store(1);
+  if (Bell* const bell = hand_over_->bell.load()) bell->ring();
+}
+
+bool ShmSendLink::settle() {
+  if (failure_) return false;
+  if (hand_over_->taken.take()) return settled_ = true;
+  const Failure* const failure = hand_over_->taken.failure();
+  if (failure == nullptr) return false;
+  if (fallback_ == nullptr) {
+    failure_ = *failure;
+    return false;
+  }
+  auto opened = fallback_->open_send(id_, hand_over_->waiter);
+  if (opened)
+    instead_ = std::move(*opened);
+  else
+    failure_ = std::move(opened.error());
+  return false;
+}
+
+bool ShmSendLink::has_room() {
+  if (settled_) [[likely]]
+    return writer_.has_room();
+  if (!instead_ && settle()) return true;
+  return instead_ && instead_->has_room();
+}
+
+std::byte* ShmSendLink::room(std::size_t bytes) {
+  if (instead_) [[unlikely]]
+    return instead_->room(bytes);
+  CCOLL_CHECK(has_room() && bytes <= kSlotBytes, "{} bytes to rank {}", bytes, id_.to);
+  return writer_.room(bytes);
+}
+
+void ShmSendLink::push(const SliceHeader& header) {
+  if (instead_) [[unlikely]]
+    return instead_->push(header);
+  CCOLL_CHECK(has_room(), "to rank {}, lane {}", id_.to, id_.lane);
+  writer_.push(header);
+  if (Bell* const bell = hand_over_->bell.load()) [[likely]]
+    bell->ring_if_asleep();
+}
+
+void ShmSendLink::lend(const SliceHeader& header, const std::byte* data) {
+  if (instead_) [[unlikely]]
+    return instead_->lend(header, data);
+  if (header.bytes > 0) std::memcpy(room(header.bytes), data, header.bytes);
+  push(header);
+}
+
+void ShmSendLink::revoke() {
+  if (instead_) instead_->revoke();
+}
+
+bool ShmSendLink::connected() const {
+  return instead_ ? instead_->connected() : hand_over_->bell.load() != nullptr;
+}
+
+const Failure* ShmSendLink::failure() const {
+  if (instead_) return instead_->failure();
+  if (!failure_ && ring_->reader_gone.load() != 0) failure_ = gone(id_.to);
+  return failure_ ? &*failure_ : nullptr;
+}
+
+ShmReceiveLink::ShmReceiveLink(const LinkId& id, std::shared_ptr<Delivery<Offer>> delivery,
+                               std::unique_ptr<ReceiveLink> instead, std::shared_ptr<Waiter> waiter)
+    : id_(id),
+      delivery_(std::move(delivery)),
+      waiter_(std::move(waiter)),
+      instead_(std::move(instead)) {
+  settle();
+}
+
+ShmReceiveLink::~ShmReceiveLink() {
+  if (reader_ || settle()) decline(offer_);
+}
+
+bool ShmReceiveLink::settle() {
+  if (failure_ || (instead_ && instead_->connected())) return false;
+  auto offer = delivery_->take();
+  if (!offer) return false;
+  offer_ = std::move(*offer);
+  const auto& bell = *waiter_->bell();
+  // Where this fails the sender has gone, and its memory says so.
+  (void)send_with_descriptors(offer_.connection.number(), net::Writer().number(bell.cell()).bytes(),
+                              std::array{bell.event().number(), bell.memory().number()});
+  offer_.connection.close();
+  ring_ = Ring::at(offer_.memory->data());
+  reader_.emplace(ring_);
+  instead_.reset();
+  return true;
+}
+
+const ReceiveLink::View* ShmReceiveLink::front() {
+  if (!reader_) [[unlikely]] {
+    if (!settle()) return instead_ ? instead_->front() : nullptr;
+  }
+  if (!reader_->there()) return nullptr;
+  view_ = {reader_->header(), reader_->data()};
+  return &view_;
+}
+
+const SliceHeader* ShmReceiveLink::peek() {
+  if (!reader_ && !settle()) return instead_ ? instead_->peek() : nullptr;
+  return reader_->there() ? &reader_->header() : nullptr;
+}
+
+void ShmReceiveLink::offer(std::byte* data, std::size_t bytes) {
+  if (instead_) instead_->offer(data, bytes);
+}
+
+bool ShmReceiveLink::whole() const {
+  if (reader_) return reader_->there();
+  return instead_ && instead_->whole();
+}
+
+bool ShmReceiveLink::connected() const { return reader_ || (instead_ && instead_->connected()); }
+
+void ShmReceiveLink::pop() {
+  if (!reader_) [[unlikely]]
+    return instead_->pop();
+  reader_->pop();
+  offer_.sender->ring_if_asleep();
+}
+
+const Failure* ShmReceiveLink::failure() const {
+  if (!reader_) return instead_ ? instead_->failure() : nullptr;
+  // What was sent before leaving is still delivered; look again for a slice that came just before.
+  if (!failure_ && ring_->writer_gone.load() != 0 && !reader_->there()) failure_ = gone(id_.from);
+  return failure_ ? &*failure_ : nullptr;
+}
+
+}  // namespace ccoll::shm

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Links between processes of one host, over memory that both map. The sender makes the memory and
+/// hands it over; where that does not work, the link is one of the fallback transport at both ends,
+/// before any slice has travelled.
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <variant>
+
+#include "transport/bell.hpp"
+#include "transport/delivery.hpp"
+#include "transport/segment.hpp"
+#include "transport/shm/ring.hpp"
+#include "transport/transport.hpp"
+
+namespace ccoll::shm {
+
+/// A link on its way to its receiver: the memory, who is to be rung when it is read, and the
+/// connection on which the receiver hands over its own bell.
+struct Offer {
+  std::shared_ptr<Segment> memory;
+  std::shared_ptr<Bell> sender;
+  FileDescriptor connection;
+};
+
+/// Nobody will read that link: its sender learns it.
+void decline(const Offer& offer);
+
+/// What a sending end and the service thread share while the link is being handed over.
+struct HandOver {
+  std::shared_ptr<Segment> memory;
+  std::shared_ptr<Waiter> waiter;  ///< the sender's
+  /// The receiver's process has the memory; or why it has not.
+  Delivery<std::monostate> taken;
+  /// Rings the receiver; null until that has opened its end. `receiver` keeps it.
+  std::atomic<Bell*> bell{nullptr};
+  std::shared_ptr<Bell> receiver;
+};
+
+class ShmSendLink final : public SendLink {
+ public:
+  ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over, Transport* fallback);
+  ~ShmSendLink() override;
+
+  std::size_t most_bytes() const override { return kSlotBytes; }
+  bool has_room() override;
+  std::byte* room(std::size_t bytes) override;
+  void push(const SliceHeader& header) override;
+  void lend(const SliceHeader& header, const std::byte* data) override;
+  bool progress() override { return instead_ && instead_->progress(); }
+  bool drained() override { return !instead_ || instead_->drained(); }
+  void revoke() override;
+  bool connected() const override;
+  const Failure* failure() const override;
+
+ private:
+  /// Whether the memory is the receiver's too.
+  bool settle();
+
+  const LinkId id_;
+  const std::shared_ptr<HandOver> hand_over_;
+  Transport* const fallback_;
+  Ring* const ring_;
+  RingWriter writer_;
+  bool settled_ = false;
+  std::unique_ptr<SendLink> instead_;  ///< of the fallback
+  mutable std::optional<Failure> failure_;
+};
+
+class ShmReceiveLink final : public ReceiveLink {
+ public:
+  /// `instead`: the same link by the fallback, or null.
+  ShmReceiveLink(const LinkId& id, std::shared_ptr<Delivery<Offer>> delivery,
+                 std::unique_ptr<ReceiveLink> instead, std::shared_ptr<Waiter> waiter);
+  ~ShmReceiveLink() override;
+
+  const SliceHeader* peek() override;
+  void offer(std::byte* data, std::size_t bytes) override;
+  const View* front() override;
+  bool whole() const override;
+  bool connected() const override;
+  bool begin_read() override { return reader_ || instead_->begin_read(); }
+  void pop() override;
+  const Failure* failure() const override;
+
+ private:
+  /// Whether the sender's memory is there; takes it over when it has just come.
+  bool settle();
+
+  const LinkId id_;
+  const std::shared_ptr<Delivery<Offer>> delivery_;
+  const std::shared_ptr<Waiter> waiter_;
+  std::unique_ptr<ReceiveLink> instead_;  ///< in use when it connects first
+  Offer offer_;
+  Ring* ring_ = nullptr;
+  std::optional<RingReader> reader_;
+  View view_;
+  mutable std::optional<Failure> failure_;
+};
+
+}  // namespace ccoll::shm

@@ -44,6 +44,23 @@ struct Call {
   bool ragged() const { return !block_counts.empty(); }
 };
 
+/// A collective on plain buffers, without options: what programs repeat.
+struct PlainCall {
+  Kind kind = Kind::all_reduce;
+  DataType type = DataType::uint8;
+  ReduceOp op = ReduceOp::sum;
+  Rank root = 0;
+  std::size_t count = 0;
+  const void* input = nullptr;
+  void* output = nullptr;
+
+  /// All but the buffers.
+  bool is_like(const PlainCall& other) const {
+    return kind == other.kind && type == other.type && op == other.op && root == other.root &&
+           count == other.count;
+  }
+};
+
 /// "all_gather", "all_gather_v".
 std::string name_of(const Call& call);
 

@@ -43,15 +43,8 @@ Work start(std::shared_ptr<Implementation> communicator, Call call, const CallOp
   return communicator->begun_or_throw(begin(communicator, call, options), options);
 }
 
-/// Begins and waits without letting go of the owner flag in between; in a group, only begins.
-void run(std::shared_ptr<Implementation> communicator, Call call, const CallOptions& options) {
-  if (call_group::is_open())
-    return call_group::add([&] { return start(communicator, std::move(call), options); });
-  Implementation::Owner owner(*communicator);
-  auto work = communicator->alone_as_owner(call).and_then(
-      [&] { return begin(communicator, call, options); });
-  const auto begun = communicator->begun_or_throw(std::move(work), options);
-  value_or_throw(communicator->finish_as_owner(begun.state()));
+bool has_options(const CallOptions& options) {
+  return options.timeout.count() != 0 || !options.algorithm.empty() || !options.label.empty();
 }
 
 struct Buffers {
@@ -71,6 +64,30 @@ Call call(Kind kind, const Buffers& buffers, const Reduction& op = ReduceOp::sum
   made.op = op;
   made.root = static_cast<Rank>(root);
   return made;
+}
+
+/// Begins and waits without letting go of the owner flag in between; in a group, only begins.
+void run(std::shared_ptr<Implementation> communicator, Call call, const CallOptions& options) {
+  if (call_group::is_open())
+    return call_group::add([&] { return start(communicator, std::move(call), options); });
+  Implementation::Owner owner(*communicator);
+  auto work = communicator->alone_as_owner(call).and_then(
+      [&] { return begin(communicator, call, options); });
+  const auto begun = communicator->begun_or_throw(std::move(work), options);
+  value_or_throw(communicator->finish_as_owner(begun.state()));
+  communicator->remember_as_owner(
+      call, std::static_pointer_cast<CollectiveOperation>(begun.state().operations.front()));
+}
+
+/// Of plain buffers; where it is like the call before it, in the short way.
+void run(const std::shared_ptr<Implementation>& member, Kind kind, const Buffers& buffers,
+         const Reduction& op, const CallOptions& options, int root = 0) {
+  const auto communicator = member;
+  const auto& [input, output, count, type] = buffers;
+  if (op.form() == Reduction::Form::plain && !has_options(options) && !call_group::is_open() &&
+      communicator->repeat({kind, type, op.op(), static_cast<Rank>(root), count, input, output}))
+    return;
+  run(communicator, call(kind, buffers, op, root), options);
 }
 
 /// A call made of the caller's lists, or what is wrong with them thrown.
@@ -114,16 +131,14 @@ Result<Question> question(const Implementation& communicator, std::string_view o
   return Question{std::move(problem), communicator.forced(*asked)};
 }
 
-/// An idempotent all_reduce of one byte, which the communicator has.
-Call barrier_call() {
-  return call(Kind::barrier, {nullptr, nullptr, 1, DataType::uint8}, ReduceOp::max);
-}
+/// A barrier is an idempotent all_reduce, by max, of one byte that the communicator has.
+constexpr Buffers kBarrier{nullptr, nullptr, 1, DataType::uint8};
 
 }  // namespace
 
 void Communicator::all_reduce(const void* input, void* output, std::size_t count, DataType type,
                               const Reduction& op, const CallOptions& options) {
-  run(implementation(), call(Kind::all_reduce, {input, output, count, type}, op), options);
+  run(implementation(), Kind::all_reduce, {input, output, count, type}, op, options);
 }
 
 Work Communicator::all_reduce_async(const void* input, void* output, std::size_t count,
@@ -134,7 +149,7 @@ Work Communicator::all_reduce_async(const void* input, void* output, std::size_t
 
 void Communicator::reduce(const void* input, void* output, std::size_t count, DataType type,
                           const Reduction& op, int root, const CallOptions& options) {
-  run(implementation(), call(Kind::reduce, {input, output, count, type}, op, root), options);
+  run(implementation(), Kind::reduce, {input, output, count, type}, op, options, root);
 }
 
 Work Communicator::reduce_async(const void* input, void* output, std::size_t count, DataType type,
@@ -145,8 +160,8 @@ Work Communicator::reduce_async(const void* input, void* output, std::size_t cou
 
 void Communicator::broadcast(const void* input, void* output, std::size_t count, DataType type,
                              int root, const CallOptions& options) {
-  run(implementation(), call(Kind::broadcast, {input, output, count, type}, ReduceOp::sum, root),
-      options);
+  run(implementation(), Kind::broadcast, {input, output, count, type}, ReduceOp::sum, options,
+      root);
 }
 
 Work Communicator::broadcast_async(const void* input, void* output, std::size_t count,
@@ -157,7 +172,7 @@ Work Communicator::broadcast_async(const void* input, void* output, std::size_t 
 
 void Communicator::all_gather(const void* input, void* output, std::size_t count, DataType type,
                               const CallOptions& options) {
-  run(implementation(), call(Kind::all_gather, {input, output, count, type}), options);
+  run(implementation(), Kind::all_gather, {input, output, count, type}, ReduceOp::sum, options);
 }
 
 Work Communicator::all_gather_async(const void* input, void* output, std::size_t count,
@@ -167,7 +182,7 @@ Work Communicator::all_gather_async(const void* input, void* output, std::size_t
 
 void Communicator::reduce_scatter(const void* input, void* output, std::size_t count, DataType type,
                                   const Reduction& op, const CallOptions& options) {
-  run(implementation(), call(Kind::reduce_scatter, {input, output, count, type}, op), options);
+  run(implementation(), Kind::reduce_scatter, {input, output, count, type}, op, options);
 }
 
 Work Communicator::reduce_scatter_async(const void* input, void* output, std::size_t count,
@@ -179,7 +194,7 @@ Work Communicator::reduce_scatter_async(const void* input, void* output, std::si
 
 void Communicator::all_to_all(const void* input, void* output, std::size_t count, DataType type,
                               const CallOptions& options) {
-  run(implementation(), call(Kind::all_to_all, {input, output, count, type}), options);
+  run(implementation(), Kind::all_to_all, {input, output, count, type}, ReduceOp::sum, options);
 }
 
 Work Communicator::all_to_all_async(const void* input, void* output, std::size_t count,
@@ -189,8 +204,7 @@ Work Communicator::all_to_all_async(const void* input, void* output, std::size_t
 
 void Communicator::gather(const void* input, void* output, std::size_t count, DataType type,
                           int root, const CallOptions& options) {
-  run(implementation(), call(Kind::gather, {input, output, count, type}, ReduceOp::sum, root),
-      options);
+  run(implementation(), Kind::gather, {input, output, count, type}, ReduceOp::sum, options, root);
 }
 
 Work Communicator::gather_async(const void* input, void* output, std::size_t count, DataType type,
@@ -201,8 +215,7 @@ Work Communicator::gather_async(const void* input, void* output, std::size_t cou
 
 void Communicator::scatter(const void* input, void* output, std::size_t count, DataType type,
                            int root, const CallOptions& options) {
-  run(implementation(), call(Kind::scatter, {input, output, count, type}, ReduceOp::sum, root),
-      options);
+  run(implementation(), Kind::scatter, {input, output, count, type}, ReduceOp::sum, options, root);
 }
 
 Work Communicator::scatter_async(const void* input, void* output, std::size_t count, DataType type,
@@ -212,11 +225,11 @@ Work Communicator::scatter_async(const void* input, void* output, std::size_t co
 }
 
 void Communicator::barrier(const CallOptions& options) {
-  run(implementation(), barrier_call(), options);
+  run(implementation(), Kind::barrier, kBarrier, ReduceOp::max, options);
 }
 
 Work Communicator::barrier_async(const CallOptions& options) {
-  return start(implementation(), barrier_call(), options);
+  return start(implementation(), call(Kind::barrier, kBarrier, ReduceOp::max), options);
 }
 
 void Communicator::all_gather_v(const ConstBlock& input, std::span<const Block> outputs,

@@ -270,37 +270,35 @@ std::optional<Failure> Communicator::Implementation::compare(std::uint32_t peer,
     compare_subgroups(*from, waiting);
     return std::nullopt;
   }
-  if (waiting.sequence >= calls_) {
+  if (waiting.sequence >= history_.calls()) {
     const bool known = std::ranges::any_of(ahead_, [&](const auto& entry) {
       return entry.first == *from && entry.second.sequence == waiting.sequence;
     });
-    if (!known && ahead_.size() < kHistory) ahead_.emplace_back(*from, waiting);
+    if (!known && ahead_.size() < History::kCalls) ahead_.emplace_back(*from, waiting);
+    // A call that begins just now may miss it; the peer tells again if it still waits then.
+    has_ahead_.store(true, std::memory_order_release);
     return std::nullopt;
   }
-  if (calls_ - waiting.sequence > kHistory) return std::nullopt;
-  const auto& mine = history_[waiting.sequence % kHistory];
-  if (mine == waiting.signature) return std::nullopt;
+  const auto mine = history_.at(waiting.sequence);
+  if (!mine || *mine == waiting.signature) return std::nullopt;
   return named({ErrorKind::mismatch,
-                describe_mismatch(rank(), mine, waiting.sequence, *from, waiting.signature,
+                describe_mismatch(rank(), *mine, waiting.sequence, *from, waiting.signature,
                                   waiting.sequence),
                 std::nullopt});
 }
 
 void Communicator::Implementation::publish_last_calls() {
-  std::vector<Waiting> last;
-  {
-    std::lock_guard lock(mutex_);
-    for (auto call = calls_ - std::min(calls_, kLastCalls); call < calls_; call++)
-      last.push_back({id_, call, history_[call % kHistory]});
-  }
-  for (const auto& call : last) member_->control().publish(call, group_.ring_neighbours());
+  const auto calls = history_.calls();
+  for (auto call = calls - std::min(calls, kLastCalls); call < calls; call++)
+    if (const auto signature = history_.at(call))
+      member_->control().publish({id_, call, *signature}, group_.ring_neighbours());
 }
 
 Status Communicator::Implementation::record_call(const Signature& signature) {
+  const auto sequence = history_.record(signature);
+  if (!has_ahead_.load(std::memory_order_acquire)) [[likely]]
+    return {};
   std::lock_guard lock(mutex_);
-  const auto sequence = calls_++;
-  history_[sequence % kHistory] = signature;
-  if (ahead_.empty()) return {};
   Status status;
   std::erase_if(ahead_, [&](const auto& entry) {
     const auto& [peer, waiting] = entry;
@@ -311,6 +309,7 @@ Status Communicator::Implementation::record_call(const Signature& signature) {
                                       waiting.sequence));
     return true;
   });
+  has_ahead_.store(!ahead_.empty(), std::memory_order_relaxed);
   return status;
 }
 

@@ -11,13 +11,6 @@
 #include "engine/describe.hpp"
 
 namespace ccoll {
-namespace {
-
-/// A rank that has waited so long publishes what it waits in.
-constexpr std::chrono::milliseconds kPublishAfter{50};
-
-}  // namespace
-
 Communicator::Implementation::Implementation(std::shared_ptr<Member> member, std::uint64_t id,
                                              const CommunicatorOptions& options, Group group,
                                              std::shared_ptr<Waiter> waiter)
@@ -244,13 +237,7 @@ bool Communicator::Implementation::advance_collective_as_owner() {
   }
   auto moved = plan.advance();
   if (!moved) {
-    auto failure = std::move(moved.error());
-    if (failure.kind == ErrorKind::peer_lost)
-      failure.message =
-          fmt::format("{}, {}: {}", name_of(*operation), plan.standing(), failure.message);
-    else if (failure.kind != ErrorKind::mismatch)
-      failure.message = fmt::format("{}: {}", name_of(*operation), failure.message);
-    failed_as_owner(std::move(failure));
+    collective_failed_as_owner(std::move(moved.error()));
     return false;
   }
   if (!plan.done()) return *moved;
@@ -258,6 +245,16 @@ bool Communicator::Implementation::advance_collective_as_owner() {
   collectives_.pop_front();
   finished->done.store(true, std::memory_order_release);
   return true;
+}
+
+void Communicator::Implementation::collective_failed_as_owner(Failure failure) {
+  const auto& operation = *collectives_.front();
+  if (failure.kind == ErrorKind::peer_lost)
+    failure.message =
+        fmt::format("{}, {}: {}", name_of(operation), operation.plan->standing(), failure.message);
+  else if (failure.kind != ErrorKind::mismatch)
+    failure.message = fmt::format("{}: {}", name_of(operation), failure.message);
+  failed_as_owner(std::move(failure));
 }
 
 bool Communicator::Implementation::wait_as_owner(const Work::State& work, Clock::time_point limit) {

@@ -21,6 +21,7 @@
 #include "ccoll/communicator.hpp"
 #include "comm/call.hpp"
 #include "comm/group.hpp"
+#include "comm/history.hpp"
 #include "comm/member.hpp"
 #include "comm/messages.hpp"
 #include "comm/operation.hpp"
@@ -92,6 +93,14 @@ class Communicator::Implementation final
   Status run_as_owner(const Call& call);
   /// That no thread is in a blocking collective of this communicator.
   Status alone_as_owner(const Call& call) const;
+  // repeat.cpp
+  /// A blocking collective that is like the last one, all but for its buffers: done, when it
+  /// returns; throws its failure. False if it has to be made as if there had been none. Takes the
+  /// owner flag.
+  bool repeat(const PlainCall& call);
+  /// That `operation` was `call`, which has just ended well.
+  void remember_as_owner(const Call& call, std::shared_ptr<CollectiveOperation> operation);
+
   /// Until the collective is over, as part of a blocking call; its failure, if any.
   Status finish_as_owner(const Work::State& work);
 
@@ -162,6 +171,14 @@ class Communicator::Implementation final
     std::vector<std::uint32_t> to;
   };
 
+  /// The last blocking collective, if it can be repeated.
+  struct Repeatable {
+    PlainCall call;
+    std::size_t input_bytes = 0;
+    std::size_t output_bytes = 0;
+    std::shared_ptr<CollectiveOperation> operation;
+  };
+
   Implementation(std::shared_ptr<Member> member, std::uint64_t id,
                  const CommunicatorOptions& options, Group group, std::shared_ptr<Waiter> waiter);
   void configure();
@@ -212,6 +229,15 @@ class Communicator::Implementation final
   /// Compares the call with what neighbours have published about theirs.
   Status record_call(const Signature& signature);
   bool advance_collective_as_owner();
+  /// Of the first one in the queue.
+  void collective_failed_as_owner(Failure failure);
+
+  // repeat.cpp
+  /// Whether the buffers are as they have to be.
+  bool fits_as_owner(const PlainCall& call, bool in_place) const;
+  /// Until it is done or has failed, but only for a moment.
+  Plan::Polled poll_as_owner(Plan& plan);
+  Status wait_for_repeated_as_owner(Plan::Polled polled);
 
   // failures.cpp
   Status usable_as_owner();
@@ -256,7 +282,8 @@ class Communicator::Implementation final
   Clock::time_point suspected_;
   bool moved_ = true;  ///< since supervise_as_owner last looked
   Clock::time_point last_moved_;
-  Clock::time_point looked_;                       ///< for ranks that messages wait for
+  Clock::time_point looked_;  ///< for ranks that messages wait for
+  Repeatable repeatable_;
   const CollectiveOperation* blocking_ = nullptr;  ///< the collective that a thread is blocked in
   std::uint64_t children_ = 0;
   std::optional<Announcement> announcement_;
@@ -268,10 +295,9 @@ class Communicator::Implementation final
   std::mutex mutex_;
   std::optional<Failure> news_;   // guarded by mutex_
   std::set<std::uint32_t> left_;  // guarded by mutex_
-  static constexpr std::size_t kHistory = 256;
-  std::array<Signature, kHistory> history_;      // guarded by mutex_
-  std::uint64_t calls_ = 0;                      // guarded by mutex_
+  History history_;
   std::vector<std::pair<Rank, Waiting>> ahead_;  // guarded by mutex_
+  std::atomic<bool> has_ahead_{false};           // whether there are any; spares the lock
   std::optional<Making> making_;                 // guarded by mutex_
   std::map<std::uint64_t, std::uint64_t> made_;  // guarded by mutex_: times, by list
 };

@@ -21,6 +21,9 @@ namespace ccoll {
 
 using Clock = std::chrono::steady_clock;
 
+/// A rank that has waited so long publishes what it waits in.
+inline constexpr std::chrono::milliseconds kPublishAfter{50};
+
 struct Operation {
   Clock::time_point begun;
   Clock::time_point deadline;

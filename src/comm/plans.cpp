@@ -49,6 +49,7 @@ std::size_t Communicator::Implementation::SignatureHash::operator()(
 }
 
 void Communicator::Implementation::drop_idle_plans() {
+  repeatable_ = {};
   std::set<const Plan*> used;
   for (const auto& operation : collectives_) used.insert(operation->plan);
   std::erase_if(plans_, [&](const auto& entry) { return !used.contains(entry.second.get()); });

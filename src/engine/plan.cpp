@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "engine/describe.hpp"
+#include "engine/reading.hpp"
 
 namespace ccoll {
 namespace {
@@ -19,28 +20,6 @@ bool holds_own_block_only(Kind kind, Buffer buffer) {
   if (buffer == Buffer::input) return kind == Kind::all_gather || kind == Kind::gather;
   return kind == Kind::reduce_scatter || kind == Kind::scatter;
 }
-
-/// Slices that are being read. Those begun end with it, whatever happens meanwhile, or their owners
-/// could never take their memory back.
-class Reading {
- public:
-  explicit Reading(const std::vector<ReceiveLink*>& links) : links_(links) {}
-  ~Reading() {
-    for (std::size_t i = 0; i < begun_; i++) links_[i]->pop();
-  }
-  Reading(const Reading&) = delete;
-  Reading& operator=(const Reading&) = delete;
-
-  /// How many could be begun.
-  std::size_t begin() {
-    while (begun_ < links_.size() && links_[begun_]->begin_read()) begun_++;
-    return begun_;
-  }
-
- private:
-  const std::vector<ReceiveLink*>& links_;
-  std::size_t begun_ = 0;
-};
 
 void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (to != from) std::memcpy(to, from, bytes);
@@ -81,7 +60,8 @@ Status Plan::resolve(const PlanRequest& request, LinkTable& links) {
       widest = std::max(widest, step.receives.size() + 1);
     }
   }
-  sources_.reserve(widest);
+  sources_.resize(widest);
+  can_be_short_ = make_short();
   return {};
 }
 
@@ -146,6 +126,7 @@ void Plan::start(const PlanRun& run) {
     measure();
   }
   done_ = false;
+  is_short_ = can_be_short_ && run.input.segments.empty() && run.output.segments.empty();
   for (auto& lane : lanes_) {
     lane.window = lane.stripe;
     lane.position = 0;
@@ -155,6 +136,11 @@ void Plan::start(const PlanRun& run) {
 
 Result<bool> Plan::advance() {
   if (done_) return false;
+  if (is_short_) {
+    const auto polled = poll_short();
+    if (polled == Polled::failed) return tl::unexpected(take_failure());
+    return polled != Polled::waits;
+  }
   bool moved = false, finished = true;
   for (auto& lane : lanes_) {
     auto lane_moved = advance_lane(lane);
@@ -168,6 +154,15 @@ Result<bool> Plan::advance() {
   if (finished)
     done_ = std::ranges::all_of(outgoing_, [](const auto& out) { return out.first->drained(); });
   return moved || done_;
+}
+
+Plan::Polled Plan::poll() {
+  if (is_short_ && !done_) [[likely]]
+    return poll_short();
+  auto moved = advance();
+  if (!moved) return failed(std::move(moved.error()));
+  if (done_) return Polled::done;
+  return *moved ? Polled::moved : Polled::waits;
 }
 
 Result<bool> Plan::flush() {
@@ -194,8 +189,7 @@ Result<bool> Plan::advance_lane(ReadyLane& lane) {
       if (!*ready) break;
       CCOLL_TRY(run_step(lane));
       if (records_ != nullptr)
-        records_->push_back({rank_, static_cast<std::uint16_t>(&lane - lanes_.data()),
-                             static_cast<std::uint32_t>(lane.position), lane.window});
+        record(static_cast<std::size_t>(&lane - lanes_.data()), lane.position, lane.window);
     } else if (!after_holds(lane, lane.steps[lane.position])) {
       break;
     }
@@ -324,8 +318,7 @@ Status Plan::run_step(ReadyLane& lane) {
   {
     Reading reading(step.receives);
     if (const auto gone = reading.begin(); gone < step.receives.size())
-      return fail(ErrorKind::peer_lost, "rank {} took its data back: its call had failed",
-                  step.from[gone]);
+      return taken_back(step, gone);
     produce(lane, step);
   }
   if (custom_fold_ && custom_fold_->thrown())
@@ -339,6 +332,16 @@ Status Plan::run_step(ReadyLane& lane) {
       link->push(header);
   }
   return {};
+}
+
+tl::unexpected<Failure> Plan::taken_back(const ReadyStep& step, std::size_t receive) const {
+  return fail(ErrorKind::peer_lost, "rank {} took its data back: its call had failed",
+              step.from[receive]);
+}
+
+void Plan::record(std::size_t lane, std::size_t step, std::uint64_t window) {
+  records_->push_back(
+      {rank_, static_cast<std::uint16_t>(lane), static_cast<std::uint32_t>(step), window});
 }
 
 void Plan::produce(ReadyLane& lane, const ReadyStep& step) {
@@ -370,17 +373,17 @@ void Plan::combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot) {
     std::size_t bytes = lane.bytes - at;
     if (!step.local.empty()) bytes = std::min(bytes, lane.local[local].bytes - local_at);
     if (slot == nullptr) bytes = std::min(bytes, lane.store[store].bytes - store_at);
-    sources_.clear();
+    std::size_t count = 0;
     for (std::size_t i = 0; i <= step.receives.size(); i++) {
       if (!step.local.empty() && i == step.local_position)
-        sources_.push_back(lane.local[local].data + local_at);
-      if (i < step.receives.size()) sources_.push_back(step.receives[i]->front()->data + at);
+        sources_[count++] = lane.local[local].data + local_at;
+      if (i < step.receives.size()) sources_[count++] = step.receives[i]->front()->data + at;
     }
     std::byte* out = slot != nullptr ? slot + at : lane.store[store].data + store_at;
     if (step.combines && custom_fold_)
-      (*custom_fold_)(*run_->custom, sources_.data(), sources_.size(), out, bytes / elem_bytes_);
+      (*custom_fold_)(*run_->custom, sources_.data(), count, out, bytes / elem_bytes_);
     else if (step.combines)
-      combine_(sources_.data(), sources_.size(), out, bytes / elem_bytes_, step.divisor);
+      combine_(sources_.data(), count, out, bytes / elem_bytes_, step.divisor);
     else
       copy(out, sources_[0], bytes);
     at += bytes;

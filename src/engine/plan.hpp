@@ -8,8 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ccoll/types.hpp"
@@ -61,9 +63,16 @@ class Plan {
   /// Moves every lane on, for a bounded number of steps; true if anything moved.
   Result<bool> advance();
   bool done() const { return done_; }
+  /// advance() for who polls in a loop of its own: a value that costs nothing while all is well.
+  enum class Polled : std::uint8_t { waits, moved, done, failed };
+  Polled poll();
+  /// Of a poll that failed; once.
+  Failure take_failure() { return *std::exchange(failure_, std::nullopt); }
 
   /// Appends every step with elements to `records` when it has run, until told otherwise by null.
   void record_to(std::vector<StepRecord>* records) { records_ = records; }
+  /// From now on the interpreter runs short calls, too: for tests that compare the two.
+  void interpret_only() { can_be_short_ = false; }
 
   Algorithm algorithm() const { return algorithm_; }
   /// Where the first lane that is not done stands and what it waits for: "step 3 of 8, window 0,
@@ -99,6 +108,18 @@ class Plan {
     Lend lend = Lend::never;
     bool combines = false;
   };
+  /// Where a step's data lie if they are in one piece, whichever the run's buffers are; in bytes.
+  struct Place {
+    Buffer buffer = Buffer::input;
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+  };
+  struct ShortStep {
+    Place local = {};
+    Place store = {};
+    std::uint32_t bytes = 0;
+    Lend lend = Lend::never;
+  };
   /// A stretch of memory of the present window.
   struct Piece {
     std::byte* data;
@@ -106,6 +127,7 @@ class Plan {
   };
   struct ReadyLane {
     std::vector<ReadyStep> steps;
+    std::vector<ShortStep> short_steps;  ///< the same, for short runs
     std::vector<std::byte> scratch;
     std::uint64_t stripe = 0;
     // The present run:
@@ -141,9 +163,23 @@ class Plan {
   Status check(const ReadyStep& step, std::size_t receive, const SliceHeader& header,
                std::size_t bytes) const;
   Status run_step(ReadyLane& lane);
+  tl::unexpected<Failure> taken_back(const ReadyStep& step, std::size_t receive) const;
+  void record(std::size_t lane, std::size_t step, std::uint64_t window);
   void produce(ReadyLane& lane, const ReadyStep& step);
   void combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot);
   Result<bool> flush();
+
+  // plan_short.cpp
+  bool place_short(const std::vector<Part>& parts, Place& place) const;
+  /// Whether every run whose buffers are in one piece is short; makes the lanes' short_steps.
+  bool make_short();
+  Polled poll_short();
+  /// Carries the lane's present step out, if it need not wait.
+  Polled run_short(ReadyLane& lane);
+  Polled failed(Failure failure);
+  /// Waits, or has failed as the link has.
+  template <typename Link>
+  Polled stuck(const Link& link);
 
   Problem problem_;
   std::uint32_t blocks_ = 1;
@@ -155,6 +191,7 @@ class Plan {
   CombineFunction combine_ = nullptr;
   std::unique_ptr<CustomFold> custom_fold_;  ///< in its place, for the caller's own function
   std::vector<ReadyLane> lanes_;
+  bool can_be_short_ = false;
   std::vector<std::pair<SendLink*, Rank>> outgoing_;  ///< every link the program sends on, once
   std::vector<const std::byte*> sources_;             ///< room for the widest step
 
@@ -162,7 +199,9 @@ class Plan {
 
   // The present run:
   const PlanRun* run_ = nullptr;
+  std::optional<Failure> failure_;  ///< of poll()
   bool done_ = true;
+  bool is_short_ = false;
   std::uint64_t windows_ = 0;
   std::vector<Extent> inputs_;  ///< by block; scratch is measured like the input
   std::vector<Extent> outputs_;

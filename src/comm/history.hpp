@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The signatures of a communicator's last collectives: written, call by call, by the holder of the
+/// owner flag, read by any thread. Costs the writer a few stores to one cache line.
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <optional>
+
+#include "core/signature.hpp"
+
+namespace ccoll {
+
+class History {
+ public:
+  static constexpr std::uint64_t kCalls = 256;
+
+  /// Of all calls so far.
+  std::uint64_t calls() const { return calls_.load(std::memory_order_acquire); }
+  /// Its number.
+  std::uint64_t record(const Signature& signature) {
+    const auto number = calls_.load(std::memory_order_relaxed);
+    auto& entry = entries_[number % kCalls];
+    const auto words = std::bit_cast<std::array<std::uint64_t, 2>>(signature);
+    // Who reads a new word sees, because that is a release store, that the entry changes.
+    entry.version.store(0, std::memory_order_relaxed);
+    entry.words[0].store(words[0], std::memory_order_release);
+    entry.words[1].store(words[1], std::memory_order_release);
+    entry.version.store(number + 1, std::memory_order_release);
+    calls_.store(number + 1, std::memory_order_release);
+    return number;
+  }
+  /// Of that call, if it is one of the last.
+  std::optional<Signature> at(std::uint64_t number) const {
+    const auto& entry = entries_[number % kCalls];
+    if (entry.version.load(std::memory_order_acquire) != number + 1) return std::nullopt;
+    const std::array words{entry.words[0].load(std::memory_order_acquire),
+                           entry.words[1].load(std::memory_order_acquire)};
+    if (entry.version.load(std::memory_order_relaxed) != number + 1) return std::nullopt;
+    return std::bit_cast<Signature>(words);
+  }
+
+ private:
+  static_assert(sizeof(Signature) == 2 * sizeof(std::uint64_t));
+  struct alignas(32) Entry {
+    std::atomic<std::uint64_t> version{0};  // number + 1 while the words are that call's
+    std::array<std::atomic<std::uint64_t>, 2> words{};
+  };
+
+  std::array<Entry, kCalls> entries_;
+  std::atomic<std::uint64_t> calls_{0};
+};
+
+}  // namespace ccoll

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// A blocking collective like the one before it, which is what programs do most: what it was checked
+// and made ready for then still holds, so nothing is allocated, looked up or timed. It is an
+// ordinary operation as soon as it does not end at once.
+#include "comm/arguments.hpp"
+#include "comm/implementation.hpp"
+#include "core/log.hpp"
+
+namespace ccoll {
+namespace {
+
+/// Polls before it counts as one that waits. Where ranks outnumber cores, the peer that is awaited
+/// needs this core.
+constexpr int kPolls = 500;
+constexpr int kPollsIfCrowded = 1;
+
+/// Whether input and output may be the same memory.
+bool works_in_one_place(Kind kind) {
+  return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::broadcast;
+}
+
+bool apart(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(a);
+  const auto other = reinterpret_cast<std::uintptr_t>(b);
+  return begin + a_bytes <= other || other + b_bytes <= begin;
+}
+
+}  // namespace
+
+void Communicator::Implementation::remember_as_owner(
+    const Call& call, std::shared_ptr<CollectiveOperation> operation) {
+  const bool plain = call.op.form() == Reduction::Form::plain && !call.ragged() &&
+                     !call.coalesced && !call.algorithm && !call.shown_as &&
+                     call.timeout.count() == 0 && call.label.empty() &&
+                     !log().tells(LogLevel::trace);
+  if (!plain) return;
+  const auto width = size_of(call.type);
+  repeatable_ = {.call = {call.kind, call.type, call.op.op(), call.root, call.count},
+                 .input_bytes = elems_of(call, Buffer::input, rank(), size()) * width,
+                 .output_bytes = elems_of(call, Buffer::output, rank(), size()) * width,
+                 .operation = std::move(operation)};
+}
+
+bool Communicator::Implementation::fits_as_owner(const PlainCall& call, bool in_place) const {
+  const auto& last = repeatable_;
+  if (call.input == nullptr && last.input_bytes > 0) return false;
+  if (call.output == nullptr && last.output_bytes > 0) return false;
+  if (in_place) return works_in_one_place(call.kind);
+  return apart(call.input, last.input_bytes, call.output, last.output_bytes);
+}
+
+bool Communicator::Implementation::repeat(const PlainCall& call) {
+  const Owner owner(*this);
+  auto& last = repeatable_;
+  const bool in_place = call.input == call.output && last.input_bytes > 0 && last.output_bytes > 0;
+  if (!last.operation || !call.is_like(last.call) || !fits_as_owner(call, in_place)) return false;
+  if (busy_as_owner() || broken_ || has_news_.load(std::memory_order_relaxed) ||
+      closed_.load(std::memory_order_relaxed) || last.operation.use_count() > 1)
+    return false;
+  auto& operation = *last.operation;
+  auto& run = operation.run;
+  if (auto recorded = record_call(run.signature); !recorded) {
+    break_as_owner(recorded.error(), true);
+    raise(*broken_);
+  }
+  run.sequence = sequence_++;
+  run.in_place = in_place;
+  if (call.kind != Kind::barrier) {
+    run.input.data = static_cast<std::byte*>(const_cast<void*>(call.input));
+    run.output.data = static_cast<std::byte*>(call.output);
+  }
+  moved_ = true;
+  operation.plan->start(run);
+  const auto polled = poll_as_owner(*operation.plan);
+  if (polled == Plan::Polled::done) [[likely]]
+    return true;
+  value_or_throw(wait_for_repeated_as_owner(polled));
+  return true;
+}
+
+Plan::Polled Communicator::Implementation::poll_as_owner(Plan& plan) {
+  const auto poll = [&] {
+    const int polls = crowded_ ? kPollsIfCrowded : kPolls;
+    auto polled = plan.poll();
+    for (int i = 1; i < polls && polled <= Plan::Polled::moved; i++) polled = plan.poll();
+    return std::optional(polled);
+  };
+  return guarded_as_owner(poll).value_or(Plan::Polled::failed);
+}
+
+Status Communicator::Implementation::wait_for_repeated_as_owner(Plan::Polled polled) {
+  if (broken_) return tl::unexpected(*broken_);
+  auto& operation = *repeatable_.operation;
+  operation.done.store(false, std::memory_order_relaxed);
+  set_limit(operation, {});
+  operation.publish_at = operation.begun + kPublishAfter;
+  Work::State work{shared_from_this(), {repeatable_.operation}};
+  collectives_.push_back(repeatable_.operation);
+  if (polled == Plan::Polled::failed) collective_failed_as_owner(operation.plan->take_failure());
+  return finish_as_owner(work);
+}
+
+}  // namespace ccoll

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// The executor of short calls: of plans whose blocks are one window, each step's data in one piece.
+// What the interpreter of plan.cpp finds out for every window stands ready here. It does the same
+// reads, writes, sends and receives, and tests hold it to that.
+#include <cstring>
+#include <utility>
+
+#include "engine/plan.hpp"
+#include "engine/reading.hpp"
+
+namespace ccoll {
+
+bool Plan::place_short(const std::vector<Part>& parts, Place& place) const {
+  for (const auto& part : parts) {
+    const auto& extent = (part.buffer == Buffer::output ? outputs_ : inputs_)[part.block];
+    if (extent.elems == 0) continue;
+    const bool scratch = part.buffer == Buffer::scratch;
+    const auto offset = (scratch ? part.scratch_offset : extent.offset) * elem_bytes_;
+    if (place.bytes == 0)
+      place = {part.buffer, offset, 0};
+    else if (place.buffer != part.buffer || place.offset + place.bytes != offset)
+      return false;
+    place.bytes += extent.elems * elem_bytes_;
+  }
+  return true;
+}
+
+bool Plan::make_short() {
+  if (windows_ != 1 || custom_fold_ || !problem_.block_counts.empty()) return false;
+  for (auto& lane : lanes_) {
+    for (const auto& step : lane.steps) {
+      auto& made = lane.short_steps.emplace_back();
+      if (!place_short(step.local, made.local) || !place_short(step.store, made.store))
+        return false;
+      made.bytes =
+          static_cast<std::uint32_t>(step.local.empty() ? made.store.bytes : made.local.bytes);
+      made.lend = step.store.empty() && !step.receives.empty() ? Lend::never : step.lend;
+    }
+  }
+  return true;
+}
+
+Plan::Polled Plan::failed(Failure failure) {
+  failure_ = std::move(failure);
+  return Polled::failed;
+}
+
+template <typename Link>
+Plan::Polled Plan::stuck(const Link& link) {
+  const Failure* const failure = link.failure();
+  return failure == nullptr ? Polled::waits : failed(*failure);
+}
+
+Plan::Polled Plan::poll_short() {
+  bool moved = false, finished = true;
+  for (auto& lane : lanes_) {
+    while (lane.window == 0) {
+      if (lane.position == lane.steps.size()) {
+        lane.window = 1;
+        break;
+      }
+      const auto& step = lane.steps[lane.position];
+      if (step.after && !after_holds(lane, step)) break;
+      if (lane.short_steps[lane.position].bytes > 0) {
+        const auto ran = run_short(lane);
+        if (ran == Polled::failed) return ran;
+        if (ran == Polled::waits) break;
+      }
+      lane.position++;
+      moved = true;
+    }
+    finished &= lane.window > 0;
+  }
+  for (auto& [link, peer] : outgoing_) {
+    if (link->drained()) continue;
+    moved |= link->progress();
+    if (stuck(*link) == Polled::failed) return Polled::failed;
+    finished &= link->drained();
+  }
+  done_ = finished;
+  if (finished) return Polled::done;
+  return moved ? Polled::moved : Polled::waits;
+}
+
+Plan::Polled Plan::run_short(ReadyLane& lane) {
+  const auto& step = lane.steps[lane.position];
+  const auto& [local, store, bytes, lend] = lane.short_steps[lane.position];
+  const auto& run = *run_;
+  const auto at = [&](const Place& place) {
+    if (place.buffer == Buffer::scratch) return lane.scratch.data() + place.offset;
+    return (place.buffer == Buffer::input ? run.input : run.output).data + place.offset;
+  };
+  std::byte* const own = local.bytes == 0 ? nullptr : at(local);
+  std::byte* const stored = store.bytes == 0 ? nullptr : at(store);
+
+  // All are looked at, also when the first is missing, so that all of them move.
+  bool ready = true;
+  for (auto* link : step.sends) {
+    if (link->has_room()) continue;
+    if (stuck(*link) == Polled::failed) return Polled::failed;
+    ready = false;
+  }
+  if (step.receives.size() == 1 && !step.combines && own == nullptr)
+    step.receives[0]->offer(stored, bytes);
+  std::size_t sources = 0;
+  for (std::size_t i = 0; i < step.receives.size(); i++) {
+    if (own != nullptr && i == step.local_position) sources_[sources++] = own;
+    const auto* view = step.receives[i]->front();
+    if (view == nullptr) {
+      if (stuck(*step.receives[i]) == Polled::failed) return Polled::failed;
+      ready = false;
+      continue;
+    }
+    if (auto good = check(step, i, view->header, bytes); !good)
+      return failed(std::move(good.error()));
+    sources_[sources++] = view->data;
+  }
+  if (!ready) return Polled::waits;
+  if (own != nullptr && step.local_position == step.receives.size()) sources_[sources++] = own;
+
+  const bool lends = lend == Lend::always || (lend == Lend::if_separate && !run.in_place);
+  {
+    Reading reading(step.receives);
+    if (const auto gone = reading.begin(); gone < step.receives.size())
+      return failed(taken_back(step, gone).value());
+    std::byte* const out = stored != nullptr || lends ? stored : step.sends[0]->room(bytes);
+    if (out != nullptr && step.combines)
+      combine_(sources_.data(), sources, out, bytes / elem_bytes_, step.divisor);
+    else if (out != nullptr && out != sources_[0])
+      std::memcpy(out, sources_[0], bytes);
+    for (auto* link : step.sends) {
+      if (lends) break;
+      auto* const room = link->room(bytes);
+      if (room != out) std::memcpy(room, out, bytes);
+    }
+  }
+  const SliceHeader header{run.sequence, run.signature, bytes, 0};
+  for (auto* link : step.sends) {
+    if (lends)
+      link->lend(header, stored != nullptr ? stored : own);
+    else
+      link->push(header);
+  }
+  if (records_ != nullptr)
+    record(static_cast<std::size_t>(&lane - lanes_.data()), lane.position, lane.window);
+  return Polled::moved;
+}
+
+}  // namespace ccoll

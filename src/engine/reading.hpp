@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "transport/link.hpp"
+
+namespace ccoll {
+
+/// Slices that are being read. Those begun end with it, whatever happens meanwhile, or their owners
+/// could never take their memory back.
+class Reading {
+ public:
+  explicit Reading(const std::vector<ReceiveLink*>& links) : links_(links) {}
+  ~Reading() {
+    for (std::size_t i = 0; i < begun_; i++) links_[i]->pop();
+  }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+
+  /// How many could be begun.
+  std::size_t begin() {
+    while (begun_ < links_.size() && links_[begun_]->begin_read()) begun_++;
+    return begun_;
+  }
+
+ private:
+  const std::vector<ReceiveLink*>& links_;
+  std::size_t begun_ = 0;
+};
+
+}  // namespace ccoll

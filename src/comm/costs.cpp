@@ -26,7 +26,9 @@ CostTable costs_over(std::string_view transport, double cores_per_rank) {
   costs.step_ns = 120;
   costs.bandwidth_bytes_per_s = 9e9;
   costs.reduce_bytes_per_s = 12e9;
-  costs.slot_bytes = 64 << 10;
+  // What stays in a core's cache between one rank's writing and another's reading; where ranks take
+  // turns, each does as much as it can in its turn.
+  costs.slot_bytes = cores_per_rank < 1 ? 64 << 10 : 32 << 10;
   return costs;
 }
 

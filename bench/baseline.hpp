@@ -23,7 +23,7 @@ class Baseline {
   std::optional<double> usec_of(const Row& row);
   /// The rows that nobody asked for.
   std::vector<std::string> unmeasured() const;
-  /// "old.json (ccoll 0.1.0 on node1, 4 ranks over tcp)".
+  /// "old.json (ccoll 0.1.0 on node1, 4 ranks over shm)".
   const std::string& description() const { return description_; }
 
  private:

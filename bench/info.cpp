@@ -46,9 +46,9 @@ std::string machine_text() {
 }
 
 std::string transport_text() {
-  return "Transports\n" + line("tcp", "yes: ranks that are processes, on one host or many") +
+  return "Transports\n" + line("shm", "yes: ranks that are processes of one host") +
+         line("tcp", "yes: ranks that are processes, on one host or many") +
          line("inproc", "yes: ranks that are threads of one process") +
-         line("shm", "no: not built yet; ranks of one host use tcp") +
          line("cuda_ipc", "no: not built yet; buffers are host memory") +
          line("verbs", "no: not built yet; RDMA networks are used through tcp");
 }

@@ -89,7 +89,7 @@ void add_call(CLI::App& app, Raw& raw, Options& options) {
   app.add_option("--algo", raw.algorithms,
                  "ring, double_tree, …; a,b; all: each in turn; default: by cost");
   app.add_option("--transport", options.transport,
-                 "tcp (processes) or inproc (threads of one process)");
+                 "shm (processes of one host), tcp (processes) or inproc (threads of one process)");
   app.add_option("--lanes", options.lanes, "most copies of an algorithm's lanes")
       ->check(CLI::Range(1, 64));
   app.add_option("--timeout", options.timeout_s, "seconds that a call may take [300]")
@@ -197,7 +197,7 @@ Result<Options> finish(const Raw& raw, Options options) {
   if (options.html == "-") {
     return fail(ErrorKind::invalid_argument, "--html wants the name of a file");
   }
-  constexpr std::array<std::string_view, 2> kTransports = {"tcp", "inproc"};
+  constexpr std::array<std::string_view, 3> kTransports = {"shm", "tcp", "inproc"};
   if (!options.transport.empty() &&
       !std::count(kTransports.begin(), kTransports.end(), options.transport)) {
     return fail(ErrorKind::invalid_argument, "{}",

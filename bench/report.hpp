@@ -24,7 +24,7 @@ namespace ccoll::bench {
 struct Session {
   int ranks = 1;
   std::string launcher;   ///< who started the ranks
-  std::string transport;  ///< "tcp", "inproc", or "none" for one rank
+  std::string transport;  ///< "tcp", "inproc and tcp", or "none" for one rank
   double timeout_s = 300;
   std::string command;
 };

@@ -9,11 +9,14 @@
 #include <functional>
 #include <new>
 #include <optional>
+#include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "ccoll/environment.hpp"
 #include "ccoll/store.hpp"
+#include "core/text.hpp"
 #include "core/variables.hpp"
 #include "rendezvous/identity.hpp"
 #include "rendezvous/launch.hpp"
@@ -46,13 +49,22 @@ CommunicatorOptions communicator_options(const Options& options) {
   return result;
 }
 
+/// What the ranks' slices travel by, as this one sees it: "tcp", "shm and tcp", or "none".
+std::string transports_from(const Communicator& communicator) {
+  std::set<std::string> names;
+  for (int peer = 0; peer < communicator.size(); peer++)
+    if (peer != communicator.rank()) names.insert(communicator.transport_to(peer));
+  return names.empty() ? "none" : joined(names, " and ");
+}
+
 /// One rank from start to end; errors become its own message and status.
-int run_rank(int rank, const Options& options, const Session& session,
+int run_rank(int rank, const Options& options, Session session,
              const std::function<Communicator()>& connect) {
   try {
+    Communicator communicator = connect();
+    session.transport = transports_from(communicator);
     std::optional<Report> report;
     if (rank == 0) report.emplace(options, session);
-    Communicator communicator = connect();
     if (options.command == Options::Command::matrix) {
       const Matrix matrix = measure_matrix(communicator, options.matrix_bytes);
       if (report) report->add_matrix(matrix);
@@ -122,19 +134,18 @@ Status check_against_launcher(const Environment& environment, const Options& opt
   if (environment.size > 1 && transport == "inproc") {
     return fail(ErrorKind::invalid_argument,
                 "inproc is for ranks that are threads of one process, but {} started {} "
-                "processes: use tcp, or cc-bench -n {} without a launcher",
+                "processes: leave it out, or start cc-bench -n {} without a launcher",
                 environment.launcher, environment.size, environment.size);
   }
   return {};
 }
 
-Session describe(const Options& options, int size, const Environment& environment,
-                 const std::string& transport, int argc, const char* const* argv) {
+Session describe(const Options& options, int size, const Environment& environment, int argc,
+                 const char* const* argv) {
   Session session;
   session.ranks = size;
   const bool started = read_variable("CCOLL_BENCH_STARTED").has_value();
   session.launcher = environment.launcher == "none" || started ? "cc-bench" : environment.launcher;
-  session.transport = size == 1 ? "none" : transport.empty() ? "tcp" : transport;
   session.timeout_s = std::chrono::duration<double>(communicator_options(options).timeout).count();
   session.command = "cc-bench";
   for (int i = 1; i < argc; i++) session.command += std::string(" ") + argv[i];
@@ -178,7 +189,7 @@ int run(const Options& options, int argc, const char* const* argv) {
     if (environment.rank == 0) complain(std::nullopt, valid.error().message);
     return kWrongUsage;
   }
-  const Session session = describe(options, size, environment, transport, argc, argv);
+  const Session session = describe(options, size, environment, argc, argv);
   if (joins) return join(environment, options, session);
   if (size == 1 || transport == "inproc") return run_threads(size, options, session);
   return start_processes(size, options, argc, argv);

@@ -46,8 +46,8 @@ constexpr Variable kSettings[] = {
      "messages up to so many bytes are sent without waiting for their receive; at most 262144"},
     {"CCOLL_STRICT_SENDS", "0",
      "1: every send waits for its receive; finds programs that work only while messages are small"},
-    {"CCOLL_HOST_ID", "the kernel's boot and network namespace",
-     "any text: ranks with the same one are taken to share a host"},
+    {"CCOLL_HOST_ID", "the kernel's boot, network and IPC namespace",
+     "any text: ranks with the same one are taken to share a host, and try shared memory"},
     {"CCOLL_LOG", "`warn`",
      "how much is said on standard error: `warn`, `info` (once: who, where, which transports and "
      "algorithms, and why), `debug`, `trace`"},

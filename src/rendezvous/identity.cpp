@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/identity.hpp"
 
+#include <fmt/format.h>
 #include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -36,7 +37,7 @@ std::uint64_t host_identity() {
   for (const char* space : {"/proc/self/ns/net", "/proc/self/ns/ipc"}) {
     struct stat status {};
     stat(space, &status);
-    text += " " + std::to_string(status.st_ino);
+    text += fmt::format(" {}", status.st_ino);
   }
   return hash(text);
 }

@@ -10,7 +10,7 @@
 namespace ccoll {
 
 /// This rank's row of the address table; `endpoint` is its listener's. A host is a running kernel
-/// and a network namespace in it; CCOLL_HOST_ID (any text) overrides that.
+/// and a network and an IPC namespace in it; CCOLL_HOST_ID (any text) overrides that.
 PeerAddress identify(const asio::ip::tcp::endpoint& endpoint);
 
 /// Cores that this process may use: its affinity mask, limited by the control group's quota.

@@ -55,9 +55,9 @@ CellPool& pool() {
   return instance;
 }
 
-std::atomic<std::uint32_t>& word(const Segment& cells, std::uint32_t cell) {
-  static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
-  return *reinterpret_cast<std::atomic<std::uint32_t>*>(cells.data() + cell * kCellBytes);
+/// In memory that is all zero at first.
+SleepWord& word(const Segment& cells, std::uint32_t cell) {
+  return *reinterpret_cast<SleepWord*>(cells.data() + cell * kCellBytes);
 }
 
 }  // namespace
@@ -84,7 +84,7 @@ Bell::Bell(FileDescriptor event, std::shared_ptr<Segment> cells, std::uint32_t c
       cells_(std::move(cells)),
       cell_(cell),
       mine_(mine),
-      asleep_(word(*cells_, cell)) {}
+      word_(word(*cells_, cell)) {}
 
 Bell::~Bell() {
   if (!mine_) return;

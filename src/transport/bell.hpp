@@ -4,13 +4,13 @@
 /// Ringing a rank out of its sleep: the word that says that it sleeps, and the eventfd that ends
 /// the sleep. Both can be handed to peers in other processes.
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 
 #include "core/file_descriptor.hpp"
 #include "core/result.hpp"
 #include "transport/segment.hpp"
+#include "transport/sleep_word.hpp"
 
 namespace ccoll {
 
@@ -28,12 +28,11 @@ class Bell {
   const FileDescriptor& memory() const { return cells_->file(); }
   std::uint32_t cell() const { return cell_; }
 
-  /// The protocol is Waiter::prepare's.
-  void set_asleep() { asleep_.store(1, std::memory_order_seq_cst); }
-  void set_awake() { asleep_.store(0, std::memory_order_relaxed); }
-  bool asleep() const { return asleep_.load(std::memory_order_relaxed) != 0; }
+  void set_asleep() { word_.set_asleep(); }
+  void set_awake() { word_.set_awake(); }
+  bool asleep() const { return word_.asleep(); }
   void ring_if_asleep() {
-    if (asleep_.load(std::memory_order_seq_cst) != 0) ring();
+    if (word_.wants_ring()) ring();
   }
   void ring();
 
@@ -44,7 +43,7 @@ class Bell {
   const std::shared_ptr<Segment> cells_;
   const std::uint32_t cell_;
   const bool mine_;
-  std::atomic<std::uint32_t>& asleep_;  // in cells_
+  SleepWord& word_;  // in cells_
 };
 
 }  // namespace ccoll

@@ -25,6 +25,8 @@ class Delivery {
     state_.store(State::taken, std::memory_order_relaxed);
     return std::exchange(thing_, std::nullopt);
   }
+  /// Whether take() would give it.
+  bool there() const { return state_.load(std::memory_order_acquire) == State::there; }
   const Failure* failure() const {
     return state_.load(std::memory_order_acquire) == State::failed ? &*failure_ : nullptr;
   }

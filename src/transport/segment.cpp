@@ -14,6 +14,9 @@
 namespace ccoll {
 namespace {
 
+/// Memory that shrinks kills who touches it; memory that grows is mapped in part only.
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+
 /// What a file is known by while anyone has it open or mapped.
 using FileId = std::pair<dev_t, ino_t>;
 
@@ -38,8 +41,7 @@ Result<std::shared_ptr<Segment>> Segment::make(const char* name, std::size_t byt
   FileDescriptor file(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file.open()) return no_memory("memfd_create");
   if (ftruncate(file.number(), static_cast<off_t>(bytes)) != 0) return no_memory("ftruncate");
-  if (fcntl(file.number(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-    return no_memory("fcntl");
+  if (fcntl(file.number(), F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0) return no_memory("fcntl");
   const int number = file.number();
   return mapped(std::move(file), number, bytes);
 }
@@ -48,10 +50,10 @@ Result<std::shared_ptr<Segment>> Segment::map(const FileDescriptor& file, std::s
   struct stat status {};
   if (fstat(file.number(), &status) != 0) return no_memory("fstat");
   const int seals = fcntl(file.number(), F_GET_SEALS);
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || static_cast<std::size_t>(status.st_size) < bytes)
+  if (seals < 0 || (seals & kSeals) != kSeals || static_cast<std::size_t>(status.st_size) < bytes)
     return fail(ErrorKind::corrupt,
                 "shared memory: what came is not what ccoll makes ({} bytes, seals {:#x}; expected "
-                "are {} bytes that cannot shrink)",
+                "are {} bytes whose size is sealed)",
                 status.st_size, seals, bytes);
   return mapped(FileDescriptor(), file.number(), static_cast<std::size_t>(status.st_size));
 }

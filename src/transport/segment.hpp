@@ -17,8 +17,8 @@ class Segment {
   /// New memory of `bytes`, all zero; `name` is what /proc/PID/maps shows. It can be neither grown
   /// nor shrunk: whoever maps it may touch all of it.
   static Result<std::shared_ptr<Segment>> make(const char* name, std::size_t bytes);
-  /// What another process made, if it has at least `bytes` and cannot shrink. Where this process
-  /// has mapped it already, that same mapping: ranks that are threads share one.
+  /// What another process made, if it has at least `bytes` and its size is sealed. Where this
+  /// process has mapped it already, that same mapping: ranks that are threads share one.
   static Result<std::shared_ptr<Segment>> map(const FileDescriptor& file, std::size_t bytes);
   ~Segment();
   Segment(const Segment&) = delete;

@@ -18,8 +18,9 @@ class Waiter {
   static Result<std::shared_ptr<Waiter>> make();
 
   /// Announces the sleep. What is looked at after this call and before sleep() cannot change
-  /// without ending the sleep: a peer's seq_cst store of its news comes either before that look or
-  /// before its ring_if_asleep, which then sees the announcement.
+  /// without ending the sleep: a peer's store of its news comes either before that look or before
+  /// its ring_if_asleep, which then sees the announcement. Both are seq_cst, as is the look
+  /// (transport/sleep_word.hpp).
   void prepare() { bell_->set_asleep(); }
   /// Until something happens or `limit` has passed.
   void sleep(std::chrono::nanoseconds limit);

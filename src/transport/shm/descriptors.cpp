@@ -53,10 +53,13 @@ Result<WithDescriptors> receive_with_descriptors(int socket, std::size_t bytes) 
   for (auto* header = CMSG_FIRSTHDR(&message); header != nullptr;
        header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-    std::array<int, kMostDescriptors> numbers;
-    const std::size_t size = header->cmsg_len - CMSG_LEN(0);
-    std::memcpy(numbers.data(), CMSG_DATA(header), size);
-    for (std::size_t i = 0; i < size / sizeof(int); i++) got.descriptors.emplace_back(numbers[i]);
+    // Alignment leaves room for more than kMostDescriptors, and a stranger may send them.
+    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; i++) {
+      int number = -1;
+      std::memcpy(&number, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+      got.descriptors.emplace_back(number);
+    }
   }
   if (count == 0) return fail(ErrorKind::peer_lost, "the peer closed the connection");
   got.bytes.resize(static_cast<std::size_t>(count));

@@ -44,7 +44,7 @@ constexpr std::chrono::seconds kPatience{10};
 /// One per rank: no two listeners of a network namespace have one port, and abstract names belong
 /// to such a namespace, too.
 Protocol::endpoint door_of(const PeerAddress& rank) {
-  return {std::string(1, '\0') + fmt::format("ccoll/{:016x}/{}", rank.process, rank.port)};
+  return {fmt::format("{}ccoll/{:016x}/{}", '\0', rank.process, rank.port)};
 }
 
 Status check_user(Socket& socket, std::string_view who) {
@@ -122,11 +122,14 @@ struct Answering {
 asio::awaitable<void> answer_one(std::shared_ptr<Answering> door, Socket accepted) {
   Socket socket = std::move(accepted);
   if (auto same = check_user(socket, "a process"); !same) {
-    log().warn("rank {}: a connection is refused: {}", door->rank, same.error().message);
+    log().debug("connection refused: {}", same.error().message);
     co_return;
   }
   const auto purpose = co_await net::answer(socket, door->token, kPatience);
-  if (!purpose) co_return;
+  if (!purpose) {
+    log().debug("connection refused: {}", purpose.error().message);
+    co_return;
+  }
   const net::Deadline deadline(socket, kPatience);
   auto came = co_await receive(socket, kHelloBytes);
   if (!came || !door->handler) co_return;
@@ -136,8 +139,9 @@ asio::awaitable<void> answer_one(std::shared_ptr<Answering> door, Socket accepte
   auto offer = map_offer(*came, hello->cell);
   const auto text = offer ? std::string() : offer.error().message.substr(0, 400);
   const auto verdict = net::Writer().number(std::uint8_t{offer.has_value()}).text(text).take();
-  (void)send_with_descriptors(socket.native_handle(), verdict, {});
-  if (!offer) co_return;
+  const auto told = send_with_descriptors(socket.native_handle(), verdict, {});
+  // A sender that does not hear of it takes another way, and so must this end.
+  if (!offer || !told) co_return;
   offer->connection = FileDescriptor(socket.release());
   door->handler(hello->id, std::move(*offer));
 }
@@ -236,13 +240,33 @@ asio::awaitable<Status> verdict_of(Socket& socket) {
   co_return fail(ErrorKind::exhausted, "{}", why_not);
 }
 
-asio::awaitable<void> wait_for_bell(Socket& socket, std::shared_ptr<HandOver> hand_over) {
+/// Once the receiver has opened its end, which may be whenever it likes.
+asio::awaitable<Result<std::shared_ptr<Bell>>> receive_bell(Socket& socket) {
   auto came = co_await receive(socket, kBellBytes);
-  if (!came || came->descriptors.size() != 2) co_return;
+  if (!came) co_return tl::unexpected(came.error());
+  if (came->descriptors.size() != 2)
+    co_return fail(ErrorKind::exhausted,
+                   "{} of its bell's 2 descriptors came (is this rank's ulimit -n used up?)",
+                   came->descriptors.size());
   net::Reader reader(came->bytes);
-  auto bell = Bell::of_peer(std::move(came->descriptors[0]), came->descriptors[1],
-                            reader.number<std::uint32_t>());
-  if (!bell) co_return;
+  co_return Bell::of_peer(std::move(came->descriptors[0]), came->descriptors[1],
+                          reader.number<std::uint32_t>());
+}
+
+asio::awaitable<void> wait_for_bell(Socket& socket, LinkId id,
+                                    std::shared_ptr<HandOver> hand_over) {
+  auto bell = co_await receive_bell(socket);
+  if (!bell) {
+    // It would sleep for ever, or has gone without a word: this link is of no use any more.
+    hand_over->unheard.deliver(
+        {bell.error().kind,
+         bell.error().kind == ErrorKind::peer_lost
+             ? fmt::format("rank {} has left", id.to)
+             : fmt::format("shared memory with rank {}: {}", id.to, bell.error().message),
+         id.to});
+    hand_over->waiter->ring();
+    co_return;
+  }
   hand_over->receiver = std::move(*bell);
   hand_over->bell.store(hand_over->receiver.get());
   // For what was pushed before.
@@ -255,17 +279,14 @@ asio::awaitable<void> offer_now(asio::io_context& context, Protocol::endpoint do
   Socket socket(context);
   auto status = co_await knock(socket, std::move(door), std::move(token), id, hand_over);
   if (status) status = co_await verdict_of(socket);
-  if (status) {
+  if (status)
     hand_over->taken.deliver(std::monostate());
-  } else {
-    log().warn("rank {}: no shared memory with rank {}: {}; another transport is used", id.from,
-               id.to, status.error().message);
+  else
     hand_over->taken.deliver(
         {status.error().kind,
          fmt::format("no shared memory with rank {}: {}", id.to, status.error().message), id.to});
-  }
   hand_over->waiter->ring();
-  if (status) co_await wait_for_bell(socket, std::move(hand_over));
+  if (status) co_await wait_for_bell(socket, id, std::move(hand_over));
 }
 
 }  // namespace
@@ -289,8 +310,9 @@ void offer_link(const TransportContext& context, const LinkId& id,
       service.get_executor(),
       offer_now(service, door_of(context.table[id.to]), context.token, id, hand_over),
       "shared memory", [id, hand_over](const Failure& failure) {
-        hand_over->taken.deliver(
-            {failure.kind, fmt::format("no shared memory with rank {}: {}", id.to, failure.message),
+        // Perhaps the receiver has taken it by now: too late for another transport.
+        hand_over->unheard.deliver(
+            {failure.kind, fmt::format("shared memory with rank {}: {}", id.to, failure.message),
              std::nullopt});
         hand_over->waiter->ring();
       });

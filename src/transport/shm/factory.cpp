@@ -11,7 +11,7 @@ namespace {
 class ShmTransport final : public Transport {
  public:
   ShmTransport(const TransportContext& context, std::shared_ptr<Transport> next)
-      : context_(context), next_(std::move(next)) {
+      : context_(context), instead_(std::make_shared<Instead>(context.rank, std::move(next))) {
     // Where a rank is reached by nobody there is no address for it to be reached at.
     if (context_.table[context_.rank].port == 0) return;
     auto door = Door::open(context_, [meeting = meeting_](const LinkId& id, Offer offer) {
@@ -25,21 +25,30 @@ class ShmTransport final : public Transport {
 
   Result<std::unique_ptr<SendLink>> open_send(const LinkId& id,
                                               std::shared_ptr<Waiter> waiter) override {
+    auto* const next = instead_->transport();
+    if (next != nullptr && instead_->serves(id.to)) {
+      instead_->works(id.to);
+      return next->open_send(id, std::move(waiter));
+    }
     auto memory = Segment::make("ccoll-link", Ring::kBytes);
-    if (!memory) return tl::unexpected(memory.error());
+    if (!memory) {
+      if (next == nullptr) return tl::unexpected(memory.error());
+      instead_->settle(id.to, memory.error().message);
+      return open_send(id, std::move(waiter));
+    }
     Ring::make((*memory)->data());
     auto hand_over = std::make_shared<HandOver>();
     hand_over->memory = std::move(*memory);
     hand_over->waiter = std::move(waiter);
     offer_link(context_, id, hand_over);
-    return std::make_unique<ShmSendLink>(id, std::move(hand_over), next_.get());
+    return std::make_unique<ShmSendLink>(id, std::move(hand_over), instead_);
   }
 
   Result<std::unique_ptr<ReceiveLink>> open_receive(const LinkId& id,
                                                     std::shared_ptr<Waiter> waiter) override {
     std::unique_ptr<ReceiveLink> instead;
-    if (next_) {
-      auto opened = next_->open_receive(id, waiter);
+    if (auto* const next = instead_->transport()) {
+      auto opened = next->open_receive(id, waiter);
       if (!opened) return tl::unexpected(opened.error());
       instead = std::move(*opened);
     }
@@ -57,7 +66,7 @@ class ShmTransport final : public Transport {
 
  private:
   const TransportContext context_;
-  const std::shared_ptr<Transport> next_;
+  const std::shared_ptr<Instead> instead_;
   const std::shared_ptr<Meeting<Offer>> meeting_ = std::make_shared<Meeting<Offer>>(context_.rank);
   std::unique_ptr<Door> door_;
 };

@@ -21,10 +21,11 @@ void decline(const Offer& offer) {
   offer.sender->ring();
 }
 
-ShmSendLink::ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over, Transport* fallback)
+ShmSendLink::ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over,
+                         std::shared_ptr<Instead> fallback)
     : id_(id),
       hand_over_(std::move(hand_over)),
-      fallback_(fallback),
+      fallback_(std::move(fallback)),
       ring_(Ring::at(hand_over_->memory->data())),
       writer_(ring_) {}
 
@@ -38,11 +39,13 @@ bool ShmSendLink::settle() {
   if (hand_over_->taken.take()) return settled_ = true;
   const Failure* const failure = hand_over_->taken.failure();
   if (failure == nullptr) return false;
-  if (fallback_ == nullptr) {
+  auto* const transport = fallback_->transport();
+  if (transport == nullptr) {
     failure_ = *failure;
     return false;
   }
-  auto opened = fallback_->open_send(id_, hand_over_->waiter);
+  fallback_->settle(id_.to, failure->message);
+  auto opened = transport->open_send(id_, hand_over_->waiter);
   if (opened)
     instead_ = std::move(*opened);
   else
@@ -54,7 +57,13 @@ bool ShmSendLink::has_room() {
   if (settled_) [[likely]]
     return writer_.has_room();
   if (!instead_ && settle()) return true;
-  return instead_ && instead_->has_room();
+  return instead_ && has_room_instead();
+}
+
+bool ShmSendLink::has_room_instead() {
+  if (!instead_->has_room()) return false;
+  if (!std::exchange(instead_works_, true)) fallback_->works(id_.to);
+  return true;
 }
 
 std::byte* ShmSendLink::room(std::size_t bytes) {
@@ -90,7 +99,10 @@ bool ShmSendLink::connected() const {
 
 const Failure* ShmSendLink::failure() const {
   if (instead_) return instead_->failure();
-  if (!failure_ && ring_->reader_gone.load() != 0) failure_ = gone(id_.to);
+  // Not before the link has been there: what is pushed to who leaves is sent, read or not.
+  if (!failure_ && settled_ && ring_->reader_gone.load() != 0) failure_ = gone(id_.to);
+  if (const auto* unheard = hand_over_->unheard.failure(); unheard != nullptr && !failure_)
+    if (settled_ || !hand_over_->taken.there()) failure_ = *unheard;
   return failure_ ? &*failure_ : nullptr;
 }
 

@@ -13,6 +13,7 @@
 #include "transport/bell.hpp"
 #include "transport/delivery.hpp"
 #include "transport/segment.hpp"
+#include "transport/shm/instead.hpp"
 #include "transport/shm/ring.hpp"
 #include "transport/transport.hpp"
 
@@ -35,6 +36,8 @@ struct HandOver {
   std::shared_ptr<Waiter> waiter;  ///< the sender's
   /// The receiver's process has the memory; or why it has not.
   Delivery<std::monostate> taken;
+  /// Only ever a failure: why the receiver, whose process has it, cannot be rung.
+  Delivery<std::monostate> unheard;
   /// Rings the receiver; null until that has opened its end. `receiver` keeps it.
   std::atomic<Bell*> bell{nullptr};
   std::shared_ptr<Bell> receiver;
@@ -42,7 +45,8 @@ struct HandOver {
 
 class ShmSendLink final : public SendLink {
  public:
-  ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over, Transport* fallback);
+  ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over,
+              std::shared_ptr<Instead> fallback);
   ~ShmSendLink() override;
 
   std::size_t most_bytes() const override { return kSlotBytes; }
@@ -59,14 +63,16 @@ class ShmSendLink final : public SendLink {
  private:
   /// Whether the memory is the receiver's too.
   bool settle();
+  bool has_room_instead();
 
   const LinkId id_;
   const std::shared_ptr<HandOver> hand_over_;
-  Transport* const fallback_;
+  const std::shared_ptr<Instead> fallback_;
   Ring* const ring_;
   RingWriter writer_;
   bool settled_ = false;
   std::unique_ptr<SendLink> instead_;  ///< of the fallback
+  bool instead_works_ = false;
   mutable std::optional<Failure> failure_;
 };
 

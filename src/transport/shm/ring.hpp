@@ -11,11 +11,15 @@
 ///   writer                                   reader
 ///   line i % kLines ← header, small data
 ///   slot            ← large data
-///   line.stamp      ← i + 1    (seq_cst) ──► line.stamp == i + 1 (acquire): reads line and slot
-///   popped > i      (acquire)  ◄──────────── popped ← i + 1 (seq_cst)
+///   line.stamp      ← i + 1              ──► line.stamp == i + 1: reads line and slot
+///   popped > i                           ◄── popped ← i + 1
 ///
-/// The two stores are seq_cst because they are also the news of the sleeping protocol
-/// (Waiter::prepare); acquire and release would do otherwise. There are no fences.
+/// All four are seq_cst because they are also the news, and the looks for news, of the sleeping
+/// protocol (transport/sleep_word.hpp); release and acquire would do otherwise. There are no
+/// fences.
+///
+/// Templates over the atomic type, so that tests/transport/ring_explorer_test.cpp can go through
+/// all that a C++ machine may do, which this one never shows.
 
 #include <array>
 #include <atomic>
@@ -31,27 +35,26 @@ namespace ccoll::shm {
 /// Most bytes of a slice.
 inline constexpr std::size_t kSlotBytes = 128 << 10;
 
-struct Ring {
-  static constexpr std::size_t kLines = 16;
-  static_assert(kLines >= kLinkSlots);
+template <template <typename> typename Atomic, std::size_t kCount>
+struct BasicRing {
+  static constexpr std::size_t kLines = kCount;
 
   /// One cache line.
   struct alignas(64) Line {
     static constexpr std::size_t kDataBytes = 24;
 
-    std::atomic<std::uint64_t> stamp;  // written by the writer: publishes the line and its slot
+    Atomic<std::uint64_t> stamp;  // written by the writer: publishes the line and its slot
     SliceHeader header;
     union {
       std::array<std::byte, kDataBytes> data;  // of a slice of at most so many bytes
       std::uint32_t slot;                      // where those of a larger one lie
     };
   };
-  static_assert(sizeof(Line) == 64);
 
   std::array<Line, kLines> lines;
-  alignas(64) std::atomic<std::uint64_t> popped;  // written by the reader
-  alignas(64) std::atomic<std::uint32_t> writer_gone;
-  std::atomic<std::uint32_t> reader_gone;
+  alignas(64) Atomic<std::uint64_t> popped;  // written by the reader
+  alignas(64) Atomic<std::uint32_t> writer_gone;
+  Atomic<std::uint32_t> reader_gone;
 
   /// Pages of their own, used only where slices are large: what is never touched costs nothing.
   std::byte* slot(std::uint32_t number) {
@@ -61,14 +64,21 @@ struct Ring {
   static constexpr std::size_t kBytes = kFirstSlot + kLines * kSlotBytes;
 
   /// In memory that is all zero.
-  static Ring* make(std::byte* memory) { return new (memory) Ring(); }
-  static Ring* at(std::byte* memory) { return std::launder(reinterpret_cast<Ring*>(memory)); }
+  static BasicRing* make(std::byte* memory) { return new (memory) BasicRing(); }
+  static BasicRing* at(std::byte* memory) {
+    return std::launder(reinterpret_cast<BasicRing*>(memory));
+  }
 };
-static_assert(sizeof(Ring) <= Ring::kFirstSlot);
 
-class RingWriter {
+using Ring = BasicRing<std::atomic, 16>;
+static_assert(sizeof(Ring::Line) == 64);
+static_assert(sizeof(Ring) <= Ring::kFirstSlot);
+static_assert(Ring::kLines >= kLinkSlots);
+
+template <typename Ring>
+class BasicRingWriter {
  public:
-  explicit RingWriter(Ring* ring) : ring_(ring) {}
+  explicit BasicRingWriter(Ring* ring) : ring_(ring) {}
 
   bool has_room() {
     if (pushed_ - popped_ < Ring::kLines) return true;
@@ -100,8 +110,8 @@ class RingWriter {
   /// Data that take longer to copy than the reader's count does to come.
   static constexpr std::size_t kWorthALook = 4 << 10;
 
-  Ring::Line& line() { return ring_->lines[pushed_ % Ring::kLines]; }
-  void look() { popped_ = ring_->popped.load(std::memory_order_acquire); }
+  typename Ring::Line& line() { return ring_->lines[pushed_ % Ring::kLines]; }
+  void look() { popped_ = ring_->popped.load(); }
 
   Ring* const ring_;
   std::uint64_t pushed_ = 0;
@@ -110,12 +120,15 @@ class RingWriter {
   bool chosen_ = false;       ///< whether room() has told of slot_
 };
 
-class RingReader {
+using RingWriter = BasicRingWriter<Ring>;
+
+template <typename Ring>
+class BasicRingReader {
  public:
-  explicit RingReader(Ring* ring) : ring_(ring) {}
+  explicit BasicRingReader(Ring* ring) : ring_(ring) {}
 
   /// Whether the front slice is there.
-  bool there() const { return line().stamp.load(std::memory_order_acquire) == popped_ + 1; }
+  bool there() const { return line().stamp.load() == popped_ + 1; }
   const SliceHeader& header() const { return line().header; }
   const std::byte* data() const {
     const auto& front = line();
@@ -125,10 +138,12 @@ class RingReader {
   void pop() { ring_->popped.store(++popped_); }
 
  private:
-  Ring::Line& line() const { return ring_->lines[popped_ % Ring::kLines]; }
+  typename Ring::Line& line() const { return ring_->lines[popped_ % Ring::kLines]; }
 
   Ring* const ring_;
   std::uint64_t popped_ = 0;
 };
+
+using RingReader = BasicRingReader<Ring>;
 
 }  // namespace ccoll::shm

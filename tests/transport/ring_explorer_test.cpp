@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ring of shared-memory links and the sleep of its two ends, gone through with all that C++
+// allows: transport/shm/ring.hpp and transport/sleep_word.hpp themselves, on another atomic type.
+#include <catch2/catch.hpp>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "support/effort.hpp"
+#include "transport/explorer.hpp"
+#include "transport/shm/ring.hpp"
+#include "transport/sleep_word.hpp"
+
+using namespace ccoll;
+using testing::Explorer;
+using testing::ModelAtomic;
+
+namespace {
+
+constexpr std::uint64_t kSlices = 3;
+/// In the line, in a slot, and in a slot for which the writer looks whether all has been read.
+constexpr std::size_t kSmall = 24, kMiddle = 25, kLarge = 8 << 10;
+
+using Ring = shm::BasicRing<ModelAtomic, 2>;
+using Word = BasicSleepWord<ModelAtomic>;
+
+alignas(4096) std::array<std::byte, Ring::kBytes> memory;
+
+/// One end's part in the sleep: its word, and the number of its eventfd.
+struct Sleeper {
+  explicit Sleeper(std::uint32_t number) : event(number) {}
+  Word word;
+  const std::uint32_t event;
+};
+
+/// What is wrong on purpose, so that it can be seen that it would be found.
+struct Fault {
+  const char* name = "none";
+  std::optional<std::memory_order> stamp_stored{}, popped_stored{}, word_stored{};
+  std::optional<std::memory_order> stamp_loaded{}, popped_loaded{}, word_loaded{};
+  bool asks_before_it_stores = false;
+  bool sleeps_without_a_look = false;
+  bool ignores_what_is_full = false;
+};
+
+class Game {
+ public:
+  Game(std::array<std::size_t, kSlices> sizes, const Fault& fault) : sizes_(sizes), fault_(fault) {}
+
+  Explorer::Outcome play() {
+    return explorer_.explore([this] { set_up(); }, {[this] { write(); }, [this] { read(); }});
+  }
+
+ private:
+  void set_up() {
+    ring_ = Ring::make(memory.data());
+    for (auto* sleeper : {&writer_, &reader_}) {
+      sleeper->emplace(sleeper == &writer_ ? 0 : 1);
+      weaken(explorer_.last_location(), fault_.word_stored, fault_.word_loaded);
+    }
+    for (auto& line : ring_->lines)
+      weaken(line.stamp.location(), fault_.stamp_stored, fault_.stamp_loaded);
+    weaken(ring_->popped.location(), fault_.popped_stored, fault_.popped_loaded);
+  }
+  void weaken(std::uint32_t location, std::optional<std::memory_order> stores,
+              std::optional<std::memory_order> loads) {
+    if (stores) explorer_.weaken_stores(location, *stores);
+    if (loads) explorer_.weaken_loads(location, *loads);
+  }
+
+  void write() {
+    shm::BasicRingWriter<Ring> writer(ring_);
+    for (std::uint64_t i = 0; i < kSlices; i++) {
+      if (!fault_.ignores_what_is_full) sleep_until(*writer_, [&] { return writer.has_room(); });
+      explorer_.write(cell_of(writer.room(sizes_[i])));
+      explorer_.write(i % Ring::kLines);
+      tell(*reader_, [&] { writer.push({i, {}, static_cast<std::uint32_t>(sizes_[i]), 0}); });
+    }
+  }
+
+  void read() {
+    shm::BasicRingReader<Ring> reader(ring_);
+    for (std::uint64_t i = 0; i < kSlices; i++) {
+      sleep_until(*reader_, [&] { return reader.there(); });
+      explorer_.read(i % Ring::kLines);
+      explorer_.require(reader.header().sequence == i, "a slice of another number");
+      explorer_.read(cell_of(reader.data()));
+      tell(*writer_, [&] { reader.pop(); });
+    }
+  }
+
+  /// As the engine does (Waiter).
+  template <typename Look>
+  void sleep_until(Sleeper& own, Look there_is_news) {
+    while (!there_is_news()) {
+      own.word.set_asleep();
+      if (fault_.sleeps_without_a_look || !there_is_news()) explorer_.sleep(own.event);
+      own.word.set_awake();
+    }
+  }
+  template <typename Store>
+  void tell(Sleeper& other, Store store_news) {
+    const bool asked_too_early = fault_.asks_before_it_stores && other.word.wants_ring();
+    store_news();
+    if (fault_.asks_before_it_stores ? asked_too_early : other.word.wants_ring())
+      explorer_.ring(other.event);
+  }
+
+  /// Lines come first, then slots.
+  static std::size_t cell_of(const std::byte* data) {
+    const auto offset = static_cast<std::size_t>(data - memory.data());
+    if (offset < Ring::kFirstSlot) return offset / sizeof(Ring::Line);
+    return Ring::kLines + (offset - Ring::kFirstSlot) / shm::kSlotBytes;
+  }
+
+  const std::array<std::size_t, kSlices> sizes_;
+  const Fault fault_;
+  Explorer explorer_;
+  Ring* ring_ = nullptr;
+  std::optional<Sleeper> writer_, reader_;
+};
+
+/// The outcomes of two threads that play a litmus test on two atomics: r0 + 2 · r1.
+struct Litmus {
+  std::memory_order store, load;
+  bool message;  // one thread stores both and the other loads both; else each stores one
+  std::set<std::uint64_t> outcomes{};
+  std::string failure{};
+
+  void play() {
+    Explorer explorer;
+    std::optional<ModelAtomic<std::uint64_t>> a, b;
+    std::array<std::uint64_t, 2> got{};
+    int ended = 0;
+    const auto end = [&] {
+      if (++ended == 2) outcomes.insert(got[0] + 2 * got[1]);
+    };
+    const auto set_up = [&] {
+      a.emplace(0);
+      b.emplace(0);
+      ended = 0;
+    };
+    if (message) {
+      failure = explorer
+                    .explore(set_up, {[&] {
+                                        a->store(1, std::memory_order_relaxed);
+                                        explorer.write(0);
+                                        b->store(1, store);
+                                        end();
+                                      },
+                                      [&] {
+                                        got[0] = b->load(load);
+                                        if (got[0] != 0) explorer.read(0);
+                                        got[1] = a->load(std::memory_order_relaxed);
+                                        end();
+                                      }})
+                    .failure;
+    } else {
+      failure = explorer
+                    .explore(set_up, {[&] {
+                                        a->store(1, store);
+                                        got[0] = b->load(load);
+                                        end();
+                                      },
+                                      [&] {
+                                        b->store(1, store);
+                                        got[1] = a->load(load);
+                                        end();
+                                      }})
+                    .failure;
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("explorer: knows what C++ promises of two atomics, and promises no more",
+          "[transport][unit]") {
+  constexpr auto kTotal = std::memory_order_seq_cst, kAcquire = std::memory_order_acquire,
+                 kRelease = std::memory_order_release, kRelaxed = std::memory_order_relaxed;
+  using Set = std::set<std::uint64_t>;
+  const auto outcomes = [](Litmus litmus) {
+    litmus.play();
+    CHECK(litmus.failure == "");
+    return litmus.outcomes;
+  };
+  // Each stores one and loads the other's: that both miss it is ruled out by seq_cst alone, and
+  // only if all four are.
+  CHECK(outcomes({kTotal, kTotal, false}) == Set{1, 2, 3});
+  CHECK(outcomes({kTotal, kAcquire, false}) == Set{0, 1, 2, 3});
+  CHECK(outcomes({kRelease, kTotal, false}) == Set{0, 1, 2, 3});
+  // Who has seen the second has seen the first.
+  CHECK(outcomes({kRelease, kAcquire, true}) == Set{0, 2, 3});
+  for (const auto& [store, load] : {std::pair{kRelaxed, kAcquire}, {kRelease, kRelaxed}}) {
+    Litmus litmus{store, load, true};
+    litmus.play();
+    CHECK(litmus.failure.starts_with("race on memory 0"));
+  }
+}
+
+TEST_CASE(
+    "ring: no slice is read before it is written, no slot overwritten before it is popped, "
+    "and nobody sleeps for ever, whatever C++ allows",
+    "[transport][property]") {
+  std::vector<std::array<std::size_t, kSlices>> games;
+  const std::array kSizes = {kSmall, kMiddle, kLarge};
+  for (const auto first : kSizes)
+    for (const auto second : kSizes)
+      for (const auto third : kSizes) games.push_back({first, second, third});
+  // Every fifth has every size in every place.
+  const auto step = testing::by_effort<std::size_t>(13, 5, 1);
+  for (std::size_t i = 0; i < games.size(); i += step) {
+    CAPTURE(games[i]);
+    const auto outcome = Game(games[i], {}).play();
+    CHECK(outcome.failure == "");
+    CHECK(outcome.states > 10'000);
+  }
+}
+
+TEST_CASE("ring: the explorer finds each weakening of the protocol", "[transport][property]") {
+  constexpr auto kRelaxed = std::memory_order_relaxed, kRelease = std::memory_order_release,
+                 kAcquire = std::memory_order_acquire;
+  const std::pair<Fault, const char*> faults[] = {
+      {{.name = "stamp stored relaxed", .stamp_stored = kRelaxed}, "race"},
+      {{.name = "stamp loaded relaxed", .stamp_loaded = kRelaxed}, "race"},
+      {{.name = "popped stored relaxed", .popped_stored = kRelaxed}, "race"},
+      {{.name = "popped loaded relaxed", .popped_loaded = kRelaxed}, "race"},
+      {{.name = "full is ignored", .ignores_what_is_full = true}, "asleep for ever"},
+      {{.name = "stamp stored release", .stamp_stored = kRelease}, "asleep for ever"},
+      {{.name = "stamp loaded acquire", .stamp_loaded = kAcquire}, "asleep for ever"},
+      {{.name = "popped stored release", .popped_stored = kRelease}, "asleep for ever"},
+      {{.name = "popped loaded acquire", .popped_loaded = kAcquire}, "asleep for ever"},
+      {{.name = "word stored release", .word_stored = kRelease}, "asleep for ever"},
+      {{.name = "word loaded acquire", .word_loaded = kAcquire}, "asleep for ever"},
+      {{.name = "asks before it stores", .asks_before_it_stores = true}, "asleep for ever"},
+      {{.name = "sleeps without a look", .sleeps_without_a_look = true}, "asleep for ever"},
+  };
+  for (const auto& [fault, what] : faults) {
+    CAPTURE(fault.name);
+    const auto outcome = Game({kLarge, kSmall, kLarge}, fault).play();
+    CAPTURE(outcome.failure);
+    CHECK(outcome.failure.find(what) == 0);
+  }
+}

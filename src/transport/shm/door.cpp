@@ -35,7 +35,8 @@ using Protocol = asio::local::stream_protocol;
 using Socket = Protocol::socket;
 
 constexpr std::size_t kHelloBytes = 8 + 4 + 4 + 2 + 4;
-constexpr std::size_t kVerdictBytes = 1 + 4 + 400;
+constexpr std::size_t kVerdictBytes = 1 + 4;
+constexpr std::size_t kMostReasonBytes = 400;
 constexpr std::size_t kBellBytes = 4;
 
 /// The peer's door has stood since start-up.
@@ -137,7 +138,7 @@ asio::awaitable<void> answer_one(std::shared_ptr<Answering> door, Socket accepte
   // A peer that has proven the token and yet talks nonsense: drop it.
   if (!hello || hello->id.to != door->rank || hello->id.from >= door->size) co_return;
   auto offer = map_offer(*came, hello->cell);
-  const auto text = offer ? std::string() : offer.error().message.substr(0, 400);
+  const auto text = offer ? std::string() : offer.error().message.substr(0, kMostReasonBytes);
   const auto verdict = net::Writer().number(std::uint8_t{offer.has_value()}).text(text).take();
   const auto told = send_with_descriptors(socket.native_handle(), verdict, {});
   // A sender that does not hear of it takes another way, and so must this end.
@@ -230,14 +231,17 @@ asio::awaitable<Status> knock(Socket& socket, Protocol::endpoint door, std::stri
 
 /// Whether the receiver has the memory. It may be asleep for as long as it likes.
 asio::awaitable<Status> verdict_of(Socket& socket) {
+  // No more than that: the bell may be right behind it.
   const auto came = co_await receive(socket, kVerdictBytes);
   if (!came) co_return tl::unexpected(came.error());
   net::Reader reader(came->bytes);
   const bool taken = reader.number<std::uint8_t>() != 0;
-  const std::string why_not(reader.text());
-  if (reader.bad()) co_return fail(ErrorKind::corrupt, "its answer is nonsense");
+  const auto length = reader.number<std::uint32_t>();
+  if (!reader.complete()) co_return fail(ErrorKind::corrupt, "its answer is nonsense");
   if (taken) co_return Status{};
-  co_return fail(ErrorKind::exhausted, "{}", why_not);
+  const auto why_not = co_await receive(socket, std::min<std::size_t>(length, kMostReasonBytes));
+  if (!why_not) co_return tl::unexpected(why_not.error());
+  co_return fail(ErrorKind::exhausted, "{}", why_not->bytes);
 }
 
 /// Once the receiver has opened its end, which may be whenever it likes.

@@ -116,10 +116,10 @@ bool Communicator::Implementation::left_to_background_as_owner() {
   return supervise_as_owner(Clock::now()) >= until;
 }
 
-void Communicator::Implementation::set_limit(Operation& operation,
+void Communicator::Implementation::set_limit(Operation& operation, Clock::time_point now,
                                              std::chrono::milliseconds timeout) const {
-  operation.begun = Clock::now();
-  operation.deadline = deadline_after(timeout.count() > 0 ? timeout : options_.timeout);
+  operation.begun = now;
+  operation.deadline = deadline_after(timeout.count() > 0 ? timeout : options_.timeout, now);
 }
 
 Result<std::shared_ptr<Operation>> Communicator::Implementation::begin_as_owner(const Call& call) {
@@ -140,7 +140,7 @@ Result<std::shared_ptr<Operation>> Communicator::Implementation::put_into_queue_
     log().trace("rank {}: {} begins", rank(), describe(operation->run.signature));
   operation->run.sequence = sequence_++;
   operation->label = call.label;
-  set_limit(*operation, call.timeout);
+  set_limit(*operation, Clock::now(), call.timeout);
   operation->publish_at = operation->begun + kPublishAfter;
   collectives_.push_back(operation);
   moved_ = true;

@@ -225,7 +225,8 @@ class Communicator::Implementation final
   Result<std::shared_ptr<Operation>> put_into_queue_as_owner(const Call& call);
   Status put_into_queues_as_owner(std::span<const std::shared_ptr<MessageOperation>> operations,
                                   std::chrono::milliseconds timeout);
-  void set_limit(Operation& operation, std::chrono::milliseconds timeout) const;
+  void set_limit(Operation& operation, Clock::time_point now,
+                 std::chrono::milliseconds timeout) const;
   /// Compares the call with what neighbours have published about theirs.
   Status record_call(const Signature& signature);
   bool advance_collective_as_owner();

@@ -63,6 +63,7 @@ Status check_overlaps(std::string_view call, std::span<const MessageRequest> req
   };
   if (requests.size() < 2) return {};
   std::vector<Range> ranges;
+  ranges.reserve(requests.size());
   for (const auto& request : requests) {
     const bool written = request.what == What::recv;
     const auto* begin = static_cast<const std::byte*>(written ? request.output : request.input);
@@ -84,6 +85,7 @@ Status check_overlaps(std::string_view call, std::span<const MessageRequest> req
 Result<Work> begin(const std::shared_ptr<Implementation>& communicator, std::string_view call,
                    std::span<const MessageRequest> requests, const CallOptions& options) {
   std::vector<std::shared_ptr<MessageOperation>> operations;
+  operations.reserve(requests.size());
   for (const auto& request : requests) {
     auto operation = operation_of(request, communicator->size(), options.label);
     if (!operation) return tl::unexpected(operation.error());
@@ -139,8 +141,9 @@ Status Communicator::Implementation::begin_as_owner(
 Status Communicator::Implementation::put_into_queues_as_owner(
     std::span<const std::shared_ptr<MessageOperation>> operations,
     std::chrono::milliseconds timeout) {
+  const auto now = Clock::now();
   for (const auto& operation : operations) {
-    set_limit(*operation, timeout);
+    set_limit(*operation, now, timeout);
     if (auto posted = messages_.post(operation); !posted) {
       break_as_owner(posted.error(), true);
       return posted;

@@ -167,8 +167,6 @@ class Messages {
 
   /// Slices of one link in one round: whoever makes progress has others to look after.
   static constexpr int kSlicesAtOnce = 16;
-  /// Bytes of a slice of a rest; the last one is what is left.
-  static constexpr std::size_t kRestSlice = 128 << 10;
   /// What a message without a receive costs beside its data.
   static constexpr std::size_t kEnvelopeBytes = 128;
 

@@ -168,17 +168,23 @@ Status Messages::read_rests(Channel& channel) {
   for (int slices = 0; !channel.arriving.empty() && slices < kSlicesAtOnce; slices++) {
     auto& recv = *channel.arriving.front();
     auto* place = recv.output + recv.moved_bytes;
-    const auto bytes = std::min<std::uint64_t>(kRestSlice, recv.received->bytes - recv.moved_bytes);
+    const auto* header = channel.in_bulk->peek();
+    if (header == nullptr) {
+      if (const Failure* failure = channel.in_bulk->failure()) return lost(recv, *failure);
+      return {};
+    }
+    const auto bytes = header->bytes;
+    auto frame = decode(*header, channel.peer);
+    if (!frame) return tl::unexpected(frame.error());
+    if (frame->kind != Frame::Kind::rest || frame->id != recv.id || bytes == 0 ||
+        bytes > recv.received->bytes - recv.moved_bytes)
+      return fail(ErrorKind::corrupt, "rank {} sent a part of another message", channel.peer);
     channel.in_bulk->offer(place, bytes);
     const auto* view = channel.in_bulk->front();
     if (view == nullptr) {
       if (const Failure* failure = channel.in_bulk->failure()) return lost(recv, *failure);
       return {};
     }
-    auto frame = decode(view->header, channel.peer);
-    if (!frame) return tl::unexpected(frame.error());
-    if (frame->kind != Frame::Kind::rest || frame->id != recv.id || view->header.bytes != bytes)
-      return fail(ErrorKind::corrupt, "rank {} sent a part of another message", channel.peer);
     if (!channel.in_bulk->begin_read()) return taken_back(channel.peer);
     if (view->data != place) std::memcpy(place, view->data, bytes);
     channel.in_bulk->pop();

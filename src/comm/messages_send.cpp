@@ -104,7 +104,8 @@ Status Messages::push_rests(Channel& channel) {
       if (!channel.out_bulk->has_room()) break;
     }
     auto& send = *channel.sending.front();
-    const auto bytes = std::min<std::uint64_t>(kRestSlice, send.bytes - send.moved_bytes);
+    const auto bytes =
+        std::min<std::uint64_t>(channel.out_bulk->good_bytes(), send.bytes - send.moved_bytes);
     channel.out_bulk->lend(
         encode({.kind = Frame::Kind::rest, .id = send.id, .bytes = send.bytes}, bytes),
         send.input + send.moved_bytes);

@@ -92,7 +92,7 @@ Status Communicator::Implementation::wait_for_repeated_as_owner(Plan::Polled pol
   if (broken_) return tl::unexpected(*broken_);
   auto& operation = *repeatable_.operation;
   operation.done.store(false, std::memory_order_relaxed);
-  set_limit(operation, {});
+  set_limit(operation, Clock::now(), {});
   operation.publish_at = operation.begun + kPublishAfter;
   Work::State work{shared_from_this(), {repeatable_.operation}};
   collectives_.push_back(repeatable_.operation);

@@ -9,9 +9,11 @@
 namespace ccoll {
 
 /// The moment `timeout` from now; a very long one, such as milliseconds::max(), is a year.
-inline std::chrono::steady_clock::time_point deadline_after(std::chrono::milliseconds timeout) {
+inline std::chrono::steady_clock::time_point deadline_after(
+    std::chrono::milliseconds timeout,
+    std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now()) {
   constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);
-  return std::chrono::steady_clock::now() + std::min(timeout, kLongest);
+  return now + std::min(timeout, kLongest);
 }
 
 }  // namespace ccoll

@@ -58,6 +58,8 @@ class SendLink {
 
   /// The most that a slice may have here.
   virtual std::size_t most_bytes() const { return kMaxSliceBytes; }
+  /// What long data are best cut into.
+  virtual std::size_t good_bytes() const { return 128 << 10; }
   /// Whether one more slice may be pushed or lent now. room(), push() and lend() may be called only
   /// then, and check it: a slice too many would overwrite one that is yet to be read.
   virtual bool has_room() = 0;

@@ -50,6 +50,8 @@ class ShmSendLink final : public SendLink {
   ~ShmSendLink() override;
 
   std::size_t most_bytes() const override { return kSlotBytes; }
+  /// Read by the peer while it is in a cache, and while the next one is written.
+  std::size_t good_bytes() const override { return instead_ ? instead_->good_bytes() : 32 << 10; }
   bool has_room() override;
   std::byte* room(std::size_t bytes) override;
   void push(const SliceHeader& header) override;

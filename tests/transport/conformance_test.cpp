@@ -1,116 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // One suite for every transport: what transport/link.hpp promises.
-#include <algorithm>
 #include <catch2/catch.hpp>
-#include <numeric>
-#include <random>
-#include <span>
 #include <thread>
 
-#include "core/net/listener.hpp"
-#include "transport/transport.hpp"
+#include "transport/pair.hpp"
 
 using namespace ccoll;
+using namespace ccoll::testing;
 using namespace std::chrono_literals;
-
-namespace {
-
-PeerAddress loopback(std::uint16_t port) {
-  PeerAddress address;
-  address.ip = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1};
-  address.port = port;
-  return address;
-}
-
-/// Two ranks of one process and a way to open links from rank 0 to rank 1.
-class Pair {
- public:
-  explicit Pair(const TransportKind& kind) {
-    auto service = net::Service::shared();
-    TransportContext context{.service = service, .token = "", .rank = 0, .table = {}};
-    for (std::uint32_t rank = 0; rank < 2; rank++) {
-      auto handler = [this, rank](net::Purpose, asio::ip::tcp::socket socket) {
-        transports_[rank]->accept(std::move(socket));
-      };
-      listeners_[rank] = net::Listener::open(service, "", "", handler).value();
-      context.table.push_back(loopback(listeners_[rank]->endpoint().port()));
-      waiters[rank] = Waiter::make().value();
-    }
-    for (context.rank = 0; context.rank < 2; context.rank++)
-      transports_[context.rank] = kind.make(context, nullptr);
-  }
-
-  void open(std::uint16_t lane = 0) {
-    open_sender(lane);
-    open_receiver(lane);
-  }
-  void open_sender(std::uint16_t lane = 0) {
-    sender = transports_[0]->open_send({communicator, 0, 1, lane}, waiters[0]).value();
-  }
-  void open_receiver(std::uint16_t lane = 0) {
-    receiver = transports_[1]->open_receive({communicator, 0, 1, lane}, waiters[1]).value();
-  }
-
-  /// No two pairs have the same: transports remember which ones have ended.
-  const std::uint64_t communicator = next_communicator();
-
-  Transport& of(std::size_t rank) { return *transports_[rank]; }
-
-  std::array<std::shared_ptr<Waiter>, 2> waiters;
-  std::unique_ptr<SendLink> sender;
-  std::unique_ptr<ReceiveLink> receiver;
-
- private:
-  static std::uint64_t next_communicator() {
-    static std::uint64_t last = 6;
-    return ++last;
-  }
-
-  std::array<std::shared_ptr<Transport>, 2> transports_;
-  std::array<std::unique_ptr<net::Listener>, 2> listeners_;
-};
-
-/// Polls both ends until `condition` holds; false after 20 s.
-template <typename Condition>
-bool eventually(Pair& pair, Condition condition) {
-  const auto end = std::chrono::steady_clock::now() + 20s;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    if (pair.sender) pair.sender->progress();
-    std::this_thread::yield();
-  }
-  return true;
-}
-
-SliceHeader header(std::uint64_t sequence, std::size_t bytes) {
-  return {sequence, {}, static_cast<std::uint32_t>(bytes), 0};
-}
-
-/// What a slice may have at most, up to `bytes`.
-std::size_t at_most(std::size_t bytes, const SendLink& link) {
-  return std::min(bytes, link.most_bytes());
-}
-
-std::vector<std::byte> pattern(std::uint64_t seed, std::size_t bytes) {
-  std::vector<std::byte> data(bytes);
-  std::mt19937_64 random(seed);
-  for (auto& byte : data) byte = static_cast<std::byte>(random());
-  return data;
-}
-
-/// Waits for room, as a link has none before it is connected.
-void push(SendLink& link, std::uint64_t sequence, const std::vector<std::byte>& data) {
-  const auto end = std::chrono::steady_clock::now() + 20s;
-  while (!link.has_room() && std::chrono::steady_clock::now() < end) link.progress();
-  std::ranges::copy(data, link.room(data.size()));
-  link.push(header(sequence, data.size()));
-}
-
-bool equals(const ReceiveLink::View& view, const std::vector<std::byte>& data) {
-  return std::ranges::equal(std::span(view.data, view.header.bytes), data);
-}
-
-}  // namespace
 
 TEST_CASE("link: slices of any size arrive whole, in order, pushed, lent or offered a place",
           "[transport][conformance]") {

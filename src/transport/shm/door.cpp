@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <asio/local/stream_protocol.hpp>
 #include <asio/post.hpp>
+#include <asio/read.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
@@ -35,18 +36,12 @@ using Protocol = asio::local::stream_protocol;
 using Socket = Protocol::socket;
 
 constexpr std::size_t kHelloBytes = 8 + 4 + 4 + 2 + 4;
-constexpr std::size_t kVerdictBytes = 1 + 4;
+constexpr std::size_t kVerdictHeadBytes = 1 + 4;
 constexpr std::size_t kMostReasonBytes = 400;
 constexpr std::size_t kBellBytes = 4;
 
 /// The peer's door has stood since start-up.
 constexpr std::chrono::seconds kPatience{10};
-
-/// One per rank: no two listeners of a network namespace have one port, and abstract names belong
-/// to such a namespace, too.
-Protocol::endpoint door_of(const PeerAddress& rank) {
-  return {fmt::format("{}ccoll/{:016x}/{}", '\0', rank.process, rank.port)};
-}
 
 Status check_user(Socket& socket, std::string_view who) {
   ucred peer{};
@@ -229,19 +224,30 @@ asio::awaitable<Status> knock(Socket& socket, Protocol::endpoint door, std::stri
                                              bell.event().number(), bell.memory().number()});
 }
 
-/// Whether the receiver has the memory. It may be asleep for as long as it likes.
+asio::awaitable<Result<std::string>> receive_exactly(Socket& socket, std::size_t bytes) {
+  std::string text(bytes, '\0');
+  std::error_code code;
+  co_await asio::async_read(socket, asio::buffer(text),
+                            asio::redirect_error(asio::use_awaitable, code));
+  if (code == asio::error::eof)
+    co_return fail(ErrorKind::peer_lost, "the peer closed the connection");
+  if (code) co_return fail(ErrorKind::peer_lost, "{}", code.message());
+  co_return text;
+}
+
+/// Whether the receiver has the memory. It may be asleep for as long as it likes. Not a byte more
+/// is read: the bell may follow at once, and its descriptors come with its first byte.
 asio::awaitable<Status> verdict_of(Socket& socket) {
-  // No more than that: the bell may be right behind it.
-  const auto came = co_await receive(socket, kVerdictBytes);
-  if (!came) co_return tl::unexpected(came.error());
-  net::Reader reader(came->bytes);
+  const auto head = co_await receive_exactly(socket, kVerdictHeadBytes);
+  if (!head) co_return tl::unexpected(head.error());
+  net::Reader reader(*head);
   const bool taken = reader.number<std::uint8_t>() != 0;
   const auto length = reader.number<std::uint32_t>();
-  if (!reader.complete()) co_return fail(ErrorKind::corrupt, "its answer is nonsense");
-  if (taken) co_return Status{};
-  const auto why_not = co_await receive(socket, std::min<std::size_t>(length, kMostReasonBytes));
+  if (length > kMostReasonBytes) co_return fail(ErrorKind::corrupt, "its answer is nonsense");
+  const auto why_not = co_await receive_exactly(socket, length);
   if (!why_not) co_return tl::unexpected(why_not.error());
-  co_return fail(ErrorKind::exhausted, "{}", why_not->bytes);
+  if (taken) co_return Status{};
+  co_return fail(ErrorKind::exhausted, "{}", *why_not);
 }
 
 /// Once the receiver has opened its end, which may be whenever it likes.
@@ -295,13 +301,17 @@ asio::awaitable<void> offer_now(asio::io_context& context, Protocol::endpoint do
 
 }  // namespace
 
+std::string door_name(const PeerAddress& rank) {
+  return fmt::format("{}ccoll/{:016x}/{}", '\0', rank.process, rank.port);
+}
+
 Result<std::unique_ptr<Door>> Door::open(const TransportContext& context, Handler handler) {
   auto answering = std::make_shared<Answering>(context, std::move(handler));
   auto& acceptor = answering->acceptor;
   std::error_code code;
   acceptor.open(Protocol(), code);
   if (!code) net::close_on_exec(acceptor.native_handle());
-  if (!code) acceptor.bind(door_of(context.table[context.rank]), code);
+  if (!code) acceptor.bind(Protocol::endpoint(door_name(context.table[context.rank])), code);
   if (!code) acceptor.listen(Protocol::acceptor::max_listen_connections, code);
   if (code) return fail(ErrorKind::exhausted, "no Unix socket: {}", code.message());
   return std::make_unique<OpenDoor>(context.service, std::move(answering));
@@ -312,7 +322,7 @@ void offer_link(const TransportContext& context, const LinkId& id,
   auto& service = context.service->context();
   net::spawn(
       service.get_executor(),
-      offer_now(service, door_of(context.table[id.to]), context.token, id, hand_over),
+      offer_now(service, door_name(context.table[id.to]), context.token, id, hand_over),
       "shared memory", [id, hand_over](const Failure& failure) {
         // Perhaps the receiver has taken it by now: too late for another transport.
         hand_over->unheard.deliver(

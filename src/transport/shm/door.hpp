@@ -7,10 +7,15 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "transport/shm/link.hpp"
 
 namespace ccoll::shm {
+
+/// What its socket is called. One per rank: no two listeners of a network namespace have one port,
+/// and abstract names belong to such a namespace, too.
+std::string door_name(const PeerAddress& rank);
 
 /// Where a rank is offered links.
 class Door {

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Two ranks of the test's process with links between them, and slices to send.
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <random>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/net/listener.hpp"
+#include "transport/transport.hpp"
+
+namespace ccoll::testing {
+
+inline PeerAddress loopback(std::uint16_t port) {
+  PeerAddress address;
+  address.ip = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1};
+  address.port = port;
+  return address;
+}
+
+/// Two ranks of one process and a way to open links from rank 0 to rank 1.
+class Pair {
+ public:
+  /// What is different from the usual.
+  struct Setting {
+    const TransportKind* next = nullptr;  ///< to go on with where this one does not work
+    std::array<std::string, 2> tokens{};
+    /// Called when the address table stands and the transports do not.
+    std::function<void(const std::vector<PeerAddress>& table)> before{};
+  };
+
+  explicit Pair(const TransportKind& kind) : Pair(kind, Setting()) {}
+  Pair(const TransportKind& kind, const Setting& setting) {
+    auto service = net::Service::shared();
+    context_ = {.service = service, .token = "", .rank = 0, .table = {}};
+    for (std::uint32_t rank = 0; rank < 2; rank++) {
+      auto handler = [this, rank](net::Purpose, asio::ip::tcp::socket socket) {
+        (nexts_[rank] ? nexts_ : transports_)[rank]->accept(std::move(socket));
+      };
+      listeners_[rank] = net::Listener::open(service, "", setting.tokens[rank], handler).value();
+      context_.table.push_back(loopback(listeners_[rank]->endpoint().port()));
+      waiters[rank] = Waiter::make().value();
+    }
+    if (setting.before) setting.before(context_.table);
+    for (std::uint32_t rank = 0; rank < 2; rank++) {
+      auto context = context_;
+      context.rank = rank;
+      context.token = setting.tokens[rank];
+      if (setting.next != nullptr) nexts_[rank] = setting.next->make(context, nullptr);
+      transports_[rank] = kind.make(context, nexts_[rank]);
+    }
+  }
+
+  void open(std::uint16_t lane = 0) {
+    open_sender(lane);
+    open_receiver(lane);
+  }
+  void open_sender(std::uint16_t lane = 0) {
+    sender = transports_[0]->open_send({communicator, 0, 1, lane}, waiters[0]).value();
+  }
+  void open_receiver(std::uint16_t lane = 0) {
+    receiver = transports_[1]->open_receive({communicator, 0, 1, lane}, waiters[1]).value();
+  }
+
+  /// No two pairs have the same: transports remember which ones have ended.
+  const std::uint64_t communicator = next_communicator();
+
+  Transport& of(std::size_t rank) { return *transports_[rank]; }
+  /// As rank 0's, with no token.
+  const TransportContext& context() const { return context_; }
+
+  std::array<std::shared_ptr<Waiter>, 2> waiters;
+  std::unique_ptr<SendLink> sender;
+  std::unique_ptr<ReceiveLink> receiver;
+
+ private:
+  static std::uint64_t next_communicator() {
+    static std::uint64_t last = 6;
+    return ++last;
+  }
+
+  TransportContext context_;
+  std::array<std::shared_ptr<Transport>, 2> nexts_;
+  std::array<std::shared_ptr<Transport>, 2> transports_;
+  std::array<std::unique_ptr<net::Listener>, 2> listeners_;
+};
+
+/// Polls both ends until `condition` holds; false after 20 s.
+template <typename Condition>
+bool eventually(Pair& pair, Condition condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    if (pair.sender) pair.sender->progress();
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+inline SliceHeader header(std::uint64_t sequence, std::size_t bytes) {
+  return {sequence, {}, static_cast<std::uint32_t>(bytes), 0};
+}
+
+/// What a slice may have at most, up to `bytes`.
+inline std::size_t at_most(std::size_t bytes, const SendLink& link) {
+  return std::min(bytes, link.most_bytes());
+}
+
+inline std::vector<std::byte> pattern(std::uint64_t seed, std::size_t bytes) {
+  std::vector<std::byte> data(bytes);
+  std::mt19937_64 random(seed);
+  for (auto& byte : data) byte = static_cast<std::byte>(random());
+  return data;
+}
+
+/// Waits for room, as a link has none before it is connected.
+inline void push(SendLink& link, std::uint64_t sequence, const std::vector<std::byte>& data) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!link.has_room() && std::chrono::steady_clock::now() < end) link.progress();
+  std::ranges::copy(data, link.room(data.size()));
+  link.push(header(sequence, data.size()));
+}
+
+inline bool equals(const ReceiveLink::View& view, const std::vector<std::byte>& data) {
+  return std::ranges::equal(std::span(view.data, view.header.bytes), data);
+}
+
+}  // namespace ccoll::testing

@@ -1,0 +1,583 @@
+// SPDX-License-Identifier: Apache-2.0
+// How memory gets from one process to another, and what happens where it does not.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <asio/co_spawn.hpp>
+#include <asio/io_context.hpp>
+#include <asio/local/stream_protocol.hpp>
+#include <asio/post.hpp>
+#include <asio/use_future.hpp>
+#include <asio/write.hpp>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <set>
+#include <thread>
+
+#include "core/net/bytes.hpp"
+#include "core/net/handshake.hpp"
+#include "support/effort.hpp"
+#include "transport/pair.hpp"
+#include "transport/shm/descriptors.hpp"
+#include "transport/shm/door.hpp"
+
+using namespace ccoll;
+using namespace ccoll::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Local = asio::local::stream_protocol;
+
+const TransportKind& shm_kind() { return *find_transport("shm"); }
+
+/// One end of a connection, spoken by hand.
+class Speaker {
+ public:
+  Speaker() : socket_(context_) {}
+
+  asio::io_context& context() { return context_; }
+  Local::socket& socket() { return socket_; }
+  std::error_code connect(const PeerAddress& rank) {
+    std::error_code code;
+    socket_.connect(Local::endpoint(shm::door_name(rank)), code);
+    return code;
+  }
+  Status greet(std::string token = "") {
+    return run(net::greet(socket_, std::move(token), net::Purpose::link, 5s));
+  }
+  Result<net::Purpose> answer() { return run(net::answer(socket_, "", 5s)); }
+  void send(std::string_view bytes, std::span<const int> descriptors = {}) {
+    (void)shm::send_with_descriptors(socket_.native_handle(), bytes, descriptors);
+  }
+  /// What comes within 5 s; the failure if the other end closes.
+  Result<shm::WithDescriptors> receive() {
+    pollfd wait{socket_.native_handle(), POLLIN, 0};
+    poll(&wait, 1, 5000);
+    return shm::receive_with_descriptors(socket_.native_handle(), 1000);
+  }
+  bool is_closed_by_the_other() {
+    const auto came = receive();
+    return !came && came.error().kind == ErrorKind::peer_lost;
+  }
+  void close() { socket_.close(); }
+
+ private:
+  template <typename T>
+  T run(asio::awaitable<T> task) {
+    auto result = asio::co_spawn(context_, std::move(task), asio::use_future);
+    context_.restart();
+    context_.run();
+    return result.get();
+  }
+
+  asio::io_context context_;
+  Local::socket socket_;
+};
+
+/// Stands where rank 1's door would be, and does to each that knocks what it is told to.
+class FalseDoor {
+ public:
+  using Script = std::function<void(Speaker&)>;
+
+  /// Without a script it does not even listen.
+  void stand_at(const PeerAddress& rank, Script script) {
+    const auto name = shm::door_name(rank);
+    listener_ = FileDescriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::ranges::copy(name, address.sun_path);
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+    CCOLL_CHECK(bind(listener_.number(), reinterpret_cast<sockaddr*>(&address), size) == 0, "{}",
+                errno);
+    if (!script) return;
+    CCOLL_CHECK(listen(listener_.number(), 100) == 0, "{}", errno);
+    thread_ = std::thread([this, script] {
+      while (!ended_) {
+        pollfd wait{listener_.number(), POLLIN, 0};
+        if (poll(&wait, 1, 10) != 1) continue;
+        const int accepted = accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC);
+        if (accepted < 0) continue;
+        Speaker speaker;
+        speaker.socket().assign(Local(), accepted);
+        script(speaker);
+      }
+    });
+  }
+  ~FalseDoor() {
+    ended_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  FileDescriptor listener_;
+  std::atomic<bool> ended_{false};
+  std::thread thread_;
+};
+
+/// What the process says on standard error while this lives.
+class Said {
+ public:
+  Said() : file_(memfd_create("said", MFD_CLOEXEC)), before_(dup(STDERR_FILENO)) {
+    dup2(file_.number(), STDERR_FILENO);
+  }
+  ~Said() { dup2(before_.number(), STDERR_FILENO); }
+  std::string text() const {
+    std::string all(static_cast<std::size_t>(lseek(file_.number(), 0, SEEK_END)), '\0');
+    (void)!pread(file_.number(), all.data(), all.size(), 0);
+    return all;
+  }
+  std::size_t count(std::string_view what) const {
+    const auto all = text();
+    std::size_t times = 0;
+    for (auto at = all.find(what); at != all.npos; at = all.find(what, at + 1)) times++;
+    return times;
+  }
+
+ private:
+  const FileDescriptor file_, before_;
+};
+
+/// Sends and receives so many slices of mixed sizes, in order and whole.
+bool carries(Pair& pair, std::uint64_t slices) {
+  std::uint64_t pushed = 0, popped = 0;
+  bool right = true;
+  const auto data = [](std::uint64_t number) { return pattern(number, number * 977 % 9001); };
+  const bool in_time = eventually(pair, [&] {
+    if (pushed < slices && pair.sender->has_room()) {
+      push(*pair.sender, pushed, data(pushed));
+      pushed++;
+    }
+    if (const auto* view = pair.receiver->front()) {
+      right = right && view->header.sequence == popped && pair.receiver->begin_read() &&
+              equals(*view, data(popped));
+      pair.receiver->pop();
+      popped++;
+    }
+    return popped == slices;
+  });
+  return in_time && right && pair.sender->failure() == nullptr;
+}
+
+std::string verdict(bool taken, std::string_view why_not = "") {
+  return net::Writer().number(std::uint8_t{taken}).text(why_not).take();
+}
+
+/// What a sender says after the greeting.
+std::string offer_of(const LinkId& id, std::uint32_t cell = 0) {
+  return net::Writer()
+      .number(id.communicator)
+      .number(id.from)
+      .number(id.to)
+      .number(id.lane)
+      .number(cell)
+      .take();
+}
+
+/// What a receiver says when it has opened its end.
+std::string bell(std::uint32_t cell = 0) { return net::Writer().number(cell).take(); }
+
+FileDescriptor memory_of(std::size_t bytes, int seals) {
+  FileDescriptor file(memfd_create("offered", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  CCOLL_CHECK(ftruncate(file.number(), static_cast<off_t>(bytes)) == 0, "{}", errno);
+  CCOLL_CHECK(fcntl(file.number(), F_ADD_SEALS, seals) == 0, "{}", errno);
+  return file;
+}
+
+struct Held {
+  std::ptrdiff_t descriptors = 0;
+  std::size_t links = 0;  ///< mappings
+  friend bool operator==(const Held&, const Held&) = default;
+};
+Held held_now() {
+  Held held;
+  const std::filesystem::directory_iterator open("/proc/self/fd");
+  held.descriptors = std::distance(begin(open), end(open));
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    held.links += line.find("memfd:ccoll-link") != line.npos;
+  return held;
+}
+/// The service thread lets go of things a little later.
+bool holds_again(const Held& before) {
+  for (int tries = 0; tries < 500; tries++) {
+    if (held_now() == before) return true;
+    std::this_thread::sleep_for(10ms);
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "shm: where no memory can be shared both ends use the next transport, and it is said once",
+    "[transport]") {
+  struct Obstacle {
+    const char* name;
+    FalseDoor::Script script;
+    const char* why;
+  };
+  const Obstacle obstacles[] = {
+      {"nobody listens", {}, "Connection refused"},
+      {"closes at once", [](Speaker& peer) { peer.close(); }, "closed the connection"},
+      {"another program", [](Speaker& peer) { peer.send("HTTP/1.1 400 Bad Request\r\n\r\n"); },
+       "HTTP/1.1"},
+      {"cannot map it",
+       [](Speaker& peer) {
+         if (!peer.answer() || !peer.receive()) return;
+         peer.send(verdict(false, "no room for it"));
+       },
+       "no room for it"},
+      {"leaves with the offer",
+       [](Speaker& peer) {
+         if (peer.answer()) (void)peer.receive();
+       },
+       "closed the connection"},
+      {"answers nonsense",
+       [](Speaker& peer) {
+         if (!peer.answer() || !peer.receive()) return;
+         peer.send("\xff\xff\xff\xff\xff");
+       },
+       "nonsense"},
+  };
+  for (const auto& obstacle : obstacles) {
+    CAPTURE(obstacle.name);
+    FalseDoor door;
+    const Said said;
+    {
+      Pair pair(shm_kind(), {.next = find_transport("tcp"), .before = [&](const auto& table) {
+                               door.stand_at(table[1], obstacle.script);
+                             }});
+      std::vector<std::unique_ptr<SendLink>> senders;
+      std::vector<std::unique_ptr<ReceiveLink>> receivers;
+      for (std::uint16_t lane = 0; lane < 4; lane++) {
+        pair.open(lane);
+        if (lane < 2) continue;  // two wait for the verdict at once
+        CHECK(carries(pair, 50));
+        CHECK(pair.sender->connected());
+        CHECK(pair.receiver->connected());
+        CHECK(pair.sender->drained());
+      }
+      pair.sender.reset();
+      CHECK(eventually(
+          pair, [&] { return !pair.receiver->front() && pair.receiver->failure() != nullptr; }));
+    }
+    CAPTURE(said.text());
+    CHECK(said.count("no shared memory with rank 1") == 1);
+    CHECK(said.count(obstacle.why) == 1);
+    CHECK(said.count("another transport is used") == 1);
+  }
+}
+
+TEST_CASE("shm: where no other transport may be used the link says why it fails", "[transport]") {
+  FalseDoor door;
+  const Said said;
+  Pair pair(shm_kind(), {.before = [&](const auto& table) {
+              door.stand_at(table[1], [](Speaker& peer) {
+                if (!peer.answer() || !peer.receive()) return;
+                peer.send(verdict(false, "no room for it"));
+              });
+            }});
+  pair.open();
+  REQUIRE(eventually(pair, [&] {
+    CHECK_FALSE(pair.sender->has_room());
+    return pair.sender->failure() != nullptr;
+  }));
+  CHECK(pair.sender->failure()->message == "no shared memory with rank 1: no room for it");
+  CHECK(pair.sender->failure()->kind == ErrorKind::exhausted);
+  CHECK(pair.sender->failure()->culprit == 1U);
+  CHECK(said.count("another transport") == 0);
+}
+
+TEST_CASE("shm: who knows another token is refused, and who knows it is served", "[transport]") {
+  Pair pair(shm_kind(), {.tokens = {"one", "another"}});
+  pair.open();
+  REQUIRE(eventually(pair,
+                     [&] { return pair.sender->has_room() || pair.sender->failure() != nullptr; }));
+  REQUIRE(pair.sender->failure() != nullptr);
+  CHECK(pair.sender->failure()->kind == ErrorKind::mismatch);
+  CHECK(pair.sender->failure()->message.find("the token differs") != std::string::npos);
+  CHECK_FALSE(pair.receiver->connected());
+  Speaker friendly;
+  REQUIRE_FALSE(friendly.connect(pair.context().table[1]));
+  CHECK(friendly.greet("another"));
+}
+
+TEST_CASE("shm: what strangers say at the door hurts nobody", "[transport]") {
+  Pair pair(shm_kind());
+  pair.open();
+  CHECK(carries(pair, 10));
+  const auto before = held_now();
+  const auto& door = pair.context().table[1];
+  const std::string hello("ccoll\r\n\x01", 8);
+  const std::string sayings[] = {
+      "",
+      "x",
+      "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+      hello,
+      hello + '\x01',
+      hello + std::string(40, '\xff'),
+      hello + std::string("\x01\0\x03", 3) + std::string(32, 'n') + std::string(32, 'p'),
+      std::string(200'000, 'z')};
+  for (const auto& saying : sayings) {
+    CAPTURE(saying.substr(0, 60));
+    Speaker stranger;
+    REQUIRE_FALSE(stranger.connect(door));
+    stranger.send(saying);
+  }
+  // Silent, and there for as long as this test.
+  std::vector<std::unique_ptr<Speaker>> silent;
+  for (int i = 0; i < 20; i++) {
+    silent.push_back(std::make_unique<Speaker>());
+    REQUIRE_FALSE(silent.back()->connect(door));
+  }
+  // Who has proven the token, and talks nonsense.
+  const LinkId id{pair.communicator, 0, 1, 77};
+  const std::string offers[] = {
+      "",
+      "short",
+      offer_of({id.communicator, 0, 0, 77}),
+      offer_of({id.communicator, 2, 1, 77}),
+      offer_of(id) + "more",
+  };
+  for (const auto& offer : offers) {
+    CAPTURE(offer);
+    Speaker stranger;
+    REQUIRE_FALSE(stranger.connect(door));
+    REQUIRE(stranger.greet());
+    if (offer.empty()) continue;
+    stranger.send(offer);
+    // Something that is there is read before the connection is closed, or a verdict comes.
+    const auto came = stranger.receive();
+    CHECK((!came || came->bytes[0] == '\0'));
+  }
+  CHECK(carries(pair, 10));
+  silent.clear();
+  CHECK(holds_again(before));
+  pair.open(1);
+  CHECK(carries(pair, 10));
+}
+
+TEST_CASE("shm: what is offered must be whole, large enough, and of a size that stays",
+          "[transport]") {
+  Pair pair(shm_kind());
+  const auto& door = pair.context().table[1];
+  constexpr int kSealed = F_SEAL_SHRINK | F_SEAL_GROW;
+  constexpr std::size_t kBells = 4096;
+  const auto good = memory_of(shm::Ring::kBytes, kSealed);
+  const auto small = memory_of(shm::Ring::kBytes - 1, kSealed);
+  const auto shrinks = memory_of(shm::Ring::kBytes, F_SEAL_GROW);
+  const auto grows = memory_of(shm::Ring::kBytes, F_SEAL_SHRINK);
+  const auto bells = memory_of(kBells, kSealed);
+  const auto few_bells = memory_of(kBells - 64, kSealed);
+  const FileDescriptor event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  const FileDescriptor no_memory(open("/dev/null", O_RDWR | O_CLOEXEC));
+  const int m = good.number(), e = event.number(), b = bells.number();
+  struct Offered {
+    std::vector<int> descriptors;
+    std::uint32_t cell;
+    const char* answer;
+  };
+  const Offered all[] = {
+      {{}, 0, "0 of 3 descriptors reached it"},
+      {{m}, 0, "1 of 3 descriptors reached it"},
+      {{m, e}, 0, "2 of 3 descriptors reached it"},
+      {{small.number(), e, b}, 0, "not what ccoll makes"},
+      {{shrinks.number(), e, b}, 0, "not what ccoll makes"},
+      {{grows.number(), e, b}, 0, "not what ccoll makes"},
+      {{no_memory.number(), e, b}, 0, "not what ccoll makes"},
+      {{e, m, b}, 0, "not what ccoll makes"},
+      {{m, e, few_bells.number()}, 0, "not what ccoll makes"},
+      {{m, e, b}, 64, "a bell of number 64"},
+      {{m, e, b}, 63, ""},
+  };
+  const auto before = held_now();
+  std::uint16_t lane = 100;
+  for (const auto& offered : all) {
+    CAPTURE(offered.answer, offered.cell);
+    Speaker sender;
+    REQUIRE_FALSE(sender.connect(door));
+    REQUIRE(sender.greet());
+    sender.send(offer_of({pair.communicator, 0, 1, lane++}, offered.cell), offered.descriptors);
+    const auto came = sender.receive();
+    REQUIRE(came);
+    net::Reader reader(came->bytes);
+    CHECK(reader.number<std::uint8_t>() == (*offered.answer == '\0' ? 1 : 0));
+    CHECK(reader.text().find(offered.answer) != std::string_view::npos);
+  }
+  // The last one waits for its receiver to be opened; here it never is.
+  pair.of(1).forget(pair.communicator);
+  CHECK(holds_again(before));
+}
+
+TEST_CASE("shm: more descriptors than are expected are closed", "[transport]") {
+  int ends[2];
+  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+  const FileDescriptor here(ends[0]), there(ends[1]);
+  const auto before = held_now();
+  for (const std::size_t count : {4, 5, 16}) {
+    std::vector<int> descriptors(count, STDERR_FILENO);
+    std::vector<char> room(CMSG_SPACE(count * sizeof(int)));
+    iovec part{room.data(), 1};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = room.data();
+    message.msg_controllen = room.size();
+    cmsghdr* const control = CMSG_FIRSTHDR(&message);
+    control->cmsg_level = SOL_SOCKET;
+    control->cmsg_type = SCM_RIGHTS;
+    control->cmsg_len = CMSG_LEN(count * sizeof(int));
+    std::memcpy(CMSG_DATA(control), descriptors.data(), count * sizeof(int));
+    REQUIRE(sendmsg(here.number(), &message, 0) == 1);
+    {
+      const auto came = shm::receive_with_descriptors(there.number(), 10);
+      REQUIRE(came);
+      CHECK(came->bytes.size() == 1);
+      CHECK(came->descriptors.size() >= 3);
+      CHECK(came->descriptors.size() <= 4);
+      std::set<int> numbers;
+      for (const auto& each : came->descriptors) CHECK(numbers.insert(each.number()).second);
+    }
+    CHECK(held_now() == before);
+  }
+}
+
+TEST_CASE("shm: a receiver that goes before it opens its end, or cannot be rung, fails the link",
+          "[transport]") {
+  for (const bool leaves : {true, false}) {
+    CAPTURE(leaves);
+    FalseDoor door;
+    Pair pair(shm_kind(), {.before = [&](const auto& table) {
+                door.stand_at(table[1], [leaves](Speaker& peer) {
+                  if (!peer.answer() || !peer.receive()) return;
+                  peer.send(verdict(true));
+                  if (!leaves) peer.send(bell());
+                });
+              }});
+    pair.open_sender();
+    // What is pushed to who leaves is sent all the same.
+    CHECK(eventually(pair, [&] { return pair.sender->has_room(); }));
+    REQUIRE(eventually(pair, [&] { return pair.sender->failure() != nullptr; }));
+    CHECK(pair.sender->failure()->kind == (leaves ? ErrorKind::peer_lost : ErrorKind::exhausted));
+    const std::string expected = leaves ? "rank 1 has left" : "0 of its bell's 2 descriptors came";
+    CHECK(pair.sender->failure()->message.find(expected) != std::string::npos);
+  }
+}
+
+TEST_CASE("shm: a bell that comes together with the verdict is heard", "[transport]") {
+  const FileDescriptor event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  const auto bells = memory_of(4096, F_SEAL_SHRINK | F_SEAL_GROW);
+  auto service = net::Service::shared();
+  FalseDoor door;
+  Pair pair(shm_kind(), {.before = [&](const auto& table) {
+              door.stand_at(table[1], [&](Speaker& peer) {
+                if (!peer.answer() || !peer.receive()) return;
+                std::promise<void> both_sent;
+                std::promise<void> busy;
+                asio::post(service->context(), [&, sent = both_sent.get_future()]() mutable {
+                  busy.set_value();
+                  sent.wait();
+                });
+                busy.get_future().wait();
+                peer.send(verdict(true));
+                peer.send(bell(), std::array{event.number(), bells.number()});
+                both_sent.set_value();
+                (void)peer.receive();  // until the other end has both
+              });
+            }});
+  pair.open_sender();
+  CHECK(eventually(pair, [&] { return pair.sender->connected(); }));
+  CHECK(pair.sender->has_room());
+  CHECK(pair.sender->failure() == nullptr);
+  std::uint64_t rung = 0;
+  CHECK(read(event.number(), &rung, sizeof rung) == sizeof rung);
+}
+
+TEST_CASE("shm: what is pushed to a rank that ends at that moment counts as sent",
+          "[transport][stress]") {
+  const int rounds = by_effort(50, 300, 3000);
+  int in_vain = 0;
+  for (int round = 0; round < rounds; round++) {
+    Pair pair(shm_kind());
+    std::thread other([&] { pair.of(1).forget(pair.communicator); });
+    pair.open_sender();
+    // As messages do: room first, then failure.
+    const bool settled = eventually(
+        pair, [&] { return pair.sender->has_room() || pair.sender->failure() != nullptr; });
+    in_vain += !settled || !pair.sender->has_room();
+    other.join();
+  }
+  CHECK(in_vain == 0);
+}
+
+TEST_CASE("shm: links leave nothing behind, wherever they end", "[transport][stress]") {
+  Pair pair(shm_kind(), {.next = find_transport("tcp")});
+  pair.open();
+  CHECK(carries(pair, 20));
+  pair.sender.reset();
+  pair.receiver.reset();
+  const auto before = held_now();
+  const int rounds = by_effort(5, 30, 300);
+  std::uint16_t lane = 1;  // no two links have the same
+  for (int round = 0; round < rounds; round++) {
+    pair.open(lane++);
+    CHECK(carries(pair, 3));
+    pair.open(lane++);  // ends while it is being handed over
+    pair.open_sender(lane++);
+    CHECK(eventually(pair, [&] { return pair.sender->has_room(); }));
+    pair.open_receiver(lane++);  // its sender never comes
+    pair.open_sender(lane++);
+    pair.sender.reset();
+    pair.receiver.reset();
+    pair.open_sender(lane);
+    pair.sender.reset();
+    pair.open_receiver(lane++);
+    CHECK(eventually(
+        pair, [&] { return !pair.receiver->front() && pair.receiver->failure() != nullptr; }));
+    pair.receiver.reset();
+  }
+  std::this_thread::sleep_for(50ms);  // for what is on its way
+  pair.of(1).forget(pair.communicator);
+  CHECK(holds_again(before));
+}
+
+TEST_CASE("shm: another user's process is turned away", "[transport]") {
+  if (geteuid() != 0) {
+    WARN("only root can try to be another user");
+    return;
+  }
+  Pair pair(shm_kind());
+  const auto name = shm::door_name(pair.context().table[1]);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::ranges::copy(name, address.sun_path);
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+  const auto try_as = [&](uid_t user) {
+    const pid_t child = fork();
+    if (child == 0) {  // with one thread of many: nothing but system calls
+      if (setresuid(user, user, user) != 0) _exit(3);
+      const int stranger = socket(AF_UNIX, SOCK_STREAM, 0);
+      if (connect(stranger, reinterpret_cast<const sockaddr*>(&address), size) != 0) _exit(2);
+      // Nothing is said: one of this user's may take its time, another is put out at once.
+      pollfd wait{stranger, POLLIN, 0};
+      char byte;
+      _exit(poll(&wait, 1, 1000) == 1 && read(stranger, &byte, 1) <= 0 ? 1 : 0);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  };
+  CHECK(try_as(65534) == 1);
+  CHECK(try_as(0) == 0);
+  pair.open();
+  CHECK(carries(pair, 10));
+}

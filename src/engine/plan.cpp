@@ -126,6 +126,7 @@ void Plan::start(const PlanRun& run) {
     measure();
   }
   done_ = false;
+  pushed_ = false;
   is_short_ = can_be_short_ && run.input.segments.empty() && run.output.segments.empty();
   for (auto& lane : lanes_) {
     lane.window = lane.stripe;
@@ -148,9 +149,9 @@ Result<bool> Plan::advance() {
     moved |= *lane_moved;
     finished &= lane.window >= windows_;
   }
-  auto flushed = flush();
-  if (!flushed) return flushed;
-  moved |= *flushed;
+  const auto flushed = flush();
+  if (flushed == Polled::failed) return tl::unexpected(take_failure());
+  moved |= flushed == Polled::moved;
   if (finished)
     done_ = std::ranges::all_of(outgoing_, [](const auto& out) { return out.first->drained(); });
   return moved || done_;
@@ -165,14 +166,15 @@ Plan::Polled Plan::poll() {
   return *moved ? Polled::moved : Polled::waits;
 }
 
-Result<bool> Plan::flush() {
+Plan::Polled Plan::flush() {
   bool moved = false;
+  pushed_ = false;
   for (auto& [link, peer] : outgoing_) {
     if (link->drained()) continue;
     moved |= link->progress();
-    if (const Failure* failure = link->failure()) return tl::unexpected(*failure);
+    if (const Failure* failure = link->failure()) return failed(*failure);
   }
-  return moved;
+  return moved ? Polled::moved : Polled::waits;
 }
 
 Result<bool> Plan::advance_lane(ReadyLane& lane) {
@@ -184,6 +186,8 @@ Result<bool> Plan::advance_lane(ReadyLane& lane) {
     }
     if (!lane.entered) enter(lane);
     if (lane.bytes > 0) {
+      if (flush_before(lane.steps[lane.position]) == Polled::failed)
+        return tl::unexpected(take_failure());
       auto ready = can_run(lane);
       if (!ready) return ready;
       if (!*ready) break;
@@ -325,6 +329,7 @@ Status Plan::run_step(ReadyLane& lane) {
     return fail(ErrorKind::aborted, "the reduction '{}' threw: {}", run_->custom->description.name,
                 *custom_fold_->thrown());
   SliceHeader header{run_->sequence, run_->signature, static_cast<std::uint32_t>(lane.bytes), 0};
+  pushed_ |= !step.sends.empty();
   for (auto* link : step.sends) {
     if (lane.lends)
       link->lend(header, (step.store.empty() ? lane.local : lane.store)[0].data);

@@ -167,7 +167,13 @@ class Plan {
   void record(std::size_t lane, std::size_t step, std::uint64_t window);
   void produce(ReadyLane& lane, const ReadyStep& step);
   void combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot);
-  Result<bool> flush();
+  /// Gets on what was pushed; true if anything moved.
+  Polled flush();
+  /// The same, for what was pushed just now and a peer may wait for, before this rank looks whether
+  /// something has come: where looking is a system call, it would come later by that.
+  Polled flush_before(const ReadyStep& step) {
+    return pushed_ && !step.receives.empty() ? flush() : Polled::waits;
+  }
 
   // plan_short.cpp
   bool place_short(const std::vector<Part>& parts, Place& place) const;
@@ -202,6 +208,7 @@ class Plan {
   std::optional<Failure> failure_;  ///< of poll()
   bool done_ = true;
   bool is_short_ = false;
+  bool pushed_ = false;  ///< since the last flush
   std::uint64_t windows_ = 0;
   std::vector<Extent> inputs_;  ///< by block; scratch is measured like the input
   std::vector<Extent> outputs_;

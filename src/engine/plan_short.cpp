@@ -2,6 +2,7 @@
 // The executor of short calls: of plans whose blocks are one window, each step's data in one piece.
 // What the interpreter of plan.cpp finds out for every window stands ready here. It does the same
 // reads, writes, sends and receives, and tests hold it to that.
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -62,6 +63,7 @@ Plan::Polled Plan::poll_short() {
       const auto& step = lane.steps[lane.position];
       if (step.after && !after_holds(lane, step)) break;
       if (lane.short_steps[lane.position].bytes > 0) {
+        if (flush_before(step) == Polled::failed) return Polled::failed;
         const auto ran = run_short(lane);
         if (ran == Polled::failed) return ran;
         if (ran == Polled::waits) break;
@@ -71,12 +73,11 @@ Plan::Polled Plan::poll_short() {
     }
     finished &= lane.window > 0;
   }
-  for (auto& [link, peer] : outgoing_) {
-    if (link->drained()) continue;
-    moved |= link->progress();
-    if (stuck(*link) == Polled::failed) return Polled::failed;
-    finished &= link->drained();
-  }
+  const auto flushed = flush();
+  if (flushed == Polled::failed) return flushed;
+  moved |= flushed == Polled::moved;
+  if (finished)
+    finished = std::ranges::all_of(outgoing_, [](const auto& out) { return out.first->drained(); });
   done_ = finished;
   if (finished) return Polled::done;
   return moved ? Polled::moved : Polled::waits;
@@ -135,6 +136,7 @@ Plan::Polled Plan::run_short(ReadyLane& lane) {
     }
   }
   const SliceHeader header{run.sequence, run.signature, bytes, 0};
+  pushed_ |= !step.sends.empty();
   for (auto* link : step.sends) {
     if (lends)
       link->lend(header, stored != nullptr ? stored : own);

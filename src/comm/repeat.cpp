@@ -54,7 +54,7 @@ bool Communicator::Implementation::repeat(const PlainCall& call) {
   auto& last = repeatable_;
   const bool in_place = call.input == call.output && last.input_bytes > 0 && last.output_bytes > 0;
   if (!last.operation || !call.is_like(last.call) || !fits_as_owner(call, in_place)) return false;
-  if (busy_as_owner() || broken_ || has_news_.load(std::memory_order_relaxed) ||
+  if (busy_as_owner() || broken_ || suspicion_ || has_news_.load(std::memory_order_relaxed) ||
       closed_.load(std::memory_order_relaxed) || last.operation.use_count() > 1)
     return false;
   auto& operation = *last.operation;

@@ -195,9 +195,12 @@ void leave_descriptors(int more) {
   int highest = 0;
   for (const auto& open : std::filesystem::directory_iterator("/proc/self/fd"))
     highest = std::max(highest, std::stoi(open.path().filename().string()));
-  while (dup(STDIN_FILENO) < highest) {
-  }
-  const rlimit limit{static_cast<rlim_t>(highest + 2 + more), static_cast<rlim_t>(highest + 1000)};
+  // The lowest free number is given out first: afterwards none below the last is free.
+  int last = 0;
+  while ((last = dup(STDERR_FILENO)) < highest) expect(last >= 0, "no descriptor to fill up with");
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = static_cast<rlim_t>(last + 1 + more);
   expect(setrlimit(RLIMIT_NOFILE, &limit) == 0, "no limit of descriptors");
 }
 

@@ -82,21 +82,22 @@ int stay() {
   return 5;
 }
 
-void processes() {
+void processes(const char* transport) {
   const auto directory =
       std::filesystem::temp_directory_path() / ("ccoll_exit_" + std::to_string(getpid()));
   std::vector<pid_t> children;
   for (int rank = 0; rank < kSize; rank++)
     children.push_back(in_child([&, rank] {
       world = Communicator::create(make_file_store(directory.string()), rank, kSize,
-                                   options_for("tcp"));
+                                   options_for(transport));
       sum_up();
       return rank == 0 ? stay() : 0;
     }));
   const auto start = Clock::now();
   for (const pid_t child : children) {
     const int status = status_of(child, start + 10s);
-    expect(status == 0, "a process's status is " + std::to_string(status));
+    expect(status == 0,
+           std::string("processes by ") + transport + ": a status is " + std::to_string(status));
   }
   std::filesystem::remove_all(directory);
 }
@@ -130,7 +131,9 @@ void one_process(const char* transport) {
 
 int main() {
   one_process("inproc");
+  one_process("shm");
   one_process("tcp");
-  processes();
+  processes("shm");
+  processes("tcp");
   return failures;
 }

@@ -373,6 +373,8 @@ TEST_CASE("groups: the loss of a rank breaks the communicators that it was in, a
           "[.fork]") {
   // The thread sanitizer does not follow into a process that forks and starts threads.
   if (reduced()) return;
+  const char* const asked = std::getenv("CCOLL_TEST_TRANSPORT");
+  const auto options = options_for(asked == nullptr ? "tcp" : asked);
   // The child comes first: making an id starts a thread, which the child would not have.
   int hand_over[2];
   REQUIRE(pipe(hand_over) == 0);
@@ -382,7 +384,7 @@ TEST_CASE("groups: the loss of a rank breaks the communicators that it was in, a
   if (child == 0) {
     if (read(hand_over[0], id.bytes.data(), id.bytes.size()) != ssize_t(id.bytes.size())) _exit(2);
     const auto met = testing::run_threads(1, [&](int) {
-      auto world = Communicator::create(id, 2, 3, options_for("tcp"));
+      auto world = Communicator::create(id, 2, 3, options);
       auto alone = world.split(1, 0);
       world.barrier();
       _exit(0);  // without a goodbye
@@ -392,7 +394,7 @@ TEST_CASE("groups: the loss of a rank breaks the communicators that it was in, a
   id = UniqueId::create();
   CHECK(write(hand_over[1], id.bytes.data(), id.bytes.size()) == ssize_t(id.bytes.size()));
   const auto errors = testing::run_threads(2, [&](int rank) {
-    auto world = Communicator::create(id, rank, 3, options_for("tcp"));
+    auto world = Communicator::create(id, rank, 3, options);
     auto pair = world.split(0, -rank);
     const auto lost = message_of([&] {
       for (int round = 0; round < 1000; round++) world.barrier();

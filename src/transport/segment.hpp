@@ -26,8 +26,10 @@ class Segment {
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
-  /// To hand to a peer; of memory that was made here.
+  /// To hand to a peer; of memory that was made here, until close_file().
   const FileDescriptor& file() const { return file_; }
+  /// Nobody else is to have it: the memory stays. By the thread that hands it over.
+  void close_file() { file_.close(); }
 
  private:
   Segment(FileDescriptor file, std::byte* data, std::size_t size)
@@ -35,7 +37,7 @@ class Segment {
   static Result<std::shared_ptr<Segment>> mapped(FileDescriptor file, int number,
                                                  std::size_t bytes);
 
-  const FileDescriptor file_;
+  FileDescriptor file_;
   std::byte* const data_;
   const std::size_t size_;
 };

@@ -289,6 +289,7 @@ asio::awaitable<void> offer_now(asio::io_context& context, Protocol::endpoint do
   Socket socket(context);
   auto status = co_await knock(socket, std::move(door), std::move(token), id, hand_over);
   if (status) status = co_await verdict_of(socket);
+  hand_over->memory->close_file();
   if (status)
     hand_over->taken.deliver(std::monostate());
   else

@@ -133,15 +133,23 @@ PEERS = {peer.name: peer for peer in (OpenMpi, Mpich, Gloo)}
 
 
 class Limits:
-    """Sums of figures of bench/peers/limits.cpp, by operation, for two ranks over TCP."""
+    """Sums of figures of bench/peers/limits.cpp, by operation, for two ranks."""
 
     def __init__(self, options):
+        self.figures = self.of_tcp if options.transport == "tcp" else self.of_memory
         compiler = os.environ.get("CXX", "c++").split()
         self.program = build(options.build, "limits", "limits.cpp",
                              [*compiler, "-std=c++20", "-O3", "-march=native"])
 
     @staticmethod
-    def figures(op, size):
+    def of_memory(op, size):
+        """Bare protocols, where there is one that moves what the operation moves."""
+        if op == "barrier" or (op == "all_reduce" and size <= 48):
+            return [("allreduce2_line", max(8, size // 8 * 8))]
+        return [("allreduce2_slots", size // 8 * 8)] if op == "all_reduce" and size >= 64 << 10 else []
+
+    @staticmethod
+    def of_tcp(op, size):
         half = max(8, size // 2 // 8 * 8)
         return {"all_reduce": [("tcp_bothways", size), ("sum2", half)],
                 "all_gather": [("tcp_bothways", half)],

@@ -79,7 +79,7 @@ struct CCOLL_API CommunicatorOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
   /// The limit of start-up.
   std::chrono::milliseconds start_timeout = std::chrono::seconds(60);
-  /// "tcp", "inproc", or empty: the best that both ends of a pair have. CCOLL_TRANSPORT.
+  /// "tcp", "shm", "inproc", or empty: the best that both ends of a pair have. CCOLL_TRANSPORT.
   std::string transport = {};
   /// An algorithm for every call that has it; empty: by cost. CCOLL_ALGO.
   std::string algorithm = {};

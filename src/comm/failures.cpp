@@ -275,7 +275,7 @@ std::optional<Failure> Communicator::Implementation::compare(std::uint32_t peer,
       return entry.first == *from && entry.second.sequence == waiting.sequence;
     });
     if (!known && ahead_.size() < History::kCalls) ahead_.emplace_back(*from, waiting);
-    // A call that begins just now may miss it; the peer tells again if it still waits then.
+    // A call that begins just now may miss it; the next one, or the communicator's end, does not.
     has_ahead_.store(true, std::memory_order_release);
     return std::nullopt;
   }
@@ -295,17 +295,23 @@ void Communicator::Implementation::publish_last_calls() {
 }
 
 Status Communicator::Implementation::record_call(const Signature& signature) {
-  const auto sequence = history_.record(signature);
+  history_.record(signature);
   if (!has_ahead_.load(std::memory_order_acquire)) [[likely]]
     return {};
+  return compare_with_ahead();
+}
+
+Status Communicator::Implementation::compare_with_ahead() {
   std::lock_guard lock(mutex_);
   Status status;
+  const auto calls = history_.calls();
   std::erase_if(ahead_, [&](const auto& entry) {
     const auto& [peer, waiting] = entry;
-    if (waiting.sequence != sequence) return false;
-    if (status && waiting.signature != signature)
+    if (waiting.sequence >= calls) return false;
+    const auto mine = history_.at(waiting.sequence);
+    if (status && mine && *mine != waiting.signature)
       status = fail(ErrorKind::mismatch, "{}",
-                    describe_mismatch(rank(), signature, sequence, peer, waiting.signature,
+                    describe_mismatch(rank(), *mine, waiting.sequence, peer, waiting.signature,
                                       waiting.sequence));
     return true;
   });

@@ -84,10 +84,13 @@ Status Communicator::Implementation::close() {
   }
   if (!told) publish_last_calls();
   abort_making();
+  const auto compared = compare_with_ahead();
   member_->exit();
   std::lock_guard lock(mutex_);
-  if (told || !news_) return {};
-  return tl::unexpected(*news_);
+  if (told) return {};
+  if (news_) return tl::unexpected(*news_);
+  if (!compared) return tl::unexpected(named(compared.error()));
+  return {};
 }
 
 void Communicator::Implementation::acquire() {
@@ -269,7 +272,7 @@ bool Communicator::Implementation::wait_as_owner(const Work::State& work, Clock:
       const auto now = Clock::now();
       if (now >= limit) return work.done();
       supervise_as_owner(now);
-      if (!wanted()) continue;
+      if (!wanted() || work.done()) continue;
     }
     if (wanted()) {
       disown();

@@ -217,7 +217,7 @@ class Communicator::Implementation final
   Signature key_of(const Call& call, Signature key) const;
   Problem problem_of(const Call& call) const;
   /// `asked` is the call's signature.
-  Result<Plan*> plan_for(const Call& call, const Signature& asked);
+  Result<std::shared_ptr<Plan>> plan_for(const Call& call, const Signature& asked);
   void drop_idle_plans();
 
   /// Its plan and its run, all but the sequence number.
@@ -229,6 +229,8 @@ class Communicator::Implementation final
                  std::chrono::milliseconds timeout) const;
   /// Compares the call with what neighbours have published about theirs.
   Status record_call(const Signature& signature);
+  /// Of the calls so far with what neighbours had published before.
+  Status compare_with_ahead();
   bool advance_collective_as_owner();
   /// Of the first one in the queue.
   void collective_failed_as_owner(Failure failure);
@@ -274,7 +276,7 @@ class Communicator::Implementation final
   OwnerFlag owner_;
   // owner: holder of the owner flag, down to the next remark
   LinkTable links_;
-  std::unordered_map<Signature, std::unique_ptr<Plan>, SignatureHash> plans_;
+  std::unordered_map<Signature, std::shared_ptr<Plan>, SignatureHash> plans_;
   std::deque<std::shared_ptr<CollectiveOperation>> collectives_;
   std::uint64_t sequence_ = 0;  ///< of the next collective
   Messages messages_;

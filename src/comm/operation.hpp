@@ -45,7 +45,7 @@ inline Failure labelled(Failure failure, std::string_view label) {
 
 /// Collectives run one after another.
 struct CollectiveOperation final : Operation {
-  Plan* plan = nullptr;  ///< the communicator's; lives as long as that
+  std::shared_ptr<Plan> plan;  ///< uses the communicator's links
   PlanRun run;
   std::optional<Premultiplication> premultiplication;
   bool started = false;          // owner: holder of the owner flag

@@ -49,10 +49,7 @@ std::size_t Communicator::Implementation::SignatureHash::operator()(
 }
 
 void Communicator::Implementation::drop_idle_plans() {
-  repeatable_ = {};
-  std::set<const Plan*> used;
-  for (const auto& operation : collectives_) used.insert(operation->plan);
-  std::erase_if(plans_, [&](const auto& entry) { return !used.contains(entry.second.get()); });
+  std::erase_if(plans_, [](const auto& entry) { return entry.second.use_count() == 1; });
 }
 
 Forced Communicator::Implementation::forced(std::optional<Algorithm> algorithm) const {
@@ -97,9 +94,10 @@ Signature Communicator::Implementation::key_of(const Call& call, Signature key) 
   return key;
 }
 
-Result<Plan*> Communicator::Implementation::plan_for(const Call& call, const Signature& asked) {
+Result<std::shared_ptr<Plan>> Communicator::Implementation::plan_for(const Call& call,
+                                                                     const Signature& asked) {
   const Signature key = key_of(call, asked);
-  if (const auto found = plans_.find(key); found != plans_.end()) return found->second.get();
+  if (const auto found = plans_.find(key); found != plans_.end()) return found->second;
 
   PlanRequest request;
   request.problem = problem_of(call);
@@ -119,7 +117,7 @@ Result<Plan*> Communicator::Implementation::plan_for(const Call& call, const Sig
   if (plans_.size() >= kMaxPlans) drop_idle_plans();
   auto& kept = plans_[key];
   kept = std::move(*plan);
-  return kept.get();
+  return kept;
 }
 
 }  // namespace ccoll

@@ -12,7 +12,6 @@ namespace {
 /// Polls before it counts as one that waits. Where ranks outnumber cores, the peer that is awaited
 /// needs this core.
 constexpr int kPolls = 500;
-constexpr int kPollsIfCrowded = 1;
 
 /// Whether input and output may be the same memory.
 bool works_in_one_place(Kind kind) {
@@ -54,8 +53,9 @@ bool Communicator::Implementation::repeat(const PlainCall& call) {
   auto& last = repeatable_;
   const bool in_place = call.input == call.output && last.input_bytes > 0 && last.output_bytes > 0;
   if (!last.operation || !call.is_like(last.call) || !fits_as_owner(call, in_place)) return false;
-  if (busy_as_owner() || broken_ || suspicion_ || has_news_.load(std::memory_order_relaxed) ||
-      closed_.load(std::memory_order_relaxed) || last.operation.use_count() > 1)
+  if (busy_as_owner() || blocking_ != nullptr || broken_ || suspicion_ ||
+      has_news_.load(std::memory_order_relaxed) || closed_.load(std::memory_order_relaxed) ||
+      last.operation.use_count() > 1)
     return false;
   auto& operation = *last.operation;
   auto& run = operation.run;
@@ -80,9 +80,11 @@ bool Communicator::Implementation::repeat(const PlainCall& call) {
 
 Plan::Polled Communicator::Implementation::poll_as_owner(Plan& plan) {
   const auto poll = [&] {
-    const int polls = crowded_ ? kPollsIfCrowded : kPolls;
+    // A long one is nothing to save time at, and others may want to go on beside it.
+    const int polls = crowded_ || !plan.is_short() ? 1 : kPolls;
     auto polled = plan.poll();
-    for (int i = 1; i < polls && polled <= Plan::Polled::moved; i++) polled = plan.poll();
+    for (int i = 1; i < polls && polled <= Plan::Polled::moved && !wanted(); i++)
+      polled = plan.poll();
     return std::optional(polled);
   };
   return guarded_as_owner(poll).value_or(Plan::Polled::failed);
@@ -90,14 +92,18 @@ Plan::Polled Communicator::Implementation::poll_as_owner(Plan& plan) {
 
 Status Communicator::Implementation::wait_for_repeated_as_owner(Plan::Polled polled) {
   if (broken_) return tl::unexpected(*broken_);
-  auto& operation = *repeatable_.operation;
-  operation.done.store(false, std::memory_order_relaxed);
-  set_limit(operation, Clock::now(), {});
-  operation.publish_at = operation.begun + kPublishAfter;
-  Work::State work{shared_from_this(), {repeatable_.operation}};
-  collectives_.push_back(repeatable_.operation);
-  if (polled == Plan::Polled::failed) collective_failed_as_owner(operation.plan->take_failure());
-  return finish_as_owner(work);
+  // It has begun: where there is no memory to wait for it, nobody may go on.
+  const auto queued = guarded_as_owner([&] {
+    auto& operation = *repeatable_.operation;
+    operation.done.store(false, std::memory_order_relaxed);
+    set_limit(operation, Clock::now(), {});
+    operation.publish_at = operation.begun + kPublishAfter;
+    Work::State work{shared_from_this(), {repeatable_.operation}};
+    collectives_.push_back(repeatable_.operation);
+    if (polled == Plan::Polled::failed) collective_failed_as_owner(operation.plan->take_failure());
+    return std::optional(std::move(work));
+  });
+  return queued ? finish_as_owner(*queued) : tl::unexpected(*broken_);
 }
 
 }  // namespace ccoll

@@ -63,6 +63,8 @@ class Plan {
   /// Moves every lane on, for a bounded number of steps; true if anything moved.
   Result<bool> advance();
   bool done() const { return done_; }
+  /// Whether the present run is one of plan_short.cpp's.
+  bool is_short() const { return is_short_; }
   /// advance() for who polls in a loop of its own: a value that costs nothing while all is well.
   enum class Polled : std::uint8_t { waits, moved, done, failed };
   Polled poll();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// The reading of a step's slices, which ends whatever happens meanwhile.
+
 #include <cstddef>
 #include <vector>
 

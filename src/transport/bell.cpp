@@ -31,6 +31,8 @@ class CellPool {
     if (std::exchange(process_, getpid()) != getpid()) free_.clear();
     if (free_.empty()) {
       auto more = Segment::make("ccoll-bells", kCells * kCellBytes);
+      // Where there is none, ranks of other processes are not to be had by shared memory anyway.
+      if (!more) more = Segment::make_private(kCells * kCellBytes);
       if (!more) return tl::unexpected(more.error());
       for (std::uint32_t i = kCells; i-- > 0;) free_.push_back({*more, i});
     }
@@ -87,7 +89,7 @@ Bell::Bell(FileDescriptor event, std::shared_ptr<Segment> cells, std::uint32_t c
       word_(word(*cells_, cell)) {}
 
 Bell::~Bell() {
-  if (!mine_) return;
+  if (!mine_ || !cells_->is_mine()) return;
   set_awake();
   pool().give_back({cells_, cell_});
 }

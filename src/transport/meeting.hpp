@@ -24,7 +24,9 @@ namespace ccoll {
 template <typename T>
 class Meeting {
  public:
-  explicit Meeting(std::uint32_t rank) : rank_(rank) {}
+  /// `descriptors`: of each that waits.
+  explicit Meeting(std::uint32_t rank, std::size_t descriptors = 1)
+      : rank_(rank), descriptors_(descriptors) {}
 
   /// For the receiving end of `id`: what has come, or will.
   std::shared_ptr<Delivery<T>> await(const LinkId& id, const std::shared_ptr<Waiter>& waiter) {
@@ -54,7 +56,7 @@ class Meeting {
     }
     if (std::ranges::find(forgotten_, id.communicator) != forgotten_.end()) return thing;
     // A peer may be ahead by as many links as it likes, but not use up this process's descriptors.
-    if (arrived_.size() >= net::waiting_connections()) {
+    if (arrived_.size() * descriptors_ >= net::waiting_connections()) {
       if (!std::exchange(complained_, true))
         log().warn(
             "rank {}: {} connections wait for calls that this rank has not made; more are dropped "
@@ -116,6 +118,7 @@ class Meeting {
   }
 
   const std::uint32_t rank_;
+  const std::size_t descriptors_;
   std::mutex mutex_;
   std::map<LinkId, Awaited> awaited_;                             // guarded by mutex_
   std::size_t drop_gone_at_ = kFewAwaited;                        // guarded by mutex_

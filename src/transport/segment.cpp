@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -20,9 +21,13 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 /// What a file is known by while anyone has it open or mapped.
 using FileId = std::pair<dev_t, ino_t>;
 
+/// So many may be known before one looks which of them are gone.
+constexpr std::size_t kFewMappings = 64;
+
 struct Mappings {
   std::mutex mutex;
   std::map<FileId, std::weak_ptr<Segment>> known;  // guarded by mutex
+  std::size_t look_at = kFewMappings;              // guarded by mutex: size at which to drop some
 };
 
 Mappings& mappings() {
@@ -38,7 +43,11 @@ tl::unexpected<Failure> no_memory(std::string_view call) {
 }  // namespace
 
 Result<std::shared_ptr<Segment>> Segment::make(const char* name, std::size_t bytes) {
-  FileDescriptor file(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  // Asked for where the system may insist on it (vm.memfd_noexec); older ones do not know it.
+  constexpr unsigned kNoExecSeal = 8;
+  FileDescriptor file(memfd_create(name, kFlags | kNoExecSeal));
+  if (!file.open() && errno == EINVAL) file = FileDescriptor(memfd_create(name, kFlags));
   if (!file.open()) return no_memory("memfd_create");
   if (ftruncate(file.number(), static_cast<off_t>(bytes)) != 0) return no_memory("ftruncate");
   if (fcntl(file.number(), F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0) return no_memory("fcntl");
@@ -62,18 +71,36 @@ Result<std::shared_ptr<Segment>> Segment::mapped(FileDescriptor file, int number
                                                  std::size_t bytes) {
   struct stat status {};
   if (fstat(number, &status) != 0) return no_memory("fstat");
-  auto& [mutex, known] = mappings();
-  std::lock_guard lock(mutex);
+  auto& known = mappings().known;
+  std::lock_guard lock(mappings().mutex);
   auto& entry = known[{status.st_dev, status.st_ino}];
   if (auto there = entry.lock()) return there;
-  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, number, 0);
-  if (data == MAP_FAILED) return no_memory("mmap");
-  std::shared_ptr<Segment> made(new Segment(std::move(file), static_cast<std::byte*>(data), bytes));
+  std::shared_ptr<Segment> made(new Segment(std::move(file)));
+  CCOLL_TRY(made->map(number, MAP_SHARED, bytes));
   entry = made;
-  std::erase_if(known, [](const auto& each) { return each.second.expired(); });
+  if (known.size() >= mappings().look_at) {
+    std::erase_if(known, [](const auto& each) { return each.second.expired(); });
+    mappings().look_at = std::max(kFewMappings, 2 * known.size());
+  }
   return made;
 }
 
-Segment::~Segment() { munmap(data_, size_); }
+Result<std::shared_ptr<Segment>> Segment::make_private(std::size_t bytes) {
+  std::shared_ptr<Segment> made(new Segment(FileDescriptor()));
+  CCOLL_TRY(made->map(-1, MAP_PRIVATE | MAP_ANONYMOUS, bytes));
+  return made;
+}
+
+Status Segment::map(int number, int flags, std::size_t bytes) {
+  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, number, 0);
+  if (data == MAP_FAILED) return no_memory("mmap");
+  data_ = static_cast<std::byte*>(data);
+  size_ = bytes;
+  return {};
+}
+
+Segment::~Segment() {
+  if (data_ != nullptr) munmap(data_, size_);
+}
 
 }  // namespace ccoll

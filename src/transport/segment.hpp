@@ -4,6 +4,8 @@
 /// Memory that several processes map: a memfd, which has no name anywhere and is gone with the last
 /// who has it, however they end.
 
+#include <unistd.h>
+
 #include <cstddef>
 #include <memory>
 
@@ -17,6 +19,8 @@ class Segment {
   /// New memory of `bytes`, all zero; `name` is what /proc/PID/maps shows. It can be neither grown
   /// nor shrunk: whoever maps it may touch all of it.
   static Result<std::shared_ptr<Segment>> make(const char* name, std::size_t bytes);
+  /// The same for this process alone, where there is no memfd_create: it has no file().
+  static Result<std::shared_ptr<Segment>> make_private(std::size_t bytes);
   /// What another process made, if it has at least `bytes` and its size is sealed. Where this
   /// process has mapped it already, that same mapping: ranks that are threads share one.
   static Result<std::shared_ptr<Segment>> map(const FileDescriptor& file, std::size_t bytes);
@@ -28,18 +32,22 @@ class Segment {
   std::size_t size() const { return size_; }
   /// To hand to a peer; of memory that was made here, until close_file().
   const FileDescriptor& file() const { return file_; }
+  /// Whether it is of this process, not of the one that this was forked from: its protocols are the
+  /// parent's affair, which shares it.
+  bool is_mine() const { return process_ == getpid(); }
   /// Nobody else is to have it: the memory stays. By the thread that hands it over.
   void close_file() { file_.close(); }
 
  private:
-  Segment(FileDescriptor file, std::byte* data, std::size_t size)
-      : file_(std::move(file)), data_(data), size_(size) {}
+  explicit Segment(FileDescriptor file) : file_(std::move(file)) {}
+  Status map(int number, int flags, std::size_t bytes);
   static Result<std::shared_ptr<Segment>> mapped(FileDescriptor file, int number,
                                                  std::size_t bytes);
 
   FileDescriptor file_;
-  std::byte* const data_;
-  const std::size_t size_;
+  const pid_t process_ = getpid();
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
 };
 
 }  // namespace ccoll

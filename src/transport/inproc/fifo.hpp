@@ -40,7 +40,7 @@ struct Fifo {
   std::atomic<bool> receiver_gone{false};
 
   /// One end's waiter, set once by that end and kept for as long as anyone may ring it.
-  struct Bell {
+  struct Sleeper {
     void hang(std::shared_ptr<Waiter> waiter) {
       keep = std::move(waiter);
       bell.store(keep.get());
@@ -57,8 +57,8 @@ struct Fifo {
     std::shared_ptr<Waiter> keep;
     std::atomic<Waiter*> bell{nullptr};  // publishes *keep
   };
-  Bell sender;
-  Bell receiver;
+  Sleeper sender;
+  Sleeper receiver;
 };
 
 }  // namespace ccoll::inproc

@@ -36,7 +36,11 @@ Status send_with_descriptors(int socket, std::string_view bytes, std::span<const
   }
   const ssize_t sent = sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
   if (sent == static_cast<ssize_t>(bytes.size())) return {};
-  return fail(ErrorKind::peer_lost, "sendmsg: {}", sent < 0 ? std::strerror(errno) : "half a text");
+  const int error = sent < 0 ? errno : EPIPE;
+  const bool later = error == ETOOMANYREFS || error == EAGAIN || error == ENOBUFS ||
+                     error == ENOMEM || error == EINTR;
+  return fail(later ? ErrorKind::exhausted : ErrorKind::peer_lost, "sendmsg: {}",
+              std::strerror(error));
 }
 
 Result<WithDescriptors> receive_with_descriptors(int socket, std::size_t bytes) {

@@ -15,7 +15,8 @@
 
 namespace ccoll::shm {
 
-/// At once: few enough for the socket to take.
+/// At once: few enough for the socket to take. Fails with `exhausted` where it may help to come
+/// again: an unprivileged user has only so many descriptors on their way at a time.
 Status send_with_descriptors(int socket, std::string_view bytes, std::span<const int> descriptors);
 
 struct WithDescriptors {

@@ -150,9 +150,13 @@ asio::awaitable<void> answer_all(std::shared_ptr<Answering> door) {
     if (!door->handler) co_return;
     if (!code) {
       net::close_on_exec(socket.native_handle());
-      net::spawn(door->acceptor.get_executor(), answer_one(door, std::move(socket)),
-                 "an offer of shared memory was dropped");
-      continue;
+      try {
+        net::spawn(door->acceptor.get_executor(), answer_one(door, std::move(socket)),
+                   "an offer of shared memory was dropped");
+        continue;
+      } catch (const std::bad_alloc&) {
+        code = asio::error::no_memory;
+      }
     }
     if (code == asio::error::connection_aborted || code == asio::error::interrupted) continue;
     // No descriptors or memory: whoever knocks goes another way after its time limit.
@@ -219,9 +223,17 @@ asio::awaitable<Status> knock(Socket& socket, Protocol::endpoint door, std::stri
   status = co_await net::greet(socket, std::move(token), net::Purpose::link, kPatience);
   if (!status) co_return status;
   const auto& bell = *hand_over->waiter->bell();
-  co_return send_with_descriptors(socket.native_handle(), encode({id, bell.cell()}),
-                                  std::array{hand_over->memory->file().number(),
-                                             bell.event().number(), bell.memory().number()});
+  const auto end = std::chrono::steady_clock::now() + kPatience / 2;
+  for (asio::steady_timer pause(socket.get_executor());;) {
+    status = send_with_descriptors(socket.native_handle(), encode({id, bell.cell()}),
+                                   std::array{hand_over->memory->file().number(),
+                                              bell.event().number(), bell.memory().number()});
+    const bool later = !status && status.error().kind == ErrorKind::exhausted;
+    if (!later || std::chrono::steady_clock::now() > end) co_return status;
+    std::error_code ignored;
+    pause.expires_after(std::chrono::milliseconds(10));
+    co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  }
 }
 
 asio::awaitable<Result<std::string>> receive_exactly(Socket& socket, std::size_t bytes) {

@@ -8,12 +8,19 @@
 namespace ccoll::shm {
 namespace {
 
+/// Of an offer that waits: its connection, and the event of its bell.
+constexpr std::size_t kDescriptors = 2;
+
 class ShmTransport final : public Transport {
  public:
   ShmTransport(const TransportContext& context, std::shared_ptr<Transport> next)
       : context_(context), instead_(std::make_shared<Instead>(context.rank, std::move(next))) {
     // Where a rank is reached by nobody there is no address for it to be reached at.
     if (context_.table[context_.rank].port == 0) return;
+    if (const auto works = Segment::make("ccoll-probe", Ring::kFirstSlot); !works) {
+      log().warn("rank {}: {}", context_.rank, works.error().message);
+      return;
+    }
     auto door = Door::open(context_, [meeting = meeting_](const LinkId& id, Offer offer) {
       if (const auto unwanted = meeting->arrive(id, std::move(offer))) decline(*unwanted);
     });
@@ -67,7 +74,8 @@ class ShmTransport final : public Transport {
  private:
   const TransportContext context_;
   const std::shared_ptr<Instead> instead_;
-  const std::shared_ptr<Meeting<Offer>> meeting_ = std::make_shared<Meeting<Offer>>(context_.rank);
+  const std::shared_ptr<Meeting<Offer>> meeting_ =
+      std::make_shared<Meeting<Offer>>(context_.rank, kDescriptors);
   std::unique_ptr<Door> door_;
 };
 

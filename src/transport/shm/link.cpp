@@ -17,6 +17,7 @@ Failure gone(std::uint32_t rank) {
 }  // namespace
 
 void decline(const Offer& offer) {
+  if (!offer.memory->is_mine()) return;
   Ring::at(offer.memory->data())->reader_gone.store(1);
   offer.sender->ring();
 }
@@ -30,6 +31,7 @@ ShmSendLink::ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over,
       writer_(ring_) {}
 
 ShmSendLink::~ShmSendLink() {
+  if (!hand_over_->memory->is_mine()) return;
   ring_->writer_gone.store(1);
   if (Bell* const bell = hand_over_->bell.load()) bell->ring();
 }
@@ -53,9 +55,15 @@ bool ShmSendLink::settle() {
   return false;
 }
 
+bool ShmSendLink::is_deaf() const {
+  // One that has left is another matter: what it does not read was sent all the same.
+  const Failure* const unheard = hand_over_->unheard.failure();
+  return unheard != nullptr && unheard->kind != ErrorKind::peer_lost;
+}
+
 bool ShmSendLink::has_room() {
   if (settled_) [[likely]]
-    return writer_.has_room();
+    return writer_.has_room() && !is_deaf();
   if (!instead_ && settle()) return true;
   return instead_ && has_room_instead();
 }
@@ -69,14 +77,16 @@ bool ShmSendLink::has_room_instead() {
 std::byte* ShmSendLink::room(std::size_t bytes) {
   if (instead_) [[unlikely]]
     return instead_->room(bytes);
-  CCOLL_CHECK(has_room() && bytes <= kSlotBytes, "{} bytes to rank {}", bytes, id_.to);
+  // Not has_room(): the link may have failed since that was asked.
+  CCOLL_CHECK(settled_ && writer_.has_room() && bytes <= kSlotBytes, "{} bytes to rank {}", bytes,
+              id_.to);
   return writer_.room(bytes);
 }
 
 void ShmSendLink::push(const SliceHeader& header) {
   if (instead_) [[unlikely]]
     return instead_->push(header);
-  CCOLL_CHECK(has_room(), "to rank {}, lane {}", id_.to, id_.lane);
+  CCOLL_CHECK(settled_ && writer_.has_room(), "to rank {}, lane {}", id_.to, id_.lane);
   writer_.push(header);
   if (Bell* const bell = hand_over_->bell.load()) [[likely]]
     bell->ring_if_asleep();
@@ -116,7 +126,10 @@ ShmReceiveLink::ShmReceiveLink(const LinkId& id, std::shared_ptr<Delivery<Offer>
 }
 
 ShmReceiveLink::~ShmReceiveLink() {
-  if (reader_ || settle()) decline(offer_);
+  if (reader_)
+    decline(offer_);
+  else if (const auto offer = delivery_->take())
+    decline(*offer);
 }
 
 bool ShmReceiveLink::settle() {
@@ -124,21 +137,30 @@ bool ShmReceiveLink::settle() {
   auto offer = delivery_->take();
   if (!offer) return false;
   offer_ = std::move(*offer);
-  const auto& bell = *waiter_->bell();
-  // Where this fails the sender has gone, and its memory says so.
-  (void)send_with_descriptors(offer_.connection.number(), net::Writer().number(bell.cell()).bytes(),
-                              std::array{bell.event().number(), bell.memory().number()});
-  offer_.connection.close();
+  hand_bell();
   ring_ = Ring::at(offer_.memory->data());
   reader_.emplace(ring_);
   instead_.reset();
   return true;
 }
 
+void ShmReceiveLink::hand_bell() {
+  const auto& bell = *waiter_->bell();
+  const auto sent =
+      send_with_descriptors(offer_.connection.number(), net::Writer().number(bell.cell()).bytes(),
+                            std::array{bell.event().number(), bell.memory().number()});
+  // Too many descriptors of this user are on their way: they will be fewer. Otherwise the sender
+  // has gone, and its memory says so.
+  owes_bell_ = !sent && sent.error().kind == ErrorKind::exhausted;
+  if (!owes_bell_) offer_.connection.close();
+}
+
 const ReceiveLink::View* ShmReceiveLink::front() {
   if (!reader_) [[unlikely]] {
     if (!settle()) return instead_ ? instead_->front() : nullptr;
   }
+  if (owes_bell_) [[unlikely]]
+    hand_bell();
   if (!reader_->there()) return nullptr;
   view_ = {reader_->header(), reader_->data()};
   return &view_;

@@ -66,6 +66,8 @@ class ShmSendLink final : public SendLink {
   /// Whether the memory is the receiver's too.
   bool settle();
   bool has_room_instead();
+  /// Whether the receiver lives and cannot be rung, for want of descriptors: it would sleep.
+  bool is_deaf() const;
 
   const LinkId id_;
   const std::shared_ptr<HandOver> hand_over_;
@@ -97,12 +99,15 @@ class ShmReceiveLink final : public ReceiveLink {
  private:
   /// Whether the sender's memory is there; takes it over when it has just come.
   bool settle();
+  /// To the sender, so that it can ring; as soon as that is possible.
+  void hand_bell();
 
   const LinkId id_;
   const std::shared_ptr<Delivery<Offer>> delivery_;
   const std::shared_ptr<Waiter> waiter_;
   std::unique_ptr<ReceiveLink> instead_;  ///< in use when it connects first
   Offer offer_;
+  bool owes_bell_ = false;
   Ring* ring_ = nullptr;
   std::optional<RingReader> reader_;
   View view_;

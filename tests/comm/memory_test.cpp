@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls in which memory runs out. A program of its own: it replaces operator new.
+#include <array>
+#include <barrier>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <functional>
 #include <memory>
 #include <new>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "support/effort.hpp"
 #include "support/ranks.hpp"
@@ -64,5 +69,39 @@ TEST_CASE("memory: a call that has none left fails on all ranks, and leaves its 
       CHECK(std::chrono::steady_clock::now() - start < 5s);
       if (!failed) break;
     }
+  }
+}
+
+TEST_CASE("memory: a repeated call that has none left to wait with fails on all ranks", "[comm]") {
+  for (const char* transport : {"inproc", "shm"}) {
+    CAPTURE(transport);
+    CommunicatorOptions options;
+    options.timeout = 20s;
+    options.transport = transport;
+    bool failed = false;
+    std::array<std::string, 2> after;
+    std::barrier together(2);
+    const auto errors = run_ranks(2, options, [&](Communicator& world) {
+      auto data = std::make_unique<std::vector<float>>(8, 1.0F);
+      for (int i = 0; i < 3; i++) world.all_reduce(*data);
+      together.arrive_and_wait();
+      // Rank 0 waits, so that its call becomes an operation; that takes memory.
+      if (world.rank() == 1) std::this_thread::sleep_for(50ms);
+      if (world.rank() == 0) allocations_left = 0;
+      try {
+        world.all_reduce(*data);
+      } catch (const std::exception&) {
+        failed = failed || world.rank() == 0;
+      }
+      allocations_left = -1;
+      data.reset();
+      std::vector<float> more(8, 1.0F);
+      after[static_cast<std::size_t>(world.rank())] =
+          testing::message_of([&] { world.all_reduce(more); });
+    });
+    for (const auto& error : errors) CHECK(error == "");
+    CHECK(failed);
+    // Nobody goes on with a call that the other has not made.
+    for (const auto& message : after) CHECK_THAT(message, Catch::Matchers::Contains("rank 0"));
   }
 }

@@ -130,12 +130,14 @@ Result<std::string> explain_text(const Options& options) {
     problem.count = op->has_data ? count_of(*op, type, size, options.explain_bytes) : 1;
     if (op->ragged) problem = evenly_ragged(std::move(problem));
     Forced forced;
-    if (!options.algorithms.empty()) {
-      forced.algorithm = parse_algorithm(options.algorithms.front());
-    }
-    if (options.lanes > 0) forced.max_lanes = static_cast<std::uint16_t>(options.lanes);
     // As a communicator of that many ranks on this host has it.
-    const auto costs = costs_over(options.transport.empty() ? "shm" : options.transport,
+    auto settings = CommunicatorOptions::from_environment();
+    if (!options.algorithms.empty()) settings.algorithm = options.algorithms.front();
+    if (!options.transport.empty()) settings.transport = options.transport;
+    if (options.lanes > 0) settings.max_lanes = options.lanes;
+    if (!settings.algorithm.empty()) forced.algorithm = parse_algorithm(settings.algorithm);
+    if (settings.max_lanes > 0) forced.max_lanes = static_cast<std::uint16_t>(settings.max_lanes);
+    const auto costs = costs_over(settings.transport.empty() ? "shm" : settings.transport,
                                   static_cast<double>(usable_cores()) / size);
     text += explain(problem, op->has_data ? type : DataType::uint8, costs, forced);
   }

@@ -31,7 +31,7 @@ Status write_to(const fs::path& path, std::string_view text) {
 
 Status check_writable(const std::string& path) {
   std::error_code ignored;
-  const fs::path target = fs::weakly_canonical(path, ignored);
+  const fs::path target = fs::weakly_canonical(fs::absolute(path), ignored);
   const bool exists = fs::exists(target, ignored);
   const fs::path asked = exists ? target : target.parent_path();
   const int mode = exists ? W_OK : W_OK | X_OK;
@@ -44,7 +44,7 @@ Status check_writable(const std::string& path) {
 
 Status write_whole(const std::string& path, std::string_view text) {
   std::error_code error;
-  const fs::path target = fs::weakly_canonical(path, error);
+  const fs::path target = fs::weakly_canonical(fs::absolute(path), error);
   if (error) return fail(ErrorKind::exhausted, "cannot write {}: {}", path, error.message());
   if (fs::exists(target, error) && !fs::is_regular_file(target, error))
     return write_to(target, text);

@@ -170,7 +170,8 @@ class CCOLL_API Communicator {
   /// What rank `rank` was in the communicator that create() made. Local.
   int job_rank(int rank) const;
 
-  /// How data travels to rank `peer`: "tcp", "inproc".
+  /// How data travels to rank `peer`: "inproc", "shm", "tcp". Ranks that turn out to be unable to
+  /// share memory use TCP, known once links have been opened.
   std::string transport_to(int peer) const;
   /// The algorithm that such a call uses: "ring". `operation` is a collective's name; `count` and
   /// `type` are the call's, of a v-operation the mean block's. Local, as is explain.

@@ -61,7 +61,7 @@ void Communicator::Implementation::configure() {
 }
 
 Result<std::string> Communicator::Implementation::transport_to(Rank peer) const {
-  auto kind = member_->transports()->between(group_.job_rank(peer));
+  auto kind = member_->transports()->in_use_to(group_.job_rank(peer));
   if (!kind) return tl::unexpected(kind.error());
   return std::string((*kind)->name);
 }

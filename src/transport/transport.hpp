@@ -45,6 +45,8 @@ class Transport {
   /// This rank's part of that communicator has ended: what has come or will come for links of it
   /// that were never opened here is dropped, and their senders learn that nobody reads.
   virtual void forget(std::uint64_t communicator) = 0;
+  /// Whether links from this rank to `peer` are those of the next transport, as it turned out.
+  virtual bool gave_up(std::uint32_t /*peer*/) { return false; }
 };
 
 /// One row of the table of transports, best first.

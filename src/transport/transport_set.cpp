@@ -28,9 +28,17 @@ Result<const TransportKind*> TransportSet::between(std::uint32_t peer) const {
     if (allowed && kind.reaches(mine, theirs)) return &kind;
   }
   return fail(ErrorKind::unsupported,
-              "transport {} does not reach rank {} from rank {}: choose another (CCOLL_TRANSPORT) "
-              "or leave the choice to ccoll",
-              forced_, peer, context_.rank);
+              "transport {} does not reach rank {} from rank {}, {}: choose another "
+              "(CCOLL_TRANSPORT) or leave the choice to ccoll",
+              forced_, peer, context_.rank,
+              mine.host == theirs.host ? "another process" : "on another host");
+}
+
+Result<const TransportKind*> TransportSet::in_use_to(std::uint32_t peer) const {
+  auto kind = between(peer);
+  if (!kind) return kind;
+  const auto row = static_cast<std::size_t>(*kind - transports().data());
+  return made_[row]->gave_up(peer) ? *kind + 1 : *kind;
 }
 
 Transport& TransportSet::get(const TransportKind& kind) {

@@ -21,6 +21,8 @@ class TransportSet {
 
   /// What this rank and `peer` (ranks of the job) use: the first row of transports() that reaches.
   Result<const TransportKind*> between(std::uint32_t peer) const;
+  /// What links from this rank to `peer` use: the same, unless it has turned out not to work.
+  Result<const TransportKind*> in_use_to(std::uint32_t peer) const;
   Transport& get(const TransportKind& kind);
   /// A connection for a link that came to this rank's listener; on the service thread.
   void accept(asio::ip::tcp::socket socket);

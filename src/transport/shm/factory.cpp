@@ -33,10 +33,7 @@ class ShmTransport final : public Transport {
   Result<std::unique_ptr<SendLink>> open_send(const LinkId& id,
                                               std::shared_ptr<Waiter> waiter) override {
     auto* const next = instead_->transport();
-    if (next != nullptr && instead_->serves(id.to)) {
-      instead_->works(id.to);
-      return next->open_send(id, std::move(waiter));
-    }
+    if (next != nullptr && instead_->serves(id.to)) return next->open_send(id, std::move(waiter));
     auto memory = Segment::make("ccoll-link", Ring::kBytes);
     if (!memory) {
       if (next == nullptr) return tl::unexpected(memory.error());
@@ -67,6 +64,7 @@ class ShmTransport final : public Transport {
   void listen(std::shared_ptr<Arrivals> arrivals) override {
     meeting_->listen(std::move(arrivals));
   }
+  bool gave_up(std::uint32_t peer) override { return instead_->serves(peer); }
   void forget(std::uint64_t communicator) override {
     meeting_->forget(communicator, [](const Offer& offer) { decline(offer); });
   }

@@ -69,9 +69,11 @@ bool ShmSendLink::has_room() {
 }
 
 bool ShmSendLink::has_room_instead() {
-  if (!instead_->has_room()) return false;
-  if (!std::exchange(instead_works_, true)) fallback_->works(id_.to);
-  return true;
+  if (!instead_works_ && instead_->connected()) {
+    instead_works_ = true;
+    fallback_->works(id_.to);
+  }
+  return instead_->has_room();
 }
 
 std::byte* ShmSendLink::room(std::size_t bytes) {

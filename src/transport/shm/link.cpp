@@ -158,18 +158,16 @@ void ShmReceiveLink::hand_bell() {
 }
 
 const ReceiveLink::View* ShmReceiveLink::front() {
-  if (!reader_) [[unlikely]] {
-    if (!settle()) return instead_ ? instead_->front() : nullptr;
-  }
-  if (owes_bell_) [[unlikely]]
-    hand_bell();
+  if (!is_ready()) [[unlikely]]
+    return instead_ ? instead_->front() : nullptr;
   if (!reader_->there()) return nullptr;
   view_ = {reader_->header(), reader_->data()};
   return &view_;
 }
 
 const SliceHeader* ShmReceiveLink::peek() {
-  if (!reader_ && !settle()) return instead_ ? instead_->peek() : nullptr;
+  if (!is_ready()) [[unlikely]]
+    return instead_ ? instead_->peek() : nullptr;
   return reader_->there() ? &reader_->header() : nullptr;
 }
 

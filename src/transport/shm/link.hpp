@@ -101,6 +101,12 @@ class ShmReceiveLink final : public ReceiveLink {
   bool settle();
   /// To the sender, so that it can ring; as soon as that is possible.
   void hand_bell();
+  /// Whether there is memory to look into.
+  bool is_ready() {
+    if (!reader_ && !settle()) return false;
+    if (owes_bell_) hand_bell();
+    return true;
+  }
 
   const LinkId id_;
   const std::shared_ptr<Delivery<Offer>> delivery_;

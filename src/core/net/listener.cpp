@@ -11,6 +11,7 @@
 #include <future>
 
 #include "core/log.hpp"
+#include "core/net/accept.hpp"
 #include "core/net/address.hpp"
 
 namespace ccoll::net {
@@ -20,8 +21,6 @@ using asio::ip::tcp;
 using namespace std::chrono_literals;
 
 constexpr auto kHelloTimeout = 10s;
-/// How long accepting rests when the process or system has no descriptor or memory left.
-constexpr auto kExhaustedPause = 50ms;
 
 /// Used on the service thread only, but for the counter. The coroutines share it; the Service is
 /// not part of it, or a suspended coroutine would keep its own thread alive.
@@ -91,40 +90,14 @@ asio::awaitable<void> greet_one(std::shared_ptr<State> state, tcp::socket accept
   handler(*purpose, std::move(socket));
 }
 
-asio::awaitable<void> accept_all(std::shared_ptr<State> state) {
-  bool complained = false;
-  while (state->open) {
-    std::error_code error;
-    tcp::socket socket(state->context);
-    co_await state->acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
-    if (!state->open) co_return;
-    if (!error) {
-      try {
-        spawn(state->context.get_executor(), greet_one(state, std::move(socket)),
-              "a connection was dropped");
-        continue;
-      } catch (const std::bad_alloc&) {
-        error = asio::error::no_memory;
-      }
-    }
-    if (error == asio::error::connection_aborted || error == asio::error::interrupted) continue;
-    // No descriptors (EMFILE, ENFILE) or memory: the connection stays in the backlog, and trying
-    // again at once would burn a core until someone closes something.
-    if (!std::exchange(complained, true)) {
-      log().warn("cannot accept connections: {}; trying on", error.message());
-    }
-    asio::steady_timer pause(state->context, kExhaustedPause);
-    co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
-  }
-}
-
 class TcpListener final : public Listener {
  public:
   TcpListener(std::shared_ptr<Service> service, std::shared_ptr<State> state)
       : service_(std::move(service)),
         state_(std::move(state)),
         endpoint_(state_->acceptor.local_endpoint()) {
-    spawn(service_->context().get_executor(), accept_all(state_),
+    spawn(service_->context().get_executor(),
+          accept_all(state_, greet_one, "a connection was dropped"),
           "no more connections are accepted");
   }
 

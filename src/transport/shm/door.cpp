@@ -23,10 +23,12 @@
 #include <future>
 
 #include "core/log.hpp"
+#include "core/net/accept.hpp"
 #include "core/net/address.hpp"
 #include "core/net/bytes.hpp"
 #include "core/net/deadline.hpp"
 #include "core/net/handshake.hpp"
+#include "transport/link_id_wire.hpp"
 #include "transport/shm/descriptors.hpp"
 
 namespace ccoll::shm {
@@ -35,7 +37,7 @@ namespace {
 using Protocol = asio::local::stream_protocol;
 using Socket = Protocol::socket;
 
-constexpr std::size_t kHelloBytes = 8 + 4 + 4 + 2 + 4;
+constexpr std::size_t kHelloBytes = kLinkIdBytes + 4;
 constexpr std::size_t kVerdictHeadBytes = 1 + 4;
 constexpr std::size_t kMostReasonBytes = 400;
 constexpr std::size_t kBellBytes = 4;
@@ -66,23 +68,14 @@ struct Hello {
 };
 
 std::string encode(const Hello& hello) {
-  const auto& id = hello.id;
-  return net::Writer()
-      .number(id.communicator)
-      .number(id.from)
-      .number(id.to)
-      .number(id.lane)
-      .number(hello.cell)
-      .take();
+  net::Writer writer;
+  return write(writer, hello.id).number(hello.cell).take();
 }
 
 std::optional<Hello> decode(std::string_view bytes) {
   net::Reader reader(bytes);
   Hello hello;
-  hello.id.communicator = reader.number<std::uint64_t>();
-  hello.id.from = reader.number<std::uint32_t>();
-  hello.id.to = reader.number<std::uint32_t>();
-  hello.id.lane = reader.number<std::uint16_t>();
+  hello.id = read_link_id(reader);
   hello.cell = reader.number<std::uint32_t>();
   if (!reader.complete()) return std::nullopt;
   return hello;
@@ -112,11 +105,13 @@ struct Answering {
   const std::string token;
   const std::uint32_t rank;
   const std::size_t size;
-  Door::Handler handler;  ///< null once the door is shut
+  Door::Handler handler;
+  bool open = true;
 };
 
 asio::awaitable<void> answer_one(std::shared_ptr<Answering> door, Socket accepted) {
   Socket socket = std::move(accepted);
+  net::close_on_exec(socket.native_handle());
   if (auto same = check_user(socket, "a process"); !same) {
     log().debug("connection refused: {}", same.error().message);
     co_return;
@@ -128,7 +123,7 @@ asio::awaitable<void> answer_one(std::shared_ptr<Answering> door, Socket accepte
   }
   const net::Deadline deadline(socket, kPatience);
   auto came = co_await receive(socket, kHelloBytes);
-  if (!came || !door->handler) co_return;
+  if (!came || !door->open) co_return;
   const auto hello = decode(came->bytes);
   // A peer that has proven the token and yet talks nonsense: drop it.
   if (!hello || hello->id.to != door->rank || hello->id.from >= door->size) co_return;
@@ -142,38 +137,17 @@ asio::awaitable<void> answer_one(std::shared_ptr<Answering> door, Socket accepte
   door->handler(hello->id, std::move(*offer));
 }
 
-asio::awaitable<void> answer_all(std::shared_ptr<Answering> door) {
-  while (door->handler) {
-    std::error_code code;
-    Socket socket(door->acceptor.get_executor());
-    co_await door->acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, code));
-    if (!door->handler) co_return;
-    if (!code) {
-      net::close_on_exec(socket.native_handle());
-      try {
-        net::spawn(door->acceptor.get_executor(), answer_one(door, std::move(socket)),
-                   "an offer of shared memory was dropped");
-        continue;
-      } catch (const std::bad_alloc&) {
-        code = asio::error::no_memory;
-      }
-    }
-    if (code == asio::error::connection_aborted || code == asio::error::interrupted) continue;
-    // No descriptors or memory: whoever knocks goes another way after its time limit.
-    asio::steady_timer pause(door->acceptor.get_executor(), std::chrono::milliseconds(50));
-    co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, code));
-  }
-}
-
 class OpenDoor final : public Door {
  public:
   OpenDoor(std::shared_ptr<net::Service> service, std::shared_ptr<Answering> answering)
       : service_(std::move(service)), answering_(std::move(answering)) {
-    net::spawn(service_->context().get_executor(), answer_all(answering_),
+    net::spawn(service_->context().get_executor(),
+               net::accept_all(answering_, answer_one, "an offer of shared memory was dropped"),
                "no more shared memory is accepted");
   }
   ~OpenDoor() override {
     const auto shut = [this] {
+      answering_->open = false;
       answering_->handler = nullptr;
       std::error_code ignored;
       answering_->acceptor.close(ignored);

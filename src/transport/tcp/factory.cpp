@@ -13,6 +13,7 @@
 #include "core/net/deadline.hpp"
 #include "core/net/handshake.hpp"
 #include "core/net/listener.hpp"
+#include "transport/link_id_wire.hpp"
 #include "transport/meeting.hpp"
 #include "transport/tcp/link.hpp"
 
@@ -21,25 +22,8 @@ namespace {
 
 using asio::ip::tcp;
 
-/// The bytes that follow the handshake of a link: which link it is.
-constexpr std::size_t kHelloBytes = 8 + 4 + 4 + 2;
-
 /// The peer's listener has stood since start-up: if it cannot be reached soon it is gone.
 constexpr std::chrono::seconds kConnectTimeout{10};
-
-std::string encode(const LinkId& id) {
-  return net::Writer().number(id.communicator).number(id.from).number(id.to).number(id.lane).take();
-}
-
-LinkId decode(std::string_view bytes) {
-  net::Reader reader(bytes);
-  LinkId id;
-  id.communicator = reader.number<std::uint64_t>();
-  id.from = reader.number<std::uint32_t>();
-  id.to = reader.number<std::uint32_t>();
-  id.lane = reader.number<std::uint16_t>();
-  return id;
-}
 
 std::string address_of(const PeerAddress& peer) {
   const auto ip = ip_text(peer);
@@ -63,7 +47,8 @@ asio::awaitable<void> connect_link(Context context, LinkId id,
     failure.culprit = id.to;
     connection->deliver(std::move(failure));
   } else {
-    const auto hello = encode(id);
+    net::Writer hello_of;
+    const auto hello = write(hello_of, id).take();
     std::error_code code;
     co_await asio::async_write(*socket, asio::buffer(hello),
                                asio::redirect_error(asio::use_awaitable, code));
@@ -116,7 +101,7 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
  private:
   static asio::awaitable<void> accept_link(std::weak_ptr<TcpTransport> transport,
                                            tcp::socket socket) {
-    std::array<char, kHelloBytes> hello;
+    std::array<char, kLinkIdBytes> hello;
     std::error_code code;
     {
       const net::Deadline deadline(socket, kConnectTimeout);
@@ -124,7 +109,8 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
                                 asio::redirect_error(asio::use_awaitable, code));
     }
     const auto self = transport.lock();
-    const auto id = decode({hello.data(), hello.size()});
+    net::Reader reader({hello.data(), hello.size()});
+    const auto id = read_link_id(reader);
     // A peer that has proven the token and yet talks nonsense: drop it.
     if (code || !self || id.to != self->context_->rank || id.from >= self->context_->table.size())
       co_return;

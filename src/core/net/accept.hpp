@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Accepting connections, whatever the sockets, for as long as someone listens.
+
+#include <asio/awaitable.hpp>
+#include <asio/error.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/use_awaitable.hpp>
+#include <chrono>
+#include <memory>
+#include <new>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "core/log.hpp"
+#include "core/net/service.hpp"
+
+namespace ccoll::net {
+
+/// How long accepting rests when the process or system has no descriptor or memory left.
+inline constexpr std::chrono::milliseconds kExhaustedPause{50};
+
+/// Runs `serve` for each connection that `state->acceptor` takes, until `state->open` is false and
+/// the acceptor closed. On the service thread. `what`: for the log, if one throws.
+template <typename State, typename Serve>
+asio::awaitable<void> accept_all(std::shared_ptr<State> state, Serve serve, std::string what) {
+  using Socket = typename decltype(state->acceptor)::protocol_type::socket;
+  bool complained = false;
+  while (state->open) {
+    std::error_code error;
+    Socket socket(state->acceptor.get_executor());
+    co_await state->acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
+    if (!state->open) co_return;
+    if (!error) {
+      try {
+        spawn(state->acceptor.get_executor(), serve(state, std::move(socket)), what);
+        continue;
+      } catch (const std::bad_alloc&) {
+        error = asio::error::no_memory;
+      }
+    }
+    if (error == asio::error::connection_aborted || error == asio::error::interrupted) continue;
+    // No descriptors (EMFILE, ENFILE) or memory: the connection stays in the backlog, and trying
+    // again at once would burn a core until someone closes something.
+    if (!std::exchange(complained, true))
+      log().warn("cannot accept connections: {}; trying on", error.message());
+    asio::steady_timer pause(state->acceptor.get_executor(), kExhaustedPause);
+    co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
+  }
+}
+
+}  // namespace ccoll::net

@@ -17,9 +17,14 @@ namespace {
 constexpr std::chrono::microseconds kTurn{200};
 
 /// Gives the owner flag back, however a turn ends.
-struct Disown {
+struct EndOfTurn {
   Communicator::Implementation& communicator;
-  ~Disown() { communicator.disown(); }
+  std::atomic<bool>& scheduled;
+  ~EndOfTurn() {
+    // Not before: who gave the flag back for this turn may ask for it only now.
+    scheduled.store(false);
+    communicator.disown();
+  }
 };
 
 }  // namespace
@@ -65,7 +70,7 @@ void Background::stop() {
 }
 
 void Background::turn() {
-  scheduled_.store(false);
+  scheduled_.store(true);
   // Or every message of calls that somebody waits for would wake the service thread as well.
   stop_watching();
   const auto communicator = stopped_ ? nullptr : communicator_.lock();
@@ -73,13 +78,17 @@ void Background::turn() {
   // A thread that only asks has it again and again, for a moment: it must not need a turn each
   // time.
   constexpr int kTries = 1000;
-  bool own = communicator && communicator->try_own();
-  for (int tries = 1; communicator && !own && tries < kTries; tries++)
+  bool own = false;
+  for (int tries = 0; communicator && !own && tries < kTries; tries++)
     own = communicator->try_own();
-  if (!own) return;
+  if (!own) {
+    scheduled_.store(false);
+    // Who gave the flag back before that found this turn scheduled, and scheduled none.
+    if (!communicator || !communicator->try_own()) return;
+  }
   bool go_on = false;
   {
-    const Disown disown{*communicator};
+    const EndOfTurn end{*communicator, scheduled_};
     try {
       go_on = turn_as_owner(*communicator);
     } catch (...) {

@@ -27,9 +27,10 @@ class Background : public std::enable_shared_from_this<Background> {
 
   /// Something is under way and its communicator has no owner. From any thread.
   void schedule() noexcept;
-  /// When it wakes at the latest, if it sleeps on the waiter; else a time long past. From any
-  /// thread; who asks after giving the owner flag back must not miss that a turn found the flag
-  /// taken.
+  /// Whether it sleeps on the waiter. From any thread; who asks after giving the owner flag back
+  /// must not miss that a turn found the flag taken.
+  bool sleeps() const { return sleeps_until() != kAwake; }
+  /// When it wakes at the latest, if it sleeps; else a time long past.
   std::chrono::steady_clock::time_point sleeps_until() const { return sleeps_until_.load(); }
   /// No turn begins after this; one that has begun holds the owner flag. From any thread.
   void stop();

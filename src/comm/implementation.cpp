@@ -102,19 +102,18 @@ void Communicator::Implementation::acquire() {
 }
 
 void Communicator::Implementation::release() {
-  const bool left = busy_as_owner() && left_to_background_as_owner();
-  const bool busy = busy_as_owner();
-  if (!busy) return disown();
+  const bool must_wake = busy_as_owner() && background_->sleeps() && !left_to_background_as_owner();
+  if (!busy_as_owner()) return disown();
   // seq_cst; partner: Background::turn, which says that it is awake before it tries to own. Either
-  // it gets the flag, or is seen to be awake here.
+  // it gets the flag, or is seen to be awake here. If it has gone to sleep since, it had the flag.
   disown();
-  if (!left || background_->sleeps_until() == Clock::time_point::min()) background_->schedule();
+  if (must_wake || !background_->sleeps()) background_->schedule();
 }
 
 bool Communicator::Implementation::left_to_background_as_owner() {
   const auto until = background_->sleeps_until();
   // Where its announcement was taken back, peers do not wake it.
-  if (until == Clock::time_point::min() || !waiter_->announced()) return false;
+  if (!waiter_->announced()) return false;
   if (progress_as_owner(Messages::Attention::everyone)) return false;
   return supervise_as_owner(Clock::now()) >= until;
 }

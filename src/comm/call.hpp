@@ -13,6 +13,7 @@
 
 #include "ccoll/blocks.hpp"
 #include "ccoll/reduction.hpp"
+#include "comm/mix.hpp"
 #include "core/result.hpp"
 #include "core/signature.hpp"
 #include "engine/buffer_view.hpp"
@@ -58,6 +59,11 @@ struct PlainCall {
   bool is_like(const PlainCall& other) const {
     return kind == other.kind && type == other.type && op == other.op && root == other.root &&
            count == other.count;
+  }
+  std::size_t hash() const {
+    return mix(count, (static_cast<std::uint64_t>(kind) << 24) ^
+                          (static_cast<std::uint64_t>(type) << 16) ^
+                          (static_cast<std::uint64_t>(op) << 8) ^ root);
   }
 };
 

@@ -79,7 +79,7 @@ void run(std::shared_ptr<Implementation> communicator, Call call, const CallOpti
       call, std::static_pointer_cast<CollectiveOperation>(begun.state().operations.front()));
 }
 
-/// Of plain buffers; where it is like the call before it, in the short way.
+/// Of plain buffers; where it is like one that was made before, in the short way.
 void run(const std::shared_ptr<Implementation>& member, Kind kind, const Buffers& buffers,
          const Reduction& op, const CallOptions& options, int root = 0) {
   const auto communicator = member;

@@ -94,7 +94,7 @@ class Communicator::Implementation final
   /// That no thread is in a blocking collective of this communicator.
   Status alone_as_owner(const Call& call) const;
   // repeat.cpp
-  /// A blocking collective that is like the last one, all but for its buffers: done, when it
+  /// A blocking collective that is like one of the last, all but for its buffers: done, when it
   /// returns; throws its failure. False if it has to be made as if there had been none. Takes the
   /// owner flag.
   bool repeat(const PlainCall& call);
@@ -171,13 +171,17 @@ class Communicator::Implementation final
     std::vector<std::uint32_t> to;
   };
 
-  /// The last blocking collective, if it can be repeated.
+  /// A blocking collective that can be repeated.
   struct Repeatable {
     PlainCall call;
     std::size_t input_bytes = 0;
     std::size_t output_bytes = 0;
     std::shared_ptr<CollectiveOperation> operation;
+
+    /// Whether such a call's buffers are as they have to be.
+    bool fits(const PlainCall& like, bool in_place) const;
   };
+  static constexpr std::size_t kRepeatables = 64;
 
   Implementation(std::shared_ptr<Member> member, std::uint64_t id,
                  const CommunicatorOptions& options, Group group, std::shared_ptr<Waiter> waiter);
@@ -236,11 +240,11 @@ class Communicator::Implementation final
   void collective_failed_as_owner(Failure failure);
 
   // repeat.cpp
-  /// Whether the buffers are as they have to be.
-  bool fits_as_owner(const PlainCall& call, bool in_place) const;
+  Repeatable& repeatable(const PlainCall& call) { return repeatables_[call.hash() % kRepeatables]; }
   /// Until it is done or has failed, but only for a moment.
   Plan::Polled poll_as_owner(Plan& plan);
-  Status wait_for_repeated_as_owner(Plan::Polled polled);
+  Status wait_for_repeated_as_owner(const std::shared_ptr<CollectiveOperation>& operation,
+                                    Plan::Polled polled);
 
   // failures.cpp
   Status usable_as_owner();
@@ -285,8 +289,8 @@ class Communicator::Implementation final
   Clock::time_point suspected_;
   bool moved_ = true;  ///< since supervise_as_owner last looked
   Clock::time_point last_moved_;
-  Clock::time_point looked_;  ///< for ranks that messages wait for
-  Repeatable repeatable_;
+  Clock::time_point looked_;                          ///< for ranks that messages wait for
+  std::array<Repeatable, kRepeatables> repeatables_;  ///< by PlainCall::hash()
   const CollectiveOperation* blocking_ = nullptr;  ///< the collective that a thread is blocked in
   std::uint64_t children_ = 0;
   std::optional<Announcement> announcement_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A blocking collective like the one before it, which is what programs do most: what it was checked
-// and made ready for then still holds, so nothing is allocated, looked up or timed. It is an
-// ordinary operation as soon as it does not end at once.
+// A blocking collective like one that was made before, which is what programs do most: what it was
+// checked and made ready for then still holds, so nothing is allocated, looked up or timed. It is
+// an ordinary operation as soon as it does not end at once.
 #include "comm/arguments.hpp"
 #include "comm/implementation.hpp"
 #include "core/log.hpp"
@@ -34,25 +34,25 @@ void Communicator::Implementation::remember_as_owner(
                      !log().tells(LogLevel::trace);
   if (!plain) return;
   const auto width = size_of(call.type);
-  repeatable_ = {.call = {call.kind, call.type, call.op.op(), call.root, call.count},
-                 .input_bytes = elems_of(call, Buffer::input, rank(), size()) * width,
-                 .output_bytes = elems_of(call, Buffer::output, rank(), size()) * width,
-                 .operation = std::move(operation)};
+  const PlainCall made{call.kind, call.type, call.op.op(), call.root, call.count};
+  repeatable(made) = {.call = made,
+                      .input_bytes = elems_of(call, Buffer::input, rank(), size()) * width,
+                      .output_bytes = elems_of(call, Buffer::output, rank(), size()) * width,
+                      .operation = std::move(operation)};
 }
 
-bool Communicator::Implementation::fits_as_owner(const PlainCall& call, bool in_place) const {
-  const auto& last = repeatable_;
-  if (call.input == nullptr && last.input_bytes > 0) return false;
-  if (call.output == nullptr && last.output_bytes > 0) return false;
-  if (in_place) return works_in_one_place(call.kind);
-  return apart(call.input, last.input_bytes, call.output, last.output_bytes);
+bool Communicator::Implementation::Repeatable::fits(const PlainCall& like, bool in_place) const {
+  if (like.input == nullptr && input_bytes > 0) return false;
+  if (like.output == nullptr && output_bytes > 0) return false;
+  if (in_place) return works_in_one_place(like.kind);
+  return apart(like.input, input_bytes, like.output, output_bytes);
 }
 
 bool Communicator::Implementation::repeat(const PlainCall& call) {
   const Owner owner(*this);
-  auto& last = repeatable_;
+  auto& last = repeatable(call);
   const bool in_place = call.input == call.output && last.input_bytes > 0 && last.output_bytes > 0;
-  if (!last.operation || !call.is_like(last.call) || !fits_as_owner(call, in_place)) return false;
+  if (!last.operation || !call.is_like(last.call) || !last.fits(call, in_place)) return false;
   if (busy_as_owner() || blocking_ != nullptr || broken_ || suspicion_ ||
       has_news_.load(std::memory_order_relaxed) || closed_.load(std::memory_order_relaxed) ||
       last.operation.use_count() > 1)
@@ -74,7 +74,7 @@ bool Communicator::Implementation::repeat(const PlainCall& call) {
   const auto polled = poll_as_owner(*operation.plan);
   if (polled == Plan::Polled::done) [[likely]]
     return true;
-  value_or_throw(wait_for_repeated_as_owner(polled));
+  value_or_throw(wait_for_repeated_as_owner(last.operation, polled));
   return true;
 }
 
@@ -90,16 +90,17 @@ Plan::Polled Communicator::Implementation::poll_as_owner(Plan& plan) {
   return guarded_as_owner(poll).value_or(Plan::Polled::failed);
 }
 
-Status Communicator::Implementation::wait_for_repeated_as_owner(Plan::Polled polled) {
+Status Communicator::Implementation::wait_for_repeated_as_owner(
+    const std::shared_ptr<CollectiveOperation>& repeated, Plan::Polled polled) {
   if (broken_) return tl::unexpected(*broken_);
   // It has begun: where there is no memory to wait for it, nobody may go on.
   const auto queued = guarded_as_owner([&] {
-    auto& operation = *repeatable_.operation;
+    auto& operation = *repeated;
     operation.done.store(false, std::memory_order_relaxed);
     set_limit(operation, Clock::now(), {});
     operation.publish_at = operation.begun + kPublishAfter;
-    Work::State work{shared_from_this(), {repeatable_.operation}};
-    collectives_.push_back(repeatable_.operation);
+    Work::State work{shared_from_this(), {repeated}};
+    collectives_.push_back(repeated);
     if (polled == Plan::Polled::failed) collective_failed_as_owner(operation.plan->take_failure());
     return std::optional(std::move(work));
   });

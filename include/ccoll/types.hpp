@@ -177,7 +177,7 @@ concept Element = requires { detail::DataTypeOf<T>::value; };
 enum class ErrorKind : std::uint8_t {
   invalid_argument,  ///< correct the call; nothing was sent
   unsupported,       ///< this build, machine or algorithm cannot; choose another
-  timed_out,         ///< a deadline passed; the message says who is missing
+  timed_out,         ///< a deadline passed; the message says whom the call waited for
   peer_lost,         ///< a rank died or left
   mismatch,          ///< ranks made different calls; the message names both sides
   aborted,           ///< ended on request

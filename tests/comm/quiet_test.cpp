@@ -117,6 +117,15 @@ int main() {
          world.all_gather(input.data(), output[world.rank()].data(), 16, DataType::float32);
        }},
       {"barrier", [](Communicator& world) { world.barrier(); }},
+      {"one after the other",
+       [](Communicator& world) {
+         auto* const own = output[world.rank()].data();
+         world.reduce_scatter(input.data(), own, 8, DataType::float32);
+         world.all_gather(input.data(), own, 8, DataType::float32);
+         world.all_reduce(input.data(), own, 16, DataType::float32);
+         world.broadcast(std::span(own, 16), 1);
+         world.all_reduce(input.data(), own, 1, DataType::float32, ReduceOp::max);
+       }},
   };
   int failed = 0;
   for (const char* transport : {"shm", "inproc"}) {

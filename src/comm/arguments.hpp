@@ -8,6 +8,18 @@
 
 namespace ccoll {
 
+/// Whether a call has any of its own.
+inline bool has_options(const CallOptions& options) {
+  return options.timeout.count() != 0 || !options.algorithm.empty() || !options.label.empty();
+}
+
+/// Whether two pieces of memory share nothing.
+inline bool apart(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(a);
+  const auto other = reinterpret_cast<std::uintptr_t>(b);
+  return begin + a_bytes <= other || other + b_bytes <= begin;
+}
+
 /// That it is one of them: a cast can make any number.
 Status check_type(std::string_view call, DataType type);
 /// That it is 0, for the communicator's own, or more.

@@ -43,10 +43,6 @@ Work start(std::shared_ptr<Implementation> communicator, Call call, const CallOp
   return communicator->begun_or_throw(begin(communicator, call, options), options);
 }
 
-bool has_options(const CallOptions& options) {
-  return options.timeout.count() != 0 || !options.algorithm.empty() || !options.label.empty();
-}
-
 struct Buffers {
   const void* input;
   void* output;

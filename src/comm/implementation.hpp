@@ -101,6 +101,11 @@ class Communicator::Implementation final
   /// That `operation` was `call`, which has just ended well.
   void remember_as_owner(const Call& call, std::shared_ptr<CollectiveOperation> operation);
 
+  // message_calls.cpp: the short way of blocking calls of short messages. False, or nothing: to be
+  // made as if there had been no short way.
+  bool send_short_as_owner(const MessageRequest& request, const Pattern& to);
+  std::optional<Received> recv_short_as_owner(const MessageRequest& request, const Pattern& from);
+
   /// Until the collective is over, as part of a blocking call; its failure, if any.
   Status finish_as_owner(const Work::State& work);
 
@@ -238,6 +243,18 @@ class Communicator::Implementation final
   bool advance_collective_as_owner();
   /// Of the first one in the queue.
   void collective_failed_as_owner(Failure failure);
+
+  // The short ways
+  /// Whether nothing is under way and nothing wrong.
+  bool calm_as_owner() const {
+    return !busy_as_owner() && blocking_ == nullptr && !broken_ && !suspicion_ &&
+           !has_news_.load(std::memory_order_relaxed) && !closed_.load(std::memory_order_relaxed);
+  }
+  /// Before it counts as one that waits. Where ranks outnumber cores, the peer that is awaited
+  /// needs this core.
+  int polls_of_short_call() const { return crowded_ ? 1 : 500; }
+  /// Until the link has taken a message that is pushed.
+  void flush_as_owner(const MessageRequest& request, const Pattern& to);
 
   // repeat.cpp
   Repeatable& repeatable(const PlainCall& call) { return repeatables_[call.hash() % kRepeatables]; }

@@ -29,12 +29,10 @@ Result<Pattern> pattern_of(std::string_view call, int peer, int tag, bool may_be
   return pattern;
 }
 
-Result<std::shared_ptr<MessageOperation>> operation_of(const MessageRequest& request, Rank size,
-                                                       std::string_view label) {
+/// Of a request that has been checked.
+Result<Pattern> pattern_of(const MessageRequest& request, Rank size) {
   const bool sends = request.what == What::send;
   const auto call = sends ? "send" : "recv";
-  const auto pattern = pattern_of(call, request.peer, request.tag, !sends, size);
-  if (!pattern) return tl::unexpected(pattern.error());
   CCOLL_TRY(check_type(call, request.type));
   if (request.count > SIZE_MAX / 2 / size_of(request.type))
     return fail(ErrorKind::invalid_argument, "{}: {} elements are more than memory can hold", call,
@@ -42,6 +40,14 @@ Result<std::shared_ptr<MessageOperation>> operation_of(const MessageRequest& req
   if (request.count > 0 && (sends ? request.input : request.output) == nullptr)
     return fail(ErrorKind::invalid_argument,
                 "{}: the buffer is null, {} elements are expected there", call, request.count);
+  return pattern_of(call, request.peer, request.tag, !sends, size);
+}
+
+Result<std::shared_ptr<MessageOperation>> operation_of(const MessageRequest& request, Rank size,
+                                                       std::string_view label) {
+  const auto pattern = pattern_of(request, size);
+  if (!pattern) return tl::unexpected(pattern.error());
+  const bool sends = request.what == What::send;
   auto operation = std::make_shared<MessageOperation>();
   operation->what = sends ? MessageOperation::What::send : MessageOperation::What::recv;
   operation->pattern = *pattern;
@@ -127,6 +133,14 @@ Work run(std::shared_ptr<Implementation> communicator, std::string_view call,
   return work;
 }
 
+/// What to try the short way with, if that is open to such a call.
+std::optional<Pattern> short_way(const Implementation& communicator, const MessageRequest& request,
+                                 const CallOptions& options) {
+  if (has_options(options) || call_group::is_open()) return std::nullopt;
+  auto pattern = pattern_of(request, communicator.size());
+  return pattern ? std::optional(*pattern) : std::nullopt;
+}
+
 }  // namespace
 
 Status Communicator::Implementation::begin_as_owner(
@@ -161,10 +175,59 @@ Result<std::optional<Received>> Communicator::Implementation::look_as_owner(
   return found;
 }
 
+bool Communicator::Implementation::send_short_as_owner(const MessageRequest& request,
+                                                       const Pattern& to) {
+  if (!calm_as_owner()) return false;
+  const auto sent = guarded_as_owner([&] {
+    return std::optional(messages_.send_now(to, static_cast<const std::byte*>(request.input),
+                                            request.count * size_of(request.type), request.type));
+  });
+  if (!sent || *sent == Messages::Sent::no) return false;
+  moved_ = true;
+  if (*sent == Messages::Sent::flushing) flush_as_owner(request, to);
+  return true;
+}
+
+void Communicator::Implementation::flush_as_owner(const MessageRequest& request,
+                                                  const Pattern& to) {
+  // It is sent: where there is no memory to wait with, nobody may go on.
+  const auto work = guarded_as_owner([&] {
+    auto operation = std::make_shared<MessageOperation>();
+    operation->pattern = to;
+    operation->bytes = request.count * size_of(request.type);
+    operation->type = request.type;
+    set_limit(*operation, Clock::now(), {});
+    Work::State state{shared_from_this(), {operation}};
+    messages_.finish(operation);
+    return std::optional(std::move(state));
+  });
+  if (!work) raise(*broken_);
+  wait_as_owner(*work, Clock::time_point::max());
+  if (const auto* failure = work->failure()) raise(*failure);
+}
+
+std::optional<Received> Communicator::Implementation::recv_short_as_owner(
+    const MessageRequest& request, const Pattern& from) {
+  if (!calm_as_owner() || !from.from) return std::nullopt;
+  const auto bytes = request.count * size_of(request.type);
+  return guarded_as_owner([&] {
+    std::optional<Received> got;
+    for (int polls = polls_of_short_call(); !got && polls > 0 && !wanted(); polls--)
+      got = messages_.take_now(from, static_cast<std::byte*>(request.output), bytes, request.type);
+    moved_ |= got.has_value();
+    return got;
+  });
+}
+
 void Communicator::send(const void* data, std::size_t count, DataType type, int to, int tag,
                         const CallOptions& options) {
-  run(implementation(), "send", std::array{MessageRequest::send(data, count, type, to, tag)},
-      options);
+  const auto communicator = implementation();
+  const auto request = MessageRequest::send(data, count, type, to, tag);
+  if (const auto pattern = short_way(*communicator, request, options)) {
+    const Implementation::Owner owner(*communicator);
+    if (communicator->send_short_as_owner(request, *pattern)) return;
+  }
+  run(communicator, "send", std::array{request}, options);
 }
 
 Work Communicator::send_async(const void* data, std::size_t count, DataType type, int to, int tag,
@@ -175,8 +238,13 @@ Work Communicator::send_async(const void* data, std::size_t count, DataType type
 
 Received Communicator::recv(void* data, std::size_t count, DataType type, int from, int tag,
                             const CallOptions& options) {
-  return received(run(implementation(), "recv",
-                      std::array{MessageRequest::recv(data, count, type, from, tag)}, options));
+  const auto communicator = implementation();
+  const auto request = MessageRequest::recv(data, count, type, from, tag);
+  if (const auto pattern = short_way(*communicator, request, options)) {
+    const Implementation::Owner owner(*communicator);
+    if (auto got = communicator->recv_short_as_owner(request, *pattern)) return *got;
+  }
+  return received(run(communicator, "recv", std::array{request}, options));
 }
 
 Work Communicator::recv_async(void* data, std::size_t count, DataType type, int from, int tag,
@@ -215,10 +283,21 @@ std::optional<Received> Communicator::try_probe(int from, int tag) {
 Received Communicator::send_recv(const void* data_out, std::size_t count_out, int to, void* data_in,
                                  std::size_t count_in, int from, DataType type, int tag,
                                  const CallOptions& options) {
-  return received(run(implementation(), "send_recv",
-                      std::array{MessageRequest::recv(data_in, count_in, type, from, tag),
-                                 MessageRequest::send(data_out, count_out, type, to, tag)},
-                      options));
+  const auto communicator = implementation();
+  const auto out = MessageRequest::send(data_out, count_out, type, to, tag);
+  const auto in = MessageRequest::recv(data_in, count_in, type, from, tag);
+  const auto way_out = short_way(*communicator, out, options);
+  const auto way_in = short_way(*communicator, in, options);
+  const auto width = size_of(type);
+  bool sent = false;
+  if (way_out && way_in && apart(data_out, count_out * width, data_in, count_in * width)) {
+    const Implementation::Owner owner(*communicator);
+    sent = communicator->send_short_as_owner(out, *way_out);
+    if (sent)
+      if (auto got = communicator->recv_short_as_owner(in, *way_in)) return *got;
+  }
+  if (sent) return received(run(communicator, "send_recv", std::array{in}, options));
+  return received(run(communicator, "send_recv", std::array{in, out}, options));
 }
 
 Work Communicator::send_recv_async(const void* data_out, std::size_t count_out, int to,

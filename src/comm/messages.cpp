@@ -48,12 +48,17 @@ Status Messages::open_out(Channel& channel) {
   return {};
 }
 
-Status Messages::post(const std::shared_ptr<MessageOperation>& operation) {
-  CCOLL_TRY(open(operation->pattern.from));
+Messages::Channel* Messages::enlist(const std::shared_ptr<MessageOperation>& operation) {
   operation->position = pending_.size();
   pending_.push_back(operation);
   auto* channel = operation->pattern.from ? by_peer_.at(*operation->pattern.from) : nullptr;
   if (channel != nullptr) channel->operations++;
+  return channel;
+}
+
+Status Messages::post(const std::shared_ptr<MessageOperation>& operation) {
+  CCOLL_TRY(open(operation->pattern.from));
+  auto* channel = enlist(operation);
   switch (operation->what) {
     case What::send:
       if (channel->out == nullptr) CCOLL_TRY(open_out(*channel));

@@ -106,6 +106,23 @@ class Messages {
   /// Moves everything on, for a bounded number of slices; true if anything moved.
   Result<bool> advance(Attention attention);
 
+  // For blocking calls of short messages, while no operation is under way: neither allocates, and
+  // what stands in the way is for post() to see to.
+
+  /// Most data of such a message.
+  static constexpr std::size_t kShortBytes = 4 << 10;
+  enum class Sent : std::uint8_t {
+    no,        ///< nothing was done
+    flushing,  ///< all is pushed; finish() waits until the link has taken it
+    yes,
+  };
+  Sent send_now(const Pattern& to, const std::byte* data, std::size_t bytes, DataType type);
+  /// Takes the message that comes next from the rank that the pattern names, if it has come.
+  std::optional<Received> take_now(const Pattern& from, std::byte* data, std::size_t bytes,
+                                   DataType type);
+  /// A send whose message is pushed.
+  void finish(const std::shared_ptr<MessageOperation>& send);
+
   bool busy() const { return !pending_.empty(); }
   /// Operations under way, in no order.
   const std::vector<std::shared_ptr<MessageOperation>>& pending() const { return pending_; }
@@ -176,6 +193,8 @@ class Messages {
   /// Null for one that is not open.
   const Channel* channel_if_open(Rank peer) const;
   Status open_out(Channel& channel);
+  /// Under way from now on.
+  Channel* enlist(const std::shared_ptr<MessageOperation>& operation);
   Status advance(Channel& channel, bool listen);
   /// A receive or probe that waits for whoever sends, if there is one.
   const MessageOperation* first_for_any() const;
@@ -184,7 +203,9 @@ class Messages {
   Status push_control(Channel& channel);
   Status push_heads(Channel& channel);
   Status push_head(Channel& channel, MessageOperation& send);
-  std::size_t charge_of(const Channel& channel, const MessageOperation& send) const;
+  /// A message's head with that much data; gives it its id.
+  std::uint64_t push_head(Channel& channel, Frame frame, const std::byte* data, std::size_t bytes);
+  std::size_t charge_of(const Channel& channel, std::size_t bytes) const;
   Status push_rests(Channel& channel);
   Status flush(Channel& channel);
   Status granted(Channel& channel, std::uint64_t id);
@@ -192,6 +213,8 @@ class Messages {
   // Receiving, messages_receive.cpp
   Status read_heads(Channel& channel);
   Status peek(Channel& channel);
+  /// The slice that has been peeked at, if it has come.
+  Result<bool> read_incoming(Channel& channel);
   static Envelope envelope_of(const Channel& channel, std::size_t head_bytes);
   Status read_frame(Channel& channel, const ReceiveLink::View& view);
   Status arrive(Channel& channel, const Envelope& envelope, const std::byte* head,
@@ -201,6 +224,8 @@ class Messages {
   /// The receive that takes that message; those before it whose buffers do not fit fail.
   MessageOperation* take_receive(const Envelope& envelope);
   Status receive_now(MessageOperation& recv);
+  static bool has_right_to(const Channel& channel, const Envelope& envelope,
+                           std::size_t head_bytes);
   /// From now on the receive is about that message, whatever it asked for.
   void settle(MessageOperation& recv, const Envelope& envelope);
   Status read_rests(Channel& channel);

@@ -37,18 +37,22 @@ tl::unexpected<Failure> taken_back(Rank peer) {
 Status Messages::read_heads(Channel& channel) {
   for (int frames = 0; frames < kSlicesAtOnce; frames++) {
     if (!channel.incoming) CCOLL_TRY(peek(channel));
-    const auto* view = channel.incoming ? channel.in->front() : nullptr;
-    if (view == nullptr) {
-      if (channel.in->failure() != nullptr) return ended(channel);
-      return {};
-    }
-    if (!channel.in->begin_read()) return taken_back(channel.peer);
-    CCOLL_TRY(read_frame(channel, *view));
-    channel.in->pop();
-    channel.incoming.reset();
-    moved_ = true;
+    const auto read = read_incoming(channel);
+    if (!read) return tl::unexpected(read.error());
+    if (!*read) return channel.in->failure() != nullptr ? ended(channel) : Status{};
   }
   return {};
+}
+
+Result<bool> Messages::read_incoming(Channel& channel) {
+  const auto* view = channel.incoming ? channel.in->front() : nullptr;
+  if (view == nullptr) return false;
+  if (!channel.in->begin_read()) return taken_back(channel.peer);
+  CCOLL_TRY(read_frame(channel, *view));
+  channel.in->pop();
+  channel.incoming.reset();
+  moved_ = true;
+  return true;
 }
 
 Status Messages::peek(Channel& channel) {
@@ -92,9 +96,15 @@ Status Messages::read_frame(Channel& channel, const ReceiveLink::View& view) {
   return fail(ErrorKind::corrupt, "rank {} sent what it had no right to send", channel.peer);
 }
 
+bool Messages::has_right_to(const Channel& channel, const Envelope& envelope,
+                            std::size_t head_bytes) {
+  return envelope.charge <= kUnexpectedBytes - channel.kept &&
+         (head_bytes == 0 || envelope.charge > 0);
+}
+
 Status Messages::arrive(Channel& channel, const Envelope& envelope, const std::byte* head,
                         std::size_t head_bytes) {
-  if (envelope.charge > kUnexpectedBytes - channel.kept || (head_bytes > 0 && envelope.charge == 0))
+  if (!has_right_to(channel, envelope, head_bytes))
     return fail(ErrorKind::corrupt, "rank {} sent more than its credit", channel.peer);
   auto* recv = channel.incoming->receive;
   // One may have been posted since the message was peeked at.
@@ -138,6 +148,34 @@ Status Messages::receive_now(MessageOperation& recv) {
   const auto message = matcher_.take(*found);
   channel.kept -= message.envelope.charge;
   return take(channel, recv, message.envelope, message.head.data(), message.head.size());
+}
+
+std::optional<Received> Messages::take_now(const Pattern& from, std::byte* data, std::size_t bytes,
+                                           DataType type) {
+  const auto found = by_peer_.find(*from.from);
+  if (found == by_peer_.end() || !matcher_.from(*from.from).empty()) return std::nullopt;
+  auto& channel = *found->second;
+  const auto next = [&] { return (channel.incoming || peek(channel)) && channel.incoming; };
+  while (next() && channel.incoming->frame.kind == Frame::Kind::credit)
+    if (!read_incoming(channel).value_or(false)) return std::nullopt;
+  if (!channel.incoming) return std::nullopt;
+  const auto& frame = channel.incoming->frame;
+  if (frame.kind != Frame::Kind::head || frame.wants_grant || frame.bytes > bytes ||
+      frame.bytes > kShortBytes || frame.bytes % size_of(type) != 0 ||
+      from.tag.value_or(frame.tag) != frame.tag)
+    return std::nullopt;
+  const auto* view = channel.in->front();
+  if (view == nullptr) return std::nullopt;
+  const auto envelope = envelope_of(channel, view->header.bytes);
+  if (!has_right_to(channel, envelope, view->header.bytes) || !channel.in->begin_read())
+    return std::nullopt;
+  if (frame.bytes > 0) std::memcpy(data, view->data, frame.bytes);
+  channel.owed += envelope.charge;
+  channel.in->pop();
+  channel.incoming.reset();
+  // Where the link is yet to be opened, which may fail, the ordinary way will.
+  if (channel.out != nullptr) static_cast<void>(push_control(channel));
+  return received(envelope, type);
 }
 
 Status Messages::take(Channel& channel, MessageOperation& recv, const Envelope& envelope,

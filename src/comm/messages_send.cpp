@@ -36,7 +36,7 @@ Status Messages::push_heads(Channel& channel) {
     auto& send = *channel.queued.front();
     // Credit may have come back while nobody listened. First, because what else has come is
     // answered on this link, and may take its room.
-    if (channel.credit < charge_of(channel, send)) CCOLL_TRY(read_heads(channel));
+    if (channel.credit < charge_of(channel, send.bytes)) CCOLL_TRY(read_heads(channel));
     if (!channel.out->has_room()) {
       moved_ |= channel.out->progress();
       if (!channel.out->has_room()) break;
@@ -48,29 +48,34 @@ Status Messages::push_heads(Channel& channel) {
   return {};
 }
 
-std::size_t Messages::charge_of(const Channel& channel, const MessageOperation& send) const {
-  const auto eager_bytes = std::min(limits_.eager_bytes, channel.out->most_bytes());
-  return kEnvelopeBytes + std::min<std::size_t>(send.bytes, eager_bytes);
+std::size_t Messages::charge_of(const Channel& channel, std::size_t bytes) const {
+  return kEnvelopeBytes + std::min({bytes, limits_.eager_bytes, channel.out->most_bytes()});
+}
+
+std::uint64_t Messages::push_head(Channel& channel, Frame frame, const std::byte* data,
+                                  std::size_t bytes) {
+  frame.kind = Frame::Kind::head;
+  frame.id = channel.next_id++;
+  if (frame.charged) channel.credit -= kEnvelopeBytes + bytes;
+  auto* room = channel.out->room(bytes);
+  if (bytes > 0) std::memcpy(room, data, bytes);
+  channel.out->push(encode(frame, bytes));
+  return frame.id;
 }
 
 Status Messages::push_head(Channel& channel, MessageOperation& send) {
-  const auto charge = charge_of(channel, send);
+  const auto charge = charge_of(channel, send.bytes);
   const bool charged = charge <= channel.credit;
   const auto head = charged ? charge - kEnvelopeBytes : 0;
   const bool wants_grant = limits_.strict || !charged || head < send.bytes;
-  if (charged) channel.credit -= charge;
-  send.id = channel.next_id++;
+  send.id = push_head(channel,
+                      {.bytes = send.bytes,
+                       .tag = *send.pattern.tag,
+                       .type = static_cast<std::uint8_t>(send.type),
+                       .wants_grant = wants_grant,
+                       .charged = charged},
+                      send.input, head);
   send.moved_bytes = head;
-  auto* room = channel.out->room(head);
-  if (head > 0) std::memcpy(room, send.input, head);
-  channel.out->push(encode({.kind = Frame::Kind::head,
-                            .id = send.id,
-                            .bytes = send.bytes,
-                            .tag = *send.pattern.tag,
-                            .type = static_cast<std::uint8_t>(send.type),
-                            .wants_grant = wants_grant,
-                            .charged = charged},
-                           head));
   send.stage = wants_grant ? Stage::announced : Stage::flushing;
   (wants_grant ? channel.announced : channel.flushing).push_back(&send);
   if (head < send.bytes && channel.out_bulk == nullptr) {
@@ -79,6 +84,29 @@ Status Messages::push_head(Channel& channel, MessageOperation& send) {
     channel.out_bulk = *link;
   }
   return {};
+}
+
+Messages::Sent Messages::send_now(const Pattern& to, const std::byte* data, std::size_t bytes,
+                                  DataType type) {
+  const auto found = by_peer_.find(*to.from);
+  if (found == by_peer_.end() || limits_.strict || bytes > kShortBytes) return Sent::no;
+  auto& channel = *found->second;
+  auto* const out = channel.out;
+  if (out == nullptr || bytes > limits_.eager_bytes || channel.credit < charge_of(channel, bytes) ||
+      !out->connected() || !out->has_room() || out->failure() != nullptr)
+    return Sent::no;
+  push_head(
+      channel,
+      {.bytes = bytes, .tag = *to.tag, .type = static_cast<std::uint8_t>(type), .charged = true},
+      data, bytes);
+  if (!out->drained()) out->progress();
+  return out->drained() ? Sent::yes : Sent::flushing;
+}
+
+void Messages::finish(const std::shared_ptr<MessageOperation>& send) {
+  auto* const channel = enlist(send);
+  send->stage = Stage::flushing;
+  channel->flushing.push_back(send.get());
 }
 
 Status Messages::granted(Channel& channel, std::uint64_t id) {

@@ -9,19 +9,9 @@
 namespace ccoll {
 namespace {
 
-/// Polls before it counts as one that waits. Where ranks outnumber cores, the peer that is awaited
-/// needs this core.
-constexpr int kPolls = 500;
-
 /// Whether input and output may be the same memory.
 bool works_in_one_place(Kind kind) {
   return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::broadcast;
-}
-
-bool apart(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
-  const auto begin = reinterpret_cast<std::uintptr_t>(a);
-  const auto other = reinterpret_cast<std::uintptr_t>(b);
-  return begin + a_bytes <= other || other + b_bytes <= begin;
 }
 
 }  // namespace
@@ -53,10 +43,7 @@ bool Communicator::Implementation::repeat(const PlainCall& call) {
   auto& last = repeatable(call);
   const bool in_place = call.input == call.output && last.input_bytes > 0 && last.output_bytes > 0;
   if (!last.operation || !call.is_like(last.call) || !last.fits(call, in_place)) return false;
-  if (busy_as_owner() || blocking_ != nullptr || broken_ || suspicion_ ||
-      has_news_.load(std::memory_order_relaxed) || closed_.load(std::memory_order_relaxed) ||
-      last.operation.use_count() > 1)
-    return false;
+  if (!calm_as_owner() || last.operation.use_count() > 1) return false;
   auto& operation = *last.operation;
   auto& run = operation.run;
   if (auto recorded = record_call(run.signature); !recorded) {
@@ -81,7 +68,7 @@ bool Communicator::Implementation::repeat(const PlainCall& call) {
 Plan::Polled Communicator::Implementation::poll_as_owner(Plan& plan) {
   const auto poll = [&] {
     // A long one is nothing to save time at, and others may want to go on beside it.
-    const int polls = crowded_ || !plan.is_short() ? 1 : kPolls;
+    const int polls = plan.is_short() ? polls_of_short_call() : 1;
     auto polled = plan.poll();
     for (int i = 1; i < polls && polled <= Plan::Polled::moved && !wanted(); i++)
       polled = plan.poll();

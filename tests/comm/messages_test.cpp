@@ -288,6 +288,80 @@ TEST_CASE("messages: keep their order between two ranks, whatever their sizes",
   });
 }
 
+namespace {
+
+/// One rank's half of `step`, which both draw alike: a message from rank `from` in one of the ways
+/// that there are to send and receive it, two that are received the other way round, an exchange,
+/// or a collective beside which messages travel.
+void mixed_step(Communicator& pair, std::mt19937_64& random, std::int32_t step) {
+  const std::size_t most[] = {1, 7, 500, 5'000, 50'000};
+  const auto what = random() % 10;
+  // Of what is received the other way round, the first has to be eager.
+  const auto count = random() % most[random() % (what == 2 ? 4 : 5)];
+  const int from = static_cast<int>(random() % 2), peer = 1 - pair.rank();
+  const int tag = static_cast<int>(random() % 3);
+  const auto how_sent = random() % 3, how_received = random() % 4;
+  const Numbers out(count, step);
+  Numbers in(count + random() % 2 * 10, -1);
+  const auto check = [&](const Received& got, int expected_tag, std::int32_t value) {
+    expect(got.from == peer && got.tag == expected_tag && got.count == count,
+           fmt::format("step {}: {} from {} tag {}", step, got.count, got.from, got.tag));
+    for (std::size_t i = 0; i < in.size(); i++)
+      expect(in[i] == (i < count ? value : -1), fmt::format("step {}: wrong data", step));
+  };
+  Work beside;
+  std::int32_t one = 1;
+  if (what == 0) beside = pair.all_reduce_async(std::span(&one, 1));
+  if (what == 1) {
+    check(pair.send_recv(view(out), peer, in, peer, tag), tag, step);
+  } else if (what == 2 && pair.rank() == from) {
+    pair.send(view(out), peer, 0);
+    pair.send(view(Numbers(count, -step)), peer, 1);
+  } else if (what == 2) {
+    check(pair.recv(in, peer, 1), 1, -step);
+    check(pair.recv(in, peer, 0), 0, step);
+  } else if (pair.rank() == from) {
+    auto work = how_sent == 0 ? Work() : pair.send_async(view(out), peer, tag);
+    if (how_sent == 0) pair.send(view(out), peer, tag);
+    if (how_sent > 0) work.wait();
+  } else if (how_received == 0) {
+    auto work = pair.recv_async(in, peer, tag);
+    work.wait();
+    check(work.received(), tag, step);
+  } else {
+    check(pair.recv(in, how_received == 1 ? kAnyRank : peer, how_received == 2 ? kAnyTag : tag),
+          tag, step);
+  }
+  if (what != 0) return;
+  beside.wait();
+  expect(one == 2, "the sum is wrong");
+}
+
+}  // namespace
+
+TEST_CASE("messages: short and long ways in any mix match as documented", "[comm][property]") {
+  const auto seed = std::random_device{}();
+  CAPTURE(seed);
+  on_all_transports(2, [seed](Communicator& communicator) {
+    std::mt19937_64 random(seed);
+    for (std::int32_t step = 1; step <= testing::by_effort(300, 2'000, 20'000); step++)
+      mixed_step(communicator, random, step);
+  });
+}
+
+TEST_CASE("messages: more short ones than there is credit for, and none is lost", "[comm]") {
+  on_all_transports(2, [](Communicator& communicator) {
+    for (std::int32_t i = 0; i < testing::by_effort(9'000, 20'000, 200'000); i++) {
+      std::int32_t got = i;
+      if (communicator.rank() == 0)
+        communicator.send(std::span<const std::int32_t>(&i, 1), 1);
+      else
+        communicator.recv(std::span(&got, 1), 0);
+      expect(got == i, fmt::format("{} instead of {}", got, i));
+    }
+  });
+}
+
 TEST_CASE("messages: send_recv around a ring does not deadlock at any size", "[comm]") {
   on_all_transports(5, [](Communicator& communicator) {
     const int n = communicator.size(), next = (communicator.rank() + 1) % n,

@@ -69,9 +69,9 @@ enum Outcome : int { quiet, allocated, called_the_system };
     options.transport = transport;
     auto world = Communicator::create(store, number, kRanks, options);
     for (int i = 0; i < kCalls; i++) calls(world);
+    count_system_calls();
     ready++;
     while (ready < kRanks) continue;
-    count_system_calls();
     counts = true;
     for (int i = 0; i < kCalls; i++) calls(world);
     counts = false;
@@ -117,6 +117,22 @@ int main() {
          world.all_gather(input.data(), output[world.rank()].data(), 16, DataType::float32);
        }},
       {"barrier", [](Communicator& world) { world.barrier(); }},
+      {"send_recv",
+       [](Communicator& world) {
+         world.send_recv(input.data(), 2, 1 - world.rank(), output[world.rank()].data(), 2,
+                         1 - world.rank(), DataType::float32);
+       }},
+      {"send and recv",
+       [](Communicator& world) {
+         auto* const own = output[world.rank()].data();
+         if (world.rank() == 0) {
+           world.send(input.data(), 256, DataType::float32, 1);
+           world.recv(own, 256, DataType::float32, 1);
+         } else {
+           world.recv(own, 256, DataType::float32, 0);
+           world.send(input.data(), 256, DataType::float32, 0);
+         }
+       }},
       {"one after the other",
        [](Communicator& world) {
          auto* const own = output[world.rank()].data();

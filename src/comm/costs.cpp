@@ -17,10 +17,12 @@ std::string_view slowest_transport(std::span<const PeerAddress> ranks, std::stri
   return transports().back().name;
 }
 
+bool is_memory(std::string_view transport) { return transport == "inproc" || transport == "shm"; }
+
 CostTable costs_over(std::string_view transport, double cores_per_rank) {
   CostTable costs;
   costs.cores_per_rank = cores_per_rank;
-  if (transport != "inproc" && transport != "shm") return costs;
+  if (!is_memory(transport)) return costs;
   // Where ranks take turns on a core, the next one's turn takes a call of the scheduler.
   costs.latency_ns = cores_per_rank < 1 ? 1500 : 150;
   costs.step_ns = 120;

@@ -15,6 +15,9 @@ namespace ccoll {
 /// transports(), or the one that was `forced`.
 std::string_view slowest_transport(std::span<const PeerAddress> ranks, std::string_view forced);
 
+/// Whether both ends of its links see the same memory.
+bool is_memory(std::string_view transport);
+
 /// Of links of that transport, where each rank has so many cores.
 CostTable costs_over(std::string_view transport, double cores_per_rank);
 

@@ -5,7 +5,6 @@
 
 #include "comm/background.hpp"
 #include "comm/costs.hpp"
-#include "comm/patience.hpp"
 #include "core/deadline.hpp"
 #include "core/log.hpp"
 #include "engine/describe.hpp"
@@ -58,6 +57,7 @@ void Communicator::Implementation::configure() {
   const auto transport = slowest_transport(ranks, member_->transports()->forced());
   costs_ = costs_over(transport, member_->cores_per_rank());
   crowded_ = costs_.cores_per_rank < 1;
+  in_memory_ = is_memory(transport);
 }
 
 Result<std::string> Communicator::Implementation::transport_to(Rank peer) const {

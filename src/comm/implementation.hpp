@@ -26,6 +26,7 @@
 #include "comm/messages.hpp"
 #include "comm/operation.hpp"
 #include "comm/owner_flag.hpp"
+#include "comm/patience.hpp"
 #include "engine/links.hpp"
 #include "engine/plan.hpp"
 
@@ -250,9 +251,6 @@ class Communicator::Implementation final
     return !busy_as_owner() && blocking_ == nullptr && !broken_ && !suspicion_ &&
            !has_news_.load(std::memory_order_relaxed) && !closed_.load(std::memory_order_relaxed);
   }
-  /// Before it counts as one that waits. Where ranks outnumber cores, the peer that is awaited
-  /// needs this core.
-  int polls_of_short_call() const { return crowded_ ? 1 : 500; }
   /// Until the link has taken a message that is pushed.
   void flush_as_owner(const MessageRequest& request, const Pattern& to);
 
@@ -288,9 +286,10 @@ class Communicator::Implementation final
   const CommunicatorOptions options_;
   const Group group_;
   const std::string name_;
-  CostTable costs_;       // immutable after make
-  Forced forced_;         // immutable after make
-  bool crowded_ = false;  // immutable after make: ranks outnumber cores
+  CostTable costs_;         // immutable after make
+  Forced forced_;           // immutable after make
+  bool crowded_ = false;    // immutable after make: ranks outnumber cores
+  bool in_memory_ = false;  // immutable after make: all ranks share some
   const std::shared_ptr<Waiter> waiter_;
 
   std::atomic<bool> closed_{false};

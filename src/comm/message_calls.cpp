@@ -211,11 +211,16 @@ std::optional<Received> Communicator::Implementation::recv_short_as_owner(
   if (!calm_as_owner() || !from.from) return std::nullopt;
   const auto bytes = request.count * size_of(request.type);
   return guarded_as_owner([&] {
-    std::optional<Received> got;
-    for (int polls = polls_of_short_call(); !got && polls > 0 && !wanted(); polls--)
-      got = messages_.take_now(from, static_cast<std::byte*>(request.output), bytes, request.type);
-    moved_ |= got.has_value();
-    return got;
+    auto patience = Patience::short_one(crowded_, in_memory_);
+    Received got;
+    auto found = Messages::Found::nothing;
+    do {
+      found = messages_.take_now(from, static_cast<std::byte*>(request.output), bytes, request.type,
+                                 got);
+    } while (found == Messages::Found::nothing && !wanted() && patience.keep_polling());
+    if (found != Messages::Found::message) return std::optional<Received>();
+    moved_ = true;
+    return std::optional(got);
   });
 }
 

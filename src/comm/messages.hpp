@@ -117,9 +117,10 @@ class Messages {
     yes,
   };
   Sent send_now(const Pattern& to, const std::byte* data, std::size_t bytes, DataType type);
+  enum class Found : std::uint8_t { nothing, message, another_way };
   /// Takes the message that comes next from the rank that the pattern names, if it has come.
-  std::optional<Received> take_now(const Pattern& from, std::byte* data, std::size_t bytes,
-                                   DataType type);
+  Found take_now(const Pattern& from, std::byte* data, std::size_t bytes, DataType type,
+                 Received& got);
   /// A send whose message is pushed.
   void finish(const std::shared_ptr<MessageOperation>& send);
 
@@ -215,6 +216,8 @@ class Messages {
   Status peek(Channel& channel);
   /// The slice that has been peeked at, if it has come.
   Result<bool> read_incoming(Channel& channel);
+  /// The next slice that is not only credit, of which it takes note.
+  const ReceiveLink::View* front_but_credit(Channel& channel);
   static Envelope envelope_of(const Channel& channel, std::size_t head_bytes);
   Status read_frame(Channel& channel, const ReceiveLink::View& view);
   Status arrive(Channel& channel, const Envelope& envelope, const std::byte* head,

@@ -150,32 +150,50 @@ Status Messages::receive_now(MessageOperation& recv) {
   return take(channel, recv, message.envelope, message.head.data(), message.head.size());
 }
 
-std::optional<Received> Messages::take_now(const Pattern& from, std::byte* data, std::size_t bytes,
-                                           DataType type) {
-  const auto found = by_peer_.find(*from.from);
-  if (found == by_peer_.end() || !matcher_.from(*from.from).empty()) return std::nullopt;
-  auto& channel = *found->second;
-  const auto next = [&] { return (channel.incoming || peek(channel)) && channel.incoming; };
-  while (next() && channel.incoming->frame.kind == Frame::Kind::credit)
-    if (!read_incoming(channel).value_or(false)) return std::nullopt;
-  if (!channel.incoming) return std::nullopt;
-  const auto& frame = channel.incoming->frame;
-  if (frame.kind != Frame::Kind::head || frame.wants_grant || frame.bytes > bytes ||
-      frame.bytes > kShortBytes || frame.bytes % size_of(type) != 0 ||
-      from.tag.value_or(frame.tag) != frame.tag)
-    return std::nullopt;
-  const auto* view = channel.in->front();
-  if (view == nullptr) return std::nullopt;
-  const auto envelope = envelope_of(channel, view->header.bytes);
-  if (!has_right_to(channel, envelope, view->header.bytes) || !channel.in->begin_read())
-    return std::nullopt;
-  if (frame.bytes > 0) std::memcpy(data, view->data, frame.bytes);
-  channel.owed += envelope.charge;
-  channel.in->pop();
-  channel.incoming.reset();
+const ReceiveLink::View* Messages::front_but_credit(Channel& channel) {
+  while (true) {
+    if (!channel.incoming && (!peek(channel) || !channel.incoming)) return nullptr;
+    if (channel.incoming->frame.kind != Frame::Kind::credit) return channel.in->front();
+    if (!read_incoming(channel).value_or(false)) return nullptr;
+  }
+}
+
+Messages::Found Messages::take_now(const Pattern& from, std::byte* data, std::size_t bytes,
+                                   DataType type, Received& got) {
+  const auto suits = [&](const Envelope& envelope) {
+    return !envelope.wants_grant && envelope.bytes <= std::min(bytes, kShortBytes) &&
+           envelope.bytes % size_of(type) == 0;
+  };
+  const auto known = by_peer_.find(*from.from);
+  if (known == by_peer_.end()) return Found::another_way;
+  auto& channel = *known->second;
+  const auto take = [&](const Envelope& envelope, const std::byte* head) {
+    if (envelope.bytes > 0) std::memcpy(data, head, envelope.bytes);
+    channel.owed += envelope.charge;
+    got = received(envelope, type);
+  };
+
+  if (const auto* waiting = matcher_.find(from)) {
+    if (!suits(waiting->envelope)) return Found::another_way;
+    const auto message = matcher_.take(*waiting);
+    channel.kept -= message.envelope.charge;
+    take(message.envelope, message.head.data());
+  } else {
+    const auto* view = front_but_credit(channel);
+    if (view == nullptr)
+      return channel.in->failure() == nullptr ? Found::nothing : Found::another_way;
+    if (channel.incoming->frame.kind != Frame::Kind::head) return Found::another_way;
+    const auto envelope = envelope_of(channel, view->header.bytes);
+    if (!matches(from, envelope) || !suits(envelope) ||
+        !has_right_to(channel, envelope, view->header.bytes) || !channel.in->begin_read())
+      return Found::another_way;
+    take(envelope, view->data);
+    channel.in->pop();
+    channel.incoming.reset();
+  }
   // Where the link is yet to be opened, which may fail, the ordinary way will.
   if (channel.out != nullptr) static_cast<void>(push_control(channel));
-  return received(envelope, type);
+  return Found::message;
 }
 
 Status Messages::take(Channel& channel, MessageOperation& recv, const Envelope& envelope,

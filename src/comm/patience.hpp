@@ -14,6 +14,12 @@ namespace ccoll {
 class Patience {
  public:
   explicit Patience(bool crowded) : crowded_(crowded) {}
+  /// Of a call that is yet to count as one that waits. `cheap`: a poll only reads memory.
+  static Patience short_one(bool crowded, bool cheap) {
+    Patience patience(crowded && cheap);
+    patience.spins_ = crowded ? 0 : 500;
+    return patience;
+  }
 
   /// Something moved.
   void reset() { polls_ = 0; }
@@ -21,17 +27,16 @@ class Patience {
   /// After a poll in which nothing moved: true to poll again, false to sleep.
   bool keep_polling() {
     if (polls_++ == 0 && crowded_) since_ = std::chrono::steady_clock::now();
-    if (!crowded_) return polls_ < kSpins;
+    if (!crowded_) return polls_ < spins_;
     // The peer that is awaited probably needs this core.
     sched_yield();
-    return std::chrono::steady_clock::now() - since_ < kYieldTime;
+    return std::chrono::steady_clock::now() - since_ < yield_time_;
   }
 
  private:
-  static constexpr std::uint32_t kSpins = 2000;
-  static constexpr std::chrono::microseconds kYieldTime{100};
-
   const bool crowded_;
+  std::uint32_t spins_ = 2000;
+  std::chrono::microseconds yield_time_{100};
   std::uint32_t polls_ = 0;
   std::chrono::steady_clock::time_point since_;
 };

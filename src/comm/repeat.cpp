@@ -68,9 +68,10 @@ bool Communicator::Implementation::repeat(const PlainCall& call) {
 Plan::Polled Communicator::Implementation::poll_as_owner(Plan& plan) {
   const auto poll = [&] {
     // A long one is nothing to save time at, and others may want to go on beside it.
-    const int polls = plan.is_short() ? polls_of_short_call() : 1;
     auto polled = plan.poll();
-    for (int i = 1; i < polls && polled <= Plan::Polled::moved && !wanted(); i++)
+    if (!plan.is_short()) return std::optional(polled);
+    auto patience = Patience::short_one(crowded_, in_memory_);
+    while (polled <= Plan::Polled::moved && !wanted() && patience.keep_polling())
       polled = plan.poll();
     return std::optional(polled);
   };

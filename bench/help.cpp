@@ -64,6 +64,7 @@ std::string overview() {
       "  cc-bench all_reduce -n 4 --csv results.csv --json old.json --html page.html\n"
       "  cc-bench all_reduce -n 4 --baseline old.json    is anything slower than it was?\n"
       "  cc-bench explain all_reduce 64K -n 8    which algorithm is chosen, and why\n"
+      "  cc-bench all_reduce -n 2 --skew 100 --overlap    what waiting and working beside it cost\n"
       "  cc-bench matrix -n 4            latency and bandwidth of every pair of ranks\n"
       "  cc-bench info                   what this machine and build can do\n"
       "  mpirun -n 4 cc-bench all_reduce    inside Slurm, MPI and torchrun it joins their ranks\n"
@@ -88,6 +89,9 @@ std::string help_footer() {
       "%\n"
       "                             the table marks the time with ~\n"
       "  baseline_usec              the time in the file of --baseline; empty when it has none\n"
+      "  wait_cpu_pct               --skew: of a core, by a rank that waits for the last one\n"
+      "  overlap_ratio              --overlap: a call during which its caller sleeps as long as it\n"
+      "                             takes alone, over the longer; 1: it goes on by itself\n"
       "Of every figure the slowest rank counts: a single call that another rank holds up each\n"
       "time makes min_us more than usec, the mean in which such waits cancel out.\n\n",
       kTimedSinglyUs, kUnsteadySpread * 100);

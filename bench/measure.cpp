@@ -5,7 +5,11 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <ctime>
 #include <span>
+#include <thread>
+
+#include "ccoll/call_group.hpp"
 
 namespace ccoll::bench {
 
@@ -57,6 +61,26 @@ std::vector<double> time_batch(std::uint64_t calls, bool singly,
   }
   times[0] = us_since(start) / double(calls);
   return times;
+}
+
+/// Of `rounds`, what the rank for which it is most got; the median.
+double median_of_worst(Communicator& communicator, int rounds,
+                       const std::function<double()>& round) {
+  std::vector<double> figures;
+  for (int i = 0; i < rounds; i++) {
+    communicator.barrier();
+    double figure = round();
+    communicator.all_reduce(std::span(&figure, 1), ReduceOp::max);
+    figures.push_back(figure);
+  }
+  std::ranges::sort(figures);
+  return figures[figures.size() / 2];
+}
+
+double cpu_us(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return double(now.tv_sec) * 1e6 + double(now.tv_nsec) / 1e3;
 }
 
 }  // namespace
@@ -113,6 +137,36 @@ Timing measure(Communicator& communicator, const Effort& effort,
   Timing timing = summarise(std::move(means), std::move(calls));
   timing.iters = batches.count * batches.calls;
   return timing;
+}
+
+double measure_waiting(Communicator& communicator, std::chrono::milliseconds late, RankIs rank,
+                       const std::function<void()>& call) {
+  constexpr int kRounds = 3;
+  const bool is_late = communicator.rank() == communicator.size() - 1;
+  const auto clock = rank == RankIs::process ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_THREAD_CPUTIME_ID;
+  const double us = median_of_worst(communicator, kRounds, [&] {
+    const double before = cpu_us(clock);
+    if (is_late) std::this_thread::sleep_for(late);
+    call();
+    return is_late ? 0 : cpu_us(clock) - before;
+  });
+  return 100 * us / std::chrono::duration<double, std::micro>(late).count();
+}
+
+double measure_overlap(Communicator& communicator, double alone_us,
+                       const std::function<void()>& call) {
+  const std::chrono::duration<double, std::micro> alone(alone_us);
+  return median_of_worst(communicator, kBatches, [&] {
+    const auto start = Clock::now();
+    // In a group, blocking calls only begin.
+    group_begin();
+    call();
+    const auto asleep = Clock::now();
+    std::this_thread::sleep_for(alone);
+    const double slept_us = us_since(asleep);
+    group_end();
+    return us_since(start) / std::max(slept_us, alone_us);
+  });
 }
 
 }  // namespace ccoll::bench

@@ -4,6 +4,7 @@
 /// How long a call takes: the same buffers every time and no barrier between calls, in batches. Of
 /// every batch and every call the slowest rank counts.
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -50,7 +51,22 @@ Batches plan_batches(double estimate_us, const Effort& effort);
 /// The figures of batches' means and, unless empty, of single calls.
 Timing summarise(std::vector<double> batch_us, std::vector<double> call_us);
 
-/// Collective: every rank of `communicator` times the same calls and gets the same result.
+// Collective: every rank of `communicator` times the same calls and gets the same result.
+
 Timing measure(Communicator& communicator, const Effort& effort, const std::function<void()>& call);
+
+/// Whose processor time is a rank's.
+enum class RankIs { process, thread };
+
+/// The processor time, in percent of `late`, of a rank that waits in a call which the last rank
+/// makes `late` after the others: of the rank that uses most. 100: it spins.
+double measure_waiting(Communicator& communicator, std::chrono::milliseconds late, RankIs rank,
+                       const std::function<void()>& call);
+
+/// The time of a call during which its caller sleeps for `alone_us`, what the call takes by itself,
+/// as a multiple of the longer of the two (short sleeps last longer than asked for). 1: it goes on
+/// beside its caller; 2: only when its caller waits for it.
+double measure_overlap(Communicator& communicator, double alone_us,
+                       const std::function<void()>& call);
 
 }  // namespace ccoll::bench

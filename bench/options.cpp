@@ -86,6 +86,11 @@ void add_call(CLI::App& app, Raw& raw, Options& options) {
                  "root of broadcast, reduce, gather, scatter; all: each in turn [0]");
   app.add_flag("--in-place", options.in_place, "input and output are the same memory");
   app.add_flag("--check,!--no-check", options.check, "check every result bit by bit [on]");
+  app.add_option("--skew", options.skew_ms,
+                 "also: processor time of a rank that waits so many ms for the last one")
+      ->check(CLI::Range(1, 60'000));
+  app.add_flag("--overlap", options.overlap,
+               "also: the time of a call whose caller sleeps meanwhile");
   app.add_option("--algo", raw.algorithms,
                  "ring, double_tree, …; a,b; all: each in turn; default: by cost");
   app.add_option("--transport", options.transport,
@@ -334,6 +339,10 @@ Status check_for_size(const Options& options, int size) {
   if (options.command == Options::Command::matrix && size < 2) {
     return fail(ErrorKind::invalid_argument,
                 "one rank alone has no link to measure: cc-bench matrix -n 2");
+  }
+  if (options.skew_ms > 0 && size < 2) {
+    return fail(ErrorKind::invalid_argument,
+                "--skew {}: one rank alone waits for nobody: give -n 2 or more", options.skew_ms);
   }
   CCOLL_TRY(check_algorithms(options));
   CCOLL_TRY(check_reductions(options));

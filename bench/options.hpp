@@ -30,6 +30,8 @@ struct Options {
   std::optional<int> root = 0;  ///< none: every rank in turn
   bool in_place = false;
   bool check = true;
+  int skew_ms = 0;       ///< how late the last rank is where waiting is measured; 0: it is not
+  bool overlap = false;  ///< whether calls beside a caller that sleeps are measured
   std::vector<std::string> algorithms;  ///< in turn; empty: the model's choice, or CCOLL_ALGO
   std::string transport;                ///< empty: the best there is, or CCOLL_TRANSPORT
   int lanes = 0;

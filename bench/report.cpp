@@ -132,6 +132,12 @@ void Report::write_header(const Machine& machine) const {
   fmt::print("# time: median over batches of a call's mean, slowest rank; GB/s: 10^9 bytes/s\n");
   fmt::print("# p50, p99: of single calls (of batches below {:g} us); ~: the batches differ much\n",
              kTimedSinglyUs);
+  if (options_.skew_ms > 0)
+    fmt::print("# wait cpu %: of a core, by a rank that waits {} ms for the last one to call\n",
+               options_.skew_ms);
+  if (options_.overlap)
+    fmt::print("# with sleep: a call during which its caller sleeps as long as it takes alone, "
+               "over the longer\n");
   fmt::print("# {}\n", options_.check ? "every result is compared bit by bit with the exact one"
                                       : "results are not checked");
   std::fflush(stdout);
@@ -140,7 +146,9 @@ void Report::write_header(const Machine& machine) const {
 void Report::begin_operation(const Operation& operation, const std::string& note) {
   clear_progress();
   if (options_.is_table_off()) return;
-  table_.emplace(operation, verdict_.has_baseline());
+  table_.emplace(operation, Extras{.baseline = verdict_.has_baseline(),
+                                   .skew = options_.skew_ms > 0,
+                                   .overlap = options_.overlap});
   fmt::print("#\n# {}{}{}\n{}", operation.name, note.empty() ? "" : ": ", note, table_->heading());
   std::fflush(stdout);
 }

@@ -7,16 +7,25 @@
 
 namespace ccoll::bench {
 
+namespace {
+
+std::string if_any(fmt::format_string<const double&> form, const std::optional<double>& value) {
+  return value ? fmt::format(form, *value) : "";
+}
+
+}  // namespace
+
 std::string csv_line(const std::string& label, const Row& row) {
   const Timing& t = row.timing;
   return fmt::format(
       "{},{},{},{},{:.2f},{:.3f},{:.3f},{},{},{},{},{},{},{},{},{:.2f},{:.2f},{:.2f},{:.2f},{},"
-      "{:.1f},{}",
+      "{:.1f},{},{},{}",
       label, row.op, row.ranks, row.bytes, t.usec, row.algbw, row.busbw,
       row.wrong ? fmt::format("{}", *row.wrong) : "", row.type, row.reduce_op, row.root,
       row.in_place ? 1 : 0, row.algorithm, row.transport, t.iters, t.min_us, t.p50_us, t.p99_us,
       t.max_us, row.count, t.spread * 100,
-      row.baseline_usec ? fmt::format("{:.2f}", *row.baseline_usec) : "");
+      if_any("{:.2f}", row.baseline_usec), if_any("{:.1f}", row.wait_cpu_pct),
+      if_any("{:.2f}", row.overlap_ratio));
 }
 
 nlohmann::json row_json(const Row& row) {
@@ -46,6 +55,8 @@ nlohmann::json row_json(const Row& row) {
   };
   json["wrong"] = row.wrong ? nlohmann::json(*row.wrong) : nlohmann::json();
   if (row.baseline_usec) json["baseline_usec"] = *row.baseline_usec;
+  if (row.wait_cpu_pct) json["wait_cpu_pct"] = *row.wait_cpu_pct;
+  if (row.overlap_ratio) json["overlap_ratio"] = *row.overlap_ratio;
   return json;
 }
 

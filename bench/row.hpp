@@ -30,11 +30,14 @@ struct Row {
   double busbw = 0;
   std::optional<std::uint64_t> wrong;   ///< empty: unchecked
   std::optional<double> baseline_usec;  ///< this row's time in the file that --baseline names
+  std::optional<double> wait_cpu_pct;   ///< with --skew: measure_waiting()
+  std::optional<double> overlap_ratio;  ///< with --overlap: measure_overlap()
 };
 
 inline constexpr const char* kCsvHeader =
     "label,op,ranks,bytes,usec,algbw_GBps,busbw_GBps,wrong,dtype,redop,root,in_place,algo,"
-    "transport,iters,min_us,p50_us,p99_us,max_us,count,spread_pct,baseline_usec";
+    "transport,iters,min_us,p50_us,p99_us,max_us,count,spread_pct,baseline_usec,wait_cpu_pct,"
+    "overlap_ratio";
 
 std::string csv_line(const std::string& label, const Row& row);
 nlohmann::json row_json(const Row& row);

@@ -104,8 +104,7 @@ class Walk {
     if (operation.has_data) {
       time_data(setting, *patterns, row);
     } else {
-      row.timing = measure(communicator_, options_.effort,
-                           [&] { communicator_.barrier(setting.call_options()); });
+      time_calls(row, [&] { communicator_.barrier(setting.call_options()); });
       row.wrong = 0;
     }
     describe(setting, row);
@@ -135,7 +134,7 @@ class Walk {
     };
     trial.arm();
     if (options_.check) check_one();
-    row.timing = measure(communicator_, options_.effort, call);
+    time_calls(row, call);
     row.timing.divide_by(operation.trips);
     if (!options_.check) return;
     // The timed calls are checked too where their input is still what it was. All ranks decide
@@ -146,6 +145,17 @@ class Walk {
       wrong += trial.count_wrong_elems();
     }
     row.wrong = sum_over_ranks(wrong);
+  }
+
+  void time_calls(Row& row, const std::function<void()>& call) {
+    row.timing = measure(communicator_, options_.effort, call);
+    if (options_.skew_ms > 0) {
+      const RankIs rank = options_.transport == "inproc" ? RankIs::thread : RankIs::process;
+      row.wait_cpu_pct = measure_waiting(communicator_, std::chrono::milliseconds(options_.skew_ms),
+                                         rank, call);
+    }
+    if (options_.overlap)
+      row.overlap_ratio = measure_overlap(communicator_, row.timing.usec, call);
   }
 
   std::uint64_t sum_over_ranks(std::uint64_t value) {

@@ -15,12 +15,20 @@ std::string ratio_text(const Row& row) {
   return row.baseline_usec ? fmt::format("{:.2f}", row.timing.usec / *row.baseline_usec) : "new";
 }
 
+std::string waiting_text(const Row& row) {
+  return row.wait_cpu_pct ? fmt::format("{:.1f}", *row.wait_cpu_pct) : "-";
+}
+
+std::string overlap_text(const Row& row) {
+  return row.overlap_ratio ? fmt::format("{:.2f}", *row.overlap_ratio) : "-";
+}
+
 std::string wrong_text(const Row& row) { return row.wrong ? fmt::format("{}", *row.wrong) : "-"; }
 
 }  // namespace
 
 struct Table::Column {
-  enum class Shown { always, reduces, rooted, has_baseline };
+  enum class Shown { always, reduces, rooted, baseline, skew, overlap };
 
   const char* name;
   const char* unit;
@@ -40,20 +48,34 @@ const Table::Column Table::kColumns[] = {
     {"p99", "(us)", 7, [](const Row& row) { return figure(row.timing.p99_us); }},
     {"algbw", "(GB/s)", 7, [](const Row& row) { return figure(row.algbw); }},
     {"busbw", "(GB/s)", 7, [](const Row& row) { return figure(row.busbw); }},
-    {"time", "/old", 5, ratio_text, Column::Shown::has_baseline},
+    {"time", "/old", 5, ratio_text, Column::Shown::baseline},
+    {"wait", "cpu %", 5, waiting_text, Column::Shown::skew},
+    {"with", "sleep", 5, overlap_text, Column::Shown::overlap},
     {"#wrong", "", 6, wrong_text},
     {"via", "", 6, [](const Row& row) { return row.transport; }},
     {"algorithm", "", 0, [](const Row& row) { return row.algorithm; }},
 };
 
-Table::Table(const Operation& operation, bool has_baseline) {
-  for (const Column& column : kColumns) {
-    const bool shown = column.shown == Column::Shown::always ||
-                       (column.shown == Column::Shown::reduces && operation.reduces) ||
-                       (column.shown == Column::Shown::rooted && operation.rooted) ||
-                       (column.shown == Column::Shown::has_baseline && has_baseline);
-    if (shown) columns_.push_back(&column);
-  }
+Table::Table(const Operation& operation, const Extras& extras) {
+  const auto is_shown = [&](Column::Shown shown) {
+    switch (shown) {
+      case Column::Shown::always:
+        return true;
+      case Column::Shown::reduces:
+        return operation.reduces;
+      case Column::Shown::rooted:
+        return operation.rooted;
+      case Column::Shown::baseline:
+        return extras.baseline;
+      case Column::Shown::skew:
+        return extras.skew;
+      case Column::Shown::overlap:
+        return extras.overlap;
+    }
+    return false;
+  };
+  for (const Column& column : kColumns)
+    if (is_shown(column.shown)) columns_.push_back(&column);
 }
 
 /// Right-aligned cells, the last one as long as it is.

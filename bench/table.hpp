@@ -14,11 +14,17 @@ namespace ccoll::bench {
 /// Above this share the middle half of the batches lies so far apart that the time is marked.
 inline constexpr double kUnsteadySpread = 0.2;
 
-/// One operation's columns: it has a reduction and a root where the operation does, and the ratio
-/// to a baseline where there is one.
+/// What a table shows because it was asked for.
+struct Extras {
+  bool baseline = false;
+  bool skew = false;
+  bool overlap = false;
+};
+
+/// One operation's columns: it has a reduction and a root where the operation does.
 class Table {
  public:
-  Table(const Operation& operation, bool has_baseline);
+  Table(const Operation& operation, const Extras& extras);
   /// Names and units, two lines.
   std::string heading() const;
   std::string line(const Row& row) const;

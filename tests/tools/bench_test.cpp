@@ -194,7 +194,7 @@ TEST_CASE("the table is about a hundred columns wide and marks unsteady times", 
   row.algorithm = "recursive_doubling";
   row.transport = "inproc";
   row.timing = summarise({100, 100, 100, 120, 120}, {});
-  const Table table(*find_operation("reduce"), false);
+  const Table table(*find_operation("reduce"), {});
   const std::string steady = table.line(row);
   CHECK(steady.size() <= 112);
   CHECK(steady.find('~') == std::string::npos);
@@ -203,7 +203,7 @@ TEST_CASE("the table is about a hundred columns wide and marks unsteady times", 
   CHECK(row.timing.spread == Approx(0.5));
   CHECK(table.line(row).find("100.0~") != std::string::npos);
   CHECK(table.heading().find("root") != std::string::npos);
-  CHECK(Table(*find_operation("barrier"), false).heading().find("root") == std::string::npos);
+  CHECK(Table(*find_operation("barrier"), {}).heading().find("root") == std::string::npos);
 }
 
 TEST_CASE("options that cannot be carried out are refused with the reason", "[bench][unit]") {
@@ -373,10 +373,11 @@ TEST_CASE("the CSV form has exactly the promised columns", "[bench][unit]") {
   const std::string header = kCsvHeader;
   CHECK(header ==
         "label,op,ranks,bytes,usec,algbw_GBps,busbw_GBps,wrong,dtype,redop,root,in_place,algo,"
-        "transport,iters,min_us,p50_us,p99_us,max_us,count,spread_pct,baseline_usec");
+        "transport,iters,min_us,p50_us,p99_us,max_us,count,spread_pct,baseline_usec,"
+        "wait_cpu_pct,overlap_ratio");
   CHECK(csv_line("x", row) ==
         "x,all_reduce,4,1024,2.00,0.512,0.768,,float32,sum,-1,0,ring,tcp,9,2.00,2.00,2.00,2.00,"
-        "256,0.0,");
+        "256,0.0,,,");
   row.wrong = 3;
   const std::string line = csv_line("x", row);
   CHECK(line.find(",0.768,3,float32,") != std::string::npos);

@@ -85,36 +85,57 @@ class Peer:
         return float(output.strip().splitlines()[-1].split(",")[3]), ""
 
 
-class OpenMpi(Peer):
+class Mpi(Peer):
+    """Debian's, or a newer one that tools/setup peers has put into the build directory."""
+
+    def __init__(self, options, compiler, launcher):
+        newer = os.path.join(options.build, "peers", self.name, "bin")
+        self.launcher = shutil.which(launcher) or shutil.which("mpirun", path=newer)
+        compiler = shutil.which(compiler) or shutil.which("mpicc", path=newer)
+        if not self.launcher or not compiler:
+            raise Unavailable("not installed: tools/setup peers")
+        self.program = build(options.build, f"mpi_bench.{self.name}", "mpi_bench.c",
+                             [compiler, "-O2"])
+
+
+class OpenMpi(Mpi):
     name = "openmpi"
 
-    def __init__(self, options):
-        if not shutil.which("mpicc.openmpi") or not shutil.which("mpirun.openmpi"):
-            raise Unavailable("not installed: tools/setup peers, or openmpi-bin libopenmpi-dev")
-        self.program = build(options.build, "mpi_bench.openmpi", "mpi_bench.c",
-                             ["mpicc.openmpi", "-O2"])
+    def __init__(self, options, compiler="mpicc.openmpi", launcher="mpirun.openmpi"):
+        super().__init__(options, compiler, launcher)
         tcp = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]
         self.restriction = tcp if options.transport == "tcp" else []
 
     def command(self, op, size, ranks):
         root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        return ["mpirun.openmpi", "--oversubscribe", "-n", ranks, *self.restriction,
+        return [self.launcher, "--oversubscribe", "-n", ranks, *self.restriction,
                 self.program, op, size], root
 
 
-class Mpich(Peer):
-    name = "mpich"
+class NewerOpenMpi(OpenMpi):
+    name = "openmpi5"
 
     def __init__(self, options):
-        if not shutil.which("mpicc.mpich") or not shutil.which("mpirun.mpich"):
-            raise Unavailable("not installed: tools/setup peers, or mpich libmpich-dev")
-        self.program = build(options.build, "mpi_bench.mpich", "mpi_bench.c",
-                             ["mpicc.mpich", "-O2"])
+        super().__init__(options, compiler="", launcher="")
+
+
+class Mpich(Mpi):
+    name = "mpich"
+
+    def __init__(self, options, compiler="mpicc.mpich", launcher="mpirun.mpich"):
+        super().__init__(options, compiler, launcher)
         tcp = {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self", "FI_PROVIDER": "tcp"}
         self.environment = tcp if options.transport == "tcp" else {}
 
     def command(self, op, size, ranks):
-        return ["mpirun.mpich", "-n", ranks, self.program, op, size], self.environment
+        return [self.launcher, "-n", ranks, self.program, op, size], self.environment
+
+
+class NewerMpich(Mpich):
+    name = "mpich5"
+
+    def __init__(self, options):
+        super().__init__(options, compiler="", launcher="")
 
 
 class Gloo(Peer):
@@ -131,7 +152,7 @@ class Gloo(Peer):
         return [self.program, op, ranks, size], {}
 
 
-PEERS = {peer.name: peer for peer in (OpenMpi, Mpich, Gloo)}
+PEERS = {peer.name: peer for peer in (OpenMpi, NewerOpenMpi, Mpich, NewerMpich, Gloo)}
 
 
 class Limits:

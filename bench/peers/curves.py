@@ -10,7 +10,8 @@ import math
 WIDTH, HEIGHT = 460, 300
 LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 34
 STYLES = {"ccoll": ("c0", ""), "limit": ("c4", "2 4"), "openmpi": ("c1", "7 4"),
-          "mpich": ("c2", "9 3 2 3"), "gloo": ("c3", "4 2")}
+          "openmpi5": ("c1", "2 2"), "mpich": ("c2", "9 3 2 3"), "mpich5": ("c2", "3 3"),
+          "gloo": ("c3", "4 2")}
 
 STYLE = """
 :root { color-scheme: light dark; --ground: #fff; --ink: #1b1f24; --faint: #d5dae0; --soft: #57606a;

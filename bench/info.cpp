@@ -138,7 +138,7 @@ Result<std::string> explain_text(const Options& options) {
     if (!settings.algorithm.empty()) forced.algorithm = parse_algorithm(settings.algorithm);
     if (settings.max_lanes > 0) forced.max_lanes = static_cast<std::uint16_t>(settings.max_lanes);
     const auto costs = costs_over(settings.transport.empty() ? "shm" : settings.transport,
-                                  static_cast<double>(usable_cores()) / size);
+                                  static_cast<double>(usable_cores()) / size, true);
     text += explain(problem, op->has_data ? type : DataType::uint8, costs, forced);
   }
   return text;

@@ -79,6 +79,8 @@ Program make_program(const Problem& problem, const Choice& choice, Rank rank);
 struct CostTable {
   double latency_ns = 6000;              ///< one small message, one way, beside its two steps
   double bandwidth_bytes_per_s = 2.5e9;  ///< of one link
+  double sender_share = 1;               ///< of a byte's time, what its sender is busy; the rest
+                                         ///< is its receiver's. 1: the wire's
   double step_ns = 2500;                 ///< per message at either end: a system call
   double reduce_bytes_per_s = 8e9;       ///< of the output, one source added
   double cores_per_rank = 1.0;           ///< below 1, ranks take turns on a core

@@ -28,15 +28,18 @@ struct Work {
   double bytes_ns;  ///< all windows' bytes, sent and combined
 };
 
+double transfer_ns(double elems, std::size_t elem_bytes, const CostTable& costs) {
+  return elems * static_cast<double>(elem_bytes) / costs.bandwidth_bytes_per_s * 1e9;
+}
+
 Work work_of(const Load& load, double ranks, double links, std::size_t elem_bytes,
              const CostTable& costs) {
   const double dear = std::max(0.0, links - kCheapLinks) * kDearLinkSteps;
   const auto bytes = static_cast<double>(elem_bytes);
-  return {
-      .step_ns = (2 * static_cast<double>(load.messages) / ranks + dear) * costs.step_ns,
-      .bytes_ns =
-          static_cast<double>(load.elems_sent) / ranks * bytes / costs.bandwidth_bytes_per_s * 1e9 +
-          static_cast<double>(load.elems_reduced) / ranks * bytes / costs.reduce_bytes_per_s * 1e9};
+  return {.step_ns = (2 * static_cast<double>(load.messages) / ranks + dear) * costs.step_ns,
+          .bytes_ns = transfer_ns(static_cast<double>(load.elems_sent) / ranks, elem_bytes, costs) +
+                      static_cast<double>(load.elems_reduced) / ranks * bytes /
+                          costs.reduce_bytes_per_s * 1e9};
 }
 
 /// Links that the busiest rank has to hold open in either direction.
@@ -71,7 +74,14 @@ double predict_ns(const CatalogueEntry& entry, const Problem& problem, const Cho
   const double hop_ns = costs.latency_ns + costs.step_ns + busiest.bytes_ns / windows / messages;
   const double path_ns = depth * hop_ns;
   // What its busiest rank has to do for one window, whatever the latency.
-  const double busy_ns = busiest.step_ns + busiest.bytes_ns / windows;
+  // The other ends bear a part of what it sends, and it of what it receives: what it combines, but
+  // at least the average.
+  const auto sent = static_cast<double>(theory.busiest.elems_sent);
+  const double received = std::max(static_cast<double>(theory.total.elems_sent) / problem.size,
+                                   static_cast<double>(theory.busiest.elems_reduced));
+  const double others_ns =
+      (1 - costs.sender_share) * transfer_ns(sent - received, elem_bytes, costs);
+  const double busy_ns = busiest.step_ns + (busiest.bytes_ns - others_ns) / windows;
 
   double total_ns = 0;
   if (entry.windows_overlap) {

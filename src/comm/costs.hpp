@@ -19,6 +19,6 @@ std::string_view slowest_transport(std::span<const PeerAddress> ranks, std::stri
 bool is_memory(std::string_view transport);
 
 /// Of links of that transport, where each rank has so many cores.
-CostTable costs_over(std::string_view transport, double cores_per_rank);
+CostTable costs_over(std::string_view transport, double cores_per_rank, bool one_host);
 
 }  // namespace ccoll

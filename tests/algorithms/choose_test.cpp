@@ -107,6 +107,22 @@ TEST_CASE("choosing: where ranks share cores, few messages win", "[algorithms]")
   CHECK(theory.total.messages <= 4 * 64);
 }
 
+TEST_CASE("choosing: what sends most counts for less where receivers bear a part",
+          "[algorithms]") {
+  const CostTable wire;
+  CostTable copies;
+  copies.sender_share = 0.3;
+  const auto predicted = [](Kind kind, Algorithm algorithm, const CostTable& costs) {
+    const auto chosen = choose(problem_of(kind, 8, 1 << 20), 4, costs);
+    return std::ranges::find(chosen.candidates, algorithm, &Candidate::algorithm)->predicted_ns;
+  };
+  CHECK(predicted(Kind::broadcast, Algorithm::linear, copies) <
+        0.5 * predicted(Kind::broadcast, Algorithm::linear, wire));
+  // Everyone sends as much as it receives, so both take their part of everything.
+  CHECK(predicted(Kind::all_gather, Algorithm::ring, copies) ==
+        Approx(predicted(Kind::all_gather, Algorithm::ring, wire)));
+}
+
 TEST_CASE("choosing: what is forced is taken, or the reason says why not", "[algorithms]") {
   const Problem problem = problem_of(Kind::all_reduce, 8, 1 << 20);
   for (const Algorithm algorithm : algorithms_for(problem.kind)) {

@@ -90,7 +90,8 @@ std::string help_footer() {
       "                             the table marks the time with ~\n"
       "  baseline_usec              the time in the file of --baseline; empty when it has none\n"
       "  wait_cpu_pct               --skew: of a core, by a rank that waits for the last one\n"
-      "  overlap_ratio              --overlap: a call during which its caller sleeps as long as it\n"
+      "  overlap_ratio              --overlap: a call during which its caller sleeps as long as "
+      "it\n"
       "                             takes alone, over the longer; 1: it goes on by itself\n"
       "Of every figure the slowest rank counts: a single call that another rank holds up each\n"
       "time makes min_us more than usec, the mean in which such waits cancel out.\n\n",

@@ -136,8 +136,9 @@ void Report::write_header(const Machine& machine) const {
     fmt::print("# wait cpu %: of a core, by a rank that waits {} ms for the last one to call\n",
                options_.skew_ms);
   if (options_.overlap)
-    fmt::print("# with sleep: a call during which its caller sleeps as long as it takes alone, "
-               "over the longer\n");
+    fmt::print(
+        "# with sleep: a call during which its caller sleeps as long as it takes alone, "
+        "over the longer\n");
   fmt::print("# {}\n", options_.check ? "every result is compared bit by bit with the exact one"
                                       : "results are not checked");
   std::fflush(stdout);

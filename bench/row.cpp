@@ -23,9 +23,8 @@ std::string csv_line(const std::string& label, const Row& row) {
       label, row.op, row.ranks, row.bytes, t.usec, row.algbw, row.busbw,
       row.wrong ? fmt::format("{}", *row.wrong) : "", row.type, row.reduce_op, row.root,
       row.in_place ? 1 : 0, row.algorithm, row.transport, t.iters, t.min_us, t.p50_us, t.p99_us,
-      t.max_us, row.count, t.spread * 100,
-      if_any("{:.2f}", row.baseline_usec), if_any("{:.1f}", row.wait_cpu_pct),
-      if_any("{:.2f}", row.overlap_ratio));
+      t.max_us, row.count, t.spread * 100, if_any("{:.2f}", row.baseline_usec),
+      if_any("{:.1f}", row.wait_cpu_pct), if_any("{:.2f}", row.overlap_ratio));
 }
 
 nlohmann::json row_json(const Row& row) {

@@ -151,11 +151,10 @@ class Walk {
     row.timing = measure(communicator_, options_.effort, call);
     if (options_.skew_ms > 0) {
       const RankIs rank = options_.transport == "inproc" ? RankIs::thread : RankIs::process;
-      row.wait_cpu_pct = measure_waiting(communicator_, std::chrono::milliseconds(options_.skew_ms),
-                                         rank, call);
+      row.wait_cpu_pct =
+          measure_waiting(communicator_, std::chrono::milliseconds(options_.skew_ms), rank, call);
     }
-    if (options_.overlap)
-      row.overlap_ratio = measure_overlap(communicator_, row.timing.usec, call);
+    if (options_.overlap) row.overlap_ratio = measure_overlap(communicator_, row.timing.usec, call);
   }
 
   std::uint64_t sum_over_ranks(std::uint64_t value) {

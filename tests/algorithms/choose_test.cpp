@@ -107,8 +107,7 @@ TEST_CASE("choosing: where ranks share cores, few messages win", "[algorithms]")
   CHECK(theory.total.messages <= 4 * 64);
 }
 
-TEST_CASE("choosing: what sends most counts for less where receivers bear a part",
-          "[algorithms]") {
+TEST_CASE("choosing: what sends most counts for less where receivers bear a part", "[algorithms]") {
   const CostTable wire;
   CostTable copies;
   copies.sender_share = 0.3;

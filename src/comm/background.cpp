@@ -15,6 +15,8 @@ namespace {
 
 /// The service thread has other duties: it looks at them this often.
 constexpr std::chrono::microseconds kTurn{200};
+/// What a turn that is due takes to begin, at most, before those who ask go on without it.
+constexpr std::chrono::microseconds kCourtesy{100};
 
 /// Gives the owner flag back, however a turn ends.
 struct EndOfTurn {
@@ -61,6 +63,11 @@ void Background::schedule() noexcept {
   }
 }
 
+bool Background::is_due() const {
+  const auto denied = denied_.load(std::memory_order_relaxed);
+  return denied != kNever && Clock::now() - denied < kCourtesy;
+}
+
 void Background::stop() {
   asio::post(context_, [self = shared_from_this()] {
     self->stopped_ = true;
@@ -82,10 +89,12 @@ void Background::turn() {
   for (int tries = 0; communicator && !own && tries < kTries; tries++)
     own = communicator->try_own();
   if (!own) {
+    if (communicator) denied_.store(Clock::now());
     scheduled_.store(false);
     // Who gave the flag back before that found this turn scheduled, and scheduled none.
     if (!communicator || !communicator->try_own()) return;
   }
+  denied_.store(kNever);
   bool go_on = false;
   {
     const EndOfTurn end{*communicator, scheduled_};

@@ -30,6 +30,9 @@ class Background : public std::enable_shared_from_this<Background> {
   /// Whether it sleeps on the waiter. From any thread; who asks after giving the owner flag back
   /// must not miss that a turn found the flag taken.
   bool sleeps() const { return sleeps_until() != kAwake; }
+  /// Whether a thread that only asks is to leave the owner flag alone, for a moment: a turn has
+  /// found it taken, and would find it so again and again. From any thread.
+  bool is_due() const;
   /// When it wakes at the latest, if it sleeps; else a time long past.
   std::chrono::steady_clock::time_point sleeps_until() const { return sleeps_until_.load(); }
   /// No turn begins after this; one that has begun holds the owner flag. From any thread.
@@ -48,6 +51,8 @@ class Background : public std::enable_shared_from_this<Background> {
   const std::weak_ptr<Communicator::Implementation> communicator_;
   std::atomic<bool> scheduled_{false};
   static constexpr auto kAwake = std::chrono::steady_clock::time_point::min();
+  static constexpr auto kNever = std::chrono::steady_clock::time_point::min();
+  std::atomic<std::chrono::steady_clock::time_point> denied_{kNever};  ///< until a turn has the flag
   std::atomic<std::chrono::steady_clock::time_point> sleeps_until_{kAwake};
   // owner: service thread
   const int descriptor_;                  ///< the waiter's epoll set

@@ -292,7 +292,7 @@ bool Communicator::Implementation::wait_as_owner(const Work::State& work, Clock:
 }
 
 void Communicator::Implementation::poll() {
-  if (!try_own()) return;
+  if (background_->is_due() || !try_own()) return;
   const Owner owner(*this, std::adopt_lock);
   progress_as_owner();
   supervise_as_owner(Clock::now());

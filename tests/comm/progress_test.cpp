@@ -57,8 +57,7 @@ TEST_CASE("progress: asking a call again and again whether it is over wakes nobo
     });
     for (const auto& error : errors) CHECK(error == "");
     INFO(fmt::format("{} times asked, {} switches", asked, switches));
-    // The service thread may find the flag taken a few times, until it sleeps for good.
-    CHECK(switches < asked / 100);
+    CHECK(switches < 100);
   }
 }
 

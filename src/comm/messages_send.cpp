@@ -148,18 +148,21 @@ Status Messages::push_rests(Channel& channel) {
 }
 
 Status Messages::flush(Channel& channel) {
-  const auto finish = [&](SendLink* link, std::deque<MessageOperation*>& operations) {
-    if (link == nullptr) return;
+  const auto finish = [&](SendLink* link,
+                          std::deque<MessageOperation*>& operations) -> const Failure* {
+    if (link == nullptr) return nullptr;
     if (!link->drained()) moved_ |= link->progress();
-    // Also when the link has failed since: a peer that has taken all may leave.
-    if (operations.empty() || !link->drained()) return;
+    // Looked at before what was taken: whoever has taken all may leave.
+    const Failure* const failure = link->failure();
+    if (operations.empty() || !link->drained()) return failure;
     for (auto* operation : operations) complete(*operation);
     operations.clear();
+    return failure;
   };
-  finish(channel.out, channel.flushing);
-  finish(channel.out_bulk, channel.flushing_bulk);
+  const Failure* const failure = finish(channel.out, channel.flushing);
+  const Failure* const bulk_failure = finish(channel.out_bulk, channel.flushing_bulk);
 
-  if (const Failure* failure = channel.out->failure()) {
+  if (failure != nullptr) {
     // For those announced the grant may be there already; the other direction tells.
     for (const auto* waiting : {&channel.queued, &channel.flushing})
       if (!waiting->empty()) return lost(*waiting->front(), *failure);
@@ -167,10 +170,9 @@ Status Messages::flush(Channel& channel) {
     if (!channel.answers.empty() && !channel.arriving.empty())
       return lost(*channel.arriving.front(), *failure);
   }
-  if (channel.out_bulk == nullptr) return {};
-  if (const Failure* failure = channel.out_bulk->failure())
+  if (bulk_failure != nullptr)
     for (const auto* waiting : {&channel.sending, &channel.flushing_bulk})
-      if (!waiting->empty()) return lost(*waiting->front(), *failure);
+      if (!waiting->empty()) return lost(*waiting->front(), *bulk_failure);
   return {};
 }
 

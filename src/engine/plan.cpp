@@ -172,7 +172,9 @@ Plan::Polled Plan::flush() {
   for (auto& [link, peer] : outgoing_) {
     if (link->drained()) continue;
     moved |= link->progress();
-    if (const Failure* failure = link->failure()) return failed(*failure);
+    // Whoever has taken all may have left since.
+    if (const Failure* failure = link->failure(); failure != nullptr && !link->drained())
+      return failed(*failure);
   }
   return moved ? Polled::moved : Polled::waits;
 }

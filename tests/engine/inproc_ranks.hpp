@@ -33,6 +33,8 @@ class Links {
     }
   }
   LinkTable& of(Rank rank) { return *tables_[rank]; }
+  /// As a rank's links end with its communicator.
+  void leave(Rank rank) { tables_[rank].reset(); }
 
  private:
   std::vector<std::unique_ptr<LinkTable>> tables_;

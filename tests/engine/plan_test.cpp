@@ -2,12 +2,16 @@
 // The interpreter, held to the verifier's proofs: all ranks' plans run in one thread over real
 // in-process links, in random order, and what they did is replayed symbolically.
 #include <fmt/format.h>
+#include <pthread.h>
+#include <signal.h>
 
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "inproc_ranks.hpp"
@@ -68,6 +72,32 @@ std::vector<StepRecord> run(test::Plans& plans, std::mt19937_64& random, std::ui
   test::run_to_end(plans, random);
   return records;
 }
+
+/// Stops a thread wherever it is, until told to go on.
+class Interruption {
+ public:
+  explicit Interruption(pthread_t thread) {
+    stopped_ = may_go_on_ = false;
+    struct sigaction action {};
+    action.sa_handler = [](int) {
+      stopped_ = true;
+      while (!may_go_on_) continue;
+    };
+    sigaction(SIGUSR1, &action, &before_);
+    pthread_kill(thread, SIGUSR1);
+    while (!stopped_) std::this_thread::yield();
+  }
+  ~Interruption() {
+    may_go_on_ = true;
+    sigaction(SIGUSR1, &before_, nullptr);
+  }
+  Interruption(const Interruption&) = delete;
+  Interruption& operator=(const Interruption&) = delete;
+
+ private:
+  static inline std::atomic<bool> stopped_, may_go_on_;
+  struct sigaction before_ {};
+};
 
 }  // namespace
 
@@ -141,6 +171,39 @@ TEST_CASE("plan: short calls do what the interpreter does, to the bit", "[engine
   }
   // All but those whose blocks lie apart in memory.
   CHECK(short_runs > runs / 2);
+}
+
+TEST_CASE("plan: who has taken all may leave at once", "[engine]") {
+  constexpr std::size_t kCount = 1000;
+  const auto whole = make_problem(Kind::broadcast, 2, 0, kCount);
+  const Choice choice{.algorithm = Algorithm::linear, .slice_elems = kCount};
+  std::string error;
+  // The sender looks again and again; it is to be stopped between any two of its looks.
+  const int rounds = testing::by_effort(100, 100, 5'000);
+  for (int round = 0; round < rounds && error.empty(); round++) {
+    test::Links links(2, 77);
+    auto plans = test::make_plans(whole, choice, DataType::float32, links);
+    std::vector<float> from(kCount), to(kCount);
+    PlanRun sends, receives;
+    sends.input.data = sends.output.data = reinterpret_cast<std::byte*>(from.data());
+    receives.input.data = receives.output.data = reinterpret_cast<std::byte*>(to.data());
+    std::atomic<int> looks = 0;
+    std::thread sender([&] {
+      plans[0]->start(sends);
+      for (; !plans[0]->done() && error.empty(); looks++)
+        if (const auto moved = plans[0]->advance(); !moved) error = moved.error().message;
+    });
+    while (looks < 3) std::this_thread::yield();
+    {
+      const Interruption interruption(sender.native_handle());
+      plans[1]->start(receives);
+      while (!plans[1]->done() && plans[1]->advance()) continue;
+      plans[1].reset();
+      links.leave(1);
+    }
+    sender.join();
+  }
+  CHECK(error == "");
 }
 
 TEST_CASE("plan: a replay notices steps that are missing, repeated or out of order",

@@ -262,9 +262,10 @@ TEST_CASE("the tree leads from every rank to every other", "[control][property]"
 
 TEST_CASE("what a rank waits in reaches any rank, along the tree", "[control]") {
   CountingStore store;
-  auto members = join_all(9, store);
+  // Outlive the members, whose service thread may still be comparing when all have been told.
   std::mutex mutex;
   std::vector<std::pair<std::uint32_t, std::string>> heard;
+  auto members = join_all(9, store);
   const auto recorders =
       listen(members, 3, [&](std::uint32_t peer, const Waiting& waiting) -> std::optional<Failure> {
         const std::lock_guard lock(mutex);
@@ -289,14 +290,15 @@ TEST_CASE("what a rank waits in reaches any rank, along the tree", "[control]") 
 
 TEST_CASE("neighbours compare what they wait in, and what they find reaches all", "[control]") {
   CountingStore store;
-  auto members = join_all(8, store);
   Waiting waiting;
   waiting.communicator = 9;
   waiting.sequence = 41;
   waiting.signature.count = 100;
   waiting.signature.root = 3;
+  // Outlive the members, whose service thread may still be comparing when all have been told.
   std::mutex mutex;
   std::set<std::uint32_t> heard_from;
+  auto members = join_all(8, store);
   const auto compare = [&](std::uint32_t peer, const Waiting& theirs) -> std::optional<Failure> {
     const std::lock_guard lock(mutex);
     heard_from.insert(peer);

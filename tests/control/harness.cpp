@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <sstream>
 
 namespace ccoll::testing {
@@ -132,6 +134,15 @@ bool Recorder::wait_for(std::size_t failures, std::size_t departures, millisecon
   return changed_.wait_for(lock, limit, [&] {
     return failures_.size() >= failures && departures_.size() >= departures;
   });
+}
+
+const std::string& job_token() {
+  static const std::string token = [] {
+    const std::string drawn = std::to_string(std::random_device{}());
+    setenv("CONTROL_TEST_TOKEN", drawn.c_str(), /*overwrite=*/0);
+    return std::string(std::getenv("CONTROL_TEST_TOKEN"));
+  }();
+  return token;
 }
 
 Member make_member(std::uint32_t rank, std::uint32_t size, milliseconds timeout,

@@ -118,8 +118,12 @@ struct Member {
   double seconds = 0;  ///< that join took
 };
 
+/// This run's own, inherited by the processes that it starts: another run on the same host may call
+/// at a port that was its own a moment ago, and would be counted as a stranger of the job.
+const std::string& job_token();
+
 Member make_member(std::uint32_t rank, std::uint32_t size, milliseconds timeout,
-                   const std::string& token = {},
+                   const std::string& token = job_token(),
                    std::shared_ptr<net::Service> service = net::Service::shared());
 
 /// Lets `ranks` join at once, each on a thread of its own; by index in `ranks`.

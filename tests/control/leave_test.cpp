@@ -23,7 +23,7 @@ TEST_CASE("a goodbye is heard also when the service ends with the handler that s
     constexpr std::uint32_t kSize = 4;
     std::vector<Member> members;
     for (std::uint32_t rank = 0; rank < kSize; ++rank)
-      members.push_back(make_member(rank, kSize, 20s, {}, net::Service::dedicated()));
+      members.push_back(make_member(rank, kSize, 20s, job_token(), net::Service::dedicated()));
     std::vector<std::thread> joining;
     for (Member& member : members)
       joining.emplace_back([&] { member.joined = member.control->join(store); });

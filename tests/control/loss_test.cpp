@@ -39,6 +39,7 @@ constexpr std::uint32_t kTwo[] = {2};
 class RankProcess {
  public:
   RankProcess(std::uint32_t rank, std::uint32_t size, const std::string& directory) {
+    job_token();
     int out[2];
     int in[2];
     if (pipe2(out, O_CLOEXEC) != 0 || pipe2(in, O_CLOEXEC) != 0) throw std::runtime_error("pipe");
@@ -152,8 +153,8 @@ tcp::socket dial(const Member& member) {
   auto future = connected->get_future();
   const auto run = [](std::shared_ptr<net::Service> service, std::string address,
                       auto promise) -> asio::awaitable<void> {
-    promise->set_value(
-        co_await net::connect(service, address, "", net::Purpose::control, 5000ms, "rank", "?"));
+    promise->set_value(co_await net::connect(service, address, job_token(), net::Purpose::control,
+                                             5000ms, "rank", "?"));
   };
   asio::co_spawn(member.service->context(),
                  run(member.service, net::to_string(member.listener->endpoint()), connected),

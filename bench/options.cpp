@@ -150,10 +150,10 @@ Status check_matrix(const Options& options) {
                 options.matrix_bytes, short_size(kMostMatrixBytes));
   }
   if (!options.csv.empty() || !options.html.empty() || !options.baseline.empty() ||
-      options.bounds.min_busbw > 0) {
-    return fail(
-        ErrorKind::invalid_argument,
-        "--csv, --html, --baseline and --min-busbw are for operations: a matrix has --json");
+      options.bounds.min_busbw > 0 || options.skew_ms > 0 || options.overlap) {
+    return fail(ErrorKind::invalid_argument,
+                "--csv, --html, --baseline, --min-busbw, --skew and --overlap are for operations: "
+                "a matrix has --json");
   }
   return {};
 }

@@ -104,7 +104,7 @@ class Walk {
     if (operation.has_data) {
       time_data(setting, *patterns, row);
     } else {
-      time_calls(row, [&] { communicator_.barrier(setting.call_options()); });
+      time_calls(operation, row, [&] { communicator_.barrier(setting.call_options()); });
       row.wrong = 0;
     }
     describe(setting, row);
@@ -134,7 +134,7 @@ class Walk {
     };
     trial.arm();
     if (options_.check) check_one();
-    time_calls(row, call);
+    time_calls(operation, row, call);
     row.timing.divide_by(operation.trips);
     if (!options_.check) return;
     // The timed calls are checked too where their input is still what it was. All ranks decide
@@ -147,14 +147,16 @@ class Walk {
     row.wrong = sum_over_ranks(wrong);
   }
 
-  void time_calls(Row& row, const std::function<void()>& call) {
+  void time_calls(const Operation& operation, Row& row, const std::function<void()>& call) {
     row.timing = measure(communicator_, options_.effort, call);
     if (options_.skew_ms > 0) {
-      const RankIs rank = options_.transport == "inproc" ? RankIs::thread : RankIs::process;
+      const RankIs rank = transport() == "inproc" ? RankIs::thread : RankIs::process;
       row.wait_cpu_pct =
           measure_waiting(communicator_, std::chrono::milliseconds(options_.skew_ms), rank, call);
     }
-    if (options_.overlap) row.overlap_ratio = measure_overlap(communicator_, row.timing.usec, call);
+    // Not of trips, each of which follows from the one before it.
+    if (options_.overlap && operation.trips == 1)
+      row.overlap_ratio = measure_overlap(communicator_, row.timing.usec, call);
   }
 
   std::uint64_t sum_over_ranks(std::uint64_t value) {

@@ -86,23 +86,29 @@ class Peer:
 
 
 class Mpi(Peer):
-    """Debian's, or a newer one that tools/setup peers has put into the build directory."""
-
-    def __init__(self, options, compiler, launcher):
-        newer = os.path.join(options.build, "peers", self.name, "bin")
-        self.launcher = shutil.which(launcher) or shutil.which("mpirun", path=newer)
-        compiler = shutil.which(compiler) or shutil.which("mpicc", path=newer)
-        if not self.launcher or not compiler:
+    def __init__(self, options):
+        compiler, self.launcher = self.find("mpicc", options), self.find("mpirun", options)
+        if not compiler or not self.launcher:
             raise Unavailable("not installed: tools/setup peers")
         self.program = build(options.build, f"mpi_bench.{self.name}", "mpi_bench.c",
                              [compiler, "-O2"])
+
+    def find(self, tool, _options):
+        return shutil.which(f"{tool}.{self.name}")
+
+
+class Newer:
+    """Than Debian's: where tools/setup peers has put it."""
+
+    def find(self, tool, options):
+        return shutil.which(tool, path=os.path.join(options.build, "peers", self.name, "bin"))
 
 
 class OpenMpi(Mpi):
     name = "openmpi"
 
-    def __init__(self, options, compiler="mpicc.openmpi", launcher="mpirun.openmpi"):
-        super().__init__(options, compiler, launcher)
+    def __init__(self, options):
+        super().__init__(options)
         tcp = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]
         self.restriction = tcp if options.transport == "tcp" else []
 
@@ -112,18 +118,15 @@ class OpenMpi(Mpi):
                 self.program, op, size], root
 
 
-class NewerOpenMpi(OpenMpi):
+class NewerOpenMpi(Newer, OpenMpi):
     name = "openmpi5"
-
-    def __init__(self, options):
-        super().__init__(options, compiler="", launcher="")
 
 
 class Mpich(Mpi):
     name = "mpich"
 
-    def __init__(self, options, compiler="mpicc.mpich", launcher="mpirun.mpich"):
-        super().__init__(options, compiler, launcher)
+    def __init__(self, options):
+        super().__init__(options)
         tcp = {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self", "FI_PROVIDER": "tcp"}
         self.environment = tcp if options.transport == "tcp" else {}
 
@@ -131,11 +134,8 @@ class Mpich(Mpi):
         return [self.launcher, "-n", ranks, self.program, op, size], self.environment
 
 
-class NewerMpich(Mpich):
+class NewerMpich(Newer, Mpich):
     name = "mpich5"
-
-    def __init__(self, options):
-        super().__init__(options, compiler="", launcher="")
 
 
 class Gloo(Peer):

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <thread>
 
 #include "algorithms/algorithms.hpp"
 #include "data.hpp"
@@ -15,6 +17,7 @@
 #include "options.hpp"
 #include "report.hpp"
 #include "sizes.hpp"
+#include "support/ranks.hpp"
 #include "trial.hpp"
 
 using namespace ccoll;
@@ -354,6 +357,31 @@ TEST_CASE("a row's time is the median of its batches", "[bench][unit]") {
   CHECK(plan_batches(30000, {}).calls == 3);
   CHECK(plan_batches(1, {4, 0}).count == 4);
   CHECK(plan_batches(1, {90, 0}).calls == 10);
+}
+
+TEST_CASE("waiting costs what it is spent on, and a call that does not go on by itself takes twice",
+          "[bench]") {
+  constexpr std::chrono::milliseconds kLate{60};
+  std::vector<double> spins(2), sleeps(2);
+  const auto errors = testing::run_ranks(2, {}, [&](Communicator& pair) {
+    const auto index = static_cast<std::size_t>(pair.rank());
+    sleeps[index] = measure_waiting(pair, kLate, RankIs::thread, [&] { pair.barrier(); });
+    spins[index] = measure_waiting(pair, kLate, RankIs::thread, [&] {
+      const auto end = std::chrono::steady_clock::now() + kLate;
+      while (pair.rank() == 0 && std::chrono::steady_clock::now() < end) continue;
+      pair.barrier();
+    });
+  });
+  for (const auto& error : errors) CHECK(error == "");
+  CHECK(spins[0] == spins[1]);
+  // It spins for as long as it has a core.
+  CHECK(spins[0] > 20);
+  CHECK(sleeps[0] < spins[0] / 2);
+
+  Communicator alone = Communicator::create(make_inproc_store(), 0, 1);
+  CHECK(measure_overlap(alone, 20'000, [] {}) == Approx(1).epsilon(0.3));
+  const auto alone_only = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
+  CHECK(measure_overlap(alone, 20'000, alone_only) == Approx(2).epsilon(0.3));
 }
 
 TEST_CASE("the CSV form has exactly the promised columns", "[bench][unit]") {

@@ -52,7 +52,8 @@ class Background : public std::enable_shared_from_this<Background> {
   std::atomic<bool> scheduled_{false};
   static constexpr auto kAwake = std::chrono::steady_clock::time_point::min();
   static constexpr auto kNever = std::chrono::steady_clock::time_point::min();
-  std::atomic<std::chrono::steady_clock::time_point> denied_{kNever};  ///< until a turn has the flag
+  std::atomic<std::chrono::steady_clock::time_point> denied_{
+      kNever};  ///< until a turn has the flag
   std::atomic<std::chrono::steady_clock::time_point> sleeps_until_{kAwake};
   // owner: service thread
   const int descriptor_;                  ///< the waiter's epoll set

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// However many calls are made and communicators come and go: memory, descriptors and threads stay
+// what they were. A program of its own, so that nothing else takes any meanwhile.
+#include <malloc.h>
+
+#include <array>
+#include <barrier>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "support/ranks.hpp"
+#include "transport/transport.hpp"
+
+using namespace ccoll;
+using namespace std::chrono_literals;
+using testing::by_effort;
+using testing::expect;
+
+namespace {
+
+struct Held {
+  std::size_t descriptors = 0, threads = 0, bytes = 0;
+};
+
+/// Once what has just ended has been tidied up.
+Held held_now() {
+  std::this_thread::sleep_for(300ms);
+  const auto entries = [](const char* path) {
+    const std::filesystem::directory_iterator all(path);
+    return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+  };
+  malloc_trim(0);
+  std::size_t pages = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> pages >> resident;
+  return {entries("/proc/self/fd"), entries("/proc/self/task"), resident * 4096};
+}
+
+void check_growth(const char* transport, const Held& before, const Held& after) {
+  CAPTURE(transport);
+  CHECK(after.descriptors <= before.descriptors);
+  CHECK(after.threads <= before.threads);
+  CHECK(after.bytes < before.bytes + (512 << 10));
+}
+
+/// That `times` turns of both ranks leave nothing behind beyond what the first few took.
+void check_turns(const char* transport, int times, const std::function<void(Communicator&)>& turn) {
+  Held before, after;
+  std::barrier together(2);
+  const auto errors = testing::run_ranks(2, testing::options_for(transport), [&](auto& world) {
+    for (int i = 0; i < times / 10; i++) turn(world);
+    together.arrive_and_wait();
+    if (world.rank() == 0) before = held_now();
+    together.arrive_and_wait();
+    for (int i = 0; i < times; i++) turn(world);
+    together.arrive_and_wait();
+    if (world.rank() == 0) after = held_now();
+    together.arrive_and_wait();
+  });
+  for (const auto& error : errors) CHECK(error == "");
+  check_growth(transport, before, after);
+}
+
+}  // namespace
+
+TEST_CASE("growth: small calls leave nothing behind", "[comm]") {
+  for (const char* transport : {"inproc", "shm", "tcp"}) {
+    std::array<int, 2> data{};
+    check_turns(transport, by_effort(2'000, 20'000, 10'000'000), [&](Communicator& world) {
+      auto& mine = data[static_cast<std::size_t>(world.rank())];
+      mine = 1;
+      world.all_reduce(std::span(&mine, 1));
+      expect(mine == 2, "the sum is right");
+    });
+  }
+}
+
+TEST_CASE("growth: communicators that come and go leave nothing behind", "[comm]") {
+  for (const char* transport : {"inproc", "shm", "tcp"}) {
+    std::array<int, 2> data{};
+    check_turns(transport, by_effort(20, 200, 100'000), [&](Communicator& world) {
+      Communicator copy = world.duplicate();
+      auto& mine = data[static_cast<std::size_t>(world.rank())];
+      mine = 1;
+      copy.all_reduce(std::span(&mine, 1));
+      expect(mine == 2, "the sum is right");
+    });
+  }
+}
+
+TEST_CASE("growth: jobs that come and go leave nothing behind", "[comm]") {
+  for (const char* transport : {"inproc", "shm", "tcp"}) {
+    const auto turn = [&] {
+      const auto errors = testing::run_ranks(3, testing::options_for(transport),
+                                             [](Communicator& world) { world.barrier(); });
+      for (const auto& error : errors) CHECK(error == "");
+    };
+    const int times = by_effort(5, 30, 3'000);
+    for (int i = 0; i < times / 5; i++) turn();
+    const Held before = held_now();
+    for (int i = 0; i < times; i++) turn();
+    check_growth(transport, before, held_now());
+  }
+}

@@ -25,9 +25,12 @@ constexpr std::chrono::milliseconds kPublishAgain{1000};
 /// So many calls are compared when a communicator ends; of those before, a later call told.
 constexpr std::uint64_t kLastCalls = 8;
 
-/// Nothing having moved for so long, a connection that a rank made before it left has come. (Where
-/// one is there, the end of its stream tells of the peer's leaving, after all that it sent.)
+/// So long after a goodbye, a connection that the rank made before it has come. (Where one is
+/// there, the end of its stream tells of the peer's leaving, after all that it sent.)
 constexpr std::chrono::milliseconds kSettled{1000};
+
+/// What has not moved for so long may wait for a rank whose goodbye was lost.
+constexpr std::chrono::milliseconds kDoubtful{1000};
 
 double milliseconds(Clock::duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
@@ -129,6 +132,15 @@ Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::t
     }
     next = std::min(next, suspected_ + kGrace);
   }
+  const auto gone = long_gone(now, next);
+  if (!gone.empty() && in_vain_as_owner(gone)) {
+    // What they sent may have come after the last round, however long ago they left.
+    if (round_as_owner(Messages::Attention::everyone) || broken_ || suspicion_) return now;
+    if (const auto failure = in_vain_as_owner(gone)) {
+      break_as_owner(*failure, true);
+      return next;
+    }
+  }
   for (auto& operation : collectives_)
     if (supervise_collective_as_owner(*operation, now, next)) return next;
   supervise_messages_as_owner(now, next);
@@ -157,20 +169,6 @@ bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOpera
   }
   next = std::min(next, operation.deadline);
   if (!operation.started) return false;
-  if (now - last_moved_ >= kSettled) {
-    const auto silent = operation.plan->awaited(Plan::Which::never_connected);
-    const auto gone = std::ranges::find_if(silent, [&](Rank rank) { return has_left(rank); });
-    if (gone != silent.end()) {
-      break_as_owner(
-          {ErrorKind::peer_lost,
-           fmt::format("{} waits for {}, which has left", name_of(operation), ranks_text({*gone})),
-           group_.job_rank(*gone)},
-          true);
-      return true;
-    }
-  } else {
-    next = std::min(next, last_moved_ + kSettled);
-  }
   if (now >= operation.publish_at) publish_as_owner(operation, now);
   next = std::min(next, operation.publish_at);
   return false;
@@ -199,21 +197,20 @@ void Communicator::Implementation::look_for(const std::vector<Rank>& ranks) {
 
 void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point now,
                                                                Clock::time_point& next) {
-  const bool settled = now - last_moved_ >= kSettled;
-  if (messages_.busy() && !settled) next = std::min(next, last_moved_ + kSettled);
-  const bool looks = settled && now - looked_ >= kPublishAgain;
+  const bool doubtful = now - last_moved_ >= kDoubtful;
+  if (messages_.busy() && !doubtful) next = std::min(next, last_moved_ + kDoubtful);
+  const bool looks = doubtful && now - looked_ >= kPublishAgain;
   if (looks) looked_ = now;
   std::vector<Rank> silent;
   // From the end: one that is given up leaves its place to one that was looked at.
   for (auto left = messages_.pending().size(); left-- > 0;) {
     const auto operation = messages_.pending()[left];
-    const auto waits_for = [&] { return ranks_text(messages_.awaited(*operation)); };
     if (now >= operation->deadline) {
       Failure failure{
           ErrorKind::timed_out,
           fmt::format("{} timed out after {:.0f} ms, {}; it waits for {}",
                       messages_.name_of(*operation), milliseconds(now - operation->begun),
-                      messages_.standing(*operation), waits_for()),
+                      messages_.standing(*operation), ranks_text(messages_.awaited(*operation))),
           std::nullopt};
       if (operation->what != MessageOperation::What::probe) return break_as_owner(failure, true);
       // Nobody else knows of it.
@@ -223,20 +220,43 @@ void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point
     next = std::min(next, operation->deadline);
     if (looks && operation->pattern.from && !messages_.hears(*operation->pattern.from))
       silent.push_back(*operation->pattern.from);
-    if (settled && messages_.in_vain(*operation, [&](Rank rank) { return has_left(rank); }))
-      return break_as_owner(
-          {ErrorKind::peer_lost,
-           fmt::format("{}, {}: it waits for {}, which left", messages_.name_of(*operation),
-                       messages_.standing(*operation), waits_for()),
-           std::nullopt},
-          true);
   }
   look_for(silent);
 }
 
-bool Communicator::Implementation::has_left(Rank rank) {
+std::vector<Rank> Communicator::Implementation::long_gone(Clock::time_point now,
+                                                          Clock::time_point& next) {
+  std::vector<Rank> gone;
   std::lock_guard lock(mutex_);
-  return left_.contains(group_.job_rank(rank));
+  for (const auto& [job_rank, heard] : left_) {
+    if (now - heard >= kSettled)
+      gone.push_back(group_.rank_of(job_rank).value());
+    else
+      next = std::min(next, heard + kSettled);
+  }
+  return gone;
+}
+
+std::optional<Failure> Communicator::Implementation::in_vain_as_owner(
+    const std::vector<Rank>& gone) const {
+  const auto has_left = [&](Rank rank) { return std::ranges::find(gone, rank) != gone.end(); };
+  if (!collectives_.empty() && collectives_.front()->started) {
+    const auto& operation = *collectives_.front();
+    const auto silent = operation.plan->awaited(Plan::Which::never_connected);
+    if (const auto found = std::ranges::find_if(silent, has_left); found != silent.end())
+      return Failure{
+          ErrorKind::peer_lost,
+          fmt::format("{} waits for {}, which has left", name_of(operation), ranks_text({*found})),
+          group_.job_rank(*found)};
+  }
+  for (const auto& operation : messages_.pending())
+    if (messages_.in_vain(*operation, has_left))
+      return Failure{
+          ErrorKind::peer_lost,
+          fmt::format("{}, {}: it waits for {}, which left", messages_.name_of(*operation),
+                      messages_.standing(*operation), ranks_text(messages_.awaited(*operation))),
+          std::nullopt};
+  return std::nullopt;
 }
 
 void Communicator::Implementation::failed(std::uint64_t communicator, const Failure& failure) {
@@ -256,7 +276,7 @@ void Communicator::Implementation::left(std::uint32_t rank) {
   if (!group_.rank_of(rank)) return;
   {
     std::lock_guard lock(mutex_);
-    left_.insert(rank);
+    left_.emplace(rank, Clock::now());
   }
   waiter_->ring();
 }

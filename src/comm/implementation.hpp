@@ -277,7 +277,11 @@ class Communicator::Implementation final
   bool supervise_collective_as_owner(CollectiveOperation& operation, Clock::time_point now,
                                      Clock::time_point& next);
   void supervise_messages_as_owner(Clock::time_point now, Clock::time_point& next);
-  bool has_left(Rank rank);
+  /// Ranks whose goodbye came so long ago that what they sent before it has come, too; `next`: not
+  /// later than when there will be more.
+  std::vector<Rank> long_gone(Clock::time_point now, Clock::time_point& next);
+  /// Of a call that waits for `gone` alone, whose links have never been connected.
+  std::optional<Failure> in_vain_as_owner(const std::vector<Rank>& gone) const;
   /// Of `ranks`, those that have left unheard become known to have, soon.
   void look_for(const std::vector<Rank>& ranks);
 
@@ -316,8 +320,8 @@ class Communicator::Implementation final
 
   std::atomic<bool> has_news_{false};
   std::mutex mutex_;
-  std::optional<Failure> news_;   // guarded by mutex_
-  std::set<std::uint32_t> left_;  // guarded by mutex_
+  std::optional<Failure> news_;                      // guarded by mutex_
+  std::map<std::uint32_t, Clock::time_point> left_;  // guarded by mutex_: when that was heard
   History history_;
   std::vector<std::pair<Rank, Waiting>> ahead_;  // guarded by mutex_
   std::atomic<bool> has_ahead_{false};           // whether there are any; spares the lock

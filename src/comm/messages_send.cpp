@@ -167,6 +167,8 @@ Status Messages::flush(Channel& channel) {
     for (const auto* waiting : {&channel.queued, &channel.flushing})
       if (!waiting->empty()) return lost(*waiting->front(), *failure);
     // A grant that cannot be pushed; where it could, the bulk link tells.
+    for (const auto& answer : channel.answers)
+      if (answer.completes != nullptr) return lost(*answer.completes, *failure);
     if (!channel.answers.empty() && !channel.arriving.empty())
       return lost(*channel.arriving.front(), *failure);
   }

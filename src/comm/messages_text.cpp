@@ -77,12 +77,26 @@ bool Messages::hears(Rank rank) const {
 
 bool Messages::in_vain(const MessageOperation& operation,
                        const std::function<bool(Rank)>& has_left) const {
+  const auto is_connected = [&](const Channel& channel) {
+    switch (operation.stage) {
+      case Stage::queued:
+      case Stage::flushing:
+        return channel.out->connected();
+      case Stage::sending:
+        return channel.out_bulk->connected();
+      case Stage::arriving:
+        if (channel.in_bulk != nullptr) return channel.in_bulk->connected();
+        [[fallthrough]];
+      case Stage::announced:
+      case Stage::posted:
+        return channel.in->connected();
+    }
+    return true;
+  };
   const auto silent = [&](Rank rank) {
     const auto* channel = channel_if_open(rank);
     if (channel == nullptr) return has_left(rank);
-    const bool bulk = operation.stage == Stage::arriving && channel->in_bulk != nullptr;
-    const auto* link = bulk ? channel->in_bulk : channel->in;
-    return !link->connected() && (has_left(rank) || channel->ended);
+    return (has_left(rank) || channel->ended) && !is_connected(*channel);
   };
   const auto ranks = awaited(operation);
   return !ranks.empty() && std::ranges::all_of(ranks, silent);

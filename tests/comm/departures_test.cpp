@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that leave while others wait: what they sent before is delivered, what can never come is
+// not waited for.
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <optional>
+
+#include "support/ranks.hpp"
+
+using namespace ccoll;
+using namespace std::chrono_literals;
+using testing::expect;
+using testing::message_of;
+using testing::options_for;
+using testing::run_ranks;
+using testing::run_threads;
+
+namespace {
+
+class Event {
+ public:
+  void happen() {
+    happened_ = true;
+    happened_.notify_all();
+  }
+  void wait() const { happened_.wait(false); }
+
+ private:
+  std::atomic<bool> happened_ = false;
+};
+
+/// What the calling thread does when it yields.
+thread_local std::function<void()> on_yield;
+
+/// Ranks that are made by this thread from now on outnumber cores.
+void share_one_core() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  sched_getaffinity(0, sizeof cores, &cores);
+  std::size_t core = 0;
+  while (!CPU_ISSET(core, &cores)) core++;
+  CPU_ZERO(&cores);
+  CPU_SET(core, &cores);
+  sched_setaffinity(0, sizeof cores, &cores);
+}
+
+}  // namespace
+
+/// Instead of the C library's: where a waiting rank gives its core away, anything may happen before
+/// it goes on.
+extern "C" int sched_yield() noexcept {
+  // A copy: it may end itself.
+  if (const auto hook = on_yield) hook();
+  return static_cast<int>(syscall(SYS_sched_yield));
+}
+
+TEST_CASE("departures: what came while a rank gave its core away is seen before the goodbye",
+          "[comm]") {
+  struct Job {
+    const char* transport;
+    int from;
+    std::shared_ptr<Store> store = make_inproc_store();
+    Event away = {}, gone = {}, over = {};
+  };
+  Job jobs[] = {{"inproc", kAnyRank}, {"shm", 2}, {"tcp", kAnyRank}, {"shm", kAnyRank}, {"tcp", 2}};
+  constexpr int kRanks = 3;
+  const auto errors = run_threads(kRanks * static_cast<int>(std::size(jobs)), [&](int thread) {
+    auto& job = jobs[thread / kRanks];
+    const int rank = thread % kRanks;
+    share_one_core();
+    std::optional<Communicator> world =
+        Communicator::create(job.store, rank, kRanks, options_for(job.transport));
+    world->barrier();
+    int value = rank;
+    if (rank == 0) {
+      // Not at once: it is to have waited so long that only the goodbye is missing.
+      const auto start = std::chrono::steady_clock::now() + 900ms;
+      on_yield = [&] {
+        if (std::chrono::steady_clock::now() < start) return;
+        on_yield = {};
+        job.away.happen();
+        job.gone.wait();
+        std::this_thread::sleep_for(1200ms);
+      };
+      const auto outcome = message_of([&] { world->recv(std::span(&value, 1), job.from, 5); });
+      job.away.happen();
+      job.over.happen();
+      expect(outcome == "no error" && value == 2, outcome);
+      expect(!on_yield, "it was away");
+    } else if (rank == 2) {
+      job.away.wait();
+      world->send(std::span<const int>(&value, 1), 0, 5);
+      world.reset();
+      job.gone.happen();
+    } else {
+      job.over.wait();
+    }
+  });
+  for (const auto& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("departures: who sent strictly and left is not waited for", "[comm]") {
+  for (const char* transport : {"inproc", "shm", "tcp"}) {
+    CAPTURE(transport);
+    auto options = options_for(transport);
+    options.strict_sends = true;
+    const auto errors = run_ranks(2, options, [](Communicator& world) {
+      std::array<int, 4> data{};
+      if (world.rank() == 0) {
+        world.send_async(std::span<const int>(data), 1, 3);
+        return world.barrier();
+      }
+      world.barrier();
+      std::this_thread::sleep_for(200ms);
+      const auto start = std::chrono::steady_clock::now();
+      const auto outcome = message_of([&] { world.recv(std::span(data), 0, 3); });
+      expect(outcome == "no error" || outcome.ends_with("which left"), outcome);
+      expect(std::chrono::steady_clock::now() - start < 5s, "it took too long");
+    });
+    // Where its time is over, rank 0 is told that its send was for nothing.
+    CHECK(errors[1] == "");
+  }
+}

@@ -215,6 +215,7 @@ void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point
       if (operation->what != MessageOperation::What::probe) return break_as_owner(failure, true);
       // Nobody else knows of it.
       messages_.give_up(*operation, std::move(failure));
+      movements_++;
       continue;
     }
     next = std::min(next, operation->deadline);

@@ -227,6 +227,7 @@ bool Communicator::Implementation::round_as_owner(Messages::Attention attention)
   }
   moved |= *messages_moved;
   moved_ |= moved;
+  if (moved) movements_++;
   return moved;
 }
 
@@ -263,6 +264,7 @@ void Communicator::Implementation::collective_failed_as_owner(Failure failure) {
 bool Communicator::Implementation::wait_as_owner(const Work::State& work, Clock::time_point limit) {
   constexpr unsigned kRoundsBetweenLooks = 64;
   Patience patience(crowded_);
+  std::optional<std::uint64_t> rested;
   unsigned rounds = 0;
   while (!work.done()) {
     if (progress_as_owner()) {
@@ -272,23 +274,36 @@ bool Communicator::Implementation::wait_as_owner(const Work::State& work, Clock:
       const auto now = Clock::now();
       if (now >= limit) return work.done();
       supervise_as_owner(now);
-      if (!wanted() || work.done()) continue;
+      if (!must_pass_as_owner(rested) || work.done()) continue;
     }
-    if (wanted()) {
-      disown();
-      acquire();
+    if (must_pass_as_owner(rested)) {
+      if (limit != Clock::time_point::max() && Clock::now() >= limit) return work.done();
+      rested = movements_;
+      rest_as_owner(limit);
       continue;
     }
     if (patience.keep_polling()) continue;
     const auto now = Clock::now();
     if (now >= limit) return false;
-    const auto next = std::min(supervise_as_owner(now), limit);
+    const auto next = std::min({supervise_as_owner(now), limit, rest_until_});
     if (work.done()) break;
     waiter_->prepare();
-    if (!progress_as_owner(Messages::Attention::everyone) && !wanted()) waiter_->sleep(next - now);
+    if (!progress_as_owner(Messages::Attention::everyone) && !must_pass_as_owner(rested))
+      waiter_->sleep(next - now);
     waiter_->awake();
+    if (Clock::now() >= rest_until_) {
+      rest_until_ = Clock::time_point::max();
+      movements_++;
+    }
   }
   return true;
+}
+
+void Communicator::Implementation::rest_as_owner(Clock::time_point limit) {
+  rest_until_ = std::min(rest_until_, limit);
+  resting_++;
+  owner_.pass_round();
+  resting_--;
 }
 
 void Communicator::Implementation::poll() {

@@ -146,7 +146,7 @@ class Communicator::Implementation final
   void disown() { owner_.give_back(); }
   bool busy_as_owner() const { return !collectives_.empty() || messages_.busy(); }
   /// Whether a thread waits for the owner flag: whoever waits with it in hand lets it in.
-  bool wanted() const { return owner_.wanted(); }
+  bool wanted() const { return owner_.waiting() > 0; }
   /// Whether ranks outnumber cores.
   bool crowded() const { return crowded_; }
   /// One round over all operations; true if anything moved. The last round before a sleep pays
@@ -195,6 +195,17 @@ class Communicator::Implementation final
 
   void acquire();
   void release();
+
+  /// Of threads that wait for calls, one has the flag, polls and sleeps; the others rest in the
+  /// flag's queue. What moved may have ended their calls, or let them go on: then the flag goes
+  /// round, until it comes to one that has looked since. `rested`: movements_ when the thread that
+  /// has it last rested.
+  bool must_pass_as_owner(std::optional<std::uint64_t> rested) const {
+    const auto waiting = owner_.waiting();
+    return waiting > resting_ || (waiting > 0 && rested != movements_);
+  }
+  /// Returns with the flag. `limit`: of this thread's patience.
+  void rest_as_owner(Clock::time_point limit);
   /// Whether what is under way can go on only when the Background wakes anyway.
   bool left_to_background_as_owner();
   /// The optional that `step` returns; nothing if it throws, which breaks the communicator.
@@ -307,7 +318,10 @@ class Communicator::Implementation final
   std::optional<Failure> broken_;
   std::optional<Failure> suspicion_;  ///< a lost link, while the control path may know better
   Clock::time_point suspected_;
-  bool moved_ = true;  ///< since supervise_as_owner last looked
+  bool moved_ = true;            ///< since supervise_as_owner last looked
+  std::uint64_t movements_ = 0;  ///< rounds in which anything moved
+  std::uint32_t resting_ = 0;    ///< threads that have waited in the flag's queue already
+  Clock::time_point rest_until_ = Clock::time_point::max();  ///< the first of their limits
   Clock::time_point last_moved_;
   Clock::time_point looked_;                          ///< for ranks that messages wait for
   std::array<Repeatable, kRepeatables> repeatables_;  ///< by PlainCall::hash()

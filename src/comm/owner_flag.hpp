@@ -30,8 +30,16 @@ class OwnerFlag {
     if (next_.load() != next) [[unlikely]]
       wake();
   }
-  /// Whether a thread waits for it, as the holder sees it.
-  bool wanted() const { return next_.load() - serving_.load(std::memory_order_relaxed) > 1; }
+  /// Lets all who wait have it first; returns with it.
+  void pass_round() {
+    const auto ticket = queue();
+    give_back();
+    wait(ticket);
+  }
+  /// How many threads wait for it, as the holder sees it.
+  std::uint32_t waiting() const {
+    return next_.load() - serving_.load(std::memory_order_relaxed) - 1;
+  }
 
  private:
   void wake();

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who makes progress, and what it costs the others.
 #include <fmt/format.h>
+#include <sys/resource.h>
 
+#include <array>
 #include <barrier>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -84,5 +86,57 @@ TEST_CASE("progress: an operation that nobody waits for goes on beside one that 
       }
     });
     for (const auto& error : errors) CHECK(error == "");
+  }
+}
+
+TEST_CASE("progress: of several threads that wait for one communicator, none runs", "[comm]") {
+  constexpr int kThreads = 3;
+  for (const char* transport : {"inproc", "shm", "tcp"}) {
+    CAPTURE(transport);
+    long switches = 0;
+    double processor_ms = 0;
+    std::chrono::steady_clock::duration waited{};
+    const auto errors = run_ranks(2, testing::options_for(transport), [&](Communicator& world) {
+      std::array<int, kThreads> values = {1, 2, 3};
+      world.barrier();
+      if (world.rank() == 1) {
+        std::this_thread::sleep_for(200ms);
+        rusage before{}, after{};
+        getrusage(RUSAGE_SELF, &before);
+        std::this_thread::sleep_for(500ms);
+        getrusage(RUSAGE_SELF, &after);
+        switches = after.ru_nvcsw - before.ru_nvcsw;
+        const auto ms = [](const rusage& used) {
+          return static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1e3 +
+                 static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e3;
+        };
+        processor_ms = ms(after) - ms(before);
+        std::this_thread::sleep_for(200ms);
+        // The last first: each ends the wait of one, whoever polls.
+        for (int tag = kThreads; tag-- > 0;)
+          world.send(std::span<const int>(&values[static_cast<std::size_t>(tag)], 1), 0, tag);
+        return;
+      }
+      const auto threads = testing::run_threads(kThreads + 1, [&](int thread) {
+        const auto start = std::chrono::steady_clock::now();
+        int value = 0;
+        if (thread < kThreads) {
+          world.recv(std::span(&value, 1), 1, thread);
+          return expect(value == thread + 1, fmt::format("thread {} got {}", thread, value));
+        }
+        // Its patience ends while another has the flag.
+        std::this_thread::sleep_for(50ms);
+        auto probe = world.recv_async(std::span(&value, 1), 1, kThreads);
+        const auto outcome = testing::message_of([&] { probe.wait(100ms); });
+        waited = std::chrono::steady_clock::now() - start;
+        expect(outcome.starts_with("timed_out: the operation is not over after 100 ms"), outcome);
+      });
+      for (const auto& error : threads) expect(error == "", error);
+    });
+    CHECK(errors[1] == "");
+    CHECK(errors[0] == "");
+    CHECK(waited < 650ms);
+    CHECK(switches < 100);
+    CHECK(processor_ms < 250);
   }
 }

@@ -127,7 +127,7 @@ TEST_CASE("leaving is heard by all and is no failure", "[control]") {
   const auto start = Clock::now();
   members[3].control->leave();
   members[3].control->leave();
-  CHECK(Clock::now() - start < 1s);
+  CHECK(Clock::now() - start < 5s);  // 1 s, and what a busy machine adds
   for (std::size_t rank = 0; rank < 8; ++rank)
     if (rank != 3) CHECK(recorders[rank]->wait_for(0, 1, 10s));
   members[0].control.reset();

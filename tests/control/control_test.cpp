@@ -155,8 +155,13 @@ TEST_CASE("an observer that throws ends every communicator, and not the process"
       [](std::uint32_t, const Waiting&) -> std::optional<Failure> { throw std::bad_alloc(); });
   Waiting waiting;
   waiting.communicator = 2;
+  // What comes the same way after it shows that it has come.
+  const auto behind = std::make_shared<Recorder>();
+  members[1].control->subscribe(3, behind);
   members[0].control->publish(waiting, {1});
-  settle();
+  waiting.communicator = 3;
+  members[0].control->publish(waiting, {1});
+  REQUIRE(eventually([&] { return behind->comparisons() == 1; }));
   // What its neighbour published waits for it: it throws as it subscribes.
   members[1].control->subscribe(2, thrower);
   for (const auto& recorder : recorders) {

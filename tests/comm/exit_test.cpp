@@ -27,7 +27,8 @@ std::optional<Communicator> world;
 std::vector<Communicator> ranks;
 
 constexpr int kSize = 3;
-constexpr auto kSlow = 700ms;  // a goodbye that nobody carries waits longer
+constexpr auto kSlow = 700ms;  // a goodbye that nobody carries waits longer, each time
+constexpr int kAttempts = 5;   // a busy machine takes long now and then
 int failures = 0;
 
 void expect(bool condition, const std::string& what) {
@@ -103,7 +104,7 @@ void processes(const char* transport) {
 }
 
 /// One process; the time from main's end to its own.
-void one_process(const char* transport) {
+Clock::duration time_to_end(const char* transport) {
   int ends[2];
   if (pipe(ends) != 0) std::abort();
   const pid_t child = in_child([&] {
@@ -122,9 +123,16 @@ void one_process(const char* transport) {
   const int status = status_of(child, start + 10s);
   expect(status == 0, std::string("ranks of one process by ") + transport + ": status " +
                           std::to_string(status));
-  expect(Clock::now() - start < kSlow, std::string("the end takes long by ") + transport);
+  const auto taken = Clock::now() - start;
   close(ends[0]);
   close(ends[1]);
+  return taken;
+}
+
+void one_process(const char* transport) {
+  for (int attempt = 0; attempt < kAttempts; attempt++)
+    if (time_to_end(transport) < kSlow) return;
+  expect(false, std::string("the end takes long by ") + transport);
 }
 
 }  // namespace

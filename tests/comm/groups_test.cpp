@@ -8,9 +8,11 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <latch>
 #include <numeric>
 #include <random>
 
+#include "support/asleep.hpp"
 #include "support/effort.hpp"
 #include "support/ranks.hpp"
 #include "transport/transport.hpp"
@@ -315,16 +317,26 @@ TEST_CASE("groups: ranks translate between communicators of one job only", "[com
 }
 
 TEST_CASE("groups: two threads in blocking collectives of one communicator are told", "[comm]") {
-  const auto errors = run_ranks(2, options_for("inproc"), [](Communicator& communicator) {
+  std::latch told(1);
+  const auto errors = run_ranks(2, options_for("inproc"), [&](Communicator& communicator) {
     if (communicator.rank() == 1) {
-      std::this_thread::sleep_for(500ms);
+      told.wait();
       return communicator.barrier();
     }
-    std::thread first([&] { communicator.barrier(); });
-    std::this_thread::sleep_for(200ms);
+    std::atomic<pid_t> id = 0;
+    std::string got_first;
+    std::thread first([&] {
+      id = gettid();
+      id.notify_one();
+      got_first = message_of([&] { communicator.barrier(); });
+    });
+    id.wait(0);
+    const bool asleep = testing::falls_asleep(id);
     std::vector<float> data(4);
     const auto got = message_of([&] { communicator.all_reduce(std::span(data)); });
+    told.count_down();
     first.join();
+    expect(asleep && got_first == "no error", got_first);
     expect(got.starts_with("invalid_argument: two threads are in blocking collectives of one "
                            "communicator at once: barrier (call 0) has not returned, and "
                            "all_reduce of 4 float32, sum was called"),

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Communicators that end while other threads use them.
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <latch>
 
+#include "support/asleep.hpp"
 #include "support/ranks.hpp"
 #include "transport/transport.hpp"
 
@@ -57,17 +60,20 @@ TEST_CASE("lifetime: a thread that is blocked in a call gets `aborted` when anot
       std::latch over(2);
       const auto errors = run_ranks(2, options_for(kind.name), [&](Communicator& communicator) {
         if (communicator.rank() == 0) {
-          std::latch begun(1);
+          std::atomic<pid_t> id = 0;
           std::string got;
           std::thread blocked([&] {
-            begun.count_down();
+            id = gettid();
+            id.notify_one();
             got = message_of([&] { call(communicator); });
           });
-          begun.wait();
-          std::this_thread::sleep_for(30ms);
+          id.wait(0);
+          // No earlier: a thread that is yet to make its call may not use what is being closed.
+          const bool asleep = testing::falls_asleep(id);
           communicator.close();
           blocked.join();
           over.arrive_and_wait();
+          expect(asleep, "the call does not block");
           expect(got.starts_with("aborted: ") &&
                      got.find("the communicator was destroyed") != std::string::npos,
                  got);

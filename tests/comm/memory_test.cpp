@@ -79,14 +79,16 @@ TEST_CASE("memory: a repeated call that has none left to wait with fails on all 
     options.timeout = 20s;
     options.transport = transport;
     bool failed = false;
+    const auto start = std::chrono::steady_clock::now();
     std::array<std::string, 2> after;
     std::barrier together(2);
     const auto errors = run_ranks(2, options, [&](Communicator& world) {
       auto data = std::make_unique<std::vector<float>>(8, 1.0F);
       for (int i = 0; i < 3; i++) world.all_reduce(*data);
       together.arrive_and_wait();
-      // Rank 0 waits, so that its call becomes an operation; that takes memory.
-      if (world.rank() == 1) std::this_thread::sleep_for(50ms);
+      // Rank 0 waits for rank 1, so that its call becomes an operation; that takes memory. Rank 1
+      // makes its own when that has failed.
+      if (world.rank() == 1) together.arrive_and_wait();
       if (world.rank() == 0) allocations_left = 0;
       try {
         world.all_reduce(*data);
@@ -94,6 +96,7 @@ TEST_CASE("memory: a repeated call that has none left to wait with fails on all 
         failed = failed || world.rank() == 0;
       }
       allocations_left = -1;
+      if (world.rank() == 0) together.arrive_and_wait();
       data.reset();
       std::vector<float> more(8, 1.0F);
       after[static_cast<std::size_t>(world.rank())] =
@@ -101,6 +104,7 @@ TEST_CASE("memory: a repeated call that has none left to wait with fails on all 
     });
     for (const auto& error : errors) CHECK(error == "");
     CHECK(failed);
+    CHECK(std::chrono::steady_clock::now() - start < 10s);  // not by its limit
     // Nobody goes on with a call that the other has not made.
     for (const auto& message : after) CHECK_THAT(message, Catch::Matchers::Contains("rank 0"));
   }

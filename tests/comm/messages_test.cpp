@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <barrier>
 #include <catch2/catch.hpp>
 #include <random>
+#include <regex>
 
 #include "on_transports.hpp"
 
@@ -31,6 +33,13 @@ std::string error_of(const std::function<void()>& call) {
 
 bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
+}
+
+/// What an error says that was waited for; -1 if it does not.
+int waited_ms(const std::string& error) {
+  static const std::regex said("timed out after ([0-9]+) ms");
+  std::smatch found;
+  return std::regex_search(error, found, said) ? std::stoi(found[1]) : -1;
 }
 
 }  // namespace
@@ -193,21 +202,29 @@ TEST_CASE("messages: who waits in vain says for whom, for which tag and how long
   for (const auto& errors : errors_of(2, [](Communicator& communicator) {
          Numbers numbers(4);
          if (communicator.rank() == 0) communicator.send(view(numbers), 1, 5);
+         if (communicator.rank() == 1) communicator.probe(0, 5, {.timeout = 20s, .algorithm = {}});
          communicator.recv(std::span(numbers), 1 - communicator.rank(), 6,
                            {.timeout = communicator.rank() == 1 ? 500ms : 20s, .algorithm = {}});
        })) {
     CHECK_THAT(errors[1], Contains("recv from rank") && Contains("tag 6 (a buffer of 16 bytes)") &&
-                              Contains("timed out after 5") && Contains("it waits for rank"));
+                              Contains("it waits for rank"));
+    CHECK(waited_ms(errors[1]) >= 500);
     CHECK_THAT(errors[1], Contains("others have: rank 0 tag 5 with 16 bytes"));
   }
-  for (const auto& errors : errors_of(2, [](Communicator& communicator) {
+  // Rank 1 stays until rank 0 has given up: leaving would be another error.
+  std::barrier given_up(2);
+  for (const auto& errors : errors_of(2, [&](Communicator& communicator) {
          const Numbers numbers(100'000);
-         if (communicator.rank() == 0) communicator.send(view(numbers), 1, 5);
-         if (communicator.rank() == 1) std::this_thread::sleep_for(600ms);
-       }))
+         if (communicator.rank() == 1) return given_up.arrive_and_wait();
+         const auto error = error_of([&] { communicator.send(view(numbers), 1, 5); });
+         given_up.arrive_and_wait();
+         expect(false, error);
+       })) {
     CHECK_THAT(errors[0],
-               Contains("send to rank 1 tag 5 (400000 bytes) on rank 0 timed out after 3") &&
+               Contains("send to rank 1 tag 5 (400000 bytes) on rank 0 timed out after ") &&
                    Contains("announced, but not received; it waits for rank 1"));
+    CHECK(waited_ms(errors[0]) >= 300);
+  }
   // A probe that ends breaks nothing.
   for (const auto& errors : errors_of(2, [](Communicator& communicator) {
          const auto error =

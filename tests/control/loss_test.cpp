@@ -371,7 +371,7 @@ TEST_CASE("leaving is bounded also when the peer neither reads nor closes", "[co
   REQUIRE(joined.get());
   const auto start = Clock::now();
   rank0.control->leave();
-  CHECK(Clock::now() - start < 1s);
+  CHECK(Clock::now() - start < 5s);  // 1 s, and what a busy machine adds
 }
 
 }  // namespace ccoll::testing

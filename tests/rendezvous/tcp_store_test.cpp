@@ -56,6 +56,21 @@ void say(const StoreServer& server, std::string_view bytes) {
   while (!ignored) socket.read_some(asio::buffer(&byte, 1), ignored);
 }
 
+/// A port of this process at which nobody listens, and which nobody else is given meanwhile.
+class SilentPort {
+ public:
+  SilentPort() : socket_(context_, tcp::v4()) {
+    // The server may then bind it as well: it asks for the same.
+    socket_.set_option(tcp::socket::reuse_address(true));
+    socket_.bind({asio::ip::address_v4::loopback(), 0});
+  }
+  std::string address() const { return net::to_string(socket_.local_endpoint()); }
+
+ private:
+  asio::io_context context_;
+  tcp::socket socket_;
+};
+
 using Opened = std::promise<Result<tcp::socket>>;
 
 asio::awaitable<void> open_one(std::shared_ptr<net::Service> service, std::string address,
@@ -110,20 +125,19 @@ TEST_CASE("a stranger's bytes never hurt the store", "[rendezvous][hostile]") {
 }
 
 TEST_CASE("a client may come before its server", "[rendezvous]") {
-  const std::string address = serve_tcp_store()->address();
-  std::unique_ptr<StoreServer> server;
-  std::thread later([&] {
-    std::this_thread::sleep_for(100ms);
-    server = serve_tcp_store(address);
-  });
-  const auto store = connect_tcp_store(address, {}, 20s);
-  later.join();
+  const SilentPort port;
+  auto client =
+      std::async(std::launch::async, [&] { return connect_tcp_store(port.address(), {}, 20s); });
+  std::this_thread::sleep_for(100ms);  // for some tries in vain
+  const auto server = serve_tcp_store(port.address());
+  const auto store = client.get();
   store->set("k", "v");
   CHECK(store->get("k") == "v");
 }
 
 TEST_CASE("a missing server, another token and no token are told apart", "[rendezvous]") {
-  const std::string address = serve_tcp_store()->address();
+  const SilentPort port;
+  const std::string address = port.address();
   const std::string nobody = failure_of([&] { connect_tcp_store(address, {}, 250ms); });
   CHECK_THAT(nobody, Catch::StartsWith("timed_out: no store at " + address +
                                        " after 0.25 s (connection refused, ") &&

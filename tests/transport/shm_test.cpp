@@ -206,6 +206,15 @@ Held held_now() {
     held.links += line.find("memfd:ccoll-link") != line.npos;
   return held;
 }
+/// Both ends have each other's bell, and the service thread has let go of what brought it.
+bool handed_over(Pair& pair) {
+  const bool connected =
+      eventually(pair, [&] { return pair.sender->connected() && pair.receiver->connected(); });
+  std::promise<void> idle;
+  asio::post(pair.context().service->context(), [&] { idle.set_value(); });
+  idle.get_future().wait();
+  return connected;
+}
 /// The service thread lets go of things a little later.
 bool holds_again(const Held& before) {
   for (int tries = 0; tries < 500; tries++) {
@@ -315,6 +324,7 @@ TEST_CASE("shm: what strangers say at the door hurts nobody", "[transport]") {
   Pair pair(shm_kind());
   pair.open();
   CHECK(carries(pair, 10));
+  REQUIRE(handed_over(pair));
   const auto before = held_now();
   const auto& door = pair.context().table[1];
   const std::string hello("ccoll\r\n\x01", 8);
@@ -523,6 +533,7 @@ TEST_CASE("shm: links leave nothing behind, wherever they end", "[transport][str
   Pair pair(shm_kind(), {.next = find_transport("tcp")});
   pair.open();
   CHECK(carries(pair, 20));
+  REQUIRE(handed_over(pair));
   pair.sender.reset();
   pair.receiver.reset();
   const auto before = held_now();

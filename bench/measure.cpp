@@ -93,7 +93,7 @@ void Timing::divide_by(double parts) {
 Batches plan_batches(double estimate_us, const Effort& effort) {
   if (effort.iters > 0) {
     const std::uint64_t count = std::min<std::uint64_t>(kBatches, effort.iters);
-    return {count, effort.iters / count};
+    return {count, effort.iters / count, effort.iters % count};
   }
   if (estimate_us > kLongCallUs) return {kBatches, 1};
   const double calls = kBatchUs / std::max(estimate_us, 0.001);
@@ -129,13 +129,14 @@ Timing measure(Communicator& communicator, const Effort& effort,
   std::vector<double> calls;
   for (std::uint64_t b = 0; b < batches.count; b++) {
     communicator.barrier();
-    std::vector<double> times = time_batch(batches.calls, singly, call);
+    const std::uint64_t calls_now = batches.calls + (b < batches.rest ? 1 : 0);
+    std::vector<double> times = time_batch(calls_now, singly, call);
     communicator.all_reduce(std::span(times), ReduceOp::max);
     means.push_back(times[0]);
     calls.insert(calls.end(), times.begin() + 1, times.end());
   }
   Timing timing = summarise(std::move(means), std::move(calls));
-  timing.iters = batches.count * batches.calls;
+  timing.iters = batches.count * batches.calls + batches.rest;
   return timing;
 }
 

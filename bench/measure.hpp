@@ -23,7 +23,8 @@ struct Effort {
 /// How a row's calls are dealt out.
 struct Batches {
   std::uint64_t count;
-  std::uint64_t calls;  ///< in each
+  std::uint64_t calls;     ///< in each
+  std::uint64_t rest = 0;  ///< so many of them have one more
 };
 
 struct Timing {

@@ -345,8 +345,8 @@ class CCOLL_API Communicator {
   //
   // Messages come into that queue while their receiver is in a call of this communicator, of
   // whatever kind, or has an asynchronous one under way. Otherwise nobody takes them in, and only
-  // what the way there holds goes without waiting for the receiver's next call: some messages
-  // between threads of a process, the sockets' buffers over tcp.
+  // what the way there holds goes without waiting for the receiver's next call: 16 messages
+  // in shared memory, 8 between threads of a process, the sockets' buffers over tcp.
   //
   // What a rank has sent is delivered though it leaves. A send that still waits for its receive
   // when its communicator is destroyed is given up, and the receive fails.

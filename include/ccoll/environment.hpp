@@ -25,7 +25,7 @@ struct CCOLL_API Environment {
   /// False under cc-run, which runs it (CCOLL_SERVE_STORE=0), and for files.
   bool rank0_serves_store = false;
   /// Whether `store` is a file of this host that ccoll named itself, after the user and the
-  /// launcher's job, because the launcher gave no address: its ranks remove it once all have met.
+  /// launcher's job, because the launcher gave no address: the last rank to leave removes it.
   bool meeting_place = false;
   /// Tells jobs apart that meet at the same store: run id and restart count, or the job's id.
   /// CCOLL_JOB overrides it.

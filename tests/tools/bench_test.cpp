@@ -357,6 +357,8 @@ TEST_CASE("a row's time is the median of its batches", "[bench][unit]") {
   CHECK(plan_batches(30000, {}).calls == 3);
   CHECK(plan_batches(1, {4, 0}).count == 4);
   CHECK(plan_batches(1, {90, 0}).calls == 10);
+  const Batches uneven = plan_batches(1, {20, 0});
+  CHECK(uneven.count * uneven.calls + uneven.rest == 20);
 }
 
 TEST_CASE("waiting costs what it is spent on, and a call that does not go on by itself takes twice",

@@ -151,6 +151,7 @@ Communicator Communicator::create(std::shared_ptr<Store> store, int rank, int si
 Communicator Communicator::create(const UniqueId& id, int rank, int size,
                                   const CommunicatorOptions& options) {
   check_rank(rank, size);
+  if (rank == 0) warn_of_unknown_variables();
   const auto contents = value_or_throw(read_id(id));
   const auto meeting = value_or_throw(IdMeeting::come(contents, rank, size, options.start_timeout));
   auto asked = options;

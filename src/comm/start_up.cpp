@@ -83,10 +83,15 @@ std::shared_ptr<Communicator::Implementation> start_up(const std::shared_ptr<Sto
 
 /// Closes the communicator and returns when nothing of it runs any more. The service thread may
 /// hold it for a moment, to tell it news, and threads whose calls this aborts until those return;
-/// were theirs the last reference, the process could end while they still take it down.
+/// were theirs the last reference, the process could end while they still take it down. A forked
+/// child's copy is left as it is: what it would say goodbye on are the parent's sockets.
 Status end(std::shared_ptr<Communicator::Implementation>& implementation) {
   if (!implementation) return {};
   const auto service = implementation->service();
+  if (service->is_forked()) {
+    (void)new std::shared_ptr(std::move(implementation));
+    return {};
+  }
   const Status late = implementation->close();
   const std::weak_ptr<Communicator::Implementation> others = implementation;
   const bool may_wait = !service->on_service_thread();
@@ -146,6 +151,7 @@ Communicator Communicator::create(std::shared_ptr<Store> store, int rank, int si
 Communicator Communicator::create(const UniqueId& id, int rank, int size,
                                   const CommunicatorOptions& options) {
   check_rank(rank, size);
+  if (rank == 0) warn_of_unknown_variables();
   const auto contents = value_or_throw(read_id(id));
   const auto meeting = value_or_throw(IdMeeting::come(contents, rank, size, options.start_timeout));
   auto asked = options;

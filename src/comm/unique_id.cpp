@@ -55,13 +55,11 @@ class IdStores {
     return stores;
   }
 
-  ~IdStores() { abandon_if_forked(); }
-
   /// The one that listens at `at` ("ip:0"), begun if there is none.
   Served serve(const std::string& at) {
     const std::lock_guard lock(mutex_);
-    abandon_if_forked();
-    auto& entry = servers_[at];
+    // After fork() the others are the parent's: they end with it, and with them the ids made there.
+    auto& entry = servers_[{::getpid(), at}];
     if (!entry.server) {
       entry.token = random_bytes(kTokenBytes);
       entry.server = serve_tcp_store(at, entry.token);
@@ -75,17 +73,8 @@ class IdStores {
     std::string token;
   };
 
-  /// After fork() the servers' threads are the parent's: ending them here would wait for ever.
-  void abandon_if_forked() {
-    if (::getpid() == process_) return;
-    for (auto& [at, entry] : servers_) (void)entry.server.release();
-    servers_.clear();
-    process_ = ::getpid();
-  }
-
   std::mutex mutex_;
-  std::map<std::string, Entry> servers_;  // guarded by mutex_
-  pid_t process_ = ::getpid();            // guarded by mutex_
+  std::map<std::pair<pid_t, std::string>, Entry> servers_;  // guarded by mutex_
 };
 
 tl::unexpected<Failure> no_id(std::string_view why) {

@@ -39,13 +39,27 @@ Supervisor::~Supervisor() {
 
 int Supervisor::run() {
   while (!finished()) {
-    wait_for_something();
+    wait_for_something(milliseconds_to_wait());
     push_the_end();
   }
-  for (auto& rank : ranks_) {
-    for (auto& stream : rank.streams) write_all(stream.to, stream.lines.finish());
-  }
+  write_the_rest();
+  if (status_ == 0 && cut_short_ != 0) return kSignalBase + cut_short_;
   return status_ == 0 && lost_output_ ? 1 : status_;
+}
+
+void Supervisor::write_the_rest() {
+  for (auto& rank : ranks_) {
+    for (auto& stream : rank.streams) {
+      // There may have been no room for what it said last.
+      pollfd readable{stream.reading.number(), POLLIN, 0};
+      if (stream.reading.open() && ::poll(&readable, 1, 0) > 0) pass_on(stream);
+      output_of(stream).add(stream.lines.finish());
+      stream.reading.close();
+    }
+  }
+  for (auto& output : outputs_) flush(output);
+  const auto written = [](const Output& output) { return output.empty(); };
+  while (cut_short_ == 0 && !std::ranges::all_of(outputs_, written)) wait_for_something(-1);
 }
 
 int Supervisor::running() const {
@@ -55,7 +69,7 @@ int Supervisor::running() const {
 
 bool Supervisor::finished() const {
   if (!last_end_) return false;
-  if (Clock::now() >= *last_end_ + kLastWords) return true;
+  if (cut_short_ != 0 || Clock::now() >= *last_end_ + kLastWords) return true;
   return std::none_of(ranks_.begin(), ranks_.end(), [](const auto& rank) {
     return std::any_of(rank.streams.begin(), rank.streams.end(),
                        [](const auto& stream) { return stream.reading.open(); });
@@ -70,22 +84,27 @@ int Supervisor::milliseconds_to_wait() const {
   return static_cast<int>(std::max(rest, 0ms).count());
 }
 
-void Supervisor::wait_for_something() {
+void Supervisor::wait_for_something(int most_milliseconds) {
   std::vector<pollfd> watched{{signals_, POLLIN, 0}};
+  for (const auto& output : outputs_) {
+    watched.push_back({output.empty() ? -1 : output.descriptor(), POLLOUT, 0});
+  }
+  const std::size_t first_stream = watched.size();
   std::vector<RankProcess::Stream*> streams;
   for (auto& rank : ranks_) {
     for (auto& stream : rank.streams) {
-      if (!stream.reading.open()) continue;
+      if (!stream.reading.open() || output_of(stream).full()) continue;
       watched.push_back({stream.reading.number(), POLLIN, 0});
       streams.push_back(&stream);
     }
   }
-  if (::poll(watched.data(), watched.size(), milliseconds_to_wait()) <= 0) return;
+  if (::poll(watched.data(), watched.size(), most_milliseconds) <= 0) return;
   // Output first: what a rank said comes before the news of its end.
   for (std::size_t i = 0; i < streams.size(); ++i) {
-    if (watched[i + 1].revents != 0) pass_on(*streams[i]);
+    if (watched[first_stream + i].revents != 0) pass_on(*streams[i]);
   }
   if (watched[0].revents != 0) take_signals();
+  for (auto& output : outputs_) flush(output);
 }
 
 void Supervisor::pass_on(RankProcess::Stream& stream) {
@@ -94,31 +113,25 @@ void Supervisor::pass_on(RankProcess::Stream& stream) {
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
   if (got <= 0) {
     stream.reading.close();
-    write_all(stream.to, stream.lines.finish());
+    output_of(stream).add(stream.lines.finish());
     return;
   }
-  write_all(stream.to, stream.lines.feed({bytes.data(), static_cast<std::size_t>(got)}));
+  output_of(stream).add(stream.lines.feed({bytes.data(), static_cast<std::size_t>(got)}));
   // Nobody reads us any more: then the rank is to learn that too (SIGPIPE).
-  if (broken_[static_cast<std::size_t>(stream.to)]) stream.reading.close();
+  if (output_of(stream).broken()) stream.reading.close();
 }
 
-void Supervisor::write_all(int to, std::string_view bytes) {
-  bool& broken = broken_[static_cast<std::size_t>(to)];
-  while (!bytes.empty() && !broken) {
-    const ssize_t written = ::write(to, bytes.data(), bytes.size());
-    if (written >= 0) {
-      bytes.remove_prefix(static_cast<std::size_t>(written));
-    } else if (errno == EAGAIN) {
-      pollfd writable{to, POLLOUT, 0};
-      ::poll(&writable, 1, -1);
-    } else if (errno != EINTR) {
-      broken = true;
-      // That nobody reads any more (`| head`) is no failure; a full disk is.
-      lost_output_ = lost_output_ || errno != EPIPE;
-      if (errno != EPIPE && to == STDOUT_FILENO) {
-        say(fmt::format("standard output: {}; what ranks print is lost", std::strerror(errno)));
-      }
-    }
+Output& Supervisor::output_of(const RankProcess::Stream& stream) {
+  return outputs_[stream.to == STDOUT_FILENO ? 0 : 1];
+}
+
+void Supervisor::flush(Output& output) {
+  const int error = output.write_some();
+  // That nobody reads any more (`| head`) is no failure; a full disk is.
+  if (error == 0 || error == EPIPE) return;
+  lost_output_ = true;
+  if (output.descriptor() == STDOUT_FILENO) {
+    say(fmt::format("standard output: {}; what ranks print is lost", std::strerror(error)));
   }
 }
 
@@ -127,7 +140,9 @@ void Supervisor::take_signals() {
   while (::read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     const int signal = static_cast<int>(info.ssi_signo);
     if (signal == SIGCHLD) continue;
-    if (interrupted_ != 0) {
+    if (last_end_) {
+      cut_short_ = signal;
+    } else if (interrupted_ != 0) {
       say(fmt::format("{} again: killing {} ranks", signal_name(signal), running()));
       ending_ = Ending::killed;
       next_push_.reset();
@@ -198,7 +213,8 @@ void Supervisor::signal_running(int signal) {
 }
 
 void Supervisor::say(const std::string& text) {
-  write_all(STDERR_FILENO, fmt::format("{}: {}\n", options_.name, text));
+  outputs_[1].add(fmt::format("{}: {}\n", options_.name, text));
+  flush(outputs_[1]);
 }
 
 }  // namespace ccoll

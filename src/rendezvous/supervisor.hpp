@@ -2,7 +2,7 @@
 #pragma once
 
 /// Stays with the started ranks of a job until all are over: passes their output on, forwards
-/// signals, and ends the others when one fails.
+/// signals, and ends the others when one fails. None of that waits for whoever reads the output.
 
 #include <array>
 #include <chrono>
@@ -13,6 +13,7 @@
 #include "core/result.hpp"
 #include "rendezvous/launch.hpp"
 #include "rendezvous/line_prefixer.hpp"
+#include "rendezvous/output.hpp"
 #include "rendezvous/rank_process.hpp"
 
 namespace ccoll {
@@ -41,7 +42,8 @@ class Supervisor final {
   ~Supervisor();
 
   void add(RankProcess rank) { ranks_.push_back(std::move(rank)); }
-  /// Returns when all ranks are over: the status to exit with.
+  /// Returns when all ranks are over and their output is written, or a signal came while it was
+  /// only that: the status to exit with.
   int run();
 
  private:
@@ -51,9 +53,11 @@ class Supervisor final {
 
   bool finished() const;
   int milliseconds_to_wait() const;
-  void wait_for_something();
+  void wait_for_something(int most_milliseconds);
   void pass_on(RankProcess::Stream& stream);
-  void write_all(int to, std::string_view bytes);
+  void write_the_rest();
+  Output& output_of(const RankProcess::Stream& stream);
+  void flush(Output& output);
   void take_signals();
   void look_for_ends();
   void rank_is_over(int rank, int code, bool by_signal);
@@ -70,8 +74,9 @@ class Supervisor final {
   Ending ending_ = Ending::no;
   std::optional<Clock::time_point> next_push_;
   std::optional<Clock::time_point> last_end_;  // when the last rank was over
-  std::array<bool, 3> broken_{};               // of our outputs, by descriptor
-  bool lost_output_ = false;                   // to one that should have taken it
+  int cut_short_ = 0;                          // the signal that came after that
+  std::array<Output, 2> outputs_{Output(1), Output(2)};
+  bool lost_output_ = false;  // to one that should have taken it
 };
 
 }  // namespace ccoll

@@ -139,7 +139,9 @@ class TcpBackend final : public Backend {
   TcpBackend(std::shared_ptr<net::Service> service, std::shared_ptr<Connection> connection,
              std::string name)
       : service_(std::move(service)), connection_(std::move(connection)), name_(std::move(name)) {}
-  ~TcpBackend() override { connection_->close(); }
+  ~TcpBackend() override {
+    if (!service_->is_forked()) connection_->close();
+  }
 
   Result<Response> call(Request request, Milliseconds timeout) override {
     if (service_->on_service_thread()) {

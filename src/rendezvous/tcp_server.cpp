@@ -144,6 +144,7 @@ class TcpStoreServer final : public StoreServer {
 
   ~TcpStoreServer() override {
     listener_.reset();
+    if (service_->is_forked()) return;
     std::promise<void> closed;
     asio::post(service_->context(), [&] {
       // Ending a session takes it out of the set.

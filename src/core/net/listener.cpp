@@ -102,6 +102,7 @@ class TcpListener final : public Listener {
   }
 
   ~TcpListener() override {
+    if (service_->is_forked()) return;
     if (service_->on_service_thread()) {
       state_->close();
       return;

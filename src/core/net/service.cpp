@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <asio/co_spawn.hpp>
@@ -66,6 +67,11 @@ class ThreadService final : public Service {
   }
 
   ~ThreadService() override {
+    if (is_forked()) {
+      // Its number may be another thread's in this process: neither to be joined nor detached.
+      (void)new std::thread(std::move(thread_));
+      return;
+    }
     loop_->context.stop();
     if (!thread_.joinable()) return;
     if (on_service_thread()) {
@@ -79,6 +85,7 @@ class ThreadService final : public Service {
 
   /// Ends the thread although someone still holds the Service.
   void finish() {
+    if (is_forked()) return;
     loop_->context.stop();
     if (thread_.joinable() && std::this_thread::get_id() != id_) thread_.join();
     ended_.store(true);
@@ -89,11 +96,13 @@ class ThreadService final : public Service {
     return has_ended() || std::this_thread::get_id() == id_;
   }
   bool has_ended() const override { return ended_.load(); }
+  bool is_forked() const override { return ::getpid() != process_; }
 
  private:
   std::shared_ptr<Loop> loop_;  // immutable after construction
   std::thread thread_;          // immutable after construction, but for its end
   std::thread::id id_;          // immutable after construction
+  const pid_t process_ = ::getpid();
   std::atomic<bool> ended_{false};
 };
 
@@ -146,7 +155,7 @@ std::shared_ptr<Service> Service::shared() {
   static const EndAtExit end_at_exit;
   const std::lock_guard lock(instance().mutex);
   auto service = instance().service.lock();
-  if (!service || service->has_ended()) {
+  if (!service || service->has_ended() || service->is_forked()) {
     service = std::make_shared<ThreadService>("ccoll-service");
     instance().service = service;
   }

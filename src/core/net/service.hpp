@@ -34,6 +34,10 @@ class Service {
   /// The process's exit has ended the thread although someone still holds the Service, as an object
   /// does that is destroyed later: a global one, say. What is posted from then on never runs.
   virtual bool has_ended() const = 0;
+  /// True in a child that fork() made of the Service's process. The thread is not there, its locks
+  /// may be held for ever, and the sockets are the parent's too: whoever holds something of the
+  /// Service there leaves it as it is.
+  virtual bool is_forked() const = 0;
 };
 
 /// Runs `task` there. What it throws ends the task alone: `failed` is told, on the same thread, and

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The service thread, listeners and the hello.
 #include <dirent.h>
+#include <dlfcn.h>
+#include <netdb.h>
 #include <unistd.h>
 
 #include <asio/co_spawn.hpp>
@@ -76,6 +78,27 @@ std::string greeted_by(const std::string& bytes) {
 }
 
 }  // namespace
+
+/// Instead of the C library's: a name service that is slow to answer for one name.
+extern "C" int getaddrinfo(const char* host, const char* service, const addrinfo* hints,
+                           addrinfo** found) {
+  if (host != nullptr && std::string_view(host) == "slow.invalid") std::this_thread::sleep_for(6s);
+  static const auto real =
+      reinterpret_cast<decltype(&getaddrinfo)>(dlsym(RTLD_NEXT, "getaddrinfo"));
+  return real(host, service, hints, found);
+}
+
+TEST_CASE("a name service that is slow does not outlast the time limit", "[core]") {
+  const auto service = net::Service::dedicated();
+  const auto start = std::chrono::steady_clock::now();
+  const auto connected = connect(service, "slow.invalid:29500", "a token", 300ms);
+  CHECK(std::chrono::steady_clock::now() - start < 3s);
+  REQUIRE_FALSE(connected);
+  CHECK(connected.error().kind == ErrorKind::timed_out);
+  CHECK(connected.error().message ==
+        "no peer at slow.invalid:29500 after 0.3 s (the name service gave no address of "
+        "'slow.invalid' within 0.3 s, 1 try): is it running?");
+}
 
 TEST_CASE("the shared service is one while somebody holds it", "[core]") {
   const auto a = net::Service::shared();

@@ -6,6 +6,8 @@
 #include <asio/use_awaitable.hpp>
 #include <cctype>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -43,20 +45,32 @@ std::string seconds(Milliseconds duration) {
   return fmt::format("{} s", static_cast<double>(duration.count()) / 1000);
 }
 
+/// A question to the name service, which cannot be interrupted: it may outlive who waits for it.
+struct Lookup {
+  explicit Lookup(asio::io_context& context) : resolver(context), over(context) {}
+  tcp::resolver resolver;
+  asio::steady_timer over;
+  std::optional<Result<std::vector<tcp::endpoint>>> answer;
+};
+
 asio::awaitable<Result<std::vector<tcp::endpoint>>> resolve(asio::io_context& context,
-                                                            HostPort address) {
-  std::vector<tcp::endpoint> endpoints;
-  if (const auto endpoint = numeric_endpoint(address)) {
-    endpoints.push_back(*endpoint);
-    co_return endpoints;
-  }
-  tcp::resolver resolver(context);
-  std::error_code error;
-  const auto found = co_await resolver.async_resolve(
-      address.host, std::to_string(address.port), asio::redirect_error(asio::use_awaitable, error));
-  if (error) co_return fail(ErrorKind::peer_lost, "{}", reason(error));
-  for (const auto& entry : found) endpoints.push_back(entry.endpoint());
-  co_return endpoints;
+                                                            HostPort address, Milliseconds limit) {
+  if (const auto endpoint = numeric_endpoint(address)) co_return std::vector{*endpoint};
+  const auto lookup = std::make_shared<Lookup>(context);
+  lookup->over.expires_after(limit);
+  lookup->resolver.async_resolve(
+      address.host, std::to_string(address.port),
+      [lookup](const std::error_code& error, const tcp::resolver::results_type& found) {
+        auto& answer = lookup->answer.emplace();
+        for (const auto& entry : found) answer->push_back(entry.endpoint());
+        if (error) answer = fail(ErrorKind::peer_lost, "{}", reason(error));
+        lookup->over.cancel();
+      });
+  std::error_code ignored;
+  co_await lookup->over.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  if (lookup->answer) co_return std::move(*lookup->answer);
+  co_return fail(ErrorKind::timed_out, "the name service gave no address of '{}' within {}",
+                 address.host, seconds(limit));
 }
 
 /// How long one try may take: until the peer has accepted, and from then on with the hello. A peer
@@ -108,7 +122,7 @@ bool worth_retrying(const Failure& failure) {
 asio::awaitable<Result<tcp::socket>> try_all(asio::io_context& context, HostPort address,
                                              std::string token, Purpose purpose,
                                              std::function<Limits()> limits) {
-  const auto endpoints = co_await resolve(context, address);
+  const auto endpoints = co_await resolve(context, address, limits().connect);
   if (!endpoints) co_return tl::unexpected(endpoints.error());
   Failure last{ErrorKind::timed_out, "the name has no address", std::nullopt};
   for (const tcp::endpoint& endpoint : *endpoints) {

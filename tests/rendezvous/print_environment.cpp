@@ -1,18 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prints what Environment::detect finds, one line, for tests under real launchers. With "meet" as
-// an argument it then opens the store and adds 1 to a key until all have; with "fail",
-// it opens the store and goes no further.
+// an argument it then opens the store and adds 1 to a key until all have; with "fail" it fails
+// once all have opened the store.
 #include <fmt/format.h>
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <thread>
 
 #include "ccoll/environment.hpp"
 #include "rendezvous/open_store.hpp"
 
 namespace {
+
+/// Opens the store and fails. The launcher kills the others when the first rank ends with an
+/// error, so none ends before the last has left the place where they met.
+int fail(const ccoll::Environment& environment) {
+  const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  try {
+    const auto opened =
+        ccoll::value_or_throw(ccoll::open_store(environment, "", std::chrono::seconds(20)));
+    opened.store->barrier("all", static_cast<std::size_t>(environment.size));
+    throw std::runtime_error("failed as asked");
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+  }
+  const auto place = environment.store.substr(std::string_view("file://").size());
+  while (std::filesystem::exists(place) && std::chrono::steady_clock::now() < last)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return 1;
+}
 
 void meet(const ccoll::Environment& environment) {
   std::string token;
@@ -38,12 +59,7 @@ int main(int count, char** arguments) try {
   std::fflush(stdout);
   const std::string what = count > 1 ? arguments[1] : "";
   if (what == "meet") meet(found);
-  if (what == "fail") {
-    const auto opened =
-        ccoll::value_or_throw(ccoll::open_store(found, "", std::chrono::seconds(20)));
-    throw std::runtime_error("failed as asked");
-  }
-  return 0;
+  return what == "fail" ? fail(found) : 0;
 } catch (const std::exception& error) {
   fmt::print(stderr, "{}\n", error.what());
   return 1;

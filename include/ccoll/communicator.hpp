@@ -91,7 +91,8 @@ struct CCOLL_API CommunicatorOptions {
   /// Every send waits for its receive, whatever its size: finds programs that only work as long as
   /// messages are small. CCOLL_STRICT_SENDS.
   bool strict_sends = false;
-  /// Interface for connections, by name or prefix; empty: the route to the store.
+  /// Interface for connections, by name or prefix; empty: the route to the
+  /// store (Store::address; loopback where it has none).
   /// CCOLL_SOCKET_IFNAME.
   std::string interface = {};
   /// The job's token; empty: none, and then only loopback addresses. CCOLL_TOKEN_FILE.

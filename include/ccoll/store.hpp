@@ -66,6 +66,9 @@ class CCOLL_API Store {
   /// Waits until `count` callers wait at `key`, then lets them all go. Reusable under the same
   /// key. A caller that times out no longer counts.
   virtual void barrier(std::string_view key, std::size_t count, Timeout timeout = kTimeout) = 0;
+  /// "host:port" of a store that is reached over a network; empty for others. Ranks that meet at it
+  /// are reached by the interface of the route there, unless told otherwise.
+  virtual std::string address() const { return {}; }
 };
 
 /// A store inside this process, for ranks that are threads of it.

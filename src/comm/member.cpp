@@ -68,8 +68,7 @@ static Status check_agreement(const std::vector<PeerAddress>& table) {
 }
 
 Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, std::uint32_t size,
-                                             const CommunicatorOptions& options,
-                                             const std::string& towards) {
+                                             const CommunicatorOptions& options) {
   const auto agreement = agreement_of(options);
   if (!agreement) return tl::unexpected(agreement.error());
   std::shared_ptr<Member> member(new Member);
@@ -78,7 +77,7 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
   member->dispatcher_ = std::make_shared<Dispatcher>();
   asio::ip::tcp::endpoint endpoint;
   if (size > 1) {
-    auto interface = net::local_address(options.interface, towards);
+    auto interface = net::local_address(options.interface, store.address());
     if (!interface) return tl::unexpected(interface.error());
     auto listener = net::Listener::open(
         member->service_, *interface, options.token,
@@ -110,11 +109,11 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
   member->dispatcher_->set_transport(member->transports_);
   for (std::uint32_t peer = 0; peer < size; peer++)
     if (auto kind = member->transports_->between(peer); !kind) return tl::unexpected(kind.error());
-  member->introduce(options, towards);
+  member->introduce(options, store.address());
   return member;
 }
 
-void Member::introduce(const CommunicatorOptions& options, const std::string& towards) const {
+void Member::introduce(const CommunicatorOptions& options, const std::string& store) const {
   if (!log().tells(LogLevel::info)) return;
   Introduction facts;
   facts.rank = rank_;
@@ -122,8 +121,8 @@ void Member::introduce(const CommunicatorOptions& options, const std::string& to
   facts.host = host_name();
   if (listener_) facts.interface = net::interface_with(listener_->endpoint().address());
   facts.why_there = !options.interface.empty() ? "CCOLL_SOCKET_IFNAME=" + options.interface
-                    : towards.empty()          ? "the store is on this host"
-                                               : "the route to the store at " + towards;
+                    : store.empty()          ? "the store has no address"
+                                               : "the route to the store at " + store;
   for (std::uint32_t peer = 0; peer < table().size(); peer++)
     facts.transports.push_back((*transports_->between(peer))->name);
   facts.transport_forced = !options.transport.empty();

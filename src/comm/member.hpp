@@ -21,11 +21,9 @@ class Dispatcher;
 
 class Member {
  public:
-  /// Meets the other ranks at `store`. `towards` is the store's "host:port", or empty: it decides
-  /// which interface this rank is reached at. Collective.
+  /// Meets the other ranks at `store`. Collective.
   static Result<std::shared_ptr<Member>> join(Store& store, std::uint32_t rank, std::uint32_t size,
-                                              const CommunicatorOptions& options,
-                                              const std::string& towards);
+                                              const CommunicatorOptions& options);
   ~Member();
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
@@ -49,7 +47,7 @@ class Member {
  private:
   Member() = default;
   double count_cores_per_rank() const;
-  void introduce(const CommunicatorOptions& options, const std::string& towards) const;
+  void introduce(const CommunicatorOptions& options, const std::string& store) const;
 
   std::uint32_t rank_ = 0;
   double cores_per_rank_ = 1;  // immutable after join

@@ -31,12 +31,6 @@ std::optional<long> number(const char* name, long least, long most) {
   return value;
 }
 
-/// "host:port" of a tcp:// address; empty for the others, which are on this host.
-std::string towards(const std::string& store) {
-  constexpr std::string_view kScheme = "tcp://";
-  return store.starts_with(kScheme) ? store.substr(kScheme.size()) : "";
-}
-
 void check_rank(int rank, int size) {
   if (size < 1 || rank < 0 || rank >= size)
     raise({ErrorKind::invalid_argument,
@@ -70,11 +64,10 @@ std::vector<Communicator> side_by_side(std::span<const int> ranks,
 
 std::shared_ptr<Communicator::Implementation> start_up(const std::shared_ptr<Store>& store,
                                                        int rank, int size,
-                                                       const CommunicatorOptions& options,
-                                                       const std::string& towards) {
+                                                       const CommunicatorOptions& options) {
   check_rank(rank, size);
   auto member = value_or_throw(Member::join(*store, static_cast<std::uint32_t>(rank),
-                                            static_cast<std::uint32_t>(size), options, towards));
+                                            static_cast<std::uint32_t>(size), options));
   const auto job = member->control().job();
   auto everyone = Group::whole_job(member->table().size(), member->rank());
   return value_or_throw(
@@ -138,14 +131,13 @@ Communicator Communicator::create(const Environment& environment,
   // What holds for one rank of a host holds for all: one warning is enough.
   if (environment.local_rank == 0) warn_of_unknown_variables();
   const auto opened = value_or_throw(open_store(environment, asked.token, asked.start_timeout));
-  return Communicator(start_up(opened.store, environment.rank, environment.size, asked,
-                               towards(environment.store)));
+  return Communicator(start_up(opened.store, environment.rank, environment.size, asked));
 }
 
 Communicator Communicator::create(std::shared_ptr<Store> store, int rank, int size,
                                   const CommunicatorOptions& options) {
   if (rank == 0) warn_of_unknown_variables();
-  return Communicator(start_up(store, rank, size, options, ""));
+  return Communicator(start_up(store, rank, size, options));
 }
 
 Communicator Communicator::create(const UniqueId& id, int rank, int size,
@@ -156,7 +148,7 @@ Communicator Communicator::create(const UniqueId& id, int rank, int size,
   const auto meeting = value_or_throw(IdMeeting::come(contents, rank, size, options.start_timeout));
   auto asked = options;
   if (asked.token.empty()) asked.token = contents.token;
-  auto made = start_up(meeting.store(), rank, size, asked, contents.address);
+  auto made = start_up(meeting.store(), rank, size, asked);
   meeting.over(size);
   return Communicator(std::move(made));
 }

@@ -35,7 +35,7 @@ constexpr Variable kSettings[] = {
     {"CCOLL_TOKEN_FILE", "none",
      "the file with the job's secret, readable by its owner only; needed for every address that is "
      "not loopback"},
-    {"CCOLL_SOCKET_IFNAME", "the route to the store",
+    {"CCOLL_SOCKET_IFNAME", "the route to the store; loopback for one without an address",
      "interfaces for connections by prefix: `eth,ib`; `=eth0` exactly; `^docker` all but these"},
     {"CCOLL_TRANSPORT", "the best that both ends have",
      "`tcp`, `shm` or `inproc`, for every pair of ranks"},

@@ -21,6 +21,8 @@ class Backend {
   /// Blocks until `request` (a valid one) is answered, or fails with `timed_out`. From any thread,
   /// several at once. A request that timed out has no effect any more.
   virtual Result<Response> call(Request request, std::chrono::milliseconds timeout) = 0;
+  /// See Store.
+  virtual std::string address() const { return {}; }
 };
 
 /// Checks arguments, asks `backend`, and throws its failures as ccoll::Error.

@@ -52,6 +52,7 @@ class PrefixStore final : public Store {
   void barrier(std::string_view key, std::size_t count, Timeout timeout) override {
     inner_->barrier(full(key), count, timeout);
   }
+  std::string address() const override { return inner_->address(); }
 
  private:
   std::string full(std::string_view key) const { return prefix_ + std::string(key); }

@@ -56,6 +56,7 @@ class BackedStore final : public Store {
   void barrier(std::string_view key, std::size_t count, Timeout timeout) override {
     call({Op::barrier, {std::string(key)}, {}, static_cast<std::int64_t>(count)}, timeout);
   }
+  std::string address() const override { return backend_->address(); }
 
  private:
   Response call(Request request, Timeout timeout) {

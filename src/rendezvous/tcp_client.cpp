@@ -143,6 +143,7 @@ class TcpBackend final : public Backend {
     if (!service_->is_forked()) connection_->close();
   }
 
+  std::string address() const override { return name_; }
   Result<Response> call(Request request, Milliseconds timeout) override {
     if (service_->on_service_thread()) {
       return fail(ErrorKind::internal, "store {}: it would block the service thread",

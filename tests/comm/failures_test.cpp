@@ -22,7 +22,7 @@ std::vector<std::string> run_part(const std::function<void(Implementation&)>& bo
   std::vector<std::shared_ptr<Member>> members(5);
   auto joined = run_threads(5, [&](int rank) {
     members[static_cast<std::size_t>(rank)] =
-        value_or_throw(Member::join(*store, static_cast<std::uint32_t>(rank), 5, {}, ""));
+        value_or_throw(Member::join(*store, static_cast<std::uint32_t>(rank), 5, {}));
   });
   for (const auto& error : joined) REQUIRE(error == "");
   CommunicatorOptions options;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Start-up by an id that is handed round.
+// Start-up: ids that are handed round, stores that were opened, settings.
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "comm/member.hpp"
+#include "core/net/interface.hpp"
 #include "support/ranks.hpp"
 
 using namespace ccoll;
@@ -80,6 +82,29 @@ TEST_CASE("start-up: an id makes one communicator", "[comm]") {
   const auto other = UniqueId::create();
   auto alone = Communicator::create(other, 0, 1, impatient());
   CHECK_THAT(message_of([&] { meet(other, 0, 1); }), Contains("this id has been used"));
+}
+
+TEST_CASE("start-up: ranks are reached by the route to the store that they were given", "[comm]") {
+  std::string here;
+  for (const auto& interface : net::list_interfaces())
+    if (interface.address.is_v4() && !interface.address.is_loopback())
+      here = interface.address.to_string();
+  if (here.empty()) {
+    WARN("no address but loopback on this machine: not tested");
+    return;
+  }
+  auto options = impatient();
+  options.token = "a token";
+  const auto server = serve_tcp_store(here + ":0", options.token);
+  const auto store = connect_tcp_store(server->address(), options.token, 10s);
+  const auto errors = run_threads(2, [&](int rank) {
+    const auto member =
+        value_or_throw(Member::join(*store, static_cast<std::uint32_t>(rank), 2, options));
+    for (const auto& address : member->table()) expect(ip_text(address) == here, ip_text(address));
+    member->enter();
+    member->exit();
+  });
+  for (const auto& error : errors) CHECK(error == "");
 }
 
 TEST_CASE("start-up: bytes that are no id are refused", "[comm]") {

@@ -230,3 +230,15 @@ TEST_CASE("a file store survives a writer that died and refuses a stranger's fil
   std::remove(path.c_str());
   CHECK(kind_of([&] { make_file_store("/proc/nonexistent/x"); }) == ErrorKind::invalid_argument);
 }
+
+TEST_CASE("a store that is reached over a network says where, by whatever name its keys go",
+          "[rendezvous]") {
+  const auto server = serve_tcp_store();
+  const auto store = connect_tcp_store(server->address());
+  CHECK(store->address() == server->address());
+  CHECK(make_prefix_store(store, "job 7/")->address() == server->address());
+  CHECK(make_inproc_store()->address().empty());
+  const std::string path = "/tmp/ccoll-store-address-" + std::to_string(::getpid());
+  CHECK(make_file_store(path)->address().empty());
+  std::remove(path.c_str());
+}

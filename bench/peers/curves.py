@@ -109,8 +109,7 @@ def table(points, names, short):
 
 
 def times_of(point):
-    limit = {} if point.limit() is None else {"limit": point.limit()}
-    return {**{name: point.median(name) for name in point.samples}, **limit}
+    return {name: point.median(name) for name in point.samples}
 
 
 def page(points, names, transport, rounds, short):

@@ -30,12 +30,13 @@ Status write_to(const fs::path& path, std::string_view text) {
 }  // namespace
 
 Status check_writable(const std::string& path) {
+  // Asked of the name as it is: what /dev/stdout stands for may have no other.
   std::error_code ignored;
-  const fs::path target = fs::weakly_canonical(fs::absolute(path), ignored);
-  const bool exists = fs::exists(target, ignored);
-  const fs::path asked = exists ? target : target.parent_path();
+  const bool exists = fs::exists(path, ignored);
+  const fs::path asked =
+      exists ? fs::path(path) : fs::weakly_canonical(fs::absolute(path), ignored).parent_path();
   const int mode = exists ? W_OK : W_OK | X_OK;
-  if (fs::is_directory(target, ignored))
+  if (fs::is_directory(path, ignored))
     errno = EISDIR;
   else if (::access(asked.c_str(), mode) == 0)
     return {};
@@ -44,10 +45,9 @@ Status check_writable(const std::string& path) {
 
 Status write_whole(const std::string& path, std::string_view text) {
   std::error_code error;
+  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) return write_to(path, text);
   const fs::path target = fs::weakly_canonical(fs::absolute(path), error);
   if (error) return fail(ErrorKind::exhausted, "cannot write {}: {}", path, error.message());
-  if (fs::exists(target, error) && !fs::is_regular_file(target, error))
-    return write_to(target, text);
   const fs::path part = fmt::format("{}.{}.part", target.string(), ::getpid());
   auto written = write_to(part, text);
   if (written) {

@@ -19,6 +19,8 @@ using testing::expect;
 
 namespace {
 
+constexpr std::array kTransports{"inproc", "shm", "tcp"};
+
 struct Held {
   std::size_t descriptors = 0, threads = 0, bytes = 0;
 };
@@ -43,6 +45,13 @@ void check_growth(const char* transport, const Held& before, const Held& after) 
   CHECK(after.bytes < before.bytes + (512 << 10));
 }
 
+/// A call of two ranks and its result.
+void check_sum(Communicator& pair) {
+  int sum = 1;
+  pair.all_reduce(std::span(&sum, 1));
+  expect(sum == 2, "the sum is wrong");
+}
+
 /// That `times` turns of both ranks leave nothing behind beyond what the first few took.
 void check_turns(const char* transport, int times, const std::function<void(Communicator&)>& turn) {
   Held before, after;
@@ -64,32 +73,21 @@ void check_turns(const char* transport, int times, const std::function<void(Comm
 }  // namespace
 
 TEST_CASE("growth: small calls leave nothing behind", "[comm]") {
-  for (const char* transport : {"inproc", "shm", "tcp"}) {
-    std::array<int, 2> data{};
-    check_turns(transport, by_effort(2'000, 20'000, 10'000'000), [&](Communicator& world) {
-      auto& mine = data[static_cast<std::size_t>(world.rank())];
-      mine = 1;
-      world.all_reduce(std::span(&mine, 1));
-      expect(mine == 2, "the sum is right");
-    });
-  }
+  for (const char* transport : kTransports)
+    check_turns(transport, by_effort(2'000, 20'000, 10'000'000), check_sum);
 }
 
 TEST_CASE("growth: communicators that come and go leave nothing behind", "[comm]") {
-  for (const char* transport : {"inproc", "shm", "tcp"}) {
-    std::array<int, 2> data{};
-    check_turns(transport, by_effort(20, 200, 100'000), [&](Communicator& world) {
+  for (const char* transport : kTransports) {
+    check_turns(transport, by_effort(20, 200, 100'000), [](Communicator& world) {
       Communicator copy = world.duplicate();
-      auto& mine = data[static_cast<std::size_t>(world.rank())];
-      mine = 1;
-      copy.all_reduce(std::span(&mine, 1));
-      expect(mine == 2, "the sum is right");
+      check_sum(copy);
     });
   }
 }
 
 TEST_CASE("growth: jobs that come and go leave nothing behind", "[comm]") {
-  for (const char* transport : {"inproc", "shm", "tcp"}) {
+  for (const char* transport : kTransports) {
     const auto turn = [&] {
       const auto errors = testing::run_ranks(3, testing::options_for(transport),
                                              [](Communicator& world) { world.barrier(); });

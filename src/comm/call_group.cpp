@@ -7,6 +7,7 @@
 #include <list>
 #include <map>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -49,14 +50,14 @@ class Together {
     for (unsigned rounds = 1; let_go(); rounds++) {
       if (progress()) {
         patience.reset();
+        aside_ = {};
         if (rounds % kRoundsBetweenLooks != 0) continue;
         // Time limits hold while something moves, too, as do others' wishes.
         supervise();
         if (!wanted()) continue;
       }
       if (wanted()) {
-        for (auto& part : parts_) part.owner.reset();
-        own();
+        step_aside();
       } else if (!patience.keep_polling()) {
         sleep();
       }
@@ -65,6 +66,7 @@ class Together {
 
  private:
   static constexpr unsigned kRoundsBetweenLooks = 64;
+  static constexpr std::chrono::microseconds kLongestAside{1000};
 
   struct Part {
     std::shared_ptr<Implementation> communicator;
@@ -78,6 +80,15 @@ class Together {
 
   void own() {
     for (auto& part : parts_) part.owner.emplace(*part.communicator);
+  }
+  /// Others have the flags meanwhile: the longer, the longer nothing moves. They cannot wait in one
+  /// queue, as the threads of one communicator do: who has several flags may not keep one while it
+  /// waits for another.
+  void step_aside() {
+    for (auto& part : parts_) part.owner.reset();
+    std::this_thread::sleep_for(aside_);
+    aside_ = std::min(2 * aside_ + std::chrono::microseconds(1), kLongestAside);
+    own();
   }
   /// Those that are over; true while there are others.
   bool let_go() {
@@ -124,6 +135,7 @@ class Together {
   }
 
   std::list<Part> parts_;
+  std::chrono::microseconds aside_{};
 };
 
 /// The outermost group's end: its works, all over. Nothing for an inner one.

@@ -20,6 +20,25 @@ using testing::run_ranks;
 
 namespace {
 
+/// By this process in half a second, once everybody waits.
+struct Used {
+  long switches = 0;
+  double processor_ms = 0;
+};
+
+Used used_while_waiting() {
+  std::this_thread::sleep_for(200ms);
+  rusage before{}, after{};
+  getrusage(RUSAGE_SELF, &before);
+  std::this_thread::sleep_for(500ms);
+  getrusage(RUSAGE_SELF, &after);
+  const auto ms = [](const rusage& used) {
+    return static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1e3 +
+           static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e3;
+  };
+  return {after.ru_nvcsw - before.ru_nvcsw, ms(after) - ms(before)};
+}
+
 /// How often this process's service thread has gone to sleep or lost its core.
 std::size_t service_switches() {
   std::size_t switches = 0;
@@ -93,24 +112,13 @@ TEST_CASE("progress: of several threads that wait for one communicator, none run
   constexpr int kThreads = 3;
   for (const char* transport : {"inproc", "shm", "tcp"}) {
     CAPTURE(transport);
-    long switches = 0;
-    double processor_ms = 0;
+    Used used;
     std::chrono::steady_clock::duration waited{};
     const auto errors = run_ranks(2, testing::options_for(transport), [&](Communicator& world) {
       std::array<int, kThreads> values = {1, 2, 3};
       world.barrier();
       if (world.rank() == 1) {
-        std::this_thread::sleep_for(200ms);
-        rusage before{}, after{};
-        getrusage(RUSAGE_SELF, &before);
-        std::this_thread::sleep_for(500ms);
-        getrusage(RUSAGE_SELF, &after);
-        switches = after.ru_nvcsw - before.ru_nvcsw;
-        const auto ms = [](const rusage& used) {
-          return static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1e3 +
-                 static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e3;
-        };
-        processor_ms = ms(after) - ms(before);
+        used = used_while_waiting();
         std::this_thread::sleep_for(200ms);
         // The last first: each ends the wait of one, whoever polls.
         for (int tag = kThreads; tag-- > 0;)
@@ -136,7 +144,33 @@ TEST_CASE("progress: of several threads that wait for one communicator, none run
     CHECK(errors[1] == "");
     CHECK(errors[0] == "");
     CHECK(waited < 650ms);
-    CHECK(switches < 100);
-    CHECK(processor_ms < 250);
+    CHECK(used.switches < 100);
+    CHECK(used.processor_ms < 250);
+  }
+}
+
+TEST_CASE("progress: a group and a thread that wait for one communicator leave the cores alone",
+          "[comm]") {
+  for (const char* transport : {"inproc", "shm", "tcp"}) {
+    CAPTURE(transport);
+    Used used;
+    const auto errors = run_ranks(2, testing::options_for(transport), [&](Communicator& world) {
+      world.barrier();
+      if (world.rank() == 1) {
+        used = used_while_waiting();
+        for (const int tag : {0, 1}) world.send(std::span<const int>(&tag, 1), 0, tag);
+        return;
+      }
+      const auto threads = testing::run_threads(2, [&](int tag) {
+        int value = -1;
+        if (tag == 0) group_begin();
+        world.recv(std::span(&value, 1), 1, tag);
+        if (tag == 0) group_end();
+        expect(value == tag, fmt::format("tag {} brought {}", tag, value));
+      });
+      for (const auto& error : threads) expect(error == "", error);
+    });
+    for (const auto& error : errors) CHECK(error == "");
+    CHECK(used.processor_ms < 250);
   }
 }

@@ -40,8 +40,12 @@ Made Communicator::Implementation::make_child(std::uint64_t id, const std::vecto
   std::vector<std::uint32_t> job_ranks;
   job_ranks.reserve(ranks.size());
   for (const auto rank : ranks) job_ranks.push_back(group_.job_rank(rank));
-  auto made = make(member_, id, inherited, Group(std::move(job_ranks), member_->rank()));
-  // The others have theirs and would wait for this rank.
+  return make(member_, id, inherited, Group(std::move(job_ranks), member_->rank()));
+}
+
+template <typename Make>
+Made Communicator::Implementation::made_or_told(std::uint64_t id, Make make_it) {
+  auto made = caught(make_it);
   if (!made) member_->control().flood(id, made.error());
   return made;
 }
@@ -87,10 +91,12 @@ Made Communicator::Implementation::duplicate(const GroupOptions& options) {
   Owner owner(*this);
   CCOLL_TRY(usable_as_owner());
   const auto number = ++children_;
-  std::vector<Rank> ranks(size());
-  for (Rank rank = 0; rank < size(); rank++) ranks[rank] = rank;
-  return make_child(mix(id_, Birth::duplicate, number), ranks, options,
-                    fmt::format("{}/copy{}", name_, number));
+  const auto id = mix(id_, Birth::duplicate, number);
+  return made_or_told(id, [&] {
+    std::vector<Rank> ranks(size());
+    for (Rank rank = 0; rank < size(); rank++) ranks[rank] = rank;
+    return make_child(id, ranks, options, fmt::format("{}/copy{}", name_, number));
+  });
 }
 
 Made Communicator::Implementation::split(int color, int key, const GroupOptions& options) {
@@ -106,13 +112,14 @@ Made Communicator::Implementation::split(int color, int key, const GroupOptions&
     number = ++children_;
   }
   if (color == kNoColor) return nullptr;
-  std::vector<Rank> ranks;
-  for (Rank rank = 0; rank < size(); rank++)
-    if (wishes[rank][0] == color) ranks.push_back(rank);
-  std::ranges::stable_sort(ranks, {}, [&](Rank rank) { return wishes[rank][1]; });
-  const auto part = static_cast<std::uint64_t>(color);
-  return make_child(mix(id_, Birth::split, number, part), ranks, options,
-                    fmt::format("{}/split{}:{}", name_, number, color));
+  const auto id = mix(id_, Birth::split, number, static_cast<std::uint64_t>(color));
+  return made_or_told(id, [&] {
+    std::vector<Rank> ranks;
+    for (Rank rank = 0; rank < size(); rank++)
+      if (wishes[rank][0] == color) ranks.push_back(rank);
+    std::ranges::stable_sort(ranks, {}, [&](Rank rank) { return wishes[rank][1]; });
+    return make_child(id, ranks, options, fmt::format("{}/split{}:{}", name_, number, color));
+  });
 }
 
 Result<std::vector<Rank>> Communicator::Implementation::subgroup_ranks(
@@ -157,24 +164,29 @@ Made Communicator::Implementation::subgroup(std::span<const int> asked,
                   "two threads make subgroups of one communicator at once: one of {} is not there "
                   "yet, and one of {} was asked for",
                   list_ranks(making_->ranks), text);
-    const auto times = made_[list]++;
-    making_ = Making{subgroup_id(list, times), list, *ranks, {}};
+    const auto times = made_[list];
     announcement.waiting = {id_, times, {.count = list, .kind = kSubgroup}, text};
+    making_ = Making{subgroup_id(list, times), list, *ranks, {}};
   }
-  auto made = make_child(making_->id, *ranks, options, fmt::format("{}/group({})", name_, text));
-  if (made) {
+  const auto id = making_->id;
+  auto made = made_or_told(id, [&]() -> Made {
+    auto child = make_child(id, *ranks, options, fmt::format("{}/group({})", name_, text));
+    if (!child) return child;
     {
       std::lock_guard lock(mutex_);
-      making_->made = *made;
+      making_->made = *child;
     }
     if (closed_) abort_making();
-    announcement.to = ranks->size() <= kAllHear ? (*made)->group().job_ranks()
-                                                : (*made)->group().ring_neighbours();
-    if (auto met = (*made)->meet(std::move(announcement)); !met)
-      made = tl::unexpected(std::move(met.error()));
-  }
+    announcement.to = ranks->size() <= kAllHear ? (*child)->group().job_ranks()
+                                                : (*child)->group().ring_neighbours();
+    CCOLL_TRY((*child)->meet(std::move(announcement)));
+    return child;
+  });
   std::lock_guard lock(mutex_);
   making_.reset();
+  // Who was in a mismatch with another list did not count this one: for all of them it stays
+  // failed.
+  if (made || made.error().kind != ErrorKind::mismatch) made_[list]++;
   return made;
 }
 
@@ -243,13 +255,15 @@ const std::string& Communicator::name() const { return implementation()->name();
 Communicator Communicator::duplicate(const GroupOptions& options) {
   const auto communicator = implementation();  // another thread may close it meanwhile
   communicator->value_or_raise(check_timeout("duplicate", options.timeout));
-  return Communicator(communicator->value_or_raise(communicator->duplicate(options)));
+  return Communicator(
+      communicator->value_or_raise(caught([&] { return communicator->duplicate(options); })));
 }
 
 std::optional<Communicator> Communicator::split(int color, int key, const GroupOptions& options) {
   const auto communicator = implementation();
   communicator->value_or_raise(check_timeout("split", options.timeout));
-  auto made = communicator->value_or_raise(communicator->split(color, key, options));
+  auto made = communicator->value_or_raise(
+      caught([&] { return communicator->split(color, key, options); }));
   if (made == nullptr) return std::nullopt;
   return Communicator(std::move(made));
 }
@@ -257,7 +271,8 @@ std::optional<Communicator> Communicator::split(int color, int key, const GroupO
 Communicator Communicator::subgroup(std::span<const int> ranks, const GroupOptions& options) {
   const auto communicator = implementation();
   communicator->value_or_raise(check_timeout("subgroup", options.timeout));
-  return Communicator(communicator->value_or_raise(communicator->subgroup(ranks, options)));
+  return Communicator(
+      communicator->value_or_raise(caught([&] { return communicator->subgroup(ranks, options); })));
 }
 
 }  // namespace ccoll

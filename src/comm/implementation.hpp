@@ -227,6 +227,10 @@ class Communicator::Implementation final
                                                      const std::vector<Rank>& ranks,
                                                      const GroupOptions& options,
                                                      std::string made_up_name);
+  /// What `make_it` makes; where it fails or throws the others hear of it, who have theirs and
+  /// would wait for this rank.
+  template <typename Make>
+  Result<std::shared_ptr<Implementation>> made_or_told(std::uint64_t id, Make make_it);
   /// The call ends with this communicator, although it waits in the new one.
   void abort_making();
   std::uint64_t subgroup_id(std::uint64_t list, std::uint64_t times) const;

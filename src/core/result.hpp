@@ -49,6 +49,16 @@ T value_or_throw(Result<T> result) {
 /// keep their kind, all else is `internal`.
 Failure failure_of(const std::exception_ptr& thrown);
 
+/// What `step` returns, a Result or Status; what it throws, as a failure.
+template <typename Step>
+auto caught(Step step) -> decltype(step()) {
+  try {
+    return step();
+  } catch (...) {
+    return tl::unexpected(failure_of(std::current_exception()));
+  }
+}
+
 [[noreturn]] void check_failed(const char* expression, const char* file, int line,
                                const std::string& operands);
 

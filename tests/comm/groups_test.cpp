@@ -188,6 +188,13 @@ TEST_CASE("groups: members with different lists learn both, and the parent is as
       communicator.barrier();
       auto all = communicator.subgroup({3, 2, 1, 0});
       check_members(all, {3, 2, 1, 0});
+      // Whoever tries one of the two lists again, with or without having tried it before.
+      for (const auto& list : {std::vector{0, 1, 2, 3}, std::vector{2, 0, 1}}) {
+        if (list.size() == 3 && communicator.rank() == 3) continue;
+        const auto got = message_of([&] { communicator.subgroup(list); });
+        expect(got.starts_with("mismatch: "), got);
+      }
+      communicator.barrier();
     });
     CAPTURE(kind.name);
     for (const auto& error : errors) CHECK(error == "");

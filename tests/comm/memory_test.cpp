@@ -72,6 +72,41 @@ TEST_CASE("memory: a call that has none left fails on all ranks, and leaves its 
   }
 }
 
+TEST_CASE("memory: a communicator that cannot be made for want of it keeps nobody waiting",
+          "[comm]") {
+  using Make = std::function<std::optional<Communicator>(Communicator&)>;
+  const std::vector<std::pair<const char*, Make>> ways = {
+      {"duplicate", [](Communicator& world) { return world.duplicate(); }},
+      {"split", [](Communicator& world) { return world.split(7, 0); }},
+      {"subgroup", [](Communicator& world) {
+         return world.subgroup({1, 0});
+       }}};
+  for (const auto& [name, make] : ways) {
+    for (int left = 0; left < (testing::reduced() ? 20 : 80); left++) {
+      CAPTURE(name, left);
+      bool failed = false;
+      const auto start = std::chrono::steady_clock::now();
+      const auto errors = run_ranks(2, testing::options_for("inproc"), [&](Communicator& world) {
+        if (world.rank() == 0) allocations_left = left;
+        std::optional<Communicator> made;
+        try {
+          made = make(world);
+        } catch (const Error&) {
+        }
+        if (world.rank() == 0) failed = allocations_left < 0;
+        allocations_left = -1;
+        if (made) testing::message_of([&] { made->barrier(); });
+        if (world.rank() != 0) return;
+        const auto again = testing::message_of([&] { world.subgroup({0}); });
+        testing::expect(again.find("two threads") == std::string::npos, again);
+      });
+      for (const auto& error : errors) CHECK(error == "");
+      CHECK(std::chrono::steady_clock::now() - start < 5s);
+      if (!failed) break;
+    }
+  }
+}
+
 TEST_CASE("memory: a repeated call that has none left to wait with fails on all ranks", "[comm]") {
   for (const char* transport : {"inproc", "shm"}) {
     CAPTURE(transport);

@@ -103,6 +103,40 @@ void processes(const char* transport) {
   std::filesystem::remove_all(directory);
 }
 
+/// What a process sent before it ended is there for who asks afterwards.
+void last_words(const char* transport) {
+  const auto store =
+      std::filesystem::temp_directory_path() / ("ccoll_words_" + std::to_string(getpid()));
+  int ends[2];
+  if (pipe(ends) != 0) std::abort();
+  const auto come = [&](int rank) {
+    world = Communicator::create(make_file_store(store.string()), rank, 2, options_for(transport));
+  };
+  const pid_t receiver = in_child([&] {
+    come(0);
+    char gone = 0;
+    (void)!read(ends[0], &gone, 1);
+    std::vector<int> words(10'000);
+    world->recv(std::span(words), 1);
+    return words == std::vector<int>(10'000, 42) ? 0 : 6;
+  });
+  const pid_t sender = in_child([&] {
+    come(1);
+    world->send(std::span<const int>(std::vector<int>(10'000, 42)), 0);
+    return 0;
+  });
+  const auto limit = Clock::now() + 20s;
+  const int sent = status_of(sender, limit);
+  (void)!write(ends[1], "x", 1);
+  const int received = status_of(receiver, limit);
+  expect(sent == 0 && received == 0, std::string("last words by ") + transport + ": sender " +
+                                         std::to_string(sent) + ", receiver " +
+                                         std::to_string(received));
+  close(ends[0]);
+  close(ends[1]);
+  std::filesystem::remove(store);
+}
+
 /// One process; the time from main's end to its own.
 Clock::duration time_to_end(const char* transport) {
   int ends[2];
@@ -141,7 +175,9 @@ int main() {
   one_process("inproc");
   one_process("shm");
   one_process("tcp");
-  processes("shm");
-  processes("tcp");
+  for (const char* transport : {"shm", "tcp"}) {
+    processes(transport);
+    last_words(transport);
+  }
   return failures;
 }

@@ -85,7 +85,7 @@ struct CCOLL_API CommunicatorOptions {
   std::string algorithm = {};
   /// Most copies of an algorithm's lanes; 0: by cost. CCOLL_LANES.
   int max_lanes = 0;
-  /// Messages up to so many bytes are sent without waiting for their receive; at most 256 KiB.
+  /// Messages up to so many bytes are sent without waiting for their receive; at most 128 KiB.
   /// CCOLL_EAGER_LIMIT.
   std::size_t eager_limit = 64 << 10;
   /// Every send waits for its receive, whatever its size: finds programs that only work as long as

@@ -85,7 +85,7 @@ struct CCOLL_API CommunicatorOptions {
   std::string algorithm = {};
   /// Most copies of an algorithm's lanes; 0: by cost. CCOLL_LANES.
   int max_lanes = 0;
-  /// Messages up to so many bytes are sent without waiting for their receive; at most 256 KiB.
+  /// Messages up to so many bytes are sent without waiting for their receive; at most 128 KiB.
   /// CCOLL_EAGER_LIMIT.
   std::size_t eager_limit = 64 << 10;
   /// Every send waits for its receive, whatever its size: finds programs that only work as long as
@@ -323,7 +323,7 @@ class CCOLL_API Communicator {
                             const Reduction& op = ReduceOp::sum, const CallOptions& options = {});
 
   // Byte strings whose lengths the other ranks do not know. Not between group_begin and group_end:
-  // they wait.
+  // they wait. A rank that has no memory for them ends the communicator for all (`exhausted`).
 
   /// The root's `bytes`, on every rank; the others' are not looked at.
   std::string broadcast_bytes(std::string_view bytes, int root, const CallOptions& options = {});
@@ -553,9 +553,6 @@ class CCOLL_API Communicator {
   void require_equal(std::string_view call, std::size_t in, std::size_t out) const;
   void require_blocks(std::string_view call, std::size_t whole, std::size_t block) const;
   std::size_t divided(std::string_view call, std::size_t whole) const;
-  /// Everyone's, for byte strings.
-  std::vector<std::uint64_t> lengths(std::size_t mine, const CallOptions& options,
-                                     std::string_view call, int root = 0);
 
   std::shared_ptr<Implementation> implementation_;
 };

@@ -49,8 +49,9 @@ namespace ccoll {
 /// What one rank's messages without a receive may take of the receiver's memory.
 inline constexpr std::size_t kUnexpectedBytes = 1 << 20;
 
-/// Most data of a head.
-inline constexpr std::size_t kMaxEagerBytes = 256 << 10;
+/// Most data of a head, which is one slice on whatever link there is: a message of so many bytes
+/// never needs a rest, for which its sender would wait.
+inline constexpr std::size_t kMaxEagerBytes = kCommonSliceBytes;
 
 /// The links of messages are their own, far from any program's lanes.
 inline constexpr std::uint16_t kHeadLane = 0x8000;
@@ -206,7 +207,7 @@ class Messages {
   Status push_head(Channel& channel, MessageOperation& send);
   /// A message's head with that much data; gives it its id.
   std::uint64_t push_head(Channel& channel, Frame frame, const std::byte* data, std::size_t bytes);
-  std::size_t charge_of(const Channel& channel, std::size_t bytes) const;
+  std::size_t charge_of(std::size_t bytes) const;
   Status push_rests(Channel& channel);
   Status flush(Channel& channel);
   Status granted(Channel& channel, std::uint64_t id);

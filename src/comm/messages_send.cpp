@@ -36,7 +36,7 @@ Status Messages::push_heads(Channel& channel) {
     auto& send = *channel.queued.front();
     // Credit may have come back while nobody listened. First, because what else has come is
     // answered on this link, and may take its room.
-    if (channel.credit < charge_of(channel, send.bytes)) CCOLL_TRY(read_heads(channel));
+    if (channel.credit < charge_of(send.bytes)) CCOLL_TRY(read_heads(channel));
     if (!channel.out->has_room()) {
       moved_ |= channel.out->progress();
       if (!channel.out->has_room()) break;
@@ -48,8 +48,8 @@ Status Messages::push_heads(Channel& channel) {
   return {};
 }
 
-std::size_t Messages::charge_of(const Channel& channel, std::size_t bytes) const {
-  return kEnvelopeBytes + std::min({bytes, limits_.eager_bytes, channel.out->most_bytes()});
+std::size_t Messages::charge_of(std::size_t bytes) const {
+  return kEnvelopeBytes + std::min(bytes, limits_.eager_bytes);
 }
 
 std::uint64_t Messages::push_head(Channel& channel, Frame frame, const std::byte* data,
@@ -64,7 +64,7 @@ std::uint64_t Messages::push_head(Channel& channel, Frame frame, const std::byte
 }
 
 Status Messages::push_head(Channel& channel, MessageOperation& send) {
-  const auto charge = charge_of(channel, send.bytes);
+  const auto charge = charge_of(send.bytes);
   const bool charged = charge <= channel.credit;
   const auto head = charged ? charge - kEnvelopeBytes : 0;
   const bool wants_grant = limits_.strict || !charged || head < send.bytes;
@@ -92,7 +92,7 @@ Messages::Sent Messages::send_now(const Pattern& to, const std::byte* data, std:
   if (found == by_peer_.end() || limits_.strict || bytes > kShortBytes) return Sent::no;
   auto& channel = *found->second;
   auto* const out = channel.out;
-  if (out == nullptr || bytes > limits_.eager_bytes || channel.credit < charge_of(channel, bytes) ||
+  if (out == nullptr || bytes > limits_.eager_bytes || channel.credit < charge_of(bytes) ||
       !out->connected() || !out->has_room() || out->failure() != nullptr)
     return Sent::no;
   push_head(

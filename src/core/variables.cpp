@@ -43,7 +43,7 @@ constexpr Variable kSettings[] = {
      "an algorithm for every operation that has it: `ring`, `double_tree`, …"},
     {"CCOLL_LANES", "by cost", "most copies of an algorithm's lanes, 1 to 1024"},
     {"CCOLL_EAGER_LIMIT", "65536",
-     "messages up to so many bytes are sent without waiting for their receive; at most 262144"},
+     "messages up to so many bytes are sent without waiting for their receive; at most 131072"},
     {"CCOLL_STRICT_SENDS", "0",
      "1: every send waits for its receive; finds programs that work only while messages are small"},
     {"CCOLL_HOST_ID", "the kernel's boot, network and IPC namespace",

@@ -49,6 +49,9 @@ static_assert(sizeof(SliceHeader) == 32);
 /// Most bytes of one slice on any link.
 inline constexpr std::size_t kMaxSliceBytes = 4 << 20;
 
+/// A slice of so many bytes goes over every link.
+inline constexpr std::size_t kCommonSliceBytes = 128 << 10;
+
 /// Slices that every link holds at least; schedules are verified never to need more.
 inline constexpr std::size_t kLinkSlots = 4;
 
@@ -56,7 +59,7 @@ class SendLink {
  public:
   virtual ~SendLink() = default;
 
-  /// The most that a slice may have here.
+  /// The most that a slice may have here: kCommonSliceBytes or more.
   virtual std::size_t most_bytes() const { return kMaxSliceBytes; }
   /// What long data are best cut into.
   virtual std::size_t good_bytes() const { return 128 << 10; }

@@ -7,6 +7,7 @@
 #include <random>
 #include <thread>
 
+#include "comm/messages.hpp"
 #include "on_transports.hpp"
 
 using namespace ccoll;
@@ -65,6 +66,23 @@ TEST_CASE("messages: both ways at once, with no credit left, no link takes a sli
         for (auto& work : works) work.wait();
         for (std::size_t i = 0; i < bytes.size(); i++)
           expect(in[i] == content(peer, i, bytes[i]), fmt::format("message {} is damaged", i));
+      },
+      options);
+}
+
+TEST_CASE("messages: up to the greatest eager limit, ranks that send before they receive go on",
+          "[comm]") {
+  CommunicatorOptions options;
+  options.eager_limit = kMaxEagerBytes;
+  on_all_transports(
+      2,
+      [&](Communicator& communicator) {
+        const int me = communicator.rank(), peer = 1 - me;
+        const auto data = content(me, 0, options.eager_limit);
+        Bytes got(data.size());
+        communicator.send(std::span<const std::uint8_t>(data), peer);
+        communicator.recv(std::span(got), peer);
+        expect(got == content(peer, 0, got.size()), "the message is damaged");
       },
       options);
 }

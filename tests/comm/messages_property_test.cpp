@@ -8,6 +8,7 @@
 #include <numeric>
 #include <random>
 
+#include "comm/messages.hpp"
 #include "support/effort.hpp"
 #include "support/ranks.hpp"
 #include "transport/transport.hpp"
@@ -159,7 +160,7 @@ TEST_CASE("messages: random programs match as MPI matches, whatever is eager", "
       options.transport = kind.name;
       options.timeout = std::chrono::seconds(30);
       options.strict_sends = random() % 4 == 0;
-      constexpr std::size_t kLimits[] = {0, 64, 4096, 64 << 10, 256 << 10};
+      constexpr std::size_t kLimits[] = {0, 64, 4096, 64 << 10, kMaxEagerBytes};
       options.eager_limit = kLimits[random() % std::size(kLimits)];
       const auto errors = run_ranks(script.size, options, [&](Communicator& communicator) {
         play(script, seed, communicator);

@@ -154,11 +154,15 @@ TEST_CASE("start-up: options of messages from the environment", "[comm]") {
   };
   CHECK(with("CCOLL_EAGER_LIMIT", "").first.eager_limit == 64 << 10);
   CHECK(with("CCOLL_EAGER_LIMIT", "0").first.eager_limit == 0);
-  CHECK(with("CCOLL_EAGER_LIMIT", "262144").first.eager_limit == 256 << 10);
-  for (const auto* wrong : {"262145", "-1", "64K", "many", "1 "})
+  CHECK(with("CCOLL_EAGER_LIMIT", "131072").first.eager_limit == 128 << 10);
+  for (const auto* wrong : {"131073", "-1", "64K", "many", "1 "})
     CHECK(with("CCOLL_EAGER_LIMIT", wrong).second ==
           std::string("invalid_argument: CCOLL_EAGER_LIMIT=") + wrong +
-              " is not a number from 0 to 262144");
+              " is not a number from 0 to 131072");
+  CommunicatorOptions options;
+  options.eager_limit = 131073;
+  CHECK(testing::message_of([&] { Communicator::create_all(1, options); }) ==
+        "invalid_argument: an eager limit of 131073 bytes: the most is 131072");
   CHECK(with("CCOLL_STRICT_SENDS", "1").first.strict_sends);
   CHECK_FALSE(with("CCOLL_STRICT_SENDS", "0").first.strict_sends);
   CHECK(with("CCOLL_STRICT_SENDS", "yes").second ==

@@ -34,6 +34,7 @@ namespace ccoll::shm {
 
 /// Most bytes of a slice.
 inline constexpr std::size_t kSlotBytes = 128 << 10;
+static_assert(kSlotBytes >= kCommonSliceBytes);
 
 template <template <typename> typename Atomic, std::size_t kCount>
 struct BasicRing {

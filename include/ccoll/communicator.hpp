@@ -28,9 +28,12 @@ namespace ccoll {
 
 /// How one call is to be made; every rank passes the same, but for the label.
 struct CallOptions {
-  /// How long the call may take; zero: the communicator's own limit.
+  /// How long the call may take; zero: the communicator's own limit. Below 0 is
+  /// Error{invalid_argument}.
   std::chrono::milliseconds timeout{0};
-  /// "ring", "double_tree", …; empty: the communicator's, else the cost model's choice.
+  /// "ring", "double_tree", …; empty: the communicator's, else the cost model's choice. One that
+  /// the collective has not is Error{invalid_argument}. Messages (send, recv, probe, batch) have
+  /// none and do not look at it.
   std::string_view algorithm = {};
   /// What the caller calls it ("gradients of layer 3"): stands in this rank's errors about the
   /// call.
@@ -41,27 +44,34 @@ struct CallOptions {
 struct GroupOptions {
   /// Stands before the communicator's errors; empty: made from the other's name. Ranks may differ.
   std::string name = {};
-  /// The limit of every call that gives none; zero: as in the other.
+  /// The limit of every call that gives none; zero: as in the other. Below 0 is
+  /// Error{invalid_argument}.
   std::chrono::milliseconds timeout{0};
 };
 
 /// The colour of a rank that is to be in no part of a split.
 inline constexpr int kNoColor = -1;
 
-/// An operation under way. Copies share it. The buffers of the call belong to it until `done()`.
-/// Dropping every copy does not cancel it.
+/// An operation under way. Copies share it, and any threads may use them at once.
+///
+/// The call's buffers belong to the operation until it is over: wait() has returned, or test() is
+/// true. Dropping every copy neither cancels it nor gives the buffers back. Closing its
+/// communicator ends it, with Error{aborted} where it was not over before.
 class CCOLL_API Work {
  public:
+  /// Of no operation: over, without an error.
   Work() = default;
-  /// Waits until it is done and throws its error if it failed. Throws Error{timed_out} when
-  /// `timeout` passes first; the operation then goes on. Zero waits for the call's own limit.
+  /// Waits until it is over and throws its error if it failed. Where `timeout` passes first it
+  /// throws Error{timed_out} and the operation goes on, as test() tells; the call's own limit, an
+  /// Error{timed_out} too, ends it. Zero or less: no limit but the call's own.
   void wait(std::chrono::milliseconds timeout = std::chrono::milliseconds(0));
-  /// Makes progress without waiting; true once the operation is done or has failed.
+  /// Makes progress without waiting; true once the operation is over, well or not.
   bool test();
-  /// The error's text, or empty while there is none.
+  /// The error's text; empty where there is none, or not yet.
   std::string error() const;
-  /// What came, once it is done: of its only receive, or of a batch's `receive`-th. Throws the
-  /// error of an operation that failed.
+  /// What came, once it is over: of its only receive, or of a batch's `receive`-th. Throws the
+  /// error of a receive that failed, and Error{invalid_argument} before it is over or where it has
+  /// no such receive.
   Received received(std::size_t receive = 0) const;
 
   struct CCOLL_HIDDEN State;  ///< ccoll's own
@@ -72,10 +82,12 @@ class CCOLL_API Work {
   std::shared_ptr<State> state_;
 };
 
+/// How a communicator is made and works. All ranks give the same `token`, `transport`, `algorithm`
+/// and `max_lanes` (Error{mismatch} where one of the last three differs); the others may differ.
 struct CCOLL_API CommunicatorOptions {
   /// Stands before the communicator's errors; empty: "world", which does not. Ranks may differ.
   std::string name = {};
-  /// The limit of every call that gives none.
+  /// The limit of every call that gives none; more than 0.
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
   /// The limit of start-up.
   std::chrono::milliseconds start_timeout = std::chrono::seconds(60);
@@ -98,7 +110,8 @@ struct CCOLL_API CommunicatorOptions {
   /// The job's token; empty: none, and then only loopback addresses. CCOLL_TOKEN_FILE.
   std::string token = {};
 
-  /// The options with what the environment sets.
+  /// The options with what the environment sets. Throws Error{invalid_argument} where a variable
+  /// is no number in its range, or the token's file cannot be read.
   static CommunicatorOptions from_environment();
 };
 
@@ -121,23 +134,44 @@ struct CCOLL_API CommunicatorOptions {
 /// it has one or is a part of another. What breaks one communicator does not break others, not even
 /// of the same ranks; a rank that is lost breaks those that it was in.
 ///
-/// After a failure the communicator is broken: further calls fail at once with the first cause.
+/// After a failure the communicator is broken, on every rank: what is under way ends, and further
+/// calls fail at once with the first cause. These break nothing:
+/// - a call that is refused with Error{invalid_argument}: nothing was sent; other ranks that made
+///   it wait for this one until their time limit, or until it is called rightly
+/// - a receive whose message does not fit it: Error{mismatch} of that receive alone
+/// - the time limit of probe, and that of Work::wait, whose operation goes on
+/// - a subgroup that does not come about (Error{mismatch} or Error{timed_out}), and a Mesh whose
+///   axes differ: the communicator that they were to be made from is as good as before
 class CCOLL_API Communicator {
  public:
   /// As the environment says (see Environment::detect); one rank, alone, when it says nothing.
+  ///
+  /// All forms of create throw
+  /// - Error{invalid_argument}: what is given or set in the environment cannot be right, such as a
+  ///   rank, the name of a transport or an algorithm, an interface, a token's file
+  /// - Error{timed_out}: the store did not answer, or not all ranks came, within `start_timeout`;
+  ///   it names those missing. So do ranks that were told different sizes wait for each other
+  /// - Error{mismatch}: ranks were started with different options
+  /// - Error{unsupported}: the transport that was asked for does not reach a rank
+  /// - Error{exhausted}: threads, descriptors or ports ran out
+  /// - Error{peer_lost}: a rank or the store's server went away meanwhile
+  /// - what a store of the caller's own throws: an Error with its kind, all else as Error{internal}
   static Communicator create(
       const CommunicatorOptions& options = CommunicatorOptions::from_environment());
+  /// As `environment` says.
   static Communicator create(const Environment& environment, const CommunicatorOptions& options);
   /// Of `size` ranks that meet at `store`. Collective: returns when all have come.
   static Communicator create(std::shared_ptr<Store> store, int rank, int size,
                              const CommunicatorOptions& options = {});
   /// Of the `size` ranks that were handed the same `id` (see UniqueId). An id makes one
-  /// communicator. Collective: returns when all have come.
+  /// communicator: another attempt, also after a failure, is Error{invalid_argument}. Collective:
+  /// returns when all have come.
   static Communicator create(
       const UniqueId& id, int rank, int size,
       const CommunicatorOptions& options = CommunicatorOptions::from_environment());
   /// All `size` ranks in this process, by rank: for one thread that drives several (see
-  /// CallGroup), and for threads that take one each.
+  /// CallGroup), and for threads that take one each. They come in a thread each; where some fail,
+  /// the first one's error is thrown when all have ended.
   static std::vector<Communicator> create_all(
       int size, const CommunicatorOptions& options = CommunicatorOptions::from_environment());
   /// The same for some `ranks` of a job of `size`, in that order; other processes make the others.
@@ -147,10 +181,11 @@ class CCOLL_API Communicator {
 
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
-  /// Finishes or gives up what is under way and leaves; waits at most 1 s for peers to hear of it.
-  /// What close would throw is written to standard error (but not the loss of a peer). Other
-  /// threads may be in calls of this communicator: those end at once with Error{aborted}, and it
-  /// returns when they have. They must begin no others.
+  /// Gives up what is under way, which ends with Error{aborted}, and leaves; waits at most 1 s for
+  /// peers to hear of it. So wait for every Work before, also for an eager send_async's: what was
+  /// over arrives, what was not may never. What close would throw is written to standard error (but
+  /// not the loss of a peer). Other threads may be in calls of this communicator: those end at once
+  /// with Error{aborted}, and it returns when they have. They must begin no others.
   ~Communicator();
   /// The same, and throws what no call of this rank could report any more: its part may have been
   /// over before it showed that another rank made a different call (a last broadcast to which each
@@ -175,7 +210,10 @@ class CCOLL_API Communicator {
   /// share memory use TCP, known once links have been opened.
   std::string transport_to(int peer) const;
   /// The algorithm that such a call uses: "ring". `operation` is a collective's name; `count` and
-  /// `type` are the call's, of a v-operation the mean block's. Local, as is explain.
+  /// `type` are the call's, of a v-operation the mean block's. No Reduction is asked for: one that
+  /// does not commute takes the best of those algorithms that keep the rank order, which may be
+  /// another. Local, as is explain. Throws Error{invalid_argument} where there is no such
+  /// operation, or it has not the algorithm that `options` ask for.
   std::string algorithm_for(std::string_view operation, std::size_t count, DataType type,
                             const CallOptions& options = {}) const;
   /// Why: the candidates with their predicted times and roundings, and the reason, as a table.
@@ -202,20 +240,21 @@ class CCOLL_API Communicator {
   //
   // Rooted operations: what is not used on a rank may be null there.
 
-  /// output = op over all ranks' inputs, `count` elements each. In place: input == output.
+  /// output = op over all ranks' inputs; `count` elements in either. In place: input == output.
   void all_reduce(const void* input, void* output, std::size_t count, DataType type,
                   const Reduction& op = ReduceOp::sum, const CallOptions& options = {});
   Work all_reduce_async(const void* input, void* output, std::size_t count, DataType type,
                         const Reduction& op = ReduceOp::sum, const CallOptions& options = {});
 
-  /// The root's output = op over all inputs; other ranks' buffers stay as they were. In place at
-  /// the root: input == output.
+  /// The root's output = op over all ranks' inputs; `count` elements in either. Other ranks'
+  /// buffers stay as they were. In place at the root: input == output.
   void reduce(const void* input, void* output, std::size_t count, DataType type,
               const Reduction& op, int root, const CallOptions& options = {});
   Work reduce_async(const void* input, void* output, std::size_t count, DataType type,
                     const Reduction& op, int root, const CallOptions& options = {});
 
-  /// Everyone's output = the root's input. In place: input == output (MPI_Bcast's form).
+  /// Everyone's output = the root's input; `count` elements in either. In place: input == output
+  /// (MPI_Bcast's form).
   void broadcast(const void* input, void* output, std::size_t count, DataType type, int root,
                  const CallOptions& options = {});
   Work broadcast_async(const void* input, void* output, std::size_t count, DataType type, int root,
@@ -235,21 +274,22 @@ class CCOLL_API Communicator {
   Work reduce_scatter_async(const void* input, void* output, std::size_t count, DataType type,
                             const Reduction& op = ReduceOp::sum, const CallOptions& options = {});
 
-  /// output block r = rank r's input block `rank`; `count` elements per block. Not in place.
+  /// output block r = rank r's input block `rank`; `count` elements per block, size() × count in
+  /// the input and in the output. Not in place.
   void all_to_all(const void* input, void* output, std::size_t count, DataType type,
                   const CallOptions& options = {});
   Work all_to_all_async(const void* input, void* output, std::size_t count, DataType type,
                         const CallOptions& options = {});
 
-  /// The root's output block r = rank r's input of `count` elements. In place at the root:
-  /// input == output + root × count.
+  /// The root's output block r = rank r's input of `count` elements; size() × count in the output.
+  /// In place at the root: input == output + root × count.
   void gather(const void* input, void* output, std::size_t count, DataType type, int root,
               const CallOptions& options = {});
   Work gather_async(const void* input, void* output, std::size_t count, DataType type, int root,
                     const CallOptions& options = {});
 
-  /// Rank r's output of `count` elements = the root's input block r. In place at the root:
-  /// output == input + root × count.
+  /// Rank r's output of `count` elements = the root's input block r; size() × count in the input.
+  /// In place at the root: output == input + root × count.
   void scatter(const void* input, void* output, std::size_t count, DataType type, int root,
                const CallOptions& options = {});
   Work scatter_async(const void* input, void* output, std::size_t count, DataType type, int root,
@@ -260,19 +300,19 @@ class CCOLL_API Communicator {
   Work barrier_async(const CallOptions& options = {});
 
   // Operations over blocks of different sizes (MPI's v-operations). A rank's block is of the size
-  // that it and its counterpart give, also 0. Blocks may lie anywhere (see blocks() for those that
-  // lie one after another) and must not overlap where they are written. All of one call are of one
-  // type.
+  // that it and its counterpart give, also 0. A list has size() blocks, by rank. Blocks may lie
+  // anywhere (see blocks() for those that lie one after another) and must not overlap where they
+  // are written. All of one call are of one type.
 
-  /// outputs[r] = rank r's input. Every rank gives all sizes, the same. In place: input and
-  /// outputs[rank] are the same memory.
+  /// outputs[r] = rank r's input. Every rank gives all sizes, the same (Error{mismatch} otherwise).
+  /// In place: input and outputs[rank] are the same memory.
   void all_gather_v(const ConstBlock& input, std::span<const Block> outputs,
                     const CallOptions& options = {});
   Work all_gather_v_async(const ConstBlock& input, std::span<const Block> outputs,
                           const CallOptions& options = {});
 
-  /// output = op over all ranks' inputs[rank]. Every rank gives all sizes, the same. In place:
-  /// output and inputs[rank] are the same memory.
+  /// output = op over all ranks' inputs[rank]. Every rank gives all sizes, the same
+  /// (Error{mismatch} otherwise). In place: output and inputs[rank] are the same memory.
   void reduce_scatter_v(std::span<const ConstBlock> inputs, const Block& output,
                         const Reduction& op = ReduceOp::sum, const CallOptions& options = {});
   Work reduce_scatter_v_async(std::span<const ConstBlock> inputs, const Block& output,
@@ -301,8 +341,9 @@ class CCOLL_API Communicator {
                        const CallOptions& options = {});
 
   // Several buffers in one call (coalesced): the same as the operation on each, and as fast as on
-  // one buffer of their joint size. All ranks give buffers of the same counts, in the same order;
-  // each may be in place or not. All of one call are of one type.
+  // one buffer of their joint size. A pair's input, output and count are as that operation has
+  // them: of all_gather and reduce_scatter the count is a block's. All ranks give buffers of the
+  // same counts, in the same order; each may be in place or not. All of one call are of one type.
 
   void all_reduce(std::span<const BufferPair> buffers, const Reduction& op = ReduceOp::sum,
                   const CallOptions& options = {});
@@ -325,12 +366,14 @@ class CCOLL_API Communicator {
   // Byte strings whose lengths the other ranks do not know. Not between group_begin and group_end:
   // they wait. A rank that has no memory for them ends the communicator for all (`exhausted`).
 
-  /// The root's `bytes`, on every rank; the others' are not looked at.
+  /// The root's `bytes`, on every rank; the others' are not looked at. CallOptions::algorithm is
+  /// one of broadcast's.
   std::string broadcast_bytes(std::string_view bytes, int root, const CallOptions& options = {});
-  /// Everyone's `bytes` by rank, on every rank.
+  /// Everyone's `bytes` by rank, on every rank. CallOptions::algorithm is one of all_gather_v's.
   std::vector<std::string> all_gather_bytes(std::string_view bytes,
                                             const CallOptions& options = {});
-  /// Everyone's `bytes` by rank at the root; nothing elsewhere.
+  /// Everyone's `bytes` by rank at the root; nothing elsewhere. CallOptions::algorithm is one of
+  /// gather_v's.
   std::vector<std::string> gather_bytes(std::string_view bytes, int root,
                                         const CallOptions& options = {});
 
@@ -350,8 +393,9 @@ class CCOLL_API Communicator {
   // what the way there holds goes without waiting for the receiver's next call: 16 messages
   // in shared memory, 8 between threads of a process, the sockets' buffers over tcp.
   //
-  // What a rank has sent is delivered though it leaves. A send that still waits for its receive
-  // when its communicator is destroyed is given up, and the receive fails.
+  // What was sent, the send being over, is delivered though the rank leaves. A send that is not
+  // over when its communicator is destroyed is given up: one that waits for its receive fails that;
+  // an eager send_async that nobody waited for may arrive or not.
 
   /// `tag` is 0 or more.
   void send(const void* data, std::size_t count, DataType type, int to, int tag = 0,
@@ -367,13 +411,14 @@ class CCOLL_API Communicator {
   Work recv_async(void* data, std::size_t count, DataType type, int from, int tag = 0,
                   const CallOptions& options = {});
 
-  /// Waits for a message that such a recv would take, and leaves it there. Its time limit breaks
-  /// nothing.
+  /// Waits for a message that such a recv would take, and leaves it there. What it tells counts
+  /// elements of the type that the sender gave. Its time limit breaks nothing.
   Received probe(int from = kAnyRank, int tag = kAnyTag, const CallOptions& options = {});
   /// The same without waiting.
   std::optional<Received> try_probe(int from = kAnyRank, int tag = kAnyTag);
 
-  /// Both at once, with one tag: never deadlocks, also around a ring.
+  /// Both at once, with one tag: never deadlocks, also around a ring. The two buffers do not
+  /// overlap; their counts may differ.
   Received send_recv(const void* data_out, std::size_t count_out, int to, void* data_in,
                      std::size_t count_in, int from, DataType type, int tag = 0,
                      const CallOptions& options = {});
@@ -392,6 +437,7 @@ class CCOLL_API Communicator {
   // vectors, arrays. Sizes that do not fit each other are Error{invalid_argument} before anything
   // is sent.
 
+  /// `in` and `out` are equally long.
   template <InputBuffer In, OutputBufferFor<In> Out>
   void all_reduce(In&& in, Out&& out, const Reduction& op = ReduceOp::sum,
                   const CallOptions& options = {}) {
@@ -419,7 +465,7 @@ class CCOLL_API Communicator {
     return all_reduce_async(std::ranges::data(buffer), std::ranges::data(buffer),
                             std::ranges::size(buffer), element_type_of<B>, op, options);
   }
-  /// `out` is used at the root only.
+  /// `out`, used at the root only, is as long as `in`.
   template <InputBuffer In, OutputBufferFor<In> Out>
   void reduce(In&& in, Out&& out, const Reduction& op, int root, const CallOptions& options = {}) {
     if (rank() == root) require_equal("reduce", std::ranges::size(in), std::ranges::size(out));
@@ -433,7 +479,7 @@ class CCOLL_API Communicator {
     return reduce_async(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in),
                         element_type_of<In>, op, root, options);
   }
-  /// In place, as MPI_Bcast.
+  /// In place, as MPI_Bcast; equally long on every rank.
   template <OutputBuffer B>
   void broadcast(B&& buffer, int root, const CallOptions& options = {}) {
     broadcast(std::ranges::data(buffer), std::ranges::data(buffer), std::ranges::size(buffer),
@@ -444,6 +490,7 @@ class CCOLL_API Communicator {
     return broadcast_async(std::ranges::data(buffer), std::ranges::data(buffer),
                            std::ranges::size(buffer), element_type_of<B>, root, options);
   }
+  /// `out` is size() times as long as `in`.
   template <InputBuffer In, OutputBufferFor<In> Out>
   void all_gather(In&& in, Out&& out, const CallOptions& options = {}) {
     require_blocks("all_gather", std::ranges::size(out), std::ranges::size(in));
@@ -456,6 +503,7 @@ class CCOLL_API Communicator {
     return all_gather_async(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in),
                             element_type_of<In>, options);
   }
+  /// `in` is size() times as long as `out`.
   template <InputBuffer In, OutputBufferFor<In> Out>
   void reduce_scatter(In&& in, Out&& out, const Reduction& op = ReduceOp::sum,
                       const CallOptions& options = {}) {
@@ -470,6 +518,7 @@ class CCOLL_API Communicator {
     return reduce_scatter_async(std::ranges::data(in), std::ranges::data(out),
                                 std::ranges::size(out), element_type_of<Out>, op, options);
   }
+  /// `in` and `out` are equally long: size() blocks of one size each.
   template <InputBuffer In, OutputBufferFor<In> Out>
   void all_to_all(In&& in, Out&& out, const CallOptions& options = {}) {
     require_equal("all_to_all", std::ranges::size(in), std::ranges::size(out));
@@ -483,7 +532,7 @@ class CCOLL_API Communicator {
                             divided("all_to_all", std::ranges::size(in)), element_type_of<In>,
                             options);
   }
-  /// `out` is used at the root only.
+  /// `out`, used at the root only, is size() times as long as `in`.
   template <InputBuffer In, OutputBufferFor<In> Out>
   void gather(In&& in, Out&& out, int root, const CallOptions& options = {}) {
     if (rank() == root) require_blocks("gather", std::ranges::size(out), std::ranges::size(in));
@@ -496,7 +545,7 @@ class CCOLL_API Communicator {
     return gather_async(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in),
                         element_type_of<In>, root, options);
   }
-  /// `in` is used at the root only.
+  /// `in`, used at the root only, is size() times as long as `out`.
   template <InputBuffer In, OutputBufferFor<In> Out>
   void scatter(In&& in, Out&& out, int root, const CallOptions& options = {}) {
     if (rank() == root) require_blocks("scatter", std::ranges::size(in), std::ranges::size(out));

@@ -20,6 +20,7 @@ namespace ccoll {
 /// Movable, not copyable. Its communicators live as long as it does.
 class CCOLL_API Mesh {
  public:
+  /// One dimension: what it is called, and how many ranks lie along it.
   struct Axis {
     std::string name;
     int size = 1;

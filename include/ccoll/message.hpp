@@ -29,6 +29,7 @@ struct Received {
 /// One send or receive of a batch. Its buffer is the caller's and belongs to the batch until that
 /// is done.
 struct MessageRequest {
+  /// Which of the two it is.
   enum class What : std::uint8_t { send, recv };
 
   What what = What::send;

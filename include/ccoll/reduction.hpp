@@ -31,6 +31,7 @@ namespace ccoll {
 using CombineElements =
     std::function<void(const void* in, void* inout, std::size_t count, DataType type)>;
 
+/// What ranks know of the caller's own operation.
 struct CCOLL_API CustomReduction {
   /// Ranks compare it to find out whether they use the same function. Not empty.
   std::string name;
@@ -68,6 +69,7 @@ class CCOLL_API Reduction {
 
   // What a call makes of it:
 
+  /// Which of the three it is.
   enum class Form : std::uint8_t { plain, premultiplied_sum, custom };
   Form form() const { return form_; }
   /// sum for a pre-multiplied one; means nothing for a custom one.
@@ -76,11 +78,12 @@ class CCOLL_API Reduction {
   /// Modulo 2^64; none where the factor has a fraction.
   bool has_whole_factor() const { return has_whole_factor_; }
   std::uint64_t whole_factor() const { return whole_factor_; }
-  /// Null for the other forms.
+  /// The caller's function and what it is called.
   struct Custom {
     CombineElements function;
     CustomReduction description;
   };
+  /// Null for the other forms.
   const std::shared_ptr<const Custom>& custom() const { return custom_; }
   /// "sum", "premultiplied_sum by 0.5", "reduction 'my name'".
   std::string text() const;

@@ -92,6 +92,7 @@ CCOLL_API std::shared_ptr<Store> connect_tcp_store(const std::string& address,
 /// A TCP store server. One thread serves thousands of clients; destroying it ends it.
 class CCOLL_API StoreServer {
  public:
+  /// What a server has had to do.
   struct Statistics {
     std::uint64_t clients;   ///< connected now
     std::uint64_t requests;  ///< served since start

@@ -35,6 +35,7 @@ enum class DataType : std::uint8_t {
   boolean,      ///< "bool": one byte, of which any value but 0 counts as true
 };
 
+/// Every DataType.
 inline constexpr std::array kDataTypes = {
     DataType::int8,        DataType::uint8,       DataType::int16,   DataType::uint16,
     DataType::int32,       DataType::uint32,      DataType::int64,   DataType::uint64,
@@ -59,6 +60,7 @@ inline constexpr std::array kDataTypes = {
 ///   whether an odd number of contributions is true. A combined result is 0 or 1. No `avg`.
 enum class ReduceOp : std::uint8_t { sum, product, min, max, avg, bit_and, bit_or, bit_xor };
 
+/// Every ReduceOp.
 inline constexpr std::array kReduceOps = {ReduceOp::sum,    ReduceOp::product, ReduceOp::min,
                                           ReduceOp::max,    ReduceOp::avg,     ReduceOp::bit_and,
                                           ReduceOp::bit_or, ReduceOp::bit_xor};
@@ -173,19 +175,23 @@ inline constexpr DataType data_type_of = detail::DataTypeOf<T>::value;
 template <typename T>
 concept Element = requires { detail::DataTypeOf<T>::value; };
 
-/// Errors by what the caller can do about them.
+/// Errors by what the caller can do about them. Most leave the communicator broken on every rank;
+/// see Communicator for those that do not.
 enum class ErrorKind : std::uint8_t {
-  invalid_argument,  ///< correct the call; nothing was sent
+  invalid_argument,  ///< correct the call; nothing was sent, and nothing is broken
   unsupported,       ///< this build, machine or algorithm cannot; choose another
-  timed_out,         ///< a deadline passed; the message says whom the call waited for
+  timed_out,         ///< a deadline passed; the message says whom the call waited for. Of a
+                     ///< Work::wait with a limit of its own: the operation goes on
   peer_lost,         ///< a rank died or left
-  mismatch,          ///< ranks made different calls; the message names both sides
-  aborted,           ///< ended on request
+  mismatch,          ///< ranks made different calls, or a message does not fit its receive; the
+                     ///< text names both sides
+  aborted,           ///< ended on request: by close(), or by a caller's function that threw
   exhausted,         ///< memory, descriptors or another resource ran out
   corrupt,           ///< bytes that cannot be right arrived
   internal,          ///< a defect of ccoll: please report it
 };
 
+/// "timed_out": the name used in messages.
 CCOLL_API std::string_view to_string(ErrorKind kind);
 
 /// What every throwing function of ccoll throws.

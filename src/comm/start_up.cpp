@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How communicators come and go: from the environment, from a store, from each other.
+#include <atomic>
 #include <charconv>
 #include <exception>
 #include <functional>
@@ -38,23 +39,46 @@ void check_rank(int rank, int size) {
            std::nullopt});
 }
 
+/// The threads that run `body(i)` for each i below `count`, all of them or none: some alone would
+/// wait for the ranks of the others until their time limit.
+void run_threads(std::size_t count, const std::function<void(std::size_t)>& body) {
+  enum class Start { undecided, go, never };
+  std::atomic<Start> start{Start::undecided};
+  const auto decide = [&](Start decision) {
+    start = decision;
+    start.notify_all();
+  };
+  std::vector<std::jthread> threads;
+  try {
+    threads.reserve(count);
+    for (std::size_t i = 0; i < count; i++)
+      threads.emplace_back([&, i] {
+        start.wait(Start::undecided);
+        if (start == Start::go) body(i);
+      });
+  } catch (...) {
+    decide(Start::never);
+    raise({ErrorKind::exhausted,
+           fmt::format("create_all: a thread for each of {} ranks: there was no more after {}",
+                       count, threads.size()),
+           std::nullopt});
+  }
+  decide(Start::go);
+}
+
 /// The communicators of several ranks of this process, which must come at once: in a thread each.
 /// The first of their errors, if there are any, when all have ended.
 std::vector<Communicator> side_by_side(std::span<const int> ranks,
                                        const std::function<Communicator(int)>& create) {
   std::vector<std::optional<Communicator>> made(ranks.size());
   std::vector<std::exception_ptr> errors(ranks.size());
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t i = 0; i < ranks.size(); i++)
-      threads.emplace_back([&, i] {
-        try {
-          made[i] = create(ranks[i]);
-        } catch (...) {
-          errors[i] = std::current_exception();
-        }
-      });
-  }
+  run_threads(ranks.size(), [&](std::size_t i) {
+    try {
+      made[i] = create(ranks[i]);
+    } catch (...) {
+      errors[i] = std::current_exception();
+    }
+  });
   for (const auto& error : errors)
     if (error) std::rethrow_exception(error);
   std::vector<Communicator> all;

@@ -228,3 +228,29 @@ TEST_CASE("memory: byte strings whose call has none left at any place fail on al
     }
   }
 }
+
+TEST_CASE("memory: create_all that gets no thread for a rank says so, and no rank waits for it",
+          "[comm]") {
+  bool told = false;
+  for (int left = 0; left < 100; left++) {
+    CAPTURE(left);
+    const auto start = std::chrono::steady_clock::now();
+    std::string error;
+    std::vector<Communicator> made;
+    allocations_left = left;
+    try {
+      made = Communicator::create_all(4, CommunicatorOptions());
+    } catch (const Error& thrown) {
+      CHECK(thrown.kind() == ErrorKind::exhausted);
+      error = thrown.what();
+    } catch (const std::bad_alloc&) {
+      // Of a list, not of a thread.
+    }
+    const bool failed = allocations_left < 0;
+    allocations_left = -1;
+    CHECK(std::chrono::steady_clock::now() - start < 10s);
+    told = told || error.find("a thread for each of 4 ranks") != error.npos;
+    if (!failed) break;
+  }
+  CHECK(told);
+}

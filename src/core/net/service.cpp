@@ -12,6 +12,7 @@
 #include <asio/executor_work_guard.hpp>
 #include <atomic>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "core/log.hpp"
@@ -149,6 +150,17 @@ std::size_t waiting_connections() {
   return std::clamp<std::size_t>(limit.rlim_cur / 4, 64, 16384);
 }
 
+/// Whoever asks for a service is near the public API, and has no other without it: a system that
+/// has no thread or descriptor left is told of by ccoll's own exception.
+static std::shared_ptr<ThreadService> start(const char* name) {
+  try {
+    return std::make_shared<ThreadService>(name);
+  } catch (const std::system_error& error) {
+    raise({ErrorKind::exhausted,
+           fmt::format("the thread that serves connections: {}", error.what()), std::nullopt});
+  }
+}
+
 std::shared_ptr<Service> Service::shared() {
   // OpenSSL first: what is set up later ends earlier.
   OPENSSL_init_crypto(OPENSSL_INIT_ADD_ALL_DIGESTS, nullptr);
@@ -156,14 +168,12 @@ std::shared_ptr<Service> Service::shared() {
   const std::lock_guard lock(instance().mutex);
   auto service = instance().service.lock();
   if (!service || service->has_ended() || service->is_forked()) {
-    service = std::make_shared<ThreadService>("ccoll-service");
+    service = start("ccoll-service");
     instance().service = service;
   }
   return service;
 }
 
-std::shared_ptr<Service> Service::dedicated() {
-  return std::make_shared<ThreadService>("ccoll-own-serv");
-}
+std::shared_ptr<Service> Service::dedicated() { return start("ccoll-own-serv"); }
 
 }  // namespace ccoll::net

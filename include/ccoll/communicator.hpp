@@ -322,7 +322,7 @@ class CCOLL_API Communicator {
                             const Reduction& op = ReduceOp::sum, const CallOptions& options = {});
 
   // Byte strings whose lengths the other ranks do not know. Not between group_begin and group_end:
-  // they wait.
+  // they wait. A rank that has no memory for them ends the communicator for all (`exhausted`).
 
   /// The root's `bytes`, on every rank; the others' are not looked at.
   std::string broadcast_bytes(std::string_view bytes, int root, const CallOptions& options = {});
@@ -552,9 +552,6 @@ class CCOLL_API Communicator {
   void require_equal(std::string_view call, std::size_t in, std::size_t out) const;
   void require_blocks(std::string_view call, std::size_t whole, std::size_t block) const;
   std::size_t divided(std::string_view call, std::size_t whole) const;
-  /// Everyone's, for byte strings.
-  std::vector<std::uint64_t> lengths(std::size_t mine, const CallOptions& options,
-                                     std::string_view call, int root = 0);
 
   std::shared_ptr<Implementation> implementation_;
 };

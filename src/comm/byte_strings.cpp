@@ -2,17 +2,62 @@
 // Byte strings: first their lengths, then they themselves.
 #include <cstdint>
 
+#include "comm/arguments.hpp"
 #include "comm/implementation.hpp"
 
 namespace ccoll {
 namespace {
 
+using Implementation = Communicator::Implementation;
+using Lengths = std::vector<std::uint64_t>;
+
+struct ByteCall {
+  std::string_view name;
+  Collective collective;  ///< that moves the strings
+  std::size_t length;     ///< of this rank's string
+  int root = 0;
+};
+
+/// All that can be wrong on one rank alone: once lengths are exchanged, the others wait for it.
+Status check(const ByteCall& call, Rank size, const CallOptions& options) {
+  if (call.root < 0 || static_cast<Rank>(call.root) >= size)
+    return fail(ErrorKind::invalid_argument, "{}: root {} is not one of {} ranks", call.name,
+                call.root, size);
+  if (call.length > SIZE_MAX / 2 / size)
+    return fail(ErrorKind::invalid_argument,
+                "{}: {} bytes from each rank are more than memory can "
+                "hold",
+                call.name, call.length);
+  CCOLL_TRY(check_timeout(call.name, options.timeout));
+  const auto algorithm = algorithm_named(options.algorithm, call.collective);
+  if (!algorithm) return tl::unexpected(algorithm.error());
+  return {};
+}
+
+/// What `move` returns, which is given everyone's lengths and moves the strings.
+template <typename Move>
+auto with_lengths(const std::shared_ptr<Implementation>& member, const ByteCall& call,
+                  const CallOptions& options, Move move) {
+  const auto communicator = member;  // another thread may close it meanwhile
+  communicator->value_or_raise(check(call, communicator->size(), options), options.label);
+  try {
+    const std::uint64_t mine = call.length;
+    Lengths all(communicator->size());
+    communicator->value_or_raise(
+        communicator->exchange(kBytes, &mine, all.data(), sizeof mine, options), options.label);
+    return move(all);
+  } catch (const Error&) {
+    throw;
+  } catch (...) {
+    communicator->call_threw(call.name, failure_of(std::current_exception()), options.label);
+  }
+}
+
 ConstBlock block_of(std::string_view bytes) {
   return {bytes.data(), bytes.size(), DataType::uint8};
 }
 
-std::vector<Block> room_for(std::vector<std::string>& strings,
-                            const std::vector<std::uint64_t>& lengths) {
+std::vector<Block> room_for(std::vector<std::string>& strings, const Lengths& lengths) {
   std::vector<Block> outputs;
   strings.resize(lengths.size());
   for (std::size_t rank = 0; rank < lengths.size(); rank++) {
@@ -24,44 +69,38 @@ std::vector<Block> room_for(std::vector<std::string>& strings,
 
 }  // namespace
 
-std::vector<std::uint64_t> Communicator::lengths(std::size_t mine, const CallOptions& options,
-                                                 std::string_view call, int root) {
-  const auto communicator = implementation();  // another thread may close it meanwhile
-  if (root < 0 || root >= size())
-    raise(communicator->named(
-        {ErrorKind::invalid_argument,
-         fmt::format("{}: root {} is not one of {} ranks", call, root, size()), std::nullopt}));
-  const std::uint64_t length = mine;
-  std::vector<std::uint64_t> all(static_cast<std::size_t>(size()));
-  communicator->value_or_raise(
-      communicator->exchange(kBytes, &length, all.data(), sizeof length, options), options.label);
-  return all;
-}
-
 std::string Communicator::broadcast_bytes(std::string_view bytes, int root,
                                           const CallOptions& options) {
-  const auto all = lengths(rank() == root ? bytes.size() : 0, options, "broadcast_bytes", root);
-  std::string received(all[static_cast<std::size_t>(root)], '\0');
-  broadcast(bytes.data(), received.data(), received.size(), DataType::uint8, root, options);
-  return received;
+  const ByteCall call{
+      "broadcast_bytes", {Kind::broadcast}, rank() == root ? bytes.size() : 0, root};
+  return with_lengths(implementation(), call, options, [&](const Lengths& lengths) {
+    std::string received(lengths[static_cast<std::size_t>(root)], '\0');
+    broadcast(bytes.data(), received.data(), received.size(), DataType::uint8, root, options);
+    return received;
+  });
 }
 
 std::vector<std::string> Communicator::all_gather_bytes(std::string_view bytes,
                                                         const CallOptions& options) {
-  std::vector<std::string> received;
-  const auto outputs = room_for(received, lengths(bytes.size(), options, "all_gather_bytes"));
-  all_gather_v(block_of(bytes), outputs, options);
-  return received;
+  const ByteCall call{"all_gather_bytes", {Kind::all_gather, true}, bytes.size()};
+  return with_lengths(implementation(), call, options, [&](const Lengths& lengths) {
+    std::vector<std::string> received;
+    const auto outputs = room_for(received, lengths);
+    all_gather_v(block_of(bytes), outputs, options);
+    return received;
+  });
 }
 
 std::vector<std::string> Communicator::gather_bytes(std::string_view bytes, int root,
                                                     const CallOptions& options) {
-  const auto all = lengths(bytes.size(), options, "gather_bytes", root);
-  std::vector<std::string> received;
-  std::vector<Block> outputs;
-  if (rank() == root) outputs = room_for(received, all);
-  gather_v(block_of(bytes), outputs, root, options);
-  return received;
+  const ByteCall call{"gather_bytes", {Kind::gather, true}, bytes.size(), root};
+  return with_lengths(implementation(), call, options, [&](const Lengths& lengths) {
+    std::vector<std::string> received;
+    std::vector<Block> outputs;
+    if (rank() == root) outputs = room_for(received, lengths);
+    gather_v(block_of(bytes), outputs, root, options);
+    return received;
+  });
 }
 
 }  // namespace ccoll

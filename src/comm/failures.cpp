@@ -103,6 +103,14 @@ void Communicator::Implementation::threw_as_owner(const Failure& failure) {
                  true);
 }
 
+void Communicator::Implementation::call_threw(std::string_view call, Failure failure,
+                                              std::string_view label) {
+  failure.message = fmt::format("{}: {}", call, failure.message);
+  const Owner owner(*this);
+  threw_as_owner(failure);
+  raise(labelled(*broken_, label));
+}
+
 bool Communicator::Implementation::take_news_as_owner() {
   if (!has_news_.load(std::memory_order_acquire) || broken_) return false;
   std::optional<Failure> failure;

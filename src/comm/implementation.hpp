@@ -157,6 +157,9 @@ class Communicator::Implementation final
   Clock::time_point supervise_as_owner(Clock::time_point now);
   /// What making progress threw (memory ran out, a defect): the communicator fails everywhere.
   void threw_as_owner(const Failure& failure);
+  /// The same outside of progress: what was thrown in the middle of `call`, for which the other
+  /// ranks would wait. Takes the owner flag; throws.
+  [[noreturn]] void call_threw(std::string_view call, Failure failure, std::string_view label);
   Waiter& waiter() { return *waiter_; }
 
  private:

@@ -374,6 +374,19 @@ TEST_CASE("blocks: what does not fit is refused before anything is sent", "[comm
            "one type");
     refuse(message_of([&] { communicator.gather_bytes("x", -1); }),
            "gather_bytes: root -1 is not one of 2 ranks");
+    // By one rank alone: the other one's next call would be another one than the lengths'.
+    if (me == 0) {
+      CallOptions late, odd;
+      late.timeout = -1ms;
+      odd.algorithm = "odd";
+      refuse(message_of([&] { communicator.all_gather_bytes("x", late); }),
+             "all_gather_bytes: a time limit of -1 ms; it must be more than 0");
+      const auto unknown = message_of([&] { communicator.broadcast_bytes("x", 1, odd); });
+      expect(unknown.starts_with("invalid_argument: broadcast: no algorithm 'odd'"), unknown);
+      refuse(message_of([&] { communicator.gather_bytes(std::string_view("x", SIZE_MAX / 2), 1); }),
+             fmt::format("gather_bytes: {} bytes from each rank are more than memory can hold",
+                         SIZE_MAX / 2));
+    }
     refuse(message_of([&] {
              blocks(a, {4, 5});
            }),

@@ -24,15 +24,19 @@ namespace {
 /// Of this thread: so many allocations succeed, then one fails. Negative: all succeed.
 thread_local int allocations_left = -1;
 
+/// Of this thread: larger ones fail.
+thread_local std::size_t largest_allocation = SIZE_MAX;
+
 }  // namespace
 
-void* operator new(std::size_t size) {
+[[gnu::noinline]] void* operator new(std::size_t size) {
   if (allocations_left >= 0 && allocations_left-- == 0) throw std::bad_alloc();
+  if (size > largest_allocation) throw std::bad_alloc();
   if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 TEST_CASE("memory: a call that has none left fails on all ranks, and leaves its buffers alone",
           "[comm]") {
@@ -107,5 +111,85 @@ TEST_CASE("memory: a repeated call that has none left to wait with fails on all 
     CHECK(std::chrono::steady_clock::now() - start < 10s);  // not by its limit
     // Nobody goes on with a call that the other has not made.
     for (const auto& message : after) CHECK_THAT(message, Catch::Matchers::Contains("rank 0"));
+  }
+}
+
+TEST_CASE("memory: byte strings for which one rank has none fail on all ranks", "[comm]") {
+  // More than links hold: no rank is done with its part before the others take it.
+  const std::string text(16 << 20, 'x');
+  using Call = std::function<void(Communicator&, std::string_view)>;
+  const std::vector<std::pair<std::string, Call>> calls = {
+      {"broadcast_bytes", [](Communicator& world, auto bytes) { world.broadcast_bytes(bytes, 1); }},
+      {"all_gather_bytes", [](Communicator& world, auto bytes) { world.all_gather_bytes(bytes); }},
+      {"gather_bytes", [](Communicator& world, auto bytes) { world.gather_bytes(bytes, 0); }}};
+  CommunicatorOptions options;
+  options.timeout = 20s;
+  for (const char* transport : {"inproc", "tcp"}) {
+    options.transport = transport;
+    for (const auto& [name, call] : calls) {
+      CAPTURE(transport, name);
+      std::array<std::string, 2> told;
+      std::barrier together(2);
+      const auto errors = run_ranks(2, options, [&](Communicator& world) {
+        const bool poor = world.rank() == 0;
+        auto& mine = told[static_cast<std::size_t>(world.rank())];
+        if (poor) largest_allocation = text.size() / 2;
+        try {
+          mine = testing::message_of([&] { call(world, poor ? "" : std::string_view(text)); });
+        } catch (const std::exception& raw) {
+          mine = std::string("raw: ") + raw.what();
+        }
+        largest_allocation = SIZE_MAX;
+        // Nobody learns of it from the other's leaving.
+        together.arrive_and_wait();
+      });
+      for (const auto& error : errors) CHECK(error == "");
+      for (const auto& message : told) {
+        CHECK_THAT(message, Catch::Matchers::StartsWith("exhausted: "));
+        CHECK_THAT(message,
+                   Catch::Matchers::EndsWith("rank 0 failed: " + name + ": out of memory"));
+      }
+    }
+  }
+}
+
+TEST_CASE("memory: byte strings whose call has none left at any place fail on all ranks",
+          "[comm]") {
+  CommunicatorOptions options;
+  options.timeout = 20s;
+  options.transport = "inproc";
+  for (int left = 0; left < (testing::reduced() ? 20 : 200); left++) {
+    CAPTURE(left);
+    bool failed = false;
+    std::array<std::string, 2> told;
+    std::barrier together(2);
+    const auto errors = run_ranks(2, options, [&](Communicator& world) {
+      const bool poor = world.rank() == 0;
+      auto& mine = told[static_cast<std::size_t>(world.rank())];
+      if (poor) allocations_left = left;
+      try {
+        mine =
+            testing::message_of([&] { world.all_gather_bytes("more than a string itself holds"); });
+      } catch (const std::exception& raw) {
+        mine = std::string("raw: ") + raw.what();
+      }
+      if (poor) failed = allocations_left < 0;
+      allocations_left = -1;
+      // Where all was there already, the other rank's call is well, and its next one fails.
+      const auto next = testing::message_of([&] { world.barrier(); });
+      if (mine == "no error") mine = next;
+      together.arrive_and_wait();
+    });
+    for (const auto& error : errors) CHECK(error == "");
+    // Where one can do without, such as in std::stable_sort, all is well.
+    const bool well = told[0] == "no error" && told[1] == "no error";
+    if (!failed) CHECK(well);
+    if (!failed) break;
+    if (well) continue;
+    for (const auto& message : told) {
+      CHECK_THAT(message, Catch::Matchers::StartsWith("exhausted: "));
+      CHECK_THAT(message, Catch::Matchers::Contains("rank 0 failed: "));
+      CHECK_THAT(message, Catch::Matchers::Contains("out of memory"));
+    }
   }
 }

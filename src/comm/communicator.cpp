@@ -117,9 +117,10 @@ struct Question {
 };
 
 Result<Question> question(const Implementation& communicator, std::string_view operation,
-                          std::size_t count, const CallOptions& options) {
+                          std::size_t count, DataType type, const CallOptions& options) {
   const auto collective = collective_named(operation);
   if (!collective) return tl::unexpected(collective.error());
+  CCOLL_TRY(check_type(operation, type));
   const auto asked = algorithm_named(options.algorithm, *collective);
   if (!asked) return tl::unexpected(asked.error());
   auto problem = communicator.problem_of(collective->kind, count, 0);
@@ -363,17 +364,19 @@ std::string Communicator::transport_to(int peer) const {
 
 std::string Communicator::algorithm_for(std::string_view operation, std::size_t count,
                                         DataType type, const CallOptions& options) const {
-  const auto [problem, forced] =
-      value_or_throw(question(*implementation(), operation, count, options));
-  const auto chosen = choose(problem, size_of(type), implementation()->costs(), forced);
+  const auto communicator = implementation();  // another thread may close it meanwhile
+  const auto [problem, forced] = communicator->value_or_raise(
+      question(*communicator, operation, count, type, options), options.label);
+  const auto chosen = choose(problem, size_of(type), communicator->costs(), forced);
   return std::string(to_string(chosen.choice.algorithm));
 }
 
 std::string Communicator::explain(std::string_view operation, std::size_t count, DataType type,
                                   const CallOptions& options) const {
-  const auto [problem, forced] =
-      value_or_throw(question(*implementation(), operation, count, options));
-  return ccoll::explain(problem, type, implementation()->costs(), forced);
+  const auto communicator = implementation();
+  const auto [problem, forced] = communicator->value_or_raise(
+      question(*communicator, operation, count, type, options), options.label);
+  return ccoll::explain(problem, type, communicator->costs(), forced);
 }
 
 void Communicator::require_equal(std::string_view call, std::size_t in, std::size_t out) const {

@@ -48,6 +48,13 @@ TEST_CASE("errors: bad arguments are refused before anything is sent", "[comm]")
            "all_reduce: 99 is no DataType");
     refuse(message_of([&] { communicator.send(data.data(), 10, no_type, 0); }),
            "send: 99 is no DataType");
+    refuse(message_of([&] { communicator.explain("all_gather_v", 4, no_type); }),
+           "all_gather_v: 99 is no DataType");
+    const auto copy = communicator.duplicate({.name = "copy"});
+    refuse(message_of([&] { copy.algorithm_for("all_reduce", 4, no_type); }),
+           "copy: all_reduce: 99 is no DataType");
+    refuse(message_of([&] { copy.algorithm_for("all", 4, DataType::uint8); }),
+           "copy: no collective is called 'all'");
     refuse(message_of([&] { communicator.all_reduce(data, static_cast<ReduceOp>(99)); }),
            "all_reduce: 99 is no ReduceOp");
     refuse(message_of([&] { communicator.barrier({.timeout = -1ms}); }),

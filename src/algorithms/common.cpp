@@ -30,11 +30,6 @@ Program program_alone(const Problem& problem) {
   return one_lane(problem, 0, 1, {.steps = {std::move(step)}});
 }
 
-bool reduces(Kind kind) {
-  return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter ||
-         kind == Kind::barrier;
-}
-
 namespace {
 
 bool cut_evenly(Kind kind) {

@@ -49,9 +49,6 @@ Program one_lane(const Problem& problem, Rank rank, std::uint32_t blocks, Lane l
 /// The program of a rank that is alone: its input is the result.
 Program program_alone(const Problem& problem);
 
-/// Whether the operation combines contributions.
-bool reduces(Kind kind);
-
 /// Sums over the sizes of the blocks. O(1) unless the problem has block_counts.
 struct BlockSizes {
   std::uint64_t total = 0;

@@ -9,15 +9,6 @@
 #include "algorithms/algorithms.hpp"
 
 namespace ccoll {
-namespace {
-
-/// Whether the problem's count is that of one rank's block.
-bool is_per_rank(Kind kind) {
-  return kind == Kind::all_gather || kind == Kind::reduce_scatter || kind == Kind::all_to_all ||
-         kind == Kind::gather || kind == Kind::scatter;
-}
-
-}  // namespace
 
 std::string explain(const Problem& asked, DataType type, const CostTable& costs,
                     const Forced& forced) {
@@ -32,7 +23,7 @@ std::string explain(const Problem& asked, DataType type, const CostTable& costs,
   fmt::format_to(out, "{}{} of {}{} {} ({} bytes{}) over {} ranks\n\n", to_string(problem.kind),
                  asked.block_counts.empty() ? "" : "_v",
                  sizes_are_private(asked) ? "presumably " : "", problem.count, to_string(type),
-                 problem.count * elem_bytes, is_per_rank(problem.kind) ? " per rank" : "",
+                 problem.count * elem_bytes, divides_whole_buffer(problem.kind) ? "" : " per rank",
                  problem.size);
   fmt::format_to(out, "  {:<20}{:>12}{:>8}{:>11}{:>10}{:>14}\n", "algorithm", "predicted", "depth",
                  "roundings", "messages", "bytes sent");

@@ -49,9 +49,9 @@ class Stretches {
 /// Where in the output the input's first element lies when a call is in place, in elements; nothing
 /// for operations that do not work in place.
 std::optional<std::int64_t> place_in_output(const Call& call, Rank rank) {
-  if (call.kind == Kind::all_to_all) return std::nullopt;
-  const bool gathers = call.kind == Kind::all_gather || call.kind == Kind::gather;
-  const bool scatters = call.kind == Kind::reduce_scatter || call.kind == Kind::scatter;
+  if (!may_be_in_place(call.kind)) return std::nullopt;
+  const bool gathers = holds_own_block_only(call.kind, Buffer::input);
+  const bool scatters = holds_own_block_only(call.kind, Buffer::output);
   if (!gathers && !scatters) return 0;
   const auto before = call.ragged()
                           ? std::accumulate(call.block_counts.begin(),
@@ -100,10 +100,6 @@ Result<bool> overlap(const Call& call, Rank rank, Rank size) {
     }
   }
   return shared;
-}
-
-bool reduces(Kind kind) {
-  return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
 }
 
 Status check_reduction(const Call& call) {

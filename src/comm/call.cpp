@@ -49,18 +49,16 @@ class ViewBuilder {
   std::uint64_t elems_ = 0;
 };
 
-/// How many blocks a rank gives, and what has one block per rank.
-bool has_all_blocks(Kind kind, Buffer buffer, bool is_root) {
-  if (buffer == Buffer::input)
-    return kind == Kind::reduce_scatter || kind == Kind::all_to_all ||
-           (kind == Kind::scatter && is_root);
-  return kind == Kind::all_gather || kind == Kind::all_to_all || (kind == Kind::gather && is_root);
-}
-
 /// Whether a rank has nothing in that buffer, whatever it gave.
 bool unused(Kind kind, Buffer buffer, bool is_root) {
   return !is_root && ((kind == Kind::scatter && buffer == Buffer::input) ||
                       (kind == Kind::gather && buffer == Buffer::output));
+}
+
+/// Whether a rank has one block per rank in that buffer.
+bool has_all_blocks(Kind kind, Buffer buffer, bool is_root) {
+  return !divides_whole_buffer(kind) && !holds_own_block_only(kind, buffer) &&
+         !unused(kind, buffer, is_root);
 }
 
 template <typename AnyBlock>

@@ -7,14 +7,6 @@
 #include "core/log.hpp"
 
 namespace ccoll {
-namespace {
-
-/// Whether input and output may be the same memory.
-bool works_in_one_place(Kind kind) {
-  return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::broadcast;
-}
-
-}  // namespace
 
 void Communicator::Implementation::remember_as_owner(
     const Call& call, std::shared_ptr<CollectiveOperation> operation) {
@@ -34,7 +26,8 @@ void Communicator::Implementation::remember_as_owner(
 bool Communicator::Implementation::Repeatable::fits(const PlainCall& like, bool in_place) const {
   if (like.input == nullptr && input_bytes > 0) return false;
   if (like.output == nullptr && output_bytes > 0) return false;
-  if (in_place) return works_in_one_place(like.kind);
+  // Of the others a rank's own block lies elsewhere in one than in the other.
+  if (in_place) return divides_whole_buffer(like.kind);
   return apart(like.input, input_bytes, like.output, output_bytes);
 }
 

@@ -10,10 +10,6 @@
 namespace ccoll {
 namespace {
 
-bool reduces(Kind kind) {
-  return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
-}
-
 bool rooted(Kind kind) {
   return kind == Kind::reduce || kind == Kind::broadcast || kind == Kind::gather ||
          kind == Kind::scatter;

@@ -14,13 +14,6 @@ namespace {
 /// Steps of one lane in one round: whoever makes progress has deadlines and others to look after.
 constexpr int kStepsAtOnce = 16;
 
-/// Whether a rank's `buffer` holds only its own block: an all_gather's input, a reduce_scatter's
-/// output.
-bool holds_own_block_only(Kind kind, Buffer buffer) {
-  if (buffer == Buffer::input) return kind == Kind::all_gather || kind == Kind::gather;
-  return kind == Kind::reduce_scatter || kind == Kind::scatter;
-}
-
 void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (to != from) std::memcpy(to, from, bytes);
 }

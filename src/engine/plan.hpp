@@ -77,8 +77,8 @@ class Plan {
   void interpret_only() { can_be_short_ = false; }
 
   Algorithm algorithm() const { return algorithm_; }
-  /// Where the first lane that is not done stands and what it waits for: "step 3 of 8, window 0,
-  /// for rank 2". For messages about a run that does not move.
+  /// Where the first lane that is not done stands: "in step 3 of 8, window 1 of 4". For messages
+  /// about a run that does not move.
   std::string standing() const;
   /// The ranks (of the communicator) that the present run waits to hear from; or only those of
   /// them whose link has never been connected.

@@ -52,6 +52,16 @@ enum class Algorithm : std::uint8_t {
 /// broadcast's output exists on every rank.
 enum class Buffer : std::uint8_t { input, output, scratch };
 
+/// Whether contributions are combined; a barrier combines them, too.
+bool reduces(Kind kind);
+/// Whether a problem's count is the size of the whole buffer, which the blocks divide, or of one
+/// block.
+bool divides_whole_buffer(Kind kind);
+/// Whether an input or output holds only the rank's own block.
+bool holds_own_block_only(Kind kind, Buffer buffer);
+/// Whether input block b and output block b of a rank that has both may be the same memory.
+bool may_be_in_place(Kind kind);
+
 std::string_view to_string(Kind kind);
 std::string_view to_string(Algorithm algorithm);
 

@@ -391,13 +391,6 @@ bool has_output(const Problem& problem, Rank rank, std::uint32_t block) {
   return false;
 }
 
-bool may_be_in_place(Kind kind) { return kind != Kind::all_to_all; }
-
-bool reduces(Kind kind) {
-  return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter ||
-         kind == Kind::barrier;
-}
-
 std::string Resolved::place(std::uint32_t lane, std::uint32_t step) const {
   return fmt::format("rank {} lane {} step {}", lanes[lane].rank, lanes[lane].number, step);
 }

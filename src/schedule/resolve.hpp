@@ -21,10 +21,6 @@ inline constexpr std::uint32_t kNone = UINT32_MAX;
 /// Whether this rank has the block in that buffer of its caller; see `Buffer`.
 bool has_input(const Problem& problem, Rank rank, std::uint32_t block);
 bool has_output(const Problem& problem, Rank rank, std::uint32_t block);
-/// Whether input block b and output block b of a rank that has both may be the same memory.
-bool may_be_in_place(Kind kind);
-/// Whether contributions are combined, so that `finish` has a meaning.
-bool reduces(Kind kind);
 
 /// One block of an operand, its number already reduced mod blocks.
 struct Segment {

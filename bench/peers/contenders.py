@@ -156,7 +156,13 @@ PEERS = {peer.name: peer for peer in (OpenMpi, NewerOpenMpi, Mpich, NewerMpich, 
 
 
 class Limits:
-    """Sums of figures of bench/peers/limits.cpp, by operation, for two ranks."""
+    """What a point takes at least: sums of figures of bench/peers/limits.cpp."""
+
+    # Over all ranks, in sizes: what n ranks must move, and what they must add up.
+    MOVED = {"all_reduce": lambda n: 2 * (n - 1), "all_gather": lambda n: n - 1,
+             "reduce_scatter": lambda n: n - 1, "all_to_all": lambda n: n - 1,
+             "broadcast": lambda n: n - 1, "reduce": lambda n: n - 1, "send_recv": lambda n: n}
+    REDUCING = ("all_reduce", "reduce_scatter", "reduce")
 
     def __init__(self, options):
         self.figures = self.of_tcp if options.transport == "tcp" else self.of_memory
@@ -165,25 +171,39 @@ class Limits:
                              [*compiler, "-std=c++20", "-O3", "-march=native"])
 
     @staticmethod
-    def of_memory(op, size):
-        """Bare protocols, where there is one that moves what the operation moves."""
+    def of_memory(op, size, ranks):
+        """Bare protocols of two ranks, where there is one that moves what the operation moves."""
+        if ranks != 2:
+            return []
         if op == "barrier" or (op == "all_reduce" and size <= 48):
-            return [("allreduce2_line", max(8, size // 8 * 8))]
-        return [("allreduce2_slots", size // 8 * 8)] if op == "all_reduce" and size >= 64 << 10 else []
+            return [("allreduce2_line", max(8, whole(size)))]
+        return [("allreduce2_slots", whole(size))] if op == "all_reduce" and size >= 64 << 10 else []
+
+    @classmethod
+    def of_tcp(cls, op, size, ranks):
+        """The bytes alone, over as many pairs of sockets at once as cores can serve."""
+        if op == "barrier":
+            return [("tcp_bothways", 8)] if ranks == 2 else []
+        if op not in cls.MOVED:
+            return []
+        if ranks == 2 and op in ("broadcast", "reduce"):
+            sent = [("tcp_oneway", max(8, whole(size)))]
+        else:
+            sent = [("tcp_bothways", cls.share(cls.MOVED[op](ranks) * size, ranks))]
+        added = [("sum2", cls.share((ranks - 1) * size, ranks))] if op in cls.REDUCING else []
+        return sent + added
 
     @staticmethod
-    def of_tcp(op, size):
-        half = max(8, size // 2 // 8 * 8)
-        return {"all_reduce": [("tcp_bothways", size), ("sum2", half)],
-                "all_gather": [("tcp_bothways", half)],
-                "reduce_scatter": [("tcp_bothways", half), ("sum2", half)],
-                "all_to_all": [("tcp_bothways", half)],
-                "broadcast": [("tcp_oneway", size)],
-                "send_recv": [("tcp_bothways", size)],
-                "barrier": [("tcp_bothways", 8)]}.get(op, [])
+    def share(total, ranks):
+        """What each of two processes does of it, beside other pairs where there are cores."""
+        return max(8, whole(total // max(2, min(ranks, os.cpu_count() or 2))))
 
     def command(self, figure, size):
         return [self.program, figure, size]
 
     def read(self, output):
         return float(output.strip().splitlines()[-1].split(",")[2])
+
+
+def whole(size):
+    return size // 8 * 8

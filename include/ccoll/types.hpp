@@ -194,7 +194,8 @@ enum class ErrorKind : std::uint8_t {
 /// "timed_out": the name used in messages.
 CCOLL_API std::string_view to_string(ErrorKind kind);
 
-/// What every throwing function of ccoll throws.
+/// What every throwing function of ccoll throws. Only where memory runs out before a call has begun
+/// is it std::bad_alloc.
 class CCOLL_API Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}

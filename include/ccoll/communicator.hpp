@@ -230,7 +230,7 @@ class CCOLL_API Communicator {
   /// who is not in the list must not call (Error{invalid_argument}). Returns when all of them have
   /// come. Two ranks that wait for each other with different lists get Error{mismatch} naming both;
   /// this communicator is then as good as before, but that none of these lists can be made of it
-  /// any more: whoever tries gets that error.
+  /// any more (of its duplicate they can): whoever tries gets that error.
   Communicator subgroup(std::span<const int> ranks, const GroupOptions& options = {});
   Communicator subgroup(std::initializer_list<int> ranks, const GroupOptions& options = {}) {
     return subgroup(std::span(ranks.begin(), ranks.size()), options);

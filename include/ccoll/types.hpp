@@ -151,6 +151,15 @@ template <>
 struct DataTypeOf<std::int64_t> : std::integral_constant<DataType, DataType::int64> {};
 template <>
 struct DataTypeOf<std::uint64_t> : std::integral_constant<DataType, DataType::uint64> {};
+// long and long long are two types of 64 bits, of which std::int64_t is one.
+static_assert(sizeof(long) == 8 && sizeof(long long) == 8);
+template <>
+struct DataTypeOf<std::conditional_t<std::is_same_v<std::int64_t, long>, long long, long>>
+    : DataTypeOf<std::int64_t> {};
+template <>
+struct DataTypeOf<std::conditional_t<std::is_same_v<std::uint64_t, unsigned long>,
+                                     unsigned long long, unsigned long>>
+    : DataTypeOf<std::uint64_t> {};
 template <>
 struct DataTypeOf<float16> : std::integral_constant<DataType, DataType::float16> {};
 template <>
@@ -171,7 +180,8 @@ struct DataTypeOf<bool> : std::integral_constant<DataType, DataType::boolean> {}
 template <typename T>
 inline constexpr DataType data_type_of = detail::DataTypeOf<T>::value;
 
-/// A C++ type that buffers may be made of.
+/// A C++ type that buffers may be made of: integers by their width, also as `long long`, floats,
+/// and bool, but not std::vector<bool>, whose elements lie in bits.
 template <typename T>
 concept Element = requires { detail::DataTypeOf<T>::value; };
 

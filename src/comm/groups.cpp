@@ -223,8 +223,10 @@ void Communicator::Implementation::compare_subgroups(Rank peer, const Waiting& w
   if (std::ranges::find(making_->ranks, peer) == making_->ranks.end()) return;
   const Failure failure{
       ErrorKind::mismatch,
-      fmt::format("ranks make different groups of {}: rank {} one of {}, rank {} one of {}", name_,
-                  rank(), list_ranks(making_->ranks), peer, waiting.note),
+      fmt::format(
+          "ranks make different groups of {}: rank {} one of {}, rank {} one of {}; neither "
+          "can be made of it any more, but of its duplicate",
+          name_, rank(), list_ranks(making_->ranks), peer, waiting.note),
       std::nullopt};
   member_->control().flood(theirs, failure);
   member_->control().flood(making_->id, failure);

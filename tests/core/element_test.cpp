@@ -17,6 +17,11 @@ namespace {
 
 using element::bits_as;
 
+static_assert(data_type_of<long> == DataType::int64);
+static_assert(data_type_of<long long> == DataType::int64);
+static_assert(data_type_of<unsigned long> == DataType::uint64);
+static_assert(data_type_of<unsigned long long> == DataType::uint64);
+
 /// A format as its standard describes it: the sizes of its fields, its canonical NaN, and whether
 /// the biggest exponent is kept for infinities and NaNs.
 struct Format {

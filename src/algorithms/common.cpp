@@ -30,18 +30,9 @@ Program program_alone(const Problem& problem) {
   return one_lane(problem, 0, 1, {.steps = {std::move(step)}});
 }
 
-namespace {
-
-bool cut_evenly(Kind kind) {
-  return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::broadcast ||
-         kind == Kind::barrier;
-}
-
-}  // namespace
-
 BlockSizes block_sizes(const Problem& problem, std::uint32_t blocks) {
   const std::uint64_t count = problem.count;
-  if (cut_evenly(problem.kind)) {
+  if (divides_whole_buffer(problem.kind)) {
     return {.total = count,
             .largest = (count + blocks - 1) / blocks,
             .smallest = count / blocks,

@@ -130,6 +130,12 @@ Status check_type(std::string_view call, DataType type) {
   return fail(ErrorKind::invalid_argument, "{}: {} is no DataType", call, static_cast<int>(type));
 }
 
+Status check_root(std::string_view call, Rank root, Rank size) {
+  if (root < size) return {};
+  return fail(ErrorKind::invalid_argument, "{}: root {} is not one of {} ranks", call,
+              static_cast<std::int32_t>(root), size);
+}
+
 Status check_timeout(std::string_view call, std::chrono::milliseconds timeout) {
   if (timeout.count() >= 0) return {};
   return fail(ErrorKind::invalid_argument, "{}: a time limit of {} ms; it must be more than 0",
@@ -137,9 +143,7 @@ Status check_timeout(std::string_view call, std::chrono::milliseconds timeout) {
 }
 
 Result<bool> check_arguments(const Call& call, Rank rank, Rank size) {
-  if (call.root >= size)
-    return fail(ErrorKind::invalid_argument, "{}: root {} is not one of {} ranks", name_of(call),
-                static_cast<std::int32_t>(call.root), size);
+  if (call.root >= size) CCOLL_TRY(check_root(name_of(call), call.root, size));
   CCOLL_TRY(check_type(to_string(call.kind), call.type));
   if (reduces(call.kind)) CCOLL_TRY(check_reduction(call));
   if (call.count > SIZE_MAX / 2 / size / size_of(call.type))

@@ -22,6 +22,8 @@ inline bool apart(const void* a, std::size_t a_bytes, const void* b, std::size_t
 
 /// That it is one of them: a cast can make any number.
 Status check_type(std::string_view call, DataType type);
+/// That it is a rank; as it was given, it may be negative.
+Status check_root(std::string_view call, Rank root, Rank size);
 /// That it is 0, for the communicator's own, or more.
 Status check_timeout(std::string_view call, std::chrono::milliseconds timeout);
 

@@ -20,14 +20,11 @@ struct ByteCall {
 
 /// All that can be wrong on one rank alone: once lengths are exchanged, the others wait for it.
 Status check(const ByteCall& call, Rank size, const CallOptions& options) {
-  if (call.root < 0 || static_cast<Rank>(call.root) >= size)
-    return fail(ErrorKind::invalid_argument, "{}: root {} is not one of {} ranks", call.name,
-                call.root, size);
+  CCOLL_TRY(check_root(call.name, static_cast<Rank>(call.root), size));
   if (call.length > SIZE_MAX / 2 / size)
     return fail(ErrorKind::invalid_argument,
-                "{}: {} bytes from each rank are more than memory can "
-                "hold",
-                call.name, call.length);
+                "{}: {} bytes from each rank are more than memory can hold", call.name,
+                call.length);
   CCOLL_TRY(check_timeout(call.name, options.timeout));
   const auto algorithm = algorithm_named(options.algorithm, call.collective);
   if (!algorithm) return tl::unexpected(algorithm.error());

@@ -122,12 +122,6 @@ Status set_counts(Call& call, const BlockLists& lists, Rank rank, Rank size) {
               to_string(call.kind), place(all_in), mine, place(all_out), own);
 }
 
-Status check_root(std::string_view call, Rank root, Rank size) {
-  if (root < size) return {};
-  return fail(ErrorKind::invalid_argument, "{}: root {} is not one of {} ranks", call,
-              static_cast<std::int32_t>(root), size);
-}
-
 }  // namespace
 
 std::vector<std::size_t> checked_counts(std::size_t elems, std::vector<std::int64_t> counts) {

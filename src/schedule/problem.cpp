@@ -27,35 +27,6 @@ std::uint64_t largest_block(const Problem& problem, std::uint32_t blocks) {
 
 }  // namespace
 
-bool reduces(Kind kind) {
-  return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter ||
-         kind == Kind::barrier;
-}
-
-bool divides_whole_buffer(Kind kind) {
-  switch (kind) {
-    case Kind::all_reduce:
-    case Kind::reduce:
-    case Kind::broadcast:
-    case Kind::barrier:
-      return true;
-    case Kind::all_gather:
-    case Kind::reduce_scatter:
-    case Kind::all_to_all:
-    case Kind::gather:
-    case Kind::scatter:
-      return false;
-  }
-  return false;
-}
-
-bool holds_own_block_only(Kind kind, Buffer buffer) {
-  if (buffer == Buffer::input) return kind == Kind::all_gather || kind == Kind::gather;
-  return kind == Kind::reduce_scatter || kind == Kind::scatter;
-}
-
-bool may_be_in_place(Kind kind) { return kind != Kind::all_to_all; }
-
 std::string_view to_string(Kind kind) {
   switch (kind) {
     case Kind::all_reduce:

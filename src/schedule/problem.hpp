@@ -53,14 +53,23 @@ enum class Algorithm : std::uint8_t {
 enum class Buffer : std::uint8_t { input, output, scratch };
 
 /// Whether contributions are combined; a barrier combines them, too.
-bool reduces(Kind kind);
+constexpr bool reduces(Kind kind) {
+  return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter ||
+         kind == Kind::barrier;
+}
 /// Whether a problem's count is the size of the whole buffer, which the blocks divide, or of one
 /// block.
-bool divides_whole_buffer(Kind kind);
+constexpr bool divides_whole_buffer(Kind kind) {
+  return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::broadcast ||
+         kind == Kind::barrier;
+}
 /// Whether an input or output holds only the rank's own block.
-bool holds_own_block_only(Kind kind, Buffer buffer);
+constexpr bool holds_own_block_only(Kind kind, Buffer buffer) {
+  if (buffer == Buffer::input) return kind == Kind::all_gather || kind == Kind::gather;
+  return kind == Kind::reduce_scatter || kind == Kind::scatter;
+}
 /// Whether input block b and output block b of a rank that has both may be the same memory.
-bool may_be_in_place(Kind kind);
+constexpr bool may_be_in_place(Kind kind) { return kind != Kind::all_to_all; }
 
 std::string_view to_string(Kind kind);
 std::string_view to_string(Algorithm algorithm);

@@ -45,9 +45,19 @@ class Walk {
   }
 
  private:
+  /// Those that were asked for and that these ranks can run: some are for several hosts.
+  std::vector<std::string> algorithms(const Operation& operation) const {
+    std::vector<std::string> names = algorithms_of(options_, operation);
+    std::erase_if(names, [&](const std::string& name) {
+      return communicator_.algorithm_for(operation.name, 1, options_.types.front(),
+                                         {.algorithm = name}) != name;
+    });
+    return names;
+  }
+
   /// Algorithms change slowest, so that each one's sizes stand together.
   std::vector<Setting> settings(const Operation& operation) const {
-    std::vector<std::string> algorithms = algorithms_of(options_, operation);
+    std::vector<std::string> algorithms = this->algorithms(operation);
     if (algorithms.empty() || communicator_.size() == 1) algorithms = {""};
     std::vector<DataType> types = options_.types;
     if (!operation.has_data) types = {DataType::uint8};
@@ -73,8 +83,8 @@ class Walk {
     if (options_.in_place && operation.has_data) {
       text = operation.has_in_place ? "in place" : "cannot be in place";
     }
-    if (!options_.algorithms.empty() && algorithms_of(options_, operation).empty()) {
-      text += fmt::format("{}has no algorithm {}", text.empty() ? "" : ", ",
+    if (!options_.algorithms.empty() && algorithms(operation).empty()) {
+      text += fmt::format("{}has no algorithm {} for these ranks", text.empty() ? "" : ", ",
                           joined(options_.algorithms, " or "));
     }
     return text;

@@ -24,6 +24,14 @@ struct Load {
   friend bool operator==(const Load&, const Load&) = default;
 };
 
+/// Of what is done, that part which crosses between hosts.
+struct Across {
+  std::uint64_t depth = 0;
+  Load busiest;
+  Load total;
+  friend bool operator==(const Across&, const Across&) = default;
+};
+
 /// What an algorithm costs on a problem, from formulas that know nothing of `make`; tests hold the
 /// schedules to them. With block_counts of which some are 0, `depth` and `messages` are upper
 /// bounds, and with fewer elements than blocks `depth` is; else all is exact.
@@ -34,6 +42,8 @@ struct Theory {
   std::uint32_t roundings = 0;  ///< how often a 16-bit float may be rounded on its way
   Load busiest;                 ///< the most of any rank, for each number by itself
   Load total;                   ///< of all ranks
+  /// Of algorithms that know of hosts.
+  std::optional<Across> across;
   friend bool operator==(const Theory&, const Theory&) = default;
 };
 
@@ -52,6 +62,8 @@ struct CatalogueEntry {
   /// Whether it serves blocks of different sizes: those of all_gather and reduce_scatter, which all
   /// ranks know, or those of gather, scatter and all_to_all, which are private.
   bool ragged;
+  /// Whether it knows of hosts: chosen only where ranks of several are at least two on some.
+  bool by_host;
   std::string_view source;  ///< paper or text that the algorithm is taken from
 };
 
@@ -75,16 +87,23 @@ bool combines_in_rank_order(const Problem& problem, Algorithm algorithm);
 /// The program that rank `rank` runs. `problem` is whole or as that rank sees it.
 Program make_program(const Problem& problem, const Choice& choice, Rank rank);
 
-/// Latency, bandwidth and reduction cost of the links between ranks; rank 0's is everyone's.
-struct CostTable {
+/// Of one kind of link.
+struct LinkCosts {
   double latency_ns = 6000;              ///< one small message, one way, beside its two steps
-  double bandwidth_bytes_per_s = 2.5e9;  ///< of one link
+  double bandwidth_bytes_per_s = 2.5e9;  ///< of one link; also what leaves a host at a time
   double sender_share = 1;               ///< of a byte's time, what its sender is busy; the rest
                                          ///< is its receiver's. 1: the wire's
   double step_ns = 2500;                 ///< per message at either end: a system call
-  double reduce_bytes_per_s = 8e9;       ///< of the output, one source added
-  double cores_per_rank = 1.0;           ///< below 1, ranks take turns on a core
-  std::size_t slot_bytes = 128 << 10;    ///< the most that one message carries
+  friend bool operator==(const LinkCosts&, const LinkCosts&) = default;
+};
+
+/// What links and reductions cost; rank 0's is everyone's.
+struct CostTable {
+  LinkCosts links;                  ///< between any two ranks: the dearest there are
+  LinkCosts inside;                 ///< between two of one host; only where problems have host_of
+  double reduce_bytes_per_s = 8e9;  ///< of the output, one source added
+  double cores_per_rank = 1.0;      ///< below 1, ranks take turns on a core
+  std::size_t slot_bytes = 128 << 10;  ///< the most that one message carries
   friend bool operator==(const CostTable&, const CostTable&) = default;
 };
 

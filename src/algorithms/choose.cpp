@@ -19,7 +19,8 @@ struct Scored {
 };
 
 bool applies(const CatalogueEntry& entry, const Problem& problem) {
-  return entry.kind == problem.kind && (entry.ragged || problem.block_counts.empty());
+  return entry.kind == problem.kind && (entry.ragged || problem.block_counts.empty()) &&
+         (!entry.by_host || !problem.host_of.empty());
 }
 
 std::vector<Scored> score_all(const Problem& problem, std::size_t elem_bytes,
@@ -54,6 +55,8 @@ std::string why_not(Algorithm algorithm, const Problem& problem, bool in_rank_or
   if (entry == nullptr) return fmt::format("{} has none", to_string(problem.kind));
   if (in_rank_order && !combines_in_rank_order(problem, algorithm))
     return "it does not combine in rank order";
+  if (entry->by_host && problem.host_of.empty())
+    return "all ranks share one host, or none shares one with another";
   return applies(*entry, problem) ? "its messages do not fit a slot" : "it needs equal blocks";
 }
 

@@ -54,6 +54,18 @@ BlockSizes block_sizes(const Problem& problem, std::uint32_t blocks) {
   return sizes;
 }
 
+void raise(Load& most, const Load& load) {
+  most.messages = std::max(most.messages, load.messages);
+  most.elems_sent = std::max(most.elems_sent, load.elems_sent);
+  most.elems_reduced = std::max(most.elems_reduced, load.elems_reduced);
+}
+
+void add(Load& total, const Load& load) {
+  total.messages += load.messages;
+  total.elems_sent += load.elems_sent;
+  total.elems_reduced += load.elems_reduced;
+}
+
 bool moves_nothing(const Problem& problem) {
   return problem.size == 1 || block_sizes(problem, problem.size).total == 0;
 }

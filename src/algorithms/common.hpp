@@ -58,6 +58,10 @@ struct BlockSizes {
 };
 BlockSizes block_sizes(const Problem& problem, std::uint32_t blocks);
 
+/// Makes each number of `most` at least that of `load`; adds them.
+void raise(Load& most, const Load& load);
+void add(Load& total, const Load& load);
+
 /// Whether no element is ever moved between ranks.
 bool moves_nothing(const Problem& problem);
 

@@ -2,6 +2,7 @@
 #include "algorithms/cost.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 
@@ -22,24 +23,52 @@ constexpr std::uint64_t kWindowsPerLane = 4;
 /// more in messages than they gain.
 constexpr std::uint64_t kSmallestSliceBytes = 8 << 10;
 
-/// The work that windows have in common, per window where it says so.
-struct Work {
-  double step_ns;   ///< one window's messages at either end, and links beyond the cheap ones
-  double bytes_ns;  ///< all windows' bytes, sent and combined
+/// What an algorithm does over one kind of links.
+struct Part {
+  const LinkCosts& costs;
+  std::uint64_t depth;
+  Load busiest;
+  Load total;
 };
 
-double transfer_ns(double elems, std::size_t elem_bytes, const CostTable& costs) {
-  return elems * static_cast<double>(elem_bytes) / costs.bandwidth_bytes_per_s * 1e9;
+std::uint64_t rest(std::uint64_t whole, std::uint64_t part) {
+  return whole - std::min(whole, part);
 }
 
-Work work_of(const Load& load, double ranks, double links, std::size_t elem_bytes,
-             const CostTable& costs) {
-  const double dear = std::max(0.0, links - kCheapLinks) * kDearLinkSteps;
-  const auto bytes = static_cast<double>(elem_bytes);
-  return {.step_ns = (2 * static_cast<double>(load.messages) / ranks + dear) * costs.step_ns,
-          .bytes_ns = transfer_ns(static_cast<double>(load.elems_sent) / ranks, elem_bytes, costs) +
-                      static_cast<double>(load.elems_reduced) / ranks * bytes /
-                          costs.reduce_bytes_per_s * 1e9};
+Load rest(const Load& whole, const Load& part) {
+  return {.messages = rest(whole.messages, part.messages),
+          .elems_sent = rest(whole.elems_sent, part.elems_sent),
+          .elems_reduced = rest(whole.elems_reduced, part.elems_reduced)};
+}
+
+/// Between hosts and inside; an algorithm that does not know of hosts may use any links anywhere.
+std::array<Part, 2> parts_of(const Theory& theory, const CostTable& costs) {
+  const Across across = theory.across.value_or(Across{theory.depth, theory.busiest, theory.total});
+  return {Part{costs.links, across.depth, across.busiest, across.total},
+          Part{costs.inside, rest(theory.depth, across.depth), rest(theory.busiest, across.busiest),
+               rest(theory.total, across.total)}};
+}
+
+/// Elements to nanoseconds.
+struct Times {
+  double elem_bytes;
+  const CostTable& costs;
+
+  double transfer(double elems, const LinkCosts& links) const {
+    return elems * elem_bytes / links.bandwidth_bytes_per_s * 1e9;
+  }
+  double reduction(double elems) const {
+    return elems * elem_bytes / costs.reduce_bytes_per_s * 1e9;
+  }
+  /// Of all windows, sent and combined.
+  double bytes(const Load& load, const LinkCosts& links) const {
+    return transfer(static_cast<double>(load.elems_sent), links) +
+           reduction(static_cast<double>(load.elems_reduced));
+  }
+};
+
+Rank host_count(const Problem& problem) {
+  return problem.host_of.empty() ? 1 : *std::ranges::max_element(problem.host_of) + 1;
 }
 
 /// Links that the busiest rank has to hold open in either direction.
@@ -51,54 +80,95 @@ double links_of(const CatalogueEntry& entry, const Problem& problem) {
     case Algorithm::linear:
     case Algorithm::root_collects:
       return problem.size - 1.0;
+    case Algorithm::leaders:
+      return static_cast<double>(problem.size) / host_count(problem);
+    case Algorithm::two_level:
+      return static_cast<double>(problem.size) / host_count(problem) + host_count(problem);
     default:
       return 0;
   }
 }
 
-}  // namespace
+/// What part of the messages of an algorithm that does not know of hosts crosses between them.
+double crossing_share(const CatalogueEntry& entry, const Problem& problem) {
+  const auto n = static_cast<double>(problem.size);
+  if (entry.algorithm == Algorithm::ring) {
+    Rank crossings = 0;
+    for (Rank rank = 0; rank < problem.size; ++rank)
+      crossings += problem.host_of[rank] != problem.host_of[(rank + 1) % problem.size];
+    return crossings / n;
+  }
+  std::vector<double> ranks(host_count(problem));
+  for (const std::uint32_t host : problem.host_of) ++ranks[host];
+  double beside = 0;
+  for (const double of_host : ranks) beside += of_host * (of_host - 1);
+  return 1 - beside / (n * (n - 1));
+}
 
-double predict_ns(const CatalogueEntry& entry, const Problem& problem, const Choice& choice,
-                  std::size_t elem_bytes, const CostTable& costs) {
-  const Theory theory = entry.theory(problem);
+/// What leaves a host has one wire, whichever of its ranks send it.
+double wire_ns(const CatalogueEntry& entry, const Theory& theory, const Problem& problem,
+               const Times& times) {
+  if (problem.host_of.empty()) return 0;
+  const double leaving =
+      theory.across ? static_cast<double>(theory.across->total.elems_sent)
+                    : static_cast<double>(theory.total.elems_sent) * crossing_share(entry, problem);
+  return times.transfer(leaving / host_count(problem), times.costs.links);
+}
+
+double predict_ns(const CatalogueEntry& entry, const Theory& theory, const Problem& problem,
+                  const Choice& choice, std::size_t elem_bytes, const CostTable& costs) {
+  const Times times{static_cast<double>(elem_bytes), costs};
   const double windows =
       std::max(1.0, static_cast<double>(window_count(problem, theory.blocks, choice)));
   const double lanes = std::min<double>(choice.lanes, windows);
-  const double links = links_of(entry, problem);
-  const Work busiest = work_of(theory.busiest, 1, links, elem_bytes, costs);
-  const Work average = work_of(theory.total, problem.size, links, elem_bytes, costs);
 
-  // One window on its way through everyone: each hop waits for the message and moves its bytes.
-  const auto depth = static_cast<double>(theory.depth);
-  const double messages = std::max(1.0, static_cast<double>(theory.busiest.messages));
-  const double hop_ns = costs.latency_ns + costs.step_ns + busiest.bytes_ns / windows / messages;
-  const double path_ns = depth * hop_ns;
-  // What its busiest rank has to do for one window, whatever the latency.
-  // The other ends bear a part of what it sends, and it of what it receives: what it combines, but
-  // at least the average.
-  const auto sent = static_cast<double>(theory.busiest.elems_sent);
-  const double received = std::max(static_cast<double>(theory.total.elems_sent) / problem.size,
-                                   static_cast<double>(theory.busiest.elems_reduced));
-  const double others_ns =
-      (1 - costs.sender_share) * transfer_ns(sent - received, elem_bytes, costs);
-  const double busy_ns = busiest.step_ns + (busiest.bytes_ns - others_ns) / windows;
+  double path_ns = 0;     // one window on its way through everyone
+  double sending_ns = 0;  // what the busiest rank has to do for one window, but for bare messages
+  double messages_ns = 0;
+  double work_ns = 0;  // what an average rank does for all windows
+  for (const Part& part : parts_of(theory, costs)) {
+    const LinkCosts& links = part.costs;
+    const double bytes_ns = times.bytes(part.busiest, links);
+    // Each hop waits for the message and moves its bytes.
+    const auto messages = static_cast<double>(part.busiest.messages);
+    path_ns += static_cast<double>(part.depth) *
+               (links.latency_ns + links.step_ns + bytes_ns / windows / std::max(1.0, messages));
+    // The other ends bear a part of what it sends, and it of what it receives: what it combines,
+    // but at least the average.
+    const auto sent = static_cast<double>(part.busiest.elems_sent);
+    const double received = std::max(static_cast<double>(part.total.elems_sent) / problem.size,
+                                     static_cast<double>(part.busiest.elems_reduced));
+    const double others_ns = (1 - links.sender_share) * times.transfer(sent - received, links);
+    // Each message has a step at either end.
+    sending_ns += messages * links.step_ns + (bytes_ns - others_ns) / windows;
+    messages_ns += messages * links.step_ns;
+    work_ns += (2 * static_cast<double>(part.total.messages) * links.step_ns * windows +
+                times.bytes(part.total, links)) /
+               problem.size;
+  }
+  const double dear_ns =
+      std::max(0.0, links_of(entry, problem) - kCheapLinks) * kDearLinkSteps * costs.links.step_ns;
+  sending_ns += dear_ns;
+  const double busy_ns = sending_ns + messages_ns;
 
   double total_ns = 0;
   if (entry.windows_overlap) {
     // What the busiest rank sends last still has its way to go.
-    const double sending_ns = busy_ns - messages * costs.step_ns;
-    const double first_window_ns = std::max({path_ns, busy_ns, sending_ns + costs.latency_ns});
+    const double first_window_ns =
+        std::max({path_ns, busy_ns, sending_ns + costs.links.latency_ns});
     total_ns = first_window_ns + (windows - 1) * busy_ns;
   } else {
     total_ns = std::ceil(windows / lanes) * std::max(path_ns, lanes * busy_ns);
   }
   if (costs.cores_per_rank < 1) {
     // The ranks take turns: the work of all of them stands in a queue.
-    const double work_ns = average.step_ns * windows + average.bytes_ns;
+    work_ns += dear_ns * windows;
     total_ns = std::max(total_ns, work_ns / costs.cores_per_rank + path_ns / 2);
   }
-  return total_ns;
+  return std::max(total_ns, wire_ns(entry, theory, problem, times));
 }
+
+}  // namespace
 
 std::optional<Tuned> tune(const CatalogueEntry& entry, const Problem& problem,
                           std::size_t elem_bytes, const CostTable& costs, std::uint16_t max_lanes) {
@@ -117,7 +187,7 @@ std::optional<Tuned> tune(const CatalogueEntry& entry, const Problem& problem,
       const Choice choice{entry.algorithm, lanes, slice};
       const std::uint64_t windows = window_count(problem, theory.blocks, choice);
       if (lanes > 1 && windows < kWindowsPerLane * lanes) break;
-      const double time = predict_ns(entry, problem, choice, elem_bytes, costs);
+      const double time = predict_ns(entry, theory, problem, choice, elem_bytes, costs);
       const bool more_lanes = best && lanes > best->choice.lanes;
       if (!best || time < best->predicted_ns * (more_lanes ? kLanePaysOff : 1.0)) {
         best = Tuned{choice, time};

@@ -40,6 +40,10 @@ ProgramOf linear_broadcast, linear_reduce, linear_gather, linear_scatter, binomi
     binomial_reduce, binomial_gather, binomial_scatter;
 TheoryOf linear_theory_whole, linear_theory_blocks, binomial_theory_whole, binomial_theory_blocks;
 
+ProgramOf leaders_all_reduce, leaders_broadcast, leaders_reduce, two_level_all_reduce,
+    two_level_reduce_scatter, two_level_all_gather, two_level_all_to_all;
+TheoryOf leaders_theory, two_level_all_reduce_theory, two_level_exchange_theory;
+
 ProgramOf dissemination_barrier;
 TheoryOf dissemination_barrier_theory;
 

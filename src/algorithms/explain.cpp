@@ -46,8 +46,14 @@ std::string explain(const Problem& asked, DataType type, const CostTable& costs,
   fmt::format_to(out,
                  "Cost table: latency {:.2f} µs, {:.2f} GB/s per link, {:.2f} µs per message, "
                  "reduction {:.2f} GB/s, {:.2f} cores per rank.\n",
-                 costs.latency_ns / 1e3, costs.bandwidth_bytes_per_s / 1e9, costs.step_ns / 1e3,
-                 costs.reduce_bytes_per_s / 1e9, costs.cores_per_rank);
+                 costs.links.latency_ns / 1e3, costs.links.bandwidth_bytes_per_s / 1e9,
+                 costs.links.step_ns / 1e3, costs.reduce_bytes_per_s / 1e9, costs.cores_per_rank);
+  if (!problem.host_of.empty())
+    fmt::format_to(out,
+                   "Inside a host: latency {:.2f} µs, {:.2f} GB/s per link, {:.2f} µs per "
+                   "message.\n",
+                   costs.inside.latency_ns / 1e3, costs.inside.bandwidth_bytes_per_s / 1e9,
+                   costs.inside.step_ns / 1e3);
   return text;
 }
 

@@ -32,25 +32,16 @@ TreeNode tree_from(Rank root, Rank rank, Rank n) {
 }  // namespace
 
 Program tree_all_reduce(const Problem& problem, Rank rank) {
-  const TreeNode node = binary_tree(rank, problem.size);
-  Lane up = lane_up(node, 0, 0);
-  Lane down = lane_down(node, 0, 1, output(0));
-  if (!node.parent) down.steps.front().after = After{.lane = 0, .step = 0};
-  Program program = empty_program(problem, rank, 1);
-  program.lanes = {std::move(up), std::move(down)};
-  return program;
+  return all_reduce_over(binary_tree(rank, problem.size), problem, rank);
 }
 
 Program tree_reduce(const Problem& problem, Rank rank) {
-  Program program = empty_program(problem, rank, 1);
-  program.lanes.push_back(lane_up(tree_from(problem.root, rank, problem.size), 0, 0));
-  return program;
+  return one_lane(problem, rank, 1, lane_up(tree_from(problem.root, rank, problem.size), 0, 0));
 }
 
 Program tree_broadcast(const Problem& problem, Rank rank) {
-  Program program = empty_program(problem, rank, 1);
-  program.lanes.push_back(lane_down(tree_from(problem.root, rank, problem.size), 0, 0, input(0)));
-  return program;
+  const TreeNode node = tree_from(problem.root, rank, problem.size);
+  return one_lane(problem, rank, 1, lane_down(node, 0, 0, input(0)));
 }
 
 Theory tree_theory(const Problem& problem) {

@@ -33,4 +33,13 @@ Lane lane_down(const TreeNode& node, std::uint32_t block, std::uint16_t lane, Op
   return {.steps = {std::move(step)}};
 }
 
+Program all_reduce_over(const TreeNode& node, const Problem& problem, Rank rank) {
+  Lane up = lane_up(node, 0, 0);
+  Lane down = lane_down(node, 0, 1, output(0));
+  if (!node.parent) down.steps.front().after = After{.lane = 0, .step = 0};
+  Program program = empty_program(problem, rank, 1);
+  program.lanes = {std::move(up), std::move(down)};
+  return program;
+}
+
 }  // namespace ccoll

@@ -2,6 +2,7 @@
 #include "comm/costs.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "transport/transport.hpp"
 
@@ -19,23 +20,53 @@ std::string_view slowest_transport(std::span<const PeerAddress> ranks, std::stri
 
 bool is_memory(std::string_view transport) { return transport == "inproc" || transport == "shm"; }
 
+std::vector<std::uint32_t> hosts_of(std::span<const PeerAddress> ranks) {
+  std::unordered_map<std::uint64_t, std::uint32_t> numbers;
+  std::vector<std::uint32_t> hosts;
+  hosts.reserve(ranks.size());
+  for (const auto& rank : ranks) {
+    const auto next = static_cast<std::uint32_t>(numbers.size());
+    hosts.push_back(numbers.try_emplace(rank.host, next).first->second);
+  }
+  if (numbers.size() == 1 || numbers.size() == ranks.size()) hosts.clear();
+  return hosts;
+}
+
 CostTable costs_over(std::string_view transport, double cores_per_rank, bool one_host) {
   CostTable costs;
   costs.cores_per_rank = cores_per_rank;
   if (!is_memory(transport)) {
     // No wire: the kernel copies what is sent, which a cache may hold, then what is received. So
     // much that linear and tree broadcasts compare as they were measured.
-    if (one_host) costs.sender_share = 0.3;
+    if (one_host) costs.links.sender_share = 0.3;
+    costs.inside = costs.links;
     return costs;
   }
   // Where ranks take turns on a core, the next one's turn takes a call of the scheduler.
-  costs.latency_ns = cores_per_rank < 1 ? 1500 : 150;
-  costs.step_ns = 120;
-  costs.bandwidth_bytes_per_s = 9e9;
+  costs.links.latency_ns = cores_per_rank < 1 ? 1500 : 150;
+  costs.links.step_ns = 120;
+  costs.links.bandwidth_bytes_per_s = 9e9;
+  costs.inside = costs.links;
   costs.reduce_bytes_per_s = 12e9;
   // What stays in a core's cache between one rank's writing and another's reading; where ranks take
   // turns, each does as much as it can in its turn.
   costs.slot_bytes = cores_per_rank < 1 ? 64 << 10 : 32 << 10;
+  return costs;
+}
+
+CostTable costs_among(std::span<const PeerAddress> ranks, std::string_view forced,
+                      double cores_per_rank) {
+  const auto is_near = [&](const PeerAddress& rank) { return rank.host == ranks.front().host; };
+  const bool one_host = std::ranges::all_of(ranks, is_near);
+  CostTable costs = costs_over(slowest_transport(ranks, forced), cores_per_rank, one_host);
+  std::unordered_map<std::uint64_t, std::vector<PeerAddress>> by_host;
+  for (const auto& rank : ranks) by_host[rank.host].push_back(rank);
+  // The dearest of any host.
+  costs.inside.latency_ns = 0;
+  for (const auto& [host, beside] : by_host) {
+    const auto inside = costs_over(slowest_transport(beside, forced), cores_per_rank, true).links;
+    if (inside.latency_ns > costs.inside.latency_ns) costs.inside = inside;
+  }
   return costs;
 }
 

@@ -3,8 +3,10 @@
 
 /// What a communicator's links cost, for the cost model.
 
+#include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "algorithms/algorithms.hpp"
 #include "core/peer_address.hpp"
@@ -18,7 +20,15 @@ std::string_view slowest_transport(std::span<const PeerAddress> ranks, std::stri
 /// Whether both ends of its links see the same memory.
 bool is_memory(std::string_view transport);
 
+/// The host that each of those ranks is on: numbers from 0 in the order of the hosts' first ranks.
+/// Empty where all are on one, or each on its own.
+std::vector<std::uint32_t> hosts_of(std::span<const PeerAddress> ranks);
+
 /// Of links of that transport, where each rank has so many cores.
 CostTable costs_over(std::string_view transport, double cores_per_rank, bool one_host);
+
+/// Of the links between those ranks; `forced` as above.
+CostTable costs_among(std::span<const PeerAddress> ranks, std::string_view forced,
+                      double cores_per_rank);
 
 }  // namespace ccoll

@@ -55,8 +55,8 @@ void Communicator::Implementation::configure() {
   std::vector<PeerAddress> ranks;
   for (const auto job_rank : group_.job_ranks()) ranks.push_back(member_->table()[job_rank]);
   const auto transport = slowest_transport(ranks, member_->transports()->forced());
-  const auto is_near = [&](const PeerAddress& rank) { return rank.host == ranks.front().host; };
-  costs_ = costs_over(transport, member_->cores_per_rank(), std::ranges::all_of(ranks, is_near));
+  hosts_ = hosts_of(ranks);
+  costs_ = costs_among(ranks, member_->transports()->forced(), member_->cores_per_rank());
   crowded_ = costs_.cores_per_rank < 1;
   in_memory_ = is_memory(transport);
 }

@@ -308,10 +308,11 @@ class Communicator::Implementation final
   const CommunicatorOptions options_;
   const Group group_;
   const std::string name_;
-  CostTable costs_;         // immutable after make
-  Forced forced_;           // immutable after make
-  bool crowded_ = false;    // immutable after make: ranks outnumber cores
-  bool in_memory_ = false;  // immutable after make: all ranks share some
+  CostTable costs_;                   // immutable after make
+  std::vector<std::uint32_t> hosts_;  // of Problem::host_of; immutable after make
+  Forced forced_;                     // immutable after make
+  bool crowded_ = false;              // immutable after make: ranks outnumber cores
+  bool in_memory_ = false;            // immutable after make: all ranks share some
   const std::shared_ptr<Waiter> waiter_;
 
   std::atomic<bool> closed_{false};

@@ -38,6 +38,16 @@ Status prove(const PlanRequest& request) {
 }
 #endif
 
+/// Calls with ragged blocks have one plan, whatever their sizes, if it is planned for blocks of the
+/// same size: the mean one, rounded up. Choosing does not look where sizes are private.
+std::uint64_t planned_count(const Call& call, Rank size) {
+  if (!call.ragged()) return call.count;
+  if (sizes_are_private(call.kind)) return 0;
+  const auto total =
+      std::accumulate(call.block_counts.begin(), call.block_counts.end(), std::uint64_t{0});
+  return std::bit_ceil((total + size - 1) / size);
+}
+
 }  // namespace
 
 std::size_t Communicator::Implementation::SignatureHash::operator()(
@@ -64,20 +74,13 @@ Problem Communicator::Implementation::problem_of(Kind kind, std::size_t count, R
   problem.size = size();
   problem.root = root;
   problem.count = count;
+  problem.host_of = hosts_;
   return problem;
 }
 
 Problem Communicator::Implementation::problem_of(const Call& call) const {
-  if (!call.ragged()) return problem_of(call.kind, call.count, call.root);
-  // Of blocks of one size, whatever theirs, so that calls with other sizes find the same plan: the
-  // mean block, rounded up; choosing does not look where sizes are private.
-  std::uint64_t elems = 0;
-  if (!sizes_are_private(call.kind)) {
-    const auto total =
-        std::accumulate(call.block_counts.begin(), call.block_counts.end(), std::uint64_t{0});
-    elems = std::bit_ceil((total + size() - 1) / size());
-  }
-  return evenly_ragged(problem_of(call.kind, elems, call.root));
+  auto problem = problem_of(call.kind, planned_count(call, size()), call.root);
+  return call.ragged() ? evenly_ragged(std::move(problem)) : problem;
 }
 
 Signature Communicator::Implementation::key_of(const Call& call, Signature key) const {
@@ -89,7 +92,7 @@ Signature Communicator::Implementation::key_of(const Call& call, Signature key) 
   }
   if (call.ragged()) {
     key.kind |= kRagged;
-    key.count = problem_of(call).count;
+    key.count = planned_count(call, size());
   }
   return key;
 }

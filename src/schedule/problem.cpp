@@ -79,6 +79,10 @@ std::string_view to_string(Algorithm algorithm) {
       return "bruck";
     case Algorithm::root_collects:
       return "root_collects";
+    case Algorithm::leaders:
+      return "leaders";
+    case Algorithm::two_level:
+      return "two_level";
   }
   return "unknown";
 }

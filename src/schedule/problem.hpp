@@ -39,6 +39,8 @@ enum class Algorithm : std::uint8_t {
   recursive_halving,
   bruck,
   root_collects,
+  leaders,
+  two_level,
 };
 
 /// `input` is never written. `scratch` belongs to one lane of one rank.
@@ -89,7 +91,8 @@ struct Problem {
   std::vector<std::uint64_t> block_counts;
   /// Ragged all_to_all only: elements of the output's blocks, `size` of them.
   std::vector<std::uint64_t> output_counts;
-  /// Which host each rank is on, for two-level algorithms; empty when there is one host.
+  /// Which host each rank is on, for algorithms that know of hosts: numbers from 0 without gaps.
+  /// Empty where it makes no difference: one host, or one rank on each.
   std::vector<std::uint32_t> host_of;
 
   friend bool operator==(const Problem&, const Problem&) = default;

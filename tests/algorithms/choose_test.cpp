@@ -49,7 +49,8 @@ TEST_CASE("choosing: more elements are never predicted to take less time",
       if (entry.kind == Kind::barrier) continue;
       double before = 0;
       for (std::uint64_t count = 1; count <= 1ULL << 28; count *= 4) {
-        const Problem problem = problem_of(entry.kind, 8, count);
+        Problem problem = problem_of(entry.kind, 8, count);
+        if (entry.by_host) problem.host_of = {0, 0, 0, 1, 1, 1, 2, 2};
         const Chosen chosen = choose(problem, 4, costs);
         INFO(test::describe(problem, chosen.choice));
         CHECK(chosen.candidates.front().predicted_ns >= before * 0.999);
@@ -97,6 +98,31 @@ TEST_CASE("choosing: what anyone would expect", "[algorithms]") {
   }
 }
 
+TEST_CASE("choosing: what crosses between hosts decides", "[algorithms]") {
+  using enum Algorithm;
+  const std::vector<Expected> kTable = {
+      {Kind::all_reduce, 32, 8, {leaders}},
+      {Kind::all_reduce, 32, 64 << 20, {two_level, ring}},
+      {Kind::all_reduce, 32, 1 << 20, {two_level}},
+      {Kind::broadcast, 32, 8, {leaders}},
+      {Kind::reduce, 32, 1 << 10, {leaders}},
+      {Kind::all_gather, 32, 1 << 10, {two_level}},
+      {Kind::reduce_scatter, 32, 1 << 10, {two_level}},
+      {Kind::all_to_all, 32, 1 << 10, {two_level}},
+      {Kind::barrier, 32, 1, {leaders}},
+  };
+  CostTable costs;
+  costs.inside = {
+      .latency_ns = 150, .bandwidth_bytes_per_s = 9e9, .sender_share = 1, .step_ns = 120};
+  for (const Expected& row : kTable) {
+    Problem problem = problem_of(row.kind, row.size, row.bytes);
+    for (Rank rank = 0; rank < row.size; ++rank) problem.host_of.push_back(rank % 4);
+    const Chosen chosen = choose(problem, 1, costs);
+    INFO(to_string(row.kind) << " of " << row.bytes << " bytes: " << chosen.reason);
+    CHECK(std::ranges::count(row.any_of, chosen.choice.algorithm) == 1);
+  }
+}
+
 TEST_CASE("choosing: where ranks share cores, few messages win", "[algorithms]") {
   CostTable crowded;
   crowded.cores_per_rank = 2.0 / 64;
@@ -110,7 +136,7 @@ TEST_CASE("choosing: where ranks share cores, few messages win", "[algorithms]")
 TEST_CASE("choosing: what sends most counts for less where receivers bear a part", "[algorithms]") {
   const CostTable wire;
   CostTable copies;
-  copies.sender_share = 0.3;
+  copies.links.sender_share = 0.3;
   const auto predicted = [](Kind kind, Algorithm algorithm, const CostTable& costs) {
     const auto chosen = choose(problem_of(kind, 8, 1 << 20), 4, costs);
     return std::ranges::find(chosen.candidates, algorithm, &Candidate::algorithm)->predicted_ns;
@@ -124,10 +150,18 @@ TEST_CASE("choosing: what sends most counts for less where receivers bear a part
 
 TEST_CASE("choosing: what is forced is taken, or the reason says why not", "[algorithms]") {
   const Problem problem = problem_of(Kind::all_reduce, 8, 1 << 20);
+  Problem on_hosts = problem;
+  on_hosts.host_of = {0, 0, 0, 1, 1, 1, 2, 2};
   for (const Algorithm algorithm : algorithms_for(problem.kind)) {
-    const Chosen chosen = choose(problem, 4, {}, {.algorithm = algorithm, .max_lanes = 1});
+    const bool by_host = find_algorithm(problem.kind, algorithm)->by_host;
+    const Chosen chosen =
+        choose(by_host ? on_hosts : problem, 4, {}, {.algorithm = algorithm, .max_lanes = 1});
     CHECK(chosen.choice.algorithm == algorithm);
     CHECK(chosen.choice.lanes == 1);
+    if (!by_host) continue;
+    const Chosen without = choose(problem, 4, {}, {.algorithm = algorithm, .max_lanes = {}});
+    CHECK(without.choice == choose(problem, 4, {}).choice);
+    CHECK(without.reason.find("all ranks share one host") != std::string::npos);
   }
   const Chosen other = choose(problem, 4, {}, {.algorithm = Algorithm::pairwise, .max_lanes = {}});
   CHECK(other.choice == choose(problem, 4, {}).choice);
@@ -163,7 +197,8 @@ TEST_CASE("choosing: ragged blocks get what serves them, private ones without a 
 }
 
 TEST_CASE("explaining: the table names every candidate and marks the choice", "[algorithms]") {
-  const Problem problem = problem_of(Kind::all_reduce, 8, 1 << 20);
+  Problem problem = problem_of(Kind::all_reduce, 8, 1 << 20);
+  problem.host_of = {0, 0, 0, 1, 1, 1, 2, 2};
   const std::string text = explain(problem, DataType::float32, {});
   INFO(text);
   for (const Algorithm algorithm : algorithms_for(problem.kind)) {

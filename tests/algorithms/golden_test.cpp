@@ -17,12 +17,14 @@ struct Golden {
   Kind kind;
   Algorithm algorithm;
   Rank size;
+  testing::HostOf hosts = {};
 };
 
 std::string text_of(const Golden& golden) {
   Problem problem;
   problem.kind = golden.kind;
   problem.size = golden.size;
+  problem.host_of = golden.hosts;
   problem.count = golden.kind == Kind::barrier ? 1 : 64;
   std::vector<Program> programs;
   for (Rank rank = 0; rank < golden.size; ++rank) {
@@ -69,6 +71,13 @@ TEST_CASE("the schedules are those of the golden files", "[algorithms][golden]")
       {Kind::gather, Algorithm::binomial, 5},
       {Kind::scatter, Algorithm::binomial, 5},
       {Kind::barrier, Algorithm::dissemination, 5},
+      {Kind::all_reduce, Algorithm::leaders, 5, {0, 0, 1, 1, 1}},
+      {Kind::broadcast, Algorithm::leaders, 5, {0, 0, 1, 1, 1}},
+      {Kind::reduce, Algorithm::leaders, 5, {0, 0, 1, 1, 1}},
+      {Kind::all_reduce, Algorithm::two_level, 5, {0, 0, 1, 1, 1}},
+      {Kind::reduce_scatter, Algorithm::two_level, 5, {0, 0, 1, 1, 1}},
+      {Kind::all_gather, Algorithm::two_level, 5, {0, 0, 1, 1, 1}},
+      {Kind::all_to_all, Algorithm::two_level, 5, {0, 0, 1, 1, 1}},
   };
   for (const Golden& golden : kGolden) {
     const std::string path =

@@ -18,6 +18,7 @@ Problem random_problem(const CatalogueEntry& entry, Rank size, std::mt19937& ran
   problem.kind = entry.kind;
   problem.size = size;
   if (test::is_rooted(entry.kind)) problem.root = static_cast<Rank>(random() % size);
+  if (entry.by_host) problem.host_of = testing::random_hosts(size, random);
   const std::size_t n = size;
   const std::uint32_t zeros = random() % 4;  // of 4
   const std::uint32_t largest = random() % 3 == 0 ? 60 : 5;

@@ -11,6 +11,7 @@
 
 #include "algorithms/algorithms.hpp"
 #include "schedule/verify.hpp"
+#include "support/hosts.hpp"
 
 namespace ccoll::test {
 
@@ -36,8 +37,10 @@ inline std::string name_of(const CatalogueEntry& entry) {
 }
 
 inline std::string describe(const Problem& problem, const Choice& choice) {
-  return fmt::format("{} {}: size {}, root {}, count {}{}, {} lanes, slices of {}",
-                     to_string(choice.algorithm), to_string(problem.kind), problem.size,
+  std::string hosts;
+  for (const std::uint32_t host : problem.host_of) hosts += fmt::format(" {}", host);
+  return fmt::format("{} {}: size {}, hosts [{} ], root {}, count {}{}, {} lanes, slices of {}",
+                     to_string(choice.algorithm), to_string(problem.kind), problem.size, hosts,
                      problem.root, problem.count, problem.block_counts.empty() ? "" : " (ragged)",
                      choice.lanes, choice.slice_elems);
 }
@@ -74,16 +77,20 @@ inline std::string judge(const CatalogueEntry& entry, const Problem& problem,
       theory.busiest.elems_sent, theory.blocks_per_message, theory.roundings);
 }
 
-/// All cases of one entry at one size and root; the first thing that is wrong, or nothing.
-inline std::string judge_all(const CatalogueEntry& entry, Rank size, Rank root) {
+/// All cases of one entry at one size, root and layout of hosts; the first thing that is wrong, or
+/// nothing.
+inline std::string judge_all(const CatalogueEntry& entry, Rank size, Rank root,
+                             const testing::HostOf& hosts) {
   Problem problem;
+  problem.host_of = hosts;
   problem.kind = entry.kind;
   problem.size = size;
   problem.root = root;
   problem.count = 1;
   const std::uint32_t blocks = entry.theory(problem).blocks;
-  for (const VerifyCase& one : verify_cases(entry.kind, entry.algorithm, size, root, blocks)) {
+  for (VerifyCase& one : verify_cases(entry.kind, entry.algorithm, size, root, blocks)) {
     if (!one.problem.block_counts.empty() && !entry.ragged) continue;
+    one.problem.host_of = problem.host_of;
     const std::string wrong = judge(entry, one.problem, one.choice);
     if (!wrong.empty()) return fmt::format("case {}: {}", one.name, wrong);
   }

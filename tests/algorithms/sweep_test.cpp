@@ -30,12 +30,13 @@ std::vector<std::string> sweep(Rank last) {
     for (std::size_t i = next++; i < entries.size() * last; i = next++) {
       const CatalogueEntry& entry = entries[i % entries.size()];
       const auto size = static_cast<Rank>(last - i / entries.size());
-      for (const Rank root : test::roots_of(entry.kind, size)) {
-        const std::string found = test::judge_all(entry, size, root);
-        if (found.empty()) continue;
-        const std::lock_guard lock(mutex);
-        wrong.push_back(test::name_of(entry) + ", size " + std::to_string(size) + ", root " +
-                        std::to_string(root) + ": " + found);
+      for (const testing::HostOf& hosts : testing::host_layouts(entry, size)) {
+        for (const Rank root : test::roots_of(entry.kind, size)) {
+          const std::string found = test::judge_all(entry, size, root, hosts);
+          if (found.empty()) continue;
+          const std::lock_guard lock(mutex);
+          wrong.push_back(test::name_of(entry) + ": " + found);
+        }
       }
     }
   };
@@ -63,11 +64,26 @@ void sample(Rank largest, int draws) {
       if (test::is_rooted(entry.kind)) {
         problem.root = std::uniform_int_distribution<Rank>(0, problem.size - 1)(random);
       }
+      if (entry.by_host) problem.host_of = testing::random_hosts(problem.size, random);
       problem.count = std::uniform_int_distribution<std::uint64_t>(0, 2)(random);
       if (entry.kind == Kind::barrier) problem.count = 1;
       const Choice choice{entry.algorithm, 1, 1};
       INFO(test::describe(problem, choice));
       CHECK(test::judge(entry, problem, choice) == "");
+    }
+  }
+}
+
+TEST_CASE("algorithms that know of hosts are proven on any", "[algorithms][property]") {
+  const auto seed = std::random_device{}();
+  std::mt19937 random(seed);
+  for (const CatalogueEntry& entry : catalogue()) {
+    for (int draw = 0; entry.by_host && draw < testing::by_effort(3, 40, 2000); ++draw) {
+      const auto size = std::uniform_int_distribution<Rank>(2, 24)(random);
+      const auto roots = test::roots_of(entry.kind, size);
+      INFO("seed " << seed);
+      CHECK(test::judge_all(entry, size, roots[random() % roots.size()],
+                            testing::random_hosts(size, random)) == "");
     }
   }
 }
@@ -89,6 +105,7 @@ TEST_CASE("an algorithm that lacks any one step is rejected", "[algorithms][prop
       Problem problem;
       problem.kind = entry.kind;
       problem.size = size;
+      problem.host_of = testing::host_layouts(entry, size).back();
       problem.count = entry.kind == Kind::barrier ? 1 : 10;
       const Choice choice{entry.algorithm, 1, 3};
       for (Rank victim = 0; victim < size; ++victim) {

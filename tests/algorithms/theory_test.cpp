@@ -21,29 +21,41 @@ std::uint64_t elems_of(const Problem& problem, const Program& program, const Ste
   return elems;
 }
 
-Load load_of(const Problem& problem, const Program& program) {
+/// Of what a rank does, all or only what it does with ranks of other hosts.
+Load load_of(const Problem& problem, const Program& program, bool across) {
+  const auto counts = [&](Rank peer) {
+    return !across ||
+           (!problem.host_of.empty() && problem.host_of[peer] != problem.host_of[program.rank]);
+  };
   Load load;
   for (const Lane& lane : program.lanes) {
     for (const Step& step : lane.steps) {
       const std::uint64_t elems = elems_of(problem, program, step);
       if (elems == 0) continue;
-      load.messages += step.sends.size();
-      load.elems_sent += elems * step.sends.size();
-      const std::size_t sources = step.receives.size() + (step.local.empty() ? 0 : 1);
-      if (sources > 0) load.elems_reduced += elems * (sources - 1);
+      const auto sends = static_cast<std::uint64_t>(std::ranges::count_if(step.sends, counts));
+      load.messages += sends;
+      load.elems_sent += elems * sends;
+      const auto receives =
+          static_cast<std::uint64_t>(std::ranges::count_if(step.receives, counts, &Receive::peer));
+      const std::uint64_t folds = receives + (step.local.empty() ? 0 : 1);
+      if (folds > 0) load.elems_reduced += elems * (folds - 1);
     }
   }
   return load;
 }
 
-void add(const Load& load, Load& busiest, Load& total) {
-  busiest.messages = std::max(busiest.messages, load.messages);
-  busiest.elems_sent = std::max(busiest.elems_sent, load.elems_sent);
-  busiest.elems_reduced = std::max(busiest.elems_reduced, load.elems_reduced);
-  total.messages += load.messages;
-  total.elems_sent += load.elems_sent;
-  total.elems_reduced += load.elems_reduced;
-}
+struct Loads {
+  Load busiest;
+  Load total;
+  void add(const Load& load) {
+    busiest.messages = std::max(busiest.messages, load.messages);
+    busiest.elems_sent = std::max(busiest.elems_sent, load.elems_sent);
+    busiest.elems_reduced = std::max(busiest.elems_reduced, load.elems_reduced);
+    total.messages += load.messages;
+    total.elems_sent += load.elems_sent;
+    total.elems_reduced += load.elems_reduced;
+  }
+};
 
 std::string shown(const Load& load) {
   return fmt::format("{} messages, {} sent, {} reduced", load.messages, load.elems_sent,
@@ -59,16 +71,23 @@ TEST_CASE("the loads of the formulas are those of the programs", "[algorithms][p
         problem.size = size;
         problem.root = test::is_rooted(entry.kind) ? size / 3 : 0;
         problem.count = entry.kind == Kind::barrier ? 1 : count;
-        Load busiest;
-        Load total;
-        for (Rank rank = 0; rank < size; ++rank) {
-          const Program program = make_program(problem, {entry.algorithm, 1, 1}, rank);
-          REQUIRE(program.blocks == entry.theory(problem).blocks);
-          add(load_of(problem, program), busiest, total);
+        for (const testing::HostOf& hosts : testing::host_layouts(entry, size)) {
+          problem.host_of = hosts;
+          const Theory theory = entry.theory(problem);
+          Loads loads, across;
+          for (Rank rank = 0; rank < size; ++rank) {
+            const Program program = make_program(problem, {entry.algorithm, 1, 1}, rank);
+            REQUIRE(program.blocks == theory.blocks);
+            loads.add(load_of(problem, program, false));
+            across.add(load_of(problem, program, true));
+          }
+          INFO(test::describe(problem, {entry.algorithm, 1, 1}));
+          CHECK(shown(theory.busiest) == shown(loads.busiest));
+          CHECK(shown(theory.total) == shown(loads.total));
+          if (!theory.across) continue;
+          CHECK(shown(theory.across->busiest) == shown(across.busiest));
+          CHECK(shown(theory.across->total) == shown(across.total));
         }
-        INFO(test::describe(problem, {entry.algorithm, 1, 1}));
-        CHECK(shown(entry.theory(problem).busiest) == shown(busiest));
-        CHECK(shown(entry.theory(problem).total) == shown(total));
       }
     }
   }

@@ -17,6 +17,7 @@
 #include "inproc_ranks.hpp"
 #include "schedule/replay.hpp"
 #include "support/effort.hpp"
+#include "support/hosts.hpp"
 
 using namespace ccoll;
 
@@ -44,6 +45,7 @@ Case random_case(std::mt19937_64& random) {
   made.problem.size = static_cast<Rank>(1 + random() % 9);
   made.problem.root = static_cast<Rank>(random() % made.problem.size);
   made.problem.count = made.entry->kind == Kind::barrier ? 1 : random() % 40;
+  if (made.entry->by_host) made.problem.host_of = testing::random_hosts(made.problem.size, random);
   if (made.entry->ragged && random() % 2 == 0) {
     const std::size_t n = made.problem.size;
     for (std::size_t i = 0; i < (made.entry->kind == Kind::all_to_all ? n * n : n); i++)
@@ -232,8 +234,8 @@ TEST_CASE("plan: a replay notices steps that are missing, repeated or out of ord
 TEST_CASE("plan: no schedule needs more slots than a link has", "[engine][property]") {
   for (const auto& entry : catalogue()) {
     for (Rank size = 1; size <= 9; size++) {
-      const auto problem =
-          make_problem(entry.kind, size, size / 2, entry.kind == Kind::barrier ? 1 : 40);
+      auto problem = make_problem(entry.kind, size, size / 2, entry.kind == Kind::barrier ? 1 : 40);
+      problem.host_of = testing::host_layouts(entry, size).back();
       const Choice choice{entry.algorithm, 2, 3};
       const auto report =
           verify(problem, choice, [&](Rank rank) { return make_program(problem, choice, rank); });

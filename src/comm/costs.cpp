@@ -2,6 +2,7 @@
 #include "comm/costs.hpp"
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 
 #include "transport/transport.hpp"
@@ -30,6 +31,29 @@ std::vector<std::uint32_t> hosts_of(std::span<const PeerAddress> ranks) {
   }
   if (numbers.size() == 1 || numbers.size() == ranks.size()) hosts.clear();
   return hosts;
+}
+
+double cores_per_rank(std::span<const PeerAddress> ranks) {
+  struct Machine {
+    double cores = 0;
+    double ranks = 0;
+    std::map<std::uint64_t, double> cores_of_host;  // containers may be limited, each by itself
+  };
+  std::map<std::uint32_t, Machine> machines;
+  for (const auto& peer : ranks) {
+    auto& machine = machines[peer.machine];
+    machine.cores = peer.machine_cores;
+    machine.ranks += 1;
+    double& of_host = machine.cores_of_host[peer.host];
+    of_host = std::max<double>(of_host, peer.cores);
+  }
+  double least = 1e9;
+  for (const auto& [number, machine] : machines) {
+    double cores = 0;
+    for (const auto& [host, of_host] : machine.cores_of_host) cores += of_host;
+    least = std::min(least, std::min(cores, machine.cores) / machine.ranks);
+  }
+  return least;
 }
 
 CostTable costs_over(std::string_view transport, double cores_per_rank, bool one_host) {

@@ -24,6 +24,10 @@ bool is_memory(std::string_view transport);
 /// Empty where all are on one, or each on its own.
 std::vector<std::uint32_t> hosts_of(std::span<const PeerAddress> ranks);
 
+/// Cores that each rank has to itself on the machine where they have least; below 1 they take
+/// turns.
+double cores_per_rank(std::span<const PeerAddress> ranks);
+
 /// Of links of that transport, where each rank has so many cores.
 CostTable costs_over(std::string_view transport, double cores_per_rank, bool one_host);
 

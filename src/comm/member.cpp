@@ -2,10 +2,10 @@
 #include "comm/member.hpp"
 
 #include <algorithm>
-#include <map>
 #include <mutex>
 
 #include "comm/agreement.hpp"
+#include "comm/costs.hpp"
 #include "comm/remarks.hpp"
 #include "core/log.hpp"
 #include "core/net/interface.hpp"
@@ -98,7 +98,7 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
   member->dispatcher_->set_control(member->control_);
   CCOLL_TRY(member->control_->join(store));
   CCOLL_TRY(check_agreement(member->table()));
-  member->cores_per_rank_ = member->count_cores_per_rank();
+  member->cores_per_rank_ = ccoll::cores_per_rank(member->table());
   member->transports_ =
       std::make_shared<TransportSet>(TransportContext{.service = member->service_,
                                                       .token = options.token,
@@ -135,18 +135,6 @@ void Member::exit() {
 
 Member::~Member() {
   if (control_) control_->leave();
-}
-
-double Member::count_cores_per_rank() const {
-  std::map<std::uint64_t, std::pair<double, double>> hosts;  // ranks, cores
-  for (const auto& peer : table()) {
-    auto& [ranks, cores] = hosts[peer.host];
-    ranks += 1;
-    cores = std::max<double>(cores, peer.cores);
-  }
-  double least = 1e9;
-  for (const auto& [host, counts] : hosts) least = std::min(least, counts.second / counts.first);
-  return least;
 }
 
 std::string Member::name_of(std::uint32_t rank) const {

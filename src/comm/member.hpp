@@ -46,7 +46,6 @@ class Member {
 
  private:
   Member() = default;
-  double count_cores_per_rank() const;
   void introduce(const CommunicatorOptions& options, const std::string& store) const;
 
   std::uint32_t rank_ = 0;

@@ -24,7 +24,8 @@ std::string framed(Type type, std::string_view body) {
 void write(Writer& writer, const Row& row) {
   const PeerAddress& address = row.address;
   for (const std::uint8_t byte : address.ip) writer.number(byte);
-  writer.number(address.port).number(address.cores).number(address.host).number(address.process);
+  writer.number(address.port).number(address.cores).number(address.machine_cores);
+  writer.number(address.machine).number(address.host).number(address.process);
   writer.number(address.pid).number(address.device).number(address.agreement);
   writer.number(row.nonce);
 }
@@ -35,6 +36,8 @@ Row read_row(Reader& reader) {
   for (std::uint8_t& byte : address.ip) byte = reader.number<std::uint8_t>();
   address.port = reader.number<std::uint16_t>();
   address.cores = reader.number<std::uint16_t>();
+  address.machine_cores = reader.number<std::uint16_t>();
+  address.machine = reader.number<std::uint32_t>();
   address.host = reader.number<std::uint64_t>();
   address.process = reader.number<std::uint64_t>();
   address.pid = reader.number<std::uint32_t>();

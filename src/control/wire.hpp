@@ -19,7 +19,7 @@
 
 namespace ccoll::control {
 
-inline constexpr std::uint8_t kWireVersion = 2;
+inline constexpr std::uint8_t kWireVersion = 3;
 /// Longest text of a failure that travels; what is longer is cut.
 inline constexpr std::size_t kMaxText = 2048;
 /// Longest frame but those that carry the address table.
@@ -48,7 +48,7 @@ struct Row {
   std::uint64_t nonce = 0;
   friend bool operator==(const Row&, const Row&) = default;
 };
-inline constexpr std::size_t kRowBytes = 56;
+inline constexpr std::size_t kRowBytes = 62;
 static_assert(kRowBytes <= 64);
 
 /// Longest frame of a job of `size` ranks while its table is being made.

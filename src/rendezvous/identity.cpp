@@ -31,9 +31,11 @@ std::uint64_t hash(const std::string& text) {  // FNV-1a: equal on every build, 
   return value;
 }
 
+std::string boot_identity() { return first_line("/proc/sys/kernel/random/boot_id"); }
+
 std::uint64_t host_identity() {
   if (const auto chosen = read_variable("CCOLL_HOST_ID")) return hash(*chosen);
-  auto text = first_line("/proc/sys/kernel/random/boot_id");
+  auto text = boot_identity();
   for (const char* space : {"/proc/self/ns/net", "/proc/self/ns/ipc"}) {
     struct stat status {};
     stat(space, &status);
@@ -90,6 +92,9 @@ PeerAddress identify(const asio::ip::tcp::endpoint& endpoint) {
                           : ip.to_v6().to_bytes();
   address.port = endpoint.port();
   address.cores = usable_cores();
+  address.machine_cores =
+      static_cast<std::uint16_t>(std::clamp(sysconf(_SC_NPROCESSORS_ONLN), 1L, 65535L));
+  address.machine = static_cast<std::uint32_t>(hash(boot_identity()));
   address.host = host_identity();
   address.process = process_identity();
   address.pid = static_cast<std::uint32_t>(getpid());

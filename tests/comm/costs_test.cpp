@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/costs.hpp"
+
+#include <catch2/catch.hpp>
+
+namespace ccoll {
+namespace {
+
+struct Place {
+  std::uint32_t machine;
+  std::uint64_t host;
+  std::uint16_t cores;
+};
+
+/// Ranks on machines of four cores, each a process of its own.
+std::vector<PeerAddress> ranks_at(const std::vector<Place>& places) {
+  std::vector<PeerAddress> ranks;
+  for (const Place& place : places) {
+    PeerAddress rank;
+    rank.machine = place.machine;
+    rank.machine_cores = 4;
+    rank.host = place.host;
+    rank.cores = place.cores;
+    rank.port = 1;
+    rank.process = ranks.size() + 1;
+    ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+double cores_of(const std::vector<Place>& places) { return cores_per_rank(ranks_at(places)); }
+
+TEST_CASE("costs: hosts are numbered as their ranks come, where that tells anything", "[comm]") {
+  using Hosts = std::vector<std::uint32_t>;
+  CHECK(hosts_of(ranks_at({{1, 9, 4}, {2, 7, 4}, {1, 9, 4}, {3, 8, 4}})) == Hosts{0, 1, 0, 2});
+  CHECK(hosts_of(ranks_at({{1, 9, 4}, {1, 9, 4}})).empty());
+  CHECK(hosts_of(ranks_at({{1, 9, 4}, {2, 8, 4}})).empty());
+}
+
+TEST_CASE("costs: ranks of one machine share its cores, whatever hosts they are on", "[comm]") {
+  CHECK(cores_of({{1, 1, 4}, {1, 1, 4}}) == 2);
+  CHECK(cores_of({{1, 1, 4}, {2, 2, 4}}) == 4);
+  CHECK(cores_of({{1, 1, 4}, {2, 2, 4}, {2, 2, 4}}) == 2);  // the worst off
+  CHECK(cores_of({{1, 1, 4}, {1, 2, 4}}) == 2);             // two containers see the same cores
+  CHECK(cores_of({{1, 1, 1}, {1, 2, 1}}) == 1);             // two that have one each
+}
+
+TEST_CASE("costs: links inside a host are priced by what serves them", "[comm]") {
+  const auto two_hosts = ranks_at({{1, 1, 4}, {1, 1, 4}, {2, 2, 4}});
+  const CostTable costs = costs_among(two_hosts, "", 2);
+  CHECK(costs.links == costs_over("tcp", 2, false).links);
+  CHECK(costs.inside == costs_over("shm", 2, true).links);
+  CHECK(costs_among(two_hosts, "tcp", 2).inside == costs_over("tcp", 2, true).links);
+  const auto one_host = std::span(two_hosts).first(2);
+  CHECK(costs_among(one_host, "", 2) == costs_over("shm", 2, true));
+}
+
+}  // namespace
+}  // namespace ccoll

@@ -66,6 +66,7 @@ std::string overview() {
       "  cc-bench explain all_reduce 64K -n 8    which algorithm is chosen, and why\n"
       "  cc-bench all_reduce -n 2 --skew 100 --overlap    what waiting and working beside it cost\n"
       "  cc-bench matrix -n 4            latency and bandwidth of every pair of ranks\n"
+      "  cc-bench tune                   what links cost here, for all that choose an algorithm\n"
       "  cc-bench info                   what this machine and build can do\n"
       "  mpirun -n 4 cc-bench all_reduce    inside Slurm, MPI and torchrun it joins their ranks\n"
       "  cc-bench --help                 all options\n";

@@ -104,6 +104,7 @@ Result<std::string> explain_text(const Options& options) {
                 "explain shows every algorithm: give one --algo to see it forced, or none");
   }
   const int size = options.ranks.value_or(std::max<int>(2, usable_cores()));
+  const Tuning tuning = load_tuning();
   std::string text;
   for (const Operation* op : *ops) {
     if (!op->kind) {
@@ -123,12 +124,8 @@ Result<std::string> explain_text(const Options& options) {
           "of {} bytes",
           options.explain_bytes, op->name, to_string(type), size, unit);
     }
-    Problem problem;
-    problem.kind = *op->kind;
-    problem.size = static_cast<Rank>(size);
-    problem.root = op->rooted ? static_cast<Rank>(options.root.value_or(0)) : 0;
-    problem.count = op->has_data ? count_of(*op, type, size, options.explain_bytes) : 1;
-    if (op->ragged) problem = evenly_ragged(std::move(problem));
+    const Problem problem =
+        problem_of(*op, type, size, options.root.value_or(0), options.explain_bytes);
     Forced forced;
     // As a communicator of that many ranks on this host has it.
     auto settings = CommunicatorOptions::from_environment();
@@ -138,7 +135,7 @@ Result<std::string> explain_text(const Options& options) {
     if (!settings.algorithm.empty()) forced.algorithm = parse_algorithm(settings.algorithm);
     if (settings.max_lanes > 0) forced.max_lanes = static_cast<std::uint16_t>(settings.max_lanes);
     const auto costs = costs_over(settings.transport.empty() ? "shm" : settings.transport,
-                                  static_cast<double>(usable_cores()) / size, true);
+                                  static_cast<double>(usable_cores()) / size, true, tuning);
     text += explain(problem, op->has_data ? type : DataType::uint8, costs, forced);
   }
   return text;

@@ -39,6 +39,7 @@ int main(int argc, char** argv) {
     }
     case Options::Command::measure:
     case Options::Command::matrix:
+    case Options::Command::tune:
       break;
   }
   return ccoll::bench::run(*options, argc, argv);

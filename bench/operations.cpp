@@ -333,7 +333,7 @@ Result<std::vector<const Operation*>> parse_operations(std::string_view list) {
     } else {
       std::vector<std::string_view> names;
       for (const Operation& each : kOperations) names.push_back(each.name);
-      for (const std::string_view command : {"all", "info", "matrix", "explain"})
+      for (const std::string_view command : {"all", "info", "matrix", "tune", "explain"})
         names.push_back(command);
       return fail(ErrorKind::invalid_argument, "{}", unknown_word("operation", word, names));
     }
@@ -347,6 +347,16 @@ std::uint64_t size_unit(const Operation& operation, DataType type, int size) {
 
 std::uint64_t count_of(const Operation& operation, DataType type, int size, std::uint64_t bytes) {
   return bytes / size_unit(operation, type, size);
+}
+
+Problem problem_of(const Operation& operation, DataType type, int size, int root,
+                   std::uint64_t bytes) {
+  Problem problem;
+  problem.kind = *operation.kind;
+  problem.size = static_cast<Rank>(size);
+  problem.root = operation.rooted ? static_cast<Rank>(root) : 0;
+  problem.count = operation.has_data ? count_of(operation, type, size, bytes) : 1;
+  return operation.ragged ? evenly_ragged(std::move(problem)) : problem;
 }
 
 }  // namespace ccoll::bench

@@ -87,5 +87,8 @@ Result<std::vector<const Operation*>> parse_operations(std::string_view list);
 std::uint64_t size_unit(const Operation& operation, DataType type, int size);
 /// The count to call with for `bytes`, which size_unit divides.
 std::uint64_t count_of(const Operation& operation, DataType type, int size, std::uint64_t bytes);
+/// The collective that such a call is; of one element where there is no data.
+Problem problem_of(const Operation& operation, DataType type, int size, int root,
+                   std::uint64_t bytes);
 
 }  // namespace ccoll::bench

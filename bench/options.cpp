@@ -279,10 +279,15 @@ Result<Options> parse_command_line(int argc, const char* const* argv) {
       "matrix",
       "latency and bandwidth of every pair of ranks; takes -n, -e (bytes of a message [1M]), "
       "--transport, --timeout, --json");
+  auto* tune = app.add_subcommand(
+      "tune",
+      "times every algorithm here and keeps what links cost in CCOLL_TUNE_FILE, for all that "
+      "choose "
+      "one from now on; each transport in turn, unless --transport or -n is given");
   auto* explain = app.add_subcommand("explain", "which algorithm a call gets, and why");
   explain->add_option("OP", options.explain_op, "the operation")->required();
   explain->add_option("BYTES", raw.explain_bytes, "its size, as in the table (64K)")->required();
-  for (auto* command : {info, matrix, explain}) command->fallthrough();
+  for (auto* command : {info, matrix, tune, explain}) command->fallthrough();
   app.require_subcommand(0, 1);
   try {
     app.parse(argc, argv);
@@ -300,6 +305,7 @@ Result<Options> parse_command_line(int argc, const char* const* argv) {
     return options;
   }
   if (info->parsed()) options.command = Options::Command::info;
+  if (tune->parsed()) options.command = Options::Command::tune;
   if (matrix->parsed()) options.command = Options::Command::matrix;
   if (explain->parsed()) options.command = Options::Command::explain;
   const bool measures = options.command == Options::Command::measure;
@@ -307,8 +313,8 @@ Result<Options> parse_command_line(int argc, const char* const* argv) {
     return fail(ErrorKind::invalid_argument, "no operation given: try cc-bench all_reduce -n 4");
   }
   if (!measures && !raw.ops.empty()) {
-    return fail(ErrorKind::invalid_argument, "'{}' is not expected beside info, matrix or explain",
-                raw.ops);
+    return fail(ErrorKind::invalid_argument,
+                "'{}' is not expected beside info, matrix, tune or explain", raw.ops);
   }
   return finish(raw, std::move(options));
 }
@@ -336,9 +342,11 @@ Status check_for_size(const Options& options, int size) {
     return fail(ErrorKind::invalid_argument, "--root {} does not exist among {} ranks: 0 to {}",
                 *options.root, size, size - 1);
   }
-  if (options.command == Options::Command::matrix && size < 2) {
+  const bool is_tune = options.command == Options::Command::tune;
+  if ((options.command == Options::Command::matrix || is_tune) && size < 2) {
     return fail(ErrorKind::invalid_argument,
-                "one rank alone has no link to measure: cc-bench matrix -n 2");
+                "one rank alone has no link to measure: cc-bench {} -n 2",
+                is_tune ? "tune" : "matrix");
   }
   if (options.skew_ms > 0 && size < 2) {
     return fail(ErrorKind::invalid_argument,

@@ -17,7 +17,7 @@
 namespace ccoll::bench {
 
 struct Options {
-  enum class Command { print, measure, matrix, info, explain };
+  enum class Command { print, measure, matrix, tune, info, explain };
   Command command = Command::measure;
   std::string text;  ///< print: what to say (help, version, the overview)
 

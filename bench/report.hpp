@@ -15,6 +15,7 @@
 #include "matrix.hpp"
 #include "options.hpp"
 #include "row.hpp"
+#include "rows.hpp"
 #include "table.hpp"
 #include "verdict.hpp"
 
@@ -33,20 +34,20 @@ struct Session {
 /// ranks are started, it ends the program at once and not when they have waited for each other.
 Status check_outputs(const Options& options);
 
-class Report {
+class Report final : public RowSink {
  public:
   /// Reads the baseline, opens the CSV file and writes the header. Throws
   /// Error{invalid_argument} where a file cannot be read or opened.
   Report(const Options& options, const Session& session);
-  ~Report();
+  ~Report() override;
   Report(const Report&) = delete;
   Report& operator=(const Report&) = delete;
 
   /// A heading of the table before an operation's rows.
-  void begin_operation(const Operation& operation, const std::string& note);
+  void begin_operation(const Operation& operation, const std::string& note) override;
   /// Shown on standard error while a row is measured, if that is a terminal.
-  void progress(const std::string& what);
-  void add(Row row);
+  void progress(const std::string& what) override;
+  void add(Row row) override;
   /// In place of rows.
   void add_matrix(const Matrix& matrix);
   /// The average and the verdict, which it returns; throws Error{exhausted} where output could not

@@ -32,11 +32,11 @@ struct Setting {
 
 class Walk {
  public:
-  Walk(Communicator& communicator, const Options& options, Report* report)
-      : communicator_(communicator), options_(options), report_(report) {}
+  Walk(Communicator& communicator, const Options& options, RowSink* sink)
+      : communicator_(communicator), options_(options), sink_(sink) {}
 
   bool operation(const Operation& operation) {
-    if (report_) report_->begin_operation(operation, note(operation));
+    if (sink_) sink_->begin_operation(operation, note(operation));
     bool good = true;
     for (const Setting& setting : settings(operation)) {
       good = (operation.has_data ? sizes(setting) : row(setting, nullptr, 0)) && good;
@@ -103,9 +103,9 @@ class Walk {
   bool row(const Setting& setting, Patterns* patterns, std::uint64_t bytes) {
     const Operation& operation = setting.operation;
     const int size = communicator_.size();
-    if (report_) {
-      report_->progress(fmt::format("{} {} {} …", operation.name, short_size(bytes),
-                                    operation.has_data ? to_string(setting.type) : ""));
+    if (sink_) {
+      sink_->progress(fmt::format("{} {} {} …", operation.name, short_size(bytes),
+                                  operation.has_data ? to_string(setting.type) : ""));
     }
     Row row;
     row.bytes = bytes;
@@ -118,7 +118,7 @@ class Walk {
       row.wrong = 0;
     }
     describe(setting, row);
-    if (report_) report_->add(row);
+    if (sink_) sink_->add(row);
     return row.wrong.value_or(0) == 0;
   }
 
@@ -207,13 +207,13 @@ class Walk {
 
   Communicator& communicator_;
   const Options& options_;
-  Report* report_;
+  RowSink* sink_;
 };
 
 }  // namespace
 
-bool measure_rows(Communicator& communicator, const Options& options, Report* report) {
-  Walk walk(communicator, options, report);
+bool measure_rows(Communicator& communicator, const Options& options, RowSink* sink) {
+  Walk walk(communicator, options, sink);
   bool good = true;
   for (const Operation* operation : options.ops) good = walk.operation(*operation) && good;
   return good;

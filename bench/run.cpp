@@ -22,6 +22,7 @@
 #include "rendezvous/launch.hpp"
 #include "report.hpp"
 #include "rows.hpp"
+#include "tune.hpp"
 
 namespace ccoll::bench {
 
@@ -62,6 +63,10 @@ int run_rank(int rank, const Options& options, Session session,
              const std::function<Communicator()>& connect) {
   try {
     Communicator communicator = connect();
+    if (options.command == Options::Command::tune) {
+      tune(communicator, options);
+      return 0;
+    }
     session.transport = transports_from(communicator);
     std::optional<Report> report;
     if (rank == 0) report.emplace(options, session);
@@ -172,6 +177,22 @@ bool speaks_for_all() {
   }
 }
 
+/// The whole machine: one job after another, each with its pair of options.
+static int tune_all(const Options& options, int argc, const char* const* argv) {
+  for (const TuneJob& job : tune_jobs(usable_cores())) {
+    Options one = options;
+    one.transport = job.transport;
+    one.ranks = job.ranks;
+    const std::string ranks = std::to_string(job.ranks);
+    std::vector<const char*> words(argv, argv + argc);
+    for (const char* word : {"--transport", one.transport.c_str(), "-n", ranks.c_str()})
+      words.push_back(word);
+    if (const int status = run(one, static_cast<int>(words.size()), words.data()); status != 0)
+      return status;
+  }
+  return 0;
+}
+
 int run(const Options& options, int argc, const char* const* argv) {
   Environment environment;
   std::string transport;
@@ -183,6 +204,8 @@ int run(const Options& options, int argc, const char* const* argv) {
     return kWrongUsage;
   }
   const bool joins = environment.launcher != "none";
+  if (options.command == Options::Command::tune && !joins && transport.empty() && !options.ranks)
+    return tune_all(options, argc, argv);
   const int usual = std::clamp<int>(usable_cores(), 2, 8);
   const int size = joins ? environment.size : options.ranks.value_or(usual);
   if (const Status valid = check(options, environment, transport, size); !valid) {

@@ -97,6 +97,13 @@ struct LinkCosts {
   friend bool operator==(const LinkCosts&, const LinkCosts&) = default;
 };
 
+/// What can be measured by timing calls over one kind of links; see fit().
+struct MeasuredCosts {
+  LinkCosts links;
+  double reduce_bytes_per_s = 8e9;  ///< of the output, one source added
+  friend bool operator==(const MeasuredCosts&, const MeasuredCosts&) = default;
+};
+
 /// What links and reductions cost; rank 0's is everyone's.
 struct CostTable {
   LinkCosts links;                  ///< between any two ranks: the dearest there are
@@ -134,6 +141,26 @@ struct Chosen {
 /// and the reason says so.
 Chosen choose(const Problem& problem, std::size_t elem_bytes, const CostTable& costs,
               const Forced& forced = {});
+
+/// How long a call took.
+struct Measured {
+  Problem problem;
+  std::size_t elem_bytes = 1;
+  Choice choice;
+  double ns = 0;
+};
+
+/// The costs with which the model comes nearest to what was measured over links of one kind: of
+/// `costs`, links and reductions are replaced. Where that would choose worse among what was
+/// measured than `costs` does, those of `costs` stay.
+MeasuredCosts fit(const CostTable& costs, std::span<const Measured> measured);
+
+/// How well the model tells what was measured; 1 is perfect, and is that of nothing measured.
+struct Accuracy {
+  double off = 1;  ///< the factor between predicted and measured times: of a typical good algorithm
+  double picks = 1;  ///< how much longer the chosen ones take than the best: the geometric mean
+};
+Accuracy assess(const CostTable& costs, std::span<const Measured> measured);
 
 /// The table that `cc-bench explain` prints: candidates, predicted times, roundings, the reason.
 /// `problem` is whole.

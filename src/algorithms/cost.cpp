@@ -115,6 +115,8 @@ double wire_ns(const CatalogueEntry& entry, const Theory& theory, const Problem&
   return times.transfer(leaving / host_count(problem), times.costs.links);
 }
 
+}  // namespace
+
 double predict_ns(const CatalogueEntry& entry, const Theory& theory, const Problem& problem,
                   const Choice& choice, std::size_t elem_bytes, const CostTable& costs) {
   const Times times{static_cast<double>(elem_bytes), costs};
@@ -167,8 +169,6 @@ double predict_ns(const CatalogueEntry& entry, const Theory& theory, const Probl
   }
   return std::max(total_ns, wire_ns(entry, theory, problem, times));
 }
-
-}  // namespace
 
 std::optional<Tuned> tune(const CatalogueEntry& entry, const Problem& problem,
                           std::size_t elem_bytes, const CostTable& costs, std::uint16_t max_lanes) {

@@ -8,6 +8,10 @@
 
 namespace ccoll {
 
+/// Nanoseconds that `entry`, whose theory of `problem` is given, takes with `choice`.
+double predict_ns(const CatalogueEntry& entry, const Theory& theory, const Problem& problem,
+                  const Choice& choice, std::size_t elem_bytes, const CostTable& costs);
+
 /// The best Choice for `entry` with at most `max_lanes` lanes, and the time it takes; nothing when
 /// even one element of each block of a message does not fit a slot.
 struct Tuned {

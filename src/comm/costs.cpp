@@ -56,21 +56,21 @@ double cores_per_rank(std::span<const PeerAddress> ranks) {
   return least;
 }
 
-CostTable costs_over(std::string_view transport, double cores_per_rank, bool one_host) {
+namespace {
+
+CostTable estimates(std::string_view transport, double cores_per_rank, bool one_host) {
   CostTable costs;
   costs.cores_per_rank = cores_per_rank;
   if (!is_memory(transport)) {
     // No wire: the kernel copies what is sent, which a cache may hold, then what is received. So
     // much that linear and tree broadcasts compare as they were measured.
     if (one_host) costs.links.sender_share = 0.3;
-    costs.inside = costs.links;
     return costs;
   }
   // Where ranks take turns on a core, the next one's turn takes a call of the scheduler.
   costs.links.latency_ns = cores_per_rank < 1 ? 1500 : 150;
   costs.links.step_ns = 120;
   costs.links.bandwidth_bytes_per_s = 9e9;
-  costs.inside = costs.links;
   costs.reduce_bytes_per_s = 12e9;
   // What stays in a core's cache between one rank's writing and another's reading; where ranks take
   // turns, each does as much as it can in its turn.
@@ -78,17 +78,32 @@ CostTable costs_over(std::string_view transport, double cores_per_rank, bool one
   return costs;
 }
 
+}  // namespace
+
+CostTable costs_over(std::string_view transport, double cores_per_rank, bool one_host,
+                     const Tuning& tuning) {
+  CostTable costs = estimates(transport, cores_per_rank, one_host);
+  const auto found = tuning.find(link_class(transport, cores_per_rank < 1, one_host));
+  if (found != tuning.end()) {
+    costs.links = found->second.links;
+    costs.reduce_bytes_per_s = found->second.reduce_bytes_per_s;
+  }
+  costs.inside = costs.links;
+  return costs;
+}
+
 CostTable costs_among(std::span<const PeerAddress> ranks, std::string_view forced,
-                      double cores_per_rank) {
+                      double cores_per_rank, const Tuning& tuning) {
   const auto is_near = [&](const PeerAddress& rank) { return rank.host == ranks.front().host; };
   const bool one_host = std::ranges::all_of(ranks, is_near);
-  CostTable costs = costs_over(slowest_transport(ranks, forced), cores_per_rank, one_host);
+  CostTable costs = costs_over(slowest_transport(ranks, forced), cores_per_rank, one_host, tuning);
   std::unordered_map<std::uint64_t, std::vector<PeerAddress>> by_host;
   for (const auto& rank : ranks) by_host[rank.host].push_back(rank);
   // The dearest of any host.
   costs.inside.latency_ns = 0;
   for (const auto& [host, beside] : by_host) {
-    const auto inside = costs_over(slowest_transport(beside, forced), cores_per_rank, true).links;
+    const auto inside =
+        costs_over(slowest_transport(beside, forced), cores_per_rank, true, tuning).links;
     if (inside.latency_ns > costs.inside.latency_ns) costs.inside = inside;
   }
   return costs;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "algorithms/algorithms.hpp"
+#include "comm/tuning.hpp"
 #include "core/peer_address.hpp"
 
 namespace ccoll {
@@ -28,11 +29,12 @@ std::vector<std::uint32_t> hosts_of(std::span<const PeerAddress> ranks);
 /// turns.
 double cores_per_rank(std::span<const PeerAddress> ranks);
 
-/// Of links of that transport, where each rank has so many cores.
-CostTable costs_over(std::string_view transport, double cores_per_rank, bool one_host);
+/// Of links of that transport, where each rank has so many cores; measured where `tuning` has them.
+CostTable costs_over(std::string_view transport, double cores_per_rank, bool one_host,
+                     const Tuning& tuning = {});
 
 /// Of the links between those ranks; `forced` as above.
 CostTable costs_among(std::span<const PeerAddress> ranks, std::string_view forced,
-                      double cores_per_rank);
+                      double cores_per_rank, const Tuning& tuning = {});
 
 }  // namespace ccoll

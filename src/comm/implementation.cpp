@@ -56,7 +56,8 @@ void Communicator::Implementation::configure() {
   for (const auto job_rank : group_.job_ranks()) ranks.push_back(member_->table()[job_rank]);
   const auto transport = slowest_transport(ranks, member_->transports()->forced());
   hosts_ = hosts_of(ranks);
-  costs_ = costs_among(ranks, member_->transports()->forced(), member_->cores_per_rank());
+  costs_ = costs_among(ranks, member_->transports()->forced(), member_->cores_per_rank(),
+                       member_->tuning());
   crowded_ = costs_.cores_per_rank < 1;
   in_memory_ = is_memory(transport);
 }

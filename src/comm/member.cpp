@@ -88,16 +88,25 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
     member->listener_ = std::move(*listener);
     endpoint = member->listener_->endpoint();
   }
+  std::string told;
+  if (rank == 0 && size > 1)
+    if (const auto tuning = load_tuning(); !tuning.empty()) told = to_text(tuning);
   auto address = identify(endpoint);
   address.agreement = *agreement;
   member->control_ = Control::make(member->service_, {.rank = rank,
                                                       .size = size,
                                                       .address = address,
                                                       .token = options.token,
-                                                      .timeout = options.start_timeout});
+                                                      .timeout = options.start_timeout,
+                                                      .told = told});
   member->dispatcher_->set_control(member->control_);
   CCOLL_TRY(member->control_->join(store));
   CCOLL_TRY(check_agreement(member->table()));
+  auto tuning = parse_tuning(member->control_->told());
+  if (!tuning)
+    return tl::unexpected(
+        Failure{ErrorKind::corrupt, "rank 0's tuning: " + tuning.error().message, 0});
+  member->tuning_ = std::move(*tuning);
   member->cores_per_rank_ = ccoll::cores_per_rank(member->table());
   member->transports_ =
       std::make_shared<TransportSet>(TransportContext{.service = member->service_,

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "ccoll/communicator.hpp"
+#include "comm/tuning.hpp"
 #include "control/control.hpp"
 #include "core/net/service.hpp"
 #include "transport/transport_set.hpp"
@@ -41,6 +42,8 @@ class Member {
 
   /// Cores per rank on the fullest host, from the table: the same number on every rank.
   double cores_per_rank() const { return cores_per_rank_; }
+  /// Rank 0's, on every rank.
+  const Tuning& tuning() const { return tuning_; }
   /// "rank 3 (10.0.0.2, pid 4711)".
   std::string name_of(std::uint32_t rank) const;
 
@@ -50,6 +53,7 @@ class Member {
 
   std::uint32_t rank_ = 0;
   double cores_per_rank_ = 1;  // immutable after join
+  Tuning tuning_;              // immutable after join
   std::atomic<int> communicators_{0};
   std::shared_ptr<net::Service> service_;
   std::shared_ptr<Control> control_;

@@ -34,10 +34,12 @@ class Handle final : public Control {
     const std::lock_guard lock(hub_->progress().mutex);
     table_ = std::move(hub_->progress().table);
     job_ = hub_->progress().job;
+    told_ = hub_->progress().told;
     return {};
   }
 
   const std::vector<PeerAddress>& table() const override { return table_; }
+  const std::string& told() const override { return told_; }
   std::uint64_t job() const override { return job_; }
 
   void subscribe(std::uint64_t communicator, std::weak_ptr<ControlObserver> observer) override {
@@ -87,6 +89,7 @@ class Handle final : public Control {
   const std::shared_ptr<Hub> hub_;
   bool joined_ = false;             // owner: the caller of join
   std::vector<PeerAddress> table_;  // immutable after join
+  std::string told_;                // immutable after join
   std::uint64_t job_ = 0;           // immutable after join
 };
 

@@ -30,6 +30,7 @@ struct Waiting {
   std::string note = {};
 };
 inline constexpr std::size_t kMaxNote = 512;
+inline constexpr std::size_t kMaxTold = 2048;
 
 /// The communicator number that stands for all of them.
 inline constexpr std::uint64_t kEveryCommunicator = ~std::uint64_t{0};
@@ -57,6 +58,8 @@ class Control {
     PeerAddress address;  ///< of this rank, with the port of its listener
     std::string token;
     std::chrono::milliseconds timeout{60000};  ///< of join
+    /// Rank 0's is told to everyone; of others none is looked at. At most kMaxTold bytes.
+    std::string told = {};
   };
 
   static std::shared_ptr<Control> make(std::shared_ptr<net::Service> service,
@@ -77,6 +80,8 @@ class Control {
 
   /// By rank; complete once join has succeeded.
   virtual const std::vector<PeerAddress>& table() const = 0;
+  /// What rank 0 tells everyone; known once join has succeeded.
+  virtual const std::string& told() const = 0;
   /// A number that all ranks of this start-up agree on and no other start-up has, however often
   /// ranks meet at the same store; known once join has succeeded.
   virtual std::uint64_t job() const = 0;

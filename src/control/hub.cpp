@@ -36,7 +36,9 @@ Hub::Hub(const std::shared_ptr<net::Service>& service, const Control::Membership
       leave_timer_(service->context()),
       mend_timer_(service->context()),
       absence_timer_(service->context()),
-      rows_(membership.size) {
+      rows_(membership.size),
+      told_(membership.told) {
+  CCOLL_CHECK(told_.size() <= kMaxTold, "{} bytes to tell everyone", told_.size());
   CCOLL_CHECK(rank_ < size_, "rank {}, size {}", rank_, size_);
   rows_[rank_] = row_;
   above_ = next_above(rank_);

@@ -41,6 +41,7 @@ struct Progress {
   std::optional<Status> attempt;   ///< guarded by mutex: of the last call_parent
   std::vector<PeerAddress> table;  ///< guarded by mutex: complete when outcome is a success
   std::uint64_t job = 0;           ///< guarded by mutex: the same
+  std::string told;                ///< guarded by mutex: by rank 0, with success
   bool gone = false;               ///< guarded by mutex: leaving is over
 };
 
@@ -193,6 +194,7 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   bool table_complete_ = false;
   std::optional<Status> outcome_;
   std::vector<Row> rows_;               ///< by rank; kept, to call those who are further away
+  std::string told_;                    ///< by rank 0
   std::set<std::uint32_t> unreported_;  ///< children
   std::set<std::uint32_t> unmet_;       ///< peers without a connection yet
   std::string last_trouble_;

@@ -242,16 +242,17 @@ Status Hub::gathered(std::uint32_t child, std::string_view body) {
 Status Hub::table(std::uint32_t parent, std::string_view body) {
   if (rank_ == 0 || parent != parent_of(rank_) || !reported_ || table_complete_)
     return fail(ErrorKind::corrupt, "a table that was not asked for");
-  auto rows = decode_rows(body, size_);
-  if (!rows || (*rows)[rank_] != row_) return fail(ErrorKind::corrupt, "a malformed table");
-  rows_ = std::move(*rows);
+  auto table = decode_table(body, size_);
+  if (!table || table->rows[rank_] != row_) return fail(ErrorKind::corrupt, "a malformed table");
+  rows_ = std::move(table->rows);
+  told_ = std::move(table->told);
   complete_table();
   return {};
 }
 
 void Hub::complete_table() {
   table_complete_ = true;
-  const std::string frame = encode_rows(Type::table, rows_);
+  const std::string frame = encode_table(rows_, told_);
   for (const std::uint32_t child : children_of(rank_, size_))
     if (const auto found = edges_.find(child); found != edges_.end()) send(*found->second, frame);
   for (const auto& [peer, edge] : edges_) edge->set_frame_limit(kMaxFrame);
@@ -270,7 +271,7 @@ void Hub::advance() {
     std::vector<Row> rows;
     for (const std::uint32_t rank : subtree_of(rank_, size_)) rows.push_back(rows_[rank]);
     reported_ = true;
-    return send(*parent->second, encode_rows(Type::gathered, rows));
+    return send(*parent->second, encode_rows(rows));
   }
   if (unmet_.empty()) decide({});
 }
@@ -283,6 +284,7 @@ void Hub::decide(const Status& outcome) {
     if (outcome) {
       for (const Row& row : rows_) progress_.table.push_back(row.address);
       progress_.job = rows_[0].nonce;
+      progress_.told = told_;
     }
     progress_.changed.notify_all();
   }

@@ -130,10 +130,16 @@ std::optional<Refusal> decode_refusal(std::string_view body) {
   return Refusal{final, std::move(*reason)};
 }
 
-std::string encode_rows(Type type, const std::vector<Row>& rows) {
+std::string encode_rows(const std::vector<Row>& rows) {
   Writer writer;
   for (const Row& row : rows) write(writer, row);
-  return framed(type, writer.bytes());
+  return framed(Type::gathered, writer.bytes());
+}
+
+std::string encode_table(const std::vector<Row>& rows, std::string_view told) {
+  Writer writer;
+  for (const Row& row : rows) write(writer, row);
+  return framed(Type::table, writer.take().append(told.substr(0, kMaxTold)));
 }
 
 std::optional<std::vector<Row>> decode_rows(std::string_view body, std::size_t count) {
@@ -143,6 +149,14 @@ std::optional<std::vector<Row>> decode_rows(std::string_view body, std::size_t c
   for (Row& row : rows) row = read_row(reader);
   if (!reader.complete()) return std::nullopt;
   return rows;
+}
+
+std::optional<Table> decode_table(std::string_view body, std::size_t count) {
+  const std::size_t rows_end = count * kRowBytes;
+  if (body.size() < rows_end || body.size() > rows_end + kMaxTold) return std::nullopt;
+  auto rows = decode_rows(body.substr(0, rows_end), count);
+  if (!rows) return std::nullopt;
+  return Table{std::move(*rows), std::string(body.substr(rows_end))};
 }
 
 std::string encode(const FailureNews& news) {

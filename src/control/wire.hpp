@@ -103,7 +103,9 @@ std::string encode(const Hello& hello);
 std::string encode_question(const Hello& hello);
 std::string encode_welcome();
 std::string encode(const Refusal& refusal);
-std::string encode_rows(Type type, const std::vector<Row>& rows);
+std::string encode_rows(const std::vector<Row>& rows);
+/// All rows, and what rank 0 tells everyone.
+std::string encode_table(const std::vector<Row>& rows, std::string_view told);
 std::string encode(const FailureNews& news);
 /// Ranks that have left; at most kMaxLeft.
 std::string encode_left(std::span<const std::uint32_t> ranks);
@@ -113,6 +115,11 @@ std::optional<Hello> decode_hello(std::string_view body);
 std::optional<Refusal> decode_refusal(std::string_view body);
 /// Exactly `count` rows.
 std::optional<std::vector<Row>> decode_rows(std::string_view body, std::size_t count);
+struct Table {
+  std::vector<Row> rows;
+  std::string told;
+};
+std::optional<Table> decode_table(std::string_view body, std::size_t count);
 /// Ranks are below `size`.
 std::optional<FailureNews> decode_failure(std::string_view body, std::uint32_t size);
 std::optional<std::vector<std::uint32_t>> decode_left(std::string_view body, std::uint32_t size);

@@ -46,6 +46,9 @@ constexpr Variable kSettings[] = {
      "messages up to so many bytes are sent without waiting for their receive; at most 131072"},
     {"CCOLL_STRICT_SENDS", "0",
      "1: every send waits for its receive; finds programs that work only while messages are small"},
+    {"CCOLL_TUNE_FILE", "this host's file in the user's cache directory, `ccoll/HOST.tune`",
+     "what links cost here, as `cc-bench tune` has measured it; rank 0's counts for all. "
+     "`/dev/null`: none, the estimates"},
     {"CCOLL_HOST_ID", "the kernel's boot, network and IPC namespace",
      "any text: ranks with the same one are taken to share a host, and try shared memory"},
     {"CCOLL_LOG", "`warn`",
@@ -110,6 +113,8 @@ constexpr Variable kSlurm[] = {
 
 constexpr Variable kSystem[] = {
     {"TMPDIR", "`/tmp`", "where cc-run keeps the job's token while it runs"},
+    {"XDG_CACHE_HOME", "`~/.cache`", "the user's cache directory"},
+    {"HOME", "none", "where that is"},
     {"XDG_RUNTIME_DIR", "`/tmp`",
      "where ranks of one host meet that Open MPI, MPICH or Slurm gave no address"},
 };

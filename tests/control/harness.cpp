@@ -173,6 +173,7 @@ Member make_member(std::uint32_t rank, std::uint32_t size, milliseconds timeout,
   membership.address.pid = static_cast<std::uint32_t>(getpid());
   membership.address.device = rank;  // tells the rows of the table apart
   membership.token = token;
+  membership.told = "told by rank " + std::to_string(rank);
   membership.timeout = timeout;
   member.control = Control::make(member.service, membership);
   const std::lock_guard lock(slot->mutex);

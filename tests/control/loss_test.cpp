@@ -186,7 +186,7 @@ tcp::socket impostor(const Member& rank0, Store& store) {
   tcp::socket socket = dial(rank0);
   write_to(socket, control::encode(control::Hello{1, 2, parent->nonce, row}));
   read_from(socket, control::encode_welcome().size());
-  write_to(socket, control::encode_rows(control::Type::gathered, {row}));
+  write_to(socket, control::encode_rows({row}));
   read_from(socket, 4 + 2 + 2 * control::kRowBytes);
   return socket;
 }
@@ -342,8 +342,7 @@ TEST_CASE("strangers on the control port are turned away and counted", "[control
 TEST_CASE("a peer that sends garbage is dropped, and told to be lost", "[control]") {
   const std::string garbage =
       GENERATE(std::string("\xff\xff\xff\xff garbage"), std::string("\x02\0\0\0\x07\x01", 6),
-               control::encode_left(kTwo), control::encode_welcome(),
-               control::encode_rows(control::Type::table, {}),
+               control::encode_left(kTwo), control::encode_welcome(), control::encode_table({}, ""),
                control::encode(control::FailureNews{7, 1, 1, {}}));
   CountingStore store;
   Member rank0 = make_member(0, 2, 20s);

@@ -49,8 +49,8 @@ std::vector<std::string> one_of_each() {
   return {encode(Hello{1, 2, 3, some_row(4)}),
           encode_welcome(),
           encode(Refusal{true, {ErrorKind::timed_out, "no", {}}}),
-          encode_rows(Type::gathered, {some_row(1)}),
-          encode_rows(Type::table, {some_row(1), some_row(2)}),
+          encode_rows({some_row(1)}),
+          encode_table({some_row(1), some_row(2)}, "told"),
           encode(FailureNews{1, 2, 3, {ErrorKind::mismatch, "text", 1}}),
           encode_left(kOne),
           encode(Publication{0, 1, waiting})};
@@ -60,6 +60,7 @@ void decode_as_everything(std::string_view body) {
   (void)decode_hello(body);
   (void)decode_refusal(body);
   (void)decode_rows(body, 2);
+  (void)decode_table(body, 2);
   (void)decode_failure(body, 2);
   (void)decode_left(body, 2);
   (void)decode_publication(body, 2);
@@ -74,7 +75,12 @@ TEST_CASE("every message is read as it was written", "[control]") {
   const Refusal refusal{true, {ErrorKind::timed_out, "why", 3}};
   CHECK(decode_refusal(whole(encode(refusal)).body) == refusal);
   const std::vector rows{some_row(1), some_row(2), some_row(3)};
-  CHECK(decode_rows(whole(encode_rows(Type::table, rows)).body, 3) == rows);
+  CHECK(decode_rows(whole(encode_rows(rows)).body, 3) == rows);
+  const auto table = decode_table(whole(encode_table(rows, "told")).body, 3);
+  REQUIRE(table);
+  CHECK(table->rows == rows);
+  CHECK(table->told == "told");
+  CHECK_FALSE(decode_table(whole(encode_table(rows, "")).body, 4));
   const FailureNews news{3, 4, kEveryCommunicator, {ErrorKind::peer_lost, "gone", 2}};
   CHECK(decode_failure(whole(encode(news)).body, 5) == news);
   CHECK(decode_left(whole(encode_left(kSome)).body, 5) ==

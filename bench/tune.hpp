@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// `cc-bench tune`: times every algorithm over one kind of links and keeps the costs with which the
+/// library's model comes nearest to what it saw.
+
+#include <string>
+#include <vector>
+
+#include "algorithms/algorithms.hpp"
+#include "ccoll/communicator.hpp"
+#include "options.hpp"
+#include "row.hpp"
+
+namespace ccoll::bench {
+
+/// Which jobs tune this machine: the same command with each of these pairs.
+struct TuneJob {
+  std::string transport;
+  int ranks;
+};
+/// Each transport with a core per rank, and with four ranks to a core.
+std::vector<TuneJob> tune_jobs(int cores);
+
+/// Collective, over links of one kind. On rank 0 writes the file and says on standard output what
+/// became of the costs. Throws ccoll::Error, where links are of different kinds or the file cannot
+/// be written.
+void tune(Communicator& communicator, const Options& options);
+
+}  // namespace ccoll::bench

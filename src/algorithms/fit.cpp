@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Fitting the cost model to measured calls: it is the very schedules that are timed, so what the
+/// model leaves out of account (a cache, a scheduler) goes into the numbers that stand nearest.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "algorithms/algorithms.hpp"
+#include "algorithms/cost.hpp"
+#include "core/result.hpp"
+
+namespace ccoll {
+namespace {
+
+/// A measured call with what does not change while costs are tried.
+struct Point {
+  const Measured* measured;
+  const CatalogueEntry* entry;
+  Theory theory;
+  double weight;  ///< how near it comes to the best for its problem: what is slow is never chosen
+
+  double predict(const CostTable& costs) const {
+    return predict_ns(*entry, theory, measured->problem, measured->choice, measured->elem_bytes,
+                      costs);
+  }
+};
+
+bool is_rival(const Measured& a, const Measured& b) {
+  return a.problem == b.problem && a.elem_bytes == b.elem_bytes;
+}
+
+double best_of_rivals(const Measured& one, std::span<const Measured> measured) {
+  double best = one.ns;
+  for (const Measured& other : measured)
+    if (is_rival(one, other)) best = std::min(best, other.ns);
+  return best;
+}
+
+std::vector<Point> points_of(std::span<const Measured> measured) {
+  std::vector<Point> points;
+  for (const Measured& one : measured) {
+    const auto* entry = find_algorithm(one.problem.kind, one.choice.algorithm);
+    CCOLL_CHECK(entry != nullptr && one.ns > 0, "{} of {} took {} ns",
+                to_string(one.choice.algorithm), to_string(one.problem.kind), one.ns);
+    points.push_back(
+        {&one, entry, entry->theory(one.problem), best_of_rivals(one, measured) / one.ns});
+  }
+  return points;
+}
+
+double& latency_of(MeasuredCosts& costs) { return costs.links.latency_ns; }
+double& step_of(MeasuredCosts& costs) { return costs.links.step_ns; }
+double& bandwidth_of(MeasuredCosts& costs) { return costs.links.bandwidth_bytes_per_s; }
+double& reduction_of(MeasuredCosts& costs) { return costs.reduce_bytes_per_s; }
+constexpr std::array kNumbers = {latency_of, step_of, bandwidth_of, reduction_of};
+
+/// Further than this factor from where it began a number stands for something else than its name.
+constexpr double kFurthest = 30;
+/// What it costs to move a number by a factor of e, as a part of a point's error: enough to leave
+/// one alone of which the measurements say nothing.
+constexpr double kReluctance = 0.02;
+
+/// With links of one kind everywhere.
+CostTable with(CostTable costs, const MeasuredCosts& fitted) {
+  costs.links = fitted.links;
+  costs.inside = fitted.links;
+  costs.reduce_bytes_per_s = fitted.reduce_bytes_per_s;
+  return costs;
+}
+
+/// How far predictions are off, in factors: of a noisy machine's times some are far out, so these
+/// do not count by their square.
+double error_of(const std::vector<Point>& points, const CostTable& costs) {
+  double sum = 0;
+  double weights = 0;
+  for (const Point& point : points) {
+    sum += point.weight * std::abs(std::log(point.predict(costs) / point.measured->ns));
+    weights += point.weight;
+  }
+  return sum / std::max(1e-9, weights);
+}
+
+double regret_of(const std::vector<Point>& points, const CostTable& costs) {
+  double sum = 0;
+  std::size_t problems = 0;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const auto rival = [&](const Point& other) {
+      return is_rival(*points[i].measured, *other.measured);
+    };
+    // Each problem once, at its first point.
+    if (std::any_of(points.begin(), points.begin() + static_cast<std::ptrdiff_t>(i), rival))
+      continue;
+    const Point* chosen = nullptr;
+    double predicted = std::numeric_limits<double>::infinity();
+    for (const Point& point : points) {
+      if (!rival(point)) continue;
+      if (const double time = point.predict(costs); time < predicted) {
+        predicted = time;
+        chosen = &point;
+      }
+    }
+    sum -= std::log(chosen->weight);
+    ++problems;
+  }
+  return problems == 0 ? 1 : std::exp(sum / static_cast<double>(problems));
+}
+
+}  // namespace
+
+MeasuredCosts fit(const CostTable& costs, std::span<const Measured> measured) {
+  const std::vector<Point> points = points_of(measured);
+  MeasuredCosts before{costs.links, costs.reduce_bytes_per_s};
+  const auto error = [&](MeasuredCosts tried) {
+    double moved = 0;
+    for (const auto number : kNumbers) {
+      const double far = std::abs(std::log(number(tried) / number(before)));
+      if (far > std::log(kFurthest)) return std::numeric_limits<double>::infinity();
+      moved += far;
+    }
+    return error_of(points, with(costs, tried)) + kReluctance * moved;
+  };
+  MeasuredCosts best = before;
+  double least = error(best);
+  const auto improve = [&](auto number, double factor) {
+    MeasuredCosts tried = best;
+    number(tried) *= factor;
+    const double its_error = error(tried);
+    if (its_error >= least) return false;
+    best = tried;
+    least = its_error;
+    return true;
+  };
+  // One number after another, in steps that become finer.
+  for (double factor = 4; factor > 1.02; factor = std::sqrt(factor)) {
+    for (bool better = true; better;) {
+      better = false;
+      for (const auto number : kNumbers)
+        for (const double by : {factor, 1 / factor}) better |= improve(number, by);
+    }
+  }
+  return regret_of(points, with(costs, best)) <= regret_of(points, with(costs, before)) ? best
+                                                                                        : before;
+}
+
+Accuracy assess(const CostTable& costs, std::span<const Measured> measured) {
+  const std::vector<Point> points = points_of(measured);
+  return {.off = std::exp(error_of(points, costs)), .picks = regret_of(points, costs)};
+}
+
+}  // namespace ccoll

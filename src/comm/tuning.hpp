@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Measured costs of links, which take the place of the estimates in costs.cpp. `cc-bench tune`
+/// measures them and keeps them in a file; rank 0 reads it when a job starts, and what it has read
+/// is everyone's.
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "algorithms/algorithms.hpp"
+#include "core/result.hpp"
+
+namespace ccoll {
+
+/// Kinds of links that cost alike: a transport; where ranks take turns on cores; over a network.
+std::string link_class(std::string_view transport, bool crowded, bool one_host);
+
+/// By link_class().
+using Tuning = std::map<std::string, MeasuredCosts, std::less<>>;
+
+/// A line for each class: its name and its numbers, each behind its name.
+std::string to_text(const Tuning& tuning);
+/// The failure says which line is wrong, and what it should be. An empty text (/dev/null) holds
+/// nothing.
+Result<Tuning> parse_tuning(std::string_view text);
+
+/// CCOLL_TUNE_FILE, or this host's file in the user's cache directory (XDG_CACHE_HOME, ~/.cache);
+/// empty where there is none of them.
+std::string tuning_path();
+/// What that file holds; nothing when it does not exist. One that cannot be read or understood is
+/// warned of and not used.
+Tuning load_tuning();
+/// Replaces the file at once or not at all; makes its directory.
+Status save_tuning(const Tuning& tuning, const std::string& path);
+
+}  // namespace ccoll

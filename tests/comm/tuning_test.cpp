@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/tuning.hpp"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+#include "comm/costs.hpp"
+#include "support/ranks.hpp"
+
+namespace ccoll {
+namespace {
+
+MeasuredCosts some_costs(double seed) {
+  return {.links = {.latency_ns = seed,
+                    .bandwidth_bytes_per_s = seed * 1e6,
+                    .sender_share = 0.5,
+                    .step_ns = seed + 1},
+          .reduce_bytes_per_s = seed * 2e6};
+}
+
+/// A file of its own, named by CCOLL_TUNE_FILE while this lives.
+class TuneFile {
+ public:
+  TuneFile() {
+    const char* const before = std::getenv("CCOLL_TUNE_FILE");
+    if (before != nullptr) before_ = before;
+    std::filesystem::remove_all(directory_);
+    ::setenv("CCOLL_TUNE_FILE", path().c_str(), 1);
+  }
+  ~TuneFile() {
+    ::setenv("CCOLL_TUNE_FILE", before_.c_str(), 1);
+    std::filesystem::remove_all(directory_);
+  }
+  TuneFile(const TuneFile&) = delete;
+  TuneFile& operator=(const TuneFile&) = delete;
+  std::string path() const { return directory_ + "/below/this.tune"; }
+  const std::string& directory() const { return directory_; }
+
+ private:
+  std::string before_;
+  const std::string directory_ =
+      std::filesystem::temp_directory_path() / ("ccoll-tuning-" + std::to_string(::getpid()));
+};
+
+TEST_CASE("tuning: what is kept is what is read", "[comm]") {
+  const TuneFile file;
+  CHECK(tuning_path() == file.path());
+  CHECK(load_tuning().empty());
+  const Tuning tuning{
+      {"shm", some_costs(100)}, {"shm/crowded", some_costs(200)}, {"tcp/network", some_costs(300)}};
+  REQUIRE(save_tuning(tuning, file.path()));
+  CHECK(load_tuning() == tuning);
+  const auto below = std::filesystem::path(file.path()).parent_path();
+  for (const auto& entry : std::filesystem::directory_iterator(below))
+    CHECK(entry.path() == file.path());  // nothing is left beside it
+}
+
+TEST_CASE("tuning: a file of something else is told apart, line and reason", "[comm]") {
+  const auto refused = [](const std::string& text) {
+    const auto parsed = parse_tuning(text);
+    return parsed ? std::string("taken") : parsed.error().message;
+  };
+  const std::string good = to_text({{"tcp", some_costs(5)}});
+  CHECK(refused(good) == "taken");
+  CHECK(refused("") == "taken");
+  CHECK(refused("hello\n") == "'hello': the first line is 'ccoll tuning 1'");
+  CHECK(refused(good + "pigeon latency_ns 3\n") ==
+        "'pigeon latency_ns 3': 'pigeon' is no kind of links");
+  for (const std::string wrong : {"-3", "0", "inf", "nan", "x", ""})
+    CHECK(refused(good + "shm latency_ns " + wrong) ==
+          "'shm latency_ns " + wrong + "': latency_ns and a number above 0 are expected");
+  CHECK(refused(good + "shm latency_ns 3").find("step_ns and a number") != std::string::npos);
+  CHECK(parse_tuning(good)->at("tcp") == some_costs(5));
+}
+
+TEST_CASE("tuning: a file that cannot be written leaves nothing behind", "[comm]") {
+  const TuneFile file;
+  std::filesystem::create_directories(file.path());  // a directory is in the way
+  const auto saved = save_tuning({{"tcp", some_costs(5)}}, file.path());
+  REQUIRE_FALSE(saved);
+  CHECK(saved.error().message.find(file.path() + " cannot be written") == 0);
+  const auto below = std::filesystem::path(file.path()).parent_path();
+  CHECK(std::distance(std::filesystem::directory_iterator(below), {}) == 1);
+}
+
+TEST_CASE("tuning: measured costs take the place of estimates, of their kind of links only",
+          "[comm]") {
+  const Tuning tuning{{link_class("tcp", false, true), some_costs(100)}};
+  CHECK(costs_over("tcp", 1, true, tuning).links == some_costs(100).links);
+  CHECK(costs_over("tcp", 1, true, tuning).inside == some_costs(100).links);
+  CHECK(costs_over("tcp", 1, true, tuning).reduce_bytes_per_s == 2e8);
+  CHECK(costs_over("tcp", 0.5, true, tuning) == costs_over("tcp", 0.5, true));
+  CHECK(costs_over("tcp", 1, false, tuning) == costs_over("tcp", 1, false));
+  CHECK(costs_over("shm", 1, true, tuning) == costs_over("shm", 1, true));
+}
+
+TEST_CASE("tuning: a communicator chooses by what rank 0 has read", "[comm]") {
+  const TuneFile file;
+  Tuning tuning;
+  for (const bool crowded : {false, true})
+    tuning[link_class("inproc", crowded, true)] = some_costs(123'000);
+  REQUIRE(save_tuning(tuning, file.path()));
+  const auto explained = [] {
+    return testing::run_ranks(3, testing::options_for("inproc"), [](Communicator& world) {
+      throw std::runtime_error(world.explain("all_reduce", 8, DataType::float32));
+    });
+  };
+  const std::string measured = "latency 123.00 µs";
+  for (const auto& text : explained()) CHECK(text.find(measured) != std::string::npos);
+  std::ofstream(file.path()) << "nonsense";
+  for (const auto& text : explained()) {
+    CHECK(text.find("Cost table: latency ") != std::string::npos);
+    CHECK(text.find(measured) == std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace ccoll

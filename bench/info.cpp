@@ -96,7 +96,20 @@ std::string info_text() {
   return build_text() + "\n" + machine_text() + "\n" + transport_text() + "\n" + operation_text();
 }
 
-Result<std::string> explain_text(const Options& options) {
+Options to_explain(const Options& options) {
+  Options one = options;
+  one.ops = parse_operations(options.explain_op).value_or(std::vector<const Operation*>{});
+  std::erase_if(one.ops, [](const Operation* op) { return !op->kind; });
+  one.types = {options.types.front()};
+  one.reduce_ops = {options.reduce_ops.front()};
+  one.algorithms = all_algorithms();
+  one.sizes = {.begin = options.explain_bytes, .end = options.explain_bytes};
+  one.check = false;
+  if (one.effort.iters == 0) one.effort.iters = kBatches * 30;
+  return one;
+}
+
+Result<std::string> explain_text(const Options& options, const std::vector<KeptRows::One>& rows) {
   auto ops = parse_operations(options.explain_op);
   if (!ops) return tl::unexpected(ops.error());
   if (options.algorithms.size() > 1) {
@@ -136,7 +149,8 @@ Result<std::string> explain_text(const Options& options) {
     if (settings.max_lanes > 0) forced.max_lanes = static_cast<std::uint16_t>(settings.max_lanes);
     const auto costs = costs_over(settings.transport.empty() ? "shm" : settings.transport,
                                   static_cast<double>(usable_cores()) / size, true, tuning);
-    text += explain(problem, op->has_data ? type : DataType::uint8, costs, forced);
+    text += explain(problem, op->has_data ? type : DataType::uint8, costs, forced,
+                    measured_of(rows, costs));
   }
   return text;
 }

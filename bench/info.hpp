@@ -5,13 +5,19 @@
 /// algorithm that it gets.
 
 #include <string>
+#include <vector>
 
 #include "core/result.hpp"
 #include "options.hpp"
+#include "rows.hpp"
 
 namespace ccoll::bench {
 
 std::string info_text();
-Result<std::string> explain_text(const Options& options);
+/// With what was measured, if anything, beside what is predicted.
+Result<std::string> explain_text(const Options& options,
+                                 const std::vector<KeptRows::One>& rows = {});
+/// What has to be measured for that.
+Options to_explain(const Options& options);
 
 }  // namespace ccoll::bench

@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
       fmt::print("{}", ccoll::bench::info_text());
       return 0;
     case Options::Command::explain: {
+      if (options->explain_measured) break;
       const auto text = ccoll::bench::explain_text(*options);
       if (!text) return refuse(text.error().message);
       fmt::print("{}", *text);

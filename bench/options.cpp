@@ -128,14 +128,11 @@ Result<std::optional<int>> parse_root(const std::string& text) {
 }
 
 Result<std::vector<std::string>> parse_algorithms(const std::string& list) {
-  std::vector<std::string_view> names;
-  for (const CatalogueEntry& entry : catalogue()) {
-    const std::string_view name = to_string(entry.algorithm);
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  }
+  const std::vector<std::string> all = all_algorithms();
+  const std::vector<std::string_view> names(all.begin(), all.end());
   std::vector<std::string> chosen;
   for (const std::string& word : split_list(list)) {
-    if (word == "all") return std::vector<std::string>(names.begin(), names.end());
+    if (word == "all") return all;
     if (!parse_algorithm(word)) {
       return fail(ErrorKind::invalid_argument, "{}", unknown_word("algorithm", word, names));
     }
@@ -282,11 +279,13 @@ Result<Options> parse_command_line(int argc, const char* const* argv) {
   auto* tune = app.add_subcommand(
       "tune",
       "times every algorithm here and keeps what links cost in CCOLL_TUNE_FILE, for all that "
-      "choose "
-      "one from now on; each transport in turn, unless --transport or -n is given");
+      "choose one from now on; every transport in turn, unless --transport or -n is given; takes "
+      "-e (the longest calls [2M]), too");
   auto* explain = app.add_subcommand("explain", "which algorithm a call gets, and why");
   explain->add_option("OP", options.explain_op, "the operation")->required();
   explain->add_option("BYTES", raw.explain_bytes, "its size, as in the table (64K)")->required();
+  explain->add_flag("--measure", options.explain_measured,
+                    "run every algorithm, too, and show what it takes beside what was predicted");
   for (auto* command : {info, matrix, tune, explain}) command->fallthrough();
   app.require_subcommand(0, 1);
   try {
@@ -317,6 +316,15 @@ Result<Options> parse_command_line(int argc, const char* const* argv) {
                 "'{}' is not expected beside info, matrix, tune or explain", raw.ops);
   }
   return finish(raw, std::move(options));
+}
+
+std::vector<std::string> all_algorithms() {
+  std::vector<std::string> names;
+  for (const CatalogueEntry& entry : catalogue()) {
+    const std::string_view name = to_string(entry.algorithm);
+    if (std::ranges::find(names, name) == names.end()) names.emplace_back(name);
+  }
+  return names;
 }
 
 std::vector<int> roots_of(const Options& options, const Operation& operation, int size) {

@@ -45,6 +45,7 @@ struct Options {
 
   std::string explain_op;
   std::uint64_t explain_bytes = 0;
+  bool explain_measured = false;         ///< also run every algorithm
   std::uint64_t matrix_bytes = 1 << 20;  ///< of the messages that bandwidth is measured with
 
   /// True where standard output belongs to the CSV or JSON form.
@@ -56,6 +57,9 @@ Result<Options> parse_command_line(int argc, const char* const* argv);
 
 /// The roots to call `operation` with; one, of no meaning, where it has none.
 std::vector<int> roots_of(const Options& options, const Operation& operation, int size);
+
+/// Every algorithm's name, each once.
+std::vector<std::string> all_algorithms();
 
 /// Which of the algorithms that were asked for `operation` has.
 std::vector<std::string> algorithms_of(const Options& options, const Operation& operation);

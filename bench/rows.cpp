@@ -2,7 +2,9 @@
 #include "rows.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <span>
@@ -211,6 +213,47 @@ class Walk {
 };
 
 }  // namespace
+
+KeptRows::KeptRows() : on_terminal_(isatty(STDERR_FILENO) == 1) {}
+
+KeptRows::~KeptRows() {
+  if (on_terminal_) fmt::print(stderr, "\r{:60}\r", "");
+}
+
+void KeptRows::begin_operation(const Operation& operation, const std::string&) {
+  operation_ = &operation;
+}
+
+void KeptRows::progress(const std::string& what) {
+  if (on_terminal_) fmt::print(stderr, "\r{:<60}", what);
+}
+
+void KeptRows::add(Row row) {
+  for (auto& [operation, before] : rows_) {
+    if (row_key(before) != row_key(row)) continue;
+    before.timing.p50_us = std::min(before.timing.p50_us, row.timing.p50_us);
+    return;
+  }
+  rows_.push_back({operation_, std::move(row)});
+}
+
+std::vector<Measured> measured_of(const std::vector<KeptRows::One>& rows, const CostTable& costs) {
+  std::vector<Measured> measured;
+  for (const auto& [operation, row] : rows) {
+    const auto algorithm = parse_algorithm(row.algorithm);
+    if (!algorithm || row.timing.p50_us <= 0) continue;
+    const DataType type = operation->has_data ? parse_types(row.type)->front() : DataType::uint8;
+    Measured one;
+    one.problem = problem_of(*operation, type, row.ranks, std::max(0, row.root), row.bytes);
+    one.elem_bytes = size_of(type);
+    one.choice =
+        choose(one.problem, one.elem_bytes, costs, {.algorithm = algorithm, .max_lanes = {}})
+            .choice;
+    one.ns = row.timing.p50_us * 1e3;
+    measured.push_back(std::move(one));
+  }
+  return measured;
+}
 
 bool measure_rows(Communicator& communicator, const Options& options, RowSink* sink) {
   Walk walk(communicator, options, sink);

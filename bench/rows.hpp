@@ -4,7 +4,9 @@
 /// One rank's walk over all rows that the options ask for.
 
 #include <string>
+#include <vector>
 
+#include "algorithms/algorithms.hpp"
 #include "ccoll/communicator.hpp"
 #include "options.hpp"
 #include "row.hpp"
@@ -21,6 +23,33 @@ class RowSink {
   virtual void progress(const std::string& what) = 0;
   virtual void add(Row row) = 0;
 };
+
+/// Keeps what is measured, and shows progress where standard error is a terminal. Of a row that is
+/// measured again the shortest p50 counts.
+class KeptRows final : public RowSink {
+ public:
+  KeptRows();
+  ~KeptRows() override;
+  KeptRows(const KeptRows&) = delete;
+  KeptRows& operator=(const KeptRows&) = delete;
+  void begin_operation(const Operation& operation, const std::string& note) override;
+  void progress(const std::string& what) override;
+  void add(Row row) override;
+
+  struct One {
+    const Operation* operation;
+    Row row;
+  };
+  const std::vector<One>& all() const { return rows_; }
+
+ private:
+  const bool on_terminal_;
+  const Operation* operation_ = nullptr;
+  std::vector<One> rows_;
+};
+
+/// The rows as the cost model sees them; `costs` are those that the calls were planned with.
+std::vector<Measured> measured_of(const std::vector<KeptRows::One>& rows, const CostTable& costs);
 
 /// Collective. `sink` is null except on rank 0. Returns false where any rank found a wrong
 /// element; the same on all ranks. Throws ccoll::Error where a call fails.

@@ -18,6 +18,7 @@
 #include "ccoll/store.hpp"
 #include "core/text.hpp"
 #include "core/variables.hpp"
+#include "info.hpp"
 #include "rendezvous/identity.hpp"
 #include "rendezvous/launch.hpp"
 #include "report.hpp"
@@ -65,6 +66,14 @@ int run_rank(int rank, const Options& options, Session session,
     Communicator communicator = connect();
     if (options.command == Options::Command::tune) {
       tune(communicator, options);
+      return 0;
+    }
+    if (options.command == Options::Command::explain) {
+      KeptRows rows;
+      measure_rows(communicator, to_explain(options), rank == 0 ? &rows : nullptr);
+      Options asked = options;
+      asked.ranks = communicator.size();
+      if (rank == 0) fmt::print("{}", explain_text(asked, rows.all()).value_or(""));
       return 0;
     }
     session.transport = transports_from(communicator);
@@ -161,6 +170,8 @@ Session describe(const Options& options, int size, const Environment& environmen
 Status check(const Options& options, const Environment& environment, const std::string& transport,
              int size) {
   CCOLL_TRY(check_for_size(options, size));
+  if (options.command == Options::Command::explain)
+    if (const auto text = explain_text(options); !text) return tl::unexpected(text.error());
   if (environment.rank == 0) CCOLL_TRY(check_outputs(options));
   if (environment.launcher != "none")
     return check_against_launcher(environment, options, transport);

@@ -2,8 +2,6 @@
 #include "tune.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -21,53 +19,15 @@ namespace {
 /// How often everything is timed: what else the machine does for a while hits one of them.
 constexpr int kRounds = 3;
 
-/// Keeps what is measured.
-class Rows final : public RowSink {
- public:
-  void begin_operation(const Operation& operation, const std::string&) override {
-    operation_ = &operation;
-  }
-  void progress(const std::string& what) override {
-    if (on_terminal_) fmt::print(stderr, "\r{:<60}", what);
-  }
-  /// Of the same row, measured again, the shortest counts.
-  void add(Row row) override {
-    for (auto& [operation, before] : rows_) {
-      if (row_key(before) != row_key(row)) continue;
-      before.timing.p50_us = std::min(before.timing.p50_us, row.timing.p50_us);
-      return;
-    }
-    rows_.push_back({operation_, std::move(row)});
-  }
-
-  struct One {
-    const Operation* operation;
-    Row row;
-  };
-  const std::vector<One>& all() const { return rows_; }
-  void end() const {
-    if (on_terminal_) fmt::print(stderr, "\r{:60}\r", "");
-  }
-
- private:
-  const bool on_terminal_ = isatty(STDERR_FILENO) == 1;
-  const Operation* operation_ = nullptr;
-  std::vector<One> rows_;
-};
-
 /// Every algorithm of every operation, from a message that is all latency to many windows.
 Options what_to_measure(const Options& asked) {
   Options options = asked;
   options.ops.clear();
   for (const Operation& operation : operations())
     if (operation.kind && !operation.ragged) options.ops.push_back(&operation);
-  options.algorithms.clear();
-  for (const CatalogueEntry& entry : catalogue()) {
-    const std::string name(to_string(entry.algorithm));
-    if (std::ranges::find(options.algorithms, name) == options.algorithms.end())
-      options.algorithms.push_back(name);
-  }
-  options.sizes = {.begin = 8, .end = 2 << 20, .factor = 8};
+  options.algorithms = all_algorithms();
+  options.sizes = {
+      .begin = 8, .end = std::min<std::uint64_t>(asked.sizes.end, 2 << 20), .factor = 8};
   options.effort = {.iters = kBatches, .warmup = 1};
   options.check = false;
   return options;
@@ -98,24 +58,6 @@ LinkKind kind_of_links(Communicator& communicator) {
   return {*transports.begin(), one_host, one_host ? cores / communicator.size() : cores};
 }
 
-std::vector<Measured> measured_of(const Rows& rows, const CostTable& costs) {
-  std::vector<Measured> measured;
-  for (const auto& [operation, row] : rows.all()) {
-    const DataType type = operation->has_data ? DataType::float32 : DataType::uint8;
-    const auto algorithm = parse_algorithm(row.algorithm);
-    if (!algorithm || row.timing.usec <= 0) continue;
-    Measured one;
-    one.problem = problem_of(*operation, type, row.ranks, std::max(0, row.root), row.bytes);
-    one.elem_bytes = size_of(type);
-    one.choice =
-        choose(one.problem, one.elem_bytes, costs, {.algorithm = algorithm, .max_lanes = {}})
-            .choice;
-    one.ns = row.timing.p50_us * 1e3;
-    measured.push_back(std::move(one));
-  }
-  return measured;
-}
-
 std::string line_of(std::string_view what, const CostTable& costs,
                     const std::vector<Measured>& measured) {
   const Accuracy accuracy = assess(costs, measured);
@@ -125,14 +67,14 @@ std::string line_of(std::string_view what, const CostTable& costs,
                      accuracy.off, accuracy.picks);
 }
 
-void keep(const LinkKind& kind, const Rows& rows, double seconds, int ranks) {
+void keep(const LinkKind& kind, const KeptRows& rows, double seconds, int ranks) {
   const std::string path = tuning_path();
   if (path.empty())
     throw Error(ErrorKind::invalid_argument,
                 "tune: neither CCOLL_TUNE_FILE nor HOME says where to keep the costs");
   Tuning tuning = load_tuning();
   const CostTable before = costs_over(kind.transport, kind.cores_per_rank, kind.one_host, tuning);
-  const std::vector<Measured> measured = measured_of(rows, before);
+  const std::vector<Measured> measured = measured_of(rows.all(), before);
   const std::string name = link_class(kind.transport, kind.cores_per_rank < 1, kind.one_host);
   tuning[name] = fit(before, measured);
   const CostTable now = costs_over(kind.transport, kind.cores_per_rank, kind.one_host, tuning);
@@ -164,13 +106,12 @@ void tune(Communicator& communicator, const Options& options) {
   using Clock = std::chrono::steady_clock;
   const LinkKind kind = kind_of_links(communicator);
   const Options what = what_to_measure(options);
-  Rows rows;
+  KeptRows rows;
   const bool first = communicator.rank() == 0;
   const auto begin = Clock::now();
   for (int round = 0; round < kRounds; ++round)
     measure_rows(communicator, what, first ? &rows : nullptr);
   if (!first) return;
-  rows.end();
   keep(kind, rows, std::chrono::duration<double>(Clock::now() - begin).count(),
        communicator.size());
 }

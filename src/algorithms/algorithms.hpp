@@ -163,8 +163,8 @@ struct Accuracy {
 Accuracy assess(const CostTable& costs, std::span<const Measured> measured);
 
 /// The table that `cc-bench explain` prints: candidates, predicted times, roundings, the reason.
-/// `problem` is whole.
+/// With what was measured of that problem, if anything. `problem` is whole.
 std::string explain(const Problem& problem, DataType type, const CostTable& costs,
-                    const Forced& forced = {});
+                    const Forced& forced = {}, std::span<const Measured> measured = {});
 
 }  // namespace ccoll

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 
 #include "algorithms/algorithms.hpp"
@@ -11,7 +12,7 @@
 namespace ccoll {
 
 std::string explain(const Problem& asked, DataType type, const CostTable& costs,
-                    const Forced& forced) {
+                    const Forced& forced, std::span<const Measured> measured) {
   const std::size_t elem_bytes = size_of(type);
   const Chosen chosen = choose(asked, elem_bytes, costs, forced);
   const Problem problem = as_all_see_it(asked, elem_bytes);
@@ -25,15 +26,23 @@ std::string explain(const Problem& asked, DataType type, const CostTable& costs,
                  sizes_are_private(asked) ? "presumably " : "", problem.count, to_string(type),
                  problem.count * elem_bytes, divides_whole_buffer(problem.kind) ? "" : " per rank",
                  problem.size);
-  fmt::format_to(out, "  {:<20}{:>12}{:>8}{:>11}{:>10}{:>14}\n", "algorithm", "predicted", "depth",
+  const auto time_of = [&](Algorithm algorithm) {
+    const auto found = std::ranges::find_if(measured, [&](const Measured& one) {
+      return one.problem == asked && one.choice.algorithm == algorithm;
+    });
+    return found == measured.end() ? std::string(measured.empty() ? 0 : 12, ' ')
+                                   : fmt::format("{:>9.1f} µs", found->ns / 1e3);
+  };
+  fmt::format_to(out, "  {:<20}{:>12}{:>{}}{:>8}{:>11}{:>10}{:>14}\n", "algorithm", "predicted",
+                 measured.empty() ? "" : "measured", measured.empty() ? 0 : 12, "depth",
                  "roundings", "messages", "bytes sent");
   for (const Candidate& candidate : chosen.candidates) {
     const Theory theory = find_algorithm(problem.kind, candidate.algorithm)->theory(problem);
-    fmt::format_to(out, "{} {:<20}{:>9.1f} µs{:>8}{:>11}{:>10}{:>14}\n",
+    fmt::format_to(out, "{} {:<20}{:>9.1f} µs{}{:>8}{:>11}{:>10}{:>14}\n",
                    candidate.algorithm == chosen.choice.algorithm ? '*' : ' ',
-                   to_string(candidate.algorithm), candidate.predicted_ns / 1e3, theory.depth,
-                   candidate.roundings, theory.busiest.messages,
-                   theory.busiest.elems_sent * elem_bytes);
+                   to_string(candidate.algorithm), candidate.predicted_ns / 1e3,
+                   time_of(candidate.algorithm), theory.depth, candidate.roundings,
+                   theory.busiest.messages, theory.busiest.elems_sent * elem_bytes);
   }
   fmt::format_to(
       out,

@@ -109,14 +109,24 @@ Options to_explain(const Options& options) {
   return one;
 }
 
-Result<std::string> explain_text(const Options& options, const std::vector<KeptRows::One>& rows) {
+Result<std::string> explain_text(const Options& options) {
+  const int size = options.ranks.value_or(std::max<int>(2, usable_cores()));
+  auto transport = options.transport;
+  if (transport.empty()) transport = CommunicatorOptions::from_environment().transport;
+  return explain_text(
+      options, size,
+      {transport.empty() ? "shm" : transport, true, static_cast<double>(usable_cores()) / size},
+      {});
+}
+
+Result<std::string> explain_text(const Options& options, int size, const LinkKind& kind,
+                                 const std::vector<KeptRows::One>& rows) {
   auto ops = parse_operations(options.explain_op);
   if (!ops) return tl::unexpected(ops.error());
   if (options.algorithms.size() > 1) {
     return fail(ErrorKind::invalid_argument,
                 "explain shows every algorithm: give one --algo to see it forced, or none");
   }
-  const int size = options.ranks.value_or(std::max<int>(2, usable_cores()));
   const Tuning tuning = load_tuning();
   std::string text;
   for (const Operation* op : *ops) {
@@ -140,17 +150,15 @@ Result<std::string> explain_text(const Options& options, const std::vector<KeptR
     const Problem problem =
         problem_of(*op, type, size, options.root.value_or(0), options.explain_bytes);
     Forced forced;
-    // As a communicator of that many ranks on this host has it.
+    // As a communicator of those ranks has it.
     auto settings = CommunicatorOptions::from_environment();
     if (!options.algorithms.empty()) settings.algorithm = options.algorithms.front();
-    if (!options.transport.empty()) settings.transport = options.transport;
     if (options.lanes > 0) settings.max_lanes = options.lanes;
     if (!settings.algorithm.empty()) forced.algorithm = parse_algorithm(settings.algorithm);
     if (settings.max_lanes > 0) forced.max_lanes = static_cast<std::uint16_t>(settings.max_lanes);
-    const auto costs = costs_over(settings.transport.empty() ? "shm" : settings.transport,
-                                  static_cast<double>(usable_cores()) / size, true, tuning);
+    const auto costs = costs_over(kind.transport, kind.cores_per_rank, kind.one_host, tuning);
     text += explain(problem, op->has_data ? type : DataType::uint8, costs, forced,
-                    measured_of(rows, costs));
+                    measured_of(rows, costs, settings.max_lanes));
   }
   return text;
 }

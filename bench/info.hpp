@@ -10,13 +10,16 @@
 #include "core/result.hpp"
 #include "options.hpp"
 #include "rows.hpp"
+#include "tune.hpp"
 
 namespace ccoll::bench {
 
 std::string info_text();
-/// With what was measured, if anything, beside what is predicted.
-Result<std::string> explain_text(const Options& options,
-                                 const std::vector<KeptRows::One>& rows = {});
+/// For ranks of this host.
+Result<std::string> explain_text(const Options& options);
+/// For `size` ranks over links of that kind, with what was measured beside what is predicted.
+Result<std::string> explain_text(const Options& options, int size, const LinkKind& kind,
+                                 const std::vector<KeptRows::One>& rows);
 /// What has to be measured for that.
 Options to_explain(const Options& options);
 

@@ -237,18 +237,20 @@ void KeptRows::add(Row row) {
   rows_.push_back({operation_, std::move(row)});
 }
 
-std::vector<Measured> measured_of(const std::vector<KeptRows::One>& rows, const CostTable& costs) {
+std::vector<Measured> measured_of(const std::vector<KeptRows::One>& rows, const CostTable& costs,
+                                  int lanes) {
+  Forced forced;
+  if (lanes > 0) forced.max_lanes = static_cast<std::uint16_t>(lanes);
   std::vector<Measured> measured;
   for (const auto& [operation, row] : rows) {
-    const auto algorithm = parse_algorithm(row.algorithm);
-    if (!algorithm || row.timing.p50_us <= 0) continue;
+    forced.algorithm = parse_algorithm(row.algorithm);
+    if (!forced.algorithm || row.timing.p50_us <= 0) continue;
     const DataType type = operation->has_data ? parse_types(row.type)->front() : DataType::uint8;
     Measured one;
     one.problem = problem_of(*operation, type, row.ranks, std::max(0, row.root), row.bytes);
     one.elem_bytes = size_of(type);
-    one.choice =
-        choose(one.problem, one.elem_bytes, costs, {.algorithm = algorithm, .max_lanes = {}})
-            .choice;
+    one.choice = choose(one.problem, one.elem_bytes, costs, forced).choice;
+    if (one.choice.algorithm != *forced.algorithm) continue;
     one.ns = row.timing.p50_us * 1e3;
     measured.push_back(std::move(one));
   }

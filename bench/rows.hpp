@@ -48,8 +48,10 @@ class KeptRows final : public RowSink {
   std::vector<One> rows_;
 };
 
-/// The rows as the cost model sees them; `costs` are those that the calls were planned with.
-std::vector<Measured> measured_of(const std::vector<KeptRows::One>& rows, const CostTable& costs);
+/// The rows as the cost model sees them; `costs` and `lanes`, the most if not 0, are those that the
+/// calls were planned with.
+std::vector<Measured> measured_of(const std::vector<KeptRows::One>& rows, const CostTable& costs,
+                                  int lanes);
 
 /// Collective. `sink` is null except on rank 0. Returns false where any rank found a wrong
 /// element; the same on all ranks. Throws ccoll::Error where a call fails.

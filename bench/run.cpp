@@ -69,11 +69,13 @@ int run_rank(int rank, const Options& options, Session session,
       return 0;
     }
     if (options.command == Options::Command::explain) {
+      const LinkKind kind = kind_of_links(communicator, "explain --measure");
       KeptRows rows;
       measure_rows(communicator, to_explain(options), rank == 0 ? &rows : nullptr);
-      Options asked = options;
-      asked.ranks = communicator.size();
-      if (rank == 0) fmt::print("{}", explain_text(asked, rows.all()).value_or(""));
+      if (rank != 0) return 0;
+      const auto text = explain_text(options, communicator.size(), kind, rows.all());
+      if (!text) throw Error(text.error().kind, text.error().message);
+      fmt::print("{}", *text);
       return 0;
     }
     session.transport = transports_from(communicator);
@@ -171,7 +173,8 @@ Status check(const Options& options, const Environment& environment, const std::
              int size) {
   CCOLL_TRY(check_for_size(options, size));
   if (options.command == Options::Command::explain)
-    if (const auto text = explain_text(options); !text) return tl::unexpected(text.error());
+    if (const auto text = explain_text(options, size, {"shm", true, 1}, {}); !text)
+      return tl::unexpected(text.error());
   if (environment.rank == 0) CCOLL_TRY(check_outputs(options));
   if (environment.launcher != "none")
     return check_against_launcher(environment, options, transport);

@@ -16,6 +16,8 @@ namespace ccoll::bench {
 
 namespace {
 
+/// Beyond so many cores four ranks to each are more than anyone starts, or waits for.
+constexpr int kMostCores = 16;
 /// How often everything is timed: what else the machine does for a while hits one of them.
 constexpr int kRounds = 3;
 
@@ -33,31 +35,6 @@ Options what_to_measure(const Options& asked) {
   return options;
 }
 
-struct LinkKind {
-  std::string transport;
-  bool one_host;
-  double cores_per_rank;
-};
-
-/// Of the links between any two ranks. Collective.
-LinkKind kind_of_links(Communicator& communicator) {
-  std::set<std::string> transports;
-  for (int peer = 0; peer < communicator.size(); ++peer)
-    if (peer != communicator.rank()) transports.insert(communicator.transport_to(peer));
-  const std::uint64_t host = identify({}).host;
-  std::vector<std::uint64_t> hosts(static_cast<std::size_t>(communicator.size()));
-  communicator.all_gather(std::span(&host, 1), std::span(hosts));
-  const bool one_host = std::set(hosts.begin(), hosts.end()).size() == 1;
-  const bool one_each = std::set(hosts.begin(), hosts.end()).size() == hosts.size();
-  if (transports.size() != 1 || !(one_host || one_each))
-    throw Error(ErrorKind::invalid_argument,
-                fmt::format("tune: links of one kind are measured at a time, these ranks have {}: "
-                            "start ranks of one host, or one rank on each of several hosts",
-                            transports.empty() ? "none" : joined(transports, " and ")));
-  const double cores = usable_cores();
-  return {*transports.begin(), one_host, one_host ? cores / communicator.size() : cores};
-}
-
 std::string line_of(std::string_view what, const CostTable& costs,
                     const std::vector<Measured>& measured) {
   const Accuracy accuracy = assess(costs, measured);
@@ -67,22 +44,25 @@ std::string line_of(std::string_view what, const CostTable& costs,
                      accuracy.off, accuracy.picks);
 }
 
-void keep(const LinkKind& kind, const KeptRows& rows, double seconds, int ranks) {
+void keep(const LinkKind& kind, const KeptRows& rows, int lanes, double seconds, int ranks) {
   const std::string path = tuning_path();
-  if (path.empty())
-    throw Error(ErrorKind::invalid_argument,
-                "tune: neither CCOLL_TUNE_FILE nor HOME says where to keep the costs");
   Tuning tuning = load_tuning();
-  const CostTable before = costs_over(kind.transport, kind.cores_per_rank, kind.one_host, tuning);
-  const std::vector<Measured> measured = measured_of(rows.all(), before);
+  const auto costs_by = [&](const Tuning& by) {
+    return costs_over(kind.transport, kind.cores_per_rank, kind.one_host, by);
+  };
+  const std::vector<Measured> measured = measured_of(rows.all(), costs_by(tuning), lanes);
+  const CostTable estimates = costs_by({});
+  const MeasuredCosts fitted = fit(estimates, measured);
+  const CostTable now = with(estimates, fitted);
   const std::string name = link_class(kind.transport, kind.cores_per_rank < 1, kind.one_host);
-  tuning[name] = fit(before, measured);
-  const CostTable now = costs_over(kind.transport, kind.cores_per_rank, kind.one_host, tuning);
+  tuning.erase(name);
+  // Estimates that are as good as it gets are not frozen.
+  if (now != estimates) tuning[name] = fitted;
   fmt::print("{}: {} ranks, {} calls of every algorithm timed in {:.1f} s\n", name, ranks,
              measured.size(), seconds);
   fmt::print("  {:<8}{:>12}{:>12}{:>14}{:>14}{:>8}{:>8}\n", "", "latency", "message", "per link",
              "reduction", "off by", "picks");
-  fmt::print("{}{}", line_of("before", before, measured), line_of("now", now, measured));
+  fmt::print("{}{}", line_of("estimate", estimates, measured), line_of("now", now, measured));
   const auto saved = save_tuning(tuning, path);
   if (!saved) throw Error(saved.error().kind, "tune: " + saved.error().message);
   fmt::print(
@@ -93,26 +73,48 @@ void keep(const LinkKind& kind, const KeptRows& rows, double seconds, int ranks)
 
 }  // namespace
 
+LinkKind kind_of_links(Communicator& communicator, std::string_view command) {
+  std::set<std::string> transports;
+  for (int peer = 0; peer < communicator.size(); ++peer)
+    if (peer != communicator.rank()) transports.insert(communicator.transport_to(peer));
+  const std::uint64_t host = identify({}).host;
+  std::vector<std::uint64_t> hosts(static_cast<std::size_t>(communicator.size()));
+  communicator.all_gather(std::span(&host, 1), std::span(hosts));
+  const bool one_host = std::set(hosts.begin(), hosts.end()).size() == 1;
+  const bool one_each = std::set(hosts.begin(), hosts.end()).size() == hosts.size();
+  if (transports.size() != 1 || !(one_host || one_each))
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("{}: links of one kind are measured at a time, these ranks have {}: "
+                            "start ranks of one host, or one rank on each of several hosts",
+                            command, transports.empty() ? "none" : joined(transports, " and ")));
+  const double cores = usable_cores();
+  return {*transports.begin(), one_host, one_host ? cores / communicator.size() : cores};
+}
+
 std::vector<TuneJob> tune_jobs(int cores) {
   std::vector<TuneJob> jobs;
   for (const char* transport : {"inproc", "shm", "tcp"}) {
     if (cores >= 2) jobs.push_back({transport, std::min(cores, 8)});
-    jobs.push_back({transport, std::clamp(4 * cores, 2, 16)});
+    if (cores <= kMostCores) jobs.push_back({transport, std::max(2, 4 * cores)});
   }
   return jobs;
 }
 
 void tune(Communicator& communicator, const Options& options) {
   using Clock = std::chrono::steady_clock;
-  const LinkKind kind = kind_of_links(communicator);
+  const LinkKind kind = kind_of_links(communicator, "tune");
+  const bool first = communicator.rank() == 0;
+  if (const auto path = check_tuning_path(tuning_path()); first && !path)
+    throw Error(path.error().kind, "tune: " + path.error().message);
   const Options what = what_to_measure(options);
   KeptRows rows;
-  const bool first = communicator.rank() == 0;
   const auto begin = Clock::now();
   for (int round = 0; round < kRounds; ++round)
     measure_rows(communicator, what, first ? &rows : nullptr);
   if (!first) return;
-  keep(kind, rows, std::chrono::duration<double>(Clock::now() - begin).count(),
+  const int lanes =
+      options.lanes > 0 ? options.lanes : CommunicatorOptions::from_environment().max_lanes;
+  keep(kind, rows, lanes, std::chrono::duration<double>(Clock::now() - begin).count(),
        communicator.size());
 }
 

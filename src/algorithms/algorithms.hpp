@@ -142,6 +142,9 @@ struct Chosen {
 Chosen choose(const Problem& problem, std::size_t elem_bytes, const CostTable& costs,
               const Forced& forced = {});
 
+/// `costs` with links of one kind everywhere, those that were measured.
+CostTable with(CostTable costs, const MeasuredCosts& measured);
+
 /// How long a call took.
 struct Measured {
   Problem problem;
@@ -152,7 +155,7 @@ struct Measured {
 
 /// The costs with which the model comes nearest to what was measured over links of one kind: of
 /// `costs`, links and reductions are replaced. Where that would choose worse among what was
-/// measured than `costs` does, those of `costs` stay.
+/// measured than `costs` does, by more than noise, those of `costs` stay.
 MeasuredCosts fit(const CostTable& costs, std::span<const Measured> measured);
 
 /// How well the model tells what was measured; 1 is perfect, and is that of nothing measured.

@@ -6,6 +6,9 @@
 #include <bit>
 #include <cmath>
 
+#include "algorithms/common.hpp"
+#include "algorithms/hosts.hpp"
+
 namespace ccoll {
 namespace {
 
@@ -67,12 +70,8 @@ struct Times {
   }
 };
 
-Rank host_count(const Problem& problem) {
-  return problem.host_of.empty() ? 1 : *std::ranges::max_element(problem.host_of) + 1;
-}
-
 /// Links that the busiest rank has to hold open in either direction.
-double links_of(const CatalogueEntry& entry, const Problem& problem) {
+double links_of(const CatalogueEntry& entry, const Problem& problem, const Hosts& hosts) {
   switch (entry.algorithm) {
     case Algorithm::one_shot:
     case Algorithm::two_shot:
@@ -81,54 +80,67 @@ double links_of(const CatalogueEntry& entry, const Problem& problem) {
     case Algorithm::root_collects:
       return problem.size - 1.0;
     case Algorithm::leaders:
-      return static_cast<double>(problem.size) / host_count(problem);
-    case Algorithm::two_level:
-      return static_cast<double>(problem.size) / host_count(problem) + host_count(problem);
+      return hosts.largest();
+    case Algorithm::two_level: {
+      const double beside = hosts.largest() - 1.0;
+      if (problem.kind == Kind::all_reduce) return beside + hosts.count() - 1;
+      // The gates of its own block, and the ranks whose gate it is.
+      const double elsewhere = problem.size - hosts.smallest();
+      return beside + hosts.count() - 1 + elsewhere / hosts.smallest();
+    }
     default:
       return 0;
   }
 }
 
 /// What part of the messages of an algorithm that does not know of hosts crosses between them.
-double crossing_share(const CatalogueEntry& entry, const Problem& problem) {
+double crossing_share(const CatalogueEntry& entry, const Problem& problem, const Hosts& hosts) {
   const auto n = static_cast<double>(problem.size);
   if (entry.algorithm == Algorithm::ring) {
     Rank crossings = 0;
     for (Rank rank = 0; rank < problem.size; ++rank)
-      crossings += problem.host_of[rank] != problem.host_of[(rank + 1) % problem.size];
+      crossings += hosts.host_of(rank) != hosts.host_of(ahead(rank, 1, problem.size));
     return crossings / n;
   }
-  std::vector<double> ranks(host_count(problem));
-  for (const std::uint32_t host : problem.host_of) ++ranks[host];
   double beside = 0;
-  for (const double of_host : ranks) beside += of_host * (of_host - 1);
+  for (Rank host = 0; host < hosts.count(); ++host)
+    beside += hosts.size(host) * (hosts.size(host) - 1.0);
   return 1 - beside / (n * (n - 1));
 }
 
-/// What leaves a host has one wire, whichever of its ranks send it.
-double wire_ns(const CatalogueEntry& entry, const Theory& theory, const Problem& problem,
-               const Times& times) {
-  if (problem.host_of.empty()) return 0;
-  const double leaving =
-      theory.across ? static_cast<double>(theory.across->total.elems_sent)
-                    : static_cast<double>(theory.total.elems_sent) * crossing_share(entry, problem);
-  return times.transfer(leaving / host_count(problem), times.costs.links);
+/// Elements that leave a host, of the average one; through one wire, whichever ranks send them.
+double leaving_host(const CatalogueEntry& entry, const Theory& theory, const Problem& problem,
+                    const Hosts& hosts) {
+  const double leaving = theory.across ? static_cast<double>(theory.across->total.elems_sent)
+                                       : static_cast<double>(theory.total.elems_sent) *
+                                             crossing_share(entry, problem, hosts);
+  return leaving / hosts.count();
 }
 
 }  // namespace
 
-double predict_ns(const CatalogueEntry& entry, const Theory& theory, const Problem& problem,
-                  const Choice& choice, std::size_t elem_bytes, const CostTable& costs) {
-  const Times times{static_cast<double>(elem_bytes), costs};
+Model::Model(const CatalogueEntry& entry, const Problem& problem, std::size_t elem_bytes)
+    : entry_(entry), problem_(problem), elem_bytes_(elem_bytes), theory_(entry.theory(problem)) {
+  if (problem.host_of.empty()) {
+    if (!entry.by_host) links_ = links_of(entry, problem, Hosts(Problem{}));
+    return;
+  }
+  const Hosts hosts(problem);
+  links_ = links_of(entry, problem, hosts);
+  leaving_host_ = leaving_host(entry, theory_, problem, hosts);
+}
+
+double Model::ns(const Choice& choice, const CostTable& costs) const {
+  const Times times{static_cast<double>(elem_bytes_), costs};
   const double windows =
-      std::max(1.0, static_cast<double>(window_count(problem, theory.blocks, choice)));
+      std::max(1.0, static_cast<double>(window_count(problem_, theory_.blocks, choice)));
   const double lanes = std::min<double>(choice.lanes, windows);
 
   double path_ns = 0;     // one window on its way through everyone
   double sending_ns = 0;  // what the busiest rank has to do for one window, but for bare messages
   double messages_ns = 0;
   double work_ns = 0;  // what an average rank does for all windows
-  for (const Part& part : parts_of(theory, costs)) {
+  for (const Part& part : parts_of(theory_, costs)) {
     const LinkCosts& links = part.costs;
     const double bytes_ns = times.bytes(part.busiest, links);
     // Each hop waits for the message and moves its bytes.
@@ -138,7 +150,7 @@ double predict_ns(const CatalogueEntry& entry, const Theory& theory, const Probl
     // The other ends bear a part of what it sends, and it of what it receives: what it combines,
     // but at least the average.
     const auto sent = static_cast<double>(part.busiest.elems_sent);
-    const double received = std::max(static_cast<double>(part.total.elems_sent) / problem.size,
+    const double received = std::max(static_cast<double>(part.total.elems_sent) / problem_.size,
                                      static_cast<double>(part.busiest.elems_reduced));
     const double others_ns = (1 - links.sender_share) * times.transfer(sent - received, links);
     // Each message has a step at either end.
@@ -146,15 +158,14 @@ double predict_ns(const CatalogueEntry& entry, const Theory& theory, const Probl
     messages_ns += messages * links.step_ns;
     work_ns += (2 * static_cast<double>(part.total.messages) * links.step_ns * windows +
                 times.bytes(part.total, links)) /
-               problem.size;
+               problem_.size;
   }
-  const double dear_ns =
-      std::max(0.0, links_of(entry, problem) - kCheapLinks) * kDearLinkSteps * costs.links.step_ns;
+  const double dear_ns = std::max(0.0, links_ - kCheapLinks) * kDearLinkSteps * costs.links.step_ns;
   sending_ns += dear_ns;
   const double busy_ns = sending_ns + messages_ns;
 
   double total_ns = 0;
-  if (entry.windows_overlap) {
+  if (entry_.windows_overlap) {
     // What the busiest rank sends last still has its way to go.
     const double first_window_ns =
         std::max({path_ns, busy_ns, sending_ns + costs.links.latency_ns});
@@ -167,12 +178,13 @@ double predict_ns(const CatalogueEntry& entry, const Theory& theory, const Probl
     work_ns += dear_ns * windows;
     total_ns = std::max(total_ns, work_ns / costs.cores_per_rank + path_ns / 2);
   }
-  return std::max(total_ns, wire_ns(entry, theory, problem, times));
+  return std::max(total_ns, times.transfer(leaving_host_, costs.links));
 }
 
 std::optional<Tuned> tune(const CatalogueEntry& entry, const Problem& problem,
                           std::size_t elem_bytes, const CostTable& costs, std::uint16_t max_lanes) {
-  const Theory theory = entry.theory(problem);
+  const Model model(entry, problem, elem_bytes);
+  const Theory& theory = model.theory();
   const std::uint64_t bytes = std::uint64_t{elem_bytes} * theory.blocks_per_message;
   if (bytes > costs.slot_bytes) return std::nullopt;
   const std::uint64_t most = std::bit_floor(costs.slot_bytes / bytes);
@@ -187,7 +199,7 @@ std::optional<Tuned> tune(const CatalogueEntry& entry, const Problem& problem,
       const Choice choice{entry.algorithm, lanes, slice};
       const std::uint64_t windows = window_count(problem, theory.blocks, choice);
       if (lanes > 1 && windows < kWindowsPerLane * lanes) break;
-      const double time = predict_ns(entry, theory, problem, choice, elem_bytes, costs);
+      const double time = model.ns(choice, costs);
       const bool more_lanes = best && lanes > best->choice.lanes;
       if (!best || time < best->predicted_ns * (more_lanes ? kLanePaysOff : 1.0)) {
         best = Tuned{choice, time};

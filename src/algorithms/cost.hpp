@@ -8,9 +8,23 @@
 
 namespace ccoll {
 
-/// Nanoseconds that `entry`, whose theory of `problem` is given, takes with `choice`.
-double predict_ns(const CatalogueEntry& entry, const Theory& theory, const Problem& problem,
-                  const Choice& choice, std::size_t elem_bytes, const CostTable& costs);
+/// One algorithm on one problem, both of which outlive it: what the model needs to know of them,
+/// looked up once.
+class Model {
+ public:
+  Model(const CatalogueEntry& entry, const Problem& problem, std::size_t elem_bytes);
+  const Theory& theory() const { return theory_; }
+  /// Nanoseconds that it takes.
+  double ns(const Choice& choice, const CostTable& costs) const;
+
+ private:
+  const CatalogueEntry& entry_;
+  const Problem& problem_;
+  std::size_t elem_bytes_;
+  Theory theory_;
+  double links_ = 0;         ///< that the busiest rank has to hold open, where they are many
+  double leaving_host_ = 0;  ///< elements; 0 where there is one host
+};
 
 /// The best Choice for `entry` with at most `max_lanes` lanes, and the time it takes; nothing when
 /// even one element of each block of a message does not fit a slot.

@@ -19,14 +19,10 @@ namespace {
 /// A measured call with what does not change while costs are tried.
 struct Point {
   const Measured* measured;
-  const CatalogueEntry* entry;
-  Theory theory;
+  Model model;
   double weight;  ///< how near it comes to the best for its problem: what is slow is never chosen
 
-  double predict(const CostTable& costs) const {
-    return predict_ns(*entry, theory, measured->problem, measured->choice, measured->elem_bytes,
-                      costs);
-  }
+  double predict(const CostTable& costs) const { return model.ns(measured->choice, costs); }
 };
 
 bool is_rival(const Measured& a, const Measured& b) {
@@ -47,7 +43,7 @@ std::vector<Point> points_of(std::span<const Measured> measured) {
     CCOLL_CHECK(entry != nullptr && one.ns > 0, "{} of {} took {} ns",
                 to_string(one.choice.algorithm), to_string(one.problem.kind), one.ns);
     points.push_back(
-        {&one, entry, entry->theory(one.problem), best_of_rivals(one, measured) / one.ns});
+        {&one, Model(*entry, one.problem, one.elem_bytes), best_of_rivals(one, measured) / one.ns});
   }
   return points;
 }
@@ -63,14 +59,8 @@ constexpr double kFurthest = 30;
 /// What it costs to move a number by a factor of e, as a part of a point's error: enough to leave
 /// one alone of which the measurements say nothing.
 constexpr double kReluctance = 0.02;
-
-/// With links of one kind everywhere.
-CostTable with(CostTable costs, const MeasuredCosts& fitted) {
-  costs.links = fitted.links;
-  costs.inside = fitted.links;
-  costs.reduce_bytes_per_s = fitted.reduce_bytes_per_s;
-  return costs;
-}
+/// Choices that are worse by less than this factor are as good, as far as times can tell.
+constexpr double kNoise = 1.02;
 
 /// How far predictions are off, in factors: of a noisy machine's times some are far out, so these
 /// do not count by their square.
@@ -98,7 +88,7 @@ double regret_of(const std::vector<Point>& points, const CostTable& costs) {
     double predicted = std::numeric_limits<double>::infinity();
     for (const Point& point : points) {
       if (!rival(point)) continue;
-      if (const double time = point.predict(costs); time < predicted) {
+      if (const double time = point.predict(costs); chosen == nullptr || time < predicted) {
         predicted = time;
         chosen = &point;
       }
@@ -110,6 +100,13 @@ double regret_of(const std::vector<Point>& points, const CostTable& costs) {
 }
 
 }  // namespace
+
+CostTable with(CostTable costs, const MeasuredCosts& measured) {
+  costs.links = measured.links;
+  costs.inside = measured.links;
+  costs.reduce_bytes_per_s = measured.reduce_bytes_per_s;
+  return costs;
+}
 
 MeasuredCosts fit(const CostTable& costs, std::span<const Measured> measured) {
   const std::vector<Point> points = points_of(measured);
@@ -142,8 +139,9 @@ MeasuredCosts fit(const CostTable& costs, std::span<const Measured> measured) {
         for (const double by : {factor, 1 / factor}) better |= improve(number, by);
     }
   }
-  return regret_of(points, with(costs, best)) <= regret_of(points, with(costs, before)) ? best
-                                                                                        : before;
+  const bool worse =
+      regret_of(points, with(costs, best)) > kNoise * regret_of(points, with(costs, before));
+  return worse ? before : best;
 }
 
 Accuracy assess(const CostTable& costs, std::span<const Measured> measured) {

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "transport/transport.hpp"
 
@@ -39,10 +41,11 @@ double cores_per_rank(std::span<const PeerAddress> ranks) {
     double ranks = 0;
     std::map<std::uint64_t, double> cores_of_host;  // containers may be limited, each by itself
   };
-  std::map<std::uint32_t, Machine> machines;
+  std::map<std::pair<std::uint32_t, std::uint64_t>, Machine> machines;
   for (const auto& peer : ranks) {
-    auto& machine = machines[peer.machine];
-    machine.cores = peer.machine_cores;
+    // Where nothing is known of machines each host is one.
+    auto& machine = machines[{peer.machine, peer.machine == 0 ? peer.host : 0}];
+    machine.cores = std::max<double>(machine.cores, peer.machine_cores);
     machine.ranks += 1;
     double& of_host = machine.cores_of_host[peer.host];
     of_host = std::max<double>(of_host, peer.cores);
@@ -85,10 +88,8 @@ CostTable costs_over(std::string_view transport, double cores_per_rank, bool one
   CostTable costs = estimates(transport, cores_per_rank, one_host);
   const auto found = tuning.find(link_class(transport, cores_per_rank < 1, one_host));
   if (found != tuning.end()) {
-    costs.links = found->second.links;
-    costs.reduce_bytes_per_s = found->second.reduce_bytes_per_s;
+    costs = with(costs, found->second);
   }
-  costs.inside = costs.links;
   return costs;
 }
 
@@ -97,15 +98,17 @@ CostTable costs_among(std::span<const PeerAddress> ranks, std::string_view force
   const auto is_near = [&](const PeerAddress& rank) { return rank.host == ranks.front().host; };
   const bool one_host = std::ranges::all_of(ranks, is_near);
   CostTable costs = costs_over(slowest_transport(ranks, forced), cores_per_rank, one_host, tuning);
-  std::unordered_map<std::uint64_t, std::vector<PeerAddress>> by_host;
+  // In one order on every rank.
+  std::map<std::uint64_t, std::vector<PeerAddress>> by_host;
   for (const auto& rank : ranks) by_host[rank.host].push_back(rank);
-  // The dearest of any host.
-  costs.inside.latency_ns = 0;
+  std::optional<LinkCosts> dearest;  // of any host
   for (const auto& [host, beside] : by_host) {
+    if (beside.size() == 1) continue;
     const auto inside =
         costs_over(slowest_transport(beside, forced), cores_per_rank, true, tuning).links;
-    if (inside.latency_ns > costs.inside.latency_ns) costs.inside = inside;
+    if (!dearest || inside.latency_ns > dearest->latency_ns) dearest = inside;
   }
+  costs.inside = dearest.value_or(costs.links);
   return costs;
 }
 

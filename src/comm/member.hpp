@@ -40,7 +40,7 @@ class Member {
   const std::shared_ptr<net::Service>& service() const { return service_; }
   const std::shared_ptr<TransportSet>& transports() const { return transports_; }
 
-  /// Cores per rank on the fullest host, from the table: the same number on every rank.
+  /// Cores per rank on the fullest machine, from the table: the same number on every rank.
   double cores_per_rank() const { return cores_per_rank_; }
   /// Rank 0's, on every rank.
   const Tuning& tuning() const { return tuning_; }

@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <cerrno>
+#include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <locale>
+#include <memory>
 #include <optional>
 #include <sstream>
+#include <system_error>
 
 #include "core/log.hpp"
 #include "core/variables.hpp"
@@ -25,26 +27,32 @@ constexpr std::string_view kFirstLine = "ccoll tuning 1";
 struct Number {
   std::string_view name;
   double& (*of)(MeasuredCosts&);
+  double least;  ///< what no machine goes beyond, so that no file makes predictions overflow
+  double most;
 };
 constexpr std::array kNumbers = {
-    Number{"latency_ns", [](MeasuredCosts& c) -> double& { return c.links.latency_ns; }},
-    Number{"step_ns", [](MeasuredCosts& c) -> double& { return c.links.step_ns; }},
-    Number{"bytes_per_s",
-           [](MeasuredCosts& c) -> double& { return c.links.bandwidth_bytes_per_s; }},
-    Number{"sender_share", [](MeasuredCosts& c) -> double& { return c.links.sender_share; }},
-    Number{"reduced_bytes_per_s", [](MeasuredCosts& c) -> double& { return c.reduce_bytes_per_s; }},
+    Number{"latency_ns", [](MeasuredCosts& c) -> double& { return c.links.latency_ns; }, 1, 1e9},
+    Number{"step_ns", [](MeasuredCosts& c) -> double& { return c.links.step_ns; }, 1, 1e9},
+    Number{"bytes_per_s", [](MeasuredCosts& c) -> double& { return c.links.bandwidth_bytes_per_s; },
+           1e3, 1e15},
+    Number{"sender_share", [](MeasuredCosts& c) -> double& { return c.links.sender_share; }, 0, 1},
+    Number{"reduced_bytes_per_s", [](MeasuredCosts& c) -> double& { return c.reduce_bytes_per_s; },
+           1e3, 1e15},
 };
 
-Result<MeasuredCosts> parse_line(std::istringstream& line, std::string_view whole) {
+Result<MeasuredCosts> parse_numbers(std::istringstream& words, std::string_view line) {
   MeasuredCosts costs;
+  std::string name;
   for (const auto& number : kNumbers) {
-    std::string name;
     double value = 0;
-    if (!(line >> name >> value) || name != number.name || !(value > 0) || std::isinf(value))
-      return fail(ErrorKind::invalid_argument, "'{}': {} and a number above 0 are expected", whole,
-                  number.name);
+    const bool read = words >> name >> value && name == number.name;
+    if (!read || !(value >= number.least && value <= number.most))
+      return fail(ErrorKind::invalid_argument, "'{}': {} and a number from {} to {} are expected",
+                  line, number.name, number.least, number.most);
     number.of(costs) = value;
   }
+  if (words >> name)
+    return fail(ErrorKind::invalid_argument, "'{}': nothing is expected before '{}'", line, name);
   return costs;
 }
 
@@ -55,15 +63,23 @@ bool is_link_class(std::string_view name) {
   });
 }
 
+struct Close {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+
+std::string reason() { return std::error_code(errno, std::generic_category()).message(); }
+
 /// Nothing when there is no such file.
 Result<std::optional<std::string>> read_file(const std::string& path) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return std::nullopt;
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) return fail(ErrorKind::invalid_argument, "it cannot be read");
-  return text.str();
+  const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "re"));
+  if (!file && errno == ENOENT) return std::nullopt;
+  std::string text;
+  std::array<char, 4096> part;
+  while (file && !std::ferror(file.get()) && !std::feof(file.get()))
+    text.append(part.data(), std::fread(part.data(), 1, part.size(), file.get()));
+  if (!file || std::ferror(file.get()))
+    return fail(ErrorKind::invalid_argument, "it cannot be read: {}", reason());
+  return text;
 }
 
 }  // namespace
@@ -97,7 +113,7 @@ Result<Tuning> parse_tuning(std::string_view text) {
     if (!(words >> name)) continue;
     if (!is_link_class(name))
       return fail(ErrorKind::invalid_argument, "'{}': '{}' is no kind of links", line, name);
-    const auto costs = parse_line(words, line);
+    const auto costs = parse_numbers(words, line);
     if (!costs) return tl::unexpected(costs.error());
     tuning.insert_or_assign(name, *costs);
   }
@@ -125,22 +141,36 @@ Tuning load_tuning() {
   return {};
 }
 
-Status save_tuning(const Tuning& tuning, const std::string& path) {
-  namespace fs = std::filesystem;
-  const fs::path whole(path);
+Status check_tuning_path(const std::string& path) {
+  if (path.empty())
+    return fail(ErrorKind::invalid_argument,
+                "neither CCOLL_TUNE_FILE nor HOME says where to keep costs");
   std::error_code error;
-  if (whole.has_parent_path()) fs::create_directories(whole.parent_path(), error);
-  const auto part = fmt::format("{}.{}", path, getpid());
-  {
-    std::ofstream file(part);
-    file << to_text(tuning);
-    if (file.close(); !file) error = std::make_error_code(std::errc::io_error);
-  }
-  if (!error) fs::rename(part, whole, error);
-  if (!error) return {};
-  std::error_code ignored;
-  fs::remove(part, ignored);
-  return fail(ErrorKind::invalid_argument, "{} cannot be written: {}", path, error.message());
+  const auto status = std::filesystem::status(path, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    return fail(ErrorKind::invalid_argument, "{} is no file that can keep costs", path);
+  return {};
+}
+
+Status save_tuning(const Tuning& tuning, const std::string& path) {
+  CCOLL_TRY(check_tuning_path(path));
+  const auto refuse = [&](const std::string& why) {
+    return fail(ErrorKind::invalid_argument, "{} cannot be written: {}", path, why);
+  };
+  std::error_code error;
+  const auto directory = std::filesystem::path(path).parent_path();
+  if (!directory.empty()) std::filesystem::create_directories(directory, error);
+  if (error) return refuse(error.message());
+  const std::string text = to_text(tuning);
+  const std::string part = fmt::format("{}.{}", path, getpid());
+  std::FILE* const file = std::fopen(part.c_str(), "wxe");
+  if (file == nullptr) return refuse(reason());
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const bool closed = std::fclose(file) == 0;
+  if (written && closed && std::rename(part.c_str(), path.c_str()) == 0) return {};
+  const std::string why = reason();
+  std::remove(part.c_str());
+  return refuse(why);
 }
 
 }  // namespace ccoll

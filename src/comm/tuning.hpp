@@ -33,6 +33,8 @@ std::string tuning_path();
 /// What that file holds; nothing when it does not exist. One that cannot be read or understood is
 /// warned of and not used.
 Tuning load_tuning();
+/// Whether there is a path, and no device or directory at it: /dev/null keeps nothing.
+Status check_tuning_path(const std::string& path);
 /// Replaces the file at once or not at all; makes its directory.
 Status save_tuning(const Tuning& tuning, const std::string& path);
 

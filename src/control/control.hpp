@@ -30,7 +30,7 @@ struct Waiting {
   std::string note = {};
 };
 inline constexpr std::size_t kMaxNote = 512;
-inline constexpr std::size_t kMaxTold = 2048;
+inline constexpr std::size_t kMaxTold = 3072;
 
 /// The communicator number that stands for all of them.
 inline constexpr std::uint64_t kEveryCommunicator = ~std::uint64_t{0};

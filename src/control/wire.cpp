@@ -139,7 +139,7 @@ std::string encode_rows(const std::vector<Row>& rows) {
 std::string encode_table(const std::vector<Row>& rows, std::string_view told) {
   Writer writer;
   for (const Row& row : rows) write(writer, row);
-  return framed(Type::table, writer.take().append(told.substr(0, kMaxTold)));
+  return framed(Type::table, writer.take().append(told));
 }
 
 std::optional<std::vector<Row>> decode_rows(std::string_view body, std::size_t count) {

@@ -56,6 +56,8 @@ constexpr std::size_t max_start_frame(std::uint32_t size) {
   return kMaxFrame + kRowBytes * std::size_t{size};
 }
 
+static_assert(kMaxTold + 64 < kMaxFrame, "what rank 0 tells travels in the table's frame");
+
 struct Hello {
   std::uint32_t rank = 0;
   std::uint32_t size = 0;

@@ -15,7 +15,7 @@ struct PeerAddress {
   std::uint16_t port = 0;             ///< of its listener, for control and links
   std::uint16_t cores = 1;            ///< that its process may use
   std::uint16_t machine_cores = 1;    ///< that its machine has
-  std::uint32_t machine = 0;          ///< equal where hosts (containers) share a kernel
+  std::uint32_t machine = 0;          ///< equal where hosts (containers) share a kernel; 0: unknown
   std::uint64_t host = 0;             ///< equal on two ranks exactly when they share a host
   std::uint64_t process = 0;          ///< equal exactly when they are threads of one process
   std::uint32_t pid = 0;

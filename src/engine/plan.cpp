@@ -29,6 +29,7 @@ Result<std::unique_ptr<Plan>> Plan::make(const PlanRequest& request, LinkTable& 
 Status Plan::resolve(const PlanRequest& request, LinkTable& links) {
   const auto& program = request.program;
   problem_ = request.problem;
+  problem_.host_of.clear();  // the program is made
   blocks_ = program.blocks;
   algorithm_ = request.choice.algorithm;
   rank_ = program.rank;

@@ -94,7 +94,8 @@ PeerAddress identify(const asio::ip::tcp::endpoint& endpoint) {
   address.cores = usable_cores();
   address.machine_cores =
       static_cast<std::uint16_t>(std::clamp(sysconf(_SC_NPROCESSORS_ONLN), 1L, 65535L));
-  address.machine = static_cast<std::uint32_t>(hash(boot_identity()));
+  if (const auto boot = boot_identity(); !boot.empty())
+    address.machine = static_cast<std::uint32_t>(hash(boot));
   address.host = host_identity();
   address.process = process_identity();
   address.pid = static_cast<std::uint32_t>(getpid());

@@ -43,6 +43,7 @@ TEST_CASE("costs: ranks of one machine share its cores, whatever hosts they are 
   CHECK(cores_of({{1, 1, 4}, {2, 2, 4}, {2, 2, 4}}) == 2);  // the worst off
   CHECK(cores_of({{1, 1, 4}, {1, 2, 4}}) == 2);             // two containers see the same cores
   CHECK(cores_of({{1, 1, 1}, {1, 2, 1}}) == 1);             // two that have one each
+  CHECK(cores_of({{0, 1, 4}, {0, 2, 4}}) == 4);             // nothing is known of machines
 }
 
 TEST_CASE("costs: links inside a host are priced by what serves them", "[comm]") {
@@ -51,6 +52,10 @@ TEST_CASE("costs: links inside a host are priced by what serves them", "[comm]")
   CHECK(costs.links == costs_over("tcp", 2, false).links);
   CHECK(costs.inside == costs_over("shm", 2, true).links);
   CHECK(costs_among(two_hosts, "tcp", 2).inside == costs_over("tcp", 2, true).links);
+  // A host with one rank has no links inside, whatever they would cost.
+  Tuning dear;
+  dear["inproc"] = {.links = {.latency_ns = 1e6}};
+  CHECK(costs_among(two_hosts, "", 2, dear).inside == costs_over("shm", 2, true).links);
   const auto one_host = std::span(two_hosts).first(2);
   CHECK(costs_among(one_host, "", 2) == costs_over("shm", 2, true));
 }

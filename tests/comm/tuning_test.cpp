@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/tuning.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -11,7 +12,9 @@
 #include <stdexcept>
 
 #include "comm/costs.hpp"
+#include "control/control.hpp"
 #include "support/ranks.hpp"
+#include "transport/transport.hpp"
 
 namespace ccoll {
 namespace {
@@ -72,21 +75,50 @@ TEST_CASE("tuning: a file of something else is told apart, line and reason", "[c
   CHECK(refused("hello\n") == "'hello': the first line is 'ccoll tuning 1'");
   CHECK(refused(good + "pigeon latency_ns 3\n") ==
         "'pigeon latency_ns 3': 'pigeon' is no kind of links");
-  for (const std::string wrong : {"-3", "0", "inf", "nan", "x", ""})
+  for (const std::string wrong : {"-3", "0", "1e10", "inf", "nan", "x", ""})
     CHECK(refused(good + "shm latency_ns " + wrong) ==
-          "'shm latency_ns " + wrong + "': latency_ns and a number above 0 are expected");
+          "'shm latency_ns " + wrong +
+              "': latency_ns and a number from 1 to 1000000000 are expected");
   CHECK(refused(good + "shm latency_ns 3").find("step_ns and a number") != std::string::npos);
+  CHECK(refused(good.substr(0, good.size() - 1) + " more\n")
+            .find("nothing is expected before 'more'") != std::string::npos);
   CHECK(parse_tuning(good)->at("tcp") == some_costs(5));
 }
 
-TEST_CASE("tuning: a file that cannot be written leaves nothing behind", "[comm]") {
+TEST_CASE("tuning: every kind of links fits into what rank 0 tells", "[comm]") {
+  Tuning tuning;
+  for (const TransportKind& kind : transports())
+    for (const auto& name : {link_class(kind.name, false, true), link_class(kind.name, true, true),
+                             link_class(kind.name, false, false)})
+      tuning[name] = some_costs(123'456'789);
+  CHECK(tuning.size() == 3 * transports().size());
+  CHECK(to_text(tuning).size() <= kMaxTold);
+  CHECK(parse_tuning(to_text(tuning)));
+}
+
+TEST_CASE("tuning: what is no file is neither read nor replaced", "[comm]") {
   const TuneFile file;
-  std::filesystem::create_directories(file.path());  // a directory is in the way
+  const auto below = std::filesystem::path(file.path()).parent_path();
+  std::filesystem::create_directories(below);
+  REQUIRE(::mkfifo(file.path().c_str(), 0600) == 0);  // as /dev/null is none
   const auto saved = save_tuning({{"tcp", some_costs(5)}}, file.path());
   REQUIRE_FALSE(saved);
-  CHECK(saved.error().message.find(file.path() + " cannot be written") == 0);
-  const auto below = std::filesystem::path(file.path()).parent_path();
+  CHECK(saved.error().message == file.path() + " is no file that can keep costs");
+  CHECK(std::filesystem::is_fifo(file.path()));
+  std::filesystem::remove(file.path());
+  std::filesystem::create_directory(file.path());
+  CHECK(load_tuning().empty());
+  CHECK_FALSE(save_tuning({}, file.path()));
   CHECK(std::distance(std::filesystem::directory_iterator(below), {}) == 1);
+}
+
+TEST_CASE("tuning: a file that cannot be written is told with the reason", "[comm]") {
+  const TuneFile file;
+  std::filesystem::create_directory(file.directory());
+  std::ofstream(std::filesystem::path(file.path()).parent_path());  // where a directory should be
+  const auto saved = save_tuning({{"tcp", some_costs(5)}}, file.path());
+  REQUIRE_FALSE(saved);
+  CHECK(saved.error().message == file.path() + " cannot be written: Not a directory");
 }
 
 TEST_CASE("tuning: measured costs take the place of estimates, of their kind of links only",

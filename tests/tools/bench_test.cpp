@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "algorithms/algorithms.hpp"
@@ -19,6 +20,7 @@
 #include "sizes.hpp"
 #include "support/ranks.hpp"
 #include "trial.hpp"
+#include "tune.hpp"
 
 using namespace ccoll;
 using namespace ccoll::bench;
@@ -178,6 +180,20 @@ TEST_CASE("--root all and --algo all give every root and algorithm its rows", "[
   const auto two = parse({"reduce", "--root", "2", "--algo", "ring,pairwise"});
   CHECK(roots_of(*two, *find_operation("reduce"), 4) == std::vector{2});
   CHECK(algorithms_of(*two, *find_operation("reduce")) == std::vector<std::string>{"ring"});
+}
+
+TEST_CASE("tuning takes each kind of links once, crowded ones with more ranks than cores",
+          "[bench][unit]") {
+  for (const int cores : {1, 2, 3, 8, 16, 64}) {
+    std::set<std::pair<std::string, bool>> kinds;
+    for (const TuneJob& job : tune_jobs(cores)) {
+      CAPTURE(cores, job.transport, job.ranks);
+      CHECK(job.ranks >= 2);
+      CHECK(job.ranks <= 64);
+      CHECK(kinds.emplace(job.transport, job.ranks > cores).second);
+    }
+    CHECK(kinds.contains({"shm", cores == 1}));
+  }
 }
 
 TEST_CASE("every header of the CSV form is explained in the help", "[bench][unit]") {

@@ -23,9 +23,9 @@
 namespace ccoll {
 namespace {
 
-// Every rank has the first two; the others are those of ranks that have a share.
+// Every rank has lane 0, and 1, which takes finished blocks; the others are those of ranks that
+// have a share.
 constexpr std::uint16_t kContribute = 0;  // own data to whom its share it is
-constexpr std::uint16_t kTake = 1;        // finished blocks from them
 constexpr std::uint16_t kCombine = 2;     // one's share inside the host, then blocks to other hosts
 constexpr std::uint16_t kFinish = 3;      // one's block of the share, across hosts
 constexpr std::uint16_t kHandOn = 4;      // the share's other blocks, as other hosts finish them

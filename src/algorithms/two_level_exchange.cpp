@@ -27,12 +27,11 @@
 namespace ccoll {
 namespace {
 
-// Reduce-scatter and all-to-all.
-constexpr std::uint16_t kBeside = 0;    // own data for the host's others
-constexpr std::uint16_t kToGate = 1;    // own data for ranks elsewhere
-constexpr std::uint16_t kGateway = 2;   // the host's data for ranks elsewhere, as their gate
-constexpr std::uint16_t kArrivals = 3;  // what is for oneself
-// All-gather.
+// Reduce-scatter and all-to-all; lane 3 takes what is for oneself.
+constexpr std::uint16_t kBeside = 0;   // own data for the host's others
+constexpr std::uint16_t kToGate = 1;   // own data for ranks elsewhere
+constexpr std::uint16_t kGateway = 2;  // the host's data for ranks elsewhere, as their gate
+// All-gather; lanes 2 and 3 take other ranks' blocks.
 constexpr std::uint16_t kOwn = 0;  // the own block to its host's others and to other hosts' gates
 constexpr std::uint16_t kHandOn = 1;  // blocks from elsewhere, as their gate
 

@@ -85,12 +85,11 @@ CostTable estimates(std::string_view transport, double cores_per_rank, bool one_
 
 CostTable costs_over(std::string_view transport, double cores_per_rank, bool one_host,
                      const Tuning& tuning) {
-  CostTable costs = estimates(transport, cores_per_rank, one_host);
-  const auto found = tuning.find(link_class(transport, cores_per_rank < 1, one_host));
-  if (found != tuning.end()) {
-    costs = with(costs, found->second);
-  }
-  return costs;
+  const CostTable costs = estimates(transport, cores_per_rank, one_host);
+  const auto measured = tuning.find(link_class(transport, cores_per_rank < 1, one_host));
+  return with(costs, measured != tuning.end()
+                         ? measured->second
+                         : MeasuredCosts{costs.links, costs.reduce_bytes_per_s});
 }
 
 CostTable costs_among(std::span<const PeerAddress> ranks, std::string_view forced,

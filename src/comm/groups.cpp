@@ -199,6 +199,8 @@ void Communicator::Implementation::abort_making() {
 }
 
 Status Communicator::Implementation::meet(Announcement announcement) {
+  // A list that this rank has heard to have failed: the barrier may be over before that is told.
+  member_->control().settle();
   Owner owner(*this);
   announcement_ = std::move(announcement);
   Call barrier;

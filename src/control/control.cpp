@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/control.hpp"
 
+#include <chrono>
+#include <future>
+
 #include "control/hub.hpp"
 #include "control/join.hpp"
 #include "core/net/service.hpp"
@@ -13,6 +16,7 @@ using control::Progress;
 
 /// Longer than Hub::kLeaveLimit, for a service thread that is busy; still within the promised 1 s.
 constexpr std::chrono::milliseconds kLeaveWait{950};
+constexpr std::chrono::milliseconds kSettleLimit{2000};
 
 /// What the caller holds: hands everything to the Hub on the service thread. The Hub outlives it
 /// until its goodbyes are said, or until the service ends.
@@ -49,6 +53,13 @@ class Handle final : public Control {
   }
   void unsubscribe(std::uint64_t communicator) override {
     on_service([communicator](Hub& hub) { hub.unsubscribe(communicator); });
+  }
+  void settle() override {
+    CCOLL_CHECK(!service_->on_service_thread(), "settle blocks");
+    auto done = std::make_shared<std::promise<void>>();
+    auto future = done->get_future();
+    on_service([done](Hub&) { done->set_value(); });
+    future.wait_for(kSettleLimit);
   }
   void flood(std::uint64_t communicator, const Failure& failure) override {
     on_service([communicator, failure](Hub& hub) { hub.flood(communicator, failure); });

@@ -90,6 +90,9 @@ class Control {
   /// before it subscribed is told at once.
   virtual void subscribe(std::uint64_t communicator, std::weak_ptr<ControlObserver> observer) = 0;
   virtual void unsubscribe(std::uint64_t communicator) = 0;
+  /// Returns when what this rank's threads asked for before is done, and what had come by then
+  /// told; after 2 s at the latest. Not on the service thread.
+  virtual void settle() = 0;
 
   /// Tells every rank that has not left (this one's observer too) that `communicator` has failed.
   /// Returns at once. Ranks that have left leave no gap: who was connected through them connects

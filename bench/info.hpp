@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/result.hpp"
+#include "links.hpp"
 #include "options.hpp"
 #include "rows.hpp"
-#include "tune.hpp"
 
 namespace ccoll::bench {
 

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "algorithms/algorithms.hpp"
+#include "links.hpp"
 #include "names.hpp"
 #include "trial.hpp"
 
@@ -179,14 +180,8 @@ class Walk {
 
   /// From this rank to the others.
   std::string transport() const {
-    std::string found;
-    for (int peer = 0; peer < communicator_.size(); peer++) {
-      if (peer == communicator_.rank()) continue;
-      const std::string each = communicator_.transport_to(peer);
-      if (!found.empty() && found != each) return "mixed";
-      found = each;
-    }
-    return found;
+    const auto names = transports_from(communicator_);
+    return names.size() > 1 ? "mixed" : names.empty() ? "" : *names.begin();
   }
 
   void describe(const Setting& setting, Row& row) const {
@@ -229,12 +224,10 @@ void KeptRows::progress(const std::string& what) {
 }
 
 void KeptRows::add(Row row) {
-  for (auto& [operation, before] : rows_) {
-    if (row_key(before) != row_key(row)) continue;
-    before.timing.p50_us = std::min(before.timing.p50_us, row.timing.p50_us);
-    return;
-  }
-  rows_.push_back({operation_, std::move(row)});
+  const auto [place, is_new] = places_.try_emplace(row_key(row), rows_.size());
+  if (is_new) return rows_.push_back({operation_, std::move(row)});
+  double& shortest = rows_[place->second].row.timing.p50_us;
+  shortest = std::min(shortest, row.timing.p50_us);
 }
 
 std::vector<Measured> measured_of(const std::vector<KeptRows::One>& rows, const CostTable& costs,

@@ -3,7 +3,9 @@
 
 /// One rank's walk over all rows that the options ask for.
 
+#include <cstddef>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "algorithms/algorithms.hpp"
@@ -46,6 +48,7 @@ class KeptRows final : public RowSink {
   const bool on_terminal_;
   const Operation* operation_ = nullptr;
   std::vector<One> rows_;
+  std::unordered_map<std::string, std::size_t> places_;  ///< in rows_, by row_key()
 };
 
 /// The rows as the cost model sees them; `costs` and `lanes`, the most if not 0, are those that the

@@ -9,7 +9,6 @@
 #include <functional>
 #include <new>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,6 +18,7 @@
 #include "core/text.hpp"
 #include "core/variables.hpp"
 #include "info.hpp"
+#include "links.hpp"
 #include "rendezvous/identity.hpp"
 #include "rendezvous/launch.hpp"
 #include "report.hpp"
@@ -51,14 +51,6 @@ CommunicatorOptions communicator_options(const Options& options) {
   return result;
 }
 
-/// What the ranks' slices travel by, as this one sees it: "tcp", "shm and tcp", or "none".
-std::string transports_from(const Communicator& communicator) {
-  std::set<std::string> names;
-  for (int peer = 0; peer < communicator.size(); peer++)
-    if (peer != communicator.rank()) names.insert(communicator.transport_to(peer));
-  return names.empty() ? "none" : joined(names, " and ");
-}
-
 /// One rank from start to end; errors become its own message and status.
 int run_rank(int rank, const Options& options, Session session,
              const std::function<Communicator()>& connect) {
@@ -78,7 +70,9 @@ int run_rank(int rank, const Options& options, Session session,
       fmt::print("{}", *text);
       return 0;
     }
-    session.transport = transports_from(communicator);
+    // "tcp", "shm and tcp", or "none".
+    const auto transports = transports_from(communicator);
+    session.transport = transports.empty() ? "none" : joined(transports, " and ");
     std::optional<Report> report;
     if (rank == 0) report.emplace(options, session);
     if (options.command == Options::Command::matrix) {

@@ -2,14 +2,13 @@
 #include "tune.hpp"
 
 #include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <optional>
-#include <set>
 
 #include "comm/costs.hpp"
-#include "core/text.hpp"
-#include "rendezvous/identity.hpp"
+#include "links.hpp"
 #include "rows.hpp"
 
 namespace ccoll::bench {
@@ -72,24 +71,6 @@ void keep(const LinkKind& kind, const KeptRows& rows, int lanes, double seconds,
 }
 
 }  // namespace
-
-LinkKind kind_of_links(Communicator& communicator, std::string_view command) {
-  std::set<std::string> transports;
-  for (int peer = 0; peer < communicator.size(); ++peer)
-    if (peer != communicator.rank()) transports.insert(communicator.transport_to(peer));
-  const std::uint64_t host = identify({}).host;
-  std::vector<std::uint64_t> hosts(static_cast<std::size_t>(communicator.size()));
-  communicator.all_gather(std::span(&host, 1), std::span(hosts));
-  const bool one_host = std::set(hosts.begin(), hosts.end()).size() == 1;
-  const bool one_each = std::set(hosts.begin(), hosts.end()).size() == hosts.size();
-  if (transports.size() != 1 || !(one_host || one_each))
-    throw Error(ErrorKind::invalid_argument,
-                fmt::format("{}: links of one kind are measured at a time, these ranks have {}: "
-                            "start ranks of one host, or one rank on each of several hosts",
-                            command, transports.empty() ? "none" : joined(transports, " and ")));
-  const double cores = usable_cores();
-  return {*transports.begin(), one_host, one_host ? cores / communicator.size() : cores};
-}
 
 std::vector<TuneJob> tune_jobs(int cores) {
   std::vector<TuneJob> jobs;

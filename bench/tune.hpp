@@ -5,7 +5,6 @@
 /// library's model comes nearest to what it saw.
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "algorithms/algorithms.hpp"
@@ -23,14 +22,6 @@ struct TuneJob {
 /// Each transport with a core per rank (up to 8 ranks), and with four ranks to a core where those
 /// are no more than 64.
 std::vector<TuneJob> tune_jobs(int cores);
-
-struct LinkKind {
-  std::string transport;
-  bool one_host;
-  double cores_per_rank;
-};
-/// Of the links between any two ranks. Collective; throws on every rank where they differ.
-LinkKind kind_of_links(Communicator& communicator, std::string_view command);
 
 /// Collective, over links of one kind. On rank 0 writes the file and says on standard output what
 /// became of the costs. Throws ccoll::Error, where links are of different kinds or the file cannot

@@ -54,16 +54,23 @@ BlockSizes block_sizes(const Problem& problem, std::uint32_t blocks) {
   return sizes;
 }
 
-void raise(Load& most, const Load& load) {
-  most.messages = std::max(most.messages, load.messages);
-  most.elems_sent = std::max(most.elems_sent, load.elems_sent);
-  most.elems_reduced = std::max(most.elems_reduced, load.elems_reduced);
-}
+namespace {
 
-void add(Load& total, const Load& load) {
+void count(Load& busiest, Load& total, const Load& load) {
+  busiest.messages = std::max(busiest.messages, load.messages);
+  busiest.elems_sent = std::max(busiest.elems_sent, load.elems_sent);
+  busiest.elems_reduced = std::max(busiest.elems_reduced, load.elems_reduced);
   total.messages += load.messages;
   total.elems_sent += load.elems_sent;
   total.elems_reduced += load.elems_reduced;
+}
+
+}  // namespace
+
+void count_rank(Theory& theory, const Load& load, const Load& crossing) {
+  count(theory.busiest, theory.total, load);
+  if (!theory.across) theory.across.emplace();
+  count(theory.across->busiest, theory.across->total, crossing);
 }
 
 bool moves_nothing(const Problem& problem) {

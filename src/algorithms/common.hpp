@@ -58,9 +58,8 @@ struct BlockSizes {
 };
 BlockSizes block_sizes(const Problem& problem, std::uint32_t blocks);
 
-/// Makes each number of `most` at least that of `load`; adds them.
-void raise(Load& most, const Load& load);
-void add(Load& total, const Load& load);
+/// Counts one rank's load, and that part of it which crosses between hosts, in busiest and total.
+void count_rank(Theory& theory, const Load& load, const Load& crossing);
 
 /// Whether no element is ever moved between ranks.
 bool moves_nothing(const Problem& problem);

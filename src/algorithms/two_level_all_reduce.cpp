@@ -142,10 +142,9 @@ Theory two_level_all_reduce_theory(const Problem& problem) {
   const auto blocks = static_cast<std::uint32_t>(shares * h);
   Theory theory{.blocks = blocks, .blocks_per_message = static_cast<std::uint32_t>(h)};
   if (moves_nothing(problem)) return theory;
-  Across across;
   const bool inside = hosts.largest() > 1;
   theory.depth = (inside ? 2 : 0) + (h > 1 ? 2 : 0);
-  across.depth = h > 1 ? 2 : 0;
+  theory.across = Across{.depth = h > 1 ? 2U : 0U, .busiest = {}, .total = {}};
   theory.roundings = inside ? 2 : 1;  // also where there is nothing to combine across
 
   struct Share {
@@ -180,13 +179,9 @@ Theory two_level_all_reduce_theory(const Problem& problem) {
             .elems_sent = load.elems_sent - own.elems + crossing.elems_sent + own.elems * beside,
             .elems_reduced = own.elems * beside + crossing.elems_reduced};
       }
-      raise(theory.busiest, load);
-      add(theory.total, load);
-      raise(across.busiest, crossing);
-      add(across.total, crossing);
+      count_rank(theory, load, crossing);
     }
   }
-  theory.across = across;
   return theory;
 }
 

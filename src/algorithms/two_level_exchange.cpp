@@ -193,7 +193,7 @@ Theory two_level_exchange_theory(const Problem& problem) {
   theory.depth = (inside ? 1 : 0) + (h > 1 ? 1 : 0);
   if (problem.kind == Kind::reduce_scatter)
     theory.roundings = static_cast<std::uint32_t>(theory.depth);
-  Across across{.depth = h > 1 ? 1U : 0U};
+  theory.across = Across{.depth = h > 1 ? 1U : 0U, .busiest = {}, .total = {}};
 
   // Blocks and elements of the i-th ranks of all hosts: what a gate serves, and its own host's.
   struct Sum {
@@ -239,12 +239,8 @@ Theory two_level_exchange_theory(const Problem& problem) {
         load.elems_reduced = crossing.elems_reduced + (own.elems + serves.elems) * beside;
       }
     }
-    raise(theory.busiest, load);
-    add(theory.total, load);
-    raise(across.busiest, crossing);
-    add(across.total, crossing);
+    count_rank(theory, load, crossing);
   }
-  theory.across = across;
   return theory;
 }
 

@@ -4,6 +4,10 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <deque>
+#include <map>
+#include <tuple>
+#include <vector>
 
 #include "algorithms/sweep.hpp"
 #include "support/effort.hpp"
@@ -57,6 +61,56 @@ struct Loads {
   }
 };
 
+/// The most messages between hosts that any chain has of messages that wait for each other: by the
+/// order of a lane's steps, by `after`, or because one is sent after the other has come.
+std::uint64_t longest_crossing(const Problem& problem, const std::vector<Program>& programs) {
+  struct Progress {
+    std::vector<std::uint64_t> depths;  // of the steps that are done
+  };
+  std::vector<std::vector<Progress>> lanes;
+  for (const Program& program : programs) lanes.emplace_back(program.lanes.size());
+  std::map<std::tuple<Rank, std::uint16_t, Rank>, std::deque<std::uint64_t>> links;
+  std::uint64_t longest = 0;
+  // Whether the lane's next step could be done.
+  const auto advance = [&](const Program& program, std::uint16_t number) {
+    auto& done = lanes[program.rank][number].depths;
+    const auto& steps = program.lanes[number].steps;
+    if (done.size() == steps.size()) return false;
+    const Step& step = steps[done.size()];
+    const bool moves = elems_of(problem, program, step) > 0;
+    std::uint64_t depth = done.empty() ? 0 : done.back();
+    if (step.after) {
+      const auto& other = lanes[program.rank][step.after->lane].depths;
+      if (other.size() <= step.after->step) return false;
+      depth = std::max(depth, other[step.after->step]);
+    }
+    const auto link_of = [&](const Receive& receive) -> auto& {
+      return links[{receive.peer, receive.lane, program.rank}];
+    };
+    for (const Receive& receive : step.receives)
+      if (moves && link_of(receive).empty()) return false;
+    for (const Receive& receive : step.receives) {
+      if (!moves) continue;
+      depth = std::max(depth, link_of(receive).front());
+      link_of(receive).pop_front();
+    }
+    for (const Rank to : step.sends) {
+      const bool crosses = problem.host_of[to] != problem.host_of[program.rank];
+      if (moves) links[{program.rank, number, to}].push_back(depth + (crosses ? 1 : 0));
+    }
+    done.push_back(depth);
+    longest = std::max(longest, depth);
+    return true;
+  };
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (const Program& program : programs)
+      for (std::uint16_t lane = 0; lane < program.lanes.size(); ++lane)
+        while (advance(program, lane)) moved = true;
+  }
+  return longest;
+}
+
 std::string shown(const Load& load) {
   return fmt::format("{} messages, {} sent, {} reduced", load.messages, load.elems_sent,
                      load.elems_reduced);
@@ -75,11 +129,13 @@ TEST_CASE("the loads of the formulas are those of the programs", "[algorithms][p
           problem.host_of = hosts;
           const Theory theory = entry.theory(problem);
           Loads loads, across;
+          std::vector<Program> programs;
           for (Rank rank = 0; rank < size; ++rank) {
             const Program program = make_program(problem, {entry.algorithm, 1, 1}, rank);
             REQUIRE(program.blocks == theory.blocks);
             loads.add(load_of(problem, program, false));
             across.add(load_of(problem, program, true));
+            programs.push_back(program);
           }
           INFO(test::describe(problem, {entry.algorithm, 1, 1}));
           CHECK(shown(theory.busiest) == shown(loads.busiest));
@@ -87,6 +143,11 @@ TEST_CASE("the loads of the formulas are those of the programs", "[algorithms][p
           if (!theory.across) continue;
           CHECK(shown(theory.across->busiest) == shown(across.busiest));
           CHECK(shown(theory.across->total) == shown(across.total));
+          if (hosts.empty()) continue;
+          // With fewer elements than blocks it is an upper bound.
+          const std::uint64_t depth = longest_crossing(problem, programs);
+          CHECK(depth <= theory.across->depth);
+          if (problem.count >= theory.blocks) CHECK(depth == theory.across->depth);
         }
       }
     }

@@ -132,7 +132,7 @@ TEST_CASE("tuning: measured costs take the place of estimates, of their kind of 
   CHECK(costs_over("shm", 1, true, tuning) == costs_over("shm", 1, true));
 }
 
-TEST_CASE("tuning: a communicator chooses by what rank 0 has read", "[comm]") {
+TEST_CASE("tuning: a communicator chooses by what was measured", "[comm]") {
   const TuneFile file;
   Tuning tuning;
   for (const bool crowded : {false, true})

@@ -8,6 +8,7 @@
 #include "ccoll/call_group.hpp"
 #include "ccoll/communicator.hpp"
 #include "ccoll/environment.hpp"
+#include "ccoll/memory.hpp"
 #include "ccoll/mesh.hpp"
 #include "ccoll/message.hpp"
 #include "ccoll/reduction.hpp"

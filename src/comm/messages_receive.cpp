@@ -49,7 +49,7 @@ Result<bool> Messages::read_incoming(Channel& channel) {
   if (view == nullptr) return false;
   if (!channel.in->begin_read()) return taken_back(channel.peer);
   CCOLL_TRY(read_frame(channel, *view));
-  channel.in->pop();
+  if (!channel.in->pop()) return taken_back(channel.peer);
   channel.incoming.reset();
   moved_ = true;
   return true;
@@ -188,7 +188,7 @@ Messages::Found Messages::take_now(const Pattern& from, std::byte* data, std::si
         !has_right_to(channel, envelope, view->header.bytes) || !channel.in->begin_read())
       return Found::another_way;
     take(envelope, view->data);
-    channel.in->pop();
+    if (!channel.in->pop()) return Found::another_way;
     channel.incoming.reset();
   }
   // Where the link is yet to be opened, which may fail, the ordinary way will.
@@ -243,7 +243,7 @@ Status Messages::read_rests(Channel& channel) {
     }
     if (!channel.in_bulk->begin_read()) return taken_back(channel.peer);
     if (view->data != place) std::memcpy(place, view->data, bytes);
-    channel.in_bulk->pop();
+    if (!channel.in_bulk->pop()) return taken_back(channel.peer);
     recv.moved_bytes += bytes;
     moved_ = true;
     if (recv.moved_bytes < recv.received->bytes) continue;

@@ -82,6 +82,9 @@ Status Plan::resolve_step(const PlanRequest& request, const Lane& lane, std::uin
   ready.lend = step.lend;
   if (step.finish && request.op == ReduceOp::avg) ready.divisor = request.problem.size;
   ready.combines = step.receives.size() + (step.local.empty() ? 0 : 1) > 1 || ready.divisor > 1;
+  ready.copies_input =
+      !ready.combines && step.receives.empty() && !step.store.empty() &&
+      std::ranges::all_of(step.local, [](const auto& o) { return o.buffer == Buffer::input; });
   return {};
 }
 
@@ -205,9 +208,15 @@ void Plan::enter(ReadyLane& lane) {
   const auto store = locate(lane, step.store, lane.store);
   lane.bytes = step.local.empty() ? store : local;
   lane.lends = step.lend == Lend::always || (step.lend == Lend::if_separate && !run_->in_place);
-  const auto& lendable = step.store.empty() ? lane.local : lane.store;
-  if (lendable.size() != 1 || (step.store.empty() && !step.receives.empty())) lane.lends = false;
+  lane.lends_input = lane.lends && lends_input(step);
+  const auto& lendable = step.store.empty() || lane.lends_input ? lane.local : lane.store;
+  if (lendable.size() != 1 || (step.store.empty() && !step.receives.empty()))
+    lane.lends = lane.lends_input = false;
   lane.entered = true;
+}
+
+bool Plan::lends_input(const ReadyStep& step) const {
+  return step.copies_input && !step.sends.empty() && !run_->in_place;
 }
 
 std::size_t Plan::locate(ReadyLane& lane, const std::vector<Part>& parts,
@@ -315,24 +324,31 @@ Status Plan::check(const ReadyStep& step, std::size_t receive, const SliceHeader
 
 Status Plan::run_step(ReadyLane& lane) {
   const auto& step = lane.steps[lane.position];
+  if (lane.lends_input) send(lane, step);
   {
     Reading reading(step.receives);
     if (const auto gone = reading.begin(); gone < step.receives.size())
       return taken_back(step, gone);
     produce(lane, step);
+    if (const auto gone = reading.end(); gone < step.receives.size()) return taken_back(step, gone);
   }
   if (custom_fold_ && custom_fold_->thrown())
     return fail(ErrorKind::aborted, "the reduction '{}' threw: {}", run_->custom->description.name,
                 *custom_fold_->thrown());
+  if (!lane.lends_input) send(lane, step);
+  return {};
+}
+
+void Plan::send(const ReadyLane& lane, const ReadyStep& step) {
   SliceHeader header{run_->sequence, run_->signature, static_cast<std::uint32_t>(lane.bytes), 0};
   pushed_ |= !step.sends.empty();
+  const auto& lent = step.store.empty() || lane.lends_input ? lane.local : lane.store;
   for (auto* link : step.sends) {
     if (lane.lends)
-      link->lend(header, (step.store.empty() ? lane.local : lane.store)[0].data);
+      link->lend(header, lent[0].data);
     else
       link->push(header);
   }
-  return {};
 }
 
 tl::unexpected<Failure> Plan::taken_back(const ReadyStep& step, std::size_t receive) const {

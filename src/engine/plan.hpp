@@ -109,6 +109,7 @@ class Plan {
     std::uint32_t divisor = 1;
     Lend lend = Lend::never;
     bool combines = false;
+    bool copies_input = false;  ///< stores it, and no more
   };
   /// Where a step's data lie if they are in one piece, whichever the run's buffers are; in bytes.
   struct Place {
@@ -140,6 +141,7 @@ class Plan {
     std::vector<Piece> local;
     std::vector<Piece> store;
     bool lends = false;
+    bool lends_input = false;  ///< in place of its copy, and before that is made
   };
 
   Plan() = default;
@@ -158,6 +160,9 @@ class Plan {
   /// Elements [first, first + elems) of a buffer.
   void append(const BufferView& view, std::uint64_t first, std::uint64_t elems,
               std::vector<Piece>& pieces) const;
+  /// Whether the present step, if it lends, may lend the input that it copies: nobody writes that,
+  /// and the receivers need not wait for the copy, whose memory has just been in this rank's cache.
+  bool lends_input(const ReadyStep& step) const;
   void leave(ReadyLane& lane);
   /// True when the present step can be carried out now.
   Result<bool> can_run(ReadyLane& lane);
@@ -168,6 +173,7 @@ class Plan {
   tl::unexpected<Failure> taken_back(const ReadyStep& step, std::size_t receive) const;
   void record(std::size_t lane, std::size_t step, std::uint64_t window);
   void produce(ReadyLane& lane, const ReadyStep& step);
+  void send(const ReadyLane& lane, const ReadyStep& step);
   void combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot);
   /// Gets on what was pushed; true if anything moved.
   Polled flush();

@@ -120,6 +120,18 @@ Plan::Polled Plan::run_short(ReadyLane& lane) {
   if (own != nullptr && step.local_position == step.receives.size()) sources_[sources++] = own;
 
   const bool lends = lend == Lend::always || (lend == Lend::if_separate && !run.in_place);
+  const bool lends_input = lends && this->lends_input(step);
+  const auto send = [&, bytes = bytes] {
+    const SliceHeader header{run.sequence, run.signature, bytes, 0};
+    pushed_ |= !step.sends.empty();
+    for (auto* link : step.sends) {
+      if (lends)
+        link->lend(header, stored != nullptr && !lends_input ? stored : own);
+      else
+        link->push(header);
+    }
+  };
+  if (lends_input) send();
   {
     Reading reading(step.receives);
     if (const auto gone = reading.begin(); gone < step.receives.size())
@@ -134,15 +146,10 @@ Plan::Polled Plan::run_short(ReadyLane& lane) {
       auto* const room = link->room(bytes);
       if (room != out) std::memcpy(room, out, bytes);
     }
+    if (const auto gone = reading.end(); gone < step.receives.size())
+      return failed(taken_back(step, gone).value());
   }
-  const SliceHeader header{run.sequence, run.signature, bytes, 0};
-  pushed_ |= !step.sends.empty();
-  for (auto* link : step.sends) {
-    if (lends)
-      link->lend(header, stored != nullptr ? stored : own);
-    else
-      link->push(header);
-  }
+  if (!lends_input) send();
   if (records_ != nullptr)
     record(static_cast<std::size_t>(&lane - lanes_.data()), lane.position, lane.window);
   return Polled::moved;

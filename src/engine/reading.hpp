@@ -15,9 +15,7 @@ namespace ccoll {
 class Reading {
  public:
   explicit Reading(const std::vector<ReceiveLink*>& links) : links_(links) {}
-  ~Reading() {
-    for (std::size_t i = 0; i < begun_; i++) links_[i]->pop();
-  }
+  ~Reading() { static_cast<void>(end()); }
   Reading(const Reading&) = delete;
   Reading& operator=(const Reading&) = delete;
 
@@ -26,10 +24,19 @@ class Reading {
     while (begun_ < links_.size() && links_[begun_]->begin_read()) begun_++;
     return begun_;
   }
+  /// Ends what was begun. How many, from the first on, their owners had not taken back meanwhile:
+  /// what was computed from another is not to be used.
+  std::size_t end() {
+    std::size_t good = ended_;
+    for (; ended_ < begun_; ended_++)
+      if (links_[ended_]->pop() && good == ended_) good++;
+    return good;
+  }
 
  private:
   const std::vector<ReceiveLink*>& links_;
   std::size_t begun_ = 0;
+  std::size_t ended_ = 0;
 };
 
 }  // namespace ccoll

@@ -79,7 +79,8 @@ class SendLink {
   virtual bool progress() = 0;
   /// Lent memory is the owner's again, and what was pushed arrives without further calls.
   virtual bool drained() = 0;
-  /// After a failure: no one reads lent memory once this returns. Bounded.
+  /// After a failure: once this returns, no one reads lent memory, or whoever still does will find
+  /// out before using what was read. Bounded.
   virtual void revoke() = 0;
 
   /// Whether the peer's end has been there.
@@ -111,8 +112,9 @@ class ReceiveLink {
   virtual bool connected() const = 0;
   /// Before reading the view: false if its owner took it back, which fails the call.
   virtual bool begin_read() = 0;
-  /// After the last read and before anything computed from it is pushed.
-  virtual void pop() = 0;
+  /// After the last read and before anything computed from it is pushed: false if its owner took
+  /// it back meanwhile, which fails the call. Ends every read that begin_read() has begun.
+  [[nodiscard]] virtual bool pop() = 0;
 
   virtual const Failure* failure() const = 0;
 };

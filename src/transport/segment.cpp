@@ -76,7 +76,7 @@ Result<std::shared_ptr<Segment>> Segment::mapped(FileDescriptor file, int number
   auto& entry = known[{status.st_dev, status.st_ino}];
   if (auto there = entry.lock()) return there;
   std::shared_ptr<Segment> made(new Segment(std::move(file)));
-  CCOLL_TRY(made->map(number, MAP_SHARED, bytes));
+  CCOLL_TRY(made->map(number, PROT_READ | PROT_WRITE, MAP_SHARED, 0, bytes));
   entry = made;
   if (known.size() >= mappings().look_at) {
     std::erase_if(known, [](const auto& each) { return each.second.expired(); });
@@ -87,20 +87,37 @@ Result<std::shared_ptr<Segment>> Segment::mapped(FileDescriptor file, int number
 
 Result<std::shared_ptr<Segment>> Segment::make_private(std::size_t bytes) {
   std::shared_ptr<Segment> made(new Segment(FileDescriptor()));
-  CCOLL_TRY(made->map(-1, MAP_PRIVATE | MAP_ANONYMOUS, bytes));
+  CCOLL_TRY(made->map(-1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, 0, bytes));
   return made;
 }
 
-Status Segment::map(int number, int flags, std::size_t bytes) {
-  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, number, 0);
+Result<std::shared_ptr<Segment>> Segment::view(const FileDescriptor& file, std::uint64_t offset,
+                                               std::size_t bytes) {
+  struct stat status {};
+  if (fstat(file.number(), &status) != 0) return no_memory("fstat");
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  if (bytes == 0 || offset > size || bytes > size - offset)
+    return fail(ErrorKind::invalid_argument, "shared memory: bytes {} to {} of a file that has {}",
+                offset, offset + bytes, size);
+  std::shared_ptr<Segment> made(new Segment(FileDescriptor()));
+  CCOLL_TRY(made->map(file.number(), PROT_READ, MAP_SHARED, offset, bytes));
+  return made;
+}
+
+Status Segment::map(int number, int protection, int flags, std::uint64_t offset,
+                    std::size_t bytes) {
+  const auto before = offset % static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  void* const data =
+      mmap(nullptr, before + bytes, protection, flags, number, static_cast<off_t>(offset - before));
   if (data == MAP_FAILED) return no_memory("mmap");
-  data_ = static_cast<std::byte*>(data);
+  data_ = static_cast<std::byte*>(data) + before;
   size_ = bytes;
+  before_ = before;
   return {};
 }
 
 Segment::~Segment() {
-  if (data_ != nullptr) munmap(data_, size_);
+  if (data_ != nullptr) munmap(data_ - before_, before_ + size_);
 }
 
 }  // namespace ccoll

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "core/file_descriptor.hpp"
@@ -24,6 +25,9 @@ class Segment {
   /// What another process made, if it has at least `bytes` and its size is sealed. Where this
   /// process has mapped it already, that same mapping: ranks that are threads share one.
   static Result<std::shared_ptr<Segment>> map(const FileDescriptor& file, std::size_t bytes);
+  /// Bytes [offset, offset + bytes) of any file that can be mapped, to be read only.
+  static Result<std::shared_ptr<Segment>> view(const FileDescriptor& file, std::uint64_t offset,
+                                               std::size_t bytes);
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
@@ -37,10 +41,12 @@ class Segment {
   bool is_mine() const { return process_ == getpid(); }
   /// Nobody else is to have it: the memory stays. By the thread that hands it over.
   void close_file() { file_.close(); }
+  /// As close_file(), but the file goes on with the caller.
+  FileDescriptor take_file() { return std::move(file_); }
 
  private:
   explicit Segment(FileDescriptor file) : file_(std::move(file)) {}
-  Status map(int number, int flags, std::size_t bytes);
+  Status map(int number, int protection, int flags, std::uint64_t offset, std::size_t bytes);
   static Result<std::shared_ptr<Segment>> mapped(FileDescriptor file, int number,
                                                  std::size_t bytes);
 
@@ -48,6 +54,7 @@ class Segment {
   const pid_t process_ = getpid();
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
+  std::size_t before_ = 0;  ///< mapped bytes before data_: files are mapped by whole pages
 };
 
 }  // namespace ccoll

@@ -66,7 +66,7 @@ TEST_CASE("link: slices of any size arrive whole, in order, pushed, lent or offe
       if (const auto* view = pair.receiver->front()) {
         right = right && view->header.sequence == popped && equals(*view, sent[popped]) &&
                 pair.receiver->begin_read();
-        pair.receiver->pop();
+        right &= pair.receiver->pop();
         popped++;
         offered = false;
       }
@@ -98,7 +98,7 @@ TEST_CASE("link: a slice that was peeked at can still be offered a place",
       REQUIRE(eventually(pair, [&] { return (view = pair.receiver->front()) != nullptr; }));
       REQUIRE(pair.receiver->begin_read());
       CHECK(equals(*view, data));
-      pair.receiver->pop();
+      CHECK(pair.receiver->pop());
     }
   }
 }
@@ -133,8 +133,8 @@ TEST_CASE("link: holds at least kLinkSlots slices while nobody reads, and no end
       const ReceiveLink::View* view = nullptr;
       REQUIRE(eventually(pair, [&] { return (view = pair.receiver->front()) != nullptr; }));
       REQUIRE(view->header.sequence == i);
-      pair.receiver->begin_read();
-      pair.receiver->pop();
+      CHECK(pair.receiver->begin_read());
+      CHECK(pair.receiver->pop());
     }
     CHECK(eventually(pair, [&] { return pair.sender->has_room(); }));
   }
@@ -155,8 +155,8 @@ TEST_CASE("link: what was sent before the sender left is delivered, then the lin
       const ReceiveLink::View* view = nullptr;
       REQUIRE(eventually(pair, [&] { return (view = pair.receiver->front()) != nullptr; }));
       CHECK(equals(*view, data));
-      pair.receiver->begin_read();
-      pair.receiver->pop();
+      CHECK(pair.receiver->begin_read());
+      CHECK(pair.receiver->pop());
     }
     REQUIRE(eventually(
         pair, [&] { return !pair.receiver->front() && pair.receiver->failure() != nullptr; }));
@@ -209,7 +209,7 @@ TEST_CASE("link: once revoke has returned, nobody reads lent memory", "[transpor
       if (view == nullptr) return refused = refused || pair.receiver->failure() != nullptr;
       if (!pair.receiver->begin_read()) return refused = true;
       REQUIRE(equals(*view, original));
-      pair.receiver->pop();
+      CHECK(pair.receiver->pop());
       taken++;
       return false;
     }));
@@ -254,8 +254,8 @@ TEST_CASE(
       sleep_until(*pair.waiters[1], [&] { return pair.receiver->front() != nullptr; });
       if (!in_time) break;
       const auto* view = pair.receiver->front();
-      right += view->header.sequence == i && equals(*view, data) && pair.receiver->begin_read();
-      pair.receiver->pop();
+      right += view->header.sequence == i && equals(*view, data) && pair.receiver->begin_read() &&
+               pair.receiver->pop();
     }
     sender.join();
     CHECK(in_time);

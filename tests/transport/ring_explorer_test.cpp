@@ -120,6 +120,80 @@ class Game {
   std::optional<Sleeper> writer_, reader_;
 };
 
+/// One slice that is lent and taken back while it is read, perhaps: by a writer who waits for the
+/// reader for so many looks and then overwrites it all the same.
+class LoanGame {
+ public:
+  struct Fault {
+    const char* name = "none";
+    std::optional<std::memory_order> revoked_stored{}, reading_stored{};
+    std::optional<std::memory_order> revoked_loaded{}, reading_loaded{};
+    bool does_not_look_at_the_reader = false;
+    bool does_not_look_again = false;
+  };
+  /// What has happened in some of the runs.
+  struct Seen {
+    bool read = false, refused = false, found_out = false, given_up = false;
+  };
+
+  LoanGame(int looks, const Fault& fault) : looks_(looks), fault_(fault) {}
+
+  Explorer::Outcome play() {
+    return explorer_.explore([this] { set_up(); }, {[this] { write(); }, [this] { read(); }});
+  }
+  const Seen& seen() const { return seen_; }
+
+ private:
+  static constexpr std::size_t kLent = 7;
+
+  void set_up() {
+    ring_ = Ring::make(memory.data());
+    overwritten_ = false;
+    const auto weaken = [&](const auto& atomic, auto stores, auto loads) {
+      if (stores) explorer_.weaken_stores(atomic.location(), *stores);
+      if (loads) explorer_.weaken_loads(atomic.location(), *loads);
+    };
+    weaken(ring_->revoked, fault_.revoked_stored, fault_.revoked_loaded);
+    weaken(ring_->reading, fault_.reading_stored, fault_.reading_loaded);
+  }
+
+  void write() {
+    shm::BasicRingWriter<Ring> writer(ring_);
+    explorer_.write(kLent);
+    writer.lend({0, {}, kLarge, 0}, 0, 0);
+    if (writer.drained()) return;
+    writer.revoke();
+    for (int look = 0; look < looks_ && !fault_.does_not_look_at_the_reader; look++)
+      if (!writer.is_read()) return explorer_.write(kLent);
+    if (fault_.does_not_look_at_the_reader) return explorer_.write(kLent);
+    overwritten_ = seen_.given_up = true;
+  }
+
+  void read() {
+    shm::BasicRingReader<Ring> reader(ring_);
+    if (!reader.there()) return;
+    explorer_.require(reader.loan() != nullptr, "a loan is known as one");
+    if (!reader.begin_loan()) {
+      seen_.refused = true;
+      return;
+    }
+    explorer_.read(kLent);
+    static_cast<void>(ring_->writer_gone.load());  // takes time, in which anything may happen
+    const bool too_late = overwritten_;
+    const bool good = fault_.does_not_look_again || reader.end_loan();
+    explorer_.require(!good || !too_late, "what was overwritten is used");
+    reader.pop();
+    (good ? seen_.read : seen_.found_out) = true;
+  }
+
+  const int looks_;
+  const Fault fault_;
+  Explorer explorer_;
+  Ring* ring_ = nullptr;
+  bool overwritten_ = false;
+  Seen seen_;
+};
+
 /// The outcomes of two threads that play a litmus test on two atomics: r0 + 2 · r1.
 struct Litmus {
   std::memory_order store, load;
@@ -238,6 +312,38 @@ TEST_CASE("ring: the explorer finds each weakening of the protocol", "[transport
   for (const auto& [fault, what] : faults) {
     CAPTURE(fault.name);
     const auto outcome = Game({kLarge, kSmall, kLarge}, fault).play();
+    CAPTURE(outcome.failure);
+    CHECK(outcome.failure.find(what) == 0);
+  }
+}
+
+TEST_CASE("ring: what was taken back is not read, or its reader finds out, whatever C++ allows",
+          "[transport][property]") {
+  for (const int looks : {0, 1, 2}) {
+    LoanGame game(looks, {});
+    CHECK(game.play().failure == "");
+    CHECK(game.seen().read);
+    CHECK(game.seen().refused);
+    CHECK(game.seen().found_out);
+    CHECK(game.seen().given_up);
+  }
+}
+
+TEST_CASE("ring: the explorer finds each weakening of a loan", "[transport][property]") {
+  constexpr auto kRelease = std::memory_order_release, kAcquire = std::memory_order_acquire,
+                 kRelaxed = std::memory_order_relaxed;
+  const std::pair<LoanGame::Fault, const char*> faults[] = {
+      {{.name = "revoked stored release", .revoked_stored = kRelease}, "race"},
+      {{.name = "revoked loaded acquire", .revoked_loaded = kAcquire}, "race"},
+      {{.name = "reading stored release", .reading_stored = kRelease}, "race"},
+      {{.name = "reading loaded acquire", .reading_loaded = kAcquire}, "race"},
+      {{.name = "reading stored relaxed", .reading_stored = kRelaxed}, "race"},
+      {{.name = "no look at the reader", .does_not_look_at_the_reader = true}, "race"},
+      {{.name = "no second look", .does_not_look_again = true}, "what was overwritten is used"},
+  };
+  for (const auto& [fault, what] : faults) {
+    CAPTURE(fault.name);
+    const auto outcome = LoanGame(2, fault).play();
     CAPTURE(outcome.failure);
     CHECK(outcome.failure.find(what) == 0);
   }

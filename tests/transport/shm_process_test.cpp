@@ -160,7 +160,7 @@ void exchange(Rank& rank, std::uint32_t number, std::uint64_t slices, std::uint6
                          view->header.sequence, view->header.bytes));
       expect(rank.receiver->begin_read() && is_stamped(view->data, bytes, 1 - number, popped),
              fmt::format("slice {} of {} bytes is not what was sent", popped, bytes));
-      rank.receiver->pop();
+      expect(rank.receiver->pop(), "nothing was lent");
       popped++;
       pause();
       continue;
@@ -224,7 +224,7 @@ void descriptors(std::uint32_t number, int other) {
       expect(view->header.sequence == i && view->header.bytes == bytes &&
                  rank.receiver->begin_read() && is_stamped(view->data, bytes, 0, i),
              fmt::format("slice {} is not what was sent", i));
-      rank.receiver->pop();
+      expect(rank.receiver->pop(), "nothing was lent");
     }
   } else {
     const FileDescriptor said(memfd_create("said", MFD_CLOEXEC)), before(dup(STDERR_FILENO));

@@ -25,9 +25,8 @@
 #include "core/net/bytes.hpp"
 #include "core/net/handshake.hpp"
 #include "support/effort.hpp"
+#include "transport/by_hand.hpp"
 #include "transport/pair.hpp"
-#include "transport/shm/descriptors.hpp"
-#include "transport/shm/door.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;
@@ -35,93 +34,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-using Local = asio::local::stream_protocol;
-
 const TransportKind& shm_kind() { return *find_transport("shm"); }
-
-/// One end of a connection, spoken by hand.
-class Speaker {
- public:
-  Speaker() : socket_(context_) {}
-
-  asio::io_context& context() { return context_; }
-  Local::socket& socket() { return socket_; }
-  std::error_code connect(const PeerAddress& rank) {
-    std::error_code code;
-    socket_.connect(Local::endpoint(shm::door_name(rank)), code);
-    return code;
-  }
-  Status greet(std::string token = "") {
-    return run(net::greet(socket_, std::move(token), net::Purpose::link, 5s));
-  }
-  Result<net::Purpose> answer() { return run(net::answer(socket_, "", 5s)); }
-  void send(std::string_view bytes, std::span<const int> descriptors = {}) {
-    (void)shm::send_with_descriptors(socket_.native_handle(), bytes, descriptors);
-  }
-  /// What comes within 5 s; the failure if the other end closes.
-  Result<shm::WithDescriptors> receive() {
-    pollfd wait{socket_.native_handle(), POLLIN, 0};
-    poll(&wait, 1, 5000);
-    return shm::receive_with_descriptors(socket_.native_handle(), 1000);
-  }
-  bool is_closed_by_the_other() {
-    const auto came = receive();
-    return !came && came.error().kind == ErrorKind::peer_lost;
-  }
-  void close() { socket_.close(); }
-
- private:
-  template <typename T>
-  T run(asio::awaitable<T> task) {
-    auto result = asio::co_spawn(context_, std::move(task), asio::use_future);
-    context_.restart();
-    context_.run();
-    return result.get();
-  }
-
-  asio::io_context context_;
-  Local::socket socket_;
-};
-
-/// Stands where rank 1's door would be, and does to each that knocks what it is told to.
-class FalseDoor {
- public:
-  using Script = std::function<void(Speaker&)>;
-
-  /// Without a script it does not even listen.
-  void stand_at(const PeerAddress& rank, Script script) {
-    const auto name = shm::door_name(rank);
-    listener_ = FileDescriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::ranges::copy(name, address.sun_path);
-    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
-    CCOLL_CHECK(bind(listener_.number(), reinterpret_cast<sockaddr*>(&address), size) == 0, "{}",
-                errno);
-    if (!script) return;
-    CCOLL_CHECK(listen(listener_.number(), 100) == 0, "{}", errno);
-    thread_ = std::thread([this, script] {
-      while (!ended_) {
-        pollfd wait{listener_.number(), POLLIN, 0};
-        if (poll(&wait, 1, 10) != 1) continue;
-        const int accepted = accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC);
-        if (accepted < 0) continue;
-        Speaker speaker;
-        speaker.socket().assign(Local(), accepted);
-        script(speaker);
-      }
-    });
-  }
-  ~FalseDoor() {
-    ended_ = true;
-    if (thread_.joinable()) thread_.join();
-  }
-
- private:
-  FileDescriptor listener_;
-  std::atomic<bool> ended_{false};
-  std::thread thread_;
-};
 
 /// What the process says on standard error while this lives.
 class Said {
@@ -158,8 +71,7 @@ bool carries(Pair& pair, std::uint64_t slices) {
     }
     if (const auto* view = pair.receiver->front()) {
       right = right && view->header.sequence == popped && pair.receiver->begin_read() &&
-              equals(*view, data(popped));
-      pair.receiver->pop();
+              equals(*view, data(popped)) && pair.receiver->pop();
       popped++;
     }
     return popped == slices;

@@ -210,7 +210,7 @@ asio::awaitable<Result<Purpose>> answer_now(Socket& socket, std::string token, s
     co_return fail(ErrorKind::corrupt, "{} sent half a hello", who);
   }
   Facts facts{static_cast<std::uint8_t>(rest[0]), rest.substr(1), {}};
-  if (facts.purpose < 1 || facts.purpose > static_cast<std::uint8_t>(Purpose::link)) {
+  if (facts.purpose < 1 || facts.purpose > static_cast<std::uint8_t>(Purpose::memory)) {
     std::string no = versioned() + static_cast<char>(Verdict::purpose);
     co_await refuse(socket, std::move(no));
     co_return fail(ErrorKind::corrupt, "{} asks for the unknown purpose {}", who, facts.purpose);

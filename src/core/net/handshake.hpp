@@ -16,9 +16,9 @@
 
 namespace ccoll::net {
 
-inline constexpr std::uint16_t kProtocolVersion = 1;
+inline constexpr std::uint16_t kProtocolVersion = 2;
 
-enum class Purpose : std::uint8_t { store = 1, control = 2, link = 3 };
+enum class Purpose : std::uint8_t { store = 1, control = 2, link = 3, memory = 4 };
 
 // Over TCP or a Unix socket: `Socket` is that of asio::ip::tcp or asio::local::stream_protocol.
 

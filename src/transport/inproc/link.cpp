@@ -103,10 +103,11 @@ bool InprocReceiveLink::begin_read() {
   return slot.loan.compare_exchange_strong(expected, Loan::reading, std::memory_order_acquire);
 }
 
-void InprocReceiveLink::pop() {
+bool InprocReceiveLink::pop() {
   first().loan.store(Loan::ended, std::memory_order_release);
   fifo_->tail.store(++popped_);
   fifo_->sender.ring_if_asleep();
+  return true;
 }
 
 const Failure* InprocReceiveLink::failure() const {

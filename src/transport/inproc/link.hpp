@@ -47,7 +47,7 @@ class InprocReceiveLink final : public ReceiveLink {
   bool whole() const override { return fifo_->head.load() != popped_; }
   bool connected() const override { return fifo_->sender.hung(); }
   bool begin_read() override;
-  void pop() override;
+  bool pop() override;
   const Failure* failure() const override;
 
  private:

@@ -6,61 +6,31 @@
 //                                       ◄──────  verdict: taken, or why not
 //                                       ◄──────  once the link is opened there: bell's cell; its
 //                                                event and cells (ShmReceiveLink::settle)
+// Who comes to lend registered memory goes on as lending.cpp says.
 #include "transport/shm/door.hpp"
 
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <asio/local/stream_protocol.hpp>
 #include <asio/post.hpp>
-#include <asio/read.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
-#include <cerrno>
-#include <cstring>
 #include <future>
+#include <set>
 
 #include "core/log.hpp"
 #include "core/net/accept.hpp"
 #include "core/net/address.hpp"
 #include "core/net/bytes.hpp"
 #include "core/net/deadline.hpp"
-#include "core/net/handshake.hpp"
 #include "transport/link_id_wire.hpp"
-#include "transport/shm/descriptors.hpp"
+#include "transport/shm/visit.hpp"
 
 namespace ccoll::shm {
 namespace {
-
-using Protocol = asio::local::stream_protocol;
-using Socket = Protocol::socket;
 
 constexpr std::size_t kHelloBytes = kLinkIdBytes + 4;
 constexpr std::size_t kVerdictHeadBytes = 1 + 4;
 constexpr std::size_t kMostReasonBytes = 400;
 constexpr std::size_t kBellBytes = 4;
-
-/// The peer's door has stood since start-up.
-constexpr std::chrono::seconds kPatience{10};
-
-Status check_user(Socket& socket, std::string_view who) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
-    return fail(ErrorKind::peer_lost, "SO_PEERCRED: {}", std::strerror(errno));
-  if (peer.uid == geteuid()) return {};
-  return fail(ErrorKind::unsupported, "{} runs as user {}, this rank as user {}", who, peer.uid,
-              geteuid());
-}
-
-asio::awaitable<Result<WithDescriptors>> receive(Socket& socket, std::size_t bytes) {
-  std::error_code code;
-  co_await socket.async_wait(Socket::wait_read, asio::redirect_error(asio::use_awaitable, code));
-  if (code) co_return fail(ErrorKind::peer_lost, "{}", code.message());
-  co_return receive_with_descriptors(socket.native_handle(), bytes);
-}
 
 struct Hello {
   LinkId id;
@@ -94,20 +64,37 @@ Result<Offer> map_offer(WithDescriptors& came, std::uint32_t cell) {
 
 /// What the coroutines at a door share. Used on the service thread only.
 struct Answering {
-  Answering(const TransportContext& context, Door::Handler h)
+  Answering(const TransportContext& context, Door::Handler h, std::shared_ptr<Borrowed> b)
       : acceptor(context.service->context()),
         token(context.token),
         rank(context.rank),
         size(context.table.size()),
-        handler(std::move(h)) {}
+        handler(std::move(h)),
+        borrowed(std::move(b)) {}
 
   Protocol::acceptor acceptor;
   const std::string token;
   const std::uint32_t rank;
   const std::size_t size;
   Door::Handler handler;
+  const std::shared_ptr<Borrowed> borrowed;
+  std::set<Socket*> lenders;
   bool open = true;
 };
+
+/// Until the lender leaves, or the door shuts.
+asio::awaitable<void> borrow(Answering& door, Socket& socket) {
+  if (!door.open) co_return;
+  struct Entry {
+    Entry(std::set<Socket*>& all, Socket* one) : lenders(all), socket(one) { all.insert(one); }
+    ~Entry() { lenders.erase(socket); }
+    Entry(const Entry&) = delete;
+    std::set<Socket*>& lenders;
+    Socket* const socket;
+  };
+  const Entry entry(door.lenders, &socket);
+  co_await Borrowed::serve(door.borrowed, socket, door.rank, door.size);
+}
 
 asio::awaitable<void> answer_one(std::shared_ptr<Answering> door, Socket accepted) {
   Socket socket = std::move(accepted);
@@ -119,6 +106,10 @@ asio::awaitable<void> answer_one(std::shared_ptr<Answering> door, Socket accepte
   const auto purpose = co_await net::answer(socket, door->token, kPatience);
   if (!purpose) {
     log().debug("connection refused: {}", purpose.error().message);
+    co_return;
+  }
+  if (*purpose == net::Purpose::memory) {
+    co_await borrow(*door, socket);
     co_return;
   }
   const net::Deadline deadline(socket, kPatience);
@@ -151,6 +142,7 @@ class OpenDoor final : public Door {
       answering_->handler = nullptr;
       std::error_code ignored;
       answering_->acceptor.close(ignored);
+      for (auto* const lender : answering_->lenders) lender->close(ignored);
     };
     if (service_->on_service_thread()) {
       shut();
@@ -169,32 +161,11 @@ class OpenDoor final : public Door {
   const std::shared_ptr<Answering> answering_;
 };
 
-/// Retries for a while where nobody answers: a peer that is not as far yet opens its door soon.
-asio::awaitable<std::error_code> connect(Socket& socket, const Protocol::endpoint& door) {
-  using namespace std::chrono_literals;
-  asio::steady_timer pause(socket.get_executor());
-  const auto end = std::chrono::steady_clock::now() + kPatience / 2;
-  for (auto wait = 1ms;; wait = std::min(2 * wait, 100ms)) {
-    std::error_code code, ignored;
-    co_await socket.async_connect(door, asio::redirect_error(asio::use_awaitable, code));
-    if (code != asio::error::connection_refused || std::chrono::steady_clock::now() > end)
-      co_return code;
-    socket.close(ignored);
-    pause.expires_after(wait);
-    co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
-  }
-}
-
 /// The offer made; its time limit is over before it can have been taken.
 asio::awaitable<Status> knock(Socket& socket, Protocol::endpoint door, std::string token, LinkId id,
                               std::shared_ptr<HandOver> hand_over) {
   const net::Deadline deadline(socket, kPatience);
-  const auto code = co_await connect(socket, door);
-  if (code) co_return fail(ErrorKind::peer_lost, "{}", code.message());
-  net::close_on_exec(socket.native_handle());
-  auto status = check_user(socket, fmt::format("rank {}", id.to));
-  if (!status) co_return status;
-  status = co_await net::greet(socket, std::move(token), net::Purpose::link, kPatience);
+  auto status = co_await enter(socket, std::move(door), std::move(token), net::Purpose::link);
   if (!status) co_return status;
   const auto& bell = *hand_over->waiter->bell();
   const auto end = std::chrono::steady_clock::now() + kPatience / 2;
@@ -208,17 +179,6 @@ asio::awaitable<Status> knock(Socket& socket, Protocol::endpoint door, std::stri
     pause.expires_after(std::chrono::milliseconds(10));
     co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
   }
-}
-
-asio::awaitable<Result<std::string>> receive_exactly(Socket& socket, std::size_t bytes) {
-  std::string text(bytes, '\0');
-  std::error_code code;
-  co_await asio::async_read(socket, asio::buffer(text),
-                            asio::redirect_error(asio::use_awaitable, code));
-  if (code == asio::error::eof)
-    co_return fail(ErrorKind::peer_lost, "the peer closed the connection");
-  if (code) co_return fail(ErrorKind::peer_lost, "{}", code.message());
-  co_return text;
 }
 
 /// Whether the receiver has the memory. It may be asleep for as long as it likes. Not a byte more
@@ -292,8 +252,9 @@ std::string door_name(const PeerAddress& rank) {
   return fmt::format("{}ccoll/{:016x}/{}", '\0', rank.process, rank.port);
 }
 
-Result<std::unique_ptr<Door>> Door::open(const TransportContext& context, Handler handler) {
-  auto answering = std::make_shared<Answering>(context, std::move(handler));
+Result<std::unique_ptr<Door>> Door::open(const TransportContext& context, Handler handler,
+                                         std::shared_ptr<Borrowed> borrowed) {
+  auto answering = std::make_shared<Answering>(context, std::move(handler), std::move(borrowed));
   auto& acceptor = answering->acceptor;
   std::error_code code;
   acceptor.open(Protocol(), code);

@@ -17,14 +17,15 @@ namespace ccoll::shm {
 /// and abstract names belong to such a namespace, too.
 std::string door_name(const PeerAddress& rank);
 
-/// Where a rank is offered links.
+/// Where a rank is offered links, and lent memory.
 class Door {
  public:
   /// Receives each offer that came to this rank. Runs on the service thread; must not block.
   using Handler = std::function<void(const LinkId& id, Offer offer)>;
 
   /// Of the rank that `context` is about.
-  static Result<std::unique_ptr<Door>> open(const TransportContext& context, Handler handler);
+  static Result<std::unique_ptr<Door>> open(const TransportContext& context, Handler handler,
+                                            std::shared_ptr<Borrowed> borrowed);
   /// No handler runs or will run once it returns.
   virtual ~Door() = default;
 };

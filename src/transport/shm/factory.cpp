@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/shm/factory.hpp"
 
+#include <map>
+#include <mutex>
+
 #include "core/log.hpp"
 #include "transport/meeting.hpp"
 #include "transport/shm/door.hpp"
@@ -21,9 +24,12 @@ class ShmTransport final : public Transport {
       log().warn("rank {}: {}", context_.rank, works.error().message);
       return;
     }
-    auto door = Door::open(context_, [meeting = meeting_](const LinkId& id, Offer offer) {
-      if (const auto unwanted = meeting->arrive(id, std::move(offer))) decline(*unwanted);
-    });
+    auto door = Door::open(
+        context_,
+        [meeting = meeting_](const LinkId& id, Offer offer) {
+          if (const auto unwanted = meeting->arrive(id, std::move(offer))) decline(*unwanted);
+        },
+        borrowed_);
     if (door)
       door_ = std::move(*door);
     else
@@ -45,7 +51,7 @@ class ShmTransport final : public Transport {
     hand_over->memory = std::move(*memory);
     hand_over->waiter = std::move(waiter);
     offer_link(context_, id, hand_over);
-    return std::make_unique<ShmSendLink>(id, std::move(hand_over), instead_);
+    return std::make_unique<ShmSendLink>(id, std::move(hand_over), lender_to(id.to), instead_);
   }
 
   Result<std::unique_ptr<ReceiveLink>> open_receive(const LinkId& id,
@@ -57,7 +63,7 @@ class ShmTransport final : public Transport {
       instead = std::move(*opened);
     }
     auto delivery = meeting_->await(id, waiter);
-    return std::make_unique<ShmReceiveLink>(id, std::move(delivery), std::move(instead),
+    return std::make_unique<ShmReceiveLink>(id, std::move(delivery), borrowed_, std::move(instead),
                                             std::move(waiter));
   }
 
@@ -70,11 +76,21 @@ class ShmTransport final : public Transport {
   }
 
  private:
+  std::shared_ptr<Lender> lender_to(std::uint32_t peer) {
+    std::lock_guard lock(mutex_);
+    auto& lender = lenders_[peer];
+    if (!lender) lender = Lender::make(context_, peer);
+    return lender;
+  }
+
   const TransportContext context_;
   const std::shared_ptr<Instead> instead_;
   const std::shared_ptr<Meeting<Offer>> meeting_ =
       std::make_shared<Meeting<Offer>>(context_.rank, kDescriptors);
+  const std::shared_ptr<Borrowed> borrowed_ = std::make_shared<Borrowed>();
   std::unique_ptr<Door> door_;
+  std::mutex mutex_;
+  std::map<std::uint32_t, std::shared_ptr<Lender>> lenders_;  // guarded by mutex_; by rank
 };
 
 }  // namespace

@@ -2,13 +2,21 @@
 #include "transport/shm/link.hpp"
 
 #include <array>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "core/net/bytes.hpp"
 #include "transport/shm/descriptors.hpp"
 
 namespace ccoll::shm {
 namespace {
+
+/// Fewer bytes are copied before a loan could be looked up and waited for.
+constexpr std::size_t kWorthLending = 8 << 10;
+
+/// How long a reader may take over a slice that is revoked. One that has stopped finds out later.
+constexpr std::chrono::milliseconds kReadingPatience{50};
 
 Failure gone(std::uint32_t rank) {
   return {ErrorKind::peer_lost, fmt::format("rank {} has left", rank), rank};
@@ -23,15 +31,17 @@ void decline(const Offer& offer) {
 }
 
 ShmSendLink::ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over,
-                         std::shared_ptr<Instead> fallback)
+                         std::shared_ptr<Lender> lender, std::shared_ptr<Instead> fallback)
     : id_(id),
       hand_over_(std::move(hand_over)),
+      lender_(std::move(lender)),
       fallback_(std::move(fallback)),
       ring_(Ring::at(hand_over_->memory->data())),
       writer_(ring_) {}
 
 ShmSendLink::~ShmSendLink() {
   if (!hand_over_->memory->is_mine()) return;
+  ShmSendLink::revoke();
   ring_->writer_gone.store(1);
   if (Bell* const bell = hand_over_->bell.load()) bell->ring();
 }
@@ -90,6 +100,10 @@ void ShmSendLink::push(const SliceHeader& header) {
     return instead_->push(header);
   CCOLL_CHECK(settled_ && writer_.has_room(), "to rank {}, lane {}", id_.to, id_.lane);
   writer_.push(header);
+  tell();
+}
+
+void ShmSendLink::tell() {
   if (Bell* const bell = hand_over_->bell.load()) [[likely]]
     bell->ring_if_asleep();
 }
@@ -97,12 +111,23 @@ void ShmSendLink::push(const SliceHeader& header) {
 void ShmSendLink::lend(const SliceHeader& header, const std::byte* data) {
   if (instead_) [[unlikely]]
     return instead_->lend(header, data);
+  if (header.bytes >= kWorthLending) {
+    if (const auto place = lender_->find(data, header.bytes)) {
+      CCOLL_CHECK(settled_ && writer_.has_room(), "to rank {}, lane {}", id_.to, id_.lane);
+      writer_.lend(header, place->memory, place->offset);
+      return tell();
+    }
+  }
   if (header.bytes > 0) std::memcpy(room(header.bytes), data, header.bytes);
   push(header);
 }
 
 void ShmSendLink::revoke() {
-  if (instead_) instead_->revoke();
+  if (instead_) return instead_->revoke();
+  if (writer_.drained()) return;
+  writer_.revoke();
+  const auto end = std::chrono::steady_clock::now() + kReadingPatience;
+  while (writer_.is_read() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
 }
 
 bool ShmSendLink::connected() const {
@@ -119,9 +144,11 @@ const Failure* ShmSendLink::failure() const {
 }
 
 ShmReceiveLink::ShmReceiveLink(const LinkId& id, std::shared_ptr<Delivery<Offer>> delivery,
+                               std::shared_ptr<Borrowed> borrowed,
                                std::unique_ptr<ReceiveLink> instead, std::shared_ptr<Waiter> waiter)
     : id_(id),
       delivery_(std::move(delivery)),
+      borrowed_(std::move(borrowed)),
       waiter_(std::move(waiter)),
       instead_(std::move(instead)) {
   settle();
@@ -161,8 +188,26 @@ const ReceiveLink::View* ShmReceiveLink::front() {
   if (!is_ready()) [[unlikely]]
     return instead_ ? instead_->front() : nullptr;
   if (!reader_->there()) return nullptr;
-  view_ = {reader_->header(), reader_->data()};
-  return &view_;
+  const auto& header = reader_->header();
+  const auto* place = reader_->loan();
+  view_ = {header, place == nullptr ? reader_->data() : lent(*place, header.bytes)};
+  return view_.data == nullptr ? nullptr : &view_;
+}
+
+const std::byte* ShmReceiveLink::lent(const Ring::Place& place, std::size_t bytes) {
+  if (!loan_) loan_ = borrowed_->find(id_.from, place.memory);
+  if (loan_ && place.offset <= loan_->size() && bytes <= loan_->size() - place.offset)
+    return loan_->data() + place.offset;
+  if (!failure_)
+    failure_ = {ErrorKind::peer_lost,
+                fmt::format("rank {} has freed memory that it was sending", id_.from), id_.from};
+  return nullptr;
+}
+
+bool ShmReceiveLink::begin_read() {
+  if (!reader_) [[unlikely]]
+    return instead_->begin_read();
+  return reader_->loan() == nullptr || reader_->begin_loan();
 }
 
 const SliceHeader* ShmReceiveLink::peek() {
@@ -182,11 +227,14 @@ bool ShmReceiveLink::whole() const {
 
 bool ShmReceiveLink::connected() const { return reader_ || (instead_ && instead_->connected()); }
 
-void ShmReceiveLink::pop() {
+bool ShmReceiveLink::pop() {
   if (!reader_) [[unlikely]]
     return instead_->pop();
+  const bool good = reader_->loan() == nullptr || reader_->end_loan();
+  loan_.reset();
   reader_->pop();
   offer_.sender->ring_if_asleep();
+  return good;
 }
 
 const Failure* ShmReceiveLink::failure() const {

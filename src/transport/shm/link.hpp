@@ -3,7 +3,8 @@
 
 /// Links between processes of one host, over memory that both map. The sender makes the memory and
 /// hands it over; where that does not work, the link is one of the fallback transport at both ends,
-/// before any slice has travelled.
+/// before any slice has travelled. Slices of registered memory are lent where they lie, once the
+/// receiver has mapped it.
 
 #include <atomic>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "transport/delivery.hpp"
 #include "transport/segment.hpp"
 #include "transport/shm/instead.hpp"
+#include "transport/shm/lending.hpp"
 #include "transport/shm/ring.hpp"
 #include "transport/transport.hpp"
 
@@ -45,7 +47,7 @@ struct HandOver {
 
 class ShmSendLink final : public SendLink {
  public:
-  ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over,
+  ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over, std::shared_ptr<Lender> lender,
               std::shared_ptr<Instead> fallback);
   ~ShmSendLink() override;
 
@@ -57,7 +59,7 @@ class ShmSendLink final : public SendLink {
   void push(const SliceHeader& header) override;
   void lend(const SliceHeader& header, const std::byte* data) override;
   bool progress() override { return instead_ && instead_->progress(); }
-  bool drained() override { return !instead_ || instead_->drained(); }
+  bool drained() override { return instead_ ? instead_->drained() : writer_.drained(); }
   void revoke() override;
   bool connected() const override;
   const Failure* failure() const override;
@@ -68,9 +70,12 @@ class ShmSendLink final : public SendLink {
   bool has_room_instead();
   /// Whether the receiver lives and cannot be rung, for want of descriptors: it would sleep.
   bool is_deaf() const;
+  /// What was pushed is the receiver's to read.
+  void tell();
 
   const LinkId id_;
   const std::shared_ptr<HandOver> hand_over_;
+  const std::shared_ptr<Lender> lender_;
   const std::shared_ptr<Instead> fallback_;
   Ring* const ring_;
   RingWriter writer_;
@@ -84,7 +89,8 @@ class ShmReceiveLink final : public ReceiveLink {
  public:
   /// `instead`: the same link by the fallback, or null.
   ShmReceiveLink(const LinkId& id, std::shared_ptr<Delivery<Offer>> delivery,
-                 std::unique_ptr<ReceiveLink> instead, std::shared_ptr<Waiter> waiter);
+                 std::shared_ptr<Borrowed> borrowed, std::unique_ptr<ReceiveLink> instead,
+                 std::shared_ptr<Waiter> waiter);
   ~ShmReceiveLink() override;
 
   const SliceHeader* peek() override;
@@ -92,8 +98,8 @@ class ShmReceiveLink final : public ReceiveLink {
   const View* front() override;
   bool whole() const override;
   bool connected() const override;
-  bool begin_read() override { return reader_ || instead_->begin_read(); }
-  void pop() override;
+  bool begin_read() override;
+  bool pop() override;
   const Failure* failure() const override;
 
  private:
@@ -107,15 +113,19 @@ class ShmReceiveLink final : public ReceiveLink {
     if (owes_bell_) hand_bell();
     return true;
   }
+  /// Where the front slice is lent from: mapped here until it is popped. Null after a failure.
+  const std::byte* lent(const Ring::Place& place, std::size_t bytes);
 
   const LinkId id_;
   const std::shared_ptr<Delivery<Offer>> delivery_;
+  const std::shared_ptr<Borrowed> borrowed_;
   const std::shared_ptr<Waiter> waiter_;
   std::unique_ptr<ReceiveLink> instead_;  ///< in use when it connects first
   Offer offer_;
   bool owes_bell_ = false;
   Ring* ring_ = nullptr;
   std::optional<RingReader> reader_;
+  std::shared_ptr<const Segment> loan_;  ///< of the front slice
   View view_;
   mutable std::optional<Failure> failure_;
 };

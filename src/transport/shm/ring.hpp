@@ -5,8 +5,9 @@
 /// of slices with one writer and one reader, in processes of their own or threads of one.
 ///
 /// A slice is announced by one cache line: its header, its data where they fit, and a stamp that
-/// publishes both. Larger data lie in a slot whose number the line says. The reader hands the line
-/// and the slot back by counting up `popped`.
+/// publishes both. Larger data lie in a slot whose number the line says, or are lent: then they lie
+/// where the line says, in memory of the writer's process that the reader's has mapped. The reader
+/// hands the line, the slot and the loan back by counting up `popped`.
 ///
 ///   writer                                   reader
 ///   line i % kLines ← header, small data
@@ -14,9 +15,15 @@
 ///   line.stamp      ← i + 1              ──► line.stamp == i + 1: reads line and slot
 ///   popped > i                           ◄── popped ← i + 1
 ///
-/// All four are seq_cst because they are also the news, and the looks for news, of the sleeping
-/// protocol (transport/sleep_word.hpp); release and acquire would do otherwise. There are no
-/// fences.
+/// A writer whose call has failed takes back whatever it has lent, for good, without waiting for
+/// ever for a reader that may have stopped in the middle:
+///
+///   revoked ← 1                              reading ← 1; revoked == 0: reads what is lent
+///   reading == 0, or patience is over    ◄── reading ← 0; revoked == 0: what it read is good
+///
+/// All are seq_cst: stamp and popped because they are also the news, and the looks for news, of the
+/// sleeping protocol (transport/sleep_word.hpp); release and acquire would do otherwise. revoked
+/// and reading because each end stores one and then looks at the other. There are no fences.
 ///
 /// Templates over the atomic type, so that tests/transport/ring_explorer_test.cpp can go through
 /// all that a C++ machine may do, which this one never shows.
@@ -40,6 +47,14 @@ template <template <typename> typename Atomic, std::size_t kCount>
 struct BasicRing {
   static constexpr std::size_t kLines = kCount;
 
+  /// Where data that do not fit their line lie.
+  struct Place {
+    std::uint32_t slot;    ///< or kLent
+    std::uint32_t memory;  ///< of what is lent: its number in the writer's process
+    std::uint64_t offset;  ///< in that memory
+  };
+  static constexpr std::uint32_t kLent = UINT32_MAX;
+
   /// One cache line.
   struct alignas(64) Line {
     static constexpr std::size_t kDataBytes = 24;
@@ -48,13 +63,15 @@ struct BasicRing {
     SliceHeader header;
     union {
       std::array<std::byte, kDataBytes> data;  // of a slice of at most so many bytes
-      std::uint32_t slot;                      // where those of a larger one lie
+      Place place;                             // of a larger one
     };
   };
 
   std::array<Line, kLines> lines;
-  alignas(64) Atomic<std::uint64_t> popped;  // written by the reader
-  alignas(64) Atomic<std::uint32_t> writer_gone;
+  alignas(64) Atomic<std::uint64_t> popped;   // written by the reader
+  Atomic<std::uint32_t> reading;              // written by the reader: what is lent
+  alignas(64) Atomic<std::uint32_t> revoked;  // written by the writer: nothing is lent any more
+  Atomic<std::uint32_t> writer_gone;
   Atomic<std::uint32_t> reader_gone;
 
   /// Pages of their own, used only where slices are large: what is never touched costs nothing.
@@ -100,12 +117,29 @@ class BasicRingWriter {
     auto& line = this->line();
     line.header = header;
     if (header.bytes > Ring::Line::kDataBytes) {
-      line.slot = slot_;
+      line.place = {slot_, 0, 0};
       slot_ = (slot_ + 1) % Ring::kLines;
       chosen_ = false;
     }
     line.stamp.store(++pushed_);
   }
+  /// A slice of more than a line's bytes that lies in memory which the reader has mapped.
+  void lend(const SliceHeader& header, std::uint32_t memory, std::uint64_t offset) {
+    auto& line = this->line();
+    line.header = header;
+    line.place = {Ring::kLent, memory, offset};
+    line.stamp.store(++pushed_);
+    lent_until_ = pushed_;
+  }
+  /// Whether all that was lent has been popped.
+  bool drained() {
+    if (lent_until_ > popped_) look();
+    return lent_until_ <= popped_;
+  }
+  /// Whoever begins to read what was lent from now on, or has not ended when is_read() was last
+  /// asked, finds out.
+  void revoke() { ring_->revoked.store(1); }
+  bool is_read() const { return ring_->reading.load() != 0; }
 
  private:
   /// Data that take longer to copy than the reader's count does to come.
@@ -116,9 +150,10 @@ class BasicRingWriter {
 
   Ring* const ring_;
   std::uint64_t pushed_ = 0;
-  std::uint64_t popped_ = 0;  ///< when last looked at: it may be more
-  std::uint32_t slot_ = 0;    ///< the next one; those in use are the ones before it
-  bool chosen_ = false;       ///< whether room() has told of slot_
+  std::uint64_t popped_ = 0;      ///< when last looked at: it may be more
+  std::uint64_t lent_until_ = 0;  ///< slices before this count may be lent
+  std::uint32_t slot_ = 0;        ///< the next one; those in use are the ones before it
+  bool chosen_ = false;           ///< whether room() has told of slot_
 };
 
 using RingWriter = BasicRingWriter<Ring>;
@@ -131,10 +166,30 @@ class BasicRingReader {
   /// Whether the front slice is there.
   bool there() const { return line().stamp.load() == popped_ + 1; }
   const SliceHeader& header() const { return line().header; }
+  /// Where the front slice is lent from; null if it is not.
+  const typename Ring::Place* loan() const {
+    const auto& front = line();
+    const bool lent =
+        front.header.bytes > Ring::Line::kDataBytes && front.place.slot == Ring::kLent;
+    return lent ? &front.place : nullptr;
+  }
+  /// Of a front slice that is not lent.
   const std::byte* data() const {
     const auto& front = line();
     if (front.header.bytes <= Ring::Line::kDataBytes) return front.data.data();
-    return ring_->slot(front.slot % Ring::kLines);
+    return ring_->slot(front.place.slot % Ring::kLines);
+  }
+  /// Before a lent slice is read: false if it was taken back.
+  bool begin_loan() {
+    ring_->reading.store(1);
+    if (ring_->revoked.load() == 0) return true;
+    ring_->reading.store(0);
+    return false;
+  }
+  /// After it was read: false if it was taken back, and what was read is worth nothing.
+  bool end_loan() {
+    ring_->reading.store(0);
+    return ring_->revoked.load() == 0;
   }
   void pop() { ring_->popped.store(++popped_); }
 

@@ -207,10 +207,11 @@ const ReceiveLink::View* TcpReceiveLink::front() {
   return &view_;
 }
 
-void TcpReceiveLink::pop() {
+bool TcpReceiveLink::pop() {
   whole_ = parsed_ = placing_ = false;
   destination_ = offered_ = nullptr;
   if (staged_begin_ == staged_end_) staged_begin_ = staged_end_ = 0;
+  return true;
 }
 
 }  // namespace ccoll::tcp

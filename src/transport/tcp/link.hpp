@@ -94,7 +94,7 @@ class TcpReceiveLink final : public ReceiveLink {
   bool whole() const override { return whole_; }
   bool connected() const override { return stream_.fd() >= 0; }
   bool begin_read() override { return true; }
-  void pop() override;
+  bool pop() override;
   const Failure* failure() const override { return stream_.failure(); }
 
  private:

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ccoll/memory.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "transport/registered_memory.hpp"
+#include "transport/segment.hpp"
+
+namespace ccoll {
+
+struct Memory::State {
+  std::byte* data;
+  std::size_t bytes;
+  std::shared_ptr<Segment> segment;  ///< where it is ours to free
+  std::uint32_t number;
+  pid_t process = getpid();
+
+  /// A forked child has no part in what its parent lends.
+  ~State() {
+    if (process == getpid()) RegisteredMemories::of_process().remove(number);
+  }
+};
+
+Memory::Memory() = default;
+Memory::Memory(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Memory::Memory(Memory&& other) noexcept = default;
+Memory& Memory::operator=(Memory&& other) noexcept = default;
+Memory::~Memory() = default;
+
+std::byte* Memory::data() const noexcept { return state_ ? state_->data : nullptr; }
+std::size_t Memory::size_bytes() const noexcept { return state_ ? state_->bytes : 0; }
+void Memory::reset() noexcept { state_.reset(); }
+
+namespace {
+
+/// As value_or_throw(), and the message says which call it was.
+template <typename T>
+T value_of(const char* call, std::size_t bytes, Result<T> result) {
+  if (result) return std::move(*result);
+  throw Error(result.error().kind,
+              fmt::format("{} of {} bytes: {}", call, bytes, result.error().message));
+}
+
+void refuse_nothing(const char* call, std::size_t bytes) {
+  if (bytes == 0)
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("{}: 0 bytes given, at least 1 expected", call));
+}
+
+}  // namespace
+
+Memory allocate(std::size_t bytes, Where where) {
+  refuse_nothing("allocate", bytes);
+  if (where != Where::host)
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("allocate: Where {} given, host expected", static_cast<int>(where)));
+  auto segment = value_of("allocate", bytes, Segment::make("ccoll-memory", bytes));
+  auto* const data = segment->data();
+  const auto number =
+      value_of("allocate", bytes,
+               RegisteredMemories::of_process().add(data, bytes, segment->take_file(), 0));
+  return Memory(
+      std::unique_ptr<Memory::State>(new Memory::State{data, bytes, std::move(segment), number}));
+}
+
+Memory register_memory(void* data, std::size_t bytes, int file, std::uint64_t file_offset) {
+  refuse_nothing("register_memory", bytes);
+  FileDescriptor own(fcntl(file, F_DUPFD_CLOEXEC, 0));
+  if (!own.open())
+    throw Error(errno == EBADF ? ErrorKind::invalid_argument : ErrorKind::exhausted,
+                fmt::format("register_memory: file descriptor {}: {}", file, std::strerror(errno)));
+  // What this process can map, others can.
+  value_of("register_memory", bytes, Segment::view(own, file_offset, bytes));
+  auto* const begin = static_cast<std::byte*>(data);
+  const auto number =
+      value_of("register_memory", bytes,
+               RegisteredMemories::of_process().add(begin, bytes, std::move(own), file_offset));
+  return Memory(std::unique_ptr<Memory::State>(new Memory::State{begin, bytes, nullptr, number}));
+}
+
+}  // namespace ccoll

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/registered_memory.hpp"
+
+#include <algorithm>
+#include <functional>
+
+namespace ccoll {
+
+RegisteredMemories& RegisteredMemories::of_process() {
+  // Never destroyed: the program's own memory may end later at exit.
+  static auto& instance = *new RegisteredMemories;
+  return instance;
+}
+
+Result<std::uint32_t> RegisteredMemories::add(const std::byte* data, std::size_t bytes,
+                                              FileDescriptor file, std::uint64_t file_offset) {
+  std::unique_lock lock(mutex_);
+  const auto after = by_end_.upper_bound(data);
+  if (after != by_end_.end() && std::less<>()(after->second->data, data + bytes))
+    return fail(ErrorKind::invalid_argument, "some of these {} bytes at {} are registered already",
+                bytes, static_cast<const void*>(data));
+  const auto number = ++last_number_;
+  RegisteredMemory memory{number, data, bytes, std::move(file), file_offset};
+  by_end_.emplace(data + bytes, std::make_shared<const RegisteredMemory>(std::move(memory)));
+  count_.store(by_end_.size(), std::memory_order_relaxed);
+  return number;
+}
+
+void RegisteredMemories::remove(std::uint32_t number) {
+  {
+    std::unique_lock lock(mutex_);
+    std::erase_if(by_end_, [&](const auto& each) { return each.second->number == number; });
+    count_.store(by_end_.size(), std::memory_order_relaxed);
+  }
+  std::vector<std::shared_ptr<Watcher>> told;
+  {
+    std::lock_guard lock(watchers_mutex_);
+    std::erase_if(watchers_, [](const auto& each) { return each.expired(); });
+    for (const auto& each : watchers_)
+      if (auto watcher = each.lock()) told.push_back(std::move(watcher));
+  }
+  // Without the lock: the last reference to one may be dropped here.
+  for (const auto& watcher : told) watcher->withdraw(number);
+}
+
+std::shared_ptr<const RegisteredMemory> RegisteredMemories::find(const std::byte* data,
+                                                                 std::size_t bytes) const {
+  // Who is to find it has registered it before, on the same thread or handed over by it.
+  if (count_.load(std::memory_order_relaxed) == 0) return nullptr;
+  std::shared_lock lock(mutex_);
+  const auto found = by_end_.upper_bound(data);
+  if (found == by_end_.end()) return nullptr;
+  const auto& memory = *found->second;
+  const bool whole = !std::less<>()(data, memory.data) && bytes <= std::size_t(found->first - data);
+  return whole ? found->second : nullptr;
+}
+
+void RegisteredMemories::watch(const std::weak_ptr<Watcher>& watcher) {
+  std::lock_guard lock(watchers_mutex_);
+  watchers_.push_back(watcher);
+}
+
+}  // namespace ccoll

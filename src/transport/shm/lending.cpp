@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// owner                                         peer
+// connects; hello and proof of the token, as on every connection; who it is
+// offer: number, place in the file; the file ──────►  maps it
+//                                            ◄──────  1, or 0 if it cannot
+// withdrawal: number                         ──────►  drops it
+#include "transport/shm/lending.hpp"
+
+#include <array>
+#include <asio/post.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/use_awaitable.hpp>
+#include <deque>
+
+#include "core/log.hpp"
+#include "core/net/bytes.hpp"
+#include "core/net/deadline.hpp"
+#include "transport/shm/door.hpp"
+
+namespace ccoll::shm {
+namespace {
+
+constexpr std::size_t kHelloBytes = 4 + 4;
+
+struct Notice {
+  enum class Kind : std::uint8_t { offer = 1, withdrawal = 2 };
+  Kind kind;
+  std::uint32_t number;
+  std::uint64_t bytes;
+  std::uint64_t offset;
+};
+constexpr std::size_t kNoticeBytes = 1 + 4 + 8 + 8;
+
+std::string encode(const Notice& notice) {
+  return net::Writer()
+      .number(static_cast<std::uint8_t>(notice.kind))
+      .number(notice.number)
+      .number(notice.bytes)
+      .number(notice.offset)
+      .take();
+}
+
+std::optional<Notice> decode(std::string_view bytes) {
+  net::Reader reader(bytes);
+  const auto kind = reader.number<std::uint8_t>();
+  Notice notice{static_cast<Notice::Kind>(kind), reader.number<std::uint32_t>(), 0, 0};
+  notice.bytes = reader.number<std::uint64_t>();
+  notice.offset = reader.number<std::uint64_t>();
+  if (!reader.complete() || kind < 1 || kind > 2) return std::nullopt;
+  return notice;
+}
+
+/// What a Lender shares with its coroutine, which may outlive it by a moment.
+struct Lent {
+  enum class State : std::uint8_t { offered, mapped, refused };
+
+  std::mutex mutex;
+  std::map<std::uint32_t, State> memories;                     // guarded by mutex; by number
+  std::deque<std::shared_ptr<const RegisteredMemory>> offers;  // guarded by mutex
+  std::deque<std::uint32_t> withdrawals;                       // guarded by mutex
+  bool running = false;                                        // guarded by mutex
+  bool ended = false;                                          // guarded by mutex
+  asio::steady_timer* pause = nullptr;  // service thread only: the coroutine's, while it waits
+
+  void answer(std::uint32_t number, bool mapped) {
+    std::lock_guard lock(mutex);
+    const auto found = memories.find(number);
+    if (found != memories.end()) found->second = mapped ? State::mapped : State::refused;
+  }
+  void refuse_all() {
+    std::lock_guard lock(mutex);
+    for (auto& each : memories) each.second = State::refused;
+    offers.clear();
+    withdrawals.clear();
+  }
+};
+
+asio::awaitable<Status> offer(Socket& socket, Lent& lent, const RegisteredMemory& memory) {
+  const net::Deadline deadline(socket, kPatience);
+  const Notice notice{Notice::Kind::offer, memory.number, memory.bytes, memory.file_offset};
+  const auto sent = send_with_descriptors(socket.native_handle(), encode(notice),
+                                          std::array{memory.file.number()});
+  if (!sent) co_return sent;
+  const auto answer = co_await receive_exactly(socket, 1);
+  if (!answer) co_return tl::unexpected(answer.error());
+  lent.answer(memory.number, (*answer)[0] != 0);
+  co_return Status{};
+}
+
+/// Carries out what there is to do; then waits until there is more.
+asio::awaitable<Status> attend(Socket& socket, Lent& lent) {
+  asio::steady_timer pause(socket.get_executor(), asio::steady_timer::time_point::max());
+  for (;;) {
+    std::shared_ptr<const RegisteredMemory> offered;
+    std::optional<std::uint32_t> withdrawn;
+    {
+      std::lock_guard lock(lent.mutex);
+      if (lent.ended) co_return Status{};
+      if (!lent.withdrawals.empty()) {
+        withdrawn = lent.withdrawals.front();
+        lent.withdrawals.pop_front();
+      } else if (!lent.offers.empty()) {
+        offered = std::move(lent.offers.front());
+        lent.offers.pop_front();
+      }
+    }
+    auto status = Status{};
+    if (withdrawn) {
+      const auto notice = encode({Notice::Kind::withdrawal, *withdrawn, 0, 0});
+      status = send_with_descriptors(socket.native_handle(), notice, {});
+    } else if (offered) {
+      status = co_await offer(socket, lent, *offered);
+    } else {
+      std::error_code ignored;
+      lent.pause = &pause;
+      co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+      lent.pause = nullptr;
+    }
+    if (!status) co_return status;
+  }
+}
+
+asio::awaitable<Status> introduce(Socket& socket, const PeerAddress& peer, std::string token,
+                                  std::uint32_t from, std::uint32_t to) {
+  const net::Deadline deadline(socket, kPatience);
+  auto status = co_await enter(socket, Protocol::endpoint(door_name(peer)), std::move(token),
+                               net::Purpose::memory);
+  if (status)
+    status = send_with_descriptors(socket.native_handle(),
+                                   net::Writer().number(from).number(to).bytes(), {});
+  co_return status;
+}
+
+asio::awaitable<void> lend(asio::io_context& context, PeerAddress peer, std::string token,
+                           std::uint32_t from, std::uint32_t to, std::shared_ptr<Lent> lent) {
+  Socket socket(context);
+  auto status = co_await introduce(socket, peer, std::move(token), from, to);
+  if (status) status = co_await attend(socket, *lent);
+  lent->refuse_all();
+  if (!status)
+    log().debug("rank {}: rank {} cannot map registered memory, slices are copied: {}", from, to,
+                status.error().message);
+}
+
+/// Which rank has come. None where a peer that has proven the token yet talks nonsense.
+asio::awaitable<std::optional<std::uint32_t>> introduced(Socket& socket, std::uint32_t to,
+                                                         std::size_t size) {
+  const net::Deadline deadline(socket, kPatience);
+  const auto hello = co_await receive_exactly(socket, kHelloBytes);
+  if (!hello) co_return std::nullopt;
+  net::Reader reader(*hello);
+  const auto from = reader.number<std::uint32_t>();
+  if (reader.number<std::uint32_t>() != to || from >= size) co_return std::nullopt;
+  co_return from;
+}
+
+class RunningLender final : public Lender {
+ public:
+  RunningLender(const TransportContext& context, std::uint32_t to)
+      : service_(context.service),
+        token_(context.token),
+        from_(context.rank),
+        to_(to),
+        peer_(context.table[to]) {}
+  ~RunningLender() override {
+    {
+      std::lock_guard lock(lent_->mutex);
+      lent_->ended = true;
+    }
+    nudge();
+  }
+
+  std::optional<Place> find(const std::byte* data, std::size_t bytes) override {
+    const auto memory = RegisteredMemories::of_process().find(data, bytes);
+    if (!memory) return std::nullopt;
+    std::unique_lock lock(lent_->mutex);
+    const auto [found, is_new] = lent_->memories.try_emplace(memory->number, Lent::State::offered);
+    if (is_new) {
+      lent_->offers.push_back(memory);
+      const bool starts = !std::exchange(lent_->running, true);
+      lock.unlock();
+      starts ? start() : nudge();
+      return std::nullopt;
+    }
+    if (found->second != Lent::State::mapped) return std::nullopt;
+    return Place{memory->number, static_cast<std::uint64_t>(data - memory->data)};
+  }
+
+  void withdraw(std::uint32_t number) override {
+    {
+      std::lock_guard lock(lent_->mutex);
+      if (lent_->memories.erase(number) == 0) return;
+      if (std::erase_if(lent_->offers, [&](const auto& each) { return each->number == number; }))
+        return;
+      lent_->withdrawals.push_back(number);
+    }
+    nudge();
+  }
+
+ private:
+  void start() {
+    auto& context = service_->context();
+    net::spawn(context.get_executor(), lend(context, peer_, token_, from_, to_, lent_),
+               "registered memory", [lent = lent_](const Failure&) { lent->refuse_all(); });
+  }
+  void nudge() {
+    if (service_->is_forked()) return;
+    asio::post(service_->context(), [lent = lent_] {
+      if (lent->pause != nullptr) lent->pause->cancel();
+    });
+  }
+
+  const std::shared_ptr<net::Service> service_;
+  const std::string token_;
+  const std::uint32_t from_, to_;
+  const PeerAddress peer_;
+  const std::shared_ptr<Lent> lent_ = std::make_shared<Lent>();
+};
+
+}  // namespace
+
+std::shared_ptr<Lender> Lender::make(const TransportContext& context, std::uint32_t to) {
+  auto lender = std::make_shared<RunningLender>(context, to);
+  RegisteredMemories::of_process().watch(lender);
+  return lender;
+}
+
+std::shared_ptr<const Segment> Borrowed::find(std::uint32_t from, std::uint32_t memory) const {
+  std::lock_guard lock(mutex_);
+  const auto found = mapped_.find({from, memory});
+  return found == mapped_.end() ? nullptr : found->second;
+}
+
+asio::awaitable<void> Borrowed::serve(std::shared_ptr<Borrowed> self, Socket& socket,
+                                      std::uint32_t rank, std::size_t size) {
+  const auto from = co_await introduced(socket, rank, size);
+  if (!from) co_return;
+  for (;;) {
+    auto came = co_await receive(socket, kNoticeBytes);
+    const auto notice = came ? decode(came->bytes) : std::nullopt;
+    if (!notice) break;
+    if (notice->kind == Notice::Kind::withdrawal) {
+      std::lock_guard lock(self->mutex_);
+      self->mapped_.erase({*from, notice->number});
+      continue;
+    }
+    bool mapped = false;
+    if (came->descriptors.size() == 1) {
+      if (auto memory = Segment::view(came->descriptors[0], notice->offset, notice->bytes)) {
+        std::lock_guard lock(self->mutex_);
+        mapped = self->mapped_.try_emplace({*from, notice->number}, std::move(*memory)).second;
+      }
+    }
+    const char answer = mapped ? 1 : 0;
+    if (!send_with_descriptors(socket.native_handle(), {&answer, 1}, {})) break;
+  }
+  std::lock_guard lock(self->mutex_);
+  std::erase_if(self->mapped_, [&](const auto& each) { return each.first.first == *from; });
+}
+
+}  // namespace ccoll::shm

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/shm/visit.hpp"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <asio/read.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/use_awaitable.hpp>
+#include <cerrno>
+#include <cstring>
+
+#include "core/net/address.hpp"
+
+namespace ccoll::shm {
+
+Status check_user(Socket& socket, std::string_view who) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+    return fail(ErrorKind::peer_lost, "SO_PEERCRED: {}", std::strerror(errno));
+  if (peer.uid == geteuid()) return {};
+  return fail(ErrorKind::unsupported, "{} runs as user {}, this rank as user {}", who, peer.uid,
+              geteuid());
+}
+
+namespace {
+
+/// Retries for a while where nobody answers: a peer that is not as far yet opens its door soon.
+asio::awaitable<std::error_code> connect(Socket& socket, const Protocol::endpoint& door) {
+  using namespace std::chrono_literals;
+  asio::steady_timer pause(socket.get_executor());
+  const auto end = std::chrono::steady_clock::now() + kPatience / 2;
+  for (auto wait = 1ms;; wait = std::min(2 * wait, 100ms)) {
+    std::error_code code, ignored;
+    co_await socket.async_connect(door, asio::redirect_error(asio::use_awaitable, code));
+    if (code != asio::error::connection_refused || std::chrono::steady_clock::now() > end)
+      co_return code;
+    socket.close(ignored);
+    pause.expires_after(wait);
+    co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  }
+}
+
+}  // namespace
+
+asio::awaitable<Status> enter(Socket& socket, Protocol::endpoint door, std::string token,
+                              net::Purpose purpose) {
+  const auto code = co_await connect(socket, door);
+  if (code) co_return fail(ErrorKind::peer_lost, "{}", code.message());
+  net::close_on_exec(socket.native_handle());
+  auto status = check_user(socket, "it");
+  if (!status) co_return status;
+  co_return co_await net::greet(socket, std::move(token), purpose, kPatience);
+}
+
+asio::awaitable<Result<WithDescriptors>> receive(Socket& socket, std::size_t bytes) {
+  std::error_code code;
+  co_await socket.async_wait(Socket::wait_read, asio::redirect_error(asio::use_awaitable, code));
+  if (code) co_return fail(ErrorKind::peer_lost, "{}", code.message());
+  co_return receive_with_descriptors(socket.native_handle(), bytes);
+}
+
+asio::awaitable<Result<std::string>> receive_exactly(Socket& socket, std::size_t bytes) {
+  std::string text(bytes, '\0');
+  std::error_code code;
+  co_await asio::async_read(socket, asio::buffer(text),
+                            asio::redirect_error(asio::use_awaitable, code));
+  if (code == asio::error::eof)
+    co_return fail(ErrorKind::peer_lost, "the peer closed the connection");
+  if (code) co_return fail(ErrorKind::peer_lost, "{}", code.message());
+  co_return text;
+}
+
+}  // namespace ccoll::shm

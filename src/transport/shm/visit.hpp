@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// One rank's visits at another's door (door.hpp), and what either end reads there. On the service
+/// thread.
+
+#include <asio/awaitable.hpp>
+#include <asio/local/stream_protocol.hpp>
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "core/net/handshake.hpp"
+#include "transport/shm/descriptors.hpp"
+
+namespace ccoll::shm {
+
+using Protocol = asio::local::stream_protocol;
+using Socket = Protocol::socket;
+
+/// The peer's door has stood since start-up.
+inline constexpr std::chrono::seconds kPatience{10};
+
+/// Whether the other end is the same user's; `who` it is, for the message.
+Status check_user(Socket& socket, std::string_view who);
+
+/// Connects and proves that it knows the token, for whom a Deadline of kPatience may stand around
+/// it. Retries for a while where nobody answers.
+asio::awaitable<Status> enter(Socket& socket, Protocol::endpoint door, std::string token,
+                              net::Purpose purpose);
+
+/// What comes next, up to so many bytes, with its descriptors.
+asio::awaitable<Result<WithDescriptors>> receive(Socket& socket, std::size_t bytes);
+/// So many bytes, and none of what comes behind them.
+asio::awaitable<Result<std::string>> receive_exactly(Socket& socket, std::size_t bytes);
+
+}  // namespace ccoll::shm

@@ -94,6 +94,7 @@ std::string help_footer() {
       "  overlap_ratio              --overlap: a call during which its caller sleeps as long as "
       "it\n"
       "                             takes alone, over the longer; 1: it goes on by itself\n"
+      "  memory                     --memory: what the buffers are\n"
       "Of every figure the slowest rank counts: a single call that another rank holds up each\n"
       "time makes min_us more than usec, the mean in which such waits cancel out.\n\n",
       kTimedSinglyUs, kUnsteadySpread * 100);

@@ -85,6 +85,9 @@ void add_call(CLI::App& app, Raw& raw, Options& options) {
   app.add_option("-r,--root", raw.root,
                  "root of broadcast, reduce, gather, scatter; all: each in turn [0]");
   app.add_flag("--in-place", options.in_place, "input and output are the same memory");
+  app.add_option("--memory", options.memory,
+                 "of the buffers: ordinary, registered (ccoll::allocate), or mixed: that on odd "
+                 "ranks only [ordinary]");
   app.add_flag("--check,!--no-check", options.check, "check every result bit by bit [on]");
   app.add_option("--skew", options.skew_ms,
                  "also: processor time of a rank that waits so many ms for the last one")
@@ -115,6 +118,12 @@ void add_output(CLI::App& app, Options& options) {
       ->check(check_not_negative);
   app.add_option("--label", options.label, "first column of the CSV form [ccoll]");
   app.footer(help_footer());
+}
+
+Status check_word(std::string_view what, std::string_view word,
+                  std::span<const std::string_view> words) {
+  if (std::ranges::find(words, word) != words.end()) return {};
+  return fail(ErrorKind::invalid_argument, "{}", unknown_word(what, word, words));
 }
 
 Result<std::optional<int>> parse_root(const std::string& text) {
@@ -200,11 +209,10 @@ Result<Options> finish(const Raw& raw, Options options) {
     return fail(ErrorKind::invalid_argument, "--html wants the name of a file");
   }
   constexpr std::array<std::string_view, 3> kTransports = {"shm", "tcp", "inproc"};
-  if (!options.transport.empty() &&
-      !std::count(kTransports.begin(), kTransports.end(), options.transport)) {
-    return fail(ErrorKind::invalid_argument, "{}",
-                unknown_word("transport", options.transport, kTransports));
-  }
+  if (!options.transport.empty())
+    CCOLL_TRY(check_word("transport", options.transport, kTransports));
+  constexpr std::array<std::string_view, 3> kMemories = {"ordinary", "registered", "mixed"};
+  CCOLL_TRY(check_word("memory", options.memory, kMemories));
   return options;
 }
 

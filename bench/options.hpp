@@ -29,6 +29,7 @@ struct Options {
   std::vector<ReduceOp> reduce_ops = {ReduceOp::sum};
   std::optional<int> root = 0;  ///< none: every rank in turn
   bool in_place = false;
+  std::string memory = "ordinary";  ///< of the buffers; registered; mixed: that on odd ranks
   bool check = true;
   int skew_ms = 0;       ///< how late the last rank is where waiting is measured; 0: it is not
   bool overlap = false;  ///< whether calls beside a caller that sleeps are measured

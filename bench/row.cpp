@@ -19,12 +19,12 @@ std::string csv_line(const std::string& label, const Row& row) {
   const Timing& t = row.timing;
   return fmt::format(
       "{},{},{},{},{:.2f},{:.3f},{:.3f},{},{},{},{},{},{},{},{},{:.2f},{:.2f},{:.2f},{:.2f},{},"
-      "{:.1f},{},{},{}",
+      "{:.1f},{},{},{},{}",
       label, row.op, row.ranks, row.bytes, t.usec, row.algbw, row.busbw,
       row.wrong ? fmt::format("{}", *row.wrong) : "", row.type, row.reduce_op, row.root,
       row.in_place ? 1 : 0, row.algorithm, row.transport, t.iters, t.min_us, t.p50_us, t.p99_us,
       t.max_us, row.count, t.spread * 100, if_any("{:.2f}", row.baseline_usec),
-      if_any("{:.1f}", row.wait_cpu_pct), if_any("{:.2f}", row.overlap_ratio));
+      if_any("{:.1f}", row.wait_cpu_pct), if_any("{:.2f}", row.overlap_ratio), row.memory);
 }
 
 nlohmann::json row_json(const Row& row) {
@@ -38,6 +38,7 @@ nlohmann::json row_json(const Row& row) {
       {"redop", row.reduce_op},
       {"root", row.root},
       {"in_place", row.in_place},
+      {"memory", row.memory},
       {"forced_algo", row.forced},
       {"algo", row.algorithm},
       {"transport", row.transport},

@@ -22,6 +22,7 @@ struct Row {
   std::string reduce_op = "none";
   int root = -1;  ///< -1: the operation has none
   bool in_place = false;
+  std::string memory;     ///< of the buffers, as --memory says
   std::string forced;     ///< the algorithm that --algo asked for; empty: left to the cost model
   std::string algorithm;  ///< the one that ran
   std::string transport;
@@ -37,13 +38,13 @@ struct Row {
 inline constexpr const char* kCsvHeader =
     "label,op,ranks,bytes,usec,algbw_GBps,busbw_GBps,wrong,dtype,redop,root,in_place,algo,"
     "transport,iters,min_us,p50_us,p99_us,max_us,count,spread_pct,baseline_usec,wait_cpu_pct,"
-    "overlap_ratio";
+    "overlap_ratio,memory";
 
 std::string csv_line(const std::string& label, const Row& row);
 nlohmann::json row_json(const Row& row);
 
 /// What makes a row the same row in another run: "all_reduce 64K float32 sum, 4 ranks". Not its
-/// transport: comparing two of them is what some baselines are for.
+/// transport, nor its memory: comparing two of them is what some baselines are for.
 std::string row_key(const Row& row);
 
 /// Four significant digits down to the thousandth: 0.003, 12.34, 1235.

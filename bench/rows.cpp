@@ -114,6 +114,7 @@ class Walk {
     row.bytes = bytes;
     row.count = operation.has_data ? count_of(operation, setting.type, size, bytes) : 0;
     row.in_place = options_.in_place && operation.has_in_place && operation.has_data;
+    row.memory = operation.has_data ? options_.memory : "none";
     if (operation.has_data) {
       time_data(setting, *patterns, row);
     } else {
@@ -128,7 +129,9 @@ class Walk {
   void time_data(const Setting& setting, Patterns& patterns, Row& row) {
     const Operation& operation = setting.operation;
     const Shape shape{communicator_.size(), communicator_.rank(), setting.root, row.count};
-    Trial trial(operation, shape, row.in_place, patterns);
+    const bool registered =
+        options_.memory == "registered" || (options_.memory == "mixed" && shape.rank % 2 == 1);
+    Trial trial(operation, shape, row.in_place, registered, patterns);
     Arguments arguments;
     arguments.input = trial.input();
     arguments.output = trial.output();

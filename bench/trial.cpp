@@ -20,15 +20,20 @@ bool all_are(const std::byte* data, std::size_t bytes, std::byte value) {
 
 }  // namespace
 
-GuardedBuffer::GuardedBuffer(std::uint64_t bytes) : bytes_(bytes) {
+GuardedBuffer::GuardedBuffer(std::uint64_t bytes, bool registered) : bytes_(bytes) {
   const std::uint64_t pages = bytes / kPage + 3;
-  void* memory =
-      bytes < (std::uint64_t{1} << 60) ? std::aligned_alloc(kPage, pages * kPage) : nullptr;
-  if (memory == nullptr) {
+  const bool possible = bytes < (std::uint64_t{1} << 60);
+  if (possible && registered) {
+    registered_ = allocate(pages * kPage);
+    begin_ = registered_.data();
+  } else if (possible) {
+    ordinary_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, pages * kPage)));
+    begin_ = ordinary_.get();
+  }
+  if (begin_ == nullptr) {
     throw Error(ErrorKind::exhausted,
                 fmt::format("no memory for a buffer of {} bytes: give a smaller -e", bytes));
   }
-  memory_.reset(static_cast<std::byte*>(memory));
   std::memset(data() - kGuardBytes, int(kGuard), kGuardBytes);
   std::memset(data() + bytes, int(kGuard), kGuardBytes);
 }
@@ -36,11 +41,12 @@ GuardedBuffer::GuardedBuffer(std::uint64_t bytes) : bytes_(bytes) {
 void GuardedBuffer::Free::operator()(std::byte* memory) const { std::free(memory); }
 
 bool GuardedBuffer::guards_intact() const {
-  return memory_ == nullptr || (all_are(data() - kGuardBytes, kGuardBytes, kGuard) &&
-                                all_are(data() + bytes_, kGuardBytes, kGuard));
+  return begin_ == nullptr || (all_are(data() - kGuardBytes, kGuardBytes, kGuard) &&
+                               all_are(data() + bytes_, kGuardBytes, kGuard));
 }
 
-Trial::Trial(const Operation& operation, const Shape& shape, bool in_place, Patterns& patterns)
+Trial::Trial(const Operation& operation, const Shape& shape, bool in_place, bool registered,
+             Patterns& patterns)
     : layout_(operation.layout(shape)),
       rank_(shape.rank),
       elem_bytes_(size_of(patterns.recipe().type)),
@@ -51,10 +57,10 @@ Trial::Trial(const Operation& operation, const Shape& shape, bool in_place, Patt
   if (shared_) {
     input_at_ = layout_.input_at * elem_bytes_;
     output_at_ = layout_.output_at * elem_bytes_;
-    buffers_[0] = GuardedBuffer(std::max(input_bytes, output_bytes));
+    buffers_[0] = GuardedBuffer(std::max(input_bytes, output_bytes), registered);
   } else {
-    buffers_[0] = GuardedBuffer(input_bytes);
-    buffers_[1] = GuardedBuffer(output_bytes);
+    buffers_[0] = GuardedBuffer(input_bytes, registered);
+    buffers_[1] = GuardedBuffer(output_bytes, registered);
   }
 }
 

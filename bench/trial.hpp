@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "ccoll/memory.hpp"
 #include "data.hpp"
 #include "operations.hpp"
 
@@ -18,9 +19,9 @@ class GuardedBuffer {
  public:
   GuardedBuffer() = default;
   /// Throws Error{exhausted} naming the size when there is no such memory.
-  explicit GuardedBuffer(std::uint64_t bytes);
+  GuardedBuffer(std::uint64_t bytes, bool registered);
   /// Never null, so that an operation may be given a buffer of no bytes.
-  std::byte* data() const { return memory_.get() + kPage; }
+  std::byte* data() const { return begin_ + kPage; }
   bool guards_intact() const;
 
  private:
@@ -30,7 +31,9 @@ class GuardedBuffer {
   struct Free {
     void operator()(std::byte* memory) const;
   };
-  std::unique_ptr<std::byte, Free> memory_;
+  std::unique_ptr<std::byte, Free> ordinary_;
+  Memory registered_;
+  std::byte* begin_ = nullptr;  ///< of one of them
   std::uint64_t bytes_ = 0;
 };
 
@@ -38,7 +41,8 @@ class GuardedBuffer {
 class Trial {
  public:
   /// `patterns` outlives the trial.
-  Trial(const Operation& operation, const Shape& shape, bool in_place, Patterns& patterns);
+  Trial(const Operation& operation, const Shape& shape, bool in_place, bool registered,
+        Patterns& patterns);
 
   /// Fills the input with what this rank contributes and every byte of the output with a wrong
   /// value, so that an element which nobody writes is found out.

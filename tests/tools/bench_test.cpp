@@ -315,7 +315,7 @@ TEST_CASE("the check finds unwritten, wrong and overrun elements, and nothing el
         CAPTURE(operation.name, in_place, rank);
         Patterns patterns({DataType::float32, ReduceOp::sum, 3});
         const Shape shape{3, rank, 1, 2000};
-        Trial trial(operation, shape, in_place && operation.has_in_place, patterns);
+        Trial trial(operation, shape, in_place && operation.has_in_place, rank == 1, patterns);
         const Layout layout = operation.layout(shape);
         trial.arm();
         // Before a call everything that it must write is wrong, except what is in place already.
@@ -412,6 +412,7 @@ TEST_CASE("the CSV form has exactly the promised columns", "[bench][unit]") {
   row.reduce_op = "sum";
   row.algorithm = "ring";
   row.transport = "tcp";
+  row.memory = "registered";
   row.timing = summarise({2}, {});
   row.timing.iters = 9;
   row.algbw = 0.512;
@@ -420,10 +421,10 @@ TEST_CASE("the CSV form has exactly the promised columns", "[bench][unit]") {
   CHECK(header ==
         "label,op,ranks,bytes,usec,algbw_GBps,busbw_GBps,wrong,dtype,redop,root,in_place,algo,"
         "transport,iters,min_us,p50_us,p99_us,max_us,count,spread_pct,baseline_usec,"
-        "wait_cpu_pct,overlap_ratio");
+        "wait_cpu_pct,overlap_ratio,memory");
   CHECK(csv_line("x", row) ==
         "x,all_reduce,4,1024,2.00,0.512,0.768,,float32,sum,-1,0,ring,tcp,9,2.00,2.00,2.00,2.00,"
-        "256,0.0,,,");
+        "256,0.0,,,,registered");
   row.wrong = 3;
   const std::string line = csv_line("x", row);
   CHECK(line.find(",0.768,3,float32,") != std::string::npos);

@@ -15,6 +15,7 @@
 #include "machine.hpp"
 #include "names.hpp"
 #include "rendezvous/identity.hpp"
+#include "transport/slot_budget.hpp"
 
 namespace ccoll::bench {
 
@@ -46,7 +47,10 @@ std::string machine_text() {
 }
 
 std::string transport_text() {
-  return "Transports\n" + line("shm", "yes: ranks that are processes of one host") +
+  return "Transports\n" +
+         line("shm", fmt::format("yes: ranks that are processes of one host; slots of {} MiB per "
+                                 "process (CCOLL_SLOT_MEMORY)",
+                                 SlotBudget::of_process().limit_bytes() >> 20)) +
          line("tcp", "yes: ranks that are processes, on one host or many") +
          line("inproc", "yes: ranks that are threads of one process") +
          line("cuda_ipc", "no: not built yet; buffers are host memory") +

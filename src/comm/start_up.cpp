@@ -13,6 +13,7 @@
 #include "core/log.hpp"
 #include "core/variables.hpp"
 #include "rendezvous/open_store.hpp"
+#include "transport/slot_budget.hpp"
 
 namespace ccoll {
 namespace {
@@ -90,6 +91,9 @@ std::shared_ptr<Communicator::Implementation> start_up(const std::shared_ptr<Sto
                                                        int rank, int size,
                                                        const CommunicatorOptions& options) {
   check_rank(rank, size);
+  // The process's, not the communicator's.
+  if (const auto mib = number("CCOLL_SLOT_MEMORY", 1, 1 << 20))
+    SlotBudget::of_process().set_limit(static_cast<std::size_t>(*mib) << 20);
   auto member = value_or_throw(Member::join(*store, static_cast<std::uint32_t>(rank),
                                             static_cast<std::uint32_t>(size), options));
   const auto job = member->control().job();

@@ -46,6 +46,9 @@ constexpr Variable kSettings[] = {
      "messages up to so many bytes are sent without waiting for their receive; at most 131072"},
     {"CCOLL_STRICT_SENDS", "0",
      "1: every send waits for its receive; finds programs that work only while messages are small"},
+    {"CCOLL_SLOT_MEMORY", "256",
+     "how many MiB the slots of a process's links in shared memory may take; pairs for whom none "
+     "are left use TCP"},
     {"CCOLL_TUNE_FILE", "this host's file in the user's cache directory, `ccoll/HOST.tune`",
      "what links cost here, as `cc-bench tune` has measured it; rank 0's counts for all. "
      "`/dev/null`: none, the estimates"},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/shm/factory.hpp"
 
+#include <atomic>
 #include <map>
 #include <mutex>
 
@@ -13,6 +14,14 @@ namespace {
 
 /// Of an offer that waits: its connection, and the event of its bell.
 constexpr std::size_t kDescriptors = 2;
+
+Result<std::shared_ptr<Segment>> no_slots() {
+  const auto& budget = SlotBudget::of_process();
+  return fail(ErrorKind::exhausted,
+              "the slots of this process's links in shared memory may take {} MiB, of which {} are "
+              "taken (CCOLL_SLOT_MEMORY)",
+              budget.limit_bytes() >> 20, budget.taken_bytes() >> 20);
+}
 
 class ShmTransport final : public Transport {
  public:
@@ -40,10 +49,14 @@ class ShmTransport final : public Transport {
                                               std::shared_ptr<Waiter> waiter) override {
     auto* const next = instead_->transport();
     if (next != nullptr && instead_->serves(id.to)) return next->open_send(id, std::move(waiter));
-    auto memory = Segment::make("ccoll-link", Ring::kBytes);
+    auto slots = SlotBudget::of_process().take(kLinkSlots * kSlotBytes);
+    auto memory = slots ? Segment::make("ccoll-link", Ring::kBytes) : no_slots();
     if (!memory) {
       if (next == nullptr) return tl::unexpected(memory.error());
-      instead_->settle(id.to, memory.error().message);
+      // For want of slots more pairs have to go another way than one wants to hear of.
+      const bool said = !slots && has_lacked_slots_.exchange(true);
+      instead_->settle(id.to, said ? std::string() : memory.error().message);
+      instead_->works(id.to);
       return open_send(id, std::move(waiter));
     }
     Ring::make((*memory)->data());
@@ -51,7 +64,8 @@ class ShmTransport final : public Transport {
     hand_over->memory = std::move(*memory);
     hand_over->waiter = std::move(waiter);
     offer_link(context_, id, hand_over);
-    return std::make_unique<ShmSendLink>(id, std::move(hand_over), lender_to(id.to), instead_);
+    return std::make_unique<ShmSendLink>(id, std::move(hand_over), std::move(slots),
+                                         lender_to(id.to), instead_);
   }
 
   Result<std::unique_ptr<ReceiveLink>> open_receive(const LinkId& id,
@@ -89,6 +103,7 @@ class ShmTransport final : public Transport {
       std::make_shared<Meeting<Offer>>(context_.rank, kDescriptors);
   const std::shared_ptr<Borrowed> borrowed_ = std::make_shared<Borrowed>();
   std::unique_ptr<Door> door_;
+  std::atomic<bool> has_lacked_slots_{false};
   std::mutex mutex_;
   std::map<std::uint32_t, std::shared_ptr<Lender>> lenders_;  // guarded by mutex_; by rank
 };

@@ -31,13 +31,15 @@ void decline(const Offer& offer) {
 }
 
 ShmSendLink::ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over,
-                         std::shared_ptr<Lender> lender, std::shared_ptr<Instead> fallback)
+                         SlotBudget::Share slots, std::shared_ptr<Lender> lender,
+                         std::shared_ptr<Instead> fallback)
     : id_(id),
       hand_over_(std::move(hand_over)),
       lender_(std::move(lender)),
       fallback_(std::move(fallback)),
       ring_(Ring::at(hand_over_->memory->data())),
-      writer_(ring_) {}
+      slots_(std::move(slots)),
+      writer_(ring_, kLinkSlots) {}
 
 ShmSendLink::~ShmSendLink() {
   if (!hand_over_->memory->is_mine()) return;
@@ -57,6 +59,7 @@ bool ShmSendLink::settle() {
     return false;
   }
   fallback_->settle(id_.to, failure->message);
+  slots_ = {};
   auto opened = transport->open_send(id_, hand_over_->waiter);
   if (opened)
     instead_ = std::move(*opened);
@@ -73,9 +76,15 @@ bool ShmSendLink::is_deaf() const {
 
 bool ShmSendLink::has_room() {
   if (settled_) [[likely]]
-    return writer_.has_room() && !is_deaf();
+    return (writer_.has_room() || take_slots()) && !is_deaf();
   if (!instead_ && settle()) return true;
   return instead_ && has_room_instead();
+}
+
+bool ShmSendLink::take_slots() {
+  if (!writer_.lacks_slots() || !slots_.grow(kLinkSlots * kSlotBytes)) return false;
+  writer_.add_slots(kLinkSlots);
+  return true;
 }
 
 bool ShmSendLink::has_room_instead() {

@@ -17,6 +17,7 @@
 #include "transport/shm/instead.hpp"
 #include "transport/shm/lending.hpp"
 #include "transport/shm/ring.hpp"
+#include "transport/slot_budget.hpp"
 #include "transport/transport.hpp"
 
 namespace ccoll::shm {
@@ -47,8 +48,9 @@ struct HandOver {
 
 class ShmSendLink final : public SendLink {
  public:
-  ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over, std::shared_ptr<Lender> lender,
-              std::shared_ptr<Instead> fallback);
+  /// `slots`: for kLinkSlots of them.
+  ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over, SlotBudget::Share slots,
+              std::shared_ptr<Lender> lender, std::shared_ptr<Instead> fallback);
   ~ShmSendLink() override;
 
   std::size_t most_bytes() const override { return kSlotBytes; }
@@ -70,6 +72,8 @@ class ShmSendLink final : public SendLink {
   bool has_room_instead();
   /// Whether the receiver lives and cannot be rung, for want of descriptors: it would sleep.
   bool is_deaf() const;
+  /// Takes more slots, if they are what is missing and may be had.
+  bool take_slots();
   /// What was pushed is the receiver's to read.
   void tell();
 
@@ -78,6 +82,7 @@ class ShmSendLink final : public SendLink {
   const std::shared_ptr<Lender> lender_;
   const std::shared_ptr<Instead> fallback_;
   Ring* const ring_;
+  SlotBudget::Share slots_;
   RingWriter writer_;
   bool settled_ = false;
   std::unique_ptr<SendLink> instead_;  ///< of the fallback

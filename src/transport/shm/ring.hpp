@@ -28,6 +28,7 @@
 /// Templates over the atomic type, so that tests/transport/ring_explorer_test.cpp can go through
 /// all that a C++ machine may do, which this one never shows.
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -91,35 +92,44 @@ struct BasicRing {
 using Ring = BasicRing<std::atomic, 16>;
 static_assert(sizeof(Ring::Line) == 64);
 static_assert(sizeof(Ring) <= Ring::kFirstSlot);
-static_assert(Ring::kLines >= kLinkSlots);
+static_assert(Ring::kLines % kLinkSlots == 0);
 
 template <typename Ring>
 class BasicRingWriter {
  public:
-  explicit BasicRingWriter(Ring* ring) : ring_(ring) {}
+  /// Uses the slots [0, slots) for now.
+  BasicRingWriter(Ring* ring, std::uint32_t slots) : ring_(ring) { add_slots(slots); }
 
   bool has_room() {
-    if (pushed_ - popped_ < Ring::kLines) return true;
+    if (has_line() && has_slot()) return true;
     look();
-    return pushed_ - popped_ < Ring::kLines;
+    return has_line() && has_slot();
+  }
+  /// After has_room(): whether it is for want of slots alone, and there could be more.
+  bool lacks_slots() const { return has_line() && !has_slot() && slots_ < Ring::kLines; }
+  void add_slots(std::uint32_t more) {
+    // The lowest number comes next.
+    for (std::uint32_t i = more; i > 0; i--) free_slots_[free_++] = slots_ + i - 1;
+    slots_ += more;
   }
   /// Where a slice of `bytes` goes: the same until push().
   std::byte* room(std::size_t bytes) {
     if (bytes <= Ring::Line::kDataBytes) return line().data.data();
-    if (!std::exchange(chosen_, true)) {
-      // Where all has been read, one begins again with the memory that the caches know.
+    if (chosen_ == kNone) {
       if (bytes >= kWorthALook) look();
-      if (pushed_ == popped_) slot_ = 0;
+      // Of those that have been read the last, whose memory the caches know.
+      chosen_ = free_slots_[--free_];
     }
-    return ring_->slot(slot_);
+    return ring_->slot(chosen_);
   }
   void push(const SliceHeader& header) {
     auto& line = this->line();
     line.header = header;
+    auto& slot = slot_of_[pushed_ % Ring::kLines];
+    slot = kNone;
     if (header.bytes > Ring::Line::kDataBytes) {
-      line.place = {slot_, 0, 0};
-      slot_ = (slot_ + 1) % Ring::kLines;
-      chosen_ = false;
+      slot = std::exchange(chosen_, kNone);
+      line.place = {slot, 0, 0};
     }
     line.stamp.store(++pushed_);
   }
@@ -128,6 +138,7 @@ class BasicRingWriter {
     auto& line = this->line();
     line.header = header;
     line.place = {Ring::kLent, memory, offset};
+    slot_of_[pushed_ % Ring::kLines] = kNone;
     line.stamp.store(++pushed_);
     lent_until_ = pushed_;
   }
@@ -144,16 +155,26 @@ class BasicRingWriter {
  private:
   /// Data that take longer to copy than the reader's count does to come.
   static constexpr std::size_t kWorthALook = 4 << 10;
+  static constexpr std::uint32_t kNone = UINT32_MAX;
 
   typename Ring::Line& line() { return ring_->lines[pushed_ % Ring::kLines]; }
-  void look() { popped_ = ring_->popped.load(); }
+  bool has_line() const { return pushed_ - popped_ < Ring::kLines; }
+  bool has_slot() const { return free_ > 0 || chosen_ != kNone; }
+  void look() {
+    for (const auto popped = std::min(ring_->popped.load(), pushed_); popped_ < popped; popped_++)
+      if (const auto slot = slot_of_[popped_ % Ring::kLines]; slot != kNone)
+        free_slots_[free_++] = slot;
+  }
 
   Ring* const ring_;
   std::uint64_t pushed_ = 0;
   std::uint64_t popped_ = 0;      ///< when last looked at: it may be more
   std::uint64_t lent_until_ = 0;  ///< slices before this count may be lent
-  std::uint32_t slot_ = 0;        ///< the next one; those in use are the ones before it
-  bool chosen_ = false;           ///< whether room() has told of slot_
+  std::uint32_t slots_ = 0;
+  std::uint32_t free_ = 0;
+  std::array<std::uint32_t, Ring::kLines> free_slots_;  ///< the first free_; the next one last
+  std::array<std::uint32_t, Ring::kLines> slot_of_;     ///< by line, of slices not popped yet
+  std::uint32_t chosen_ = kNone;                        ///< the slot that room() has told of
 };
 
 using RingWriter = BasicRingWriter<Ring>;

@@ -8,7 +8,13 @@ SlotBudget& SlotBudget::of_process() {
   return instance;
 }
 
-bool SlotBudget::take(std::size_t bytes, std::size_t limit) {
+SlotBudget::Share SlotBudget::take(std::size_t best, std::size_t least) {
+  if (take_within(limit_bytes() / 2, best)) return {this, best};
+  if (take_within(limit_bytes(), least)) return {this, least};
+  return {};
+}
+
+bool SlotBudget::take_within(std::size_t limit, std::size_t bytes) {
   auto taken = taken_.load(std::memory_order_relaxed);
   do {
     if (bytes > limit || taken > limit - bytes) return false;

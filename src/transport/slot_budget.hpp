@@ -38,13 +38,7 @@ class SlotBudget {
 
     /// Whether there is one.
     explicit operator bool() const { return budget_ != nullptr; }
-    /// `bytes` more, for a link that would be faster with them; false where they are kept for links
-    /// yet to be opened, which get the second half of the budget.
-    bool grow(std::size_t bytes) {
-      if (!budget_->take(bytes, budget_->limit_bytes() / 2)) return false;
-      bytes_ += bytes;
-      return true;
-    }
+    std::size_t bytes() const { return bytes_; }
 
    private:
     friend SlotBudget;
@@ -54,13 +48,12 @@ class SlotBudget {
     std::size_t bytes_ = 0;
   };
 
-  /// What a link needs; none where that is more than is left.
-  Share take(std::size_t bytes) {
-    return take(bytes, limit_bytes()) ? Share(this, bytes) : Share();
-  }
+  /// What a link is best with, of the first half of the budget; else what it needs, of all of it;
+  /// else none.
+  Share take(std::size_t best, std::size_t least);
 
  private:
-  bool take(std::size_t bytes, std::size_t limit);
+  bool take_within(std::size_t limit, std::size_t bytes);
 
   std::atomic<std::size_t> limit_{kDefaultBytes};
   std::atomic<std::size_t> taken_{0};

@@ -49,7 +49,7 @@ class ShmTransport final : public Transport {
                                               std::shared_ptr<Waiter> waiter) override {
     auto* const next = instead_->transport();
     if (next != nullptr && instead_->serves(id.to)) return next->open_send(id, std::move(waiter));
-    auto slots = SlotBudget::of_process().take(kLinkSlots * kSlotBytes);
+    auto slots = SlotBudget::of_process().take(Ring::kLines * kSlotBytes, kLinkSlots * kSlotBytes);
     auto memory = slots ? Segment::make("ccoll-link", Ring::kBytes) : no_slots();
     if (!memory) {
       if (next == nullptr) return tl::unexpected(memory.error());

@@ -39,7 +39,7 @@ ShmSendLink::ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over,
       fallback_(std::move(fallback)),
       ring_(Ring::at(hand_over_->memory->data())),
       slots_(std::move(slots)),
-      writer_(ring_, kLinkSlots) {}
+      writer_(ring_, static_cast<std::uint32_t>(slots_.bytes() / kSlotBytes)) {}
 
 ShmSendLink::~ShmSendLink() {
   if (!hand_over_->memory->is_mine()) return;
@@ -76,15 +76,9 @@ bool ShmSendLink::is_deaf() const {
 
 bool ShmSendLink::has_room() {
   if (settled_) [[likely]]
-    return (writer_.has_room() || take_slots()) && !is_deaf();
+    return writer_.has_room() && !is_deaf();
   if (!instead_ && settle()) return true;
   return instead_ && has_room_instead();
-}
-
-bool ShmSendLink::take_slots() {
-  if (!writer_.lacks_slots() || !slots_.grow(kLinkSlots * kSlotBytes)) return false;
-  writer_.add_slots(kLinkSlots);
-  return true;
 }
 
 bool ShmSendLink::has_room_instead() {

@@ -48,7 +48,7 @@ struct HandOver {
 
 class ShmSendLink final : public SendLink {
  public:
-  /// `slots`: for kLinkSlots of them.
+  /// `slots`: for at least kLinkSlots of them.
   ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over, SlotBudget::Share slots,
               std::shared_ptr<Lender> lender, std::shared_ptr<Instead> fallback);
   ~ShmSendLink() override;
@@ -72,8 +72,6 @@ class ShmSendLink final : public SendLink {
   bool has_room_instead();
   /// Whether the receiver lives and cannot be rung, for want of descriptors: it would sleep.
   bool is_deaf() const;
-  /// Takes more slots, if they are what is missing and may be had.
-  bool take_slots();
   /// What was pushed is the receiver's to read.
   void tell();
 

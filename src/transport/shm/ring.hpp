@@ -92,44 +92,39 @@ struct BasicRing {
 using Ring = BasicRing<std::atomic, 16>;
 static_assert(sizeof(Ring::Line) == 64);
 static_assert(sizeof(Ring) <= Ring::kFirstSlot);
-static_assert(Ring::kLines % kLinkSlots == 0);
+static_assert(Ring::kLines >= kLinkSlots);
 
 template <typename Ring>
 class BasicRingWriter {
  public:
-  /// Uses the slots [0, slots) for now.
-  BasicRingWriter(Ring* ring, std::uint32_t slots) : ring_(ring) { add_slots(slots); }
+  /// Uses the slots [0, slots).
+  BasicRingWriter(Ring* ring, std::uint32_t slots) : ring_(ring), slots_(slots) {}
 
   bool has_room() {
-    if (has_line() && has_slot()) return true;
+    if (has_line_and_slot()) return true;
     look();
-    return has_line() && has_slot();
-  }
-  /// After has_room(): whether it is for want of slots alone, and there could be more.
-  bool lacks_slots() const { return has_line() && !has_slot() && slots_ < Ring::kLines; }
-  void add_slots(std::uint32_t more) {
-    // The lowest number comes next.
-    for (std::uint32_t i = more; i > 0; i--) free_slots_[free_++] = slots_ + i - 1;
-    slots_ += more;
+    return has_line_and_slot();
   }
   /// Where a slice of `bytes` goes: the same until push().
   std::byte* room(std::size_t bytes) {
     if (bytes <= Ring::Line::kDataBytes) return line().data.data();
-    if (chosen_ == kNone) {
+    if (!std::exchange(chosen_, true) && bytes < kTakesTurns) {
+      // Where all have been read, one begins again with the memory that the caches know.
       if (bytes >= kWorthALook) look();
-      // Of those that have been read the last, whose memory the caches know.
-      chosen_ = free_slots_[--free_];
+      if (taken_slots_ == 0) next_slot_ = 0;
     }
-    return ring_->slot(chosen_);
+    return ring_->slot(next_slot_);
   }
   void push(const SliceHeader& header) {
     auto& line = this->line();
     line.header = header;
-    auto& slot = slot_of_[pushed_ % Ring::kLines];
-    slot = kNone;
-    if (header.bytes > Ring::Line::kDataBytes) {
-      slot = std::exchange(chosen_, kNone);
-      line.place = {slot, 0, 0};
+    const bool takes_slot = header.bytes > Ring::Line::kDataBytes;
+    takes_slot_[pushed_ % Ring::kLines] = takes_slot;
+    if (takes_slot) {
+      line.place = {next_slot_, 0, 0};
+      next_slot_ = next_slot_ + 1 == slots_ ? 0 : next_slot_ + 1;
+      taken_slots_++;
+      chosen_ = false;
     }
     line.stamp.store(++pushed_);
   }
@@ -138,7 +133,7 @@ class BasicRingWriter {
     auto& line = this->line();
     line.header = header;
     line.place = {Ring::kLent, memory, offset};
-    slot_of_[pushed_ % Ring::kLines] = kNone;
+    takes_slot_[pushed_ % Ring::kLines] = false;
     line.stamp.store(++pushed_);
     lent_until_ = pushed_;
   }
@@ -155,26 +150,28 @@ class BasicRingWriter {
  private:
   /// Data that take longer to copy than the reader's count does to come.
   static constexpr std::size_t kWorthALook = 4 << 10;
-  static constexpr std::uint32_t kNone = UINT32_MAX;
+  /// So much was read by the other core just now, if it was read at all: to fetch it back from that
+  /// one's cache takes longer than to go on with the next slot.
+  static constexpr std::size_t kTakesTurns = 16 << 10;
 
   typename Ring::Line& line() { return ring_->lines[pushed_ % Ring::kLines]; }
-  bool has_line() const { return pushed_ - popped_ < Ring::kLines; }
-  bool has_slot() const { return free_ > 0 || chosen_ != kNone; }
+  bool has_line_and_slot() const {
+    return pushed_ - popped_ < Ring::kLines && taken_slots_ < slots_;
+  }
   void look() {
     for (const auto popped = std::min(ring_->popped.load(), pushed_); popped_ < popped; popped_++)
-      if (const auto slot = slot_of_[popped_ % Ring::kLines]; slot != kNone)
-        free_slots_[free_++] = slot;
+      taken_slots_ -= takes_slot_[popped_ % Ring::kLines] ? 1 : 0;
   }
 
   Ring* const ring_;
   std::uint64_t pushed_ = 0;
   std::uint64_t popped_ = 0;      ///< when last looked at: it may be more
   std::uint64_t lent_until_ = 0;  ///< slices before this count may be lent
-  std::uint32_t slots_ = 0;
-  std::uint32_t free_ = 0;
-  std::array<std::uint32_t, Ring::kLines> free_slots_;  ///< the first free_; the next one last
-  std::array<std::uint32_t, Ring::kLines> slot_of_;     ///< by line, of slices not popped yet
-  std::uint32_t chosen_ = kNone;                        ///< the slot that room() has told of
+  const std::uint32_t slots_;
+  std::uint32_t taken_slots_ = 0;
+  std::uint32_t next_slot_ = 0;  ///< they come back in the order in which they are taken
+  bool chosen_ = false;          ///< whether room() has told of it
+  std::array<bool, Ring::kLines> takes_slot_{};  ///< by line
 };
 
 using RingWriter = BasicRingWriter<Ring>;

@@ -15,7 +15,6 @@
 #include "machine.hpp"
 #include "names.hpp"
 #include "rendezvous/identity.hpp"
-#include "transport/slot_budget.hpp"
 
 namespace ccoll::bench {
 
@@ -49,8 +48,8 @@ std::string machine_text() {
 std::string transport_text() {
   return "Transports\n" +
          line("shm", fmt::format("yes: ranks that are processes of one host; slots of {} MiB per "
-                                 "process (CCOLL_SLOT_MEMORY)",
-                                 SlotBudget::of_process().limit_bytes() >> 20)) +
+                                 "rank (CCOLL_SLOT_MEMORY)",
+                                 CommunicatorOptions::from_environment().slot_memory >> 20)) +
          line("tcp", "yes: ranks that are processes, on one host or many") +
          line("inproc", "yes: ranks that are threads of one process") +
          line("cuda_ipc", "no: not built yet; buffers are host memory") +

@@ -100,6 +100,10 @@ struct CCOLL_API CommunicatorOptions {
   /// Messages up to so many bytes are sent without waiting for their receive; at most 128 KiB.
   /// CCOLL_EAGER_LIMIT.
   std::size_t eager_limit = 64 << 10;
+  /// Most bytes that the slots of this rank's links in shared memory may take, all communicators
+  /// that are made from this one included; pairs for whom none are left use the next transport.
+  /// CCOLL_SLOT_MEMORY, in MiB.
+  std::size_t slot_memory = std::size_t{256} << 20;
   /// Every send waits for its receive, whatever its size: finds programs that only work as long as
   /// messages are small. CCOLL_STRICT_SENDS.
   bool strict_sends = false;

@@ -113,7 +113,8 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
                                                       .token = options.token,
                                                       .rank = rank,
                                                       .table = member->control_->table(),
-                                                      .connect_timeout = options.start_timeout},
+                                                      .connect_timeout = options.start_timeout,
+                                                      .slot_memory_bytes = options.slot_memory},
                                      options.transport);
   member->dispatcher_->set_transport(member->transports_);
   for (std::uint32_t peer = 0; peer < size; peer++)

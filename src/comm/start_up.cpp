@@ -13,7 +13,6 @@
 #include "core/log.hpp"
 #include "core/variables.hpp"
 #include "rendezvous/open_store.hpp"
-#include "transport/slot_budget.hpp"
 
 namespace ccoll {
 namespace {
@@ -91,9 +90,6 @@ std::shared_ptr<Communicator::Implementation> start_up(const std::shared_ptr<Sto
                                                        int rank, int size,
                                                        const CommunicatorOptions& options) {
   check_rank(rank, size);
-  // The process's, not the communicator's.
-  if (const auto mib = number("CCOLL_SLOT_MEMORY", 1, 1 << 20))
-    SlotBudget::of_process().set_limit(static_cast<std::size_t>(*mib) << 20);
   auto member = value_or_throw(Member::join(*store, static_cast<std::uint32_t>(rank),
                                             static_cast<std::uint32_t>(size), options));
   const auto job = member->control().job();
@@ -141,6 +137,8 @@ CommunicatorOptions CommunicatorOptions::from_environment() {
     options.max_lanes = static_cast<int>(*lanes);
   if (const auto limit = number("CCOLL_EAGER_LIMIT", 0, kMaxEagerBytes))
     options.eager_limit = static_cast<std::size_t>(*limit);
+  if (const auto mib = number("CCOLL_SLOT_MEMORY", 1, 1 << 20))
+    options.slot_memory = static_cast<std::size_t>(*mib) << 20;
   if (const auto strict = number("CCOLL_STRICT_SENDS", 0, 1)) options.strict_sends = *strict == 1;
   if (const auto file = variable("CCOLL_TOKEN_FILE"); !file.empty())
     options.token = value_or_throw(read_token_file(file));

@@ -209,8 +209,7 @@ void Plan::enter(ReadyLane& lane) {
   lane.bytes = step.local.empty() ? store : local;
   lane.lends = step.lend == Lend::always || (step.lend == Lend::if_separate && !run_->in_place);
   lane.lends_input = lane.lends && lends_input(step);
-  const auto& lendable = step.store.empty() || lane.lends_input ? lane.local : lane.store;
-  if (lendable.size() != 1 || (step.store.empty() && !step.receives.empty()))
+  if (lane.lendable(step).size() != 1 || (step.store.empty() && !step.receives.empty()))
     lane.lends = lane.lends_input = false;
   lane.entered = true;
 }
@@ -324,30 +323,43 @@ Status Plan::check(const ReadyStep& step, std::size_t receive, const SliceHeader
 
 Status Plan::run_step(ReadyLane& lane) {
   const auto& step = lane.steps[lane.position];
-  if (lane.lends_input) send(lane, step);
+  std::byte* shared = nullptr;
+  if (step.sends.size() > 1)
+    shared =
+        step.sends[0]->shared_room(lane.lends ? lane.lendable(step)[0].data : nullptr, lane.bytes);
+  if (lane.lends_input) send(lane, step, shared);
   {
     Reading reading(step.receives);
     if (const auto gone = reading.begin(); gone < step.receives.size())
       return taken_back(step, gone);
-    produce(lane, step);
+    produce(lane, step, shared);
     if (const auto gone = reading.end(); gone < step.receives.size()) return taken_back(step, gone);
   }
   if (custom_fold_ && custom_fold_->thrown())
     return fail(ErrorKind::aborted, "the reduction '{}' threw: {}", run_->custom->description.name,
                 *custom_fold_->thrown());
-  if (!lane.lends_input) send(lane, step);
+  if (!lane.lends_input) send(lane, step, shared);
   return {};
 }
 
-void Plan::send(const ReadyLane& lane, const ReadyStep& step) {
-  SliceHeader header{run_->sequence, run_->signature, static_cast<std::uint32_t>(lane.bytes), 0};
+void Plan::send(const ReadyLane& lane, const ReadyStep& step, std::byte* shared) {
+  const auto* const lent = lane.lends ? lane.lendable(step)[0].data : nullptr;
+  send(step, static_cast<std::uint32_t>(lane.bytes), lent, shared);
+}
+
+void Plan::send(const ReadyStep& step, std::uint32_t bytes, const std::byte* lent,
+                std::byte* shared) {
+  const SliceHeader header{run_->sequence, run_->signature, bytes, 0};
   pushed_ |= !step.sends.empty();
-  const auto& lent = step.store.empty() || lane.lends_input ? lane.local : lane.store;
+  if (shared != nullptr && lent != nullptr) std::memcpy(shared, lent, bytes);
   for (auto* link : step.sends) {
-    if (lane.lends)
-      link->lend(header, lent[0].data);
-    else
-      link->push(header);
+    if (shared != nullptr && link->push_shared(header, shared)) continue;
+    if (lent != nullptr) {
+      link->lend(header, lent);
+      continue;
+    }
+    if (shared != nullptr) std::memcpy(link->room(bytes), shared, bytes);
+    link->push(header);
   }
 }
 
@@ -361,25 +373,23 @@ void Plan::record(std::size_t lane, std::size_t step, std::uint64_t window) {
       {rank_, static_cast<std::uint16_t>(lane), static_cast<std::uint32_t>(step), window});
 }
 
-void Plan::produce(ReadyLane& lane, const ReadyStep& step) {
+void Plan::produce(ReadyLane& lane, const ReadyStep& step, std::byte* shared) {
   const bool nothing_to_make = lane.lends && step.store.empty();
   if (nothing_to_make) return;
   std::byte* slot = nullptr;
-  if (step.store.empty()) slot = step.sends[0]->room(lane.bytes);
+  if (step.store.empty()) slot = shared != nullptr ? shared : step.sends[0]->room(lane.bytes);
   combine(lane, step, slot);
   if (lane.lends) return;
-  for (std::size_t i = 0; i < step.sends.size(); i++) {
-    auto* room = step.sends[i]->room(lane.bytes);
-    if (room == slot) continue;
-    if (slot != nullptr) {
-      std::memcpy(room, slot, lane.bytes);
-      continue;
-    }
+  const auto copy_to = [&](std::byte* room) {
+    if (room == slot) return;
+    if (slot != nullptr) return void(std::memcpy(room, slot, lane.bytes));
     for (const auto& piece : lane.store) {
       std::memcpy(room, piece.data, piece.bytes);
       room += piece.bytes;
     }
-  }
+  };
+  if (shared != nullptr) return copy_to(shared);
+  for (auto* link : step.sends) copy_to(link->room(lane.bytes));
 }
 
 void Plan::combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot) {

@@ -142,6 +142,10 @@ class Plan {
     std::vector<Piece> store;
     bool lends = false;
     bool lends_input = false;  ///< in place of its copy, and before that is made
+    /// What the present step lends, if it does.
+    const std::vector<Piece>& lendable(const ReadyStep& step) const {
+      return step.store.empty() || lends_input ? local : store;
+    }
   };
 
   Plan() = default;
@@ -172,8 +176,11 @@ class Plan {
   Status run_step(ReadyLane& lane);
   tl::unexpected<Failure> taken_back(const ReadyStep& step, std::size_t receive) const;
   void record(std::size_t lane, std::size_t step, std::uint64_t window);
-  void produce(ReadyLane& lane, const ReadyStep& step);
-  void send(const ReadyLane& lane, const ReadyStep& step);
+  /// `shared`: where a slice for several links is written once for all; null if it is not.
+  void produce(ReadyLane& lane, const ReadyStep& step, std::byte* shared);
+  void send(const ReadyLane& lane, const ReadyStep& step, std::byte* shared);
+  /// `lent`: null where the slice was written to the links' rooms, or is in `shared`.
+  void send(const ReadyStep& step, std::uint32_t bytes, const std::byte* lent, std::byte* shared);
   void combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot);
   /// Gets on what was pushed; true if anything moved.
   Polled flush();

@@ -121,35 +121,31 @@ Plan::Polled Plan::run_short(ReadyLane& lane) {
 
   const bool lends = lend == Lend::always || (lend == Lend::if_separate && !run.in_place);
   const bool lends_input = lends && this->lends_input(step);
-  const auto send = [&, bytes = bytes] {
-    const SliceHeader header{run.sequence, run.signature, bytes, 0};
-    pushed_ |= !step.sends.empty();
-    for (auto* link : step.sends) {
-      if (lends)
-        link->lend(header, stored != nullptr && !lends_input ? stored : own);
-      else
-        link->push(header);
-    }
-  };
-  if (lends_input) send();
+  const std::byte* const lent = !lends ? nullptr : stored != nullptr && !lends_input ? stored : own;
+  std::byte* const shared =
+      step.sends.size() > 1 ? step.sends[0]->shared_room(lent, bytes) : nullptr;
+  if (lends_input) send(step, bytes, lent, shared);
   {
     Reading reading(step.receives);
     if (const auto gone = reading.begin(); gone < step.receives.size())
       return failed(taken_back(step, gone).value());
-    std::byte* const out = stored != nullptr || lends ? stored : step.sends[0]->room(bytes);
+    std::byte* out = stored;
+    if (out == nullptr && !lends) out = shared != nullptr ? shared : step.sends[0]->room(bytes);
     if (out != nullptr && step.combines)
       combine_(sources_.data(), sources, out, bytes / elem_bytes_, step.divisor);
     else if (out != nullptr && out != sources_[0])
       std::memcpy(out, sources_[0], bytes);
-    for (auto* link : step.sends) {
-      if (lends) break;
-      auto* const room = link->room(bytes);
+    const auto copy_to = [&, bytes = bytes](std::byte* room) {
       if (room != out) std::memcpy(room, out, bytes);
-    }
+    };
+    if (!lends && shared != nullptr)
+      copy_to(shared);
+    else if (!lends)
+      for (auto* link : step.sends) copy_to(link->room(bytes));
     if (const auto gone = reading.end(); gone < step.receives.size())
       return failed(taken_back(step, gone).value());
   }
-  if (!lends_input) send();
+  if (!lends_input) send(step, bytes, lent, shared);
   if (records_ != nullptr)
     record(static_cast<std::size_t>(&lane - lanes_.data()), lane.position, lane.window);
   return Polled::moved;

@@ -75,6 +75,17 @@ class SendLink {
   /// or revoke().
   virtual void lend(const SliceHeader& header, const std::byte* data) = 0;
 
+  /// Of a slice that several links of this communicator's rank are to send: memory that it is
+  /// written to once for all that take it by push_shared(), until when it stays the same. Null
+  /// where there is none, or where lending it from `data`, unless that is null, needs no copy.
+  virtual std::byte* shared_room(const std::byte* /*data*/, std::size_t /*bytes*/) {
+    return nullptr;
+  }
+  /// As push(), of the slice in `shared`, another link's shared_room(). False if this link cannot.
+  virtual bool push_shared(const SliceHeader& /*header*/, const std::byte* /*shared*/) {
+    return false;
+  }
+
   /// Moves on what was pushed; true if anything moved.
   virtual bool progress() = 0;
   /// Lent memory is the owner's again, and what was pushed arrives without further calls.

@@ -3,14 +3,9 @@
 
 namespace ccoll {
 
-SlotBudget& SlotBudget::of_process() {
-  static SlotBudget instance;
-  return instance;
-}
-
 SlotBudget::Share SlotBudget::take(std::size_t best, std::size_t least) {
-  if (take_within(limit_bytes() / 2, best)) return {this, best};
-  if (take_within(limit_bytes(), least)) return {this, least};
+  if (take_within(limit_bytes() / 2, best)) return {shared_from_this(), best};
+  if (take_within(limit_bytes(), least)) return {shared_from_this(), least};
   return {};
 }
 

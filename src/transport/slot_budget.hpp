@@ -1,24 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// How much memory the slots of this process's links may take, all communicators together. Counted
-/// is what may ever be touched; what is not touched costs nothing.
+/// How much memory the slots of a rank's links may take, all its communicators together. Counted is
+/// what may ever be touched; what is not touched costs nothing. Thread-safe.
 
 #include <atomic>
 #include <cstddef>
+#include <memory>
 #include <utility>
 
 namespace ccoll {
 
-class SlotBudget {
+class SlotBudget : public std::enable_shared_from_this<SlotBudget> {
  public:
-  static constexpr std::size_t kDefaultBytes = std::size_t{256} << 20;
+  explicit SlotBudget(std::size_t limit_bytes) : limit_bytes_(limit_bytes) {}
 
-  static SlotBudget& of_process();
-
-  std::size_t limit_bytes() const { return limit_.load(std::memory_order_relaxed); }
-  /// Of what is taken from now on. CCOLL_SLOT_MEMORY.
-  void set_limit(std::size_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
+  std::size_t limit_bytes() const { return limit_bytes_; }
   std::size_t taken_bytes() const { return taken_.load(std::memory_order_relaxed); }
 
   /// A part of the budget; goes back with its end.
@@ -26,14 +23,14 @@ class SlotBudget {
    public:
     Share() = default;
     Share(Share&& other) noexcept
-        : budget_(std::exchange(other.budget_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+        : budget_(std::move(other.budget_)), bytes_(std::exchange(other.bytes_, 0)) {}
     Share& operator=(Share&& other) noexcept {
       std::swap(budget_, other.budget_);
       std::swap(bytes_, other.bytes_);
       return *this;
     }
     ~Share() {
-      if (budget_ != nullptr) budget_->taken_.fetch_sub(bytes_, std::memory_order_relaxed);
+      if (budget_) budget_->taken_.fetch_sub(bytes_, std::memory_order_relaxed);
     }
 
     /// Whether there is one.
@@ -42,9 +39,10 @@ class SlotBudget {
 
    private:
     friend SlotBudget;
-    Share(SlotBudget* budget, std::size_t bytes) : budget_(budget), bytes_(bytes) {}
+    Share(std::shared_ptr<SlotBudget> budget, std::size_t bytes)
+        : budget_(std::move(budget)), bytes_(bytes) {}
 
-    SlotBudget* budget_ = nullptr;
+    std::shared_ptr<SlotBudget> budget_;
     std::size_t bytes_ = 0;
   };
 
@@ -55,7 +53,7 @@ class SlotBudget {
  private:
   bool take_within(std::size_t limit, std::size_t bytes);
 
-  std::atomic<std::size_t> limit_{kDefaultBytes};
+  const std::size_t limit_bytes_;
   std::atomic<std::size_t> taken_{0};
 };
 

@@ -26,6 +26,8 @@ struct TransportContext {
   std::uint32_t rank = 0;
   std::vector<PeerAddress> table;  ///< all ranks of the job
   std::chrono::milliseconds connect_timeout{60000};
+  /// The most that slots of this rank's links in shared memory may take.
+  std::size_t slot_memory_bytes = std::size_t{256} << 20;
 };
 
 /// One rank's end of a transport. Thread-safe.

@@ -9,7 +9,6 @@
 
 #include "ccoll/ccoll.hpp"
 #include "support/ranks.hpp"
-#include "transport/slot_budget.hpp"
 
 using namespace ccoll;
 using testing::expect;
@@ -26,7 +25,8 @@ std::uint64_t resident_bytes() {
     std::string first;
     words >> first;
     if (first.find(':') == first.npos || first.back() != ':')
-      of_link = line.find("/memfd:ccoll-link") != line.npos;
+      of_link = line.find("/memfd:ccoll-link") != line.npos ||
+                line.find("/memfd:ccoll-spread") != line.npos;
     else if (std::uint64_t size = 0; of_link && first == "Pss:" && words >> size)
       kib += size;
   }
@@ -53,20 +53,18 @@ void run() {
     exchange(*half, 32 << 10);
     exchange(*again, 8 << 10);
   }
-  const auto& budget = SlotBudget::of_process();
-  expect(budget.taken_bytes() <= budget.limit_bytes(),
-         fmt::format("{} bytes of {} are taken", budget.taken_bytes(), budget.limit_bytes()));
+  const auto limit = CommunicatorOptions::from_environment().slot_memory;
   std::vector<std::uint64_t> resident = {resident_bytes()};
   world.all_reduce(resident);
   // Beside its slots each link has a page that announces slices.
   const auto ranks = static_cast<std::uint64_t>(world.size());
-  const auto links = budget.limit_bytes() / (512 << 10);
-  const auto most = ranks * (budget.limit_bytes() + links * 4096);
+  const auto links = limit / (512 << 10);
+  const auto most = ranks * (limit + links * 4096);
   expect(resident[0] > 0, "some share memory");
   expect(resident[0] <= most, fmt::format("{} bytes of {} are there", resident[0], most));
   if (world.rank() == 0)
     fmt::print("{} ranks: {:.1f} MiB of slots are there, at most {} MiB may be\n", ranks,
-               static_cast<double>(resident[0]) / (1 << 20), ranks * budget.limit_bytes() >> 20);
+               static_cast<double>(resident[0]) / (1 << 20), ranks * limit >> 20);
 }
 
 }  // namespace

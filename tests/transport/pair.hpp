@@ -31,6 +31,7 @@ class Pair {
   struct Setting {
     const TransportKind* next = nullptr;  ///< to go on with where this one does not work
     std::array<std::string, 2> tokens{};
+    std::size_t others = 0;  ///< ranks of the table beside the two, who never come
     /// Called when the address table stands and the transports do not.
     std::function<void(const std::vector<PeerAddress>& table)> before{};
   };
@@ -47,6 +48,7 @@ class Pair {
       context_.table.push_back(loopback(listeners_[rank]->endpoint().port()));
       waiters[rank] = Waiter::make().value();
     }
+    context_.table.resize(2 + setting.others);
     if (setting.before) setting.before(context_.table);
     for (std::uint32_t rank = 0; rank < 2; rank++) {
       auto context = context_;

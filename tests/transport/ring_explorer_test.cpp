@@ -174,7 +174,7 @@ class LoanGame {
   void read() {
     shm::BasicRingReader<Ring> reader(ring_);
     if (!reader.there()) return;
-    explorer_.require(reader.loan() != nullptr, "a loan is known as one");
+    explorer_.require(reader.is_lent(), "a loan is known as one");
     if (!reader.begin_loan()) {
       seen_.refused = true;
       return;

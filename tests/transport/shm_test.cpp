@@ -84,13 +84,14 @@ std::string verdict(bool taken, std::string_view why_not = "") {
 }
 
 /// What a sender says after the greeting.
-std::string offer_of(const LinkId& id, std::uint32_t cell = 0) {
+std::string offer_of(const LinkId& id, std::uint32_t cell = 0, bool has_spread = false) {
   return net::Writer()
       .number(id.communicator)
       .number(id.from)
       .number(id.to)
       .number(id.lane)
       .number(cell)
+      .number(std::uint8_t{has_spread})
       .take();
 }
 
@@ -299,6 +300,8 @@ TEST_CASE("shm: what is offered must be whole, large enough, and of a size that 
   const auto shrinks = memory_of(shm::Ring::kBytes, F_SEAL_GROW);
   const auto grows = memory_of(shm::Ring::kBytes, F_SEAL_SHRINK);
   const auto bells = memory_of(kBells, kSealed);
+  const auto shared = memory_of(shm::Spread::kBytes, kSealed);
+  const auto few_shared = memory_of(shm::Spread::kBytes - 1, kSealed);
   const auto few_bells = memory_of(kBells - 64, kSealed);
   const FileDescriptor event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   const FileDescriptor no_memory(open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -307,6 +310,7 @@ TEST_CASE("shm: what is offered must be whole, large enough, and of a size that 
     std::vector<int> descriptors;
     std::uint32_t cell;
     const char* answer;
+    bool has_spread = false;
   };
   const Offered all[] = {
       {{}, 0, "0 of 3 descriptors reached it"},
@@ -320,6 +324,11 @@ TEST_CASE("shm: what is offered must be whole, large enough, and of a size that 
       {{m, e, few_bells.number()}, 0, "not what ccoll makes"},
       {{m, e, b}, 64, "a bell of number 64"},
       {{m, e, b}, 63, ""},
+      {{m, e, b}, 0, "3 of 4 descriptors reached it", true},
+      {{m, e, b, e}, 0, "not what ccoll makes", true},
+      {{m, e, b, few_shared.number()}, 0, "not what ccoll makes", true},
+      {{m, e, b, m}, 0, "4 of 3 descriptors reached it"},
+      {{m, e, b, shared.number()}, 0, "", true},
   };
   const auto before = held_now();
   std::uint16_t lane = 100;
@@ -328,7 +337,8 @@ TEST_CASE("shm: what is offered must be whole, large enough, and of a size that 
     Speaker sender;
     REQUIRE_FALSE(sender.connect(door));
     REQUIRE(sender.greet());
-    sender.send(offer_of({pair.communicator, 0, 1, lane++}, offered.cell), offered.descriptors);
+    sender.send(offer_of({pair.communicator, 0, 1, lane++}, offered.cell, offered.has_spread),
+                offered.descriptors);
     const auto came = sender.receive();
     REQUIRE(came);
     net::Reader reader(came->bytes);
@@ -503,4 +513,64 @@ TEST_CASE("shm: another user's process is turned away", "[transport]") {
   CHECK(try_as(0) == 0);
   pair.open();
   CHECK(carries(pair, 10));
+}
+
+TEST_CASE("shm: a slice for several is written once, and stays until all have read it",
+          "[transport][property]") {
+  const auto seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  Pair pair(shm_kind(), {.others = 1});
+  struct Way {
+    std::unique_ptr<SendLink> sender;
+    std::unique_ptr<ReceiveLink> receiver;
+    std::uint64_t popped = 0;
+  };
+  std::array<Way, 3> ways;
+  for (std::uint16_t lane = 0; lane < ways.size(); lane++) {
+    pair.open(lane);
+    ways[lane] = {std::move(pair.sender), std::move(pair.receiver), 0};
+    REQUIRE(eventually(pair, [&] { return ways[lane].sender->has_room(); }));
+  }
+  auto& first = *ways[0].sender;
+  CHECK(first.shared_room(nullptr, 100) == nullptr);
+  CHECK(first.shared_room(nullptr, shm::kSlotBytes + 1) == nullptr);
+  std::vector<std::byte> own(4096);
+  CHECK_FALSE(first.push_shared(header(0, 4096), own.data()));
+
+  const auto slices = static_cast<std::uint64_t>(by_effort(300, 2000, 20'000));
+  std::vector<std::vector<std::byte>> sent;
+  std::uint64_t shared_slices = 0;
+  bool right = true;
+  REQUIRE(eventually(pair, [&] {
+    const bool room = std::ranges::all_of(ways, [](auto& way) { return way.sender->has_room(); });
+    if (room && sent.size() < slices && random() % 2) {
+      const auto number = sent.size(), bytes = 1024 + random() % 60'000;
+      sent.push_back(pattern(number, bytes));
+      auto* const shared = first.shared_room(nullptr, bytes);
+      shared_slices += shared != nullptr;
+      if (shared != nullptr) std::ranges::copy(sent.back(), shared);
+      for (auto& way : ways) {
+        if (shared != nullptr && way.sender->push_shared(header(number, bytes), shared)) continue;
+        push(*way.sender, number, sent.back());
+      }
+    }
+    auto& way = ways[random() % ways.size()];
+    if (const auto* view = way.receiver->front()) {
+      right = right && view->header.sequence == way.popped && equals(*view, sent[way.popped]) &&
+              way.receiver->begin_read() && way.receiver->pop();
+      way.popped++;
+    }
+    return !right || std::ranges::all_of(ways, [&](auto& w) { return w.popped == slices; });
+  }));
+  CHECK(right);
+  // Mostly: there are as many shared slots as a ring has lines.
+  CHECK(shared_slices > slices / 2);
+}
+
+TEST_CASE("shm: two ranks have no shared slots", "[transport]") {
+  Pair pair(shm_kind());
+  pair.open();
+  REQUIRE(eventually(pair, [&] { return pair.sender->has_room(); }));
+  CHECK(pair.sender->shared_room(nullptr, 4096) == nullptr);
 }

@@ -9,7 +9,7 @@
 namespace ccoll::shm {
 namespace {
 
-constexpr std::size_t kMostDescriptors = 3;
+constexpr std::size_t kMostDescriptors = 4;
 
 /// Room for one control message with so many descriptors.
 struct Control {

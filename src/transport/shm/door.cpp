@@ -2,7 +2,8 @@
 // sender                                        receiver
 // connects; hello and proof of the token, as on every connection
 // link id, bell's cell;
-//   memory, bell's event and cells      ──────►  maps it and takes the offer
+//   memory, bell's event and cells;
+//   memory of shared slots, if any      ──────►  maps it and takes the offer
 //                                       ◄──────  verdict: taken, or why not
 //                                       ◄──────  once the link is opened there: bell's cell; its
 //                                                event and cells (ShmReceiveLink::settle)
@@ -27,7 +28,7 @@
 namespace ccoll::shm {
 namespace {
 
-constexpr std::size_t kHelloBytes = kLinkIdBytes + 4;
+constexpr std::size_t kHelloBytes = kLinkIdBytes + 4 + 1;
 constexpr std::size_t kVerdictHeadBytes = 1 + 4;
 constexpr std::size_t kMostReasonBytes = 400;
 constexpr std::size_t kBellBytes = 4;
@@ -35,11 +36,12 @@ constexpr std::size_t kBellBytes = 4;
 struct Hello {
   LinkId id;
   std::uint32_t cell = 0;
+  bool has_spread = false;
 };
 
 std::string encode(const Hello& hello) {
   net::Writer writer;
-  return write(writer, hello.id).number(hello.cell).take();
+  return write(writer, hello.id).number(hello.cell).number(std::uint8_t{hello.has_spread}).take();
 }
 
 std::optional<Hello> decode(std::string_view bytes) {
@@ -47,19 +49,27 @@ std::optional<Hello> decode(std::string_view bytes) {
   Hello hello;
   hello.id = read_link_id(reader);
   hello.cell = reader.number<std::uint32_t>();
+  hello.has_spread = reader.number<std::uint8_t>() != 0;
   if (!reader.complete()) return std::nullopt;
   return hello;
 }
 
-Result<Offer> map_offer(WithDescriptors& came, std::uint32_t cell) {
-  if (came.descriptors.size() != 3)
-    return fail(ErrorKind::exhausted, "{} of 3 descriptors reached it (is its ulimit -n used up?)",
-                came.descriptors.size());
+Result<Offer> map_offer(WithDescriptors& came, const Hello& hello) {
+  const std::size_t expected = hello.has_spread ? 4 : 3;
+  if (came.descriptors.size() != expected)
+    return fail(ErrorKind::exhausted, "{} of {} descriptors reached it (is its ulimit -n used up?)",
+                came.descriptors.size(), expected);
   auto memory = Segment::map(came.descriptors[0], Ring::kBytes);
   if (!memory) return tl::unexpected(memory.error());
-  auto bell = Bell::of_peer(std::move(came.descriptors[1]), came.descriptors[2], cell);
+  auto bell = Bell::of_peer(std::move(came.descriptors[1]), came.descriptors[2], hello.cell);
   if (!bell) return tl::unexpected(bell.error());
-  return Offer{std::move(*memory), std::move(*bell), FileDescriptor()};
+  Offer offer{std::move(*memory), nullptr, std::move(*bell), FileDescriptor()};
+  if (hello.has_spread) {
+    auto spread = Segment::map(came.descriptors[3], Spread::kBytes);
+    if (!spread) return tl::unexpected(spread.error());
+    offer.spread = std::move(*spread);
+  }
+  return offer;
 }
 
 /// What the coroutines at a door share. Used on the service thread only.
@@ -118,7 +128,7 @@ asio::awaitable<void> answer_one(std::shared_ptr<Answering> door, Socket accepte
   const auto hello = decode(came->bytes);
   // A peer that has proven the token and yet talks nonsense: drop it.
   if (!hello || hello->id.to != door->rank || hello->id.from >= door->size) co_return;
-  auto offer = map_offer(*came, hello->cell);
+  auto offer = map_offer(*came, *hello);
   const auto text = offer ? std::string() : offer.error().message.substr(0, kMostReasonBytes);
   const auto verdict = net::Writer().number(std::uint8_t{offer.has_value()}).text(text).take();
   const auto told = send_with_descriptors(socket.native_handle(), verdict, {});
@@ -168,11 +178,14 @@ asio::awaitable<Status> knock(Socket& socket, Protocol::endpoint door, std::stri
   auto status = co_await enter(socket, std::move(door), std::move(token), net::Purpose::link);
   if (!status) co_return status;
   const auto& bell = *hand_over->waiter->bell();
+  const auto& spread = hand_over->spread;
+  const auto hello = encode({id, bell.cell(), spread != nullptr});
+  std::vector<int> descriptors = {hand_over->memory->file().number(), bell.event().number(),
+                                  bell.memory().number()};
+  if (spread) descriptors.push_back(spread->memory().file().number());
   const auto end = std::chrono::steady_clock::now() + kPatience / 2;
   for (asio::steady_timer pause(socket.get_executor());;) {
-    status = send_with_descriptors(socket.native_handle(), encode({id, bell.cell()}),
-                                   std::array{hand_over->memory->file().number(),
-                                              bell.event().number(), bell.memory().number()});
+    status = send_with_descriptors(socket.native_handle(), hello, descriptors);
     const bool later = !status && status.error().kind == ErrorKind::exhausted;
     if (!later || std::chrono::steady_clock::now() > end) co_return status;
     std::error_code ignored;

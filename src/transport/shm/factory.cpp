@@ -15,10 +15,9 @@ namespace {
 /// Of an offer that waits: its connection, and the event of its bell.
 constexpr std::size_t kDescriptors = 2;
 
-Result<std::shared_ptr<Segment>> no_slots() {
-  const auto& budget = SlotBudget::of_process();
+Result<std::shared_ptr<Segment>> no_slots(const SlotBudget& budget) {
   return fail(ErrorKind::exhausted,
-              "the slots of this process's links in shared memory may take {} MiB, of which {} are "
+              "the slots of this rank's links in shared memory may take {} MiB, of which {} are "
               "taken (CCOLL_SLOT_MEMORY)",
               budget.limit_bytes() >> 20, budget.taken_bytes() >> 20);
 }
@@ -49,8 +48,8 @@ class ShmTransport final : public Transport {
                                               std::shared_ptr<Waiter> waiter) override {
     auto* const next = instead_->transport();
     if (next != nullptr && instead_->serves(id.to)) return next->open_send(id, std::move(waiter));
-    auto slots = SlotBudget::of_process().take(Ring::kLines * kSlotBytes, kLinkSlots * kSlotBytes);
-    auto memory = slots ? Segment::make("ccoll-link", Ring::kBytes) : no_slots();
+    auto slots = budget_->take(Ring::kLines * kSlotBytes, kLinkSlots * kSlotBytes);
+    auto memory = slots ? Segment::make("ccoll-link", Ring::kBytes) : no_slots(*budget_);
     if (!memory) {
       if (next == nullptr) return tl::unexpected(memory.error());
       // For want of slots more pairs have to go another way than one wants to hear of.
@@ -62,6 +61,7 @@ class ShmTransport final : public Transport {
     Ring::make((*memory)->data());
     auto hand_over = std::make_shared<HandOver>();
     hand_over->memory = std::move(*memory);
+    hand_over->spread = spread_of(id.communicator);
     hand_over->waiter = std::move(waiter);
     offer_link(context_, id, hand_over);
     return std::make_unique<ShmSendLink>(id, std::move(hand_over), std::move(slots),
@@ -87,6 +87,8 @@ class ShmTransport final : public Transport {
   bool gave_up(std::uint32_t peer) override { return instead_->serves(peer); }
   void forget(std::uint64_t communicator) override {
     meeting_->forget(communicator, [](const Offer& offer) { decline(offer); });
+    std::lock_guard lock(mutex_);
+    spreads_.erase(communicator);
   }
 
  private:
@@ -97,8 +99,18 @@ class ShmTransport final : public Transport {
     return lender;
   }
 
+  std::shared_ptr<Spread> spread_of(std::uint64_t communicator) {
+    std::lock_guard lock(mutex_);
+    const auto [found, is_new] = spreads_.try_emplace(communicator);
+    // Two ranks have nobody to share with.
+    if (is_new && context_.table.size() > 2) found->second = Spread::make(*budget_);
+    return found->second;
+  }
+
   const TransportContext context_;
   const std::shared_ptr<Instead> instead_;
+  const std::shared_ptr<SlotBudget> budget_ =
+      std::make_shared<SlotBudget>(context_.slot_memory_bytes);
   const std::shared_ptr<Meeting<Offer>> meeting_ =
       std::make_shared<Meeting<Offer>>(context_.rank, kDescriptors);
   const std::shared_ptr<Borrowed> borrowed_ = std::make_shared<Borrowed>();
@@ -106,6 +118,8 @@ class ShmTransport final : public Transport {
   std::atomic<bool> has_lacked_slots_{false};
   std::mutex mutex_;
   std::map<std::uint32_t, std::shared_ptr<Lender>> lenders_;  // guarded by mutex_; by rank
+  // guarded by mutex_; by communicator, null where there is no memory
+  std::map<std::uint64_t, std::shared_ptr<Spread>> spreads_;
 };
 
 }  // namespace

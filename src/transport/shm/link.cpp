@@ -15,6 +15,9 @@ namespace {
 /// Fewer bytes are copied before a loan could be looked up and waited for.
 constexpr std::size_t kWorthLending = 8 << 10;
 
+/// So short slices are written for each receiver as soon as their common place is found.
+constexpr std::size_t kWorthSharing = 1 << 10;
+
 /// How long a reader may take over a slice that is revoked. One that has stopped finds out later.
 constexpr std::chrono::milliseconds kReadingPatience{50};
 
@@ -39,7 +42,8 @@ ShmSendLink::ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over,
       fallback_(std::move(fallback)),
       ring_(Ring::at(hand_over_->memory->data())),
       slots_(std::move(slots)),
-      writer_(ring_, static_cast<std::uint32_t>(slots_.bytes() / kSlotBytes)) {}
+      writer_(ring_, static_cast<std::uint32_t>(slots_.bytes() / kSlotBytes),
+              hand_over_->spread ? hand_over_->spread->readers() : nullptr) {}
 
 ShmSendLink::~ShmSendLink() {
   if (!hand_over_->memory->is_mine()) return;
@@ -125,6 +129,23 @@ void ShmSendLink::lend(const SliceHeader& header, const std::byte* data) {
   push(header);
 }
 
+std::byte* ShmSendLink::shared_room(const std::byte* data, std::size_t bytes) {
+  if (!settled_ || !hand_over_->spread || bytes < kWorthSharing || bytes > kSlotBytes)
+    return nullptr;
+  if (data != nullptr && bytes >= kWorthLending && lender_->find(data, bytes)) return nullptr;
+  return hand_over_->spread->room();
+}
+
+bool ShmSendLink::push_shared(const SliceHeader& header, const std::byte* shared) {
+  if (!settled_ || !hand_over_->spread) return false;
+  const auto slot = hand_over_->spread->number_of(shared);
+  if (slot == Spread::kSlots) return false;
+  CCOLL_CHECK(writer_.has_room(), "to rank {}, lane {}", id_.to, id_.lane);
+  writer_.push_spread(header, slot, slot * kSlotBytes);
+  tell();
+  return true;
+}
+
 void ShmSendLink::revoke() {
   if (instead_) return instead_->revoke();
   if (writer_.drained()) return;
@@ -192,15 +213,17 @@ const ReceiveLink::View* ShmReceiveLink::front() {
     return instead_ ? instead_->front() : nullptr;
   if (!reader_->there()) return nullptr;
   const auto& header = reader_->header();
-  const auto* place = reader_->loan();
-  view_ = {header, place == nullptr ? reader_->data() : lent(*place, header.bytes)};
+  const auto* place = reader_->elsewhere();
+  view_ = {header, place == nullptr ? reader_->data() : find(*place, header.bytes)};
   return view_.data == nullptr ? nullptr : &view_;
 }
 
-const std::byte* ShmReceiveLink::lent(const Ring::Place& place, std::size_t bytes) {
-  if (!loan_) loan_ = borrowed_->find(id_.from, place.memory);
-  if (loan_ && place.offset <= loan_->size() && bytes <= loan_->size() - place.offset)
-    return loan_->data() + place.offset;
+const std::byte* ShmReceiveLink::find(const Ring::Place& place, std::size_t bytes) {
+  const bool lent = place.slot == Ring::kLent;
+  if (lent && !loan_) loan_ = borrowed_->find(id_.from, place.memory);
+  const Segment* const memory = lent ? loan_.get() : offer_.spread.get();
+  if (memory != nullptr && place.offset <= memory->size() && bytes <= memory->size() - place.offset)
+    return memory->data() + place.offset;
   if (!failure_)
     failure_ = {ErrorKind::peer_lost,
                 fmt::format("rank {} has freed memory that it was sending", id_.from), id_.from};
@@ -210,7 +233,7 @@ const std::byte* ShmReceiveLink::lent(const Ring::Place& place, std::size_t byte
 bool ShmReceiveLink::begin_read() {
   if (!reader_) [[unlikely]]
     return instead_->begin_read();
-  return reader_->loan() == nullptr || reader_->begin_loan();
+  return !reader_->is_lent() || reader_->begin_loan();
 }
 
 const SliceHeader* ShmReceiveLink::peek() {
@@ -233,7 +256,7 @@ bool ShmReceiveLink::connected() const { return reader_ || (instead_ && instead_
 bool ShmReceiveLink::pop() {
   if (!reader_) [[unlikely]]
     return instead_->pop();
-  const bool good = reader_->loan() == nullptr || reader_->end_loan();
+  const bool good = !reader_->is_lent() || reader_->end_loan();
   loan_.reset();
   reader_->pop();
   offer_.sender->ring_if_asleep();

@@ -17,6 +17,7 @@
 #include "transport/shm/instead.hpp"
 #include "transport/shm/lending.hpp"
 #include "transport/shm/ring.hpp"
+#include "transport/shm/spread.hpp"
 #include "transport/slot_budget.hpp"
 #include "transport/transport.hpp"
 
@@ -26,6 +27,7 @@ namespace ccoll::shm {
 /// connection on which the receiver hands over its own bell.
 struct Offer {
   std::shared_ptr<Segment> memory;
+  std::shared_ptr<Segment> spread;  ///< the sender's shared slots, if it has any
   std::shared_ptr<Bell> sender;
   FileDescriptor connection;
 };
@@ -36,6 +38,7 @@ void decline(const Offer& offer);
 /// What a sending end and the service thread share while the link is being handed over.
 struct HandOver {
   std::shared_ptr<Segment> memory;
+  std::shared_ptr<Spread> spread;  ///< or null
   std::shared_ptr<Waiter> waiter;  ///< the sender's
   /// The receiver's process has the memory; or why it has not.
   Delivery<std::monostate> taken;
@@ -60,6 +63,8 @@ class ShmSendLink final : public SendLink {
   std::byte* room(std::size_t bytes) override;
   void push(const SliceHeader& header) override;
   void lend(const SliceHeader& header, const std::byte* data) override;
+  std::byte* shared_room(const std::byte* data, std::size_t bytes) override;
+  bool push_shared(const SliceHeader& header, const std::byte* shared) override;
   bool progress() override { return instead_ && instead_->progress(); }
   bool drained() override { return instead_ ? instead_->drained() : writer_.drained(); }
   void revoke() override;
@@ -116,8 +121,9 @@ class ShmReceiveLink final : public ReceiveLink {
     if (owes_bell_) hand_bell();
     return true;
   }
-  /// Where the front slice is lent from: mapped here until it is popped. Null after a failure.
-  const std::byte* lent(const Ring::Place& place, std::size_t bytes);
+  /// Where the front slice lies outside the ring; what is lent is mapped here until it is popped.
+  /// Null after a failure.
+  const std::byte* find(const Ring::Place& place, std::size_t bytes);
 
   const LinkId id_;
   const std::shared_ptr<Delivery<Offer>> delivery_;

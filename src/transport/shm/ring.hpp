@@ -5,9 +5,10 @@
 /// of slices with one writer and one reader, in processes of their own or threads of one.
 ///
 /// A slice is announced by one cache line: its header, its data where they fit, and a stamp that
-/// publishes both. Larger data lie in a slot whose number the line says, or are lent: then they lie
-/// where the line says, in memory of the writer's process that the reader's has mapped. The reader
-/// hands the line, the slot and the loan back by counting up `popped`.
+/// publishes both. Larger data lie in a slot whose number the line says; or in one that several
+/// rings share (spread.hpp), for all their readers; or are lent: then they lie where the line says,
+/// in memory of the writer's process that the reader's has mapped. The reader hands the line, the
+/// slot and the loan back by counting up `popped`.
 ///
 ///   writer                                   reader
 ///   line i % kLines ← header, small data
@@ -50,11 +51,11 @@ struct BasicRing {
 
   /// Where data that do not fit their line lie.
   struct Place {
-    std::uint32_t slot;    ///< or kLent
+    std::uint32_t slot;    ///< or kLent, kSpread
     std::uint32_t memory;  ///< of what is lent: its number in the writer's process
-    std::uint64_t offset;  ///< in that memory
+    std::uint64_t offset;  ///< in that memory, or in that of the shared slots
   };
-  static constexpr std::uint32_t kLent = UINT32_MAX;
+  static constexpr std::uint32_t kLent = UINT32_MAX, kSpread = UINT32_MAX - 1;
 
   /// One cache line.
   struct alignas(64) Line {
@@ -97,8 +98,9 @@ static_assert(Ring::kLines >= kLinkSlots);
 template <typename Ring>
 class BasicRingWriter {
  public:
-  /// Uses the slots [0, slots).
-  BasicRingWriter(Ring* ring, std::uint32_t slots) : ring_(ring), slots_(slots) {}
+  /// Uses the slots [0, slots). `spread_readers`: by shared slot, how many are to read it.
+  explicit BasicRingWriter(Ring* ring, std::uint32_t slots, std::uint32_t* spread_readers = nullptr)
+      : ring_(ring), slots_(slots), spread_readers_(spread_readers) {}
 
   bool has_room() {
     if (has_line_and_slot()) return true;
@@ -119,7 +121,7 @@ class BasicRingWriter {
     auto& line = this->line();
     line.header = header;
     const bool takes_slot = header.bytes > Ring::Line::kDataBytes;
-    takes_slot_[pushed_ % Ring::kLines] = takes_slot;
+    taken_[pushed_ % Ring::kLines] = takes_slot ? kOwnSlot : kNothing;
     if (takes_slot) {
       line.place = {next_slot_, 0, 0};
       next_slot_ = next_slot_ + 1 == slots_ ? 0 : next_slot_ + 1;
@@ -128,12 +130,22 @@ class BasicRingWriter {
     }
     line.stamp.store(++pushed_);
   }
+  /// A slice of more than a line's bytes that lies in a shared slot, at `offset` of their memory.
+  void push_spread(const SliceHeader& header, std::uint32_t slot, std::uint64_t offset) {
+    if (header.bytes >= kWorthALook) look();
+    auto& line = this->line();
+    line.header = header;
+    line.place = {Ring::kSpread, 0, offset};
+    taken_[pushed_ % Ring::kLines] = slot;
+    spread_readers_[slot]++;
+    line.stamp.store(++pushed_);
+  }
   /// A slice of more than a line's bytes that lies in memory which the reader has mapped.
   void lend(const SliceHeader& header, std::uint32_t memory, std::uint64_t offset) {
     auto& line = this->line();
     line.header = header;
     line.place = {Ring::kLent, memory, offset};
-    takes_slot_[pushed_ % Ring::kLines] = false;
+    taken_[pushed_ % Ring::kLines] = kNothing;
     line.stamp.store(++pushed_);
     lent_until_ = pushed_;
   }
@@ -159,8 +171,13 @@ class BasicRingWriter {
     return pushed_ - popped_ < Ring::kLines && taken_slots_ < slots_;
   }
   void look() {
-    for (const auto popped = std::min(ring_->popped.load(), pushed_); popped_ < popped; popped_++)
-      taken_slots_ -= takes_slot_[popped_ % Ring::kLines] ? 1 : 0;
+    for (const auto popped = std::min(ring_->popped.load(), pushed_); popped_ < popped; popped_++) {
+      const auto taken = taken_[popped_ % Ring::kLines];
+      if (taken == kOwnSlot)
+        taken_slots_--;
+      else if (taken != kNothing)
+        spread_readers_[taken]--;
+    }
   }
 
   Ring* const ring_;
@@ -171,7 +188,9 @@ class BasicRingWriter {
   std::uint32_t taken_slots_ = 0;
   std::uint32_t next_slot_ = 0;  ///< they come back in the order in which they are taken
   bool chosen_ = false;          ///< whether room() has told of it
-  std::array<bool, Ring::kLines> takes_slot_{};  ///< by line
+  static constexpr std::uint32_t kNothing = UINT32_MAX, kOwnSlot = UINT32_MAX - 1;
+  std::array<std::uint32_t, Ring::kLines> taken_{};  ///< by line: one of these, or a shared slot
+  std::uint32_t* const spread_readers_;
 };
 
 using RingWriter = BasicRingWriter<Ring>;
@@ -184,14 +203,18 @@ class BasicRingReader {
   /// Whether the front slice is there.
   bool there() const { return line().stamp.load() == popped_ + 1; }
   const SliceHeader& header() const { return line().header; }
-  /// Where the front slice is lent from; null if it is not.
-  const typename Ring::Place* loan() const {
+  /// Where the front slice lies, if that is not in this ring; null if it is.
+  const typename Ring::Place* elsewhere() const {
     const auto& front = line();
-    const bool lent =
-        front.header.bytes > Ring::Line::kDataBytes && front.place.slot == Ring::kLent;
-    return lent ? &front.place : nullptr;
+    const bool here =
+        front.header.bytes <= Ring::Line::kDataBytes || front.place.slot < Ring::kSpread;
+    return here ? nullptr : &front.place;
   }
-  /// Of a front slice that is not lent.
+  bool is_lent() const {
+    const auto* const place = elsewhere();
+    return place != nullptr && place->slot == Ring::kLent;
+  }
+  /// Of a front slice that lies in this ring.
   const std::byte* data() const {
     const auto& front = line();
     if (front.header.bytes <= Ring::Line::kDataBytes) return front.data.data();

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/shm/spread.hpp"
+
+#include <functional>
+
+namespace ccoll::shm {
+
+std::shared_ptr<Spread> Spread::make(SlotBudget& budget) {
+  auto share = budget.take(kBytes, kBytes);
+  if (!share) return nullptr;
+  auto memory = Segment::make("ccoll-spread", kBytes);
+  if (!memory) return nullptr;
+  return std::shared_ptr<Spread>(new Spread(std::move(*memory), std::move(share)));
+}
+
+std::byte* Spread::room() {
+  for (std::size_t i = 0; i < kSlots; i++) {
+    const auto slot = (next_ + i) % kSlots;
+    if (readers_[slot] != 0) continue;
+    next_ = static_cast<std::uint32_t>(slot);
+    return memory_->data() + slot * kSlotBytes;
+  }
+  return nullptr;
+}
+
+std::uint32_t Spread::number_of(const std::byte* room) const {
+  const std::less<> less;
+  if (less(room, memory_->data()) || !less(room, memory_->data() + kBytes)) return kSlots;
+  return static_cast<std::uint32_t>(static_cast<std::size_t>(room - memory_->data()) / kSlotBytes);
+}
+
+}  // namespace ccoll::shm

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Slots for slices that one rank sends to several others: written once, read by each through its
+/// own link, whose line says which slot. One such area per rank and communicator, handed over with
+/// every link.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "transport/segment.hpp"
+#include "transport/shm/ring.hpp"
+#include "transport/slot_budget.hpp"
+
+namespace ccoll::shm {
+
+/// The sender's. Used by the holder of the communicator's owner flag.
+class Spread {
+ public:
+  static constexpr std::size_t kSlots = 16;
+  static constexpr std::size_t kBytes = kSlots * kSlotBytes;
+
+  /// Null where there is no memory for it: then slices are written for each receiver.
+  static std::shared_ptr<Spread> make(SlotBudget& budget);
+
+  const Segment& memory() const { return *memory_; }
+  /// A slot that nobody reads, the same until it is given to readers; null if there is none.
+  std::byte* room();
+  /// Which slot this is; kSlots for memory elsewhere.
+  std::uint32_t number_of(const std::byte* room) const;
+  /// By slot, how many links' receivers are yet to read it: the links' RingWriters count.
+  std::uint32_t* readers() { return readers_.data(); }
+
+ private:
+  Spread(std::shared_ptr<Segment> memory, SlotBudget::Share share)
+      : memory_(std::move(memory)), share_(std::move(share)) {}
+
+  const std::shared_ptr<Segment> memory_;
+  const SlotBudget::Share share_;
+  std::array<std::uint32_t, kSlots> readers_{};
+  std::uint32_t next_ = 0;  ///< they take turns, as the slots of a ring do
+};
+
+}  // namespace ccoll::shm

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "algorithms/algorithms.hpp"
+#include "said.hpp"
+
+namespace ccoll::show::test {
+namespace {
+
+using Catch::Contains;
+
+/// The words of the line that begins with `first`, which must be there.
+std::vector<std::string> line_of(const std::string& text, const std::string& first) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::vector<std::string> found;
+    for (std::string word; words >> word;) found.push_back(word);
+    if (!found.empty() && found.front() == first) return found;
+  }
+  FAIL("no line begins with " << first << ":\n" << text);
+  return {};
+}
+
+TEST_CASE("cc-show: alone it names every command, operation and algorithm", "[show][unit]") {
+  const std::string text = said({});
+  for (const Command& command : commands()) CHECK_THAT(text, Contains(std::string(command.name)));
+  for (const CatalogueEntry& entry : catalogue()) {
+    CHECK_THAT(text, Contains(std::string(to_string(entry.kind))));
+    CHECK_THAT(text, Contains(std::string(to_string(entry.algorithm))));
+  }
+}
+
+TEST_CASE("cc-show list: the figures are the formulas' and each source is named", "[show][unit]") {
+  for (const CatalogueEntry& entry : catalogue()) {
+    for (const Rank n : {2, 7, 16}) {
+      const std::string text = said({"list", std::string(to_string(entry.kind)), "-n",
+                                     fmt::format("{}", n), "--count", "1000"});
+      CAPTURE(text);
+      Problem problem;
+      problem.kind = entry.kind;
+      problem.size = n;
+      problem.count = entry.kind == Kind::barrier ? 1 : 1000;
+      const Theory theory = entry.theory(problem);
+      std::vector<std::string> words = line_of(text, std::string(to_string(entry.algorithm)));
+      words.erase(std::remove(words.begin(), words.end(), "*"), words.end());
+      REQUIRE(words.size() > 5);
+      CHECK(words[1] == fmt::format("{}", theory.depth));
+      CHECK(words[2] == fmt::format("{}", theory.busiest.messages));
+      CHECK(words[3] == fmt::format("{}", theory.busiest.elems_sent));
+      CHECK(words[4] == fmt::format("{}", theory.busiest.elems_reduced));
+      CHECK_THAT(text, Contains(std::string(entry.source)));
+    }
+  }
+}
+
+TEST_CASE("cc-show: operations are understood as others spell them", "[show][unit]") {
+  CHECK(said({"list", "allreduce"}) == said({"list", "all_reduce"}));
+  CHECK(said({"list", "MPI_Bcast"}) == said({"list", "broadcast"}));
+}
+
+TEST_CASE("cc-show: wrong usage is told with what was expected", "[show][unit]") {
+  CHECK_THAT(refused({"lst"}), Contains("no command 'lst': did you mean list?"));
+  CHECK_THAT(refused({"list", "al_reduce"}), Contains("did you mean all_reduce?"));
+  CHECK_THAT(refused({"list", "all_gather_v"}), Contains("there are", Catch::CaseSensitive::No));
+  CHECK_THAT(refused({"list", "all_reduce", "--hosts", "4,5"}),
+             Contains("that is 9 ranks, but -n is 8"));
+  CHECK_THAT(refused({"list", "all_reduce", "--hosts", "4,x"}), Contains("like 4,4"));
+  CHECK_THAT(refused({"list", "broadcast", "--root", "8"}), Contains("expected 0 to 7"));
+  CHECK_THAT(refused({"list", "all_reduce", "-n", "0"}), Contains("not in range"));
+  CHECK_THAT(refused({"list", "all_reduce", "--no-such"}), Contains("--no-such"));
+}
+
+}  // namespace
+}  // namespace ccoll::show::test

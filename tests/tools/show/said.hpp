@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// cc-show's answer to a command line, without a process of its own.
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "show/command.hpp"
+
+namespace ccoll::show::test {
+
+inline Result<Output> answer(const std::vector<std::string>& words) {
+  std::vector<const char*> argv = {"cc-show"};
+  for (const std::string& word : words) argv.push_back(word.c_str());
+  return run(static_cast<int>(argv.size()), argv.data());
+}
+
+/// What it prints; it must be no wrong usage.
+inline std::string said(const std::vector<std::string>& words) {
+  const auto output = answer(words);
+  INFO((output ? std::string() : output.error().message));
+  REQUIRE(output);
+  return output->text;
+}
+
+/// What it says of wrong usage.
+inline std::string refused(const std::vector<std::string>& words) {
+  const auto output = answer(words);
+  INFO((output ? output->text : std::string()));
+  REQUIRE_FALSE(output);
+  return output.error().message;
+}
+
+}  // namespace ccoll::show::test

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "show/call.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <vector>
+
+#include "bench/names.hpp"
+#include "core/text.hpp"
+
+namespace ccoll::show {
+
+namespace {
+
+/// "4,2": host 0 has ranks 0 to 3, host 1 has 4 and 5.
+Result<std::vector<std::uint32_t>> hosts_of(const CallWords& words) {
+  std::vector<std::uint32_t> host_of;
+  std::uint32_t host = 0;
+  for (const std::string& part : bench::split_list(words.hosts)) {
+    std::uint32_t ranks = 0;
+    const char* const end = part.data() + part.size();
+    const auto [stopped, error] = std::from_chars(part.data(), end, ranks);
+    if (error != std::errc() || stopped != end || ranks == 0 || ranks > words.ranks) {
+      return fail(ErrorKind::invalid_argument,
+                  "--hosts {}: expected the number of ranks on each host, like 4,4", words.hosts);
+    }
+    host_of.insert(host_of.end(), ranks, host++);
+  }
+  if (!host_of.empty() && host_of.size() != words.ranks) {
+    return fail(ErrorKind::invalid_argument, "--hosts {}: that is {} ranks, but -n is {}",
+                words.hosts, host_of.size(), words.ranks);
+  }
+  return host_of;
+}
+
+Result<const CatalogueEntry*> entry_of(const CallWords& words, Kind kind) {
+  const std::vector<Algorithm> there_are = algorithms_for(kind);
+  if (words.algorithm.empty()) return find_algorithm(kind, there_are.front());
+  std::vector<std::string_view> names;
+  for (const Algorithm algorithm : there_are) {
+    names.push_back(to_string(algorithm));
+    if (folded(names.back()) == folded(words.algorithm)) return find_algorithm(kind, algorithm);
+  }
+  return fail(ErrorKind::invalid_argument, "{}",
+              unknown_word(fmt::format("{} algorithm", to_string(kind)), words.algorithm, names));
+}
+
+}  // namespace
+
+void add_problem_options(CLI::App& app, CallWords& words, std::uint32_t most_ranks) {
+  app.add_option("OP", words.operation, "the operation: all_reduce, broadcast, …");
+  app.add_option("-n,--ranks", words.ranks, "how many ranks")
+      ->check(CLI::Range(std::uint32_t{1}, most_ranks))
+      ->capture_default_str();
+  auto* count =
+      app.add_option("-c,--count", words.count,
+                     "elements: of the whole buffer of all_reduce, reduce and broadcast, of one "
+                     "rank's block of the others");
+  count->check(CLI::Range(std::uint64_t{0}, kMostElements));
+  if (words.count != 0) count->capture_default_str();
+  app.add_option("--root", words.root, "the root, where the operation has one")
+      ->capture_default_str();
+  app.add_option("--hosts", words.hosts,
+                 "ranks on each host, like 4,4, for the algorithms that know of hosts");
+}
+
+void add_call_options(CLI::App& app, CallWords& words, std::uint32_t most_ranks) {
+  add_problem_options(app, words, most_ranks);
+  app.add_option("-a,--algo", words.algorithm,
+                 "the algorithm (default: the first that cc-show list OP names)");
+  app.add_option("--op", words.op, "how contributions are combined")->capture_default_str();
+  app.add_option("--dtype", words.type, "the elements' type")->capture_default_str();
+}
+
+Result<const bench::Operation*> operation_named(const std::string& name) {
+  const bench::Operation* found = bench::find_operation(name);
+  if (found != nullptr && found->kind && !found->ragged) return found;
+  std::vector<std::string_view> names;
+  for (const bench::Operation& each : bench::operations()) {
+    if (each.kind && !each.ragged) names.push_back(each.name);
+  }
+  if (name.empty()) {
+    return fail(ErrorKind::invalid_argument, "no operation given: there are {}", joined(names));
+  }
+  return fail(ErrorKind::invalid_argument, "{}", unknown_word("operation", name, names));
+}
+
+Result<Call> call_of(const CallWords& words) {
+  Call call;
+  const auto operation = operation_named(words.operation);
+  CCOLL_TRY(operation);
+  call.operation = *operation;
+  Problem& problem = call.problem;
+  problem.kind = *call.operation->kind;
+  problem.size = words.ranks;
+  problem.root = words.root;
+  if (problem.root >= problem.size) {
+    return fail(ErrorKind::invalid_argument,
+                "--root {} does not exist among {} ranks: expected 0 to {}", words.root,
+                words.ranks, words.ranks - 1);
+  }
+  problem.count = words.count;
+  if (problem.kind == Kind::barrier) problem.count = 1;
+  auto hosts = hosts_of(words);
+  CCOLL_TRY(hosts);
+  problem.host_of = std::move(*hosts);
+  const auto entry = entry_of(words, problem.kind);
+  CCOLL_TRY(entry);
+  call.entry = *entry;
+  const auto ops = bench::parse_reduce_ops(words.op);
+  CCOLL_TRY(ops);
+  const auto types = bench::parse_types(words.type);
+  CCOLL_TRY(types);
+  if (ops->size() != 1 || types->size() != 1) {
+    return fail(ErrorKind::invalid_argument, "--op {} --dtype {}: expected one of each", words.op,
+                words.type);
+  }
+  call.op = ops->front();
+  call.type = types->front();
+  if (reduces(problem.kind) && !is_defined(call.op, call.type)) {
+    return fail(ErrorKind::invalid_argument, "--op {} is not defined on --dtype {}",
+                to_string(call.op), to_string(call.type));
+  }
+  return call;
+}
+
+std::string call_text(const Call& call) {
+  const Problem& problem = call.problem;
+  std::string text =
+      fmt::format("{} by {}, {} rank{}", to_string(problem.kind), to_string(call.entry->algorithm),
+                  problem.size, problem.size == 1 ? "" : "s");
+  if (call.operation->has_data) {
+    text += fmt::format(", {} element{}{}", problem.count, problem.count == 1 ? "" : "s",
+                        divides_whole_buffer(problem.kind) ? "" : " per block");
+  }
+  if (call.operation->rooted) text += fmt::format(", root {}", problem.root);
+  return text;
+}
+
+}  // namespace ccoll::show

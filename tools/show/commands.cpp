@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// The list of all subcommands, and reading the command line.
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "ccoll/version.hpp"
+#include "core/text.hpp"
+#include "show/command.hpp"
+#include "show/list.hpp"
+
+namespace ccoll::show {
+
+namespace {
+
+constexpr std::array kCommands = {
+    Command{"list", "the algorithms of an operation: rounds, messages, elements and source",
+            add_list},
+};
+
+/// For somebody who typed no argument.
+Output overview() {
+  std::string text =
+      "cc-show shows collective operations at work: the very schedules that the library executes.\n"
+      "\nCommands (cc-show COMMAND --help says more):\n";
+  for (const Command& command : commands()) {
+    text += fmt::format("  {:<10}{}\n", command.name, command.meaning);
+  }
+  text += "\nOperations and their algorithms:\n" + operations_text();
+  return {text, 0};
+}
+
+/// CLI11 knows only that something is left over.
+std::string unknown_command(std::string_view word) {
+  std::vector<std::string_view> names;
+  for (const Command& command : commands()) names.push_back(command.name);
+  return unknown_word("command", word, names);
+}
+
+}  // namespace
+
+std::span<const Command> commands() { return kCommands; }
+
+Result<Output> run(int argc, const char* const* argv) {
+  if (argc <= 1) return overview();
+  const std::string_view first = argv[1];
+  CLI::App app("Shows and proves collective operations.", "cc-show");
+  app.set_version_flag("--version", fmt::format("cc-show {}", version()));
+  app.require_subcommand(0, 1);
+  std::vector<std::pair<CLI::App*, Action>> actions;
+  for (const Command& command : commands()) {
+    CLI::App* part = app.add_subcommand(std::string(command.name), std::string(command.meaning));
+    actions.emplace_back(part, command.add(*part));
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    const auto chosen = app.get_subcommands();
+    return Output{chosen.empty() ? app.help() : chosen.front()->help(), 0};
+  } catch (const CLI::CallForVersion&) {
+    return Output{fmt::format("cc-show {}\n", version()), 0};
+  } catch (const CLI::ParseError& error) {
+    if (app.get_subcommands().empty() && !first.starts_with('-')) {
+      return fail(ErrorKind::invalid_argument, "{}", unknown_command(first));
+    }
+    return fail(ErrorKind::invalid_argument, "{}", error.what());
+  }
+  for (const auto& [part, action] : actions) {
+    if (part->parsed()) return action();
+  }
+  return overview();
+}
+
+}  // namespace ccoll::show

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// `cc-show list OP`: what each algorithm of an operation costs, from its formulas, and where it
+/// comes from; without OP which there are.
+
+#include <string>
+
+#include "show/command.hpp"
+
+namespace ccoll::show {
+
+Action add_list(CLI::App& app);
+
+/// Every operation with its meaning and the names of its algorithms, two lines each.
+std::string operations_text();
+
+}  // namespace ccoll::show

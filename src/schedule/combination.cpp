@@ -107,7 +107,7 @@ bool Combinations::reaches_all(Expression expression) {
   return leaves == size_;
 }
 
-/// How often each rank contributes: from the expression down, for sources have lower numbers.
+/// From the expression down, for sources have lower numbers.
 std::vector<std::uint64_t> Combinations::multiplicities(Expression expression) const {
   std::vector<std::uint64_t> times(expression + std::size_t{1}, 0);
   times[expression] = 1;
@@ -117,13 +117,12 @@ std::vector<std::uint64_t> Combinations::multiplicities(Expression expression) c
       times[source] = saturating_add(times[source], times[at]);
     }
   }
-  times.resize(size_);
+  times.resize(size_, 0);
   return times;
 }
 
 std::string Combinations::describe(Expression expression) const {
-  std::vector<std::uint64_t> times = multiplicities(expression);
-  times.resize(size_, 0);
+  const std::vector<std::uint64_t> times = multiplicities(expression);
   std::string once;
   std::string more;
   std::string missing;

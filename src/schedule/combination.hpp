@@ -36,6 +36,12 @@ class Combinations {
   std::uint32_t roundings(Expression expression) const { return nodes_[expression].roundings; }
   /// Whether every rank's contribution is in: at least once, or exactly once.
   bool has_all(Expression expression, bool exactly_once);
+  /// What it was combined from, in order; of a leaf nothing.
+  std::span<const Expression> sources_of(Expression expression) const {
+    return sources_of(nodes_[expression]);
+  }
+  /// By rank, how often it contributes; saturates.
+  std::vector<std::uint64_t> multiplicities(Expression expression) const;
   /// "ranks 0 2 once, rank 1 2 times, not ranks 3 4".
   std::string describe(Expression expression) const;
 
@@ -54,7 +60,6 @@ class Combinations {
   }
   Expression add(std::span<const Expression> sources, bool finish);
   bool reaches_all(Expression expression);
-  std::vector<std::uint64_t> multiplicities(Expression expression) const;
   void grow();
 
   Rank size_;

@@ -3,18 +3,10 @@
 
 #include <algorithm>
 
-#include "schedule/combination.hpp"
 #include "schedule/text.hpp"
 
 namespace ccoll::detail {
 namespace {
-
-/// A block's slice of one window: an expression over what ranks contributed to that block there.
-struct Value {
-  Expression expression = kUndefined;
-  std::uint32_t origin = 0;  ///< window × blocks + block
-  friend bool operator==(const Value&, const Value&) = default;
-};
 
 struct Message {
   Range values;
@@ -29,12 +21,14 @@ struct ScratchCell {
 
 class Dataflow {
  public:
-  Dataflow(const Resolved& schedule, std::uint64_t slots, Findings& findings, Report& report)
+  Dataflow(const Resolved& schedule, std::uint64_t slots, Findings& findings, Report& report,
+           const Watch& watch)
       : schedule_(schedule),
         problem_(schedule.problem),
         slots_(slots),
         findings_(findings),
         report_(report),
+        watch_(watch),
         combinations_(problem_.size),
         outputs_(std::size_t{problem_.size} * schedule.blocks * schedule.windows),
         scratch_(schedule.scratch_cells),
@@ -76,7 +70,9 @@ class Dataflow {
       const std::uint32_t target = schedule_.step(step.after_lane, step.after_step).target;
       depth = std::max(depth, target_depths_[target * std::size_t{schedule_.windows} + at.window]);
     }
+    result_.clear();
     if (schedule_.active(step, at.window)) move_values(at, step, depth);
+    if (watch_) watch_({at, depth, result_}, combinations_);
     if (step.target != kNone) {
       target_depths_[step.target * std::size_t{schedule_.windows} + at.window] = depth;
     }
@@ -366,6 +362,7 @@ class Dataflow {
   const std::uint64_t slots_;
   Findings& findings_;
   Report& report_;
+  const Watch& watch_;
   Combinations combinations_;
   std::vector<Value> outputs_;  ///< by rank, window and block
   std::vector<ScratchCell> scratch_;
@@ -388,8 +385,8 @@ class Dataflow {
 }  // namespace
 
 void check_dataflow(const Resolved& schedule, const Execution& execution, std::uint64_t slots,
-                    Findings& findings, Report& report) {
-  Dataflow(schedule, slots, findings, report).run(execution.trace);
+                    Findings& findings, Report& report, const Watch& watch) {
+  Dataflow(schedule, slots, findings, report, watch).run(execution.trace);
 }
 
 }  // namespace ccoll::detail

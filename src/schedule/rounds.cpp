@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedule/rounds.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "schedule/dataflow.hpp"
+
+namespace ccoll {
+namespace {
+
+using detail::Resolved;
+using detail::ResolvedStep;
+using detail::StepSeen;
+
+Place place_of(Buffer buffer) {
+  switch (buffer) {
+    case Buffer::input:
+      return Place::input;
+    case Buffer::output:
+      return Place::output;
+    case Buffer::scratch:
+      break;
+  }
+  return Place::scratch;
+}
+
+/// A message and when it is sent.
+struct Sent {
+  Message message;
+  std::uint64_t depth = 0;
+  std::uint32_t turn = 0;  ///< among those of equal depth that its lane sends
+  std::size_t round = 0;   ///< from 1
+};
+
+/// A step that has run, as far as it matters to others.
+struct Ran {
+  detail::StepRun at;
+  std::uint64_t depth = 0;  ///< of what it has received
+  std::vector<Piece> result;
+  std::vector<std::size_t> received;  ///< numbers of messages
+  std::vector<std::size_t> sent;
+};
+
+class Builder {
+ public:
+  Builder(const Resolved& schedule, Rounds& out)
+      : schedule_(schedule),
+        out_(out),
+        on_link_(schedule.links.size()),
+        popped_(schedule.links.size()),
+        last_sent_(schedule.lanes.size()) {
+    add_inputs();
+  }
+
+  void see(const StepSeen& seen, const detail::Combinations& combinations) {
+    const ResolvedStep& step = schedule_.step(seen.at.lane, seen.at.step);
+    Ran& ran = ran_.emplace_back();
+    ran.at = seen.at;
+    ran.depth = seen.depth;
+    if (seen.result.empty()) return;
+    std::size_t next = 0;
+    for (const detail::Segment& segment : schedule_.layout(step)) {
+      const std::uint64_t elems = schedule_.elems_of(segment, seen.at.window);
+      if (elems == 0) continue;
+      ran.result.push_back({segment.block, content_of(seen.result[next++], combinations), elems});
+    }
+    receive(step, ran);
+    send(step, ran);
+  }
+
+  /// When all steps have been seen.
+  void finish() {
+    number_rounds();
+    std::vector<std::size_t> times(schedule_.lanes.size());  ///< of each lane's last step
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> ended;
+    for (const Ran& ran : ran_) {
+      const ResolvedStep& step = schedule_.step(ran.at.lane, ran.at.step);
+      std::size_t& time = times[ran.at.lane];
+      if (step.after_lane != detail::kNone) {
+        time = std::max(time, ended[{step.after_lane, step.after_step}]);
+      }
+      for (const std::size_t number : ran.received) time = std::max(time, sent_[number].round);
+      const std::size_t sends = ran.sent.empty() ? time : sent_[ran.sent.front()].round;
+      // What it stores without having waited is shown with what it sends.
+      const std::size_t stores =
+          std::max<std::size_t>(ran.received.empty() ? sends : time, std::size_t{1});
+      if (!ran.result.empty()) show(step, ran, stores, sends);
+      time = std::max(time, sends);
+      ended[{ran.at.lane, ran.at.step}] = time;
+    }
+    for (Sent& sent : sent_) {
+      out_.rounds[sent.round - 1].messages.push_back(std::move(sent.message));
+    }
+  }
+
+ private:
+  void add_inputs() {
+    const Problem& problem = schedule_.problem;
+    for (Rank rank = 0; rank < problem.size; ++rank) {
+      for (std::uint32_t block = 0; block < schedule_.blocks; ++block) {
+        const detail::Segment segment{Buffer::input, block,
+                                      schedule_.sizes_of(rank, Buffer::input)};
+        if (!detail::has_input(problem, rank, block) || schedule_.windows == 0 ||
+            schedule_.elems_of(segment, 0) == 0) {
+          continue;
+        }
+        const std::uint32_t own = leaf(rank, block);
+        out_.inputs.push_back({rank, {Place::input, 0, block, own}});
+      }
+    }
+  }
+
+  std::uint32_t leaf(Rank rank, std::uint32_t block) {
+    const auto [found, is_new] = numbers_.try_emplace({block, rank}, next_number());
+    if (is_new) out_.contents.push_back({block, {{rank, 1}}, {}, false});
+    return found->second;
+  }
+
+  std::uint32_t next_number() const { return static_cast<std::uint32_t>(out_.contents.size()); }
+
+  std::uint32_t content_of(const detail::Value& value, const detail::Combinations& combinations) {
+    if (value.expression == detail::kPoison || value.expression == detail::kUndefined) {
+      return kSpoilt;
+    }
+    const std::uint32_t block = value.origin % schedule_.blocks;
+    if (const auto found = numbers_.find({block, value.expression}); found != numbers_.end()) {
+      return found->second;
+    }
+    if (value.expression < schedule_.problem.size) return leaf(value.expression, block);
+    Content content;
+    content.block = block;
+    content.finished = combinations.finished(value.expression);
+    for (const detail::Expression source : combinations.sources_of(value.expression)) {
+      content.sources.push_back(content_of({source, value.origin}, combinations));
+    }
+    const std::vector<std::uint64_t> times = combinations.multiplicities(value.expression);
+    for (Rank rank = 0; rank < times.size(); ++rank) {
+      if (times[rank] != 0) content.shares.push_back({rank, times[rank]});
+    }
+    const std::uint32_t number = next_number();
+    out_.contents.push_back(std::move(content));
+    numbers_.emplace(std::pair{block, value.expression}, number);
+    return number;
+  }
+
+  StepName name_of(const Ran& ran) const {
+    const detail::ResolvedLane& lane = schedule_.lanes[ran.at.lane];
+    return {lane.rank, lane.number, ran.at.step};
+  }
+
+  void receive(const ResolvedStep& step, Ran& ran) {
+    const auto links = schedule_.links_of(step.receives);
+    const bool reduces = links.size() > 1 || step.local.begin != step.local.end;
+    for (const std::uint32_t link : links) {
+      const std::size_t number = on_link_[link][popped_[link]++];
+      Message& message = sent_[number].message;
+      message.by = name_of(ran);
+      message.received = true;
+      message.reduces = reduces;
+      ran.received.push_back(number);
+    }
+  }
+
+  void send(const ResolvedStep& step, Ran& ran) {
+    const auto links = schedule_.links_of(step.sends);
+    if (links.empty()) return;
+    const std::uint64_t depth = ran.depth + 1;
+    auto& [last_depth, turn] = last_sent_[ran.at.lane];
+    turn = last_depth == depth ? turn + 1 : 0;
+    last_depth = depth;
+    for (const std::uint32_t link : links) {
+      Sent sent;
+      sent.message.from = name_of(ran);
+      sent.message.to = schedule_.links[link].to;
+      sent.message.pieces = ran.result;
+      sent.depth = depth;
+      sent.turn = turn;
+      on_link_[link].push_back(sent_.size());
+      ran.sent.push_back(sent_.size());
+      sent_.push_back(std::move(sent));
+    }
+  }
+
+  void number_rounds() {
+    std::map<std::pair<std::uint64_t, std::uint32_t>, std::size_t> rounds;
+    for (const Sent& sent : sent_) rounds.emplace(std::pair{sent.depth, sent.turn}, 0);
+    for (auto& [when, number] : rounds) {
+      out_.rounds.emplace_back().depth = when.first;
+      number = out_.rounds.size();
+    }
+    for (Sent& sent : sent_) sent.round = rounds.at({sent.depth, sent.turn});
+  }
+
+  /// What a step does to its rank's memory.
+  void show(const ResolvedStep& step, const Ran& ran, std::size_t stores, std::size_t sends) {
+    // A rank that is alone sends nothing, and yet its result appears.
+    if (out_.rounds.size() < stores) out_.rounds.resize(stores);
+    const StepName name = name_of(ran);
+    const auto change = [&](std::size_t round, Holding holding) {
+      out_.rounds[round - 1].changes.push_back({name.rank, holding});
+    };
+    out_.rounds[stores - 1].steps.push_back(name);
+    std::size_t next = 0;
+    for (const detail::Segment& segment : schedule_.segments_of(step.store)) {
+      if (schedule_.elems_of(segment, ran.at.window) == 0) continue;
+      if (next == ran.result.size()) break;
+      const std::uint16_t lane = segment.buffer == Buffer::scratch ? name.lane : std::uint16_t{0};
+      change(stores, {place_of(segment.buffer), lane, segment.block, ran.result[next++].content});
+    }
+    if (ran.received.empty() || ran.sent.empty() || step.store.begin != step.store.end) return;
+    for (const Piece& piece : ran.result) {
+      change(stores, {Place::passing, name.lane, piece.block, piece.content});
+      change(sends, {Place::passing, name.lane, piece.block, kNothing});
+    }
+  }
+
+  const Resolved& schedule_;
+  Rounds& out_;
+  std::map<std::pair<std::uint32_t, detail::Expression>, std::uint32_t> numbers_;
+  std::vector<Sent> sent_;
+  std::vector<Ran> ran_;
+  std::vector<std::vector<std::size_t>> on_link_;                   ///< messages, in order
+  std::vector<std::size_t> popped_;                                 ///< of each link's
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> last_sent_;  ///< depth and turn, by lane
+};
+
+/// Slots enough for whatever a link is given in one call.
+std::uint64_t enough_slots(const Resolved& schedule) {
+  std::vector<std::uint64_t> pushed(schedule.links.size());
+  for (const ResolvedStep& step : schedule.steps) {
+    for (const std::uint32_t link : schedule.links_of(step.sends)) ++pushed[link];
+  }
+  return pushed.empty() ? 1 : std::max<std::uint64_t>(*std::ranges::max_element(pushed), 1);
+}
+
+}  // namespace
+
+std::string_view to_string(Place place) {
+  switch (place) {
+    case Place::input:
+      return "input";
+    case Place::output:
+      return "output";
+    case Place::scratch:
+      return "scratch";
+    case Place::passing:
+      return "passing";
+  }
+  return "unknown";
+}
+
+std::uint64_t Message::elems() const {
+  return std::accumulate(pieces.begin(), pieces.end(), std::uint64_t{0},
+                         [](std::uint64_t sum, const Piece& piece) { return sum + piece.elems; });
+}
+
+Choice one_window(const Problem& problem, Algorithm algorithm) {
+  std::uint64_t most = std::max<std::uint64_t>(problem.count, 1);
+  for (const std::uint64_t elems : problem.block_counts) most = std::max(most, elems);
+  return {algorithm, 1, most};
+}
+
+Rounds rounds_of(const Problem& problem, const Schedule& schedule) {
+  Rounds out;
+  out.problem = problem;
+  detail::Findings findings(VerifyOptions{}.max_findings);
+  const auto resolved =
+      detail::resolve(problem, one_window(problem, Algorithm::ring), schedule, findings);
+  if (resolved) {
+    out.blocks = resolved->blocks;
+    const std::uint64_t slots = enough_slots(*resolved);
+    const detail::Execution execution = detail::execute(*resolved, slots, 1);
+    Builder builder(*resolved, out);
+    Report report;
+    detail::Findings unfinished(1);
+    if (!execution.finished) {
+      findings.add(FindingKind::deadlock, "deadlock: {}",
+                   detail::describe_deadlock(*resolved, execution));
+    }
+    // That outputs lack something is no news where steps never ran.
+    detail::check_dataflow(*resolved, execution, slots, execution.finished ? findings : unfinished,
+                           report,
+                           [&](const StepSeen& seen, const detail::Combinations& combinations) {
+                             builder.see(seen, combinations);
+                           });
+    builder.finish();
+  }
+  out.findings = findings.take();
+  return out;
+}
+
+Board::Board(const Rounds& rounds)
+    : rounds_(rounds), held_(rounds.problem.size), tallies_(rounds.problem.size) {
+  for (const Change& change : rounds.inputs) apply(change);
+}
+
+bool Board::advance() {
+  if (round_ == rounds_.rounds.size()) return false;
+  const Round& round = rounds_.rounds[round_++];
+  for (const Change& change : round.changes) apply(change);
+  for (const Message& message : round.messages) {
+    Tally& sender = tallies_[message.from.rank];
+    ++sender.messages;
+    sender.elems_sent += message.elems();
+    if (message.reduces) tallies_[message.to].elems_reduced += message.elems();
+  }
+  return true;
+}
+
+std::uint32_t Board::content_at(Rank rank, Place place, std::uint32_t block) const {
+  for (const Holding& holding : held_[rank]) {
+    if (holding.place == place && holding.block == block) return holding.content;
+  }
+  return kNothing;
+}
+
+void Board::apply(const Change& change) {
+  std::vector<Holding>& held = held_[change.rank];
+  const auto key = [](const Holding& holding) {
+    return std::tuple{holding.place, holding.lane, holding.block};
+  };
+  const auto found = std::ranges::lower_bound(held, key(change.holding), {}, key);
+  const bool is_there = found != held.end() && key(*found) == key(change.holding);
+  if (change.holding.content == kNothing) {
+    if (is_there) held.erase(found);
+  } else if (is_there) {
+    found->content = change.holding.content;
+  } else {
+    held.insert(found, change.holding);
+  }
+}
+
+}  // namespace ccoll

@@ -322,7 +322,8 @@ class Dataflow {
 
   /// What is wrong with an output's contents; empty when nothing is.
   std::string findings_place(Rank rank, std::uint32_t block, std::uint32_t window, Value held) {
-    const Value expected = expected_copy(rank, block, window);
+    const InputBlock source = source_of(problem_, rank, block);
+    const Value expected{Combinations::leaf(source.rank), origin(source.block, window)};
     const bool right =
         held.expression != kUndefined && held.origin == expected.origin &&
         (reduces(problem_.kind) ? combinations_.has_all(held.expression, exactly_once())
@@ -337,24 +338,6 @@ class Dataflow {
     text += reduces(problem_.kind) ? std::string(" with every rank's")
                                    : fmt::format(" of rank {}", expected.expression);
     return text;
-  }
-
-  Value expected_copy(Rank rank, std::uint32_t block, std::uint32_t window) const {
-    switch (problem_.kind) {
-      case Kind::broadcast:
-      case Kind::scatter:
-        return {Combinations::leaf(problem_.root), origin(block, window)};
-      case Kind::all_to_all:
-        return {Combinations::leaf(block), origin(rank, window)};
-      case Kind::all_gather:
-      case Kind::gather:
-      case Kind::all_reduce:
-      case Kind::reduce:
-      case Kind::reduce_scatter:
-      case Kind::barrier:
-        break;
-    }
-    return {Combinations::leaf(block % problem_.size), origin(block, window)};
   }
 
   const Resolved& schedule_;

@@ -391,6 +391,24 @@ bool has_output(const Problem& problem, Rank rank, std::uint32_t block) {
   return false;
 }
 
+InputBlock source_of(const Problem& problem, Rank rank, std::uint32_t block) {
+  switch (problem.kind) {
+    case Kind::broadcast:
+    case Kind::scatter:
+      return {problem.root, block};
+    case Kind::all_to_all:
+      return {block, rank};
+    case Kind::all_gather:
+    case Kind::gather:
+    case Kind::all_reduce:
+    case Kind::reduce:
+    case Kind::reduce_scatter:
+    case Kind::barrier:
+      break;
+  }
+  return {block % problem.size, block};
+}
+
 std::string Resolved::place(std::uint32_t lane, std::uint32_t step) const {
   return fmt::format("rank {} lane {} step {}", lanes[lane].rank, lanes[lane].number, step);
 }

@@ -22,6 +22,16 @@ inline constexpr std::uint32_t kNone = UINT32_MAX;
 bool has_input(const Problem& problem, Rank rank, std::uint32_t block);
 bool has_output(const Problem& problem, Rank rank, std::uint32_t block);
 
+/// A block of a rank's input.
+struct InputBlock {
+  Rank rank;
+  std::uint32_t block;
+};
+
+/// Which input block an output block is a copy of; where contributions are combined the block is
+/// every rank's, and `rank` any of them.
+InputBlock source_of(const Problem& problem, Rank rank, std::uint32_t block);
+
 /// One block of an operand, its number already reduced mod blocks.
 struct Segment {
   Buffer buffer;

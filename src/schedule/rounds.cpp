@@ -293,6 +293,23 @@ Rounds rounds_of(const Problem& problem, const Schedule& schedule) {
   return out;
 }
 
+bool has_result(const Problem& problem, Rank rank, std::uint32_t block) {
+  return detail::has_output(problem, rank, block);
+}
+
+bool is_result(const Rounds& rounds, Rank rank, std::uint32_t block, std::uint32_t content) {
+  const Problem& problem = rounds.problem;
+  if (content >= rounds.contents.size() || !has_result(problem, rank, block)) return false;
+  const Content& held = rounds.contents[content];
+  const detail::InputBlock source = detail::source_of(problem, rank, block);
+  if (held.block != source.block) return false;
+  if (!reduces(problem.kind)) return held.shares == std::vector<Share>{{source.rank, 1}};
+  return held.shares.size() == problem.size &&
+         (problem.kind == Kind::barrier ||
+          (held.finished &&
+           std::ranges::all_of(held.shares, [](const Share& share) { return share.times == 1; })));
+}
+
 Board::Board(const Rounds& rounds)
     : rounds_(rounds), held_(rounds.problem.size), tallies_(rounds.problem.size) {
   for (const Change& change : rounds.inputs) apply(change);

@@ -120,6 +120,12 @@ Choice one_window(const Problem& problem, Algorithm algorithm);
 /// Costs about as much as verify() of one window. `problem` is whole.
 Rounds rounds_of(const Problem& problem, const Schedule& schedule);
 
+/// Whether the operation says that `rank` has this output block in the end.
+bool has_result(const Problem& problem, Rank rank, std::uint32_t block);
+
+/// Whether `content` is what that block must then hold.
+bool is_result(const Rounds& rounds, Rank rank, std::uint32_t block, std::uint32_t content);
+
 /// What all ranks hold and have done after some rounds: replays the changes.
 class Board {
  public:

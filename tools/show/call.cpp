@@ -53,12 +53,11 @@ void add_problem_options(CLI::App& app, CallWords& words, std::uint32_t most_ran
   app.add_option("-n,--ranks", words.ranks, "how many ranks")
       ->check(CLI::Range(std::uint32_t{1}, most_ranks))
       ->capture_default_str();
-  auto* count =
-      app.add_option("-c,--count", words.count,
-                     "elements: of the whole buffer of all_reduce, reduce and broadcast, of one "
-                     "rank's block of the others");
-  count->check(CLI::Range(std::uint64_t{0}, kMostElements));
-  if (words.count != 0) count->capture_default_str();
+  app.add_option("-c,--count", words.count,
+                 fmt::format("elements: of the whole buffer of all_reduce, reduce and broadcast, "
+                             "of one rank's block of the others (default: {})",
+                             words.count ? fmt::format("{}", *words.count) : "one for each rank"))
+      ->check(CLI::Range(std::uint64_t{0}, kMostElements));
   app.add_option("--root", words.root, "the root, where the operation has one")
       ->capture_default_str();
   app.add_option("--hosts", words.hosts,
@@ -100,7 +99,7 @@ Result<Call> call_of(const CallWords& words) {
                 "--root {} does not exist among {} ranks: expected 0 to {}", words.root,
                 words.ranks, words.ranks - 1);
   }
-  problem.count = words.count;
+  problem.count = words.count.value_or(divides_whole_buffer(problem.kind) ? words.ranks : 1);
   if (problem.kind == Kind::barrier) problem.count = 1;
   auto hosts = hosts_of(words);
   CCOLL_TRY(hosts);
@@ -127,9 +126,10 @@ Result<Call> call_of(const CallWords& words) {
 
 std::string call_text(const Call& call) {
   const Problem& problem = call.problem;
-  std::string text =
-      fmt::format("{} by {}, {} rank{}", to_string(problem.kind), to_string(call.entry->algorithm),
-                  problem.size, problem.size == 1 ? "" : "s");
+  std::string text = fmt::format(
+      "{} by {}, {} rank{}", to_string(problem.kind),
+      call.entry == nullptr ? "a schedule of your own" : to_string(call.entry->algorithm),
+      problem.size, problem.size == 1 ? "" : "s");
   if (call.operation->has_data) {
     text += fmt::format(", {} element{}{}", problem.count, problem.count == 1 ? "" : "s",
                         divides_whole_buffer(problem.kind) ? "" : " per block");

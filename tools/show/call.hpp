@@ -22,7 +22,7 @@ struct CallWords {
   std::string algorithm;  ///< empty: the first that the operation has
   std::string hosts;      ///< "4,4": ranks on each host
   std::uint32_t ranks = 4;
-  std::uint64_t count = 0;  ///< 0: as many as have a place on the screen
+  std::optional<std::uint64_t> count;  ///< none: one element in each rank's block
   std::uint32_t root = 0;
   std::string op = "sum";
   std::string type = "int32";
@@ -31,7 +31,7 @@ struct CallWords {
 struct Call {
   const bench::Operation* operation = nullptr;
   Problem problem;
-  const CatalogueEntry* entry = nullptr;  ///< of the algorithm
+  const CatalogueEntry* entry = nullptr;  ///< of the algorithm; null where it is none of ours
   ReduceOp op = ReduceOp::sum;
   DataType type = DataType::int32;
 };
@@ -53,7 +53,7 @@ Result<const bench::Operation*> operation_named(const std::string& name);
 /// Fails where a word is unknown or does not fit the others.
 Result<Call> call_of(const CallWords& words);
 
-/// "all_reduce by ring", "4 ranks", "8 elements": one way to write what is shown.
+/// "all_reduce by ring, 4 ranks, 8 elements".
 std::string call_text(const Call& call);
 
 }  // namespace ccoll::show

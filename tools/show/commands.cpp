@@ -12,6 +12,7 @@
 #include "core/text.hpp"
 #include "show/command.hpp"
 #include "show/list.hpp"
+#include "show/steps.hpp"
 
 namespace ccoll::show {
 
@@ -20,6 +21,7 @@ namespace {
 constexpr std::array kCommands = {
     Command{"list", "the algorithms of an operation: rounds, messages, elements and source",
             add_list},
+    Command{"steps", "an algorithm at work, round by round", add_steps},
 };
 
 /// For somebody who typed no argument.

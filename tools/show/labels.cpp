@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "show/labels.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/text.hpp"
+
+namespace ccoll::show {
+
+namespace {
+
+/// More messages than this are counted instead of named.
+constexpr std::size_t kMostTold = 4;
+
+bool is_complete(const Content& content, Rank size) {
+  const auto once = [](const Share& share) { return share.times == 1; };
+  return content.shares.size() == size && std::ranges::all_of(content.shares, once);
+}
+
+std::string shares_text(const Content& content) {
+  std::string text;
+  for (const Share& share : content.shares) {
+    if (!text.empty()) text += '+';
+    text += fmt::format("{}", share.rank);
+    if (share.times > 1) text += fmt::format("x{}", share.times);
+  }
+  return text;
+}
+
+/// What goes to, or comes from, the same ranks.
+struct Group {
+  std::string what;
+  std::vector<Rank> ranks;
+};
+
+void add(std::vector<Group>& groups, std::string what, Rank rank) {
+  const auto same = std::ranges::find(groups, what, &Group::what);
+  if (same == groups.end()) {
+    groups.push_back({std::move(what), {rank}});
+  } else {
+    same->ranks.push_back(rank);
+  }
+}
+
+/// "b0 -> 1 2, b1 -> 3".
+std::string told(const std::vector<Group>& groups, std::string_view arrow) {
+  if (groups.size() > kMostTold) return fmt::format("{} messages", groups.size());
+  std::string text;
+  for (const Group& group : groups) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", group.what, arrow);
+    if (group.ranks.size() > kMostTold) {
+      text += fmt::format(" {} ranks", group.ranks.size());
+      continue;
+    }
+    for (const Rank rank : group.ranks) text += fmt::format(" {}", rank);
+  }
+  return text;
+}
+
+std::string_view sign_of(const Message& message) {
+  if (!message.received) return "not taken";
+  return message.reduces ? "+=" : "=";
+}
+
+}  // namespace
+
+std::string label_of(const Rounds& rounds, std::uint32_t number, bool named) {
+  if (number >= rounds.contents.size()) return number == kNothing ? "." : "?";
+  const Content& content = rounds.contents[number];
+  const Problem& problem = rounds.problem;
+  if (!reduces(problem.kind)) {
+    const std::string from = shares_text(content);
+    return problem.kind == Kind::all_to_all ? fmt::format("{}>{}", from, content.block) : from;
+  }
+  if (problem.size > 1 && is_complete(content, problem.size)) return "all";
+  if (named) return shares_text(content);
+  std::uint64_t sum = 0;
+  for (const Share& share : content.shares) sum += share.times;
+  const bool twice = sum != content.shares.size();
+  return fmt::format("{}/{}{}", content.shares.size(), problem.size, twice ? "!" : "");
+}
+
+std::string blocks_text(std::vector<std::uint32_t> blocks) {
+  std::ranges::sort(blocks);
+  std::string text;
+  for (std::size_t begin = 0; begin < blocks.size();) {
+    std::size_t end = begin;
+    while (end + 1 < blocks.size() && blocks[end + 1] == blocks[end] + 1) ++end;
+    text += text.empty() ? "b" : ",";
+    text += fmt::format("{}", blocks[begin]);
+    if (end > begin) text += fmt::format("-{}", blocks[end]);
+    begin = end + 1;
+  }
+  return text;
+}
+
+std::string pieces_text(const Rounds& rounds, const Message& message) {
+  if (rounds.problem.kind != Kind::all_to_all) {
+    std::vector<std::uint32_t> blocks;
+    for (const Piece& piece : message.pieces) blocks.push_back(piece.block);
+    return blocks_text(std::move(blocks));
+  }
+  std::vector<std::string> labels;
+  for (const Piece& piece : message.pieces) labels.push_back(label_of(rounds, piece.content));
+  return joined(labels, " ");
+}
+
+std::string sent_text(const Rounds& rounds, const Round& round, Rank rank) {
+  std::vector<Group> groups;
+  for (const Message& message : round.messages) {
+    if (message.from.rank == rank) add(groups, pieces_text(rounds, message), message.to);
+  }
+  return told(groups, "->");
+}
+
+std::string received_text(const Rounds& rounds, const Round& round, Rank rank) {
+  std::vector<Group> groups;
+  for (const Message& message : round.messages) {
+    if (message.to != rank) continue;
+    add(groups, fmt::format("{} {}", pieces_text(rounds, message), sign_of(message)),
+        message.from.rank);
+  }
+  return told(groups, "from");
+}
+
+}  // namespace ccoll::show

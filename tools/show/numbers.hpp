@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Real numbers for what the rounds hold: element i of rank r's input is 10r + i, and all else is
+/// computed from that by the definitions of the element types, rounding included.
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "ccoll/types.hpp"
+#include "schedule/rounds.hpp"
+
+namespace ccoll::show {
+
+/// Elements of one content as text.
+using Numbers = std::vector<std::string>;
+
+/// Of every content, the first `most` elements at the most. Empty for a barrier, which has no data.
+std::vector<Numbers> numbers_of(const Rounds& rounds, ReduceOp op, DataType type, std::size_t most);
+
+}  // namespace ccoll::show

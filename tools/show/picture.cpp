@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "show/picture.hpp"
+
+#include <utility>
+
+namespace ccoll::show {
+
+namespace {
+
+/// More elements of a block than this are not looked at.
+constexpr std::size_t kMostNumbers = 16;
+
+}  // namespace
+
+Picture picture_of(const Call& call, std::vector<Program> programs) {
+  Picture picture;
+  picture.call = call;
+  picture.programs = std::move(programs);
+  const Schedule schedule = [&](Rank rank) { return picture.programs[rank]; };
+  picture.rounds = rounds_of(call.problem, schedule);
+  picture.report = verify(call.problem, one_window(call.problem, Algorithm::ring), schedule);
+  picture.numbers = numbers_of(picture.rounds, call.op, call.type, kMostNumbers);
+  return picture;
+}
+
+Picture picture_of(const Call& call) {
+  const Choice choice = one_window(call.problem, call.entry->algorithm);
+  std::vector<Program> programs;
+  for (Rank rank = 0; rank < call.problem.size; ++rank) {
+    programs.push_back(make_program(call.problem, choice, rank));
+  }
+  Picture picture = picture_of(call, std::move(programs));
+  picture.theory = call.entry->theory(call.problem);
+  return picture;
+}
+
+}  // namespace ccoll::show

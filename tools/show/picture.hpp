@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// All there is to see of one call, computed once: its programs, what they do round by round, the
+/// verifier's report and the formulas' figures. Whatever is drawn, on a terminal or a page, is
+/// drawn from this.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "algorithms/algorithms.hpp"
+#include "schedule/rounds.hpp"
+#include "schedule/verify.hpp"
+#include "show/call.hpp"
+#include "show/numbers.hpp"
+
+namespace ccoll::show {
+
+struct Picture {
+  Call call;
+  std::vector<Program> programs;  ///< by rank
+  Rounds rounds;
+  Report report;                 ///< of the call as it is drawn: one window
+  std::optional<Theory> theory;  ///< of the library's own algorithms
+  std::vector<Numbers> numbers;  ///< by content
+};
+
+/// Of one of the library's algorithms.
+Picture picture_of(const Call& call);
+/// Of any schedule: a program for each rank of the call.
+Picture picture_of(const Call& call, std::vector<Program> programs);
+
+}  // namespace ccoll::show

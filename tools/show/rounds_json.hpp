@@ -49,6 +49,9 @@
 
 namespace ccoll::show {
 
+/// The document has every rank's buffers after every round: it grows with the cube of the ranks.
+inline constexpr Rank kMostRanksInJson = 64;
+
 nlohmann::ordered_json json_of(const Picture& picture);
 
 }  // namespace ccoll::show

@@ -19,6 +19,10 @@ struct StepsOptions {
 Result<Output> show_steps(const StepsOptions& options) {
   const auto call = call_of(options.words);
   CCOLL_TRY(call);
+  if (options.format == "json" && call->problem.size > kMostRanksInJson) {
+    return fail(ErrorKind::invalid_argument, "--format json -n {}: expected {} ranks at the most",
+                call->problem.size, kMostRanksInJson);
+  }
   const Picture picture = picture_of(*call);
   return Output{json_of(picture).dump() + "\n", picture.report.ok() ? 0 : kWrong};
 }

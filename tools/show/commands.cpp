@@ -28,6 +28,11 @@ constexpr std::array kCommands = {
 Output overview() {
   std::string text =
       "cc-show shows collective operations at work: the very schedules that the library executes.\n"
+      "\nType these first:\n"
+      "  cc-show steps all_reduce --algo ring -n 4      a ring at work, round by round\n"
+      "  cc-show steps all_reduce --algo double_tree -n 7    two trees, each with half of the "
+      "data\n"
+      "  cc-show list all_reduce                        what each algorithm costs\n"
       "\nCommands (cc-show COMMAND --help says more):\n";
   for (const Command& command : commands()) {
     text += fmt::format("  {:<10}{}\n", command.name, command.meaning);

@@ -12,8 +12,11 @@ namespace ccoll::show {
 
 namespace {
 
-/// More messages than this are counted instead of named.
-constexpr std::size_t kMostTold = 4;
+/// More messages, or ranks of one, than this are counted instead of named.
+constexpr std::size_t kMostGroups = 2;
+constexpr std::size_t kMostRanks = 4;
+/// The same of the blocks of a message, or of stretches of them.
+constexpr std::size_t kMostBlocks = 3;
 
 bool is_complete(const Content& content, Rank size) {
   const auto once = [](const Share& share) { return share.times == 1; };
@@ -46,15 +49,16 @@ void add(std::vector<Group>& groups, std::string what, Rank rank) {
 }
 
 /// "b0 -> 1 2, b1 -> 3".
-std::string told(const std::vector<Group>& groups, std::string_view arrow) {
-  if (groups.size() > kMostTold) return fmt::format("{} messages", groups.size());
+std::string told(std::vector<Group> groups, std::string_view arrow) {
+  if (groups.size() > kMostGroups) return fmt::format("{} messages", groups.size());
   std::string text;
-  for (const Group& group : groups) {
+  for (Group& group : groups) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", group.what, arrow);
-    if (group.ranks.size() > kMostTold) {
+    if (group.ranks.size() > kMostRanks) {
       text += fmt::format(" {} ranks", group.ranks.size());
       continue;
     }
+    std::ranges::sort(group.ranks);
     for (const Rank rank : group.ranks) text += fmt::format(" {}", rank);
   }
   return text;
@@ -86,7 +90,8 @@ std::string label_of(const Rounds& rounds, std::uint32_t number, bool named) {
 std::string blocks_text(std::vector<std::uint32_t> blocks) {
   std::ranges::sort(blocks);
   std::string text;
-  for (std::size_t begin = 0; begin < blocks.size();) {
+  std::size_t stretches = 0;
+  for (std::size_t begin = 0; begin < blocks.size(); ++stretches) {
     std::size_t end = begin;
     while (end + 1 < blocks.size() && blocks[end + 1] == blocks[end] + 1) ++end;
     text += text.empty() ? "b" : ",";
@@ -94,6 +99,7 @@ std::string blocks_text(std::vector<std::uint32_t> blocks) {
     if (end > begin) text += fmt::format("-{}", blocks[end]);
     begin = end + 1;
   }
+  if (stretches > kMostBlocks) return fmt::format("{} blocks", blocks.size());
   return text;
 }
 
@@ -103,6 +109,7 @@ std::string pieces_text(const Rounds& rounds, const Message& message) {
     for (const Piece& piece : message.pieces) blocks.push_back(piece.block);
     return blocks_text(std::move(blocks));
   }
+  if (message.pieces.size() > kMostBlocks) return fmt::format("{} blocks", message.pieces.size());
   std::vector<std::string> labels;
   for (const Piece& piece : message.pieces) labels.push_back(label_of(rounds, piece.content));
   return joined(labels, " ");
@@ -113,7 +120,7 @@ std::string sent_text(const Rounds& rounds, const Round& round, Rank rank) {
   for (const Message& message : round.messages) {
     if (message.from.rank == rank) add(groups, pieces_text(rounds, message), message.to);
   }
-  return told(groups, "->");
+  return told(std::move(groups), "->");
 }
 
 std::string received_text(const Rounds& rounds, const Round& round, Rank rank) {
@@ -123,7 +130,7 @@ std::string received_text(const Rounds& rounds, const Round& round, Rank rank) {
     add(groups, fmt::format("{} {}", pieces_text(rounds, message), sign_of(message)),
         message.from.rank);
   }
-  return told(groups, "from");
+  return told(std::move(groups), "from");
 }
 
 }  // namespace ccoll::show

@@ -19,7 +19,7 @@ inline constexpr Rank kMostNamed = 8;
 /// 0's block for rank 2. "?": spoilt by a finding.
 std::string label_of(const Rounds& rounds, std::uint32_t content, bool named = true);
 
-/// "b0", "b0-3", "b1,4".
+/// "b0", "b0-3", "b1,4", "9 blocks".
 std::string blocks_text(std::vector<std::uint32_t> blocks);
 
 /// What of a message is told: its blocks, or in an all_to_all whose they are and for whom.

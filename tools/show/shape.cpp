@@ -128,6 +128,18 @@ std::vector<Tree> trees_of(const Rounds& rounds) {
   return trees;
 }
 
+std::string tree_rule(Algorithm algorithm) {
+  if (algorithm != Algorithm::tree && algorithm != Algorithm::double_tree) return {};
+  std::string text =
+      "The rule: with the ranks in a row, the odd ones are leaves, and one whose lowest set bit is "
+      "b "
+      "joins the subtrees on either side of it, each up to b-1 ranks wide.";
+  if (algorithm == Algorithm::double_tree) {
+    text += " The second tree's row is mirrored (an even number of ranks) or shifted by one (odd).";
+  }
+  return text;
+}
+
 std::string trees_text(const std::vector<Tree>& trees) {
   std::string text;
   for (std::size_t i = 0; i < trees.size(); ++i) {

@@ -25,7 +25,10 @@ struct Tree {
 /// over at least three ranks; else none. Of gather and scatter that of all blocks together.
 std::vector<Tree> trees_of(const Rounds& rounds);
 
-/// The trees as indented text, each with who is an inner node in how many of them.
+/// The rule by which an algorithm of ours makes its trees; empty where it needs no words.
+std::string tree_rule(Algorithm algorithm);
+
+/// The trees as indented text, and who is an inner node in both if there are two.
 std::string trees_text(const std::vector<Tree>& trees);
 
 }  // namespace ccoll::show

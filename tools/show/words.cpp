@@ -97,6 +97,22 @@ std::string what_becomes(const Round& round) {
   return {};
 }
 
+/// Whether a step stores something and neither sends nor receives.
+bool copies_within(const Round& round) {
+  return std::ranges::any_of(round.steps, [&](const StepName& step) {
+    return std::ranges::none_of(round.messages, [&](const Message& message) {
+      return message.from == step || (message.received && message.by == step);
+    });
+  });
+}
+
+/// Whether something has come to a step that waits for more.
+bool leaves_some_waiting(const Round& round) {
+  return std::ranges::any_of(round.messages, [&](const Message& message) {
+    return message.received && std::ranges::find(round.steps, message.by) == round.steps.end();
+  });
+}
+
 std::string before(const Picture& picture) {
   const Rounds& rounds = picture.rounds;
   if (rounds.problem.kind == Kind::barrier) return "Every rank has come, and no rank knows it.";
@@ -117,11 +133,11 @@ std::string round_sentence(const Picture& picture, const Board& after) {
   const Rounds& rounds = picture.rounds;
   if (after.round() == 0) return before(picture);
   const Round& round = rounds.rounds[after.round() - 1];
-  std::string text = round.messages.empty()
-                         ? std::string("Data is copied within ranks.")
-                         : who_sends(round, rounds.problem.size) + what_becomes(round);
-  const Progress progress = progress_of(rounds, after);
-  return text + fmt::format(" {} of {} results are there.", progress.complete, progress.all);
+  if (round.messages.empty()) return "Data is copied within its rank.";
+  std::string text = who_sends(round, rounds.problem.size) + what_becomes(round);
+  if (leaves_some_waiting(round)) text += " Some of it waits until more has come.";
+  if (copies_within(round)) text += " Data that stays is copied within its rank.";
+  return text;
 }
 
 std::string phase_text(const Picture& picture, std::size_t number) {

@@ -34,6 +34,27 @@ TEST_CASE("cc-show: alone it names every command, operation and algorithm", "[sh
   }
 }
 
+TEST_CASE("cc-show: the commands to type first work", "[show][unit]") {
+  std::istringstream lines(said({}));
+  std::size_t tried = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("  cc-show ")) continue;
+    const std::size_t begin = line.find("cc-show ") + 8;
+    std::istringstream rest(line.substr(begin, line.find("  ", begin) - begin));
+    std::vector<std::string> words;
+    for (std::string word; rest >> word;) words.push_back(word);
+    CAPTURE(line);
+    // Not the interactive form where the tests run in a terminal.
+    if (words.front() == "steps") words.emplace_back("--all");
+    const auto output = answer(words);
+    REQUIRE(output);
+    CHECK(output->status == 0);
+    CHECK(output->text.size() > 100);
+    ++tried;
+  }
+  CHECK(tried == 3);
+}
+
 TEST_CASE("cc-show list: the figures are the formulas' and each source is named", "[show][unit]") {
   for (const CatalogueEntry& entry : catalogue()) {
     for (const Rank n : {2, 7, 16}) {

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "show/screen.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/text.hpp"
+#include "show/labels.hpp"
+#include "show/shape.hpp"
+#include "show/words.hpp"
+#include "show/wrapped.hpp"
+
+namespace ccoll::show {
+
+namespace {
+
+/// More rows than this do not fit a screen.
+constexpr std::size_t kMostRows = 16;
+/// More elements of a block than this are not shown as numbers.
+constexpr std::size_t kMostNumbers = 4;
+constexpr std::size_t kLongestBar = 40;
+constexpr std::size_t kRankWidth = 9;
+constexpr std::size_t kMessagesWidth = 6;
+constexpr std::size_t kElemsWidth = 7;
+constexpr std::size_t kGap = 2;
+
+// What is done, not by whom.
+constexpr std::string_view kSending = "34";
+constexpr std::string_view kCopied = "36";
+constexpr std::string_view kCombined = "33";
+constexpr std::string_view kComplete = "32";
+constexpr std::string_view kFault = "31";
+constexpr std::string_view kPlain = "";
+
+/// The first and the last of `count`, `most` in all.
+std::vector<std::uint32_t> sample(std::uint32_t count, std::size_t most) {
+  std::vector<std::uint32_t> numbers;
+  const std::size_t shown = std::min<std::size_t>(count, most);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const bool from_end = i >= (shown + 1) / 2;
+    numbers.push_back(static_cast<std::uint32_t>(from_end ? count - shown + i : i));
+  }
+  return numbers;
+}
+
+std::string padded(std::string text, std::size_t width) {
+  text.resize(std::max(width, text.size()), ' ');
+  return text;
+}
+
+std::string without_end_spaces(std::string text) {
+  text.erase(text.find_last_not_of(' ') + 1);
+  return text;
+}
+
+std::string bar(std::size_t done, std::size_t all) {
+  const std::size_t length = std::min(all, kLongestBar);
+  const std::size_t filled = all == 0 ? 0 : done * length / all;
+  return "[" + std::string(filled, '#') + std::string(length - filled, '.') + "]";
+}
+
+}  // namespace
+
+Screen::Screen(const Picture& picture, const Style& style)
+    : picture_(picture),
+      style_(style),
+      is_matrix_(picture.rounds.problem.kind == Kind::all_to_all),
+      arrivals_(std::size_t{picture.rounds.problem.size} * picture.rounds.blocks) {
+  note_arrivals();
+  choose_layout();
+}
+
+void Screen::note_arrivals() {
+  const Rounds& rounds = picture_.rounds;
+  Board board(rounds);
+  while (board.advance()) {
+    for (const Change& change : rounds.rounds[board.round() - 1].changes) {
+      if (change.holding.place != Place::output) continue;
+      arrivals_[std::size_t{change.rank} * rounds.blocks + change.holding.block] = board.round();
+    }
+  }
+  for (Rank rank = 0; rank < rounds.problem.size; ++rank) {
+    const Tally& tally = board.tally(rank);
+    most_.messages = std::max(most_.messages, tally.messages);
+    most_.elems_sent = std::max(most_.elems_sent, tally.elems_sent);
+    most_.elems_reduced = std::max(most_.elems_reduced, tally.elems_reduced);
+  }
+}
+
+/// Gives up, where it is too wide, first names, then space, then numbers that nobody asked for,
+/// then blocks.
+void Screen::choose_layout() {
+  const Rounds& rounds = picture_.rounds;
+  ranks_ = style_.only_rank ? std::vector<Rank>{*style_.only_rank}
+                            : sample(rounds.problem.size, kMostRows);
+  blocks_ = sample(rounds.blocks, rounds.blocks);
+  named_ = rounds.problem.size <= kMostNamed;
+  const bool few = block_elems(rounds.problem, rounds.blocks, 0) <= kMostNumbers &&
+                   rounds.problem.size <= kMostNamed;
+  numbers_ = style_.values.value_or(few) && rounds.problem.kind != Kind::barrier;
+  std::size_t width = measure();
+  const auto give_up = [&](bool& what, bool instead) {
+    if (width <= style_.width || what == instead) return;
+    what = instead;
+    width = measure();
+  };
+  give_up(named_, false);
+  give_up(squeezed_, true);
+  if (!style_.values) give_up(numbers_, false);
+  if (width <= style_.width) return;
+  const std::size_t others = width - blocks_.size() * cell_width_;
+  const std::size_t room = style_.width > others ? style_.width - others : 0;
+  blocks_ = sample(rounds.blocks, std::max<std::size_t>(room / cell_width_, 2));
+}
+
+std::string Screen::head_of(std::uint32_t block) const {
+  if (squeezed_) return fmt::format("b{}", block);
+  return fmt::format("{} {}", is_matrix_ ? "from" : "block", block);
+}
+
+std::size_t Screen::measure() {
+  cell_width_ = head_of(picture_.rounds.blocks).size();
+  sent_width_ = received_width_ = 0;
+  Board board(picture_.rounds);
+  do {
+    const std::vector<Event> events = events_of(board);
+    for (const Rank rank : ranks_) {
+      for (const std::uint32_t block : blocks_) {
+        const Cell shown = cell(board, events, rank, block);
+        cell_width_ = std::max({cell_width_, shown.text.size(), shown.numbers.size()});
+      }
+      if (board.round() == 0) continue;
+      const Round& round = picture_.rounds.rounds[board.round() - 1];
+      sent_width_ = std::max(sent_width_, sent_text(picture_.rounds, round, rank).size());
+      received_width_ =
+          std::max(received_width_, received_text(picture_.rounds, round, rank).size());
+    }
+  } while (board.advance());
+  cell_width_ += squeezed_ ? 1 : kGap;
+  sent_width_ = std::max<std::size_t>(sent_width_, 4) + kGap;
+  received_width_ = std::max<std::size_t>(received_width_, 8) + kGap;
+  return kRankWidth + blocks_.size() * cell_width_ + sent_width_ + received_width_ +
+         kMessagesWidth + kElemsWidth;
+}
+
+std::vector<Screen::Event> Screen::events_of(const Board& board) const {
+  std::vector<Event> events;
+  if (board.round() == 0) return events;
+  for (const Message& message : picture_.rounds.rounds[board.round() - 1].messages) {
+    for (const Piece& piece : message.pieces) {
+      events.push_back({message.from.rank, piece.block, piece.content, false, false});
+      if (!message.received) continue;
+      events.push_back({message.to, piece.block, kNothing, true, message.reduces});
+    }
+  }
+  return events;
+}
+
+Screen::Cell Screen::cell(const Board& board, const std::vector<Event>& events, Rank rank,
+                          std::uint32_t block) const {
+  if (is_matrix_) return arrival_cell(board, rank, block);
+  std::uint32_t content = kNothing;
+  for (const Place place : {Place::passing, Place::output, Place::scratch, Place::input}) {
+    content = board.content_at(rank, place, block);
+    if (content != kNothing) break;
+  }
+  std::string marks;
+  std::string_view colour = content == kSpoilt ? kFault : kPlain;
+  const std::uint32_t result = board.content_at(rank, Place::output, block);
+  if (is_result(picture_.rounds, rank, block, result)) colour = kComplete;
+  std::uint32_t sent = kNothing;
+  for (const Event& event : events) {
+    if (event.rank != rank || event.block != block) continue;
+    if (event.received && !marks.starts_with('<')) marks.insert(0, "<");
+    if (!event.received && !marks.ends_with('>')) marks += ">";
+    if (event.received) colour = event.reduces ? kCombined : kCopied;
+    if (!event.received) sent = event.sent;
+  }
+  // What was only sent is what it shows; what was received too has become something new.
+  if (marks == ">") {
+    content = sent;
+    if (colour == kPlain) colour = kSending;
+  }
+  if (content == kNothing) return {".", "", kPlain};
+  const std::string label = label_of(picture_.rounds, content, named_);
+  return {marks.empty() ? label : fmt::format("{} {}", label, marks), numbers_text(content),
+          colour};
+}
+
+Screen::Cell Screen::arrival_cell(const Board& board, Rank rank, std::uint32_t block) const {
+  const std::uint32_t content = board.content_at(rank, Place::output, block);
+  if (content == kNothing) return {".", "", kPlain};
+  const std::size_t arrival = arrivals_[std::size_t{rank} * picture_.rounds.blocks + block];
+  const bool right = is_result(picture_.rounds, rank, block, content);
+  const std::string text = arrival == board.round() ? "*" : fmt::format("{}", arrival);
+  return {right ? text : text + "!", numbers_text(content),
+          !right                     ? kFault
+          : arrival == board.round() ? kCopied
+                                     : kComplete};
+}
+
+std::string Screen::numbers_text(std::uint32_t content) const {
+  if (!numbers_ || content >= picture_.numbers.size()) return {};
+  const Numbers& numbers = picture_.numbers[content];
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size() && i < kMostNumbers; ++i) {
+    text += fmt::format("{}{}", i > 0 ? " " : "", numbers[i]);
+  }
+  if (numbers.size() > kMostNumbers) text += " ..";
+  return text;
+}
+
+std::string Screen::painted(const std::string& text, std::string_view colour) const {
+  if (!style_.colour || colour.empty()) return text;
+  return fmt::format("\x1b[{}m{}\x1b[0m", colour, text);
+}
+
+std::string Screen::heading() const {
+  std::string text(kRankWidth, ' ');
+  for (const std::uint32_t block : blocks_) {
+    text += padded(head_of(block), cell_width_);
+  }
+  return text + padded("sent", sent_width_) + padded("received", received_width_) +
+         fmt::format("{:>{}}{:>{}}\n", "msgs", kMessagesWidth, "elems", kElemsWidth);
+}
+
+std::string Screen::row(const Board& board, const std::vector<Event>& events, Rank rank) const {
+  std::string line = padded(fmt::format("rank {}", rank), kRankWidth);
+  std::string below(kRankWidth, ' ');
+  for (const std::uint32_t block : blocks_) {
+    const Cell shown = cell(board, events, rank, block);
+    line += painted(shown.text, shown.colour);
+    line.append(cell_width_ - std::min(shown.text.size(), cell_width_), ' ');
+    below += padded(shown.numbers, cell_width_);
+  }
+  const bool before = board.round() == 0;
+  const Rounds& rounds = picture_.rounds;
+  const Round none;
+  const Round& round = before ? none : rounds.rounds[board.round() - 1];
+  line += padded(sent_text(rounds, round, rank), sent_width_);
+  line += padded(received_text(rounds, round, rank), received_width_);
+  line += fmt::format("{:>{}}{:>{}}\n", board.tally(rank).messages, kMessagesWidth,
+                      board.tally(rank).elems_sent, kElemsWidth);
+  below = without_end_spaces(std::move(below));
+  if (!below.empty()) line += below + "\n";
+  return line;
+}
+
+std::string Screen::table(const Board& board) const {
+  const std::vector<Event> events = events_of(board);
+  std::string text = heading();
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    if (i > 0 && ranks_[i] > ranks_[i - 1] + 1) text += "...\n";
+    text += row(board, events, ranks_[i]);
+  }
+  return text;
+}
+
+std::string Screen::so_far(const Board& board) const {
+  Tally busiest;
+  for (Rank rank = 0; rank < picture_.rounds.problem.size; ++rank) {
+    busiest.messages = std::max(busiest.messages, board.tally(rank).messages);
+    busiest.elems_sent = std::max(busiest.elems_sent, board.tally(rank).elems_sent);
+    busiest.elems_reduced = std::max(busiest.elems_reduced, board.tally(rank).elems_reduced);
+  }
+  const std::size_t bytes = picture_.call.operation->has_data ? size_of(picture_.call.type) : 1;
+  std::string text = fmt::format(
+      "busiest rank so far: {} of {} messages and {} of {} elements ({} of {} bytes) sent",
+      busiest.messages, most_.messages, busiest.elems_sent, most_.elems_sent,
+      busiest.elems_sent * bytes, most_.elems_sent * bytes);
+  if (most_.elems_reduced > 0) {
+    text += fmt::format(", {} of {} combined", busiest.elems_reduced, most_.elems_reduced);
+  }
+  return wrapped(text, style_.width);
+}
+
+std::string Screen::round(const Board& board) const {
+  const std::size_t rounds = picture_.rounds.rounds.size();
+  std::string text = board.round() == 0 ? std::string("before the first round")
+                                        : fmt::format("round {} of {}", board.round(), rounds);
+  text += fmt::format("  {}", bar(board.round(), rounds));
+  const std::string phase = phase_text(picture_, board.round());
+  if (!phase.empty()) text += "  " + phase;
+  const Progress progress = progress_of(picture_.rounds, board);
+  text += fmt::format("  {} of {} results\n", progress.complete, progress.all);
+  text += wrapped(round_sentence(picture_, board), style_.width);
+  return text + "\n" + table(board) + so_far(board);
+}
+
+std::string Screen::legend() const {
+  const bool combines = reduces(picture_.rounds.problem.kind);
+  std::string text =
+      is_matrix_ ? "A rank's row: in which round the block from each rank came; . not yet, * now"
+      : combines ? "In the table: whose contributions are in a block; < received, > sent"
+                 : "In the table: whose block is there; < received, > sent, . nothing yet";
+  if (!is_matrix_ && !named_) {
+    text += fmt::format("; 3/{}: those of three ranks", picture_.rounds.problem.size);
+  }
+  if (numbers_) text += fmt::format("; below it its elements ({})", to_string(picture_.call.type));
+  return text + ".";
+}
+
+std::string Screen::what_is_left_out() const {
+  const Rounds& rounds = picture_.rounds;
+  std::string text;
+  if (ranks_.size() < rounds.problem.size && !style_.only_rank) {
+    text += fmt::format("Shown are {} of {} ranks: the first and the last.\n", ranks_.size(),
+                        rounds.problem.size);
+  }
+  if (blocks_.size() < rounds.blocks) {
+    text += fmt::format("Shown are {} of {} blocks: the first and the last.\n", blocks_.size(),
+                        rounds.blocks);
+  }
+  return text;
+}
+
+std::string Screen::introduction() const {
+  const Rounds& rounds = picture_.rounds;
+  std::string text = call_text(picture_.call) + "\n";
+  const std::vector<Tree> trees = trees_of(rounds);
+  if (!trees.empty()) {
+    text += "\n" + trees_text(trees);
+    const CatalogueEntry* entry = picture_.call.entry;
+    if (entry != nullptr) text += wrapped(tree_rule(entry->algorithm), style_.width);
+    text += "\n";
+  }
+  text += wrapped(legend(), style_.width) + what_is_left_out();
+  const std::uint64_t depth = rounds.rounds.empty() ? 0 : rounds.rounds.back().depth;
+  if (depth < rounds.rounds.size() && depth > 0) {
+    text += wrapped(
+        fmt::format("The longest chain of messages that wait for each other is {}; there are {} "
+                    "rounds because a rank sends some of them one after another.",
+                    depth, rounds.rounds.size()),
+        style_.width);
+  }
+  return text;
+}
+
+std::string Screen::conclusion() const {
+  std::string text = wrapped(verdict_text(picture_), style_.width);
+  if (!picture_.theory) return text;
+  const Load& busiest = picture_.theory->busiest;
+  const bool same = most_.messages == busiest.messages && most_.elems_sent == busiest.elems_sent &&
+                    most_.elems_reduced == busiest.elems_reduced;
+  text += fmt::format("the formulas say {} messages, {} elements sent and {} combined: {}\n",
+                      busiest.messages, busiest.elems_sent, busiest.elems_reduced,
+                      same ? "so it is" : "it is not so");
+  return text;
+}
+
+}  // namespace ccoll::show

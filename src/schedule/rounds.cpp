@@ -95,6 +95,11 @@ class Builder {
     for (Sent& sent : sent_) {
       out_.rounds[sent.round - 1].messages.push_back(std::move(sent.message));
     }
+    for (Round& round : out_.rounds) {
+      std::ranges::stable_sort(round.messages, {}, [](const Message& message) {
+        return std::tuple{message.from.rank, message.from.lane, message.to};
+      });
+    }
   }
 
  private:

@@ -89,8 +89,8 @@ struct Message {
 };
 
 struct Round {
-  std::uint64_t depth = 0;  ///< of its messages
-  std::vector<Message> messages;
+  std::uint64_t depth = 0;        ///< of its messages
+  std::vector<Message> messages;  ///< by sender, lane and receiver
   std::vector<StepName> steps;  ///< that have received all they wait for, and stored, in this round
   std::vector<Change> changes;  ///< to what was held before
 };

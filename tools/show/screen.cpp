@@ -225,8 +225,9 @@ std::string Screen::heading() const {
          fmt::format("{:>{}}{:>{}}\n", "msgs", kMessagesWidth, "elems", kElemsWidth);
 }
 
-std::string Screen::row(const Board& board, const std::vector<Event>& events, Rank rank) const {
-  std::string line = padded(fmt::format("rank {}", rank), kRankWidth);
+std::string Screen::row(const Board& board, Rank rank, const std::string& name) const {
+  const std::vector<Event> events = events_of(board);
+  std::string line = padded(name, kRankWidth);
   std::string below(kRankWidth, ' ');
   for (const std::uint32_t block : blocks_) {
     const Cell shown = cell(board, events, rank, block);
@@ -248,12 +249,21 @@ std::string Screen::row(const Board& board, const std::vector<Event>& events, Ra
 }
 
 std::string Screen::table(const Board& board) const {
-  const std::vector<Event> events = events_of(board);
   std::string text = heading();
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     if (i > 0 && ranks_[i] > ranks_[i - 1] + 1) text += "...\n";
-    text += row(board, events, ranks_[i]);
+    text += row(board, ranks_[i], fmt::format("rank {}", ranks_[i]));
   }
+  return text;
+}
+
+std::string Screen::history() const {
+  std::string text = heading();
+  Board board(picture_.rounds);
+  do {
+    text += row(board, *style_.only_rank,
+                board.round() == 0 ? "before" : fmt::format("round {}", board.round()));
+  } while (board.advance());
   return text;
 }
 

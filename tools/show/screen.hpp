@@ -17,7 +17,7 @@ struct Style {
   bool colour = false;
   std::size_t width = 100;        ///< columns
   std::optional<bool> values;     ///< numbers below what is held; none: where they fit
-  std::optional<Rank> only_rank;  ///< a row for this rank alone
+  std::optional<Rank> only_rank;  ///< rows of this rank alone
 };
 
 class Screen {
@@ -29,6 +29,8 @@ class Screen {
   std::string introduction() const;
   /// The board of one round.
   std::string round(const Board& board) const;
+  /// One rank's row in every round; `style.only_rank` has it.
+  std::string history() const;
   /// The verdict, and whether what was sent is what the formulas say.
   std::string conclusion() const;
 
@@ -58,7 +60,8 @@ class Screen {
   Cell arrival_cell(const Board& board, Rank rank, std::uint32_t block) const;
   std::string numbers_text(std::uint32_t content) const;
   std::string table(const Board& board) const;
-  std::string row(const Board& board, const std::vector<Event>& events, Rank rank) const;
+  /// `name` stands before it.
+  std::string row(const Board& board, Rank rank, const std::string& name) const;
   std::string head_of(std::uint32_t block) const;
   std::string heading() const;
   std::string so_far(const Board& board) const;

@@ -69,7 +69,8 @@ TEST_CASE("cc-show steps: every algorithm is drawn within the width, in ASCII, a
 TEST_CASE("cc-show steps: one round of all", "[show][unit]") {
   const std::string all = said({"steps", "all_reduce", "-a", "ring", "--all"});
   for (const std::string step : {"0", "1", "6"}) {
-    const std::string one = said({"steps", "all_reduce", "-a", "ring", "--step", step});
+    const std::string one =
+        said({"steps", "all_reduce", "-a", "ring", "--step", step, "--width", "100"});
     const std::string screen = one.substr(one.find("\n\n"));
     CHECK_THAT(all, Contains(screen));
   }
@@ -90,13 +91,47 @@ TEST_CASE("cc-show steps: numbers are shown where asked for, or where they fit",
 }
 
 TEST_CASE("cc-show steps: what has no place is left out, and that is said", "[show][unit]") {
-  const std::string text = said({"steps", "all_reduce", "-a", "ring", "-n", "20", "--step", "1"});
+  const std::string text =
+      said({"steps", "all_reduce", "-a", "ring", "-n", "20", "--step", "1", "--width", "100"});
   CHECK_THAT(text, Contains("Shown are 16 of 20 ranks"));
   CHECK_THAT(text, Contains("of 20 blocks"));
   CHECK_THAT(text, Contains("2/20 <"));
   CHECK_THAT(text, Contains("...\nrank 12"));
-  CHECK_THAT(said({"steps", "all_reduce", "-a", "ring", "-n", "8", "--step", "1"}),
-             !Contains("Shown are"));
+  CHECK_THAT(
+      said({"steps", "all_reduce", "-a", "ring", "-n", "8", "--step", "1", "--width", "100"}),
+      !Contains("Shown are"));
+}
+
+TEST_CASE("cc-show steps: a rank's program names the rounds of its steps", "[show][unit]") {
+  const std::string text = said({"steps", "all_reduce", "-a", "ring", "--rank", "1"});
+  CHECK_THAT(text,
+             Contains("receive-reduce-store-send   3         4       recv 0 + input[1] finish "
+                      "-> output[1], send 2"));
+  CHECK_THAT(text, Contains("send                        -         1       input[0] -> send 2"));
+  for (const CatalogueEntry& entry : catalogue()) {
+    const std::string any = said({"steps", name_of(to_string(entry.kind)), "-a",
+                                  name_of(to_string(entry.algorithm)), "-n", "5", "--rank", "4"});
+    CHECK_THAT(any, Contains("lane 0\n") && Contains("receive"));
+  }
+}
+
+TEST_CASE("cc-show steps: a block is followed from rank to rank", "[show][unit]") {
+  const std::string text = said({"steps", "all_reduce", "-a", "ring", "--follow", "block:1"});
+  CHECK_THAT(text, Contains("round 2    rank 3 -> rank 0      2+3 [52], combined: 0+2+3 [53]\n"));
+  CHECK_THAT(text, Contains("round 6    rank 3 -> rank 0      all [64], kept\n"));
+  CHECK(std::ranges::count(text, '\n') == 2 + 6);
+  // Of an all_to_all the blocks that are meant for a rank.
+  const std::string blocks =
+      said({"steps", "all_to_all", "-a", "bruck", "-n", "4", "--follow", "block:1"});
+  for (const std::string label : {"0>1", "2>1", "3>1"}) CHECK_THAT(blocks, Contains(label));
+  CHECK_THAT(blocks, !Contains(">2") && !Contains(">3"));
+}
+
+TEST_CASE("cc-show steps: a rank is followed through all rounds", "[show][unit]") {
+  const std::string text =
+      said({"steps", "all_reduce", "-a", "ring", "--follow", "rank:1", "--width", "100"});
+  CHECK_THAT(text, Contains("round 2  1        1        0+1+3 <  0+1 >    b3 -> 2"));
+  CHECK_THAT(text, !Contains("rank 2  "));
 }
 
 TEST_CASE("cc-show steps: wrong usage is told with what was expected", "[show][unit]") {
@@ -109,6 +144,13 @@ TEST_CASE("cc-show steps: wrong usage is told with what was expected", "[show][u
   CHECK_THAT(refused({"steps", "all_reduce", "--dtype", "float31"}), Contains("float32"));
   CHECK_THAT(refused({"steps", "all_reduce", "--op", "avg", "--dtype", "bool"}),
              Contains("not defined"));
+  for (const std::string follow : {"rank:4", "block:4", "rank:x", "rank:"}) {
+    CHECK_THAT(refused({"steps", "all_reduce", "-a", "ring", "--follow", follow}),
+               Contains("from 0 to 3"));
+  }
+  CHECK_THAT(refused({"steps", "all_reduce", "--follow", "3"}),
+             Contains("expected block:B or rank:R"));
+  CHECK_THAT(refused({"steps", "all_reduce", "--rank", "4"}), Contains("a rank from 0 to 3"));
   CHECK_THAT(refused({"steps"}), Contains("no operation given"));
 }
 

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "show/follow.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "core/text.hpp"
+#include "schedule/text.hpp"
+#include "show/labels.hpp"
+#include "show/words.hpp"
+
+namespace ccoll::show {
+
+namespace {
+
+/// "2", "1-3", "-": the rounds in which some message is one that `matches`.
+template <typename Matches>
+std::string rounds_text(const Rounds& rounds, Matches&& matches) {
+  std::set<std::size_t> numbers;
+  for (std::size_t i = 0; i < rounds.rounds.size(); ++i) {
+    if (std::ranges::any_of(rounds.rounds[i].messages, matches)) numbers.insert(i + 1);
+  }
+  std::string text;
+  for (const std::size_t number : numbers) {
+    text += fmt::format("{}{}", text.empty() ? "" : ",", number);
+  }
+  return text.empty() ? "-" : text;
+}
+
+std::string step_line(const Picture& picture, const StepName& name, const Step& step) {
+  const auto receives = [&](const Message& message) {
+    return message.received && message.by == name;
+  };
+  const auto sends = [&](const Message& message) { return message.from == name; };
+  return fmt::format("  {:<6}{:<28}{:<10}{:<8}{}\n", name.step, step_kind(step),
+                     rounds_text(picture.rounds, receives), rounds_text(picture.rounds, sends),
+                     to_string(step, name.lane));
+}
+
+/// "0+2 [20 22]".
+std::string content_text(const Picture& picture, std::uint32_t content) {
+  constexpr std::size_t kMostNumbers = 4;
+  std::string text = label_of(picture.rounds, content);
+  if (content >= picture.numbers.size()) return text;
+  const Numbers& numbers = picture.numbers[content];
+  if (numbers.empty() || numbers.size() > kMostNumbers) return text;
+  return fmt::format("{} [{}]", text, joined(numbers, " "));
+}
+
+/// What a receiver has made of a piece once the round is over, if it has made anything.
+std::uint32_t made_of(const Board& after, const Message& message, const Piece& piece) {
+  for (const Place place : {Place::passing, Place::output, Place::scratch}) {
+    const std::uint32_t content = after.content_at(message.to, place, piece.block);
+    if (content != kNothing) return content;
+  }
+  return kNothing;
+}
+
+std::string hop_text(const Picture& picture, const Board& after, const Message& message,
+                     const Piece& piece) {
+  std::string text = fmt::format("rank {} -> rank {}", message.from.rank, message.to);
+  text = fmt::format("  round {:<5}{:<22}{}", after.round(), text,
+                     content_text(picture, piece.content));
+  if (!message.received) return text + ", which nobody takes\n";
+  if (!message.reduces) return text + ", kept\n";
+  const std::uint32_t made = made_of(after, message, piece);
+  if (made == kNothing) return text + ", combined when more has come\n";
+  return text + fmt::format(", combined: {}\n", content_text(picture, made));
+}
+
+}  // namespace
+
+std::string step_kind(const Step& step) {
+  const bool combines = step.receives.size() + (step.local.empty() ? 0 : 1) > 1;
+  std::vector<std::string_view> parts;
+  if (!step.receives.empty()) parts.emplace_back("receive");
+  if (combines) parts.emplace_back("reduce");
+  if (!step.store.empty()) parts.emplace_back(step.receives.empty() ? "copy" : "store");
+  if (!step.sends.empty()) parts.emplace_back("send");
+  return joined(parts, "-");
+}
+
+std::string program_text(const Picture& picture, Rank rank) {
+  const Program& program = picture.programs[rank];
+  std::string text = fmt::format("{}: the program of rank {}\n", call_text(picture.call), rank);
+  for (std::size_t number = 0; number < program.lanes.size(); ++number) {
+    const auto lane = static_cast<std::uint16_t>(number);
+    text += fmt::format("\nlane {}\n  {:<6}{:<28}{:<10}{:<8}{}\n", lane, "step", "what it does",
+                        "receives", "sends", "as the library has it");
+    const std::vector<Step>& steps = program.lanes[number].steps;
+    for (std::uint32_t step = 0; step < steps.size(); ++step) {
+      text += step_line(picture, {rank, lane, step}, steps[step]);
+    }
+  }
+  text += "\nUnder receives and sends: the rounds in which it does.";
+  if (program.lanes.size() > 1) text += " Lanes do not wait for each other.";
+  return text + "\n";
+}
+
+std::string block_text(const Picture& picture, std::uint32_t block) {
+  const bool is_matrix = picture.rounds.problem.kind == Kind::all_to_all;
+  std::string text = fmt::format("{}: the way of {}{}\n\n", call_text(picture.call),
+                                 is_matrix ? "the blocks for rank " : "block ", block);
+  Board board(picture.rounds);
+  while (board.advance()) {
+    for (const Message& message : picture.rounds.rounds[board.round() - 1].messages) {
+      for (const Piece& piece : message.pieces) {
+        const bool is_known = piece.content < picture.rounds.contents.size();
+        const std::uint32_t number =
+            is_matrix && is_known ? picture.rounds.contents[piece.content].block : piece.block;
+        if (number == block) text += hop_text(picture, board, message, piece);
+      }
+    }
+  }
+  return text;
+}
+
+}  // namespace ccoll::show

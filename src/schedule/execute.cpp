@@ -196,30 +196,38 @@ Execution execute(const Resolved& schedule, std::uint64_t slots, std::uint32_t c
   return Executor(schedule, slots, calls).run();
 }
 
-std::string describe_deadlock(const Resolved& schedule, const Execution& execution) {
+Deadlock find_deadlock(const Resolved& schedule, const Execution& execution) {
   std::uint32_t lane = 0;
   while (lane < execution.lanes.size() &&
          execution.lanes[lane].waiting.what == Waiting::For::nothing) {
     ++lane;
   }
-  if (lane == execution.lanes.size()) return "no lane waits, yet not all have ended";
-  std::vector<std::uint32_t> chain;
+  if (lane == execution.lanes.size()) return {};
+  Deadlock found;
+  std::vector<std::uint32_t>& chain = found.lanes;
   while (lane != kNone && std::find(chain.begin(), chain.end(), lane) == chain.end()) {
     chain.push_back(lane);
     lane = awaited(schedule, execution, lane);
   }
-  const auto begin = lane == kNone ? chain.begin() : std::find(chain.begin(), chain.end(), lane);
-  constexpr std::ptrdiff_t kShown = 8;
+  found.is_cycle = lane != kNone;
+  if (found.is_cycle) chain.erase(chain.begin(), std::find(chain.begin(), chain.end(), lane));
+  return found;
+}
+
+std::string describe_deadlock(const Resolved& schedule, const Execution& execution) {
+  const Deadlock found = find_deadlock(schedule, execution);
+  if (found.lanes.empty()) return "no lane waits, yet not all have ended";
+  constexpr std::size_t kShown = 8;
   std::string text;
-  for (auto it = begin; it != chain.end(); ++it) {
-    if (it - begin == kShown) {
-      text += fmt::format("; and {} more", chain.end() - it);
+  for (std::size_t i = 0; i < found.lanes.size(); ++i) {
+    if (i == kShown) {
+      text += fmt::format("; and {} more", found.lanes.size() - i);
       break;
     }
-    if (it != begin) text += "; ";
-    text += describe_wait(schedule, execution, *it);
+    if (i != 0) text += "; ";
+    text += describe_wait(schedule, execution, found.lanes[i]);
   }
-  if (lane != kNone) text += fmt::format("; and so on, a cycle of {}", chain.end() - begin);
+  if (found.is_cycle) text += fmt::format("; and so on, a cycle of {}", found.lanes.size());
   return text;
 }
 

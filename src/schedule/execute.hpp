@@ -53,8 +53,15 @@ struct Execution {
 /// over links with `slots` slots. Costs O(steps × windows + messages).
 Execution execute(const Resolved& schedule, std::uint64_t slots, std::uint32_t calls);
 
-/// The cycle of lanes that wait for each other in an execution that did not finish, or the chain
-/// that ends at a lane that has ended.
+/// The lanes that wait for each other in an execution that did not finish: a cycle, or a chain that
+/// ends at a lane that has ended, or at a message that no lane takes.
+struct Deadlock {
+  std::vector<std::uint32_t> lanes;  ///< each waits for the next
+  bool is_cycle = false;             ///< the last one waits for the first
+};
+Deadlock find_deadlock(const Resolved& schedule, const Execution& execution);
+
+/// The same as a sentence.
 std::string describe_deadlock(const Resolved& schedule, const Execution& execution);
 
 }  // namespace ccoll::detail

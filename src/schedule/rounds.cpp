@@ -233,6 +233,42 @@ class Builder {
   std::vector<std::pair<std::uint64_t, std::uint32_t>> last_sent_;  ///< depth and turn, by lane
 };
 
+Wait wait_of(const Resolved& schedule, const detail::Execution& execution, std::uint32_t number) {
+  const detail::ResolvedLane& lane = schedule.lanes[number];
+  const detail::LaneState& state = execution.lanes[number];
+  Wait wait;
+  wait.step = {lane.rank, lane.number, state.step};
+  switch (state.waiting.what) {
+    case detail::Waiting::For::slice:
+      wait.peer = schedule.lanes[schedule.links[state.waiting.link].from_lane].rank;
+      break;
+    case detail::Waiting::For::room:
+      wait.what = Wait::For::room;
+      wait.peer = schedule.links[state.waiting.link].to;
+      break;
+    case detail::Waiting::For::after: {
+      const ResolvedStep& step = schedule.step(number, state.step);
+      wait.what = Wait::For::step;
+      wait.peer = lane.rank;
+      wait.after = step.after_step;
+      wait.after_lane = schedule.lanes[step.after_lane].number;
+      break;
+    }
+    case detail::Waiting::For::nothing:
+      wait.what = Wait::For::nothing;
+      break;
+  }
+  return wait;
+}
+
+void add_waits(const Resolved& schedule, const detail::Execution& execution, Rounds& out) {
+  const detail::Deadlock deadlock = detail::find_deadlock(schedule, execution);
+  out.is_cycle = deadlock.is_cycle;
+  for (const std::uint32_t lane : deadlock.lanes) {
+    out.waits.push_back(wait_of(schedule, execution, lane));
+  }
+}
+
 /// Slots enough for whatever a link is given in one call.
 std::uint64_t enough_slots(const Resolved& schedule) {
   std::vector<std::uint64_t> pushed(schedule.links.size());
@@ -285,6 +321,7 @@ Rounds rounds_of(const Problem& problem, const Schedule& schedule) {
     if (!execution.finished) {
       findings.add(FindingKind::deadlock, "deadlock: {}",
                    detail::describe_deadlock(*resolved, execution));
+      add_waits(*resolved, execution, out);
     }
     // That outputs lack something is no news where steps never ran.
     detail::check_dataflow(*resolved, execution, slots, execution.finished ? findings : unfinished,

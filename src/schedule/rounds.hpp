@@ -103,6 +103,16 @@ struct Tally {
   friend bool operator==(const Tally&, const Tally&) = default;
 };
 
+/// A lane that can never go on.
+struct Wait {
+  enum class For : std::uint8_t { message, room, step, nothing };
+  StepName step;            ///< that cannot run; behind the lane's last where it has ended
+  For what = For::message;  ///< nothing: the lane has ended
+  Rank peer = 0;            ///< who does not send, or take
+  std::uint32_t after = 0;  ///< the step that it comes after
+  std::uint16_t after_lane = 0;
+};
+
 struct Rounds {
   Problem problem;
   std::uint32_t blocks = 1;
@@ -112,6 +122,9 @@ struct Rounds {
   /// What was wrong with the form, or on the way; then the rounds go as far as they make sense. The
   /// whole proof is verify()'s.
   std::vector<Finding> findings;
+  /// In a deadlock, lanes of which each waits for the next one.
+  std::vector<Wait> waits;
+  bool is_cycle = false;  ///< the last one waits for the first
 };
 
 /// The Choice of one window that holds all of every block.

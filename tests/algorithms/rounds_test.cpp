@@ -171,6 +171,27 @@ TEST_CASE("rounds: a broken schedule is shown as far as it makes sense, with wha
   REQUIRE_FALSE(rounds.findings.empty());
   CHECK(rounds.findings[0].kind == FindingKind::deadlock);
   CHECK_FALSE(rounds.rounds.empty());
+  // Rank 2 lacks rank 1's last message, for which rank 1 has no step left.
+  REQUIRE(rounds.waits.size() == 2);
+  CHECK_FALSE(rounds.is_cycle);
+  CHECK(rounds.waits[0].step == StepName{2, 0, 4});
+  CHECK(rounds.waits[0].what == Wait::For::message);
+  CHECK(rounds.waits[0].peer == 1);
+  CHECK(rounds.waits[1].step.rank == 1);
+  CHECK(rounds.waits[1].what == Wait::For::nothing);
+
+  const auto receives_first = [&](Rank rank) {
+    Program program = ring.make(problem, rank);
+    std::swap(program.lanes[0].steps[0], program.lanes[0].steps[1]);
+    return program;
+  };
+  const Rounds circle = rounds_of(problem, receives_first);
+  CHECK(circle.is_cycle);
+  REQUIRE(circle.waits.size() == 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(circle.waits[i].peer == circle.waits[(i + 1) % 3].step.rank);
+  }
+  CHECK(circle.rounds.empty());
 
   const auto malformed = [&](Rank rank) {
     Program program = ring.make(problem, rank);

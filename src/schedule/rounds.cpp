@@ -66,7 +66,8 @@ class Builder {
     for (const detail::Segment& segment : schedule_.layout(step)) {
       const std::uint64_t elems = schedule_.elems_of(segment, seen.at.window);
       if (elems == 0) continue;
-      ran.result.push_back({segment.block, content_of(seen.result[next++], combinations), elems});
+      const std::uint32_t content = content_of(seen.result[next++], combinations);
+      ran.result.push_back({segment.block, segment.block, content, elems});
     }
     receive(step, ran);
     send(step, ran);
@@ -166,6 +167,9 @@ class Builder {
       message.by = name_of(ran);
       message.received = true;
       message.reduces = reduces;
+      for (std::size_t i = 0; i < std::min(message.pieces.size(), ran.result.size()); ++i) {
+        message.pieces[i].to_block = ran.result[i].block;
+      }
       ran.received.push_back(number);
     }
   }

@@ -72,7 +72,8 @@ struct StepName {
 
 /// A block of a message.
 struct Piece {
-  std::uint32_t block = 0;  ///< as the sender's step names it
+  std::uint32_t block = 0;     ///< as the sender's step names it
+  std::uint32_t to_block = 0;  ///< as the receiver's does
   std::uint32_t content = kNothing;
   std::uint64_t elems = 0;
 };
@@ -106,7 +107,7 @@ struct Tally {
 /// A lane that can never go on.
 struct Wait {
   enum class For : std::uint8_t { message, room, step, nothing };
-  StepName step;            ///< that cannot run; behind the lane's last where it has ended
+  StepName step;            ///< that cannot run; 0 where the lane has ended
   For what = For::message;  ///< nothing: the lane has ended
   Rank peer = 0;            ///< who does not send, or take
   std::uint32_t after = 0;  ///< the step that it comes after

@@ -13,6 +13,7 @@
 #include "show/command.hpp"
 #include "show/list.hpp"
 #include "show/steps.hpp"
+#include "show/verify.hpp"
 
 namespace ccoll::show {
 
@@ -22,6 +23,7 @@ constexpr std::array kCommands = {
     Command{"list", "the algorithms of an operation: rounds, messages, elements and source",
             add_list},
     Command{"steps", "an algorithm at work, round by round", add_steps},
+    Command{"verify", "the proof in words; what the verifier says of a broken one", add_verify},
 };
 
 /// For somebody who typed no argument.
@@ -29,10 +31,9 @@ Output overview() {
   std::string text =
       "cc-show shows collective operations at work: the very schedules that the library executes.\n"
       "\nType these first:\n"
-      "  cc-show steps all_reduce --algo ring -n 4      a ring at work, round by round\n"
-      "  cc-show steps all_reduce --algo double_tree -n 7    two trees, each with half of the "
-      "data\n"
-      "  cc-show list all_reduce                        what each algorithm costs\n"
+      "  cc-show steps all_reduce --algo ring -n 4    a ring at work, round by round\n"
+      "  cc-show list all_reduce                      what each algorithm costs\n"
+      "  cc-show verify all_reduce --algo ring        the proof that it is right\n"
       "\nCommands (cc-show COMMAND --help says more):\n";
   for (const Command& command : commands()) {
     text += fmt::format("  {:<10}{}\n", command.name, command.meaning);

@@ -54,7 +54,7 @@ std::string content_text(const Picture& picture, std::uint32_t content) {
 /// What a receiver has made of a piece once the round is over, if it has made anything.
 std::uint32_t made_of(const Board& after, const Message& message, const Piece& piece) {
   for (const Place place : {Place::passing, Place::output, Place::scratch}) {
-    const std::uint32_t content = after.content_at(message.to, place, piece.block);
+    const std::uint32_t content = after.content_at(message.to, place, piece.to_block);
     if (content != kNothing) return content;
   }
   return kNothing;

@@ -103,10 +103,11 @@ std::string blocks_text(std::vector<std::uint32_t> blocks) {
   return text;
 }
 
-std::string pieces_text(const Rounds& rounds, const Message& message) {
+std::string pieces_text(const Rounds& rounds, const Message& message,
+                        std::uint32_t Piece::*number) {
   if (rounds.problem.kind != Kind::all_to_all) {
     std::vector<std::uint32_t> blocks;
-    for (const Piece& piece : message.pieces) blocks.push_back(piece.block);
+    for (const Piece& piece : message.pieces) blocks.push_back(piece.*number);
     return blocks_text(std::move(blocks));
   }
   if (message.pieces.size() > kMostBlocks) return fmt::format("{} blocks", message.pieces.size());
@@ -118,7 +119,8 @@ std::string pieces_text(const Rounds& rounds, const Message& message) {
 std::string sent_text(const Rounds& rounds, const Round& round, Rank rank) {
   std::vector<Group> groups;
   for (const Message& message : round.messages) {
-    if (message.from.rank == rank) add(groups, pieces_text(rounds, message), message.to);
+    if (message.from.rank == rank)
+      add(groups, pieces_text(rounds, message, &Piece::block), message.to);
   }
   return told(std::move(groups), "->");
 }
@@ -127,7 +129,8 @@ std::string received_text(const Rounds& rounds, const Round& round, Rank rank) {
   std::vector<Group> groups;
   for (const Message& message : round.messages) {
     if (message.to != rank) continue;
-    add(groups, fmt::format("{} {}", pieces_text(rounds, message), sign_of(message)),
+    add(groups,
+        fmt::format("{} {}", pieces_text(rounds, message, &Piece::to_block), sign_of(message)),
         message.from.rank);
   }
   return told(std::move(groups), "from");

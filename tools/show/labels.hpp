@@ -22,8 +22,9 @@ std::string label_of(const Rounds& rounds, std::uint32_t content, bool named = t
 /// "b0", "b0-3", "b1,4", "9 blocks".
 std::string blocks_text(std::vector<std::uint32_t> blocks);
 
-/// What of a message is told: its blocks, or in an all_to_all whose they are and for whom.
-std::string pieces_text(const Rounds& rounds, const Message& message);
+/// What of a message is told: its blocks as the sender or the receiver numbers them, or in an
+/// all_to_all whose they are and for whom.
+std::string pieces_text(const Rounds& rounds, const Message& message, std::uint32_t Piece::*number);
 
 /// "b2 -> 1, b3 -> 1 2": all that `rank` sends in that round. Empty when it sends nothing.
 std::string sent_text(const Rounds& rounds, const Round& round, Rank rank);

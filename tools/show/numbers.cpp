@@ -44,28 +44,57 @@ std::uint64_t first_element(const Rounds& rounds, std::uint32_t block) {
 }
 
 template <typename T>
+std::vector<T> input_of(const Rounds& rounds, Rank rank, std::uint32_t block, std::size_t most) {
+  const std::uint64_t elems =
+      std::min<std::uint64_t>(block_elems(rounds.problem, rounds.blocks, block), most);
+  const std::uint64_t first = 10 * std::uint64_t{rank} + first_element(rounds, block);
+  std::vector<T> elements;
+  for (std::uint64_t i = 0; i < elems; ++i) elements.push_back(input_element<T>(first + i));
+  return elements;
+}
+
+/// The sources' elements combined one by one.
+template <typename T>
+std::vector<T> combined(const std::vector<std::vector<T>>& sources, ReduceOp op,
+                        std::uint32_t divisor) {
+  std::vector<T> made;
+  for (std::size_t i = 0; i < sources[0].size(); ++i) {
+    std::vector<T> elements;
+    for (const std::vector<T>& source : sources) elements.push_back(source[i]);
+    made.push_back(element::combine(op, elements.data(), elements.size(), divisor));
+  }
+  return made;
+}
+
+template <typename T>
+Numbers texts_of(const std::vector<T>& elements) {
+  Numbers texts;
+  for (const T element : elements) texts.push_back(text_of(element));
+  return texts;
+}
+
+template <typename T>
 std::vector<Numbers> compute(const Rounds& rounds, ReduceOp op, std::size_t most) {
   std::vector<std::vector<T>> values;  // sources come before what is made of them
   std::vector<Numbers> texts;
   for (const Content& content : rounds.contents) {
-    const std::uint64_t elems =
-        std::min<std::uint64_t>(block_elems(rounds.problem, rounds.blocks, content.block), most);
-    std::vector<T>& made = values.emplace_back();
-    const std::uint64_t first = first_element(rounds, content.block);
-    for (std::uint64_t i = 0; i < elems; ++i) {
-      std::vector<T> sources;
-      for (const std::uint32_t source : content.sources) sources.push_back(values[source][i]);
-      if (sources.empty()) {
-        made.push_back(input_element<T>(10 * std::uint64_t{content.shares[0].rank} + first + i));
-      } else {
-        made.push_back(element::combine(op, sources.data(), sources.size(),
-                                        content.finished ? rounds.problem.size : 1));
-      }
-    }
-    Numbers& text = texts.emplace_back();
-    for (const T value : made) text.push_back(text_of(value));
+    std::vector<std::vector<T>> sources;
+    for (const std::uint32_t source : content.sources) sources.push_back(values[source]);
+    values.push_back(sources.empty()
+                         ? input_of<T>(rounds, content.shares[0].rank, content.block, most)
+                         : combined(sources, op, content.finished ? rounds.problem.size : 1));
+    texts.push_back(texts_of(values.back()));
   }
   return texts;
+}
+
+template <typename T>
+Numbers compute_reduced(const Rounds& rounds, ReduceOp op, std::uint32_t block, std::size_t most) {
+  std::vector<std::vector<T>> sources;
+  for (Rank rank = 0; rank < rounds.problem.size; ++rank) {
+    sources.push_back(input_of<T>(rounds, rank, block, most));
+  }
+  return texts_of(combined(sources, op, rounds.problem.size));
 }
 
 }  // namespace
@@ -75,6 +104,13 @@ std::vector<Numbers> numbers_of(const Rounds& rounds, ReduceOp op, DataType type
   if (rounds.problem.kind == Kind::barrier) return std::vector<Numbers>(rounds.contents.size());
   return element::with_type(type,
                             [&](auto zero) { return compute<decltype(zero)>(rounds, op, most); });
+}
+
+Numbers reduced_numbers(const Rounds& rounds, ReduceOp op, DataType type, std::uint32_t block,
+                        std::size_t most) {
+  if (rounds.problem.kind == Kind::barrier) return {};
+  return element::with_type(
+      type, [&](auto zero) { return compute_reduced<decltype(zero)>(rounds, op, block, most); });
 }
 
 }  // namespace ccoll::show

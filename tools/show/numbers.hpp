@@ -5,6 +5,7 @@
 /// computed from that by the definitions of the element types, rounding included.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,5 +19,9 @@ using Numbers = std::vector<std::string>;
 
 /// Of every content, the first `most` elements at the most. Empty for a barrier, which has no data.
 std::vector<Numbers> numbers_of(const Rounds& rounds, ReduceOp op, DataType type, std::size_t most);
+
+/// Of what all ranks have together for that block, combined in rank order and finished.
+Numbers reduced_numbers(const Rounds& rounds, ReduceOp op, DataType type, std::uint32_t block,
+                        std::size_t most);
 
 }  // namespace ccoll::show

@@ -24,6 +24,7 @@ struct Picture {
   Report report;                 ///< of the call as it is drawn: one window
   std::optional<Theory> theory;  ///< of the library's own algorithms
   std::vector<Numbers> numbers;  ///< by content
+  std::string broken;            ///< what has been done to make it wrong, if anything
 };
 
 /// Of one of the library's algorithms.

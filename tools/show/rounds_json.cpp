@@ -5,6 +5,7 @@
 #include <string>
 
 #include "schedule/text.hpp"
+#include "show/explain.hpp"
 #include "show/labels.hpp"
 #include "show/shape.hpp"
 #include "show/words.hpp"
@@ -20,6 +21,7 @@ using nlohmann::ordered_json;
 constexpr std::uint64_t kMostTimes = 16;
 
 constexpr int kSchema = 1;
+constexpr std::size_t kExplanationWidth = 100;
 
 /// A Load or a Tally.
 template <typename T>
@@ -41,7 +43,8 @@ ordered_json verdict_json(const Picture& picture) {
   return {{"ok", picture.report.ok()},
           {"text", verdict_text(picture)},
           {"slots", picture.report.slots_needed},
-          {"findings", findings}};
+          {"findings", findings},
+          {"explanation", explanation(picture, kExplanationWidth)}};
 }
 
 ordered_json trees_json(const Rounds& rounds) {
@@ -99,6 +102,7 @@ ordered_json message_json(const Message& message) {
   ordered_json pieces = ordered_json::array();
   for (const Piece& piece : message.pieces) {
     pieces.push_back({{"block", piece.block},
+                      {"to_block", piece.to_block},
                       {"content", content_number(piece.content)},
                       {"elems", piece.elems}});
   }
@@ -186,6 +190,7 @@ void add_call(const Picture& picture, ordered_json& json) {
 ordered_json json_of(const Picture& picture) {
   ordered_json json = {{"schema", kSchema}};
   add_call(picture, json);
+  json["broken"] = picture.broken.empty() ? ordered_json() : ordered_json(picture.broken);
   json["theory"] = nullptr;
   if (picture.theory) {
     json["theory"] = {{"rounds", picture.theory->depth},

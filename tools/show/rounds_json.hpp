@@ -13,9 +13,11 @@
 ///       "ranks": 4, "root": null,        // a rank, where the operation has a root
 ///       "count": 8, "blocks": 4, "block_elems": [2, 2, 2, 2],
 ///       "op": "sum", "type": "int32",    // of "numbers"; "op" null where nothing is combined
+///       "broken": null,                  // a sentence: what was changed to make it wrong
 ///       "theory": {"rounds": 6, "busiest": LOAD, "total": LOAD},       // null: of a file
 ///       "verdict": {"ok": true, "text": "proven: …",
-///                   "slots": 2, "findings": [{"kind": "result", "message": "…"}]},
+///                   "slots": 2, "findings": [{"kind": "result", "message": "…"}],
+///                   "explanation": ""},  // lines for learners, where it is not ok
 ///       "trees": [{"blocks": [0], "root": 0, "parents": [null, 2, …]}],
 ///       "programs": [                    // by rank
 ///         [{"lane": 0, "steps": ["input[3] -> send 1 lend always", …]}]],
@@ -32,7 +34,9 @@
 ///            {"from": 0, "lane": 0, "step": 0, "to": 1, "to_lane": 0, "to_step": 1,
 ///             "received": true,          // false only in a broken schedule: then no to_…
 ///             "reduces": true,           // combined with the receiver's data, or copied
-///             "elems": 2, "pieces": [{"block": 3, "content": 3, "elems": 2}]}],
+///             "elems": 2,
+///             "pieces": [                // "to_block": its number at the receiver
+///               {"block": 3, "to_block": 3, "content": 3, "elems": 2}]}],
 ///          "held": [                     // by rank, after the round
 ///            [{"place": "input", "lane": 0, "block": 0, "content": 0, "result": false}]],
 ///          "so_far": [LOAD],             // by rank

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/text.hpp"
+#include "show/explain.hpp"
 #include "show/labels.hpp"
 #include "show/shape.hpp"
 #include "show/words.hpp"
@@ -151,7 +152,7 @@ std::vector<Screen::Event> Screen::events_of(const Board& board) const {
     for (const Piece& piece : message.pieces) {
       events.push_back({message.from.rank, piece.block, piece.content, false, false});
       if (!message.received) continue;
-      events.push_back({message.to, piece.block, kNothing, true, message.reduces});
+      events.push_back({message.to, piece.to_block, kNothing, true, message.reduces});
     }
   }
   return events;
@@ -183,7 +184,11 @@ Screen::Cell Screen::cell(const Board& board, const std::vector<Event>& events, 
     if (colour == kPlain) colour = kSending;
   }
   if (content == kNothing) return {".", "", kPlain};
-  const std::string label = label_of(picture_.rounds, content, named_);
+  std::string label = label_of(picture_.rounds, content, named_);
+  const bool is_known = content < picture_.rounds.contents.size();
+  if (is_known && picture_.rounds.contents[content].block != block) {
+    label = fmt::format("b{}:{}", picture_.rounds.contents[content].block, label);
+  }
   return {marks.empty() ? label : fmt::format("{} {}", label, marks), numbers_text(content),
           colour};
 }
@@ -328,6 +333,9 @@ std::string Screen::what_is_left_out() const {
 std::string Screen::introduction() const {
   const Rounds& rounds = picture_.rounds;
   std::string text = call_text(picture_.call) + "\n";
+  if (!picture_.broken.empty()) {
+    text += wrapped("Broken on purpose: " + picture_.broken + ".", style_.width);
+  }
   const std::vector<Tree> trees = trees_of(rounds);
   if (!trees.empty()) {
     text += "\n" + trees_text(trees);
@@ -349,6 +357,7 @@ std::string Screen::introduction() const {
 
 std::string Screen::conclusion() const {
   std::string text = wrapped(verdict_text(picture_), style_.width);
+  text += explanation(picture_, style_.width);
   if (!picture_.theory) return text;
   const Load& busiest = picture_.theory->busiest;
   const bool same = most_.messages == busiest.messages && most_.elems_sent == busiest.elems_sent &&

@@ -172,9 +172,7 @@ Progress progress_of(const Rounds& rounds, const Board& board) {
 
 std::string verdict_text(const Picture& picture) {
   const Report& report = picture.report;
-  if (!report.ok()) {
-    return fmt::format("WRONG: {}", report.findings.front().message);
-  }
+  if (!report.ok()) return fmt::format("WRONG ({})", to_string(report.findings.front().kind));
   const Problem& problem = picture.rounds.problem;
   std::string text = "proven: ";
   text += problem.kind == Kind::barrier ? "every rank hears of every other"

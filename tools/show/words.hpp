@@ -25,7 +25,7 @@ struct Progress {
 };
 Progress progress_of(const Rounds& rounds, const Board& board);
 
-/// What the verifier has proven of what is shown, or the first thing that is wrong.
+/// What the verifier has proven of what is shown, or that it is wrong; explanation() says why.
 std::string verdict_text(const Picture& picture);
 
 }  // namespace ccoll::show

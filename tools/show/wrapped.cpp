@@ -8,12 +8,12 @@ namespace ccoll::show {
 std::string wrapped(std::string_view text, std::size_t width, std::string_view indent) {
   if (text.empty()) return {};
   std::string all;
-  std::string line;
+  std::string line(indent);
   while (!text.empty()) {
     const std::size_t end = std::min(text.find(' '), text.size());
     const std::string_view word = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
-    const bool is_first = line.empty() || line == indent;
+    const bool is_first = line == indent;
     if (!is_first && line.size() + 1 + word.size() > width) {
       all += line + '\n';
       line = indent;

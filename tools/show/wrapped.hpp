@@ -9,9 +9,8 @@
 
 namespace ccoll::show {
 
-/// `text` in lines of at most `width` characters, broken at spaces, each after the first behind
-/// `indent`. Ends with a newline unless it is
-/// empty.
+/// `text` in lines of at most `width` characters, broken at spaces, each behind `indent`. Ends with
+/// a newline unless it is empty.
 std::string wrapped(std::string_view text, std::size_t width, std::string_view indent = "");
 
 }  // namespace ccoll::show

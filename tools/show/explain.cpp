@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "show/explain.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "core/text.hpp"
+#include "show/labels.hpp"
+#include "show/numbers.hpp"
+#include "show/wrapped.hpp"
+
+namespace ccoll::show {
+
+namespace {
+
+/// One defect shows in many places.
+constexpr std::size_t kMostShown = 4;
+constexpr std::string_view kIndent = "    ";
+
+Board last_board(const Rounds& rounds) {
+  Board board(rounds);
+  while (board.advance()) {
+  }
+  return board;
+}
+
+struct Wrong {
+  Rank rank;
+  std::uint32_t block;
+  std::uint32_t content;
+};
+
+std::vector<Wrong> wrong_results(const Rounds& rounds) {
+  const Board board = last_board(rounds);
+  std::vector<Wrong> wrong;
+  for (Rank rank = 0; rank < rounds.problem.size; ++rank) {
+    for (std::uint32_t block = 0; block < rounds.blocks; ++block) {
+      if (!has_result(rounds.problem, rank, block)) continue;
+      if (block_elems(rounds.problem, rounds.blocks, block, Buffer::output) == 0) continue;
+      const std::uint32_t content = board.content_at(rank, Place::output, block);
+      if (!is_result(rounds, rank, block, content)) wrong.push_back({rank, block, content});
+    }
+  }
+  // What can be explained comes first.
+  std::ranges::stable_partition(wrong, [](const Wrong& one) { return one.content != kSpoilt; });
+  return wrong;
+}
+
+/// ": rank 2's contribution is missing, rank 1's is in twice".
+std::string shares_text(const Rounds& rounds, const Content& content) {
+  std::vector<std::uint32_t> missing;
+  std::string repeated;
+  for (Rank rank = 0; rank < rounds.problem.size; ++rank) {
+    const auto share = std::ranges::find(content.shares, rank, &Share::rank);
+    if (share == content.shares.end()) {
+      missing.push_back(rank);
+    } else if (share->times > 1) {
+      repeated += fmt::format("{}rank {}'s is in {} times", repeated.empty() ? "" : ", ", rank,
+                              share->times);
+    }
+  }
+  std::string text;
+  if (!missing.empty()) text = fmt::format("what {} has to add is missing", list_ranks(missing));
+  if (!repeated.empty()) text += (text.empty() ? "" : ", ") + repeated;
+  if (text.empty() && !content.finished) text = "it is complete, but no step finishes it";
+  return text;
+}
+
+std::string why(const Picture& picture, const Wrong& wrong) {
+  const Rounds& rounds = picture.rounds;
+  if (wrong.content == kNothing) return "nothing was stored there";
+  if (wrong.content == kSpoilt) return "it was made from something that was wrong before";
+  const Content& content = rounds.contents[wrong.content];
+  const std::string held = label_of(rounds, wrong.content);
+  if (!reduces(rounds.problem.kind)) {
+    return fmt::format("it is block {} of rank {}", content.block, content.shares.front().rank);
+  }
+  if (content.block != wrong.block) {
+    return fmt::format("it is what belongs to block {} ({})", content.block, held);
+  }
+  return shares_text(rounds, content);
+}
+
+/// What should be there.
+Numbers expected_numbers(const Picture& picture, const Wrong& wrong) {
+  const Rounds& rounds = picture.rounds;
+  if (reduces(rounds.problem.kind)) {
+    return reduced_numbers(rounds, picture.call.op, picture.call.type, wrong.block, 1);
+  }
+  for (std::uint32_t content = 0; content < rounds.contents.size(); ++content) {
+    if (is_result(rounds, wrong.rank, wrong.block, content)) return picture.numbers[content];
+  }
+  return {};
+}
+
+std::string wrong_line(const Picture& picture, const Wrong& wrong) {
+  std::string text = fmt::format("rank {}, block {}", wrong.rank, wrong.block);
+  const Numbers expected = expected_numbers(picture, wrong);
+  if (wrong.content < picture.numbers.size() && !expected.empty()) {
+    const Numbers& held = picture.numbers[wrong.content];
+    // A wrong result may have the right value by luck.
+    if (!held.empty() && held[0] != expected[0]) {
+      text += fmt::format(": its first element is {}, and should be {}", held[0], expected[0]);
+    }
+  }
+  return text + "; " + why(picture, wrong);
+}
+
+std::string wait_line(const Wait& wait) {
+  const std::string who =
+      fmt::format("rank {} (lane {}, step {})", wait.step.rank, wait.step.lane, wait.step.step);
+  switch (wait.what) {
+    case Wait::For::message:
+      return fmt::format("{} waits for a message from rank {}", who, wait.peer);
+    case Wait::For::room:
+      return fmt::format("{} waits until rank {} takes a message", who, wait.peer);
+    case Wait::For::step:
+      return fmt::format("{} waits for step {} of its own lane {}", who, wait.after,
+                         wait.after_lane);
+    case Wait::For::nothing:
+      break;
+  }
+  return fmt::format("rank {} (lane {}) is at its end, and sends no more", wait.step.rank,
+                     wait.step.lane);
+}
+
+/// "rank 0 -> rank 3 -> rank 0": who waits for whom.
+std::string circle_text(const Rounds& rounds) {
+  std::string text;
+  for (const Wait& wait : rounds.waits) text += fmt::format("rank {} -> ", wait.step.rank);
+  return text + fmt::format("rank {}", rounds.waits.front().step.rank);
+}
+
+std::string deadlock_text(const Rounds& rounds, std::size_t width) {
+  std::string text = rounds.is_cycle
+                         ? "Nobody in this circle can ever go on; each waits for the next:\n"
+                         : "It comes to a stop; each waits for the next:\n";
+  if (rounds.is_cycle) text += wrapped(circle_text(rounds), width, kIndent);
+  constexpr std::size_t kMostWaits = 16;
+  for (std::size_t i = 0; i < rounds.waits.size(); ++i) {
+    if (i == kMostWaits) {
+      text += fmt::format("{}and so on, {} in all\n", kIndent, rounds.waits.size());
+      break;
+    }
+    text += fmt::format("{}{}\n", kIndent, wait_line(rounds.waits[i]));
+  }
+  return text;
+}
+
+std::string results_text(const Picture& picture, std::size_t width) {
+  const std::vector<Wrong> wrong = wrong_results(picture.rounds);
+  if (wrong.empty()) return {};
+  std::string text = "Results that are wrong in the end:\n";
+  for (std::size_t i = 0; i < wrong.size() && i < kMostShown; ++i) {
+    text += wrapped(wrong_line(picture, wrong[i]), width, kIndent);
+  }
+  if (wrong.size() > kMostShown) {
+    text += fmt::format("{}and {} more\n", kIndent, wrong.size() - kMostShown);
+  }
+  return text;
+}
+
+/// A deadlock that is drawn needs no sentence.
+std::string findings_text(const Report& report, bool is_drawn, std::size_t width) {
+  std::vector<Finding> findings = report.findings;
+  if (is_drawn) {
+    std::erase_if(findings, [](const Finding& one) { return one.kind == FindingKind::deadlock; });
+  }
+  if (findings.empty()) return {};
+  std::string text = "The verifier says:\n";
+  for (std::size_t i = 0; i < findings.size() && i < kMostShown; ++i) {
+    text += wrapped(findings[i].message, width, kIndent);
+  }
+  if (findings.size() > kMostShown) {
+    text += fmt::format("{}and {} more\n", kIndent, findings.size() - kMostShown);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string explanation(const Picture& picture, std::size_t width) {
+  if (picture.report.ok()) return {};
+  const Rounds& rounds = picture.rounds;
+  std::string text = findings_text(picture.report, !rounds.waits.empty(), width);
+  if (!rounds.waits.empty()) return text + deadlock_text(rounds, width);
+  text += results_text(picture, width);
+  if (hides_in_equal_inputs(rounds)) {
+    text += wrapped(
+        "With equal elements on all ranks, all ones for example, every result would look right: "
+        "such a test finds nothing here.",
+        width);
+  }
+  return text;
+}
+
+bool hides_in_equal_inputs(const Rounds& rounds) {
+  if (!reduces(rounds.problem.kind)) return false;
+  const std::vector<Wrong> wrong = wrong_results(rounds);
+  return !wrong.empty() && std::ranges::all_of(wrong, [&](const Wrong& one) {
+    if (one.content >= rounds.contents.size()) return false;
+    const Content& content = rounds.contents[one.content];
+    std::uint64_t times = 0;
+    for (const Share& share : content.shares) times += share.times;
+    return times == rounds.problem.size;
+  });
+}
+
+}  // namespace ccoll::show

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What is wrong with a schedule, in words for learners: which element is what it should not be and
+/// why, or who waits for whom. Empty where all is right.
+
+#include <cstddef>
+#include <string>
+
+#include "show/picture.hpp"
+
+namespace ccoll::show {
+
+std::string explanation(const Picture& picture, std::size_t width);
+
+/// Whether every result would have the right value if all elements of all ranks were equal: a test
+/// with such an input finds nothing.
+bool hides_in_equal_inputs(const Rounds& rounds);
+
+}  // namespace ccoll::show

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "show/view.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <string>
+
+#include "show/follow.hpp"
+#include "show/picture.hpp"
+#include "show/player.hpp"
+#include "show/rounds_json.hpp"
+#include "show/screen.hpp"
+#include "show/terminal.hpp"
+
+namespace ccoll::show {
+
+namespace {
+
+/// --all is for documents: the same wherever it is printed.
+Style style_of(const ViewOptions& options) {
+  Style style;
+  style.values = options.values;
+  if (!options.all) {
+    style.colour = wants_colour();
+    style.width = terminal_size().columns;
+  }
+  style.width = options.width.value_or(style.width);
+  return style;
+}
+
+std::string all_rounds(const Picture& picture, const Screen& screen) {
+  std::string text = screen.introduction();
+  Board board(picture.rounds);
+  do {
+    text += "\n" + screen.round(board);
+  } while (board.advance());
+  return text + "\n" + screen.conclusion();
+}
+
+Result<std::string> one_round(const Picture& picture, const Screen& screen, std::size_t wanted) {
+  const std::size_t last = picture.rounds.rounds.size();
+  if (wanted > last) {
+    return fail(ErrorKind::invalid_argument, "--step {}: expected a round from 0 to {}", wanted,
+                last);
+  }
+  Board board(picture.rounds);
+  while (board.round() < wanted) board.advance();
+  return screen.introduction() + "\n" + screen.round(board);
+}
+
+/// The number behind the colon of "rank:3", below `count`.
+Result<std::uint32_t> number_in(const std::string& word, std::uint32_t count) {
+  const std::string text = word.substr(word.find(':') + 1);
+  std::uint32_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stopped != end || number >= count) {
+    return fail(ErrorKind::invalid_argument, "--follow {}: expected {} from 0 to {}", word,
+                word.substr(0, word.find(':')), count - 1);
+  }
+  return number;
+}
+
+Result<std::string> followed(const Picture& picture, const ViewOptions& options) {
+  if (options.follow.starts_with("rank:")) {
+    const auto rank = number_in(options.follow, picture.rounds.problem.size);
+    CCOLL_TRY(rank);
+    Style style = style_of(options);
+    style.only_rank = *rank;
+    const Screen screen(picture, style);
+    return fmt::format("{}\nrank {} through all rounds\n{}\n{}", screen.introduction(), *rank,
+                       screen.history(), screen.conclusion());
+  }
+  if (options.follow.starts_with("block:")) {
+    const auto block = number_in(options.follow, picture.rounds.blocks);
+    CCOLL_TRY(block);
+    return block_text(picture, *block);
+  }
+  return fail(ErrorKind::invalid_argument, "--follow {}: expected block:B or rank:R",
+              options.follow);
+}
+
+Result<std::string> text_of(const Picture& picture, const ViewOptions& options) {
+  const Rank size = picture.rounds.problem.size;
+  if (options.rank && *options.rank >= size) {
+    return fail(ErrorKind::invalid_argument, "--rank {}: expected a rank from 0 to {}",
+                *options.rank, size - 1);
+  }
+  if (options.rank) return program_text(picture, *options.rank);
+  if (!options.follow.empty()) return followed(picture, options);
+  const Screen screen(picture, style_of(options));
+  if (options.step) return one_round(picture, screen, *options.step);
+  return all_rounds(picture, screen);
+}
+
+}  // namespace
+
+void add_view_options(CLI::App& app, ViewOptions& options) {
+  app.add_flag("--all", options.all,
+               "every round as plain text; without, in a terminal, arrow keys go through them");
+  app.add_option("--step", options.step, "one round; 0: before the first");
+  app.add_option("--rank", options.rank, "the program that this rank runs, step by step");
+  app.add_option("--follow", options.follow,
+                 "block:B, one block on its way; rank:R, one rank through all rounds");
+  app.add_flag_callback(
+      "--values", [&options] { options.values = true; },
+      "the elements themselves, of which number i of rank r is 10r + i (default: where they fit)");
+  app.add_flag_callback(
+      "--no-values", [&options] { options.values = false; }, "whose contributions only");
+  app.add_option("--width", options.width,
+                 "columns of the screen (default: the terminal's, or 100)")
+      ->check(CLI::Range(40, 1000));
+  app.add_option("--format", options.format,
+                 "text; json: everything, for pages and scripts (see tools/show/rounds_json.hpp)")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+}
+
+Status check_view(const ViewOptions& options, const Problem& problem) {
+  if (options.format == "json" && problem.size > kMostRanksInJson) {
+    return fail(ErrorKind::invalid_argument, "--format json -n {}: expected {} ranks at the most",
+                problem.size, kMostRanksInJson);
+  }
+  return {};
+}
+
+Result<Output> view(const Picture& picture, const ViewOptions& options) {
+  const int status = picture.report.ok() ? 0 : kWrong;
+  if (options.format == "json") return Output{json_of(picture).dump() + "\n", status};
+  const bool is_part = options.step || options.rank || !options.follow.empty();
+  if (!options.all && !is_part && is_interactive()) {
+    play(picture, style_of(options));
+    return Output{Screen(picture, style_of(options)).conclusion(), status};
+  }
+  auto text = text_of(picture, options);
+  CCOLL_TRY(text);
+  return Output{std::move(*text), status};
+}
+
+}  // namespace ccoll::show

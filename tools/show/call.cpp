@@ -96,8 +96,8 @@ Result<Call> call_of(const CallWords& words) {
   problem.root = words.root;
   if (problem.root >= problem.size) {
     return fail(ErrorKind::invalid_argument,
-                "--root {} does not exist among {} ranks: expected 0 to {}", words.root,
-                words.ranks, words.ranks - 1);
+                "root {} does not exist among {} ranks: expected 0 to {}", words.root, words.ranks,
+                words.ranks - 1);
   }
   problem.count = words.count.value_or(divides_whole_buffer(problem.kind) ? words.ranks : 1);
   if (problem.kind == Kind::barrier) problem.count = 1;
@@ -112,14 +112,14 @@ Result<Call> call_of(const CallWords& words) {
   const auto types = bench::parse_types(words.type);
   CCOLL_TRY(types);
   if (ops->size() != 1 || types->size() != 1) {
-    return fail(ErrorKind::invalid_argument, "--op {} --dtype {}: expected one of each", words.op,
+    return fail(ErrorKind::invalid_argument, "op {}, type {}: expected one of each", words.op,
                 words.type);
   }
   call.op = ops->front();
   call.type = types->front();
   if (reduces(problem.kind) && !is_defined(call.op, call.type)) {
-    return fail(ErrorKind::invalid_argument, "--op {} is not defined on --dtype {}",
-                to_string(call.op), to_string(call.type));
+    return fail(ErrorKind::invalid_argument, "op {} is not defined on type {}", to_string(call.op),
+                to_string(call.type));
   }
   return call;
 }

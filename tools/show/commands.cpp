@@ -12,6 +12,7 @@
 #include "core/text.hpp"
 #include "show/command.hpp"
 #include "show/list.hpp"
+#include "show/run.hpp"
 #include "show/steps.hpp"
 #include "show/verify.hpp"
 
@@ -24,6 +25,7 @@ constexpr std::array kCommands = {
             add_list},
     Command{"steps", "an algorithm at work, round by round", add_steps},
     Command{"verify", "the proof in words; what the verifier says of a broken one", add_verify},
+    Command{"run", "a schedule of your own, proven and drawn", add_run},
 };
 
 /// For somebody who typed no argument.

@@ -33,6 +33,7 @@ struct Wrong {
 };
 
 std::vector<Wrong> wrong_results(const Rounds& rounds) {
+  if (rounds.inputs.empty()) return {};  // nothing has run
   const Board board = last_board(rounds);
   std::vector<Wrong> wrong;
   for (Rank rank = 0; rank < rounds.problem.size; ++rank) {
@@ -108,9 +109,32 @@ std::string wrong_line(const Picture& picture, const Wrong& wrong) {
   return text + "; " + why(picture, wrong);
 }
 
-std::string wait_line(const Wait& wait) {
+/// " (line 7)" where the step comes from a file.
+std::string line_text(const Picture& picture, const StepName& step) {
+  for (const auto& [name, line] : picture.lines) {
+    if (name == step) return fmt::format(" (line {})", line);
+  }
+  return {};
+}
+
+/// A finding with the lines of the steps that it names.
+std::string located(const Picture& picture, std::string message) {
+  for (const auto& [name, line] : picture.lines) {
+    const std::string step =
+        fmt::format("rank {} lane {} step {}", name.rank, name.lane, name.step);
+    for (std::size_t at = 0; (at = message.find(step, at)) != std::string::npos;) {
+      at += step.size();
+      const bool is_whole = at == message.size() || message[at] < '0' || message[at] > '9';
+      if (is_whole) message.insert(at, fmt::format(" (line {})", line));
+    }
+  }
+  return message;
+}
+
+std::string wait_line(const Picture& picture, const Wait& wait) {
   const std::string who =
-      fmt::format("rank {} (lane {}, step {})", wait.step.rank, wait.step.lane, wait.step.step);
+      fmt::format("rank {} (lane {}, step {}){}", wait.step.rank, wait.step.lane, wait.step.step,
+                  line_text(picture, wait.step));
   switch (wait.what) {
     case Wait::For::message:
       return fmt::format("{} waits for a message from rank {}", who, wait.peer);
@@ -133,7 +157,8 @@ std::string circle_text(const Rounds& rounds) {
   return text + fmt::format("rank {}", rounds.waits.front().step.rank);
 }
 
-std::string deadlock_text(const Rounds& rounds, std::size_t width) {
+std::string deadlock_text(const Picture& picture, std::size_t width) {
+  const Rounds& rounds = picture.rounds;
   std::string text = rounds.is_cycle
                          ? "Nobody in this circle can ever go on; each waits for the next:\n"
                          : "It comes to a stop; each waits for the next:\n";
@@ -144,7 +169,7 @@ std::string deadlock_text(const Rounds& rounds, std::size_t width) {
       text += fmt::format("{}and so on, {} in all\n", kIndent, rounds.waits.size());
       break;
     }
-    text += fmt::format("{}{}\n", kIndent, wait_line(rounds.waits[i]));
+    text += fmt::format("{}{}\n", kIndent, wait_line(picture, rounds.waits[i]));
   }
   return text;
 }
@@ -163,15 +188,15 @@ std::string results_text(const Picture& picture, std::size_t width) {
 }
 
 /// A deadlock that is drawn needs no sentence.
-std::string findings_text(const Report& report, bool is_drawn, std::size_t width) {
-  std::vector<Finding> findings = report.findings;
-  if (is_drawn) {
+std::string findings_text(const Picture& picture, std::size_t width) {
+  std::vector<Finding> findings = picture.report.findings;
+  if (!picture.rounds.waits.empty()) {
     std::erase_if(findings, [](const Finding& one) { return one.kind == FindingKind::deadlock; });
   }
   if (findings.empty()) return {};
   std::string text = "The verifier says:\n";
   for (std::size_t i = 0; i < findings.size() && i < kMostShown; ++i) {
-    text += wrapped(findings[i].message, width, kIndent);
+    text += wrapped(located(picture, findings[i].message), width, kIndent);
   }
   if (findings.size() > kMostShown) {
     text += fmt::format("{}and {} more\n", kIndent, findings.size() - kMostShown);
@@ -184,8 +209,8 @@ std::string findings_text(const Report& report, bool is_drawn, std::size_t width
 std::string explanation(const Picture& picture, std::size_t width) {
   if (picture.report.ok()) return {};
   const Rounds& rounds = picture.rounds;
-  std::string text = findings_text(picture.report, !rounds.waits.empty(), width);
-  if (!rounds.waits.empty()) return text + deadlock_text(rounds, width);
+  std::string text = findings_text(picture, width);
+  if (!rounds.waits.empty()) return text + deadlock_text(picture, width);
   text += results_text(picture, width);
   if (hides_in_equal_inputs(rounds)) {
     text += wrapped(

@@ -98,7 +98,7 @@ std::string program_text(const Picture& picture, Rank rank) {
   }
   text += "\nUnder receives and sends: the rounds in which it does.";
   if (program.lanes.size() > 1) text += " Lanes do not wait for each other.";
-  return text + "\n";
+  return text + "\nThe language: docs/schedule_format.md\n";
 }
 
 std::string block_text(const Picture& picture, std::uint32_t block) {

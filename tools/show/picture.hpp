@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "algorithms/algorithms.hpp"
@@ -17,6 +18,9 @@
 
 namespace ccoll::show {
 
+/// In which line of its file a step stands.
+using StepLine = std::pair<StepName, std::size_t>;
+
 struct Picture {
   Call call;
   std::vector<Program> programs;  ///< by rank
@@ -24,6 +28,7 @@ struct Picture {
   Report report;                 ///< of the call as it is drawn: one window
   std::optional<Theory> theory;  ///< of the library's own algorithms
   std::vector<Numbers> numbers;  ///< by content
+  std::vector<StepLine> lines;   ///< of a schedule from a file
   std::string broken;            ///< what has been done to make it wrong, if anything
 };
 

@@ -10,6 +10,7 @@
 #include "show/picture.hpp"
 #include "show/player.hpp"
 #include "show/rounds_json.hpp"
+#include "show/schedule_file.hpp"
 #include "show/screen.hpp"
 #include "show/terminal.hpp"
 
@@ -81,6 +82,11 @@ Result<std::string> followed(const Picture& picture, const ViewOptions& options)
               options.follow);
 }
 
+/// Where the form is wrong there are no rounds.
+bool is_drawable(const Picture& picture) {
+  return picture.report.ok() || !picture.rounds.inputs.empty();
+}
+
 Result<std::string> text_of(const Picture& picture, const ViewOptions& options) {
   const Rank size = picture.rounds.problem.size;
   if (options.rank && *options.rank >= size) {
@@ -90,6 +96,7 @@ Result<std::string> text_of(const Picture& picture, const ViewOptions& options) 
   if (options.rank) return program_text(picture, *options.rank);
   if (!options.follow.empty()) return followed(picture, options);
   const Screen screen(picture, style_of(options));
+  if (!is_drawable(picture)) return call_text(picture.call) + "\n\n" + screen.conclusion();
   if (options.step) return one_round(picture, screen, *options.step);
   return all_rounds(picture, screen);
 }
@@ -112,8 +119,9 @@ void add_view_options(CLI::App& app, ViewOptions& options) {
                  "columns of the screen (default: the terminal's, or 100)")
       ->check(CLI::Range(40, 1000));
   app.add_option("--format", options.format,
-                 "text; json: everything, for pages and scripts (see tools/show/rounds_json.hpp)")
-      ->check(CLI::IsMember({"text", "json"}))
+                 "text; json: everything, for pages and scripts (see tools/show/rounds_json.hpp); "
+                 "schedule: what cc-show run reads")
+      ->check(CLI::IsMember({"text", "json", "schedule"}))
       ->capture_default_str();
 }
 
@@ -128,8 +136,11 @@ Status check_view(const ViewOptions& options, const Problem& problem) {
 Result<Output> view(const Picture& picture, const ViewOptions& options) {
   const int status = picture.report.ok() ? 0 : kWrong;
   if (options.format == "json") return Output{json_of(picture).dump() + "\n", status};
+  if (options.format == "schedule") {
+    return Output{schedule_text(picture.call, picture.programs), status};
+  }
   const bool is_part = options.step || options.rank || !options.follow.empty();
-  if (!options.all && !is_part && is_interactive()) {
+  if (!options.all && !is_part && is_interactive() && is_drawable(picture)) {
     play(picture, style_of(options));
     return Output{Screen(picture, style_of(options)).conclusion(), status};
   }

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// A learner's schedule, and what is said of it with a mistake in one line.
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "algorithms/algorithms.hpp"
+#include "said.hpp"
+#include "schedule/text.hpp"
+#include "show/explain.hpp"
+#include "show/schedule_file.hpp"
+
+namespace ccoll::show::test {
+namespace {
+
+using Catch::Contains;
+
+/// Each rank starts with the block of its own number, other than the library's ring does.
+std::string learners_ring() {
+  std::string text = "# my first ring\nschedule all_reduce ranks 3 count 6\n";
+  for (int rank = 0; rank < 3; ++rank) {
+    const int next = (rank + 1) % 3;
+    const int last = (rank + 2) % 3;
+    text += fmt::format("program rank {} of 3 blocks 3\nlane 0\n", rank);
+    text += fmt::format("  0: input[{}] -> send {}\n", rank, next);
+    text += fmt::format("  1: recv {} + input[{}] -> send {}\n", last, last, next);
+    text += fmt::format("  2: recv {} + input[{}] finish -> output[{}], send {}\n", last, next,
+                        next, next);
+    text += fmt::format("  3: recv {} -> output[{}], send {}\n", last, rank, next);
+    text += fmt::format("  4: recv {} -> output[{}]\n", last, last);
+  }
+  return text;
+}
+
+/// The ring with one line, counted from 1, replaced; an empty one takes it away.
+std::string with_line(std::size_t number, const std::string& instead) {
+  std::istringstream lines(learners_ring());
+  std::string text;
+  std::size_t at = 0;
+  for (std::string line; std::getline(lines, line);)
+    text += (++at == number ? instead : line) + "\n";
+  return text;
+}
+
+/// What learners read about a file that is well formed.
+std::string explained(const std::string& text) {
+  auto file = parse_schedule_file(text);
+  INFO((file ? std::string() : file.error().message));
+  REQUIRE(file);
+  return explanation(picture_of(std::move(*file)), 1000);
+}
+
+std::string refused_text(const std::string& text) {
+  const auto file = parse_schedule_file(text);
+  REQUIRE_FALSE(file);
+  return file.error().message;
+}
+
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& text) {
+    std::string name = (std::filesystem::temp_directory_path() / "schedule.XXXXXX").string();
+    const int descriptor = ::mkstemp(name.data());
+    REQUIRE(descriptor >= 0);
+    ::close(descriptor);
+    path_ = name;
+    std::ofstream(path_) << text;
+  }
+  ~TemporaryFile() { std::filesystem::remove(path_); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+TEST_CASE("cc-show run: a learner's ring is proven and drawn", "[show][unit]") {
+  CHECK(explained(learners_ring()).empty());
+  const TemporaryFile file(learners_ring());
+  const auto output = answer({"run", file.path(), "--all"});
+  REQUIRE(output);
+  CHECK(output->status == 0);
+  CHECK_THAT(output->text, Contains("all_reduce by a schedule of your own, 3 ranks, 6 elements"));
+  CHECK_THAT(output->text, Contains("proven: "));
+  CHECK_THAT(output->text, Contains("round 4 of 4") && Contains("9 of 9 results"));
+  CHECK_THAT(said({"run", file.path(), "--rank", "1"}), Contains("receive-reduce-store-send"));
+}
+
+TEST_CASE("cc-show run: a message with the wrong block ends where it does not belong",
+          "[show][unit]") {
+  // Rank 0 keeps what comes in step 3 as block 1 instead of 0, and does not get block 0.
+  const std::string text = explained(with_line(8, "  3: recv 2 -> output[1], send 1"));
+  CHECK_THAT(text, Contains("rank 0, block 0; nothing was stored there"));
+  CHECK_THAT(text,
+             Contains("rank 0, block 1: its first element is 30, and should be 36; it is what "
+                      "belongs to block 0 (all)"));
+}
+
+TEST_CASE("cc-show run: an own contribution that is left out is missed", "[show][unit]") {
+  // Rank 0 passes on block 2 without adding its own.
+  const std::string text =
+      explained(with_line(6, "  1: recv 2 -> scratch[2], send 1")
+                    .replace(learners_ring().find("lane 0\n"), 7, "lane 0 scratch 2\n"));
+  CHECK_THAT(text, Contains("finishes block 2 too early: once from rank 1 2, none from rank 0"));
+  CHECK_THAT(text, Contains("rank 1 lane 0 step 2 (line 14)"));
+}
+
+TEST_CASE("cc-show run: a result that no step finishes is told", "[show][unit]") {
+  const std::string text = explained(with_line(7, "  2: recv 2 + input[1] -> output[1], send 1"));
+  CHECK_THAT(text, Contains("it is complete, but no step finishes it"));
+}
+
+TEST_CASE("cc-show run: who receives before it sends waits in a circle, with lines",
+          "[show][unit]") {
+  std::string text = learners_ring();
+  for (int rank = 0; rank < 3; ++rank) {
+    const std::string send = fmt::format("  0: input[{}] -> send {}\n", rank, (rank + 1) % 3);
+    const std::size_t at = text.find(send);
+    const std::size_t end = text.find('\n', at + send.size()) + 1;
+    std::string receive = text.substr(at + send.size(), end - at - send.size());
+    receive.replace(receive.find("1:"), 2, "0:");
+    std::string later = send;
+    later.replace(later.find("0:"), 2, "1:");
+    text.replace(at, end - at, receive + later);
+  }
+  const std::string said_of_it = explained(text);
+  CHECK_THAT(said_of_it, Contains("rank 0 -> rank 2 -> rank 1 -> rank 0\n"));
+  CHECK_THAT(said_of_it,
+             Contains("rank 0 (lane 0, step 0) (line 5) waits for a message from rank 2\n"));
+  CHECK_THAT(said_of_it,
+             Contains("rank 2 (lane 0, step 0) (line 19) waits for a message from rank 1\n"));
+}
+
+TEST_CASE("cc-show run: a message that nobody takes is told", "[show][unit]") {
+  // Rank 2 does not wait for the last one.
+  const std::string text = explained(with_line(23, ""));
+  CHECK_THAT(text, Contains("link rank 1 lane 0 to rank 2: 4 slices are pushed and 3 popped"));
+  CHECK_THAT(text, Contains("rank 2, block 1; nothing was stored there"));
+}
+
+TEST_CASE("cc-show run: one that is right only for its own count is found", "[show][unit]") {
+  // With one element the second block is empty, and nobody misses it.
+  const std::string text = explained(
+      "schedule broadcast ranks 2 count 1 root 0\n"
+      "program rank 0 of 2 blocks 2\nlane 0\n"
+      "  0: input[0] -> output[0], send 1\n  1: input[1] -> output[1]\n"
+      "program rank 1 of 2 blocks 2\nlane 0\n  0: recv 0 -> output[0]\n");
+  CHECK_THAT(text, Contains("with another count (three windows") &&
+                       Contains("rank 1 output block 1 window 0: nothing was stored there"));
+  CHECK_THAT(text, !Contains("Results that are wrong"));
+}
+
+TEST_CASE("cc-show run: what cannot be read is refused with line and reason", "[show][unit]") {
+  CHECK_THAT(refused_text(with_line(6, "  1: recv 2 * input[2]")),
+             Contains("line 6: expected the end of the line, found '*'"));
+  CHECK_THAT(refused_text(with_line(5, "  0: input[0] -> send 3")),
+             Contains("line 5: rank 3 of 3"));
+  CHECK_THAT(refused_text(with_line(8, "")), Contains("line 9: step 4 where step 3 is next"));
+  CHECK_THAT(refused_text(with_line(2, "")), Contains("expected 'schedule OPERATION ranks N"));
+  const auto header = [](const std::string& line) { return refused_text(with_line(2, line)); };
+  CHECK_THAT(header("schedule al_reduce ranks 3 count 6"),
+             Contains("line 2: ") && Contains("did you mean all_reduce?"));
+  CHECK_THAT(header("schedule all_reduce count 6"), Contains("line 2: expected 'ranks N'"));
+  CHECK_THAT(header("schedule all_reduce ranks 4 count 6"),
+             Contains("line 2: 4 ranks, but the programs are of 3"));
+  CHECK_THAT(header("schedule all_reduce ranks 3 count x"),
+             Contains("line 2: count x: expected a number"));
+  CHECK_THAT(header("schedule all_reduce ranks 3 count"), Contains("count : expected a number"));
+  CHECK_THAT(header("schedule all_reduce ranks 3 cuont 6"), Contains("did you mean count?"));
+  CHECK_THAT(header("schedule broadcast ranks 3 count 6 root 3"), Contains("expected 0 to 2"));
+  CHECK_THAT(refused_text(""), Contains("expected 'schedule OPERATION"));
+  CHECK_THAT(refused({"run", "/nowhere/my.schedule"}),
+             Contains("cannot read /nowhere/my.schedule: No such file"));
+  CHECK_THAT(refused({"run"}), Contains("FILE is required"));
+}
+
+TEST_CASE("cc-show run: a wrong form is explained with its line, and nothing is drawn",
+          "[show][unit]") {
+  const TemporaryFile file(with_line(6, "  1: recv 2 -> send 1"));
+  const auto output = answer({"run", file.path(), "--all"});
+  REQUIRE(output);
+  CHECK(output->status == kWrong);
+  CHECK_THAT(output->text, Contains("rank 0 lane 0 step 1 (line 6): neither local data nor"));
+  CHECK_THAT(output->text, !Contains("round"));
+}
+
+TEST_CASE("cc-show run: every algorithm of the library can be written to a file and read back",
+          "[show][property]") {
+  for (const CatalogueEntry& entry : catalogue()) {
+    const std::string text =
+        said({"steps", std::string(to_string(entry.kind)), "-a",
+              std::string(to_string(entry.algorithm)), "-n", "5", "--format", "schedule"});
+    CAPTURE(text);
+    CHECK(explained(text).empty());
+    auto file = parse_schedule_file(text);
+    REQUIRE(file);
+    CHECK(std::string(to_string(std::span<const Program>(file->programs))) ==
+          text.substr(text.find("program")));
+  }
+}
+
+TEST_CASE("cc-show run: the example of docs/schedule_format.md is right", "[show][unit]") {
+  std::stringstream page;
+  page << std::ifstream(CCOLL_SOURCE_ROOT "/docs/schedule_format.md").rdbuf();
+  const std::string text = page.str();
+  const std::string fence = "```schedule\n";
+  const std::size_t begin = text.find(fence);
+  REQUIRE(begin != std::string::npos);
+  const std::size_t end = text.find("```", begin + fence.size());
+  CHECK(explained(text.substr(begin + fence.size(), end - begin - fence.size())).empty());
+}
+
+}  // namespace
+}  // namespace ccoll::show::test

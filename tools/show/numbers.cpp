@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "core/element.hpp"
@@ -111,6 +112,30 @@ Numbers reduced_numbers(const Rounds& rounds, ReduceOp op, DataType type, std::u
   if (rounds.problem.kind == Kind::barrier) return {};
   return element::with_type(
       type, [&](auto zero) { return compute_reduced<decltype(zero)>(rounds, op, block, most); });
+}
+
+std::vector<std::byte> input_bytes(DataType type, Rank rank, std::uint64_t elems) {
+  return element::with_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    std::vector<std::byte> bytes(elems * sizeof(T));
+    for (std::uint64_t i = 0; i < elems; ++i) {
+      const T value = input_element<T>(10 * std::uint64_t{rank} + i);
+      std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
+    }
+    return bytes;
+  });
+}
+
+Numbers texts_of(DataType type, const std::vector<std::byte>& buffer, std::uint64_t first,
+                 std::uint64_t elems) {
+  return element::with_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    std::vector<T> elements(elems);
+    for (std::uint64_t i = 0; i < elems; ++i) {
+      std::memcpy(&elements[i], buffer.data() + (first + i) * sizeof(T), sizeof(T));
+    }
+    return texts_of(elements);
+  });
 }
 
 }  // namespace ccoll::show

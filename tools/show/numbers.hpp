@@ -24,4 +24,11 @@ std::vector<Numbers> numbers_of(const Rounds& rounds, ReduceOp op, DataType type
 Numbers reduced_numbers(const Rounds& rounds, ReduceOp op, DataType type, std::uint32_t block,
                         std::size_t most);
 
+/// A rank's input of that many elements, as it lies in memory.
+std::vector<std::byte> input_bytes(DataType type, Rank rank, std::uint64_t elems);
+
+/// Elements [first, first + elems) of a buffer.
+Numbers texts_of(DataType type, const std::vector<std::byte>& buffer, std::uint64_t first,
+                 std::uint64_t elems);
+
 }  // namespace ccoll::show

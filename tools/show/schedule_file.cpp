@@ -154,7 +154,7 @@ Result<ScheduleFile> parse_schedule_file(std::string_view text) {
   // Line numbers stay those of the whole text.
   const std::string rest = std::string(header.number, '\n') + std::string(text.substr(header.end));
   auto programs = parse_programs(rest);
-  CCOLL_TRY(programs);
+  if (!programs) return tl::unexpected(programs.error());
   if (programs->size() != call->problem.size) {
     return fail(ErrorKind::invalid_argument, "line {}: {} ranks, but the programs are of {}",
                 header.number, call->problem.size, programs->size());

@@ -13,6 +13,7 @@
 #include "algorithms/algorithms.hpp"
 #include "said.hpp"
 #include "schedule/text.hpp"
+#include "show/execute.hpp"
 #include "show/explain.hpp"
 #include "show/schedule_file.hpp"
 
@@ -204,6 +205,44 @@ TEST_CASE("cc-show run: every algorithm of the library can be written to a file 
     CHECK(std::string(to_string(std::span<const Program>(file->programs))) ==
           text.substr(text.find("program")));
   }
+}
+
+TEST_CASE("cc-show run: what the engine makes of a schedule is what its picture says",
+          "[show][property]") {
+  for (const CatalogueEntry& entry : catalogue()) {
+    for (const std::string type : {"int32", "float16", "bool"}) {
+      const std::string text = said({"steps", std::string(to_string(entry.kind)), "-a",
+                                     std::string(to_string(entry.algorithm)), "-n", "5", "-c", "13",
+                                     "--dtype", type, "--format", "schedule"});
+      auto file = parse_schedule_file(text);
+      REQUIRE(file);
+      const Picture picture = picture_of(std::move(*file));
+      CAPTURE(text);
+      const auto executed = execute(picture);
+      INFO((executed ? std::string() : executed.error().message));
+      REQUIRE(executed);
+      CHECK(executed->wrong == 0);
+      std::size_t elems = 0;
+      for (const Numbers& output : executed->outputs) elems += output.size();
+      CHECK((elems > 0 || entry.kind == Kind::barrier));
+    }
+  }
+}
+
+TEST_CASE("cc-show run --execute: prints what each rank has, but not of what is wrong",
+          "[show][unit]") {
+  const TemporaryFile right(learners_ring());
+  const std::string text = said({"run", right.path(), "--execute"});
+  CHECK_THAT(text, Contains("  rank 2    30 33 36 39 42 45\n"));
+  CHECK_THAT(text, Contains("18 of 18 elements are what the picture says"));
+  const TemporaryFile wrong(with_line(23, ""));
+  const auto output = answer({"run", wrong.path(), "--execute", "--all"});
+  REQUIRE(output);
+  CHECK(output->status == kWrong);
+  CHECK_THAT(output->text, Contains("WRONG") && !Contains("executed"));
+  auto file = parse_schedule_file(with_line(23, ""));
+  REQUIRE(file);
+  CHECK_FALSE(execute(picture_of(std::move(*file))));
 }
 
 TEST_CASE("cc-show run: the example of docs/schedule_format.md is right", "[show][unit]") {

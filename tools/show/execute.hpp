@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Runs a picture's programs as the library does: by its engine, over its links between ranks of
+/// one process, on real memory. What comes out is compared with what the picture says.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/result.hpp"
+#include "show/picture.hpp"
+
+namespace ccoll::show {
+
+struct Executed {
+  std::vector<Numbers> outputs;  ///< by rank: the elements of the blocks that it must have
+  std::uint64_t wrong = 0;       ///< of these, others than the picture says
+};
+
+/// Fails where the verifier objects to the programs, which then may never end, or where there is
+/// too much to show.
+Result<Executed> execute(const Picture& picture);
+
+/// Each rank's result, and whether all are what they should be.
+std::string executed_text(const Picture& picture, const Executed& executed);
+
+}  // namespace ccoll::show

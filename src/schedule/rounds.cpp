@@ -28,6 +28,11 @@ Place place_of(Buffer buffer) {
   return Place::scratch;
 }
 
+/// The order in which what a rank holds is kept.
+std::tuple<Place, std::uint16_t, std::uint32_t> key_of(const Holding& holding) {
+  return {holding.place, holding.lane, holding.block};
+}
+
 /// A message and when it is sent.
 struct Sent {
   Message message;
@@ -375,19 +380,20 @@ bool Board::advance() {
 }
 
 std::uint32_t Board::content_at(Rank rank, Place place, std::uint32_t block) const {
-  for (const Holding& holding : held_[rank]) {
-    if (holding.place == place && holding.block == block) return holding.content;
+  const std::vector<Holding>& held = held_[rank];
+  auto at = std::ranges::lower_bound(held, std::tuple{place, std::uint16_t{0}, block}, {}, key_of);
+  // Behind it are those of further lanes.
+  for (; at != held.end() && at->place == place; ++at) {
+    if (at->block == block) return at->content;
+    if (place == Place::input || place == Place::output) break;
   }
   return kNothing;
 }
 
 void Board::apply(const Change& change) {
   std::vector<Holding>& held = held_[change.rank];
-  const auto key = [](const Holding& holding) {
-    return std::tuple{holding.place, holding.lane, holding.block};
-  };
-  const auto found = std::ranges::lower_bound(held, key(change.holding), {}, key);
-  const bool is_there = found != held.end() && key(*found) == key(change.holding);
+  const auto found = std::ranges::lower_bound(held, key_of(change.holding), {}, key_of);
+  const bool is_there = found != held.end() && key_of(*found) == key_of(change.holding);
   if (change.holding.content == kNothing) {
     if (is_there) held.erase(found);
   } else if (is_there) {

@@ -100,25 +100,27 @@ Result<Call> call_in(const Header& header) {
   return call;
 }
 
-/// Lines of steps as the parser has read them: "program", "lane" and "0: …" come in order.
+/// Of a text that has been parsed: programs and lanes come in order, then steps, "0: …".
 std::vector<StepLine> lines_of(std::string_view text) {
   std::vector<StepLine> lines;
+  std::uint32_t programs = 0;
+  std::uint16_t lanes = 0;
   StepName at;
   std::size_t number = 0;
-  bool is_first_program = true;
-  for (std::size_t begin = 0; begin < text.size(); ++number) {
+  for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const std::vector<std::string> words = words_of(text.substr(begin, end - begin));
     begin = end + 1;
+    ++number;
     if (words.empty()) continue;
-    if (words[0] == "program") {
-      at = {is_first_program ? 0 : at.rank + 1, 0, 0};
-      is_first_program = false;
-    } else if (words[0] == "lane" && words.size() > 1) {
+    if (words[0].starts_with("program")) {
+      at.rank = programs++;
+      lanes = 0;
+    } else if (words[0].starts_with("lane")) {
+      at.lane = lanes++;
       at.step = 0;
-      at.lane = static_cast<std::uint16_t>(std::atoi(words[1].c_str()));
     } else if (words[0].front() >= '0' && words[0].front() <= '9') {
-      lines.emplace_back(at, number + 1);
+      lines.emplace_back(at, number);
       ++at.step;
     }
   }

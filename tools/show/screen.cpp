@@ -125,8 +125,8 @@ std::size_t Screen::measure() {
   sent_width_ = received_width_ = 0;
   Board board(picture_.rounds);
   do {
-    const std::vector<Event> events = events_of(board);
     for (const Rank rank : ranks_) {
+      const std::vector<Event> events = events_of(board, rank);
       for (const std::uint32_t block : blocks_) {
         const Cell shown = cell(board, events, rank, block);
         cell_width_ = std::max({cell_width_, shown.text.size(), shown.numbers.size()});
@@ -145,14 +145,14 @@ std::size_t Screen::measure() {
          kMessagesWidth + kElemsWidth;
 }
 
-std::vector<Screen::Event> Screen::events_of(const Board& board) const {
+std::vector<Screen::Event> Screen::events_of(const Board& board, Rank rank) const {
   std::vector<Event> events;
   if (board.round() == 0) return events;
   for (const Message& message : picture_.rounds.rounds[board.round() - 1].messages) {
     for (const Piece& piece : message.pieces) {
-      events.push_back({message.from.rank, piece.block, piece.content, false, false});
-      if (!message.received) continue;
-      events.push_back({message.to, piece.to_block, kNothing, true, message.reduces});
+      if (message.from.rank == rank) events.push_back({piece.block, piece.content, false, false});
+      if (message.to != rank || !message.received) continue;
+      events.push_back({piece.to_block, kNothing, true, message.reduces});
     }
   }
   return events;
@@ -172,7 +172,7 @@ Screen::Cell Screen::cell(const Board& board, const std::vector<Event>& events, 
   if (is_result(picture_.rounds, rank, block, result)) colour = kComplete;
   std::uint32_t sent = kNothing;
   for (const Event& event : events) {
-    if (event.rank != rank || event.block != block) continue;
+    if (event.block != block) continue;
     if (event.received && !marks.starts_with('<')) marks.insert(0, "<");
     if (!event.received && !marks.ends_with('>')) marks += ">";
     if (event.received) colour = event.reduces ? kCombined : kCopied;
@@ -231,7 +231,7 @@ std::string Screen::heading() const {
 }
 
 std::string Screen::row(const Board& board, Rank rank, const std::string& name) const {
-  const std::vector<Event> events = events_of(board);
+  const std::vector<Event> events = events_of(board, rank);
   std::string line = padded(name, kRankWidth);
   std::string below(kRankWidth, ' ');
   for (const std::uint32_t block : blocks_) {

@@ -43,7 +43,6 @@ class Screen {
   };
   /// What one rank does to a block in a round.
   struct Event {
-    Rank rank;
     std::uint32_t block;
     std::uint32_t sent;  ///< the content, or kNothing
     bool received;
@@ -54,7 +53,7 @@ class Screen {
   /// How wide the table is with what is chosen; measures the columns.
   std::size_t measure();
   void note_arrivals();
-  std::vector<Event> events_of(const Board& board) const;
+  std::vector<Event> events_of(const Board& board, Rank rank) const;
   Cell cell(const Board& board, const std::vector<Event>& events, Rank rank,
             std::uint32_t block) const;
   Cell arrival_cell(const Board& board, Rank rank, std::uint32_t block) const;

@@ -70,7 +70,7 @@ Result<Output> run(int argc, const char* const* argv) {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     const auto chosen = app.get_subcommands();
-    return Output{chosen.empty() ? app.help() : chosen.front()->help(), 0};
+    return Output{chosen.empty() ? app.help() : chosen.front()->help("cc-show"), 0};
   } catch (const CLI::CallForVersion&) {
     return Output{fmt::format("cc-show {}\n", version()), 0};
   } catch (const CLI::ParseError& error) {

@@ -167,13 +167,17 @@ Result<ScheduleFile> parse_schedule_file(std::string_view text) {
 Result<ScheduleFile> read_schedule_file(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  std::string text(kMostBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad() || file.gcount() == 0) {
+  std::string text;
+  // More than is accepted, so that the parser refuses what is longer.
+  std::array<char, 1 << 16> part{};
+  do {
+    file.read(part.data(), part.size());
+    text.append(part.data(), static_cast<std::size_t>(file.gcount()));
+  } while (file && text.size() <= kMostBytes);
+  if (file.bad() || text.empty()) {
     return fail(ErrorKind::invalid_argument, "cannot read {}: {}", path,
                 errno != 0 ? std::strerror(errno) : "it is empty");
   }
-  text.resize(static_cast<std::size_t>(file.gcount()));
   auto parsed = parse_schedule_file(text);
   if (!parsed) return fail(ErrorKind::invalid_argument, "{}: {}", path, parsed.error().message);
   return parsed;

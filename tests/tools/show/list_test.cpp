@@ -78,6 +78,15 @@ TEST_CASE("cc-show list: the figures are the formulas' and each source is named"
   }
 }
 
+TEST_CASE("cc-show: every command says how it is used", "[show][unit]") {
+  for (const Command& command : commands()) {
+    const std::string text = said({std::string(command.name), "--help"});
+    CHECK_THAT(text, Contains("Usage: cc-show " + std::string(command.name)));
+    CHECK_THAT(text, Contains(std::string(command.meaning)));
+  }
+  CHECK_THAT(said({"--version"}), Contains("cc-show "));
+}
+
 TEST_CASE("cc-show: operations are understood as others spell them", "[show][unit]") {
   CHECK(said({"list", "allreduce"}) == said({"list", "all_reduce"}));
   CHECK(said({"list", "MPI_Bcast"}) == said({"list", "broadcast"}));

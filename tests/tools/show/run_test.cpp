@@ -179,6 +179,9 @@ TEST_CASE("cc-show run: what cannot be read is refused with line and reason", "[
   CHECK_THAT(refused_text(""), Contains("expected 'schedule OPERATION"));
   CHECK_THAT(refused({"run", "/nowhere/my.schedule"}),
              Contains("cannot read /nowhere/my.schedule: No such file"));
+  CHECK_THAT(refused({"run", "/dev/null"}), Contains("cannot read /dev/null: it is empty"));
+  CHECK_THAT(refused({"run", "/"}), Contains("cannot read /: Is a directory"));
+  CHECK_THAT(refused({"run", "/dev/zero"}), Contains("line 1: expected 'schedule"));
   CHECK_THAT(refused({"run"}), Contains("FILE is required"));
 }
 

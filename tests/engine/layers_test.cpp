@@ -12,6 +12,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"core", {}},
     {"schedule", {"core"}},
     {"algorithms", {"core", "schedule"}},
+    {"sim", {"algorithms", "core", "schedule"}},
     {"kernels", {"core"}},
     {"rendezvous", {"core"}},
     {"control", {"core"}},

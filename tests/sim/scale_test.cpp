@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// What large numbers of ranks cost, in steps that are carried out: nobody waits for a wall clock
+/// here.
+
+#include "sim/presets.hpp"
+#include "simulated.hpp"
+
+namespace ccoll::sim {
+namespace {
+
+using namespace test;
+
+constexpr Rank kMany = 24576;
+
+Network network_of(std::string_view name) {
+  const auto network = parse_network(*network_text(name));
+  REQUIRE(network);
+  return *network;
+}
+
+/// An all_reduce of float32 as the library would do it.
+Result<Simulated> all_reduce(const Network& network, Rank size, std::uint64_t bytes,
+                             Algorithm algorithm, const SimulateOptions& options = {}) {
+  const Problem problem = placed_on(network, problem_of(Kind::all_reduce, size, bytes / 4));
+  const auto choice = choose_on(network, problem, 4, algorithm);
+  if (!choice) return tl::unexpected(choice.error());
+  return simulate(network, problem, 4, *choice, options);
+}
+
+TEST_CASE("a ring of 24,576 ranks carries out the steps of one node", "[sim][unit]") {
+  for (const std::uint64_t bytes : {8ULL, 1ULL << 30}) {
+    const auto result =
+        all_reduce(network_of("nodes-of-8:nvlink+ib200"), kMany, bytes, Algorithm::ring);
+    INFO((result ? std::string() : result.error().message));
+    REQUIRE(result);
+    CHECK(result->kept == 8);
+    CHECK(result->outcome.steps == 8 * 2 * kMany - 8);
+    // Blocks of one size, some of which an element longer than they are.
+    CHECK(result->count % kMany == 0);
+    CHECK(result->count - bytes / 4 < kMany);
+  }
+}
+
+TEST_CASE("a tree of 24,576 ranks takes each step once, but for a long buffer some more",
+          "[sim][unit]") {
+  const Network network = network_of("nodes-of-8:nvlink+ib200");
+  for (const Algorithm algorithm : {Algorithm::tree, Algorithm::double_tree}) {
+    const std::uint64_t once = 2ULL * kMany * (algorithm == Algorithm::double_tree ? 2 : 1);
+    const auto brief = all_reduce(network, kMany, 8, algorithm);
+    REQUIRE(brief);
+    CHECK(brief->outcome.steps == once);
+    const auto lengthy = all_reduce(network, kMany, 1 << 30, algorithm, {.max_steps = 2'000'000});
+    REQUIRE(lengthy);
+    CHECK(lengthy->windows_run > 0);
+    CHECK(lengthy->outcome.steps < 2'500'000);
+  }
+}
+
+TEST_CASE("a line through shorter calls tells how long a long one takes", "[sim][property]") {
+  const Network network = network_of("nodes-of-8:nvlink+ib200");
+  for (const Algorithm algorithm : {Algorithm::tree, Algorithm::double_tree}) {
+    for (const Rank size : {64U, 200U, 512U}) {
+      const auto exact = all_reduce(network, size, 1 << 30, algorithm);
+      const auto line = all_reduce(network, size, 1 << 30, algorithm, {.max_steps = 300'000});
+      REQUIRE(exact);
+      REQUIRE(line);
+      CAPTURE(to_string(algorithm), size);
+      CHECK(exact->windows_run == 0);
+      CHECK((line->windows_run > 0) == (size > 64));
+      CHECK(static_cast<double>(line->outcome.ready) ==
+            Approx(static_cast<double>(exact->outcome.ready)).epsilon(0.05));
+    }
+  }
+}
+
+TEST_CASE("what would take more than 10^10 messages is refused, and says so", "[sim][unit]") {
+  const auto result = all_reduce(network_of("ndr"), kMany, 1 << 30, Algorithm::one_shot);
+  REQUIRE(!result);
+  CHECK(result.error().kind == ErrorKind::unsupported);
+  CHECK(result.error().message.find("messages are more than 1e+10") != std::string::npos);
+}
+
+TEST_CASE("what would take too much memory is refused, and says so", "[sim][unit]") {
+  const auto result =
+      all_reduce(network_of("ndr"), 1024, 1 << 20, Algorithm::double_tree, {.max_bytes = 1 << 16});
+  REQUIRE(!result);
+  CHECK(result.error().kind == ErrorKind::unsupported);
+  CHECK(result.error().message.find("needs more than") == 0);
+}
+
+TEST_CASE("blocks taken to be equal hardly change a ring's time, and never for the better",
+          "[sim][property]") {
+  const Network network = network_of("nodes-of-8:nvlink+ib200");
+  for (const Rank size : {16U, 24U, 64U}) {
+    for (const std::uint64_t bytes : {1000ULL, 100'000ULL, 10'000'020ULL}) {
+      const auto exact = all_reduce(network, size, bytes, Algorithm::ring);
+      const auto rounded =
+          all_reduce(network, size, bytes, Algorithm::ring, {.max_messages_unlike = 0});
+      REQUIRE(exact);
+      REQUIRE(rounded);
+      CAPTURE(size, bytes);
+      CHECK(exact->count == bytes / 4);
+      CHECK(exact->kept == size);
+      CHECK(rounded->kept == 8);
+      CHECK(rounded->outcome.ready >= exact->outcome.ready);
+      CHECK(static_cast<double>(rounded->outcome.ready) <=
+            1.01 * static_cast<double>(exact->outcome.ready));
+    }
+  }
+}
+
+TEST_CASE("an algorithm that does not apply says why", "[sim][unit]") {
+  const auto result = all_reduce(network_of("one-node:nvlink"), 8, 8, Algorithm::leaders);
+  REQUIRE(!result);
+  CHECK(result.error().message.find("all ranks share one host") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace ccoll::sim

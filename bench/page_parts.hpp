@@ -37,6 +37,7 @@ svg text { font-size: 12px; fill: var(--soft); }
 .c6 { color: var(--c6); } .c7 { color: var(--c7); }
 .d1 polyline { stroke-dasharray: 7 4; } .d2 polyline { stroke-dasharray: 2 4; }
 .d3 polyline { stroke-dasharray: 9 3 2 3; }
+.mark line { stroke: var(--soft); stroke-dasharray: 3 3; } .mark rect { fill: var(--ink); }
 .readout { min-height: 3em; color: var(--soft); }
 .legend { display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; padding: 0; margin: 0; border: 0; }
 .legend label { padding: .3rem 0; }

@@ -49,7 +49,7 @@ struct Network {
 };
 
 /// Reads lines `name = number  # where the number is from`; empty lines and those that begin with
-/// '#' say nothing. Each name once; those of docs/network_format.md. Fails with invalid_argument,
+/// '#' say nothing. Each name once; those of docs/simulation.md. Fails with invalid_argument,
 /// naming line and reason.
 Result<Network> parse_network(std::string_view text);
 

@@ -133,7 +133,11 @@ Result<Choice> choose_on(const Network& network, const Problem& problem, std::si
   const Chosen chosen = choose(problem, elem_bytes, cost_table(network, problem.size),
                                {.algorithm = algorithm, .max_lanes = {}, .in_rank_order = false});
   if (chosen.choice.algorithm == algorithm) return chosen.choice;
-  return fail(ErrorKind::unsupported, "{}", chosen.reason.substr(0, chosen.reason.find(';')));
+  // "leaders was asked for, but all ranks share one host; tree is predicted to be fastest, …"
+  constexpr std::string_view kBut = ", but ";
+  std::string why = chosen.reason.substr(0, chosen.reason.find(';'));
+  if (const auto but = why.find(kBut); but != std::string::npos) why.erase(0, but + kBut.size());
+  return fail(ErrorKind::unsupported, "{}", why);
 }
 
 Result<Simulated> simulate(const Network& network, const Problem& problem, std::size_t elem_bytes,

@@ -13,6 +13,7 @@
 #include "show/command.hpp"
 #include "show/list.hpp"
 #include "show/run.hpp"
+#include "show/simulate.hpp"
 #include "show/steps.hpp"
 #include "show/verify.hpp"
 
@@ -26,6 +27,8 @@ constexpr std::array kCommands = {
     Command{"steps", "an algorithm at work, round by round", add_steps},
     Command{"verify", "the proof in words; what the verifier says of a broken one", add_verify},
     Command{"run", "a schedule of your own, proven and drawn", add_run},
+    Command{"simulate", "how long algorithms take on a network, at any number of ranks",
+            add_simulate},
 };
 
 /// For somebody who typed no argument.

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// `cc-show simulate OP`: how long each algorithm would take on a network, at any number of ranks,
+/// in virtual time: as a table and as a page.
+
+#include "show/command.hpp"
+
+namespace ccoll::show {
+
+Action add_simulate(CLI::App& app);
+
+}  // namespace ccoll::show

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "show/study.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "bench/sizes.hpp"
+#include "core/text.hpp"
+
+namespace ccoll::show {
+
+namespace {
+
+Cell simulate_cell(const Question& question, Rank ranks, std::uint64_t bytes, Algorithm algorithm) {
+  const bench::Operation& operation = *question.operation;
+  const int size = static_cast<int>(ranks);
+  const std::uint64_t unit = bench::size_unit(operation, question.type, size);
+  if (operation.has_data && bytes < unit)
+    return {.simulated = {},
+            .reason = fmt::format("{} bytes are less than one element for each rank", bytes)};
+  const Problem problem = sim::placed_on(
+      question.network, bench::problem_of(operation, question.type, size,
+                                          static_cast<int>(question.root), bytes - bytes % unit));
+  const std::size_t elem_bytes = operation.has_data ? size_of(question.type) : 1;
+  const auto choice = sim::choose_on(question.network, problem, elem_bytes, algorithm);
+  if (!choice) return {.simulated = {}, .reason = choice.error().message};
+  auto simulated = sim::simulate(question.network, problem, elem_bytes, *choice);
+  if (!simulated) return {.simulated = {}, .reason = simulated.error().message};
+  return {.simulated = std::move(*simulated), .reason = {}};
+}
+
+/// Where the two straight lines meet, in logarithms; both change sides between the two sizes.
+Crossing crossing_between(const Question& question, const Sheet& sheet, std::size_t before,
+                          std::size_t after, std::size_t size) {
+  const auto lead = [&](std::size_t at) {
+    return std::log(sheet.cells[before][at].us() / sheet.cells[after][at].us());
+  };
+  const double share = lead(size - 1) / (lead(size - 1) - lead(size));
+  const auto between = [&](double from, double to) { return from * std::pow(to / from, share); };
+  return {question.algorithms[before], question.algorithms[after],
+          between(static_cast<double>(question.bytes[size - 1]),
+                  static_cast<double>(question.bytes[size])),
+          between(sheet.cells[after][size - 1].us(), sheet.cells[after][size].us())};
+}
+
+std::string crossing_text(const Crossing& crossing) {
+  return fmt::format("{} becomes faster than {} near {} bytes", to_string(crossing.after),
+                     to_string(crossing.before), about_text(crossing.bytes));
+}
+
+/// "x2.03", "x1240".
+std::string factor_text(double factor) {
+  return factor < 99.5 ? fmt::format("x{:.3g}", factor) : fmt::format("x{:.0f}", factor);
+}
+
+std::string cell_text(const Question& question, const Sheet& sheet, std::size_t algorithm,
+                      std::size_t size) {
+  const Cell& cell = sheet.cells[algorithm][size];
+  if (!cell.simulated) return "-";
+  const double factor = cell.us() / sheet.cells[*sheet.fastest[size]][size].us();
+  return fmt::format("{}{:<2}{:>7}", time_text(cell.us()),
+                     mark_of(question, sheet, algorithm, size),
+                     sheet.fastest[size] == algorithm ? "best" : factor_text(factor));
+}
+
+}  // namespace
+
+Sheet simulate_sheet(const Question& question, Rank ranks) {
+  Sheet sheet{.ranks = ranks, .cells = {}, .fastest = {}};
+  for (const Algorithm algorithm : question.algorithms) {
+    auto& row = sheet.cells.emplace_back();
+    for (const std::uint64_t bytes : question.bytes)
+      row.push_back(simulate_cell(question, ranks, bytes, algorithm));
+  }
+  for (std::size_t size = 0; size < question.bytes.size(); ++size) {
+    std::optional<std::size_t> fastest;
+    for (std::size_t i = 0; i < sheet.cells.size(); ++i) {
+      const bool has_time = sheet.cells[i][size].simulated.has_value();
+      if (has_time && (!fastest || sheet.cells[i][size].us() < sheet.cells[*fastest][size].us()))
+        fastest = i;
+    }
+    sheet.fastest.push_back(fastest);
+  }
+  return sheet;
+}
+
+std::vector<Crossing> crossings_of(const Question& question, const Sheet& sheet) {
+  std::vector<Crossing> crossings;
+  for (std::size_t size = 1; size < question.bytes.size(); ++size) {
+    const auto before = sheet.fastest[size - 1];
+    const auto after = sheet.fastest[size];
+    if (!before || !after || before == after) continue;
+    if (sheet.cells[*before][size].us() <= 0 || sheet.cells[*after][size - 1].us() <= 0) continue;
+    crossings.push_back(crossing_between(question, sheet, *before, *after, size));
+  }
+  return crossings;
+}
+
+std::string time_text(double us) {
+  struct Unit {
+    double least;
+    const char* name;
+  };
+  constexpr Unit kUnits[] = {{1e6, "s"}, {1e3, "ms"}, {1, "us"}, {0, "ns"}};
+  for (const Unit& unit : kUnits) {
+    // What rounds up to the next unit is told in it.
+    if (us < unit.least * 0.9995) continue;
+    const double value = us / (unit.least > 0 ? unit.least : 1e-3);
+    const int digits = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+    return fmt::format("{:.{}f} {}", value, digits, unit.name);
+  }
+  return "0";
+}
+
+std::string about_text(double bytes) {
+  constexpr std::string_view kSuffixes = "KMGT";
+  std::string suffix;
+  for (const char letter : kSuffixes) {
+    if (bytes < 1024) break;
+    bytes /= 1024;
+    suffix = letter;
+  }
+  return bytes < 99.5 ? fmt::format("{:.2g}{}", bytes, suffix)
+                      : fmt::format("{:.0f}{}", bytes, suffix);
+}
+
+std::string mark_of(const Question& question, const Sheet& sheet, std::size_t algorithm,
+                    std::size_t size) {
+  const Cell& cell = sheet.cells[algorithm][size];
+  if (!cell.simulated) return {};
+  const sim::Simulated& simulated = *cell.simulated;
+  std::string marks;
+  if (question.operation->has_data) {
+    const std::uint64_t unit =
+        bench::size_unit(*question.operation, question.type, static_cast<int>(sheet.ranks));
+    const std::uint64_t bytes = question.bytes[size] - question.bytes[size] % unit;
+    const std::uint64_t count =
+        bench::count_of(*question.operation, question.type, static_cast<int>(sheet.ranks), bytes);
+    if (simulated.count != count) marks += kRoundedMark;
+  }
+  if (simulated.windows_run > 0) marks += kLineMark;
+  return marks;
+}
+
+std::vector<std::string> reasons_of(const Question& question, const Sheet& sheet) {
+  std::vector<std::string> reasons;
+  for (std::size_t i = 0; i < sheet.cells.size(); ++i) {
+    std::map<std::string, std::vector<std::string>> sizes;  // by reason
+    for (std::size_t size = 0; size < question.bytes.size(); ++size) {
+      const Cell& cell = sheet.cells[i][size];
+      if (!cell.simulated) sizes[cell.reason].push_back(bench::short_size(question.bytes[size]));
+    }
+    for (const auto& [reason, of] : sizes) {
+      const bool all = of.size() == question.bytes.size();
+      reasons.push_back(fmt::format("{}{}{} skipped: {}", to_string(question.algorithms[i]),
+                                    all ? "" : " at ", all ? "" : joined(of), reason));
+    }
+  }
+  return reasons;
+}
+
+std::string sheet_text(const Question& question, const Sheet& sheet) {
+  const Rank nodes = question.network.nodes(sheet.ranks);
+  std::string text =
+      fmt::format("{} ranks on {} node{}\n", sheet.ranks, nodes, nodes == 1 ? "" : "s");
+  text += fmt::format("  {:<20}", "algorithm");
+  for (const std::uint64_t bytes : question.bytes)
+    text += fmt::format("{:>20}", bench::short_size(bytes));
+  text += '\n';
+  std::string marks;
+  for (std::size_t i = 0; i < sheet.cells.size(); ++i) {
+    text += fmt::format("  {:<20}", to_string(question.algorithms[i]));
+    for (std::size_t size = 0; size < question.bytes.size(); ++size) {
+      text += fmt::format("{:>20}", cell_text(question, sheet, i, size));
+      marks += mark_of(question, sheet, i, size);
+    }
+    text += '\n';
+  }
+  for (const Crossing& crossing : crossings_of(question, sheet))
+    text += fmt::format("  {}\n", crossing_text(crossing));
+  for (const std::string& reason : reasons_of(question, sheet))
+    text += fmt::format("  {}\n", reason);
+  for (const char* line : {kRoundedText, kLineText}) {
+    if (marks.find(line[0]) != std::string::npos) text += fmt::format("  {}\n", line);
+  }
+  return text;
+}
+
+}  // namespace ccoll::show

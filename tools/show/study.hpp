@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What `cc-show simulate` finds out: the times of an operation's algorithms at some sizes and
+/// numbers of ranks on one network. Knows nothing of how they are shown.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/operations.hpp"
+#include "ccoll/types.hpp"
+#include "sim/simulate.hpp"
+
+namespace ccoll::show {
+
+struct Question {
+  const bench::Operation* operation = nullptr;
+  DataType type = DataType::float32;
+  Rank root = 0;
+  std::vector<Rank> ranks;
+  std::vector<std::uint64_t> bytes;
+  std::vector<Algorithm> algorithms;
+  std::string network_name;
+  sim::Network network;
+};
+
+/// One algorithm at one size.
+struct Cell {
+  std::optional<sim::Simulated> simulated;
+  std::string reason;  ///< why there is none
+  /// Until every rank has its result; 0 where there is none.
+  double us() const { return simulated ? static_cast<double>(simulated->outcome.ready) / 1e6 : 0; }
+};
+
+/// One number of ranks.
+struct Sheet {
+  Rank ranks = 1;
+  std::vector<std::vector<Cell>> cells;  ///< by algorithm, then by size
+  /// The number of the fastest algorithm at each size; none where there is no time at all.
+  std::vector<std::optional<std::size_t>> fastest;
+};
+
+/// Where one algorithm becomes faster than the one that was fastest before.
+struct Crossing {
+  Algorithm before;
+  Algorithm after;
+  /// Between two of the sizes, on straight lines between the logarithms of their times.
+  double bytes;
+  double us;
+};
+
+Sheet simulate_sheet(const Question& question, Rank ranks);
+
+std::vector<Crossing> crossings_of(const Question& question, const Sheet& sheet);
+
+/// "42.4 ms": three digits.
+std::string time_text(double us);
+
+/// "279K": a size that is known about.
+std::string about_text(double bytes);
+
+/// "~": what must be said of how a time was found; empty where all was simulated as asked.
+std::string mark_of(const Question& question, const Sheet& sheet, std::size_t algorithm,
+                    std::size_t size);
+inline constexpr const char* kRoundedMark = "+";
+inline constexpr const char* kLineMark = "~";
+inline constexpr const char* kRoundedText =
+    "+ the buffer was taken to be a little longer, so that all of its blocks are equal";
+inline constexpr const char* kLineText =
+    "~ two shorter buffers were simulated and the line through them continued (within 5 %)";
+
+/// "leaders at 64 ranks: all ranks share one host", one for each algorithm and reason.
+std::vector<std::string> reasons_of(const Question& question, const Sheet& sheet);
+
+/// The table of one number of ranks, for a terminal.
+std::string sheet_text(const Question& question, const Sheet& sheet);
+
+}  // namespace ccoll::show

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The page of `cc-show simulate -o`: for each number of ranks curves with the points where they
+/// cross, and a table of the same figures, in one file that needs no network.
+
+#include <string>
+#include <vector>
+
+#include "show/study.hpp"
+
+namespace ccoll::show {
+
+std::string study_page(const Question& question, const std::vector<Sheet>& sheets);
+
+}  // namespace ccoll::show

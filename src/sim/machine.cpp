@@ -174,15 +174,20 @@ Picoseconds Machine::duration(const SimStep& step, std::uint64_t bytes) const {
   const Network& network = system_.network;
   const auto size = static_cast<double>(bytes);
   double ns = step.combined * size / network.reduce_bytes_per_s * 1e9;
-  const auto add = [&](std::uint32_t number, double share) {
+  const double copy_ns = size / network.inside.bandwidth_bytes_per_s * 1e9;
+  const auto add = [&](std::uint32_t number, double copied) {
     const SimLink& link = system_.links[number];
     ns += costs(link).step_ns;
-    if (link.out == kNone) ns += share * size / network.inside.bandwidth_bytes_per_s * 1e9;
+    if (link.out == kNone) ns += copied * copy_ns;
   };
-  for (std::uint32_t i = step.receives.begin; i < step.receives.end; ++i)
-    add(system_.receives[i], 1 - network.inside.sender_share);
+  const bool stores = step.combined == 0;
+  for (std::uint32_t i = step.receives.begin; i < step.receives.end; ++i) {
+    const bool in_place = network.lent_in_place && system_.links[system_.receives[i]].lends;
+    add(system_.receives[i], in_place ? (stores ? 1 : 0) : 1 - network.inside.sender_share);
+  }
+  const bool in_place = network.lent_in_place && step.lends;
   for (std::uint32_t i = step.sends.begin; i < step.sends.end; ++i)
-    add(system_.sends[i], network.inside.sender_share);
+    add(system_.sends[i], in_place ? 0 : network.inside.sender_share);
   return at_least_one(to_picoseconds(ns));
 }
 

@@ -63,6 +63,8 @@ constexpr std::array kFields = std::to_array<Field>({
      [](const Network& net) { return net.port_bytes_per_s / kGiga; }},
     {"moved_by_ranks", 0, 1, true, [](Network& net, double v) { net.moved_by_ranks = v == 1; },
      [](const Network& net) -> double { return net.moved_by_ranks ? 1 : 0; }},
+    {"lent_in_place", 0, 1, true, [](Network& net, double v) { net.lent_in_place = v == 1; },
+     [](const Network& net) -> double { return net.lent_in_place ? 1 : 0; }},
     {"sender_share", 0, 1, false, [](Network& net, double v) { net.inside.sender_share = v; },
      [](const Network& net) { return net.inside.sender_share; }},
     {"across_latency_us", 0, kMostMicro, false,

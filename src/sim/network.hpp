@@ -33,6 +33,9 @@ struct Network {
   /// Whether inside a node no wire but the ranks themselves move the bytes, as over shared memory:
   /// the sender for `inside.sender_share` of a message's time, the receiver for the rest.
   bool moved_by_ranks = false;
+  /// Then: whether a slice that is lent stays where it lies, as between threads. Its sender copies
+  /// nothing; who only stores it copies it, who combines it reads it.
+  bool lent_in_place = false;
   double reduce_bytes_per_s = 8e9;  ///< of the output, one source added
   /// What a node's ranks take turns on; 0: each has its own.
   Rank cores_per_node = 0;

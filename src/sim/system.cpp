@@ -98,6 +98,7 @@ class Builder {
     }
     const std::size_t sources = step.receives.size() + (step.local.empty() ? 0 : 1);
     compact.combined = static_cast<std::uint32_t>(std::max<std::size_t>(sources, 1) - 1);
+    compact.lends = step.lend != Lend::never;
     compact.receives.begin = static_cast<std::uint32_t>(system_.receives.size());
     for (const Receive& receive : step.receives) {
       const std::uint32_t link = link_of(receive.peer, receive.lane, program.rank);

@@ -35,6 +35,7 @@ struct SimStep {
   std::uint32_t blocks = 0;     ///< of its slice
   std::uint32_t longer = 0;     ///< how many of them are an element longer than the others
   std::uint32_t combined = 0;   ///< sources beyond the first
+  bool lends = false;           ///< what it sends is read where it lies
   std::uint32_t after = kNone;  ///< number of the wait in System::waits
 };
 

@@ -132,6 +132,21 @@ TEST_CASE("a link with s slots passes s slices in the time of a message and its 
         Approx(rounds * 2 * kAlpha - kAlpha).epsilon(0.01));
 }
 
+TEST_CASE("what is lent in place is copied by who stores it, and by nobody else", "[sim][unit]") {
+  Network network = plain_network();
+  network.moved_by_ranks = true;
+  const Problem broadcast = problem_of(Kind::broadcast, 5, 1000);
+  const Problem reduce = problem_of(Kind::reduce, 5, 1000);
+  const Choice linear{Algorithm::linear, 1, 1000};
+  const double copy = kBeta * 1000;
+  // The root copies for each of four, or each of them for itself.
+  CHECK(ready(network, broadcast, linear) == Approx(kAlpha + 4 * copy).margin(kSteps));
+  CHECK(ready(network, reduce, linear) == Approx(kAlpha + copy).margin(kSteps));
+  network.lent_in_place = true;
+  CHECK(ready(network, broadcast, linear) == Approx(kAlpha + copy).margin(kSteps));
+  CHECK(ready(network, reduce, linear) == Approx(kAlpha).margin(kSteps));
+}
+
 TEST_CASE("ranks that share cores take turns", "[sim][property]") {
   Network network = plain_network();
   network.moved_by_ranks = true;

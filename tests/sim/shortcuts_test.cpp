@@ -13,10 +13,17 @@ std::vector<Network> networks() {
   Network crowded = busy_network(0);
   crowded.moved_by_ranks = true;
   crowded.inside.sender_share = 0.4;
+  Network threads = crowded;
+  threads.lent_in_place = true;
   crowded.cores_per_node = 3;
-  return {plain_network(), busy_network(0),    busy_network(0, 1, false),
-          busy_network(1), busy_network(3, 2), busy_network(4, 3, false),
-          crowded};
+  return {plain_network(),
+          busy_network(0),
+          busy_network(0, 1, false),
+          busy_network(1),
+          busy_network(3, 2),
+          busy_network(4, 3, false),
+          crowded,
+          threads};
 }
 
 /// Where the sizes make shortcuts possible, and where they do not.

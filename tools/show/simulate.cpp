@@ -13,6 +13,7 @@
 #include "bench/whole_file.hpp"
 #include "core/text.hpp"
 #include "show/call.hpp"
+#include "show/check.hpp"
 #include "show/study.hpp"
 #include "show/study_page.hpp"
 #include "sim/presets.hpp"
@@ -31,6 +32,7 @@ struct SimulateWords {
   Rank root = 0;
   std::string page;
   bool shows_network = false;
+  bool checks = false;
 };
 
 /// Simulating more at once answers no question.
@@ -161,6 +163,14 @@ std::string networks_text() {
          "or a file of one's own (docs/simulation.md); --show-net prints one to begin with.\n";
 }
 
+/// Real calls take the time that they take, and a machine has few cores.
+SimulateWords for_check(SimulateWords words, bool has_ranks, bool has_bytes) {
+  if (words.operation.empty()) words.operation = "all_reduce";
+  if (!has_ranks) words.ranks = "2,4,8";
+  if (!has_bytes) words.bytes = "8,64K,1M";
+  return words;
+}
+
 Result<Output> simulate(const SimulateWords& words) {
   if (words.shows_network) {
     const auto network = network_of(words.network);
@@ -169,6 +179,7 @@ Result<Output> simulate(const SimulateWords& words) {
   }
   const auto question = question_of(words);
   CCOLL_TRY(question);
+  if (words.checks) return check_simulation(*question);
   if (!words.page.empty()) CCOLL_TRY(bench::check_writable(words.page));
   std::string text = fmt::format(
       "{}{} on {}, in virtual time until every rank has its result\n", question->operation->name,
@@ -189,22 +200,32 @@ Result<Output> simulate(const SimulateWords& words) {
 Action add_simulate(CLI::App& app) {
   const auto words = std::make_shared<SimulateWords>();
   app.add_option("OP", words->operation, "the operation: all_reduce, broadcast, …");
-  app.add_option("-n,--ranks", words->ranks, "numbers of ranks")->capture_default_str();
-  app.add_option("-b,--bytes", words->bytes,
-                 "sizes as cc-bench counts them; 8..1G: each four times the one before")
-      ->capture_default_str();
-  app.add_option("--net", words->network, "the network: a name, or a file of one's own")
-      ->capture_default_str();
+  const auto* ranks =
+      app.add_option("-n,--ranks", words->ranks, "numbers of ranks")->capture_default_str();
+  const auto* bytes = app.add_option("-b,--bytes", words->bytes,
+                                     "sizes as cc-bench counts them; 8..1G: each four times the "
+                                     "one before")
+                          ->capture_default_str();
+  auto* net = app.add_option("--net", words->network, "the network: a name, or a file of one's own")
+                  ->capture_default_str();
   app.add_option("-a,--algo", words->algorithms, "'all', or some algorithms")
       ->capture_default_str();
   app.add_option("--dtype", words->type, "the elements' type")->capture_default_str();
   app.add_option("--root", words->root, "the root, where the operation has one")
       ->capture_default_str();
-  app.add_option("-o,--output", words->page, "writes a page with curves and tables, like sim.html");
+  auto* page = app.add_option("-o,--output", words->page,
+                              "writes a page with curves and tables, like sim.html");
   app.add_flag("--show-net", words->shows_network,
                "prints the network and where its numbers are from, as a file for --net");
+  app.add_flag("--check", words->checks,
+               "compares with real calls of 2 to 8 ranks here (-n 2,4,8 -b 8,64K,1M)")
+      ->excludes(net)
+      ->excludes(page);
   app.footer(networks_text());
-  return [words]() { return simulate(*words); };
+  return [words, ranks, bytes]() {
+    return simulate(words->checks ? for_check(*words, ranks->count() > 0, bytes->count() > 0)
+                                  : *words);
+  };
 }
 
 }  // namespace ccoll::show

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "said.hpp"
+#include "show/check.hpp"
 #include "show/study.hpp"
 
 namespace ccoll::show::test {
@@ -125,6 +126,25 @@ TEST_CASE("cc-show simulate: wrong usage says what was given and what was expect
   CHECK_THAT(refusal({"all_reduce", "--dtype", "float99"}), Contains("float99"));
   CHECK_THAT(refusal({"all_reduce", "-n", "2", "-b", "8", "-o", "/nowhere/sim.html"}),
              Contains("/nowhere"));
+}
+
+TEST_CASE("cc-show simulate --check: real calls stand beside simulated ones", "[show][unit]") {
+  const std::pair<std::string, std::string> kCalls[] = {
+      {"all_reduce", "ring"}, {"broadcast", "tree"}, {"barrier", "dissemination"}};
+  for (const auto& [operation, algorithm] : kCalls) {
+    const std::string text =
+        said({"simulate", operation, "--check", "-n", "2,3", "-b", "8,4K", "--algo", algorithm});
+    CAPTURE(text);
+    CHECK_THAT(text, Contains("2 ranks") && Contains("3 ranks") && Contains("off by a factor of"));
+  }
+  CHECK_THAT(refused({"simulate", "--check", "-n", "9"}), Contains("expected 2 to 8 ranks"));
+  CHECK_THAT(refused({"simulate", "--check", "-n", "1"}), Contains("expected 2 to 8 ranks"));
+  CHECK_THAT(refused({"simulate", "--check", "--net", "ndr"}), Contains("excludes"));
+  CHECK(factor_off(10, 20) == Approx(2));
+  CHECK(factor_off(20, 10) == Approx(2));
+  CHECK(error_text(13, 10) == "+30 %");
+  CHECK(error_text(5, 10) == "-50 %");
+  CHECK(error_text(120, 10) == "x12");
 }
 
 TEST_CASE("cc-show simulate: times are told with three digits", "[show][unit]") {

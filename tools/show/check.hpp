@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// `cc-show simulate --check`: the simulator's times beside those of real calls on this machine, by
+/// threads of this process, with the costs that the library itself goes by here: measured ones
+/// where `cc-bench tune` has kept some, else estimates.
+
+#include "core/result.hpp"
+#include "show/command.hpp"
+#include "show/study.hpp"
+
+namespace ccoll::show {
+
+inline constexpr Rank kMostRanksChecked = 8;
+
+/// Its network is not looked at; 2 to kMostRanksChecked ranks.
+Result<Output> check_simulation(const Question& question);
+
+/// How far `us` is from `measured`, as a factor of at least 1.
+double factor_off(double us, double measured);
+
+/// "+30 %", "-50 %", "x12": a prediction beside what was measured.
+std::string error_text(double us, double measured);
+
+}  // namespace ccoll::show

@@ -42,13 +42,14 @@ constexpr double kRight = 428;
 constexpr double kTop = 12;
 constexpr double kBottom = 258;
 
-std::string grid(const Axis& x, const Axis& y, const std::string& unit) {
+std::string grid(const Axis& x, const Axis& y, const std::string& unit,
+                 std::string (*tick)(double value)) {
   std::string svg;
   for (double value = y.low; value <= y.high * 1.001; value *= 10) {
     svg += fmt::format(
         "<line class=\"grid\" x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>"
-        "<text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5:g}</text>\n",
-        kLeft, kRight, y(value), kLeft - 6, y(value) + 4, value);
+        "<text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n",
+        kLeft, kRight, y(value), kLeft - 6, y(value) + 4, escaped(tick(value)));
   }
   // Every so many doublings a size, so that labels have room.
   const int doublings = static_cast<int>(std::lround(std::log2(x.high / x.low)));
@@ -126,8 +127,11 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
+std::string plain_tick(double value) { return fmt::format("{:g}", value); }
+
 std::string chart(const std::vector<ChartSeries>& all, const std::string& title,
-                  const std::string& unit, const std::vector<ChartMark>& marks) {
+                  const std::string& unit, const std::vector<ChartMark>& marks,
+                  std::string (*tick)(double value)) {
   std::vector<double> sizes;
   std::vector<double> values;
   for (const ChartSeries& series : all) {
@@ -147,7 +151,7 @@ std::string chart(const std::vector<ChartSeries>& all, const std::string& title,
   text += fmt::format(
       "<svg viewBox=\"0 0 {} {}\" role=\"group\" aria-label=\"{}; the table below has the same "
       "figures\">\n{}",
-      kWidth, kHeight, escaped(title), grid(x, y, unit));
+      kWidth, kHeight, escaped(title), grid(x, y, unit, tick));
   for (const ChartMark& mark : marks) text += mark_text(mark, x, y);
   for (std::size_t i = 0; i < all.size(); i++) text += series_text(all[i], i, x, y);
   return text +

@@ -32,9 +32,13 @@ struct ChartMark {
 
 std::string escaped(std::string_view text);
 
-/// A figure; `unit` is that of the values.
+/// "1000": how an axis names a value where nobody knows better.
+std::string plain_tick(double value);
+
+/// A figure; `unit` is that of the values, where `tick` does not say it.
 std::string chart(const std::vector<ChartSeries>& all, const std::string& title,
-                  const std::string& unit, const std::vector<ChartMark>& marks = {});
+                  const std::string& unit, const std::vector<ChartMark>& marks = {},
+                  std::string (*tick)(double value) = plain_tick);
 
 /// What shows and hides each series in all charts of the page that number them alike.
 std::string chart_legend(const std::vector<std::string>& names);

@@ -3,6 +3,7 @@
 /// What is computed once for all that is alike is what happens when everything is done one by one.
 
 #include "simulated.hpp"
+#include "support/effort.hpp"
 
 namespace ccoll::sim {
 namespace {
@@ -58,9 +59,12 @@ std::vector<Case> cases(Rank size, const Network& network) {
 }
 
 TEST_CASE("shortcuts give the times of the plain way", "[sim][property]") {
+  const std::vector<Rank> few{3, 8, 12}, usual{2, 3, 6, 8, 12, 13},
+      many{2, 3, 6, 8, 12, 13, 24, 30};
+  const std::vector<Rank> sizes = testing::by_effort(few, usual, many);
   std::uint64_t folded = 0, one_by_one = 0;
   for (const Network& network : networks()) {
-    for (const Rank size : {2U, 3U, 6U, 8U, 12U, 13U}) {
+    for (const Rank size : sizes) {
       for (const Case& one : cases(size, network)) {
         const Simulated quick = simulated(network, one.problem, one.choice);
         const Simulated plain = simulated(network, one.problem, one.choice, {.plain = true});

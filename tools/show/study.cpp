@@ -32,6 +32,19 @@ Cell simulate_cell(const Question& question, Rank ranks, std::uint64_t bytes, Al
   return {.simulated = std::move(*simulated), .reason = {}};
 }
 
+struct Unit {
+  double us;
+  const char* name;
+};
+
+/// The largest of which it is one at least.
+Unit unit_of(double us) {
+  for (const Unit& unit : {Unit{1e6, "s"}, Unit{1e3, "ms"}, Unit{1, "us"}}) {
+    if (us >= unit.us) return unit;
+  }
+  return {1e-3, "ns"};
+}
+
 /// Where the two straight lines meet, in logarithms; both change sides between the two sizes.
 Crossing crossing_between(const Question& question, const Sheet& sheet, std::size_t before,
                           std::size_t after, std::size_t size) {
@@ -100,19 +113,16 @@ std::vector<Crossing> crossings_of(const Question& question, const Sheet& sheet)
 }
 
 std::string time_text(double us) {
-  struct Unit {
-    double least;
-    const char* name;
-  };
-  constexpr Unit kUnits[] = {{1e6, "s"}, {1e3, "ms"}, {1, "us"}, {0, "ns"}};
-  for (const Unit& unit : kUnits) {
-    // What rounds up to the next unit is told in it.
-    if (us < unit.least * 0.9995) continue;
-    const double value = us / (unit.least > 0 ? unit.least : 1e-3);
-    const int digits = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
-    return fmt::format("{:.{}f} {}", value, digits, unit.name);
-  }
-  return "0";
+  // What rounds up to the next unit is told in it.
+  const Unit unit = unit_of(us * 1.0005);
+  const double value = us / unit.us;
+  const int digits = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+  return fmt::format("{:.{}f} {}", value, digits, unit.name);
+}
+
+std::string round_time_text(double us) {
+  const Unit unit = unit_of(us * 1.0005);
+  return fmt::format("{:.3g} {}", us / unit.us, unit.name);
 }
 
 std::string about_text(double bytes) {

@@ -58,6 +58,9 @@ std::vector<Crossing> crossings_of(const Question& question, const Sheet& sheet)
 /// "42.4 ms": three digits.
 std::string time_text(double us);
 
+/// "10 ms": of a power of ten of microseconds.
+std::string round_time_text(double us);
+
 /// "279K": a size that is known about.
 std::string about_text(double bytes);
 

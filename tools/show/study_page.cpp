@@ -45,7 +45,7 @@ std::string figure_of(const Question& question, const Sheet& sheet) {
   std::vector<bench::ChartMark> marks;
   for (const Crossing& crossing : crossings_of(question, sheet))
     marks.push_back({crossing.bytes, crossing.us, crossing_sentence(crossing)});
-  return bench::chart(curves, title_of(sheet), "us", marks);
+  return bench::chart(curves, title_of(sheet), "", marks, round_time_text);
 }
 
 std::string table_of(const Question& question, const Sheet& sheet) {

@@ -36,7 +36,7 @@ Machine::Machine(const System& system) : system_(system) {
   }
 }
 
-bool Machine::advance() {
+bool Machine::advance(std::uint64_t max_steps) {
   wrapped_ = false;
   while (true) {
     while (!ready_.empty()) {
@@ -47,6 +47,7 @@ bool Machine::advance() {
       if (wrapped_) return true;
     }
     if (queue_.empty()) return false;
+    if (outcome_.steps > max_steps) return true;
     queue_.take_earliest(batch_);
     std::ranges::sort(batch_, {}, &Event::tie);
     for (const Event& event : batch_) handle(event);

@@ -61,9 +61,9 @@ class Machine {
  public:
   explicit Machine(const System& system);
 
-  /// Moves on until the first lane of all has ended another window, or nothing moves any more.
-  /// True in the first case.
-  bool advance();
+  /// Moves on until the first lane of all has ended another window, more than `max_steps` have been
+  /// carried out, or nothing moves any more; false in the last case.
+  bool advance(std::uint64_t max_steps);
   /// After nothing moves: whether all lanes have ended.
   bool finished() const { return lanes_left_ == 0; }
   const Outcome& outcome() const { return outcome_; }

@@ -74,10 +74,10 @@ class Repetition {
 Result<Outcome> run(const System& system, const RunOptions& options) {
   Machine machine(system);
   Repetition repetition(system);
-  while (machine.advance()) {
-    if (options.skip_repetitions) repetition.look(machine);
+  while (machine.advance(options.max_steps)) {
     if (machine.outcome().steps > options.max_steps)
       return fail(ErrorKind::exhausted, "more than {} steps", options.max_steps);
+    if (options.skip_repetitions) repetition.look(machine);
   }
   if (machine.finished()) return machine.outcome();
   return fail(ErrorKind::internal, "lanes wait for each other with {} slots per link",

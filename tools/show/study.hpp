@@ -72,7 +72,8 @@ inline constexpr const char* kLineMark = "~";
 inline constexpr const char* kRoundedText =
     "+ the buffer was taken to be a little longer, so that all of its blocks are equal";
 inline constexpr const char* kLineText =
-    "~ two shorter buffers were simulated and the line through them continued (within 5 %)";
+    "~ two shorter buffers were simulated and the line through them continued (a few percent too "
+    "long)";
 
 /// "leaders at 64 ranks: all ranks share one host", one for each algorithm and reason.
 std::vector<std::string> reasons_of(const Question& question, const Sheet& sheet);

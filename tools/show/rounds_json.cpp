@@ -5,6 +5,7 @@
 #include <string>
 
 #include "schedule/text.hpp"
+#include "show/cells.hpp"
 #include "show/explain.hpp"
 #include "show/labels.hpp"
 #include "show/shape.hpp"
@@ -98,7 +99,13 @@ ordered_json contents_json(const Picture& picture) {
   return contents;
 }
 
-ordered_json message_json(const Message& message) {
+ordered_json names_json(const std::vector<CellName>& cells) {
+  ordered_json json = ordered_json::array();
+  for (const CellName& cell : cells) json.push_back({cell.row, cell.column});
+  return json;
+}
+
+ordered_json message_json(const Picture& picture, const Message& message) {
   ordered_json pieces = ordered_json::array();
   for (const Piece& piece : message.pieces) {
     pieces.push_back({{"block", piece.block},
@@ -118,6 +125,8 @@ ordered_json message_json(const Message& message) {
   json["reduces"] = message.reduces;
   json["elems"] = message.elems();
   json["pieces"] = pieces;
+  json["left"] = names_json(cells_left(picture.rounds, message));
+  json["reached"] = names_json(cells_reached(picture.rounds, message, picture.programs));
   return json;
 }
 
@@ -138,14 +147,42 @@ ordered_json held_json(const Rounds& rounds, const Board& board) {
   return all;
 }
 
-ordered_json round_json(const Picture& picture, const Board& board) {
+/// What of the table's cells `value` makes, row by row.
+template <typename Value>
+ordered_json rows_json(const Rounds& rounds, const Value& value) {
+  ordered_json rows = ordered_json::array();
+  for (Rank row = 0; row < rounds.problem.size; ++row) {
+    ordered_json columns = ordered_json::array();
+    for (std::uint32_t column = 0; column < rounds.blocks; ++column) {
+      value(columns, column, std::size_t{row} * rounds.blocks + column);
+    }
+    rows.push_back(columns);
+  }
+  return rows;
+}
+
+ordered_json cells_json(const Rounds& rounds, const Table& table) {
+  return rows_json(rounds, [&](ordered_json& row, std::uint32_t, std::size_t cell) {
+    row.push_back(content_number(table[cell].content));
+  });
+}
+
+ordered_json done_json(const Rounds& rounds, const Table& table) {
+  return rows_json(rounds, [&](ordered_json& row, std::uint32_t column, std::size_t cell) {
+    if (table[cell].done) row.push_back(column);
+  });
+}
+
+ordered_json round_json(const Picture& picture, const Board& board, const Table& table) {
   const Rounds& rounds = picture.rounds;
   ordered_json messages = ordered_json::array();
   std::uint64_t depth = 0;
   if (board.round() > 0) {
     const Round& round = rounds.rounds[board.round() - 1];
     depth = round.depth;
-    for (const Message& message : round.messages) messages.push_back(message_json(message));
+    for (const Message& message : round.messages) {
+      messages.push_back(message_json(picture, message));
+    }
   }
   ordered_json so_far = ordered_json::array();
   for (Rank rank = 0; rank < rounds.problem.size; ++rank) {
@@ -157,6 +194,8 @@ ordered_json round_json(const Picture& picture, const Board& board) {
           {"phase", phase_text(picture, board.round())},
           {"sentence", round_sentence(picture, board)},
           {"messages", messages},
+          {"cells", cells_json(rounds, table)},
+          {"done", done_json(rounds, table)},
           {"held", held_json(rounds, board)},
           {"so_far", so_far},
           {"results", {{"complete", progress.complete}, {"all", progress.all}}}};
@@ -202,9 +241,10 @@ ordered_json json_of(const Picture& picture) {
   json["programs"] = programs_json(picture);
   json["contents"] = contents_json(picture);
   ordered_json rounds = ordered_json::array();
+  const std::vector<Table> tables = tables_of(picture.rounds);
   Board board(picture.rounds);
   do {
-    rounds.push_back(round_json(picture, board));
+    rounds.push_back(round_json(picture, board, tables[board.round()]));
   } while (board.advance());
   json["rounds"] = rounds;
   return json;

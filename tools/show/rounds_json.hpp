@@ -36,7 +36,10 @@
 ///             "reduces": true,           // combined with the receiver's data, or copied
 ///             "elems": 2,
 ///             "pieces": [                // "to_block": its number at the receiver
-///               {"block": 3, "to_block": 3, "content": 3, "elems": 2}]}],
+///               {"block": 3, "to_block": 3, "content": 3, "elems": 2}],
+///             "left": [[0, 3]], "reached": [[1, 3]]}],   // cells: row and column
+///          "cells": [[0, 1, 2, null]],   // by row and column: contents, as cells.hpp has them
+///          "done": [[3]],                // by row: the columns that hold what they must
 ///          "held": [                     // by rank, after the round
 ///            [{"place": "input", "lane": 0, "block": 0, "content": 0, "result": false}]],
 ///          "so_far": [LOAD],             // by rank

@@ -13,6 +13,7 @@
 #include "show/command.hpp"
 #include "show/list.hpp"
 #include "show/run.hpp"
+#include "show/page.hpp"
 #include "show/simulate.hpp"
 #include "show/steps.hpp"
 #include "show/verify.hpp"
@@ -25,6 +26,7 @@ constexpr std::array kCommands = {
     Command{"list", "the algorithms of an operation: rounds, messages, elements and source",
             add_list},
     Command{"steps", "an algorithm at work, round by round", add_steps},
+    Command{"page", "the same as a page for a browser, with a player", add_page},
     Command{"verify", "the proof in words; what the verifier says of a broken one", add_verify},
     Command{"run", "a schedule of your own, proven and drawn", add_run},
     Command{"simulate", "how long algorithms take on a network, at any number of ranks",

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "show/page.hpp"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "algorithms/algorithms.hpp"
+#include "said.hpp"
+#include "show/page_parts.hpp"
+
+namespace ccoll::show::test {
+namespace {
+
+using Catch::Contains;
+using nlohmann::json;
+
+/// A folder that is gone after the test.
+class Folder {
+ public:
+  Folder() {
+    std::string name = std::filesystem::temp_directory_path() / "ccoll_page_XXXXXX";
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  std::string file(const std::string& name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::string content_of(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+std::string page_by(const std::vector<std::string>& words) {
+  const Folder folder;
+  const std::string path = folder.file("page.html");
+  std::vector<std::string> all = {"page"};
+  all.insert(all.end(), words.begin(), words.end());
+  all.insert(all.end(), {"-o", path});
+  CHECK_THAT(said(all), Contains(path));
+  return content_of(path);
+}
+
+json data_of(const std::string& page) {
+  const std::string opening = "<script type=\"application/json\" id=\"data\">";
+  const std::size_t begin = page.find(opening) + opening.size();
+  REQUIRE(begin > opening.size());
+  return json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+}
+
+TEST_CASE("cc-show page: every algorithm's page has its data, and every name is filled in",
+          "[show][property]") {
+  for (const CatalogueEntry& entry : catalogue()) {
+    const std::string algorithm(to_string(entry.algorithm));
+    const std::string page =
+        page_by({std::string(to_string(entry.kind)), "--algo", algorithm, "-n", "3"});
+    const json data = data_of(page);
+    CAPTURE(data["runs"][0]["title"]);
+    REQUIRE(data["runs"].size() == 1);
+    CHECK(data["runs"][0]["algorithm"] == algorithm);
+    CHECK(data["runs"][0]["rounds"].back()["cells"].size() == 3);
+    for (const char* name : {"@TITLE@", "@STYLE@", "@SCRIPT@", "@DATA@"}) {
+      CHECK_THAT(page, !Contains(name));
+    }
+  }
+}
+
+TEST_CASE("cc-show page: several algorithms stand on one page", "[show][unit]") {
+  const json data = data_of(page_by({"all_reduce", "--algo", "ring,tree", "-n", "4"}));
+  REQUIRE(data["runs"].size() == 2);
+  CHECK(data["runs"][0]["algorithm"] == "ring");
+  CHECK(data["runs"][1]["algorithm"] == "tree");
+}
+
+TEST_CASE("cc-show page: it loads nothing from anywhere and its own parts stay small",
+          "[show][unit]") {
+  const std::string page = page_of("none", {{"runs", json::array()}});
+  CHECK(page.size() < 150'000);
+  CHECK_THAT(page, Contains("default-src 'none'"));
+  for (const char* name : {"src=\"", "href=\"http", "url(", "@import", "fetch("}) {
+    CHECK_THAT(page, !Contains(name));
+  }
+  // The only address is the name of a kind of element.
+  std::size_t addresses = 0;
+  for (std::size_t at = page.find("://"); at != std::string::npos; at = page.find("://", at + 1)) {
+    addresses++;
+  }
+  CHECK(addresses == 1);
+  CHECK_THAT(page, Contains("'http://www.w3.org/2000/svg'"));
+}
+
+TEST_CASE("cc-show page: what stands in the data cannot end its element", "[show][unit]") {
+  const std::string hostile = "</script><script>alert(1)</script> @DATA@ & <b>";
+  const std::string page = page_of(hostile, {{"runs", hostile}});
+  CHECK(data_of(page)["runs"] == hostile);
+  CHECK_THAT(page, !Contains("<script>alert") && !Contains("<b>"));
+  CHECK_THAT(page, Contains("&lt;/script>&lt;script>alert(1)"));
+}
+
+TEST_CASE("cc-show page: wrong usage is named, and leaves no file", "[show][unit]") {
+  const Folder folder;
+  const std::string path = folder.file("page.html");
+  CHECK_THAT(refused({"page", "all_reduce"}), Contains("--output"));
+  CHECK_THAT(refused({"page", "all_reduce", "-o", folder.file("none/page.html")}),
+             Contains("none/page.html"));
+  CHECK_THAT(refused({"page", "all_reduce", "--algo", "ring,rinf", "-o", path}),
+             Contains("rinf") && Contains("ring"));
+  CHECK_THAT(refused({"page", "all_reduce", "-n", "33", "-o", path}), Contains("33"));
+  CHECK_FALSE(std::filesystem::exists(path));
+}
+
+}  // namespace
+}  // namespace ccoll::show::test

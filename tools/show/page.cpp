@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "show/page.hpp"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "bench/names.hpp"
+#include "bench/whole_file.hpp"
+#include "core/text.hpp"
+#include "show/call.hpp"
+#include "show/page_parts.hpp"
+#include "show/picture.hpp"
+#include "show/rounds_json.hpp"
+
+namespace ccoll::show {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+/// Beyond it the pictures are too crowded to be read.
+constexpr std::uint32_t kMostRanksOnPage = 32;
+
+/// As text between tags.
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '&') {
+      result += "&amp;";
+    } else if (c == '<') {
+      result += "&lt;";
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+/// JSON in which no tag can end the element that it stands in.
+std::string harmless(const ordered_json& document) {
+  std::string result;
+  for (const char c : document.dump()) {
+    if (c == '<') {
+      result += "\\u003c";
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+/// The value of a name that stands in the frame as @NAME@.
+std::string value_of(std::string_view name, const std::string& title,
+                     const ordered_json& document) {
+  if (name == "TITLE") return escaped(title);
+  if (name == "STYLE") return joined(kPageStyle, "");
+  if (name == "SCRIPT") return joined(kPageScript, "\n");
+  return harmless(document);
+}
+
+/// One picture for each of the algorithms, which stand in one word.
+Result<ordered_json> runs_of(CallWords words) {
+  ordered_json runs = ordered_json::array();
+  std::vector<std::string> algorithms = bench::split_list(words.algorithm);
+  if (algorithms.empty()) algorithms.emplace_back();
+  for (const std::string& algorithm : algorithms) {
+    words.algorithm = algorithm;
+    const auto call = call_of(words);
+    CCOLL_TRY(call);
+    ordered_json run = json_of(picture_of(*call));
+    // Most of the text, and the page shows cells.
+    for (ordered_json& round : run.at("rounds")) round.erase("held");
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+bool all_proven(const ordered_json& runs) {
+  for (const ordered_json& run : runs) {
+    if (!run.at("verdict").at("ok")) return false;
+  }
+  return true;
+}
+
+Result<Output> make_page(const CallWords& words, const std::string& path) {
+  CCOLL_TRY(bench::check_writable(path));
+  auto runs = runs_of(words);
+  CCOLL_TRY(runs);
+  const int status = all_proven(*runs) ? 0 : kWrong;
+  const std::string title = runs->front().at("title");
+  const std::string page = page_of(title, {{"runs", std::move(*runs)}});
+  CCOLL_TRY(bench::write_whole(path, page));
+  return Output{fmt::format("{}: {} ({} kB); open it in a browser\n", path, title,
+                            (page.size() + 999) / 1000),
+                status};
+}
+
+}  // namespace
+
+Action add_page(CLI::App& app) {
+  struct Options {
+    CallWords words;
+    std::string path;
+  };
+  const auto options = std::make_shared<Options>();
+  add_call_options(app, options->words, kMostRanksOnPage);
+  app.get_option("--algo")->description(
+      "the algorithm, or several to choose from on the page, like ring,double_tree");
+  app.add_option("-o,--output", options->path, "the file to write, like ring.html")->required();
+  return [options] { return make_page(options->words, options->path); };
+}
+
+std::string page_of(const std::string& title, const ordered_json& document) {
+  std::string page;
+  std::string_view rest = kPageFrame.front();
+  for (std::size_t at = rest.find('@'); at != std::string_view::npos; at = rest.find('@')) {
+    const std::size_t end = rest.find('@', at + 1);
+    page += rest.substr(0, at);
+    page += value_of(rest.substr(at + 1, end - at - 1), title, document);
+    rest.remove_prefix(end + 1);
+  }
+  return page.append(rest);
+}
+
+}  // namespace ccoll::show

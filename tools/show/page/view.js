@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// One run on the page: its four panels, all about the same round.
+
+function panel(name, heading, ...children) {
+  return html('section', {class: `panel ${name}`}, html('h3', {}, heading), ...children);
+}
+
+class View {
+  constructor(run, player) {
+    this.run = run;
+    this.drawing = new Drawing(run);
+    this.buffers = new Buffers(run, follow => player.follow(follow));
+    this.timeline = new Timeline(run, time => player.seek(time));
+    this.words = new Words(run);
+    const shape = run.shapes.length > 0 ? 'wide' : run.columns.length > 6 ? 'full' : 'round';
+    this.element = html('section', {class: `view ${shape}`, 'aria-label': run.title},
+      html('h2', {}, `${run.algorithm}`),
+      panel('who', 'Who sends to whom', this.drawing.element, this.badges()),
+      panel('what', run.isMatrix ? 'What has come to each rank, and when' : 'What each rank holds',
+        this.buffers.element),
+      panel('why', 'In words', this.words.element),
+      panel('when', 'Ranks over time', this.timeline.element));
+  }
+
+  /** In which trees each rank is an inner node. */
+  badges() {
+    const {run} = this;
+    if (run.shapes.length < 2) return null;
+    const inner = rank => run.shapes.filter(tree => !tree.leaf[rank]).length;
+    return html('p', {class: 'badges'}, 'Inner nodes are filled, leaves hollow. ',
+      ...[2, 1, 0].map(count => {
+        const ranks = range(run.ranks).filter(rank => inner(rank) === count);
+        if (ranks.length === 0) return '';
+        const where = ['in no tree', 'in one tree and leaf in the other', 'in both trees'][count];
+        return `Inner ${where}: ${ranks.length === 1 ? 'rank' : 'ranks'} ${stretches(ranks)}. `;
+      }));
+  }
+
+  resize(span) {
+    for (const part of [this.drawing, this.timeline]) {
+      const panel = part.element.parentElement;
+      const padding = parseFloat(getComputedStyle(panel).paddingLeft);
+      // While the page is being laid out a panel may have no width yet.
+      part.resize(Math.max(240, panel.clientWidth - 2 * padding), span);
+    }
+    this.shown = null;
+  }
+
+  /** `position`: whole rounds done, and of the next a part. */
+  show(position, follow) {
+    const flying = position % 1 > 0;
+    const round = Math.ceil(position);
+    const flight = flying ? position % 1 : 1;
+    const key = JSON.stringify([round, flying, follow]);
+    if (this.shown !== key) {
+      this.shown = key;
+      this.drawing.show(round, flight, follow, this.run.sentence(round));
+      this.buffers.show(round, flight, follow);
+      this.timeline.show(round);
+      this.words.show(round, follow);
+    }
+    this.drawing.move(flight);
+  }
+}

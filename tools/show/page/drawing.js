@@ -52,13 +52,16 @@ function circle(run, width) {
   };
 }
 
+/** Beside each tree, which keeps two of them apart. */
+const kMargin = 14;
+
 /** One tree for each of the run's trees, all over the same axis of ranks: side by side where there
  * is room, else below each other. */
 function trees(run, width) {
   const count = run.shapes.length;
-  const beside = count > 1 && width >= count * (run.ranks * 26 + 20);
+  const beside = count > 1 && width >= count * (run.ranks * 26 + 2 * kMargin);
   const each = beside ? width / count : width;
-  const column = (each - 16) / run.ranks;
+  const column = (each - 2 * kMargin) / run.ranks;
   const r = Math.max(9, Math.min(18, column * 0.9));
   const levels = Math.max(...run.shapes.map(tree => Math.max(...tree.depth))) + 1;
   const rise = Math.max(2.6 * r, Math.min(78, 330 / levels));
@@ -69,13 +72,13 @@ function trees(run, width) {
     const left = beside ? number * each : 0;
     const top = beside ? 0 : number * height;
     if (count > 1) {
-      notes.push({x: left + 8, y: top + 16,
+      notes.push({x: left + kMargin, y: top + 16,
         text: `Tree ${number + 1}: ${blockNames(tree.blocks)}`});
     }
     for (let rank = 0; rank < run.ranks; ++rank) {
       nodes.push({
         rank, r, tree: number, blocks: tree.blocks.length > 0 ? tree.blocks : run.columns, hollow: tree.leaf[rank],
-        x: left + 8 + (rank + 0.5) * column, y: top + 34 + r + tree.depth[rank] * rise,
+        x: left + kMargin + (rank + 0.5) * column, y: top + 34 + r + tree.depth[rank] * rise,
       });
     }
   });

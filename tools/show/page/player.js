@@ -19,7 +19,7 @@ class Player {
   /** Shows these runs, all of them on one clock. */
   open(runs) {
     this.stop();
-    this.views = runs.map(run => new View(run, this));
+    this.views = runs.map(run => new View(run, this, runs.length > 1 ? 3 : 2));
     by('views').replaceChildren(...this.views.map(view => view.element));
     by('views').classList.toggle('compared', runs.length > 1);
     this.marks = [...new Set([0, ...runs.flatMap(run => run.ends)])].sort((a, b) => a - b);

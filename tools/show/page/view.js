@@ -2,24 +2,28 @@
 // One run on the page: its four panels, all about the same round.
 
 function panel(name, heading, ...children) {
-  return html('section', {class: `panel ${name}`}, html('h3', {}, heading), ...children);
+  return html('section', {class: `panel ${name}`}, heading, ...children);
 }
 
 class View {
-  constructor(run, player) {
+  /** `level`: of the headings of its panels; from 3 on it has a heading itself. */
+  constructor(run, player, level) {
     this.run = run;
     this.drawing = new Drawing(run);
     this.buffers = new Buffers(run, follow => player.follow(follow));
     this.timeline = new Timeline(run, time => player.seek(time));
-    this.words = new Words(run);
-    const shape = run.shapes.length > 0 ? 'wide' : run.columns.length > 6 ? 'full' : 'round';
+    this.words = new Words(run, level + 1);
+    const title = text => html(`h${level}`, {class: 'title'}, text);
+    const many = run.ranks > 8;
+    const shape = run.shapes.length > 0 ? many ? 'forest' : 'tree'
+      : run.columns.length > 6 ? 'large' : 'small';
     this.element = html('section', {class: `view ${shape}`, 'aria-label': run.title},
-      html('h2', {}, `${run.algorithm}`),
-      panel('who', 'Who sends to whom', this.drawing.element, this.badges()),
-      panel('what', run.isMatrix ? 'What has come to each rank, and when' : 'What each rank holds',
+      ...level > 2 ? [html('h2', {}, run.algorithm)] : [],
+      panel('who', title('Who sends to whom'), this.drawing.element, this.badges()),
+      panel('what', title(run.isMatrix ? 'What has come, and when' : 'What each rank holds'),
         this.buffers.element),
-      panel('why', 'In words', this.words.element),
-      panel('when', 'Ranks over time', this.timeline.element));
+      panel('why', title('In words'), this.words.element),
+      panel('when', title('Ranks over time'), this.timeline.element));
   }
 
   /** In which trees each rank is an inner node. */

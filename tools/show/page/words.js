@@ -3,8 +3,9 @@
 // program that run in it.
 
 class Words {
-  constructor(run) {
+  constructor(run, level) {
     this.run = run;
+    this.level = level;
     this.sentence = html('p', {class: 'sentence'});
     this.cost = html('p', {class: 'cost'});
     this.messages = html('ul', {class: 'messages'});
@@ -50,7 +51,7 @@ class Words {
       ...lane.steps.map((text, index) => programLine(text, does.get(`${number} ${index}`)))]);
     const list = html('ol', {tabindex: '0', 'aria-label': 'Steps'},
       ...lines.filter(line => line !== null));
-    this.program.replaceChildren(html('h4', {}, `The program that rank ${rank} runs`), list);
+    this.program.replaceChildren(html(`h${this.level}`, {}, `The program that rank ${rank} runs`), list);
     const current = list.querySelector('.runs');
     if (current) list.scrollTop = current.offsetTop - list.offsetTop - list.clientHeight / 2;
   }

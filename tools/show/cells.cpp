@@ -84,9 +84,13 @@ std::vector<CellName> cells_left(const Rounds& rounds, const Message& message) {
 
 std::vector<CellName> cells_reached(const Rounds& rounds, const Message& message,
                                     const std::vector<Program>& programs) {
-  if (is_matrix(rounds)) return cells_left(rounds, message);
   std::vector<CellName> cells;
   if (!message.received) return cells;
+  if (is_matrix(rounds)) {
+    cells = cells_left(rounds, message);
+    std::erase_if(cells, [&](const CellName& cell) { return cell.row != message.to; });
+    return cells;
+  }
   const Step& step = programs[message.to].lanes[message.by.lane].steps[message.by.step];
   // The slices of a message are those of the step's operands, one after the other.
   for (const Operand& operand : step.local.empty() ? step.store : step.local) {

@@ -11,6 +11,7 @@
 #include "ccoll/version.hpp"
 #include "core/text.hpp"
 #include "show/command.hpp"
+#include "show/compare.hpp"
 #include "show/list.hpp"
 #include "show/run.hpp"
 #include "show/page.hpp"
@@ -27,6 +28,7 @@ constexpr std::array kCommands = {
             add_list},
     Command{"steps", "an algorithm at work, round by round", add_steps},
     Command{"page", "the same as a page for a browser, with a player", add_page},
+    Command{"compare", "several algorithms on one clock, as figures and as a page", add_compare},
     Command{"verify", "the proof in words; what the verifier says of a broken one", add_verify},
     Command{"run", "a schedule of your own, proven and drawn", add_run},
     Command{"simulate", "how long algorithms take on a network, at any number of ranks",

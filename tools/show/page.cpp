@@ -21,9 +21,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Beyond it the pictures are too crowded to be read.
-constexpr std::uint32_t kMostRanksOnPage = 32;
-
 /// As text between tags.
 std::string escaped(std::string_view text) {
   std::string result;
@@ -70,10 +67,7 @@ Result<ordered_json> runs_of(CallWords words) {
     words.algorithm = algorithm;
     const auto call = call_of(words);
     CCOLL_TRY(call);
-    ordered_json run = json_of(picture_of(*call));
-    // Most of the text, and the page shows cells.
-    for (ordered_json& round : run.at("rounds")) round.erase("held");
-    runs.push_back(std::move(run));
+    runs.push_back(run_of(picture_of(*call)));
   }
   return runs;
 }
@@ -91,11 +85,9 @@ Result<Output> make_page(const CallWords& words, const std::string& path) {
   CCOLL_TRY(runs);
   const int status = all_proven(*runs) ? 0 : kWrong;
   const std::string title = runs->front().at("title");
-  const std::string page = page_of(title, {{"runs", std::move(*runs)}});
-  CCOLL_TRY(bench::write_whole(path, page));
-  return Output{fmt::format("{}: {} ({} kB); open it in a browser\n", path, title,
-                            (page.size() + 999) / 1000),
-                status};
+  const auto written = write_page(path, title, {{"runs", std::move(*runs)}});
+  CCOLL_TRY(written);
+  return Output{*written, status};
 }
 
 }  // namespace
@@ -123,6 +115,21 @@ std::string page_of(const std::string& title, const ordered_json& document) {
     rest.remove_prefix(end + 1);
   }
   return page.append(rest);
+}
+
+ordered_json run_of(const Picture& picture) {
+  ordered_json run = json_of(picture);
+  // It is most of the text, and what is shown of it stands in the cells.
+  for (ordered_json& round : run.at("rounds")) round.erase("held");
+  return run;
+}
+
+Result<std::string> write_page(const std::string& path, const std::string& title,
+                               const ordered_json& document) {
+  const std::string page = page_of(title, document);
+  CCOLL_TRY(bench::write_whole(path, page));
+  return fmt::format("{}: {} ({} kB); open it in a browser\n", path, title,
+                     (page.size() + 999) / 1000);
 }
 
 }  // namespace ccoll::show

@@ -9,16 +9,29 @@
 #include <string>
 
 #include "show/command.hpp"
+#include "show/picture.hpp"
 
 namespace ccoll::show {
 
 Action add_page(CLI::App& app);
 
-/// A document for the page:
+/// Beyond it the pictures are too crowded to be read.
+inline constexpr std::uint32_t kMostRanksOnPage = 32;
+
+/// The page that shows a document:
 ///
-///     {"runs": [RUN], "compare": {"unit": "µs"}}     // "compare" only where runs share one clock
+///     {"runs": [RUN],
+///      "compare": {"clock": "All ranks begin …", "unit": "us"}}
 ///
-/// RUN is a picture's JSON (rounds_json.hpp).
+/// Without "compare" one run at a time is shown. With it all are, on one clock, and each round but
+/// the first has an "end" on it.
 std::string page_of(const std::string& title, const nlohmann::ordered_json& document);
+
+/// A RUN: the picture's JSON (rounds_json.hpp) without what pages do not show.
+nlohmann::ordered_json run_of(const Picture& picture);
+
+/// Writes the page; a sentence about the file.
+Result<std::string> write_page(const std::string& path, const std::string& title,
+                               const nlohmann::ordered_json& document);
 
 }  // namespace ccoll::show

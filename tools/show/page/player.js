@@ -132,9 +132,10 @@ class Player {
   describe(runs) {
     const only = runs.length === 1 ? runs[0] : null;
     if (only) by('title').textContent = only.title;
-    by('facts').textContent = capital(runs[0].meaning) + '.';
+    by('facts').textContent = capital(runs[0].meaning) + '.' +
+      (this.compare ? ' ' + this.compare.clock : '');
     by('verdict').textContent = runs.map(run =>
-      `${only ? '' : capital(run.algorithm) + ': '}${capital(run.verdict.text)}.`).join(' ');
+      only ? `${capital(run.verdict.text)}.` : `${run.algorithm}: ${run.verdict.text}.`).join(' ');
     by('source').textContent = runs.map(run => run.source)
       .map((source, i) => `Source of ${runs[i].algorithm}: ${source}`).join('; ');
   }

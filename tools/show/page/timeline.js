@@ -5,10 +5,14 @@
 const kLeft = 30;
 const kBars = 56;
 const kBand = 24;
+/** A round need not be wider. */
+const kWidest = 112;
 
 class Timeline {
-  constructor(run, seek) {
+  /** `alone`: no other run is on the clock. */
+  constructor(run, seek, alone) {
     this.run = run;
+    this.alone = alone;
     this.title = svg('title', {}, `${run.title}: ranks over time`);
     this.description = svg('desc');
     this.layers = svg('g');
@@ -26,7 +30,7 @@ class Timeline {
 
   /** Where round number `index`, from 0, begins. */
   x(index) {
-    const end = this.span ?? this.run.ends.at(-1);
+    const end = this.span || 1;
     const time = index === 0 ? 0 : this.run.ends[index - 1];
     return kLeft + (this.width - kLeft - 2) * time / end;
   }
@@ -35,7 +39,8 @@ class Timeline {
   resize(width, span) {
     const {run} = this;
     this.span = span;
-    this.width = Math.min(width, kLeft + 2 + run.count * 112 * span / run.ends.at(-1));
+    // Runs on one clock stand below or beside each other on one scale.
+    this.width = this.alone ? Math.min(width, kLeft + 2 + run.count * kWidest) : width;
     this.row = run.ranks <= 8 ? 26 : run.ranks <= 16 ? 18 : 15;
     this.height = kBars + kBand + run.ranks * this.row + 4;
     add(this.element, {viewBox: `0 0 ${this.width} ${this.height}`, width: this.width,
@@ -56,7 +61,7 @@ class Timeline {
     const group = svg('g', {class: 'bars'}, svg('text', {x: 0, y: 14}, 'links in use'));
     for (let round = 1; round <= run.count; ++round) {
       const [x, width] = [this.x(round - 1), this.x(round) - this.x(round - 1)];
-      const height = (kBars - 26) * run.busy(round) / run.links.size;
+      const height = (kBars - 26) * run.busy(round) / Math.max(1, run.links.size);
       group.append(svg('rect', {class: 'room', x: x + 1, y: 22, width: Math.max(1, width - 2),
         height: kBars - 26}));
       group.append(svg('rect', {class: 'bar', x: x + 1, y: kBars - 4 - height,
@@ -74,7 +79,7 @@ class Timeline {
     const group = svg('g', {class: 'bands'});
     for (const {phase, first, last} of this.run.phases()) {
       const [x, end] = [this.x(first - 1), this.x(last)];
-      group.append(svg('rect', {class: phase, x: x + 1, y: kBars, width: end - x - 2,
+      group.append(svg('rect', {class: phase, x: x + 1, y: kBars, width: Math.max(0, end - x - 2),
         height: kBand - 4, rx: 3}));
       const text = {reduce: '+ combine', copy: '= copy', mixed: '+ ='}[phase];
       if (end - x > text.length * 9) {

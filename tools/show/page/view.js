@@ -11,19 +11,26 @@ class View {
     this.run = run;
     this.drawing = new Drawing(run);
     this.buffers = new Buffers(run, follow => player.follow(follow));
-    this.timeline = new Timeline(run, time => player.seek(time));
+    this.timeline = new Timeline(run, time => player.seek(time), level < 3);
     this.words = new Words(run, level + 1);
     const title = text => html(`h${level}`, {class: 'title'}, text);
     const many = run.ranks > 8;
     const shape = run.shapes.length > 0 ? many ? 'forest' : 'tree'
       : run.columns.length > 6 ? 'large' : 'small';
+    this.state = level > 2 ? html('span', {class: 'state'}) : null;
     this.element = html('section', {class: `view ${shape}`, 'aria-label': run.title},
-      ...level > 2 ? [html('h2', {}, run.algorithm)] : [],
+      ...level > 2 ? [html('h2', {}, run.algorithm, this.state)] : [],
       panel('who', title('Who sends to whom'), this.drawing.element, this.badges()),
       panel('what', title(run.isMatrix ? 'What has come, and when' : 'What each rank holds'),
         this.buffers.element),
       panel('why', title('In words'), this.words.element),
       panel('when', title('Ranks over time'), this.timeline.element));
+  }
+
+  progress(position) {
+    const {run} = this;
+    return position === run.count ? `done, in ${counted(run.count, 'round')} ✓`
+      : `round ${Math.ceil(position)} of ${run.count}`;
   }
 
   /** In which trees each rank is an inner node. */
@@ -64,5 +71,6 @@ class View {
       this.words.show(round, follow);
     }
     this.drawing.move(flight);
+    if (this.state) this.state.textContent = this.progress(position);
   }
 }

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "show/compare.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "bench/whole_file.hpp"
+#include "core/text.hpp"
+#include "show/call.hpp"
+#include "show/page.hpp"
+#include "show/picture.hpp"
+#include "show/wrapped.hpp"
+
+namespace ccoll::show {
+
+namespace {
+
+constexpr std::size_t kWidth = 100;
+
+struct CompareOptions {
+  CallWords words;
+  std::vector<std::string> names;  ///< of algorithms; before them perhaps the operation's
+  double latency_us = LinkCosts{}.latency_ns / 1e3;
+  double bandwidth_gb_per_s = LinkCosts{}.bandwidth_bytes_per_s / 1e9;
+  std::string path;
+};
+
+LinkCosts links_of(const CompareOptions& options) {
+  LinkCosts links;
+  links.latency_ns = options.latency_us * 1e3;
+  links.bandwidth_bytes_per_s = options.bandwidth_gb_per_s * 1e9;
+  return links;
+}
+
+std::string clock_text(const CompareOptions& options) {
+  return fmt::format(
+      "All ranks begin a round together. It lasts as long as its busiest rank sends or receives at "
+      "{:g} GB/s, and {:g} us more if it waits for what was sent before. This is one window: large "
+      "buffers pass in many, which overlap.",
+      options.bandwidth_gb_per_s, options.latency_us);
+}
+
+/// One algorithm in the comparison.
+struct Runner {
+  Picture picture;
+  std::vector<double> ends_us;
+};
+
+Result<std::vector<Runner>> runners_of(const CompareOptions& options) {
+  CallWords words = options.words;
+  auto name = options.names.begin();
+  words.operation = "all_reduce";
+  if (operation_named(*name)) words.operation = *name++;
+  if (options.names.end() - name < 2) {
+    return fail(ErrorKind::invalid_argument,
+                "compare {}: expected two algorithms or more, like compare ring double_tree",
+                joined(options.names, " "));
+  }
+  std::vector<Runner> runners;
+  for (; name != options.names.end(); ++name) {
+    words.algorithm = *name;
+    const auto call = call_of(words);
+    CCOLL_TRY(call);
+    Runner runner{picture_of(*call), {}};
+    runner.ends_us =
+        round_ends_us(runner.picture.rounds, size_of(runner.picture.call.type), links_of(options));
+    runners.push_back(std::move(runner));
+  }
+  return runners;
+}
+
+std::string_view name_of(const Runner& runner) {
+  return to_string(runner.picture.call.entry->algorithm);
+}
+
+double time_us(const Runner& runner) { return runner.ends_us.empty() ? 0 : runner.ends_us.back(); }
+
+std::string title_of(const std::vector<Runner>& runners) {
+  const Picture& first = runners.front().picture;
+  std::vector<std::string_view> names;
+  for (const Runner& runner : runners) names.push_back(name_of(runner));
+  return fmt::format("{} by {}: {} ranks, {} elements", to_string(first.call.problem.kind),
+                     joined(names), first.call.problem.size, first.call.problem.count);
+}
+
+std::string table(const std::vector<Runner>& runners) {
+  std::string text = fmt::format("  {:<20}{:>8}{:>14}\n", "algorithm", "rounds", "time (us)");
+  for (const Runner& runner : runners) {
+    text += fmt::format("  {:<20}{:>8}{:>14.1f}\n", name_of(runner), runner.ends_us.size(),
+                        time_us(runner));
+  }
+  return text;
+}
+
+nlohmann::ordered_json document_of(const std::vector<Runner>& runners,
+                                   const CompareOptions& options) {
+  nlohmann::ordered_json runs = nlohmann::ordered_json::array();
+  for (const Runner& runner : runners) {
+    nlohmann::ordered_json run = run_of(runner.picture);
+    for (std::size_t i = 0; i < runner.ends_us.size(); ++i) {
+      run["rounds"][i + 1]["end"] = runner.ends_us[i];
+    }
+    runs.push_back(std::move(run));
+  }
+  return {{"runs", std::move(runs)}, {"compare", {{"clock", clock_text(options)}, {"unit", "us"}}}};
+}
+
+Result<Output> compare(const CompareOptions& options) {
+  if (!options.path.empty()) CCOLL_TRY(bench::check_writable(options.path));
+  const auto runners = runners_of(options);
+  CCOLL_TRY(runners);
+  const std::string title = title_of(*runners);
+  Output output{
+      fmt::format("{}\n\n{}\n{}", title, table(*runners), wrapped(clock_text(options), kWidth)), 0};
+  for (const Runner& runner : *runners) {
+    if (!runner.picture.report.ok()) output.status = kWrong;
+  }
+  if (options.path.empty()) return output;
+  const auto written = write_page(options.path, title, document_of(*runners, options));
+  CCOLL_TRY(written);
+  output.text += "\n" + *written;
+  return output;
+}
+
+}  // namespace
+
+Action add_compare(CLI::App& app) {
+  const auto options = std::make_shared<CompareOptions>();
+  options->words.ranks = 8;
+  options->words.count = 1 << 10;
+  add_call_options(app, options->words, kMostRanksOnPage);
+  app.remove_option(app.get_option("OP"));
+  app.remove_option(app.get_option("--algo"));
+  app.add_option("NAMES", options->names,
+                 "the algorithms, like ring double_tree; before them the operation, if it is not "
+                 "all_reduce")
+      ->required();
+  app.add_option("--latency", options->latency_us, "microseconds that a message takes at least")
+      ->check(CLI::Range(0.0, 1e9))
+      ->capture_default_str();
+  app.add_option("--bandwidth", options->bandwidth_gb_per_s, "gigabytes per second of a rank")
+      ->check(CLI::Range(1e-6, 1e6))
+      ->capture_default_str();
+  app.add_option("-o,--output", options->path, "a page to write, like compare.html");
+  return [options] { return compare(*options); };
+}
+
+std::vector<double> round_ends_us(const Rounds& rounds, std::size_t elem_bytes,
+                                  const LinkCosts& links) {
+  std::vector<double> ends;
+  double now = 0;
+  std::uint64_t depth = 0;
+  for (const Round& round : rounds.rounds) {
+    std::vector<std::uint64_t> sent(rounds.problem.size);
+    std::vector<std::uint64_t> received(rounds.problem.size);
+    for (const Message& message : round.messages) {
+      sent[message.from.rank] += message.elems();
+      received[message.to] += message.elems();
+    }
+    const std::uint64_t most =
+        std::max(*std::ranges::max_element(sent), *std::ranges::max_element(received));
+    now += static_cast<double>(most * elem_bytes) / links.bandwidth_bytes_per_s * 1e6;
+    if (round.depth > depth) now += links.latency_ns / 1e3;
+    depth = round.depth;
+    ends.push_back(now);
+  }
+  return ends;
+}
+
+}  // namespace ccoll::show

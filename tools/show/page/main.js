@@ -16,4 +16,5 @@ if (!data.compare && runs.length > 1) {
 }
 by('save').addEventListener('click', () => player.views.forEach(
   view => saveSvg(view, Math.ceil(view.run.position(player.time)))));
+by('trace').addEventListener('click', () => saveTrace(player.views.map(view => view.run)));
 player.restore();

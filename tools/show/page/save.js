@@ -16,13 +16,38 @@ function standalone(drawing) {
   return copy;
 }
 
-function saveSvg(view, round) {
-  const text = new XMLSerializer().serializeToString(standalone(view.drawing.element));
-  const address = URL.createObjectURL(new Blob([text], {type: 'image/svg+xml'}));
-  const {run} = view;
-  html('a', {href: address,
-    download: `${run.operation}_${run.algorithm}_${run.ranks}_round_${round}.svg`}).click();
+function save(name, type, text) {
+  const address = URL.createObjectURL(new Blob([text], {type}));
+  html('a', {href: address, download: name}).click();
   setTimeout(() => URL.revokeObjectURL(address), 1000);
+}
+
+function saveSvg({run, drawing}, round) {
+  save(`${run.operation}_${run.algorithm}_${run.ranks}_round_${round}.svg`, 'image/svg+xml',
+    new XMLSerializer().serializeToString(standalone(drawing.element)));
+}
+
+/** A round's messages as events of Chrome's trace format: a process for each run, a thread for each
+ * rank. Where rounds have no times each lasts a microsecond. */
+function traceEvents(run, pid) {
+  const process = {ph: 'M', name: 'process_name', pid, args: {name: run.title}};
+  return [process, ...range(run.count).flatMap(before => {
+    const ts = before === 0 ? 0 : run.ends[before - 1];
+    const dur = run.ends[before] - ts;
+    const at = (rank, name) => ({ph: 'X', pid, tid: rank, ts, dur, name});
+    return run.messages(before + 1).flatMap(message => {
+      const blocks = blockNames(message.blocks);
+      return [at(message.from, `send ${blocks} to ${message.to}`),
+        at(message.to, `${message.action} ${blocks} from ${message.from}`)];
+    });
+  })];
+}
+
+function saveTrace(runs) {
+  const {operation, ranks} = runs[0];
+  const names = runs.map(run => run.algorithm).join('_');
+  save(`${operation}_${names}_${ranks}.trace.json`, 'application/json',
+    JSON.stringify({traceEvents: runs.flatMap(traceEvents), displayTimeUnit: 'ns'}));
 }
 
 /** All rounds of a run, one figure each: picture, sentence and table. */
@@ -33,14 +58,15 @@ function figures(run) {
   return range(run.count + 1).map(round => {
     drawing.show(round, 1, null, run.sentence(round));
     buffers.show(round, 1, null);
-    return html('figure', {}, html('figcaption', {}, run.sentence(round)),
+    return html('figure', {},
+      html('figcaption', {}, `Round ${round} of ${run.count}. ${run.sentence(round)}`),
       drawing.element.cloneNode(true), buffers.element.cloneNode(true));
   });
 }
 
 addEventListener('beforeprint', () => {
   by('print').replaceChildren(...player.views.flatMap(({run}) => [
-    html('h2', {}, run.title), ...figures(run)]));
+    ...player.views.length > 1 ? [html('h2', {}, run.title)] : [], ...figures(run)]));
   by('print').hidden = false;
 });
 addEventListener('afterprint', () => {

@@ -82,8 +82,7 @@ std::vector<CellName> cells_left(const Rounds& rounds, const Message& message) {
   return cells;
 }
 
-std::vector<CellName> cells_reached(const Rounds& rounds, const Message& message,
-                                    const std::vector<Program>& programs) {
+std::vector<CellName> cells_reached(const Rounds& rounds, const Message& message) {
   std::vector<CellName> cells;
   if (!message.received) return cells;
   if (is_matrix(rounds)) {
@@ -91,16 +90,7 @@ std::vector<CellName> cells_reached(const Rounds& rounds, const Message& message
     std::erase_if(cells, [&](const CellName& cell) { return cell.row != message.to; });
     return cells;
   }
-  const Step& step = programs[message.to].lanes[message.by.lane].steps[message.by.step];
-  // The slices of a message are those of the step's operands, one after the other.
-  for (const Operand& operand : step.local.empty() ? step.store : step.local) {
-    for (std::uint32_t i = 0; i < operand.blocks; ++i) {
-      const std::uint32_t block = (operand.block + i) % rounds.blocks;
-      if (block_elems(rounds.problem, rounds.blocks, block) > 0) {
-        cells.push_back({message.to, block});
-      }
-    }
-  }
+  for (const Piece& piece : message.pieces) cells.push_back({message.to, piece.to_block});
   return cells;
 }
 

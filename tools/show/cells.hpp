@@ -35,8 +35,6 @@ std::vector<Table> tables_of(const Rounds& rounds);
 /// The cells that a message is sent from, a piece each.
 std::vector<CellName> cells_left(const Rounds& rounds, const Message& message);
 /// The cells that it goes to, or is combined with; of an all_to_all those of what is to stay.
-/// `programs` are all ranks'.
-std::vector<CellName> cells_reached(const Rounds& rounds, const Message& message,
-                                    const std::vector<Program>& programs);
+std::vector<CellName> cells_reached(const Rounds& rounds, const Message& message);
 
 }  // namespace ccoll::show

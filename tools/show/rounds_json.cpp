@@ -105,7 +105,7 @@ ordered_json names_json(const std::vector<CellName>& cells) {
   return json;
 }
 
-ordered_json message_json(const Picture& picture, const Message& message) {
+ordered_json message_json(const Rounds& rounds, const Message& message) {
   ordered_json pieces = ordered_json::array();
   for (const Piece& piece : message.pieces) {
     pieces.push_back({{"block", piece.block},
@@ -125,8 +125,8 @@ ordered_json message_json(const Picture& picture, const Message& message) {
   json["reduces"] = message.reduces;
   json["elems"] = message.elems();
   json["pieces"] = pieces;
-  json["left"] = names_json(cells_left(picture.rounds, message));
-  json["reached"] = names_json(cells_reached(picture.rounds, message, picture.programs));
+  json["left"] = names_json(cells_left(rounds, message));
+  json["reached"] = names_json(cells_reached(rounds, message));
   return json;
 }
 
@@ -181,7 +181,7 @@ ordered_json round_json(const Picture& picture, const Board& board, const Table&
     const Round& round = rounds.rounds[board.round() - 1];
     depth = round.depth;
     for (const Message& message : round.messages) {
-      messages.push_back(message_json(picture, message));
+      messages.push_back(message_json(rounds, message));
     }
   }
   ordered_json so_far = ordered_json::array();

@@ -67,6 +67,7 @@ Screen::Screen(const Picture& picture, const Style& style)
     : picture_(picture),
       style_(style),
       is_matrix_(picture.rounds.problem.kind == Kind::all_to_all),
+      tables_(tables_of(picture.rounds)),
       arrivals_(std::size_t{picture.rounds.problem.size} * picture.rounds.blocks) {
   note_arrivals();
   choose_layout();
@@ -150,9 +151,9 @@ std::vector<Screen::Event> Screen::events_of(const Board& board, Rank rank) cons
   if (board.round() == 0) return events;
   for (const Message& message : picture_.rounds.rounds[board.round() - 1].messages) {
     for (const Piece& piece : message.pieces) {
-      if (message.from.rank == rank) events.push_back({piece.block, piece.content, false, false});
+      if (message.from.rank == rank) events.push_back({piece.block, false, false});
       if (message.to != rank || !message.received) continue;
-      events.push_back({piece.to_block, kNothing, true, message.reduces});
+      events.push_back({piece.to_block, true, message.reduces});
     }
   }
   return events;
@@ -161,28 +162,18 @@ std::vector<Screen::Event> Screen::events_of(const Board& board, Rank rank) cons
 Screen::Cell Screen::cell(const Board& board, const std::vector<Event>& events, Rank rank,
                           std::uint32_t block) const {
   if (is_matrix_) return arrival_cell(board, rank, block);
-  std::uint32_t content = kNothing;
-  for (const Place place : {Place::passing, Place::output, Place::scratch, Place::input}) {
-    content = board.content_at(rank, place, block);
-    if (content != kNothing) break;
-  }
+  const auto [content, done] =
+      tables_[board.round()][std::size_t{rank} * picture_.rounds.blocks + block];
   std::string marks;
   std::string_view colour = content == kSpoilt ? kFault : kPlain;
-  const std::uint32_t result = board.content_at(rank, Place::output, block);
-  if (is_result(picture_.rounds, rank, block, result)) colour = kComplete;
-  std::uint32_t sent = kNothing;
+  if (done) colour = kComplete;
   for (const Event& event : events) {
     if (event.block != block) continue;
     if (event.received && !marks.starts_with('<')) marks.insert(0, "<");
     if (!event.received && !marks.ends_with('>')) marks += ">";
     if (event.received) colour = event.reduces ? kCombined : kCopied;
-    if (!event.received) sent = event.sent;
   }
-  // What was only sent is what it shows; what was received too has become something new.
-  if (marks == ">") {
-    content = sent;
-    if (colour == kPlain) colour = kSending;
-  }
+  if (marks == ">" && colour == kPlain) colour = kSending;
   if (content == kNothing) return {".", "", kPlain};
   std::string label = label_of(picture_.rounds, content, named_);
   const bool is_known = content < picture_.rounds.contents.size();

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "show/cells.hpp"
 #include "show/picture.hpp"
 
 namespace ccoll::show {
@@ -44,7 +45,6 @@ class Screen {
   /// What one rank does to a block in a round.
   struct Event {
     std::uint32_t block;
-    std::uint32_t sent;  ///< the content, or kNothing
     bool received;
     bool reduces;
   };
@@ -79,6 +79,7 @@ class Screen {
   std::size_t cell_width_ = 0;
   std::size_t sent_width_ = 0;
   std::size_t received_width_ = 0;
+  std::vector<Table> tables_;  ///< by round
   std::vector<std::size_t>
       arrivals_;  ///< by rank and block, the round; 0: not yet, or from the start
   Tally most_;    ///< of any rank, in the end

@@ -37,7 +37,7 @@ void check_messages(const Picture& picture, const std::vector<Table>& tables, st
   const Rounds& rounds = picture.rounds;
   for (const Message& message : rounds.rounds[number - 1].messages) {
     const std::vector<CellName> left = cells_left(rounds, message);
-    const std::vector<CellName> reached = cells_reached(rounds, message, picture.programs);
+    const std::vector<CellName> reached = cells_reached(rounds, message);
     REQUIRE(left.size() == message.pieces.size());
     if (rounds.problem.kind == Kind::all_to_all) {
       for (const CellName& cell : reached) CHECK(at(rounds, tables[number], cell).done);

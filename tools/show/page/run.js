@@ -23,6 +23,7 @@ class Run {
 
   tableOf({cells, done}) {
     return cells.map((contents, row) => contents.map((content, column) => ({
+      column,
       content: this.contents[content] ?? null,
       done: done[row].includes(column),
     })));
@@ -80,13 +81,14 @@ class Run {
   }
 
   /** Whose data a cell holds, in few words; or its first numbers. */
-  holds({content}, asNumbers) {
+  holds({column, content}, asNumbers) {
     if (!content) return '·';
     if (asNumbers && content.numbers.length > 0) {
       return content.numbers.slice(0, 2).join(' ') + (content.numbers.length > 2 ? ' …' : '');
     }
     const many = this.combines && content.ranks.length > 1 && !content.complete && this.ranks > 8;
-    return many ? `${new Set(content.ranks).size}/${this.ranks}` : content.text;
+    const ranks = many ? `${new Set(content.ranks).size}/${this.ranks}` : content.text;
+    return content.block === column || this.isMatrix ? ranks : `b${content.block}:${ranks}`;
   }
 
   /** How much of what it will be a cell holds. */

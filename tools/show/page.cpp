@@ -58,6 +58,14 @@ std::string value_of(std::string_view name, const std::string& title,
   return harmless(document);
 }
 
+/// Null where nobody has written one.
+ordered_json lesson_for(const std::string& operation, const std::string& algorithm) {
+  static const ordered_json lessons = ordered_json::parse(kPageLessons.front());
+  const auto of_operation = lessons.find(operation);
+  if (of_operation == lessons.end()) return nullptr;
+  return of_operation->value(algorithm, ordered_json());
+}
+
 /// One picture for each of the algorithms, which stand in one word.
 Result<ordered_json> runs_of(CallWords words) {
   ordered_json runs = ordered_json::array();
@@ -121,6 +129,7 @@ ordered_json run_of(const Picture& picture) {
   ordered_json run = json_of(picture);
   // It is most of the text, and what is shown of it stands in the cells.
   for (ordered_json& round : run.at("rounds")) round.erase("held");
+  run["lesson"] = lesson_for(run.at("operation"), run.at("algorithm"));
   return run;
 }
 

@@ -27,7 +27,8 @@ inline constexpr std::uint32_t kMostRanksOnPage = 32;
 /// the first has an "end" on it.
 std::string page_of(const std::string& title, const nlohmann::ordered_json& document);
 
-/// A RUN: the picture's JSON (rounds_json.hpp) without what pages do not show.
+/// A RUN: the picture's JSON (rounds_json.hpp) without what pages do not show, and with "lesson":
+/// {"takeaway", "formula", "questions": [[question, answer]]}, or null.
 nlohmann::ordered_json run_of(const Picture& picture);
 
 /// Writes the page; a sentence about the file.

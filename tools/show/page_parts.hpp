@@ -10,6 +10,8 @@ namespace ccoll::show {
 
 extern const std::vector<std::string_view> kPageFrame;  ///< page.html, with @NAMES@ to be filled in
 extern const std::vector<std::string_view> kPageStyle;
+/// By operation and algorithm: a run's lesson (page.hpp).
+extern const std::vector<std::string_view> kPageLessons;
 extern const std::vector<std::string_view> kPageScript;
 
 }  // namespace ccoll::show

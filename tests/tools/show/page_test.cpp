@@ -75,6 +75,23 @@ TEST_CASE("cc-show page: every algorithm's page has its data, and every name is 
   }
 }
 
+TEST_CASE("cc-show page: lessons are about algorithms that there are, with three questions each",
+          "[show][unit]") {
+  const json lessons = json::parse(kPageLessons.front());
+  CHECK_FALSE(lessons.empty());
+  for (const auto& [operation, algorithms] : lessons.items()) {
+    for (const auto& [algorithm, lesson] : algorithms.items()) {
+      CAPTURE(operation, algorithm);
+      CHECK(data_of(page_by({operation, "--algo", algorithm}))["runs"][0]["lesson"] == lesson);
+      CHECK_FALSE(lesson["takeaway"].get<std::string>().empty());
+      CHECK_FALSE(lesson["formula"].get<std::string>().empty());
+      CHECK(lesson["questions"].size() == 3);
+      for (const json& question : lesson["questions"]) CHECK(question.size() == 2);
+    }
+  }
+  CHECK(data_of(page_by({"barrier"}))["runs"][0]["lesson"].is_null());
+}
+
 TEST_CASE("cc-show page: several algorithms stand on one page", "[show][unit]") {
   const json data = data_of(page_by({"all_reduce", "--algo", "ring,tree", "-n", "4"}));
   REQUIRE(data["runs"].size() == 2);

@@ -136,6 +136,8 @@ class Player {
       (this.compare ? ' ' + this.compare.clock : '');
     by('verdict').textContent = runs.map(run =>
       only ? `${capital(run.verdict.text)}.` : `${run.algorithm}: ${run.verdict.text}.`).join(' ');
+    by('lesson').replaceChildren(...only ? lessonOf(only) : []);
+    by('lesson').hidden = by('lesson').childElementCount === 0;
     by('listings').replaceChildren(...runs.map(listing));
     by('source').textContent = runs.map(run => run.source)
       .map((source, i) => `Source of ${runs[i].algorithm}: ${source}`).join('; ');

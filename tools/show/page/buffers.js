@@ -32,7 +32,8 @@ class Buffers {
     this.caption = html('caption', {class: 'unseen'});
     this.header = html('tr');
     this.body = html('tbody');
-    const table = html('table', {class: `cells ${run.columns.length > 8 ? 'many' : run.columns.length < 3 ? 'few' : ''}`},
+    const count = run.columns.length;
+    const table = html('table', {class: `cells ${count > 8 ? 'many' : count < 3 ? 'few' : ''}`},
       this.caption, html('thead', {}, this.header), this.body);
     this.element = html('div', {class: 'scroll', tabindex: '0', role: 'region',
       'aria-label': `${run.title}: what each rank holds`}, table);

@@ -77,7 +77,8 @@ function trees(run, width) {
     }
     for (let rank = 0; rank < run.ranks; ++rank) {
       nodes.push({
-        rank, r, tree: number, blocks: tree.blocks.length > 0 ? tree.blocks : run.columns, hollow: tree.leaf[rank],
+        rank, r, hollow: tree.leaf[rank],
+        blocks: tree.blocks.length > 0 ? tree.blocks : run.columns,
         x: left + kMargin + (rank + 0.5) * column, y: top + 34 + r + tree.depth[rank] * rise,
       });
     }
@@ -156,7 +157,8 @@ class Drawing {
       })),
       svg('g', {}, ...layout.nodes.map(node => this.node(node, round, flight, follow))));
     this.packets = messages.map(message => this.packet(message, follows(message), crowded));
-    this.layers.append(svg('g', {class: `${crowded ? 'crowded' : ''} ${flight < 1 ? '' : 'landed'}`},
+    const state = `${crowded ? 'crowded' : ''} ${flight < 1 ? '' : 'landed'}`;
+    this.layers.append(svg('g', {class: state},
       ...this.packets.map(packet => packet.element)));
     this.move(flight);
   }

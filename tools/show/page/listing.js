@@ -21,7 +21,8 @@ function listing(run) {
     html('thead', {}, html('tr', {}, ...heads.map(each => html('th', {scope: 'col'}, each)))),
     body);
   const details = html('details', {}, html('summary', {}, `All rounds of ${run.title}`),
-    html('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'All rounds'}, table));
+    html('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'All rounds'},
+      table));
   details.addEventListener('toggle', () => {
     if (body.childElementCount > 0) return;
     body.append(...range(run.count + 1).map(round => listingRow(run, round)));

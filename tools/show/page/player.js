@@ -90,8 +90,8 @@ class Player {
     const next = this.marks[this.mark + 1];
     if (next === undefined) return this.stop();
     // Of several runs none has even rounds, so there it is the whole that takes its time.
-    const share = this.views.length === 1 ? 1
-      : (next - this.time) / this.marks.at(-1) * Math.max(...this.views.map(each => each.run.count));
+    const most = Math.max(...this.views.map(each => each.run.count));
+    const share = this.views.length === 1 ? 1 : (next - this.time) / this.marks.at(-1) * most;
     const ms = kRoundMs * share / Number(by('speed').value);
     if (!still.matches) return this.run(next, ms);
     this.waiting = setTimeout(() => {

@@ -100,7 +100,7 @@ class Run {
   /** What the busiest rank has sent after a round. */
   most(round, what) { return Math.max(...this.rounds[round].so_far.map(load => load[what])); }
 
-  /** How far the run is at `time` on the common clock: whole rounds done, and of the next a part. */
+  /** How far it is at `time` on the common clock: whole rounds done, and of the next a part. */
   position(time) {
     const done = this.ends.filter(end => end <= time).length;
     if (done === this.count) return done;

@@ -96,7 +96,8 @@ class Timeline {
       const y = kBars + kBand + rank * this.row;
       group.append(svg('text', {class: 'axis', x: kLeft - 8, y: y + this.row / 2 + 4.5}, rank));
       for (let round = 1; round <= run.count; ++round) {
-        group.append(this.cell(round, rank, this.x(round - 1), y, this.x(round) - this.x(round - 1)));
+        const x = this.x(round - 1);
+        group.append(this.cell(round, rank, x, y, this.x(round) - x));
       }
     }
     return group;

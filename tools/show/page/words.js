@@ -51,7 +51,8 @@ class Words {
       ...lane.steps.map((text, index) => programLine(text, does.get(`${number} ${index}`)))]);
     const list = html('ol', {tabindex: '0', 'aria-label': 'Steps'},
       ...lines.filter(line => line !== null));
-    this.program.replaceChildren(html(`h${this.level}`, {}, `The program that rank ${rank} runs`), list);
+    this.program.replaceChildren(
+      html(`h${this.level}`, {}, `The program that rank ${rank} runs`), list);
     const current = list.querySelector('.runs');
     if (current) list.scrollTop = current.offsetTop - list.offsetTop - list.clientHeight / 2;
   }

@@ -17,15 +17,15 @@ class Unavailable(Exception):
 
 # Starting and ending programs
 
-def build(directory, name, source, command):
+def build(directory, name, source, command, libraries=()):
     """The program, compiled from bench/peers if it is not newer than its source."""
     source = os.path.join(HERE, source)
     program = os.path.join(directory, "peers", name)
     if os.path.exists(program) and os.path.getmtime(program) > os.path.getmtime(source):
         return program
     os.makedirs(os.path.dirname(program), exist_ok=True)
-    flags = ["-pthread", "-lgloo"] if "gloo" in source else ["-pthread"]
-    done = subprocess.run([*command, source, "-o", program, *flags], capture_output=True, text=True)
+    done = subprocess.run([*command, source, "-o", program, "-pthread", *libraries],
+                          capture_output=True, text=True)
     if done.returncode != 0:
         raise Unavailable("cannot be compiled:\n" + done.stderr.strip())
     return program
@@ -97,11 +97,14 @@ class Mpi(Peer):
         return shutil.which(f"{tool}.{self.name}")
 
 
-class Newer:
-    """Than Debian's: where tools/setup peers has put it."""
+class OfPyPi:
+    """Not of Debian: where tools/setup peers has put it."""
+
+    def place(self, options):
+        return os.path.join(options.build, "peers", self.name)
 
     def find(self, tool, options):
-        return shutil.which(tool, path=os.path.join(options.build, "peers", self.name, "bin"))
+        return shutil.which(tool, path=os.path.join(self.place(options), "bin"))
 
 
 class OpenMpi(Mpi):
@@ -118,7 +121,7 @@ class OpenMpi(Mpi):
                 self.program, op, size], root
 
 
-class NewerOpenMpi(Newer, OpenMpi):
+class NewerOpenMpi(OfPyPi, OpenMpi):
     name = "openmpi5"
 
 
@@ -134,7 +137,7 @@ class Mpich(Mpi):
         return [self.launcher, "-n", ranks, self.program, op, size], self.environment
 
 
-class NewerMpich(Newer, Mpich):
+class NewerMpich(OfPyPi, Mpich):
     name = "mpich5"
 
 
@@ -146,13 +149,38 @@ class Gloo(Peer):
             raise Unavailable("not installed: tools/setup peers, or libgloo-dev")
         compiler = os.environ.get("CXX", "c++").split()
         self.program = build(options.build, "gloo_bench", "gloo_bench.cpp",
-                             [*compiler, "-std=c++17", "-O2"])
+                             [*compiler, "-std=c++17", "-O2"], ["-lgloo"])
 
     def command(self, op, size, ranks):
         return [self.program, op, ranks, size], {}
 
 
-PEERS = {peer.name: peer for peer in (OpenMpi, NewerOpenMpi, Mpich, NewerMpich, Gloo)}
+class OneCcl(OfPyPi, Peer):
+    """Its CPU build, over Intel MPI. Unless told it takes bare libfabric, which is slower here, and
+    with which mpiexec often fails at the end of a run that went well."""
+    name = "oneccl"
+
+    def __init__(self, options):
+        place, self.launcher = self.place(options), self.find("mpiexec.hydra", options)
+        library = os.path.join(place, "lib", "ccl", "cpu", "lib", "libccl.a")
+        if not os.path.exists(library) or not self.launcher:
+            raise Unavailable("not installed: tools/setup peers")
+        compiler = os.environ.get("CXX", "c++").split()
+        runtime = os.path.abspath(os.path.join(place, "lib"))  # of Intel's compiler, and its MPI
+        self.program = build(options.build, "oneccl_bench", "oneccl_bench.cpp",
+                             [*compiler, "-std=c++17", "-O2", f"-I{place}/include"],
+                             [library, f"-L{runtime}", f"-Wl,-rpath,{runtime}", "-l:libintlc.so.5",
+                              "-l:libhwloc.so.15", "-ldl"])
+        tcp = {"I_MPI_FABRICS": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo"}
+        self.environment = {"CCL_ATL_TRANSPORT": "mpi",
+                            **(tcp if options.transport == "tcp" else {})}
+
+    def command(self, op, size, ranks):
+        return [self.launcher, "-bootstrap", "fork", "-n", ranks, self.program, op,
+                size], self.environment
+
+
+PEERS = {peer.name: peer for peer in (OpenMpi, NewerOpenMpi, Mpich, NewerMpich, Gloo, OneCcl)}
 
 
 class Limits:

@@ -11,13 +11,15 @@ WIDTH, HEIGHT = 460, 300
 LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 34
 STYLES = {"ccoll": ("c0", ""), "limit": ("c4", "2 4"), "openmpi": ("c1", "7 4"),
           "openmpi5": ("c1", "2 2"), "mpich": ("c2", "9 3 2 3"), "mpich5": ("c2", "3 3"),
-          "gloo": ("c3", "4 2")}
+          "gloo": ("c3", "4 2"), "oneccl": ("c5", "11 3")}
 
 STYLE = """
 :root { color-scheme: light dark; --ground: #fff; --ink: #1b1f24; --faint: #d5dae0; --soft: #57606a;
-  --c0: #0061a8; --c1: #b34700; --c2: #00735a; --c3: #a3306f; --c4: #6b5500; }
+  --c0: #0061a8; --c1: #b34700; --c2: #00735a; --c3: #a3306f; --c4: #6b5500;
+  --c5: #5b45c2; }
 @media (prefers-color-scheme: dark) { :root { --ground: #14181d; --ink: #e8ecf0; --faint: #39424d;
-  --soft: #a0abb6; --c0: #63b3f5; --c1: #f79a52; --c2: #3fcfa7; --c3: #f08cc4; --c4: #d9c04a; } }
+  --soft: #a0abb6; --c0: #63b3f5; --c1: #f79a52; --c2: #3fcfa7; --c3: #f08cc4; --c4: #d9c04a;
+  --c5: #b3a5ff; } }
 body { margin: 0 auto; padding: 1rem; max-width: 75rem; background: var(--ground);
   color: var(--ink); font: 1rem/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin: 0; }
@@ -29,7 +31,7 @@ polyline { fill: none; stroke: currentColor; stroke-width: 2; }
 circle { fill: currentColor; } ul { display: flex; flex-wrap: wrap; gap: 0 1.2rem; padding: 0;
   list-style: none; margin: 0; } li svg { display: inline-block; width: 2rem; height: .8rem; }
 .c0 { color: var(--c0); } .c1 { color: var(--c1); } .c2 { color: var(--c2); }
-.c3 { color: var(--c3); } .c4 { color: var(--c4); }
+.c3 { color: var(--c3); } .c4 { color: var(--c4); } .c5 { color: var(--c5); }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; white-space: nowrap; }
 th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid var(--faint); }

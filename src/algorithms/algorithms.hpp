@@ -64,9 +64,9 @@ struct CatalogueEntry {
   bool ragged;
   /// Whether it knows of hosts: chosen only where ranks of several are at least two on some.
   bool by_host;
-  /// Whether all ranks do alike: rank r + d sends and receives what rank r does, as many blocks at a
-  /// time, with d added to every peer (mod the size). For any d; or `by_host`, where hosts have the
-  /// same number of ranks one after another, for any d that is a multiple of that number.
+  /// Whether all ranks do alike: rank r + d sends and receives what rank r does, as many blocks at
+  /// a time, with d added to every peer (mod the size). For any d; or `by_host`, where hosts have
+  /// the same number of ranks one after another, for any d that is a multiple of that number.
   bool rotates;
   std::string_view source;  ///< paper or text that the algorithm is taken from
 };

@@ -13,8 +13,9 @@
 #include "show/command.hpp"
 #include "show/compare.hpp"
 #include "show/list.hpp"
-#include "show/run.hpp"
 #include "show/page.hpp"
+#include "show/real_call.hpp"
+#include "show/run.hpp"
 #include "show/simulate.hpp"
 #include "show/steps.hpp"
 #include "show/verify.hpp"
@@ -27,6 +28,7 @@ constexpr std::array kCommands = {
     Command{"list", "the algorithms of an operation: rounds, messages, elements and source",
             add_list},
     Command{"steps", "an algorithm at work, round by round", add_steps},
+    Command{"call", "an operation really executed: all buffers before and after", add_real_call},
     Command{"page", "the same as a page for a browser, with a player", add_page},
     Command{"compare", "several algorithms on one clock, as figures and as a page", add_compare},
     Command{"verify", "the proof in words; what the verifier says of a broken one", add_verify},

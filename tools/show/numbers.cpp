@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
+#include <optional>
 #include <type_traits>
 
 #include "core/element.hpp"
@@ -21,6 +24,25 @@ T input_element(std::uint64_t number) {
   } else if constexpr (std::is_same_v<T, element::Bool>) {
     return {static_cast<std::uint8_t>(number % 2)};
   } else {
+    return static_cast<T>(number);
+  }
+}
+
+/// Floats round; integers and bools hold what they hold exactly.
+template <typename T>
+std::optional<T> element_of(double number) {
+  if constexpr (element::is_small_float<T>) {
+    return element::from_float32<T>(static_cast<float>(number));
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return static_cast<T>(number);
+  } else if constexpr (std::is_same_v<T, element::Bool>) {
+    if (number != 0 && number != 1) return std::nullopt;
+    return T{static_cast<std::uint8_t>(number)};
+  } else {
+    // The limits of 64 bits are no doubles: they round to the power of two, which is outside.
+    const bool inside = number >= static_cast<double>(std::numeric_limits<T>::min()) &&
+                        number < std::ldexp(1.0, std::numeric_limits<T>::digits);
+    if (!inside || number != std::trunc(number)) return std::nullopt;
     return static_cast<T>(number);
   }
 }
@@ -121,6 +143,21 @@ std::vector<std::byte> input_bytes(DataType type, Rank rank, std::uint64_t elems
     for (std::uint64_t i = 0; i < elems; ++i) {
       const T value = input_element<T>(10 * std::uint64_t{rank} + i);
       std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
+    }
+    return bytes;
+  });
+}
+
+Result<std::vector<std::byte>> bytes_of(DataType type, const std::vector<double>& values) {
+  return element::with_type(type, [&](auto zero) -> Result<std::vector<std::byte>> {
+    using T = decltype(zero);
+    std::vector<std::byte> bytes(values.size() * sizeof(T));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto value = element_of<T>(values[i]);
+      if (!value)
+        return fail(ErrorKind::invalid_argument, "element {} is {}, which {} does not hold", i,
+                    values[i], to_string(type));
+      std::memcpy(bytes.data() + i * sizeof(T), &*value, sizeof(T));
     }
     return bytes;
   });

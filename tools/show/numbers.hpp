@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ccoll/types.hpp"
+#include "core/result.hpp"
 #include "schedule/rounds.hpp"
 
 namespace ccoll::show {
@@ -26,6 +27,9 @@ Numbers reduced_numbers(const Rounds& rounds, ReduceOp op, DataType type, std::u
 
 /// A rank's input of that many elements, as it lies in memory.
 std::vector<std::byte> input_bytes(DataType type, Rank rank, std::uint64_t elems);
+
+/// Numbers as elements, as they lie in memory. Fails where the type does not hold one of them.
+Result<std::vector<std::byte>> bytes_of(DataType type, const std::vector<double>& values);
 
 /// Elements [first, first + elems) of a buffer.
 Numbers texts_of(DataType type, const std::vector<std::byte>& buffer, std::uint64_t first,

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// `cc-show call`: an operation really executed by ranks that are threads of this process, and
+/// every rank's buffers before and after it.
+
+#include "show/command.hpp"
+
+namespace ccoll::show {
+
+Action add_real_call(CLI::App& app);
+
+}  // namespace ccoll::show

@@ -19,18 +19,20 @@ enum class Where : std::uint8_t {
 };
 
 /// Registered memory: the processes of other ranks on this host map it when data in it are first
-/// sent to them, and from then on read what is sent to them, 8 KiB or more at a time, where it
-/// lies; from ordinary memory it is copied for them first. Any call takes such buffers, whole or in
-/// part, also where other ranks' are ordinary memory; results are the same.
+/// sent to them, and from then on may read them where they lie: pieces of 8 KiB and more, of
+/// collectives and of messages above the eager limit. From ordinary memory they are copied first.
+/// Any call takes such buffers, whole or in part, also where other ranks' are ordinary memory;
+/// results are the same.
 ///
-/// What a call sends from registered memory has been read when it returns, so a call that sends
-/// ordinary memory may return earlier.
+/// What is read where it lies has been read when the call returns, so a call that sends ordinary
+/// memory may return earlier.
 ///
 /// It needs no communicator, belongs to the process, and may be used with any number of
 /// communicators, threads and calls, one after the other or (to send) at a time. Freeing, which
 /// deregisters, waits for no peer; calls that use it must be over. Each takes one file descriptor,
-/// and one mapping in every process that it was sent to: it is meant for a few large buffers, not
-/// for thousands of small ones. Not thread-safe by itself, as any value.
+/// and one mapping for each rank that it was sent to; all of them together one descriptor more at
+/// either end of each such pair. It is meant for a few large buffers, not for thousands of small
+/// ones. Not thread-safe by itself, as any value; a forked child has no part in it.
 ///
 /// Nothing is left behind however a process ends: it is a memfd.
 class CCOLL_API Memory {
@@ -68,7 +70,8 @@ class CCOLL_API Memory {
 
 /// Registers memory that is shared already: `bytes` at `data`, a mapping with MAP_SHARED of what
 /// lies at `file_offset` in `file` (a memfd, or a file of /dev/shm), which must not be made shorter
-/// while it is registered. The mapping stays the caller's and must last as long as what is
+/// while any rank may read it: as long as it is registered, and where a call has failed until its
+/// communicators are closed. The mapping stays the caller's and must last as long as what is
 /// returned, whose end deregisters it; `file` is duplicated. Throws Error: `invalid_argument` where
 /// some of it is registered already or the file has not so many bytes, `exhausted`.
 [[nodiscard]] CCOLL_API Memory register_memory(void* data, std::size_t bytes, int file,

@@ -120,6 +120,8 @@ constexpr Variable kSystem[] = {
     {"HOME", "none", "where that is"},
     {"XDG_RUNTIME_DIR", "`/tmp`",
      "where ranks of one host meet that Open MPI, MPICH or Slurm gave no address"},
+    {"TERM", "`dumb`", "what the terminal is: cc-show draws a screen where it is not `dumb`"},
+    {"NO_COLOR", "colours in a terminal", "anything: cc-show writes without colours"},
 };
 
 constexpr VariableGroup kGroups[] = {

@@ -159,15 +159,24 @@ void Supervisor::take_signals() {
 
 void Supervisor::look_for_ends() {
   if (last_end_) return;
+  struct End {
+    int rank;
+    int code;
+    bool by_signal;
+  };
+  std::vector<End> ends;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     if (ranks_[rank].over) continue;
     siginfo_t info{};
     const auto pid = static_cast<id_t>(ranks_[rank].pid);
     if (::waitid(P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) continue;
     ranks_[rank].over = true;
-    rank_is_over(options_.first_rank() + static_cast<int>(rank), info.si_status,
-                 info.si_code != CLD_EXITED);
+    ends.push_back({options_.first_rank() + static_cast<int>(rank), info.si_status,
+                    info.si_code != CLD_EXITED});
   }
+  // Of ranks that are found together the killed one is the cause, and the others report it.
+  std::ranges::stable_partition(ends, [](const End& end) { return end.by_signal; });
+  for (const End& end : ends) rank_is_over(end.rank, end.code, end.by_signal);
   if (running() == 0) last_end_ = Clock::now();
 }
 

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/registered_memory.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <functional>
 
 namespace ccoll {
 
 RegisteredMemories& RegisteredMemories::of_process() {
-  // Never destroyed: the program's own memory may end later at exit.
-  static auto& instance = *new RegisteredMemories;
-  return instance;
+  // Never destroyed: the program's own memory may end later at exit. A forked child begins anew:
+  // what its parent has registered it may unmap, and locks may be held there for ever.
+  static std::atomic<RegisteredMemories*> instance = [] {
+    pthread_atfork(nullptr, nullptr, [] { instance = new RegisteredMemories; });
+    return new RegisteredMemories;
+  }();
+  return *instance.load(std::memory_order_relaxed);
 }
 
 Result<std::uint32_t> RegisteredMemories::add(const std::byte* data, std::size_t bytes,
@@ -57,6 +63,10 @@ std::shared_ptr<const RegisteredMemory> RegisteredMemories::find(const std::byte
 
 void RegisteredMemories::watch(const std::weak_ptr<Watcher>& watcher) {
   std::lock_guard lock(watchers_mutex_);
+  if (watchers_.size() >= look_at_) {
+    std::erase_if(watchers_, [](const auto& each) { return each.expired(); });
+    look_at_ = std::max(kFewWatchers, 2 * watchers_.size());
+  }
   watchers_.push_back(watcher);
 }
 

@@ -49,6 +49,7 @@ class RegisteredMemories {
   void watch(const std::weak_ptr<Watcher>& watcher);
 
  private:
+  static constexpr std::size_t kFewWatchers = 64;
   using End = const std::byte*;  // one past the last byte
 
   std::atomic<std::size_t> count_{0};
@@ -57,6 +58,7 @@ class RegisteredMemories {
   std::uint32_t last_number_ = 0;                                  // guarded by mutex_
   std::mutex watchers_mutex_;
   std::vector<std::weak_ptr<Watcher>> watchers_;  // guarded by watchers_mutex_
+  std::size_t look_at_ = kFewWatchers;  // guarded by watchers_mutex_: size at which to drop some
 };
 
 }  // namespace ccoll

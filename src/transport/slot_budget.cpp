@@ -9,6 +9,10 @@ SlotBudget::Share SlotBudget::take(std::size_t best, std::size_t least) {
   return {};
 }
 
+SlotBudget::Share SlotBudget::take_spare(std::size_t bytes) {
+  return take_within(limit_bytes() / 2, bytes) ? Share(shared_from_this(), bytes) : Share();
+}
+
 bool SlotBudget::take_within(std::size_t limit, std::size_t bytes) {
   auto taken = taken_.load(std::memory_order_relaxed);
   do {

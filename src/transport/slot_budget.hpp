@@ -49,6 +49,8 @@ class SlotBudget : public std::enable_shared_from_this<SlotBudget> {
   /// What a link is best with, of the first half of the budget; else what it needs, of all of it;
   /// else none.
   Share take(std::size_t best, std::size_t least);
+  /// What one can do without: of the first half, or none.
+  Share take_spare(std::size_t bytes);
 
  private:
   bool take_within(std::size_t limit, std::size_t bytes);

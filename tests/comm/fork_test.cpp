@@ -3,9 +3,11 @@
 // destroy, and the parent goes on as if they had never been. No Catch2 here: the children are to
 // run every exit handler, and only those of a user's program.
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
@@ -27,6 +29,7 @@ namespace {
 
 constexpr int kSize = 3;
 constexpr auto kSoon = 5s;
+constexpr std::size_t kLongBytes = 1 << 20;
 int failures = 0;
 
 void expect(bool condition, const std::string& what) {
@@ -108,6 +111,34 @@ void children(const std::string& address, const char* transport) {
     ranks.clear();
     ranks = Communicator::create_all(kSize, options_for(transport));
     sum_up(ranks, in("in a child"));
+  });
+  // Its own buffers lie where its parent's registered memory was, and are not taken for that.
+  auto memory = allocate(kLongBytes);
+  fork_child(in("a child whose parent has registered memory"), [&] {
+    ranks.clear();
+    void* const place = memory.data();
+    memory.reset();
+    ranks = Communicator::create_all(kSize, options_for(transport));
+    void* const mapped = mmap(place, kLongBytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    expect(mapped == place, in("the place is free"));
+    const auto values = std::span(static_cast<std::int32_t*>(place), kLongBytes / 4);
+    for (int round = 0; round < 20; round++) {
+      std::ranges::fill(values, round);
+      std::vector<std::int32_t> got(values.size(), -1);
+      {
+        CallGroup group;
+        ranks[0].send(values, 1);
+        ranks[1].recv(got, 0);
+      }
+      expect(got == std::vector<std::int32_t>(values.size(), round), in("what a child sends"));
+    }
+  });
+  fork_child(in("a child that registers memory"), [&] {
+    ranks.clear();
+    const auto own = allocate(kLongBytes);
+    ranks = Communicator::create_all(kSize, options_for(transport));
+    sum_up(ranks, in("beside memory of a child"));
   });
   sum_up(ranks, in("afterwards"));
   expect(store->add("a number", 1) > 0, in("the store afterwards"));

@@ -155,9 +155,12 @@ TEST_CASE("each way to fail a hello has its own words", "[core][hostile]") {
   CHECK_THAT(message_of(connect(service, address, "")), Catch::Contains("the token differs"));
   CHECK(eventually([&] { return (*listener)->rejected() == 2; }));
   CHECK_THAT(greeted_by("HTTP/1.1 400 Bad Request\r\n"),
-             Catch::Contains("is not a ccoll of protocol version 1: it answered \"HTTP/1.1 40"));
+             Catch::Contains(fmt::format("is not a ccoll of protocol version {}: it answered "
+                                         "\"HTTP/1.1 40",
+                                         net::kProtocolVersion)));
   CHECK_THAT(greeted_by(std::string("ccoll\r\n\x01\x07\x00\x01", 11)),
-             Catch::Contains("is not a ccoll of protocol version 1 but of 7"));
+             Catch::Contains(fmt::format("is not a ccoll of protocol version {} but of 7",
+                                         net::kProtocolVersion)));
 }
 
 TEST_CASE("a listener answers another version and then forgets it", "[core][hostile]") {
@@ -171,7 +174,9 @@ TEST_CASE("a listener answers another version and then forgets it", "[core][host
               asio::buffer(std::string("ccoll\r\n\x01\x09\x00", 10) + std::string(100, 'x')));
   std::string answer(11, '\0');
   asio::read(socket, asio::buffer(answer));
-  CHECK(answer == std::string("ccoll\r\n\x01\x01\x00\x01", 11));
+  const std::string version = {char{net::kProtocolVersion % 256},
+                               char{net::kProtocolVersion / 256}};
+  CHECK(answer == "ccoll\r\n\x01" + version + "\x01");
   socket.close();
   CHECK(eventually([&] { return (*listener)->rejected() == 1; }));
 }

@@ -9,8 +9,9 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <string>
+
+#include "core/variables.hpp"
 
 namespace ccoll::show {
 
@@ -77,15 +78,7 @@ void go_on(int) {
 
 void wake(int) {}
 
-bool is_set(const char* variable) {
-  const char* const value = std::getenv(variable);
-  return value != nullptr && *value != '\0';
-}
-
-bool is_dumb() {
-  const char* const terminal = std::getenv("TERM");
-  return terminal == nullptr || std::string_view(terminal) == "dumb";
-}
+bool is_dumb() { return read_variable("TERM").value_or("dumb") == "dumb"; }
 
 /// The next byte within `timeout_ms` (-1: any time), or none: then `resized` or an end.
 enum class Got { byte, nothing, interrupted, end };
@@ -103,7 +96,9 @@ bool is_interactive() {
   return ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1 && !is_dumb();
 }
 
-bool wants_colour() { return ::isatty(STDOUT_FILENO) == 1 && !is_dumb() && !is_set("NO_COLOR"); }
+bool wants_colour() {
+  return ::isatty(STDOUT_FILENO) == 1 && !is_dumb() && !read_variable("NO_COLOR");
+}
 
 TerminalSize terminal_size() {
   winsize size{};

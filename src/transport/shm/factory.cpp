@@ -52,9 +52,14 @@ class ShmTransport final : public Transport {
     auto memory = slots ? Segment::make("ccoll-link", Ring::kBytes) : no_slots(*budget_);
     if (!memory) {
       if (next == nullptr) return tl::unexpected(memory.error());
-      // For want of slots more pairs have to go another way than one wants to hear of.
-      const bool said = !slots && has_lacked_slots_.exchange(true);
-      instead_->settle(id.to, said ? std::string() : memory.error().message);
+      if (!slots) {
+        // This link only: there may be slots again when the next is opened.
+        if (!has_lacked_slots_.exchange(true))
+          log().warn("rank {}: {}; further links use another transport", context_.rank,
+                     memory.error().message);
+        return next->open_send(id, std::move(waiter));
+      }
+      instead_->settle(id.to, memory.error().message);
       instead_->works(id.to);
       return open_send(id, std::move(waiter));
     }

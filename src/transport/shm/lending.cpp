@@ -60,8 +60,11 @@ struct Lent {
   std::deque<std::shared_ptr<const RegisteredMemory>> offers;  // guarded by mutex
   std::deque<std::uint32_t> withdrawals;                       // guarded by mutex
   bool running = false;                                        // guarded by mutex
-  bool ended = false;                                          // guarded by mutex
-  asio::steady_timer* pause = nullptr;  // service thread only: the coroutine's, while it waits
+  bool refuses = false;  // guarded by mutex: nothing can be handed over any more
+  bool ended = false;    // guarded by mutex
+  // Service thread only: what the coroutine waits for, while it does.
+  asio::steady_timer* pause = nullptr;
+  Socket* answers = nullptr;
 
   void answer(std::uint32_t number, bool mapped) {
     std::lock_guard lock(mutex);
@@ -73,24 +76,68 @@ struct Lent {
     for (auto& each : memories) each.second = State::refused;
     offers.clear();
     withdrawals.clear();
+    refuses = true;
+  }
+  bool has_ended() {
+    std::lock_guard lock(mutex);
+    return ended;
+  }
+  /// There is something to do, or it is the end.
+  void nudge() {
+    if (pause != nullptr) pause->cancel();
+    if (answers != nullptr && has_ended()) answers->cancel();
   }
 };
 
-asio::awaitable<Status> offer(Socket& socket, Lent& lent, const RegisteredMemory& memory) {
-  const net::Deadline deadline(socket, kPatience);
-  const Notice notice{Notice::Kind::offer, memory.number, memory.bytes, memory.file_offset};
-  const auto sent = send_with_descriptors(socket.native_handle(), encode(notice),
-                                          std::array{memory.file.number()});
+/// Sets what is waited for; none once it goes.
+template <typename T>
+class Awaits {
+ public:
+  Awaits(T*& place, T& what) : place_(place) { place_ = &what; }
+  ~Awaits() { place_ = nullptr; }
+  Awaits(const Awaits&) = delete;
+
+ private:
+  T*& place_;
+};
+
+/// Sends it as soon as that is possible: an unprivileged user has only so many descriptors on their
+/// way at a time, and a peer that has stopped reads nothing.
+asio::awaitable<Status> send(Socket& socket, Lent& lent, std::string bytes,
+                             std::vector<int> descriptors) {
+  for (asio::steady_timer pause(socket.get_executor());;) {
+    auto status = send_with_descriptors(socket.native_handle(), bytes, descriptors);
+    if (status || status.error().kind != ErrorKind::exhausted || lent.has_ended()) co_return status;
+    std::error_code ignored;
+    pause.expires_after(std::chrono::milliseconds(10));
+    co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  }
+}
+
+/// The answer may take as long as it likes: until then slices are copied.
+asio::awaitable<Status> offer(Socket& socket, Lent& lent,
+                              std::shared_ptr<const RegisteredMemory> memory) {
+  const Notice notice{Notice::Kind::offer, memory->number, memory->bytes, memory->file_offset};
+  std::vector<int> descriptors(1, memory->file.number());
+  const auto sent = co_await send(socket, lent, encode(notice), std::move(descriptors));
   if (!sent) co_return sent;
+  const Awaits awaits(lent.answers, socket);
+  if (lent.has_ended()) co_return Status{};
   const auto answer = co_await receive_exactly(socket, 1);
   if (!answer) co_return tl::unexpected(answer.error());
-  lent.answer(memory.number, (*answer)[0] != 0);
+  lent.answer(memory->number, (*answer)[0] != 0);
   co_return Status{};
 }
 
-/// Carries out what there is to do; then waits until there is more.
-asio::awaitable<Status> attend(Socket& socket, Lent& lent) {
+asio::awaitable<void> wait(Socket& socket, Lent& lent) {
   asio::steady_timer pause(socket.get_executor(), asio::steady_timer::time_point::max());
+  const Awaits awaits(lent.pause, pause);
+  std::error_code ignored;
+  co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+}
+
+/// Carries out what there is to do, until the end or a failure.
+asio::awaitable<Status> attend(Socket& socket, Lent& lent) {
   for (;;) {
     std::shared_ptr<const RegisteredMemory> offered;
     std::optional<std::uint32_t> withdrawn;
@@ -107,15 +154,12 @@ asio::awaitable<Status> attend(Socket& socket, Lent& lent) {
     }
     auto status = Status{};
     if (withdrawn) {
-      const auto notice = encode({Notice::Kind::withdrawal, *withdrawn, 0, 0});
-      status = send_with_descriptors(socket.native_handle(), notice, {});
+      auto notice = encode({Notice::Kind::withdrawal, *withdrawn, 0, 0});
+      status = co_await send(socket, lent, std::move(notice), std::vector<int>());
     } else if (offered) {
-      status = co_await offer(socket, lent, *offered);
+      status = co_await offer(socket, lent, std::move(offered));
     } else {
-      std::error_code ignored;
-      lent.pause = &pause;
-      co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
-      lent.pause = nullptr;
+      co_await wait(socket, lent);
     }
     if (!status) co_return status;
   }
@@ -138,9 +182,11 @@ asio::awaitable<void> lend(asio::io_context& context, PeerAddress peer, std::str
   auto status = co_await introduce(socket, peer, std::move(token), from, to);
   if (status) status = co_await attend(socket, *lent);
   lent->refuse_all();
-  if (!status)
-    log().debug("rank {}: rank {} cannot map registered memory, slices are copied: {}", from, to,
-                status.error().message);
+  if (status) co_return;
+  log().debug("rank {}: rank {} maps no more registered memory, slices are copied: {}", from, to,
+              status.error().message);
+  // What it has mapped may be on loan, and it would drop that if the socket closed.
+  while (!lent->has_ended()) co_await wait(socket, *lent);
 }
 
 /// Which rank has come. None where a peer that has proven the token yet talks nonsense.
@@ -175,6 +221,7 @@ class RunningLender final : public Lender {
     const auto memory = RegisteredMemories::of_process().find(data, bytes);
     if (!memory) return std::nullopt;
     std::unique_lock lock(lent_->mutex);
+    if (lent_->refuses) return std::nullopt;
     const auto [found, is_new] = lent_->memories.try_emplace(memory->number, Lent::State::offered);
     if (is_new) {
       lent_->offers.push_back(memory);
@@ -191,6 +238,7 @@ class RunningLender final : public Lender {
     {
       std::lock_guard lock(lent_->mutex);
       if (lent_->memories.erase(number) == 0) return;
+      if (lent_->refuses) return;
       if (std::erase_if(lent_->offers, [&](const auto& each) { return each->number == number; }))
         return;
       lent_->withdrawals.push_back(number);
@@ -206,9 +254,7 @@ class RunningLender final : public Lender {
   }
   void nudge() {
     if (service_->is_forked()) return;
-    asio::post(service_->context(), [lent = lent_] {
-      if (lent->pause != nullptr) lent->pause->cancel();
-    });
+    asio::post(service_->context(), [lent = lent_] { lent->nudge(); });
   }
 
   const std::shared_ptr<net::Service> service_;
@@ -232,6 +278,15 @@ std::shared_ptr<const Segment> Borrowed::find(std::uint32_t from, std::uint32_t 
   return found == mapped_.end() ? nullptr : found->second;
 }
 
+std::shared_ptr<const Segment> Borrowed::take(std::uint32_t from,
+                                              std::optional<std::uint32_t> memory) {
+  std::lock_guard lock(mutex_);
+  const auto found = mapped_.lower_bound({from, memory.value_or(0)});
+  if (found == mapped_.end() || found->first.first != from) return nullptr;
+  if (memory && found->first.second != *memory) return nullptr;
+  return std::move(mapped_.extract(found).mapped());
+}
+
 asio::awaitable<void> Borrowed::serve(std::shared_ptr<Borrowed> self, Socket& socket,
                                       std::uint32_t rank, std::size_t size) {
   const auto from = co_await introduced(socket, rank, size);
@@ -241,8 +296,7 @@ asio::awaitable<void> Borrowed::serve(std::shared_ptr<Borrowed> self, Socket& so
     const auto notice = came ? decode(came->bytes) : std::nullopt;
     if (!notice) break;
     if (notice->kind == Notice::Kind::withdrawal) {
-      std::lock_guard lock(self->mutex_);
-      self->mapped_.erase({*from, notice->number});
+      static_cast<void>(self->take(*from, notice->number));
       continue;
     }
     bool mapped = false;
@@ -255,8 +309,8 @@ asio::awaitable<void> Borrowed::serve(std::shared_ptr<Borrowed> self, Socket& so
     const char answer = mapped ? 1 : 0;
     if (!send_with_descriptors(socket.native_handle(), {&answer, 1}, {})) break;
   }
-  std::lock_guard lock(self->mutex_);
-  std::erase_if(self->mapped_, [&](const auto& each) { return each.first.first == *from; });
+  while (self->take(*from, std::nullopt)) {
+  }
 }
 
 }  // namespace ccoll::shm

@@ -45,6 +45,10 @@ class Borrowed {
                                      std::uint32_t rank, std::size_t size);
 
  private:
+  /// Out of the table: that memory of that rank, or any. Unmapped, which takes a while, without the
+  /// lock.
+  std::shared_ptr<const Segment> take(std::uint32_t from, std::optional<std::uint32_t> memory);
+
   using Key = std::pair<std::uint32_t, std::uint32_t>;  // rank, number in its process
 
   mutable std::mutex mutex_;

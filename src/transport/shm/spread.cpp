@@ -6,7 +6,7 @@
 namespace ccoll::shm {
 
 std::shared_ptr<Spread> Spread::make(SlotBudget& budget) {
-  auto share = budget.take(kBytes, kBytes);
+  auto share = budget.take_spare(kBytes);
   if (!share) return nullptr;
   auto memory = Segment::make("ccoll-spread", kBytes);
   if (!memory) return nullptr;

@@ -101,7 +101,7 @@ struct CCOLL_API CommunicatorOptions {
   /// CCOLL_EAGER_LIMIT.
   std::size_t eager_limit = 64 << 10;
   /// Most bytes that the slots of this rank's links in shared memory may take, all communicators
-  /// that are made from this one included; pairs for whom none are left use the next transport.
+  /// that are made from this one included; links for which none are left use the next transport.
   /// CCOLL_SLOT_MEMORY, in MiB.
   std::size_t slot_memory = std::size_t{256} << 20;
   /// Every send waits for its receive, whatever its size: finds programs that only work as long as

@@ -47,7 +47,7 @@ constexpr Variable kSettings[] = {
     {"CCOLL_STRICT_SENDS", "0",
      "1: every send waits for its receive; finds programs that work only while messages are small"},
     {"CCOLL_SLOT_MEMORY", "256",
-     "how many MiB the slots of a rank's links in shared memory may take; pairs for whom none "
+     "how many MiB the slots of a rank's links in shared memory may take; links for which none "
      "are left use TCP"},
     {"CCOLL_TUNE_FILE", "this host's file in the user's cache directory, `ccoll/HOST.tune`",
      "what links cost here, as `cc-bench tune` has measured it; rank 0's counts for all. "

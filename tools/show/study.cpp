@@ -14,7 +14,8 @@ namespace ccoll::show {
 
 namespace {
 
-Cell simulate_cell(const Question& question, Rank ranks, std::uint64_t bytes, Algorithm algorithm) {
+Answer simulate_cell(const Question& question, Rank ranks, std::uint64_t bytes,
+                     Algorithm algorithm) {
   const bench::Operation& operation = *question.operation;
   const int size = static_cast<int>(ranks);
   const std::uint64_t unit = bench::size_unit(operation, question.type, size);
@@ -71,7 +72,7 @@ std::string factor_text(double factor) {
 
 std::string cell_text(const Question& question, const Sheet& sheet, std::size_t algorithm,
                       std::size_t size) {
-  const Cell& cell = sheet.cells[algorithm][size];
+  const Answer& cell = sheet.cells[algorithm][size];
   if (!cell.simulated) return "-";
   const double factor = cell.us() / sheet.cells[*sheet.fastest[size]][size].us();
   return fmt::format("{}{:<2}{:>7}", time_text(cell.us()),
@@ -139,7 +140,7 @@ std::string about_text(double bytes) {
 
 std::string mark_of(const Question& question, const Sheet& sheet, std::size_t algorithm,
                     std::size_t size) {
-  const Cell& cell = sheet.cells[algorithm][size];
+  const Answer& cell = sheet.cells[algorithm][size];
   if (!cell.simulated) return {};
   const sim::Simulated& simulated = *cell.simulated;
   std::string marks;
@@ -160,7 +161,7 @@ std::vector<std::string> reasons_of(const Question& question, const Sheet& sheet
   for (std::size_t i = 0; i < sheet.cells.size(); ++i) {
     std::map<std::string, std::vector<std::string>> sizes;  // by reason
     for (std::size_t size = 0; size < question.bytes.size(); ++size) {
-      const Cell& cell = sheet.cells[i][size];
+      const Answer& cell = sheet.cells[i][size];
       if (!cell.simulated) sizes[cell.reason].push_back(bench::short_size(question.bytes[size]));
     }
     for (const auto& [reason, of] : sizes) {

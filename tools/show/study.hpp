@@ -27,7 +27,7 @@ struct Question {
 };
 
 /// One algorithm at one size.
-struct Cell {
+struct Answer {
   std::optional<sim::Simulated> simulated;
   std::string reason;  ///< why there is none
   /// Until every rank has its result; 0 where there is none.
@@ -37,7 +37,7 @@ struct Cell {
 /// One number of ranks.
 struct Sheet {
   Rank ranks = 1;
-  std::vector<std::vector<Cell>> cells;  ///< by algorithm, then by size
+  std::vector<std::vector<Answer>> cells;  ///< by algorithm, then by size
   /// The number of the fastest algorithm at each size; none where there is no time at all.
   std::vector<std::optional<std::size_t>> fastest;
 };

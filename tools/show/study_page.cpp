@@ -16,7 +16,7 @@ std::string title_of(const Sheet& sheet) { return fmt::format("{} ranks", sheet.
 
 std::string sentence_of(const Question& question, const Sheet& sheet, std::size_t algorithm,
                         std::size_t size) {
-  const Cell& cell = sheet.cells[algorithm][size];
+  const Answer& cell = sheet.cells[algorithm][size];
   const double best = sheet.cells[*sheet.fastest[size]][size].us();
   return fmt::format("{}, {} bytes: {}{}", to_string(question.algorithms[algorithm]),
                      bench::short_size(question.bytes[size]), time_text(cell.us()),
@@ -59,7 +59,7 @@ std::string table_of(const Question& question, const Sheet& sheet) {
   for (std::size_t i = 0; i < sheet.cells.size(); ++i) {
     text += fmt::format("<tr><th scope=\"row\">{}</th>", to_string(question.algorithms[i]));
     for (std::size_t size = 0; size < question.bytes.size(); ++size) {
-      const Cell& cell = sheet.cells[i][size];
+      const Answer& cell = sheet.cells[i][size];
       const bool best = sheet.fastest[size] == i;
       text +=
           fmt::format("<td>{}</td>", cell.simulated ? fmt::format("{}{}{}", time_text(cell.us()),

@@ -157,9 +157,9 @@ struct Measured {
   double ns = 0;
 };
 
-/// The costs with which the model comes nearest to what was measured over links of one kind: of
-/// `costs`, links and reductions are replaced. Where that would choose worse among what was
-/// measured than `costs` does, by more than noise, those of `costs` stay.
+/// The costs with which the model comes nearest to what was measured over links of one kind, among
+/// those with which it chooses no worse among that than with `costs`, of which links and reductions
+/// are replaced.
 MeasuredCosts fit(const CostTable& costs, std::span<const Measured> measured);
 
 /// How well the model tells what was measured; 1 is perfect, and is that of nothing measured.

@@ -59,8 +59,6 @@ constexpr double kFurthest = 30;
 /// What it costs to move a number by a factor of e, as a part of a point's error: enough to leave
 /// one alone of which the measurements say nothing.
 constexpr double kReluctance = 0.02;
-/// Choices that are worse by less than this factor are as good, as far as times can tell.
-constexpr double kNoise = 1.02;
 
 /// How far predictions are off, in factors: of a noisy machine's times some are far out, so these
 /// do not count by their square.
@@ -122,11 +120,12 @@ MeasuredCosts fit(const CostTable& costs, std::span<const Measured> measured) {
   };
   MeasuredCosts best = before;
   double least = error(best);
+  const double regret = regret_of(points, with(costs, before));
   const auto improve = [&](auto number, double factor) {
     MeasuredCosts tried = best;
     number(tried) *= factor;
     const double its_error = error(tried);
-    if (its_error >= least) return false;
+    if (its_error >= least || regret_of(points, with(costs, tried)) > regret) return false;
     best = tried;
     least = its_error;
     return true;
@@ -139,9 +138,7 @@ MeasuredCosts fit(const CostTable& costs, std::span<const Measured> measured) {
         for (const double by : {factor, 1 / factor}) better |= improve(number, by);
     }
   }
-  const bool worse =
-      regret_of(points, with(costs, best)) > kNoise * regret_of(points, with(costs, before));
-  return worse ? before : best;
+  return best;
 }
 
 Accuracy assess(const CostTable& costs, std::span<const Measured> measured) {

@@ -2,7 +2,6 @@
 #include "ccoll/memory.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstring>

@@ -62,7 +62,7 @@ TEST_CASE("fitting: finds the costs of a machine that the model describes, throu
   }
 }
 
-TEST_CASE("fitting: whatever was measured, the choices are as good as before",
+TEST_CASE("fitting: whatever was measured, the choices are no worse than before",
           "[algorithms][property]") {
   const auto seed = std::random_device{}();
   std::mt19937 random(seed);
@@ -72,7 +72,7 @@ TEST_CASE("fitting: whatever was measured, the choices are as good as before",
     for (Measured& one : measured) one.ns = 1e4 * factor(100, random);
     const MeasuredCosts fitted = fit(guess, measured);
     CAPTURE(seed, draw);
-    CHECK(assess(with(guess, fitted), measured).picks <= 1.02 * assess(guess, measured).picks);
+    CHECK(assess(with(guess, fitted), measured).picks <= assess(guess, measured).picks);
     CHECK(fitted.links.latency_ns <= 31 * guess.links.latency_ns);
     CHECK(fitted.links.latency_ns >= guess.links.latency_ns / 31);
   }

@@ -34,6 +34,11 @@ constexpr std::array kEnding = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGAB
 /// As the terminal was; a signal handler can reach nothing else.
 termios before;
 
+/// Asks for the screen to be drawn again. Held back but while a key is waited for: one that came
+/// between the drawing and the waiting would be forgotten.
+constexpr std::array kRedrawing = {SIGWINCH, SIGCONT};
+sigset_t while_waiting;
+
 void write_all(std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
@@ -84,7 +89,8 @@ bool is_dumb() { return read_variable("TERM").value_or("dumb") == "dumb"; }
 enum class Got { byte, nothing, interrupted, end };
 Got read_byte(char& byte, int timeout_ms) {
   pollfd input{STDIN_FILENO, POLLIN, 0};
-  const int ready = ::poll(&input, 1, timeout_ms);
+  const timespec timeout{timeout_ms / 1000, timeout_ms % 1000 * 1'000'000L};
+  const int ready = ::ppoll(&input, 1, timeout_ms < 0 ? nullptr : &timeout, &while_waiting);
   if (ready < 0) return errno == EINTR ? Got::interrupted : Got::end;
   if (ready == 0) return Got::nothing;
   return ::read(STDIN_FILENO, &byte, 1) == 1 ? Got::byte : Got::end;
@@ -114,6 +120,11 @@ RawTerminal::RawTerminal() {
   handle(SIGTSTP, end_by);
   handle(SIGCONT, go_on);
   handle(SIGWINCH, wake);
+  sigset_t redrawing;
+  ::sigemptyset(&redrawing);
+  for (const int signal : kRedrawing) ::sigaddset(&redrawing, signal);
+  ::sigprocmask(SIG_BLOCK, &redrawing, &while_waiting);
+  for (const int signal : kRedrawing) ::sigdelset(&while_waiting, signal);
   enter();
 }
 
@@ -121,6 +132,7 @@ RawTerminal::~RawTerminal() {
   leave();
   for (const int signal : kEnding) handle(signal, SIG_DFL);
   for (const int signal : {SIGTSTP, SIGCONT, SIGWINCH}) handle(signal, SIG_DFL);
+  ::sigprocmask(SIG_SETMASK, &while_waiting, nullptr);
 }
 
 void RawTerminal::draw(std::string_view text) {
@@ -145,7 +157,7 @@ Key RawTerminal::next_key() {
       return Key::quit;
     case kControlZ:
       ::raise(SIGTSTP);
-      return Key::resized;
+      return next_key();  // the screen is entered again while that waits
     case ' ':
     case 'l':
     case '\n':

@@ -59,6 +59,7 @@ def run(command, environment):
 
 class Ccoll:
     name = "ccoll"
+    memory = "ordinary"
 
     def __init__(self, options):
         self.program = options.cc_bench or os.path.join(options.build, "bench", "cc-bench")
@@ -71,11 +72,17 @@ class Ccoll:
         # The peers' broadcasts have one buffer, so their root copies nothing.
         place = ["--in-place"] if op == "broadcast" else []
         return [self.program, op, "-n", ranks, "-b", size, "-e", size, "--no-check", "--csv", "-",
-                *place, *self.transport], {}
+                "--memory", self.memory, *place, *self.transport], {}
 
     def read(self, output):
         row = next(csv.DictReader(output.splitlines()))
         return float(row["usec"]), row["algo"]
+
+
+class CcollRegistered(Ccoll):
+    """With buffers that all ranks of the host map (ccoll::allocate)."""
+    name = "registered"
+    memory = "registered"
 
 
 class Peer:
@@ -193,7 +200,7 @@ class Limits:
     REDUCING = ("all_reduce", "reduce_scatter", "reduce")
 
     def __init__(self, options):
-        self.figures = self.of_tcp if options.transport == "tcp" else self.of_memory
+        self.of_ccoll = self.of_tcp if options.transport == "tcp" else self.of_memory
         compiler = os.environ.get("CXX", "c++").split()
         self.program = build(options.build, "limits", "limits.cpp",
                              [*compiler, "-std=c++20", "-O3", "-march=native"])
@@ -206,6 +213,12 @@ class Limits:
         if op == "barrier" or (op == "all_reduce" and size <= 48):
             return [("allreduce2_line", max(8, whole(size)))]
         return [("allreduce2_slots", whole(size))] if op == "all_reduce" and size >= 64 << 10 else []
+
+    @staticmethod
+    def of_registered(op, size, ranks):
+        """Bare protocols of two ranks that map each other's buffers."""
+        name = {"all_reduce": "allreduce2", "all_gather": "allgather2"}.get(op)
+        return [(name, whole(size))] if name and ranks == 2 and size >= 64 << 10 else []
 
     @classmethod
     def of_tcp(cls, op, size, ranks):

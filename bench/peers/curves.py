@@ -9,7 +9,8 @@ import math
 
 WIDTH, HEIGHT = 460, 300
 LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 34
-STYLES = {"ccoll": ("c0", ""), "limit": ("c4", "2 4"), "openmpi": ("c1", "7 4"),
+STYLES = {"ccoll": ("c0", ""), "registered": ("c0", "6 3"), "limit": ("c4", "2 4"),
+          "limit of registered": ("c4", "1 2"), "openmpi": ("c1", "7 4"),
           "openmpi5": ("c1", "2 2"), "mpich": ("c2", "9 3 2 3"), "mpich5": ("c2", "3 3"),
           "gloo": ("c3", "4 2"), "oneccl": ("c5", "11 3")}
 
@@ -125,7 +126,7 @@ def page(points, names, transport, rounds, short):
                 series.setdefault(name, {})[point.size] = usec
         if series:
             charts.append(chart(f"{op}, {ranks} ranks", series, short))
-    names = [*names, "limit"]
+    names = list(dict.fromkeys([*names, *(name for point in points for name in point.samples)]))
     return ('<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
             '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
             f'<title>ccoll beside its peers</title><style>{STYLE}</style></head><body>'

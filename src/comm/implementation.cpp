@@ -8,6 +8,7 @@
 #include "core/deadline.hpp"
 #include "core/log.hpp"
 #include "engine/describe.hpp"
+#include "rendezvous/identity.hpp"
 
 namespace ccoll {
 Communicator::Implementation::Implementation(std::shared_ptr<Member> member, std::uint64_t id,
@@ -59,6 +60,9 @@ void Communicator::Implementation::configure() {
   costs_ = costs_among(ranks, member_->transports()->forced(), member_->cores_per_rank(),
                        member_->tuning());
   crowded_ = costs_.cores_per_rank < 1;
+  const auto beside = std::ranges::count(ranks, ranks[group_.rank()].host, &PeerAddress::host);
+  if (const auto cache = last_level_cache_bytes(); cache != 0)
+    streams_from_bytes_ = cache / static_cast<std::uint64_t>(beside);
   in_memory_ = is_memory(transport);
 }
 

@@ -308,11 +308,12 @@ class Communicator::Implementation final
   const CommunicatorOptions options_;
   const Group group_;
   const std::string name_;
-  CostTable costs_;                   // immutable after make
-  std::vector<std::uint32_t> hosts_;  // of Problem::host_of; immutable after make
-  Forced forced_;                     // immutable after make
-  bool crowded_ = false;              // immutable after make: ranks outnumber cores
-  bool in_memory_ = false;            // immutable after make: all ranks share some
+  CostTable costs_;                                // immutable after make
+  std::vector<std::uint32_t> hosts_;               // of Problem::host_of; immutable after make
+  Forced forced_;                                  // immutable after make
+  bool crowded_ = false;                           // immutable after make: ranks outnumber cores
+  bool in_memory_ = false;                         // immutable after make: all ranks share some
+  std::uint64_t streams_from_bytes_ = UINT64_MAX;  // of PlanRequest; immutable after make
   const std::shared_ptr<Waiter> waiter_;
 
   std::atomic<bool> closed_{false};

@@ -7,6 +7,7 @@
 
 #include "engine/describe.hpp"
 #include "engine/reading.hpp"
+#include "kernels/stream.hpp"
 
 namespace ccoll {
 namespace {
@@ -14,8 +15,12 @@ namespace {
 /// Steps of one lane in one round: whoever makes progress has deadlines and others to look after.
 constexpr int kStepsAtOnce = 16;
 
-void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
-  if (to != from) std::memcpy(to, from, bytes);
+void copy(std::byte* to, const std::byte* from, std::size_t bytes, bool streams) {
+  if (to == from) return;
+  if (streams)
+    stream_copy(to, from, bytes);
+  else
+    std::memcpy(to, from, bytes);
 }
 
 }  // namespace
@@ -34,6 +39,7 @@ Status Plan::resolve(const PlanRequest& request, LinkTable& links) {
   algorithm_ = request.choice.algorithm;
   rank_ = program.rank;
   elem_bytes_ = size_of(request.type);
+  streams_from_bytes_ = request.streams_from_bytes;
   slice_elems_ = request.choice.slice_elems;
   stripes_ = program.stripes;
   if (request.op)
@@ -100,6 +106,7 @@ void Plan::measure() {
       extents[block] = {one_block ? 0 : offset, elems};
       offset += elems;
     }
+    if (buffer == Buffer::output) streams_ = offset * elem_bytes_ >= streams_from_bytes_;
   }
 }
 
@@ -412,7 +419,7 @@ void Plan::combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot) {
     else if (step.combines)
       combine_(sources_.data(), count, out, bytes / elem_bytes_, step.divisor);
     else
-      copy(out, sources_[0], bytes);
+      copy(out, sources_[0], bytes, slot == nullptr && streams(lane, step));
     at += bytes;
     if (!step.local.empty() && (local_at += bytes) == lane.local[local].bytes)
       local++, local_at = 0;

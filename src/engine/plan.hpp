@@ -37,6 +37,8 @@ struct PlanRequest {
   /// Also of a pre-multiplied sum, whose input start() is given multiplied. None: each run brings
   /// the caller's own function.
   std::optional<ReduceOp> op = ReduceOp::sum;
+  /// Outputs of at least so many bytes are written past the caches, where that is worth it.
+  std::uint64_t streams_from_bytes = UINT64_MAX;
 };
 
 /// One run of a Plan. The buffers, and `custom`, belong to it until done() or a failure.
@@ -182,6 +184,10 @@ class Plan {
   /// `lent`: null where the slice was written to the links' rooms, or is in `shared`.
   void send(const ReadyStep& step, std::uint32_t bytes, const std::byte* lent, std::byte* shared);
   void combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot);
+  /// Whether the present step stores what the caches cannot keep, and nobody reads from there soon.
+  bool streams(const ReadyLane& lane, const ReadyStep& step) const {
+    return streams_ && !step.store.empty() && (step.sends.empty() || lane.lends_input);
+  }
   /// Gets on what was pushed; true if anything moved.
   Polled flush();
   /// The same, for what was pushed just now and a peer may wait for, before this rank looks whether
@@ -207,6 +213,7 @@ class Plan {
   Algorithm algorithm_ = Algorithm::ring;
   std::uint32_t rank_ = 0;
   std::size_t elem_bytes_ = 1;
+  std::uint64_t streams_from_bytes_ = UINT64_MAX;
   std::uint64_t slice_elems_ = 1;
   std::uint64_t stripes_ = 1;
   CombineFunction combine_ = nullptr;
@@ -227,6 +234,7 @@ class Plan {
   std::uint64_t windows_ = 0;
   std::vector<Extent> inputs_;  ///< by block; scratch is measured like the input
   std::vector<Extent> outputs_;
+  bool streams_ = false;  ///< the output is larger than what the caches keep
 };
 
 }  // namespace ccoll

@@ -85,6 +85,20 @@ std::uint16_t usable_cores() {
       std::clamp(std::min<double>(cores, std::ceil(quota_cores())), 1.0, 65535.0));
 }
 
+std::uint64_t last_level_cache_bytes() {
+  static const std::uint64_t largest = [] {
+    std::uint64_t bytes = 0;
+    for (int index = 0;; index++) {
+      const auto path = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", index);
+      std::istringstream line(first_line(path.c_str()));  // "32768K"
+      std::uint64_t kib = 0;
+      if (!(line >> kib)) return bytes;
+      bytes = std::max(bytes, kib << 10);
+    }
+  }();
+  return largest;
+}
+
 PeerAddress identify(const asio::ip::tcp::endpoint& endpoint) {
   PeerAddress address;
   const auto ip = endpoint.address();

@@ -4,6 +4,7 @@
 /// Which host and which process this is, in numbers that are equal exactly when the thing is.
 
 #include <asio/ip/tcp.hpp>
+#include <cstdint>
 
 #include "core/peer_address.hpp"
 
@@ -15,5 +16,8 @@ PeerAddress identify(const asio::ip::tcp::endpoint& endpoint);
 
 /// Cores that this process may use: its affinity mask, limited by the control group's quota.
 std::uint16_t usable_cores();
+
+/// Of the largest cache that a core of this machine reaches; 0 where the kernel does not say.
+std::uint64_t last_level_cache_bytes();
 
 }  // namespace ccoll

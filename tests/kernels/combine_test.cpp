@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "core/element.hpp"
-#include "kernels/targets.hpp"
+#include "forced_target.hpp"
 #include "support/effort.hpp"
 
 #define CCOLL_ALL_TYPES                                                                        \
@@ -30,21 +30,6 @@ namespace {
 constexpr std::size_t kGuard = 64;
 constexpr std::size_t kMaxVectorBytes = 64;
 constexpr unsigned char kSentinel = 0xa5;
-
-/// Makes the dispatch choose `target` while it lives.
-class ForcedTarget {
- public:
-  explicit ForcedTarget(std::int64_t target) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(target);
-  }
-  ~ForcedTarget() {
-    hwy::SetSupportedTargetsForTest(0);
-    hwy::GetChosenTarget().DeInit();
-  }
-  ForcedTarget(const ForcedTarget&) = delete;
-  ForcedTarget& operator=(const ForcedTarget&) = delete;
-};
 
 template <typename T>
 std::vector<std::uint64_t> special_bits() {

@@ -64,6 +64,8 @@ void Communicator::Implementation::configure() {
   if (const auto cache = last_level_cache_bytes(); cache != 0)
     streams_from_bytes_ = cache / static_cast<std::uint64_t>(beside);
   in_memory_ = is_memory(transport);
+  tracing_ = Tracing::begin({job(), id_, name_, rank(), size(), hosts_});
+  messages_.trace(tracing_.get());
 }
 
 Result<std::string> Communicator::Implementation::transport_to(Rank peer) const {
@@ -87,6 +89,7 @@ Status Communicator::Implementation::close() {
     told = broken_.has_value();
     if (!told)
       break_as_owner({ErrorKind::aborted, "the communicator was destroyed", std::nullopt}, false);
+    if (tracing_ != nullptr) tracing_->write();
   }
   if (!told) publish_last_calls();
   abort_making();

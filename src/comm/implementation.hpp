@@ -27,6 +27,7 @@
 #include "comm/operation.hpp"
 #include "comm/owner_flag.hpp"
 #include "comm/patience.hpp"
+#include "comm/tracing.hpp"
 #include "engine/links.hpp"
 #include "engine/plan.hpp"
 
@@ -319,6 +320,7 @@ class Communicator::Implementation final
   std::atomic<bool> closed_{false};
   OwnerFlag owner_;
   // owner: holder of the owner flag, down to the next remark
+  std::unique_ptr<Tracing> tracing_;  ///< null: nothing is traced
   LinkTable links_;
   std::unordered_map<Signature, std::shared_ptr<Plan>, SignatureHash> plans_;
   std::deque<std::shared_ptr<CollectiveOperation>> collectives_;

@@ -178,13 +178,18 @@ Result<std::optional<Received>> Communicator::Implementation::look_as_owner(
 bool Communicator::Implementation::send_short_as_owner(const MessageRequest& request,
                                                        const Pattern& to) {
   if (!calm_as_owner()) return false;
+  const auto begun = tracing_ != nullptr ? trace::now() : 0;
   const auto sent = guarded_as_owner([&] {
     return std::optional(messages_.send_now(to, static_cast<const std::byte*>(request.input),
                                             request.count * size_of(request.type), request.type));
   });
   if (!sent || *sent == Messages::Sent::no) return false;
   moved_ = true;
-  if (*sent == Messages::Sent::flushing) flush_as_owner(request, to);
+  if (*sent == Messages::Sent::flushing)
+    flush_as_owner(request, to);
+  else if (tracing_ != nullptr)
+    tracing_->message(
+        {true, request.type, *to.from, *to.tag, request.count * size_of(request.type), begun});
   return true;
 }
 
@@ -210,6 +215,7 @@ std::optional<Received> Communicator::Implementation::recv_short_as_owner(
     const MessageRequest& request, const Pattern& from) {
   if (!calm_as_owner() || !from.from) return std::nullopt;
   const auto bytes = request.count * size_of(request.type);
+  const auto begun = tracing_ != nullptr ? trace::now() : 0;
   return guarded_as_owner([&] {
     auto patience = Patience::short_one(crowded_, in_memory_);
     Received got;
@@ -220,6 +226,9 @@ std::optional<Received> Communicator::Implementation::recv_short_as_owner(
     } while (found == Messages::Found::nothing && !wanted() && patience.keep_polling());
     if (found != Messages::Found::message) return std::optional<Received>();
     moved_ = true;
+    if (tracing_ != nullptr)
+      tracing_->message(
+          {false, request.type, *from.from, static_cast<std::uint32_t>(got.tag), got.bytes, begun});
     return std::optional(got);
   });
 }

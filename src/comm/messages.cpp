@@ -120,8 +120,24 @@ void Messages::complete(MessageOperation& operation, std::optional<Failure> fail
     pending_[operation.position]->position = operation.position;
   }
   pending_.pop_back();
+  if (tracing_ != nullptr && !failure && held->what != What::probe) record(*held);
   if (failure) held->failure = told_(std::move(*failure), held->label);
   held->done.store(true, std::memory_order_release);
+}
+
+void Messages::record(const MessageOperation& operation) {
+  Tracing::Message message{.is_send = operation.what == What::send,
+                           .type = operation.type,
+                           .peer = operation.pattern.from.value_or(0),
+                           .tag = operation.pattern.tag.value_or(0),
+                           .bytes = operation.bytes,
+                           .begun = Tracing::time_of(operation.begun)};
+  if (const auto& received = operation.received) {
+    message.peer = static_cast<Rank>(received->from);
+    message.tag = static_cast<std::uint32_t>(received->tag);
+    message.bytes = received->bytes;
+  }
+  tracing_->message(message);
 }
 
 void Messages::give_up(MessageOperation& probe, Failure failure) {

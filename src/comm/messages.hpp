@@ -41,6 +41,7 @@
 #include "comm/matching.hpp"
 #include "comm/message_frame.hpp"
 #include "comm/operation.hpp"
+#include "comm/tracing.hpp"
 #include "core/result.hpp"
 #include "engine/links.hpp"
 
@@ -93,6 +94,8 @@ class Messages {
   using Told = std::function<Failure(Failure failure, std::string_view label)>;
 
   Messages(const Group& group, LinkTable& links, const Limits& limits, Told told);
+  /// Records what is over from now on; null: nothing.
+  void trace(Tracing* tracing) { tracing_ = tracing; }
 
   /// Puts it into its queue and takes what has already come for it. A failure is final.
   Status post(const std::shared_ptr<MessageOperation>& operation);
@@ -239,6 +242,7 @@ class Messages {
   /// " (others have: rank 0 tag 3 with 8 bytes)": what came and matches no receive.
   std::string others_waiting(const Pattern& pattern) const;
   void complete(MessageOperation& operation, std::optional<Failure> failure = std::nullopt);
+  void record(const MessageOperation& operation);
   tl::unexpected<Failure> lost(const MessageOperation& operation, const Failure& failure) const;
 
   const Group& group_;
@@ -249,6 +253,7 @@ class Messages {
   std::unordered_map<Rank, Channel*> by_peer_;
   Matcher matcher_;
   std::vector<MessageOperation*> probes_;
+  Tracing* tracing_ = nullptr;
   std::vector<std::shared_ptr<MessageOperation>> pending_;  // owns what the queues point to
   bool moved_ = false;                                      // in the present round
   bool over_ = false;                                       // end_all has been called

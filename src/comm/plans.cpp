@@ -118,6 +118,7 @@ Result<std::shared_ptr<Plan>> Communicator::Implementation::plan_for(const Call&
   tell_choice(rank(), asked, chosen);
   auto plan = Plan::make(request, links_);
   if (!plan) return tl::unexpected(plan.error());
+  if (tracing_ != nullptr) (*plan)->observe(tracing_->observer_for(request, call.ragged()));
   if (plans_.size() >= kMaxPlans) drop_idle_plans();
   auto& kept = plans_[key];
   kept = std::move(*plan);

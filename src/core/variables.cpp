@@ -54,6 +54,8 @@ constexpr Variable kSettings[] = {
      "`/dev/null`: none, the estimates"},
     {"CCOLL_HOST_ID", "the kernel's boot, network and IPC namespace",
      "any text: ranks with the same one are taken to share a host, and try shared memory"},
+    {"CCOLL_TRACE", "nothing is recorded",
+     "a directory: every rank writes there what it does and waits for, for `cc-show trace`"},
     {"CCOLL_LOG", "`warn`",
      "how much is said on standard error: `warn`, `info` (once: who, where, which transports and "
      "algorithms, and why), `debug`, `trace`"},

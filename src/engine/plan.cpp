@@ -131,18 +131,41 @@ void Plan::start(const PlanRun& run) {
   }
   done_ = false;
   pushed_ = false;
-  is_short_ = can_be_short_ && run.input.segments.empty() && run.output.segments.empty();
+  const bool brief = can_be_short_ && run.input.segments.empty() && run.output.segments.empty();
+  way_ = brief ? Way::brief : Way::interpreted;
   for (auto& lane : lanes_) {
     lane.window = lane.stripe;
     lane.position = 0;
     lane.entered = false;
   }
+  if (observer_ != nullptr) [[unlikely]]
+    tell_begin();
+}
+
+void Plan::tell_begin() {
+  if (way_ == Way::brief) way_ = Way::brief_observed;
+  observer_->begins(run_->signature, run_->sequence);
+}
+
+void Plan::tell_wait(const ReadyLane& lane) {
+  const auto& step = lane.steps[lane.position];
+  const auto number = number_of(lane);
+  if (!after_holds(lane, step)) return observer_->waits(number, Awaited::step, rank_);
+  for (std::size_t i = 0; i < step.receives.size(); i++)
+    if (!step.receives[i]->whole()) return observer_->waits(number, Awaited::message, step.from[i]);
+  for (std::size_t i = 0; i < step.sends.size(); i++)
+    if (!step.sends[i]->has_room()) return observer_->waits(number, Awaited::room, step.to[i]);
+}
+
+void Plan::tell_run(const ReadyLane& lane, std::size_t bytes) {
+  observer_->ran({rank_, number_of(lane), static_cast<std::uint32_t>(lane.position), lane.window},
+                 bytes);
 }
 
 Result<bool> Plan::advance() {
   if (done_) return false;
-  if (is_short_) {
-    const auto polled = poll_short();
+  if (is_short()) {
+    const auto polled = way_ == Way::brief ? poll_short<false>() : poll_short<true>();
     if (polled == Polled::failed) return tl::unexpected(take_failure());
     return polled != Polled::waits;
   }
@@ -158,12 +181,13 @@ Result<bool> Plan::advance() {
   moved |= flushed == Polled::moved;
   if (finished)
     done_ = std::ranges::all_of(outgoing_, [](const auto& out) { return out.first->drained(); });
+  if (done_ && observer_ != nullptr) observer_->ends();
   return moved || done_;
 }
 
 Plan::Polled Plan::poll() {
-  if (is_short_ && !done_) [[likely]]
-    return poll_short();
+  if (way_ == Way::brief && !done_) [[likely]]
+    return poll_short<false>();
   auto moved = advance();
   if (!moved) return failed(std::move(moved.error()));
   if (done_) return Polled::done;
@@ -196,10 +220,10 @@ Result<bool> Plan::advance_lane(ReadyLane& lane) {
         return tl::unexpected(take_failure());
       auto ready = can_run(lane);
       if (!ready) return ready;
+      if (observer_ != nullptr) *ready ? observer_->moves(number_of(lane)) : tell_wait(lane);
       if (!*ready) break;
       CCOLL_TRY(run_step(lane));
-      if (records_ != nullptr)
-        record(static_cast<std::size_t>(&lane - lanes_.data()), lane.position, lane.window);
+      if (observer_ != nullptr) tell_run(lane, lane.bytes);
     } else if (!after_holds(lane, lane.steps[lane.position])) {
       break;
     }
@@ -373,11 +397,6 @@ void Plan::send(const ReadyStep& step, std::uint32_t bytes, const std::byte* len
 tl::unexpected<Failure> Plan::taken_back(const ReadyStep& step, std::size_t receive) const {
   return fail(ErrorKind::peer_lost, "rank {} took its data back: its call had failed",
               step.from[receive]);
-}
-
-void Plan::record(std::size_t lane, std::size_t step, std::uint64_t window) {
-  records_->push_back(
-      {rank_, static_cast<std::uint16_t>(lane), static_cast<std::uint32_t>(step), window});
 }
 
 void Plan::produce(ReadyLane& lane, const ReadyStep& step, std::byte* shared) {

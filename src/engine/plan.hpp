@@ -66,15 +66,15 @@ class Plan {
   Result<bool> advance();
   bool done() const { return done_; }
   /// Whether the present run is one of plan_short.cpp's.
-  bool is_short() const { return is_short_; }
+  bool is_short() const { return way_ != Way::interpreted; }
   /// advance() for who polls in a loop of its own: a value that costs nothing while all is well.
   enum class Polled : std::uint8_t { waits, moved, done, failed };
   Polled poll();
   /// Of a poll that failed; once.
   Failure take_failure() { return *std::exchange(failure_, std::nullopt); }
 
-  /// Appends every step with elements to `records` when it has run, until told otherwise by null.
-  void record_to(std::vector<StepRecord>* records) { records_ = records; }
+  /// Tells `observer` of every run that begins from now on.
+  void observe(std::unique_ptr<StepObserver> observer) { observer_ = std::move(observer); }
   /// From now on the interpreter runs short calls, too: for tests that compare the two.
   void interpret_only() { can_be_short_ = false; }
 
@@ -177,7 +177,13 @@ class Plan {
                std::size_t bytes) const;
   Status run_step(ReadyLane& lane);
   tl::unexpected<Failure> taken_back(const ReadyStep& step, std::size_t receive) const;
-  void record(std::size_t lane, std::size_t step, std::uint64_t window);
+  // To the observer:
+  void tell_begin();
+  void tell_wait(const ReadyLane& lane);
+  void tell_run(const ReadyLane& lane, std::size_t bytes);
+  std::uint16_t number_of(const ReadyLane& lane) const {
+    return static_cast<std::uint16_t>(&lane - lanes_.data());
+  }
   /// `shared`: where a slice for several links is written once for all; null if it is not.
   void produce(ReadyLane& lane, const ReadyStep& step, std::byte* shared);
   void send(const ReadyLane& lane, const ReadyStep& step, std::byte* shared);
@@ -200,8 +206,11 @@ class Plan {
   bool place_short(const std::vector<Part>& parts, Place& place) const;
   /// Whether every run whose buffers are in one piece is short; makes the lanes' short_steps.
   bool make_short();
+  /// `observed`: tells the observer. A test for it at every step would cost who has none.
+  template <bool observed>
   Polled poll_short();
   /// Carries the lane's present step out, if it need not wait.
+  template <bool observed>
   Polled run_short(ReadyLane& lane);
   Polled failed(Failure failure);
   /// Waits, or has failed as the link has.
@@ -223,13 +232,14 @@ class Plan {
   std::vector<std::pair<SendLink*, Rank>> outgoing_;  ///< every link the program sends on, once
   std::vector<const std::byte*> sources_;             ///< room for the widest step
 
-  std::vector<StepRecord>* records_ = nullptr;
+  std::unique_ptr<StepObserver> observer_;
 
   // The present run:
   const PlanRun* run_ = nullptr;
   std::optional<Failure> failure_;  ///< of poll()
   bool done_ = true;
-  bool is_short_ = false;
+  enum class Way : std::uint8_t { interpreted, brief, brief_observed };
+  Way way_ = Way::interpreted;
   bool pushed_ = false;  ///< since the last flush
   std::uint64_t windows_ = 0;
   std::vector<Extent> inputs_;  ///< by block; scratch is measured like the input

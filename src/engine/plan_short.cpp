@@ -52,6 +52,7 @@ Plan::Polled Plan::stuck(const Link& link) {
   return failure == nullptr ? Polled::waits : failed(*failure);
 }
 
+template <bool observed>
 Plan::Polled Plan::poll_short() {
   bool moved = false, finished = true;
   for (auto& lane : lanes_) {
@@ -61,12 +62,18 @@ Plan::Polled Plan::poll_short() {
         break;
       }
       const auto& step = lane.steps[lane.position];
-      if (step.after && !after_holds(lane, step)) break;
+      if (step.after && !after_holds(lane, step)) {
+        if constexpr (observed) tell_wait(lane);
+        break;
+      }
       if (lane.short_steps[lane.position].bytes > 0) {
         if (flush_before(step) == Polled::failed) return Polled::failed;
-        const auto ran = run_short(lane);
+        const auto ran = run_short<observed>(lane);
         if (ran == Polled::failed) return ran;
-        if (ran == Polled::waits) break;
+        if (ran == Polled::waits) {
+          if constexpr (observed) tell_wait(lane);
+          break;
+        }
       }
       lane.position++;
       moved = true;
@@ -79,10 +86,13 @@ Plan::Polled Plan::poll_short() {
   if (finished)
     finished = std::ranges::all_of(outgoing_, [](const auto& out) { return out.first->drained(); });
   done_ = finished;
+  if constexpr (observed)
+    if (finished) observer_->ends();
   if (finished) return Polled::done;
   return moved ? Polled::moved : Polled::waits;
 }
 
+template <bool observed>
 Plan::Polled Plan::run_short(ReadyLane& lane) {
   const auto& step = lane.steps[lane.position];
   const auto& [local, store, bytes, lend] = lane.short_steps[lane.position];
@@ -117,6 +127,7 @@ Plan::Polled Plan::run_short(ReadyLane& lane) {
     sources_[sources++] = view->data;
   }
   if (!ready) return Polled::waits;
+  if constexpr (observed) observer_->moves(number_of(lane));
   if (own != nullptr && step.local_position == step.receives.size()) sources_[sources++] = own;
 
   const bool lends = lend == Lend::always || (lend == Lend::if_separate && !run.in_place);
@@ -146,9 +157,11 @@ Plan::Polled Plan::run_short(ReadyLane& lane) {
       return failed(taken_back(step, gone).value());
   }
   if (!lends_input) send(step, bytes, lent, shared);
-  if (records_ != nullptr)
-    record(static_cast<std::size_t>(&lane - lanes_.data()), lane.position, lane.window);
+  if constexpr (observed) tell_run(lane, bytes);
   return Polled::moved;
 }
+
+template Plan::Polled Plan::poll_short<false>();
+template Plan::Polled Plan::poll_short<true>();
 
 }  // namespace ccoll

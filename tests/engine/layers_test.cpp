@@ -12,6 +12,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"core", {}},
     {"schedule", {"core"}},
     {"algorithms", {"core", "schedule"}},
+    {"trace", {"algorithms", "core", "schedule"}},
     {"sim", {"algorithms", "core", "schedule"}},
     {"kernels", {"core"}},
     {"rendezvous", {"core"}},
@@ -19,7 +20,8 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"transport", {"core"}},
     {"engine", {"core", "kernels", "schedule", "transport"}},
     {"comm",
-     {"algorithms", "control", "core", "engine", "kernels", "rendezvous", "schedule", "transport"}},
+     {"algorithms", "control", "core", "engine", "kernels", "rendezvous", "schedule", "trace",
+      "transport"}},
 };
 
 }  // namespace

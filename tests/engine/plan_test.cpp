@@ -57,6 +57,20 @@ Case random_case(std::mt19937_64& random) {
   return made;
 }
 
+/// Keeps the steps that ran.
+class Keeper final : public StepObserver {
+ public:
+  explicit Keeper(std::vector<StepRecord>& records) : records_(records) {}
+  void begins(const Signature& /*signature*/, std::uint64_t /*sequence*/) override {}
+  void waits(std::uint16_t /*lane*/, Awaited /*what*/, Rank /*peer*/) override {}
+  void moves(std::uint16_t /*lane*/) override {}
+  void ran(const StepRecord& step, std::size_t /*bytes*/) override { records_.push_back(step); }
+  void ends() override {}
+
+ private:
+  std::vector<StepRecord>& records_;
+};
+
 /// Runs all ranks' plans once; returns what they did, in order.
 std::vector<StepRecord> run(test::Plans& plans, std::mt19937_64& random, std::uint64_t sequence) {
   std::vector<std::vector<std::byte>> inputs, outputs;
@@ -68,7 +82,7 @@ std::vector<StepRecord> run(test::Plans& plans, std::mt19937_64& random, std::ui
     runs[rank].input.data = inputs.back().data();
     runs[rank].output.data = outputs.back().data();
     runs[rank].sequence = sequence;
-    plans[rank]->record_to(&records);
+    plans[rank]->observe(std::make_unique<Keeper>(records));
     plans[rank]->start(runs[rank]);
   }
   test::run_to_end(plans, random);
@@ -152,7 +166,7 @@ TEST_CASE("plan: short calls do what the interpreter does, to the bit", "[engine
         calls[rank].output.data = calls[rank].input.data + (in_place ? 0 : 2048 * sizeof(float));
         calls[rank].in_place = in_place;
         if (interpret_only) plans[rank]->interpret_only();
-        plans[rank]->record_to(&records);
+        plans[rank]->observe(std::make_unique<Keeper>(records));
         plans[rank]->start(calls[rank]);
         short_runs += plans[rank]->is_short() ? 1 : 0;
       }

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/tracing.hpp"
+
+#include <fmt/format.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "ccoll/version.hpp"
+#include "core/log.hpp"
+#include "core/variables.hpp"
+#include "trace/texts.hpp"
+
+namespace ccoll {
+namespace {
+
+/// Writes what a plan tells of its runs.
+class PlanTracer final : public StepObserver {
+ public:
+  PlanTracer(trace::Recorder& recorder, std::uint32_t plan, std::size_t lanes)
+      : recorder_(recorder), plan_(plan), lanes_(lanes) {}
+
+  void begins(const Signature& signature, std::uint64_t sequence) override {
+    trace::CallEntry entry;
+    entry.signature_kind = signature.kind;
+    entry.signature_type = signature.type;
+    entry.signature_op = signature.op;
+    entry.plan = plan_;
+    entry.sequence = sequence_ = sequence;
+    entry.begin = trace::now();
+    entry.count = signature.count;
+    entry.root = signature.root;
+    recorder_.add(entry);
+    for (auto& lane : lanes_) lane = {entry.begin, entry.begin};
+  }
+  void waits(std::uint16_t lane, Awaited what, Rank peer) override {
+    lanes_[lane].awaited = what;
+    lanes_[lane].peer = peer;
+  }
+  void moves(std::uint16_t lane) override { lanes_[lane].moved = trace::now(); }
+  void ran(const StepRecord& step, std::size_t bytes) override {
+    auto& lane = lanes_[step.lane];
+    trace::StepEntry entry;
+    entry.awaited = lane.awaited;
+    entry.lane = step.lane;
+    entry.step = step.step;
+    entry.window = static_cast<std::uint32_t>(step.window);
+    entry.peer = lane.peer;
+    entry.bytes = static_cast<std::uint32_t>(bytes);
+    entry.sequence = static_cast<std::uint32_t>(sequence_);
+    entry.begin = lane.begun;
+    entry.moved = lane.moved;
+    entry.end = trace::now();
+    recorder_.add(entry);
+    lane = {entry.end, entry.end};
+  }
+  void ends() override {
+    trace::EndEntry entry;
+    entry.sequence = sequence_;
+    entry.end = trace::now();
+    recorder_.add(entry);
+    recorder_.write_at_times(entry.end);
+  }
+
+ private:
+  /// Of a lane's present step.
+  struct At {
+    std::uint64_t begun = 0;
+    std::uint64_t moved = 0;
+    Rank peer = 0;
+    Awaited awaited = Awaited::nothing;
+  };
+
+  trace::Recorder& recorder_;
+  const std::uint32_t plan_;
+  std::uint64_t sequence_ = 0;
+  std::vector<At> lanes_;
+};
+
+/// What the clock of traces is behind the time of day.
+std::int64_t wall_clock_offset() {
+  timespec time{};
+  clock_gettime(CLOCK_REALTIME, &time);
+  return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec -
+         static_cast<std::int64_t>(trace::now());
+}
+
+/// Processes that have the same one read the same clock.
+std::string clock_identity() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  std::getline(file, boot);
+  std::error_code ignored;
+  const auto space = std::filesystem::read_symlink("/proc/self/ns/time", ignored);
+  return fmt::format("CLOCK_MONOTONIC {} {}", boot, space.string());
+}
+
+trace::About about(const Tracing::Whose& whose) {
+  trace::About about;
+  about.version = version();
+  about.job = whose.job;
+  about.communicator = whose.communicator;
+  about.name = whose.name;
+  about.rank = whose.rank;
+  about.size = whose.size;
+  about.host_of = whose.host_of;
+  about.host = host_name();
+  about.process = static_cast<std::uint64_t>(getpid());
+  about.clock = clock_identity();
+  about.wall_ns = wall_clock_offset();
+  return about;
+}
+
+Result<std::unique_ptr<trace::Recorder>> recorder_in(const std::string& directory,
+                                                     const Tracing::Whose& whose) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error)
+    return fail(ErrorKind::exhausted, "cannot make the directory {}: {}", directory,
+                error.message());
+  const auto path = fmt::format("{}/ccoll.{:x}.{:x}.{}.trace", directory, whose.job,
+                                whose.communicator, whose.rank);
+  return trace::Recorder::create(path, trace::to_text(about(whose)));
+}
+
+}  // namespace
+
+std::unique_ptr<Tracing> Tracing::begin(const Whose& whose) {
+  // Of what stands in the way of one communicator's trace the others need not be told, too.
+  static std::atomic<bool> in_vain{false};
+  const auto directory = read_variable("CCOLL_TRACE");
+  if (!directory || in_vain) return nullptr;
+  auto recorder = recorder_in(*directory, whose);
+  if (recorder) return std::unique_ptr<Tracing>(new Tracing(std::move(*recorder)));
+  if (!in_vain.exchange(true))
+    log().warn("CCOLL_TRACE: {}; this process is not traced", recorder.error().message);
+  return nullptr;
+}
+
+std::unique_ptr<StepObserver> Tracing::observer_for(const PlanRequest& request, bool ragged) {
+  trace::Planned planned;
+  planned.problem = request.problem;
+  planned.ragged = ragged;
+  planned.choice = request.choice;
+  planned.type = request.type;
+  planned.op = request.op ? to_string(*request.op) : std::string_view("custom");
+  trace::PlanEntry entry;
+  entry.plan = plans_++;
+  recorder_->add_plan(entry, trace::to_text(planned));
+  return std::make_unique<PlanTracer>(*recorder_, entry.plan, request.program.lanes.size());
+}
+
+void Tracing::message(const Message& message) {
+  trace::MessageEntry entry;
+  entry.is_send = message.is_send ? 1 : 0;
+  entry.type = static_cast<std::uint8_t>(message.type);
+  entry.peer = message.peer;
+  entry.tag = message.tag;
+  entry.bytes = message.bytes;
+  entry.begin = message.begun;
+  entry.end = trace::now();
+  recorder_->add(entry);
+  recorder_->write_at_times(entry.end);
+}
+
+}  // namespace ccoll

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/read.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+namespace ccoll::trace {
+namespace {
+
+constexpr std::uint32_t kMostTextBytes = 16 << 20;
+
+class Reader {
+ public:
+  Reader(const std::string& path, std::string_view bytes) : bytes_(bytes) { trace_.path = path; }
+
+  Result<Trace> read() {
+    CCOLL_TRY(read_header());
+    while (!bytes_.empty()) {
+      entry_ = at_;
+      if (bytes_.size() < kEntryBytes || bytes_.size() - kEntryBytes < text_bytes_of_entry()) {
+        trace_.remarks.push_back(
+            fmt::format("{}: ends in the middle of an entry, at byte {}: what came before is shown",
+                        trace_.path, at_));
+        break;
+      }
+      CCOLL_TRY(read_entry());
+    }
+    if (unknown_ > 0)
+      trace_.remarks.push_back(
+          fmt::format("{}: {} entries of kinds that this version does not know are passed over",
+                      trace_.path, unknown_));
+    return std::move(trace_);
+  }
+
+ private:
+  template <typename... Args>
+  tl::unexpected<Failure> wrong(fmt::format_string<Args...> text, Args&&... args) const {
+    return fail(ErrorKind::corrupt, "{}: at byte {}: {}", trace_.path, entry_,
+                fmt::format(text, std::forward<Args>(args)...));
+  }
+
+  std::string_view take(std::size_t bytes) {
+    const auto taken = bytes_.substr(0, bytes);
+    bytes_.remove_prefix(taken.size());
+    at_ += taken.size();
+    return taken;
+  }
+  template <typename Entry>
+  Entry look() const {
+    static_assert(kIsEntry<Entry>);
+    Entry entry;
+    std::memcpy(static_cast<void*>(&entry), bytes_.data(), sizeof(entry));
+    return entry;
+  }
+  template <typename Entry>
+  Entry take() {
+    const auto entry = look<Entry>();
+    take(kEntryBytes);
+    return entry;
+  }
+  static std::size_t filled_up(std::size_t bytes) {
+    return (bytes + kEntryBytes - 1) / kEntryBytes * kEntryBytes;
+  }
+  EntryKind kind() const { return static_cast<EntryKind>(bytes_.front()); }
+  /// What follows the entry; 0 where that says what is yet to be refused.
+  std::size_t text_bytes_of_entry() const {
+    if (kind() != EntryKind::plan) return 0;
+    const auto bytes = look<PlanEntry>().text_bytes;
+    return bytes <= kMostTextBytes ? filled_up(bytes) : 0;
+  }
+
+  Status read_header() {
+    if (bytes_.size() < kEntryBytes ||
+        std::memcmp(bytes_.data(), kMagic.data(), kMagic.size()) != 0)
+      return wrong("this is no trace of ccoll, which begins with '{}'",
+                   std::string_view(kMagic.data(), kMagic.size() - 1));
+    const auto header = take<FileHeader>();
+    if (header.byte_order != kByteOrder)
+      return wrong("written by a machine with another order of bytes");
+    if (header.version != kVersion || header.entry_bytes != kEntryBytes)
+      return wrong("its format is {}, with entries of {} bytes; expected {}, of {}", header.version,
+                   header.entry_bytes, kVersion, kEntryBytes);
+    if (header.text_bytes > kMostTextBytes || filled_up(header.text_bytes) > bytes_.size())
+      return wrong("a text of {} bytes, where {} follow", header.text_bytes, bytes_.size());
+    auto about = parse_about(take(filled_up(header.text_bytes)).substr(0, header.text_bytes));
+    if (!about) return wrong("{}", about.error().message);
+    trace_.about = std::move(*about);
+    return {};
+  }
+
+  Status read_entry() {
+    switch (kind()) {
+      case EntryKind::plan:
+        return read_plan(take<PlanEntry>());
+      case EntryKind::call:
+        return read_call(take<CallEntry>());
+      case EntryKind::end:
+        return read_end(take<EndEntry>());
+      case EntryKind::step:
+        return read_step(take<StepEntry>());
+      case EntryKind::message:
+        return read_message(take<MessageEntry>());
+      case EntryKind::write:
+        return read_write(take<WriteEntry>());
+    }
+    take(kEntryBytes);
+    unknown_++;
+    return {};
+  }
+
+  Status read_plan(const PlanEntry& entry) {
+    if (entry.text_bytes > kMostTextBytes) return wrong("a text of {} bytes", entry.text_bytes);
+    if (entry.plan != trace_.plans.size())
+      return wrong("plan {}, where plan {} is expected", entry.plan, trace_.plans.size());
+    auto planned =
+        parse_planned(take(filled_up(entry.text_bytes)).substr(0, entry.text_bytes), trace_.about);
+    if (!planned) return wrong("{}", planned.error().message);
+    trace_.plans.push_back(std::move(*planned));
+    return {};
+  }
+
+  Status read_call(const CallEntry& entry) {
+    if (entry.plan >= trace_.plans.size())
+      return wrong("a call by plan {} of {}", entry.plan, trace_.plans.size());
+    if (!trace_.calls.empty() && entry.sequence <= trace_.calls.back().sequence)
+      return wrong("call {} after call {}", entry.sequence, trace_.calls.back().sequence);
+    CallRun call;
+    call.sequence = entry.sequence;
+    call.plan = entry.plan;
+    call.signature.kind = entry.signature_kind;
+    call.signature.type = entry.signature_type;
+    call.signature.op = entry.signature_op;
+    call.signature.count = entry.count;
+    call.signature.root = entry.root;
+    call.begin = entry.begin;
+    trace_.calls.push_back(std::move(call));
+    return {};
+  }
+
+  bool is_in_call() const { return !trace_.calls.empty() && !trace_.calls.back().end; }
+
+  Status read_end(const EndEntry& entry) {
+    if (!is_in_call() || entry.sequence != trace_.calls.back().sequence)
+      return wrong("the end of call {}, which has not begun", entry.sequence);
+    auto& call = trace_.calls.back();
+    const auto least = call.steps.empty() ? call.begin : call.steps.back().end;
+    if (entry.end < least) return wrong("call {} ends before it is over", entry.sequence);
+    call.end = entry.end;
+    return {};
+  }
+
+  Status read_step(const StepEntry& entry) {
+    if (!is_in_call() || entry.sequence != static_cast<std::uint32_t>(trace_.calls.back().sequence))
+      return wrong("a step of call {}, which has not begun", entry.sequence);
+    auto& call = trace_.calls.back();
+    if (entry.begin < call.begin || entry.moved < entry.begin || entry.end < entry.moved)
+      return wrong("a step of call {} that ends before it begins", entry.sequence);
+    if (entry.peer >= trace_.about.size || entry.awaited > Awaited::step)
+      return wrong("a step that waits for rank {} of {}", entry.peer, trace_.about.size);
+    call.steps.push_back({entry.lane, entry.step, entry.window, entry.awaited, entry.peer,
+                          entry.bytes, entry.begin, entry.moved, entry.end});
+    return {};
+  }
+
+  Status read_message(const MessageEntry& entry) {
+    if (entry.peer >= trace_.about.size)
+      return wrong("a message with rank {} of {}", entry.peer, trace_.about.size);
+    if (entry.end < entry.begin) return wrong("a message that ends before it begins");
+    trace_.messages.push_back(
+        {entry.is_send != 0, entry.peer, entry.tag, entry.bytes, entry.begin, entry.end});
+    return {};
+  }
+
+  Status read_write(const WriteEntry& entry) {
+    if (entry.end < entry.begin) return wrong("a write that ends before it begins");
+    trace_.writes.push_back({entry.bytes, entry.begin, entry.end});
+    return {};
+  }
+
+  std::string_view bytes_;
+  std::size_t at_ = 0;     ///< where they begin in the file
+  std::size_t entry_ = 0;  ///< where the present entry does
+  std::size_t unknown_ = 0;
+  Trace trace_;
+};
+
+}  // namespace
+
+Result<Trace> parse_trace(const std::string& path, std::string_view bytes) {
+  return Reader(path, bytes).read();
+}
+
+Result<Trace> read_trace(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(file), {});
+  if (!file.is_open() || file.bad())
+    return fail(ErrorKind::invalid_argument, "cannot read {}: {}", path, std::strerror(errno));
+  return parse_trace(path, bytes);
+}
+
+}  // namespace ccoll::trace

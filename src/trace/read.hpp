@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Reads trace files, which anybody may have written or cut short.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/result.hpp"
+#include "core/signature.hpp"
+#include "trace/format.hpp"
+#include "trace/texts.hpp"
+
+namespace ccoll::trace {
+
+/// A step of one window. begin ≤ moved ≤ end; times are the trace's clock's.
+struct StepRun {
+  std::uint16_t lane = 0;
+  std::uint32_t step = 0;
+  std::uint32_t window = 0;
+  Awaited awaited = Awaited::nothing;
+  Rank peer = 0;  ///< below the communicator's size
+  std::uint32_t bytes = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t moved = 0;
+  std::uint64_t end = 0;
+  friend bool operator==(const StepRun&, const StepRun&) = default;
+};
+
+struct CallRun {
+  std::uint64_t sequence = 0;
+  std::uint32_t plan = 0;  ///< one of the trace's
+  Signature signature;     ///< of count, root, kind, type and op only
+  std::uint64_t begin = 0;
+  std::optional<std::uint64_t> end;  ///< none: it failed, or the trace ends before
+  std::vector<StepRun> steps;        ///< in the order in which they ended
+  friend bool operator==(const CallRun&, const CallRun&) = default;
+};
+
+struct MessageRun {
+  bool is_send = false;
+  Rank peer = 0;
+  std::uint32_t tag = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  friend bool operator==(const MessageRun&, const MessageRun&) = default;
+};
+
+/// When the recorder wrote to its file, which takes the caller's time.
+struct WriteRun {
+  std::uint64_t bytes = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  friend bool operator==(const WriteRun&, const WriteRun&) = default;
+};
+
+struct Trace {
+  std::string path;
+  About about;
+  std::vector<Planned> plans;
+  std::vector<CallRun> calls;  ///< by sequence, ascending
+  std::vector<MessageRun> messages;
+  std::vector<WriteRun> writes;
+  /// What a reader should know: that it ends early, that it has entries of a later version.
+  std::vector<std::string> remarks;
+};
+
+/// Fails where the file is no trace or says what cannot be, naming it and the byte; what is only
+/// cut short is read as far as it goes.
+Result<Trace> read_trace(const std::string& path);
+/// The same of a file's bytes; `path` is for messages.
+Result<Trace> parse_trace(const std::string& path, std::string_view bytes);
+
+}  // namespace ccoll::trace

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/recorder.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+
+#include "core/log.hpp"
+
+namespace ccoll::trace {
+namespace {
+
+/// Where a process's files have a limit, a write beyond it brings a signal that ends the process.
+class NoSizeSignal {
+ public:
+  NoSizeSignal() {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &signals_, &before_);
+  }
+  ~NoSizeSignal() {
+    const timespec none{};
+    if (sigismember(&before_, SIGXFSZ) == 0) sigtimedwait(&signals_, nullptr, &none);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoSizeSignal(const NoSizeSignal&) = delete;
+  NoSizeSignal& operator=(const NoSizeSignal&) = delete;
+
+ private:
+  sigset_t signals_;
+  sigset_t before_;
+};
+
+/// The error's number; 0: all is written.
+int write_all(int file, const std::byte* data, std::size_t bytes) {
+  const NoSizeSignal blocked;
+  while (bytes > 0) {
+    const auto written = ::write(file, data, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return written < 0 ? errno : EIO;
+    data += written;
+    bytes -= static_cast<std::size_t>(written);
+  }
+  return 0;
+}
+
+std::size_t filled_up(std::size_t bytes) {
+  return (bytes + kEntryBytes - 1) / kEntryBytes * kEntryBytes;
+}
+
+}  // namespace
+
+Recorder::Recorder(FileDescriptor file, std::string path, std::size_t buffer_bytes)
+    : file_(std::move(file)),
+      path_(std::move(path)),
+      process_(getpid()),
+      // Filled, so that its pages are there when they are needed.
+      buffer_(filled_up(std::max(buffer_bytes, 2 * kEntryBytes))),
+      written_at_(now()) {}
+
+Result<std::unique_ptr<Recorder>> Recorder::create(const std::string& path, std::string_view about,
+                                                   std::size_t buffer_bytes) {
+  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!file.open())
+    return fail(ErrorKind::exhausted, "cannot write {}: {}", path, std::strerror(errno));
+  std::unique_ptr<Recorder> made(new Recorder(std::move(file), path, buffer_bytes));
+  FileHeader header;
+  header.text_bytes = static_cast<std::uint32_t>(about.size());
+  made->add(header, about);
+  // At once: what cannot be written is found when it begins, and who looks finds the file whole.
+  made->write();
+  return made;
+}
+
+Recorder::~Recorder() { write(); }
+
+void Recorder::add_plan(PlanEntry entry, std::string_view text) {
+  entry.text_bytes = static_cast<std::uint32_t>(text.size());
+  add(entry, text);
+}
+
+template <typename Entry>
+void Recorder::add(const Entry& entry, std::string_view text) {
+  // Nothing, not even that it was written, may come between the two.
+  const auto bytes = kEntryBytes + filled_up(text.size());
+  if (buffer_.size() - used_ < bytes) write();
+  if (buffer_.size() - used_ < bytes) buffer_.resize(used_ + bytes);
+  add(entry);
+  for (; !text.empty(); text.remove_prefix(std::min(text.size(), kEntryBytes))) {
+    std::array<char, kEntryBytes> piece;
+    piece.fill(' ');
+    std::ranges::copy(text.substr(0, kEntryBytes), piece.begin());
+    add(piece);
+  }
+}
+
+void Recorder::write() {
+  if (used_ == 0) return;
+  WriteEntry entry;
+  entry.begin = now();
+  entry.bytes = used_;
+  const bool good = write_buffer();
+  used_ = 0;
+  written_at_ = entry.end = now();
+  if (good) add(entry);
+}
+
+bool Recorder::write_buffer() {
+  if (!file_.open() || getpid() != process_) return false;
+  const int error = write_all(file_.number(), buffer_.data(), used_);
+  if (error == 0) return true;
+  static std::atomic<bool> told{false};  // once, for all of a process's traces
+  if (!told.exchange(true))
+    log().warn("CCOLL_TRACE: cannot write {}: {}; the trace ends here", path_,
+               std::strerror(error));
+  file_.close();
+  return false;
+}
+
+}  // namespace ccoll::trace

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The texts of a trace file: lines of a name, a space and a value. Whose trace it is, and how the
+/// calls of a plan are carried out. What is parsed is checked as something that anybody may have
+/// written.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ccoll/types.hpp"
+#include "core/result.hpp"
+#include "schedule/problem.hpp"
+
+namespace ccoll::trace {
+
+/// Of how many ranks a trace is believed to be.
+inline constexpr Rank kMostRanks = 1 << 20;
+
+struct About {
+  std::string version;             ///< of ccoll
+  std::uint64_t job = 0;           ///< tells jobs apart
+  std::uint64_t communicator = 0;  ///< tells the job's communicators apart
+  std::string name;                ///< the communicator's
+  Rank rank = 0;
+  Rank size = 1;
+  std::vector<std::uint32_t> host_of;  ///< as Problem's
+  std::string host;
+  std::uint64_t process = 0;
+  std::string clock;         ///< ranks that have the same one share it
+  std::int64_t wall_ns = 0;  ///< what that clock is behind the time of day
+  friend bool operator==(const About&, const About&) = default;
+};
+
+std::string to_text(const About& about);
+Result<About> parse_about(std::string_view text);
+
+/// How calls are carried out: what algorithms make programs of.
+struct Planned {
+  Problem problem;  ///< by which it was chosen; of ragged blocks without their sizes
+  bool ragged = false;
+  Choice choice;
+  DataType type = DataType::uint8;
+  std::string op;
+  friend bool operator==(const Planned&, const Planned&) = default;
+};
+
+std::string to_text(const Planned& planned);
+/// `about` has the communicator's size and hosts.
+Result<Planned> parse_planned(std::string_view text, const About& about);
+
+}  // namespace ccoll::trace

@@ -18,6 +18,7 @@
 #include "show/run.hpp"
 #include "show/simulate.hpp"
 #include "show/steps.hpp"
+#include "show/trace.hpp"
 #include "show/verify.hpp"
 
 namespace ccoll::show {
@@ -35,6 +36,8 @@ constexpr std::array kCommands = {
     Command{"run", "a schedule of your own, proven and drawn", add_run},
     Command{"simulate", "how long algorithms take on a network, at any number of ranks",
             add_simulate},
+    Command{"trace", "a real run's record (CCOLL_TRACE): its calls, waits and critical path",
+            add_trace},
 };
 
 /// For somebody who typed no argument.

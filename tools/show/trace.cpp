@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "show/trace.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "show/trace_text.hpp"
+#include "show/traced_job.hpp"
+
+namespace ccoll::show {
+
+namespace {
+
+struct TraceOptions {
+  std::string directory;
+  std::string job;
+  std::string communicator;
+  std::optional<std::uint64_t> call;
+};
+
+Result<Output> show_trace(const TraceOptions& options) {
+  const auto job = read_job(options.directory, options.job);
+  CCOLL_TRY(job);
+  const auto group = group_named(*job, options.communicator);
+  CCOLL_TRY(group);
+  if (!options.call)
+    return Output{job_text(*job, fmt::format("cc-show trace {}", options.directory)), 0};
+  const auto call = call_in(**group, *options.call);
+  CCOLL_TRY(call);
+  return Output{call_text(**group, *call), 0};
+}
+
+}  // namespace
+
+Action add_trace(CLI::App& app) {
+  const auto options = std::make_shared<TraceOptions>();
+  app.add_option("DIR", options->directory, "what CCOLL_TRACE named when the program ran")
+      ->required();
+  app.add_option("--call", options->call, "look into the call with this number");
+  app.add_option("-c,--communicator", options->communicator,
+                 "of this communicator, by name or id (default: the one with the most calls)");
+  app.add_option("--job", options->job, "of this job, where the directory has traces of several");
+  return [options] { return show_trace(*options); };
+}
+
+}  // namespace ccoll::show

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// `cc-show trace DIR`: what the ranks of a real run recorded with CCOLL_TRACE.
+
+#include "show/command.hpp"
+
+namespace ccoll::show {
+
+Action add_trace(CLI::App& app);
+
+}  // namespace ccoll::show

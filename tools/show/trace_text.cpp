@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "show/trace_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "bench/sizes.hpp"
+#include "core/text.hpp"
+#include "schedule/text.hpp"
+#include "show/study.hpp"
+
+namespace ccoll::show {
+
+namespace {
+
+constexpr std::size_t kMostRows = 20;
+constexpr std::size_t kMostWaits = 12;
+constexpr std::size_t kMostSlow = 5;
+/// Of a critical path, at its beginning and at its end.
+constexpr std::size_t kMostPieces = 24;
+
+std::string time(std::uint64_t ns) { return time_text(static_cast<double>(ns) / 1e3); }
+
+/// What all ranks together say of one call, without its steps.
+struct Span {
+  std::uint64_t sequence = 0;
+  std::uint64_t begin = UINT64_MAX;
+  std::uint64_t end = 0;
+  std::tuple<std::string, std::string, std::uint64_t> what;  ///< operation, algorithm, bytes
+  std::uint64_t ns() const { return end - begin; }
+};
+
+using Waits = std::map<std::pair<Rank, Rank>, std::uint64_t>;
+
+/// Of the calls that have ended wherever they began.
+std::vector<Span> spans_of(const TracedGroup& group, Waits& waits, std::size_t& unended) {
+  std::map<std::uint64_t, Span> spans;
+  std::map<std::uint64_t, bool> ended;
+  for (Rank rank = 0; rank < group.size; ++rank) {
+    if (!group.ranks[rank]) continue;
+    for (const trace::CallRun& run : group.ranks[rank]->calls) {
+      const trace::Planned& planned = group.ranks[rank]->plans[run.plan];
+      Span& span = spans[run.sequence];
+      span.sequence = run.sequence;
+      span.begin = std::min(span.begin, run.begin);
+      span.end = std::max(span.end, run.end.value_or(run.begin));
+      span.what = {operation_text(run.signature), std::string(to_string(planned.choice.algorithm)),
+                   bytes_of(run.signature, planned)};
+      ended.try_emplace(run.sequence, true).first->second &= run.end.has_value();
+      for (const trace::Wait& wait : trace::waits_of(rank, run)) {
+        waits[{rank, wait.peer}] += wait.ns;
+      }
+    }
+  }
+  std::vector<Span> result;
+  for (auto& [sequence, span] : spans) {
+    if (ended[sequence]) result.push_back(std::move(span));
+  }
+  unended = spans.size() - result.size();
+  return result;
+}
+
+std::string kinds_table(const std::vector<Span>& spans) {
+  std::map<decltype(Span::what), std::vector<const Span*>> kinds;
+  for (const Span& span : spans) kinds[span.what].push_back(&span);
+  using Row = std::pair<std::uint64_t, std::string>;
+  std::vector<Row> rows;
+  for (auto& [what, calls] : kinds) {
+    std::ranges::sort(calls, {}, [](const Span* span) { return span->ns(); });
+    std::uint64_t total = 0;
+    for (const Span* span : calls) total += span->ns();
+    const auto& [operation, algorithm, bytes] = what;
+    rows.emplace_back(total, fmt::format("  {:<16}{:<20}{:>8}{:>8}{:>11}{:>11}  call {}\n",
+                                         operation, algorithm, bench::short_size(bytes),
+                                         calls.size(), time(calls[calls.size() / 2]->ns()),
+                                         time(calls.back()->ns()), calls.back()->sequence));
+  }
+  std::ranges::stable_sort(rows, std::greater(), &Row::first);
+  std::string text = fmt::format("  {:<16}{:<20}{:>8}{:>8}{:>11}{:>11}  {}\n", "operation", "by",
+                                 "bytes", "calls", "median", "longest", "which");
+  for (std::size_t i = 0; i < std::min(rows.size(), kMostRows); ++i) text += rows[i].second;
+  if (rows.size() > kMostRows) {
+    text += fmt::format("  and {} kinds more, which took less time\n", rows.size() - kMostRows);
+  }
+  return text;
+}
+
+std::string slowest_text(std::vector<Span> spans) {
+  std::ranges::stable_sort(spans, std::greater(), &Span::ns);
+  std::vector<std::string> calls;
+  for (std::size_t i = 0; i < std::min(spans.size(), kMostSlow); ++i) {
+    calls.push_back(fmt::format("{} ({})", spans[i].sequence, time(spans[i].ns())));
+  }
+  return fmt::format("  The slowest calls: {}\n", joined(calls));
+}
+
+std::string waits_text(const Waits& waits) {
+  std::vector<std::pair<std::uint64_t, std::pair<Rank, Rank>>> longest;
+  for (const auto& [who, ns] : waits) longest.emplace_back(ns, who);
+  std::ranges::stable_sort(longest, std::greater(), [](const auto& each) { return each.first; });
+  if (longest.empty()) return {};
+  std::string text = "  Who waited for whom, in all calls together:\n";
+  for (std::size_t i = 0; i < std::min(longest.size(), kMostWaits); ++i) {
+    text += fmt::format("    rank {} for rank {}: {}\n", longest[i].second.first,
+                        longest[i].second.second, time(longest[i].first));
+  }
+  if (longest.size() > kMostWaits) {
+    text += fmt::format("    and {} pairs more\n", longest.size() - kMostWaits);
+  }
+  return text;
+}
+
+std::string messages_text(const TracedGroup& group) {
+  std::uint64_t sends = 0, receives = 0, bytes = 0, longest = 0;
+  for (const auto& trace : group.ranks) {
+    if (!trace) continue;
+    for (const trace::MessageRun& message : trace->messages) {
+      ++(message.is_send ? sends : receives);
+      if (message.is_send) bytes += message.bytes;
+      longest = std::max(longest, message.end - message.begin);
+    }
+  }
+  if (sends + receives == 0) return {};
+  return fmt::format("  {} sends of {} bytes in all and {} receives, the longest of {}\n", sends,
+                     bytes, receives, time(longest));
+}
+
+std::string group_text(const TracedGroup& group) {
+  Waits waits;
+  std::size_t unended = 0;
+  const std::vector<Span> spans = spans_of(group, waits, unended);
+  std::string text = fmt::format("\ncommunicator {} ({:x}), {} ranks: {} calls\n", group.name,
+                                 group.id, group.size, spans.size() + unended);
+  if (!spans.empty()) text += kinds_table(spans) + slowest_text(spans);
+  if (unended > 0) {
+    text += fmt::format(
+        "  {} calls have no end on some rank: they failed, or its file ends before\n", unended);
+  }
+  return text + waits_text(waits) + messages_text(group);
+}
+
+/// "rank 3 5.1 ms, rank 1 room 2 us".
+std::string rank_waits(Rank rank, const trace::CallRun& run) {
+  std::vector<std::string> waits;
+  for (const trace::Wait& wait : trace::waits_of(rank, run)) {
+    waits.push_back(fmt::format("rank {}{} {}", wait.peer,
+                                wait.what == Awaited::room ? " to take" : "", time(wait.ns)));
+  }
+  return waits.empty() ? "nobody" : joined(waits);
+}
+
+std::string ranks_table(const TracedCall& call) {
+  std::string text = fmt::format("  {:>6}{:>12}{:>12}{:>12}  {}\n", "rank", "began at", "ended at",
+                                 "steps", "waited for");
+  for (Rank rank = 0; rank < call.whole.ranks.size(); ++rank) {
+    const auto& run = call.whole.ranks[rank];
+    if (!run) {
+      text += fmt::format("  {:>6}  no record of it\n", rank);
+      continue;
+    }
+    text += fmt::format("  {:>6}{:>12}{:>12}{:>12}  {}\n", rank, time(run->begin - call.begin),
+                        run->end ? time(*run->end - call.begin) : "never", run->steps.size(),
+                        rank_waits(rank, *run));
+  }
+  return text;
+}
+
+std::string lateness_text(const TracedCall& call) {
+  Rank last = 0, first = 0;
+  const auto begin_of = [&](Rank rank) { return call.whole.ranks[rank]->begin; };
+  bool any = false;
+  for (Rank rank = 0; rank < call.whole.ranks.size(); ++rank) {
+    if (!call.whole.ranks[rank]) continue;
+    if (!any || begin_of(rank) > begin_of(last)) last = rank;
+    if (!any || begin_of(rank) < begin_of(first)) first = rank;
+    any = true;
+  }
+  return fmt::format("Rank {} was the first to call, rank {} the last, {} later.\n", first, last,
+                     time(begin_of(last) - begin_of(first)));
+}
+
+std::string cause_text(const trace::PathPiece& piece, Rank before) {
+  switch (piece.cause) {
+    case trace::PathPiece::Cause::began:
+      return "the call began";
+    case trace::PathPiece::Cause::turn:
+      return "was next";
+    case trace::PathPiece::Cause::message:
+      return fmt::format("had waited for rank {}", before);
+    case trace::PathPiece::Cause::room:
+      return fmt::format("had waited for rank {} to take", before);
+    case trace::PathPiece::Cause::step:
+      return "had waited for its other lane";
+  }
+  return "?";
+}
+
+std::string piece_text(const TracedCall& call, const trace::PathPiece& piece, Rank before) {
+  const auto& run = call.whole.ranks[piece.step.rank]->steps[piece.step.index];
+  const auto& step = call.whole.programs[piece.step.rank].lanes[run.lane].steps[run.step];
+  return fmt::format("  {:>10}{:>6}{:>6}{:>6}{:>8}{:>11}{:>11}  {}; {}\n",
+                     time(piece.begin - call.begin), piece.step.rank, run.lane, run.step,
+                     run.window, time(piece.moved - piece.begin), time(piece.end - piece.moved),
+                     to_string(step, run.lane), cause_text(piece, before));
+}
+
+std::string path_text(const TracedCall& call) {
+  const auto passings = trace::passings_of(call.whole);
+  const auto path = trace::critical_path(call.whole, passings);
+  if (path.empty()) return "No rank has recorded a step of it.\n";
+  std::map<Rank, std::uint64_t> by_rank;
+  for (const auto& piece : path) by_rank[piece.step.rank] += piece.end - piece.begin;
+  std::string text = fmt::format(
+      "\nThe critical path: what kept the last step to end from ending earlier, {} pieces from "
+      "rank {}'s beginning to rank {}'s end.\n  {:>10}{:>6}{:>6}{:>6}{:>8}{:>11}{:>11}  {}\n",
+      path.size(), path.front().step.rank, path.back().step.rank, "at", "rank", "lane", "step",
+      "window", "on its way", "at work", "what; why not earlier");
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    if (path.size() > 2 * kMostPieces && i == kMostPieces) {
+      text += fmt::format("  ({} pieces are left out)\n", path.size() - 2 * kMostPieces);
+      i = path.size() - kMostPieces;
+    }
+    text += piece_text(call, path[i], i > 0 ? path[i - 1].step.rank : 0);
+  }
+  std::vector<std::string> shares;
+  for (const auto& [rank, ns] : by_rank)
+    shares.push_back(fmt::format("rank {} {}", rank, time(ns)));
+  text += fmt::format("Its time by ranks: {}.\n", joined(shares));
+  if (passings.unmatched > 0) {
+    text += fmt::format("{} messages have a record of one end only.\n", passings.unmatched);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string heading_of(const TracedCall& call) {
+  const Problem& problem = call.planned.problem;
+  const bool plain = call.signature.kind <= static_cast<std::uint8_t>(Kind::barrier);
+  return fmt::format(
+      "{}{} by {}, {} ranks", operation_text(call.signature),
+      plain && problem.kind == Kind::barrier
+          ? std::string()
+          : fmt::format(" of {} bytes", bench::short_size(bytes_of(call.signature, call.planned))),
+      to_string(call.planned.choice.algorithm), problem.size);
+}
+
+std::string job_text(const TracedJob& job, const std::string& how_to_ask) {
+  std::string text = fmt::format("job {:x}: {} communicators, {} hosts, {} recorded\n", job.id,
+                                 job.groups.size(), job.hosts, time(job.last));
+  for (const std::string& remark : job.remarks) text += fmt::format("note: {}\n", remark);
+  for (const TracedGroup& group : job.groups) text += group_text(group);
+  return text + fmt::format("\nOne call, its waits and its critical path:  {} --call NUMBER\n",
+                            how_to_ask);
+}
+
+std::string call_text(const TracedGroup& group, const TracedCall& call) {
+  const Choice& choice = call.planned.choice;
+  std::string text =
+      fmt::format("call {} of communicator {}: {}, {}{}{}; it took {}\n", call.sequence, group.name,
+                  heading_of(call), to_string(call.planned.type),
+                  reduces(call.planned.problem.kind) ? fmt::format(" {}", call.planned.op) : "",
+                  choice.lanes > 1 ? fmt::format(", {} times its lanes", choice.lanes) : "",
+                  time(call.end - call.begin));
+  if (call.unended > 0) text += fmt::format("It has no end on {} ranks.\n", call.unended);
+  return text + ranks_table(call) + lateness_text(call) + path_text(call);
+}
+
+}  // namespace ccoll::show

@@ -8,6 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "bench/whole_file.hpp"
+#include "show/trace_json.hpp"
 #include "show/trace_text.hpp"
 #include "show/traced_job.hpp"
 
@@ -20,13 +22,28 @@ struct TraceOptions {
   std::string job;
   std::string communicator;
   std::optional<std::uint64_t> call;
+  std::string json;
 };
 
+Result<std::string> write_json(const TraceOptions& options, const TracedJob& job,
+                               const TracedGroup& group) {
+  const auto document = perfetto_json(job, group, options.call);
+  CCOLL_TRY(document);
+  CCOLL_TRY(bench::write_whole(options.json, *document));
+  return fmt::format("{}: open it at https://ui.perfetto.dev\n", options.json);
+}
+
 Result<Output> show_trace(const TraceOptions& options) {
+  if (!options.json.empty()) CCOLL_TRY(bench::check_writable(options.json));
   const auto job = read_job(options.directory, options.job);
   CCOLL_TRY(job);
   const auto group = group_named(*job, options.communicator);
   CCOLL_TRY(group);
+  if (!options.json.empty()) {
+    auto said = write_json(options, *job, **group);
+    CCOLL_TRY(said);
+    return Output{std::move(*said), 0};
+  }
   if (!options.call)
     return Output{job_text(*job, fmt::format("cc-show trace {}", options.directory)), 0};
   const auto call = call_in(**group, *options.call);
@@ -40,6 +57,8 @@ Action add_trace(CLI::App& app) {
   const auto options = std::make_shared<TraceOptions>();
   app.add_option("DIR", options->directory, "what CCOLL_TRACE named when the program ran")
       ->required();
+  app.add_option("-o,--perfetto", options->json,
+                 "write a time line for Perfetto or Chrome, like run.json: of one call, or of all");
   app.add_option("--call", options->call, "look into the call with this number");
   app.add_option("-c,--communicator", options->communicator,
                  "of this communicator, by name or id (default: the one with the most calls)");

@@ -23,7 +23,7 @@ struct StepRecord {
 enum class Awaited : std::uint8_t {
   nothing = 0,  ///< it could run when it was first looked at
   message = 1,
-  room = 2,  ///< in a link, because the peer has not yet taken what is in it
+  room = 2,  ///< in a link: the peer has not yet taken what is in it, or opened it
   step = 3,  ///< of another lane of the same rank
 };
 

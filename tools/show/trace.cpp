@@ -10,6 +10,7 @@
 
 #include "bench/whole_file.hpp"
 #include "show/trace_json.hpp"
+#include "show/trace_page.hpp"
 #include "show/trace_text.hpp"
 #include "show/traced_job.hpp"
 
@@ -23,6 +24,7 @@ struct TraceOptions {
   std::string communicator;
   std::optional<std::uint64_t> call;
   std::string json;
+  std::string page;
 };
 
 Result<std::string> write_json(const TraceOptions& options, const TracedJob& job,
@@ -34,7 +36,13 @@ Result<std::string> write_json(const TraceOptions& options, const TracedJob& job
 }
 
 Result<Output> show_trace(const TraceOptions& options) {
-  if (!options.json.empty()) CCOLL_TRY(bench::check_writable(options.json));
+  if (!options.page.empty() && !options.call) {
+    return fail(ErrorKind::invalid_argument, "--page {} is of one call: expected --call NUMBER",
+                options.page);
+  }
+  for (const std::string& path : {options.json, options.page}) {
+    if (!path.empty()) CCOLL_TRY(bench::check_writable(path));
+  }
   const auto job = read_job(options.directory, options.job);
   CCOLL_TRY(job);
   const auto group = group_named(*job, options.communicator);
@@ -48,6 +56,11 @@ Result<Output> show_trace(const TraceOptions& options) {
     return Output{job_text(*job, fmt::format("cc-show trace {}", options.directory)), 0};
   const auto call = call_in(**group, *options.call);
   CCOLL_TRY(call);
+  if (!options.page.empty()) {
+    auto said = write_trace_page(options.page, **group, *call);
+    CCOLL_TRY(said);
+    return Output{std::move(*said), 0};
+  }
   return Output{call_text(**group, *call), 0};
 }
 
@@ -59,6 +72,8 @@ Action add_trace(CLI::App& app) {
       ->required();
   app.add_option("-o,--perfetto", options->json,
                  "write a time line for Perfetto or Chrome, like run.json: of one call, or of all");
+  app.add_option("--page", options->page,
+                 "write a page of the call's rounds beside the algorithm's pictures");
   app.add_option("--call", options->call, "look into the call with this number");
   app.add_option("-c,--communicator", options->communicator,
                  "of this communicator, by name or id (default: the one with the most calls)");

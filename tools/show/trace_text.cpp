@@ -25,8 +25,6 @@ constexpr std::size_t kMostSlow = 5;
 /// Of a critical path, at its beginning and at its end.
 constexpr std::size_t kMostPieces = 24;
 
-std::string time(std::uint64_t ns) { return time_text(static_cast<double>(ns) / 1e3); }
-
 /// What all ranks together say of one call, without its steps.
 struct Span {
   std::uint64_t sequence = 0;
@@ -78,8 +76,8 @@ std::string kinds_table(const std::vector<Span>& spans) {
     const auto& [operation, algorithm, bytes] = what;
     rows.emplace_back(total, fmt::format("  {:<16}{:<20}{:>8}{:>8}{:>11}{:>11}  call {}\n",
                                          operation, algorithm, bench::short_size(bytes),
-                                         calls.size(), time(calls[calls.size() / 2]->ns()),
-                                         time(calls.back()->ns()), calls.back()->sequence));
+                                         calls.size(), span_text(calls[calls.size() / 2]->ns()),
+                                         span_text(calls.back()->ns()), calls.back()->sequence));
   }
   std::ranges::stable_sort(rows, std::greater(), &Row::first);
   std::string text = fmt::format("  {:<16}{:<20}{:>8}{:>8}{:>11}{:>11}  {}\n", "operation", "by",
@@ -95,7 +93,7 @@ std::string slowest_text(std::vector<Span> spans) {
   std::ranges::stable_sort(spans, std::greater(), &Span::ns);
   std::vector<std::string> calls;
   for (std::size_t i = 0; i < std::min(spans.size(), kMostSlow); ++i) {
-    calls.push_back(fmt::format("{} ({})", spans[i].sequence, time(spans[i].ns())));
+    calls.push_back(fmt::format("{} ({})", spans[i].sequence, span_text(spans[i].ns())));
   }
   return fmt::format("  The slowest calls: {}\n", joined(calls));
 }
@@ -108,7 +106,7 @@ std::string waits_text(const Waits& waits) {
   std::string text = "  Who waited for whom, in all calls together:\n";
   for (std::size_t i = 0; i < std::min(longest.size(), kMostWaits); ++i) {
     text += fmt::format("    rank {} for rank {}: {}\n", longest[i].second.first,
-                        longest[i].second.second, time(longest[i].first));
+                        longest[i].second.second, span_text(longest[i].first));
   }
   if (longest.size() > kMostWaits) {
     text += fmt::format("    and {} pairs more\n", longest.size() - kMostWaits);
@@ -128,7 +126,7 @@ std::string messages_text(const TracedGroup& group) {
   }
   if (sends + receives == 0) return {};
   return fmt::format("  {} sends of {} bytes in all and {} receives, the longest of {}\n", sends,
-                     bytes, receives, time(longest));
+                     bytes, receives, span_text(longest));
 }
 
 std::string group_text(const TracedGroup& group) {
@@ -150,7 +148,7 @@ std::string rank_waits(Rank rank, const trace::CallRun& run) {
   std::vector<std::string> waits;
   for (const trace::Wait& wait : trace::waits_of(rank, run)) {
     waits.push_back(fmt::format("rank {}{} {}", wait.peer,
-                                wait.what == Awaited::room ? " to take" : "", time(wait.ns)));
+                                wait.what == Awaited::room ? " to take" : "", span_text(wait.ns)));
   }
   return waits.empty() ? "nobody" : joined(waits);
 }
@@ -164,8 +162,8 @@ std::string ranks_table(const TracedCall& call) {
       text += fmt::format("  {:>6}  no record of it\n", rank);
       continue;
     }
-    text += fmt::format("  {:>6}{:>12}{:>12}{:>12}  {}\n", rank, time(run->begin - call.begin),
-                        run->end ? time(*run->end - call.begin) : "never", run->steps.size(),
+    text += fmt::format("  {:>6}{:>12}{:>12}{:>12}  {}\n", rank, span_text(run->begin - call.begin),
+                        run->end ? span_text(*run->end - call.begin) : "never", run->steps.size(),
                         rank_waits(rank, *run));
   }
   return text;
@@ -182,32 +180,16 @@ std::string lateness_text(const TracedCall& call) {
     any = true;
   }
   return fmt::format("Rank {} was the first to call, rank {} the last, {} later.\n", first, last,
-                     time(begin_of(last) - begin_of(first)));
-}
-
-std::string cause_text(const trace::PathPiece& piece, Rank before) {
-  switch (piece.cause) {
-    case trace::PathPiece::Cause::began:
-      return "the call began";
-    case trace::PathPiece::Cause::turn:
-      return "was next";
-    case trace::PathPiece::Cause::message:
-      return fmt::format("had waited for rank {}", before);
-    case trace::PathPiece::Cause::room:
-      return fmt::format("had waited for rank {} to take", before);
-    case trace::PathPiece::Cause::step:
-      return "had waited for its other lane";
-  }
-  return "?";
+                     span_text(begin_of(last) - begin_of(first)));
 }
 
 std::string piece_text(const TracedCall& call, const trace::PathPiece& piece, Rank before) {
   const auto& run = call.whole.ranks[piece.step.rank]->steps[piece.step.index];
   const auto& step = call.whole.programs[piece.step.rank].lanes[run.lane].steps[run.step];
-  return fmt::format("  {:>10}{:>6}{:>6}{:>6}{:>8}{:>11}{:>11}  {}; {}\n",
-                     time(piece.begin - call.begin), piece.step.rank, run.lane, run.step,
-                     run.window, time(piece.moved - piece.begin), time(piece.end - piece.moved),
-                     to_string(step, run.lane), cause_text(piece, before));
+  return fmt::format(
+      "  {:>10}{:>6}{:>6}{:>6}{:>8}{:>11}{:>11}  {}; {}\n", span_text(piece.begin - call.begin),
+      piece.step.rank, run.lane, run.step, run.window, span_text(piece.moved - piece.begin),
+      span_text(piece.end - piece.moved), to_string(step, run.lane), cause_text(piece, before));
 }
 
 std::string path_text(const TracedCall& call) {
@@ -230,7 +212,7 @@ std::string path_text(const TracedCall& call) {
   }
   std::vector<std::string> shares;
   for (const auto& [rank, ns] : by_rank)
-    shares.push_back(fmt::format("rank {} {}", rank, time(ns)));
+    shares.push_back(fmt::format("rank {} {}", rank, span_text(ns)));
   text += fmt::format("Its time by ranks: {}.\n", joined(shares));
   if (passings.unmatched > 0) {
     text += fmt::format("{} messages have a record of one end only.\n", passings.unmatched);
@@ -239,6 +221,24 @@ std::string path_text(const TracedCall& call) {
 }
 
 }  // namespace
+
+std::string span_text(std::uint64_t ns) { return time_text(static_cast<double>(ns) / 1e3); }
+
+std::string cause_text(const trace::PathPiece& piece, Rank before) {
+  switch (piece.cause) {
+    case trace::PathPiece::Cause::began:
+      return "the call began";
+    case trace::PathPiece::Cause::turn:
+      return "was next";
+    case trace::PathPiece::Cause::message:
+      return fmt::format("had waited for rank {}", before);
+    case trace::PathPiece::Cause::room:
+      return fmt::format("had waited for rank {} to take", before);
+    case trace::PathPiece::Cause::step:
+      return "had waited for its other lane";
+  }
+  return "?";
+}
 
 std::string heading_of(const TracedCall& call) {
   const Problem& problem = call.planned.problem;
@@ -253,7 +253,7 @@ std::string heading_of(const TracedCall& call) {
 
 std::string job_text(const TracedJob& job, const std::string& how_to_ask) {
   std::string text = fmt::format("job {:x}: {} communicators, {} hosts, {} recorded\n", job.id,
-                                 job.groups.size(), job.hosts, time(job.last));
+                                 job.groups.size(), job.hosts, span_text(job.last));
   for (const std::string& remark : job.remarks) text += fmt::format("note: {}\n", remark);
   for (const TracedGroup& group : job.groups) text += group_text(group);
   return text + fmt::format("\nOne call, its waits and its critical path:  {} --call NUMBER\n",
@@ -267,7 +267,7 @@ std::string call_text(const TracedGroup& group, const TracedCall& call) {
                   heading_of(call), to_string(call.planned.type),
                   reduces(call.planned.problem.kind) ? fmt::format(" {}", call.planned.op) : "",
                   choice.lanes > 1 ? fmt::format(", {} times its lanes", choice.lanes) : "",
-                  time(call.end - call.begin));
+                  span_text(call.end - call.begin));
   if (call.unended > 0) text += fmt::format("It has no end on {} ranks.\n", call.unended);
   return text + ranks_table(call) + lateness_text(call) + path_text(call);
 }

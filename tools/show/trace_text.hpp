@@ -17,4 +17,10 @@ std::string call_text(const TracedGroup& group, const TracedCall& call);
 /// "all_reduce of 1M bytes by ring, 4 ranks".
 std::string heading_of(const TracedCall& call);
 
+/// "42.4 us".
+std::string span_text(std::uint64_t ns);
+
+/// "had waited for rank 2": why a piece began no earlier; `before`: the rank of the one before.
+std::string cause_text(const trace::PathPiece& piece, Rank before);
+
 }  // namespace ccoll::show

@@ -17,4 +17,8 @@ if (!data.compare && runs.length > 1) {
 by('save').addEventListener('click', () => player.views.forEach(
   view => saveSvg(view, Math.ceil(view.run.position(player.time)))));
 by('trace').addEventListener('click', () => saveTrace(player.views.map(view => view.run)));
+if (data.measured) {
+  showMeasured(runs[0], data.measured);
+  player.tell = markMeasured;
+}
 player.restore();

@@ -194,6 +194,7 @@ class Player {
     const mark = this.marks.findIndex(each => each >= this.time);
     by('scrub').value = mark;
     by('where').textContent = this.where(mark);
+    this.tell?.(mark);
     by('scrub').setAttribute('aria-valuetext', by('where').textContent);
     by('first').disabled = by('back').disabled = this.time === 0;
     by('last').disabled = by('forward').disabled = this.time >= this.marks.at(-1);

@@ -31,7 +31,7 @@ class PlanTracer final : public StepObserver {
     entry.signature_op = signature.op;
     entry.plan = plan_;
     entry.sequence = sequence_ = sequence;
-    entry.begin = trace::now();
+    entry.begin = last_ = trace::now();
     entry.count = signature.count;
     entry.root = signature.root;
     recorder_.add(entry);
@@ -41,7 +41,11 @@ class PlanTracer final : public StepObserver {
     lanes_[lane].awaited = what;
     lanes_[lane].peer = peer;
   }
-  void moves(std::uint16_t lane) override { lanes_[lane].moved = trace::now(); }
+  void moves(std::uint16_t lane) override {
+    auto& at = lanes_[lane];
+    // One that need not wait begins when its rank has done what it did before: a clock read less.
+    at.moved = at.awaited == Awaited::nothing ? last_ : trace::now();
+  }
   void ran(const StepRecord& step, std::size_t bytes) override {
     auto& lane = lanes_[step.lane];
     trace::StepEntry entry;
@@ -54,7 +58,7 @@ class PlanTracer final : public StepObserver {
     entry.sequence = static_cast<std::uint32_t>(sequence_);
     entry.begin = lane.begun;
     entry.moved = lane.moved;
-    entry.end = trace::now();
+    entry.end = last_ = trace::now();
     recorder_.add(entry);
     lane = {entry.end, entry.end};
   }
@@ -78,6 +82,7 @@ class PlanTracer final : public StepObserver {
   trace::Recorder& recorder_;
   const std::uint32_t plan_;
   std::uint64_t sequence_ = 0;
+  std::uint64_t last_ = 0;  ///< when the clock was last read
   std::vector<At> lanes_;
 };
 

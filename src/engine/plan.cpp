@@ -144,12 +144,16 @@ void Plan::start(const PlanRun& run) {
 
 void Plan::tell_begin() {
   if (way_ == Way::brief) way_ = Way::brief_observed;
+  for (auto& lane : lanes_) lane.told = false;
   observer_->begins(run_->signature, run_->sequence);
 }
 
-void Plan::tell_wait(const ReadyLane& lane) {
+void Plan::tell_wait(ReadyLane& lane) {
+  // Who polls should not be kept by the telling.
+  if (lane.told) return;
   const auto& step = lane.steps[lane.position];
   const auto number = number_of(lane);
+  lane.told = step.receives.size() + step.sends.size() + (step.after ? 1 : 0) == 1;
   if (!after_holds(lane, step)) return observer_->waits(number, Awaited::step, rank_);
   for (std::size_t i = 0; i < step.receives.size(); i++)
     if (!step.receives[i]->whole()) return observer_->waits(number, Awaited::message, step.from[i]);
@@ -157,7 +161,8 @@ void Plan::tell_wait(const ReadyLane& lane) {
     if (!step.sends[i]->has_room()) return observer_->waits(number, Awaited::room, step.to[i]);
 }
 
-void Plan::tell_run(const ReadyLane& lane, std::size_t bytes) {
+void Plan::tell_run(ReadyLane& lane, std::size_t bytes) {
+  lane.told = false;
   observer_->ran({rank_, number_of(lane), static_cast<std::uint32_t>(lane.position), lane.window},
                  bytes);
 }
@@ -188,6 +193,7 @@ Result<bool> Plan::advance() {
 Plan::Polled Plan::poll() {
   if (way_ == Way::brief && !done_) [[likely]]
     return poll_short<false>();
+  if (way_ == Way::brief_observed && !done_) return poll_short<true>();
   auto moved = advance();
   if (!moved) return failed(std::move(moved.error()));
   if (done_) return Polled::done;

@@ -144,6 +144,7 @@ class Plan {
     std::vector<Piece> store;
     bool lends = false;
     bool lends_input = false;  ///< in place of its copy, and before that is made
+    bool told = false;         ///< the observer knows all that the present step can wait for
     /// What the present step lends, if it does.
     const std::vector<Piece>& lendable(const ReadyStep& step) const {
       return step.store.empty() || lends_input ? local : store;
@@ -179,8 +180,8 @@ class Plan {
   tl::unexpected<Failure> taken_back(const ReadyStep& step, std::size_t receive) const;
   // To the observer:
   void tell_begin();
-  void tell_wait(const ReadyLane& lane);
-  void tell_run(const ReadyLane& lane, std::size_t bytes);
+  void tell_wait(ReadyLane& lane);
+  void tell_run(ReadyLane& lane, std::size_t bytes);
   std::uint16_t number_of(const ReadyLane& lane) const {
     return static_cast<std::uint16_t>(&lane - lanes_.data());
   }

@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -31,7 +32,7 @@ class PlanTracer final : public StepObserver {
     entry.signature_op = signature.op;
     entry.plan = plan_;
     entry.sequence = sequence_ = sequence;
-    entry.begin = last_ = trace::now();
+    entry.begin = last_ = recorder_.ticks();
     entry.count = signature.count;
     entry.root = signature.root;
     recorder_.add(entry);
@@ -44,7 +45,7 @@ class PlanTracer final : public StepObserver {
   void moves(std::uint16_t lane) override {
     auto& at = lanes_[lane];
     // One that need not wait begins when its rank has done what it did before: a clock read less.
-    at.moved = at.awaited == Awaited::nothing ? last_ : trace::now();
+    at.moved = at.awaited == Awaited::nothing ? last_ : read_clock();
   }
   void ran(const StepRecord& step, std::size_t bytes) override {
     auto& lane = lanes_[step.lane];
@@ -58,19 +59,22 @@ class PlanTracer final : public StepObserver {
     entry.sequence = static_cast<std::uint32_t>(sequence_);
     entry.begin = lane.begun;
     entry.moved = lane.moved;
-    entry.end = last_ = trace::now();
+    entry.end = read_clock();
     recorder_.add(entry);
     lane = {entry.end, entry.end};
   }
   void ends() override {
     trace::EndEntry entry;
     entry.sequence = sequence_;
-    entry.end = trace::now();
+    entry.end = read_clock();
     recorder_.add(entry);
     recorder_.write_at_times(entry.end);
   }
 
  private:
+  /// Never back, whatever the processor does with its counter.
+  std::uint64_t read_clock() { return last_ = std::max(last_, recorder_.ticks()); }
+
   /// Of a lane's present step.
   struct At {
     std::uint64_t begun = 0;
@@ -169,7 +173,7 @@ void Tracing::message(const Message& message) {
   entry.begin = message.begun;
   entry.end = trace::now();
   recorder_->add(entry);
-  recorder_->write_at_times(entry.end);
+  recorder_->write_at_times(recorder_->ticks());
 }
 
 }  // namespace ccoll

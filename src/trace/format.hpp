@@ -35,9 +35,11 @@ enum class EntryKind : std::uint8_t {
   step = 4,     ///< of the call that has begun last
   message = 5,  ///< a send or recv that is over
   write = 6,    ///< the recorder itself has written to the file
+  clock = 7,    ///< begins what is written at a time: two clocks that were read together
 };
 
-/// Times are nanoseconds of the header's clock.
+/// Of messages times are nanoseconds of the header's clock; of all else they are ticks, which the
+/// clock entries before and after them turn into such.
 struct PlanEntry {
   EntryKind kind = EntryKind::plan;
   std::uint8_t unused[3] = {};
@@ -104,10 +106,18 @@ struct WriteEntry {
   std::uint8_t reserved[16] = {};
 };
 
+struct ClockEntry {
+  EntryKind kind = EntryKind::clock;
+  std::uint8_t unused[7] = {};
+  std::uint64_t ticks = 0;
+  std::uint64_t ns = 0;
+  std::uint8_t reserved[24] = {};
+};
+
 template <typename T>
 inline constexpr bool kIsEntry = sizeof(T) == kEntryBytes && std::is_trivially_copyable_v<T>;
 static_assert(kIsEntry<FileHeader> && kIsEntry<PlanEntry> && kIsEntry<CallEntry> &&
               kIsEntry<EndEntry> && kIsEntry<StepEntry> && kIsEntry<MessageEntry> &&
-              kIsEntry<WriteEntry>);
+              kIsEntry<WriteEntry> && kIsEntry<ClockEntry>);
 
 }  // namespace ccoll::trace

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -12,6 +13,45 @@ namespace ccoll::trace {
 namespace {
 
 constexpr std::uint32_t kMostTextBytes = 16 << 20;
+
+/// Turns ticks into nanoseconds along straight lines between pairs that were read together.
+class TickClock {
+ public:
+  struct Pair {
+    std::uint64_t ticks;
+    std::uint64_t ns;
+  };
+
+  /// Neither goes back from one to the next.
+  explicit TickClock(const std::vector<Pair>& pairs) {
+    for (const auto& pair : pairs) {
+      is_same_ &= pair.ticks == pair.ns;
+      // Between near ones the error of reading them would tell more than the clocks.
+      if (knots_.empty() || pair.ns - knots_.back().ns >= kLeastApart) knots_.push_back(pair);
+    }
+    if (knots_.size() == 1 && pairs.back().ticks > knots_[0].ticks) knots_.push_back(pairs.back());
+  }
+
+  std::uint64_t ns_of(std::uint64_t ticks) const {
+    if (is_same_) return ticks;
+    if (knots_.size() < 2) return knots_[0].ns;
+    const auto later = std::ranges::upper_bound(knots_, ticks, {}, &Pair::ticks);
+    const auto end = std::clamp(later, knots_.begin() + 1, knots_.end() - 1);
+    const auto& [from, to] = std::pair(*(end - 1), *end);
+    const double share = static_cast<double>(static_cast<std::int64_t>(ticks - from.ticks)) /
+                         static_cast<double>(to.ticks - from.ticks);
+    const double ns = share * static_cast<double>(to.ns - from.ns);
+    return from.ns + static_cast<std::uint64_t>(
+                         static_cast<std::int64_t>(std::clamp(ns, -kFarthest, kFarthest)));
+  }
+
+ private:
+  static constexpr std::uint64_t kLeastApart = 1'000'000;
+  static constexpr double kFarthest = 4e18;  ///< that an integer holds
+
+  std::vector<Pair> knots_;
+  bool is_same_ = true;
+};
 
 class Reader {
  public:
@@ -29,6 +69,7 @@ class Reader {
       }
       CCOLL_TRY(read_entry());
     }
+    make_nanoseconds();
     if (unknown_ > 0)
       trace_.remarks.push_back(
           fmt::format("{}: {} entries of kinds that this version does not know are passed over",
@@ -106,6 +147,8 @@ class Reader {
         return read_message(take<MessageEntry>());
       case EntryKind::write:
         return read_write(take<WriteEntry>());
+      case EntryKind::clock:
+        return read_clock(take<ClockEntry>());
     }
     take(kEntryBytes);
     unknown_++;
@@ -181,7 +224,34 @@ class Reader {
     return {};
   }
 
+  Status read_clock(const ClockEntry& entry) {
+    if (!clocks_.empty() && (entry.ticks < clocks_.back().ticks || entry.ns < clocks_.back().ns))
+      return wrong("a clock that goes back");
+    clocks_.push_back({entry.ticks, entry.ns});
+    return {};
+  }
+
+  /// Messages have them already.
+  void make_nanoseconds() {
+    const TickClock clock(clocks_);
+    const auto change = [&](std::uint64_t& time) { time = clock.ns_of(time); };
+    for (auto& call : trace_.calls) {
+      change(call.begin);
+      if (call.end) change(*call.end);
+      for (auto& step : call.steps) {
+        change(step.begin);
+        change(step.moved);
+        change(step.end);
+      }
+    }
+    for (auto& write : trace_.writes) {
+      change(write.begin);
+      change(write.end);
+    }
+  }
+
   std::string_view bytes_;
+  std::vector<TickClock::Pair> clocks_;
   std::size_t at_ = 0;     ///< where they begin in the file
   std::size_t entry_ = 0;  ///< where the present entry does
   std::size_t unknown_ = 0;

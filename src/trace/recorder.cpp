@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <fstream>
 
 #include "core/log.hpp"
 
@@ -54,24 +55,34 @@ std::size_t filled_up(std::size_t bytes) {
 
 }  // namespace
 
-Recorder::Recorder(FileDescriptor file, std::string path, std::size_t buffer_bytes)
+bool Recorder::has_good_counter() {
+  std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+  std::string source;
+  std::getline(file, source);
+  return source == "tsc";
+}
+
+Recorder::Recorder(FileDescriptor file, std::string path, std::size_t buffer_bytes, bool counter)
     : file_(std::move(file)),
       path_(std::move(path)),
+      counter_(counter),
       process_(getpid()),
       // Filled, so that its pages are there when they are needed.
-      buffer_(filled_up(std::max(buffer_bytes, 2 * kEntryBytes))),
-      written_at_(now()) {}
+      buffer_(filled_up(std::max(buffer_bytes, 3 * kEntryBytes))),
+      written_at_(ticks()) {}
 
 Result<std::unique_ptr<Recorder>> Recorder::create(const std::string& path, std::string_view about,
-                                                   std::size_t buffer_bytes) {
+                                                   std::size_t buffer_bytes, bool counter) {
   FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (!file.open())
     return fail(ErrorKind::exhausted, "cannot write {}: {}", path, std::strerror(errno));
-  std::unique_ptr<Recorder> made(new Recorder(std::move(file), path, buffer_bytes));
+  std::unique_ptr<Recorder> made(new Recorder(std::move(file), path, buffer_bytes, counter));
   FileHeader header;
   header.text_bytes = static_cast<std::uint32_t>(about.size());
   made->add(header, about);
+  made->begin_piece();
   // At once: what cannot be written is found when it begins, and who looks finds the file whole.
+  made->idle_ = 0;
   made->write();
   return made;
 }
@@ -98,27 +109,49 @@ void Recorder::add(const Entry& entry, std::string_view text) {
   }
 }
 
-void Recorder::write() {
-  if (used_ == 0) return;
-  WriteEntry entry;
-  entry.begin = now();
-  entry.bytes = used_;
-  const bool good = write_buffer();
-  used_ = 0;
-  written_at_ = entry.end = now();
-  if (good) add(entry);
+void Recorder::begin_piece() {
+  if (buffer_.size() - used_ < kEntryBytes) buffer_.resize(used_ + kEntryBytes);
+  clock_at_ = used_;
+  add(ClockEntry{});
 }
 
-bool Recorder::write_buffer() {
-  if (!file_.open() || getpid() != process_) return false;
+void Recorder::set_clock() {
+  // What comes between the two reads, at best nothing, is the error.
+  ClockEntry clock;
+  std::uint64_t least = UINT64_MAX;
+  for (int i = 0; i < 5; i++) {
+    const auto before = ticks(), ns = now(), after = ticks();
+    if (after - before >= least) continue;
+    least = after - before;
+    clock.ns = ns;
+    clock.ticks = counter_ ? before + least / 2 : ns;
+  }
+  std::memcpy(buffer_.data() + clock_at_, &clock, sizeof(clock));
+}
+
+void Recorder::write() {
+  if (used_ <= idle_) return;
+  WriteEntry entry;
+  entry.begin = ticks();
+  entry.bytes = used_;
+  set_clock();
+  write_buffer();
+  used_ = 0;
+  begin_piece();
+  written_at_ = entry.end = ticks();
+  add(entry);
+  idle_ = used_;
+}
+
+void Recorder::write_buffer() {
+  if (!file_.open() || getpid() != process_) return;
   const int error = write_all(file_.number(), buffer_.data(), used_);
-  if (error == 0) return true;
+  if (error == 0) return;
   static std::atomic<bool> told{false};  // once, for all of a process's traces
   if (!told.exchange(true))
     log().warn("CCOLL_TRACE: cannot write {}: {}; the trace ends here", path_,
                std::strerror(error));
   file_.close();
-  return false;
 }
 
 }  // namespace ccoll::trace

@@ -40,7 +40,7 @@ TEST_CASE("recorder: what was recorded is read again, whatever the buffer's size
   for (const std::size_t buffer : {0, 100, 48 * 7, 1 << 20}) {
     CAPTURE(buffer);
     {
-      auto recorder = Recorder::create(path, to_text(test::about()), buffer);
+      auto recorder = Recorder::create(path, to_text(test::about()), buffer, false);
       REQUIRE(recorder);
       test::record_calls(**recorder, 40);
     }
@@ -59,7 +59,8 @@ TEST_CASE("recorder: what was recorded is read again, whatever the buffer's size
 
 TEST_CASE("recorder: what was written before a process is killed is there", "[trace][unit]") {
   const Directory directory;
-  auto recorder = Recorder::create(directory.file("killed.trace"), to_text(test::about()));
+  auto recorder =
+      Recorder::create(directory.file("killed.trace"), to_text(test::about()), 4096, false);
   REQUIRE(recorder);
   test::record_calls(**recorder, 3);
   CHECK(read_trace(directory.file("killed.trace"))->calls.empty());
@@ -67,6 +68,35 @@ TEST_CASE("recorder: what was written before a process is killed is there", "[tr
   CHECK(read_trace(directory.file("killed.trace"))->calls.empty());
   (*recorder)->write_at_times(now() + 3'000'000'000);
   CHECK(read_trace(directory.file("killed.trace"))->calls.size() == 3);
+}
+
+TEST_CASE("recorder: ticks of the processor's counter are read as the clock's nanoseconds",
+          "[trace][unit]") {
+  const Directory directory;
+  const auto path = directory.file("ticks.trace");
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> between;
+  {
+    auto recorder = Recorder::create(path, to_text(test::about()), 1000);
+    REQUIRE(recorder);
+    (*recorder)->add_plan(PlanEntry{}, to_text(test::planned()));
+    for (std::uint64_t i = 0; i < 200; i++) {
+      CallEntry begun;
+      begun.sequence = i;
+      between.emplace_back(now(), 0);
+      begun.begin = (*recorder)->ticks();
+      between.back().second = now();
+      (*recorder)->add(begun);
+    }
+  }
+  const auto trace = read_trace(path);
+  REQUIRE(trace);
+  REQUIRE(trace->calls.size() == between.size());
+  // A thread may lose its processor between two clocks that are read together.
+  std::size_t near = 0;
+  for (std::size_t i = 0; i < between.size(); i++)
+    near += trace->calls[i].begin + 20'000 >= between[i].first &&
+            trace->calls[i].begin <= between[i].second + 20'000;
+  CHECK(near > between.size() / 2);
 }
 
 TEST_CASE("recorder: a forked child leaves its parent's trace alone", "[trace][unit]") {

@@ -38,14 +38,10 @@ class PlanTracer final : public StepObserver {
     recorder_.add(entry);
     for (auto& lane : lanes_) lane = {entry.begin, entry.begin};
   }
-  void waits(std::uint16_t lane, Awaited what, Rank peer) override {
-    lanes_[lane].awaited = what;
-    lanes_[lane].peer = peer;
-  }
-  void moves(std::uint16_t lane) override {
+  void moves(std::uint16_t lane, Awaited what, Rank peer) override {
     auto& at = lanes_[lane];
     // One that need not wait begins when its rank has done what it did before: a clock read less.
-    at.moved = at.awaited == Awaited::nothing ? last_ : read_clock();
+    at = {at.begun, what == Awaited::nothing ? last_ : read_clock(), peer, what};
   }
   void ran(const StepRecord& step, std::size_t bytes) override {
     auto& lane = lanes_[step.lane];

@@ -144,25 +144,24 @@ void Plan::start(const PlanRun& run) {
 
 void Plan::tell_begin() {
   if (way_ == Way::brief) way_ = Way::brief_observed;
-  for (auto& lane : lanes_) lane.told = false;
+  for (auto& lane : lanes_) lane.lacked = ReadyLane::kNothing;
   observer_->begins(run_->signature, run_->sequence);
 }
 
-void Plan::tell_wait(ReadyLane& lane) {
-  // Who polls should not be kept by the telling.
-  if (lane.told) return;
+void Plan::tell_move(ReadyLane& lane) {
   const auto& step = lane.steps[lane.position];
-  const auto number = number_of(lane);
-  lane.told = step.receives.size() + step.sends.size() + (step.after ? 1 : 0) == 1;
-  if (!after_holds(lane, step)) return observer_->waits(number, Awaited::step, rank_);
-  for (std::size_t i = 0; i < step.receives.size(); i++)
-    if (!step.receives[i]->whole()) return observer_->waits(number, Awaited::message, step.from[i]);
-  for (std::size_t i = 0; i < step.sends.size(); i++)
-    if (!step.sends[i]->has_room()) return observer_->waits(number, Awaited::room, step.to[i]);
+  const auto lacked = std::exchange(lane.lacked, ReadyLane::kNothing);
+  const auto receives = step.receives.size();
+  if (lacked < receives)
+    observer_->moves(number_of(lane), Awaited::message, step.from[lacked]);
+  else if (lacked < receives + step.sends.size())
+    observer_->moves(number_of(lane), Awaited::room, step.to[lacked - receives]);
+  else
+    observer_->moves(number_of(lane), lacked == ReadyLane::kStep ? Awaited::step : Awaited::nothing,
+                     rank_);
 }
 
 void Plan::tell_run(ReadyLane& lane, std::size_t bytes) {
-  lane.told = false;
   observer_->ran({rank_, number_of(lane), static_cast<std::uint32_t>(lane.position), lane.window},
                  bytes);
 }
@@ -226,8 +225,8 @@ Result<bool> Plan::advance_lane(ReadyLane& lane) {
         return tl::unexpected(take_failure());
       auto ready = can_run(lane);
       if (!ready) return ready;
-      if (observer_ != nullptr) *ready ? observer_->moves(number_of(lane)) : tell_wait(lane);
       if (!*ready) break;
+      if (observer_ != nullptr) tell_move(lane);
       CCOLL_TRY(run_step(lane));
       if (observer_ != nullptr) tell_run(lane, lane.bytes);
     } else if (!after_holds(lane, lane.steps[lane.position])) {
@@ -317,7 +316,10 @@ bool Plan::after_holds(const ReadyLane& lane, const ReadyStep& step) const {
 
 Result<bool> Plan::can_run(ReadyLane& lane) {
   const auto& step = lane.steps[lane.position];
-  if (!after_holds(lane, step)) return false;
+  if (!after_holds(lane, step)) {
+    lane.lacked = ReadyLane::kStep;
+    return false;
+  }
   // Not earlier: until then the place may still be in use.
   if (step.receives.size() == 1 && !step.combines && step.local.empty() && lane.store.size() == 1)
     step.receives[0]->offer(lane.store[0].data, lane.bytes);
@@ -330,12 +332,14 @@ Result<bool> Plan::can_run(ReadyLane& lane) {
       continue;
     }
     if (const Failure* failure = step.receives[i]->failure()) return tl::unexpected(*failure);
+    lane.lacked = static_cast<std::uint32_t>(i);
     ready = false;
   }
-  for (auto* link : step.sends) {
-    if (link->has_room()) continue;
+  for (std::size_t i = 0; i < step.sends.size(); i++) {
+    if (step.sends[i]->has_room()) continue;
     // Where it is full of what the kernel has yet to take, flush() gets it on.
-    if (const Failure* failure = link->failure()) return tl::unexpected(*failure);
+    if (const Failure* failure = step.sends[i]->failure()) return tl::unexpected(*failure);
+    lane.lacked = static_cast<std::uint32_t>(step.receives.size() + i);
     ready = false;
   }
   return ready;

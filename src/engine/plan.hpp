@@ -131,6 +131,8 @@ class Plan {
     std::size_t bytes;
   };
   struct ReadyLane {
+    static constexpr std::uint32_t kNothing = UINT32_MAX;
+    static constexpr std::uint32_t kStep = UINT32_MAX - 1;
     std::vector<ReadyStep> steps;
     std::vector<ShortStep> short_steps;  ///< the same, for short runs
     std::vector<std::byte> scratch;
@@ -144,7 +146,9 @@ class Plan {
     std::vector<Piece> store;
     bool lends = false;
     bool lends_input = false;  ///< in place of its copy, and before that is made
-    bool told = false;         ///< the observer knows all that the present step can wait for
+    /// For the observer, what the present step lacked when it was last looked at: one of its
+    /// receives or, beyond their number, of its sends; or one of the two that follow.
+    std::uint32_t lacked = kNothing;
     /// What the present step lends, if it does.
     const std::vector<Piece>& lendable(const ReadyStep& step) const {
       return step.store.empty() || lends_input ? local : store;
@@ -180,7 +184,7 @@ class Plan {
   tl::unexpected<Failure> taken_back(const ReadyStep& step, std::size_t receive) const;
   // To the observer:
   void tell_begin();
-  void tell_wait(ReadyLane& lane);
+  void tell_move(ReadyLane& lane);
   void tell_run(ReadyLane& lane, std::size_t bytes);
   std::uint16_t number_of(const ReadyLane& lane) const {
     return static_cast<std::uint16_t>(&lane - lanes_.data());

@@ -63,17 +63,14 @@ Plan::Polled Plan::poll_short() {
       }
       const auto& step = lane.steps[lane.position];
       if (step.after && !after_holds(lane, step)) {
-        if constexpr (observed) tell_wait(lane);
+        if constexpr (observed) lane.lacked = ReadyLane::kStep;
         break;
       }
       if (lane.short_steps[lane.position].bytes > 0) {
         if (flush_before(step) == Polled::failed) return Polled::failed;
         const auto ran = run_short<observed>(lane);
         if (ran == Polled::failed) return ran;
-        if (ran == Polled::waits) {
-          if constexpr (observed) tell_wait(lane);
-          break;
-        }
+        if (ran == Polled::waits) break;
       }
       lane.position++;
       moved = true;
@@ -106,9 +103,10 @@ Plan::Polled Plan::run_short(ReadyLane& lane) {
 
   // All are looked at, also when the first is missing, so that all of them move.
   bool ready = true;
-  for (auto* link : step.sends) {
-    if (link->has_room()) continue;
-    if (stuck(*link) == Polled::failed) return Polled::failed;
+  for (std::size_t i = 0; i < step.sends.size(); i++) {
+    if (step.sends[i]->has_room()) continue;
+    if (stuck(*step.sends[i]) == Polled::failed) return Polled::failed;
+    if constexpr (observed) lane.lacked = static_cast<std::uint32_t>(step.receives.size() + i);
     ready = false;
   }
   if (step.receives.size() == 1 && !step.combines && own == nullptr)
@@ -119,6 +117,7 @@ Plan::Polled Plan::run_short(ReadyLane& lane) {
     const auto* view = step.receives[i]->front();
     if (view == nullptr) {
       if (stuck(*step.receives[i]) == Polled::failed) return Polled::failed;
+      if constexpr (observed) lane.lacked = static_cast<std::uint32_t>(i);
       ready = false;
       continue;
     }
@@ -127,7 +126,7 @@ Plan::Polled Plan::run_short(ReadyLane& lane) {
     sources_[sources++] = view->data;
   }
   if (!ready) return Polled::waits;
-  if constexpr (observed) observer_->moves(number_of(lane));
+  if constexpr (observed) tell_move(lane);
   if (own != nullptr && step.local_position == step.receives.size()) sources_[sources++] = own;
 
   const bool lends = lend == Lend::always || (lend == Lend::if_separate && !run.in_place);

@@ -35,11 +35,9 @@ class StepObserver {
 
   /// A run begins.
   virtual void begins(const Signature& signature, std::uint64_t sequence) = 0;
-  /// The lane's present step cannot run yet; `peer`, who has not sent or taken, means nothing for a
-  /// step. Told again and again.
-  virtual void waits(std::uint16_t lane, Awaited what, Rank peer) = 0;
-  /// The lane's present step can run, and is about to.
-  virtual void moves(std::uint16_t lane) = 0;
+  /// The lane's present step can run, and is about to. What it last waited for; `peer`, who had not
+  /// sent or taken, means something only for a message and for room.
+  virtual void moves(std::uint16_t lane, Awaited what, Rank peer) = 0;
   /// It has run, with a slice of so many bytes.
   virtual void ran(const StepRecord& step, std::size_t bytes) = 0;
   /// The run is over, and what it sent is taken.

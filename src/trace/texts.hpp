@@ -17,7 +17,7 @@
 namespace ccoll::trace {
 
 /// Of how many ranks a trace is believed to be.
-inline constexpr Rank kMostRanks = 1 << 20;
+inline constexpr Rank kMostRanks = 1 << 16;
 
 struct About {
   std::string version;             ///< of ccoll

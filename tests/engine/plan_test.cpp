@@ -62,8 +62,7 @@ class Keeper final : public StepObserver {
  public:
   explicit Keeper(std::vector<StepRecord>& records) : records_(records) {}
   void begins(const Signature& /*signature*/, std::uint64_t /*sequence*/) override {}
-  void waits(std::uint16_t /*lane*/, Awaited /*what*/, Rank /*peer*/) override {}
-  void moves(std::uint16_t /*lane*/) override {}
+  void moves(std::uint16_t /*lane*/, Awaited /*what*/, Rank /*peer*/) override {}
   void ran(const StepRecord& step, std::size_t /*bytes*/) override { records_.push_back(step); }
   void ends() override {}
 

@@ -169,7 +169,7 @@ ordered_json ranks_json(const TracedCall& call) {
 Result<Call> picture_call(const TracedCall& traced) {
   Call call;
   call.problem = traced.planned.problem;
-  call.problem.count = std::max<std::uint64_t>(call.problem.count, 1);
+  call.problem.count = std::clamp<std::uint64_t>(call.problem.count, 1, kMostElements);
   call.type = traced.planned.type;
   for (const ReduceOp op : kReduceOps) {
     if (to_string(op) == traced.planned.op) call.op = op;

@@ -5,22 +5,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
-#include <thread>
 
 #include "bench/measure.hpp"
 #include "bench/sizes.hpp"
-#include "ccoll/ccoll.hpp"
 #include "comm/costs.hpp"
 #include "comm/tuning.hpp"
 #include "rendezvous/identity.hpp"
+#include "show/local_ranks.hpp"
 
 namespace ccoll::show {
 
 namespace {
 
 constexpr std::string_view kTransport = "inproc";
-constexpr auto kPatience = std::chrono::seconds(60);
 /// Enough for a median.
 constexpr bench::Effort kEffort{.iters = 270, .warmup = 10};
 
@@ -111,26 +108,13 @@ void measure_cases(const Question& question, Communicator& communicator, std::ve
 
 /// What went wrong on the first rank that says so.
 std::string measure_with_threads(const Question& question, Rank ranks, std::vector<Case>& cases) {
-  CommunicatorOptions options;
-  options.transport = kTransport;
-  options.timeout = kPatience;
-  const std::shared_ptr<Store> store = make_inproc_store();
-  std::mutex mutex;
-  std::string wrong;
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < static_cast<int>(ranks); ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        auto communicator = Communicator::create(store, rank, static_cast<int>(ranks), options);
-        std::vector<Case> own = cases;
-        measure_cases(question, communicator, rank == 0 ? cases : own);
-      } catch (const std::exception& error) {
-        const std::lock_guard lock(mutex);
-        if (wrong.empty()) wrong = error.what();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  std::vector<std::vector<Case>> own(ranks, cases);
+  std::string wrong =
+      on_every_rank(ranks, std::string(kTransport), [&](Communicator& communicator) {
+        const auto rank = static_cast<std::size_t>(communicator.rank());
+        measure_cases(question, communicator, own[rank]);
+      });
+  cases = std::move(own.front());
   return wrong;
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "bench/operations.hpp"
 #include "said.hpp"
@@ -61,7 +62,7 @@ TEST_CASE("expression: computes as one does on paper", "[show][unit]") {
 TEST_CASE("cc-show call: every operation gives what it promises, by any number of ranks",
           "[show][property]") {
   for (const bench::Operation& operation : bench::operations()) {
-    if (operation.ragged || !operation.has_data || operation.name == "ping_pong") continue;
+    if (operation.ragged || operation.name == "ping_pong") continue;
     for (const int ranks : {1, 2, 3, 5}) {
       const int root = operation.rooted ? ranks - 1 : 0;
       constexpr std::uint64_t kCount = 4;
@@ -85,6 +86,146 @@ TEST_CASE("cc-show call: every operation gives what it promises, by any number o
       }
     }
   }
+}
+
+/// What rank `rank` of a group must have after a v-operation: by the definitions of MPI. `sent`
+/// has what each sends to each; the rank of a job is what stands in its numbers.
+std::vector<std::int64_t> expected_after(const bench::Operation& operation,
+                                         const std::vector<std::vector<int>>& sent,
+                                         const std::vector<int>& job_ranks, std::size_t rank,
+                                         std::size_t root) {
+  const auto number = [&](std::size_t from, int i) {
+    return std::int64_t{10} * job_ranks[from] + i;
+  };
+  const auto before = [](const std::vector<int>& row, std::size_t end) {
+    return std::accumulate(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(end), 0);
+  };
+  std::vector<std::int64_t> all;
+  const std::size_t size = job_ranks.size();
+  switch (*operation.kind) {
+    case Kind::all_gather:
+    case Kind::gather:
+      if (operation.rooted && rank != root) return all;
+      for (std::size_t from = 0; from < size; ++from)
+        for (int i = 0; i < sent[0][from]; ++i) all.push_back(number(from, i));
+      return all;
+    case Kind::scatter:
+      for (int i = 0; i < sent[0][rank]; ++i)
+        all.push_back(number(root, before(sent[0], rank) + i));
+      return all;
+    case Kind::reduce_scatter:
+      for (int i = 0; i < sent[0][rank]; ++i) {
+        all.push_back(0);
+        for (std::size_t from = 0; from < size; ++from)
+          all.back() += number(from, before(sent[0], rank) + i);
+      }
+      return all;
+    default:
+      for (std::size_t from = 0; from < size; ++from)
+        for (int i = 0; i < sent[from][rank]; ++i)
+          all.push_back(number(from, before(sent[from], rank) + i));
+      return all;
+  }
+}
+
+std::string splits_text(const std::vector<std::vector<int>>& rows) {
+  std::string text;
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i)
+      text += fmt::format("{}{}", i > 0 ? "," : text.empty() ? "" : "/", row[i]);
+  }
+  return text;
+}
+
+TEST_CASE("cc-show call --splits: every v-operation gives what it promises, in groups too",
+          "[show][property]") {
+  // Two groups of ranks in an order of their own, and one rank in none.
+  const std::vector<std::vector<int>> groups = {{4, 0, 2}, {1, 3, 6}};
+  for (const bench::Operation& operation : bench::operations()) {
+    if (!operation.ragged) continue;
+    std::vector<std::vector<int>> sent(3, {2, 0, 3});
+    std::string splits = "2,0,3";
+    if (operation.kind == Kind::all_to_all) {
+      sent = {{0, 1, 2}, {3, 0, 0}, {1, 1, 1}};
+      splits = splits_text(sent);
+    }
+    for (const std::size_t root :
+         operation.rooted ? std::vector<std::size_t>{0, 2} : std::vector<std::size_t>{0}) {
+      CAPTURE(operation.name, root);
+      const auto result =
+          called({std::string(operation.name), "-n", "7", "--splits", splits, "--groups",
+                  splits_text(groups), "--root", std::to_string(root), "--dtype", "int64"});
+      for (const auto& group : groups)
+        for (std::size_t rank = 0; rank < group.size(); ++rank)
+          CHECK(result["after"][static_cast<std::size_t>(group[rank])] ==
+                expected_after(operation, sent, group, rank, root));
+      CHECK(result["after"][5].empty());
+      CHECK(result["groups"][1]["splits"] == splits);
+    }
+  }
+}
+
+TEST_CASE("cc-show call --groups: every operation is made in each group, over every transport",
+          "[show][property]") {
+  for (const bench::Operation& operation : bench::operations()) {
+    if (operation.ragged || operation.name == "ping_pong") continue;
+    CAPTURE(operation.name);
+    const auto apart = [&](const std::string& transport) {
+      return called({std::string(operation.name), "-n", "4", "--groups", "3,1/0,2", "--count", "2",
+                     "--transport", transport});
+    };
+    const auto result = apart("inproc");
+    CHECK(result["groups"][0]["ranks"] == std::vector{3, 1});
+    for (const std::string transport : {"shm", "tcp"})
+      CHECK(apart(transport)["after"] == result["after"]);
+    if (operation.name == "all_reduce") {
+      CHECK(result["after"][1] == std::vector{40, 42});
+      CHECK(result["after"][2] == std::vector{20, 22});
+    }
+    if (operation.name == "broadcast") CHECK(result["after"][1] == std::vector{30, 31});
+  }
+}
+
+TEST_CASE("cc-show call: groups and splits are told to people", "[show][golden]") {
+  CHECK(said({"call", "all_to_all", "-n", "2", "--splits", "1,2/0,3"}) ==
+        "all_to_all_v of 1,2/0,3 int32, by pairwise, 2 ranks over inproc\n\n"
+        "         before    after\n"
+        "rank 0   0 1 2     0\n"
+        "rank 1   10 11 12  1 2 10 11 12\n");
+  CHECK(said({"call", "broadcast", "-n", "5", "--groups", "0,2/3,1", "--count", "2", "--root", "1",
+              "--algo", "binomial"}) ==
+        "broadcast of 2 int32, root 1, 5 ranks over inproc\n\n"
+        "         before  after\n"
+        "group 0,2, by binomial, its root is rank 2\n"
+        "rank 0   0 1     20 21\n"
+        "rank 2   20 21   20 21\n"
+        "group 3,1, by binomial, its root is rank 1\n"
+        "rank 3   30 31   10 11\n"
+        "rank 1   10 11   10 11\n"
+        "in no group: rank 4\n");
+}
+
+TEST_CASE("cc-show call: groups and splits that cannot be are refused", "[show]") {
+  const auto split = [](const std::string& operation, const std::string& splits) {
+    return refused({"call", operation, "-n", "3", "--splits", splits});
+  };
+  CHECK_THAT(split("all_gather_v", "1,2"),
+             Contains("2 numbers in '1,2', expected one for each of"));
+  CHECK_THAT(split("all_gather", "1,-2,0"), Contains("'-2' is no number of elements"));
+  CHECK_THAT(split("all_gather", "1,2,0/1,2,0"), Contains("only all_to_all_v has one for each"));
+  CHECK_THAT(split("all_to_all", "1,2,0/1,2,0"), Contains("or one for each of 3 ranks"));
+  CHECK_THAT(split("gather_v", "1,2,99999999999999999999"), Contains("is no number of elements"));
+  CHECK_THAT(split("gather_v", "1,2,1000000"), Contains("expected are at most 100000"));
+  CHECK_THAT(split("broadcast", "1,2,3"), Contains("broadcast has no blocks of different sizes"));
+  CHECK_THAT(refused({"call", "scatter_v", "--count", "3"}), Contains("expected --splits"));
+  const auto part = [](const std::string& groups) {
+    return refused({"call", "reduce", "-n", "4", "--groups", groups, "--root", "1"});
+  };
+  CHECK_THAT(part("0,1/2,4"), Contains("'4' is no rank from 0 to 3"));
+  CHECK_THAT(part("0,1/1,2"), Contains("rank 1 is in it twice"));
+  CHECK_THAT(part("0,1//2"), Contains("a group without ranks"));
+  CHECK_THAT(part("0,x"), Contains("'x' is no rank"));
+  CHECK_THAT(part("0,1/2"), Contains("root 1 does not exist among 1 ranks (group 2)"));
 }
 
 TEST_CASE("cc-show call: over every transport, by an algorithm that is asked for", "[show]") {
@@ -122,14 +263,20 @@ TEST_CASE("cc-show call: the table is for people", "[show][golden]") {
 
 TEST_CASE("cc-show call: what cannot be is refused", "[show]") {
   CHECK_THAT(refused({"call"}), Contains("no operation given"));
-  CHECK_THAT(refused({"call", "all_to_all_v"}), Contains("no operation 'all_to_all_v'"));
+  CHECK_THAT(refused({"call", "all_to_al"}), Contains("did you mean all_to_all?"));
   CHECK_THAT(refused({"call", "all_reduce", "--in", "r+"}), Contains("column 3: it ends"));
   CHECK_THAT(refused({"call", "all_reduce", "--in", "300", "--dtype", "int8"}),
              Contains("element 0 is 300, which int8 does not hold"));
   CHECK_THAT(refused({"call", "all_reduce", "--count", "100001"}), Contains("at most 100000"));
   CHECK_THAT(refused({"call", "reduce", "--root", "4"}), Contains("root 4 does not exist"));
+  CHECK_THAT(refused({"call", "all_reduce", "--in", "/"}), Contains("/: Is a directory"));
+  CHECK_THAT(refused({"call", "all_reduce", "--in", "/dev/null"}), Contains("it is empty"));
+  CHECK_THAT(refused({"call", "all_reduce", "--in", "/dev/zero"}),
+             Contains("/dev/zero: it is longer than 16M bytes"));
+  CHECK_THAT(refused({"call", "all_reduce", "--algo", "rign"}), Contains("did you mean ring?"));
   CHECK_THAT(refused({"call", "all_reduce", "--transport", "ib"}), Contains("no transport 'ib'"));
-  CHECK_THAT(refused({"call", "all_reduce", "--algo", "bruck"}), Contains("no algorithm 'bruck'"));
+  CHECK_THAT(refused({"call", "all_reduce", "--algo", "bruck"}),
+             Contains("no all_reduce algorithm 'bruck'"));
 }
 
 }  // namespace

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Blocks of different sizes for one call of a v-operation, as `--splits` gives them.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/operations.hpp"
+#include "core/result.hpp"
+
+namespace ccoll::show {
+
+class Splits {
+ public:
+  /// "1,2,0": the elements of each rank's block; of all_to_all_v those that every rank sends to
+  /// each, or a list for each sender, "1,2/3,4". Empty: r + 1 elements for rank r. Fails where
+  /// there is not one for each of `size` ranks.
+  static Result<Splits> of(const bench::Operation& operation, const std::string& text, int size);
+
+  /// What a rank puts in and gets, in elements.
+  std::uint64_t input_elems(int rank, int root) const;
+  std::uint64_t output_elems(int rank, int root) const;
+  /// Of the mean block, as Communicator::algorithm_for is asked.
+  std::uint64_t mean() const;
+  /// "1,2/3,4".
+  std::string text() const;
+
+  /// The call, with each rank's blocks one after another in `arguments`' buffers.
+  void call(Communicator& communicator, const bench::Arguments& arguments) const;
+
+ private:
+  using Row = std::vector<std::uint64_t>;
+
+  explicit Splits(const bench::Operation& operation) : operation_(&operation) {}
+  const Row& sent_by(int rank) const;
+  Row received_by(int rank) const;
+
+  const bench::Operation* operation_;
+  std::vector<Row> rows_;  ///< one that all ranks have, or one for each sender
+};
+
+}  // namespace ccoll::show

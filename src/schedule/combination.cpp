@@ -128,7 +128,7 @@ std::string Combinations::describe(Expression expression) const {
   std::string missing;
   for (Rank rank = 0; rank < size_; ++rank) {
     if (times[rank] == 1) once += fmt::format(" {}", rank);
-    if (times[rank] > 1) more += fmt::format(", rank {} {} times", rank, times[rank]);
+    if (times[rank] > 1) more += fmt::format(", {} times from rank {}", times[rank], rank);
     if (times[rank] == 0) missing += fmt::format(" {}", rank);
   }
   std::string text =

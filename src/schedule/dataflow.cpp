@@ -206,8 +206,12 @@ class Dataflow {
     if (!check_combination(at, step, first.origin)) return {kPoison, 0};
     const Expression result = combinations_.combine(expressions_, step.finish);
     if (step.finish && !combinations_.has_all(result, exactly_once())) {
-      findings_.add(FindingKind::finish, "{}: finishes block {} too early: {}", place(at),
-                    first.origin % schedule_.blocks, combinations_.describe(result));
+      const auto times = combinations_.multiplicities(result);
+      const bool repeats = std::ranges::any_of(times, [](std::uint64_t time) { return time > 1; });
+      findings_.add(FindingKind::finish, "{}: finishes block {} {}: {}", place(at),
+                    first.origin % schedule_.blocks,
+                    repeats ? "with a contribution in it more than once" : "too early",
+                    combinations_.describe(result));
       return {kPoison, 0};
     }
     return {result, first.origin};

@@ -39,7 +39,7 @@ enum class FindingKind : std::uint8_t {
   sizes,      ///< two ends, or a step's operands, disagree about a slice's elements
   undefined,  ///< reads what nothing was stored to
   result,     ///< an output holds the wrong contributions, or none
-  finish,     ///< `finish` is missing, repeated or too early
+  finish,     ///< `finish` is missing, repeated, too early or of what is there twice
   order,      ///< ranks combine the same contributions in different order
   race,       ///< two conflicting accesses are not ordered
   in_place,   ///< reads input that the output has overwritten where they are the same memory

@@ -4,13 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
-#include <numeric>
+#include <stdexcept>
+#include <thread>
 #include <utility>
 
+#include "bench/measure.hpp"
 #include "core/text.hpp"
 #include "engine/plan.hpp"
-#include "transport/transport_set.hpp"
+#include "show/local_ranks.hpp"
+#include "transport/link.hpp"
 
 namespace ccoll::show {
 
@@ -19,8 +23,11 @@ namespace {
 constexpr std::uint64_t kMostExecuted = 1 << 16;
 /// Of a message, far below what a link's slot holds.
 constexpr std::uint64_t kMessageBytes = 16 << 10;
-/// All ranks are one thread: where none has moved for so long, none will.
-constexpr int kMostIdleTurns = 10'000;
+using Clock = std::chrono::steady_clock;
+/// Where nothing has moved for so long, nothing will.
+constexpr std::chrono::seconds kPatience{20};
+/// Enough for a median.
+constexpr bench::Effort kEffort{.iters = 270, .warmup = 10};
 constexpr std::size_t kMostTold = 16;
 
 /// Elements of the caller's buffer that hold block `block`, and all of them.
@@ -41,34 +48,18 @@ std::uint64_t elements_of(const Rounds& rounds, Buffer buffer) {
   return last.first + last.elems;
 }
 
-/// One rank: its links, its plan and its memory.
+/// One rank: its plan and its memory.
 struct Runner {
-  std::unique_ptr<LinkTable> links;
   std::vector<std::byte> input;
   std::vector<std::byte> output;
   std::unique_ptr<Plan> plan;
   PlanRun run;
 };
 
-Result<std::unique_ptr<LinkTable>> links_of(Rank rank, Rank size) {
-  TransportContext context;
-  context.table.resize(size);
-  context.rank = rank;
-  auto waiter = Waiter::make();
-  if (!waiter) return tl::unexpected(waiter.error());
-  std::vector<std::uint32_t> group(size);
-  std::iota(group.begin(), group.end(), 0U);
-  return std::make_unique<LinkTable>(
-      1, std::move(group), std::make_shared<TransportSet>(context, "inproc"), std::move(*waiter));
-}
-
-Status prepare(const Picture& picture, Rank rank, Runner& runner) {
+Status prepare(const Picture& picture, Rank rank, LinkTable& links, Runner& runner) {
   const Rounds& rounds = picture.rounds;
   const Call& call = picture.call;
   const std::size_t elem_bytes = call.operation->has_data ? size_of(call.type) : 1;
-  auto links = links_of(rank, rounds.problem.size);
-  if (!links) return tl::unexpected(links.error());
-  runner.links = std::move(*links);
   PlanRequest request;
   request.problem = rounds.problem;
   request.choice = one_window(rounds.problem, Algorithm::ring);
@@ -77,31 +68,75 @@ Status prepare(const Picture& picture, Rank rank, Runner& runner) {
   request.program = picture.programs[rank];
   request.type = call.operation->has_data ? call.type : DataType::uint8;
   request.op = call.operation->has_data ? call.op : ReduceOp::max;
-  auto plan = Plan::make(request, *runner.links);
+  auto plan = Plan::make(request, links);
   if (!plan) return tl::unexpected(plan.error());
   runner.plan = std::move(*plan);
   runner.input = input_bytes(call.type, rank, elements_of(rounds, Buffer::input));
   runner.output.resize(elements_of(rounds, Buffer::output) * elem_bytes);
   runner.run.input.data = runner.input.data();
   runner.run.output.data = runner.output.data();
-  runner.plan->start(runner.run);
   return {};
 }
 
+void start(Runner& runner) {
+  ++runner.run.sequence;
+  runner.plan->start(runner.run);
+}
+
+tl::unexpected<Failure> never_ends() {
+  return fail(ErrorKind::internal,
+              "the programs do not end, though the verifier says that they do");
+}
+
+/// One call by this thread, which moves all ranks in turn.
 Status run_to_end(std::vector<Runner>& runners) {
-  for (int idle = 0; idle < kMostIdleTurns; ++idle) {
+  for (Runner& runner : runners) start(runner);
+  auto last_moved = Clock::now();
+  while (Clock::now() - last_moved < kPatience) {
     bool all_done = true;
     for (Runner& runner : runners) {
       if (runner.plan->done()) continue;
       all_done = false;
       const auto moved = runner.plan->advance();
       CCOLL_TRY(moved);
-      if (*moved) idle = 0;
+      if (*moved) last_moved = Clock::now();
     }
     if (all_done) return {};
   }
-  return fail(ErrorKind::internal,
-              "the programs do not end, though the verifier says that they do");
+  return never_ends();
+}
+
+/// One rank's part in a call, by a thread of its own.
+Status run_rank(Runner& runner) {
+  start(runner);
+  auto idle_since = Clock::now();
+  for (std::uint64_t idle = 0; !runner.plan->done();) {
+    const auto moved = runner.plan->advance();
+    CCOLL_TRY(moved);
+    idle = *moved ? 0 : idle + 1;
+    if (idle == 0) continue;
+    if (idle == 1) idle_since = Clock::now();
+    if (idle % 1024 == 0 && Clock::now() - idle_since > kPatience) return never_ends();
+    std::this_thread::yield();
+  }
+  return {};
+}
+
+/// How long a call takes. All ranks' communicators serve to begin together and to find the slowest.
+Status measure(std::vector<Runner>& runners, Executed& executed) {
+  const std::string wrong =
+      on_every_rank(static_cast<Rank>(runners.size()), "inproc", [&](Communicator& communicator) {
+        Runner& runner = runners[static_cast<std::size_t>(communicator.rank())];
+        const bench::Timing timing = bench::measure(communicator, kEffort, [&] {
+          const Status status = run_rank(runner);
+          if (!status) throw std::runtime_error(status.error().message);
+        });
+        if (communicator.rank() > 0) return;
+        executed.median_us = timing.p50_us;
+        executed.calls = timing.iters;
+      });
+  if (wrong.empty()) return {};
+  return fail(ErrorKind::internal, "{}", wrong);
 }
 
 Status check(const Picture& picture) {
@@ -121,19 +156,10 @@ Status check(const Picture& picture) {
               "not executed: {} elements for each rank, expected at most {}", elems, kMostExecuted);
 }
 
-}  // namespace
-
-Result<Executed> execute(const Picture& picture) {
-  CCOLL_TRY(check(picture));
+/// What each rank must have, and whether it is what the picture says.
+void look_at_results(const Picture& picture, const std::vector<Runner>& runners,
+                     Executed& executed) {
   const Rounds& rounds = picture.rounds;
-  std::vector<Runner> runners(rounds.problem.size);
-  for (Rank rank = 0; rank < rounds.problem.size; ++rank) {
-    CCOLL_TRY(prepare(picture, rank, runners[rank]));
-  }
-  CCOLL_TRY(run_to_end(runners));
-  Executed executed;
-  executed.outputs.resize(rounds.problem.size);
-  if (!picture.call.operation->has_data) return executed;
   const std::vector<Numbers> said =
       numbers_of(rounds, picture.call.op, picture.call.type, kMostExecuted);
   Board board(rounds);
@@ -152,12 +178,30 @@ Result<Executed> execute(const Picture& picture) {
       }
     }
   }
+}
+
+}  // namespace
+
+Result<Executed> execute(const Picture& picture, const ExecuteOptions& options) {
+  CCOLL_TRY(check(picture));
+  const auto links = LocalLinks::open(picture.rounds.problem.size, options.transport);
+  if (!links) return tl::unexpected(links.error());
+  std::vector<Runner> runners(picture.rounds.problem.size);
+  for (Rank rank = 0; rank < runners.size(); ++rank) {
+    CCOLL_TRY(prepare(picture, rank, (*links)->of(rank), runners[rank]));
+  }
+  CCOLL_TRY(run_to_end(runners));
+  Executed executed;
+  executed.outputs.resize(runners.size());
+  if (picture.call.operation->has_data) look_at_results(picture, runners, executed);
+  if (options.timed) CCOLL_TRY(measure(runners, executed));
   return executed;
 }
 
-std::string executed_text(const Picture& picture, const Executed& executed) {
-  std::string text = fmt::format("{}, executed over links between {} ranks of one process:\n",
-                                 call_text(picture.call), executed.outputs.size());
+std::string executed_text(const Picture& picture, const Executed& executed,
+                          const std::string& transport) {
+  std::string text = fmt::format("{}, executed over {} links between {} ranks of one process:\n",
+                                 call_text(picture.call), transport, executed.outputs.size());
   std::size_t elems = 0;
   for (Rank rank = 0; rank < executed.outputs.size(); ++rank) {
     Numbers output = executed.outputs[rank];

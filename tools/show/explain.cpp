@@ -174,6 +174,22 @@ std::string deadlock_text(const Picture& picture, std::size_t width) {
   return text;
 }
 
+/// Of a schedule that comes to its end.
+std::string unread_text(const Picture& picture) {
+  std::string text;
+  std::size_t count = 0;
+  for (const Round& round : picture.rounds.rounds) {
+    for (const Message& message : round.messages) {
+      if (message.received || count++ >= kMostShown) continue;
+      text += fmt::format("{}rank {} (lane {}, step {}){} sends to rank {}\n", kIndent,
+                          message.from.rank, message.from.lane, message.from.step,
+                          line_text(picture, message.from), message.to);
+    }
+  }
+  if (count > kMostShown) text += fmt::format("{}and {} more\n", kIndent, count - kMostShown);
+  return text.empty() ? text : "Messages that nobody receives:\n" + text;
+}
+
 std::string results_text(const Picture& picture, std::size_t width) {
   const std::vector<Wrong> wrong = wrong_results(picture.rounds);
   if (wrong.empty()) return {};
@@ -211,7 +227,7 @@ std::string explanation(const Picture& picture, std::size_t width) {
   const Rounds& rounds = picture.rounds;
   std::string text = findings_text(picture, width);
   if (!rounds.waits.empty()) return text + deadlock_text(picture, width);
-  text += results_text(picture, width);
+  text += unread_text(picture) + results_text(picture, width);
   if (hides_in_equal_inputs(rounds)) {
     text += wrapped(
         "With equal elements on all ranks, all ones for example, every result would look right: "

@@ -5,7 +5,9 @@
 #include <string>
 #include <utility>
 
+#include "show/against.hpp"
 #include "show/execute.hpp"
+#include "show/local_ranks.hpp"
 #include "show/schedule_file.hpp"
 #include "show/view.hpp"
 
@@ -16,20 +18,40 @@ namespace {
 struct RunOptions {
   std::string path;
   bool execute = false;
+  std::string transport;  ///< empty: no times are taken
   ViewOptions view;
 };
 
+Result<Output> execute_file(const Picture& picture, const std::string& transport) {
+  ExecuteOptions options;
+  options.timed = !transport.empty();
+  if (options.timed) options.transport = transport;
+  const auto executed = execute(picture, options);
+  CCOLL_TRY(executed);
+  Output output{executed_text(picture, *executed, options.transport),
+                executed->wrong == 0 ? 0 : kWrong};
+  if (!options.timed) return output;
+  const auto against = against_built_ins(picture, *executed, transport);
+  CCOLL_TRY(against);
+  output.text += against->text;
+  if (!against->all_the_same) output.status = kWrong;
+  return output;
+}
+
 Result<Output> show_file(const RunOptions& options) {
+  if (!options.transport.empty()) {
+    if (!options.execute)
+      return fail(ErrorKind::invalid_argument, "--transport {}: expected --execute beside it",
+                  options.transport);
+    CCOLL_TRY(check_transport(options.transport));
+  }
   auto file = read_schedule_file(options.path);
   if (!file) return tl::unexpected(file.error());
   CCOLL_TRY(check_view(options.view, file->call.problem));
   const Picture picture = picture_of(std::move(*file));
-  if (!options.execute) return view(picture, options.view);
   // What the verifier objects to is shown instead.
-  if (!picture.report.ok()) return view(picture, options.view);
-  const auto executed = execute(picture);
-  CCOLL_TRY(executed);
-  return Output{executed_text(picture, *executed), executed->wrong == 0 ? 0 : kWrong};
+  if (!options.execute || !picture.report.ok()) return view(picture, options.view);
+  return execute_file(picture, options.transport);
 }
 
 }  // namespace
@@ -40,6 +62,9 @@ Action add_run(CLI::App& app) {
   app.add_flag("--execute", options->execute,
                "run it by the library's engine, with element i of rank r 10r + i, where the "
                "verifier finds nothing wrong");
+  app.add_option("--transport", options->transport,
+                 "with --execute: run it over inproc, shm or tcp, a thread for each rank, and take "
+                 "its time beside the library's own schedules");
   add_view_options(app, options->view);
   return [options] { return show_file(*options); };
 }

@@ -5,15 +5,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <fstream>
 #include <iterator>
 #include <sstream>
 
 #include "core/text.hpp"
 #include "schedule/text.hpp"
+#include "show/text_file.hpp"
 
 namespace ccoll::show {
 
@@ -165,20 +163,9 @@ Result<ScheduleFile> parse_schedule_file(std::string_view text) {
 }
 
 Result<ScheduleFile> read_schedule_file(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::string text;
-  // More than is accepted, so that the parser refuses what is longer.
-  std::array<char, 1 << 16> part{};
-  do {
-    file.read(part.data(), part.size());
-    text.append(part.data(), static_cast<std::size_t>(file.gcount()));
-  } while (file && text.size() <= kMostBytes);
-  if (file.bad() || text.empty()) {
-    return fail(ErrorKind::invalid_argument, "cannot read {}: {}", path,
-                errno != 0 ? std::strerror(errno) : "it is empty");
-  }
-  auto parsed = parse_schedule_file(text);
+  const auto text = text_in(path, kMostBytes);
+  if (!text) return tl::unexpected(text.error());
+  auto parsed = parse_schedule_file(*text);
   if (!parsed) return fail(ErrorKind::invalid_argument, "{}: {}", path, parsed.error().message);
   return parsed;
 }

@@ -146,6 +146,70 @@ TEST_CASE("cc-show run: a message that nobody takes is told", "[show][unit]") {
   CHECK_THAT(text, Contains("rank 2, block 1; nothing was stored there"));
 }
 
+/// A reduce to rank 0 of three, whose lanes may be given otherwise.
+std::string reduce_to_0(const std::string& rank0, const std::string& rank1,
+                        const std::string& rank2) {
+  return "schedule reduce ranks 3 count 1 root 0\n"
+         "program rank 0 of 3 blocks 1\nlane 0 scratch 1\n" +
+         rank0 + "program rank 1 of 3 blocks 1\nlane 0 scratch 1\n" + rank1 +
+         "program rank 2 of 3 blocks 1\nlane 0 scratch 1\n" + rank2;
+}
+
+const std::string kSendsTo0 = "  0: input[0] -> send 0\n";
+const std::string kSumsAll = "  0: recv 1 + recv 2 + input[0] finish -> output[0]\n";
+
+TEST_CASE("cc-show run: a message that never comes is waited for, and nobody is in a circle",
+          "[show][unit]") {
+  CHECK(explained(reduce_to_0(kSumsAll, kSendsTo0, kSendsTo0)).empty());
+  const std::string text = explained(reduce_to_0(kSumsAll, kSendsTo0, ""));
+  CHECK_THAT(text, Contains("rank 0 (lane 0, step 0) (line 4) waits for a message from rank 2") &&
+                       Contains("rank 2 (lane 0) is at its end, and sends no more"));
+}
+
+TEST_CASE("cc-show run: a contribution that is added twice is counted", "[show][unit]") {
+  const std::string text = explained(
+      reduce_to_0(kSumsAll, "  0: input[0] -> send 0 2\n", "  0: recv 1 + input[0] -> send 0\n"));
+  CHECK_THAT(text, Contains("rank 0 lane 0 step 0 (line 4) window 0: finishes block 0 with a "
+                            "contribution in it more than once: once from rank 0 2, 2 times from "
+                            "rank 1"));
+}
+
+TEST_CASE("cc-show run: a message that nobody receives is named with its line", "[show][unit]") {
+  const std::string text =
+      explained(reduce_to_0(kSumsAll, "  0: input[0] -> send 0 2\n", kSendsTo0));
+  CHECK_THAT(text, Contains("link rank 1 lane 0 to rank 2: 1 slices are pushed and 0 popped") &&
+                       Contains("Messages that nobody receives:\n"
+                                "    rank 1 (lane 0, step 0) (line 7) sends to rank 2\n"));
+}
+
+TEST_CASE("cc-show run: what is overwritten before it is sent is told, with lines",
+          "[show][unit]") {
+  const auto all_reduce = [](const std::string& rank0) {
+    return explained(
+        "schedule all_reduce ranks 2 count 3\n"
+        "program rank 0 of 2 blocks 1\nlane 0\n" +
+        rank0 +
+        "program rank 1 of 2 blocks 1\nlane 0\n  0: input[0] -> send 0\n"
+        "  1: recv 0 + input[0] finish -> output[0]\n");
+  };
+  const std::string kSum = "recv 1 + input[0] finish -> output[0]\n";
+  CHECK(all_reduce("  0: input[0] -> send 1\n  1: " + kSum).empty());
+  // Where the call is in place the sum lies where the numbers were that are still to be sent.
+  CHECK_THAT(all_reduce("  0: " + kSum + "  1: input[0] -> send 1\n"),
+             Contains("rank 0 lane 0 step 1 (line 5) window 0: reads input block 0 after output "
+                      "block 0, the same memory where the call is in place, was stored"));
+  // Lent means that it may be read where it lies, until the receiver has it.
+  CHECK_THAT(all_reduce("  0: input[0] -> output[0], send 1 lend always\n  1: recv 1 + output[0] "
+                        "finish -> output[0]\n"),
+             Contains("rank 0 lane 0 step 1 (line 5) window 0: writes output block 0 while it may "
+                      "still be lent by rank 0 lane 0 step 0 (line 4)"));
+  // The other rank's numbers are what is sent back, and not the own ones.
+  CHECK_THAT(
+      all_reduce("  0: recv 1 -> output[0]\n  1: output[0] -> send 1\n"),
+      Contains("with a contribution in it more than once: no rank once, 2 times from rank 1, none "
+               "from rank 0"));
+}
+
 TEST_CASE("cc-show run: one that is right only for its own count is found", "[show][unit]") {
   // With one element the second block is empty, and nobody misses it.
   const std::string text = explained(
@@ -181,7 +245,7 @@ TEST_CASE("cc-show run: what cannot be read is refused with line and reason", "[
              Contains("cannot read /nowhere/my.schedule: No such file"));
   CHECK_THAT(refused({"run", "/dev/null"}), Contains("cannot read /dev/null: it is empty"));
   CHECK_THAT(refused({"run", "/"}), Contains("cannot read /: Is a directory"));
-  CHECK_THAT(refused({"run", "/dev/zero"}), Contains("line 1: expected 'schedule"));
+  CHECK_THAT(refused({"run", "/dev/zero"}), Contains("it is longer than 64M bytes"));
   CHECK_THAT(refused({"run"}), Contains("FILE is required"));
 }
 
@@ -246,6 +310,41 @@ TEST_CASE("cc-show run --execute: prints what each rank has, but not of what is 
   auto file = parse_schedule_file(with_line(23, ""));
   REQUIRE(file);
   CHECK_FALSE(execute(picture_of(std::move(*file))));
+}
+
+TEST_CASE("cc-show run --execute --transport: every algorithm gives the same over every transport",
+          "[show][property]") {
+  for (const CatalogueEntry& entry : catalogue()) {
+    const std::string text = said({"steps", std::string(to_string(entry.kind)), "-a",
+                                   std::string(to_string(entry.algorithm)), "-n", "3", "-c", "7",
+                                   "--format", "schedule"});
+    auto file = parse_schedule_file(text);
+    REQUIRE(file);
+    const Picture picture = picture_of(std::move(*file));
+    CAPTURE(text);
+    for (const std::string transport : {"shm", "tcp"}) {
+      const auto executed = execute(picture, {.transport = transport, .timed = false});
+      INFO((executed ? std::string() : executed.error().message));
+      REQUIRE(executed);
+      CHECK(executed->wrong == 0);
+    }
+  }
+}
+
+TEST_CASE("cc-show run --execute --transport: times stand beside the library's", "[show][unit]") {
+  const TemporaryFile file(learners_ring());
+  for (const std::string transport : {"inproc", "shm", "tcp"}) {
+    const auto output = answer({"run", file.path(), "--execute", "--transport", transport});
+    REQUIRE(output);
+    CHECK(output->status == 0);
+    CHECK_THAT(output->text, Contains(fmt::format("executed over {} links between 3", transport)));
+    CHECK_THAT(output->text, Contains("  yours  ") && Contains("  ring  ") &&
+                                 Contains("the same\n") && !Contains("NOT"));
+    CHECK_THAT(output->text, !Contains("two_level"));
+  }
+  CHECK_THAT(refused({"run", file.path(), "--execute", "--transport", "ib"}),
+             Contains("no transport 'ib'"));
+  CHECK_THAT(refused({"run", file.path(), "--transport", "tcp"}), Contains("expected --execute"));
 }
 
 TEST_CASE("cc-show run: the example of docs/schedule_format.md is right", "[show][unit]") {

@@ -11,6 +11,7 @@
 #include "core/text.hpp"
 #include "schedule/rounds.hpp"
 #include "schedule/verify.hpp"
+#include "show/explain.hpp"
 
 namespace ccoll::show {
 
@@ -77,6 +78,32 @@ std::optional<std::string> reorder(Lane& lane, std::size_t step, Rank rank, std:
   std::swap(lane.steps[step], lane.steps[step + 1]);
   return fmt::format("steps {} and {} of rank {}'s lane {} have changed places", step, step + 1,
                      rank, number);
+}
+
+struct NamedChange {
+  std::string_view name;
+  Change change;
+};
+
+constexpr std::array kChanges = {
+    NamedChange{"drop", drop},
+    NamedChange{"duplicate", duplicate},
+    NamedChange{"reorder", reorder},
+};
+
+/// A browser breaks lines by itself.
+constexpr std::size_t kFaultWidth = 10'000;
+
+void add_faults(const Call& call, const Programs& right, const StepName& at,
+                std::vector<Fault>& faults) {
+  for (const NamedChange& each : kChanges) {
+    Programs programs = right;
+    auto what = each.change(programs[at.rank].lanes[at.lane], at.step, at.rank, at.lane);
+    if (!what) continue;
+    const Picture picture = picture_of(call, std::move(programs));
+    faults.push_back(
+        {at, each.name, std::move(*what), picture.report.ok(), explanation(picture, kFaultWidth)});
+  }
 }
 
 Result<Broken> changed(const Call& call, Change change, std::string_view how) {
@@ -159,14 +186,31 @@ void add_break_option(CLI::App& app, std::string& how) {
 }
 
 Result<Broken> broken(const Call& call, std::string_view how) {
-  if (how == "drop") return changed(call, drop, how);
-  if (how == "duplicate") return changed(call, duplicate, how);
-  if (how == "reorder") return changed(call, reorder, how);
+  for (const NamedChange& each : kChanges) {
+    if (how == each.name) return changed(call, each.change, how);
+  }
   if (how == "wait") return waiting(call);
   if (how == "tutorial") return tutorial(call);
   std::vector<std::string_view> names;
   for (const Way& way : kWays) names.push_back(way.name);
   return fail(ErrorKind::invalid_argument, "{}", unknown_word("way to break", how, names));
+}
+
+std::vector<Fault> faults_of(const Call& call, std::size_t most_steps) {
+  const Programs right = programs_of(call);
+  std::vector<Fault> faults;
+  StepName at;
+  for (at.rank = 0; at.rank < right.size(); ++at.rank) {
+    const std::vector<Lane>& lanes = right[at.rank].lanes;
+    for (at.lane = 0; at.lane < lanes.size(); ++at.lane) {
+      for (at.step = 0; at.step < lanes[at.lane].steps.size(); ++at.step) {
+        if (lanes[at.lane].steps[at.step].sends.empty()) continue;
+        if (most_steps-- == 0) return faults;
+        add_faults(call, right, at, faults);
+      }
+    }
+  }
+  return faults;
 }
 
 Picture picture_of(const Call& call, Broken broken) {

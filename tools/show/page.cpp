@@ -10,6 +10,7 @@
 #include "bench/names.hpp"
 #include "bench/whole_file.hpp"
 #include "core/text.hpp"
+#include "show/breaking.hpp"
 #include "show/call.hpp"
 #include "show/page_parts.hpp"
 #include "show/picture.hpp"
@@ -66,16 +67,48 @@ ordered_json lesson_for(const std::string& operation, const std::string& algorit
   return of_operation->value(algorithm, ordered_json());
 }
 
-/// One picture for each of the algorithms, which stand in one word.
+/// Steps of which a page tells what happens without their message: enough for all of a small ring.
+constexpr std::size_t kMostFaultySteps = 64;
+
+ordered_json faults_json(const Call& call) {
+  ordered_json faults = ordered_json::array();
+  for (const Fault& fault : faults_of(call, kMostFaultySteps)) {
+    faults.push_back({{"rank", fault.at.rank},
+                      {"lane", fault.at.lane},
+                      {"step", fault.at.step},
+                      {"how", fault.how},
+                      {"what", fault.what},
+                      {"ok", fault.is_right},
+                      {"text", fault.explanation}});
+  }
+  return faults;
+}
+
+Status add_run(const CallWords& words, ordered_json& runs) {
+  const auto call = call_of(words);
+  CCOLL_TRY(call);
+  ordered_json run = run_of(picture_of(*call));
+  run["faults"] = faults_json(*call);
+  runs.push_back(std::move(run));
+  return {};
+}
+
+/// One picture for each of the algorithms, which stand in one word. Of two trees, whose second is
+/// made otherwise where the number of ranks is odd, also with a rank more or less.
 Result<ordered_json> runs_of(CallWords words) {
   ordered_json runs = ordered_json::array();
   std::vector<std::string> algorithms = bench::split_list(words.algorithm);
   if (algorithms.empty()) algorithms.emplace_back();
   for (const std::string& algorithm : algorithms) {
     words.algorithm = algorithm;
-    const auto call = call_of(words);
-    CCOLL_TRY(call);
-    runs.push_back(run_of(picture_of(*call)));
+    CCOLL_TRY(add_run(words, runs));
+    if (runs.back().at("trees_are") == "") continue;
+    CallWords other = words;
+    if (words.ranks < kMostRanksOnPage)
+      ++other.ranks;
+    else
+      --other.ranks;
+    if (words.hosts.empty() && words.root < other.ranks) CCOLL_TRY(add_run(other, runs));
   }
   return runs;
 }

@@ -29,7 +29,9 @@ inline constexpr std::uint32_t kMostRanksOnPage = 32;
 std::string page_of(const std::string& title, const nlohmann::ordered_json& document);
 
 /// A RUN: the picture's JSON (rounds_json.hpp) without what pages do not show, and with "lesson":
-/// {"takeaway", "formula", "questions": [[question, answer]]}, or null.
+/// {"takeaway", "formula", "questions": [[question, answer]]}, or null. On a page of one run at a
+/// time it has "faults", what the verifier says when one step's message is lost, sent twice or
+/// changes places with the next: [{"rank", "lane", "step", "how", "what", "ok", "text"}].
 nlohmann::ordered_json run_of(const Picture& picture);
 
 /// Writes the page; a sentence about the file.

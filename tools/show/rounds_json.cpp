@@ -238,6 +238,7 @@ ordered_json json_of(const Picture& picture) {
   }
   json["verdict"] = verdict_json(picture);
   json["trees"] = trees_json(picture.rounds);
+  json["trees_are"] = relation_of(trees_of(picture.rounds));
   json["programs"] = programs_json(picture);
   json["contents"] = contents_json(picture);
   ordered_json rounds = ordered_json::array();

@@ -19,6 +19,7 @@
 ///                   "slots": 2, "findings": [{"kind": "result", "message": "…"}],
 ///                   "explanation": ""},  // lines for learners, where it is not ok
 ///       "trees": [{"blocks": [0], "root": 0, "parents": [null, 2, …]}],
+///       "trees_are": "mirrored",         // or "shifted": how the second of two is made; or ""
 ///       "programs": [                    // by rank
 ///         [{"lane": 0, "steps": ["input[3] -> send 1 lend always", …]}]],
 ///       "contents": [                    // what a place can hold; others name them by index

@@ -128,6 +128,23 @@ std::vector<Tree> trees_of(const Rounds& rounds) {
   return trees;
 }
 
+std::string relation_of(const std::vector<Tree>& trees) {
+  if (trees.size() != 2) return {};
+  const auto size = static_cast<Rank>(trees[0].parents.size());
+  const auto is_made_by = [&](const auto& moved) {
+    for (Rank rank = 0; rank < size; ++rank) {
+      const std::optional<Rank>& parent = trees[0].parents[rank];
+      const std::optional<Rank>& other = trees[1].parents[moved(rank)];
+      if (parent.has_value() != other.has_value()) return false;
+      if (parent && moved(*parent) != *other) return false;
+    }
+    return true;
+  };
+  if (is_made_by([&](Rank rank) { return size - 1 - rank; })) return "mirrored";
+  if (is_made_by([&](Rank rank) { return (rank + 1) % size; })) return "shifted";
+  return {};
+}
+
 std::string tree_rule(Algorithm algorithm) {
   if (algorithm != Algorithm::tree && algorithm != Algorithm::double_tree) return {};
   std::string text =

@@ -25,6 +25,10 @@ struct Tree {
 /// over at least three ranks; else none. Of gather and scatter that of all blocks together.
 std::vector<Tree> trees_of(const Rounds& rounds);
 
+/// How the second of two trees comes from the first: "mirrored" (rank r is its rank n-1-r),
+/// "shifted" (its rank r-1, or the last for 0); empty where it is neither.
+std::string relation_of(const std::vector<Tree>& trees);
+
 /// The rule by which an algorithm of ours makes its trees; empty where it needs no words.
 std::string tree_rule(Algorithm algorithm);
 

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "algorithms/algorithms.hpp"
@@ -66,7 +67,7 @@ TEST_CASE("cc-show page: every algorithm's page has its data, and every name is 
         page_by({std::string(to_string(entry.kind)), "--algo", algorithm, "-n", "3"});
     const json data = data_of(page);
     CAPTURE(data["runs"][0]["title"]);
-    REQUIRE(data["runs"].size() == 1);
+    REQUIRE(data["runs"].size() == (data["runs"][0]["trees_are"] == "" ? 1 : 2));
     CHECK(data["runs"][0]["algorithm"] == algorithm);
     CHECK(data["runs"][0]["rounds"].back()["cells"].size() == 3);
     for (const char* name : {"@TITLE@", "@STYLE@", "@SCRIPT@", "@DATA@"}) {
@@ -97,6 +98,39 @@ TEST_CASE("cc-show page: several algorithms stand on one page", "[show][unit]") 
   REQUIRE(data["runs"].size() == 2);
   CHECK(data["runs"][0]["algorithm"] == "ring");
   CHECK(data["runs"][1]["algorithm"] == "tree");
+}
+
+TEST_CASE("cc-show page: of a second tree both forms are there, mirrored and shifted",
+          "[show][unit]") {
+  for (const int ranks : {3, 7, 8, 31, 32}) {
+    const json data =
+        data_of(page_by({"all_reduce", "--algo", "double_tree", "-n", std::to_string(ranks)}));
+    REQUIRE(data["runs"].size() == 2);
+    CHECK(data["runs"][0]["ranks"] == ranks);
+    for (const json& run : data["runs"])
+      CHECK(run["trees_are"] == (run["ranks"].get<int>() % 2 == 0 ? "mirrored" : "shifted"));
+    CHECK(data["runs"][0]["trees_are"] != data["runs"][1]["trees_are"]);
+  }
+  CHECK(data_of(page_by({"all_reduce", "--algo", "tree"}))["runs"][0]["trees_are"] == "");
+}
+
+TEST_CASE("cc-show page: every message of a small ring is broken, as the verifier says",
+          "[show][unit]") {
+  const json run = data_of(page_by({"all_reduce", "--algo", "ring", "-n", "4"}))["runs"][0];
+  std::map<std::string, int> ways;
+  for (const json& fault : run["faults"]) {
+    CHECK(fault["ok"] == fault["text"].get<std::string>().empty());
+    CHECK_FALSE(fault["what"].get<std::string>().empty());
+    ++ways[fault["how"]];
+    // Whoever loses a message is waited for.
+    if (fault["how"] == "drop") CHECK_THAT(fault["text"], Contains("waits for a message"));
+  }
+  // Six messages of each rank.
+  CHECK(ways["drop"] == 24);
+  CHECK(ways["reorder"] == 24);
+  CHECK(ways["duplicate"] > 0);
+  const json alone = data_of(page_by({"all_reduce", "-n", "1"}))["runs"][0];
+  CHECK(alone["faults"].empty());
 }
 
 TEST_CASE("cc-show page: it loads nothing from anywhere and its own parts stay small",

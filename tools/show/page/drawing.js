@@ -139,11 +139,12 @@ class Drawing {
   }
 
   /** `round` is the one shown; `flight` how far its messages are, 1: arrived. */
-  show(round, flight, follow, sentence) {
+  show(round, flight, follow, sentence, fault = null) {
     const {run, layout} = this;
     this.title.textContent = `${run.title}: who sends to whom, round ${round} of ${run.count}`;
     this.description.textContent = sentence;
     const follows = message => matches(follow, message);
+    const isBroken = message => fault !== null && isOf(fault, message);
     const messages = run.messages(round);
     const crowded = messages.filter(follows).length > kCrowd;
     this.layers.replaceChildren(
@@ -152,11 +153,12 @@ class Drawing {
       this.links(), this.trail(round, follow),
       svg('g', {class: crowded ? 'crowded' : ''}, ...messages.map(message => {
         const {path, head} = layout.way(message);
-        return svg('path', {class: follows(message) ? 'arrow' : 'arrow dim',
+        return svg('path', {
+          class: `arrow${follows(message) ? '' : ' dim'}${isBroken(message) ? ' broken' : ''}`,
           d: crowded ? path : path + head});
       })),
       svg('g', {}, ...layout.nodes.map(node => this.node(node, round, flight, follow))));
-    this.packets = messages.map(message => this.packet(message, follows(message), crowded));
+    this.packets = messages.map(message => this.packet(message, follows(message), crowded, isBroken(message)));
     const state = `${crowded ? 'crowded' : ''} ${flight < 1 ? '' : 'landed'}`;
     this.layers.append(svg('g', {class: state},
       ...this.packets.map(packet => packet.element)));
@@ -220,10 +222,10 @@ class Drawing {
     svg('text', {x: node.x.toFixed(1), y: (node.y + 5).toFixed(1)}, String(node.rank)));
   }
 
-  packet(message, lit, crowded) {
-    const text = label(message);
+  packet(message, lit, crowded, isBroken) {
+    const text = (isBroken ? '!' : '') + label(message);
     const width = 10 + 8.5 * text.length;
-    const element = svg('g', {class: `packet${lit ? '' : ' dim'}`},
+    const element = svg('g', {class: `packet${lit ? '' : ' dim'}${isBroken ? ' broken' : ''}`},
       ...crowded ? [svg('circle', {r: 4})] : [
         svg('rect', {x: -width / 2, y: -10, width, height: 20, rx: 5}),
         svg('text', {y: 5}, text)]);

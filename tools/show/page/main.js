@@ -9,10 +9,7 @@ if (!data.compare && runs.length > 1) {
   by('run-choice').hidden = false;
   by('run').replaceChildren(...runs.map((run, i) =>
     html('option', {value: i}, `${run.algorithm}, ${run.ranks} ranks`)));
-  by('run').addEventListener('change', () => {
-    player.open([runs[Number(by('run').value)]]);
-    player.follow(null);
-  });
+  by('run').addEventListener('change', () => player.choose(runs[Number(by('run').value)]));
 }
 by('save').addEventListener('click', () => player.views.forEach(
   view => saveSvg(view, Math.ceil(view.run.position(player.time)))));

@@ -13,6 +13,8 @@ class Player {
     this.compare = compare;
     this.followed = null;
     this.playing = false;
+    this.fault = null;
+    this.faults = new Faults(fault => this.breakAt(fault));
     this.wire();
   }
 
@@ -26,8 +28,18 @@ class Player {
     this.time = this.goal = 0;
     by('scrub').max = this.marks.length - 1;
     this.offerFollow(runs);
+    this.fault = null;
+    this.faults.open(runs.length === 1 ? runs[0] : null);
+    this.faults.show(null);
     this.describe(runs);
     this.resize();
+  }
+
+  /** Shows another one of the page's runs. */
+  choose(run) {
+    this.open([run]);
+    by('run').value = this.runs.indexOf(run);
+    this.follow(null);
   }
 
   get mark() { return this.marks.findLastIndex(mark => mark <= this.time); }
@@ -164,6 +176,16 @@ class Player {
     this.follow(next < blocks ? {block: next} : null);
   }
 
+  // --- breaking ---
+
+  /** Marks a message as broken, and goes where it is sent. */
+  breakAt(fault) {
+    this.fault = fault;
+    this.faults.show(fault);
+    if (fault) this.seek(this.marks[this.faults.round(fault)]);
+    else this.render();
+  }
+
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || by('keys').open) return;
     const target = event.target;
@@ -189,7 +211,7 @@ class Player {
   // --- showing ---
 
   render() {
-    for (const view of this.views) view.show(view.run.position(this.time), this.followed);
+    for (const view of this.views) view.show(view.run.position(this.time), this.followed, this.fault);
     const resting = this.time === this.goal;
     const mark = this.marks.findIndex(each => each >= this.time);
     by('scrub').value = mark;
@@ -227,6 +249,7 @@ class Player {
     if (this.views.length === 1) parts.push(`algo=${run.algorithm}`);
     parts.push(`n=${run.ranks}`, `round=${this.mark}`);
     if (by('follow').value) parts.push(`follow=${by('follow').value}`);
+    if (this.fault) parts.push(`break=${this.faults.key(this.fault)}`);
     return '#' + parts.join('&');
   }
 
@@ -243,6 +266,8 @@ class Player {
       this.open(this.runs);
     }
     this.followed = followed(wanted.get('follow') ?? '');
+    this.fault = this.faults.named(wanted.get('break') ?? '');
+    this.faults.show(this.fault);
     const round = Number(wanted.get('round') ?? 0);
     this.seek(this.marks[Number.isInteger(round) ? Math.max(0, round) : 0] ?? this.marks.at(-1));
   }

@@ -9,6 +9,7 @@ class View {
   /** `level`: of the headings of its panels; from 3 on it has a heading itself. */
   constructor(run, player, level) {
     this.run = run;
+    this.player = player;
     this.drawing = new Drawing(run);
     this.buffers = new Buffers(run, follow => player.follow(follow));
     this.timeline = new Timeline(run, time => player.seek(time), level < 3);
@@ -38,13 +39,27 @@ class View {
     const {run} = this;
     if (run.shapes.length < 2) return null;
     const inner = rank => run.shapes.filter(tree => !tree.leaf[rank]).length;
-    return html('p', {class: 'badges'}, 'Inner nodes are filled, leaves hollow. ',
+    const made = run.trees_are ? `The second tree is the first one ${run.trees_are}. ` : '';
+    return html('p', {class: 'badges'}, made, this.others(), 'Inner nodes are filled, leaves hollow. ',
       ...[2, 1, 0].map(count => {
         const ranks = range(run.ranks).filter(rank => inner(rank) === count);
         if (ranks.length === 0) return '';
         const where = ['in no tree', 'in one tree and leaf in the other', 'in both trees'][count];
         return `Inner ${where}: ${ranks.length === 1 ? 'rank' : 'ranks'} ${stretches(ranks)}. `;
       }));
+  }
+
+  /** A button for each run of the same algorithm whose second tree is made in another way. */
+  others() {
+    const group = html('span', {class: 'buttons'});
+    for (const other of this.player.runs) {
+      if (other.algorithm !== this.run.algorithm || other.trees_are === this.run.trees_are) continue;
+      const button = html('button', {type: 'button'},
+        `Show it ${other.trees_are} (${other.ranks} ranks)`);
+      button.addEventListener('click', () => this.player.choose(other));
+      group.append(button);
+    }
+    return group.childElementCount > 0 ? group : '';
   }
 
   resize(span) {
@@ -58,14 +73,14 @@ class View {
   }
 
   /** `position`: whole rounds done, and of the next a part. */
-  show(position, follow) {
+  show(position, follow, fault) {
     const flying = position % 1 > 0;
     const round = Math.ceil(position);
     const flight = flying ? position % 1 : 1;
-    const key = JSON.stringify([round, flying, follow]);
+    const key = JSON.stringify([round, flying, follow, fault?.how, fault?.what]);
     if (this.shown !== key) {
       this.shown = key;
-      this.drawing.show(round, flight, follow, this.run.sentence(round));
+      this.drawing.show(round, flight, follow, this.run.sentence(round), fault);
       this.buffers.show(round, flight, follow);
       this.timeline.show(round);
       this.words.show(round, follow);

@@ -16,20 +16,23 @@ namespace fs = std::filesystem;
 
 namespace {
 
-Status write_to(const fs::path& path, std::string_view text) {
+/// `name` is what the caller calls it.
+Status write_to(const fs::path& path, const std::string& name, std::string_view text) {
   errno = 0;
   std::FILE* const file = std::fopen(path.c_str(), "w");
   bool good = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
   const int error = errno;
   if (file != nullptr) good = std::fclose(file) == 0 && good;
   if (good) return {};
-  return fail(ErrorKind::exhausted, "cannot write {}: {}", path.string(),
+  return fail(ErrorKind::exhausted, "cannot write {}: {}", name,
               std::strerror(error != 0 ? error : errno));
 }
 
 }  // namespace
 
 Status check_writable(const std::string& path) {
+  if (path.empty())
+    return fail(ErrorKind::invalid_argument, "cannot write '': expected the name of a file");
   // Asked of the name as it is: what /dev/stdout stands for may have no other.
   std::error_code ignored;
   const bool exists = fs::exists(path, ignored);
@@ -45,11 +48,12 @@ Status check_writable(const std::string& path) {
 
 Status write_whole(const std::string& path, std::string_view text) {
   std::error_code error;
-  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) return write_to(path, text);
+  if (fs::exists(path, error) && !fs::is_regular_file(path, error))
+    return write_to(path, path, text);
   const fs::path target = fs::weakly_canonical(fs::absolute(path), error);
   if (error) return fail(ErrorKind::exhausted, "cannot write {}: {}", path, error.message());
   const fs::path part = fmt::format("{}.{}.part", target.string(), ::getpid());
-  auto written = write_to(part, text);
+  auto written = write_to(part, path, text);
   if (written) {
     fs::rename(part, target, error);
     if (!error) return {};

@@ -59,6 +59,7 @@ void add_problem_options(CLI::App& app, CallWords& words, std::uint32_t most_ran
                              words.count ? fmt::format("{}", *words.count) : "one for each rank"))
       ->check(CLI::Range(std::uint64_t{0}, kMostElements));
   app.add_option("--root", words.root, "the root, where the operation has one")
+      ->check(CLI::Range(std::uint32_t{0}, most_ranks - 1))
       ->capture_default_str();
   app.add_option("--hosts", words.hosts,
                  "ranks on each host, like 4,4, for the algorithms that know of hosts");

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -25,8 +26,19 @@ struct CompareOptions {
   std::vector<std::string> names;  ///< of algorithms; before them perhaps the operation's
   double latency_us = LinkCosts{}.latency_ns / 1e3;
   double bandwidth_gb_per_s = LinkCosts{}.bandwidth_bytes_per_s / 1e9;
+  bool writes = false;  ///< a page
   std::string path;
 };
+
+/// CLI::Range lets through what is no number at all.
+std::function<std::string(const std::string&)> finite_from(double least, double most) {
+  return [=](const std::string& text) {
+    double value = 0;
+    const bool is_number = CLI::detail::lexical_cast(text, value);
+    if (is_number && value >= least && value <= most) return std::string();
+    return fmt::format("'{}' is no number from {:g} to {:g}", text, least, most);
+  };
+}
 
 LinkCosts links_of(const CompareOptions& options) {
   LinkCosts links;
@@ -82,8 +94,9 @@ std::string title_of(const std::vector<Runner>& runners) {
   const Picture& first = runners.front().picture;
   std::vector<std::string_view> names;
   for (const Runner& runner : runners) names.push_back(name_of(runner));
-  return fmt::format("{} by {}: {} ranks, {} elements", to_string(first.call.problem.kind),
-                     joined(names), first.call.problem.size, first.call.problem.count);
+  return fmt::format("{} by {}: {} rank{}, {} elements", to_string(first.call.problem.kind),
+                     joined(names), first.call.problem.size,
+                     first.call.problem.size == 1 ? "" : "s", first.call.problem.count);
 }
 
 std::string table(const std::vector<Runner>& runners) {
@@ -109,7 +122,7 @@ nlohmann::ordered_json document_of(const std::vector<Runner>& runners,
 }
 
 Result<Output> compare(const CompareOptions& options) {
-  if (!options.path.empty()) CCOLL_TRY(bench::check_writable(options.path));
+  if (options.writes) CCOLL_TRY(bench::check_writable(options.path));
   const auto runners = runners_of(options);
   CCOLL_TRY(runners);
   const std::string title = title_of(*runners);
@@ -118,7 +131,7 @@ Result<Output> compare(const CompareOptions& options) {
   for (const Runner& runner : *runners) {
     if (!runner.picture.report.ok()) output.status = kWrong;
   }
-  if (options.path.empty()) return output;
+  if (!options.writes) return output;
   const auto written = write_page(options.path, title, document_of(*runners, options));
   CCOLL_TRY(written);
   output.text += "\n" + *written;
@@ -139,13 +152,17 @@ Action add_compare(CLI::App& app) {
                  "all_reduce")
       ->required();
   app.add_option("--latency", options->latency_us, "microseconds that a message takes at least")
-      ->check(CLI::Range(0.0, 1e9))
+      ->check(finite_from(0, 1e9))
       ->capture_default_str();
   app.add_option("--bandwidth", options->bandwidth_gb_per_s, "gigabytes per second of a rank")
-      ->check(CLI::Range(1e-6, 1e6))
+      ->check(finite_from(1e-6, 1e6))
       ->capture_default_str();
-  app.add_option("-o,--output", options->path, "a page to write, like compare.html");
-  return [options] { return compare(*options); };
+  const auto* page =
+      app.add_option("-o,--output", options->path, "a page to write, like compare.html");
+  return [options, page] {
+    options->writes = page->count() > 0;
+    return compare(*options);
+  };
 }
 
 std::vector<double> round_ends_us(const Rounds& rounds, std::size_t elem_bytes,

@@ -4,9 +4,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <fstream>
 #include <memory>
-#include <sstream>
 
 #include "bench/names.hpp"
 #include "bench/sizes.hpp"
@@ -15,7 +13,9 @@
 #include "show/call.hpp"
 #include "show/check.hpp"
 #include "show/study.hpp"
+#include "show/study_json.hpp"
 #include "show/study_page.hpp"
+#include "show/text_file.hpp"
 #include "sim/presets.hpp"
 
 namespace ccoll::show {
@@ -30,7 +30,9 @@ struct SimulateWords {
   std::string algorithms = "all";
   std::string type = "float32";
   Rank root = 0;
+  bool writes = false;  ///< a page
   std::string page;
+  std::string format = "text";
   bool shows_network = false;
   bool checks = false;
 };
@@ -38,6 +40,8 @@ struct SimulateWords {
 /// Simulating more at once answers no question.
 constexpr std::size_t kMostValues = 64;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 44;
+/// Of a network's file.
+constexpr std::size_t kMostNetworkBytes = 1 << 20;
 
 Result<std::vector<Rank>> ranks_of(const std::string& list) {
   std::vector<Rank> all;
@@ -99,11 +103,9 @@ Result<std::vector<Algorithm>> algorithms_of(const std::string& list, Kind kind)
 Result<std::string> text_of_network(const std::string& name) {
   if (name.find('/') == std::string::npos && !name.ends_with(".net"))
     return sim::network_text(name);
-  std::ifstream file(name);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf()))
-    return fail(ErrorKind::invalid_argument, "--net {}: cannot read this file", name);
-  return text.str();
+  auto text = text_in(name, kMostNetworkBytes);
+  if (!text) return fail(ErrorKind::invalid_argument, "--net: {}", text.error().message);
+  return text;
 }
 
 Result<sim::Network> network_of(const std::string& name) {
@@ -180,7 +182,7 @@ Result<Output> simulate(const SimulateWords& words) {
   const auto question = question_of(words);
   CCOLL_TRY(question);
   if (words.checks) return check_simulation(*question);
-  if (!words.page.empty()) CCOLL_TRY(bench::check_writable(words.page));
+  if (words.writes) CCOLL_TRY(bench::check_writable(words.page));
   std::string text = fmt::format(
       "{}{} on {}, in virtual time until every rank has its result\n", question->operation->name,
       question->operation->has_data ? fmt::format(" of {}", to_string(question->type)) : "",
@@ -190,9 +192,11 @@ Result<Output> simulate(const SimulateWords& words) {
     sheets.push_back(simulate_sheet(*question, ranks));
     text += "\n" + sheet_text(*question, sheets.back());
   }
-  if (words.page.empty()) return Output{text, 0};
-  CCOLL_TRY(bench::write_whole(words.page, study_page(*question, sheets)));
-  return Output{text + fmt::format("\nThe same as a page: {}\n", words.page), 0};
+  if (words.writes) {
+    CCOLL_TRY(bench::write_whole(words.page, study_page(*question, sheets)));
+    text += fmt::format("\nThe same as a page: {}\n", words.page);
+  }
+  return Output{words.format == "json" ? study_json(*question, sheets) : text, 0};
 }
 
 }  // namespace
@@ -215,14 +219,19 @@ Action add_simulate(CLI::App& app) {
       ->capture_default_str();
   auto* page = app.add_option("-o,--output", words->page,
                               "writes a page with curves and tables, like sim.html");
+  auto* format = app.add_option("--format", words->format, "what to print: text or json")
+                     ->check(CLI::IsMember({"text", "json"}))
+                     ->capture_default_str();
   app.add_flag("--show-net", words->shows_network,
                "prints the network and where its numbers are from, as a file for --net");
   app.add_flag("--check", words->checks,
                "compares with real calls of 2 to 8 ranks here (-n 2,4,8 -b 8,64K,1M)")
       ->excludes(net)
-      ->excludes(page);
+      ->excludes(page)
+      ->excludes(format);
   app.footer(networks_text());
-  return [words, ranks, bytes]() {
+  return [words, ranks, bytes, page]() {
+    words->writes = page->count() > 0;
     return simulate(words->checks ? for_check(*words, ranks->count() > 0, bytes->count() > 0)
                                   : *words);
   };

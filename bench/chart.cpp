@@ -142,7 +142,7 @@ std::string chart(const std::vector<ChartSeries>& all, const std::string& title,
     }
   }
   std::string text =
-      fmt::format("<figure>\n<figcaption><h2>{}</h2></figcaption>\n", escaped(title));
+      fmt::format("<figure class=\"chart\">\n<figcaption><h2>{}</h2></figcaption>\n", escaped(title));
   if (values.empty()) return text + "<p>Nothing to draw: see the table.</p>\n</figure>\n";
   const auto [low, high] = std::minmax_element(sizes.begin(), sizes.end());
   const Axis x{std::exp2(std::floor(std::log2(*low))), std::exp2(std::ceil(std::log2(*high))),
@@ -176,9 +176,9 @@ std::string page_of(const std::string& title, const std::string& body) {
       "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n"
       "<meta charset=\"utf-8\"/>\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
-      "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n{}</main>\n"
-      "<script>{}</script>\n</body>\n</html>\n",
-      escaped(title), kPageStyle, body, kPageScript);
+      "<title>{}</title>\n<style>{}{}</style>\n</head>\n<body>\n<main>\n{}</main>\n"
+      "<script>{}{}</script>\n</body>\n</html>\n",
+      escaped(title), kPageStyle, kChartStyle, body, kChartScript, kPageScript);
 }
 
 }  // namespace ccoll::bench

@@ -1,32 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The page's parts that are the same for every run. The script has no '<' and no '&': the page
-/// stays XML.
+/// The pages' parts that are the same for every run: those of charts, which stand on pages of
+/// cc-show, too, and those of a page. The scripts have no '<' and no '&': the page stays XML.
 
 namespace ccoll::bench {
 
-inline constexpr const char* kPageStyle = R"css(
-:root { color-scheme: light dark; --ground: #fff; --ink: #1b1f24; --faint: #d5dae0; --soft: #57606a;
-  --c0: #0061a8; --c1: #b34700; --c2: #00735a; --c3: #a3306f; --c4: #6b5500; --c5: #5a3fc0;
+inline constexpr const char* kChartStyle = R"css(
+:root { --c0: #0061a8; --c1: #b34700; --c2: #00735a; --c3: #a3306f; --c4: #6b5500; --c5: #5a3fc0;
   --c6: #c0182c; --c7: #3d4852; }
 @media (prefers-color-scheme: dark) {
-  :root { --ground: #14181d; --ink: #e8ecf0; --faint: #39424d; --soft: #a0abb6;
-    --c0: #63b3f5; --c1: #f79a52; --c2: #3fcfa7; --c3: #f08cc4; --c4: #d9c04a; --c5: #b5a2ff;
+  :root { --c0: #63b3f5; --c1: #f79a52; --c2: #3fcfa7; --c3: #f08cc4; --c4: #d9c04a; --c5: #b5a2ff;
     --c6: #ff7b86; --c7: #c3ccd5; }
 }
-body { margin: 0 auto; padding: 1rem; max-width: 75rem; background: var(--ground);
-  color: var(--ink); font: 1rem/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.4rem; margin: 0 0 .5rem; }
-h2 { font-size: 1.1rem; margin: 0; }
-p { margin: .3rem 0; overflow-wrap: anywhere; }
-.bad { font-weight: bold; color: var(--c6); }
-.charts { display: grid; gap: 1rem; margin: 1rem 0;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); }
-figure { margin: 0; min-width: 0; }
-svg { width: 100%; height: auto; display: block; }
-svg text { font-size: 12px; fill: var(--soft); }
-.grid { stroke: var(--faint); }
+.chart { margin: 0; min-width: 0; }
+.chart svg { width: 100%; height: auto; display: block; }
+.chart svg text { font-size: 12px; fill: var(--soft); }
+.chart .grid { stroke: var(--faint); }
 .series { color: var(--ink); outline: none; }
 .series polyline { fill: none; stroke: currentColor; stroke-width: 2; }
 .series circle { fill: currentColor; stroke: var(--ground); stroke-width: 1; }
@@ -39,9 +29,26 @@ svg text { font-size: 12px; fill: var(--soft); }
 .d3 polyline { stroke-dasharray: 9 3 2 3; }
 .mark line { stroke: var(--soft); stroke-dasharray: 3 3; } .mark rect { fill: var(--ink); }
 .readout { min-height: 3em; color: var(--soft); }
-.legend { display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; padding: 0; margin: 0; border: 0; }
-.legend label { padding: .3rem 0; }
-.legend svg { display: inline-block; width: 2rem; height: .8rem; vertical-align: middle; }
+fieldset.legend { display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; padding: 0; margin: 0;
+  border: 0; }
+fieldset.legend label { padding: .3rem 0; }
+fieldset.legend svg { display: inline-block; width: 2rem; height: .8rem; vertical-align: middle; }
+)css";
+
+inline constexpr const char* kPageStyle = R"css(
+:root { color-scheme: light dark; --ground: #fff; --ink: #1b1f24; --faint: #d5dae0;
+  --soft: #57606a; }
+@media (prefers-color-scheme: dark) {
+  :root { --ground: #14181d; --ink: #e8ecf0; --faint: #39424d; --soft: #a0abb6; }
+}
+body { margin: 0 auto; padding: 1rem; max-width: 75rem; background: var(--ground);
+  color: var(--ink); font: 1rem/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.4rem; margin: 0 0 .5rem; }
+h2 { font-size: 1.1rem; margin: 0; }
+p { margin: .3rem 0; overflow-wrap: anywhere; }
+.bad { font-weight: bold; color: var(--c6); }
+.charts { display: grid; gap: 1rem; margin: 1rem 0;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; white-space: nowrap; }
 caption { text-align: left; font-weight: bold; padding: .5rem 0; }
@@ -49,8 +56,9 @@ th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid var(-
 th[scope=row] { text-align: left; font-weight: normal; }
 )css";
 
-inline constexpr const char* kPageScript = R"js(
-document.querySelectorAll('figure').forEach(figure => {
+inline constexpr const char* kChartScript = R"js(
+/** A pointer and the arrow keys find what there is to say of each point. */
+function tellPoints(figure) {
   const readout = figure.querySelector('.readout');
   const show = point => {
     figure.querySelectorAll('.on').forEach(other => other.classList.remove('on'));
@@ -75,7 +83,11 @@ document.querySelectorAll('figure').forEach(figure => {
       show(points[at]);
     });
   });
-});
+}
+)js";
+
+inline constexpr const char* kPageScript = R"js(
+document.querySelectorAll('figure').forEach(tellPoints);
 document.querySelectorAll('.legend input').forEach(box => {
   box.addEventListener('change', () => {
     document.querySelectorAll('.series.' + box.value).forEach(series => {

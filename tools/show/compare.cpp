@@ -11,6 +11,7 @@
 #include "bench/whole_file.hpp"
 #include "core/text.hpp"
 #include "show/call.hpp"
+#include "show/curves.hpp"
 #include "show/page.hpp"
 #include "show/picture.hpp"
 #include "show/wrapped.hpp"
@@ -108,6 +109,22 @@ std::string table(const std::vector<Runner>& runners) {
   return text;
 }
 
+/// The same, at other sizes and on other networks.
+CurvesAsked asked_of(const std::vector<Runner>& runners, const CompareOptions& options) {
+  const Call& call = runners.front().picture.call;
+  CurvesAsked asked;
+  asked.operation = call.operation;
+  asked.type = call.type;
+  asked.root = call.problem.root;
+  asked.ranks = call.problem.size;
+  asked.bytes = call.problem.count *
+                bench::size_unit(*call.operation, call.type, static_cast<int>(call.problem.size));
+  asked.links = links_of(options);
+  for (const Runner& runner : runners)
+    asked.algorithms.push_back(runner.picture.call.entry->algorithm);
+  return asked;
+}
+
 nlohmann::ordered_json document_of(const std::vector<Runner>& runners,
                                    const CompareOptions& options) {
   nlohmann::ordered_json runs = nlohmann::ordered_json::array();
@@ -118,7 +135,10 @@ nlohmann::ordered_json document_of(const std::vector<Runner>& runners,
     }
     runs.push_back(std::move(run));
   }
-  return {{"runs", std::move(runs)}, {"compare", {{"clock", clock_text(options)}, {"unit", "us"}}}};
+  nlohmann::ordered_json compare = {{"clock", clock_text(options)}, {"unit", "us"}};
+  if (runners.front().picture.call.operation->has_data)
+    compare["curves"] = curves_json(asked_of(runners, options));
+  return {{"runs", std::move(runs)}, {"compare", std::move(compare)}};
 }
 
 Result<Output> compare(const CompareOptions& options) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/names.hpp"
+#include "bench/page_parts.hpp"
 #include "bench/whole_file.hpp"
 #include "core/text.hpp"
 #include "show/breaking.hpp"
@@ -54,8 +55,8 @@ std::string harmless(const ordered_json& document) {
 std::string value_of(std::string_view name, const std::string& title,
                      const ordered_json& document) {
   if (name == "TITLE") return escaped(title);
-  if (name == "STYLE") return joined(kPageStyle, "");
-  if (name == "SCRIPT") return joined(kPageScript, "\n");
+  if (name == "STYLE") return bench::kChartStyle + joined(kPageStyle, "");
+  if (name == "SCRIPT") return bench::kChartScript + joined(kPageScript, "\n");
   return harmless(document);
 }
 

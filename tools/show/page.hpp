@@ -21,13 +21,15 @@ inline constexpr std::uint32_t kMostRanksOnPage = 32;
 /// The page that shows a document:
 ///
 ///     {"runs": [RUN],
-///      "compare": {"clock": "All ranks begin …", "unit": "us"},
+///      "compare": {"clock": "All ranks begin …", "unit": "us", "curves": CURVES},
 ///      "measured": …}                 // of a traced call: trace_page.hpp
 ///
 /// Without "compare" one run at a time is shown. With it all are, on one clock, and each round but
 /// the first has an "end" on it.
 std::string page_of(const std::string& title, const nlohmann::ordered_json& document);
 
+/// CURVES is compare's (curves.hpp).
+///
 /// A RUN: the picture's JSON (rounds_json.hpp) without what pages do not show, and with "lesson":
 /// {"takeaway", "formula", "questions": [[question, answer]]}, or null. On a page of one run at a
 /// time it has "faults", what the verifier says when one step's message is lost, sent twice or

@@ -25,29 +25,6 @@ std::string sentence_of(const Question& question, const Sheet& sheet, std::size_
                          : fmt::format(", {:.3g} times the fastest", cell.us() / best));
 }
 
-std::string crossing_sentence(const Crossing& crossing) {
-  return fmt::format("{} becomes faster than {} near {} bytes, at {}", to_string(crossing.after),
-                     to_string(crossing.before), about_text(crossing.bytes),
-                     time_text(crossing.us));
-}
-
-std::string figure_of(const Question& question, const Sheet& sheet) {
-  std::vector<bench::ChartSeries> curves;
-  for (std::size_t i = 0; i < sheet.cells.size(); ++i) {
-    auto& curve =
-        curves.emplace_back(bench::ChartSeries{std::string(to_string(question.algorithms[i])), {}});
-    for (std::size_t size = 0; size < question.bytes.size(); ++size) {
-      if (!sheet.cells[i][size].simulated) continue;
-      curve.points.push_back(
-          {question.bytes[size], sheet.cells[i][size].us(), sentence_of(question, sheet, i, size)});
-    }
-  }
-  std::vector<bench::ChartMark> marks;
-  for (const Crossing& crossing : crossings_of(question, sheet))
-    marks.push_back({crossing.bytes, crossing.us, crossing_sentence(crossing)});
-  return bench::chart(curves, title_of(sheet), "", marks, round_time_text);
-}
-
 std::string table_of(const Question& question, const Sheet& sheet) {
   std::string text = fmt::format(
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\">\n<table>\n"
@@ -98,6 +75,29 @@ std::string network_table(const Question& question) {
 
 }  // namespace
 
+std::string crossing_sentence(const Crossing& crossing) {
+  return fmt::format("{} becomes faster than {} near {} bytes, at {}", to_string(crossing.after),
+                     to_string(crossing.before), about_text(crossing.bytes),
+                     time_text(crossing.us));
+}
+
+std::string study_figure(const Question& question, const Sheet& sheet) {
+  std::vector<bench::ChartSeries> curves;
+  for (std::size_t i = 0; i < sheet.cells.size(); ++i) {
+    auto& curve =
+        curves.emplace_back(bench::ChartSeries{std::string(to_string(question.algorithms[i])), {}});
+    for (std::size_t size = 0; size < question.bytes.size(); ++size) {
+      if (!sheet.cells[i][size].simulated) continue;
+      curve.points.push_back(
+          {question.bytes[size], sheet.cells[i][size].us(), sentence_of(question, sheet, i, size)});
+    }
+  }
+  std::vector<bench::ChartMark> marks;
+  for (const Crossing& crossing : crossings_of(question, sheet))
+    marks.push_back({crossing.bytes, crossing.us, crossing_sentence(crossing)});
+  return bench::chart(curves, title_of(sheet), "", marks, round_time_text);
+}
+
 std::string study_page(const Question& question, const std::vector<Sheet>& sheets) {
   std::vector<std::string> names;
   for (const Algorithm algorithm : question.algorithms) names.emplace_back(to_string(algorithm));
@@ -109,7 +109,7 @@ std::string study_page(const Question& question, const std::vector<Sheet>& sheet
       "where another algorithm becomes the fastest, on straight lines between the sizes.</p>\n"
       "<div class=\"charts\">\n",
       escaped(title));
-  for (const Sheet& sheet : sheets) body += figure_of(question, sheet);
+  for (const Sheet& sheet : sheets) body += study_figure(question, sheet);
   body += "</div>\n" + bench::chart_legend(names);
   for (const Sheet& sheet : sheets) body += table_of(question, sheet);
   body += fmt::format("<p>{}.<br/>{}.</p>\n", kRoundedText, kLineText);

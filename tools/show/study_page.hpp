@@ -11,6 +11,12 @@
 
 namespace ccoll::show {
 
+/// The curves of one number of ranks, with a mark where another algorithm becomes the fastest.
+std::string study_figure(const Question& question, const Sheet& sheet);
+
+/// "ring becomes faster than tree near 64K bytes, at 40.2 us".
+std::string crossing_sentence(const Crossing& crossing);
+
 std::string study_page(const Question& question, const std::vector<Sheet>& sheets);
 
 }  // namespace ccoll::show

@@ -3,7 +3,9 @@
 
 #include "said.hpp"
 #include "show/call.hpp"
+#include "show/curves.hpp"
 #include "show/picture.hpp"
+#include "show/study.hpp"
 
 namespace ccoll::show::test {
 namespace {
@@ -51,6 +53,48 @@ TEST_CASE("cc-show compare: figures of each algorithm, of any operation", "[show
   CHECK_THAT(text, Contains("10 us"));
   CHECK_THAT(said({"compare", "broadcast", "binomial", "linear"}),
              Contains("broadcast by binomial, linear"));
+}
+
+TEST_CASE("cc-show compare: its curves are what simulate says of such a network",
+          "[show][property]") {
+  CurvesAsked asked;
+  asked.operation = *operation_named("all_reduce");
+  asked.ranks = 6;
+  asked.bytes = 5000;
+  asked.links.latency_ns = 5'000;
+  asked.links.bandwidth_bytes_per_s = 10e9;
+  asked.algorithms = {Algorithm::ring, Algorithm::double_tree};
+  const nlohmann::ordered_json curves = curves_json(asked);
+  const auto& sliders = curves["sliders"];
+  REQUIRE(sliders.size() == 4);
+  CHECK(sliders[0]["values"] == std::vector<std::string>{"4", "6", "8", "16"});
+  CHECK(sliders[1]["values"] == std::vector<std::string>{"1", "5", "25"});
+  CHECK(sliders[2]["values"] == std::vector<std::string>{"2.5", "10", "40"});
+  CHECK(sliders[3]["values"][sliders[3]["at"].get<std::size_t>()] == "4K");
+  REQUIRE(curves["states"].size() == 4 * 3 * 3);
+  Question question;
+  question.operation = asked.operation;
+  question.algorithms = asked.algorithms;
+  for (std::uint64_t bytes = 64; bytes <= 1 << 30; bytes *= 4) question.bytes.push_back(bytes);
+  std::size_t state = 0;
+  for (const Rank ranks : {4, 6, 8, 16}) {
+    for (const double latency_us : {1.0, 5.0, 25.0}) {
+      for (const double gb_per_s : {2.5, 10.0, 40.0}) {
+        question.network = sim::Network();
+        question.network.inside.latency_ns = latency_us * 1e3;
+        question.network.inside.bandwidth_bytes_per_s = gb_per_s * 1e9;
+        question.network.port_bytes_per_s = gb_per_s * 1e9;
+        const Sheet sheet = simulate_sheet(question, ranks);
+        const auto& told = curves["states"][state++];
+        CHECK(told["crossings"].size() == crossings_of(question, sheet).size());
+        for (std::size_t size = 0; size < question.bytes.size(); ++size)
+          for (std::size_t i = 0; i < 2; ++i)
+            CHECK_THAT(told["sizes"][size].get<std::string>(),
+                       Contains(std::string(to_string(asked.algorithms[i])) + " " +
+                                time_text(sheet.cells[i][size].us())));
+      }
+    }
+  }
 }
 
 TEST_CASE("cc-show compare: wrong usage is named", "[show][unit]") {

@@ -158,7 +158,8 @@ class Drawing {
           d: crowded ? path : path + head});
       })),
       svg('g', {}, ...layout.nodes.map(node => this.node(node, round, flight, follow))));
-    this.packets = messages.map(message => this.packet(message, follows(message), crowded, isBroken(message)));
+    this.packets = messages.map(
+      message => this.packet(message, follows(message), crowded, isBroken(message)));
     const state = `${crowded ? 'crowded' : ''} ${flight < 1 ? '' : 'landed'}`;
     this.layers.append(svg('g', {class: state},
       ...this.packets.map(packet => packet.element)));

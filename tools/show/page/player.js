@@ -15,6 +15,7 @@ class Player {
     this.playing = false;
     this.fault = null;
     this.faults = new Faults(fault => this.breakAt(fault));
+    this.curves = new Curves(compare?.curves, () => this.render());
     this.wire();
   }
 
@@ -189,8 +190,9 @@ class Player {
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || by('keys').open) return;
     const target = event.target;
-    if (target.tagName === 'SELECT') return;
-    const presses = event.key === ' ' && target.closest('button, summary, a');
+    if (event.defaultPrevented || target.tagName === 'SELECT') return;
+    if (target.type === 'range' && target !== by('scrub')) return;
+    const presses = event.key === ' ' && target.closest('button, summary, a, [type=checkbox]');
     const scrolls = event.key.startsWith('Arrow') && target.classList?.contains('scroll') &&
       target.scrollWidth > target.clientWidth;
     if (presses || scrolls) return;
@@ -211,7 +213,9 @@ class Player {
   // --- showing ---
 
   render() {
-    for (const view of this.views) view.show(view.run.position(this.time), this.followed, this.fault);
+    for (const view of this.views) {
+      view.show(view.run.position(this.time), this.followed, this.fault);
+    }
     const resting = this.time === this.goal;
     const mark = this.marks.findIndex(each => each >= this.time);
     by('scrub').value = mark;
@@ -249,6 +253,7 @@ class Player {
     if (this.views.length === 1) parts.push(`algo=${run.algorithm}`);
     parts.push(`n=${run.ranks}`, `round=${this.mark}`);
     if (by('follow').value) parts.push(`follow=${by('follow').value}`);
+    if (this.curves.address()) parts.push(`at=${this.curves.address()}`);
     if (this.fault) parts.push(`break=${this.faults.key(this.fault)}`);
     return '#' + parts.join('&');
   }
@@ -266,6 +271,7 @@ class Player {
       this.open(this.runs);
     }
     this.followed = followed(wanted.get('follow') ?? '');
+    this.curves.restore(wanted.get('at') ?? '');
     this.fault = this.faults.named(wanted.get('break') ?? '');
     this.faults.show(this.fault);
     const round = Number(wanted.get('round') ?? 0);

@@ -40,7 +40,8 @@ class View {
     if (run.shapes.length < 2) return null;
     const inner = rank => run.shapes.filter(tree => !tree.leaf[rank]).length;
     const made = run.trees_are ? `The second tree is the first one ${run.trees_are}. ` : '';
-    return html('p', {class: 'badges'}, made, this.others(), 'Inner nodes are filled, leaves hollow. ',
+    return html('p', {class: 'badges'}, made, this.others(),
+      'Inner nodes are filled, leaves hollow. ',
       ...[2, 1, 0].map(count => {
         const ranks = range(run.ranks).filter(rank => inner(rank) === count);
         if (ranks.length === 0) return '';
@@ -53,7 +54,8 @@ class View {
   others() {
     const group = html('span', {class: 'buttons'});
     for (const other of this.player.runs) {
-      if (other.algorithm !== this.run.algorithm || other.trees_are === this.run.trees_are) continue;
+      const isSame = other.trees_are === this.run.trees_are;
+      if (isSame || other.algorithm !== this.run.algorithm) continue;
       const button = html('button', {type: 'button'},
         `Show it ${other.trees_are} (${other.ranks} ranks)`);
       button.addEventListener('click', () => this.player.choose(other));

@@ -21,7 +21,8 @@ Picoseconds latency(const LinkCosts& costs) {
 
 }  // namespace
 
-Machine::Machine(const System& system) : system_(system) {
+Machine::Machine(const System& system, std::vector<std::vector<Picoseconds>>* arrivals)
+    : system_(system), arrivals_(arrivals) {
   lanes_.resize(system.lanes.size());
   links_.resize(system.links.size());
   slots_.resize(system.slots);
@@ -281,6 +282,7 @@ void Machine::arrive(std::uint32_t link, Picoseconds time) {
   LinkState& state = links_[link];
   slot(link, state.arrived).arrival = time;
   ++state.arrived;
+  if (arrivals_ != nullptr) (*arrivals_)[link].push_back(time);
   const std::uint32_t receiver = system_.links[link].to_lane;
   if (lanes_[receiver].doing == LaneState::Doing::awaits_slice) enqueue(receiver);
 }

@@ -59,7 +59,8 @@ struct Ends {
 
 class Machine {
  public:
-  explicit Machine(const System& system);
+  /// `arrivals` as RunOptions has it.
+  explicit Machine(const System& system, std::vector<std::vector<Picoseconds>>* arrivals = nullptr);
 
   /// Moves on until the first lane of all has ended another window, more than `max_steps` have been
   /// carried out, or nothing moves any more; false in the last case.
@@ -107,6 +108,7 @@ class Machine {
   }
 
   const System& system_;
+  std::vector<std::vector<Picoseconds>>* const arrivals_;
   std::uint32_t reference_ = 0;  ///< the first lane with steps in stripe 0
   bool wrapped_ = false;
   std::vector<LaneState> lanes_;

@@ -72,7 +72,7 @@ class Repetition {
 }  // namespace
 
 Result<Outcome> run(const System& system, const RunOptions& options) {
-  Machine machine(system);
+  Machine machine(system, options.arrivals);
   Repetition repetition(system);
   while (machine.advance(options.max_steps)) {
     if (machine.outcome().steps > options.max_steps)

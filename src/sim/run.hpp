@@ -35,6 +35,8 @@ namespace ccoll::sim {
 struct RunOptions {
   bool skip_repetitions = true;
   std::uint64_t max_steps = UINT64_MAX;  ///< that are carried out
+  /// Where to keep when each message comes, link by link; null: nowhere. A list for every link.
+  std::vector<std::vector<Picoseconds>>* arrivals = nullptr;
 };
 
 struct Outcome {

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 #include "bench/whole_file.hpp"
@@ -15,6 +17,7 @@
 #include "show/page.hpp"
 #include "show/picture.hpp"
 #include "show/wrapped.hpp"
+#include "sim/arrivals.hpp"
 
 namespace ccoll::show {
 
@@ -50,10 +53,24 @@ LinkCosts links_of(const CompareOptions& options) {
 
 std::string clock_text(const CompareOptions& options) {
   return fmt::format(
-      "All ranks begin a round together. It lasts as long as its busiest rank sends or receives at "
-      "{:g} GB/s, and {:g} us more if it waits for what was sent before. This is one window: large "
-      "buffers pass in many, which overlap.",
+      "Simulated: a rank sends and receives {:g} GB/s at most, a message is {:g} us longer on its "
+      "way, and combining takes no time. A round is over when its last message has come. This is "
+      "one window: large buffers pass in many, which overlap.",
       options.bandwidth_gb_per_s, options.latency_us);
+}
+
+/// Each rank has one way out and one way in. Nothing takes time but these and the latency, and
+/// nobody waits for room.
+sim::Network network_of(const LinkCosts& links) {
+  sim::Network network;
+  network.inside.latency_ns = links.latency_ns;
+  network.inside.bandwidth_bytes_per_s = links.bandwidth_bytes_per_s;
+  network.inside.step_ns = 0;
+  network.across = network.inside;
+  network.port_bytes_per_s = network.nic_bytes_per_s = links.bandwidth_bytes_per_s;
+  network.reduce_bytes_per_s = 1e18;
+  network.slots_per_link = 1024;
+  return network;
 }
 
 /// One algorithm in the comparison.
@@ -78,8 +95,9 @@ Result<std::vector<Runner>> runners_of(const CompareOptions& options) {
     const auto call = call_of(words);
     CCOLL_TRY(call);
     Runner runner{picture_of(*call), {}};
-    runner.ends_us =
-        round_ends_us(runner.picture.rounds, size_of(runner.picture.call.type), links_of(options));
+    auto ends = round_ends_us(runner.picture, links_of(options));
+    CCOLL_TRY(ends);
+    runner.ends_us = std::move(*ends);
     runners.push_back(std::move(runner));
   }
   return runners;
@@ -185,24 +203,27 @@ Action add_compare(CLI::App& app) {
   };
 }
 
-std::vector<double> round_ends_us(const Rounds& rounds, std::size_t elem_bytes,
-                                  const LinkCosts& links) {
+Result<std::vector<double>> round_ends_us(const Picture& picture, const LinkCosts& links) {
+  const Call& call = picture.call;
+  const auto arrivals = sim::arrivals_of(network_of(links), call.problem, size_of(call.type),
+                                         one_window(call.problem, call.entry->algorithm));
+  CCOLL_TRY(arrivals);
+  using Way = std::tuple<Rank, std::uint16_t, Rank>;
+  std::map<Way, std::vector<sim::Picoseconds>> coming;  // the next one last
+  for (const sim::Arrivals& each : *arrivals)
+    coming[{each.from, each.lane, each.to}].assign(each.times.rbegin(), each.times.rend());
   std::vector<double> ends;
-  double now = 0;
-  std::uint64_t depth = 0;
-  for (const Round& round : rounds.rounds) {
-    std::vector<std::uint64_t> sent(rounds.problem.size);
-    std::vector<std::uint64_t> received(rounds.problem.size);
+  sim::Picoseconds now = 0;
+  for (const Round& round : picture.rounds.rounds) {
     for (const Message& message : round.messages) {
-      sent[message.from.rank] += message.elems();
-      received[message.to] += message.elems();
+      auto& times = coming[{message.from.rank, message.from.lane, message.to}];
+      if (times.empty())
+        return fail(ErrorKind::internal, "a message of {} is not in the simulation",
+                    call_text(call));
+      now = std::max(now, times.back());
+      times.pop_back();
     }
-    const std::uint64_t most =
-        std::max(*std::ranges::max_element(sent), *std::ranges::max_element(received));
-    now += static_cast<double>(most * elem_bytes) / links.bandwidth_bytes_per_s * 1e6;
-    if (round.depth > depth) now += links.latency_ns / 1e3;
-    depth = round.depth;
-    ends.push_back(now);
+    ends.push_back(static_cast<double>(now) / 1e6);
   }
   return ends;
 }

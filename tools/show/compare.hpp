@@ -7,17 +7,17 @@
 #include <vector>
 
 #include "algorithms/algorithms.hpp"
-#include "schedule/rounds.hpp"
+#include "core/result.hpp"
 #include "show/command.hpp"
+#include "show/picture.hpp"
 
 namespace ccoll::show {
 
 Action add_compare(CLI::App& app);
 
-/// When each round ends, in microseconds, if all ranks begin each together and it lasts until the
-/// rank that sends or receives most has done so; and the links' latency longer where its messages
-/// wait for others, which those that a lane sends one after another do not.
-std::vector<double> round_ends_us(const Rounds& rounds, std::size_t elem_bytes,
-                                  const LinkCosts& links);
+/// When each round ends, in microseconds of virtual time: its last message has come, and those of
+/// the rounds before. A rank sends and receives at the links' bandwidth at most, with all its
+/// messages together.
+Result<std::vector<double>> round_ends_us(const Picture& picture, const LinkCosts& links);
 
 }  // namespace ccoll::show

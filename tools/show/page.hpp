@@ -21,7 +21,7 @@ inline constexpr std::uint32_t kMostRanksOnPage = 32;
 /// The page that shows a document:
 ///
 ///     {"runs": [RUN],
-///      "compare": {"clock": "All ranks begin …", "unit": "us", "curves": CURVES},
+///      "compare": {"clock": "Simulated: …", "unit": "us", "curves": CURVES},
 ///      "measured": …}                 // of a traced call: trace_page.hpp
 ///
 /// Without "compare" one run at a time is shown. With it all are, on one clock, and each round but

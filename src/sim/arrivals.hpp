@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// When each message comes, for those who draw a run in time: every rank and window by itself.
+
+#include <cstdint>
+#include <vector>
+
+#include "core/result.hpp"
+#include "sim/network.hpp"
+#include "sim/time_queue.hpp"
+
+namespace ccoll::sim {
+
+/// Of the messages that one lane sends to one rank, in order.
+struct Arrivals {
+  Rank from = 0;
+  std::uint16_t lane = 0;
+  Rank to = 0;
+  std::vector<Picoseconds> times;
+};
+
+/// `choice` has one copy of the algorithm's lanes; `problem` is placed_on the network. Fails as
+/// make_system and run do.
+Result<std::vector<Arrivals>> arrivals_of(const Network& network, const Problem& problem,
+                                          std::size_t elem_bytes, const Choice& choice);
+
+}  // namespace ccoll::sim

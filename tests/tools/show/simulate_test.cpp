@@ -60,7 +60,7 @@ TEST_CASE("cc-show simulate: what docs/simulation.md says of 24,576 GPUs is what
 
 TEST_CASE("cc-show simulate --format json: the same times, sizes and crossings as the table",
           "[show][unit]") {
-  const std::vector<std::string> words = {"simulate", "all_reduce", "-n",     "8,24576",
+  const std::vector<std::string> words = {"simulate", "all_reduce", "-n",     "8,64",
                                           "-b",       "8,64K,1G",   "--algo", "ring,tree,leaders"};
   const std::string table = said(words);
   std::vector<std::string> as_json = words;

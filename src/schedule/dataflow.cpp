@@ -212,7 +212,6 @@ class Dataflow {
                     first.origin % schedule_.blocks,
                     repeats ? "with a contribution in it more than once" : "too early",
                     combinations_.describe(result));
-      return {kPoison, 0};
     }
     return {result, first.origin};
   }

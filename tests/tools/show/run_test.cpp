@@ -113,6 +113,21 @@ TEST_CASE("cc-show run: an own contribution that is left out is missed", "[show]
   CHECK_THAT(text, Contains("rank 1 lane 0 step 2 (line 14)"));
 }
 
+TEST_CASE("cc-show run: a contribution that is in twice is shown where it ends", "[show][unit]") {
+  // Rank 1 sends back what already has rank 0's in it.
+  const std::string text = explained(
+      "schedule all_reduce ranks 2 count 2\n"
+      "program rank 0 of 2 blocks 1\nlane 0\n"
+      "  0: input[0] -> send 1\n"
+      "  1: recv 1 + input[0] finish -> output[0]\n"
+      "program rank 1 of 2 blocks 1\nlane 0 scratch 0\n"
+      "  0: recv 0 + input[0] -> scratch[0], send 0\n"
+      "  1: scratch[0] finish -> output[0]\n");
+  CHECK_THAT(text, Contains("finishes block 0 with a contribution in it more than once"));
+  CHECK_THAT(text, Contains("rank 0, block 0") && Contains("rank 0's is in 2 times"));
+  CHECK_THAT(text, !Contains("rank 1, block 0"));
+}
+
 TEST_CASE("cc-show run: a result that no step finishes is told", "[show][unit]") {
   const std::string text = explained(with_line(7, "  2: recv 2 + input[1] -> output[1], send 1"));
   CHECK_THAT(text, Contains("it is complete, but no step finishes it"));

@@ -3,14 +3,18 @@
 
 namespace ccoll {
 
-SlotBudget::Share SlotBudget::take(std::size_t best, std::size_t least) {
-  if (take_within(limit_bytes() / 2, best)) return {shared_from_this(), best};
-  if (take_within(limit_bytes(), least)) return {shared_from_this(), least};
-  return {};
+SlotBudget::Share SlotBudget::take(std::size_t bytes) {
+  return take_within(limit_bytes(), bytes) ? Share(shared_from_this(), bytes) : Share();
 }
 
 SlotBudget::Share SlotBudget::take_spare(std::size_t bytes) {
   return take_within(limit_bytes() / 2, bytes) ? Share(shared_from_this(), bytes) : Share();
+}
+
+bool SlotBudget::Share::grow(std::size_t bytes) {
+  if (!budget_ || !budget_->take_within(budget_->limit_bytes() / 2, bytes)) return false;
+  bytes_ += bytes;
+  return true;
 }
 
 bool SlotBudget::take_within(std::size_t limit, std::size_t bytes) {

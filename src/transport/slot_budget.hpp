@@ -36,6 +36,8 @@ class SlotBudget : public std::enable_shared_from_this<SlotBudget> {
     /// Whether there is one.
     explicit operator bool() const { return budget_ != nullptr; }
     std::size_t bytes() const { return bytes_; }
+    /// Takes so many more that one can do without, of the first half of the budget; or none.
+    bool grow(std::size_t bytes);
 
    private:
     friend SlotBudget;
@@ -46,10 +48,9 @@ class SlotBudget : public std::enable_shared_from_this<SlotBudget> {
     std::size_t bytes_ = 0;
   };
 
-  /// What a link is best with, of the first half of the budget; else what it needs, of all of it;
-  /// else none.
-  Share take(std::size_t best, std::size_t least);
-  /// What one can do without: of the first half, or none.
+  /// What a link needs; or none.
+  Share take(std::size_t bytes);
+  /// What one can do without: of the first half of the budget, or none.
   Share take_spare(std::size_t bytes);
 
  private:

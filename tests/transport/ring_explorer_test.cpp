@@ -45,8 +45,10 @@ struct Fault {
 
 class Game {
  public:
-  Game(std::array<std::size_t, kSlices> sizes, const Fault& fault, std::uint32_t slots = 2)
-      : sizes_(sizes), fault_(fault), slots_(slots) {}
+  /// The writer begins with `slots` and grows to 2 when it lacks some, if it may.
+  Game(std::array<std::size_t, kSlices> sizes, const Fault& fault, std::uint32_t slots = 2,
+       bool grows = false)
+      : sizes_(sizes), fault_(fault), slots_(slots), grows_(grows) {}
 
   Explorer::Outcome play() {
     return explorer_.explore([this] { set_up(); }, {[this] { write(); }, [this] { read(); }});
@@ -72,7 +74,11 @@ class Game {
   void write() {
     shm::BasicRingWriter<Ring> writer(ring_, slots_);
     for (std::uint64_t i = 0; i < kSlices; i++) {
-      if (!fault_.ignores_what_is_full) sleep_until(*writer_, [&] { return writer.has_room(); });
+      const auto has_room = [&] {
+        if (grows_ && !writer.has_room() && writer.lacks_slot()) writer.grow(2);
+        return writer.has_room();
+      };
+      if (!fault_.ignores_what_is_full) sleep_until(*writer_, has_room);
       explorer_.write(cell_of(writer.room(sizes_[i])));
       explorer_.write(i % Ring::kLines);
       tell(*reader_, [&] { writer.push({i, {}, static_cast<std::uint32_t>(sizes_[i]), 0}); });
@@ -117,6 +123,7 @@ class Game {
   const std::array<std::size_t, kSlices> sizes_;
   const Fault fault_;
   const std::uint32_t slots_;
+  const bool grows_;
   Explorer explorer_;
   Ring* ring_ = nullptr;
   std::optional<Sleeper> writer_, reader_;
@@ -286,9 +293,9 @@ TEST_CASE(
   // Every fifth has every size in every place.
   const auto step = testing::by_effort<std::size_t>(13, 5, 1);
   for (std::size_t i = 0; i < games.size(); i += step) {
-    for (const std::uint32_t slots : {1, 2}) {
-      CAPTURE(games[i], slots);
-      const auto outcome = Game(games[i], {}, slots).play();
+    for (const auto& [slots, grows] : {std::pair(1, false), {2, false}, {1, true}}) {
+      CAPTURE(games[i], slots, grows);
+      const auto outcome = Game(games[i], {}, static_cast<std::uint32_t>(slots), grows).play();
       CHECK(outcome.failure == "");
       CHECK(outcome.states > 5'000);
     }

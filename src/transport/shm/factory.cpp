@@ -48,7 +48,7 @@ class ShmTransport final : public Transport {
                                               std::shared_ptr<Waiter> waiter) override {
     auto* const next = instead_->transport();
     if (next != nullptr && instead_->serves(id.to)) return next->open_send(id, std::move(waiter));
-    auto slots = budget_->take(Ring::kLines * kSlotBytes, kLinkSlots * kSlotBytes);
+    auto slots = budget_->take(kLinkSlots * kSlotBytes);
     auto memory = slots ? Segment::make("ccoll-link", Ring::kBytes) : no_slots(*budget_);
     if (!memory) {
       if (next == nullptr) return tl::unexpected(memory.error());

@@ -80,9 +80,16 @@ bool ShmSendLink::is_deaf() const {
 
 bool ShmSendLink::has_room() {
   if (settled_) [[likely]]
-    return writer_.has_room() && !is_deaf();
+    return (writer_.has_room() || (writer_.lacks_slot() && grow())) && !is_deaf();
   if (!instead_ && settle()) return true;
   return instead_ && has_room_instead();
+}
+
+bool ShmSendLink::grow() {
+  constexpr auto kMost = Ring::kLines * kSlotBytes;
+  if (slots_.bytes() == kMost || !slots_.grow(kMost - slots_.bytes())) return false;
+  writer_.grow(Ring::kLines);
+  return writer_.has_room();
 }
 
 bool ShmSendLink::has_room_instead() {

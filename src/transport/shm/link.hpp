@@ -51,7 +51,7 @@ struct HandOver {
 
 class ShmSendLink final : public SendLink {
  public:
-  /// `slots`: for at least kLinkSlots of them.
+  /// `slots`: for kLinkSlots of them. It takes more when it has none left and they can be spared.
   ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over, SlotBudget::Share slots,
               std::shared_ptr<Lender> lender, std::shared_ptr<Instead> fallback);
   ~ShmSendLink() override;
@@ -75,6 +75,8 @@ class ShmSendLink final : public SendLink {
   /// Whether the memory is the receiver's too.
   bool settle();
   bool has_room_instead();
+  /// Takes all slots, if the budget has them to spare; true if that makes room.
+  bool grow();
   /// Whether the receiver lives and cannot be rung, for want of descriptors: it would sleep.
   bool is_deaf() const;
   /// What was pushed is the receiver's to read.

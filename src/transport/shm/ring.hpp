@@ -98,14 +98,24 @@ static_assert(Ring::kLines >= kLinkSlots);
 template <typename Ring>
 class BasicRingWriter {
  public:
-  /// Uses the slots [0, slots). `spread_readers`: by shared slot, how many are to read it.
+  /// Uses the slots [0, slots) until it grows. `spread_readers`: by shared slot, how many are to
+  /// read it.
   explicit BasicRingWriter(Ring* ring, std::uint32_t slots, std::uint32_t* spread_readers = nullptr)
-      : ring_(ring), slots_(slots), spread_readers_(spread_readers) {}
+      : ring_(ring), slots_(slots), most_slots_(slots), spread_readers_(spread_readers) {}
 
   bool has_room() {
     if (has_line_and_slot()) return true;
     look();
     return has_line_and_slot();
+  }
+  /// Whether there is no room for want of a slot.
+  bool lacks_slot() const { return has_line() && taken_slots_ == slots_; }
+  /// Uses the slots [0, slots) from the next time on that it comes to the end of those it has.
+  void grow(std::uint32_t slots) {
+    most_slots_ = slots;
+    if (next_slot_ > 0 || taken_slots_ < slots_) return;
+    next_slot_ = slots_;  // it has just been there
+    slots_ = most_slots_;
   }
   /// Where a slice of `bytes` goes: the same until push().
   std::byte* room(std::size_t bytes) {
@@ -124,7 +134,8 @@ class BasicRingWriter {
     taken_[pushed_ % Ring::kLines] = takes_slot ? kOwnSlot : kNothing;
     if (takes_slot) {
       line.place = {next_slot_, 0, 0};
-      next_slot_ = next_slot_ + 1 == slots_ ? 0 : next_slot_ + 1;
+      if (++next_slot_ == slots_) slots_ = most_slots_;
+      if (next_slot_ == slots_) next_slot_ = 0;
       taken_slots_++;
       chosen_ = false;
     }
@@ -167,9 +178,8 @@ class BasicRingWriter {
   static constexpr std::size_t kTakesTurns = 16 << 10;
 
   typename Ring::Line& line() { return ring_->lines[pushed_ % Ring::kLines]; }
-  bool has_line_and_slot() const {
-    return pushed_ - popped_ < Ring::kLines && taken_slots_ < slots_;
-  }
+  bool has_line() const { return pushed_ - popped_ < Ring::kLines; }
+  bool has_line_and_slot() const { return has_line() && taken_slots_ < slots_; }
   void look() {
     for (const auto popped = std::min(ring_->popped.load(), pushed_); popped_ < popped; popped_++) {
       const auto taken = taken_[popped_ % Ring::kLines];
@@ -184,7 +194,8 @@ class BasicRingWriter {
   std::uint64_t pushed_ = 0;
   std::uint64_t popped_ = 0;      ///< when last looked at: it may be more
   std::uint64_t lent_until_ = 0;  ///< slices before this count may be lent
-  const std::uint32_t slots_;
+  std::uint32_t slots_;
+  std::uint32_t most_slots_;
   std::uint32_t taken_slots_ = 0;
   std::uint32_t next_slot_ = 0;  ///< they come back in the order in which they are taken
   bool chosen_ = false;          ///< whether room() has told of it

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ring's bookkeeping in one thread; what its two ends may see of each other at once is
+// ring_explorer_test.cpp's.
+#include "transport/shm/ring.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <deque>
+#include <memory>
+#include <random>
+
+#include "transport/segment.hpp"
+
+using namespace ccoll;
+
+namespace {
+
+/// Both ends, and what is under way between them.
+class Ends {
+ public:
+  explicit Ends(std::uint32_t slots) : slots_(slots), writer(ring_, slots) {}
+
+  bool has_room() { return writer.has_room(); }
+  std::size_t slots_taken() const {
+    return static_cast<std::size_t>(std::ranges::count_if(
+        sizes_, [](std::size_t bytes) { return bytes > shm::Ring::Line::kDataBytes; }));
+  }
+  void push(std::size_t bytes) {
+    std::fill_n(writer.room(bytes), bytes, static_cast<std::byte>(pushed_));
+    writer.push({pushed_++, {}, static_cast<std::uint32_t>(bytes), 0});
+    sizes_.push_back(bytes);
+  }
+  void pop() {
+    REQUIRE(reader_.there());
+    CHECK(reader_.header().sequence == popped_);
+    const auto* const data = reader_.data();
+    const auto right = std::count(data, data + sizes_.front(), static_cast<std::byte>(popped_));
+    CHECK(static_cast<std::size_t>(right) == sizes_.front());
+    sizes_.pop_front();
+    popped_++;
+    reader_.pop();
+  }
+  std::size_t under_way() const { return sizes_.size(); }
+  std::uint32_t slots() const { return slots_; }
+  void grow(std::uint32_t slots) { writer.grow(slots_ = slots); }
+
+ private:
+  std::shared_ptr<Segment> segment_ = Segment::make("ring-test", shm::Ring::kBytes).value();
+  shm::Ring* const ring_ = shm::Ring::make(segment_->data());
+  std::deque<std::size_t> sizes_;
+  std::uint64_t pushed_ = 0, popped_ = 0;
+  std::uint32_t slots_;
+
+ public:
+  shm::RingWriter writer;
+
+ private:
+  shm::RingReader reader_{ring_};
+};
+
+}  // namespace
+
+TEST_CASE("ring: slices come out as they went in, also where the slots become more",
+          "[transport][property]") {
+  constexpr std::uint32_t kMost = shm::Ring::kLines;
+  const auto seed = std::random_device{}();
+  std::mt19937 random(seed);
+  int grown_while_full = 0;
+  for (int game = 0; game < 200; game++) {
+    Ends ends(static_cast<std::uint32_t>(1 + random() % kMost));
+    const auto at_first = ends.slots();
+    for (int turn = 0; turn < 200; turn++) {
+      CAPTURE(seed, game, turn, at_first, ends.slots());
+      if (!ends.has_room()) {
+        CHECK((ends.under_way() == kMost || ends.slots_taken() >= at_first));
+        CHECK(ends.writer.lacks_slot() == (ends.under_way() < kMost));
+      }
+      if (random() % 30 == 0 && ends.slots() < kMost) {
+        grown_while_full += ends.has_room() ? 0 : 1;
+        ends.grow(ends.slots() + 1 + static_cast<std::uint32_t>(random() % (kMost - ends.slots())));
+      } else if (random() % 2 == 0 && ends.has_room()) {
+        ends.push(random() % 3 == 0 ? random() % 25 : 25 + random() % 5'000);
+      } else if (ends.under_way() > 0) {
+        ends.pop();
+      }
+    }
+    // Once it has been round, it has all that it may use.
+    while (ends.under_way() > 0) ends.pop();
+    for (std::uint32_t i = 0; i < kMost; i++, ends.pop()) {
+      REQUIRE(ends.has_room());
+      ends.push(20'000);
+    }
+    while (ends.has_room()) ends.push(20'000);
+    CHECK(ends.under_way() == ends.slots());
+  }
+  CHECK(grown_while_full > 0);
+}

@@ -58,7 +58,7 @@ Memory allocate(std::size_t bytes, Where where) {
   if (where != Where::host)
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("allocate: Where {} given, host expected", static_cast<int>(where)));
-  auto segment = value_of("allocate", bytes, Segment::make("ccoll-memory", bytes));
+  auto segment = value_of("allocate", bytes, Segment::make_lendable("ccoll-memory", bytes));
   auto* const data = segment->data();
   const auto number =
       value_of("allocate", bytes,

@@ -43,6 +43,15 @@ tl::unexpected<Failure> no_memory(std::string_view call) {
 }  // namespace
 
 Result<std::shared_ptr<Segment>> Segment::make(const char* name, std::size_t bytes) {
+  return make_sealed(name, bytes, 0);
+}
+
+Result<std::shared_ptr<Segment>> Segment::make_lendable(const char* name, std::size_t bytes) {
+  return make_sealed(name, bytes, F_SEAL_FUTURE_WRITE);
+}
+
+Result<std::shared_ptr<Segment>> Segment::make_sealed(const char* name, std::size_t bytes,
+                                                      int seals) {
   constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   // Asked for where the system may insist on it (vm.memfd_noexec); older ones do not know it.
   constexpr unsigned kNoExecSeal = 8;
@@ -50,9 +59,13 @@ Result<std::shared_ptr<Segment>> Segment::make(const char* name, std::size_t byt
   if (!file.open() && errno == EINVAL) file = FileDescriptor(memfd_create(name, kFlags));
   if (!file.open()) return no_memory("memfd_create");
   if (ftruncate(file.number(), static_cast<off_t>(bytes)) != 0) return no_memory("ftruncate");
-  if (fcntl(file.number(), F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0) return no_memory("fcntl");
   const int number = file.number();
-  return mapped(std::move(file), number, bytes);
+  auto made = mapped(std::move(file), number, bytes);
+  if (!made) return made;
+  // Of seals that it does not know a kernel adds none.
+  const auto seal = [&](int all) { return fcntl(number, F_ADD_SEALS, all | F_SEAL_SEAL) == 0; };
+  if (!seal(kSeals | seals) && (errno != EINVAL || !seal(kSeals))) return no_memory("fcntl");
+  return made;
 }
 
 Result<std::shared_ptr<Segment>> Segment::map(const FileDescriptor& file, std::size_t bytes) {

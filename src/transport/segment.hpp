@@ -20,6 +20,8 @@ class Segment {
   /// New memory of `bytes`, all zero; `name` is what /proc/PID/maps shows. It can be neither grown
   /// nor shrunk: whoever maps it may touch all of it.
   static Result<std::shared_ptr<Segment>> make(const char* name, std::size_t bytes);
+  /// The same, which others can map to be read only (where the kernel can promise that: 5.1).
+  static Result<std::shared_ptr<Segment>> make_lendable(const char* name, std::size_t bytes);
   /// The same for this process alone, where there is no memfd_create: it has no file().
   static Result<std::shared_ptr<Segment>> make_private(std::size_t bytes);
   /// What another process made, if it has at least `bytes` and its size is sealed. Where this
@@ -45,6 +47,8 @@ class Segment {
   FileDescriptor take_file() { return std::move(file_); }
 
  private:
+  static Result<std::shared_ptr<Segment>> make_sealed(const char* name, std::size_t bytes,
+                                                      int seals);
   explicit Segment(FileDescriptor file) : file_(std::move(file)) {}
   Status map(int number, int protection, int flags, std::uint64_t offset, std::size_t bytes);
   static Result<std::shared_ptr<Segment>> mapped(FileDescriptor file, int number,

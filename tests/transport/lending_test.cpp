@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Registered memory: how it gets to a peer, and slices of it that are read where they lie.
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <deque>
@@ -27,7 +29,7 @@ const TransportKind& shm_kind() { return *find_transport("shm"); }
 class Shared {
  public:
   explicit Shared(std::size_t bytes)
-      : segment_(Segment::make("ccoll-lending", bytes).value()),
+      : segment_(Segment::make_lendable("ccoll-lending", bytes).value()),
         number_(RegisteredMemories::of_process()
                     .add(segment_->data(), bytes, segment_->take_file(), 0)
                     .value()) {}
@@ -343,4 +345,19 @@ TEST_CASE("lending: where the peer cannot or will not map it, nothing is lent", 
     // Also once there is no such memory any more.
     lender->withdraw(memory.number());
   }
+}
+
+TEST_CASE("lending: whoever is lent memory can read it and not write it", "[transport]") {
+  const auto memory = Segment::make_lendable("ccoll-lending", 4096).value();
+  const auto lent = Segment::view(memory->file(), 0, 4096).value();
+  memory->data()[7] = std::byte{42};
+  CHECK(lent->data()[7] == std::byte{42});
+  const int file = memory->file().number();
+  if ((fcntl(file, F_GET_SEALS) & F_SEAL_FUTURE_WRITE) == 0) {
+    WARN("this kernel cannot promise it");
+    return;
+  }
+  CHECK(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) == MAP_FAILED);
+  CHECK(pwrite(file, "x", 1, 7) < 0);
+  CHECK(memory->data()[7] == std::byte{42});
 }

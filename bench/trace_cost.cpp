@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "ccoll/ccoll.hpp"
-#include "trace/read.hpp"
+#include "comm/trace/read.hpp"
 
 namespace {
 

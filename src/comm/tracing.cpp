@@ -14,7 +14,7 @@
 #include "ccoll/version.hpp"
 #include "core/log.hpp"
 #include "core/variables.hpp"
-#include "trace/texts.hpp"
+#include "comm/trace/texts.hpp"
 
 namespace ccoll {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "ccoll/types.hpp"
 #include "engine/plan.hpp"
-#include "trace/recorder.hpp"
+#include "comm/trace/recorder.hpp"
 
 namespace ccoll {
 

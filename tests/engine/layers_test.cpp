@@ -12,7 +12,6 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"core", {}},
     {"schedule", {"core"}},
     {"algorithms", {"core", "schedule"}},
-    {"trace", {"algorithms", "core", "schedule"}},
     {"sim", {"algorithms", "core", "schedule"}},
     {"kernels", {"core"}},
     {"rendezvous", {"core"}},
@@ -20,8 +19,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"transport", {"core"}},
     {"engine", {"core", "kernels", "schedule", "transport"}},
     {"comm",
-     {"algorithms", "control", "core", "engine", "kernels", "rendezvous", "schedule", "trace",
-      "transport"}},
+     {"algorithms", "control", "core", "engine", "kernels", "rendezvous", "schedule", "transport"}},
 };
 
 }  // namespace

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/result.hpp"
-#include "trace/analysis.hpp"
-#include "trace/read.hpp"
+#include "comm/trace/analysis.hpp"
+#include "comm/trace/read.hpp"
 
 namespace ccoll::show {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trace/texts.hpp"
+#include "comm/trace/texts.hpp"
 
 #include <fmt/format.h>
 

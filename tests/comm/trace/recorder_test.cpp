@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trace/recorder.hpp"
+#include "comm/trace/recorder.hpp"
 
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "samples.hpp"
-#include "trace/read.hpp"
+#include "comm/trace/read.hpp"
 
 using namespace ccoll;
 using namespace ccoll::trace;

@@ -10,8 +10,8 @@
 
 #include "core/result.hpp"
 #include "core/signature.hpp"
-#include "trace/format.hpp"
-#include "trace/texts.hpp"
+#include "comm/trace/format.hpp"
+#include "comm/trace/texts.hpp"
 
 namespace ccoll::trace {
 

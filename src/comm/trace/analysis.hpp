@@ -10,7 +10,7 @@
 
 #include "core/result.hpp"
 #include "schedule/schedule.hpp"
-#include "trace/read.hpp"
+#include "comm/trace/read.hpp"
 
 namespace ccoll::trace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trace/recorder.hpp"
+#include "comm/trace/recorder.hpp"
 
 #include <fcntl.h>
 #include <signal.h>

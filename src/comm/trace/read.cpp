@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trace/read.hpp"
+#include "comm/trace/read.hpp"
 
 #include <fmt/format.h>
 

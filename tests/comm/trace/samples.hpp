@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "trace/read.hpp"
-#include "trace/recorder.hpp"
-#include "trace/texts.hpp"
+#include "comm/trace/read.hpp"
+#include "comm/trace/recorder.hpp"
+#include "comm/trace/texts.hpp"
 
 namespace ccoll::test {
 

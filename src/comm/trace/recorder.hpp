@@ -18,7 +18,7 @@
 
 #include "core/file_descriptor.hpp"
 #include "core/result.hpp"
-#include "trace/format.hpp"
+#include "comm/trace/format.hpp"
 
 namespace ccoll::trace {
 

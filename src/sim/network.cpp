@@ -31,8 +31,8 @@ struct Field {
   double (*get)(const Network& network);
 };
 
-// Times and bandwidths from a nanosecond to a minute and from a byte to a petabyte per second keep
-// every sum of picoseconds within 64 bits.
+// Up to a minute, and from a byte to a petabyte per second. What together would take longer than 64
+// bits of picoseconds hold, make_system() refuses.
 constexpr double kMostMicro = 6e7;
 constexpr double kLeastGiga = 1e-9;
 constexpr double kMostGiga = 1e6;

@@ -45,7 +45,10 @@ class Simulation {
     decide_kept();
     const std::uint64_t steps_per_window =
         std::max<std::uint64_t>(1, theory_.total.messages / problem_.size * result_.kept);
-    const bool all = options_.plain || result_.windows <= options_.max_steps / steps_per_window;
+    // Of no more windows than a line is drawn through, all are simulated.
+    const bool all =
+        options_.plain ||
+        result_.windows <= std::max(options_.max_steps / steps_per_window, 2 * kLeastForLine);
     auto outcome = run_count(problem_.count, all ? UINT64_MAX : kWindowsToRepeat * steps_per_window,
                              !options_.plain);
     if (!outcome && outcome.error().kind == ErrorKind::exhausted) {

@@ -44,6 +44,7 @@ class Builder {
       system_.slots += link.slots;
     }
     CCOLL_TRY(check_memory());
+    CCOLL_TRY(check_time());
     return std::move(system_);
   }
 
@@ -196,7 +197,10 @@ class Builder {
     const Network& network = system_.network;
     const auto ports = static_cast<std::uint32_t>(system_.resources.size());
     const std::uint32_t nics = ports + 2 * options_.kept;
-    system_.resources.resize(std::size_t{nics} + 2 * system_.nodes * network.nics_per_node);
+    // No more than a node's ranks use, however many a network's text names.
+    const Rank nics_per_node =
+        std::min({network.nics_per_node, network.ranks_per_node, options_.kept});
+    system_.resources.resize(nics + std::size_t{2} * system_.nodes * nics_per_node);
     users_.assign(system_.resources.size(), kNone);
     for (SimLink& link : system_.links) {
       const Rank from = system_.lanes[link.from_lane].rank;
@@ -207,8 +211,7 @@ class Builder {
       const auto wire = [&](Rank rank, std::uint32_t direction) {
         if (!link.crosses) return ports + 2 * rank + direction;
         const Rank node = rank / network.ranks_per_node;
-        return nics + 2 * (node * network.nics_per_node + place(rank) % network.nics_per_node) +
-               direction;
+        return nics + 2 * (node * nics_per_node + place(rank) % nics_per_node) + direction;
       };
       link.out = wire(from, 0);
       link.in = wire(to, 1);
@@ -245,6 +248,30 @@ class Builder {
     if (bytes <= options_.max_bytes) return {};
     return fail(ErrorKind::unsupported, "needs more than {} MiB of memory",
                 options_.max_bytes >> 20);
+  }
+
+  /// If nothing went on at the same time, all of it would still have to be over within what
+  /// Picoseconds hold.
+  Status check_time() const {
+    constexpr double kMostNs = 9e15, kNsPerDay = 86400e9;
+    const Network& network = system_.network;
+    const LinkCosts& inside = network.inside;
+    const LinkCosts& across = network.across;
+    const double ns_per_byte =
+        1e9 * (1 / inside.bandwidth_bytes_per_s + 1 / across.bandwidth_bytes_per_s +
+               2 / network.port_bytes_per_s + 2 / network.nic_bytes_per_s);
+    const double ns_per_message =
+        2 * (inside.latency_ns + across.latency_ns + inside.step_ns + across.step_ns);
+    double ns = 0;  // of one window
+    for (const SimStep& step : system_.steps) {
+      const auto bytes = static_cast<double>(system_.bytes(step, 0));
+      ns += (step.receives.size() + step.sends.size()) * (ns_per_message + bytes * ns_per_byte) +
+            step.combined * bytes / network.reduce_bytes_per_s * 1e9;
+    }
+    ns *= static_cast<double>(system_.windows) / system_.stripes;
+    if (ns <= kMostNs) return {};
+    return fail(ErrorKind::unsupported, "may take {:.0f} days of virtual time, which has {:.0f}",
+                ns / kNsPerDay, kMostNs / kNsPerDay);
   }
 
   const Problem& problem_;

@@ -110,8 +110,8 @@ struct SystemOptions {
   std::uint64_t max_bytes = std::uint64_t{4} << 30;
 };
 
-/// Fails with unsupported where it would take more than `max_bytes`, and with internal where a
-/// receive has no send.
+/// Fails with unsupported where it would take more than `max_bytes`, or longer than Picoseconds
+/// hold, and with internal where a receive has no send.
 Result<System> make_system(const Problem& problem, const Choice& choice, std::size_t elem_bytes,
                            const Network& network, const SystemOptions& options);
 

@@ -77,6 +77,54 @@ TEST_CASE("a line through shorter calls tells how long a long one takes", "[sim]
   }
 }
 
+TEST_CASE("of few windows with many steps each, no line goes beyond what there is", "[sim][unit]") {
+  // 9 ranks on nodes of 8: nothing is alike. Windows do not repeat themselves within the first 8.
+  const Network network = network_of("nodes-of-8:nvlink+ib200");
+  for (const std::uint64_t windows : {9U, 12U, 16U, 17U, 40U}) {
+    const Problem problem =
+        placed_on(network, problem_of(Kind::all_reduce, 9, windows * 9 * (128 << 10)));
+    const Choice choice{Algorithm::ring, 1, 128 << 10};
+    const auto exact = simulate(network, problem, 4, choice);
+    const auto few_steps = simulate(network, problem, 4, choice, {.max_steps = 8 * 16 * 9});
+    REQUIRE(exact);
+    REQUIRE(few_steps);
+    CAPTURE(windows, few_steps->windows_run);
+    CHECK(exact->windows == windows);
+    CHECK(static_cast<double>(few_steps->outcome.ready) ==
+          Approx(static_cast<double>(exact->outcome.ready)).epsilon(0.05));
+  }
+}
+
+TEST_CASE("what would take more than virtual time holds is refused, and says so", "[sim][unit]") {
+  const auto slow = parse_network(
+      "inside_latency_us = 1\ninside_gb_per_s = 1e-9\nreduce_gb_per_s = 1\nslot_kib = 1048576\n");
+  REQUIRE(slow);
+  const auto result = all_reduce(*slow, 4, 1 << 30, Algorithm::ring);
+  REQUIRE(!result);
+  CHECK(result.error().kind == ErrorKind::unsupported);
+  CHECK(result.error().message.find("days of virtual time, which has 104") != std::string::npos);
+  CHECK(all_reduce(*slow, 4, 1 << 10, Algorithm::ring));
+}
+
+TEST_CASE("NICs that no rank uses take no memory, and change nothing", "[sim][unit]") {
+  const auto with_nics = [](Rank nics) {
+    return parse_network(fmt::format(
+        "ranks_per_node = 2\nnics_per_node = {}\ninside_latency_us = 1\ninside_gb_per_s = 10\n"
+        "across_latency_us = 2\nacross_gb_per_s = 5\nreduce_gb_per_s = 20\n",
+        nics));
+  };
+  const auto enough = with_nics(2), far_more = with_nics(1 << 24);
+  REQUIRE(enough);
+  REQUIRE(far_more);
+  for (const Algorithm algorithm : {Algorithm::ring, Algorithm::double_tree}) {
+    const auto expected = all_reduce(*enough, 256, 1 << 20, algorithm);
+    const auto result = all_reduce(*far_more, 256, 1 << 20, algorithm);
+    REQUIRE(expected);
+    REQUIRE(result);
+    CHECK(result->outcome.ready == expected->outcome.ready);
+  }
+}
+
 TEST_CASE("what would take more than 10^10 messages is refused, and says so", "[sim][unit]") {
   const auto result = all_reduce(network_of("ndr"), kMany, 1 << 30, Algorithm::one_shot);
   REQUIRE(!result);

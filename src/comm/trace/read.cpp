@@ -27,7 +27,10 @@ class TickClock {
     for (const auto& pair : pairs) {
       is_same_ &= pair.ticks == pair.ns;
       // Between near ones the error of reading them would tell more than the clocks.
-      if (knots_.empty() || pair.ns - knots_.back().ns >= kLeastApart) knots_.push_back(pair);
+      // Where ticks stand still, no line goes through both.
+      if (knots_.empty() ||
+          (pair.ns - knots_.back().ns >= kLeastApart && pair.ticks > knots_.back().ticks))
+        knots_.push_back(pair);
     }
     if (knots_.size() == 1 && pairs.back().ticks > knots_[0].ticks) knots_.push_back(pairs.back());
   }

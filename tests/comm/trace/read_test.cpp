@@ -87,6 +87,22 @@ TEST_CASE("trace: cut short anywhere, what came before is read", "[trace][unit]"
   }
 }
 
+TEST_CASE("trace: ticks that stand still while nanoseconds pass are one moment", "[trace][unit]") {
+  auto bytes = beginning();
+  for (const std::uint64_t ns : {5'000'000, 9'000'000}) {
+    ClockEntry clock;
+    clock.ticks = 100;
+    clock.ns = ns;
+    append(bytes, &clock, sizeof(clock));
+  }
+  CallEntry call;
+  call.begin = 100;
+  append(bytes, &call, sizeof(call));
+  const auto trace = parse_trace("x", bytes);
+  REQUIRE(trace);
+  CHECK(trace->calls[0].begin == 5'000'000);
+}
+
 TEST_CASE("trace: what cannot be is refused, with the byte where it stands", "[trace][unit]") {
   const auto start = beginning();
   const auto refused = [&](const auto& entry) {

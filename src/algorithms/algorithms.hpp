@@ -115,6 +115,10 @@ struct CostTable {
   double reduce_bytes_per_s = 8e9;  ///< of the output, one source added
   double cores_per_rank = 1.0;      ///< below 1, ranks take turns on a core
   std::size_t slot_bytes = 128 << 10;  ///< the most that one message carries
+  /// Where wires move the bytes while ranks go on: how fast all that a rank sends over `links`, or
+  /// over `inside`, passes. 0: ranks move them.
+  double wires_bytes_per_s = 0;
+  double wires_inside_bytes_per_s = 0;
   friend bool operator==(const CostTable&, const CostTable&) = default;
 };
 

@@ -29,6 +29,7 @@ constexpr std::uint64_t kSmallestSliceBytes = 8 << 10;
 /// What an algorithm does over one kind of links.
 struct Part {
   const LinkCosts& costs;
+  double wires_bytes_per_s;
   std::uint64_t depth;
   Load busiest;
   Load total;
@@ -47,9 +48,9 @@ Load rest(const Load& whole, const Load& part) {
 /// Between hosts and inside; an algorithm that does not know of hosts may use any links anywhere.
 std::array<Part, 2> parts_of(const Theory& theory, const CostTable& costs) {
   const Across across = theory.across.value_or(Across{theory.depth, theory.busiest, theory.total});
-  return {Part{costs.links, across.depth, across.busiest, across.total},
-          Part{costs.inside, rest(theory.depth, across.depth), rest(theory.busiest, across.busiest),
-               rest(theory.total, across.total)}};
+  return {Part{costs.links, costs.wires_bytes_per_s, across.depth, across.busiest, across.total},
+          Part{costs.inside, costs.wires_inside_bytes_per_s, rest(theory.depth, across.depth),
+               rest(theory.busiest, across.busiest), rest(theory.total, across.total)}};
 }
 
 /// Elements to nanoseconds.
@@ -139,6 +140,7 @@ double Model::ns(const Choice& choice, const CostTable& costs) const {
   double path_ns = 0;     // one window on its way through everyone
   double sending_ns = 0;  // what the busiest rank has to do for one window, but for bare messages
   double messages_ns = 0;
+  double wire_ns = 0;  // what the busiest wire has to do for one window
   double work_ns = 0;  // what an average rank does for all windows
   for (const Part& part : parts_of(theory_, costs)) {
     const LinkCosts& links = part.costs;
@@ -154,7 +156,11 @@ double Model::ns(const Choice& choice, const CostTable& costs) const {
                                      static_cast<double>(part.busiest.elems_reduced));
     const double others_ns = (1 - links.sender_share) * times.transfer(sent - received, links);
     // Each message has a step at either end.
-    sending_ns += messages * links.step_ns + (bytes_ns - others_ns) / windows;
+    const bool has_wires = part.wires_bytes_per_s > 0;
+    if (has_wires)
+      wire_ns = std::max(wire_ns, sent * times.elem_bytes / part.wires_bytes_per_s * 1e9 / windows);
+    const double elsewhere_ns = has_wires ? times.transfer(sent, links) : others_ns;
+    sending_ns += messages * links.step_ns + (bytes_ns - elsewhere_ns) / windows;
     messages_ns += messages * links.step_ns;
     work_ns += (2 * static_cast<double>(part.total.messages) * links.step_ns * windows +
                 times.bytes(part.total, links)) /
@@ -162,7 +168,8 @@ double Model::ns(const Choice& choice, const CostTable& costs) const {
   }
   const double dear_ns = std::max(0.0, links_ - kCheapLinks) * kDearLinkSteps * costs.links.step_ns;
   sending_ns += dear_ns;
-  const double busy_ns = sending_ns + messages_ns;
+  const double busy_ns = std::max(sending_ns + messages_ns, wire_ns);
+  sending_ns = std::max(sending_ns, wire_ns);
 
   double total_ns = 0;
   if (entry_.windows_overlap) {

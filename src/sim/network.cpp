@@ -223,6 +223,9 @@ CostTable cost_table(const Network& network, Rank size) {
   costs.links = network.nodes(size) > 1 ? network.across : network.inside;
   costs.reduce_bytes_per_s = network.reduce_bytes_per_s;
   costs.slot_bytes = network.slot_bytes;
+  if (!network.moved_by_ranks) costs.wires_inside_bytes_per_s = network.port_bytes_per_s;
+  costs.wires_bytes_per_s =
+      network.nodes(size) > 1 ? network.nic_bytes_per_s : costs.wires_inside_bytes_per_s;
   if (network.cores_per_node > 0)
     costs.cores_per_rank = static_cast<double>(network.cores_per_node) / beside;
   return costs;

@@ -77,6 +77,20 @@ TEST_CASE("a line through shorter calls tells how long a long one takes", "[sim]
   }
 }
 
+TEST_CASE("what the library chooses for a long ring keeps the wires busy, at any latency",
+          "[sim][property]") {
+  for (const std::string_view latency : {"0.2", "1", "3", "5", "10"}) {
+    const auto network = parse_network(fmt::format(
+        "inside_latency_us = {}\ninside_gb_per_s = 10\nreduce_gb_per_s = 20\n", latency));
+    REQUIRE(network);
+    const auto result = all_reduce(*network, 4, 1 << 30, Algorithm::ring);
+    REQUIRE(result);
+    CAPTURE(latency, result->choice.lanes);
+    // 1.5 GiB pass each rank's wire.
+    CHECK(static_cast<double>(result->outcome.ready) / 1e9 < 1.1 * 161.1);
+  }
+}
+
 TEST_CASE("of few windows with many steps each, no line goes beyond what there is", "[sim][unit]") {
   // 9 ranks on nodes of 8: nothing is alike. Windows do not repeat themselves within the first 8.
   const Network network = network_of("nodes-of-8:nvlink+ib200");

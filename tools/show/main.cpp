@@ -2,7 +2,9 @@
 /// cc-show: how collective operations work, for people to see.
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include "show/command.hpp"
 
@@ -12,6 +14,10 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "cc-show: {}\n", output.error().message);
     return ccoll::show::kWrongUsage;
   }
-  std::fwrite(output->text.data(), 1, output->text.size(), stdout);
+  if (std::fwrite(output->text.data(), 1, output->text.size(), stdout) != output->text.size() ||
+      std::fflush(stdout) != 0) {
+    fmt::print(stderr, "cc-show: cannot write standard output: {}\n", std::strerror(errno));
+    return ccoll::show::kWrongUsage;
+  }
   return output->status;
 }

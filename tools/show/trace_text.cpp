@@ -138,7 +138,8 @@ std::string group_text(const TracedGroup& group) {
   if (!spans.empty()) text += kinds_table(spans) + slowest_text(spans);
   if (unended > 0) {
     text += fmt::format(
-        "  {} calls have no end on some rank: they failed, or its file ends before\n", unended);
+        "  calls without an end on some rank (they failed, or its file ends before): {}\n",
+        unended);
   }
   return text + waits_text(waits) + messages_text(group);
 }
@@ -252,8 +253,12 @@ std::string heading_of(const TracedCall& call) {
 }
 
 std::string job_text(const TracedJob& job, const std::string& how_to_ask) {
-  std::string text = fmt::format("job {:x}: {} communicators, {} hosts, {} recorded\n", job.id,
-                                 job.groups.size(), job.hosts, span_text(job.last));
+  const auto some = [](std::size_t count, std::string_view what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  };
+  std::string text = fmt::format("job {:x}: {}, {}, {} recorded\n", job.id,
+                                 some(job.groups.size(), "communicator"), some(job.hosts, "host"),
+                                 span_text(job.last));
   for (const std::string& remark : job.remarks) text += fmt::format("note: {}\n", remark);
   for (const TracedGroup& group : job.groups) text += group_text(group);
   return text + fmt::format("\nOne call, its waits and its critical path:  {} --call NUMBER\n",

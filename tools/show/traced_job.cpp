@@ -154,15 +154,21 @@ Result<TracedJob> read_job(const std::string& directory, const std::string& job_
   const auto files = files_in(directory);
   CCOLL_TRY(files);
   std::vector<Trace> read;
+  std::vector<Failure> unreadable;
   for (const std::string& file : *files) {
     auto trace = trace::read_trace(file);
-    CCOLL_TRY(trace);
-    read.push_back(std::move(*trace));
+    if (trace)
+      read.push_back(std::move(*trace));
+    else
+      unreadable.push_back(std::move(trace.error()));
   }
+  if (read.empty() && !unreadable.empty()) return tl::unexpected(unreadable.front());
   auto traces = of_one_job(std::move(read), job_name);
   CCOLL_TRY(traces);
   TracedJob job;
   job.id = traces->front().about.job;
+  for (const Failure& each : unreadable)
+    job.remarks.push_back(fmt::format("left out, as it cannot be read: {}", each.message));
   set_clocks(*traces, job);
   std::map<std::uint64_t, TracedGroup> groups;
   for (Trace& trace : *traces)

@@ -119,6 +119,8 @@ struct CostTable {
   /// over `inside`, passes. 0: ranks move them.
   double wires_bytes_per_s = 0;
   double wires_inside_bytes_per_s = 0;
+  /// How fast all that leaves a host passes. 0: as over one of `links`.
+  double host_bytes_per_s = 0;
   friend bool operator==(const CostTable&, const CostTable&) = default;
 };
 

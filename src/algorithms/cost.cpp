@@ -185,7 +185,10 @@ double Model::ns(const Choice& choice, const CostTable& costs) const {
     work_ns += dear_ns * windows;
     total_ns = std::max(total_ns, work_ns / costs.cores_per_rank + path_ns / 2);
   }
-  return std::max(total_ns, times.transfer(leaving_host_, costs.links));
+  const double leaving_ns = costs.host_bytes_per_s > 0
+                                ? leaving_host_ * times.elem_bytes / costs.host_bytes_per_s * 1e9
+                                : times.transfer(leaving_host_, costs.links);
+  return std::max(total_ns, leaving_ns);
 }
 
 std::optional<Tuned> tune(const CatalogueEntry& entry, const Problem& problem,

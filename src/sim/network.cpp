@@ -224,6 +224,7 @@ CostTable cost_table(const Network& network, Rank size) {
   costs.reduce_bytes_per_s = network.reduce_bytes_per_s;
   costs.slot_bytes = network.slot_bytes;
   if (!network.moved_by_ranks) costs.wires_inside_bytes_per_s = network.port_bytes_per_s;
+  costs.host_bytes_per_s = network.nic_bytes_per_s * std::min(network.nics_per_node, beside);
   costs.wires_bytes_per_s =
       network.nodes(size) > 1 ? network.nic_bytes_per_s : costs.wires_inside_bytes_per_s;
   if (network.cores_per_node > 0)

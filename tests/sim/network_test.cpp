@@ -119,6 +119,10 @@ TEST_CASE("the cost model is told what the network has", "[sim][unit]") {
   CHECK(cost_table(*network, 8).links == network->inside);
   CHECK(cost_table(*network, 9).links == network->across);
   CHECK(cost_table(*network, 9).inside == network->inside);
+  CHECK(cost_table(*network, 8).wires_bytes_per_s == network->port_bytes_per_s);
+  CHECK(cost_table(*network, 9).wires_bytes_per_s == network->nic_bytes_per_s);
+  CHECK(cost_table(*network, 9).wires_inside_bytes_per_s == network->port_bytes_per_s);
+  CHECK(cost_table(*network, 9).host_bytes_per_s == 4 * network->nic_bytes_per_s);
   Problem problem;
   problem.size = 8;
   CHECK(placed_on(*network, problem).host_of.empty());

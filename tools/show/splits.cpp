@@ -39,13 +39,13 @@ Result<std::vector<std::uint64_t>> row_of(const std::string& all, std::string_vi
   return row;
 }
 
-/// Blocks that lie one after another.
+/// Blocks that lie one after another; nowhere, where a rank has no such buffer.
 template <typename AnyBlock, typename Byte>
 std::vector<AnyBlock> cut(Byte* data, const std::vector<std::uint64_t>& row, DataType type) {
   std::vector<AnyBlock> blocks;
   for (const std::uint64_t elems : row) {
     blocks.emplace_back(data, elems, type);
-    data += elems * size_of(type);
+    if (data != nullptr) data += elems * size_of(type);
   }
   return blocks;
 }

@@ -51,6 +51,7 @@ Question question_of(const CurvesAsked& asked) {
   question.type = asked.type;
   question.root = asked.root;
   question.algorithms = asked.algorithms;
+  question.options.max_steps = kMostCurveSteps;
   for (std::uint64_t bytes = kLeastBytes; bytes <= kMostBytes; bytes *= 4)
     question.bytes.push_back(bytes);
   return question;

@@ -20,6 +20,10 @@
 
 namespace ccoll::show {
 
+/// Of one simulation; beyond them a line is drawn (sim::SimulateOptions). A page waits for
+/// hundreds of them.
+inline constexpr std::uint64_t kMostCurveSteps = 50'000;
+
 struct CurvesAsked {
   const bench::Operation* operation = nullptr;
   DataType type = DataType::float32;

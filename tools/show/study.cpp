@@ -28,7 +28,7 @@ Answer simulate_cell(const Question& question, Rank ranks, std::uint64_t bytes,
   const std::size_t elem_bytes = operation.has_data ? size_of(question.type) : 1;
   const auto choice = sim::choose_on(question.network, problem, elem_bytes, algorithm);
   if (!choice) return {.simulated = {}, .reason = choice.error().message};
-  auto simulated = sim::simulate(question.network, problem, elem_bytes, *choice);
+  auto simulated = sim::simulate(question.network, problem, elem_bytes, *choice, question.options);
   if (!simulated) return {.simulated = {}, .reason = simulated.error().message};
   return {.simulated = std::move(*simulated), .reason = {}};
 }

@@ -24,6 +24,7 @@ struct Question {
   std::vector<Algorithm> algorithms;
   std::string network_name;
   sim::Network network;
+  sim::SimulateOptions options = {};
 };
 
 /// One algorithm at one size.

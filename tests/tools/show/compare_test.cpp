@@ -89,6 +89,7 @@ TEST_CASE("cc-show compare: its curves are what simulate says of such a network"
   Question question;
   question.operation = asked.operation;
   question.algorithms = asked.algorithms;
+  question.options.max_steps = kMostCurveSteps;
   for (std::uint64_t bytes = 64; bytes <= 1 << 30; bytes *= 4) question.bytes.push_back(bytes);
   std::size_t state = 0;
   for (const Rank ranks : {4, 6, 8, 16}) {

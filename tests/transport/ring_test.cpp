@@ -18,7 +18,7 @@ namespace {
 /// Both ends, and what is under way between them.
 class Ends {
  public:
-  explicit Ends(std::uint32_t slots) : slots_(slots), writer(ring_, slots) {}
+  Ends(std::uint32_t slots, std::uint32_t lines) : slots_(slots), writer(ring_, slots, lines) {}
 
   bool has_room() { return writer.has_room(); }
   std::size_t slots_taken() const {
@@ -60,24 +60,26 @@ class Ends {
 
 }  // namespace
 
-TEST_CASE("ring: slices come out as they went in, also where the slots become more",
-          "[transport][property]") {
-  constexpr std::uint32_t kMost = shm::Ring::kLines;
+TEST_CASE(
+    "ring: slices come out as they went in, also where the slots become more, and no more than the "
+    "lines are under way",
+    "[transport][property]") {
   const auto seed = std::random_device{}();
   std::mt19937 random(seed);
   int grown_while_full = 0;
   for (int game = 0; game < 200; game++) {
-    Ends ends(static_cast<std::uint32_t>(1 + random() % kMost));
+    const auto most = static_cast<std::uint32_t>(1 + random() % shm::Ring::kLines);
+    Ends ends(static_cast<std::uint32_t>(1 + random() % most), most);
     const auto at_first = ends.slots();
     for (int turn = 0; turn < 200; turn++) {
-      CAPTURE(seed, game, turn, at_first, ends.slots());
+      CAPTURE(seed, game, turn, most, at_first, ends.slots());
       if (!ends.has_room()) {
-        CHECK((ends.under_way() == kMost || ends.slots_taken() >= at_first));
-        CHECK(ends.writer.lacks_slot() == (ends.under_way() < kMost));
+        CHECK((ends.under_way() == most || ends.slots_taken() >= at_first));
+        CHECK(ends.writer.lacks_slot() == (ends.under_way() < most));
       }
-      if (random() % 30 == 0 && ends.slots() < kMost) {
+      if (random() % 30 == 0 && ends.slots() < most) {
         grown_while_full += ends.has_room() ? 0 : 1;
-        ends.grow(ends.slots() + 1 + static_cast<std::uint32_t>(random() % (kMost - ends.slots())));
+        ends.grow(ends.slots() + 1 + static_cast<std::uint32_t>(random() % (most - ends.slots())));
       } else if (random() % 2 == 0 && ends.has_room()) {
         ends.push(random() % 3 == 0 ? random() % 25 : 25 + random() % 5'000);
       } else if (ends.under_way() > 0) {
@@ -86,7 +88,7 @@ TEST_CASE("ring: slices come out as they went in, also where the slots become mo
     }
     // Once it has been round, it has all that it may use.
     while (ends.under_way() > 0) ends.pop();
-    for (std::uint32_t i = 0; i < kMost; i++, ends.pop()) {
+    for (std::uint32_t i = 0; i < most; i++, ends.pop()) {
       REQUIRE(ends.has_room());
       ends.push(20'000);
     }

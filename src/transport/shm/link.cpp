@@ -34,15 +34,16 @@ void decline(const Offer& offer) {
 }
 
 ShmSendLink::ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over,
-                         SlotBudget::Share slots, std::shared_ptr<Lender> lender,
-                         std::shared_ptr<Instead> fallback)
+                         SlotBudget::Share slots, std::uint32_t lines,
+                         std::shared_ptr<Lender> lender, std::shared_ptr<Instead> fallback)
     : id_(id),
       hand_over_(std::move(hand_over)),
       lender_(std::move(lender)),
       fallback_(std::move(fallback)),
       ring_(Ring::at(hand_over_->memory->data())),
       slots_(std::move(slots)),
-      writer_(ring_, static_cast<std::uint32_t>(slots_.bytes() / kSlotBytes),
+      lines_(lines),
+      writer_(ring_, static_cast<std::uint32_t>(slots_.bytes() / kSlotBytes), lines_,
               hand_over_->spread ? hand_over_->spread->readers() : nullptr) {}
 
 ShmSendLink::~ShmSendLink() {
@@ -86,9 +87,9 @@ bool ShmSendLink::has_room() {
 }
 
 bool ShmSendLink::grow() {
-  constexpr auto kMost = Ring::kLines * kSlotBytes;
-  if (slots_.bytes() == kMost || !slots_.grow(kMost - slots_.bytes())) return false;
-  writer_.grow(Ring::kLines);
+  const std::size_t most = lines_ * kSlotBytes;
+  if (slots_.bytes() >= most || !slots_.grow(most - slots_.bytes())) return false;
+  writer_.grow(lines_);
   return writer_.has_room();
 }
 

@@ -51,9 +51,11 @@ struct HandOver {
 
 class ShmSendLink final : public SendLink {
  public:
-  /// `slots`: for kLinkSlots of them. It takes more when it has none left and they can be spared.
+  /// `slots`: for kLinkSlots of them. It takes the rest of `lines` when it has none left and they
+  /// can be spared. `lines`: at most Ring::kLines, by how many slices it may be ahead.
   ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over, SlotBudget::Share slots,
-              std::shared_ptr<Lender> lender, std::shared_ptr<Instead> fallback);
+              std::uint32_t lines, std::shared_ptr<Lender> lender,
+              std::shared_ptr<Instead> fallback);
   ~ShmSendLink() override;
 
   std::size_t most_bytes() const override { return kSlotBytes; }
@@ -75,7 +77,7 @@ class ShmSendLink final : public SendLink {
   /// Whether the memory is the receiver's too.
   bool settle();
   bool has_room_instead();
-  /// Takes all slots, if the budget has them to spare; true if that makes room.
+  /// Takes lines_, if the budget has them to spare; true if that makes room.
   bool grow();
   /// Whether the receiver lives and cannot be rung, for want of descriptors: it would sleep.
   bool is_deaf() const;
@@ -88,6 +90,7 @@ class ShmSendLink final : public SendLink {
   const std::shared_ptr<Instead> fallback_;
   Ring* const ring_;
   SlotBudget::Share slots_;
+  const std::uint32_t lines_;
   RingWriter writer_;
   bool settled_ = false;
   std::unique_ptr<SendLink> instead_;  ///< of the fallback

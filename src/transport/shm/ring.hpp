@@ -90,7 +90,7 @@ struct BasicRing {
   }
 };
 
-using Ring = BasicRing<std::atomic, 16>;
+using Ring = BasicRing<std::atomic, 32>;
 static_assert(sizeof(Ring::Line) == 64);
 static_assert(sizeof(Ring) <= Ring::kFirstSlot);
 static_assert(Ring::kLines >= kLinkSlots);
@@ -98,10 +98,15 @@ static_assert(Ring::kLines >= kLinkSlots);
 template <typename Ring>
 class BasicRingWriter {
  public:
-  /// Uses the slots [0, slots) until it grows. `spread_readers`: by shared slot, how many are to
-  /// read it.
-  explicit BasicRingWriter(Ring* ring, std::uint32_t slots, std::uint32_t* spread_readers = nullptr)
-      : ring_(ring), slots_(slots), most_slots_(slots), spread_readers_(spread_readers) {}
+  /// Uses the slots [0, slots) until it grows, and is at most `lines` slices ahead of its reader.
+  /// `spread_readers`: by shared slot, how many are to read it.
+  explicit BasicRingWriter(Ring* ring, std::uint32_t slots, std::uint32_t lines = Ring::kLines,
+                           std::uint32_t* spread_readers = nullptr)
+      : ring_(ring),
+        lines_(lines),
+        slots_(slots),
+        most_slots_(slots),
+        spread_readers_(spread_readers) {}
 
   bool has_room() {
     if (has_line_and_slot()) return true;
@@ -178,7 +183,7 @@ class BasicRingWriter {
   static constexpr std::size_t kTakesTurns = 16 << 10;
 
   typename Ring::Line& line() { return ring_->lines[pushed_ % Ring::kLines]; }
-  bool has_line() const { return pushed_ - popped_ < Ring::kLines; }
+  bool has_line() const { return pushed_ - popped_ < lines_; }
   bool has_line_and_slot() const { return has_line() && taken_slots_ < slots_; }
   void look() {
     for (const auto popped = std::min(ring_->popped.load(), pushed_); popped_ < popped; popped_++) {
@@ -191,6 +196,7 @@ class BasicRingWriter {
   }
 
   Ring* const ring_;
+  const std::uint32_t lines_;
   std::uint64_t pushed_ = 0;
   std::uint64_t popped_ = 0;      ///< when last looked at: it may be more
   std::uint64_t lent_until_ = 0;  ///< slices before this count may be lent

@@ -82,8 +82,9 @@ class CCOLL_API Work {
   std::shared_ptr<State> state_;
 };
 
-/// How a communicator is made and works. All ranks give the same `token`, `transport`, `algorithm`
-/// and `max_lanes` (Error{mismatch} where one of the last three differs); the others may differ.
+/// How a communicator is made and works. All ranks give the same `token`, `transport`, `algorithm`,
+/// `max_lanes` and `deterministic` (Error{mismatch} where one of the last four differs); the others
+/// may differ.
 struct CCOLL_API CommunicatorOptions {
   /// Stands before the communicator's errors; empty: "world", which does not. Ranks may differ.
   std::string name = {};
@@ -97,6 +98,14 @@ struct CCOLL_API CommunicatorOptions {
   std::string algorithm = {};
   /// Most copies of an algorithm's lanes; 0: by cost. CCOLL_LANES.
   int max_lanes = 0;
+  /// Reductions of floats give bits that depend on the contributions and their ranks alone: each
+  /// element is one sum (product, average) from rank 0 up, rounded as ReduceOp tells of one step,
+  /// whatever the size of the call, the operation, the transport and the hosts. Only algorithms
+  /// that combine all in one step are then used (one_shot, two_shot, linear); others that
+  /// `algorithm` names, for what needs no such care. Without it, results are the same on all ranks,
+  /// and from run to run for equal calls on equal ranks and hosts under the same tuning file.
+  /// CCOLL_DETERMINISTIC.
+  bool deterministic = false;
   /// Messages up to so many bytes are sent without waiting for their receive; at most 128 KiB.
   /// CCOLL_EAGER_LIMIT.
   std::size_t eager_limit = 64 << 10;

@@ -84,9 +84,19 @@ Problem as_all_see_it(Problem problem, std::size_t elem_bytes);
 std::optional<Algorithm> parse_algorithm(std::string_view name);
 std::optional<Kind> parse_kind(std::string_view name);
 
-/// Whether the algorithm only ever combines what neighbouring stretches of ranks have put in, the
-/// lower one first, as an operation that does not commute needs.
-bool combines_in_rank_order(const Problem& problem, Algorithm algorithm);
+/// What an operation asks of the order in which contributions are combined; each has what those
+/// before it have.
+enum class CombineOrder : std::uint8_t {
+  any,
+  /// Only what neighbouring stretches of ranks have put in, the lower one first: the operation does
+  /// not commute.
+  by_rank,
+  /// All ranks' in one step, from the lowest rank up: then floating-point results are the same by
+  /// whatever algorithm, and for any size.
+  at_once,
+};
+/// Whether the algorithm keeps that order.
+bool keeps_order(const Problem& problem, Algorithm algorithm, CombineOrder order);
 
 /// The program that rank `rank` runs. `problem` is whole or as that rank sees it.
 Program make_program(const Problem& problem, const Choice& choice, Rank rank);
@@ -128,8 +138,8 @@ struct CostTable {
 struct Forced {
   std::optional<Algorithm> algorithm;
   std::optional<std::uint16_t> max_lanes;
-  /// Only algorithms that combine in rank order: the operation does not commute.
-  bool in_rank_order = false;
+  /// Only algorithms that keep it.
+  CombineOrder order = CombineOrder::any;
 };
 
 struct Candidate {

@@ -30,7 +30,7 @@ std::vector<Scored> score_all(const Problem& problem, std::size_t elem_bytes,
   std::vector<Scored> scored;
   for (const CatalogueEntry& entry : catalogue()) {
     if (!applies(entry, problem)) continue;
-    if (forced.in_rank_order && !combines_in_rank_order(shared, entry.algorithm)) continue;
+    if (!keeps_order(shared, entry.algorithm, forced.order)) continue;
     const auto tuned = tune(entry, shared, elem_bytes, costs, max_lanes);
     if (!tuned) continue;
     const std::uint32_t roundings = entry.theory(shared).roundings;
@@ -50,11 +50,12 @@ std::string reason_by_model(const std::vector<Scored>& scored) {
                      to_string(scored[1].candidate.algorithm));
 }
 
-std::string why_not(Algorithm algorithm, const Problem& problem, bool in_rank_order) {
+std::string why_not(Algorithm algorithm, const Problem& problem, CombineOrder order) {
   const CatalogueEntry* entry = find_algorithm(problem.kind, algorithm);
   if (entry == nullptr) return fmt::format("{} has none", to_string(problem.kind));
-  if (in_rank_order && !combines_in_rank_order(problem, algorithm))
-    return "it does not combine in rank order";
+  if (!keeps_order(problem, algorithm, order))
+    return order == CombineOrder::at_once ? "it does not combine everything in one step"
+                                          : "it does not combine in rank order";
   if (entry->by_host && problem.host_of.empty())
     return "all ranks share one host, or none shares one with another";
   return applies(*entry, problem) ? "its messages do not fit a slot" : "it needs equal blocks";
@@ -89,9 +90,8 @@ Chosen choose(const Problem& problem, std::size_t elem_bytes, const CostTable& c
       return chosen;
     }
   }
-  chosen.reason =
-      fmt::format("{} was asked for, but {}; {}", name,
-                  why_not(*forced.algorithm, problem, forced.in_rank_order), chosen.reason);
+  chosen.reason = fmt::format("{} was asked for, but {}; {}", name,
+                              why_not(*forced.algorithm, problem, forced.order), chosen.reason);
   return chosen;
 }
 

@@ -10,8 +10,11 @@ namespace {
 
 constexpr int kMaxLanes = 1024;
 
-// From the lowest bit: 8 of the transport's row + 1, 8 of the algorithm's number + 1, 16 of the
-// lanes; 0 is "not asked for".
+// From the lowest bit: 8 of the transport's row + 1, 8 of the algorithm's number + 1, 12 of the
+// lanes, where 0 is "not asked for"; and flags.
+constexpr std::uint32_t kLanesAt = 16, kLanesMask = 0xfff;
+constexpr std::uint32_t kDeterministic = 1U << 28;
+static_assert(kMaxLanes <= kLanesMask);
 
 std::string_view transport_name(std::uint32_t row) {
   return row == 0 || row > transports().size() ? "by reach" : transports()[row - 1].name;
@@ -45,14 +48,16 @@ Result<std::uint32_t> agreement_of(const CommunicatorOptions& options) {
     return fail(ErrorKind::invalid_argument,
                 "{} lanes (CCOLL_LANES): from 1 to {}, or 0 for by cost", options.max_lanes,
                 kMaxLanes);
-  return agreement | static_cast<std::uint32_t>(options.max_lanes) << 16;
+  if (options.deterministic) agreement |= kDeterministic;
+  return agreement | static_cast<std::uint32_t>(options.max_lanes) << kLanesAt;
 }
 
 std::string agreement_text(std::uint32_t agreement) {
-  const auto lanes = agreement >> 16;
-  return fmt::format("transport {}, algorithm {}, lanes {}", transport_name(agreement & 0xff),
+  const auto lanes = agreement >> kLanesAt & kLanesMask;
+  return fmt::format("transport {}, algorithm {}, lanes {}{}", transport_name(agreement & 0xff),
                      algorithm_name((agreement >> 8) & 0xff),
-                     lanes == 0 ? "by cost" : std::to_string(lanes));
+                     lanes == 0 ? "by cost" : std::to_string(lanes),
+                     (agreement & kDeterministic) != 0 ? ", deterministic" : "");
 }
 
 }  // namespace ccoll

@@ -11,11 +11,11 @@
 
 namespace ccoll {
 
-/// Transport, algorithm and lanes in one number, for the address table; refuses names that do not
-/// exist.
+/// Transport, algorithm, lanes and flags in one number, for the address table; refuses names that
+/// do not exist.
 Result<std::uint32_t> agreement_of(const CommunicatorOptions& options);
 
-/// "transport tcp, algorithm by cost, lanes by cost".
+/// "transport tcp, algorithm by cost, lanes by cost, deterministic".
 std::string agreement_text(std::uint32_t agreement);
 
 }  // namespace ccoll

@@ -159,19 +159,24 @@ Result<bool> check_arguments(const Call& call, Rank rank, Rank size) {
   return overlap(call, rank, size);
 }
 
-Status check_order(const Call& call, Rank size) {
-  if (!call.algorithm || !needs_rank_order(call.op)) return {};
+Status check_order(const Call& call, Rank size, bool deterministic) {
+  const auto order = order_of(call.op, call.type, deterministic);
+  if (!call.algorithm || order == CombineOrder::any) return {};
   Problem problem;
   problem.kind = call.kind;
   problem.size = size;
   problem.root = call.root;
-  if (combines_in_rank_order(problem, *call.algorithm)) return {};
+  if (keeps_order(problem, *call.algorithm, order)) return {};
   std::vector<std::string_view> names;
   for (const auto each : algorithms_for(call.kind))
-    if (combines_in_rank_order(problem, each)) names.push_back(to_string(each));
-  return fail(ErrorKind::invalid_argument,
-              "{}: {} does not commute, and {} does not combine in rank order; these do: {}",
-              to_string(call.kind), call.op.text(), to_string(*call.algorithm), joined(names));
+    if (keeps_order(problem, each, order)) names.push_back(to_string(each));
+  const bool at_once = order == CombineOrder::at_once;
+  return fail(ErrorKind::invalid_argument, "{}: {}, and {} does not combine {}; these do: {}",
+              to_string(call.kind),
+              at_once ? "the communicator is deterministic"
+                      : fmt::format("{} does not commute", call.op.text()),
+              to_string(*call.algorithm), at_once ? "all in one step" : "in rank order",
+              joined(names));
 }
 
 Result<Collective> collective_named(std::string_view name) {

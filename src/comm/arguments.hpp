@@ -31,7 +31,7 @@ Status check_timeout(std::string_view call, std::chrono::milliseconds timeout);
 /// operation allows. Says whether input and output share memory.
 Result<bool> check_arguments(const Call& call, Rank rank, Rank size);
 /// An algorithm that was asked for must combine in the order that the reduction needs.
-Status check_order(const Call& call, Rank size);
+Status check_order(const Call& call, Rank size, bool deterministic);
 
 /// A collective by its name: "all_gather", "all_gather_v".
 struct Collective {

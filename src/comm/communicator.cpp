@@ -21,7 +21,7 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator, Call& ca
   auto algorithm = algorithm_named(options.algorithm, {call.kind, call.ragged()});
   if (!algorithm) return tl::unexpected(algorithm.error());
   call.algorithm = *algorithm;
-  CCOLL_TRY(check_order(call, communicator->size()));
+  CCOLL_TRY(check_order(call, communicator->size(), communicator->is_deterministic()));
   CCOLL_TRY(check_timeout(to_string(call.kind), options.timeout));
   call.timeout = options.timeout;
   call.label = options.label;
@@ -125,7 +125,9 @@ Result<Question> question(const Implementation& communicator, std::string_view o
   if (!asked) return tl::unexpected(asked.error());
   auto problem = communicator.problem_of(collective->kind, count, 0);
   if (collective->ragged) problem = evenly_ragged(std::move(problem));
-  return Question{std::move(problem), communicator.forced(*asked)};
+  auto forced = communicator.forced(*asked);
+  forced.order = order_of(ReduceOp::sum, type, communicator.is_deterministic());
+  return Question{std::move(problem), forced};
 }
 
 /// A barrier is an idempotent all_reduce, by max, of one byte that the communicator has.

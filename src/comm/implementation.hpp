@@ -64,6 +64,7 @@ class Communicator::Implementation final
   const CostTable& costs() const { return costs_; }
   /// What the communicator's options and then `algorithm` ask for.
   Forced forced(std::optional<Algorithm> algorithm) const;
+  bool is_deterministic() const { return options_.deterministic; }
   Problem problem_of(Kind kind, std::size_t count, Rank root) const;
   Result<std::string> transport_to(Rank peer) const;
 

@@ -105,7 +105,7 @@ Result<std::shared_ptr<Plan>> Communicator::Implementation::plan_for(const Call&
   PlanRequest request;
   request.problem = problem_of(call);
   auto forcing = forced(call.algorithm);
-  forcing.in_rank_order = needs_rank_order(call.op);
+  forcing.order = order_of(call.op, call.type, options_.deterministic);
   const Chosen chosen = choose(request.problem, size_of(call.type), costs_, forcing);
   request.choice = chosen.choice;
   request.program = make_program(request.problem, request.choice, rank());

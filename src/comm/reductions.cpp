@@ -15,10 +15,23 @@ std::uint32_t hash_of(std::string_view name) {  // FNV-1a
   return hash;
 }
 
+/// The caller's own, which does not commute.
+bool is_ordered(const Reduction& reduction) {
+  return reduction.custom() && !reduction.custom()->description.commutative;
+}
+
+/// Whether the same contributions have the same bits in whatever order they are combined.
+bool is_associative(const Reduction& reduction, DataType type) {
+  if (reduction.custom()) return false;
+  return is_integer(type) || type == DataType::boolean || reduction.op() == ReduceOp::min ||
+         reduction.op() == ReduceOp::max;
+}
+
 }  // namespace
 
-bool needs_rank_order(const Reduction& reduction) {
-  return reduction.custom() && !reduction.custom()->description.commutative;
+CombineOrder order_of(const Reduction& reduction, DataType type, bool deterministic) {
+  if (deterministic && !is_associative(reduction, type)) return CombineOrder::at_once;
+  return is_ordered(reduction) ? CombineOrder::by_rank : CombineOrder::any;
 }
 
 std::optional<ReduceOp> kernel_op(const Reduction& reduction) {
@@ -35,7 +48,7 @@ void sign(const Reduction& reduction, Signature& signature) {
       signature.op = kPremultipliedSum;
       break;
     case Reduction::Form::custom:
-      signature.op = needs_rank_order(reduction) ? kOrderedCustom : kCustom;
+      signature.op = is_ordered(reduction) ? kOrderedCustom : kCustom;
       signature.root ^= hash_of(reduction.custom()->description.name);
       break;
   }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "algorithms/algorithms.hpp"
 #include "ccoll/reduction.hpp"
 #include "core/result.hpp"
 #include "core/signature.hpp"
@@ -17,8 +18,9 @@ namespace ccoll {
 
 struct Call;
 
-/// Whether only algorithms that combine in rank order may run it.
-bool needs_rank_order(const Reduction& reduction);
+/// The order in which its algorithm must combine. `deterministic`: such that the result depends on
+/// the contributions alone (CommunicatorOptions::deterministic).
+CombineOrder order_of(const Reduction& reduction, DataType type, bool deterministic);
 /// The kernel's operation; none where the caller's function is called instead.
 std::optional<ReduceOp> kernel_op(const Reduction& reduction);
 /// Makes the reduction part of the call's signature.

@@ -140,6 +140,7 @@ CommunicatorOptions CommunicatorOptions::from_environment() {
   if (const auto mib = number("CCOLL_SLOT_MEMORY", 1, 1 << 20))
     options.slot_memory = static_cast<std::size_t>(*mib) << 20;
   if (const auto strict = number("CCOLL_STRICT_SENDS", 0, 1)) options.strict_sends = *strict == 1;
+  if (const auto same = number("CCOLL_DETERMINISTIC", 0, 1)) options.deterministic = *same == 1;
   if (const auto file = variable("CCOLL_TOKEN_FILE"); !file.empty())
     options.token = value_or_throw(read_token_file(file));
   return options;

@@ -42,6 +42,9 @@ constexpr Variable kSettings[] = {
     {"CCOLL_ALGO", "by cost",
      "an algorithm for every operation that has it: `ring`, `double_tree`, …"},
     {"CCOLL_LANES", "by cost", "most copies of an algorithm's lanes, 1 to 1024"},
+    {"CCOLL_DETERMINISTIC", "0",
+     "1: what floats are reduced to depends on the contributions alone, not on the algorithm, the "
+     "size of the call or the transport"},
     {"CCOLL_EAGER_LIMIT", "65536",
      "messages up to so many bytes are sent without waiting for their receive; at most 131072"},
     {"CCOLL_STRICT_SENDS", "0",

@@ -121,6 +121,16 @@ std::vector<std::uint64_t> Combinations::multiplicities(Expression expression) c
   return times;
 }
 
+std::string Combinations::text(Expression expression) const {
+  if (expression < size_) return fmt::format("{}", expression);
+  std::string text;
+  for (const Expression source : sources_of(expression)) {
+    if (!text.empty()) text += '+';
+    text += source < size_ ? this->text(source) : fmt::format("({})", this->text(source));
+  }
+  return text;
+}
+
 std::string Combinations::describe(Expression expression) const {
   const std::vector<std::uint64_t> times = multiplicities(expression);
   std::string once;

@@ -42,6 +42,8 @@ class Combinations {
   }
   /// By rank, how often it contributes; saturates.
   std::vector<std::uint64_t> multiplicities(Expression expression) const;
+  /// "((0+1)+2)+3": what is combined in one step stands together.
+  std::string text(Expression expression) const;
   /// "ranks 0 2 once, rank 1 2 times, not ranks 3 4".
   std::string describe(Expression expression) const;
 

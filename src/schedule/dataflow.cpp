@@ -288,7 +288,7 @@ class Dataflow {
           if (!has_output(problem_, rank, block) || is_empty(rank, block, window)) continue;
           if (!check_output(rank, block, window)) continue;
           const Expression held = output(rank, block, window).expression;
-          if (agreed == kUndefined) agreed = held;
+          if (agreed == kUndefined) tell_order(block, agreed = held);
           if (held == agreed || problem_.kind == Kind::barrier || !reduces(problem_.kind)) continue;
           findings_.add(FindingKind::order,
                         "rank {} output block {} window {}: the same contributions as on other "
@@ -298,6 +298,13 @@ class Dataflow {
         if (findings_.full()) return;
       }
     }
+  }
+
+  void tell_order(std::uint32_t block, Expression expression) {
+    if (!reduces(problem_.kind) || problem_.size > Report::kMostRanksInOrders) return;
+    if (report_.orders.empty()) report_.orders.resize(schedule_.blocks);
+    std::string& order = report_.orders[block];
+    if (order.empty()) order = combinations_.text(expression);
   }
 
   bool is_empty(Rank rank, std::uint32_t block, std::uint32_t window) const {

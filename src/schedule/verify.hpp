@@ -77,6 +77,11 @@ struct Report {
   std::uint32_t max_blocks_per_message = 0;
   /// Most roundings of a 16-bit float on its way to any result: one per combining step.
   std::uint32_t roundings = 0;
+  /// By block, in which order a result combines the ranks' contributions: "((1+2)+3)+0"; what one
+  /// step combines stands together. For people: empty where nothing is combined, and beyond
+  /// kMostRanksInOrders.
+  std::vector<std::string> orders = {};
+  static constexpr Rank kMostRanksInOrders = 32;
 
   bool ok() const { return findings.empty(); }
   /// The findings, a line each.

@@ -43,7 +43,7 @@ void check_order(Communicator& communicator, const CatalogueEntry& entry, int ro
   problem.kind = entry.kind;
   problem.size = static_cast<Rank>(size);
   problem.root = static_cast<Rank>(root);
-  const bool may = combines_in_rank_order(problem, entry.algorithm);
+  const bool may = keeps_order(problem, entry.algorithm, CombineOrder::by_rank);
   const CallOptions options{.timeout = {}, .algorithm = may ? to_string(entry.algorithm) : ""};
   const bool scatters = entry.kind == Kind::reduce_scatter;
   const auto value = [](int of, std::size_t i) { return affine(i + 2, 7 + std::uint64_t(of)); };

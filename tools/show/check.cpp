@@ -67,7 +67,7 @@ std::vector<Case> cases_of(const Question& question, const Here& here, Rank rank
                             static_cast<int>(question.root), bytes - bytes % unit);
       const Chosen chosen =
           choose(problem, elem_bytes, here.costs,
-                 {.algorithm = algorithm, .max_lanes = {}, .in_rank_order = false});
+                 {.algorithm = algorithm, .max_lanes = {}, .order = CombineOrder::any});
       if (chosen.choice.algorithm != algorithm) continue;
       const auto simulated = sim::simulate(here.network, problem, elem_bytes, chosen.choice);
       if (!simulated) continue;

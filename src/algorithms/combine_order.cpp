@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Which algorithms combine contributions in rank order only, as an operation that does not commute
-/// needs: whatever is combined is what neighbouring stretches of ranks have put in, the lower one
-/// first. Tests hold these answers to what the programs do.
+/// Which algorithms combine contributions in which order. Tests hold these answers to what the
+/// programs do.
 
 #include "algorithms/algorithms.hpp"
 
 namespace ccoll {
+namespace {
 
-bool combines_in_rank_order(const Problem& problem, Algorithm algorithm) {
-  // A step takes its sources in rank order, so two ranks cannot be confused.
-  if (problem.size <= 2) return true;
+bool combines_at_once(const Problem& problem, Algorithm algorithm) {
   switch (algorithm) {
     case Algorithm::one_shot:
     case Algorithm::two_shot:
     case Algorithm::linear:
-      return true;  // everything in one step
+      return true;
+    default:
+      return problem.size <= 2;
+  }
+}
+
+bool combines_by_rank(const Problem& problem, Algorithm algorithm) {
+  switch (algorithm) {
     case Algorithm::recursive_doubling:
       return problem.kind == Kind::all_reduce;  // pairs, then pairs of pairs, beside each other
     case Algorithm::binomial:
@@ -28,6 +33,14 @@ bool combines_in_rank_order(const Problem& problem, Algorithm algorithm) {
     default:
       return false;
   }
+}
+
+}  // namespace
+
+bool keeps_order(const Problem& problem, Algorithm algorithm, CombineOrder order) {
+  if (order == CombineOrder::any || !reduces(problem.kind)) return true;
+  if (combines_at_once(problem, algorithm)) return true;
+  return order == CombineOrder::by_rank && combines_by_rank(problem, algorithm);
 }
 
 }  // namespace ccoll

@@ -37,6 +37,10 @@ constexpr Variable kSettings[] = {
      "not loopback"},
     {"CCOLL_SOCKET_IFNAME", "the route to the store; loopback for one without an address",
      "interfaces for connections by prefix: `eth,ib`; `=eth0` exactly; `^docker` all but these"},
+    {"CCOLL_PORT_RANGE", "any free port",
+     "the ports that may be listened at where none is named, as `20000-20100`: one for each rank "
+     "of "
+     "a host and one for the store"},
     {"CCOLL_TRANSPORT", "the best that both ends have",
      "`tcp`, `shm` or `inproc`, for every pair of ranks"},
     {"CCOLL_ALGO", "by cost",

@@ -24,7 +24,8 @@ namespace ccoll::net {
 inline constexpr std::chrono::milliseconds kExhaustedPause{50};
 
 /// Runs `serve` for each connection that `state->acceptor` takes, until `state->open` is false and
-/// the acceptor closed. On the service thread. `what`: for the log, if one throws.
+/// the acceptor closed; `serve` makes each a Guest of `state->newcomers` until its hello is over.
+/// On the service thread. `what`: for the log, if one throws.
 template <typename State, typename Serve>
 asio::awaitable<void> accept_all(std::shared_ptr<State> state, Serve serve, std::string what) {
   using Socket = typename decltype(state->acceptor)::protocol_type::socket;
@@ -43,6 +44,8 @@ asio::awaitable<void> accept_all(std::shared_ptr<State> state, Serve serve, std:
       }
     }
     if (error == asio::error::connection_aborted || error == asio::error::interrupted) continue;
+    // One that has yet to say its hello makes way before a newcomer has to wait.
+    if (error == asio::error::no_descriptors && state->newcomers.evict_oldest()) continue;
     // No descriptors (EMFILE, ENFILE) or memory: the connection stays in the backlog, and trying
     // again at once would burn a core until someone closes something.
     if (!std::exchange(complained, true))

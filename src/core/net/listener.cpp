@@ -7,12 +7,13 @@
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
-#include <deque>
 #include <future>
+#include <random>
 
-#include "core/log.hpp"
 #include "core/net/accept.hpp"
 #include "core/net/address.hpp"
+#include "core/net/newcomers.hpp"
+#include "core/net/port_range.hpp"
 
 namespace ccoll::net {
 namespace {
@@ -25,50 +26,26 @@ constexpr auto kHelloTimeout = 10s;
 /// Used on the service thread only, but for the counter. The coroutines share it; the Service is
 /// not part of it, or a suspended coroutine would keep its own thread alive.
 struct State {
-  State(asio::io_context& c, std::string t, Listener::Handler h)
-      : context(c), acceptor(c), token(std::move(t)), handler(std::move(h)) {}
+  State(tcp::acceptor a, std::string t, Listener::Handler h)
+      : acceptor(std::move(a)),
+        newcomers(fmt::format("tcp://{}", to_string(acceptor.local_endpoint()))),
+        token(std::move(t)),
+        handler(std::move(h)) {}
 
-  asio::io_context& context;
   tcp::acceptor acceptor;
+  Newcomers newcomers;
   const std::string token;
   Listener::Handler handler;
-  std::deque<tcp::socket*> greeting;  ///< in the midst of their hello, oldest first
   bool open = true;
   std::atomic<std::uint64_t> rejected{0};
-
-  /// Strangers that connect and say nothing must not use up the process's descriptors: the one that
-  /// has been silent for longest makes way for a newcomer.
-  void admit(tcp::socket& socket) {
-    if (greeting.size() >= waiting_connections()) {
-      std::error_code ignored;
-      greeting.front()->close(ignored);
-      greeting.pop_front();
-    }
-    greeting.push_back(&socket);
-  }
 
   void close() {
     open = false;
     std::error_code ignored;
     acceptor.close(ignored);
-    for (tcp::socket* socket : greeting) socket->close(ignored);
+    newcomers.close_all();
     handler = nullptr;
   }
-};
-
-/// Counts `socket` among those in the midst of their hello while it lives.
-class Admitted {
- public:
-  Admitted(State& state, tcp::socket& socket) : state_(state), socket_(socket) {
-    state_.admit(socket);
-  }
-  ~Admitted() { std::erase(state_.greeting, &socket_); }
-  Admitted(const Admitted&) = delete;
-  Admitted& operator=(const Admitted&) = delete;
-
- private:
-  State& state_;
-  tcp::socket& socket_;
 };
 
 asio::awaitable<void> greet_one(std::shared_ptr<State> state, tcp::socket accepted) {
@@ -76,13 +53,13 @@ asio::awaitable<void> greet_one(std::shared_ptr<State> state, tcp::socket accept
   set_options(socket);
   Result<Purpose> purpose;
   {
-    const Admitted admitted(*state, socket);
+    const Newcomers::Guest guest(state->newcomers, socket);
     purpose = co_await answer(socket, state->token, kHelloTimeout);
   }
   if (!state->open) co_return;
   if (!purpose) {
-    state->rejected.fetch_add(1, std::memory_order_relaxed);
-    log().debug("connection refused: {}", purpose.error().message);
+    state->newcomers.refused(purpose.error().message);
+    state->rejected.store(state->newcomers.refusals(), std::memory_order_relaxed);
     co_return;
   }
   // A copy: the handler may destroy the listener, and with it the original.
@@ -147,8 +124,9 @@ Result<tcp::endpoint> resolve(asio::io_context& context, const std::string& addr
   return found.begin()->endpoint();
 }
 
-Status bind(tcp::acceptor& acceptor, const tcp::endpoint& endpoint) {
-  std::error_code error;
+std::error_code bind(tcp::acceptor& acceptor, const tcp::endpoint& endpoint) {
+  std::error_code error, ignored;
+  acceptor.close(ignored);
   acceptor.open(endpoint.protocol(), error);
   if (!error) close_on_exec(acceptor.native_handle());
   if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
@@ -158,12 +136,31 @@ Status bind(tcp::acceptor& acceptor, const tcp::endpoint& endpoint) {
   }
   if (!error) acceptor.bind(endpoint, error);
   if (!error) acceptor.listen(tcp::acceptor::max_listen_connections, error);
+  return error;
+}
+
+Status told(const tcp::endpoint& endpoint, const std::error_code& error) {
   if (!error) return {};
   const bool ours = error == asio::error::no_descriptors || error == asio::error::no_memory;
   return fail(
       ours ? ErrorKind::exhausted : ErrorKind::invalid_argument, "cannot listen at {}: {}{}",
       to_string(endpoint), error.message(),
       error == asio::error::address_in_use ? "; choose another port, or 0 for a free one" : "");
+}
+
+/// At a free port of the range: from a random one on, so that the ranks of a host seldom try for
+/// the same.
+Status bind(tcp::acceptor& acceptor, tcp::endpoint endpoint, PortRange range) {
+  const std::uint32_t count = range.last - range.first + 1u;
+  const std::uint32_t start = std::random_device{}() % count;
+  for (std::uint32_t i = 0; i < count; i++) {
+    endpoint.port(static_cast<std::uint16_t>(range.first + (start + i) % count));
+    const auto error = bind(acceptor, endpoint);
+    if (error != asio::error::address_in_use) return told(endpoint, error);
+  }
+  return fail(ErrorKind::exhausted,
+              "cannot listen at {}: none of the ports {} to {} is free (CCOLL_PORT_RANGE)",
+              endpoint.address().to_string(), range.first, range.last);
 }
 
 }  // namespace
@@ -174,8 +171,14 @@ Result<std::unique_ptr<Listener>> Listener::open(std::shared_ptr<Service> servic
   const auto endpoint = resolve(service->context(), address);
   if (!endpoint) return tl::unexpected(endpoint.error());
   CCOLL_TRY(check_token(*endpoint, token, "listening at"));
-  auto state = std::make_shared<State>(service->context(), std::move(token), std::move(handler));
-  CCOLL_TRY(bind(state->acceptor, *endpoint));
+  const auto range = port_range();
+  if (!range) return tl::unexpected(range.error());
+  tcp::acceptor acceptor(service->context());
+  if (endpoint->port() == 0 && *range)
+    CCOLL_TRY(bind(acceptor, *endpoint, **range));
+  else
+    CCOLL_TRY(told(*endpoint, bind(acceptor, *endpoint)));
+  auto state = std::make_shared<State>(std::move(acceptor), std::move(token), std::move(handler));
   return std::make_unique<TcpListener>(std::move(service), std::move(state));
 }
 

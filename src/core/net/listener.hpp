@@ -23,7 +23,8 @@ class Listener {
   using Handler = std::function<void(Purpose, asio::ip::tcp::socket)>;
 
   /// Binds to `address` ("host:port"; "" is loopback with a free port, ":port" loopback too; "[::]"
-  /// takes IPv4 as well). An address that is not loopback needs a token.
+  /// takes IPv4 as well). A free port is one of CCOLL_PORT_RANGE where that is set. An address that
+  /// is not loopback needs a token.
   static Result<std::unique_ptr<Listener>> open(std::shared_ptr<Service> service,
                                                 const std::string& address, std::string token,
                                                 Handler handler);

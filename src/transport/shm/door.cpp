@@ -17,11 +17,11 @@
 #include <future>
 #include <set>
 
-#include "core/log.hpp"
 #include "core/net/accept.hpp"
 #include "core/net/address.hpp"
 #include "core/net/bytes.hpp"
 #include "core/net/deadline.hpp"
+#include "core/net/newcomers.hpp"
 #include "transport/link_id_wire.hpp"
 #include "transport/shm/visit.hpp"
 
@@ -76,6 +76,7 @@ Result<Offer> map_offer(WithDescriptors& came, const Hello& hello) {
 struct Answering {
   Answering(const TransportContext& context, Door::Handler h, std::shared_ptr<Borrowed> b)
       : acceptor(context.service->context()),
+        newcomers(fmt::format("shared memory of rank {}", context.rank)),
         token(context.token),
         rank(context.rank),
         size(context.table.size()),
@@ -83,6 +84,7 @@ struct Answering {
         borrowed(std::move(b)) {}
 
   Protocol::acceptor acceptor;
+  net::Newcomers newcomers;
   const std::string token;
   const std::uint32_t rank;
   const std::size_t size;
@@ -109,19 +111,20 @@ asio::awaitable<void> borrow(Answering& door, Socket& socket) {
 asio::awaitable<void> answer_one(std::shared_ptr<Answering> door, Socket accepted) {
   Socket socket = std::move(accepted);
   net::close_on_exec(socket.native_handle());
-  if (auto same = check_user(socket, "a process"); !same) {
-    log().debug("connection refused: {}", same.error().message);
-    co_return;
+  if (auto same = check_user(socket, "a process"); !same)
+    co_return door->newcomers.refused(same.error().message);
+  Result<net::Purpose> purpose;
+  {
+    const net::Newcomers::Guest guest(door->newcomers, socket);
+    purpose = co_await net::answer(socket, door->token, kPatience);
   }
-  const auto purpose = co_await net::answer(socket, door->token, kPatience);
-  if (!purpose) {
-    log().debug("connection refused: {}", purpose.error().message);
-    co_return;
-  }
+  if (!door->open) co_return;
+  if (!purpose) co_return door->newcomers.refused(purpose.error().message);
   if (*purpose == net::Purpose::memory) {
     co_await borrow(*door, socket);
     co_return;
   }
+  if (*purpose != net::Purpose::link) co_return;
   const net::Deadline deadline(socket, kPatience);
   auto came = co_await receive(socket, kHelloBytes);
   if (!came || !door->open) co_return;
@@ -152,6 +155,7 @@ class OpenDoor final : public Door {
       answering_->handler = nullptr;
       std::error_code ignored;
       answering_->acceptor.close(ignored);
+      answering_->newcomers.close_all();
       for (auto* const lender : answering_->lenders) lender->close(ignored);
     };
     if (service_->on_service_thread()) {
@@ -217,6 +221,7 @@ asio::awaitable<Result<std::shared_ptr<Bell>>> receive_bell(Socket& socket) {
     co_return fail(ErrorKind::exhausted,
                    "{} of its bell's 2 descriptors came (is this rank's ulimit -n used up?)",
                    came->descriptors.size());
+  if (came->bytes.size() != kBellBytes) co_return fail(ErrorKind::corrupt, "half a bell came");
   net::Reader reader(came->bytes);
   co_return Bell::of_peer(std::move(came->descriptors[0]), came->descriptors[1],
                           reader.number<std::uint32_t>());

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/net/newcomers.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "core/log.hpp"
+#include "core/net/service.hpp"
+
+namespace ccoll::net {
+namespace {
+
+/// Fewer would let ranks of a large job push each other out while they all come at once.
+constexpr std::size_t kFewest = 16;
+
+std::atomic<std::size_t> listeners{0};
+std::atomic<std::uint64_t> all_refused{0};
+std::atomic<std::uint64_t> all_evicted{0};
+
+}  // namespace
+
+Strangers strangers() {
+  return {all_refused.load(std::memory_order_relaxed), all_evicted.load(std::memory_order_relaxed)};
+}
+
+Newcomers::Newcomers(std::string where) : where_(std::move(where)) {
+  listeners.fetch_add(1, std::memory_order_relaxed);
+}
+
+Newcomers::~Newcomers() {
+  listeners.fetch_sub(1, std::memory_order_relaxed);
+  if (refusals_ > 0) log().info("{}: {} connections of strangers were refused", where_, refusals_);
+}
+
+std::size_t Newcomers::limit() {
+  const auto sharers = std::max<std::size_t>(listeners.load(std::memory_order_relaxed), 1);
+  return std::max(waiting_connections() / sharers, kFewest);
+}
+
+Newcomers::Guest::Guest(Newcomers& all, std::function<void()> close)
+    : all_(all), close_(std::move(close)) {
+  if (all_.guests_.size() >= limit()) {
+    if (!std::exchange(all_.complained_, true))
+      log().warn(
+          "{}: {} connections wait without a valid hello: the oldest are dropped for newer ones; "
+          "is "
+          "someone scanning ports?",
+          all_.where_, all_.guests_.size());
+    all_.evict_oldest();
+  }
+  place_ = all_.guests_.insert(all_.guests_.end(), this);
+}
+
+Newcomers::Guest::~Guest() {
+  if (place_ != all_.guests_.end()) all_.guests_.erase(place_);
+}
+
+bool Newcomers::evict_oldest() {
+  if (guests_.empty()) return false;
+  Guest* const oldest = guests_.front();
+  guests_.pop_front();
+  oldest->place_ = guests_.end();
+  oldest->close_();
+  all_evicted.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+void Newcomers::refused(const std::string& why) {
+  refusals_++;
+  all_refused.fetch_add(1, std::memory_order_relaxed);
+  log().debug("{}: connection refused: {}", where_, why);
+}
+
+void Newcomers::close_all() {
+  for (Guest* const guest : std::exchange(guests_, {})) {
+    guest->place_ = guests_.end();
+    guest->close_();
+  }
+}
+
+}  // namespace ccoll::net

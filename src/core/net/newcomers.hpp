@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Connections that have yet to say a valid hello, at one listener. Strangers that connect and say
+/// nothing must not use up the process's descriptors: there is a limit, and beyond it the one that
+/// has been silent for longest makes way for a newcomer, who is never refused.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <string>
+#include <system_error>
+
+namespace ccoll::net {
+
+/// Of all listeners of the process, since it began. From any thread.
+struct Strangers {
+  std::uint64_t refused = 0;  ///< connections dropped because they said no valid hello
+  std::uint64_t evicted = 0;  ///< those of them that made way for newer ones
+};
+Strangers strangers();
+
+/// On the listener's service thread only.
+class Newcomers {
+ public:
+  /// `where` the listener is, for the log.
+  explicit Newcomers(std::string where);
+  ~Newcomers();
+  Newcomers(const Newcomers&) = delete;
+  Newcomers& operator=(const Newcomers&) = delete;
+
+  /// One connection in the midst of its hello. Must not outlive the socket or the Newcomers.
+  class Guest {
+   public:
+    template <typename Socket>
+    Guest(Newcomers& all, Socket& socket)
+        : Guest(all, [&socket] {
+            std::error_code ignored;
+            socket.close(ignored);
+          }) {}
+    ~Guest();
+    Guest(const Guest&) = delete;
+    Guest& operator=(const Guest&) = delete;
+
+   private:
+    friend class Newcomers;
+    Guest(Newcomers& all, std::function<void()> close);
+
+    Newcomers& all_;
+    const std::function<void()> close_;
+    std::list<Guest*>::iterator place_;
+  };
+
+  /// Counts and logs a connection that was dropped, and why.
+  void refused(const std::string& why);
+  std::uint64_t refusals() const { return refusals_; }
+  /// Closes the oldest; false if there is none.
+  bool evict_oldest();
+  void close_all();
+  /// How many may be here at a time: the process's share (waiting_connections()), divided by its
+  /// listeners.
+  static std::size_t limit();
+
+ private:
+  const std::string where_;
+  std::list<Guest*> guests_;  ///< oldest first; those that were closed are not in it
+  std::uint64_t refusals_ = 0;
+  bool complained_ = false;
+};
+
+}  // namespace ccoll::net

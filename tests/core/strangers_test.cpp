@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// What strangers can do to a listener: nothing but be counted.
+#include <stdlib.h>
+
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/read.hpp>
+#include <asio/write.hpp>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <deque>
+#include <future>
+#include <thread>
+
+#include "core/net/listener.hpp"
+#include "core/net/newcomers.hpp"
+#include "core/net/port_range.hpp"
+#include "support/strangers.hpp"
+
+using namespace ccoll;
+using namespace std::chrono_literals;
+using asio::ip::tcp;
+using testing::Stranger;
+
+namespace {
+
+bool eventually(const std::function<bool()>& condition) {
+  for (int i = 0; i < 1000 && !condition(); ++i) std::this_thread::sleep_for(5ms);
+  return condition();
+}
+
+std::unique_ptr<net::Listener> listen(const std::string& token, std::atomic<int>& came) {
+  return net::Listener::open(net::Service::shared(), "", token,
+                             [&](net::Purpose, tcp::socket) { came++; })
+      .value();
+}
+
+/// A good hello of `token` to whoever listens there.
+Status greet(const tcp::endpoint& to, const std::string& token) {
+  std::promise<Status> outcome;
+  const auto service = net::Service::shared();
+  const auto task = [](std::shared_ptr<net::Service> on, std::string address, std::string proof,
+                       std::promise<Status>& into) -> asio::awaitable<void> {
+    auto socket = co_await net::connect_once(on, address, proof, net::Purpose::link, 5s);
+    into.set_value(socket ? Status{} : Status(tl::unexpected(socket.error())));
+  };
+  asio::co_spawn(service->context(), task(service, net::to_string(to), token, outcome),
+                 asio::detached);
+  return outcome.get_future().get();
+}
+
+/// A good hello by way of one who writes down what the client says.
+std::string recorded_hello(const tcp::endpoint& to, const std::string& token) {
+  asio::io_context context;
+  tcp::acceptor acceptor(context, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+  auto greeted = std::async(std::launch::async,
+                            [&, at = acceptor.local_endpoint()] { return greet(at, token); });
+  tcp::socket client = acceptor.accept();
+  tcp::socket server(context);
+  server.connect(to);
+  std::string said;
+  const auto pass = [](tcp::socket& from, tcp::socket& on_to, std::size_t bytes) {
+    std::string text(bytes, '\0');
+    asio::read(from, asio::buffer(text));
+    asio::write(on_to, asio::buffer(text));
+    return text;
+  };
+  said += pass(client, server, 43);  // hello
+  pass(server, client, 43);          // challenge
+  said += pass(client, server, 32);  // proof
+  pass(server, client, 33);          // verdict and proof
+  CHECK(greeted.get().has_value());
+  return said;
+}
+
+class LimitedDescriptors {
+ public:
+  explicit LimitedDescriptors(rlim_t soft) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit limit = before_;
+    limit.rlim_cur = soft;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  ~LimitedDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  LimitedDescriptors(const LimitedDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+class PortRangeSet {
+ public:
+  explicit PortRangeSet(const std::string& range) {
+    ::setenv("CCOLL_PORT_RANGE", range.c_str(), 1);
+  }
+  ~PortRangeSet() { ::unsetenv("CCOLL_PORT_RANGE"); }
+  PortRangeSet(const PortRangeSet&) = delete;
+};
+
+}  // namespace
+
+TEST_CASE("strangers: the oldest that is silent makes way, and a newcomer is never refused",
+          "[core][hostile]") {
+  const LimitedDescriptors limited(512);
+  std::atomic<int> came = 0;
+  const auto listener = listen("secret", came);
+  const auto endpoint = listener->endpoint();
+  const auto limit = net::Newcomers::limit();
+  REQUIRE(limit <= 128);
+  const auto before = net::strangers();
+  std::deque<Stranger> silent;
+  for (std::size_t i = 0; i < limit; i++) silent.emplace_back(endpoint);
+  CHECK_FALSE(silent.front().is_closed(100));
+  // A good hello among them pushes out the oldest, and only that.
+  CHECK(greet(endpoint, "secret").has_value());
+  CHECK(eventually([&] { return came == 1; }));
+  CHECK(silent.front().is_closed(5000));
+  CHECK_FALSE(silent.back().is_closed(0));
+  for (std::size_t i = 0; i < limit; i++) silent.emplace_back(endpoint);
+  CHECK(eventually([&] { return net::strangers().evicted >= before.evicted + limit; }));
+  CHECK(silent[limit - 1].is_closed(5000));
+  CHECK_FALSE(silent.back().is_closed(0));
+  silent.clear();
+  CHECK(eventually([&] { return net::strangers().refused == before.refused + 2 * limit; }));
+  CHECK(listener->rejected() == 2 * limit);
+  CHECK(came == 1);
+}
+
+TEST_CASE("strangers: listeners of a process share what may wait", "[core][hostile]") {
+  std::atomic<int> came = 0;
+  const auto alone = net::Newcomers::limit();
+  const auto first = listen("", came);
+  const auto one = net::Newcomers::limit();
+  std::vector<std::unique_ptr<net::Listener>> more;
+  for (int i = 0; i < 3; i++) more.push_back(listen("", came));
+  CHECK(one <= alone);
+  CHECK(net::Newcomers::limit() <= one);
+  CHECK(net::Newcomers::limit() >= 16);
+  if (one >= 64) CHECK(net::Newcomers::limit() < one);
+}
+
+TEST_CASE("strangers: a hello that was good once is refused when it comes again",
+          "[core][hostile]") {
+  std::atomic<int> came = 0;
+  const auto listener = listen("secret", came);
+  const auto hello = recorded_hello(listener->endpoint(), "secret");
+  CHECK(hello.size() == 75);
+  CHECK(eventually([&] { return came == 1; }));
+  Stranger again(listener->endpoint());
+  again.say(hello);
+  again.end();
+  const auto answer = again.hear(5000);
+  REQUIRE(answer.size() == 44);
+  CHECK(answer.back() != 0);  // the verdict; no proof of the server's follows
+  CHECK(eventually([&] { return listener->rejected() == 1; }));
+  CHECK(came == 1);
+}
+
+TEST_CASE("strangers: whatever they say, nobody hears of it", "[core][hostile]") {
+  const auto seed = std::random_device{}();
+  CAPTURE(seed);
+  std::minstd_rand random(seed);
+  std::atomic<int> came = 0;
+  const auto listener = listen("secret", came);
+  const std::string start = "ccoll\r\n\x01";
+  for (std::uint64_t i = 1; i <= 200; i++) {
+    Stranger stranger(listener->endpoint());
+    stranger.say(start.substr(0, random() % (start.size() + 1)));
+    if (random() % 2 == 0) stranger.say(std::string("\x02\x00\x03", 3));
+    stranger.say(testing::random_bytes(random, 200));
+    stranger.end();
+    CHECK(stranger.hear(5000).size() <= 44);
+  }
+  CHECK(eventually([&] { return listener->rejected() == 200; }));
+  CHECK(greet(listener->endpoint(), "secret").has_value());
+  CHECK(eventually([&] { return came == 1; }));
+}
+
+TEST_CASE("port range: listeners take its ports, each another, and say when none is free",
+          "[core]") {
+  std::atomic<int> came = 0;
+  // Three in a row that are free now; others may take one meanwhile, so a few tries.
+  for (int tries = 0;; tries++) {
+    const auto probe = listen("", came);
+    const auto first = probe->endpoint().port();
+    if (first > 65000) continue;
+    const PortRangeSet set(fmt::format("{}-{}", first + 1, first + 2));
+    std::vector<std::unique_ptr<net::Listener>> all;
+    Result<std::unique_ptr<net::Listener>> one;
+    const auto open = [&] {
+      return net::Listener::open(net::Service::shared(), "", "", [](net::Purpose, tcp::socket) {});
+    };
+    while ((one = open())) all.push_back(std::move(*one));
+    CHECK(one.error().kind == ErrorKind::exhausted);
+    CHECK(one.error().message ==
+          fmt::format("cannot listen at 127.0.0.1: none of the ports {} to {} is free "
+                      "(CCOLL_PORT_RANGE)",
+                      first + 1, first + 2));
+    for (const auto& each : all) {
+      CHECK(each->endpoint().port() > first);
+      CHECK(each->endpoint().port() <= first + 2);
+    }
+    REQUIRE(all.size() <= 2);
+    if (all.size() == 2) {
+      CHECK(all[0]->endpoint().port() != all[1]->endpoint().port());
+      // A port that somebody names is theirs to choose.
+      all.clear();
+      CHECK(net::Listener::open(net::Service::shared(), fmt::format("127.0.0.1:{}", first + 1), "",
+                                [](net::Purpose, tcp::socket) {})
+                .has_value());
+      break;
+    }
+    REQUIRE(tries < 50);
+  }
+}
+
+TEST_CASE("port range: what is none is refused with what was given", "[core]") {
+  CHECK(net::parse_port_range("20000-20100").value() == net::PortRange{20000, 20100});
+  CHECK(net::parse_port_range("20000").value() == net::PortRange{20000, 20000});
+  CHECK(net::parse_port_range("1-65535").value() == net::PortRange{1, 65535});
+  for (const char* text :
+       {"0-5", "5-4", "70000", "5-70000", "-", "5-", "-5", "5-6-7", "a-b", " 5"}) {
+    const auto range = net::parse_port_range(text);
+    CAPTURE(text);
+    REQUIRE_FALSE(range);
+    CHECK(range.error().kind == ErrorKind::invalid_argument);
+    CHECK(range.error().message == fmt::format("CCOLL_PORT_RANGE={} is no range of ports from 1 to "
+                                               "65535, as 20000-20100 is",
+                                               text));
+  }
+  const PortRangeSet set("many");
+  const auto listener =
+      net::Listener::open(net::Service::shared(), "", "", [](net::Purpose, tcp::socket) {});
+  REQUIRE_FALSE(listener);
+  CHECK_THAT(listener.error().message, Catch::Contains("CCOLL_PORT_RANGE=many"));
+}

@@ -27,7 +27,10 @@ Result<Frame> decode(const SliceHeader& header, std::uint32_t from) {
   const auto& signature = header.signature;
   const auto kind = static_cast<Frame::Kind>(signature.op);
   const bool carries = kind == Frame::Kind::head || kind == Frame::Kind::rest;
-  if (signature.kind != kSendRecv || kind > Frame::Kind::rest ||
+  // A message that waits for nothing is all there: who takes it copies as much as it says.
+  const bool is_cut = kind == Frame::Kind::head && (signature.algorithm & kWantsGrant) == 0 &&
+                      header.bytes != signature.count;
+  if (signature.kind != kSendRecv || kind > Frame::Kind::rest || is_cut ||
       (carries ? header.bytes > signature.count : header.bytes > 0))
     return fail(ErrorKind::corrupt, "rank {} sent {} bytes that are no part of a message", from,
                 header.bytes);

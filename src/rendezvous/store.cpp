@@ -14,7 +14,7 @@ class BackedStore final : public Store {
     call({Op::set, {std::string(key)}, {std::string(value)}, 0}, timeout);
   }
   std::string get(std::string_view key, Timeout timeout) override {
-    return std::move(call({Op::get, {std::string(key)}, {}, 0}, timeout).values.at(0));
+    return std::move(call({Op::get, {std::string(key)}, {}, 0}, timeout).values[0]);
   }
   void wait(std::span<const std::string> keys, Timeout timeout) override {
     call({Op::wait, {keys.begin(), keys.end()}, {}, 0}, timeout);
@@ -61,7 +61,14 @@ class BackedStore final : public Store {
  private:
   Response call(Request request, Timeout timeout) {
     if (const Status status = check_request(request); !status) raise(status.error());
-    return value_or_throw(backend_->call(std::move(request), timeout));
+    const std::size_t wanted = request.op == Op::get ? request.keys.size() : 0;
+    auto response = value_or_throw(backend_->call(std::move(request), timeout));
+    if (wanted > 0 && response.values.size() != wanted)
+      raise({ErrorKind::corrupt,
+             fmt::format("the store answered a get of {} keys with {} values", wanted,
+                         response.values.size()),
+             std::nullopt});
+    return response;
   }
 
   const std::unique_ptr<Backend> backend_;

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "ccoll/types.hpp"
+#include "rendezvous/backend.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
@@ -241,4 +242,23 @@ TEST_CASE("a store that is reached over a network says where, by whatever name i
   const std::string path = "/tmp/ccoll-store-address-" + std::to_string(::getpid());
   CHECK(make_file_store(path)->address().empty());
   std::remove(path.c_str());
+}
+
+TEST_CASE("a store that answers with fewer values than were asked for is told of",
+          "[rendezvous][hostile]") {
+  struct Forgetful final : rendezvous::Backend {
+    Result<rendezvous::Response> call(rendezvous::Request, std::chrono::milliseconds) override {
+      return rendezvous::Response{0, {"one"}};
+    }
+  };
+  const auto store = rendezvous::make_store(std::make_unique<Forgetful>());
+  CHECK(store->get("a", 1s) == "one");
+  const std::vector<std::string> keys = {"a", "b"};
+  try {
+    store->multi_get(keys, 1s);
+    FAIL("nothing was thrown");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::corrupt);
+    CHECK(std::string(error.what()) == "the store answered a get of 2 keys with 1 values");
+  }
 }

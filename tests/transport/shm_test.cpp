@@ -350,6 +350,35 @@ TEST_CASE("shm: what is offered must be whole, large enough, and of a size that 
   CHECK(holds_again(before));
 }
 
+TEST_CASE("shm: a slice that says it is longer than its slot fails the link", "[transport]") {
+  Pair pair(shm_kind());
+  const auto memory = memory_of(shm::Ring::kBytes, F_SEAL_SHRINK | F_SEAL_GROW);
+  const auto bells = memory_of(4096, F_SEAL_SHRINK | F_SEAL_GROW);
+  const FileDescriptor event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  Speaker sender;
+  REQUIRE_FALSE(sender.connect(pair.context().table[1]));
+  REQUIRE(sender.greet());
+  sender.send(offer_of({pair.communicator, 0, 1, 0}),
+              std::array{memory.number(), event.number(), bells.number()});
+  REQUIRE(sender.receive());
+  pair.open_receiver();
+
+  auto* const mapped = static_cast<std::byte*>(
+      mmap(nullptr, shm::Ring::kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.number(), 0));
+  REQUIRE(mapped != MAP_FAILED);
+  auto& line = shm::Ring::at(mapped)->lines[0];
+  line.header.bytes = shm::kSlotBytes + 1;
+  line.place = {0, 0, 0};
+  line.stamp.store(1);
+  CHECK(eventually(pair, [&] {
+    return pair.receiver->front() == nullptr && pair.receiver->failure() != nullptr;
+  }));
+  CHECK(pair.receiver->failure()->kind == ErrorKind::corrupt);
+  CHECK(pair.receiver->failure()->message ==
+        "rank 0 sent a slice of 131073 bytes over shared memory, the most is 131072");
+  munmap(mapped, shm::Ring::kBytes);
+}
+
 TEST_CASE("shm: more descriptors than are expected are closed", "[transport]") {
   int ends[2];
   REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);

@@ -222,8 +222,19 @@ const ReceiveLink::View* ShmReceiveLink::front() {
   if (!reader_->there()) return nullptr;
   const auto& header = reader_->header();
   const auto* place = reader_->elsewhere();
-  view_ = {header, place == nullptr ? reader_->data() : find(*place, header.bytes)};
+  view_ = {header, place == nullptr ? in_ring(header.bytes) : find(*place, header.bytes)};
   return view_.data == nullptr ? nullptr : &view_;
+}
+
+const std::byte* ShmReceiveLink::in_ring(std::size_t bytes) {
+  if (bytes <= kSlotBytes) [[likely]]
+    return reader_->data();
+  if (!failure_)
+    failure_ = {ErrorKind::corrupt,
+                fmt::format("rank {} sent a slice of {} bytes over shared memory, the most is {}",
+                            id_.from, bytes, kSlotBytes),
+                id_.from};
+  return nullptr;
 }
 
 const std::byte* ShmReceiveLink::find(const Ring::Place& place, std::size_t bytes) {

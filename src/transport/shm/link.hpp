@@ -129,6 +129,8 @@ class ShmReceiveLink final : public ReceiveLink {
   /// Where the front slice lies outside the ring; what is lent is mapped here until it is popped.
   /// Null after a failure.
   const std::byte* find(const Ring::Place& place, std::size_t bytes);
+  /// The same of one that lies in the ring.
+  const std::byte* in_ring(std::size_t bytes);
 
   const LinkId id_;
   const std::shared_ptr<Delivery<Offer>> delivery_;

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/message_frame.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace ccoll;
+
+TEST_CASE("message frames: what is written is read, and what no sender writes is refused",
+          "[comm][unit][hostile]") {
+  const Frame head{.kind = Frame::Kind::head, .id = 7, .bytes = 100, .tag = 3, .type = 1};
+  const auto read = decode(encode(head, 100), 2);
+  REQUIRE(read);
+  CHECK((read->kind == Frame::Kind::head && read->id == 7 && read->bytes == 100 && read->tag == 3));
+
+  const auto refused = [](const SliceHeader& header) {
+    const auto frame = decode(header, 2);
+    return !frame && frame.error().kind == ErrorKind::corrupt;
+  };
+  // Without a grant nothing would follow: its receiver takes as many bytes as it says.
+  CHECK(refused(encode(head, 99)));
+  CHECK(refused(encode(head, 0)));
+  CHECK(refused(encode(head, 101)));
+  auto announced = head;
+  announced.wants_grant = true;
+  CHECK_FALSE(refused(encode(announced, 0)));
+  CHECK(refused(encode(announced, 101)));
+  auto grant = head;
+  grant.kind = Frame::Kind::grant;
+  CHECK_FALSE(refused(encode(grant, 0)));
+  CHECK(refused(encode(grant, 1)));
+  auto header = encode(head, 100);
+  header.signature.op = 4;
+  CHECK(refused(header));
+  header = encode(head, 100);
+  header.signature.kind = 0;
+  CHECK(refused(header));
+}

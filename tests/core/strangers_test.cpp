@@ -3,9 +3,9 @@
 #include <stdlib.h>
 
 #include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
-#include <asio/read.hpp>
-#include <asio/write.hpp>
+#include <asio/io_context.hpp>
+#include <asio/local/connect_pair.hpp>
+#include <asio/use_future.hpp>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <deque>
@@ -20,6 +20,8 @@
 using namespace ccoll;
 using namespace std::chrono_literals;
 using asio::ip::tcp;
+using testing::greet;
+using testing::recorded_hello;
 using testing::Stranger;
 
 namespace {
@@ -33,44 +35,6 @@ std::unique_ptr<net::Listener> listen(const std::string& token, std::atomic<int>
   return net::Listener::open(net::Service::shared(), "", token,
                              [&](net::Purpose, tcp::socket) { came++; })
       .value();
-}
-
-/// A good hello of `token` to whoever listens there.
-Status greet(const tcp::endpoint& to, const std::string& token) {
-  std::promise<Status> outcome;
-  const auto service = net::Service::shared();
-  const auto task = [](std::shared_ptr<net::Service> on, std::string address, std::string proof,
-                       std::promise<Status>& into) -> asio::awaitable<void> {
-    auto socket = co_await net::connect_once(on, address, proof, net::Purpose::link, 5s);
-    into.set_value(socket ? Status{} : Status(tl::unexpected(socket.error())));
-  };
-  asio::co_spawn(service->context(), task(service, net::to_string(to), token, outcome),
-                 asio::detached);
-  return outcome.get_future().get();
-}
-
-/// A good hello by way of one who writes down what the client says.
-std::string recorded_hello(const tcp::endpoint& to, const std::string& token) {
-  asio::io_context context;
-  tcp::acceptor acceptor(context, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
-  auto greeted = std::async(std::launch::async,
-                            [&, at = acceptor.local_endpoint()] { return greet(at, token); });
-  tcp::socket client = acceptor.accept();
-  tcp::socket server(context);
-  server.connect(to);
-  std::string said;
-  const auto pass = [](tcp::socket& from, tcp::socket& on_to, std::size_t bytes) {
-    std::string text(bytes, '\0');
-    asio::read(from, asio::buffer(text));
-    asio::write(on_to, asio::buffer(text));
-    return text;
-  };
-  said += pass(client, server, 43);  // hello
-  pass(server, client, 43);          // challenge
-  said += pass(client, server, 32);  // proof
-  pass(server, client, 33);          // verdict and proof
-  CHECK(greeted.get().has_value());
-  return said;
 }
 
 class LimitedDescriptors {
@@ -154,6 +118,27 @@ TEST_CASE("strangers: a hello that was good once is refused when it comes again"
   CHECK(answer.back() != 0);  // the verdict; no proof of the server's follows
   CHECK(eventually([&] { return listener->rejected() == 1; }));
   CHECK(came == 1);
+}
+
+TEST_CASE("strangers: who is slow has no more time than who says nothing", "[core][hostile]") {
+  using Local = asio::local::stream_protocol;
+  asio::io_context context;
+  Local::socket server(context), loris(context);
+  asio::local::connect_pair(server, loris);
+  auto answered = asio::co_spawn(context, net::answer(server, "secret", 300ms), asio::use_future);
+  const auto start = std::chrono::steady_clock::now();
+  std::thread serving([&] { context.run(); });
+  const std::string hello = std::string("ccoll\r\n\x01") + std::string("\x02\x00\x03", 3);
+  std::error_code closed;
+  for (std::size_t i = 0; !closed && i < 100; i++) {
+    loris.write_some(asio::buffer(hello.data() + i % hello.size(), 1), closed);
+    std::this_thread::sleep_for(50ms);
+  }
+  serving.join();
+  const auto purpose = answered.get();
+  REQUIRE_FALSE(purpose);
+  CHECK(purpose.error().kind == ErrorKind::timed_out);
+  CHECK(std::chrono::steady_clock::now() - start < 4s);
 }
 
 TEST_CASE("strangers: whatever they say, nobody hears of it", "[core][hostile]") {

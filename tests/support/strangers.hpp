@@ -9,17 +9,22 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
+#include <asio/read.hpp>
+#include <asio/write.hpp>
+#include <chrono>
 #include <cstddef>
-#include <cstdint>
-#include <functional>
+#include <future>
+#include <memory>
 #include <random>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "core/file_descriptor.hpp"
+#include "core/net/listener.hpp"
 
 namespace ccoll::testing {
 
@@ -60,6 +65,46 @@ class Stranger {
   FileDescriptor socket_;
   bool connected_ = false;
 };
+
+/// A good hello of `token` to whoever listens there.
+inline Status greet(const asio::ip::tcp::endpoint& to, const std::string& token) {
+  std::promise<Status> outcome;
+  const auto service = net::Service::shared();
+  const auto task = [](std::shared_ptr<net::Service> on, std::string address, std::string proof,
+                       std::promise<Status>& into) -> asio::awaitable<void> {
+    auto socket =
+        co_await net::connect_once(on, address, proof, net::Purpose::link, std::chrono::seconds(5));
+    into.set_value(socket ? Status{} : Status(tl::unexpected(socket.error())));
+  };
+  asio::co_spawn(service->context(), task(service, net::to_string(to), token, outcome),
+                 asio::detached);
+  return outcome.get_future().get();
+}
+
+/// A good hello by way of one who writes down what the client says; empty if it was not good.
+inline std::string recorded_hello(const asio::ip::tcp::endpoint& to, const std::string& token) {
+  asio::io_context context;
+  asio::ip::tcp::acceptor acceptor(context,
+                                   asio::ip::tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+  auto greeted = std::async(std::launch::async,
+                            [&, at = acceptor.local_endpoint()] { return greet(at, token); });
+  asio::ip::tcp::socket client = acceptor.accept();
+  asio::ip::tcp::socket server(context);
+  server.connect(to);
+  std::string said;
+  const auto pass = [](asio::ip::tcp::socket& from, asio::ip::tcp::socket& on_to,
+                       std::size_t bytes) {
+    std::string text(bytes, '\0');
+    asio::read(from, asio::buffer(text));
+    asio::write(on_to, asio::buffer(text));
+    return text;
+  };
+  said += pass(client, server, 43);  // hello
+  pass(server, client, 43);          // challenge
+  said += pass(client, server, 32);  // proof
+  pass(server, client, 33);          // verdict and proof
+  return greeted.get() ? said : std::string();
+}
 
 inline std::string random_bytes(std::minstd_rand& random, std::size_t most) {
   std::string bytes(std::uniform_int_distribution<std::size_t>(0, most)(random), '\0');

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <limits>
 
 namespace ccoll::trace {
 namespace {
@@ -41,16 +42,24 @@ class TickClock {
     const auto later = std::ranges::upper_bound(knots_, ticks, {}, &Pair::ticks);
     const auto end = std::clamp(later, knots_.begin() + 1, knots_.end() - 1);
     const auto& [from, to] = std::pair(*(end - 1), *end);
-    const double share = static_cast<double>(static_cast<std::int64_t>(ticks - from.ticks)) /
-                         static_cast<double>(to.ticks - from.ticks);
-    const double ns = share * static_cast<double>(to.ns - from.ns);
-    return from.ns + static_cast<std::uint64_t>(
-                         static_cast<std::int64_t>(std::clamp(ns, -kFarthest, kFarthest)));
+    const double ns_per_tick =
+        static_cast<double>(to.ns - from.ns) / static_cast<double>(to.ticks - from.ticks);
+    if (ticks < from.ticks)
+      return from.ns - std::min(from.ns, whole(ns_per_tick, from.ticks - ticks));
+    const auto ns = from.ns + std::min(kLast - from.ns, whole(ns_per_tick, ticks - from.ticks));
+    // Rounding must not put one line's times among the next one's.
+    return ticks <= to.ticks ? std::min(ns, to.ns) : std::max(ns, to.ns);
   }
 
  private:
   static constexpr std::uint64_t kLeastApart = 1'000'000;
-  static constexpr double kFarthest = 4e18;  ///< that an integer holds
+  static constexpr std::uint64_t kLast = std::numeric_limits<std::uint64_t>::max();
+
+  /// Whatever a file says, times stay those that there are, and in order.
+  static std::uint64_t whole(double ns_per_tick, std::uint64_t ticks) {
+    const double ns = ns_per_tick * static_cast<double>(ticks);
+    return ns < 1.8e19 ? static_cast<std::uint64_t>(ns) : kLast;
+  }
 
   std::vector<Pair> knots_;
   bool is_same_ = true;

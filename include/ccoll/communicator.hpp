@@ -249,6 +249,27 @@ class CCOLL_API Communicator {
     return subgroup(std::span(ranks.begin(), ranks.size()), options);
   }
 
+  /// A new communicator of those of its ranks that are still there, in their order: how the others
+  /// go on after some were lost. Every rank that is left must call it, of a broken communicator or
+  /// of one that is as good as new. Who was lost, has left, or has closed this communicator, is not
+  /// waited for; all others are, within the new communicator's time limit (`options.timeout`, or
+  /// this one's), however many are lost meanwhile, rank 0 too.
+  ///
+  /// The ranks agree on who is gone: no two of them make different communicators of each other. A
+  /// rank that dies while they agree may still be counted in. Then the new communicator breaks in
+  /// turn, on all its ranks, and can be shrunk itself; so call it on the newest in a loop until a
+  /// call succeeds. Where the failure was no loss (a mismatch, a time limit), all ranks are in it.
+  /// This communicator stays as it was; shrinking it again is another roll call of all its ranks.
+  /// A few messages per rank and connection; needs no store. Not between group_begin and
+  /// group_end, and by one thread at a time (Error{invalid_argument}). Throws
+  /// - Error{timed_out} on all that wait, naming those that did not come: call it again for the
+  ///   next attempt
+  /// - Error{peer_lost} on a rank that the others count as lost: it lives, but its control
+  ///   connections had ended. It can only close
+  /// - Error{exhausted}: no descriptors or memory for the new communicator, which is then broken
+  ///   for the others, too
+  Communicator shrink(const GroupOptions& options = {});
+
   // Every operation comes untyped (`void*`, counts and a DataType) and, below, typed.
   //
   // Rooted operations: what is not used on a rank may be null there.

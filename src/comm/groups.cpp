@@ -17,7 +17,7 @@ namespace {
 using Made = Result<std::shared_ptr<Communicator::Implementation>>;
 
 /// What an id is made for: apart from each other, whatever the numbers.
-enum class Birth : std::uint64_t { duplicate = 1, split, subgroup };
+enum class Birth : std::uint64_t { duplicate = 1, split, subgroup, shrink };
 
 /// Up to so many ranks of a subgroup hear from each that waits for it; beyond, its neighbours in
 /// the list only, or n who wait would send n² messages.
@@ -234,6 +234,22 @@ void Communicator::Implementation::compare_subgroups(Rank peer, const Waiting& w
   member_->control().flood(making_->id, failure);
 }
 
+Made Communicator::Implementation::shrink(const GroupOptions& options) {
+  CCOLL_TRY(call_group::refuse_in_one("shrink"));
+  const auto call = begin_shrinking();
+  if (!call) return tl::unexpected(call.error());
+  auto made = survivors(*call, options.timeout.count() > 0 ? options.timeout : options_.timeout)
+                  .and_then([&](const std::vector<Rank>& ranks) {
+                    const auto id = mix(id_, Birth::shrink, call->number, hash_of(ranks));
+                    return made_or_told(id, [&] {
+                      return make_child(id, ranks, options,
+                                        fmt::format("{}/shrunk{}", name_, call->number + 1));
+                    });
+                  });
+  end_shrinking(made.has_value());
+  return made;
+}
+
 std::optional<int> Communicator::rank_in(const Communicator& other, int rank) const {
   const auto& mine = *implementation();
   const auto& theirs = *other.implementation();
@@ -277,6 +293,13 @@ Communicator Communicator::subgroup(std::span<const int> ranks, const GroupOptio
   communicator->value_or_raise(check_timeout("subgroup", options.timeout));
   return Communicator(
       communicator->value_or_raise(caught([&] { return communicator->subgroup(ranks, options); })));
+}
+
+Communicator Communicator::shrink(const GroupOptions& options) {
+  const auto communicator = implementation();
+  communicator->value_or_raise(check_timeout("shrink", options.timeout));
+  return Communicator(
+      communicator->value_or_raise(caught([&] { return communicator->shrink(options); })));
 }
 
 }  // namespace ccoll

@@ -93,6 +93,7 @@ Status Communicator::Implementation::close() {
   }
   if (!told) publish_last_calls();
   abort_making();
+  abort_shrinking();
   const auto compared = compare_with_ahead();
   member_->exit();
   std::lock_guard lock(mutex_);

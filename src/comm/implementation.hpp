@@ -129,6 +129,9 @@ class Communicator::Implementation final
   Result<std::shared_ptr<Implementation>> subgroup(std::span<const int> ranks,
                                                    const GroupOptions& options);
 
+  /// Of the ranks that are still there, by their agreement; also from a broken communicator.
+  Result<std::shared_ptr<Implementation>> shrink(const GroupOptions& options);
+
   /// Until all are done, or `limit` has passed: false then. Makes progress meanwhile.
   bool wait_as_owner(const Work::State& work, Clock::time_point limit);
   /// One round of progress, if nobody else is making it.
@@ -242,6 +245,16 @@ class Communicator::Implementation final
   Status meet(Announcement announcement);
   void compare_subgroups(Rank peer, const Waiting& waiting);
 
+  // shrink.cpp
+  /// A thread's way into shrink, for which only one has room; ends with end_shrinking.
+  Result<RollCall> begin_shrinking();
+  void end_shrinking(bool well);
+  /// Those that are not gone, the same for all of them.
+  Result<std::vector<Rank>> survivors(const RollCall& call, std::chrono::milliseconds timeout);
+  Failure lost_patience(const RollCall& call, std::chrono::milliseconds timeout,
+                        const std::vector<std::uint32_t>& awaited) const;
+  void abort_shrinking();
+
   // plans.cpp
   /// What tells plans apart: what was asked for, but for what a plan serves all alike.
   Signature key_of(const Call& call, Signature key) const;
@@ -353,6 +366,9 @@ class Communicator::Implementation final
   std::atomic<bool> has_ahead_{false};           // whether there are any; spares the lock
   std::optional<Making> making_;                 // guarded by mutex_
   std::map<std::uint64_t, std::uint64_t> made_;  // guarded by mutex_: times, by list
+  std::shared_ptr<Headcount> shrinking_;         // guarded by mutex_; null: nobody does
+  std::uint64_t shrinks_ = 0;                    // guarded by mutex_: that ended well
+  std::uint32_t shrink_attempts_ = 0;            // guarded by mutex_: since, that did not
 };
 
 }  // namespace ccoll

@@ -68,6 +68,13 @@ class Handle final : public Control {
     on_service([waiting, ranks](Hub& hub) { hub.publish(waiting, ranks); });
   }
 
+  void call_roll(const RollCall& call, std::shared_ptr<Headcount> count) override {
+    on_service([call, count = std::move(count)](Hub& hub) { hub.call_roll(call, count); });
+  }
+  void give_up(const RollCall& call, const Failure& why) override {
+    on_service([call, why](Hub& hub) { hub.give_up_roll_call(call, why); });
+  }
+
   bool has_failed(std::uint64_t communicator) const override {
     return hub_->has_failed(communicator);
   }

@@ -6,9 +6,11 @@
 /// Independent of the links that carry data. Knows nothing of schedules or of the engine.
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +36,24 @@ inline constexpr std::size_t kMaxTold = 3072;
 
 /// The communicator number that stands for all of them.
 inline constexpr std::uint64_t kEveryCommunicator = ~std::uint64_t{0};
+
+/// The ranks of a communicator agree on who of them is gone.
+struct RollCall {
+  std::uint64_t communicator = 0;
+  std::uint64_t number = 0;          ///< so many of this communicator have come to their end
+  std::uint32_t attempt = 0;         ///< so many times this rank gave this one up
+  std::vector<std::uint32_t> ranks;  ///< of the job; all of the communicator, this one, too
+};
+
+/// What a thread that waits for a roll call sees of the service thread.
+struct Headcount {
+  std::mutex mutex;
+  std::condition_variable changed;
+  /// guarded by mutex: those that are gone, ascending, by ranks of the job; set once
+  std::optional<Result<std::vector<std::uint32_t>>> gone;
+  /// guarded by mutex: whose word is missing for that
+  std::vector<std::uint32_t> awaited;
+};
 
 /// A communicator's ear. Called on the service thread; must not block.
 class ControlObserver {
@@ -89,6 +109,7 @@ class Control {
   /// `observer` is told what concerns `communicator` until it is gone or unsubscribed. What came
   /// before it subscribed is told at once.
   virtual void subscribe(std::uint64_t communicator, std::weak_ptr<ControlObserver> observer) = 0;
+  /// For good: in roll calls of this communicator the rank counts as gone from now on.
   virtual void unsubscribe(std::uint64_t communicator) = 0;
   /// Returns when what this rank's threads asked for before is done, and what had come by then
   /// told; after 2 s at the latest. Not on the service thread.
@@ -106,6 +127,15 @@ class Control {
   /// part no more are made known to everyone, within some 1 s, as having left; a goodbye is lost
   /// where those who read it leave before they can pass it on. Returns at once.
   virtual void look_for(const std::vector<std::uint32_t>& ranks) = 0;
+  /// This rank takes part in that roll call, which ends, as `count` then has it, when all ranks
+  /// that are not gone take part: for all who do not count each other as gone with the same
+  /// ranks. Gone is who was lost, has left, or has unsubscribed. For a rank that itself counts
+  /// as gone, and where another gives up, it is a failure. Where it has ended well already, `count`
+  /// has what it ended with. Returns at once.
+  virtual void call_roll(const RollCall& call, std::shared_ptr<Headcount> count) = 0;
+  /// Ends it for this rank, if it has not ended, and for all who wait in this attempt or an earlier
+  /// one. Returns at once.
+  virtual void give_up(const RollCall& call, const Failure& why) = 0;
   /// Whether this rank has heard that `communicator` failed. Called by observers, on the service
   /// thread.
   virtual bool has_failed(std::uint64_t communicator) const = 0;

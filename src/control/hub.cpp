@@ -33,6 +33,7 @@ Hub::Hub(const std::shared_ptr<net::Service>& service, const Control::Membership
       timeout_(membership.timeout),
       row_{membership.address, draw_nonce()},
       news_(membership.size),
+      roll_calls_(membership.rank),
       leave_timer_(service->context()),
       mend_timer_(service->context()),
       absence_timer_(service->context()),
@@ -89,6 +90,14 @@ Status Hub::received(Edge& edge, const Frame& frame) {
       route(*publication);
       return {};
     }
+    case Type::answer: {
+      const auto answer = decode_answer(frame.body, size_);
+      if (!answer) return corrupt("answer");
+      if (!roll_calls_.learn(*answer)) return {};
+      forward(encode(*answer), from);
+      count();
+      return {};
+    }
     case Type::welcome:
     case Type::refused:
       return answered(edge, frame);
@@ -130,6 +139,7 @@ void Hub::spread(const FailureNews& news, std::uint32_t except) {
     leave();
   }
   if (news.number == 0) mend();
+  if (news.communicator == kEveryCommunicator) count();
 }
 
 void Hub::part_with(std::uint32_t rank, std::uint32_t from) {
@@ -140,6 +150,7 @@ void Hub::part_with(std::uint32_t rank, std::uint32_t from) {
   parted_.emplace_back(rank, from);
   news_.tell_left(rank);
   mend();
+  count();
 }
 
 void Hub::pass_on_departures() {
@@ -167,6 +178,27 @@ void Hub::settle(const News::Findings& findings) {
 
 void Hub::subscribe(std::uint64_t communicator, std::weak_ptr<ControlObserver> observer) {
   settle(news_.subscribe(communicator, std::move(observer)));
+}
+
+void Hub::unsubscribe(std::uint64_t communicator) {
+  news_.unsubscribe(communicator);
+  roll_calls_.close(communicator);
+  count();
+}
+
+void Hub::call_roll(const RollCall& call, std::shared_ptr<Headcount> waiting) {
+  roll_calls_.begin(call, std::move(waiting));
+  count();
+}
+
+void Hub::give_up_roll_call(const RollCall& call, const Failure& why) {
+  roll_calls_.give_up(call, why);
+  count();
+}
+
+void Hub::count() {
+  roll_calls_.advance(news_);
+  for (const Answer& answer : roll_calls_.take()) forward(encode(answer), kNobody);
 }
 
 void Hub::flood(std::uint64_t communicator, const Failure& failure) {

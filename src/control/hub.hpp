@@ -27,6 +27,7 @@
 
 #include "control/edge.hpp"
 #include "control/news.hpp"
+#include "control/roll_call.hpp"
 #include "control/verdict.hpp"
 #include "control/wire.hpp"
 #include "core/net/service.hpp"
@@ -83,10 +84,12 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   // What comes after (hub.cpp; how ranks stay connected: mend.cpp).
 
   void subscribe(std::uint64_t communicator, std::weak_ptr<ControlObserver> observer);
-  void unsubscribe(std::uint64_t communicator) { news_.unsubscribe(communicator); }
+  void unsubscribe(std::uint64_t communicator);
   void flood(std::uint64_t communicator, const Failure& failure);
   bool has_failed(std::uint64_t communicator) const { return news_.has_failed(communicator); }
   void publish(const Waiting& waiting, const std::vector<std::uint32_t>& ranks);
+  void call_roll(const RollCall& call, std::shared_ptr<Headcount> count);
+  void give_up_roll_call(const RollCall& call, const Failure& why);
   /// Says goodbye and ends in Progress::gone, after kLeaveLimit at the latest.
   void leave();
 
@@ -137,6 +140,8 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   /// Sends it on its way: by our own connection, along the tree, or around who has gone.
   void route(Publication publication);
   void send(Edge& edge, const std::string& frame);
+  /// Goes on with roll calls, as far as news and answers allow.
+  void count();
   /// Tells the peers of the departures that were not passed on yet.
   void pass_on_departures();
   void send_departures(Edge& edge, const std::vector<std::uint32_t>& ranks);
@@ -170,6 +175,7 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   // owner: the service thread
   std::map<std::uint32_t, std::shared_ptr<Edge>> edges_;
   News news_;
+  RollCalls roll_calls_;
   std::uint32_t numbered_ = 0;                                   ///< failures that began here
   std::vector<std::pair<std::uint32_t, std::uint32_t>> parted_;  ///< to pass on: rank, from whom
   bool leaving_ = false;

@@ -54,6 +54,12 @@ void News::tell(const FailureNews& news) {
   }
 }
 
+bool News::is_lost(std::uint32_t rank) const {
+  return is_gone(rank) || std::ranges::any_of(general_, [&](const FailureNews& news) {
+           return news.failure.culprit == rank;
+         });
+}
+
 std::optional<Failure> News::general_failure() const {
   if (general_.empty()) return std::nullopt;
   return general_.front().failure;

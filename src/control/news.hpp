@@ -42,6 +42,8 @@ class News {
   bool has_left(std::uint32_t rank) const { return left_.contains(rank); }
   /// Left, or lost.
   bool is_gone(std::uint32_t rank) const { return has_left(rank) || seen_.contains({rank, 0}); }
+  /// Gone, or to blame for a failure of every communicator.
+  bool is_lost(std::uint32_t rank) const;
   const std::set<std::uint32_t>& departures() const { return left_; }
   /// All that were news, for a peer that may not have heard them.
   std::vector<FailureNews> failures() const;

@@ -204,7 +204,7 @@ asio::awaitable<void> Hub::call_successor(Self self) {
 
 std::shared_ptr<Edge> Hub::meet(Socket socket, std::uint32_t peer, const PeerAddress& address,
                                 const std::string& greeting) {
-  const std::size_t limit = table_complete_ ? kMaxFrame : max_start_frame(size_);
+  const std::size_t limit = table_complete_ ? max_frame(size_) : max_start_frame(size_);
   const auto edge =
       std::make_shared<Edge>(std::move(socket), peer, address, weak_from_this(), limit);
   edges_[peer] = edge;
@@ -213,6 +213,7 @@ std::shared_ptr<Edge> Hub::meet(Socket socket, std::uint32_t peer, const PeerAdd
   if (!greeting.empty()) send(*edge, greeting);
   for (const FailureNews& news : news_.failures()) send(*edge, encode(news));
   send_departures(*edge, {news_.departures().begin(), news_.departures().end()});
+  for (const Answer& answer : roll_calls_.answers()) send(*edge, encode(answer));
   return edge;
 }
 
@@ -255,7 +256,7 @@ void Hub::complete_table() {
   const std::string frame = encode_table(rows_, told_);
   for (const std::uint32_t child : children_of(rank_, size_))
     if (const auto found = edges_.find(child); found != edges_.end()) send(*found->second, frame);
-  for (const auto& [peer, edge] : edges_) edge->set_frame_limit(kMaxFrame);
+  for (const auto& [peer, edge] : edges_) edge->set_frame_limit(max_frame(size_));
   if (calls_successor(rank_, size_))
     net::spawn(context_.get_executor(), call_successor(shared_from_this()), "start-up", failing());
   advance();

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/wire.hpp"
 
+#include <algorithm>
+#include <functional>
+
 #include "core/net/bytes.hpp"
 
 namespace ccoll::control {
@@ -74,7 +77,7 @@ Result<Frame> parse(std::string_view payload) {
     return fail(ErrorKind::corrupt, "control protocol version {} (this build speaks {})", version,
                 kWireVersion);
   if (type < static_cast<std::uint8_t>(Type::hello) ||
-      type > static_cast<std::uint8_t>(Type::question))
+      type > static_cast<std::uint8_t>(Type::answer))
     return fail(ErrorKind::corrupt, "a control message of unknown type {}", type);
   return Frame{static_cast<Type>(type), payload.substr(kHeadBytes)};
 }
@@ -230,6 +233,41 @@ std::optional<Publication> decode_publication(std::string_view body, std::uint32
   if (publication.from >= size || publication.to >= size) return std::nullopt;
   waiting.note = note;
   return publication;
+}
+
+std::string encode(const Answer& answer) {
+  Writer writer;
+  writer.number(answer.communicator).number(answer.number);
+  writer.number(answer.rank).number(answer.version);
+  writer.number(static_cast<std::uint8_t>(answer.state));
+  writer.number(static_cast<std::uint32_t>(answer.gone.size()));
+  for (const std::uint32_t rank : answer.gone) writer.number(rank);
+  write(writer, answer.why);
+  return framed(Type::answer, writer.bytes());
+}
+
+std::optional<Answer> decode_answer(std::string_view body, std::uint32_t size) {
+  Reader reader(body);
+  Answer answer;
+  answer.communicator = reader.number<std::uint64_t>();
+  answer.number = reader.number<std::uint64_t>();
+  answer.rank = reader.number<std::uint32_t>();
+  answer.version = reader.number<std::uint64_t>();
+  const auto state = reader.number<std::uint8_t>();
+  const auto count = reader.number<std::uint32_t>();
+  if (reader.bad() || answer.rank >= size || count > size) return std::nullopt;
+  if (state > static_cast<std::uint8_t>(Answer::State::closed)) return std::nullopt;
+  answer.state = static_cast<Answer::State>(state);
+  answer.gone.resize(count);
+  for (std::uint32_t& rank : answer.gone) rank = reader.number<std::uint32_t>();
+  const bool ascends =
+      std::ranges::adjacent_find(answer.gone, std::ranges::greater_equal{}) == answer.gone.end();
+  auto why = read_failure(reader);
+  if (!reader.complete() || !why || !ascends) return std::nullopt;
+  if (!answer.gone.empty() && answer.gone.back() >= size) return std::nullopt;
+  if (why->culprit && *why->culprit >= size) return std::nullopt;
+  answer.why = std::move(*why);
+  return answer;
 }
 
 std::string key_of(std::uint32_t rank) { return fmt::format("{}{}", kKeyPrefix, rank); }

@@ -19,11 +19,15 @@
 
 namespace ccoll::control {
 
-inline constexpr std::uint8_t kWireVersion = 3;
+inline constexpr std::uint8_t kWireVersion = 4;
 /// Longest text of a failure that travels; what is longer is cut.
 inline constexpr std::size_t kMaxText = 2048;
-/// Longest frame but those that carry the address table.
+/// Longest frame but those that carry the address table or a list of all ranks.
 inline constexpr std::size_t kMaxFrame = 4096;
+/// Longest frame of a job of `size` ranks once its table is made.
+constexpr std::size_t max_frame(std::uint32_t size) {
+  return kMaxFrame + sizeof(std::uint32_t) * std::size_t{size};
+}
 /// Most ranks in one message of departures.
 inline constexpr std::size_t kMaxLeft = 1000;
 static_assert(kMaxLeft * sizeof(std::uint32_t) < kMaxFrame);
@@ -38,6 +42,7 @@ enum class Type : std::uint8_t {
   left = 7,      ///< flooded, several at once; on a rank's own connection it says goodbye
   waiting = 8,   ///< to one rank, from hop to hop
   question = 9,  ///< a hello of one that only wants to know whether the callee is still there
+  answer = 10,   ///< flooded: a rank's word in a roll call
 };
 
 /// A row of the table as it travels. The nonce is drawn anew by every Control: a caller names the
@@ -82,6 +87,20 @@ struct FailureNews {
   friend bool operator==(const FailureNews&, const FailureNews&) = default;
 };
 
+/// A rank's word in a roll call, under way to everyone; a later version takes its place.
+struct Answer {
+  enum class State : std::uint8_t { counts, decided, gave_up, closed };
+  std::uint64_t communicator = 0;
+  std::uint64_t number = 0;
+  std::uint32_t rank = 0;
+  std::uint64_t version = 0;
+  State state = State::counts;
+  std::vector<std::uint32_t> gone;  ///< ascending
+  /// Of one that gave up; without a message where another had before.
+  Failure why = {ErrorKind::aborted, {}, std::nullopt};
+  friend bool operator==(const Answer&, const Answer&) = default;
+};
+
 /// What a waiting rank tells another.
 struct Publication {
   std::uint32_t from = 0;
@@ -112,6 +131,7 @@ std::string encode(const FailureNews& news);
 /// Ranks that have left; at most kMaxLeft.
 std::string encode_left(std::span<const std::uint32_t> ranks);
 std::string encode(const Publication& publication);
+std::string encode(const Answer& answer);
 
 std::optional<Hello> decode_hello(std::string_view body);
 std::optional<Refusal> decode_refusal(std::string_view body);
@@ -126,6 +146,7 @@ std::optional<Table> decode_table(std::string_view body, std::size_t count);
 std::optional<FailureNews> decode_failure(std::string_view body, std::uint32_t size);
 std::optional<std::vector<std::uint32_t>> decode_left(std::string_view body, std::uint32_t size);
 std::optional<Publication> decode_publication(std::string_view body, std::uint32_t size);
+std::optional<Answer> decode_answer(std::string_view body, std::uint32_t size);
 
 /// A rank's one key in the store, and its value.
 inline constexpr std::string_view kKeyPrefix = "control/";

@@ -9,7 +9,6 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <numeric>
 #include <string>
@@ -17,9 +16,13 @@
 #include <vector>
 
 #include "ccoll/ccoll.hpp"
+#include "support/held.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
+using testing::Held;
+using testing::held_at_rest;
+using testing::held_now;
 
 namespace {
 
@@ -56,50 +59,6 @@ int be_killed(const std::string& store, int rank) {
   } catch (const Error&) {
     for (;;) pause();  // the other victim has gone first
   }
-}
-
-struct Held {
-  std::size_t descriptors = 0, mappings = 0;
-  /// What this process has open or mapped there, by any name. Not all that is there: other programs
-  /// come and go.
-  std::size_t shared_files = 0;
-  std::string text() const {
-    return std::to_string(descriptors) + " descriptors, " + std::to_string(mappings) +
-           " mappings of ccoll's, " + std::to_string(shared_files) + " files of /dev/shm";
-  }
-  bool no_more_than(const Held& other) const {
-    return descriptors <= other.descriptors && mappings <= other.mappings &&
-           shared_files <= other.shared_files;
-  }
-  friend bool operator==(const Held&, const Held&) = default;
-};
-Held held_now() {
-  constexpr const char* kShared = "/dev/shm/";
-  Held held;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    held.descriptors++;
-    std::error_code closed;
-    const auto file = std::filesystem::read_symlink(entry, closed).string();
-    held.shared_files += file.starts_with(kShared);
-  }
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);) {
-    held.mappings += line.find("memfd:ccoll") != line.npos;
-    held.shared_files += line.find(kShared) != line.npos;
-  }
-  return held;
-}
-
-/// What is still held when nothing has been let go of for a while.
-Held held_at_rest() {
-  auto held = held_now();
-  for (int looks = 0; looks < 50; looks++) {
-    std::this_thread::sleep_for(10ms);
-    const auto now = held_now();
-    if (now != held) looks = 0;
-    held = now;
-  }
-  return held;
 }
 
 /// Files of this user's that bear ccoll's name.

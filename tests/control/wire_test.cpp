@@ -53,7 +53,8 @@ std::vector<std::string> one_of_each() {
           encode_table({some_row(1), some_row(2)}, "told"),
           encode(FailureNews{1, 2, 3, {ErrorKind::mismatch, "text", 1}}),
           encode_left(kOne),
-          encode(Publication{0, 1, waiting})};
+          encode(Publication{0, 1, waiting}),
+          encode(Answer{1, 2, 0, 3, Answer::State::counts, {1}, {ErrorKind::timed_out, "t", 1}})};
 }
 
 void decode_as_everything(std::string_view body) {
@@ -64,6 +65,7 @@ void decode_as_everything(std::string_view body) {
   (void)decode_failure(body, 2);
   (void)decode_left(body, 2);
   (void)decode_publication(body, 2);
+  (void)decode_answer(body, 2);
 }
 
 }  // namespace
@@ -104,6 +106,14 @@ TEST_CASE("values out of range are not read", "[control]") {
   CHECK(decode_left(whole(encode_left(most)).body, 2) == most);
   CHECK_FALSE(decode_publication(whole(encode(Publication{0, 5, {}})).body, 5));
   CHECK_FALSE(decode_publication(whole(encode(Publication{5, 0, {}})).body, 5));
+  const Answer answer{
+      1, 2, 3, 4, Answer::State::gave_up, {0, 4}, {ErrorKind::timed_out, "late", 2}};
+  CHECK(decode_answer(whole(encode(answer)).body, 5) == answer);
+  CHECK_FALSE(decode_answer(whole(encode(answer)).body, 4));
+  CHECK_FALSE(decode_answer(whole(encode(answer)).body, 3));
+  auto disordered = answer;
+  disordered.gone = {4, 0};
+  CHECK_FALSE(decode_answer(whole(encode(disordered)).body, 5));
   const FailureNews news{3, 4, 5, {ErrorKind::peer_lost, "gone", 2}};
   CHECK_FALSE(decode_failure(whole(encode(news)).body, 2));
   CHECK_FALSE(decode_failure(whole(encode(news)).body, 3));

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the ranks of a communicator find out who of them is left: comm's side of a roll call
+// (control/roll_call.hpp). The communicator that they then make is groups.cpp's.
+#include <algorithm>
+
+#include "comm/implementation.hpp"
+#include "core/deadline.hpp"
+
+namespace ccoll {
+namespace {
+
+/// Who has been waited for so long may have left unheard (control/look.cpp).
+constexpr std::chrono::milliseconds kLookAgain{1000};
+
+/// The service thread has then answered, unless it is held up itself.
+constexpr std::chrono::milliseconds kAnswerLimit{2000};
+
+}  // namespace
+
+Result<RollCall> Communicator::Implementation::begin_shrinking() {
+  RollCall call{id_, 0, 0, group_.job_ranks()};
+  {
+    std::lock_guard lock(mutex_);
+    if (shrinking_)
+      return fail(ErrorKind::invalid_argument, "two threads shrink one communicator at once");
+    shrinking_ = std::make_shared<Headcount>();
+    call.number = shrinks_;
+    call.attempt = shrink_attempts_;
+  }
+  if (closed_) abort_shrinking();
+  return call;
+}
+
+void Communicator::Implementation::end_shrinking(bool well) {
+  std::lock_guard lock(mutex_);
+  shrinking_.reset();
+  shrink_attempts_ = well ? 0 : shrink_attempts_ + 1;
+  if (well) shrinks_++;
+}
+
+void Communicator::Implementation::abort_shrinking() {
+  std::unique_lock lock(mutex_);
+  const auto count = shrinking_;
+  lock.unlock();
+  if (!count) return;
+  const std::lock_guard counting(count->mutex);
+  if (!count->gone) count->gone = fail(ErrorKind::aborted, "the communicator was destroyed");
+  count->changed.notify_all();
+}
+
+Result<std::vector<Rank>> Communicator::Implementation::survivors(
+    const RollCall& call, std::chrono::milliseconds timeout) {
+  const auto count = [&] {
+    std::lock_guard lock(mutex_);
+    return shrinking_;
+  }();
+  auto& control = member_->control();
+  const auto deadline = deadline_after(timeout, Clock::now());
+  control.call_roll(call, count);
+  const auto is_over = [&] { return count->gone.has_value(); };
+  std::unique_lock lock(count->mutex);
+  while (!count->changed.wait_until(lock, std::min(deadline, Clock::now() + kLookAgain), is_over)) {
+    const auto awaited = count->awaited;
+    lock.unlock();
+    if (Clock::now() < deadline) {
+      control.look_for(awaited);
+      lock.lock();
+      continue;
+    }
+    const auto why = lost_patience(call, timeout, awaited);
+    control.give_up(call, why);
+    lock.lock();
+    if (!count->changed.wait_for(lock, kAnswerLimit, is_over)) return tl::unexpected(why);
+  }
+  if (!*count->gone) return tl::unexpected(count->gone->error());
+  std::vector<Rank> left;
+  for (Rank rank = 0; rank < size(); rank++)
+    if (!std::ranges::binary_search(**count->gone, group_.job_rank(rank))) left.push_back(rank);
+  return left;
+}
+
+Failure Communicator::Implementation::lost_patience(
+    const RollCall& call, std::chrono::milliseconds timeout,
+    const std::vector<std::uint32_t>& awaited) const {
+  std::vector<Rank> ranks;
+  for (const auto job_rank : awaited) ranks.push_back(group_.rank_of(job_rank).value());
+  Failure failure{ErrorKind::timed_out,
+                  fmt::format("shrink (attempt {}) timed out after {} ms on rank {}: it waits for "
+                              "{}, who did not call it, or cannot be reached",
+                              call.attempt + 1, timeout.count(), rank(), ranks_text(ranks)),
+                  std::nullopt};
+  if (!awaited.empty()) failure.culprit = awaited.front();
+  return failure;
+}
+
+}  // namespace ccoll

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// How the ranks of a communicator agree on who of them is gone. Every rank tells everyone which
+/// ranks it counts as gone, and takes over what others count; it has decided once all whom it does
+/// not count as gone say the same as itself, or as soon as one of those has decided. A rank that
+/// has decided says nothing else any more.
+///
+/// So any two ranks that do not count each other as gone decide the same. What a rank counts only
+/// grows. Let a decide A, b decide B, neither gone for the other. Where nobody took over a
+/// decision, A was said by everyone outside of A, b too, and B by a: what b said last is B, so A is
+/// a part of B, and B of A. Where a took over from d, then not gone for a: a had said B, so d is
+/// not in B and has said B as well; and so on along the chain to the one who decided first.
+///
+/// This is one rank's part. Knows nothing of connections: what others say comes by learn(), what is
+/// to be told to everyone goes out by take(). Everything happens on the service thread.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "control/control.hpp"
+#include "control/news.hpp"
+#include "control/wire.hpp"
+
+namespace ccoll::control {
+
+class RollCalls {
+ public:
+  /// Of more than so many the oldest are forgotten, and so many closed communicators are known.
+  static constexpr std::size_t kMaxRemembered = 256;
+  static constexpr std::size_t kMaxClosed = 4096;
+
+  explicit RollCalls(std::uint32_t self) : self_(self) {}
+
+  /// This rank takes part; `count` is told how it ends.
+  void begin(const RollCall& call, std::shared_ptr<Headcount> count);
+  /// This rank waits no longer, and for this reason nobody does.
+  void give_up(const RollCall& call, const Failure& why);
+  /// This rank takes part in no roll call of the communicator any more.
+  void close(std::uint64_t communicator);
+
+  /// True when this is new: then it is to be forwarded.
+  bool learn(const Answer& answer);
+  /// All that is known, for a peer that may not have heard it.
+  std::vector<Answer> answers() const;
+  /// Goes on with what is known by now.
+  void advance(const News& news);
+  /// What this rank has to tell everyone since the last time.
+  std::vector<Answer> take() { return std::exchange(to_tell_, {}); }
+
+ private:
+  using Key = std::pair<std::uint64_t, std::uint64_t>;  ///< (communicator, number)
+  using Ranks = std::set<std::uint32_t>;
+  struct Known {
+    std::map<std::uint32_t, Answer> answers;  ///< by rank, the latest
+    RollCall call;                            ///< where this rank takes part
+    std::shared_ptr<Headcount> waiting;       ///< null: it does not, or no longer
+  };
+
+  Known& known(const Key& key);
+  Ranks gone_in(const Known& known, const News& news) const;
+  void advance(Known& known, const News& news);
+  /// Whether somebody else's word ends this rank's part.
+  bool ended_by_others(Known& known, const Ranks& gone);
+  void decide(Known& known, const std::vector<std::uint32_t>& gone);
+  void say(Known& known, const Key& key, Answer::State state, std::vector<std::uint32_t> gone,
+           const Failure& why = {ErrorKind::aborted, {}, std::nullopt});
+  void say_closed(Known& known, const Key& key);
+  static void end(Known& known, Result<std::vector<std::uint32_t>> outcome);
+
+  const std::uint32_t self_;
+  std::map<Key, Known> calls_;
+  std::deque<Key> in_order_;            ///< the keys of calls_, oldest first
+  std::set<std::uint64_t> closed_;      ///< communicators
+  std::deque<std::uint64_t> closings_;  ///< the same, oldest first
+  std::vector<Answer> to_tell_;
+};
+
+}  // namespace ccoll::control

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What killed_test does to its ranks, which are processes: what one case is, as text on a rank's
+/// command line.
+
+#include <cstddef>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "algorithms/algorithms.hpp"
+
+namespace ccoll::testing {
+
+/// A call of one of the collectives with equal blocks, or of its v-operation.
+struct Collective {
+  Kind kind = Kind::all_reduce;
+  bool ragged = false;
+  Algorithm algorithm = Algorithm::ring;
+  std::size_t count = 1;
+  std::string text() const {
+    std::ostringstream out;
+    out << to_string(kind) << (ragged ? "_v" : "") << " by " << to_string(algorithm) << " of "
+        << count;
+    return out.str();
+  }
+};
+
+/// A rank is killed in the middle of a call.
+struct AtStep {
+  int victim = 0;
+  int calls_before = 0;  ///< of the same kind
+  int steps = 0;         ///< that it carries out in the call; it may have fewer
+  Collective call;
+};
+
+/// When a rank is killed: so long after the start of that round. A round goes on with calls until
+/// one fails, and ends with a shrink.
+struct Death {
+  int round = 0;
+  int microseconds = 0;
+};
+
+struct Case {
+  std::string transport;
+  int size = 2;
+  std::optional<AtStep> at_step;
+  std::vector<std::optional<Death>> deaths;  ///< by rank; without at_step
+
+  bool dies(int rank) const {
+    return at_step ? rank == at_step->victim : deaths[static_cast<std::size_t>(rank)].has_value();
+  }
+  std::vector<int> survivors() const {
+    std::vector<int> ranks;
+    for (int rank = 0; rank < size; rank++)
+      if (!dies(rank)) ranks.push_back(rank);
+    return ranks;
+  }
+  std::string text() const;  ///< for people
+};
+
+std::string to_words(const Case& each);
+Case from_words(const std::string& words);
+
+/// The exit status of a victim that had fewer steps.
+inline constexpr int kNotReached = 77;
+
+/// One rank's part, in a process of its own; its exit status.
+int be_rank(const Case& each, const std::string& store, int rank);
+
+}  // namespace ccoll::testing

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that are killed: the others report it in time, name the rank, shrink and go on with right
+// results. Each rank is a process; this one starts them, itself again each time:
+//   killed_test [--seed S] [--seconds T]  random cases, also ranks that die while others shrink
+//   killed_test --sweep [--size N] [--transport T] [--count C]
+//                                         every rank at every step of every collective
+// CCOLL_TEST_FULL=1 is --sweep, after random cases.
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "comm/killed.hpp"
+#include "core/text.hpp"
+#include "support/effort.hpp"
+
+using namespace std::chrono_literals;
+
+namespace ccoll::testing {
+
+std::string to_words(const Case& each) {
+  std::ostringstream out;
+  out << each.transport << ' ' << each.size << ' ' << each.at_step.has_value();
+  if (each.at_step) {
+    const auto& [victim, before, steps, call] = *each.at_step;
+    out << ' ' << victim << ' ' << before << ' ' << steps << ' ' << static_cast<int>(call.kind)
+        << ' ' << call.ragged << ' ' << static_cast<int>(call.algorithm) << ' ' << call.count;
+  }
+  for (const auto& death : each.deaths)
+    out << ' ' << (death ? death->round : -1) << ' ' << (death ? death->microseconds : 0);
+  return out.str();
+}
+
+Case from_words(const std::string& words) {
+  std::istringstream in(words);
+  Case each;
+  bool at_step = false;
+  in >> each.transport >> each.size >> at_step;
+  if (at_step) {
+    AtStep when;
+    int kind = 0, algorithm = 0;
+    in >> when.victim >> when.calls_before >> when.steps >> kind >> when.call.ragged >> algorithm >>
+        when.call.count;
+    when.call.kind = static_cast<Kind>(kind);
+    when.call.algorithm = static_cast<Algorithm>(algorithm);
+    each.at_step = when;
+  }
+  for (Death death; in >> death.round >> death.microseconds;)
+    each.deaths.push_back(death.round < 0 ? std::nullopt : std::optional(death));
+  return each;
+}
+
+std::string Case::text() const {
+  std::ostringstream out;
+  out << transport << ", " << size << " ranks: ";
+  if (at_step) {
+    out << "rank " << at_step->victim << " dies after " << at_step->steps << " steps of "
+        << at_step->call.text() << ", call " << at_step->calls_before + 1;
+  } else {
+    for (int rank = 0; rank < size; rank++)
+      if (const auto& death = deaths[static_cast<std::size_t>(rank)])
+        out << "rank " << rank << " dies " << death->microseconds << " us after the start of round "
+            << death->round << "; ";
+  }
+  return out.str();
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Where the ranks of each case meet.
+class Directory {
+ public:
+  Directory()
+      : path_(std::filesystem::temp_directory_path() /
+              ("ccoll_killed_" + std::to_string(getpid()))) {
+    std::filesystem::create_directory(path_);
+  }
+  ~Directory() { std::filesystem::remove_all(path_); }
+  Directory(const Directory&) = delete;
+  Directory& operator=(const Directory&) = delete;
+  std::string next() { return (path_ / std::to_string(number_++)).string(); }
+
+ private:
+  const std::filesystem::path path_;
+  std::atomic<int> number_{0};
+};
+
+enum class End { passed, failed, not_reached };
+
+pid_t start(const Case& each, const std::string& store, int rank) {
+  const auto words = to_words(each);
+  const auto number = std::to_string(rank);
+  const char* const arguments[] = {"killed_test",  "rank",        store.c_str(),
+                                   number.c_str(), words.c_str(), nullptr};
+  pid_t child = -1;
+  if (posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, const_cast<char**>(arguments),
+                  environ) != 0)
+    throw std::runtime_error("a process does not start");
+  return child;
+}
+
+/// Waits for all; those that hang are killed. By rank, as waitpid tells it; nothing for those.
+std::vector<std::optional<int>> wait_for(const std::vector<pid_t>& children, int victim) {
+  constexpr auto kPatience = 60s;
+  const auto begun = Clock::now();
+  std::vector<std::optional<int>> ends(children.size());
+  std::vector<bool> over(children.size());
+  bool hangs = false;
+  while (std::ranges::find(over, false) != over.end()) {
+    for (std::size_t i = 0; i < children.size(); i++) {
+      int status = 0;
+      if (over[i] || waitpid(children[i], &status, WNOHANG) != children[i]) continue;
+      over[i] = true;
+      if (!hangs) ends[i] = status;
+    }
+    const bool in_vain =
+        victim >= 0 && ends[static_cast<std::size_t>(victim)] == std::optional(kNotReached << 8);
+    if ((in_vain || Clock::now() - begun > kPatience) && !std::exchange(hangs, true))
+      for (std::size_t i = 0; i < children.size(); i++)
+        if (!over[i]) kill(children[i], SIGKILL);
+    std::this_thread::sleep_for(1ms);
+  }
+  return ends;
+}
+
+std::string end_text(const std::optional<int>& status) {
+  if (!status) return "hangs";
+  if (WIFSIGNALED(*status)) return "was ended by signal " + std::to_string(WTERMSIG(*status));
+  return "ended with status " + std::to_string(WEXITSTATUS(*status));
+}
+
+End run(const Case& each, Directory& directory) {
+  const auto store = directory.next();
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < each.size; rank++) children.push_back(start(each, store, rank));
+  const auto ends = wait_for(children, each.at_step ? each.at_step->victim : -1);
+  std::filesystem::remove_all(store);
+  std::string wrong;
+  for (int rank = 0; rank < each.size; rank++) {
+    const auto& end = ends[static_cast<std::size_t>(rank)];
+    if (each.at_step && each.dies(rank) && end == std::optional(kNotReached << 8))
+      return End::not_reached;
+    const bool well =
+        end && (each.dies(rank) ? WIFSIGNALED(*end) && WTERMSIG(*end) == SIGKILL : *end == 0);
+    if (!well) wrong += " rank " + std::to_string(rank) + " " + end_text(end) + ";";
+  }
+  if (wrong.empty()) return End::passed;
+  std::cout << "failed:" + wrong + " in: " + each.text() + "\n" << std::flush;
+  return End::failed;
+}
+
+/// All collectives with all algorithms; those that know of hosts count for one transport only,
+/// as they use both.
+std::vector<Collective> collectives(const std::string& transport, std::size_t count) {
+  std::vector<Collective> all;
+  for (const auto& entry : catalogue()) {
+    if (entry.by_host && transport == "tcp") continue;
+    all.push_back({entry.kind, false, entry.algorithm, count});
+    if (entry.ragged) all.push_back({entry.kind, true, entry.algorithm, count});
+  }
+  return all;
+}
+
+struct Totals {
+  std::mutex mutex;
+  std::map<std::string, std::array<int, 2>> by_name;  ///< cases that passed, failed
+  int failed = 0;
+
+  void add(const std::string& name, End end) {
+    if (end == End::not_reached) return;
+    std::lock_guard lock(mutex);
+    by_name[name][end == End::failed]++;
+    failed += end == End::failed;
+  }
+  void print() const {
+    for (const auto& [name, counts] : by_name)
+      std::cout << name << ": " << counts[0] << " cases passed, " << counts[1] << " failed\n";
+  }
+};
+
+/// In several threads: each case mostly waits.
+void side_by_side(const std::function<void()>& body) {
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 4; i++) threads.emplace_back(body);
+}
+
+struct Asked {
+  bool sweep = false;
+  std::optional<unsigned> seed;
+  int seconds = 15;
+  std::vector<int> sizes = {2, 3, 4, 5};
+  std::vector<std::string> transports = {"shm", "tcp"};
+  std::vector<std::size_t> counts = {3, 30'000};
+};
+
+void sweep(const Asked& asked, Directory& directory, Totals& totals) {
+  std::vector<Case> begins;  // the first case of each victim in each call
+  for (const auto& transport : asked.transports)
+    for (const int size : asked.sizes)
+      for (const auto count : asked.counts)
+        for (const auto& call : collectives(transport, count))
+          for (int victim = 0; victim < size; victim++)
+            begins.push_back({transport, size, AtStep{victim, 0, 0, call}, {}});
+  std::atomic<std::size_t> next{0};
+  side_by_side([&] {
+    for (std::size_t i; (i = next++) < begins.size();) {
+      auto each = begins[i];
+      const auto name = fmt::format("{}, {} ranks, blocks of {}", each.transport, each.size,
+                                    each.at_step->call.count);
+      for (auto end = End::passed; end == End::passed; each.at_step->steps++) {
+        // The first call opens its links as it goes; the second finds them.
+        each.at_step->calls_before = each.at_step->steps % 2;
+        end = run(each, directory);
+        totals.add(name, end);
+      }
+    }
+  });
+}
+
+/// Of random numbers.
+class Draw {
+ public:
+  explicit Draw(unsigned seed) : random_(seed) {}
+  int from(int least, int most) { return std::uniform_int_distribution(least, most)(random_); }
+
+  Case at_step() {
+    const std::string transport = from(0, 1) == 0 ? "shm" : "tcp";
+    const auto all = collectives(transport, from(0, 1) == 0 ? 3 : 30'000);
+    const int size = from(2, 5);
+    const auto& call = all[static_cast<std::size_t>(from(0, static_cast<int>(all.size()) - 1))];
+    return {transport, size, AtStep{from(0, size - 1), from(0, 1), from(0, 5), call}, {}};
+  }
+  /// One dies a round, or several; some while the others shrink already.
+  Case deaths() {
+    Case each{from(0, 1) == 0 ? "shm" : "tcp", from(2, 6), {}, {}};
+    each.deaths.resize(static_cast<std::size_t>(each.size));
+    std::vector<int> order(static_cast<std::size_t>(each.size));
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::shuffle(order, random_);
+    order.resize(static_cast<std::size_t>(from(1, each.size - 1)));
+    const bool at_once = from(0, 1) == 0;
+    const int about = from(0, 20'000);
+    int round = 0;
+    for (const int rank : order)
+      each.deaths[static_cast<std::size_t>(rank)] =
+          Death{at_once ? 0 : round++, about + from(0, 3000)};
+    return each;
+  }
+
+ private:
+  std::mt19937 random_;
+};
+
+void sample(const Asked& asked, Directory& directory, Totals& totals) {
+  const unsigned seed = asked.seed.value_or(std::random_device{}());
+  std::cout << "seed " << seed << std::endl;
+  std::mutex mutex;
+  Draw draw(seed);
+  const auto until = Clock::now() + std::chrono::seconds(asked.seconds);
+  side_by_side([&] {
+    while (Clock::now() < until) {
+      std::unique_lock lock(mutex);
+      const bool at_step = draw.from(0, 2) != 0;
+      const auto each = at_step ? draw.at_step() : draw.deaths();
+      lock.unlock();
+      totals.add(at_step ? "at a step" : "at a time", run(each, directory));
+    }
+  });
+}
+
+int test(const Asked& asked) {
+  Directory directory;
+  Totals totals;
+  if (!asked.sweep || full()) sample(asked, directory, totals);
+  if (asked.sweep || full()) sweep(asked, directory, totals);
+  totals.print();
+  return totals.failed == 0 && !totals.by_name.empty() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace ccoll::testing
+
+int main(int count, char** arguments) {
+  using namespace ccoll::testing;
+  if (count == 5 && arguments[1] == std::string("rank"))
+    return be_rank(from_words(arguments[4]), arguments[2], std::atoi(arguments[3]));
+  Asked asked;
+  CLI::App app("kills ranks, and looks what the others make of it");
+  app.add_flag("--sweep", asked.sweep, "every rank at every step of every collective");
+  app.add_option("--seed", asked.seed, "of the random cases");
+  app.add_option("--seconds", asked.seconds, "for random cases");
+  app.add_option("--size", asked.sizes, "ranks, in the sweep");
+  app.add_option("--transport", asked.transports, "shm or tcp, in the sweep");
+  app.add_option("--count", asked.counts, "elements of a block, in the sweep");
+  CLI11_PARSE(app, count, arguments);
+  return test(asked);
+}

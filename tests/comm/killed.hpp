@@ -64,7 +64,7 @@ struct Case {
 std::string to_words(const Case& each);
 Case from_words(const std::string& words);
 
-/// The exit status of a victim that had fewer steps.
+/// The exit status of a victim that had fewer steps; it ends without a goodbye all the same.
 inline constexpr int kNotReached = 77;
 
 /// One rank's part, in a process of its own; its exit status.

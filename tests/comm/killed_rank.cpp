@@ -237,6 +237,7 @@ void go_through(Communicator& ranks, const Case& each, int rank) {
   std::vector<int> mortal;
   for (int other = 0; other < each.size; other++)
     if (each.dies(other)) mortal.push_back(other);
+  ranks.barrier();  // all have joined; a death during start-up is another matter
   for (int round = 0; !has_only(ranks, each.survivors()); round++) {
     const auto& death = each.deaths[static_cast<std::size_t>(rank)];
     if (death && death->round == round)

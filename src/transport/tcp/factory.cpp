@@ -33,10 +33,15 @@ std::string address_of(const PeerAddress& peer) {
 
 using Context = std::shared_ptr<const TransportContext>;
 
-/// Connects, says which link it is, and hands the stream over. Outlives the link if need be.
+void ring(const std::weak_ptr<Waiter>& waiter) {
+  if (const auto awaits = waiter.lock()) awaits->ring();
+}
+
+/// Connects, says which link it is, and hands the stream over. Outlives the link if need be, but
+/// keeps no descriptors of a communicator that has ended.
 asio::awaitable<void> connect_link(Context context, LinkId id,
                                    std::shared_ptr<Delivery<FileDescriptor>> connection,
-                                   std::shared_ptr<Waiter> waiter) {
+                                   std::weak_ptr<Waiter> waiter) {
   auto socket = co_await net::connect(
       context->service, address_of(context->table[id.to]), context->token, net::Purpose::link,
       std::min<std::chrono::milliseconds>(context->connect_timeout, kConnectTimeout),
@@ -59,7 +64,7 @@ asio::awaitable<void> connect_link(Context context, LinkId id,
     else
       connection->deliver(FileDescriptor(socket->release()));
   }
-  waiter->ring();
+  ring(waiter);
 }
 
 class TcpTransport final : public Transport, public std::enable_shared_from_this<TcpTransport> {
@@ -72,12 +77,12 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
     auto connection = std::make_shared<Delivery<FileDescriptor>>();
     net::spawn(context_->service->context().get_executor(),
                connect_link(context_, id, connection, waiter), "link",
-               [id, connection, waiter](const Failure& failure) {
+               [id, connection, waiter = std::weak_ptr(waiter)](const Failure& failure) {
                  connection->deliver({failure.kind,
                                       fmt::format("the connection to rank {} could not be made: {}",
                                                   id.to, failure.message),
                                       std::nullopt});
-                 waiter->ring();
+                 ring(waiter);
                });
     return std::make_unique<TcpSendLink>(id.to, std::move(connection), std::move(waiter));
   }

@@ -188,11 +188,17 @@ void use(Communicator& ranks) {
 /// Longer than 2 s for the error, on a machine that is busy.
 constexpr auto kBound = 5s;
 
-/// That a call fails in time because one of `lost` (ranks of the job) was.
+/// Whatever calls at the doors of the dead has given up by then (transport/shm/visit.cpp), on a
+/// machine that is busy.
+constexpr auto kLetGo = 20s;
+
+/// That a call fails in time because one of `lost` (ranks of the job) was; the first when all have
+/// come.
 template <typename Call>
 void fails_in_time(Communicator& ranks, Call call, const std::vector<int>& lost) {
   auto begun = std::chrono::steady_clock::now();
   const auto error = message_of([&] {
+    ranks.barrier();
     for (;; begun = std::chrono::steady_clock::now()) call(ranks);
   });
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
@@ -218,6 +224,7 @@ bool has_only(const Communicator& ranks, const std::vector<int>& of_the_job) {
 }
 
 int be_victim(Communicator& ranks, const AtStep& when) {
+  ranks.barrier();  // all have joined: a death during start-up is another matter
   for (int call = 0; call < when.calls_before; call++) Checked(ranks, when.call, 0).run();
   steps_left = when.steps;
   Checked(ranks, when.call, 0).run();
@@ -237,15 +244,19 @@ void go_through(Communicator& ranks, const Case& each, int rank) {
   std::vector<int> mortal;
   for (int other = 0; other < each.size; other++)
     if (each.dies(other)) mortal.push_back(other);
-  ranks.barrier();  // all have joined; a death during start-up is another matter
+  const auto& death = each.deaths[static_cast<std::size_t>(rank)];
+  bool is_doomed = death.has_value();
   for (int round = 0; !has_only(ranks, each.survivors()); round++) {
-    const auto& death = each.deaths[static_cast<std::size_t>(rank)];
-    if (death && death->round == round)
-      std::thread([wait = death->microseconds] {
-        std::this_thread::sleep_for(std::chrono::microseconds(wait));
-        ::raise(SIGKILL);
-      }).detach();
-    fails_in_time(ranks, use, mortal);
+    const auto use_it = [&](Communicator& all) {
+      // Later where a round has ended before this rank's first call.
+      if (is_doomed && death->round <= round && std::exchange(is_doomed, false))
+        std::thread([wait = death->microseconds] {
+          std::this_thread::sleep_for(std::chrono::microseconds(wait));
+          ::raise(SIGKILL);
+        }).detach();
+      use(all);
+    };
+    fails_in_time(ranks, use_it, mortal);
     shrink(ranks);
   }
   use(ranks);
@@ -270,11 +281,11 @@ int be_rank(const Case& each, const std::string& store, int rank) try {
   is_victim = each.at_step && each.dies(rank);
   // The service thread would end with the last communicator.
   auto alone = Communicator::create(make_inproc_store(), 0, 1);
-  const auto before = held_at_rest();
+  const auto before = held_now();
   take_part(each, store, rank);
   const auto begun = std::chrono::steady_clock::now();
   auto after = held_now();
-  while (!after.no_more_than(before) && std::chrono::steady_clock::now() - begun < kBound) {
+  while (!after.no_more_than(before) && std::chrono::steady_clock::now() - begun < kLetGo) {
     std::this_thread::sleep_for(5ms);
     after = held_now();
   }

@@ -148,7 +148,7 @@ struct CCOLL_API CommunicatorOptions {
 /// of the same ranks; a rank that is lost breaks those that it was in.
 ///
 /// After a failure the communicator is broken, on every rank: what is under way ends, and further
-/// calls fail at once with the first cause. These break nothing:
+/// calls fail at once with the first cause; shrink() makes a new one. These break nothing:
 /// - a call that is refused with Error{invalid_argument}: nothing was sent; other ranks that made
 ///   it wait for this one until their time limit, or until it is called rightly
 /// - a receive whose message does not fit it: Error{mismatch} of that receive alone
@@ -260,8 +260,8 @@ class CCOLL_API Communicator {
   /// turn, on all its ranks, and can be shrunk itself; so call it on the newest in a loop until a
   /// call succeeds. Where the failure was no loss (a mismatch, a time limit), all ranks are in it.
   /// This communicator stays as it was; shrinking it again is another roll call of all its ranks.
-  /// A few messages per rank and connection; needs no store. Not between group_begin and
-  /// group_end, and by one thread at a time (Error{invalid_argument}). Throws
+  /// Every rank passes on a few short messages of each other; no store is needed. Not between
+  /// group_begin and group_end, and by one thread at a time (Error{invalid_argument}). Throws
   /// - Error{timed_out} on all that wait, naming those that did not come: call it again for the
   ///   next attempt
   /// - Error{peer_lost} on a rank that the others count as lost: it lives, but its control

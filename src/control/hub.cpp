@@ -95,7 +95,7 @@ Status Hub::received(Edge& edge, const Frame& frame) {
       if (!answer) return corrupt("answer");
       if (!roll_calls_.learn(*answer)) return {};
       forward(encode(*answer), from);
-      count();
+      count_soon();
       return {};
     }
     case Type::welcome:
@@ -139,7 +139,7 @@ void Hub::spread(const FailureNews& news, std::uint32_t except) {
     leave();
   }
   if (news.number == 0) mend();
-  if (news.communicator == kEveryCommunicator) count();
+  if (news.communicator == kEveryCommunicator) count_soon();
 }
 
 void Hub::part_with(std::uint32_t rank, std::uint32_t from) {
@@ -150,7 +150,7 @@ void Hub::part_with(std::uint32_t rank, std::uint32_t from) {
   parted_.emplace_back(rank, from);
   news_.tell_left(rank);
   mend();
-  count();
+  count_soon();
 }
 
 void Hub::pass_on_departures() {
@@ -199,6 +199,14 @@ void Hub::give_up_roll_call(const RollCall& call, const Failure& why) {
 void Hub::count() {
   roll_calls_.advance(news_);
   for (const Answer& answer : roll_calls_.take()) forward(encode(answer), kNobody);
+}
+
+void Hub::count_soon() {
+  if (std::exchange(will_count_, true)) return;
+  asio::post(context_, [self = shared_from_this()] {
+    self->will_count_ = false;
+    self->count();
+  });
 }
 
 void Hub::flood(std::uint64_t communicator, const Failure& failure) {

@@ -142,6 +142,8 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   void send(Edge& edge, const std::string& frame);
   /// Goes on with roll calls, as far as news and answers allow.
   void count();
+  /// Once for all that is heard in one turn: each look goes through all answers.
+  void count_soon();
   /// Tells the peers of the departures that were not passed on yet.
   void pass_on_departures();
   void send_departures(Edge& edge, const std::vector<std::uint32_t>& ranks);
@@ -176,6 +178,7 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   std::map<std::uint32_t, std::shared_ptr<Edge>> edges_;
   News news_;
   RollCalls roll_calls_;
+  bool will_count_ = false;
   std::uint32_t numbered_ = 0;                                   ///< failures that began here
   std::vector<std::pair<std::uint32_t, std::uint32_t>> parted_;  ///< to pass on: rank, from whom
   bool leaving_ = false;

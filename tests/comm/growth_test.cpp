@@ -86,6 +86,16 @@ TEST_CASE("growth: communicators that come and go leave nothing behind", "[comm]
   }
 }
 
+TEST_CASE("growth: communicators that shrink leave nothing behind", "[comm]") {
+  for (const char* transport : kTransports) {
+    check_turns(transport, by_effort(20, 200, 10'000), [](Communicator& world) {
+      Communicator copy = world.duplicate();
+      copy = copy.shrink();
+      check_sum(copy);
+    });
+  }
+}
+
 TEST_CASE("growth: jobs that come and go leave nothing behind", "[comm]") {
   for (const char* transport : kTransports) {
     const auto turn = [&] {

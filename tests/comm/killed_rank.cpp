@@ -9,6 +9,7 @@
 #include <chrono>
 #include <iostream>
 #include <thread>
+#include <utility>
 
 #include "ccoll/ccoll.hpp"
 #include "comm/killed.hpp"
@@ -204,7 +205,8 @@ void fails_in_time(Communicator& ranks, Call call, const std::vector<int>& lost)
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
   expect(took < kBound, "an error after " + std::to_string(took.count()) + " s: " + error);
   bool named = false;
-  for (const int rank : lost) named |= error.find("rank " + std::to_string(rank)) != error.npos;
+  for (const int rank : lost)
+    named |= error.find("rank " + std::to_string(rank) + " (") != error.npos;
   expect(error.starts_with("peer_lost: ") && named, "the error names who was lost: " + error);
 }
 

@@ -5,7 +5,6 @@
 //   killed_test --sweep [--size N] [--transport T] [--count C]
 //                                         every rank at every step of every collective
 // CCOLL_TEST_FULL=1 is --sweep, after random cases.
-#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -14,17 +13,20 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <random>
 #include <thread>
 
 #include "comm/killed.hpp"
-#include "core/text.hpp"
 #include "support/effort.hpp"
 
 using namespace std::chrono_literals;

@@ -233,6 +233,11 @@ class CCOLL_API Communicator {
   std::string explain(std::string_view operation, std::size_t count, DataType type,
                       const CallOptions& options = {}) const;
 
+  /// What this rank's flight recorder holds, as JSON (docs/diagnosis.md): its last 256 collectives
+  /// and its last 256 sends and receives here, and for each operation under way how far it has come
+  /// and which ranks it waits for. Also of a communicator that is broken. Local; from any thread.
+  std::string dump() const;
+
   /// A new communicator of the same ranks. Collective; sends nothing.
   Communicator duplicate(const GroupOptions& options = {});
   /// Parts the ranks by `color`: a new communicator of those that gave the same, ordered by `key`,

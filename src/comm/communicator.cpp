@@ -381,6 +381,11 @@ std::string Communicator::explain(std::string_view operation, std::size_t count,
   return ccoll::explain(problem, type, communicator->costs(), forced);
 }
 
+std::string Communicator::dump() const {
+  const auto communicator = implementation();  // another thread may close it meanwhile
+  return communicator->dump();
+}
+
 void Communicator::require_equal(std::string_view call, std::size_t in, std::size_t out) const {
   if (in != out)
     raise(implementation()->named(

@@ -83,7 +83,9 @@ void Communicator::Implementation::failed_as_owner(Failure failure) {
 }
 
 void Communicator::Implementation::break_as_owner(const Failure& failure, bool tell) {
-  if (!broken_) {
+  const bool first = !broken_;
+  if (first) {
+    keep_standing_as_owner();
     broken_ = named(failure);
     log().debug("rank {}: a communicator ends: {}", rank(), broken_->message);
   }
@@ -95,6 +97,7 @@ void Communicator::Implementation::break_as_owner(const Failure& failure, bool t
   collectives_.clear();
   messages_.end_all(*broken_);
   if (tell) member_->control().flood(id_, *broken_);
+  if (first && !dump_directory_.empty() && !closed_.load()) write_dump_as_owner(kFailureDump);
 }
 
 void Communicator::Implementation::threw_as_owner(const Failure& failure) {
@@ -111,13 +114,14 @@ void Communicator::Implementation::call_threw(std::string_view call, Failure fai
   raise(labelled(*broken_, label));
 }
 
+std::optional<Failure> Communicator::Implementation::news() const {
+  std::lock_guard lock(mutex_);
+  return news_;
+}
+
 bool Communicator::Implementation::take_news_as_owner() {
   if (!has_news_.load(std::memory_order_acquire) || broken_) return false;
-  std::optional<Failure> failure;
-  {
-    std::lock_guard lock(mutex_);
-    failure = news_;
-  }
+  auto failure = news();
   if (failure->kind == ErrorKind::peer_lost) {
     if (!collectives_.empty())
       failure->message = fmt::format("{}: {}", name_of(*collectives_.front()), failure->message);
@@ -130,6 +134,7 @@ bool Communicator::Implementation::take_news_as_owner() {
 }
 
 Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::time_point now) {
+  if (dump_wanted_.load(std::memory_order_relaxed)) write_dump_as_owner(wanted_dump());
   if (moved_) last_moved_ = now;
   moved_ = false;
   auto next = now + std::chrono::seconds(1);
@@ -279,6 +284,7 @@ void Communicator::Implementation::failed(std::uint64_t communicator, const Fail
   }
   has_news_.store(true, std::memory_order_release);
   waiter_->ring();
+  request_dump(std::string(kFailureDump));
 }
 
 void Communicator::Implementation::left(std::uint32_t rank) {

@@ -7,6 +7,7 @@
 #include "comm/costs.hpp"
 #include "core/deadline.hpp"
 #include "core/log.hpp"
+#include "core/variables.hpp"
 #include "engine/describe.hpp"
 #include "rendezvous/identity.hpp"
 
@@ -65,7 +66,8 @@ void Communicator::Implementation::configure() {
     streams_from_bytes_ = cache / static_cast<std::uint64_t>(beside);
   in_memory_ = is_memory(transport);
   tracing_ = Tracing::begin({job(), id_, name_, rank(), size(), hosts_});
-  messages_.trace(tracing_.get());
+  messages_.record(&recorder_, tracing_.get());
+  dump_directory_ = read_variable("CCOLL_DUMP").value_or("");
 }
 
 Result<std::string> Communicator::Implementation::transport_to(Rank peer) const {
@@ -152,6 +154,7 @@ Result<std::shared_ptr<Operation>> Communicator::Implementation::put_into_queue_
     log().trace("rank {}: {} begins", rank(), describe(operation->run.signature));
   operation->run.sequence = sequence_++;
   operation->label = call.label;
+  recorder_.label(operation->run.sequence, call.label);
   set_limit(*operation, Clock::now(), call.timeout);
   operation->publish_at = operation->begun + kPublishAfter;
   collectives_.push_back(operation);
@@ -256,6 +259,7 @@ bool Communicator::Implementation::advance_collective_as_owner() {
   if (!plan.done()) return *moved;
   const auto finished = std::move(collectives_.front());
   collectives_.pop_front();
+  recorder_.call_ended(finished->run.sequence);
   finished->done.store(true, std::memory_order_release);
   return true;
 }

@@ -20,6 +20,8 @@
 #include "algorithms/algorithms.hpp"
 #include "ccoll/communicator.hpp"
 #include "comm/call.hpp"
+#include "comm/dump/dump.hpp"
+#include "comm/flight_recorder.hpp"
 #include "comm/group.hpp"
 #include "comm/history.hpp"
 #include "comm/member.hpp"
@@ -140,6 +142,13 @@ class Communicator::Implementation final
   /// last communicator. Once. Fails with what no call has told.
   Status close();
   const std::shared_ptr<net::Service>& service() const { return member_->service(); }
+
+  // dumping.cpp
+  /// What the flight recorder holds, as JSON. Takes the owner flag.
+  std::string dump();
+  /// Writes it to CCOLL_DUMP's directory, if there is one. On the service thread: returns at once,
+  /// and who has the owner flag does it, or the service thread when nobody has.
+  void request_dump(std::string reason);
 
   // ControlObserver, on the service thread:
   void failed(std::uint64_t communicator, const Failure& failure) override;
@@ -294,8 +303,30 @@ class Communicator::Implementation final
   Status wait_for_repeated_as_owner(const std::shared_ptr<CollectiveOperation>& operation,
                                     Plan::Polled polled);
 
+  // dumping.cpp
+  /// What is not over, and how many collectives are.
+  struct Standing {
+    std::uint64_t finished = 0;
+    std::vector<dump::UnderWay> under_way;
+  };
+  std::vector<dump::Peer> peers(const std::vector<Rank>& ranks) const;
+  dump::UnderWay under_way(const CollectiveOperation& operation,
+                           const FlightRecorder::Times& times) const;
+  Standing standing_as_owner() const;
+  /// Before what is under way ends with a failure.
+  void keep_standing_as_owner() noexcept;
+  /// All that is known without the owner flag.
+  dump::Dump dump_of_calls(std::string_view reason) const;
+  dump::Dump dump_as_owner(std::string_view reason) const;
+  std::string dump_path() const;
+  void write_dump_as_owner(std::string_view reason) noexcept;
+  void try_to_dump(int tries);
+  std::string wanted_dump() const;
+
   // failures.cpp
   Status usable_as_owner();
+  /// What the control path has told.
+  std::optional<Failure> news() const;
   void failed_as_owner(Failure failure);
   /// Ends every operation with `failure`; `tell`: and those of the other ranks.
   void break_as_owner(const Failure& failure, bool tell);
@@ -335,12 +366,15 @@ class Communicator::Implementation final
   OwnerFlag owner_;
   // owner: holder of the owner flag, down to the next remark
   std::unique_ptr<Tracing> tracing_;  ///< null: nothing is traced
+  FlightRecorder recorder_;
   LinkTable links_;
   std::unordered_map<Signature, std::shared_ptr<Plan>, SignatureHash> plans_;
   std::deque<std::shared_ptr<CollectiveOperation>> collectives_;
   std::uint64_t sequence_ = 0;  ///< of the next collective
   Messages messages_;
   std::optional<Failure> broken_;
+  std::optional<Standing> at_break_;  ///< as broken_
+  bool failure_dumped_ = false;
   std::optional<Failure> suspicion_;  ///< a lost link, while the control path may know better
   Clock::time_point suspected_;
   bool moved_ = true;            ///< since supervise_as_owner last looked
@@ -357,8 +391,13 @@ class Communicator::Implementation final
 
   std::shared_ptr<Background> background_;  // immutable after make
 
+  static constexpr std::string_view kFailureDump = "failure";
+  std::string dump_directory_;            // immutable after make; empty: no files
+  std::atomic<bool> dump_wanted_{false};  // by request_dump
+  std::string dump_reason_;               // guarded by mutex_: of that
+
   std::atomic<bool> has_news_{false};
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::optional<Failure> news_;                      // guarded by mutex_
   std::map<std::uint32_t, Clock::time_point> left_;  // guarded by mutex_: when that was heard
   History history_;

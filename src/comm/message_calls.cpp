@@ -15,6 +15,9 @@ namespace {
 using Implementation = Communicator::Implementation;
 using What = MessageRequest::What;
 
+/// Of the short way: recorded when they are.
+constexpr auto kOver = FlightRecorder::State::ended;
+
 Result<Pattern> pattern_of(std::string_view call, int peer, int tag, bool may_be_any, Rank size) {
   const bool any_rank = may_be_any && peer == kAnyRank, any_tag = may_be_any && tag == kAnyTag;
   if (!any_rank && (peer < 0 || static_cast<Rank>(peer) >= size))
@@ -179,17 +182,19 @@ bool Communicator::Implementation::send_short_as_owner(const MessageRequest& req
                                                        const Pattern& to) {
   if (!calm_as_owner()) return false;
   const auto begun = tracing_ != nullptr ? trace::now() : 0;
+  const auto bytes = request.count * size_of(request.type);
   const auto sent = guarded_as_owner([&] {
-    return std::optional(messages_.send_now(to, static_cast<const std::byte*>(request.input),
-                                            request.count * size_of(request.type), request.type));
+    return std::optional(
+        messages_.send_now(to, static_cast<const std::byte*>(request.input), bytes, request.type));
   });
   if (!sent || *sent == Messages::Sent::no) return false;
   moved_ = true;
-  if (*sent == Messages::Sent::flushing)
+  if (*sent == Messages::Sent::flushing) {
     flush_as_owner(request, to);
-  else if (tracing_ != nullptr)
-    tracing_->message(
-        {true, request.type, *to.from, *to.tag, request.count * size_of(request.type), begun});
+    return true;
+  }
+  recorder_.message(true, bytes, *to.from, *to.tag, request.type, kOver);
+  if (tracing_ != nullptr) tracing_->message({true, request.type, *to.from, *to.tag, bytes, begun});
   return true;
 }
 
@@ -226,9 +231,10 @@ std::optional<Received> Communicator::Implementation::recv_short_as_owner(
     } while (found == Messages::Found::nothing && !wanted() && patience.keep_polling());
     if (found != Messages::Found::message) return std::optional<Received>();
     moved_ = true;
+    const auto tag = static_cast<std::uint32_t>(got.tag);
+    recorder_.message(false, got.bytes, *from.from, tag, request.type, kOver);
     if (tracing_ != nullptr)
-      tracing_->message(
-          {false, request.type, *from.from, static_cast<std::uint32_t>(got.tag), got.bytes, begun});
+      tracing_->message({false, request.type, *from.from, tag, got.bytes, begun});
     return std::optional(got);
   });
 }

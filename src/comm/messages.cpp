@@ -51,6 +51,7 @@ Status Messages::open_out(Channel& channel) {
 Messages::Channel* Messages::enlist(const std::shared_ptr<MessageOperation>& operation) {
   operation->position = pending_.size();
   pending_.push_back(operation);
+  record_begin(*operation);
   auto* channel = operation->pattern.from ? by_peer_.at(*operation->pattern.from) : nullptr;
   if (channel != nullptr) channel->operations++;
   return channel;
@@ -120,12 +121,32 @@ void Messages::complete(MessageOperation& operation, std::optional<Failure> fail
     pending_[operation.position]->position = operation.position;
   }
   pending_.pop_back();
-  if (tracing_ != nullptr && !failure && held->what != What::probe) record(*held);
+  record_end(*held, failure.has_value());
+  if (tracing_ != nullptr && !failure && held->what != What::probe) trace(*held);
   if (failure) held->failure = told_(std::move(*failure), held->label);
   held->done.store(true, std::memory_order_release);
 }
 
-void Messages::record(const MessageOperation& operation) {
+void Messages::record_begin(MessageOperation& operation) {
+  if (recorder_ == nullptr || operation.what == What::probe) return;
+  operation.record = recorder_->message(operation.what == What::send, operation.bytes,
+                                        operation.pattern.from.value_or(FlightRecorder::kAny),
+                                        operation.pattern.tag.value_or(FlightRecorder::kAny),
+                                        operation.type, FlightRecorder::State::begun);
+}
+
+void Messages::record_end(const MessageOperation& operation, bool failed) {
+  if (recorder_ == nullptr || operation.what == What::probe) return;
+  using State = FlightRecorder::State;
+  auto* const message =
+      recorder_->message_ended(operation.record, failed ? State::failed : State::ended);
+  if (message == nullptr || failed || !operation.received) return;
+  message->peer = static_cast<Rank>(operation.received->from);
+  message->tag = static_cast<std::uint32_t>(operation.received->tag);
+  message->bytes = operation.received->bytes;
+}
+
+void Messages::trace(const MessageOperation& operation) {
   Tracing::Message message{.is_send = operation.what == What::send,
                            .type = operation.type,
                            .peer = operation.pattern.from.value_or(0),
@@ -152,6 +173,7 @@ void Messages::end_all(const Failure& failure) {
   channels_.clear();
   by_peer_.clear();
   for (const auto& operation : std::exchange(pending_, {})) {
+    record_end(*operation, true);
     operation->failure = told_(failure, operation->label);
     operation->done.store(true, std::memory_order_release);
   }

@@ -37,6 +37,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "comm/flight_recorder.hpp"
 #include "comm/group.hpp"
 #include "comm/matching.hpp"
 #include "comm/message_frame.hpp"
@@ -81,6 +82,7 @@ struct MessageOperation final : Operation {
   std::uint64_t id = 0;
   std::uint64_t moved_bytes = 0;
   std::size_t position = 0;  ///< in Messages::pending_
+  std::uint64_t record = 0;  ///< its number for the flight recorder
 };
 
 class Messages {
@@ -94,8 +96,12 @@ class Messages {
   using Told = std::function<Failure(Failure failure, std::string_view label)>;
 
   Messages(const Group& group, LinkTable& links, const Limits& limits, Told told);
-  /// Records what is over from now on; null: nothing.
-  void trace(Tracing* tracing) { tracing_ = tracing; }
+  /// What begins from now on is told to `recorder`, and what is over to `tracing`, unless that is
+  /// null.
+  void record(FlightRecorder* recorder, Tracing* tracing) {
+    recorder_ = recorder;
+    tracing_ = tracing;
+  }
 
   /// Puts it into its queue and takes what has already come for it. A failure is final.
   Status post(const std::shared_ptr<MessageOperation>& operation);
@@ -242,7 +248,9 @@ class Messages {
   /// " (others have: rank 0 tag 3 with 8 bytes)": what came and matches no receive.
   std::string others_waiting(const Pattern& pattern) const;
   void complete(MessageOperation& operation, std::optional<Failure> failure = std::nullopt);
-  void record(const MessageOperation& operation);
+  void trace(const MessageOperation& operation);
+  void record_begin(MessageOperation& operation);
+  void record_end(const MessageOperation& operation, bool failed);
   tl::unexpected<Failure> lost(const MessageOperation& operation, const Failure& failure) const;
 
   const Group& group_;
@@ -253,6 +261,7 @@ class Messages {
   std::unordered_map<Rank, Channel*> by_peer_;
   Matcher matcher_;
   std::vector<MessageOperation*> probes_;
+  FlightRecorder* recorder_ = nullptr;
   Tracing* tracing_ = nullptr;
   std::vector<std::shared_ptr<MessageOperation>> pending_;  // owns what the queues point to
   bool moved_ = false;                                      // in the present round

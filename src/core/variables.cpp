@@ -63,6 +63,8 @@ constexpr Variable kSettings[] = {
      "any text: ranks with the same one are taken to share a host, and try shared memory"},
     {"CCOLL_TRACE", "nothing is recorded",
      "a directory: every rank writes there what it does and waits for, for `cc-show trace`"},
+    {"CCOLL_DUMP", "none; cc-run's own for its ranks",
+     "a directory: when a communicator fails, every rank writes there what it did last, as JSON"},
     {"CCOLL_LOG", "`warn`",
      "how much is said on standard error: `warn`, `info` (once: who, where, which transports and "
      "algorithms, and why), `debug`, `trace`"},

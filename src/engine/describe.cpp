@@ -60,6 +60,20 @@ bool has_private_sizes(const Signature& signature) {
          sizes_are_private(static_cast<Kind>(signature.kind & ~kRagged));
 }
 
+CallWords words_of(const Signature& signature) {
+  CallWords words;
+  words.kind = helper_name(signature.kind);
+  if (!words.kind.empty()) return words;
+  const auto kind = static_cast<Kind>(signature.kind & ~(kRagged | kCoalesced));
+  words.kind = to_string(kind);
+  if (signature.kind & kRagged) words.kind += "_v";
+  if (kind == Kind::barrier) return words;
+  words.type = to_string(static_cast<DataType>(signature.type));
+  if (reduces(kind)) words.op = reduction_text(signature);
+  if (rooted(kind) && hashed_parts(signature) == "the roots") words.root = signature.root;
+  return words;
+}
+
 std::string describe(const Signature& signature) {
   if (const auto name = helper_name(signature.kind); !name.empty()) return std::string(name);
   const bool ragged = signature.kind & kRagged, coalesced = signature.kind & kCoalesced;

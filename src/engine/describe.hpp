@@ -3,6 +3,8 @@
 
 /// A call in words, for errors: "all_reduce of 10 float32, sum".
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "core/signature.hpp"
@@ -10,6 +12,15 @@
 namespace ccoll {
 
 std::string describe(const Signature& signature);
+
+/// A call's parts in words; empty where it has no such part, or where all have a hash of it only.
+struct CallWords {
+  std::string kind;  ///< "all_reduce", "all_gather_v"
+  std::string type;
+  std::string op;
+  std::optional<std::uint32_t> root;
+};
+CallWords words_of(const Signature& signature);
 
 /// Whether each two of its ranks know their sizes for each other, and nobody else does.
 bool has_private_sizes(const Signature& signature);

@@ -478,15 +478,21 @@ std::vector<Rank> Plan::awaited(Which which) const {
   return ranks;
 }
 
-std::string Plan::standing() const {
+std::optional<Plan::Stand> Plan::stand() const {
   for (const auto& lane : lanes_) {
     if (lane.window >= windows_ || lane.steps.empty()) continue;
     const auto& step = lane.steps[lane.position];
     if (step.after && !after_holds(lane, step)) continue;
-    return fmt::format("in step {} of {}, window {} of {}", lane.position + 1, lane.steps.size(),
-                       lane.window + 1, windows_);
+    return Stand{number_of(lane), lane.position, lane.steps.size(), lane.window, windows_};
   }
-  return "its own part over, what it sent not yet taken";
+  return std::nullopt;
+}
+
+std::string Plan::standing() const {
+  const auto at = stand();
+  if (!at) return "its own part over, what it sent not yet taken";
+  return fmt::format("in step {} of {}, window {} of {}", at->step + 1, at->steps, at->window + 1,
+                     at->windows);
 }
 
 }  // namespace ccoll

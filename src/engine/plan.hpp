@@ -79,8 +79,17 @@ class Plan {
   void interpret_only() { can_be_short_ = false; }
 
   Algorithm algorithm() const { return algorithm_; }
-  /// Where the first lane that is not done stands: "in step 3 of 8, window 1 of 4". For messages
-  /// about a run that does not move.
+  /// Where the first lane that is not done stands; from 0. Nothing where all are.
+  struct Stand {
+    std::size_t lane = 0;
+    std::size_t step = 0;
+    std::size_t steps = 0;
+    std::uint64_t window = 0;
+    std::uint64_t windows = 0;
+  };
+  std::optional<Stand> stand() const;
+  /// The same in words: "in step 3 of 8, window 1 of 4". For messages about a run that does not
+  /// move.
   std::string standing() const;
   /// The ranks (of the communicator) that the present run waits to hear from; or only those of
   /// them whose link has never been connected.

@@ -2,52 +2,20 @@
 #include "comm/trace/recorder.hpp"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <fstream>
+#include <span>
 
 #include "core/log.hpp"
+#include "core/write_all.hpp"
 
 namespace ccoll::trace {
 namespace {
-
-/// Where a process's files have a limit, a write beyond it brings a signal that ends the process.
-class NoSizeSignal {
- public:
-  NoSizeSignal() {
-    sigemptyset(&signals_);
-    sigaddset(&signals_, SIGXFSZ);
-    pthread_sigmask(SIG_BLOCK, &signals_, &before_);
-  }
-  ~NoSizeSignal() {
-    const timespec none{};
-    if (sigismember(&before_, SIGXFSZ) == 0) sigtimedwait(&signals_, nullptr, &none);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  NoSizeSignal(const NoSizeSignal&) = delete;
-  NoSizeSignal& operator=(const NoSizeSignal&) = delete;
-
- private:
-  sigset_t signals_;
-  sigset_t before_;
-};
-
-/// The error's number; 0: all is written.
-int write_all(int file, const std::byte* data, std::size_t bytes) {
-  const NoSizeSignal blocked;
-  while (bytes > 0) {
-    const auto written = ::write(file, data, bytes);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return written < 0 ? errno : EIO;
-    data += written;
-    bytes -= static_cast<std::size_t>(written);
-  }
-  return 0;
-}
 
 std::size_t filled_up(std::size_t bytes) {
   return (bytes + kEntryBytes - 1) / kEntryBytes * kEntryBytes;
@@ -145,7 +113,7 @@ void Recorder::write() {
 
 void Recorder::write_buffer() {
   if (!file_.open() || getpid() != process_) return;
-  const int error = write_all(file_.number(), buffer_.data(), used_);
+  const int error = write_all(file_.number(), std::span(buffer_).first(used_));
   if (error == 0) return;
   static std::atomic<bool> told{false};  // once, for all of a process's traces
   if (!told.exchange(true))

@@ -5,9 +5,6 @@
 /// from there to the file in large pieces. Not thread-safe.
 
 #include <time.h>
-#if defined(__x86_64__)
-#include <x86intrin.h>
-#endif
 
 #include <cstddef>
 #include <cstring>
@@ -16,9 +13,10 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/trace/format.hpp"
 #include "core/file_descriptor.hpp"
 #include "core/result.hpp"
-#include "comm/trace/format.hpp"
+#include "core/ticks.hpp"
 
 namespace ccoll::trace {
 
@@ -51,7 +49,7 @@ class Recorder {
   std::uint64_t ticks() const {
 #if defined(__x86_64__)
     if (counter_) [[likely]]
-      return __rdtsc();
+      return processor_ticks();
 #endif
     return now();
   }

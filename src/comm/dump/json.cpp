@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "comm/dump/dump.hpp"
+
+namespace ccoll::dump {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kStates[] = {"begun", "ended", "failed", "unknown"};
+
+template <typename Value>
+void put(Json& json, const char* name, const std::optional<Value>& value) {
+  if (value) json[name] = *value;
+}
+
+template <typename Value>
+std::optional<Value> get(const Json& json, const char* name) {
+  const auto found = json.find(name);
+  return found == json.end() ? std::nullopt : std::optional(found->get<Value>());
+}
+
+State state_named(const std::string& name) {
+  const auto found = std::ranges::find(kStates, name);
+  return found == std::end(kStates) ? State::unknown : static_cast<State>(found - kStates);
+}
+
+Json json_of(const Call& call) {
+  Json json{{"number", call.number}, {"kind", call.kind},   {"text", call.text},
+            {"count", call.count},   {"bytes", call.bytes}, {"type", call.type}};
+  if (!call.op.empty()) json["op"] = call.op;
+  put(json, "root", call.root);
+  json["algorithm"] = call.algorithm;
+  if (!call.label.empty()) json["label"] = call.label;
+  json["state"] = to_string(call.state);
+  json["begun"] = call.begun;
+  put(json, "ended", call.ended);
+  return json;
+}
+
+Call call_of(const Json& json) {
+  Call call;
+  json.at("number").get_to(call.number);
+  json.at("kind").get_to(call.kind);
+  json.at("text").get_to(call.text);
+  json.at("count").get_to(call.count);
+  json.at("bytes").get_to(call.bytes);
+  json.at("type").get_to(call.type);
+  call.op = json.value("op", "");
+  call.root = get<std::uint32_t>(json, "root");
+  json.at("algorithm").get_to(call.algorithm);
+  call.label = json.value("label", "");
+  call.state = state_named(json.at("state"));
+  json.at("begun").get_to(call.begun);
+  call.ended = get<std::int64_t>(json, "ended");
+  return call;
+}
+
+Json json_of(const Message& message) {
+  Json json{{"number", message.number}, {"what", message.is_send ? "send" : "recv"}};
+  put(json, "peer", message.peer);
+  put(json, "tag", message.tag);
+  json.update(Json{{"bytes", message.bytes},
+                   {"type", message.type},
+                   {"state", to_string(message.state)},
+                   {"begun", message.begun}});
+  put(json, "ended", message.ended);
+  return json;
+}
+
+Message message_of(const Json& json) {
+  Message message;
+  json.at("number").get_to(message.number);
+  message.is_send = json.at("what").get<std::string>() == "send";
+  message.peer = get<std::uint32_t>(json, "peer");
+  message.tag = get<std::uint32_t>(json, "tag");
+  json.at("bytes").get_to(message.bytes);
+  json.at("type").get_to(message.type);
+  message.state = state_named(json.at("state"));
+  json.at("begun").get_to(message.begun);
+  message.ended = get<std::int64_t>(json, "ended");
+  return message;
+}
+
+Json json_of(const UnderWay& operation) {
+  Json json = Json::object();
+  put(json, "call", operation.call);
+  json["text"] = operation.text;
+  json["standing"] = operation.standing;
+  if (const auto& at = operation.stand)
+    json.update(Json{{"lane", at->lane},
+                     {"step", at->step},
+                     {"steps", at->steps},
+                     {"window", at->window},
+                     {"windows", at->windows}});
+  json["begun"] = operation.begun;
+  auto& peers = json["waits_for"] = Json::array();
+  for (const auto& peer : operation.waits_for)
+    peers.push_back({{"rank", peer.rank}, {"address", peer.address}, {"process", peer.process}});
+  return json;
+}
+
+UnderWay under_way_of(const Json& json) {
+  UnderWay operation;
+  operation.call = get<std::uint64_t>(json, "call");
+  json.at("text").get_to(operation.text);
+  json.at("standing").get_to(operation.standing);
+  if (json.contains("lane"))
+    operation.stand =
+        Stand{json.at("lane").get<std::uint64_t>(), json.at("step").get<std::uint64_t>(),
+              json.at("steps").get<std::uint64_t>(), json.at("window").get<std::uint64_t>(),
+              json.at("windows").get<std::uint64_t>()};
+  json.at("begun").get_to(operation.begun);
+  for (const auto& peer : json.at("waits_for"))
+    operation.waits_for.push_back({peer.at("rank").get<std::uint32_t>(),
+                                   peer.at("address").get<std::string>(),
+                                   peer.at("process").get<std::uint64_t>()});
+  return operation;
+}
+
+template <typename Value>
+Json list_of(const std::vector<Value>& values) {
+  auto list = Json::array();
+  for (const auto& value : values) list.push_back(json_of(value));
+  return list;
+}
+
+Dump dump_of(const Json& json) {
+  Dump dump;
+  json.at("job").get_to(dump.job);
+  json.at("communicator").get_to(dump.communicator);
+  json.at("name").get_to(dump.name);
+  json.at("rank").get_to(dump.rank);
+  json.at("size").get_to(dump.size);
+  json.at("job_rank").get_to(dump.job_rank);
+  json.at("host").get_to(dump.host);
+  json.at("process").get_to(dump.process);
+  json.at("reason").get_to(dump.reason);
+  json.at("at").get_to(dump.at);
+  dump.partial = json.value("partial", false);
+  if (const auto failure = json.find("failure"); failure != json.end())
+    dump.failure =
+        Failed{failure->at("kind").get<std::string>(), failure->at("message").get<std::string>(),
+               get<std::uint32_t>(*failure, "culprit")};
+  json.at("calls").get_to(dump.calls);
+  json.at("finished").get_to(dump.finished);
+  json.at("messages").get_to(dump.messages);
+  for (const auto& each : json.at("under_way")) dump.under_way.push_back(under_way_of(each));
+  for (const auto& each : json.at("last_calls")) dump.last_calls.push_back(call_of(each));
+  for (const auto& each : json.at("last_messages")) dump.last_messages.push_back(message_of(each));
+  return dump;
+}
+
+}  // namespace
+
+std::string_view to_string(State state) { return kStates[static_cast<std::size_t>(state)]; }
+
+std::string to_json(const Dump& dump) {
+  Json json{{"ccoll_dump", kVersion},    {"job", dump.job},   {"communicator", dump.communicator},
+            {"name", dump.name},         {"rank", dump.rank}, {"size", dump.size},
+            {"job_rank", dump.job_rank}, {"host", dump.host}, {"process", dump.process},
+            {"reason", dump.reason},     {"at", dump.at}};
+  if (dump.partial) json["partial"] = true;
+  if (dump.failure) {
+    json["failure"] = {{"kind", dump.failure->kind}, {"message", dump.failure->message}};
+    put(json["failure"], "culprit", dump.failure->culprit);
+  }
+  json["calls"] = dump.calls;
+  json["finished"] = dump.finished;
+  json["messages"] = dump.messages;
+  json["under_way"] = list_of(dump.under_way);
+  json["last_calls"] = list_of(dump.last_calls);
+  json["last_messages"] = list_of(dump.last_messages);
+  // A label may be any bytes.
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+Result<Dump> parse(std::string_view text) {
+  try {
+    const auto json = Json::parse(text);
+    const int version = json.at("ccoll_dump");
+    if (version != kVersion)
+      return fail(ErrorKind::corrupt, "a dump of version {}; this program reads version {}",
+                  version, kVersion);
+    auto dump = dump_of(json);
+    if (dump.rank >= dump.size)
+      return fail(ErrorKind::corrupt, "a dump of rank {} of {}", dump.rank, dump.size);
+    return dump;
+  } catch (const Json::exception& error) {
+    return fail(ErrorKind::corrupt, "no dump of ccoll: {}", error.what());
+  }
+}
+
+}  // namespace ccoll::dump

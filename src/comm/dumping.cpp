@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flight recorder's dumps: what a communicator says of its last operations and of those under
+// way, to its caller and to files.
+#include <unistd.h>
+
+#include <algorithm>
+#include <asio/steady_timer.hpp>
+
+#include "comm/dump/dump.hpp"
+#include "comm/implementation.hpp"
+#include "core/log.hpp"
+#include "core/write_all.hpp"
+#include "engine/describe.hpp"
+
+namespace ccoll {
+namespace {
+
+/// More operations under way than that, a dump does not show.
+constexpr std::size_t kMostUnderWay = 64;
+
+/// Who has the owner flag looks after a request when it looks at its limits; if it never does, for
+/// a callback is under way, or it is stopped, the dump is a partial one after so long.
+constexpr std::chrono::milliseconds kBetweenTries{10};
+constexpr int kTries = 50;
+
+dump::Call call_of(std::uint64_t number, const History::Recorded& recorded) {
+  const auto& signature = recorded.signature;
+  auto words = words_of(signature);
+  dump::Call call;
+  call.number = number;
+  call.text = describe(signature);
+  call.count = signature.count;
+  if (!words.type.empty())
+    call.bytes = signature.count * size_of(static_cast<DataType>(signature.type));
+  call.kind = std::move(words.kind);
+  call.type = std::move(words.type);
+  call.op = std::move(words.op);
+  call.root = words.root;
+  call.algorithm = to_string(static_cast<Algorithm>(signature.algorithm));
+  return call;
+}
+
+dump::Message message_of(std::uint64_t number, const FlightRecorder::Message& recorded,
+                         const FlightRecorder::Times& times) {
+  dump::Message message;
+  message.number = number;
+  message.is_send = recorded.is_send;
+  if (recorded.peer != FlightRecorder::kAny) message.peer = recorded.peer;
+  if (recorded.tag != FlightRecorder::kAny) message.tag = recorded.tag;
+  message.bytes = recorded.bytes;
+  message.type = to_string(recorded.type);
+  message.state = static_cast<dump::State>(recorded.state);
+  message.begun = times.of(recorded.begun);
+  return message;
+}
+
+/// Warns once: of what stands in the way of one dump the others need not be told, too.
+void write(const std::string& path, const std::string& text) {
+  static std::atomic<bool> told{false};
+  if (auto written = write_file(path, text); !written && !told.exchange(true))
+    log().warn("CCOLL_DUMP: {}; what this rank did last is not kept", written.error().message);
+}
+
+}  // namespace
+
+std::vector<dump::Peer> Communicator::Implementation::peers(const std::vector<Rank>& ranks) const {
+  std::vector<dump::Peer> peers;
+  for (const auto rank : ranks) {
+    const auto& address = member_->table()[group_.job_rank(rank)];
+    peers.push_back({rank, ip_text(address), address.pid});
+  }
+  return peers;
+}
+
+dump::UnderWay Communicator::Implementation::under_way(const CollectiveOperation& operation,
+                                                       const FlightRecorder::Times& times) const {
+  dump::UnderWay shown;
+  shown.call = operation.run.sequence;
+  shown.text = name_of(operation);
+  shown.begun = times.of(operation.begun);
+  shown.standing = "not begun: an earlier call is still under way";
+  if (!operation.started) return shown;
+  shown.standing = operation.plan->standing();
+  if (const auto at = operation.plan->stand())
+    shown.stand = dump::Stand{at->lane, at->step, at->steps, at->window, at->windows};
+  shown.waits_for = peers(operation.plan->awaited());
+  return shown;
+}
+
+Communicator::Implementation::Standing Communicator::Implementation::standing_as_owner() const {
+  const FlightRecorder::Times times(recorder_);
+  Standing standing;
+  // A call that was refused before it began has been recorded, but has no number.
+  standing.finished = collectives_.empty() ? sequence_ : collectives_.front()->run.sequence;
+  for (const auto& operation : collectives_)
+    if (standing.under_way.size() < kMostUnderWay)
+      standing.under_way.push_back(under_way(*operation, times));
+  for (const auto& operation : messages_.pending()) {
+    if (standing.under_way.size() >= kMostUnderWay) break;
+    dump::UnderWay shown;
+    shown.text = messages_.name_of(*operation);
+    shown.standing = messages_.standing(*operation);
+    shown.begun = times.of(operation->begun);
+    shown.waits_for = peers(messages_.awaited(*operation));
+    standing.under_way.push_back(std::move(shown));
+  }
+  return standing;
+}
+
+void Communicator::Implementation::keep_standing_as_owner() noexcept {
+  try {
+    at_break_ = standing_as_owner();
+  } catch (...) {
+    // No memory, which may be why it breaks.
+    at_break_.emplace();
+  }
+}
+
+dump::Dump Communicator::Implementation::dump_of_calls(std::string_view reason) const {
+  const FlightRecorder::Times times(recorder_);
+  dump::Dump made;
+  made.job = fmt::format("{:x}", job());
+  made.communicator = fmt::format("{:x}", id_);
+  made.name = name_;
+  made.rank = rank();
+  made.size = size();
+  made.job_rank = group_.job_rank(rank());
+  made.host = host_name();
+  made.process = static_cast<std::uint64_t>(getpid());
+  made.reason = reason;
+  made.at = times.now();
+  made.calls = history_.calls();
+  for (auto number = made.calls - std::min(made.calls, History::kCalls); number < made.calls;
+       number++) {
+    const auto recorded = history_.recorded(number);
+    if (!recorded) continue;
+    made.last_calls.push_back(call_of(number, *recorded));
+    made.last_calls.back().begun = times.of(recorded->begun);
+  }
+  return made;
+}
+
+dump::Dump Communicator::Implementation::dump_as_owner(std::string_view reason) const {
+  auto made = dump_of_calls(reason);
+  const FlightRecorder::Times times(recorder_);
+  const auto& standing = at_break_ ? *at_break_ : standing_as_owner();
+  made.finished = standing.finished;
+  made.under_way = standing.under_way;
+  for (auto& call : made.last_calls) {
+    const bool ended = call.number < made.finished;
+    call.state = ended ? dump::State::ended : broken_ ? dump::State::failed : dump::State::begun;
+    if (const auto* label = recorder_.label_of(call.number)) call.label = *label;
+    if (const auto at = recorder_.end_of_call(call.number); at && ended) call.ended = times.of(*at);
+  }
+  made.messages = recorder_.messages();
+  for (auto number = made.messages - std::min(made.messages, FlightRecorder::kMessages);
+       number < made.messages; number++) {
+    made.last_messages.push_back(message_of(number, recorder_.message_at(number), times));
+    if (const auto at = recorder_.end_of_message(number))
+      made.last_messages.back().ended = times.of(*at);
+  }
+  auto failure = broken_;
+  if (!failure) failure = news();
+  if (failure) {
+    made.failure = dump::Failed{std::string(to_string(failure->kind)), failure->message, {}};
+    if (failure->culprit) made.failure->culprit = group_.rank_of(*failure->culprit);
+  }
+  return made;
+}
+
+std::string Communicator::Implementation::dump() {
+  const Owner owner(*this);
+  return dump::to_json(dump_as_owner("asked"));
+}
+
+std::string Communicator::Implementation::dump_path() const {
+  return fmt::format("{}/ccoll.{:x}.{:x}.{}{}", dump_directory_, job(), id_, rank(),
+                     dump::kExtension);
+}
+
+void Communicator::Implementation::write_dump_as_owner(std::string_view reason) noexcept {
+  dump_wanted_.store(false, std::memory_order_relaxed);
+  if (reason == kFailureDump && std::exchange(failure_dumped_, true)) return;
+  try {
+    write(dump_path(), dump::to_json(dump_as_owner(reason)));
+  } catch (...) {
+    // No memory: the failure itself is told all the same.
+  }
+}
+
+void Communicator::Implementation::request_dump(std::string reason) {
+  if (dump_directory_.empty()) return;
+  {
+    std::lock_guard lock(mutex_);
+    dump_reason_ = std::move(reason);
+  }
+  dump_wanted_.store(true, std::memory_order_release);
+  waiter_->ring();
+  try_to_dump(0);
+}
+
+std::string Communicator::Implementation::wanted_dump() const {
+  std::lock_guard lock(mutex_);
+  return dump_reason_;
+}
+
+void Communicator::Implementation::try_to_dump(int tries) {
+  if (!dump_wanted_.load() || closed_.load()) return;
+  if (try_own()) {
+    const Owner owner(*this, std::adopt_lock);
+    return write_dump_as_owner(wanted_dump());
+  }
+  if (tries >= kTries) {
+    auto made = dump_of_calls(wanted_dump());
+    made.partial = true;
+    return write(dump_path(), dump::to_json(made));
+  }
+  const auto timer =
+      std::make_shared<asio::steady_timer>(member_->service()->context(), kBetweenTries);
+  timer->async_wait([timer, tries, weak = weak_from_this()](const std::error_code& code) {
+    if (const auto self = code ? nullptr : weak.lock()) self->try_to_dump(tries + 1);
+  });
+}
+
+}  // namespace ccoll

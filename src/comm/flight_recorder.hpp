@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What a communicator's last operations were, beside what its History has of collectives: when
+/// those ended that had to wait, their labels, and messages. Always on; a message of the short way
+/// costs a counter's read and one line of memory. Used by the holder of the owner flag.
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "ccoll/types.hpp"
+#include "comm/history.hpp"
+#include "core/ticks.hpp"
+
+namespace ccoll {
+
+class FlightRecorder {
+ public:
+  static constexpr std::uint64_t kMessages = 256;
+  static constexpr std::uint32_t kAny = UINT32_MAX;
+
+  enum class State : std::uint8_t { begun, ended, failed };
+  struct alignas(32) Message {
+    std::uint64_t begun = 0;  ///< in processor_ticks(), as all here
+    std::uint64_t bytes = 0;
+    std::uint32_t peer = kAny;
+    std::uint32_t tag = kAny;
+    DataType type = DataType::uint8;
+    bool is_send = false;
+    State state = State::begun;
+  };
+
+  /// Of a collective with a label, before it begins.
+  void label(std::uint64_t call, std::string_view text) {
+    if (text.empty()) return;
+    labels_.emplace(call, text);
+    if (call >= History::kCalls)
+      labels_.erase(labels_.begin(), labels_.upper_bound(call - History::kCalls));
+  }
+  const std::string* label_of(std::uint64_t call) const {
+    const auto found = labels_.find(call);
+    return found == labels_.end() ? nullptr : &found->second;
+  }
+  /// Of a collective that was not over at once.
+  void call_ended(std::uint64_t call) { call_ends_.set(call); }
+  std::optional<std::uint64_t> end_of_call(std::uint64_t call) const { return call_ends_.of(call); }
+
+  /// Begins, or of the short way, is over already; gives its number.
+  std::uint64_t message(bool is_send, std::uint64_t bytes, std::uint32_t peer, std::uint32_t tag,
+                        DataType type, State state) {
+    auto& entry = entries_[messages_ % kMessages];
+    entry.begun = processor_ticks();
+    entry.bytes = bytes;
+    entry.peer = peer;
+    entry.tag = tag;
+    entry.type = type;
+    entry.is_send = is_send;
+    entry.state = state;
+    return messages_++;
+  }
+  /// Of one that was not over at once; null where it is none of the last.
+  Message* message_ended(std::uint64_t number, State state) {
+    if (messages_ - number > kMessages) return nullptr;
+    auto& entry = entries_[number % kMessages];
+    entry.state = state;
+    message_ends_.set(number);
+    return &entry;
+  }
+  const Message& message_at(std::uint64_t number) const { return entries_[number % kMessages]; }
+  std::optional<std::uint64_t> end_of_message(std::uint64_t number) const {
+    return message_ends_.of(number);
+  }
+  std::uint64_t messages() const { return messages_; }
+
+  /// The clocks, read together.
+  struct Clocks {
+    std::uint64_t ticks = 0;
+    std::int64_t steady = 0;  ///< in nanoseconds, as the next
+    std::int64_t wall = 0;
+    static Clocks now();
+  };
+  /// Turns times into nanoseconds since 1970, by two looks at the clocks: when the recorder was
+  /// made, and now.
+  class Times {
+   public:
+    explicit Times(const FlightRecorder& recorder) : begin_(recorder.begin_) {}
+    std::int64_t of(std::uint64_t ticks) const;
+    std::int64_t of(std::chrono::steady_clock::time_point time) const;
+    std::int64_t now() const { return end_.wall; }
+
+   private:
+    const Clocks begin_;
+    const Clocks end_ = Clocks::now();
+  };
+
+ private:
+  /// When operations ended, of those that were not over at once.
+  template <std::size_t kMost>
+  class Ends {
+   public:
+    void set(std::uint64_t number) { ends_[number % kMost] = {number, processor_ticks()}; }
+    std::optional<std::uint64_t> of(std::uint64_t number) const {
+      const auto& [whose, ended] = ends_[number % kMost];
+      return ended != 0 && whose == number ? std::optional(ended) : std::nullopt;
+    }
+
+   private:
+    std::array<std::pair<std::uint64_t, std::uint64_t>, kMost> ends_{};
+  };
+
+  std::array<Message, kMessages> entries_;
+  std::uint64_t messages_ = 0;
+  Ends<kMessages> message_ends_;
+  Ends<History::kCalls> call_ends_;
+  std::map<std::uint64_t, std::string> labels_;
+  const Clocks begin_ = Clocks::now();
+};
+
+}  // namespace ccoll

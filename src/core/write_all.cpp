@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/write_all.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "core/file_descriptor.hpp"
+
+namespace ccoll {
+namespace {
+
+/// Where a process's files have a limit, a write beyond it brings a signal that ends the process.
+class NoSizeSignal {
+ public:
+  NoSizeSignal() {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &signals_, &before_);
+  }
+  ~NoSizeSignal() {
+    const timespec none{};
+    if (sigismember(&before_, SIGXFSZ) == 0) sigtimedwait(&signals_, nullptr, &none);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoSizeSignal(const NoSizeSignal&) = delete;
+  NoSizeSignal& operator=(const NoSizeSignal&) = delete;
+
+ private:
+  sigset_t signals_;
+  sigset_t before_;
+};
+
+Status cannot(const char* what, const std::string& path, int error) {
+  return fail(ErrorKind::exhausted, "cannot {} {}: {}", what, path, std::strerror(error));
+}
+
+}  // namespace
+
+int write_all(int file, std::span<const std::byte> bytes) {
+  const NoSizeSignal blocked;
+  while (!bytes.empty()) {
+    const auto written = ::write(file, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return written < 0 ? errno : EIO;
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
+
+Status write_file(const std::string& path, std::string_view text) {
+  std::error_code error;
+  const auto directory = std::filesystem::path(path).parent_path();
+  if (!directory.empty()) std::filesystem::create_directories(directory, error);
+  if (error) return cannot("make the directory", directory.string(), error.value());
+  // Who reads it finds it whole: it gets its name last.
+  const auto unfinished = fmt::format("{}.{}.part", path, ::getpid());
+  FileDescriptor file(
+      ::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file.open()) return cannot("write", unfinished, errno);
+  const int failed = write_all(file.number(), std::as_bytes(std::span(text)));
+  file.close();
+  if (failed == 0 && std::rename(unfinished.c_str(), path.c_str()) == 0) return {};
+  const int why = failed != 0 ? failed : errno;
+  ::unlink(unfinished.c_str());
+  return cannot("write", path, why);
+}
+
+}  // namespace ccoll

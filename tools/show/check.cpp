@@ -6,129 +6,200 @@
 #include <algorithm>
 #include <cmath>
 
-#include "bench/measure.hpp"
 #include "bench/sizes.hpp"
 #include "comm/costs.hpp"
 #include "comm/tuning.hpp"
 #include "rendezvous/identity.hpp"
-#include "show/local_ranks.hpp"
+#include "show/timed_calls.hpp"
 
 namespace ccoll::show {
 
 namespace {
 
-constexpr std::string_view kTransport = "inproc";
-/// Enough for a median.
-constexpr bench::Effort kEffort{.iters = 270, .warmup = 10};
+/// What costs are fitted to where none have been kept: calls of other sizes than those that people
+/// ask about, so that no prediction knows its answer.
+constexpr std::string_view kFittedOperation = "all_reduce";
+constexpr std::uint64_t kFittedBytes[] = {40, 6 << 10, 384 << 10};
 
-/// What the library goes by among `ranks` threads of one process, and the same as a network.
+/// What the library goes by among that many processes that share memory here.
 struct Here {
+  Rank cores = 1;
   CostTable costs;
-  sim::Network network;
-  bool is_measured = false;
+  bool is_tuned = false;
 };
 
-Here costs_here(Rank ranks) {
-  const auto cores = static_cast<Rank>(usable_cores());
-  const double per_rank = static_cast<double>(cores) / ranks;
-  const Tuning tuning = load_tuning();
+Here here_with(Rank ranks) {
   Here here;
-  here.is_measured = tuning.contains(link_class(kTransport, per_rank < 1, true));
-  here.costs = costs_over(kTransport, per_rank, true, tuning);
-  here.network.inside = here.network.across = here.costs.links;
-  here.network.moved_by_ranks = true;
-  here.network.lent_in_place = true;
-  here.network.reduce_bytes_per_s = here.costs.reduce_bytes_per_s;
-  here.network.slot_bytes = here.costs.slot_bytes;
-  here.network.cores_per_node = cores;
+  here.cores = static_cast<Rank>(usable_cores());
+  const double per_rank = static_cast<double>(here.cores) / ranks;
+  const Tuning tuning = load_tuning();
+  here.is_tuned = tuning.contains(link_class(kTimedTransport, per_rank < 1, true));
+  here.costs = costs_over(kTimedTransport, per_rank, true, tuning);
   return here;
+}
+
+sim::Network network_of(const CostTable& costs, Rank cores) {
+  sim::Network network;
+  network.inside = network.across = costs.links;
+  network.moved_by_ranks = true;
+  network.reduce_bytes_per_s = costs.reduce_bytes_per_s;
+  network.slot_bytes = costs.slot_bytes;
+  network.cores_per_node = cores;
+  return network;
 }
 
 /// One call that is measured and simulated.
 struct Case {
-  Algorithm algorithm;
-  std::uint64_t bytes;
-  double predicted_us;
-  double measured_us = 0;
+  TimedCall call;
+  Measured planned;  ///< as the library carries it out; its time is not looked at
+  double predicted_us = 0;
 };
 
 /// Algorithms for several hosts have nothing to do on one.
-std::vector<Case> cases_of(const Question& question, const Here& here, Rank ranks) {
+std::vector<Case> cases_of(const Question& question, const CostTable& costs, Rank ranks) {
   std::vector<Case> cases;
-  const bool has_data = question.operation->has_data;
-  const std::size_t elem_bytes = has_data ? size_of(question.type) : 1;
+  const bench::Operation& operation = *question.operation;
+  const std::size_t elem_bytes = operation.has_data ? size_of(question.type) : 1;
+  const int size = static_cast<int>(ranks);
+  const std::uint64_t unit = bench::size_unit(operation, question.type, size);
   for (const Algorithm algorithm : question.algorithms) {
-    for (const std::uint64_t bytes : question.bytes) {
-      const int size = static_cast<int>(ranks);
-      const std::uint64_t unit = bench::size_unit(*question.operation, question.type, size);
-      if (has_data && bytes < unit) continue;
-      const Problem problem =
-          bench::problem_of(*question.operation, question.type, size,
-                            static_cast<int>(question.root), bytes - bytes % unit);
-      const Chosen chosen =
-          choose(problem, elem_bytes, here.costs,
-                 {.algorithm = algorithm, .max_lanes = {}, .order = CombineOrder::any});
-      if (chosen.choice.algorithm != algorithm) continue;
-      const auto simulated = sim::simulate(here.network, problem, elem_bytes, chosen.choice);
-      if (!simulated) continue;
-      cases.push_back({algorithm, bytes - bytes % unit,
-                       static_cast<double>(simulated->outcome.returned) / 1e6});
+    for (const std::uint64_t asked : question.bytes) {
+      if (operation.has_data && asked < unit) continue;
+      Case one;
+      one.call = {&operation, algorithm, asked - asked % unit, question.type, question.root, {}};
+      one.planned.problem = bench::problem_of(operation, question.type, size,
+                                              static_cast<int>(question.root), one.call.bytes);
+      one.planned.elem_bytes = elem_bytes;
+      one.planned.choice =
+          choose(one.planned.problem, elem_bytes, costs,
+                 {.algorithm = algorithm, .max_lanes = {}, .order = CombineOrder::any})
+              .choice;
+      if (one.planned.choice.algorithm == algorithm) cases.push_back(std::move(one));
     }
   }
   return cases;
 }
 
-/// One rank's part in measuring all cases; rank 0 keeps the times.
-void measure_cases(const Question& question, Communicator& communicator, std::vector<Case>& cases) {
-  const bench::Operation& operation = *question.operation;
-  for (Case& one : cases) {
-    const std::uint64_t count =
-        bench::count_of(operation, question.type, communicator.size(), one.bytes);
-    const bench::Layout layout = operation.layout({.size = communicator.size(),
-                                                   .rank = communicator.rank(),
-                                                   .root = static_cast<int>(question.root),
-                                                   .count = count});
-    std::vector<std::byte> input(
-        std::max<std::size_t>(1, layout.input_elems * size_of(question.type)));
-    std::vector<std::byte> output(
-        std::max<std::size_t>(1, layout.output_elems * size_of(question.type)));
-    bench::Arguments arguments{.input = input.data(),
-                               .output = output.data(),
-                               .count = count,
-                               .type = question.type,
-                               .op = ReduceOp::sum,
-                               .root = static_cast<int>(question.root),
-                               .options = {}};
-    arguments.options.algorithm = to_string(one.algorithm);
-    const bench::Timing timing =
-        bench::measure(communicator, kEffort, [&] { operation.call(communicator, arguments); });
-    if (communicator.rank() == 0) one.measured_us = timing.p50_us;
+Question question_for_costs() {
+  Question question;
+  question.operation = bench::find_operation(kFittedOperation);
+  question.algorithms = algorithms_of(*question.operation);
+  question.bytes.assign(std::begin(kFittedBytes), std::end(kFittedBytes));
+  return question;
+}
+
+/// The costs that all the measured calls together speak for.
+CostTable fitted_to(const CostTable& costs, const std::vector<Case>& cases) {
+  std::vector<Measured> measured;
+  for (const Case& one : cases) {
+    if (!one.call.median_us) continue;
+    measured.push_back(one.planned);
+    measured.back().ns = *one.call.median_us * 1e3;
   }
+  return with(costs, fit(costs, measured));
 }
 
-/// What went wrong on the first rank that says so.
-std::string measure_with_threads(const Question& question, Rank ranks, std::vector<Case>& cases) {
-  std::vector<std::vector<Case>> own(ranks, cases);
-  std::string wrong =
-      on_every_rank(ranks, std::string(kTransport), [&](Communicator& communicator) {
-        const auto rank = static_cast<std::size_t>(communicator.rank());
-        measure_cases(question, communicator, own[rank]);
-      });
-  cases = std::move(own.front());
-  return wrong;
+/// Fills in what all of them take.
+Status time_cases(Rank ranks, std::initializer_list<std::vector<Case>*> lists) {
+  std::vector<TimedCall> calls;
+  for (const auto* list : lists)
+    for (const Case& one : *list) calls.push_back(one.call);
+  CCOLL_TRY(time_calls(ranks, calls));
+  auto next = calls.begin();
+  for (auto* list : lists)
+    for (Case& one : *list) one.call = *next++;
+  return {};
 }
 
-std::string table_of(Rank ranks, const Here& here, const std::vector<Case>& cases) {
-  std::string text =
-      fmt::format("\n{} ranks, {} core{}, {} costs\n  {:<20}{:>8}{:>14}{:>14}{:>10}\n", ranks,
-                  here.network.cores_per_node, here.network.cores_per_node == 1 ? "" : "s",
-                  here.is_measured ? "measured" : "estimated", "algorithm", "bytes", "measured",
-                  "simulated", "error");
-  for (const Case& one : cases)
-    text += fmt::format("  {:<20}{:>8}{:>14}{:>14}{:>10}\n", to_string(one.algorithm),
-                        bench::short_size(one.bytes), time_text(one.measured_us),
-                        time_text(one.predicted_us), error_text(one.predicted_us, one.measured_us));
+/// All that is found out about one number of ranks.
+struct Checked {
+  std::vector<Case> cases;
+  CostTable costs;
+  std::string source;  ///< of the costs
+  Rank cores = 1;
+};
+
+Result<Checked> check_among(const Question& question, Rank ranks) {
+  const Here here = here_with(ranks);
+  Checked checked{cases_of(question, here.costs, ranks), here.costs, "kept by cc-bench tune",
+                  here.cores};
+  std::vector<Case> fitted;
+  if (!here.is_tuned) fitted = cases_of(question_for_costs(), here.costs, ranks);
+  CCOLL_TRY(time_cases(ranks, {&fitted, &checked.cases}));
+  if (!here.is_tuned) {
+    checked.costs = fitted_to(here.costs, fitted);
+    checked.source = fmt::format("fitted to {} other calls", fitted.size());
+  }
+  const sim::Network network = network_of(checked.costs, here.cores);
+  for (Case& one : checked.cases) {
+    const auto simulated =
+        sim::simulate(network, one.planned.problem, one.planned.elem_bytes, one.planned.choice);
+    CCOLL_TRY(simulated);
+    one.predicted_us = static_cast<double>(simulated->outcome.returned) / 1e6;
+  }
+  return checked;
+}
+
+std::string table_of(Rank ranks, const Checked& checked) {
+  const LinkCosts& links = checked.costs.links;
+  std::string text = fmt::format(
+      "\n{} ranks on {} core{}\n"
+      "  costs, {}: latency {}, {} a message at each end, {:.3g} GB/s\n"
+      "  {:<20}{:>8}{:>14}{:>14}{:>10}\n",
+      ranks, checked.cores, checked.cores == 1 ? "" : "s", checked.source,
+      time_text(links.latency_ns / 1e3), time_text(links.step_ns / 1e3),
+      links.bandwidth_bytes_per_s / 1e9, "algorithm", "bytes", "measured", "simulated", "error");
+  for (const auto& [call, planned, predicted_us] : checked.cases) {
+    const std::string bytes = call.operation->has_data ? bench::short_size(call.bytes) : "-";
+    text += fmt::format("  {:<20}{:>8}{:>14}{:>14}{:>10}\n", to_string(call.algorithm), bytes,
+                        call.median_us ? time_text(*call.median_us) : "-", time_text(predicted_us),
+                        call.median_us ? error_text(predicted_us, *call.median_us) : "-");
+  }
   return text;
+}
+
+/// How far all predictions are off together.
+class Verdict {
+ public:
+  void add(const std::vector<Case>& cases) {
+    for (const Case& one : cases) {
+      if (one.call.median_us) {
+        logs_ += std::log(factor_off(one.predicted_us, *one.call.median_us));
+        ++timed_;
+      } else {
+        ++left_;
+      }
+    }
+  }
+
+  std::string text() const {
+    std::string text;
+    if (left_ > 0)
+      text +=
+          fmt::format("\n{} calls were not made: {} s, the time for a number of ranks, was over.\n",
+                      left_, kMostSecondsTimed);
+    if (timed_ > 0)
+      text += fmt::format("\nThe simulator is off by a factor of {:.2f} (geometric mean of {}).\n",
+                          std::exp(logs_ / static_cast<double>(timed_)), timed_);
+    return text;
+  }
+
+ private:
+  double logs_ = 0;
+  std::size_t timed_ = 0;
+  std::size_t left_ = 0;
+};
+
+Status check_question(const Question& question) {
+  for (const Rank ranks : question.ranks) {
+    if (ranks < 2 || ranks > kMostRanksChecked)
+      return fail(ErrorKind::invalid_argument, "--check with -n {}: expected 2 to {} ranks", ranks,
+                  kMostRanksChecked);
+  }
+  if (question.bytes.back() > kMostBytesChecked)
+    return fail(ErrorKind::invalid_argument, "--check with -b {}: expected at most {}",
+                bench::short_size(question.bytes.back()), bench::short_size(kMostBytesChecked));
+  return {};
 }
 
 }  // namespace
@@ -141,33 +212,19 @@ std::string error_text(double us, double measured) {
 }
 
 Result<Output> check_simulation(const Question& question) {
-  for (const Rank ranks : question.ranks) {
-    if (ranks < 2 || ranks > kMostRanksChecked)
-      return fail(ErrorKind::invalid_argument, "--check with -n {}: expected 2 to {} ranks", ranks,
-                  kMostRanksChecked);
-  }
+  CCOLL_TRY(check_question(question));
   std::string text =
-      fmt::format("{} by threads of one process: real calls (median) and simulated\n",
+      fmt::format("{} by processes that share memory: real calls (median) and simulated\n",
                   question.operation->name);
-  double logs = 0;
-  std::size_t all = 0;
-  bool all_measured = true;
+  Verdict verdict;
   for (const Rank ranks : question.ranks) {
-    const Here here = costs_here(ranks);
-    std::vector<Case> cases = cases_of(question, here, ranks);
-    const std::string wrong = measure_with_threads(question, ranks, cases);
-    if (!wrong.empty()) return Output{fmt::format("{}\na call failed: {}\n", text, wrong), kWrong};
-    text += table_of(ranks, here, cases);
-    for (const Case& one : cases) logs += std::log(factor_off(one.predicted_us, one.measured_us));
-    all += cases.size();
-    all_measured = all_measured && here.is_measured;
+    const auto checked = check_among(question, ranks);
+    if (!checked)
+      return Output{fmt::format("{}\nnot measured: {}\n", text, checked.error().message), kWrong};
+    text += table_of(ranks, *checked);
+    verdict.add(checked->cases);
   }
-  if (all > 0)
-    text += fmt::format("\nThe simulator is off by a factor of {:.2f} (geometric mean of {}).\n",
-                        std::exp(logs / static_cast<double>(all)), all);
-  if (!all_measured)
-    text += "Estimated costs are no machine's: cc-bench tune measures those of this one.\n";
-  return Output{text, 0};
+  return Output{text + verdict.text(), 0};
 }
 
 }  // namespace ccoll::show

@@ -2,8 +2,11 @@
 #pragma once
 
 /// `cc-show simulate --check`: the simulator's times beside those of real calls on this machine, by
-/// threads of this process, with the costs that the library itself goes by here: measured ones
-/// where `cc-bench tune` has kept some, else estimates.
+/// processes that share memory. The costs are measured here: those that `cc-bench tune` has kept,
+/// or else what calls of other sizes, timed along with them, speak for.
+
+#include <cstdint>
+#include <string>
 
 #include "core/result.hpp"
 #include "show/command.hpp"
@@ -12,8 +15,10 @@
 namespace ccoll::show {
 
 inline constexpr Rank kMostRanksChecked = 8;
+inline constexpr std::uint64_t kMostBytesChecked = 16 << 20;
 
-/// Its network is not looked at; 2 to kMostRanksChecked ranks.
+/// Its network is not looked at; 2 to kMostRanksChecked ranks, up to kMostBytesChecked. Starts
+/// processes: see time_calls().
 Result<Output> check_simulation(const Question& question);
 
 /// How far `us` is from `measured`, as a factor of at least 1.

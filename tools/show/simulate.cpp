@@ -16,6 +16,7 @@
 #include "show/study_json.hpp"
 #include "show/study_page.hpp"
 #include "show/text_file.hpp"
+#include "show/timed_calls.hpp"
 #include "sim/presets.hpp"
 
 namespace ccoll::show {
@@ -35,6 +36,7 @@ struct SimulateWords {
   std::string format = "text";
   bool shows_network = false;
   bool checks = false;
+  std::string as_rank;
 };
 
 /// Simulating more at once answers no question.
@@ -174,6 +176,7 @@ SimulateWords for_check(SimulateWords words, bool has_ranks, bool has_bytes) {
 }
 
 Result<Output> simulate(const SimulateWords& words) {
+  if (!words.as_rank.empty()) return time_as_rank(words.as_rank);
   if (words.shows_network) {
     const auto network = network_of(words.network);
     CCOLL_TRY(network);
@@ -229,6 +232,8 @@ Action add_simulate(CLI::App& app) {
       ->excludes(net)
       ->excludes(page)
       ->excludes(format);
+  // No group: of no use to people, and not in the help.
+  app.add_option(kAsRankOption, words->as_rank)->group("");
   app.footer(networks_text());
   return [words, ranks, bytes, page]() {
     words->writes = page->count() > 0;

@@ -12,9 +12,9 @@
 #include <system_error>
 
 #include "ccoll/version.hpp"
+#include "comm/trace/texts.hpp"
 #include "core/log.hpp"
 #include "core/variables.hpp"
-#include "comm/trace/texts.hpp"
 
 namespace ccoll {
 namespace {
@@ -37,6 +37,16 @@ class PlanTracer final : public StepObserver {
     entry.root = signature.root;
     recorder_.add(entry);
     for (auto& lane : lanes_) lane = {entry.begin, entry.begin};
+  }
+  void has_blocks(const Problem& as_seen) override {
+    const auto& counts = as_seen.block_counts;
+    for (std::size_t first = 0; first < counts.size(); first += trace::BlocksEntry::kCounts) {
+      trace::BlocksEntry entry;
+      entry.first = static_cast<std::uint32_t>(first);
+      const auto here = std::min(counts.size() - first, trace::BlocksEntry::kCounts);
+      std::copy_n(counts.begin() + static_cast<std::ptrdiff_t>(first), here, entry.counts.begin());
+      if (first == 0 || entry.counts != decltype(entry.counts){}) recorder_.add(entry);
+    }
   }
   void moves(std::uint16_t lane, Awaited what, Rank peer) override {
     auto& at = lanes_[lane];

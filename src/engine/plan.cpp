@@ -146,6 +146,7 @@ void Plan::tell_begin() {
   if (way_ == Way::brief) way_ = Way::brief_observed;
   for (auto& lane : lanes_) lane.lacked = ReadyLane::kNothing;
   observer_->begins(run_->signature, run_->sequence);
+  if (!problem_.block_counts.empty()) observer_->has_blocks(problem_);
 }
 
 void Plan::tell_move(ReadyLane& lane) {

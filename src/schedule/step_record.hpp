@@ -35,6 +35,8 @@ class StepObserver {
 
   /// A run begins.
   virtual void begins(const Signature& signature, std::uint64_t sequence) = 0;
+  /// After begins(), of a run with blocks of different sizes: what this rank knows of them.
+  virtual void has_blocks(const Problem& /*as_seen*/) {}
   /// The lane's present step can run, and is about to. What it last waited for; `peer`, who had not
   /// sent or taken, means something only for a message and for room.
   virtual void moves(std::uint16_t lane, Awaited what, Rank peer) = 0;

@@ -26,6 +26,14 @@ void make_calls(ccoll::Communicator& world) {
   for (int i = 0; i < size; i++)
     blocks.push_back({out.data() + 10 * i, static_cast<std::size_t>(i), kType});
   world.all_gather_v({in.data(), static_cast<std::size_t>(rank), kType}, blocks);
+  // Rank r sends 3r + i elements to rank i, and rank 0 none to itself.
+  std::vector<ccoll::ConstBlock> sent;
+  for (int i = 0; i < size; i++) {
+    sent.push_back({in.data(), static_cast<std::size_t>(3 * rank + i), kType});
+    blocks[static_cast<std::size_t>(i)] = {out.data() + 100 * i,
+                                           static_cast<std::size_t>(3 * i + rank), kType};
+  }
+  world.all_to_all_v(sent, blocks);
   const int next = (rank + 1) % size, previous = (rank + size - 1) % size;
   world.send_recv(in.data(), 4, next, out.data(), 4, previous, kType);
   world.send_recv(in.data(), in.size(), next, out.data(), out.size(), previous, kType);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <vector>
 
@@ -125,16 +126,33 @@ Result<Call> call_of(const CallWords& words) {
   return call;
 }
 
+namespace {
+
+/// "8 elements", "blocks of 3, 0 and 1 elements"; of many, from the shortest to the longest.
+std::string elements_text(const Problem& problem) {
+  constexpr std::size_t kMostBlocksTold = 8;
+  const auto& counts = problem.block_counts;
+  if (counts.empty())
+    return fmt::format("{} element{}{}", problem.count, problem.count == 1 ? "" : "s",
+                       divides_whole_buffer(problem.kind) ? "" : " per block");
+  if (counts.size() <= kMostBlocksTold) {
+    std::vector<std::string> numbers;
+    for (const std::uint64_t count : counts) numbers.push_back(std::to_string(count));
+    return fmt::format("blocks of {} elements", joined(numbers));
+  }
+  const auto [least, most] = std::ranges::minmax(counts);
+  return fmt::format("blocks of {} to {} elements", least, most);
+}
+
+}  // namespace
+
 std::string call_text(const Call& call) {
   const Problem& problem = call.problem;
   std::string text = fmt::format(
-      "{} by {}, {} rank{}", to_string(problem.kind),
+      "{}{} by {}, {} rank{}", to_string(problem.kind), problem.block_counts.empty() ? "" : "_v",
       call.entry == nullptr ? "a schedule of your own" : to_string(call.entry->algorithm),
       problem.size, problem.size == 1 ? "" : "s");
-  if (call.operation->has_data) {
-    text += fmt::format(", {} element{}{}", problem.count, problem.count == 1 ? "" : "s",
-                        divides_whole_buffer(problem.kind) ? "" : " per block");
-  }
+  if (call.operation->has_data) text += ", " + elements_text(problem);
   if (call.operation->rooted) text += fmt::format(", root {}", problem.root);
   return text;
 }

@@ -37,9 +37,10 @@ std::vector<Wrong> wrong_results(const Rounds& rounds) {
   const Board board = last_board(rounds);
   std::vector<Wrong> wrong;
   for (Rank rank = 0; rank < rounds.problem.size; ++rank) {
+    const Problem view = view_of(rounds.problem, rank);
     for (std::uint32_t block = 0; block < rounds.blocks; ++block) {
       if (!has_result(rounds.problem, rank, block)) continue;
-      if (block_elems(rounds.problem, rounds.blocks, block, Buffer::output) == 0) continue;
+      if (block_elems(view, rounds.blocks, block, Buffer::output) == 0) continue;
       const std::uint32_t content = board.content_at(rank, Place::output, block);
       if (!is_result(rounds, rank, block, content)) wrong.push_back({rank, block, content});
     }

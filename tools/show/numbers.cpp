@@ -60,17 +60,18 @@ std::string text_of(T value) {
   }
 }
 
-/// Where a block begins in its rank's input.
-std::uint64_t first_element(const Rounds& rounds, std::uint32_t block) {
-  if (holds_own_block_only(rounds.problem.kind, Buffer::input)) return 0;
-  return block_offset(rounds.problem, rounds.blocks, block);
+/// Where a block begins in the input of the rank that sees the problem so.
+std::uint64_t first_element(const Problem& view, std::uint32_t blocks, std::uint32_t block) {
+  if (holds_own_block_only(view.kind, Buffer::input)) return 0;
+  return block_offset(view, blocks, block);
 }
 
 template <typename T>
 std::vector<T> input_of(const Rounds& rounds, Rank rank, std::uint32_t block, std::size_t most) {
+  const Problem view = view_of(rounds.problem, rank);
   const std::uint64_t elems =
-      std::min<std::uint64_t>(block_elems(rounds.problem, rounds.blocks, block), most);
-  const std::uint64_t first = 10 * std::uint64_t{rank} + first_element(rounds, block);
+      std::min<std::uint64_t>(block_elems(view, rounds.blocks, block), most);
+  const std::uint64_t first = 10 * std::uint64_t{rank} + first_element(view, rounds.blocks, block);
   std::vector<T> elements;
   for (std::uint64_t i = 0; i < elems; ++i) elements.push_back(input_element<T>(first + i));
   return elements;

@@ -36,7 +36,7 @@ Picture picture_of(const Call& call) {
   const Choice choice = one_window(call.problem, call.entry->algorithm);
   std::vector<Program> programs;
   for (Rank rank = 0; rank < call.problem.size; ++rank) {
-    programs.push_back(make_program(call.problem, choice, rank));
+    programs.push_back(make_program(view_of(call.problem, rank), choice, rank));
   }
   Picture picture = picture_of(call, std::move(programs));
   picture.theory = call.entry->theory(call.problem);

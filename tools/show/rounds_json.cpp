@@ -215,11 +215,14 @@ void add_call(const Picture& picture, ordered_json& json) {
   json["root"] = call.operation->rooted ? ordered_json(problem.root) : ordered_json();
   json["count"] = problem.count;
   json["blocks"] = picture.rounds.blocks;
-  std::vector<std::uint64_t> elems;
-  for (std::uint32_t block = 0; block < picture.rounds.blocks; ++block) {
-    elems.push_back(block_elems(problem, picture.rounds.blocks, block));
+  json["block_elems"] = nullptr;
+  if (problem.block_counts.empty() || problem.kind != Kind::all_to_all) {
+    std::vector<std::uint64_t> elems;
+    for (std::uint32_t block = 0; block < picture.rounds.blocks; ++block) {
+      elems.push_back(block_elems(problem, picture.rounds.blocks, block));
+    }
+    json["block_elems"] = elems;
   }
-  json["block_elems"] = elems;
   json["op"] = reduces(problem.kind) ? ordered_json(to_string(call.op)) : ordered_json();
   json["type"] = to_string(call.type);
 }

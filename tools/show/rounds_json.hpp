@@ -11,7 +11,7 @@
 ///       "algorithm": "ring", "source": "Patarasuk and Yuan 2009; …",   // null: of a file
 ///       "combines": true,                // whether the operation combines contributions
 ///       "ranks": 4, "root": null,        // a rank, where the operation has a root
-///       "count": 8, "blocks": 4, "block_elems": [2, 2, 2, 2],
+///       "count": 8, "blocks": 4, "block_elems": [2, 2, 2, 2],   // null where each rank's differ
 ///       "op": "sum", "type": "int32",    // of "numbers"; "op" null where nothing is combined
 ///       "broken": null,                  // a sentence: what was changed to make it wrong
 ///       "theory": {"rounds": 6, "busiest": LOAD, "total": LOAD},       // null: of a file

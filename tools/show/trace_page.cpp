@@ -165,11 +165,11 @@ ordered_json ranks_json(const TracedCall& call) {
   return json;
 }
 
-/// The call as pictures are made of it: of ragged blocks as if all were alike.
+/// The call as pictures are made of it: of ragged blocks whose sizes are not known as if all were
+/// alike.
 Result<Call> picture_call(const TracedCall& traced) {
   Call call;
   call.problem = traced.planned.problem;
-  call.problem.count = std::clamp<std::uint64_t>(call.problem.count, 1, kMostElements);
   call.type = traced.planned.type;
   for (const ReduceOp op : kReduceOps) {
     if (to_string(op) == traced.planned.op) call.op = op;
@@ -182,6 +182,9 @@ Result<Call> picture_call(const TracedCall& traced) {
     return fail(ErrorKind::invalid_argument, "--page of {} ranks: it shows up to {}",
                 call.problem.size, kMostRanksOnPage);
   }
+  if (auto whole = trace::whole_problem(traced.planned, traced.whole))
+    call.problem = std::move(*whole);
+  call.problem.count = std::clamp<std::uint64_t>(call.problem.count, 1, kMostElements);
   return call;
 }
 
@@ -190,7 +193,9 @@ ordered_json measured_json(const TracedGroup& group, const TracedCall& call,
   const auto path = trace::critical_path(call.whole, trace::passings_of(call.whole));
   const auto rounds = rounds_by_step(picture.rounds);
   ordered_json notes = ordered_json::array();
-  if (call.planned.ragged) notes.push_back("The pictures show the operation with equal blocks.");
+  if (call.planned.ragged && picture.call.problem.block_counts.empty())
+    notes.push_back(
+        "Not all blocks' sizes are recorded: the pictures show the operation with equal blocks.");
   if (call.missing > 0) notes.push_back(fmt::format("{} ranks have no record.", call.missing));
   return {{"heading", fmt::format("Call {} of communicator {}: {}; it took {}", call.sequence,
                                   group.name, heading_of(call), span_text(call.end - call.begin))},

@@ -159,9 +159,10 @@ std::string phase_text(const Picture& picture, std::size_t number) {
 Progress progress_of(const Rounds& rounds, const Board& board) {
   Progress progress;
   for (Rank rank = 0; rank < rounds.problem.size; ++rank) {
+    const Problem view = view_of(rounds.problem, rank);
     for (std::uint32_t block = 0; block < rounds.blocks; ++block) {
       if (!has_result(rounds.problem, rank, block)) continue;
-      if (block_elems(rounds.problem, rounds.blocks, block, Buffer::output) == 0) continue;
+      if (block_elems(view, rounds.blocks, block, Buffer::output) == 0) continue;
       ++progress.all;
       const std::uint32_t held = board.content_at(rank, Place::output, block);
       progress.complete += is_result(rounds, rank, block, held) ? 1 : 0;

@@ -163,7 +163,55 @@ class PathFinder {
   const Passings& passings_;
 };
 
+using Counts = std::vector<std::uint64_t>;
+
+/// Those that a rank has recorded; empty: none.
+Counts counts_of(const WholeCall& call, Rank rank) {
+  Counts counts;
+  if (!call.ranks[rank]) return counts;
+  for (const auto& some : call.ranks[rank]->blocks) {
+    counts.resize(call.ranks.size());
+    for (std::size_t i = 0; i < some.counts.size() && some.first + i < counts.size(); i++)
+      counts[some.first + i] = some.counts[i];
+  }
+  return counts;
+}
+
+/// What each rank sends to each.
+std::optional<Counts> matrix_of(const WholeCall& call) {
+  Counts matrix;
+  for (Rank rank = 0; rank < call.ranks.size(); rank++) {
+    const auto row = counts_of(call, rank);
+    if (row.empty()) return std::nullopt;
+    matrix.insert(matrix.end(), row.begin(), row.end());
+  }
+  return matrix;
+}
+
+/// What all ranks know, or the root and each rank of its own block.
+std::optional<Counts> row_of(const Planned& planned, const WholeCall& call) {
+  const bool is_private = sizes_are_private(planned.problem.kind);
+  Counts row;
+  for (Rank rank = 0; rank < call.ranks.size(); rank++) {
+    auto counts = counts_of(call, rank);
+    if (!counts.empty() && (!is_private || rank == planned.problem.root)) return counts;
+    if (!counts.empty()) row.push_back(counts[rank]);
+  }
+  if (!is_private || row.size() < call.ranks.size()) return std::nullopt;
+  return row;
+}
+
 }  // namespace
+
+std::optional<Problem> whole_problem(const Planned& planned, const WholeCall& call) {
+  auto problem = planned.problem;
+  if (!planned.ragged) return problem;
+  const bool by_pairs = problem.kind == Kind::all_to_all;
+  auto counts = by_pairs ? matrix_of(call) : row_of(planned, call);
+  if (!counts) return std::nullopt;
+  problem.block_counts = std::move(*counts);
+  return problem;
+}
 
 Status check(const WholeCall& call) {
   for (Rank rank = 0; rank < call.ranks.size(); rank++) {

@@ -8,9 +8,9 @@
 #include <optional>
 #include <vector>
 
+#include "comm/trace/read.hpp"
 #include "core/result.hpp"
 #include "schedule/schedule.hpp"
-#include "comm/trace/read.hpp"
 
 namespace ccoll::trace {
 
@@ -22,6 +22,10 @@ struct WholeCall {
 
 /// That the records name only lanes and steps that the programs have.
 Status check(const WholeCall& call);
+
+/// The problem that a call solved, whole (see Problem): `planned` with the ragged blocks' sizes, as
+/// far as any rank knew them. Nothing where a size stands in no record.
+std::optional<Problem> whole_problem(const Planned& planned, const WholeCall& call);
 
 /// Step `index` of a rank's record.
 struct StepPlace {

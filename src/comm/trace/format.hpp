@@ -36,6 +36,7 @@ enum class EntryKind : std::uint8_t {
   message = 5,  ///< a send or recv that is over
   write = 6,    ///< the recorder itself has written to the file
   clock = 7,    ///< begins what is written at a time: two clocks that were read together
+  blocks = 8,   ///< of the call that has begun last: sizes of some of its blocks
 };
 
 /// Of messages times are nanoseconds of the header's clock; of all else they are ticks, which the
@@ -114,10 +115,20 @@ struct ClockEntry {
   std::uint8_t reserved[24] = {};
 };
 
+/// Of a call with blocks of different sizes, as its rank knows them. Of five zeros in a row only
+/// the first of all are written.
+struct BlocksEntry {
+  static constexpr std::size_t kCounts = 5;
+  EntryKind kind = EntryKind::blocks;
+  std::uint8_t unused[3] = {};
+  std::uint32_t first = 0;  ///< the block of the first count, a multiple of kCounts
+  std::array<std::uint64_t, kCounts> counts = {};
+};
+
 template <typename T>
 inline constexpr bool kIsEntry = sizeof(T) == kEntryBytes && std::is_trivially_copyable_v<T>;
 static_assert(kIsEntry<FileHeader> && kIsEntry<PlanEntry> && kIsEntry<CallEntry> &&
               kIsEntry<EndEntry> && kIsEntry<StepEntry> && kIsEntry<MessageEntry> &&
-              kIsEntry<WriteEntry> && kIsEntry<ClockEntry>);
+              kIsEntry<WriteEntry> && kIsEntry<ClockEntry> && kIsEntry<BlocksEntry>);
 
 }  // namespace ccoll::trace

@@ -161,6 +161,8 @@ class Reader {
         return read_write(take<WriteEntry>());
       case EntryKind::clock:
         return read_clock(take<ClockEntry>());
+      case EntryKind::blocks:
+        return read_blocks(take<BlocksEntry>());
     }
     take(kEntryBytes);
     unknown_++;
@@ -218,6 +220,18 @@ class Reader {
       return wrong("a step that waits for rank {} of {}", entry.peer, trace_.about.size);
     call.steps.push_back({entry.lane, entry.step, entry.window, entry.awaited, entry.peer,
                           entry.bytes, entry.begin, entry.moved, entry.end});
+    return {};
+  }
+
+  Status read_blocks(const BlocksEntry& entry) {
+    if (!is_in_call() || !trace_.plans[trace_.calls.back().plan].ragged)
+      return wrong("blocks of different sizes without a call that has them");
+    auto& blocks = trace_.calls.back().blocks;
+    if (entry.first >= trace_.about.size || entry.first % BlocksEntry::kCounts != 0)
+      return wrong("sizes from block {} on, of {}", entry.first, trace_.about.size);
+    if (std::ranges::any_of(entry.counts, [](auto count) { return count > kMostElements; }))
+      return wrong("a block of more than {} elements", kMostElements);
+    blocks.push_back({entry.first, entry.counts});
     return {};
   }
 

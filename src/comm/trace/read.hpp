@@ -3,15 +3,16 @@
 
 /// Reads trace files, which anybody may have written or cut short.
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "core/result.hpp"
-#include "core/signature.hpp"
 #include "comm/trace/format.hpp"
 #include "comm/trace/texts.hpp"
+#include "core/result.hpp"
+#include "core/signature.hpp"
 
 namespace ccoll::trace {
 
@@ -29,12 +30,20 @@ struct StepRun {
   friend bool operator==(const StepRun&, const StepRun&) = default;
 };
 
+/// Some of the counts of a call's blocks: those from `first` on.
+struct BlockCounts {
+  std::uint32_t first = 0;
+  std::array<std::uint64_t, BlocksEntry::kCounts> counts = {};
+  friend bool operator==(const BlockCounts&, const BlockCounts&) = default;
+};
+
 struct CallRun {
   std::uint64_t sequence = 0;
   std::uint32_t plan = 0;  ///< one of the trace's
   Signature signature;     ///< of count, root, kind, type and op only
   std::uint64_t begin = 0;
   std::optional<std::uint64_t> end;  ///< none: it failed, or the trace ends before
+  std::vector<BlockCounts> blocks;   ///< what is known of ragged ones; the rest is 0 unless empty
   std::vector<StepRun> steps;        ///< in the order in which they ended
   friend bool operator==(const CallRun&, const CallRun&) = default;
 };

@@ -18,7 +18,6 @@ namespace {
 
 using Facts = std::map<std::string, std::string, std::less<>>;
 
-constexpr std::uint64_t kMostElements = std::uint64_t{1} << 48;
 constexpr std::uint64_t kMostLanes = 64;
 constexpr auto kAny = std::numeric_limits<std::uint64_t>::max();
 

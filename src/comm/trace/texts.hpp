@@ -18,6 +18,8 @@ namespace ccoll::trace {
 
 /// Of how many ranks a trace is believed to be.
 inline constexpr Rank kMostRanks = 1 << 16;
+/// Of how many elements a buffer, or a block, is believed to be.
+inline constexpr std::uint64_t kMostElements = std::uint64_t{1} << 48;
 
 struct About {
   std::string version;             ///< of ccoll

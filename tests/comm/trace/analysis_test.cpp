@@ -262,3 +262,49 @@ TEST_CASE("trace: records that contradict themselves are refused or end the path
   REQUIRE_FALSE(check(call));
   CHECK_THAT(check(call).error().message, Catch::Contains("step 99 of lane 0"));
 }
+
+namespace {
+
+/// What each rank's record says of the blocks of that problem, cut as tracing cuts it.
+WholeCall recorded(const Problem& whole) {
+  WholeCall call;
+  for (Rank rank = 0; rank < whole.size; rank++) {
+    const auto counts = view_of(whole, rank).block_counts;
+    CallRun run;
+    for (std::size_t i = 0; i < counts.size(); i++) {
+      if (i % BlocksEntry::kCounts == 0) run.blocks.push_back({static_cast<std::uint32_t>(i), {}});
+      run.blocks.back().counts[i % BlocksEntry::kCounts] = counts[i];
+    }
+    call.ranks.emplace_back(std::move(run));
+  }
+  return call;
+}
+
+}  // namespace
+
+TEST_CASE("trace: the ranks' records together say how large every block was", "[trace][unit]") {
+  const Rank size = 7;
+  for (const Kind kind :
+       {Kind::all_gather, Kind::reduce_scatter, Kind::gather, Kind::scatter, Kind::all_to_all}) {
+    CAPTURE(to_string(kind));
+    const bool by_pairs = kind == Kind::all_to_all;
+    Planned planned;
+    planned.ragged = true;
+    planned.problem.kind = kind;
+    planned.problem.size = size;
+    planned.problem.root = by_pairs ? 0 : 2;
+    auto whole = planned.problem;
+    for (Rank i = 0; i < (by_pairs ? size * size : size); i++)
+      whole.block_counts.push_back(i * 5 % 4);
+    auto call = recorded(whole);
+    CHECK(whole_problem(planned, call) == whole);
+    // Another's record tells the same, but of what each rank sends to each.
+    call.ranks[5].reset();
+    CHECK(whole_problem(planned, call).has_value() == !by_pairs);
+    // And the root's, of what each rank knows only of itself.
+    call.ranks[2].reset();
+    CHECK(whole_problem(planned, call).has_value() == !sizes_are_private(kind));
+    planned.ragged = false;
+    CHECK(whole_problem(planned, call) == planned.problem);
+  }
+}

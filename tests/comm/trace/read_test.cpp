@@ -130,6 +130,39 @@ TEST_CASE("trace: what cannot be is refused, with the byte where it stands", "[t
   CHECK_THAT(message_of(parse_trace("x", "not a trace at all")), Catch::Contains("no trace"));
 }
 
+TEST_CASE("trace: sizes of blocks belong to a call that has such blocks", "[trace][unit]") {
+  auto bytes = beginning();
+  PlanEntry ragged;
+  ragged.plan = 1;
+  auto planned = test::planned();
+  planned.problem.kind = Kind::all_gather;
+  planned.ragged = true;
+  ragged.text_bytes = static_cast<std::uint32_t>(to_text(planned).size());
+  append(bytes, &ragged, sizeof(ragged));
+  append_text(bytes, to_text(planned));
+  const auto with = [&](std::uint32_t plan, const BlocksEntry& blocks) {
+    auto longer = bytes;
+    CallEntry call;
+    call.plan = plan;
+    append(longer, &call, sizeof(call));
+    append(longer, &blocks, sizeof(blocks));
+    return parse_trace("x", longer);
+  };
+  BlocksEntry blocks;
+  blocks.counts = {3, 0, 1};
+  const auto trace = with(1, blocks);
+  REQUIRE(trace);
+  CHECK(trace->calls[0].blocks == std::vector<BlockCounts>{{0, {3, 0, 1}}});
+  CHECK_THAT(message_of(with(0, blocks)), Catch::Contains("without a call that has them"));
+  blocks.counts[4] = kMostElements + 1;
+  CHECK_THAT(message_of(with(1, blocks)), Catch::Contains("a block of more than"));
+  blocks.counts[4] = 0;
+  blocks.first = 5;
+  CHECK_THAT(message_of(with(1, blocks)), Catch::Contains("sizes from block 5 on, of 3"));
+  blocks.first = 1;
+  CHECK_THAT(message_of(with(1, blocks)), Catch::Contains("sizes from block 1 on, of 3"));
+}
+
 TEST_CASE("trace: entries of kinds yet to come are passed over", "[trace][unit]") {
   auto bytes = sample();
   std::array<char, kEntryBytes> later{};

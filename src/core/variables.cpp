@@ -126,7 +126,7 @@ constexpr Variable kSlurm[] = {
 };
 
 constexpr Variable kSystem[] = {
-    {"TMPDIR", "`/tmp`", "where cc-run keeps the job's token while it runs"},
+    {"TMPDIR", "`/tmp`", "where cc-run keeps the job's token, and what ranks dump, while it runs"},
     {"XDG_CACHE_HOME", "`~/.cache`", "the user's cache directory"},
     {"HOME", "none", "where that is"},
     {"XDG_RUNTIME_DIR", "`/tmp`",

@@ -11,9 +11,12 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <system_error>
+#include <utility>
 
 #include "ccoll/store.hpp"
 #include "core/variables.hpp"
+#include "core/write_all.hpp"
 #include "rendezvous/nodes.hpp"
 #include "rendezvous/open_store.hpp"
 #include "rendezvous/supervisor.hpp"
@@ -73,62 +76,63 @@ class RaisedFileLimit {
   rlimit before_{};
 };
 
-/// The job's token: the user's file, a fresh secret in a file of our own, or none.
-class TokenFile {
+/// What the job alone needs, readable by its user only; gone at the end.
+class PrivateDirectory {
  public:
-  static Result<TokenFile> open(const LaunchOptions& options) {
-    const std::string& given = options.token_file;
-    if (given.empty() && options.nodes > 1) return TokenFile("", "", false);
-    if (given.empty()) return make();
-    auto token = read_token_file(given);
-    if (!token) return tl::unexpected(token.error());
-    // Absolute, for a rank may start in another directory.
-    return TokenFile(std::filesystem::absolute(given).string(), std::move(*token), false);
+  static Result<PrivateDirectory> make() {
+    std::string path = fmt::format("{}/ccoll-XXXXXX", read_variable("TMPDIR").value_or("/tmp"));
+    if (::mkdtemp(path.data()) != nullptr) return PrivateDirectory(std::move(path));  // mode 0700
+    return fail(ErrorKind::exhausted, "no directory {} for the job's token: {}", path,
+                std::strerror(errno));
   }
-  TokenFile(TokenFile&& other) noexcept
-      : path_(std::move(other.path_)),
-        token_(std::move(other.token_)),
-        ours_(std::exchange(other.ours_, false)) {}
-  TokenFile& operator=(TokenFile&&) = delete;
-  ~TokenFile() {
-    if (ours_) ::unlink(path_.c_str());
+  PrivateDirectory(PrivateDirectory&& other) noexcept
+      : path_(std::exchange(other.path_, std::string())) {}
+  PrivateDirectory& operator=(PrivateDirectory&&) = delete;
+  ~PrivateDirectory() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
   }
-
   const std::string& path() const { return path_; }
-  const std::string& token() const { return token_; }
-  bool ours() const { return ours_; }
 
  private:
-  TokenFile(std::string path, std::string token, bool ours)
-      : path_(std::move(path)), token_(std::move(token)), ours_(ours) {}
-
-  static Result<TokenFile> make() {
-    std::array<unsigned char, 32> secret;
-    if (::getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size())) {
-      return fail(ErrorKind::internal, "no random bytes: {}", std::strerror(errno));
-    }
-    std::string token;
-    for (const unsigned char byte : secret) token += fmt::format("{:02x}", byte);
-    std::string path =
-        fmt::format("{}/ccoll-token-XXXXXX", read_variable("TMPDIR").value_or("/tmp"));
-    const FileDescriptor file(::mkostemp(path.data(), O_CLOEXEC));  // mode 0600
-    if (!file.open()) {
-      return fail(ErrorKind::exhausted, "no file {} for the job's token: {}", path,
-                  std::strerror(errno));
-    }
-    TokenFile made(std::move(path), std::move(token), true);
-    const auto size = static_cast<ssize_t>(made.token_.size());
-    if (::write(file.number(), made.token_.data(), made.token_.size()) != size) {
-      return fail(ErrorKind::exhausted, "cannot write the job's token to {}: {}", made.path_,
-                  std::strerror(errno));
-    }
-    return made;
-  }
-
+  explicit PrivateDirectory(std::string path) : path_(std::move(path)) {}
   std::string path_;
-  std::string token_;
-  bool ours_;
 };
+
+/// The job's token: the user's file, a fresh secret in a file of our own, or none.
+struct Token {
+  std::string path;
+  std::string secret;
+};
+
+Result<Token> fresh_token(const std::string& directory) {
+  std::array<unsigned char, 32> random;
+  if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
+    return fail(ErrorKind::internal, "no random bytes: {}", std::strerror(errno));
+  Token token{directory + "/token", {}};
+  for (const unsigned char byte : random) token.secret += fmt::format("{:02x}", byte);
+  if (auto written = write_file(token.path, token.secret); !written)
+    return fail(ErrorKind::exhausted, "the job's token: {}", written.error().message);
+  return token;
+}
+
+Result<Token> token_for(const LaunchOptions& options, const std::string& directory) {
+  const std::string& given = options.token_file;
+  if (given.empty() && options.nodes > 1) return Token{};
+  if (given.empty()) return fresh_token(directory);
+  auto secret = read_token_file(given);
+  if (!secret) return tl::unexpected(secret.error());
+  // Absolute, for a rank may start in another directory.
+  return Token{std::filesystem::absolute(given).string(), std::move(*secret)};
+}
+
+/// Where the ranks' dumps go; empty: as the environment says.
+std::string dumps_for(const LaunchOptions& options, const std::string& directory) {
+  if (!options.dumps.empty()) return std::filesystem::absolute(options.dumps).string();
+  if (!options.at_end) return "";
+  const auto given = read_variable("CCOLL_DUMP");
+  return given ? std::filesystem::absolute(*given).string() : directory + "/dumps";
+}
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
@@ -238,15 +242,18 @@ Result<int> launch(const LaunchOptions& options) {
   CCOLL_TRY(check(options));
   const TakenSignals signals;
   const RaisedFileLimit files;
-  auto token = TokenFile::open(options);
+  const auto directory = PrivateDirectory::make();
+  if (!directory) return tl::unexpected(directory.error());
+  const auto token = token_for(options, directory->path());
   if (!token) return tl::unexpected(token.error());
+  const auto dumps = dumps_for(options, directory->path());
   // Before the store's thread runs: a fork of one thread needs no care.
-  auto guard = Guard::start(token->ours() ? token->path() : "", options.ranks);
+  auto guard = Guard::start(directory->path(), options.ranks);
   if (!guard) return tl::unexpected(guard.error());
-  const auto server = serve_store(options, token->token());
+  const auto server = serve_store(options, token->secret);
   if (!server) return tl::unexpected(server.error());
   if (options.nodes > 1) {
-    const auto signal = agree_with_nodes(options, token->token(), signals.descriptor());
+    const auto signal = agree_with_nodes(options, token->secret, signals.descriptor());
     if (!signal) return tl::unexpected(signal.error());
     if (*signal != 0) return 128 + *signal;
   }
@@ -257,7 +264,9 @@ Result<int> launch(const LaunchOptions& options) {
   for (int rank = 0; rank < options.ranks; ++rank) {
     ProcessPlan plan;
     plan.command = options.command;
-    plan.environment = environment_with(variables_of(options, rank, address, token->path()));
+    auto variables = variables_of(options, rank, address, token->path);
+    if (!dumps.empty()) variables.emplace_back("CCOLL_DUMP", dumps);
+    plan.environment = environment_with(variables);
     // A rank's group is not the terminal's foreground one: reading there would stop it.
     const bool reads =
         options.first_rank() + rank == 0 && ::isatty(STDIN_FILENO) == 0 && ::fcntl(0, F_GETFD) >= 0;
@@ -269,7 +278,9 @@ Result<int> launch(const LaunchOptions& options) {
     guard->watch(process->pid);
     supervisor.add(std::move(*process));
   }
-  return supervisor.run();
+  const int status = supervisor.run();
+  if (options.at_end) options.at_end(dumps, supervisor.ends());
+  return status;
 }
 
 }  // namespace ccoll

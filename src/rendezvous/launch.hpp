@@ -5,7 +5,10 @@
 /// and stays with them until all are over. What cc-run is made of; cc-bench starts its local ranks
 /// with it too.
 
+#include <sys/types.h>
+
 #include <chrono>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +23,16 @@ inline constexpr int kMostNodes = 65536;
 
 /// Whether that many ranks can be asked for here: 1 to kMostLocalRanks.
 Status check_rank_count(int ranks);
+
+/// How the process of a rank came to its end.
+struct RankEnd {
+  int rank = 0;
+  pid_t process = 0;
+  int code = 0;            ///< its status, or the signal's number
+  bool by_signal = false;  ///< whether it died of one
+  bool expected = false;   ///< the launcher had ended it, or passed that signal on
+  bool stopped = false;    ///< it was stopped (SIGSTOP) when it was to end
+};
 
 struct LaunchOptions {
   /// What happens to the others when a rank fails: they are ended, or go on.
@@ -40,6 +53,11 @@ struct LaunchOptions {
   /// The file with the job's token; empty: a fresh token in a private file that is removed at the
   /// end, or with several nodes none, which only a loopback address can do without.
   std::string token_file;
+  /// Where the ranks' dumps go when they fail (CCOLL_DUMP); empty: to a private directory that is
+  /// removed at the end, or, where `at_end` is not set, as the environment says.
+  std::string dumps;
+  /// Is told where dumps are and how the ranks here ended, in that order, once all have.
+  std::function<void(const std::string& dumps, const std::vector<RankEnd>& ends)> at_end;
   /// Further variables of every rank's environment.
   std::vector<std::pair<std::string, std::string>> variables;
   /// Who speaks, in messages on standard error.

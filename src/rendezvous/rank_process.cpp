@@ -8,6 +8,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 namespace ccoll {
@@ -85,8 +87,9 @@ namespace {
 constexpr pid_t kAllIsWell = -1;
 
 /// Reads groups until the launcher says that all is well or is no more. `groups` was made before
-/// the fork, as nothing may be allocated after it.
-[[noreturn]] void watch_launcher(int line, const char* file, std::vector<pid_t>& groups) {
+/// the fork. The launcher has one thread then, so that the heap is whole here.
+[[noreturn]] void watch_launcher(int line, const std::string& directory,
+                                 std::vector<pid_t>& groups) {
   ::setsid();  // away from the terminal's signals
   ::prctl(PR_SET_NAME, "cc-run guard");
   sigset_t all;
@@ -103,19 +106,20 @@ constexpr pid_t kAllIsWell = -1;
     if (count < groups.size()) groups[count++] = group;
   }
   for (std::size_t i = 0; i < count; ++i) ::kill(-groups[i], SIGKILL);
-  if (file[0] != '\0') ::unlink(file);
+  std::error_code ignored;
+  if (!directory.empty()) std::filesystem::remove_all(directory, ignored);
   ::_exit(0);
 }
 
 }  // namespace
 
-Result<Guard> Guard::start(std::string file, int most_groups) {
+Result<Guard> Guard::start(std::string directory, int most_groups) {
   auto line = make_pipe();
   if (!line) return tl::unexpected(line.error());
   std::vector<pid_t> groups(static_cast<std::size_t>(most_groups));
   const pid_t pid = ::fork();
   if (pid < 0) return fail(ErrorKind::exhausted, "no process: {}", std::strerror(errno));
-  if (pid == 0) watch_launcher(line->reading.number(), file.c_str(), groups);
+  if (pid == 0) watch_launcher(line->reading.number(), directory, groups);
   return Guard(pid, std::move(line->writing));
 }
 

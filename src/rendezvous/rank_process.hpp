@@ -39,13 +39,13 @@ struct ProcessPlan {
 Result<pid_t> start_process(const ProcessPlan& plan);
 
 /// A small process that watches this one. If this one dies, it kills the process groups it was told
-/// of, children of children too, and removes `file`.
+/// of, children of children too, and removes `directory` with all that is in it.
 class Guard {
  public:
-  static Result<Guard> start(std::string file, int most_groups);
+  static Result<Guard> start(std::string directory, int most_groups);
   Guard(Guard&&) = default;
   Guard& operator=(Guard&&) = delete;
-  /// Ends the watch, and leaves groups and file alone.
+  /// Ends the watch, and leaves groups and directory alone.
   ~Guard();
 
   void watch(pid_t group);

@@ -10,6 +10,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 
 namespace ccoll {
 namespace {
@@ -159,31 +161,45 @@ void Supervisor::take_signals() {
 
 void Supervisor::look_for_ends() {
   if (last_end_) return;
-  struct End {
-    int rank;
-    int code;
-    bool by_signal;
-  };
-  std::vector<End> ends;
+  std::vector<RankEnd> ends;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     if (ranks_[rank].over) continue;
     siginfo_t info{};
     const auto pid = static_cast<id_t>(ranks_[rank].pid);
     if (::waitid(P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) continue;
     ranks_[rank].over = true;
-    ends.push_back({options_.first_rank() + static_cast<int>(rank), info.si_status,
-                    info.si_code != CLD_EXITED});
+    ends.push_back({.rank = options_.first_rank() + static_cast<int>(rank),
+                    .process = ranks_[rank].pid,
+                    .code = info.si_status,
+                    .by_signal = info.si_code != CLD_EXITED,
+                    .expected = false,
+                    .stopped = ranks_[rank].stopped});
   }
   // Of ranks that are found together the killed one is the cause, and the others report it.
-  std::ranges::stable_partition(ends, [](const End& end) { return end.by_signal; });
-  for (const End& end : ends) rank_is_over(end.rank, end.code, end.by_signal);
+  std::ranges::stable_partition(ends, &RankEnd::by_signal);
+  for (auto& end : ends) {
+    // Of those that we ended ourselves the first cause has been told.
+    end.expected = ending_ >= Ending::told || (end.by_signal && end.code == interrupted_);
+    rank_is_over(end);
+    ends_.push_back(end);
+  }
   if (running() == 0) last_end_ = Clock::now();
 }
 
-void Supervisor::rank_is_over(int rank, int code, bool by_signal) {
+void Supervisor::look_for_stopped() {
+  for (auto& rank : ranks_) {
+    if (rank.over) continue;
+    std::ifstream file(fmt::format("/proc/{}/stat", rank.pid));
+    std::string text((std::istreambuf_iterator<char>(file)), {});
+    // The program's name, which may hold anything, stands in brackets before the state.
+    const auto name_ends = text.rfind(')');
+    rank.stopped = name_ends != text.npos && text.substr(name_ends, 3) == ") T";
+  }
+}
+
+void Supervisor::rank_is_over(const RankEnd& end) {
+  const auto [rank, process, code, by_signal, expected, stopped] = end;
   if (!by_signal && code == 0) return;
-  // Of those that we ended ourselves the first cause has been told.
-  const bool expected = ending_ >= Ending::told || (by_signal && code == interrupted_);
   const bool first = status_ == 0;
   if (first) status_ = by_signal ? kSignalBase + code : code;
   auto text = by_signal ? fmt::format("rank {} died of {} ({})", rank, signal_name(code),
@@ -205,6 +221,7 @@ void Supervisor::push_the_end() {
   if (running() == 0) return;
   if (ending_ == Ending::reporting) {
     ending_ = Ending::told;
+    look_for_stopped();
     say(fmt::format("ending {} ranks (SIGTERM)", running()));
     signal_running(SIGTERM);
     next_push_ = Clock::now() + options_.end_time;

@@ -29,6 +29,7 @@ struct RankProcess {
   };
   pid_t pid = 0;
   bool over = false;
+  bool stopped = false;  ///< when it was told to end
   std::vector<Stream> streams;
 };
 
@@ -45,6 +46,8 @@ class Supervisor final {
   /// Returns when all ranks are over and their output is written, or a signal came while it was
   /// only that: the status to exit with.
   int run();
+  /// In the order in which they ended.
+  const std::vector<RankEnd>& ends() const { return ends_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -60,7 +63,9 @@ class Supervisor final {
   void flush(Output& output);
   void take_signals();
   void look_for_ends();
-  void rank_is_over(int rank, int code, bool by_signal);
+  void rank_is_over(const RankEnd& end);
+  /// Takes note of ranks that are stopped.
+  void look_for_stopped();
   void push_the_end();
   void signal_running(int signal);
   int running() const;
@@ -69,6 +74,7 @@ class Supervisor final {
   const LaunchOptions& options_;
   const int signals_;
   std::vector<RankProcess> ranks_;
+  std::vector<RankEnd> ends_;
   int status_ = 0;       // of the first rank that failed
   int interrupted_ = 0;  // the signal that was forwarded
   Ending ending_ = Ending::no;

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "rendezvous/identity.hpp"
 #include "rendezvous/launch.hpp"
 #include "rendezvous/open_store.hpp"
+#include "run/diagnosis.hpp"
 
 namespace {
 
@@ -37,7 +39,8 @@ Examples:
                                            CCOLL_STORE=tcp://10.0.0.1:29500 CCOLL_TOKEN_FILE=token
 
 The program's Communicator::create() finds rank, size and store in the environment. The status is 0,
-or that of the first rank that failed here (128 + N if signal N killed it). Slurm, mpirun and
+or that of the first rank that failed here (128 + N if signal N killed it); then a few lines say what
+the ranks did last and who waited for whom. Slurm, mpirun and
 torchrun start ranks on many hosts by one command; ccoll reads their environment.
 )";
 
@@ -61,6 +64,7 @@ struct Arguments {
   std::string ranks;
   std::string on_failure = "end";
   std::string token_file;
+  std::string dumps;
   std::string store;
   bool has_store = false;
   std::optional<int> nodes;
@@ -128,13 +132,19 @@ ccoll::Result<ccoll::LaunchOptions> launch_options(const Arguments& arguments) {
                                                      : ccoll::LaunchOptions::OnFailure::go_on;
   options.prefix = !arguments.no_prefix;
   options.token_file = arguments.token_file;
+  options.dumps = arguments.dumps;
   CCOLL_TRY(ccoll::check(options));
   return options;
 }
 
 int run_ranks(const Arguments& arguments) {
-  const auto options = launch_options(arguments);
+  auto options = launch_options(arguments);
   if (!options) return misused(options.error().message);
+  options->at_end = [&, started = std::chrono::system_clock::now()](
+                        const std::string& dumps, const std::vector<ccoll::RankEnd>& ends) {
+    for (const auto& line : ccoll::diagnosis(dumps, ends, started))
+      fmt::print(stderr, "cc-run: {}\n", line);
+  };
   const auto status = ccoll::launch(*options);
   if (status) return *status;
   fmt::print(stderr, "cc-run: {}\n", status.error().message);
@@ -190,6 +200,9 @@ int main(int count, char** values) {
                      "HOST:PORT (default: loopback, any free port) until a signal ends it; prints "
                      "its address")
           ->expected(0, 1);
+  app.add_option("--dumps", arguments.dumps,
+                 "Directory for what each rank did last, when a communicator fails; they are kept "
+                 "(default: CCOLL_DUMP's, or one that is removed after the diagnosis)");
   app.add_flag("--no-prefix", arguments.no_prefix,
                "Ranks write to this terminal themselves, without their numbers");
   try {

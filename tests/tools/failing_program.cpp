@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// failing_program WHAT: a job in which the last rank does what it should not, for diagnosis_test.
+#include <signal.h>
+
+#include <chrono>
+#include <cstdio>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "ccoll/ccoll.hpp"
+
+int main(int, char** arguments) {
+  const std::string_view what = arguments[1];
+  using namespace std::chrono_literals;
+  auto options = ccoll::CommunicatorOptions::from_environment();
+  options.timeout = 1s;
+  auto world = ccoll::Communicator::create(options);
+  std::vector<float> data(1 << 18);
+  const bool last = world.rank() == world.size() - 1;
+  try {
+    for (int i = 0; i < 3; i++) world.all_reduce(data, data);
+    if (what == "circle") {
+      const int next = (world.rank() + 1) % world.size();
+      world.recv(std::span(data), next, 7, {.label = "from the next"});
+    }
+    if (last && what == "sleep") std::this_thread::sleep_for(4s);
+    if (last && what == "stop") raise(SIGSTOP);
+    if (last && what == "kill") raise(SIGKILL);
+    if (what == "mismatch")
+      world.all_reduce(data.data(), data.data(), last ? 3 : 4, ccoll::DataType::float32);
+    world.all_reduce(data, data, ccoll::ReduceOp::sum, {.algorithm = "ring", .label = "gradients"});
+  } catch (const ccoll::Error& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}

@@ -267,8 +267,8 @@ class CCOLL_API Communicator {
   /// This communicator stays as it was; shrinking it again is another roll call of all its ranks.
   /// Every rank passes on a few short messages of each other; no store is needed. Not between
   /// group_begin and group_end, and by one thread at a time (Error{invalid_argument}). Throws
-  /// - Error{timed_out} on all that wait, naming those that did not come: call it again for the
-  ///   next attempt
+  /// - Error{timed_out} on all ranks, once they come also on those that did not come in time, which
+  ///   it names. It breaks nothing: call it again for the next attempt
   /// - Error{peer_lost} on a rank that the others count as lost: it lives, but its control
   ///   connections had ended. It can only close
   /// - Error{exhausted}: no descriptors or memory for the new communicator, which is then broken

@@ -134,7 +134,7 @@ class Control {
   /// has what it ended with. Returns at once.
   virtual void call_roll(const RollCall& call, std::shared_ptr<Headcount> count) = 0;
   /// Ends it for this rank, if it has not ended, and for all who wait in this attempt or an earlier
-  /// one. Returns at once.
+  /// one, or come to it later. Returns at once.
   virtual void give_up(const RollCall& call, const Failure& why) = 0;
   /// Whether this rank has heard that `communicator` failed. Called by observers, on the service
   /// thread.

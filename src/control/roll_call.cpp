@@ -12,6 +12,16 @@ std::uint32_t attempt_of(const Answer& answer) {
   return static_cast<std::uint32_t>(answer.version >> 32);
 }
 
+const Failure kNoWords{ErrorKind::aborted, {}, std::nullopt};
+
+/// Whether that rank has lost patience in this attempt, or had before it went on to a later one:
+/// an attempt is over for all, whenever they come to it.
+bool ends(const Answer& answer, std::uint32_t attempt) {
+  if (answer.why.message.empty()) return false;
+  if (answer.state == Answer::State::gave_up) return attempt_of(answer) >= attempt;
+  return answer.state == Answer::State::counts && attempt_of(answer) > attempt;
+}
+
 bool has_decided(const std::map<std::uint32_t, Answer>& answers, std::uint32_t rank) {
   const auto found = answers.find(rank);
   return found != answers.end() && found->second.state == Answer::State::decided;
@@ -125,13 +135,11 @@ bool RollCalls::ended_by_others(Known& known, const Ranks& gone) {
       return true;
     }
   for (const auto& [rank, answer] : known.answers) {
-    const bool ends = answer.state == Answer::State::gave_up && !answer.why.message.empty() &&
-                      attempt_of(answer) >= known.call.attempt && !gone.contains(rank);
-    if (!ends || rank == self_) continue;
+    if (rank == self_ || gone.contains(rank) || !ends(answer, known.call.attempt)) continue;
     const Failure why = answer.why;
     // Without a word: whom this would end hears it from the one who lost patience.
     say(known, {known.call.communicator, known.call.number}, Answer::State::gave_up,
-        {gone.begin(), gone.end()});
+        {gone.begin(), gone.end()}, kNoWords);
     end(known, tl::unexpected(why));
     return true;
   }
@@ -148,10 +156,11 @@ void RollCalls::decide(Known& known, const std::vector<std::uint32_t>& gone) {
 }
 
 void RollCalls::say(Known& known, const Key& key, Answer::State state,
-                    std::vector<std::uint32_t> gone, const Failure& why) {
+                    std::vector<std::uint32_t> gone, std::optional<Failure> why) {
   auto& mine = known.answers[self_];
   const auto version = std::max(mine.version, first_version(known.call.attempt)) + 1;
-  mine = {key.first, key.second, self_, version, state, std::move(gone), why};
+  if (!why) why = mine.why;
+  mine = {key.first, key.second, self_, version, state, std::move(gone), std::move(*why)};
   to_tell_.push_back(mine);
 }
 

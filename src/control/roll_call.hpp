@@ -20,6 +20,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -69,8 +70,9 @@ class RollCalls {
   /// Whether somebody else's word ends this rank's part.
   bool ended_by_others(Known& known, const Ranks& gone);
   void decide(Known& known, const std::vector<std::uint32_t>& gone);
+  /// `why`: none for the same as before.
   void say(Known& known, const Key& key, Answer::State state, std::vector<std::uint32_t> gone,
-           const Failure& why = {ErrorKind::aborted, {}, std::nullopt});
+           std::optional<Failure> why = std::nullopt);
   void say_closed(Known& known, const Key& key);
   static void end(Known& known, Result<std::vector<std::uint32_t>> outcome);
 

@@ -96,7 +96,7 @@ struct Answer {
   std::uint64_t version = 0;
   State state = State::counts;
   std::vector<std::uint32_t> gone;  ///< ascending
-  /// Of one that gave up; without a message where another had before.
+  /// Why it last gave up; without a message where it never did, or another had before.
   Failure why = {ErrorKind::aborted, {}, std::nullopt};
   friend bool operator==(const Answer&, const Answer&) = default;
 };

@@ -215,11 +215,14 @@ TEST_CASE("roll calls: who gives up ends it for all, and the next attempt is as 
     CHECK(ranks.outcome(rank).error().message == "no patience");
   }
   // The first attempt is over for who comes late, too; the second is not.
-  ranks.call(2);
+  for (const std::uint32_t rank : {1, 0}) ranks.call(rank, 1);
   settle(ranks);
+  ranks.call(2);
   REQUIRE(ranks.over(2));
-  CHECK_FALSE(ranks.outcome(2));
-  for (const std::uint32_t rank : {1, 0, 2}) ranks.call(rank, 1);
+  CHECK(ranks.outcome(2).error().message == "no patience");
+  settle(ranks);
+  CHECK_FALSE(ranks.over(0));
+  ranks.call(2, 1);
   settle(ranks);
   for (const std::uint32_t rank : {0, 1, 2}) {
     REQUIRE(ranks.over(rank));

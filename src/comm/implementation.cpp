@@ -5,6 +5,7 @@
 
 #include "comm/background.hpp"
 #include "comm/costs.hpp"
+#include "comm/dump_signal.hpp"
 #include "core/deadline.hpp"
 #include "core/log.hpp"
 #include "core/variables.hpp"
@@ -48,6 +49,7 @@ Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementati
   if (!background) return tl::unexpected(background.error());
   made->background_ = std::move(*background);
   made->member_->control().subscribe(id, made);
+  made->dump_signal_ = DumpSignal::join(made);
   return made;
 }
 

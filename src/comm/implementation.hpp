@@ -36,6 +36,7 @@
 namespace ccoll {
 
 class Background;
+class DumpSignal;
 
 class Communicator::Implementation final
     : public ControlObserver,
@@ -392,9 +393,10 @@ class Communicator::Implementation final
   std::shared_ptr<Background> background_;  // immutable after make
 
   static constexpr std::string_view kFailureDump = "failure";
-  std::string dump_directory_;            // immutable after make; empty: no files
-  std::atomic<bool> dump_wanted_{false};  // by request_dump
-  std::string dump_reason_;               // guarded by mutex_: of that
+  std::shared_ptr<DumpSignal> dump_signal_;  // immutable after make; null: none
+  std::string dump_directory_;               // immutable after make; empty: no files
+  std::atomic<bool> dump_wanted_{false};     // by request_dump
+  std::string dump_reason_;                  // guarded by mutex_: of that
 
   std::atomic<bool> has_news_{false};
   mutable std::mutex mutex_;

@@ -65,6 +65,9 @@ constexpr Variable kSettings[] = {
      "a directory: every rank writes there what it does and waits for, for `cc-show trace`"},
     {"CCOLL_DUMP", "none; cc-run's own for its ranks",
      "a directory: when a communicator fails, every rank writes there what it did last, as JSON"},
+    {"CCOLL_DUMP_SIGNAL", "none",
+     "`USR1`, `USR2` or `QUIT`: at that signal, too, a process writes there, also while it is "
+     "stuck"},
     {"CCOLL_LOG", "`warn`",
      "how much is said on standard error: `warn`, `info` (once: who, where, which transports and "
      "algorithms, and why), `debug`, `trace`"},

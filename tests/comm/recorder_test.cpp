@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The flight recorder: what Communicator::dump() says of the last operations.
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -243,6 +244,34 @@ TEST_CASE("flight recorder: without CCOLL_DUMP a failure writes nothing; a bad o
   for (const auto& error : errors) CHECK(error == "");
   CHECK(std::distance(std::filesystem::directory_iterator(home), {}) == before);
   CHECK(std::distance(std::filesystem::directory_iterator(directory.path()), {}) == (bad ? 1 : 0));
+}
+
+TEST_CASE("flight recorder: at a signal a process that is stuck writes its dumps", "[comm][unit]") {
+  const DumpDirectory directory;
+  setenv("CCOLL_DUMP_SIGNAL", "USR2", 1);
+  std::vector<dump::Dump> dumps;
+  const auto store = make_inproc_store();
+  const auto errors = testing::run_threads(3, [&](int number) {
+    auto world = Communicator::create(store, number, 3, testing::options_for("inproc"));
+    if (number == 2) {
+      // The others are in the barrier, asleep.
+      std::this_thread::sleep_for(200ms);
+      kill(getpid(), SIGUSR2);
+      dumps = directory.dumps(3);
+    }
+    world.barrier();
+  });
+  unsetenv("CCOLL_DUMP_SIGNAL");
+  for (const auto& error : errors) CHECK(error == "");
+  REQUIRE(dumps.size() == 3);
+  for (unsigned rank = 0; rank < 3; rank++) {
+    CAPTURE(rank);
+    CHECK(dumps[rank].reason == "signal");
+    CHECK_FALSE(dumps[rank].failure);
+    CHECK_FALSE(dumps[rank].partial);
+    CHECK(dumps[rank].calls == (rank == 2 ? 0 : 1));
+    CHECK(dumps[rank].under_way.size() == (rank == 2 ? 0 : 1));
+  }
 }
 
 TEST_CASE("flight recorder: a dump's text is read as what was written, anything else refused",

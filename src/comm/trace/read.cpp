@@ -6,14 +6,18 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <system_error>
 
 namespace ccoll::trace {
 namespace {
 
 constexpr std::uint32_t kMostTextBytes = 16 << 20;
+/// 40 million entries.
+constexpr std::uint64_t kMostFileBytes = std::uint64_t{2} << 30;
 
 /// Turns ticks into nanoseconds along straight lines between pairs that were read together.
 class TickClock {
@@ -115,9 +119,6 @@ class Reader {
     take(kEntryBytes);
     return entry;
   }
-  static std::size_t filled_up(std::size_t bytes) {
-    return (bytes + kEntryBytes - 1) / kEntryBytes * kEntryBytes;
-  }
   EntryKind kind() const { return static_cast<EntryKind>(bytes_.front()); }
   /// What follows the entry; 0 where that says what is yet to be refused.
   std::size_t text_bytes_of_entry() const {
@@ -218,6 +219,8 @@ class Reader {
       return wrong("a step of call {} that ends before it begins", entry.sequence);
     if (entry.peer >= trace_.about.size || entry.awaited > Awaited::step)
       return wrong("a step that waits for rank {} of {}", entry.peer, trace_.about.size);
+    if (!call.steps.empty() && entry.end < call.steps.back().end)
+      return wrong("a step of call {} that ends before the one that ended last", entry.sequence);
     call.steps.push_back({entry.lane, entry.step, entry.window, entry.awaited, entry.peer,
                           entry.bytes, entry.begin, entry.moved, entry.end});
     return {};
@@ -286,15 +289,35 @@ class Reader {
 
 }  // namespace
 
+std::uint64_t moved_by(std::uint64_t time, std::int64_t offset) {
+  const auto distance = static_cast<std::uint64_t>(offset);
+  if (offset < 0) return time - std::min(time, -distance);
+  return time + std::min(UINT64_MAX - time, distance);
+}
+
 Result<Trace> parse_trace(const std::string& path, std::string_view bytes) {
   return Reader(path, bytes).read();
 }
 
 Result<Trace> read_trace(const std::string& path) {
+  const auto refuse = [&](std::string_view why) {
+    return fail(ErrorKind::invalid_argument, "cannot read {}: {}", path, why);
+  };
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (error) return refuse(error.message());
+  if (!std::filesystem::is_regular_file(status)) return refuse("it is no file");
+  const auto size = std::filesystem::file_size(path, error);
+  if (error) return refuse(error.message());
+  if (size > kMostFileBytes)
+    return refuse(fmt::format("it has {} bytes, more than {}", size, kMostFileBytes));
+  std::string bytes(size, '\0');
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
-  std::string bytes(std::istreambuf_iterator<char>(file), {});
-  if (!file.is_open() || file.bad())
-    return fail(ErrorKind::invalid_argument, "cannot read {}: {}", path, std::strerror(errno));
+  file.read(bytes.data(), static_cast<std::streamsize>(size));
+  if (!file.is_open() || file.bad()) return refuse(std::strerror(errno));
+  // Its program may still write to it, or another cut it short.
+  bytes.resize(static_cast<std::size_t>(file.gcount()));
   return parse_trace(path, bytes);
 }
 

@@ -77,6 +77,9 @@ struct Trace {
   std::vector<std::string> remarks;
 };
 
+/// A time that far later, or earlier; never beyond what there are times for.
+std::uint64_t moved_by(std::uint64_t time, std::int64_t offset);
+
 /// Fails where the file is no trace or says what cannot be, naming it and the byte; what is only
 /// cut short is read as far as it goes.
 Result<Trace> read_trace(const std::string& path);

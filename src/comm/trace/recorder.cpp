@@ -11,17 +11,11 @@
 #include <fstream>
 #include <span>
 
+#include "comm/trace/texts.hpp"
 #include "core/log.hpp"
 #include "core/write_all.hpp"
 
 namespace ccoll::trace {
-namespace {
-
-std::size_t filled_up(std::size_t bytes) {
-  return (bytes + kEntryBytes - 1) / kEntryBytes * kEntryBytes;
-}
-
-}  // namespace
 
 bool Recorder::has_good_counter() {
   std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");

@@ -5,12 +5,14 @@
 /// calls of a plan are carried out. What is parsed is checked as something that anybody may have
 /// written.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ccoll/types.hpp"
+#include "comm/trace/format.hpp"
 #include "core/result.hpp"
 #include "schedule/problem.hpp"
 
@@ -20,6 +22,11 @@ namespace ccoll::trace {
 inline constexpr Rank kMostRanks = 1 << 16;
 /// Of how many elements a buffer, or a block, is believed to be.
 inline constexpr std::uint64_t kMostElements = std::uint64_t{1} << 48;
+
+/// What a text of so many bytes takes in the file.
+constexpr std::size_t filled_up(std::size_t text_bytes) {
+  return (text_bytes + kEntryBytes - 1) / kEntryBytes * kEntryBytes;
+}
 
 struct About {
   std::string version;             ///< of ccoll

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/trace/read.hpp"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <filesystem>
 #include <random>
 
 #include "samples.hpp"
@@ -17,7 +21,7 @@ void append(std::string& bytes, const void* data, std::size_t size) {
 }
 
 void append_text(std::string& bytes, std::string text) {
-  text.resize((text.size() + kEntryBytes - 1) / kEntryBytes * kEntryBytes, ' ');
+  text.resize(filled_up(text.size()), ' ');
   bytes += text;
 }
 
@@ -73,7 +77,7 @@ TEST_CASE("trace: cut short anywhere, what came before is read", "[trace][unit]"
   for (std::size_t size = 0; size < whole.size(); size++) {
     CAPTURE(size);
     const auto trace = parse_trace("x", std::string_view(whole).substr(0, size));
-    const auto text = (to_text(test::about()).size() + kEntryBytes - 1) / kEntryBytes * kEntryBytes;
+    const auto text = filled_up(to_text(test::about()).size());
     if (size < kEntryBytes + text) {
       CHECK_THAT(message_of(trace), Catch::StartsWith("x: at byte 0: "));
       continue;
@@ -128,6 +132,45 @@ TEST_CASE("trace: what cannot be is refused, with the byte where it stands", "[t
   plan.text_bytes = UINT32_MAX;
   CHECK_THAT(refused(plan), Catch::Contains("a text of 4294967295 bytes"));
   CHECK_THAT(message_of(parse_trace("x", "not a trace at all")), Catch::Contains("no trace"));
+}
+
+TEST_CASE("trace: times do not wrap round, and steps end one after another", "[trace][unit]") {
+  CHECK(moved_by(5, -6) == 0);
+  CHECK(moved_by(5, -5) == 0);
+  CHECK(moved_by(5, 6) == 11);
+  CHECK(moved_by(UINT64_MAX - 1, 6) == UINT64_MAX);
+  CHECK(moved_by(UINT64_MAX, INT64_MIN) == UINT64_MAX / 2);
+  // A call that began long before the clocks were read.
+  auto bytes = beginning();
+  for (const std::uint64_t at : {1, 2}) {
+    ClockEntry clock;
+    clock.ticks = 1'000'000'000 * at;
+    clock.ns = 5'000'000 * at - 1'000'000;
+    append(bytes, &clock, sizeof(clock));
+  }
+  CallEntry call;
+  append(bytes, &call, sizeof(call));
+  CHECK(parse_trace("x", bytes).value().calls[0].begin == 0);
+  StepEntry step;
+  for (const std::uint64_t end : {20, 19}) {
+    step.end = end;
+    append(bytes, &step, sizeof(step));
+  }
+  CHECK_THAT(message_of(parse_trace("x", bytes)),
+             Catch::Contains("ends before the one that ended last"));
+}
+
+TEST_CASE("trace: what is no file, or too long a one, is not read", "[trace][unit]") {
+  CHECK_THAT(message_of(read_trace("/")), Catch::Contains("cannot read /: it is no file"));
+  CHECK_THAT(message_of(read_trace("/dev/zero")), Catch::Contains("it is no file"));
+  CHECK_THAT(message_of(read_trace("/nowhere")), Catch::Contains("No such file"));
+  auto path = (std::filesystem::temp_directory_path() / "ccoll-trace-XXXXXX").string();
+  const int file = mkstemp(path.data());
+  REQUIRE(file >= 0);
+  const bool is_long = ftruncate(file, std::int64_t{3} << 30) == 0;
+  close(file);
+  if (is_long) CHECK_THAT(message_of(read_trace(path)), Catch::Contains("more than 2147483648"));
+  std::filesystem::remove(path);
 }
 
 TEST_CASE("trace: sizes of blocks belong to a call that has such blocks", "[trace][unit]") {

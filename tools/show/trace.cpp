@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "bench/whole_file.hpp"
+#include "show/dumps_text.hpp"
 #include "show/trace_json.hpp"
 #include "show/trace_page.hpp"
 #include "show/trace_text.hpp"
@@ -43,6 +45,11 @@ Result<Output> show_trace(const TraceOptions& options) {
   for (const std::string& path : {options.json, options.page}) {
     if (!path.empty()) CCOLL_TRY(bench::check_writable(path));
   }
+  if (!options.call && options.json.empty() && std::filesystem::is_directory(options.directory)) {
+    auto dumps = dumps_text(options.directory);
+    CCOLL_TRY(dumps);
+    if (*dumps) return Output{std::move(**dumps), 0};
+  }
   const auto job = read_job(options.directory, options.job);
   CCOLL_TRY(job);
   const auto group = group_named(*job, options.communicator);
@@ -68,7 +75,8 @@ Result<Output> show_trace(const TraceOptions& options) {
 
 Action add_trace(CLI::App& app) {
   const auto options = std::make_shared<TraceOptions>();
-  app.add_option("DIR", options->directory, "what CCOLL_TRACE named when the program ran")
+  app.add_option("DIR", options->directory,
+                 "what CCOLL_TRACE named when the program ran; or CCOLL_DUMP, when it failed")
       ->required();
   app.add_option("-o,--perfetto", options->json,
                  "write a time line for Perfetto or Chrome, like run.json: of one call, or of all");

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Dumps of flight recorders (docs/diagnosis.md) as text: the last calls of all ranks side by side,
+/// and who is behind.
+
+#include <optional>
+#include <string>
+
+#include "core/result.hpp"
+
+namespace ccoll::show {
+
+/// Nothing where the directory holds no dumps, or traces, which say more.
+Result<std::optional<std::string>> dumps_text(const std::string& directory);
+
+}  // namespace ccoll::show

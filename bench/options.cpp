@@ -263,6 +263,23 @@ Status check_reductions(const Options& options) {
               to_string(options.reduce_ops.front()), to_string(options.types.front()));
 }
 
+/// Sizes are rounded down, but not to fewer bytes than were asked for at least.
+Status check_not_shorter(const Options& options, int size) {
+  for (const Operation* op : options.ops) {
+    if (!op->has_data) continue;
+    for (const DataType type : options.types) {
+      const std::uint64_t unit = size_unit(*op, type, size);
+      const auto sizes = size_list(options.sizes, unit);
+      if (sizes.empty() || sizes.back() >= options.sizes.begin) continue;
+      return fail(ErrorKind::invalid_argument,
+                  "-b {}: {} of {} over {} ranks takes multiples of {} bytes: give {} or {}",
+                  options.sizes.begin, op->name, to_string(type), size, unit, sizes.back(),
+                  sizes.back() + unit);
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Options> parse_command_line(int argc, const char* const* argv) {
@@ -370,6 +387,7 @@ Status check_for_size(const Options& options, int size) {
   }
   CCOLL_TRY(check_algorithms(options));
   CCOLL_TRY(check_reductions(options));
+  CCOLL_TRY(check_not_shorter(options, size));
   for (const Operation* op : options.ops) {
     if (!op->has_data) return {};
     for (const DataType type : options.types) {

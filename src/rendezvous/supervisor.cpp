@@ -28,6 +28,12 @@ std::string signal_name(int signal) {
   return name ? std::string("SIG") + name : fmt::format("signal {}", signal);
 }
 
+/// Whether standard output is a pipe that its reader has closed.
+bool is_output_unread() {
+  pollfd output{STDOUT_FILENO, 0, 0};
+  return ::poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0;
+}
+
 std::string seconds(std::chrono::milliseconds time) {
   return fmt::format("{} s", static_cast<double>(time.count()) / 1000);
 }
@@ -200,6 +206,8 @@ void Supervisor::look_for_stopped() {
 void Supervisor::rank_is_over(const RankEnd& end) {
   const auto [rank, process, code, by_signal, expected, stopped] = end;
   if (!by_signal && code == 0) return;
+  if (by_signal && code == SIGPIPE && ending_ == Ending::no && is_output_unread())
+    return end_quietly();
   const bool first = status_ == 0;
   if (first) status_ = by_signal ? kSignalBase + code : code;
   auto text = by_signal ? fmt::format("rank {} died of {} ({})", rank, signal_name(code),
@@ -215,6 +223,12 @@ void Supervisor::rank_is_over(const RankEnd& end) {
   if (!expected) say(text);
 }
 
+void Supervisor::end_quietly() {
+  if (status_ == 0) status_ = kSignalBase + SIGPIPE;
+  ending_ = Ending::killed;
+  signal_running(SIGKILL);
+}
+
 void Supervisor::push_the_end() {
   if (!next_push_ || Clock::now() < *next_push_) return;
   next_push_.reset();
@@ -222,12 +236,12 @@ void Supervisor::push_the_end() {
   if (ending_ == Ending::reporting) {
     ending_ = Ending::told;
     look_for_stopped();
-    say(fmt::format("ending {} ranks (SIGTERM)", running()));
+    say(fmt::format("ending {} rank{} (SIGTERM)", running(), running() == 1 ? "" : "s"));
     signal_running(SIGTERM);
     next_push_ = Clock::now() + options_.end_time;
   } else if (ending_ == Ending::told) {
     ending_ = Ending::killed;
-    say(fmt::format("killing {} ranks (SIGKILL)", running()));
+    say(fmt::format("killing {} rank{} (SIGKILL)", running(), running() == 1 ? "" : "s"));
     signal_running(SIGKILL);
   }
 }

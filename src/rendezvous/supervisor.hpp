@@ -64,6 +64,8 @@ class Supervisor final {
   void take_signals();
   void look_for_ends();
   void rank_is_over(const RankEnd& end);
+  /// Nobody wants to hear of it: whoever read what the ranks print has heard enough.
+  void end_quietly();
   /// Takes note of ranks that are stopped.
   void look_for_stopped();
   void push_the_end();

@@ -257,6 +257,9 @@ TEST_CASE("options that cannot be carried out are refused with the reason", "[be
         "--op bit_or is not defined on --dtype float32");
   CHECK(check_for_size(*parse({"broadcast", "--op", "bit_or"}), 4).has_value());
   CHECK_FALSE(check_for_size(*parse({"all_gather", "-b", "4", "-e", "8"}), 8).has_value());
+  CHECK_THAT(check_for_size(*parse({"all_reduce", "-b", "7", "-e", "7"}), 2).error().message,
+             Catch::Contains("-b 7: all_reduce of float32") && Catch::Contains("give 4 or 8"));
+  CHECK(check_for_size(*parse({"all_reduce", "-b", "7", "-e", "28"}), 2).has_value());
 }
 
 TEST_CASE("explain answers for whole elements only", "[bench][unit]") {

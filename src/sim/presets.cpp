@@ -20,7 +20,8 @@ inside_latency_us = 0.2  # NCCL src/graph/tuning.cc: 0.6 us a hop (LL protocol),
 inside_step_us = 0.2     # half of the 0.4 us that each further peer takes there ("arity")
 inside_gb_per_s = 450    # NVLink 4, one direction: S. Jeaugey (NVIDIA), nccl-tests issue 212
 reduce_gb_per_s = 1366   # two reads and a write at 4.1 TB/s: H200, Azure AI-benchmarking-guide
-slots_per_link = 8       # NCCL's Simple protocol: arXiv 2507.04786
+)",
+     R"(slots_per_link = 8       # NCCL's Simple protocol: arXiv 2507.04786
 slot_kib = 512           # NCCL's Simple protocol: arXiv 2507.04786
 )"},
     {"nvlink2", "V100 GPUs over NVLink 2, every pair of a node alike",
@@ -30,7 +31,8 @@ inside_step_us = 0.2     # half of the 0.4 us that each further peer takes there
 inside_gb_per_s = 50     # two bricks of 25 GB/s between two GPUs: WikiChip, Summit
 port_gb_per_s = 100      # two such groups; the third goes to the CPU: WikiChip, Summit
 reduce_gb_per_s = 300    # two reads and a write at 900 GB/s: T. Papatheodore (ORNL), May 2019
-slots_per_link = 8       # NCCL's Simple protocol: arXiv 2507.04786
+)",
+     R"(slots_per_link = 8       # NCCL's Simple protocol: arXiv 2507.04786
 slot_kib = 512           # NCCL's Simple protocol: arXiv 2507.04786
 )"},
     {"shm", "processes with shared memory, a core each",
@@ -40,7 +42,8 @@ inside_step_us = 0.12     # ccoll's estimate (src/comm/costs.cpp)
 inside_gb_per_s = 9       # ccoll's estimate (src/comm/costs.cpp)
 moved_by_ranks = 1        # ccoll: ranks copy into slots and reduce out of them
 reduce_gb_per_s = 12      # ccoll's estimate (src/comm/costs.cpp)
-slots_per_link = 4        # ccoll's links (src/transport/link.hpp)
+)",
+     R"(slots_per_link = 4        # ccoll's links (src/transport/link.hpp)
 slot_kib = 32             # ccoll's estimate (src/comm/costs.cpp)
 )"},
 };
@@ -51,22 +54,28 @@ constexpr Preset kAcross[] = {
 across_step_us = 2.5   # a system call: ccoll's estimate (src/algorithms/algorithms.hpp)
 across_gb_per_s = 2.5  # one connection: ccoll's estimate (src/algorithms/algorithms.hpp)
 nic_gb_per_s = 12.5    # the standard's name: 100 Gb/s
+)",
+     R"(slots_per_link = 4     # ccoll's links (src/transport/link.hpp)
+slot_kib = 128         # ccoll's TCP links (src/transport/link.hpp)
 )"},
     {"ib100", "InfiniBand EDR",
      R"(across_latency_us = 1.7  # NCCL src/graph/tuning.cc: 2.7 us a ring hop (LL), less two steps
 across_step_us = 0.5     # half of the 1 us that posting takes there (getNetOverhead)
 across_gb_per_s = 12.5   # the standard's name: EDR, 100 Gb/s
-)"},
+)",
+     ""},
     {"ib200", "InfiniBand HDR",
      R"(across_latency_us = 1.7  # NCCL src/graph/tuning.cc: 2.7 us a ring hop (LL), less two steps
 across_step_us = 0.5     # half of the 1 us that posting takes there (getNetOverhead)
 across_gb_per_s = 25     # the standard's name: HDR, 200 Gb/s
-)"},
+)",
+     ""},
     {"ib400", "InfiniBand NDR",
      R"(across_latency_us = 1.7  # NCCL src/graph/tuning.cc: 2.7 us a ring hop (LL), less two steps
 across_step_us = 0.5     # half of the 1 us that posting takes there (getNetOverhead)
 across_gb_per_s = 50     # the standard's name: NDR, 400 Gb/s
-)"},
+)",
+     ""},
 };
 
 constexpr NetworkPreset kNetworks[] = {
@@ -127,11 +136,17 @@ Counted parse_counted(std::string_view text) {
   return count ? Counted{*count, text.substr(times + 1)} : Counted{1, text};
 }
 
+/// Slots are of one size: what crosses decides, as it does when the library chooses.
+std::string links_text(const Preset& inside, const Preset* across) {
+  std::string text(inside.text);
+  if (across != nullptr) text += across->text;
+  return text += across != nullptr && !across->slots.empty() ? across->slots : inside.slots;
+}
+
 template <typename Table>
-Result<std::string_view> link_text(const Table& table, std::string_view what,
-                                   std::string_view name) {
-  const auto* found = find(table, name);
-  if (found != nullptr) return found->text;
+Result<const Preset*> link_named(const Table& table, std::string_view what, std::string_view name) {
+  const Preset* found = find(table, name);
+  if (found != nullptr) return found;
   return fail(ErrorKind::invalid_argument, "{}", unknown_word(what, name, names_of(table)));
 }
 
@@ -149,10 +164,10 @@ Result<std::string> text_put_together(std::string_view name) {
   const std::string_view node = name.substr(0, colon);
   const std::string_view links = name.substr(colon + 1);
   const auto plus = links.find('+');
-  const auto inside = link_text(kInside, "link inside a node", links.substr(0, plus));
+  const auto inside = link_named(kInside, "link inside a node", links.substr(0, plus));
   if (!inside) return tl::unexpected(inside.error());
   if (node == "one-node") {
-    if (plus == std::string_view::npos) return std::string(*inside);
+    if (plus == std::string_view::npos) return links_text(**inside, nullptr);
     return fail(ErrorKind::invalid_argument, "'{}': one node has no links between nodes", name);
   }
   const auto ranks =
@@ -162,10 +177,10 @@ Result<std::string> text_put_together(std::string_view name) {
     return fail(ErrorKind::invalid_argument, "'{}': add what joins nodes, as in '{}+ib200'", name,
                 name);
   const Counted nics = parse_counted(links.substr(plus + 1));
-  const auto across = link_text(kAcross, "link between nodes", nics.name);
+  const auto across = link_named(kAcross, "link between nodes", nics.name);
   if (!across) return tl::unexpected(across.error());
-  return fmt::format("ranks_per_node = {} # asked for\nnics_per_node = {} # asked for\n{}{}",
-                     *ranks, nics.count, *inside, *across);
+  return fmt::format("ranks_per_node = {} # asked for\nnics_per_node = {} # asked for\n{}", *ranks,
+                     nics.count, links_text(**inside, *across));
 }
 
 }  // namespace
@@ -178,10 +193,8 @@ Result<std::string> network_text(std::string_view name) {
   if (name.find(':') != std::string_view::npos) return text_put_together(name);
   const NetworkPreset* preset = find(kNetworks, name);
   if (preset == nullptr) return unknown_network(name);
-  std::string text(preset->node);
-  text += find(kInside, preset->inside)->text;
-  if (!preset->across.empty()) text += find(kAcross, preset->across)->text;
-  return text;
+  const Preset* across = preset->across.empty() ? nullptr : find(kAcross, preset->across);
+  return std::string(preset->node) + links_text(*find(kInside, preset->inside), across);
 }
 
 }  // namespace ccoll::sim

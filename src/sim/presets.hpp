@@ -13,11 +13,12 @@
 
 namespace ccoll::sim {
 
-/// A whole network, or one kind of link.
+/// One kind of link.
 struct Preset {
   std::string_view name;
   std::string_view what;
   std::string_view text;
+  std::string_view slots;  ///< what of the text is about slots; empty: as inside a node
 };
 
 /// Whole networks, each a name for node and links: "ranks, NICs and cores" + inside + across.

@@ -45,6 +45,7 @@ class Simulation {
     decide_kept();
     const std::uint64_t steps_per_window =
         std::max<std::uint64_t>(1, theory_.total.messages / problem_.size * result_.kept);
+    CCOLL_TRY(check_steps(steps_per_window));
     // Of no more windows than a line is drawn through, all are simulated.
     const bool all =
         options_.plain ||
@@ -71,6 +72,15 @@ class Simulation {
                   static_cast<double>(options_.max_messages));
     result_.messages = messages * result_.windows;
     return {};
+  }
+
+  Status check_steps(std::uint64_t steps_per_window) const {
+    // Those of the shortest line, of which one half is simulated by itself, too.
+    const std::uint64_t windows = std::min(result_.windows, 3 * kLeastForLine);
+    if (windows == 0 || steps_per_window <= options_.max_steps_in_all / windows) return {};
+    return fail(ErrorKind::unsupported, "{:.1e} steps to carry out are more than {:.0e}",
+                static_cast<double>(steps_per_window) * static_cast<double>(windows),
+                static_cast<double>(options_.max_steps_in_all));
   }
 
   /// Ranks are alike if their blocks are, which may have to be made so.

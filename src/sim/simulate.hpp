@@ -27,6 +27,8 @@ struct SimulateOptions {
   /// Steps to be carried out, of the ranks that stand for all. Beyond them, where windows do not
   /// come to repeat themselves, see Simulated::windows_run.
   std::uint64_t max_steps = 10'000'000;
+  /// Refused where the fewest windows that give an answer take more steps than these.
+  std::uint64_t max_steps_in_all = 200'000'000;
 };
 
 struct Simulated {

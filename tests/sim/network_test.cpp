@@ -52,6 +52,16 @@ TEST_CASE("a network's text is read, with the source of each number", "[sim][uni
   CHECK(network->nodes(9) == 2);
 }
 
+TEST_CASE("slots are those of what crosses between nodes, where that says so", "[sim][unit]") {
+  const auto slot_bytes = [](std::string_view name) {
+    return parse_network(*network_text(name))->slot_bytes;
+  };
+  CHECK(slot_bytes("laptop") == 32 << 10);
+  CHECK(slot_bytes("eth100") == 128 << 10);
+  CHECK(slot_bytes("nodes-of-8:shm+eth100") == 128 << 10);
+  CHECK(slot_bytes("nodes-of-8:nvlink+ib200") == 512 << 10);
+}
+
 TEST_CASE("what is wrong in a network's text is said with its line", "[sim][unit]") {
   const std::string good(kGood);
   CHECK(wrong(good + "latency = 3\n").starts_with("line 9: no number 'latency'"));

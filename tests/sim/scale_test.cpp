@@ -146,6 +146,20 @@ TEST_CASE("what would take more than 10^10 messages is refused, and says so", "[
   CHECK(result.error().message.find("messages are more than 1e+10") != std::string::npos);
 }
 
+TEST_CASE("what would take too many steps is refused before it begins", "[sim][unit]") {
+  const Network network = network_of("nodes-of-8:nvlink+ib200");
+  const auto result = all_reduce(network, 1'000'000, 64 << 20, Algorithm::recursive_doubling);
+  REQUIRE(!result);
+  CHECK(result.error().kind == ErrorKind::unsupported);
+  CHECK(result.error().message.find("steps to carry out are more than 2e+08") != std::string::npos);
+  // 64 ranks of which nothing is alike take 6 messages each.
+  const auto limited = [&](std::uint64_t steps) {
+    return all_reduce(network, 64, 8, Algorithm::recursive_doubling, {.max_steps_in_all = steps});
+  };
+  CHECK(limited(64 * 6));
+  CHECK_FALSE(limited(64 * 6 - 1));
+}
+
 TEST_CASE("what would take too much memory is refused, and says so", "[sim][unit]") {
   const auto result =
       all_reduce(network_of("ndr"), 1024, 1 << 20, Algorithm::double_tree, {.max_bytes = 1 << 16});

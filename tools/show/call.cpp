@@ -51,8 +51,14 @@ Result<const CatalogueEntry*> entry_of(const CallWords& words, Kind kind) {
 
 void add_problem_options(CLI::App& app, CallWords& words, std::uint32_t most_ranks) {
   app.add_option("OP", words.operation, "the operation: all_reduce, broadcast, …");
+  const auto is_rank_count = [most_ranks](const std::string& text) {
+    std::uint32_t ranks = 0;
+    const bool good = CLI::detail::lexical_cast(text, ranks) && ranks >= 1 && ranks <= most_ranks;
+    return good ? std::string()
+                : fmt::format("'{}' is no number of ranks: expected 1 to {}", text, most_ranks);
+  };
   app.add_option("-n,--ranks", words.ranks, "how many ranks")
-      ->check(CLI::Range(std::uint32_t{1}, most_ranks))
+      ->check(is_rank_count)
       ->capture_default_str();
   app.add_option("-c,--count", words.count,
                  fmt::format("elements: of the whole buffer of all_reduce, reduce and broadcast, "

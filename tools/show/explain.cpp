@@ -64,7 +64,9 @@ std::string shares_text(const Rounds& rounds, const Content& content) {
     }
   }
   std::string text;
-  if (!missing.empty()) text = fmt::format("what {} has to add is missing", list_ranks(missing));
+  if (!missing.empty())
+    text = fmt::format("what {} {} to add is missing", list_ranks(missing),
+                       missing.size() == 1 ? "has" : "have");
   if (!repeated.empty()) text += (text.empty() ? "" : ", ") + repeated;
   if (text.empty() && !content.finished) text = "it is complete, but no step finishes it";
   return text;

@@ -16,7 +16,8 @@ Result<std::vector<RankGroup>> rank_groups_of(const std::string& text, std::uint
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t slash = std::min(text.find('/', begin), text.size());
     RankGroup& group = groups.emplace_back();
-    for (const std::string& word : bench::split_list(text.substr(begin, slash - begin))) {
+    const std::string list = text.substr(begin, slash - begin);
+    for (const std::string& word : bench::split_list(list)) {
       std::uint32_t rank = 0;
       const char* const end = word.data() + word.size();
       const auto [stopped, error] = std::from_chars(word.data(), end, rank);
@@ -31,6 +32,10 @@ Result<std::vector<RankGroup>> rank_groups_of(const std::string& text, std::uint
     if (group.empty())
       return fail(ErrorKind::invalid_argument,
                   "--groups {}: a group without ranks, expected groups like 0,1/2,3", text);
+    if (group.size() != static_cast<std::size_t>(std::ranges::count(list, ',')) + 1)
+      return fail(ErrorKind::invalid_argument,
+                  "--groups {}: '{}' has a comma without a rank, expected groups like 0,1/2,3",
+                  text, list);
     begin = slash + 1;
   }
   return groups;

@@ -22,6 +22,10 @@ struct RunOptions {
   ViewOptions view;
 };
 
+/// Every algorithm is timed, over connections that all end in this process and its two hands: more
+/// ranks take minutes, and more descriptors than a process has.
+constexpr Rank kMostRanksConnected = 16;
+
 Result<Output> execute_file(const Picture& picture, const std::string& transport) {
   ExecuteOptions options;
   options.timed = !transport.empty();
@@ -48,6 +52,12 @@ Result<Output> show_file(const RunOptions& options) {
   auto file = read_schedule_file(options.path);
   if (!file) return tl::unexpected(file.error());
   CCOLL_TRY(check_view(options.view, file->call.problem));
+  if (!options.transport.empty() && options.transport != "inproc" &&
+      file->call.problem.size > kMostRanksConnected)
+    return fail(ErrorKind::invalid_argument,
+                "--transport {} with {} ranks: each pair has a connection in this one process, "
+                "expected at most {}; or inproc",
+                options.transport, file->call.problem.size, kMostRanksConnected);
   const Picture picture = picture_of(std::move(*file));
   // What the verifier objects to is shown instead.
   if (!options.execute || !picture.report.ok()) return view(picture, options.view);

@@ -100,7 +100,8 @@ TEST_CASE("cc-show: wrong usage is told with what was expected", "[show][unit]")
              Contains("that is 9 ranks, but -n is 8"));
   CHECK_THAT(refused({"list", "all_reduce", "--hosts", "4,x"}), Contains("like 4,4"));
   CHECK_THAT(refused({"list", "broadcast", "--root", "8"}), Contains("expected 0 to 7"));
-  CHECK_THAT(refused({"list", "all_reduce", "-n", "0"}), Contains("not in range"));
+  CHECK_THAT(refused({"list", "all_reduce", "-n", "0"}),
+             Contains("'0' is no number of ranks: expected 1 to"));
   CHECK_THAT(refused({"list", "all_reduce", "--no-such"}), Contains("--no-such"));
 }
 

@@ -359,6 +359,11 @@ TEST_CASE("cc-show run --execute --transport: times stand beside the library's",
   }
   CHECK_THAT(refused({"run", file.path(), "--execute", "--transport", "ib"}),
              Contains("no transport 'ib'"));
+  const TemporaryFile large(said({"steps", "barrier", "-n", "17", "--format", "schedule"}));
+  for (const std::string transport : {"shm", "tcp"})
+    CHECK_THAT(refused({"run", large.path(), "--execute", "--transport", transport}),
+               Contains("with 17 ranks") && Contains("expected at most 16"));
+  CHECK_THAT(said({"run", large.path(), "--execute"}), Contains("every rank has come"));
   CHECK_THAT(refused({"run", file.path(), "--transport", "tcp"}), Contains("expected --execute"));
 }
 

@@ -37,6 +37,14 @@ TEST_CASE("cc-show: a number of ranks that cannot be is refused by every command
   }
 }
 
+TEST_CASE("cc-show call --groups: a comma without a rank is refused", "[show]") {
+  for (const std::string groups : {"0,,1", ",0,1", "0,1,", "0/1,"}) {
+    CAPTURE(groups);
+    CHECK_THAT(refused({"call", "all_reduce", "-n", "4", "--groups", groups}),
+               Contains(groups) && Contains("expected groups like 0,1/2,3"));
+  }
+}
+
 TEST_CASE("cc-show: one rank and no element are an example like any other", "[show]") {
   for (const Words& command : kCommands) {
     CAPTURE(command);

@@ -96,8 +96,10 @@ void set_clocks(std::vector<Trace>& traces, TracedJob& job) {
   }
   std::uint64_t first = UINT64_MAX;
   for (Trace& trace : traces) {
-    const auto offset = static_cast<std::uint64_t>(clocks.size() > 1 ? trace.about.wall_ns : 0);
-    for_times(trace, [&](std::uint64_t& time) { first = std::min(first, time += offset); });
+    const std::int64_t offset = clocks.size() > 1 ? trace.about.wall_ns : 0;
+    for_times(trace, [&](std::uint64_t& time) {
+      first = std::min(first, time = trace::moved_by(time, offset));
+    });
   }
   for (Trace& trace : traces) {
     for_times(trace, [&](std::uint64_t& time) { job.last = std::max(job.last, time -= first); });

@@ -64,6 +64,7 @@ struct Proof {
   std::uint64_t contributions = 0;  ///< followed to where they belong
   std::uint32_t slots = 0;          ///< that links must have
   std::string wrong;                ///< the first thing that was
+  std::vector<std::string> orders;  ///< of the first schedule, as Report has them
 };
 
 std::vector<Rank> roots_of(const bench::Operation& operation, Rank size) {
@@ -106,6 +107,7 @@ void prove_case(const VerifyCase& one, std::uint32_t blocks, Proof& proof) {
   ++proof.schedules;
   proof.contributions += contributions_in(one.problem, blocks, one.choice);
   proof.slots = std::max(proof.slots, report.slots_needed);
+  if (proof.schedules == 1) proof.orders = report.orders;
   if (report.ok() || !proof.wrong.empty()) return;
   proof.wrong = fmt::format("{} ranks, root {}, {}: {}", one.problem.size, one.problem.root,
                             one.name, report.findings.front().message);
@@ -158,6 +160,22 @@ std::string what_was_checked(std::size_t width) {
   return text;
 }
 
+/// In which order results are combined, a line for each block, or one for all.
+std::string orders_text(const std::vector<std::string>& orders, std::size_t width) {
+  if (orders.empty()) return {};
+  std::string text =
+      "\n" + wrapped(
+                 "A result combines the ranks' contributions in this order, and what "
+                 "one step combines stands together. It decides the bits of floats.",
+                 width);
+  const bool all_alike = std::ranges::all_of(
+      orders, [&](const std::string& order) { return order == orders.front(); });
+  if (all_alike) return text + wrapped("every block: " + orders.front(), width, "  ");
+  for (std::size_t block = 0; block < orders.size(); ++block)
+    text += wrapped(fmt::format("block {}: {}", block, orders[block]), width, "  ");
+  return text;
+}
+
 Result<Output> prove_all(const VerifyOptions& options, std::size_t width) {
   const auto sizes = sizes_of(options.ranks.empty() ? "1..16" : options.ranks);
   CCOLL_TRY(sizes);
@@ -171,13 +189,15 @@ Result<Output> prove_all(const VerifyOptions& options, std::size_t width) {
   }
   std::string table = fmt::format("  {:<16}{:<20}{:>10}{:>10}{:>15}{:>7}\n", "operation",
                                   "algorithm", "ranks", "schedules", "contributions", "slots");
-  std::string wrong;
+  std::string wrong, orders;
   for (const bench::Operation& operation : bench::operations()) {
     if (!operation.kind || operation.ragged) continue;
     for (const CatalogueEntry& entry : catalogue()) {
       if (entry.kind != *operation.kind || (call && entry.kind != call->problem.kind)) continue;
       if (!options.words.algorithm.empty() && entry.algorithm != call->entry->algorithm) continue;
       const Proof proof = prove(entry, operation, *sizes);
+      if (!options.words.algorithm.empty() && sizes->first == sizes->last)
+        orders = orders_text(proof.orders, width);
       table +=
           fmt::format("  {:<16}{:<20}{:>10}{:>10}{:>15}{:>7}   {}\n", operation.name,
                       to_string(entry.algorithm), fmt::format("{}..{}", sizes->first, sizes->last),
@@ -190,8 +210,9 @@ Result<Output> prove_all(const VerifyOptions& options, std::size_t width) {
       }
     }
   }
-  return Output{table + "\n" + what_was_checked(width) + (wrong.empty() ? "" : "\n" + wrong),
-                wrong.empty() ? 0 : kWrong};
+  return Output{
+      table + "\n" + what_was_checked(width) + orders + (wrong.empty() ? "" : "\n" + wrong),
+      wrong.empty() ? 0 : kWrong};
 }
 
 /// The tutorial's ring and ours, round by round.

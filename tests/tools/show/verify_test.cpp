@@ -51,6 +51,15 @@ TEST_CASE("cc-show verify: counts the contributions of the schedules that it loo
   CHECK_THAT(text, !Contains("double_tree") && !Contains("broadcast"));
 }
 
+TEST_CASE("cc-show verify: of one schedule it tells the order in which it combines",
+          "[show][unit]") {
+  CHECK_THAT(said({"verify", "all_reduce", "--algo", "two_shot", "-n", "4"}),
+             Contains("every block: 0+1+2+3\n"));
+  CHECK_THAT(said({"verify", "reduce_scatter", "--algo", "ring", "-n", "3"}),
+             Contains("block 0: 0+(1+2)\n") && Contains("block 1: 1+(0+2)\n"));
+  CHECK_THAT(said({"verify", "all_gather", "--algo", "ring", "-n", "3"}), !Contains("block 0"));
+}
+
 TEST_CASE("cc-show verify --break: a message that is missing stops who waits for it",
           "[show][unit]") {
   const std::string text = said_of_wrong({"verify", "all_reduce", "-a", "ring", "--break", "drop"});

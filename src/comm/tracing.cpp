@@ -169,6 +169,8 @@ std::unique_ptr<StepObserver> Tracing::observer_for(const PlanRequest& request, 
   return std::make_unique<PlanTracer>(*recorder_, entry.plan, request.program.lanes.size());
 }
 
+void Tracing::write() { recorder_->write(); }
+
 void Tracing::message(const Message& message) {
   trace::MessageEntry entry;
   entry.is_send = message.is_send ? 1 : 0;

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "ccoll/types.hpp"
-#include "engine/plan.hpp"
 #include "comm/trace/recorder.hpp"
+#include "engine/plan.hpp"
 
 namespace ccoll {
 
@@ -51,7 +51,7 @@ class Tracing {
   /// It is over.
   void message(const Message& message);
   /// Nothing more comes for now: what there is goes to the file.
-  void write() { recorder_->write(); }
+  void write();
 
  private:
   explicit Tracing(std::unique_ptr<trace::Recorder> recorder) : recorder_(std::move(recorder)) {}

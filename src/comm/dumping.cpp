@@ -112,7 +112,7 @@ void Communicator::Implementation::keep_standing_as_owner() noexcept {
     at_break_ = standing_as_owner();
   } catch (...) {
     // No memory, which may be why it breaks.
-    at_break_.emplace();
+    at_break_ = Standing{0, {}};
   }
 }
 
@@ -144,11 +144,13 @@ dump::Dump Communicator::Implementation::dump_as_owner(std::string_view reason) 
   auto made = dump_of_calls(reason);
   const FlightRecorder::Times times(recorder_);
   const auto& standing = at_break_ ? *at_break_ : standing_as_owner();
+  auto failure = broken_;
+  if (!failure) failure = news();
   made.finished = standing.finished;
   made.under_way = standing.under_way;
   for (auto& call : made.last_calls) {
     const bool ended = call.number < made.finished;
-    call.state = ended ? dump::State::ended : broken_ ? dump::State::failed : dump::State::begun;
+    call.state = ended ? dump::State::ended : failure ? dump::State::failed : dump::State::begun;
     if (const auto* label = recorder_.label_of(call.number)) call.label = *label;
     if (const auto at = recorder_.end_of_call(call.number); at && ended) call.ended = times.of(*at);
   }
@@ -159,8 +161,6 @@ dump::Dump Communicator::Implementation::dump_as_owner(std::string_view reason) 
     if (const auto at = recorder_.end_of_message(number))
       made.last_messages.back().ended = times.of(*at);
   }
-  auto failure = broken_;
-  if (!failure) failure = news();
   if (failure) {
     made.failure = dump::Failed{std::string(to_string(failure->kind)), failure->message, {}};
     if (failure->culprit) made.failure->culprit = group_.rank_of(*failure->culprit);

@@ -34,8 +34,8 @@ namespace ccoll::control {
 class RollCalls {
  public:
   /// Of more than so many the oldest are forgotten, and so many closed communicators are known.
-  static constexpr std::size_t kMaxRemembered = 256;
-  static constexpr std::size_t kMaxClosed = 4096;
+  static constexpr std::size_t kMaxRemembered = 64;
+  static constexpr std::size_t kMaxClosed = 1024;
 
   explicit RollCalls(std::uint32_t self) : self_(self) {}
 

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 namespace ccoll {
 namespace {
@@ -21,6 +22,8 @@ using namespace std::chrono_literals;
 constexpr int kSignalBase = 128;  // a shell's status for "died of signal N" is 128 + N
 /// How long output is awaited from descendants of ranks that are over.
 constexpr auto kLastWords = 1s;
+/// A rank's connections close before its end can be asked for; so soon it can.
+constexpr auto kUntilAnEndShows = 50ms;
 
 /// "SIGKILL"; no two threads ask here.
 std::string signal_name(int signal) {
@@ -107,6 +110,11 @@ void Supervisor::wait_for_something(int most_milliseconds) {
     }
   }
   if (::poll(watched.data(), watched.size(), most_milliseconds) <= 0) return;
+  // Where nobody reads any more, what is said may be about the one who has met that.
+  if (ending_ == Ending::no && is_output_unread()) {
+    std::this_thread::sleep_for(kUntilAnEndShows);
+    look_for_ends();
+  }
   // Output first: what a rank said comes before the news of its end.
   for (std::size_t i = 0; i < streams.size(); ++i) {
     if (watched[first_stream + i].revents != 0) pass_on(*streams[i]);
@@ -124,6 +132,7 @@ void Supervisor::pass_on(RankProcess::Stream& stream) {
     output_of(stream).add(stream.lines.finish());
     return;
   }
+  if (is_quiet_ && stream.to == STDERR_FILENO) return;
   output_of(stream).add(stream.lines.feed({bytes.data(), static_cast<std::size_t>(got)}));
   // Nobody reads us any more: then the rank is to learn that too (SIGPIPE).
   if (output_of(stream).broken()) stream.reading.close();
@@ -226,6 +235,7 @@ void Supervisor::rank_is_over(const RankEnd& end) {
 void Supervisor::end_quietly() {
   if (status_ == 0) status_ = kSignalBase + SIGPIPE;
   ending_ = Ending::killed;
+  is_quiet_ = true;
   signal_running(SIGKILL);
 }
 

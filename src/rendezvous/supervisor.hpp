@@ -82,6 +82,7 @@ class Supervisor final {
   Ending ending_ = Ending::no;
   std::optional<Clock::time_point> next_push_;
   std::optional<Clock::time_point> last_end_;  // when the last rank was over
+  bool is_quiet_ = false;                      // what ranks complain of is dropped
   int cut_short_ = 0;                          // the signal that came after that
   std::array<Output, 2> outputs_{Output(1), Output(2)};
   bool lost_output_ = false;  // to one that should have taken it

@@ -17,6 +17,7 @@
 #include "ccoll/store.hpp"
 #include "core/text.hpp"
 #include "core/variables.hpp"
+#include "core/write_all.hpp"
 #include "info.hpp"
 #include "links.hpp"
 #include "rendezvous/identity.hpp"
@@ -86,7 +87,7 @@ int run_rank(int rank, const Options& options, Session session,
   } catch (const std::bad_alloc&) {
     complain(rank, "out of memory: give a smaller -e or fewer ranks");
   } catch (const std::exception& error) {
-    complain(rank, error.what());
+    if (!is_output_unread()) complain(rank, error.what());
   }
   return kFailed;
 }

@@ -2,6 +2,7 @@
 #include "core/write_all.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -43,6 +44,11 @@ Status cannot(const char* what, const std::string& path, int error) {
 }
 
 }  // namespace
+
+bool is_output_unread() {
+  pollfd output{STDOUT_FILENO, 0, 0};
+  return ::poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0;
+}
 
 int write_all(int file, std::span<const std::byte> bytes) {
   const NoSizeSignal blocked;

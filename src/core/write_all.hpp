@@ -16,6 +16,10 @@ namespace ccoll {
 /// forbids is an error like any other, not a signal that ends the process.
 int write_all(int file, std::span<const std::byte> bytes);
 
+/// Whether standard output is a pipe that its reader has closed (`| head`): who wrote there has
+/// ended by SIGPIPE, and nobody wants to hear what became of the others.
+bool is_output_unread();
+
 /// Makes `path` a file of that text, whole or not at all, and its directory if there is none.
 Status write_file(const std::string& path, std::string_view text);
 

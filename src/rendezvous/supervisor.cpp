@@ -14,6 +14,8 @@
 #include <iterator>
 #include <thread>
 
+#include "core/write_all.hpp"
+
 namespace ccoll {
 namespace {
 
@@ -29,12 +31,6 @@ constexpr auto kUntilAnEndShows = 50ms;
 std::string signal_name(int signal) {
   const char* const name = ::sigabbrev_np(signal);
   return name ? std::string("SIG") + name : fmt::format("signal {}", signal);
-}
-
-/// Whether standard output is a pipe that its reader has closed.
-bool is_output_unread() {
-  pollfd output{STDOUT_FILENO, 0, 0};
-  return ::poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0;
 }
 
 std::string seconds(std::chrono::milliseconds time) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ccoll/store.hpp"
+#include "core/write_all.hpp"
 #include "rendezvous/identity.hpp"
 #include "rendezvous/launch.hpp"
 #include "rendezvous/open_store.hpp"
@@ -142,6 +143,7 @@ int run_ranks(const Arguments& arguments) {
   if (!options) return misused(options.error().message);
   options->at_end = [&, started = std::chrono::system_clock::now()](
                         const std::string& dumps, const std::vector<ccoll::RankEnd>& ends) {
+    if (ccoll::is_output_unread()) return;
     for (const auto& line : ccoll::diagnosis(dumps, ends, started))
       fmt::print(stderr, "cc-run: {}\n", line);
   };

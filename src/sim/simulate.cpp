@@ -54,7 +54,7 @@ class Simulation {
                              !options_.plain);
     if (!outcome && outcome.error().kind == ErrorKind::exhausted) {
       const std::uint64_t half =
-          std::clamp(options_.max_steps / 8 / steps_per_window, kLeastForLine, kMostForLine);
+          std::clamp(options_.max_steps / 12 / steps_per_window, kLeastForLine, kMostForLine);
       outcome = run_line(half);
     }
     if (!outcome) return tl::unexpected(outcome.error());

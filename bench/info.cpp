@@ -12,9 +12,11 @@
 #include "algorithms/algorithms.hpp"
 #include "comm/costs.hpp"
 #include "kernels/combine.hpp"
+#include "kernels/device/launch.hpp"
 #include "machine.hpp"
 #include "names.hpp"
 #include "rendezvous/identity.hpp"
+#include "transport/transport.hpp"
 
 namespace ccoll::bench {
 
@@ -45,6 +47,13 @@ std::string machine_text() {
   return text;
 }
 
+std::string verbs_text() {
+  std::string text;
+  for (const std::string& each : describe_fabrics())
+    text += line(text.empty() ? "verbs" : "", each);
+  return text;
+}
+
 std::string transport_text() {
   return "Transports\n" +
          line("shm", fmt::format("yes: ranks that are processes of one host; slots of {} MiB per "
@@ -53,7 +62,7 @@ std::string transport_text() {
          line("tcp", "yes: ranks that are processes, on one host or many") +
          line("inproc", "yes: ranks that are threads of one process") +
          line("cuda_ipc", "no: not built yet; buffers are host memory") +
-         line("verbs", "no: not built yet; RDMA networks are used through tcp");
+         line("GPU kernels", device::describe_cuda()) + verbs_text();
 }
 
 std::string operation_text() {

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "core/write_all.hpp"
 #include "info.hpp"
 #include "options.hpp"
 #include "run.hpp"
@@ -21,6 +22,7 @@ int refuse(const std::string& message) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  ccoll::open_missing_streams();
   using ccoll::bench::Options;
   const auto options = ccoll::bench::parse_command_line(argc, argv);
   if (!options) return refuse(options.error().message);

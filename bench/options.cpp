@@ -208,7 +208,7 @@ Result<Options> finish(const Raw& raw, Options options) {
   if (options.html == "-") {
     return fail(ErrorKind::invalid_argument, "--html wants the name of a file");
   }
-  constexpr std::array<std::string_view, 3> kTransports = {"shm", "tcp", "inproc"};
+  constexpr std::array<std::string_view, 4> kTransports = {"shm", "verbs", "tcp", "inproc"};
   if (!options.transport.empty())
     CCOLL_TRY(check_word("transport", options.transport, kTransports));
   constexpr std::array<std::string_view, 3> kMemories = {"ordinary", "registered", "mixed"};

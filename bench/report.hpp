@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "machine.hpp"
 #include "matrix.hpp"
@@ -50,6 +51,8 @@ class Report final : public RowSink {
   void add(Row row) override;
   /// In place of rows.
   void add_matrix(const Matrix& matrix);
+  /// Of gather_counters().
+  void add_counters(nlohmann::json counters) { document_["counters"] = std::move(counters); }
   /// The average and the verdict, which it returns; throws Error{exhausted} where output could not
   /// be written.
   bool finish();

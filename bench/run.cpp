@@ -18,6 +18,7 @@
 #include "core/text.hpp"
 #include "core/variables.hpp"
 #include "core/write_all.hpp"
+#include "counters.hpp"
 #include "info.hpp"
 #include "links.hpp"
 #include "rendezvous/identity.hpp"
@@ -81,6 +82,10 @@ int run_rank(int rank, const Options& options, Session session,
       if (report) report->add_matrix(matrix);
     } else {
       measure_rows(communicator, options, report ? &*report : nullptr);
+    }
+    if (!options.json.empty()) {
+      auto counters = gather_counters(communicator);
+      if (report) report->add_counters(std::move(counters));
     }
     // One rank's status tells what is wrong; the others have nothing to add.
     return !report || report->finish() ? 0 : kFailed;

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 /// What CCOLL_TRACE costs: the same all_reduce on two communicators of the same ranks, one traced
-/// and one not, in batches that take turns, because machines change their speed meanwhile.
+/// and one not.
 ///
 ///     cc-run -n 2 trace-cost
 #include <fmt/format.h>
 #include <stdlib.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "ccoll/ccoll.hpp"
 #include "comm/trace/read.hpp"
+#include "side_by_side.hpp"
 
 namespace {
 
 namespace fs = std::filesystem;
 using ccoll::Communicator;
-using ccoll::ReduceOp;
+using ccoll::bench::measure_all_reduce;
+using ccoll::bench::quantile;
+using ccoll::bench::SideBySide;
 
 constexpr int kRounds = 201;
-constexpr double kBatchUs = 1000;
 constexpr std::size_t kSizes[] = {8, 512, 4 << 10, 64 << 10, 1 << 20};
 
 /// A rank's own, gone with it.
@@ -46,50 +46,6 @@ class TraceFolder {
   std::string path_;
 };
 
-/// Microseconds per call on the slowest rank.
-double time_batch(Communicator& world, std::uint64_t calls, const std::function<void()>& call) {
-  call();
-  world.barrier();
-  const auto begin = std::chrono::steady_clock::now();
-  for (std::uint64_t i = 0; i < calls; i++) call();
-  const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
-  double slowest = took.count();
-  world.all_reduce(&slowest, &slowest, 1, ccoll::DataType::float64, ReduceOp::max);
-  return slowest / static_cast<double>(calls);
-}
-
-double quantile(std::vector<double> values, double share) {
-  const auto at = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
-  std::ranges::nth_element(values, values.begin() + at);
-  return values[static_cast<std::size_t>(at)];
-}
-
-/// Of one size; by round.
-struct Times {
-  std::vector<double> plain, traced, ratios;
-};
-
-Times measure(Communicator& world, Communicator& plain, Communicator& traced, std::size_t bytes) {
-  std::vector<float> in(bytes / sizeof(float), 1), out(in.size());
-  const auto call_on = [&](Communicator& communicator) {
-    return [&] {
-      communicator.all_reduce(in.data(), out.data(), in.size(), ccoll::DataType::float32);
-    };
-  };
-  const double estimate = time_batch(world, 3, call_on(plain));
-  const auto calls = static_cast<std::uint64_t>(std::clamp(kBatchUs / estimate, 1.0, 2000.0));
-  Times times;
-  for (int round = 0; round < kRounds; round++) {
-    const bool plain_first = round % 2 == 0;
-    const double first = time_batch(world, calls, call_on(plain_first ? plain : traced));
-    const double second = time_batch(world, calls, call_on(plain_first ? traced : plain));
-    times.plain.push_back(plain_first ? first : second);
-    times.traced.push_back(plain_first ? second : first);
-    times.ratios.push_back(times.traced.back() / times.plain.back());
-  }
-  return times;
-}
-
 /// How many steps of such a call the trace has.
 double steps_per_call(const ccoll::trace::Trace& trace, std::size_t count) {
   std::size_t calls = 0, steps = 0;
@@ -102,7 +58,7 @@ double steps_per_call(const ccoll::trace::Trace& trace, std::size_t count) {
 }
 
 /// On a machine that others use, too, the fastest batches tell more than the middle ones.
-void print(const std::vector<Times>& all, const ccoll::trace::Trace& trace) {
+void print(const std::vector<SideBySide>& all, const ccoll::trace::Trace& trace) {
   fmt::print("all_reduce of float32, {} ranks, {} rounds: of all and of the fastest tenth\n",
              trace.about.size, kRounds);
   fmt::print("{:>9}{:>12}{:>12}{:>8}{:>17}{:>7}{:>13}{:>13}{:>8}{:>10}\n", "bytes", "median us",
@@ -111,10 +67,10 @@ void print(const std::vector<Times>& all, const ccoll::trace::Trace& trace) {
   for (std::size_t i = 0; i < all.size(); i++) {
     const auto& times = all[i];
     const double steps = steps_per_call(trace, kSizes[i] / sizeof(float));
-    const double plain = quantile(times.plain, 0.1), traced = quantile(times.traced, 0.1);
+    const double plain = quantile(times.plain_us, 0.1), traced = quantile(times.other_us, 0.1);
     fmt::print(
         "{:>9}{:>12.3f}{:>12.3f}{:>8.3f}{:>17}{:>7.0f}{:>13.3f}{:>13.3f}{:>8.3f}{:>10.0f}\n",
-        kSizes[i], quantile(times.plain, 0.5), quantile(times.traced, 0.5),
+        kSizes[i], quantile(times.plain_us, 0.5), quantile(times.other_us, 0.5),
         quantile(times.ratios, 0.5),
         fmt::format("{:.3f} to {:.3f}", quantile(times.ratios, 0.25), quantile(times.ratios, 0.75)),
         steps, plain, traced, traced / plain, (traced - plain) * 1000 / steps);
@@ -127,12 +83,13 @@ void run() {
   auto world = Communicator::create();
   auto plain = world.duplicate({.name = "plain"});
   setenv("CCOLL_TRACE", folder.path().c_str(), 1);
-  std::vector<Times> all;
+  std::vector<SideBySide> all;
   const int rank = world.rank();
   {
     auto traced = world.duplicate({.name = "traced"});
     unsetenv("CCOLL_TRACE");
-    for (const std::size_t bytes : kSizes) all.push_back(measure(world, plain, traced, bytes));
+    for (const std::size_t bytes : kSizes)
+      all.push_back(measure_all_reduce(world, plain, traced, bytes / sizeof(float), kRounds));
   }
   if (rank != 0) return;
   for (const auto& file : fs::directory_iterator(folder.path())) {

@@ -17,10 +17,12 @@
 
 #include "ccoll/blocks.hpp"
 #include "ccoll/buffer.hpp"
+#include "ccoll/counters.hpp"
 #include "ccoll/environment.hpp"
 #include "ccoll/message.hpp"
 #include "ccoll/reduction.hpp"
 #include "ccoll/store.hpp"
+#include "ccoll/tls.hpp"
 #include "ccoll/types.hpp"
 #include "ccoll/unique_id.hpp"
 
@@ -36,7 +38,7 @@ struct CallOptions {
   /// none and do not look at it.
   std::string_view algorithm = {};
   /// What the caller calls it ("gradients of layer 3"): stands in this rank's errors about the
-  /// call.
+  /// call, and beside it in every rank's where other ranks made another one.
   std::string_view label = {};
 };
 
@@ -83,8 +85,8 @@ class CCOLL_API Work {
 };
 
 /// How a communicator is made and works. All ranks give the same `token`, `transport`, `algorithm`,
-/// `max_lanes` and `deterministic` (Error{mismatch} where one of the last four differs); the others
-/// may differ.
+/// `max_lanes`, `deterministic` and `checksum` (Error{mismatch} where one of the last five
+/// differs); the others may differ.
 struct CCOLL_API CommunicatorOptions {
   /// Stands before the communicator's errors; empty: "world", which does not. Ranks may differ.
   std::string name = {};
@@ -92,6 +94,14 @@ struct CCOLL_API CommunicatorOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
   /// The limit of start-up.
   std::chrono::milliseconds start_timeout = std::chrono::seconds(60);
+  /// A rank whose process is stopped, or whose host or network has gone, closes no connection: it
+  /// counts as lost when its control peers have heard nothing from it for so long, though ranks say
+  /// something ten times as often, whatever their program does; the shortest limit of any rank
+  /// counts. At least 100 ms; 0: this rank counts nobody as lost who is only silent, which is then
+  /// found by the calls' time limits. A process that is stopped together with all others loses
+  /// nobody. A function of the caller's that runs in the background (a Reduction's, of an
+  /// asynchronous call) must return well within it. CCOLL_HEARTBEAT, in seconds.
+  std::chrono::milliseconds heartbeat = std::chrono::seconds(10);
   /// "tcp", "shm", "inproc", or empty: the best that both ends of a pair have. CCOLL_TRANSPORT.
   std::string transport = {};
   /// An algorithm for every call that has it; empty: by cost. CCOLL_ALGO.
@@ -106,6 +116,9 @@ struct CCOLL_API CommunicatorOptions {
   /// and from run to run for equal calls on equal ranks and hosts under the same tuning file.
   /// CCOLL_DETERMINISTIC.
   bool deterministic = false;
+  /// What travels over TCP or RDMA carries a CRC32C: a flipped bit, which TCP's own 16-bit sum may
+  /// miss, is Error{corrupt} on all ranks that names the link. CCOLL_CHECKSUM.
+  bool checksum = false;
   /// Messages up to so many bytes are sent without waiting for their receive; at most 128 KiB.
   /// CCOLL_EAGER_LIMIT.
   std::size_t eager_limit = 64 << 10;
@@ -122,6 +135,8 @@ struct CCOLL_API CommunicatorOptions {
   std::string interface = {};
   /// The job's token; empty: none, and then only loopback addresses. CCOLL_TOKEN_FILE.
   std::string token = {};
+  /// Of the connections to the store and between control paths. All ranks give the same `mode`.
+  TlsOptions tls = {};
 
   /// The options with what the environment sets. Throws Error{invalid_argument} where a variable
   /// is no number in its range, or the token's file cannot be read.
@@ -146,6 +161,9 @@ struct CCOLL_API CommunicatorOptions {
 /// Errors about a communicator speak of ranks by their numbers in it, and begin with its name where
 /// it has one or is a part of another. What breaks one communicator does not break others, not even
 /// of the same ranks; a rank that is lost breaks those that it was in.
+///
+/// It stays with the process that made it: in a forked child every call is Error{aborted}, and its
+/// end touches nothing of the parent's. A child may make communicators of its own.
 ///
 /// After a failure the communicator is broken, on every rank: what is under way ends, and further
 /// calls fail at once with the first cause; shrink() makes a new one. These break nothing:
@@ -207,6 +225,15 @@ class CCOLL_API Communicator {
   /// before another has made its call does not learn of it; that one does, from its call or close.
   /// Whatever it throws, the communicator has ended, as if moved from.
   void close();
+  /// Ends what is under way in this communicator, on every rank, with an Error{aborted} that has
+  /// this rank and `reason` in it, and breaks it: as if a call had failed. From any thread,
+  /// whatever the others are doing, also before anything has failed; it waits for nobody and
+  /// returns at once. Threads that are in calls of this communicator return within 1 s, on every
+  /// rank; one that is in a function of the caller's just then, once that returns. So do those of
+  /// other ranks where that function runs in the background here, or reads what they lent it as
+  /// threads of its process. A shrink() goes on; of a communicator that is broken nothing is left
+  /// to abort.
+  void abort(std::string_view reason = {});
 
   int rank() const;
   int size() const;
@@ -237,6 +264,11 @@ class CCOLL_API Communicator {
   /// and its last 256 sends and receives here, and for each operation under way how far it has come
   /// and which ranks it waits for. Also of a communicator that is broken. Local; from any thread.
   std::string dump() const;
+
+  /// What went to and came from each other rank so far, and what was lost to whom; see Counters.
+  /// Always counted, also of a communicator that is broken. Local; from any thread: it may have to
+  /// wait for a moment until one that is in a call lets it in.
+  Counters counters() const;
 
   /// A new communicator of the same ranks. Collective; sends nothing.
   Communicator duplicate(const GroupOptions& options = {});

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "ccoll/tls.hpp"
 #include "ccoll/version.hpp"
 
 namespace ccoll {
@@ -84,10 +85,12 @@ CCOLL_API std::shared_ptr<Store> make_prefix_store(std::shared_ptr<Store> inner,
 
 /// A connection to the TCP store server at `address` ("host:port", "[v6]:port"). The server may
 /// start later: connecting is retried with back-off until `timeout`. An address that is not
-/// loopback needs a `token` (the bytes both sides must prove to know).
+/// loopback needs a `token` (the bytes both sides must prove to know). Error{mismatch} where the
+/// server has another token, or TLS and this side not, or the other way round.
 CCOLL_API std::shared_ptr<Store> connect_tcp_store(const std::string& address,
                                                    const std::string& token = {},
-                                                   Store::Timeout timeout = Store::kTimeout);
+                                                   Store::Timeout timeout = Store::kTimeout,
+                                                   const TlsOptions& tls = {});
 
 /// A TCP store server. One thread serves thousands of clients; destroying it ends it.
 class CCOLL_API StoreServer {
@@ -107,6 +110,7 @@ class CCOLL_API StoreServer {
 /// Starts a server at `address` ("host:port"; "" is loopback; port 0 picks a free one). Anything
 /// but loopback needs a token.
 CCOLL_API std::unique_ptr<StoreServer> serve_tcp_store(const std::string& address = {},
-                                                       const std::string& token = {});
+                                                       const std::string& token = {},
+                                                       const TlsOptions& tls = {});
 
 }  // namespace ccoll

@@ -10,6 +10,7 @@
 #include <string>
 #include <type_traits>
 
+#include "ccoll/tls.hpp"
 #include "ccoll/version.hpp"
 
 namespace ccoll {
@@ -23,9 +24,10 @@ struct CCOLL_API UniqueId {
   /// A new id. This process serves its store from now on, in a thread of its own, for as long as it
   /// runs; all its ids share that. The store listens at the interface that `interface` names (by
   /// prefix; "=eth0" exactly, "^docker" not), by default CCOLL_SOCKET_IFNAME; where neither is set
-  /// at loopback, and only this host can take part. Local; from any thread. Throws
+  /// at loopback, and only this host can take part. `tls` is the store's, and
+  /// CommunicatorOptions::tls is to have the same mode. Local; from any thread. Throws
   /// Error{invalid_argument} where no interface fits.
-  static UniqueId create(const std::string& interface = {});
+  static UniqueId create(const std::string& interface = {}, const TlsOptions& tls = {});
 
   friend bool operator==(const UniqueId&, const UniqueId&) = default;
 };

@@ -5,22 +5,27 @@
 
 namespace ccoll {
 
-Hosts::Hosts(const Problem& problem) {
-  places_.reserve(problem.size);
+Hosts::Hosts(const Problem& problem) : places_(problem.size), row_(problem.size) {
+  const auto& host_of = problem.host_of;
+  const Rank hosts = host_of.empty() ? 1 : std::ranges::max(host_of) + 1;
+  std::vector<Rank> sizes(hosts);
   for (Rank rank = 0; rank < problem.size; ++rank) {
-    const Rank host = problem.host_of.empty() ? 0 : problem.host_of[rank];
-    if (host >= members_.size()) members_.resize(host + std::size_t{1});
-    places_.push_back({host, size(host)});
-    members_[host].push_back(rank);
+    const Rank host = host_of.empty() ? 0 : host_of[rank];
+    places_[rank] = {host, sizes[host]++};
   }
-  const auto by_size = [](const auto& a, const auto& b) { return a.size() < b.size(); };
-  const auto [least, most] = std::ranges::minmax_element(members_, by_size);
-  smallest_ = static_cast<Rank>(least->size());
-  largest_ = static_cast<Rank>(most->size());
+  const auto [least, most] = std::ranges::minmax_element(sizes);
+  smallest_ = *least;
+  largest_ = *most;
+  first_.reserve(hosts + std::size_t{1});
+  first_.push_back(0);
+  for (const Rank size : sizes) first_.push_back(first_.back() + size);
+  for (Rank rank = 0; rank < problem.size; ++rank)
+    row_[first_[places_[rank].host] + places_[rank].index] = rank;
 }
 
 std::vector<Rank> Hosts::others_beside(Rank rank) const {
-  std::vector<Rank> others = members_[host_of(rank)];
+  const auto all = members(host_of(rank));
+  std::vector<Rank> others(all.begin(), all.end());
   others.erase(others.begin() + index_of(rank));
   return others;
 }
@@ -29,7 +34,7 @@ std::vector<Rank> Hosts::ranks_elsewhere(Rank host) const {
   std::vector<Rank> elsewhere;
   elsewhere.reserve(places_.size() - size(host));
   for (Rank distance = 1; distance < count(); ++distance) {
-    const auto& next = members_[(host + distance) % count()];
+    const auto next = members((host + distance) % count());
     elsewhere.insert(elsewhere.end(), next.begin(), next.end());
   }
   return elsewhere;

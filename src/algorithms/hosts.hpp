@@ -6,6 +6,7 @@
 /// folder.
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "schedule/problem.hpp"
@@ -17,10 +18,12 @@ class Hosts {
   /// O(ranks).
   explicit Hosts(const Problem& problem);
 
-  Rank count() const { return static_cast<Rank>(members_.size()); }
+  Rank count() const { return static_cast<Rank>(first_.size() - 1); }
   /// The ranks of host `host`, ascending.
-  const std::vector<Rank>& members(Rank host) const { return members_[host]; }
-  Rank size(Rank host) const { return static_cast<Rank>(members_[host].size()); }
+  std::span<const Rank> members(Rank host) const {
+    return std::span(row_).subspan(first_[host], size(host));
+  }
+  Rank size(Rank host) const { return first_[host + 1] - first_[host]; }
   /// Ranks of the smallest and the largest host.
   Rank smallest() const { return smallest_; }
   Rank largest() const { return largest_; }
@@ -35,17 +38,17 @@ class Hosts {
   std::vector<Rank> ranks_elsewhere(Rank host) const;
   /// The rank of `host` through which data of, or for, a rank of another host pass: its ranks take
   /// turns, so that all of them have a part in what enters and leaves the host.
-  Rank gate(Rank host, Rank of_rank) const {
-    return members_[host][index_of(of_rank) % size(host)];
-  }
+  Rank gate(Rank host, Rank of_rank) const { return members(host)[index_of(of_rank) % size(host)]; }
 
  private:
   struct Place {
     Rank host;
     Rank index;
   };
-  std::vector<std::vector<Rank>> members_;
   std::vector<Place> places_;
+  // Flat, for programs of ten thousands of ranks: each rank's program looks at all hosts.
+  std::vector<Rank> row_;    ///< all ranks, host by host
+  std::vector<Rank> first_;  ///< where each host's ranks begin in it, and its end
   Rank smallest_ = 0;
   Rank largest_ = 0;
 };

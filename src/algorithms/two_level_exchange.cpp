@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 #include "algorithms/common.hpp"
 #include "algorithms/entries.hpp"
@@ -82,7 +83,7 @@ std::vector<Rank> served(const Place& place) {
 }
 
 /// A host's ranks as stretches of consecutive ones.
-std::vector<Operand> blocks_of(const std::vector<Rank>& ranks, Buffer buffer) {
+std::vector<Operand> blocks_of(std::span<const Rank> ranks, Buffer buffer) {
   std::vector<Operand> operands;
   for (const Rank rank : ranks) {
     if (!operands.empty() && operands.back().block + operands.back().blocks == rank)
@@ -146,7 +147,7 @@ Program two_level_all_gather(const Problem& problem, Rank rank) {
 Program two_level_all_to_all(const Problem& problem, Rank rank) {
   const Place place(problem, rank);
   const auto beside = place.beside();
-  const auto& host = place.hosts.members(place.host);
+  const auto host = place.hosts.members(place.host);
   // A message to a rank elsewhere: what each of this host has for it, collected in scratch, where
   // block i is that of the host's i-th rank.
   Lane gateway{.scratch_blocks = place.hosts.size(place.host)};
@@ -170,7 +171,7 @@ Program two_level_all_to_all(const Problem& problem, Rank rank) {
   for (const Rank from : beside)
     arrivals.steps.push_back({.receives = {{from, kBeside}}, .store = {output(from)}});
   for (const Rank from : place.gates()) {
-    const auto& there = place.hosts.members(place.hosts.host_of(from));
+    const auto there = place.hosts.members(place.hosts.host_of(from));
     arrivals.steps.push_back(
         {.receives = {{from, kGateway}}, .store = blocks_of(there, Buffer::output)});
   }

@@ -13,7 +13,7 @@ constexpr int kMaxLanes = 1024;
 // From the lowest bit: 8 of the transport's row + 1, 8 of the algorithm's number + 1, 12 of the
 // lanes, where 0 is "not asked for"; and flags.
 constexpr std::uint32_t kLanesAt = 16, kLanesMask = 0xfff;
-constexpr std::uint32_t kDeterministic = 1U << 28;
+constexpr std::uint32_t kDeterministic = 1U << 28, kChecksum = 1U << 29;
 static_assert(kMaxLanes <= kLanesMask);
 
 std::string_view transport_name(std::uint32_t row) {
@@ -49,15 +49,17 @@ Result<std::uint32_t> agreement_of(const CommunicatorOptions& options) {
                 "{} lanes (CCOLL_LANES): from 1 to {}, or 0 for by cost", options.max_lanes,
                 kMaxLanes);
   if (options.deterministic) agreement |= kDeterministic;
+  if (options.checksum) agreement |= kChecksum;
   return agreement | static_cast<std::uint32_t>(options.max_lanes) << kLanesAt;
 }
 
 std::string agreement_text(std::uint32_t agreement) {
   const auto lanes = agreement >> kLanesAt & kLanesMask;
-  return fmt::format("transport {}, algorithm {}, lanes {}{}", transport_name(agreement & 0xff),
+  return fmt::format("transport {}, algorithm {}, lanes {}{}{}", transport_name(agreement & 0xff),
                      algorithm_name((agreement >> 8) & 0xff),
                      lanes == 0 ? "by cost" : std::to_string(lanes),
-                     (agreement & kDeterministic) != 0 ? ", deterministic" : "");
+                     (agreement & kDeterministic) != 0 ? ", deterministic" : "",
+                     (agreement & kChecksum) != 0 ? ", checksums" : "");
 }
 
 }  // namespace ccoll

@@ -15,7 +15,7 @@ namespace ccoll {
 /// do not exist.
 Result<std::uint32_t> agreement_of(const CommunicatorOptions& options);
 
-/// "transport tcp, algorithm by cost, lanes by cost, deterministic".
+/// "transport tcp, algorithm by cost, lanes by cost, deterministic, checksums".
 std::string agreement_text(std::uint32_t agreement);
 
 }  // namespace ccoll

@@ -6,6 +6,8 @@
 
 #include <asio/post.hpp>
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "comm/implementation.hpp"
@@ -34,24 +36,21 @@ struct EndOfTurn {
 Result<std::shared_ptr<Background>> Background::make(
     asio::io_context& context, const std::shared_ptr<Communicator::Implementation>& communicator) {
   // A number of its own for the same epoll set, which outlives the communicator.
-  const int descriptor = fcntl(communicator->waiter().descriptor(), F_DUPFD_CLOEXEC, 0);
-  if (descriptor < 0) return fail(ErrorKind::exhausted, "fcntl: {}", std::strerror(errno));
-  return std::shared_ptr<Background>(new Background(context, communicator, descriptor));
+  FileDescriptor descriptor(fcntl(communicator->waiter().descriptor(), F_DUPFD_CLOEXEC, 0));
+  if (!descriptor.open()) return fail(ErrorKind::exhausted, "fcntl: {}", std::strerror(errno));
+  return std::shared_ptr<Background>(new Background(context, communicator, std::move(descriptor)));
 }
 
 Background::Background(asio::io_context& context,
                        const std::shared_ptr<Communicator::Implementation>& communicator,
-                       int descriptor)
+                       FileDescriptor descriptor)
     : context_(context),
       communicator_(communicator),
-      descriptor_(descriptor),
+      descriptor_(std::move(descriptor)),
       watch_(context_),
       timer_(context_) {}
 
-Background::~Background() {
-  stop_watching();
-  close(descriptor_);
-}
+Background::~Background() { stop_watching(); }
 
 void Background::schedule() noexcept {
   if (scheduled_.exchange(true)) return;
@@ -104,6 +103,14 @@ void Background::turn() {
       communicator->threw_as_owner(failure_of(std::current_exception()));
     }
   }
+  if (communicator->is_forked()) {
+    // A child that a function of the caller's has forked, and let return: it has nobody to return
+    // to, and the descriptors that this thread would go on to watch are the parent's.
+    dprintf(STDERR_FILENO,
+            "ccoll: process %d, forked in a reduction that ran in the background, ends\n",
+            getpid());
+    std::_Exit(EXIT_FAILURE);
+  }
   if (go_on) schedule();
 }
 
@@ -130,7 +137,7 @@ void Background::sleep_until(std::chrono::steady_clock::time_point next) {
   const auto wake = [self = shared_from_this()](const std::error_code& code) {
     if (!code) self->turn();
   };
-  watch_.assign(descriptor_);
+  watch_.assign(descriptor_.number());
   watch_.async_wait(asio::posix::stream_descriptor::wait_read, wake);
   timer_.expires_at(next);
   timer_.async_wait(wake);

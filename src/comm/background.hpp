@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "ccoll/communicator.hpp"
+#include "core/file_descriptor.hpp"
 #include "core/result.hpp"
 
 namespace ccoll {
@@ -40,7 +41,8 @@ class Background : public std::enable_shared_from_this<Background> {
 
  private:
   Background(asio::io_context& context,
-             const std::shared_ptr<Communicator::Implementation>& communicator, int descriptor);
+             const std::shared_ptr<Communicator::Implementation>& communicator,
+             FileDescriptor descriptor);
   void turn();
   /// True when it is to go on at once.
   bool turn_as_owner(Communicator::Implementation& communicator);
@@ -56,7 +58,7 @@ class Background : public std::enable_shared_from_this<Background> {
       kNever};  ///< until a turn has the flag
   std::atomic<std::chrono::steady_clock::time_point> sleeps_until_{kAwake};
   // owner: service thread
-  const int descriptor_;                  ///< the waiter's epoll set
+  const FileDescriptor descriptor_;       ///< the waiter's epoll set
   asio::posix::stream_descriptor watch_;  ///< of it, from going to sleep until the next turn
   asio::steady_timer timer_;
   bool stopped_ = false;

@@ -13,6 +13,7 @@ using Lengths = std::vector<std::uint64_t>;
 
 struct ByteCall {
   std::string_view name;
+  std::uint8_t shown_as;  ///< while lengths are exchanged
   Collective collective;  ///< that moves the strings
   std::size_t length;     ///< of this rank's string
   int root = 0;
@@ -41,7 +42,9 @@ auto with_lengths(const std::shared_ptr<Implementation>& member, const ByteCall&
     const std::uint64_t mine = call.length;
     Lengths all(communicator->size());
     communicator->value_or_raise(
-        communicator->exchange(kBytes, &mine, all.data(), sizeof mine, options), options.label);
+        communicator->exchange(call.shown_as, &mine, all.data(), sizeof mine, options,
+                               static_cast<Rank>(call.root)),
+        options.label);
     return move(all);
   } catch (const Error&) {
     throw;
@@ -68,8 +71,11 @@ std::vector<Block> room_for(std::vector<std::string>& strings, const Lengths& le
 
 std::string Communicator::broadcast_bytes(std::string_view bytes, int root,
                                           const CallOptions& options) {
-  const ByteCall call{
-      "broadcast_bytes", {Kind::broadcast}, rank() == root ? bytes.size() : 0, root};
+  const ByteCall call{"broadcast_bytes",
+                      kBroadcastBytes,
+                      {Kind::broadcast},
+                      rank() == root ? bytes.size() : 0,
+                      root};
   return with_lengths(implementation(), call, options, [&](const Lengths& lengths) {
     std::string received(lengths[static_cast<std::size_t>(root)], '\0');
     broadcast(bytes.data(), received.data(), received.size(), DataType::uint8, root, options);
@@ -79,7 +85,7 @@ std::string Communicator::broadcast_bytes(std::string_view bytes, int root,
 
 std::vector<std::string> Communicator::all_gather_bytes(std::string_view bytes,
                                                         const CallOptions& options) {
-  const ByteCall call{"all_gather_bytes", {Kind::all_gather, true}, bytes.size()};
+  const ByteCall call{"all_gather_bytes", kAllGatherBytes, {Kind::all_gather, true}, bytes.size()};
   return with_lengths(implementation(), call, options, [&](const Lengths& lengths) {
     std::vector<std::string> received;
     const auto outputs = room_for(received, lengths);
@@ -90,7 +96,7 @@ std::vector<std::string> Communicator::all_gather_bytes(std::string_view bytes,
 
 std::vector<std::string> Communicator::gather_bytes(std::string_view bytes, int root,
                                                     const CallOptions& options) {
-  const ByteCall call{"gather_bytes", {Kind::gather, true}, bytes.size(), root};
+  const ByteCall call{"gather_bytes", kGatherBytes, {Kind::gather, true}, bytes.size(), root};
   return with_lengths(implementation(), call, options, [&](const Lengths& lengths) {
     std::vector<std::string> received;
     std::vector<Block> outputs;

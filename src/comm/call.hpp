@@ -60,10 +60,13 @@ struct PlainCall {
     return kind == other.kind && type == other.type && op == other.op && root == other.root &&
            count == other.count;
   }
+  /// Two multiplications: mix() would take a tenth of a short call's time.
   std::size_t hash() const {
-    return mix(count, (static_cast<std::uint64_t>(kind) << 24) ^
-                          (static_cast<std::uint64_t>(type) << 16) ^
-                          (static_cast<std::uint64_t>(op) << 8) ^ root);
+    constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15ULL;
+    const auto rest = (static_cast<std::uint64_t>(kind) << 24) ^
+                      (static_cast<std::uint64_t>(type) << 16) ^
+                      (static_cast<std::uint64_t>(op) << 8) ^ root;
+    return ((count * kOdd ^ rest) * kOdd) >> 32;
   }
 };
 

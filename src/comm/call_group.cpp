@@ -126,6 +126,7 @@ class Together {
     if (!progress(Messages::Attention::everyone) && !wanted()) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
       const auto limit = static_cast<int>(std::clamp<std::int64_t>(left, 0, 1000));
+      const Notes notes(parts_);
       ::poll(watched.data(), watched.size(), limit);
     }
     for (const auto& part : parts_) {
@@ -133,6 +134,31 @@ class Together {
       part.communicator->waiter().sleep(std::chrono::nanoseconds(0));  // takes the events only
     }
   }
+
+  /// Of a sleep, for the counters of each communicator.
+  class Notes {
+   public:
+    explicit Notes(const std::list<Part>& parts) {
+      for (const auto& part : parts) {
+        std::vector<Rank> awaited;
+        for (const auto* work : part.works)
+          std::ranges::copy(part.communicator->awaited_as_owner(work->state()),
+                            std::back_inserter(awaited));
+        awaited_.emplace_back(part.communicator.get(), std::move(awaited));
+      }
+    }
+    ~Notes() {
+      const auto slept = Clock::now() - begun_;
+      for (auto& [communicator, awaited] : awaited_)
+        communicator->note_sleep_as_owner(std::move(awaited), slept);
+    }
+    Notes(const Notes&) = delete;
+    Notes& operator=(const Notes&) = delete;
+
+   private:
+    std::vector<std::pair<Implementation*, std::vector<Rank>>> awaited_;
+    const Clock::time_point begun_ = Clock::now();
+  };
 
   std::list<Part> parts_;
   std::chrono::microseconds aside_{};

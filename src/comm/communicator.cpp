@@ -78,12 +78,11 @@ void run(std::shared_ptr<Implementation> communicator, Call call, const CallOpti
 /// Of plain buffers; where it is like one that was made before, in the short way.
 void run(const std::shared_ptr<Implementation>& member, Kind kind, const Buffers& buffers,
          const Reduction& op, const CallOptions& options, int root = 0) {
-  const auto communicator = member;
   const auto& [input, output, count, type] = buffers;
   if (op.form() == Reduction::Form::plain && !has_options(options) && !call_group::is_open() &&
-      communicator->repeat({kind, type, op.op(), static_cast<Rank>(root), count, input, output}))
+      member->repeat({kind, type, op.op(), static_cast<Rank>(root), count, input, output}))
     return;
-  run(communicator, call(kind, buffers, op, root), options);
+  run(member, call(kind, buffers, op, root), options);
 }
 
 /// A call made of the caller's lists, or what is wrong with them thrown.
@@ -134,6 +133,12 @@ Result<Question> question(const Implementation& communicator, std::string_view o
 constexpr Buffers kBarrier{nullptr, nullptr, 1, DataType::uint8};
 
 }  // namespace
+
+const std::shared_ptr<Communicator::Implementation>& Communicator::implementation() const {
+  if (!implementation_)
+    raise({ErrorKind::aborted, "the communicator was closed, or moved from", std::nullopt});
+  return implementation_;
+}
 
 void Communicator::all_reduce(const void* input, void* output, std::size_t count, DataType type,
                               const Reduction& op, const CallOptions& options) {
@@ -384,6 +389,16 @@ std::string Communicator::explain(std::string_view operation, std::size_t count,
 std::string Communicator::dump() const {
   const auto communicator = implementation();  // another thread may close it meanwhile
   return communicator->dump();
+}
+
+void Communicator::abort(std::string_view reason) {
+  const auto communicator = implementation();  // another thread may close it meanwhile
+  communicator->abort(reason);
+}
+
+Counters Communicator::counters() const {
+  const auto communicator = implementation();  // another thread may close it meanwhile
+  return communicator->counters();
 }
 
 void Communicator::require_equal(std::string_view call, std::size_t in, std::size_t out) const {

@@ -16,6 +16,7 @@
 
 #include "comm/implementation.hpp"
 #include "core/log.hpp"
+#include "core/signal_name.hpp"
 #include "core/variables.hpp"
 
 namespace ccoll {
@@ -32,14 +33,6 @@ void on_signal(int) {
   if (const int to = bell.load(); to >= 0) [[maybe_unused]]
     const auto ignored = ::write(to, &one, sizeof one);
   errno = error;
-}
-
-Result<int> signal_named(std::string name) {
-  if (name.starts_with("SIG")) name.erase(0, 3);
-  if (name == "USR1") return SIGUSR1;
-  if (name == "USR2") return SIGUSR2;
-  if (name == "QUIT") return SIGQUIT;
-  return fail(ErrorKind::invalid_argument, "'{}': expected USR1, USR2 or QUIT", name);
 }
 
 /// Once in a process, however many communicators it has.
@@ -62,18 +55,35 @@ Status install() {
   return {};
 }
 
-/// Waits on the service thread for the bell, for all communicators that live.
+/// Of so many communicators beside one that failed dumps are written, of those made last.
+constexpr std::size_t kMostBeside = 64;
+
+/// Waits on the service thread for the bell, if there is one, for all communicators that live.
 class Watch final : public DumpSignal, public std::enable_shared_from_this<Watch> {
  public:
-  explicit Watch(asio::io_context& context) : descriptor_(context, ::dup(bell.load())) {}
+  explicit Watch(asio::io_context& context) : descriptor_(context) {
+    if (const int rung = bell.load(); rung >= 0) descriptor_.assign(::dup(rung));
+  }
 
   void add(const std::shared_ptr<Communicator::Implementation>& communicator) {
     std::lock_guard lock(mutex_);
     std::erase_if(communicators_, [](const auto& each) { return each.expired(); });
     communicators_.push_back(communicator);
   }
+  void failed(const Communicator::Implementation& one) override {
+    std::size_t count = 0;
+    const auto all = communicators();
+    for (auto each = all.rbegin(); each != all.rend() && count < kMostBeside; ++each) {
+      if (each->get() == &one || (*each)->job() != one.job() ||
+          (*each)->job_rank() != one.job_rank())
+        continue;
+      (*each)->request_dump("beside");
+      count++;
+    }
+  }
   /// On the service thread.
   void wait() {
+    if (!descriptor_.is_open()) return;
     descriptor_.async_wait(asio::posix::stream_descriptor::wait_read,
                            [weak = weak_from_this()](const std::error_code& code) {
                              const auto self = code ? nullptr : weak.lock();
@@ -82,16 +92,17 @@ class Watch final : public DumpSignal, public std::enable_shared_from_this<Watch
   }
 
  private:
+  std::vector<std::shared_ptr<Communicator::Implementation>> communicators() {
+    std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<Communicator::Implementation>> all;
+    for (const auto& each : communicators_)
+      if (auto communicator = each.lock()) all.push_back(std::move(communicator));
+    return all;
+  }
   void dump() {
     std::uint64_t rings = 0;
     [[maybe_unused]] const auto ignored = ::read(bell.load(), &rings, sizeof rings);
-    std::vector<std::weak_ptr<Communicator::Implementation>> all;
-    {
-      std::lock_guard lock(mutex_);
-      all = communicators_;
-    }
-    for (const auto& each : all)
-      if (const auto communicator = each.lock()) communicator->request_dump("signal");
+    for (const auto& each : communicators()) each->request_dump("signal");
     wait();
   }
 
@@ -107,12 +118,12 @@ std::shared_ptr<DumpSignal> DumpSignal::join(
   static std::mutex mutex;
   static std::weak_ptr<Watch> watch;  // guarded by mutex
   static std::once_flag once;
-  if (!read_variable("CCOLL_DUMP_SIGNAL")) return nullptr;
-  std::call_once(once, [] {
-    if (auto installed = install(); !installed)
-      log().warn("CCOLL_DUMP_SIGNAL: {}", installed.error().message);
-  });
-  if (bell.load() < 0) return nullptr;
+  if (read_variable("CCOLL_DUMP_SIGNAL"))
+    std::call_once(once, [] {
+      if (auto installed = install(); !installed)
+        log().warn("CCOLL_DUMP_SIGNAL: {}", installed.error().message);
+    });
+  if (!read_variable("CCOLL_DUMP")) return nullptr;
   const std::lock_guard lock(mutex);
   auto made = watch.lock();
   if (!made) {

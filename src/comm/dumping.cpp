@@ -7,6 +7,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "comm/dump/dump.hpp"
+#include "comm/dump_signal.hpp"
 #include "comm/implementation.hpp"
 #include "core/log.hpp"
 #include "core/write_all.hpp"
@@ -136,6 +137,7 @@ dump::Dump Communicator::Implementation::dump_of_calls(std::string_view reason) 
     if (!recorded) continue;
     made.last_calls.push_back(call_of(number, *recorded));
     made.last_calls.back().begun = times.of(recorded->begun);
+    made.last_calls.back().label = labels_.of(number);
   }
   return made;
 }
@@ -151,8 +153,9 @@ dump::Dump Communicator::Implementation::dump_as_owner(std::string_view reason) 
   for (auto& call : made.last_calls) {
     const bool ended = call.number < made.finished;
     call.state = ended ? dump::State::ended : failure ? dump::State::failed : dump::State::begun;
-    if (const auto* label = recorder_.label_of(call.number)) call.label = *label;
-    if (const auto at = recorder_.end_of_call(call.number); at && ended) call.ended = times.of(*at);
+    // The times until now are of another look at the clocks: the two differ by about a short call.
+    if (const auto at = recorder_.end_of_call(call.number); at && ended)
+      call.ended = std::clamp(times.of(*at), call.begun, made.at);
   }
   made.messages = recorder_.messages();
   for (auto number = made.messages - std::min(made.messages, FlightRecorder::kMessages);
@@ -180,9 +183,11 @@ std::string Communicator::Implementation::dump_path() const {
 
 void Communicator::Implementation::write_dump_as_owner(std::string_view reason) noexcept {
   dump_wanted_.store(false, std::memory_order_relaxed);
-  if (reason == kFailureDump && std::exchange(failure_dumped_, true)) return;
+  if (failure_dumped_ && (reason == kFailureDump || reason == kBesideDump)) return;
+  if (reason == kFailureDump) failure_dumped_ = true;
   try {
     write(dump_path(), dump::to_json(dump_as_owner(reason)));
+    if (reason == kFailureDump && dump_signal_) dump_signal_->failed(*this);
   } catch (...) {
     // No memory: the failure itself is told all the same.
   }
@@ -211,6 +216,7 @@ void Communicator::Implementation::try_to_dump(int tries) {
     return write_dump_as_owner(wanted_dump());
   }
   if (tries >= kTries) {
+    if (failure_dumped_) return;
     auto made = dump_of_calls(wanted_dump());
     made.partial = true;
     return write(dump_path(), dump::to_json(made));

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a communicator learns that a call cannot succeed, and what it tells its caller and its peers.
+#include <unistd.h>
+
 #include <algorithm>
+#include <new>
 
 #include "comm/background.hpp"
 #include "comm/implementation.hpp"
@@ -11,7 +14,8 @@
 namespace ccoll {
 namespace {
 
-/// A broken link is only a symptom: so long the control path may still bring the cause.
+/// A broken link is only a symptom: so long the control path may still bring the cause. So long,
+/// too, a rank whose call differs may take to say what its caller calls it.
 constexpr std::chrono::milliseconds kGrace{400};
 
 /// A rank in the making of a subgroup publishes so often: what it says is not remembered, because
@@ -21,9 +25,6 @@ constexpr std::chrono::milliseconds kAnnounceAgain{250};
 /// What a rank has published is told again: it may have got lost where ranks were just leaving. So
 /// may a goodbye: whom it has waited for so long and never heard from, a rank asks for.
 constexpr std::chrono::milliseconds kPublishAgain{1000};
-
-/// So many calls are compared when a communicator ends; of those before, a later call told.
-constexpr std::uint64_t kLastCalls = 8;
 
 /// So long after a goodbye, a connection that the rank made before it has come. (Where one is
 /// there, the end of its stream tells of the peer's leaving, after all that it sent.)
@@ -76,6 +77,7 @@ Status Communicator::Implementation::usable_as_owner() {
 }
 
 void Communicator::Implementation::failed_as_owner(Failure failure) {
+  if (failure.kind == ErrorKind::exhausted && !failure.culprit) return threw_as_owner(failure);
   if (failure.kind != ErrorKind::peer_lost) return break_as_owner(failure, true);
   if (suspicion_) return;
   suspicion_ = std::move(failure);
@@ -83,9 +85,11 @@ void Communicator::Implementation::failed_as_owner(Failure failure) {
 }
 
 void Communicator::Implementation::break_as_owner(const Failure& failure, bool tell) {
+  if (forked_.load(std::memory_order_relaxed)) return break_copy_as_owner(failure);
   const bool first = !broken_;
   if (first) {
     keep_standing_as_owner();
+    note_failure_as_owner(failure);
     broken_ = named(failure);
     log().debug("rank {}: a communicator ends: {}", rank(), broken_->message);
   }
@@ -96,14 +100,38 @@ void Communicator::Implementation::break_as_owner(const Failure& failure, bool t
   }
   collectives_.clear();
   messages_.end_all(*broken_);
+  take_waits_back_as_owner();
   if (tell) member_->control().flood(id_, *broken_);
   if (first && !dump_directory_.empty() && !closed_.load()) write_dump_as_owner(kFailureDump);
 }
 
+void Communicator::Implementation::forked() {
+  forked_.store(true);
+  // Threads that may have held these do not exist here.
+  owner_.forget();
+  new (&mutex_) std::mutex;
+  labels_.forget_lock();
+  has_news_.store(true, std::memory_order_release);
+}
+
+void Communicator::Implementation::break_copy_as_owner(const Failure& failure) {
+  // Its thread may have forked in a call.
+  owner_.take_again();
+  if (!broken_) broken_ = named(failure);
+  for (auto& operation : collectives_) {
+    operation->failure = labelled(*broken_, operation->label);
+    operation->done.store(true, std::memory_order_release);
+  }
+  collectives_.clear();
+  messages_.end_pending(*broken_);
+}
+
+Failure Communicator::Implementation::failed_here(const Failure& failure) const {
+  return {failure.kind, fmt::format("rank {} failed: {}", rank(), failure.message), job_rank()};
+}
+
 void Communicator::Implementation::threw_as_owner(const Failure& failure) {
-  break_as_owner({failure.kind, fmt::format("rank {} failed: {}", rank(), failure.message),
-                  group_.job_rank(rank())},
-                 true);
+  break_as_owner(failed_here(failure), true);
 }
 
 void Communicator::Implementation::call_threw(std::string_view call, Failure failure,
@@ -115,13 +143,20 @@ void Communicator::Implementation::call_threw(std::string_view call, Failure fai
 }
 
 std::optional<Failure> Communicator::Implementation::news() const {
+  if (forked_.load(std::memory_order_relaxed))
+    return Failure{ErrorKind::aborted,
+                   fmt::format("process {} is a forked child of the one that made this "
+                               "communicator, and has no part in it: make another here",
+                               ::getpid()),
+                   std::nullopt};
   std::lock_guard lock(mutex_);
   return news_;
 }
 
 bool Communicator::Implementation::take_news_as_owner() {
   if (!has_news_.load(std::memory_order_acquire) || broken_) return false;
-  auto failure = news();
+  const auto heard = news();
+  auto failure = heard;
   if (failure->kind == ErrorKind::peer_lost) {
     if (!collectives_.empty())
       failure->message = fmt::format("{}: {}", name_of(*collectives_.front()), failure->message);
@@ -130,6 +165,8 @@ bool Communicator::Implementation::take_news_as_owner() {
           fmt::format("{}: {}", messages_.name_of(*messages_.pending().front()), failure->message);
   }
   break_as_owner(*failure, false);
+  // Who has heard that rank say goodbye does not count it as lost, and would wait for this one.
+  if (heard->kind == ErrorKind::peer_lost) member_->control().flood(id_, *heard);
   return true;
 }
 
@@ -139,7 +176,7 @@ Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::t
   moved_ = false;
   auto next = now + std::chrono::seconds(1);
   if (suspicion_) {
-    if (now - suspected_ >= kGrace) {
+    if (take_label_as_owner() || now - suspected_ >= kGrace) {
       break_as_owner(*suspicion_, true);
       return next;
     }
@@ -174,8 +211,9 @@ bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOpera
                                                                  Clock::time_point& next) {
   if (now >= operation.deadline) {
     break_as_owner({ErrorKind::timed_out,
-                    fmt::format("{} timed out after {:.0f} ms, {}", name_of(operation),
-                                milliseconds(now - operation.begun), whereabouts(operation)),
+                    fmt::format("{} timed out after {:.0f} ms, {}{}", name_of(operation),
+                                milliseconds(now - operation.begun), whereabouts(operation),
+                                circle_of(operation.run.sequence)),
                     std::nullopt},
                    true);
     return true;
@@ -183,6 +221,7 @@ bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOpera
   next = std::min(next, operation.deadline);
   if (!operation.started) return false;
   if (now >= operation.publish_at) publish_as_owner(operation, now);
+  seek_circle_as_owner(operation, operation.run.sequence, now, next);
   next = std::min(next, operation.publish_at);
   return false;
 }
@@ -195,10 +234,12 @@ void Communicator::Implementation::publish_as_owner(CollectiveOperation& operati
     operation.publish_at = now + kAnnounceAgain;
     return;
   }
-  control.publish({id_, operation.run.sequence, operation.run.signature}, group_.ring_neighbours());
+  control.publish({id_, operation.run.sequence, operation.run.signature, operation.label},
+                  group_.ring_neighbours());
   if (now - operation.begun >= kPublishAgain)
     look_for(operation.plan->awaited(Plan::Which::never_connected));
   operation.publish_at = now + kPublishAgain;
+  tell_waits_as_owner();
 }
 
 void Communicator::Implementation::look_for(const std::vector<Rank>& ranks) {
@@ -221,9 +262,10 @@ void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point
     if (now >= operation->deadline) {
       Failure failure{
           ErrorKind::timed_out,
-          fmt::format("{} timed out after {:.0f} ms, {}; it waits for {}",
+          fmt::format("{} timed out after {:.0f} ms, {}; it waits for {}{}",
                       messages_.name_of(*operation), milliseconds(now - operation->begun),
-                      messages_.standing(*operation), ranks_text(messages_.awaited(*operation))),
+                      messages_.standing(*operation), ranks_text(messages_.awaited(*operation)),
+                      circle_of(kFirstMessage + operation->record)),
           std::nullopt};
       if (operation->what != MessageOperation::What::probe) return break_as_owner(failure, true);
       // Nobody else knows of it.
@@ -232,6 +274,9 @@ void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point
       continue;
     }
     next = std::min(next, operation->deadline);
+    if (now - operation->begun >= kPublishAfter && !waits_told_) tell_waits_as_owner();
+    if (!waits_told_) next = std::min(next, operation->begun + kPublishAfter);
+    seek_circle_as_owner(*operation, kFirstMessage + operation->record, now, next);
     if (looks && operation->pattern.from && !messages_.hears(*operation->pattern.from))
       silent.push_back(*operation->pattern.from);
   }
@@ -277,6 +322,11 @@ void Communicator::Implementation::failed(std::uint64_t communicator, const Fail
   // The loss of a rank is told to all communicators.
   const bool to_all = communicator == kEveryCommunicator;
   if (to_all && failure.culprit && !group_.rank_of(*failure.culprit)) return;
+  hear(failure);
+  request_dump(std::string(kFailureDump));
+}
+
+void Communicator::Implementation::hear(const Failure& failure) {
   {
     std::lock_guard lock(mutex_);
     if (news_) return;
@@ -284,7 +334,18 @@ void Communicator::Implementation::failed(std::uint64_t communicator, const Fail
   }
   has_news_.store(true, std::memory_order_release);
   waiter_->ring();
-  request_dump(std::string(kFailureDump));
+  broke_while_making(failure);
+}
+
+void Communicator::Implementation::abort(std::string_view reason) {
+  if (forked_.load(std::memory_order_relaxed)) raise(news().value());
+  const Failure failure{
+      ErrorKind::aborted,
+      fmt::format("rank {} aborted{}{}", rank(), reason.empty() ? "" : ": ", reason),
+      group_.job_rank(rank())};
+  // Here at once, whatever the service thread is at; that writes a dump, too, where one is wanted.
+  hear(failure);
+  member_->control().flood(id_, failure);
 }
 
 void Communicator::Implementation::left(std::uint32_t rank) {
@@ -294,64 +355,6 @@ void Communicator::Implementation::left(std::uint32_t rank) {
     left_.emplace(rank, Clock::now());
   }
   waiter_->ring();
-}
-
-std::optional<Failure> Communicator::Implementation::compare(std::uint32_t peer,
-                                                             const Waiting& waiting) {
-  const auto from = group_.rank_of(peer);
-  if (!from) return std::nullopt;
-  std::lock_guard lock(mutex_);
-  if (waiting.signature.kind == kSubgroup && waiting.communicator == id_ && !waiting.note.empty()) {
-    compare_subgroups(*from, waiting);
-    return std::nullopt;
-  }
-  if (waiting.sequence >= history_.calls()) {
-    const bool known = std::ranges::any_of(ahead_, [&](const auto& entry) {
-      return entry.first == *from && entry.second.sequence == waiting.sequence;
-    });
-    if (!known && ahead_.size() < History::kCalls) ahead_.emplace_back(*from, waiting);
-    // A call that begins just now may miss it; the next one, or the communicator's end, does not.
-    has_ahead_.store(true, std::memory_order_release);
-    return std::nullopt;
-  }
-  const auto mine = history_.at(waiting.sequence);
-  if (!mine || *mine == waiting.signature) return std::nullopt;
-  return named({ErrorKind::mismatch,
-                describe_mismatch(rank(), *mine, waiting.sequence, *from, waiting.signature,
-                                  waiting.sequence),
-                std::nullopt});
-}
-
-void Communicator::Implementation::publish_last_calls() {
-  const auto calls = history_.calls();
-  for (auto call = calls - std::min(calls, kLastCalls); call < calls; call++)
-    if (const auto signature = history_.at(call))
-      member_->control().publish({id_, call, *signature}, group_.ring_neighbours());
-}
-
-Status Communicator::Implementation::record_call(const Signature& signature) {
-  history_.record(signature);
-  if (!has_ahead_.load(std::memory_order_acquire)) [[likely]]
-    return {};
-  return compare_with_ahead();
-}
-
-Status Communicator::Implementation::compare_with_ahead() {
-  std::lock_guard lock(mutex_);
-  Status status;
-  const auto calls = history_.calls();
-  std::erase_if(ahead_, [&](const auto& entry) {
-    const auto& [peer, waiting] = entry;
-    if (waiting.sequence >= calls) return false;
-    const auto mine = history_.at(waiting.sequence);
-    if (status && mine && *mine != waiting.signature)
-      status = fail(ErrorKind::mismatch, "{}",
-                    describe_mismatch(rank(), *mine, waiting.sequence, peer, waiting.signature,
-                                      waiting.sequence));
-    return true;
-  });
-  has_ahead_.store(!ahead_.empty(), std::memory_order_relaxed);
-  return status;
 }
 
 }  // namespace ccoll

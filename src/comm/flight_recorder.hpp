@@ -2,16 +2,13 @@
 #pragma once
 
 /// What a communicator's last operations were, beside what its History has of collectives: when
-/// those ended that had to wait, their labels, and messages. Always on; a message of the short way
+/// those ended that had to wait, and messages. Always on; a message of the short way
 /// costs a counter's read and one line of memory. Used by the holder of the owner flag.
 
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
 
 #include "ccoll/types.hpp"
@@ -36,17 +33,6 @@ class FlightRecorder {
     State state = State::begun;
   };
 
-  /// Of a collective with a label, before it begins.
-  void label(std::uint64_t call, std::string_view text) {
-    if (text.empty()) return;
-    labels_.emplace(call, text);
-    if (call >= History::kCalls)
-      labels_.erase(labels_.begin(), labels_.upper_bound(call - History::kCalls));
-  }
-  const std::string* label_of(std::uint64_t call) const {
-    const auto found = labels_.find(call);
-    return found == labels_.end() ? nullptr : &found->second;
-  }
   /// Of a collective that was not over at once.
   void call_ended(std::uint64_t call) { call_ends_.set(call); }
   std::optional<std::uint64_t> end_of_call(std::uint64_t call) const { return call_ends_.of(call); }
@@ -118,7 +104,6 @@ class FlightRecorder {
   std::uint64_t messages_ = 0;
   Ends<kMessages> message_ends_;
   Ends<History::kCalls> call_ends_;
-  std::map<std::uint64_t, std::string> labels_;
   const Clocks begin_ = Clocks::now();
 };
 

@@ -46,7 +46,15 @@ Made Communicator::Implementation::make_child(std::uint64_t id, const std::vecto
 template <typename Make>
 Made Communicator::Implementation::made_or_told(std::uint64_t id, Make make_it) {
   auto made = caught(make_it);
-  if (!made) member_->control().flood(id, made.error());
+  if (made) return made;
+  auto& failure = made.error();
+  // What a meeting ended with its communicator has told; what is missing here, nobody knows yet.
+  if (failure.kind == ErrorKind::exhausted || failure.kind == ErrorKind::internal)
+    failure = {failure.kind,
+               fmt::format("rank {} of the job failed to make the communicator: {}", job_rank(),
+                           failure.message),
+               job_rank()};
+  member_->control().flood(id, failure);
   return made;
 }
 
@@ -59,9 +67,10 @@ Status Communicator::Implementation::run_for(std::uint8_t shown_as, Call call) {
 
 Status Communicator::Implementation::exchange(std::uint8_t shown_as, const void* input,
                                               void* output, std::size_t bytes,
-                                              const CallOptions& options) {
+                                              const CallOptions& options, Rank shown_root) {
   Call call;
   call.kind = Kind::all_gather;
+  call.root = shown_root;
   call.input.data = static_cast<std::byte*>(const_cast<void*>(input));
   call.output.data = static_cast<std::byte*>(output);
   call.count = bytes;
@@ -157,6 +166,11 @@ Made Communicator::Implementation::subgroup(std::span<const int> asked,
   const auto list = hash_of(*ranks);
   const auto text = list_ranks(*ranks);
   Announcement announcement;
+  bool was_broken = false;
+  {
+    const Owner owner(*this);
+    was_broken = broken_.has_value();
+  }
   {
     std::lock_guard lock(mutex_);
     if (making_)
@@ -166,8 +180,18 @@ Made Communicator::Implementation::subgroup(std::span<const int> asked,
                   list_ranks(making_->ranks), text);
     const auto times = made_[list];
     announcement.waiting = {id_, times, {.count = list, .kind = kSubgroup}, text};
-    making_ = Making{subgroup_id(list, times), list, *ranks, {}};
+    making_ = Making{subgroup_id(list, times), list, *ranks, was_broken, {}};
   }
+  // Also where telling the others fails: the next one finds room.
+  struct End {
+    Implementation& of;
+    bool counts = true;
+    ~End() {
+      const std::lock_guard lock(of.mutex_);
+      if (counts) of.made_[of.making_->list]++;
+      of.making_.reset();
+    }
+  } end{*this};
   const auto id = making_->id;
   auto made = made_or_told(id, [&]() -> Made {
     auto child = make_child(id, *ranks, options, fmt::format("{}/group({})", name_, text));
@@ -176,26 +200,34 @@ Made Communicator::Implementation::subgroup(std::span<const int> asked,
       std::lock_guard lock(mutex_);
       making_->made = *child;
     }
-    if (closed_) abort_making();
+    if (closed_) end_making(destroyed());
+    if (const auto broken = news()) broke_while_making(*broken);
     announcement.to = ranks->size() <= kAllHear ? (*child)->group().job_ranks()
                                                 : (*child)->group().ring_neighbours();
     CCOLL_TRY((*child)->meet(std::move(announcement)));
     return child;
   });
-  std::lock_guard lock(mutex_);
-  making_.reset();
   // Who was in a mismatch with another list did not count this one: for all of them it stays
   // failed.
-  if (made || made.error().kind != ErrorKind::mismatch) made_[list]++;
+  end.counts = made || made.error().kind != ErrorKind::mismatch;
   return made;
 }
 
-void Communicator::Implementation::abort_making() {
+void Communicator::Implementation::end_making(const Failure& failure) {
   std::unique_lock lock(mutex_);
   const auto made = making_ ? making_->made.lock() : nullptr;
   lock.unlock();
-  if (made)
-    made->failed(made->id_, {ErrorKind::aborted, "the communicator was destroyed", std::nullopt});
+  if (made) made->failed(made->id_, failure);
+}
+
+void Communicator::Implementation::broke_while_making(const Failure& failure) {
+  {
+    std::lock_guard lock(mutex_);
+    // Those who know that it is broken may go on from it. Who does not know yet may wait for some
+    // who have heard of it, and do not come.
+    if (!making_ || making_->was_broken) return;
+  }
+  end_making(failure);
 }
 
 Status Communicator::Implementation::meet(Announcement announcement) {
@@ -238,15 +270,26 @@ Made Communicator::Implementation::shrink(const GroupOptions& options) {
   CCOLL_TRY(call_group::refuse_in_one("shrink"));
   const auto call = begin_shrinking();
   if (!call) return tl::unexpected(call.error());
-  auto made = survivors(*call, options.timeout.count() > 0 ? options.timeout : options_.timeout)
-                  .and_then([&](const std::vector<Rank>& ranks) {
-                    const auto id = mix(id_, Birth::shrink, call->number, hash_of(ranks));
-                    return made_or_told(id, [&] {
-                      return make_child(id, ranks, options,
-                                        fmt::format("{}/shrunk{}", name_, call->number + 1));
-                    });
-                  });
-  end_shrinking(made.has_value());
+  struct End {
+    Implementation& of;
+    bool well = false;
+    ~End() { of.end_shrinking(well); }
+  } end{*this};
+  const auto timeout = options.timeout.count() > 0 ? options.timeout : options_.timeout;
+  auto made = survivors_or_told(*call, timeout).and_then([&](const std::vector<Rank>& ranks) {
+    const auto id = mix(id_, Birth::shrink, call->number, hash_of(ranks));
+    return made_or_told(id, [&] {
+      return make_child(id, ranks, options, fmt::format("{}/shrunk{}", name_, call->number + 1));
+    });
+  });
+  end.well = made.has_value();
+  if (!made) return made;
+  // What ends the job and is nobody's loss (a start-up that another rank gave up) ends whatever is
+  // made of it: an error, lest the caller shrinks for ever. (No copy unless there is one: the
+  // others have theirs by now, and would wait for a rank that has no memory for it.)
+  const std::lock_guard lock((*made)->mutex_);
+  const auto& news = (*made)->news_;
+  if (news && !news->culprit) return tl::unexpected(named(*news));
   return made;
 }
 

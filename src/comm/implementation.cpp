@@ -30,9 +30,10 @@ Communicator::Implementation::Implementation(std::shared_ptr<Member> member, std
   member_->enter();
 }
 
-Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementation::make(
-    std::shared_ptr<Member> member, std::uint64_t id, const CommunicatorOptions& options,
-    Group group) {
+namespace {
+
+/// What a communicator with such options needs before anything else.
+Result<std::shared_ptr<Waiter>> make_waiter(const CommunicatorOptions& options) {
   if (options.timeout.count() <= 0)
     return fail(ErrorKind::invalid_argument,
                 "a communicator's time limit of {} ms; it must be more than 0",
@@ -40,16 +41,37 @@ Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementati
   if (options.eager_limit > kMaxEagerBytes)
     return fail(ErrorKind::invalid_argument, "an eager limit of {} bytes: the most is {}",
                 options.eager_limit, kMaxEagerBytes);
-  auto waiter = Waiter::make();
-  if (!waiter) return tl::unexpected(waiter.error());
-  std::shared_ptr<Implementation> made(
-      new Implementation(std::move(member), id, options, std::move(group), std::move(*waiter)));
+  return Waiter::make();
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementation::make(
+    std::shared_ptr<Member> member, std::uint64_t id, const CommunicatorOptions& options,
+    Group group) {
+  auto waiter = make_waiter(options);
+  if (!waiter) {
+    // Peers may be sending to this rank already.
+    member->transports()->forget(id);
+    return tl::unexpected(waiter.error());
+  }
+  const auto transports = member->transports();
+  std::shared_ptr<Implementation> made;
+  try {
+    made.reset(
+        new Implementation(std::move(member), id, options, std::move(group), std::move(*waiter)));
+  } catch (...) {
+    // It may listen already.
+    transports->forget(id);
+    throw;
+  }
   made->configure();
   auto background = Background::make(made->member_->service()->context(), made);
   if (!background) return tl::unexpected(background.error());
   made->background_ = std::move(*background);
-  made->member_->control().subscribe(id, made);
   made->dump_signal_ = DumpSignal::join(made);
+  made->member_->control().subscribe(id, made);
+  made->subscribed_ = true;
   return made;
 }
 
@@ -81,42 +103,50 @@ Result<std::string> Communicator::Implementation::transport_to(Rank peer) const 
 Communicator::Implementation::~Implementation() {
   close();
   if (background_) background_->stop();
-  member_->control().unsubscribe(id_);
+  // Of one that could not be made whole this rank has not closed its part: it may have it yet.
+  if (subscribed_) member_->control().unsubscribe(id_);
   member_->transports()->forget(id_);
 }
 
 Status Communicator::Implementation::close() {
   if (closed_.exchange(true)) return {};
   bool told = false;
+  Status late;
   {
     Owner owner(*this);
     told = broken_.has_value();
-    if (!told)
-      break_as_owner({ErrorKind::aborted, "the communicator was destroyed", std::nullopt}, false);
+    if (!told && dump_wanted_) write_dump_as_owner(wanted_dump());
+    if (!told && different_) {
+      break_as_owner(*suspicion_, true);
+      late = tl::unexpected(*broken_);
+    }
+    if (!broken_) break_as_owner(destroyed(), false);
     if (tracing_ != nullptr) tracing_->write();
   }
   if (!told) publish_last_calls();
-  abort_making();
+  end_making(destroyed());
   abort_shrinking();
   const auto compared = compare_with_ahead();
   member_->exit();
   std::lock_guard lock(mutex_);
-  if (told) return {};
+  if (told || !late) return late;
+  // Its own abort() is no news to it.
+  const auto self = group_.job_rank(rank());
+  if (news_ && news_->kind == ErrorKind::aborted && news_->culprit == self) return {};
   if (news_) return tl::unexpected(*news_);
   if (!compared) return tl::unexpected(named(compared.error()));
   return {};
 }
 
-void Communicator::Implementation::acquire() {
-  if (try_own()) return;
+void Communicator::Implementation::wait_to_own() {
   const auto ticket = owner_.queue();
   // Once: who has the flag looks whether it is wanted before it sleeps.
   waiter_->ring();
   owner_.wait(ticket);
 }
 
-void Communicator::Implementation::release() {
-  const bool must_wake = busy_as_owner() && background_->sleeps() && !left_to_background_as_owner();
+void Communicator::Implementation::release_to_background() {
+  const bool must_wake = background_->sleeps() && !left_to_background_as_owner();
   if (!busy_as_owner()) return disown();
   // seq_cst; partner: Background::turn, which says that it is awake before it tries to own. Either
   // it gets the flag, or is seen to be awake here. If it has gone to sleep since, it had the flag.
@@ -156,7 +186,6 @@ Result<std::shared_ptr<Operation>> Communicator::Implementation::put_into_queue_
     log().trace("rank {}: {} begins", rank(), describe(operation->run.signature));
   operation->run.sequence = sequence_++;
   operation->label = call.label;
-  recorder_.label(operation->run.sequence, call.label);
   set_limit(*operation, Clock::now(), call.timeout);
   operation->publish_at = operation->begun + kPublishAfter;
   collectives_.push_back(operation);
@@ -181,7 +210,8 @@ Status Communicator::Implementation::make_ready(const Call& call, CollectiveOper
     run.input.data = &barrier_[0];
     run.output.data = &barrier_[1];
   }
-  CCOLL_TRY(record_call(run.signature));
+  labels_.set(sequence_, call.label);
+  if (record_as_owner(run.signature)) CCOLL_TRY(compare_with_ahead());
   if (call.op.form() != Reduction::Form::premultiplied_sum) return {};
   auto premultiplication = Premultiplication::make(call, rank(), size(), run);
   if (!premultiplication) return tl::unexpected(premultiplication.error());
@@ -242,6 +272,7 @@ bool Communicator::Implementation::round_as_owner(Messages::Attention attention)
   moved |= *messages_moved;
   moved_ |= moved;
   if (moved) movements_++;
+  if (moved && waits_told_) take_waits_back_as_owner();
   return moved;
 }
 
@@ -271,6 +302,8 @@ void Communicator::Implementation::collective_failed_as_owner(Failure failure) {
   if (failure.kind == ErrorKind::peer_lost)
     failure.message =
         fmt::format("{}, {}: {}", name_of(operation), operation.plan->standing(), failure.message);
+  else if (failure.kind == ErrorKind::mismatch && operation.plan->different())
+    return ask_for_label_as_owner(operation, std::move(failure));
   else if (failure.kind != ErrorKind::mismatch)
     failure.message = fmt::format("{}: {}", name_of(operation), failure.message);
   failed_as_owner(std::move(failure));
@@ -304,7 +337,7 @@ bool Communicator::Implementation::wait_as_owner(const Work::State& work, Clock:
     if (work.done()) break;
     waiter_->prepare();
     if (!progress_as_owner(Messages::Attention::everyone) && !must_pass_as_owner(rested))
-      waiter_->sleep(next - now);
+      sleep_as_owner(work, now, next);
     waiter_->awake();
     if (Clock::now() >= rest_until_) {
       rest_until_ = Clock::time_point::max();
@@ -312,6 +345,13 @@ bool Communicator::Implementation::wait_as_owner(const Work::State& work, Clock:
     }
   }
   return true;
+}
+
+void Communicator::Implementation::sleep_as_owner(const Work::State& work, Clock::time_point now,
+                                                  Clock::time_point until) {
+  auto awaited = awaited_as_owner(work);
+  waiter_->sleep(until - now);
+  note_sleep_as_owner(std::move(awaited), Clock::now() - now);
 }
 
 void Communicator::Implementation::rest_as_owner(Clock::time_point limit) {

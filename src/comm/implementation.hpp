@@ -22,8 +22,11 @@
 #include "comm/call.hpp"
 #include "comm/dump/dump.hpp"
 #include "comm/flight_recorder.hpp"
+#include "comm/fork_notice.hpp"
 #include "comm/group.hpp"
 #include "comm/history.hpp"
+#include "comm/labels.hpp"
+#include "comm/losses.hpp"
 #include "comm/member.hpp"
 #include "comm/messages.hpp"
 #include "comm/operation.hpp"
@@ -40,6 +43,7 @@ class DumpSignal;
 
 class Communicator::Implementation final
     : public ControlObserver,
+      public ForkNotice::Listener,
       public std::enable_shared_from_this<Communicator::Implementation> {
  public:
   static Result<std::shared_ptr<Implementation>> make(std::shared_ptr<Member> member,
@@ -52,6 +56,7 @@ class Communicator::Implementation final
   Rank size() const { return group_.size(); }
   const Group& group() const { return group_; }
   std::uint64_t job() const { return member_->control().job(); }
+  std::uint32_t job_rank() const { return member_->rank(); }
   const std::string& name() const { return name_; }
   /// The failure as this communicator's: with its name, and with the culprit's rank in it.
   Failure named(Failure failure) const;
@@ -76,11 +81,16 @@ class Communicator::Implementation final
   class Owner {
    public:
     explicit Owner(Implementation& communicator) : communicator_(communicator) {
-      communicator_.acquire();
+      if (!communicator_.try_own()) communicator_.wait_to_own();
     }
     /// Of a flag that its thread has already.
     Owner(Implementation& communicator, std::adopt_lock_t) : communicator_(communicator) {}
-    ~Owner() { communicator_.release(); }
+    ~Owner() {
+      if (communicator_.busy_as_owner())
+        communicator_.release_to_background();
+      else
+        communicator_.disown();
+    }
     Owner(const Owner&) = delete;
     Owner& operator=(const Owner&) = delete;
 
@@ -120,9 +130,9 @@ class Communicator::Implementation final
 
   /// For calls that cannot wait for a group's end; `shown_as` is what its signature says.
   Status run_for(std::uint8_t shown_as, Call call);
-  /// output: everyone's `bytes` at `input`, by rank.
+  /// output: everyone's `bytes` at `input`, by rank. `shown_root`: also of the signature.
   Status exchange(std::uint8_t shown_as, const void* input, void* output, std::size_t bytes,
-                  const CallOptions& options = {});
+                  const CallOptions& options = {}, Rank shown_root = 0);
 
   /// That all ranks gave the same `text`; else a mismatch, naming both sides. Collective.
   Status agree(std::uint8_t shown_as, const std::string& text);
@@ -139,6 +149,8 @@ class Communicator::Implementation final
   bool wait_as_owner(const Work::State& work, Clock::time_point limit);
   /// One round of progress, if nobody else is making it.
   void poll();
+  /// Ends the calls of all ranks; on any thread, and takes no owner flag.
+  void abort(std::string_view reason);
   /// No more calls: what is under way fails with `aborted`, and the rank leaves if this was its
   /// last communicator. Once. Fails with what no call has told.
   Status close();
@@ -147,18 +159,32 @@ class Communicator::Implementation final
   // dumping.cpp
   /// What the flight recorder holds, as JSON. Takes the owner flag.
   std::string dump();
-  /// Writes it to CCOLL_DUMP's directory, if there is one. On the service thread: returns at once,
-  /// and who has the owner flag does it, or the service thread when nobody has.
+  /// Writes it to CCOLL_DUMP's directory, if there is one. Where somebody else has the owner flag
+  /// it returns at once, and they do it, or the service thread later.
   void request_dump(std::string reason);
+
+  // counting.cpp
+  /// Takes the owner flag.
+  Counters counters();
+  /// Whom a thread that waits for `work` waits for now; of receives, those that name a rank. Ranks
+  /// may stand there twice.
+  std::vector<Rank> awaited_as_owner(const Work::State& work) const noexcept;
+  void note_sleep_as_owner(std::vector<Rank> awaited, Clock::duration time) noexcept;
 
   // ControlObserver, on the service thread:
   void failed(std::uint64_t communicator, const Failure& failure) override;
   void left(std::uint32_t rank) override;
   std::optional<Failure> compare(std::uint32_t peer, const Waiting& waiting) override;
+  bool has_begun(std::uint64_t sequence) override { return history_.calls() > sequence; }
+  void in_circle(std::uint64_t sequence, const std::string& circle) override;
+
+  // In a forked child: whoever uses this copy is told so, and what the parent has is left alone.
+  void forked() override;
 
   // For Background, on the service thread:
   bool try_own() { return owner_.try_take(); }
   void disown() { owner_.give_back(); }
+  bool is_forked() const { return forked_.load(std::memory_order_relaxed); }
   bool busy_as_owner() const { return !collectives_.empty() || messages_.busy(); }
   /// Whether a thread waits for the owner flag: whoever waits with it in hand lets it in.
   bool wanted() const { return owner_.waiting() > 0; }
@@ -187,6 +213,7 @@ class Communicator::Implementation final
     std::uint64_t id = 0;    ///< of the new communicator
     std::uint64_t list = 0;  ///< a hash of `ranks`
     std::vector<Rank> ranks;
+    bool was_broken = false;             ///< what it is made of, and the caller knows
     std::weak_ptr<Implementation> made;  ///< in which it then waits
   };
   /// What a rank in the making of a subgroup tells the others again and again.
@@ -211,8 +238,9 @@ class Communicator::Implementation final
                  const CommunicatorOptions& options, Group group, std::shared_ptr<Waiter> waiter);
   void configure();
 
-  void acquire();
-  void release();
+  void wait_to_own();
+  /// Of what is under way.
+  void release_to_background();
 
   /// Of threads that wait for calls, one has the flag, polls and sleeps; the others rest in the
   /// flag's queue. What moved may have ended their calls, or let them go on: then the flag goes
@@ -222,6 +250,7 @@ class Communicator::Implementation final
     const auto waiting = owner_.waiting();
     return waiting > resting_ || (waiting > 0 && rested != movements_);
   }
+  void sleep_as_owner(const Work::State& work, Clock::time_point now, Clock::time_point until);
   /// Returns with the flag. `limit`: of this thread's patience.
   void rest_as_owner(Clock::time_point limit);
   /// Whether what is under way can go on only when the Background wakes anyway.
@@ -249,18 +278,26 @@ class Communicator::Implementation final
   /// would wait for this rank.
   template <typename Make>
   Result<std::shared_ptr<Implementation>> made_or_told(std::uint64_t id, Make make_it);
-  /// The call ends with this communicator, although it waits in the new one.
-  void abort_making();
+  /// A subgroup's making ends with this communicator, although it waits in the new one.
+  void end_making(const Failure& failure);
+  void broke_while_making(const Failure& failure);
+  static Failure destroyed() {
+    return {ErrorKind::aborted, "the communicator was destroyed", std::nullopt};
+  }
   std::uint64_t subgroup_id(std::uint64_t list, std::uint64_t times) const;
   Status meet(Announcement announcement);
   void compare_subgroups(Rank peer, const Waiting& waiting);
 
   // shrink.cpp
-  /// A thread's way into shrink, for which only one has room; ends with end_shrinking.
+  /// A thread's way into shrink, for which only one has room; ends with end_shrinking. The roll
+  /// call's ranks are yet to be filled in.
   Result<RollCall> begin_shrinking();
-  void end_shrinking(bool well);
+  void end_shrinking(bool well) noexcept;
   /// Those that are not gone, the same for all of them.
-  Result<std::vector<Rank>> survivors(const RollCall& call, std::chrono::milliseconds timeout);
+  Result<std::vector<Rank>> survivors(RollCall call, std::chrono::milliseconds timeout);
+  /// The same; what it throws ends the attempt for the others, too, who would wait for this rank.
+  Result<std::vector<Rank>> survivors_or_told(const RollCall& call,
+                                              std::chrono::milliseconds timeout);
   Failure lost_patience(const RollCall& call, std::chrono::milliseconds timeout,
                         const std::vector<std::uint32_t>& awaited) const;
   void abort_shrinking();
@@ -280,10 +317,11 @@ class Communicator::Implementation final
                                   std::chrono::milliseconds timeout);
   void set_limit(Operation& operation, Clock::time_point now,
                  std::chrono::milliseconds timeout) const;
-  /// Compares the call with what neighbours have published about theirs.
-  Status record_call(const Signature& signature);
-  /// Of the calls so far with what neighbours had published before.
-  Status compare_with_ahead();
+  /// Whether neighbours have published calls that are to be compared.
+  bool record_as_owner(const Signature& signature) {
+    history_.record(signature);
+    return has_ahead_.load(std::memory_order_acquire);
+  }
   bool advance_collective_as_owner();
   /// Of the first one in the queue.
   void collective_failed_as_owner(Failure failure);
@@ -299,6 +337,7 @@ class Communicator::Implementation final
 
   // repeat.cpp
   Repeatable& repeatable(const PlainCall& call) { return repeatables_[call.hash() % kRepeatables]; }
+  void compare_or_raise_as_owner();
   /// Until it is done or has failed, but only for a moment.
   Plan::Polled poll_as_owner(Plan& plan);
   Status wait_for_repeated_as_owner(const std::shared_ptr<CollectiveOperation>& operation,
@@ -324,21 +363,57 @@ class Communicator::Implementation final
   void try_to_dump(int tries);
   std::string wanted_dump() const;
 
+  /// Before what is under way ends with it.
+  void note_failure_as_owner(const Failure& failure) noexcept;
+
   // failures.cpp
   Status usable_as_owner();
   /// What the control path has told.
   std::optional<Failure> news() const;
+  /// The next to make progress ends all calls with it, if it is the first.
+  void hear(const Failure& failure);
   void failed_as_owner(Failure failure);
   /// Ends every operation with `failure`; `tell`: and those of the other ranks.
   void break_as_owner(const Failure& failure, bool tell);
+  /// The same in a forked child, where links and files are the parent's.
+  void break_copy_as_owner(const Failure& failure);
   bool take_news_as_owner();
+  /// What this rank lacked, or threw, as a failure of this rank, which others are told.
+  Failure failed_here(const Failure& failure) const;
+
+  // mismatch.cpp
+  /// Two calls that differ, and how that was found. The peer is asked for its label.
+  struct Different {
+    MadeCall mine;
+    MadeCall theirs;
+    std::string found;
+    std::string text() const;
+  };
+  /// Of a call that this rank has made from what a peer has published.
+  std::optional<Failure> difference(Rank peer, const Waiting& waiting) const;
+  /// Compares the calls so far with what neighbours had published before.
+  Status compare_with_ahead();
   /// Tells the ring neighbours the last calls, which they compare with theirs.
   void publish_last_calls();
+  /// A slice showed that its sender makes another call: the failure waits for that call's label.
+  void ask_for_label_as_owner(const CollectiveOperation& operation, Failure failure);
+  /// Whether that has come.
+  bool take_label_as_owner();
+
+  // failures.cpp
   std::string name_of(const CollectiveOperation& operation) const;
   std::string ranks_text(const std::vector<Rank>& ranks) const;
   /// How far it has come and whom it waits for; of one whose time is over.
   std::string whereabouts(const CollectiveOperation& operation) const;
   void publish_as_owner(CollectiveOperation& operation, Clock::time_point now);
+  /// Tells control whom this rank waits for; no longer, once anything moves.
+  void tell_waits_as_owner();
+  void take_waits_back_as_owner();
+  /// Shortly before the time limit of an operation, once: whether ranks wait in a circle.
+  void seek_circle_as_owner(Operation& operation, std::uint64_t sequence, Clock::time_point now,
+                            Clock::time_point& next);
+  /// "; ranks wait in a circle: …", if so; empty where it is not known.
+  std::string circle_of(std::uint64_t sequence) const;
   bool supervise_collective_as_owner(CollectiveOperation& operation, Clock::time_point now,
                                      Clock::time_point& next);
   void supervise_messages_as_owner(Clock::time_point now, Clock::time_point& next);
@@ -360,6 +435,7 @@ class Communicator::Implementation final
   Forced forced_;                                  // immutable after make
   bool crowded_ = false;                           // immutable after make: ranks outnumber cores
   bool in_memory_ = false;                         // immutable after make: all ranks share some
+  bool subscribed_ = false;                        // immutable after make: it was there at all
   std::uint64_t streams_from_bytes_ = UINT64_MAX;  // of PlanRequest; immutable after make
   const std::shared_ptr<Waiter> waiter_;
 
@@ -369,16 +445,19 @@ class Communicator::Implementation final
   std::unique_ptr<Tracing> tracing_;  ///< null: nothing is traced
   FlightRecorder recorder_;
   LinkTable links_;
+  Losses losses_;
+  TrafficTable traffic_;  ///< of plans that are gone
   std::unordered_map<Signature, std::shared_ptr<Plan>, SignatureHash> plans_;
   std::deque<std::shared_ptr<CollectiveOperation>> collectives_;
   std::uint64_t sequence_ = 0;  ///< of the next collective
   Messages messages_;
   std::optional<Failure> broken_;
-  std::optional<Standing> at_break_;  ///< as broken_
-  bool failure_dumped_ = false;
-  std::optional<Failure> suspicion_;  ///< a lost link, while the control path may know better
+  std::optional<Standing> at_break_;    ///< as broken_
+  std::optional<Failure> suspicion_;    ///< a lost link, while the control path may know better
+  std::optional<Different> different_;  ///< of a suspicion that is a mismatch
   Clock::time_point suspected_;
   bool moved_ = true;            ///< since supervise_as_owner last looked
+  bool waits_told_ = false;      ///< to control
   std::uint64_t movements_ = 0;  ///< rounds in which anything moved
   std::uint32_t resting_ = 0;    ///< threads that have waited in the flag's queue already
   Clock::time_point rest_until_ = Clock::time_point::max();  ///< the first of their limits
@@ -393,23 +472,31 @@ class Communicator::Implementation final
   std::shared_ptr<Background> background_;  // immutable after make
 
   static constexpr std::string_view kFailureDump = "failure";
-  std::shared_ptr<DumpSignal> dump_signal_;  // immutable after make; null: none
+  static constexpr std::string_view kBesideDump = "beside";
+  std::shared_ptr<DumpSignal> dump_signal_;  // immutable after make; null: no files
   std::string dump_directory_;               // immutable after make; empty: no files
   std::atomic<bool> dump_wanted_{false};     // by request_dump
+  std::atomic<bool> failure_dumped_{false};  // what stands in the file, others do not replace
   std::string dump_reason_;                  // guarded by mutex_: of that
 
   std::atomic<bool> has_news_{false};
+  std::atomic<bool> forked_{false};  // set before has_news_, in a child that has one thread
   mutable std::mutex mutex_;
   std::optional<Failure> news_;                      // guarded by mutex_
   std::map<std::uint32_t, Clock::time_point> left_;  // guarded by mutex_: when that was heard
   History history_;
-  std::vector<std::pair<Rank, Waiting>> ahead_;  // guarded by mutex_
-  std::atomic<bool> has_ahead_{false};           // whether there are any; spares the lock
-  std::optional<Making> making_;                 // guarded by mutex_
-  std::map<std::uint64_t, std::uint64_t> made_;  // guarded by mutex_: times, by list
-  std::shared_ptr<Headcount> shrinking_;         // guarded by mutex_; null: nobody does
-  std::uint64_t shrinks_ = 0;                    // guarded by mutex_: that ended well
-  std::uint32_t shrink_attempts_ = 0;            // guarded by mutex_: since, that did not
+  Labels labels_;
+  std::vector<std::pair<Rank, Waiting>> ahead_;   // guarded by mutex_
+  std::optional<MadeCall> told_label_;            // guarded by mutex_: the last; no signature
+  std::atomic<bool> has_ahead_{false};            // whether there are any; spares the lock
+  std::map<std::uint64_t, std::string> circles_;  // guarded by mutex_: by sequence
+  std::optional<Making> making_;                  // guarded by mutex_
+  std::map<std::uint64_t, std::uint64_t> made_;   // guarded by mutex_: times, by list
+  std::shared_ptr<Headcount> headcount_;          // guarded by mutex_; of a shrink that waits
+  std::uint64_t shrinks_ = 0;                     // guarded by mutex_: that ended well
+  std::uint32_t shrink_attempts_ = 0;             // guarded by mutex_: since, that did not
+  bool is_shrinking_ = false;                     // guarded by mutex_
+  const ForkNotice fork_notice_{*this};           // the last: the rest is there when it is told
 };
 
 }  // namespace ccoll

@@ -48,27 +48,28 @@ void Matcher::store(const Envelope& envelope, const std::byte* head, std::size_t
       {envelope, std::vector<std::byte>(head, head + head_bytes), arrived_++});
 }
 
-const Unexpected* Matcher::find(const Pattern& pattern) const {
-  const auto first_in = [&](const std::list<Unexpected>& messages) -> const Unexpected* {
+Matcher::Found Matcher::find(const Pattern& pattern) {
+  const auto first_in = [&](std::list<Unexpected>& messages) -> Found {
     const auto found = std::ranges::find_if(
         messages, [&](const Unexpected& message) { return matches(pattern, message.envelope); });
-    return found == messages.end() ? nullptr : &*found;
+    return found == messages.end() ? Found() : found;
   };
-  if (pattern.from) return first_in(from(*pattern.from));
-  const Unexpected* first = nullptr;
-  for (const auto& [source, messages] : unexpected_) {
-    const auto* found = first_in(messages);
-    if (found != nullptr && (first == nullptr || found->arrival < first->arrival)) first = found;
+  if (pattern.from) {
+    const auto known = unexpected_.find(*pattern.from);
+    return known == unexpected_.end() ? Found() : first_in(known->second);
+  }
+  Found first;
+  for (auto& [source, messages] : unexpected_) {
+    const auto found = first_in(messages);
+    if (found && (!first || (*found)->arrival < (*first)->arrival)) first = found;
   }
   return first;
 }
 
-Unexpected Matcher::take(const Unexpected& found) {
-  auto& messages = unexpected_[found.envelope.from];
-  const auto place =
-      std::ranges::find(messages, found.arrival, [](const auto& each) { return each.arrival; });
+Unexpected Matcher::take(Found found) {
+  const auto place = *found;
   auto taken = std::move(*place);
-  messages.erase(place);
+  unexpected_.at(taken.envelope.from).erase(place);
   return taken;
 }
 

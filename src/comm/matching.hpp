@@ -57,10 +57,11 @@ class Matcher {
 
   /// A message that no receive matches waits.
   void store(const Envelope& envelope, const std::byte* head, std::size_t head_bytes);
-  /// The message for that receive, or null; valid until the next call.
-  const Unexpected* find(const Pattern& pattern) const;
+  /// The message for that receive, if there is one; valid until the next call.
+  using Found = std::optional<std::list<Unexpected>::iterator>;
+  Found find(const Pattern& pattern);
   /// The message that find gives, which then waits no more.
-  Unexpected take(const Unexpected& found);
+  Unexpected take(Found found);
   /// Waiting messages from `source`, the first come first.
   const std::list<Unexpected>& from(Rank source) const;
 

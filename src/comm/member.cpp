@@ -24,37 +24,40 @@ class Dispatcher {
   }
 
   void set_transport(std::shared_ptr<TransportSet> transports) {
-    std::vector<asio::ip::tcp::socket> early;
+    std::vector<Connection> early;
     {
       std::lock_guard lock(mutex_);
       transports_ = transports;
       early.swap(early_);
     }
-    for (auto& socket : early) transports->accept(std::move(socket));
+    for (auto& [purpose, socket] : early) transports->accept(purpose, std::move(socket));
   }
 
-  void dispatch(net::Purpose purpose, asio::ip::tcp::socket socket) {
+  void dispatch(net::Purpose purpose, net::Stream stream) {
     std::unique_lock lock(mutex_);
     const auto control = control_;
     const auto transports = transports_;
-    if (purpose == net::Purpose::link && !transports) {
+    const bool is_link = purpose == net::Purpose::link || purpose == net::Purpose::verbs;
+    if (is_link && !transports) {
       if (early_.size() < net::waiting_connections())
-        early_.push_back(std::move(socket));
+        early_.emplace_back(purpose, std::move(stream).release());
       else
         log().warn("{} connections came before start-up was over: one more is dropped",
                    early_.size());
       return;
     }
     lock.unlock();
-    if (purpose == net::Purpose::link) transports->accept(std::move(socket));
-    if (purpose == net::Purpose::control && control) control->accept(std::move(socket));
+    if (is_link) transports->accept(purpose, std::move(stream).release());
+    if (purpose == net::Purpose::control && control) control->accept(std::move(stream));
   }
 
  private:
+  using Connection = std::pair<net::Purpose, asio::ip::tcp::socket>;
+
   std::mutex mutex_;
   std::shared_ptr<Control> control_;          // guarded by mutex_
   std::shared_ptr<TransportSet> transports_;  // guarded by mutex_
-  std::vector<asio::ip::tcp::socket> early_;  // guarded by mutex_
+  std::vector<Connection> early_;             // guarded by mutex_
 };
 
 /// Every rank sees the same table and comes to the same verdict.
@@ -67,22 +70,34 @@ static Status check_agreement(const std::vector<PeerAddress>& table) {
   return {};
 }
 
+static Status check_heartbeat(std::chrono::milliseconds limit) {
+  constexpr std::chrono::milliseconds kLeast{100};
+  if (limit.count() == 0 || (limit >= kLeast && limit <= kMaxHeartbeat)) return {};
+  return fail(ErrorKind::invalid_argument,
+              "a heartbeat limit of {} ms (CCOLL_HEARTBEAT): from {} ms to {} s, or 0 for none",
+              limit.count(), kLeast.count(), kMaxHeartbeat.count() / 1000);
+}
+
 Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, std::uint32_t size,
                                              const CommunicatorOptions& options) {
+  CCOLL_TRY(check_heartbeat(options.heartbeat));
   const auto agreement = agreement_of(options);
   if (!agreement) return tl::unexpected(agreement.error());
   std::shared_ptr<Member> member(new Member);
   member->rank_ = rank;
   member->service_ = net::Service::shared();
   member->dispatcher_ = std::make_shared<Dispatcher>();
+  const auto credentials = size > 1 ? net::Credentials::make(options.token, options.tls)
+                                    : net::Credentials(options.token);
+  if (!credentials) return tl::unexpected(credentials.error());
   asio::ip::tcp::endpoint endpoint;
   if (size > 1) {
     auto interface = net::local_address(options.interface, store.address());
     if (!interface) return tl::unexpected(interface.error());
     auto listener = net::Listener::open(
-        member->service_, *interface, options.token,
-        [dispatcher = member->dispatcher_](net::Purpose purpose, asio::ip::tcp::socket socket) {
-          dispatcher->dispatch(purpose, std::move(socket));
+        member->service_, *interface, *credentials,
+        [dispatcher = member->dispatcher_](net::Purpose purpose, net::Stream stream) {
+          dispatcher->dispatch(purpose, std::move(stream));
         });
     if (!listener) return tl::unexpected(listener.error());
     member->listener_ = std::move(*listener);
@@ -93,14 +108,23 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
     if (const auto tuning = load_tuning(); !tuning.empty()) told = to_text(tuning);
   auto address = identify(endpoint);
   address.agreement = *agreement;
+  if (size > 1) member->residence_.emplace(address);
+  const auto fabrics = usable_fabrics();
+  if (!fabrics) return tl::unexpected(fabrics.error());
+  address.fabrics = *fabrics;
   member->control_ = Control::make(member->service_, {.rank = rank,
                                                       .size = size,
                                                       .address = address,
-                                                      .token = options.token,
+                                                      .credentials = *credentials,
                                                       .timeout = options.start_timeout,
+                                                      .heartbeat = options.heartbeat,
                                                       .told = told});
   member->dispatcher_->set_control(member->control_);
-  CCOLL_TRY(member->control_->join(store));
+  if (auto joined = member->control_->join(store); !joined) {
+    // What a child would say goodbye on are its parent's sockets.
+    if (member->service_->is_forked()) (void)new std::shared_ptr(member);
+    return tl::unexpected(std::move(joined.error()));
+  }
   CCOLL_TRY(check_agreement(member->table()));
   auto tuning = parse_tuning(member->control_->told());
   if (!tuning)
@@ -114,7 +138,8 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
                                                       .rank = rank,
                                                       .table = member->control_->table(),
                                                       .connect_timeout = options.start_timeout,
-                                                      .slot_memory_bytes = options.slot_memory},
+                                                      .slot_memory_bytes = options.slot_memory,
+                                                      .checksum = options.checksum},
                                      options.transport);
   member->dispatcher_->set_transport(member->transports_);
   for (std::uint32_t peer = 0; peer < size; peer++)

@@ -5,12 +5,15 @@
 /// communicators of that rank. Leaves when the last of them goes.
 
 #include <atomic>
+#include <chrono>
 #include <memory>
+#include <optional>
 
 #include "ccoll/communicator.hpp"
 #include "comm/tuning.hpp"
 #include "control/control.hpp"
 #include "core/net/service.hpp"
+#include "transport/inproc/hub.hpp"
 #include "transport/transport_set.hpp"
 
 namespace ccoll {
@@ -19,6 +22,9 @@ namespace net {
 class Listener;
 }
 class Dispatcher;
+
+/// Of CommunicatorOptions::heartbeat.
+inline constexpr std::chrono::milliseconds kMaxHeartbeat = std::chrono::hours(24);
 
 class Member {
  public:
@@ -59,7 +65,7 @@ class Member {
   std::shared_ptr<Control> control_;
   std::shared_ptr<TransportSet> transports_;
   std::unique_ptr<net::Listener> listener_;
-
+  std::optional<inproc::Residence> residence_;  ///< goes before the listener, by which it is known
   std::shared_ptr<Dispatcher> dispatcher_;
 };
 

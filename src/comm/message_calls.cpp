@@ -173,9 +173,13 @@ Status Communicator::Implementation::put_into_queues_as_owner(
 Result<std::optional<Received>> Communicator::Implementation::look_as_owner(
     const Pattern& pattern) {
   CCOLL_TRY(usable_as_owner());
-  auto found = messages_.look(pattern);
-  if (!found) failed_as_owner(found.error());
-  return found;
+  auto found = guarded_as_owner([&] {
+    auto looked = std::optional(messages_.look(pattern));
+    if (!*looked) failed_as_owner(looked->error());
+    return looked;
+  });
+  if (broken_) return tl::unexpected(*broken_);
+  return std::move(*found);
 }
 
 bool Communicator::Implementation::send_short_as_owner(const MessageRequest& request,

@@ -17,15 +17,16 @@ const Messages::Channel* Messages::channel_if_open(Rank peer) const {
 }
 
 Result<Messages::Channel*> Messages::channel_to(Rank peer) {
-  auto& known = by_peer_[peer];
-  if (known != nullptr) return known;
+  if (const auto known = by_peer_.find(peer); known != by_peer_.end()) return known->second;
   auto channel = std::make_unique<Channel>();
   channel->peer = peer;
   auto in = links_.receiver(peer, kHeadLane);
   if (!in) return tl::unexpected(in.error());
   channel->in = *in;
-  known = channels_.emplace_back(std::move(channel)).get();
-  return known;
+  // Found only now that it is whole: whoever finds one uses it.
+  auto* const made = channels_.emplace_back(std::move(channel)).get();
+  by_peer_.emplace(peer, made);
+  return made;
 }
 
 Status Messages::open(std::optional<Rank> peer) {
@@ -161,17 +162,38 @@ void Messages::trace(const MessageOperation& operation) {
   tracing_->message(message);
 }
 
+void Messages::add_traffic(TrafficTable& table) const {
+  for (const auto& [key, traffic] : past_) table[key] += traffic;
+  add_channels(table);
+}
+
+void Messages::add_channels(TrafficTable& table) const {
+  for (const auto& channel : channels_) {
+    const auto& [sent, bytes_sent, received, bytes_received, retries] = channel->traffic;
+    if (sent > 0)
+      table[{channel->peer, channel->out->report().transport}] += {sent, bytes_sent, 0, 0, 0};
+    if (received > 0)
+      table[{channel->peer, channel->in->report().transport}] +=
+          {0, 0, received, bytes_received, 0};
+  }
+}
+
 void Messages::give_up(MessageOperation& probe, Failure failure) {
   std::erase(probes_, &probe);
   complete(probe, std::move(failure));
 }
 
 void Messages::end_all(const Failure& failure) {
-  over_ = true;
+  add_channels(past_);
   matcher_.clear();
   probes_.clear();
   channels_.clear();
   by_peer_.clear();
+  end_pending(failure);
+}
+
+void Messages::end_pending(const Failure& failure) {
+  over_ = true;
   for (const auto& operation : std::exchange(pending_, {})) {
     record_end(*operation, true);
     operation->failure = told_(failure, operation->label);

@@ -31,6 +31,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -60,6 +61,8 @@ inline constexpr std::uint16_t kHeadLane = 0x8000;
 inline constexpr std::uint16_t kBulkLane = 0x8001;
 
 struct MessageOperation final : Operation {
+  MessageOperation() { is_message = true; }
+
   enum class What : std::uint8_t { send, recv, probe };
   enum class Stage : std::uint8_t {
     queued,     ///< send: its head waits for the link's room
@@ -141,6 +144,13 @@ class Messages {
   void give_up(MessageOperation& probe, Failure failure);
   /// Ends all of them, for good.
   void end_all(const Failure& failure);
+  /// The same, but leaves links as they are.
+  void end_pending(const Failure& failure);
+
+  /// Adds what has been sent and has come so far.
+  void add_traffic(TrafficTable& table) const;
+  /// How many receives each rank's messages did not fit.
+  const std::map<Rank, std::uint64_t>& refused() const { return refused_; }
 
   // messages_text.cpp
   /// "recv from rank 0 tag 7 (a buffer of 200 bytes) on rank 1".
@@ -191,6 +201,7 @@ class Messages {
     std::size_t credit = kUnexpectedBytes;  ///< what the peer's queue still takes
     std::size_t owed = 0;                   ///< what this rank's queue has free again
     std::size_t kept = 0;                   ///< what this rank's queue holds of the peer's
+    Traffic traffic;
   };
 
   /// Slices of one link in one round: whoever makes progress has others to look after.
@@ -230,6 +241,10 @@ class Messages {
   const ReceiveLink::View* front_but_credit(Channel& channel);
   static Envelope envelope_of(const Channel& channel, std::size_t head_bytes);
   Status read_frame(Channel& channel, const ReceiveLink::View& view);
+  static void count_arrival(Channel& channel, std::size_t head_bytes) {
+    channel.traffic.messages_received++;
+    channel.traffic.bytes_received += head_bytes;
+  }
   Status arrive(Channel& channel, const Envelope& envelope, const std::byte* head,
                 std::size_t head_bytes);
   Status take(Channel& channel, MessageOperation& recv, const Envelope& envelope,
@@ -245,6 +260,7 @@ class Messages {
   Status ended(Channel& channel);
   void answer_probes();
 
+  void add_channels(TrafficTable& table) const;
   /// " (others have: rank 0 tag 3 with 8 bytes)": what came and matches no receive.
   std::string others_waiting(const Pattern& pattern) const;
   void complete(MessageOperation& operation, std::optional<Failure> failure = std::nullopt);
@@ -266,6 +282,8 @@ class Messages {
   std::vector<std::shared_ptr<MessageOperation>> pending_;  // owns what the queues point to
   bool moved_ = false;                                      // in the present round
   bool over_ = false;                                       // end_all has been called
+  TrafficTable past_;                                       // of channels that were, at the end
+  std::map<Rank, std::uint64_t> refused_;
 };
 
 }  // namespace ccoll

@@ -106,12 +106,13 @@ Status Messages::arrive(Channel& channel, const Envelope& envelope, const std::b
                         std::size_t head_bytes) {
   if (!has_right_to(channel, envelope, head_bytes))
     return fail(ErrorKind::corrupt, "rank {} sent more than its credit", channel.peer);
+  count_arrival(channel, head_bytes);
   auto* recv = channel.incoming->receive;
   // One may have been posted since the message was peeked at.
   if (recv == nullptr) recv = take_receive(envelope);
   if (recv != nullptr) return take(channel, *recv, envelope, head, head_bytes);
-  channel.kept += envelope.charge;
   matcher_.store(envelope, head, head_bytes);
+  channel.kept += envelope.charge;
   answer_probes();
   return {};
 }
@@ -121,6 +122,7 @@ MessageOperation* Messages::take_receive(const Envelope& envelope) {
     settle(*recv, envelope);
     auto refused = refusal(*recv, envelope);
     if (!refused) return recv;
+    refused_[envelope.from]++;
     complete(*recv, std::move(*refused));
   }
   return nullptr;
@@ -134,18 +136,20 @@ void Messages::settle(MessageOperation& recv, const Envelope& envelope) {
 }
 
 Status Messages::receive_now(MessageOperation& recv) {
-  const auto* found = matcher_.find(recv.pattern);
-  if (found == nullptr) {
+  const auto found = matcher_.find(recv.pattern);
+  if (!found) {
     matcher_.post(&recv);
     return {};
   }
-  auto& channel = *by_peer_.at(found->envelope.from);
-  settle(recv, found->envelope);
-  if (auto refused = refusal(recv, found->envelope)) {
+  const auto& envelope = (*found)->envelope;
+  auto& channel = *by_peer_.at(envelope.from);
+  settle(recv, envelope);
+  if (auto refused = refusal(recv, envelope)) {
+    refused_[envelope.from]++;
     complete(recv, std::move(*refused));
     return {};
   }
-  const auto message = matcher_.take(*found);
+  const auto message = matcher_.take(found);
   channel.kept -= message.envelope.charge;
   return take(channel, recv, message.envelope, message.head.data(), message.head.size());
 }
@@ -173,9 +177,9 @@ Messages::Found Messages::take_now(const Pattern& from, std::byte* data, std::si
     got = received(envelope, type);
   };
 
-  if (const auto* waiting = matcher_.find(from)) {
-    if (!suits(waiting->envelope)) return Found::another_way;
-    const auto message = matcher_.take(*waiting);
+  if (const auto waiting = matcher_.find(from)) {
+    if (!suits((*waiting)->envelope)) return Found::another_way;
+    const auto message = matcher_.take(waiting);
     channel.kept -= message.envelope.charge;
     take(message.envelope, message.head.data());
   } else {
@@ -188,6 +192,7 @@ Messages::Found Messages::take_now(const Pattern& from, std::byte* data, std::si
         !has_right_to(channel, envelope, view->header.bytes) || !channel.in->begin_read())
       return Found::another_way;
     take(envelope, view->data);
+    count_arrival(channel, view->header.bytes);
     if (!channel.in->pop()) return Found::another_way;
     channel.incoming.reset();
   }
@@ -216,6 +221,7 @@ Status Messages::take(Channel& channel, MessageOperation& recv, const Envelope& 
       if (!link) return tl::unexpected(link.error());
       channel.in_bulk = *link;
     }
+    channel.in_bulk->announce(recv.output + head_bytes, envelope.bytes - head_bytes);
   }
   return push_control(channel);
 }
@@ -245,6 +251,7 @@ Status Messages::read_rests(Channel& channel) {
     if (view->data != place) std::memcpy(place, view->data, bytes);
     if (!channel.in_bulk->pop()) return taken_back(channel.peer);
     recv.moved_bytes += bytes;
+    channel.traffic.bytes_received += bytes;
     moved_ = true;
     if (recv.moved_bytes < recv.received->bytes) continue;
     channel.arriving.pop_front();
@@ -256,6 +263,8 @@ Status Messages::read_rests(Channel& channel) {
 Status Messages::ended(Channel& channel) {
   channel.ended = true;
   const auto& failure = *channel.in->failure();
+  // Whom it was for is not known: not to be taken for a peer that has left.
+  if (failure.kind == ErrorKind::corrupt) return tl::unexpected(failure);
   if (channel.incoming && channel.incoming->receive != nullptr)
     return lost(*channel.incoming->receive, failure);
   if (const auto* recv = matcher_.first_from(channel.peer)) return lost(*recv, failure);
@@ -267,9 +276,10 @@ Status Messages::ended(Channel& channel) {
 
 void Messages::answer_probes() {
   std::erase_if(probes_, [&](MessageOperation* probe) {
-    const auto* found = matcher_.find(probe->pattern);
-    if (found == nullptr) return false;
-    probe->received = received(found->envelope, static_cast<DataType>(found->envelope.type));
+    const auto found = matcher_.find(probe->pattern);
+    if (!found) return false;
+    const auto& envelope = (*found)->envelope;
+    probe->received = received(envelope, static_cast<DataType>(envelope.type));
     complete(*probe);
     return true;
   });
@@ -279,9 +289,10 @@ Result<std::optional<Received>> Messages::look(const Pattern& pattern) {
   CCOLL_TRY(open(pattern.from));
   for (auto& channel : channels_)
     if (pattern.from.value_or(channel->peer) == channel->peer) CCOLL_TRY(read_heads(*channel));
-  const auto* found = matcher_.find(pattern);
-  if (found == nullptr) return std::nullopt;
-  return received(found->envelope, static_cast<DataType>(found->envelope.type));
+  const auto found = matcher_.find(pattern);
+  if (!found) return std::nullopt;
+  const auto& envelope = (*found)->envelope;
+  return received(envelope, static_cast<DataType>(envelope.type));
 }
 
 }  // namespace ccoll

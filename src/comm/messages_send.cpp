@@ -60,6 +60,8 @@ std::uint64_t Messages::push_head(Channel& channel, Frame frame, const std::byte
   auto* room = channel.out->room(bytes);
   if (bytes > 0) std::memcpy(room, data, bytes);
   channel.out->push(encode(frame, bytes));
+  channel.traffic.messages_sent++;
+  channel.traffic.bytes_sent += bytes;
   return frame.id;
 }
 
@@ -120,6 +122,7 @@ Status Messages::granted(Channel& channel, std::uint64_t id) {
     complete(send);
   } else {
     send.stage = Stage::sending;
+    channel.out_bulk->announce(send.input + send.moved_bytes, send.bytes - send.moved_bytes);
     channel.sending.push_back(&send);
   }
   return {};
@@ -138,6 +141,7 @@ Status Messages::push_rests(Channel& channel) {
         encode({.kind = Frame::Kind::rest, .id = send.id, .bytes = send.bytes}, bytes),
         send.input + send.moved_bytes);
     send.moved_bytes += bytes;
+    channel.traffic.bytes_sent += bytes;
     moved_ = true;
     if (send.moved_bytes < send.bytes) continue;
     send.stage = Stage::flushing;
@@ -163,9 +167,11 @@ Status Messages::flush(Channel& channel) {
   const Failure* const bulk_failure = finish(channel.out_bulk, channel.flushing_bulk);
 
   if (failure != nullptr) {
-    // For those announced the grant may be there already; the other direction tells.
     for (const auto* waiting : {&channel.queued, &channel.flushing})
       if (!waiting->empty()) return lost(*waiting->front(), *failure);
+    // Of a peer that has left the grant may be there already, and the other direction tells.
+    if (failure->kind == ErrorKind::exhausted && !channel.announced.empty())
+      return lost(*channel.announced.front(), *failure);
     // A grant that cannot be pushed; where it could, the bulk link tells.
     for (const auto& answer : channel.answers)
       if (answer.completes != nullptr) return lost(*answer.completes, *failure);

@@ -28,6 +28,8 @@ struct Operation {
   Clock::time_point begun;
   Clock::time_point deadline;
   std::string label;  ///< the caller's
+  bool is_message = false;
+  bool sought = false;  ///< whether it was looked for a circle; owner: holder of the owner flag
 
   /// Publishes what follows.
   std::atomic<bool> done{false};

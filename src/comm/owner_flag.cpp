@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <bit>
 #include <climits>
 
 namespace ccoll {
@@ -13,22 +14,28 @@ namespace {
 /// Of looks before a sleep: about what it costs to sleep.
 constexpr int kLooks = 1000;
 
+/// What the kernel looks at: the ticket that has the flag.
+const std::uint32_t* word_of(const std::atomic<std::uint64_t>* tickets) {
+  static_assert(sizeof *tickets == sizeof(std::uint64_t) &&
+                std::atomic<std::uint64_t>::is_always_lock_free);
+  const auto* const words = reinterpret_cast<const std::uint32_t*>(tickets);
+  return std::endian::native == std::endian::little ? words : words + 1;
+}
+
 }  // namespace
 
 void OwnerFlag::wait(std::uint32_t ticket) {
-  static_assert(sizeof serving_ == sizeof(std::uint32_t) && decltype(serving_)::is_always_lock_free,
-                "the kernel looks at it");
   for (int looks = 0;; looks++) {
-    const auto serving = serving_.load(std::memory_order_acquire);
-    if (serving == ticket) return;
+    const auto now = serving(tickets_.load(std::memory_order_acquire));
+    if (now == ticket) return;
     if (looks >= kLooks)
-      syscall(SYS_futex, &serving_, FUTEX_WAIT_PRIVATE, serving, nullptr, nullptr, 0);
+      syscall(SYS_futex, word_of(&tickets_), FUTEX_WAIT_PRIVATE, now, nullptr, nullptr, 0);
   }
 }
 
 void OwnerFlag::wake() {
   // All: the kernel does not know whose turn it is.
-  syscall(SYS_futex, &serving_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+  syscall(SYS_futex, word_of(&tickets_), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
 }  // namespace ccoll

@@ -14,20 +14,21 @@ class OwnerFlag {
  public:
   /// Has it, or does not wait for it.
   bool try_take() {
-    auto serving = serving_.load(std::memory_order_acquire);
-    return next_.load(std::memory_order_relaxed) == serving &&
-           next_.compare_exchange_strong(serving, serving + 1);
+    auto tickets = tickets_.load(std::memory_order_relaxed);
+    return next(tickets) == serving(tickets) &&
+           tickets_.compare_exchange_strong(tickets, tickets + kOneMore);
   }
   /// A place in the queue, to wait for with wait().
-  std::uint32_t queue() { return next_.fetch_add(1); }
+  std::uint32_t queue() { return next(tickets_.fetch_add(kOneMore)); }
   /// Until it is that ticket's turn, which then has the flag.
   void wait(std::uint32_t ticket);
-  /// What the holder wrote before is seen by the next.
+  /// What the holder wrote before is seen by the next, who may free the flag at once: who waits is
+  /// known from the store itself.
   void give_back() {
     // seq_cst; partner: queue(), whose thread is seen here, or sees that it is its turn.
-    const auto next = serving_.load(std::memory_order_relaxed) + 1;
-    serving_.store(next);
-    if (next_.load() != next) [[unlikely]]
+    auto tickets = tickets_.load(std::memory_order_relaxed);
+    while (!tickets_.compare_exchange_weak(tickets, with_next_served(tickets))) continue;
+    if (next(tickets) != serving(tickets) + 1) [[unlikely]]
       wake();
   }
   /// Lets all who wait have it first; returns with it.
@@ -36,16 +37,34 @@ class OwnerFlag {
     give_back();
     wait(ticket);
   }
+  /// In a forked child, whose other threads are gone: nobody has it.
+  void forget() {
+    tickets_.store(serving(tickets_.load(std::memory_order_relaxed)) * (kOneMore + 1));
+  }
+  /// There, by the only thread, which may have had it when it forked: it has it.
+  void take_again() { try_take(); }
   /// How many threads wait for it, as the holder sees it.
   std::uint32_t waiting() const {
-    return next_.load() - serving_.load(std::memory_order_relaxed) - 1;
+    const auto tickets = tickets_.load();
+    return next(tickets) - serving(tickets) - 1;
   }
 
  private:
+  static constexpr std::uint64_t kOneMore = std::uint64_t{1} << 32;
+  static std::uint32_t next(std::uint64_t tickets) {
+    return static_cast<std::uint32_t>(tickets >> 32);
+  }
+  static std::uint32_t serving(std::uint64_t tickets) {
+    return static_cast<std::uint32_t>(tickets);
+  }
+  static std::uint64_t with_next_served(std::uint64_t tickets) {
+    return (tickets & ~(kOneMore - 1)) | static_cast<std::uint32_t>(tickets + 1);
+  }
   void wake();
 
-  std::atomic<std::uint32_t> next_{0};     // the next ticket to be given
-  std::atomic<std::uint32_t> serving_{0};  // the ticket that has the flag; == next_: nobody
+  /// The next ticket to be given, above the one that has the flag; where they are the same, nobody
+  /// has it.
+  std::atomic<std::uint64_t> tickets_{0};
 };
 
 }  // namespace ccoll

@@ -59,7 +59,11 @@ std::size_t Communicator::Implementation::SignatureHash::operator()(
 }
 
 void Communicator::Implementation::drop_idle_plans() {
-  std::erase_if(plans_, [](const auto& entry) { return entry.second.use_count() == 1; });
+  std::erase_if(plans_, [&](const auto& entry) {
+    if (entry.second.use_count() > 1) return false;
+    entry.second->add_traffic(traffic_);
+    return true;
+  });
 }
 
 Forced Communicator::Implementation::forced(std::optional<Algorithm> algorithm) const {

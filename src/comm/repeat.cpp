@@ -32,17 +32,22 @@ bool Communicator::Implementation::Repeatable::fits(const PlainCall& like, bool 
 }
 
 bool Communicator::Implementation::repeat(const PlainCall& call) {
-  const Owner owner(*this);
+  // Another thread may close the communicator meanwhile. It has to get the flag before: only who
+  // does not have that yet must hold on to the communicator.
+  std::shared_ptr<Implementation> held;
+  if (!try_own()) [[unlikely]] {
+    held = shared_from_this();
+    wait_to_own();
+  }
+  const Owner owner(*this, std::adopt_lock);
   auto& last = repeatable(call);
   const bool in_place = call.input == call.output && last.input_bytes > 0 && last.output_bytes > 0;
   if (!last.operation || !call.is_like(last.call) || !last.fits(call, in_place)) return false;
   if (!calm_as_owner() || last.operation.use_count() > 1) return false;
   auto& operation = *last.operation;
   auto& run = operation.run;
-  if (auto recorded = record_call(run.signature); !recorded) {
-    break_as_owner(recorded.error(), true);
-    raise(*broken_);
-  }
+  if (record_as_owner(run.signature)) [[unlikely]]
+    compare_or_raise_as_owner();
   run.sequence = sequence_++;
   run.in_place = in_place;
   if (call.kind != Kind::barrier) {
@@ -54,8 +59,16 @@ bool Communicator::Implementation::repeat(const PlainCall& call) {
   const auto polled = poll_as_owner(*operation.plan);
   if (polled == Plan::Polled::done) [[likely]]
     return true;
+  held = shared_from_this();
   value_or_throw(wait_for_repeated_as_owner(last.operation, polled));
   return true;
+}
+
+void Communicator::Implementation::compare_or_raise_as_owner() {
+  if (const auto compared = compare_with_ahead(); !compared) {
+    break_as_owner(compared.error(), true);
+    raise(*broken_);
+  }
 }
 
 Plan::Polled Communicator::Implementation::poll_as_owner(Plan& plan) {

@@ -18,29 +18,26 @@ constexpr std::chrono::milliseconds kAnswerLimit{2000};
 }  // namespace
 
 Result<RollCall> Communicator::Implementation::begin_shrinking() {
-  RollCall call{id_, 0, 0, group_.job_ranks()};
-  {
-    std::lock_guard lock(mutex_);
-    if (shrinking_)
-      return fail(ErrorKind::invalid_argument, "two threads shrink one communicator at once");
-    shrinking_ = std::make_shared<Headcount>();
-    call.number = shrinks_;
-    call.attempt = shrink_attempts_;
-  }
-  if (closed_) abort_shrinking();
-  return call;
+  // A broken communicator may be shrunk, a copy of another process's may not.
+  if (forked_.load(std::memory_order_relaxed)) return tl::unexpected(news().value());
+  std::lock_guard lock(mutex_);
+  if (is_shrinking_)
+    return fail(ErrorKind::invalid_argument, "two threads shrink one communicator at once");
+  is_shrinking_ = true;
+  return RollCall{id_, shrinks_, shrink_attempts_, {}};
 }
 
-void Communicator::Implementation::end_shrinking(bool well) {
+void Communicator::Implementation::end_shrinking(bool well) noexcept {
   std::lock_guard lock(mutex_);
-  shrinking_.reset();
+  is_shrinking_ = false;
+  headcount_.reset();
   shrink_attempts_ = well ? 0 : shrink_attempts_ + 1;
   if (well) shrinks_++;
 }
 
 void Communicator::Implementation::abort_shrinking() {
   std::unique_lock lock(mutex_);
-  const auto count = shrinking_;
+  const auto count = headcount_;
   lock.unlock();
   if (!count) return;
   const std::lock_guard counting(count->mutex);
@@ -48,12 +45,31 @@ void Communicator::Implementation::abort_shrinking() {
   count->changed.notify_all();
 }
 
-Result<std::vector<Rank>> Communicator::Implementation::survivors(
+Result<std::vector<Rank>> Communicator::Implementation::survivors_or_told(
     const RollCall& call, std::chrono::milliseconds timeout) {
-  const auto count = [&] {
+  try {
+    return survivors(call, timeout);
+  } catch (...) {
+    auto failure = failure_of(std::current_exception());
+    failure.message.insert(0, "shrink: ");
+    failure = failed_here(failure);
+    member_->control().give_up(call, failure);
+    return tl::unexpected(std::move(failure));
+  }
+}
+
+Result<std::vector<Rank>> Communicator::Implementation::survivors(
+    RollCall call, std::chrono::milliseconds timeout) {
+  // All before the roll call: once that has ended, the others count on this rank.
+  std::vector<Rank> left;
+  left.reserve(size());
+  call.ranks = group_.job_ranks();
+  const auto count = std::make_shared<Headcount>();
+  {
     std::lock_guard lock(mutex_);
-    return shrinking_;
-  }();
+    headcount_ = count;
+  }
+  if (closed_) abort_shrinking();
   auto& control = member_->control();
   const auto deadline = deadline_after(timeout, Clock::now());
   control.call_roll(call, count);
@@ -73,7 +89,6 @@ Result<std::vector<Rank>> Communicator::Implementation::survivors(
     if (!count->changed.wait_for(lock, kAnswerLimit, is_over)) return tl::unexpected(why);
   }
   if (!*count->gone) return tl::unexpected(count->gone->error());
-  std::vector<Rank> left;
   for (Rank rank = 0; rank < size(); rank++)
     if (!std::ranges::binary_search(**count->gone, group_.job_rank(rank))) left.push_back(rank);
   return left;

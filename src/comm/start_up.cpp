@@ -66,6 +66,18 @@ void run_threads(std::size_t count, const std::function<void(std::size_t)>& body
   decide(Start::go);
 }
 
+/// What `make` gives; what it throws as an Error, also where memory ran out.
+template <typename Make>
+auto made_or_raised(Make make) -> decltype(make()) {
+  try {
+    return make();
+  } catch (const Error&) {
+    throw;
+  } catch (...) {
+    raise(failure_of(std::current_exception()));
+  }
+}
+
 /// The communicators of several ranks of this process, which must come at once: in a thread each.
 /// The first of their errors, if there are any, when all have ended.
 std::vector<Communicator> side_by_side(std::span<const int> ranks,
@@ -133,6 +145,8 @@ CommunicatorOptions CommunicatorOptions::from_environment() {
   options.transport = variable("CCOLL_TRANSPORT");
   options.algorithm = variable("CCOLL_ALGO");
   options.interface = variable("CCOLL_SOCKET_IFNAME");
+  if (const auto seconds = number("CCOLL_HEARTBEAT", 0, kMaxHeartbeat.count() / 1000))
+    options.heartbeat = std::chrono::seconds(*seconds);
   if (const auto lanes = number("CCOLL_LANES", 1, 1024))
     options.max_lanes = static_cast<int>(*lanes);
   if (const auto limit = number("CCOLL_EAGER_LIMIT", 0, kMaxEagerBytes))
@@ -141,6 +155,7 @@ CommunicatorOptions CommunicatorOptions::from_environment() {
     options.slot_memory = static_cast<std::size_t>(*mib) << 20;
   if (const auto strict = number("CCOLL_STRICT_SENDS", 0, 1)) options.strict_sends = *strict == 1;
   if (const auto same = number("CCOLL_DETERMINISTIC", 0, 1)) options.deterministic = *same == 1;
+  if (const auto checked = number("CCOLL_CHECKSUM", 0, 1)) options.checksum = *checked == 1;
   if (const auto file = variable("CCOLL_TOKEN_FILE"); !file.empty())
     options.token = value_or_throw(read_token_file(file));
   return options;
@@ -152,32 +167,40 @@ Communicator Communicator::create(const CommunicatorOptions& options) {
 
 Communicator Communicator::create(const Environment& environment,
                                   const CommunicatorOptions& options) {
-  auto asked = options;
-  if (asked.token.empty() && !environment.token_file.empty())
-    asked.token = value_or_throw(read_token_file(environment.token_file));
-  // What holds for one rank of a host holds for all: one warning is enough.
-  if (environment.local_rank == 0) warn_of_unknown_variables();
-  const auto opened = value_or_throw(open_store(environment, asked.token, asked.start_timeout));
-  return Communicator(start_up(opened.store, environment.rank, environment.size, asked));
+  return made_or_raised([&] {
+    auto asked = options;
+    if (asked.token.empty() && !environment.token_file.empty())
+      asked.token = value_or_throw(read_token_file(environment.token_file));
+    // What holds for one rank of a host holds for all: one warning is enough.
+    if (environment.local_rank == 0) warn_of_unknown_variables();
+    const auto opened =
+        value_or_throw(open_store(environment, asked.token, asked.start_timeout, asked.tls));
+    return Communicator(start_up(opened.store, environment.rank, environment.size, asked));
+  });
 }
 
 Communicator Communicator::create(std::shared_ptr<Store> store, int rank, int size,
                                   const CommunicatorOptions& options) {
-  if (rank == 0) warn_of_unknown_variables();
-  return Communicator(start_up(store, rank, size, options));
+  return made_or_raised([&] {
+    if (rank == 0) warn_of_unknown_variables();
+    return Communicator(start_up(store, rank, size, options));
+  });
 }
 
 Communicator Communicator::create(const UniqueId& id, int rank, int size,
                                   const CommunicatorOptions& options) {
   check_rank(rank, size);
-  if (rank == 0) warn_of_unknown_variables();
-  const auto contents = value_or_throw(read_id(id));
-  const auto meeting = value_or_throw(IdMeeting::come(contents, rank, size, options.start_timeout));
-  auto asked = options;
-  if (asked.token.empty()) asked.token = contents.token;
-  auto made = start_up(meeting.store(), rank, size, asked);
-  meeting.over(size);
-  return Communicator(std::move(made));
+  return made_or_raised([&] {
+    if (rank == 0) warn_of_unknown_variables();
+    const auto contents = value_or_throw(read_id(id));
+    const auto meeting =
+        value_or_throw(IdMeeting::come(contents, rank, size, options.start_timeout, options.tls));
+    auto asked = options;
+    if (asked.token.empty()) asked.token = contents.token;
+    auto made = start_up(meeting.store(), rank, size, asked);
+    meeting.over(size);
+    return Communicator(std::move(made));
+  });
 }
 
 std::vector<Communicator> Communicator::create_all(int size, const CommunicatorOptions& options) {
@@ -208,12 +231,6 @@ Communicator& Communicator::operator=(Communicator&& other) noexcept {
 Communicator::~Communicator() { end_and_log(implementation_); }
 
 void Communicator::close() { value_or_throw(end(implementation_)); }
-
-const std::shared_ptr<Communicator::Implementation>& Communicator::implementation() const {
-  if (!implementation_)
-    raise({ErrorKind::aborted, "the communicator was closed, or moved from", std::nullopt});
-  return implementation_;
-}
 
 int Communicator::rank() const { return static_cast<int>(implementation()->rank()); }
 int Communicator::size() const { return static_cast<int>(implementation()->size()); }

@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <string_view>
+#include <tuple>
 
 #include "comm/mix.hpp"
 #include "core/log.hpp"
@@ -55,14 +56,14 @@ class IdStores {
     return stores;
   }
 
-  /// The one that listens at `at` ("ip:0"), begun if there is none.
-  Served serve(const std::string& at) {
+  /// The one that listens at `at` ("ip:0") with `tls`, begun if there is none.
+  Served serve(const std::string& at, const TlsOptions& tls) {
     const std::lock_guard lock(mutex_);
     // After fork() the others are the parent's: they end with it, and with them the ids made there.
-    auto& entry = servers_[{::getpid(), at}];
+    auto& entry = servers_[{::getpid(), at, tls}];
     if (!entry.server) {
       entry.token = random_bytes(kTokenBytes);
-      entry.server = serve_tcp_store(at, entry.token);
+      entry.server = serve_tcp_store(at, entry.token, tls);
     }
     return {entry.server->address(), entry.token};
   }
@@ -74,7 +75,7 @@ class IdStores {
   };
 
   std::mutex mutex_;
-  std::map<std::pair<pid_t, std::string>, Entry> servers_;  // guarded by mutex_
+  std::map<std::tuple<pid_t, std::string, TlsOptions>, Entry> servers_;  // guarded by mutex_
 };
 
 tl::unexpected<Failure> no_id(std::string_view why) {
@@ -85,11 +86,11 @@ tl::unexpected<Failure> no_id(std::string_view why) {
 
 }  // namespace
 
-UniqueId UniqueId::create(const std::string& interface) {
+UniqueId UniqueId::create(const std::string& interface, const TlsOptions& tls) {
   const std::string named =
       interface.empty() ? read_variable("CCOLL_SOCKET_IFNAME").value_or("") : interface;
   const auto at = value_or_throw(net::local_address(named, ""));
-  const auto served = IdStores::of_process().serve(at);
+  const auto served = IdStores::of_process().serve(at, tls);
   const auto parsed = value_or_throw(net::parse_address(served.address));
   const auto endpoint = net::numeric_endpoint(parsed);
   CCOLL_CHECK(endpoint, "a store listens at {}", served.address);
@@ -138,9 +139,9 @@ Result<IdContents> read_id(const UniqueId& id) {
 }
 
 Result<IdMeeting> IdMeeting::come(const IdContents& id, int rank, int size,
-                                  std::chrono::milliseconds timeout) {
+                                  std::chrono::milliseconds timeout, const TlsOptions& tls) {
   try {
-    auto store = make_prefix_store(connect_tcp_store(id.address, id.token, timeout),
+    auto store = make_prefix_store(connect_tcp_store(id.address, id.token, timeout, tls),
                                    fmt::format("id/{:016x}/", id.number));
     const std::vector<std::string> used = {kUsedKey};
     if (store->check(used, timeout))

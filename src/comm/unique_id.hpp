@@ -27,7 +27,7 @@ Result<IdContents> read_id(const UniqueId& id);
 class IdMeeting {
  public:
   static Result<IdMeeting> come(const IdContents& id, int rank, int size,
-                                std::chrono::milliseconds timeout);
+                                std::chrono::milliseconds timeout, const TlsOptions& tls);
   const std::shared_ptr<Store>& store() const { return store_; }
   /// This rank needs the store no more. The last to say so leaves one key behind, by which the id
   /// is known to be used. Never throws: keys left behind are not worth a failure.

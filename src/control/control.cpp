@@ -29,7 +29,7 @@ class Handle final : public Control {
 
   ~Handle() override { leave(); }
 
-  void accept(asio::ip::tcp::socket socket) override { hub_->accept(std::move(socket)); }
+  void accept(net::Stream stream) override { hub_->accept(std::move(stream)); }
 
   Status join(Store& store) override {
     CCOLL_CHECK(!service_->on_service_thread(), "join blocks");
@@ -68,6 +68,15 @@ class Handle final : public Control {
     on_service([waiting, ranks](Hub& hub) { hub.publish(waiting, ranks); });
   }
 
+  void tell_waits(std::uint64_t communicator, std::vector<OpenWait> waits) override {
+    on_service([communicator, waits = std::move(waits)](Hub& hub) {
+      hub.tell_waits(communicator, waits);
+    });
+  }
+  void seek_circle(std::uint64_t communicator, std::uint64_t sequence) override {
+    on_service([communicator, sequence](Hub& hub) { hub.seek_circle(communicator, sequence); });
+  }
+
   void call_roll(const RollCall& call, std::shared_ptr<Headcount> count) override {
     on_service([call, count = std::move(count)](Hub& hub) { hub.call_roll(call, count); });
   }
@@ -87,11 +96,16 @@ class Handle final : public Control {
     // On the service thread it cannot wait for itself. But the goodbye must be out when this
     // returns: the caller may drop the last reference to the service right away, and with it all
     // that was posted.
-    if (service_->on_service_thread()) return hub_->leave();
+    if (service_->on_service_thread()) {
+      on_service([](Hub& hub) { hub.leave(); });
+      return hub_->run_actions();
+    }
+    const auto end = std::chrono::steady_clock::now() + kLeaveWait;
     on_service([](Hub& hub) { hub.leave(); });
+    if (!service_->catch_up()) return;
     Progress& progress = hub_->progress();
     std::unique_lock lock(progress.mutex);
-    progress.changed.wait_for(lock, kLeaveWait, [&] { return progress.gone; });
+    progress.changed.wait_until(lock, end, [&] { return progress.gone; });
   }
 
   Statistics statistics() const override { return hub_->statistics(); }

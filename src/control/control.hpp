@@ -31,8 +31,23 @@ struct Waiting {
   /// What the signature cannot say, in words; kMaxNote bytes travel.
   std::string note = {};
 };
-inline constexpr std::size_t kMaxNote = 512;
+inline constexpr std::size_t kMaxNote = 1024;
 inline constexpr std::size_t kMaxTold = 3072;
+
+/// The signature's `kind` of a question that follows who waits for whom, beside those of calls.
+inline constexpr std::uint8_t kCircle = 250;
+/// And of the question what the caller calls the call with that number, and of its answer.
+inline constexpr std::uint8_t kAsksLabel = 249;
+inline constexpr std::uint8_t kTellsLabel = 248;
+
+/// What this rank waits in, and for which ranks of the job.
+struct OpenWait {
+  std::uint64_t communicator = 0;
+  std::uint64_t sequence = 0;  ///< of the call; from kFirstMessage on those of messages
+  std::string text;
+  std::vector<std::uint32_t> ranks;
+};
+inline constexpr std::uint64_t kFirstMessage = std::uint64_t{1} << 63;
 
 /// The communicator number that stands for all of them.
 inline constexpr std::uint64_t kEveryCommunicator = ~std::uint64_t{0};
@@ -68,6 +83,10 @@ class ControlObserver {
   /// Rank `peer` of the job waits in that call: the failure to tell everyone, if this rank's call
   /// with that sequence number was another one. The observer remembers what is yet to be compared.
   virtual std::optional<Failure> compare(std::uint32_t peer, const Waiting& waiting) = 0;
+  /// Whether this rank has come to that call.
+  virtual bool has_begun(std::uint64_t sequence) = 0;
+  /// It waits in that call, and `circle` says for whom, who in turn waits for this rank.
+  virtual void in_circle(std::uint64_t sequence, const std::string& circle) = 0;
 };
 
 class Control {
@@ -76,8 +95,10 @@ class Control {
     std::uint32_t rank = 0;
     std::uint32_t size = 1;
     PeerAddress address;  ///< of this rank, with the port of its listener
-    std::string token;
+    net::Credentials credentials = "";
     std::chrono::milliseconds timeout{60000};  ///< of join
+    /// Once joined, a connected peer from whom nothing has come for so long is lost; 0: never.
+    std::chrono::milliseconds heartbeat{0};
     /// Rank 0's is told to everyone; of others none is looked at. At most kMaxTold bytes.
     std::string told = {};
   };
@@ -88,7 +109,7 @@ class Control {
 
   /// A connection that came to this rank's listener for Purpose::control; on the service thread,
   /// also before join is called.
-  virtual void accept(asio::ip::tcp::socket socket) = 0;
+  virtual void accept(net::Stream stream) = 0;
 
   /// Meets the other ranks through `store` and returns when the table is complete and the control
   /// connections (a binary tree over the ranks, and both ring neighbours) stand. Collective; on a
@@ -123,6 +144,11 @@ class Control {
   /// connection to one, O(log n) hops, and by more where ranks on the way have gone. Returns at
   /// once.
   virtual void publish(const Waiting& waiting, const std::vector<std::uint32_t>& ranks) = 0;
+  /// All that this rank waits in, in that communicator, in place of what it told before.
+  virtual void tell_waits(std::uint64_t communicator, std::vector<OpenWait> waits) = 0;
+  /// Finds out whether those whom this rank waits for in that call wait for it in turn: the
+  /// observer is told, soon, if so. Returns at once.
+  virtual void seek_circle(std::uint64_t communicator, std::uint64_t sequence) = 0;
   /// This rank waits for `ranks` of the job and has never had a connection to them. Those that take
   /// part no more are made known to everyone, within some 1 s, as having left; a goodbye is lost
   /// where those who read it leave before they can pass it on. Returns at once.
@@ -146,7 +172,7 @@ class Control {
 
   struct Statistics {
     std::uint64_t opened = 0;    ///< control connections that this rank opened
-    std::uint64_t sent = 0;      ///< messages on control connections
+    std::uint64_t sent = 0;      ///< messages on control connections, heartbeats not counted
     std::uint64_t received = 0;  ///< the same, whole and well-formed
     std::uint64_t refused = 0;   ///< connections that were not one of this job's
   };

@@ -11,7 +11,8 @@
 namespace ccoll::control {
 namespace {
 
-constexpr std::uint32_t kNobody = ~std::uint32_t{0};
+/// Some 64 words of each rank in roll calls: small jobs are not to hold what large ones must.
+constexpr std::size_t kAnswers = 8 << 10;
 
 std::uint64_t draw_nonce() {
   std::random_device device;
@@ -29,12 +30,14 @@ Hub::Hub(const std::shared_ptr<net::Service>& service, const Control::Membership
       service_(service),
       rank_(membership.rank),
       size_(membership.size),
-      token_(membership.token),
+      credentials_(membership.credentials),
       timeout_(membership.timeout),
+      heartbeat_(membership.heartbeat),
       row_{membership.address, draw_nonce()},
       news_(membership.size),
-      roll_calls_(membership.rank),
+      roll_calls_(membership.rank, std::min(RollCalls::kMaxBytes, membership.size * kAnswers)),
       leave_timer_(service->context()),
+      watch_timer_(service->context()),
       mend_timer_(service->context()),
       absence_timer_(service->context()),
       rows_(membership.size),
@@ -65,6 +68,9 @@ void Hub::forward(const std::string& frame, std::uint32_t except) {
 }
 
 Status Hub::received(Edge& edge, const Frame& frame) {
+  const auto current = edges_.find(edge.peer());
+  if (current == edges_.end() || current->second.get() != &edge) return {};  // it is lost
+  if (frame.type == Type::beat) return beat(edge, frame.body);
   received_.fetch_add(1, std::memory_order_relaxed);
   const std::uint32_t from = edge.peer();
   switch (frame.type) {
@@ -103,6 +109,7 @@ Status Hub::received(Edge& edge, const Frame& frame) {
       return answered(edge, frame);
     case Type::hello:
     case Type::question:
+    case Type::beat:
       break;
   }
   return corrupt("not expected here");
@@ -110,6 +117,7 @@ Status Hub::received(Edge& edge, const Frame& frame) {
 
 void Hub::ended(Edge& edge, const std::string& why) {
   const auto kept = edge.shared_from_this();
+  if (std::erase(dismissed_, kept) > 0) return;
   edges_.erase(edge.peer());
   if (calling_ == kept) {
     calling_.reset();
@@ -117,29 +125,67 @@ void Hub::ended(Edge& edge, const std::string& why) {
   } else if (leaving_) {
     if (edges_.empty() && !seeking_) finish_leaving();
   } else if (!news_.has_left(edge.peer())) {
-    lose(edge, why);
+    lose(edge.peer(), edge.address(), why);
   }
 }
 
-void Hub::lose(const Edge& edge, const std::string& why) {
-  const std::uint32_t peer = edge.peer();
+void Hub::failed(Edge& edge, const Failure& failure) {
+  const auto kept = edge.shared_from_this();
+  // Not the peer's fault, which is the first to hear of it.
+  failing()(failure);
+  std::erase(dismissed_, kept);
+  if (const auto found = edges_.find(edge.peer()); found != edges_.end() && found->second == kept)
+    edges_.erase(found);
+  if (leaving_ && edges_.empty() && !seeking_) finish_leaving();
+}
+
+void Hub::lose(std::uint32_t peer, const PeerAddress& address, const std::string& why) {
+  // Who is counted out itself is the one who has gone.
+  if (news_.is_gone(rank_)) return;
   Failure failure{ErrorKind::peer_lost,
-                  fmt::format("rank {} (host {}, pid {}) was lost: {}", peer,
-                              ip_text(edge.address()), edge.address().pid, why),
+                  fmt::format("rank {} (host {}, pid {}) was lost: {}", peer, ip_text(address),
+                              address.pid, why),
                   peer};
   spread({peer, 0, kEveryCommunicator, std::move(failure)}, kNobody);
 }
 
 void Hub::spread(const FailureNews& news, std::uint32_t except) {
-  if (!news_.learn(news)) return;
+  const bool is_loss = news.number == 0;
+  const bool is_own = is_loss && news.origin == rank_;
+  const FailureNews heard = is_own ? counted_out(news) : news;
+  if (!news_.learn(heard)) return;
   forward(encode(news), except);
-  news_.tell(news);
+  if (is_loss) dismiss(news.origin);
+  news_.tell(heard);
   if (begun_ && !outcome_ && news.communicator == kEveryCommunicator) {
-    decide(tl::unexpected<Failure>(news.failure));
+    decide(tl::unexpected<Failure>(heard.failure));
     leave();
   }
-  if (news.number == 0) mend();
+  if (is_loss) mend();
   if (news.communicator == kEveryCommunicator) count_soon();
+}
+
+void Hub::dismiss(std::uint32_t rank) {
+  const auto found = edges_.find(rank);
+  if (found == edges_.end()) return;
+  const auto edge = std::move(found->second);
+  edges_.erase(found);
+  edge->finish();
+  dismissed_.push_back(edge);
+  if (calling_ != edge) return;
+  calling_.reset();
+  missed(rank, ErrorKind::timed_out);
+}
+
+FailureNews Hub::counted_out(const FailureNews& news) const {
+  FailureNews told = news;
+  told.failure = {
+      ErrorKind::peer_lost,
+      fmt::format("the other ranks count this one as lost and go on without it, although "
+                  "it lives: {}",
+                  news.failure.message),
+      rank_};
+  return told;
 }
 
 void Hub::part_with(std::uint32_t rank, std::uint32_t from) {
@@ -177,11 +223,13 @@ void Hub::settle(const News::Findings& findings) {
 }
 
 void Hub::subscribe(std::uint64_t communicator, std::weak_ptr<ControlObserver> observer) {
+  roll_calls_.open(communicator);
   settle(news_.subscribe(communicator, std::move(observer)));
 }
 
 void Hub::unsubscribe(std::uint64_t communicator) {
   news_.unsubscribe(communicator);
+  tell_waits(communicator, {});
   roll_calls_.close(communicator);
   count();
 }
@@ -209,6 +257,21 @@ void Hub::count_soon() {
   });
 }
 
+void Hub::run_actions() {
+  for (;;) {
+    std::unique_lock lock(actions_mutex_);
+    if (actions_.empty()) return;
+    const auto action = std::move(actions_.front());
+    actions_.pop_front();
+    lock.unlock();
+    try {
+      action(*this);
+    } catch (...) {
+      failing()(failure_of(std::current_exception()));
+    }
+  }
+}
+
 void Hub::flood(std::uint64_t communicator, const Failure& failure) {
   FailureNews news{rank_, ++numbered_, communicator, failure};
   // Everyone is to read the same words, this rank too.
@@ -233,6 +296,7 @@ void Hub::publish(const Waiting& waiting, const std::vector<std::uint32_t>& rank
 
 void Hub::route(Publication publication) {
   const std::uint32_t to = publication.to;
+  if (to == rank_ && publication.waiting.signature.kind == kCircle) return pursue(publication);
   if (to == rank_) return settle(news_.waiting(publication.from, publication.waiting));
   auto edge = edges_.find(to);
   if (edge == edges_.end() && !publication.detour) edge = edges_.find(next_hop(rank_, to));
@@ -268,9 +332,11 @@ void Hub::leave() {
 void Hub::finish_leaving() {
   for (const auto& [peer, edge] : edges_) edge->close();
   edges_.clear();
+  for (const auto& edge : std::exchange(dismissed_, {})) edge->close();
   calling_.reset();
   seeking_ = false;
   leave_timer_.cancel();
+  watch_timer_.cancel();
   mend_timer_.cancel();
   absence_timer_.cancel();
   const std::lock_guard lock(progress_.mutex);

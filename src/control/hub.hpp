@@ -4,8 +4,6 @@
 /// The service thread's side of one rank's control: its connections, what goes over them, and the
 /// state of its start-up. Every method runs on the service thread unless it says otherwise, so that
 /// nothing here needs a lock but what waiting threads look at (Progress).
-/// A heartbeat would be a timer beside leave_timer_ that sends on every edge and looks at when each
-/// was last heard (in received()); lose() is what it calls.
 
 #include <asio/awaitable.hpp>
 #include <asio/io_context.hpp>
@@ -16,6 +14,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -23,6 +22,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "control/edge.hpp"
@@ -53,26 +53,27 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   /// On any thread.
   Hub(const std::shared_ptr<net::Service>& service, const Control::Membership& membership);
 
-  /// Runs `action(hub)` on the service thread, or at once where that has ended: its news must get
-  /// out before the process ends. What it throws ends every communicator of the job.
+  /// Runs `action(hub)` on the service thread, after all that was given here before; or at once
+  /// where that has ended: its news must get out before the process ends. What it throws ends every
+  /// communicator of the job.
   template <typename Action>
   static void run(const std::shared_ptr<Hub>& hub, Action action) {
-    auto task = [hub, action = std::move(action)] {
-      try {
-        action(*hub);
-      } catch (...) {
-        hub->failing()(failure_of(std::current_exception()));
-      }
-    };
+    {
+      const std::lock_guard lock(hub->actions_mutex_);
+      hub->actions_.emplace_back(
+          [action = std::make_shared<Action>(std::move(action))](Hub& self) { (*action)(self); });
+    }
     const auto service = hub->service_.lock();
-    if (service && service->has_ended()) return task();
-    asio::post(hub->context_, std::move(task));
+    if (service && service->has_ended()) return hub->run_actions();
+    asio::post(hub->context_, [hub] { hub->run_actions(); });
   }
+  /// Those that wait, now: on the service thread, by who cannot let them wait.
+  void run_actions();
 
   // Start-up (start_up.cpp).
 
   /// A connection that came for us: expects its hello, and answers it.
-  void accept(asio::ip::tcp::socket socket);
+  void accept(net::Stream stream);
   /// This rank has announced itself; it will try until `deadline`.
   void begin(Clock::time_point deadline);
   /// One attempt to connect to the parent, whose row the store gave; ends in Progress::attempt.
@@ -88,6 +89,8 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   void flood(std::uint64_t communicator, const Failure& failure);
   bool has_failed(std::uint64_t communicator) const { return news_.has_failed(communicator); }
   void publish(const Waiting& waiting, const std::vector<std::uint32_t>& ranks);
+  void tell_waits(std::uint64_t communicator, std::vector<OpenWait> waits);
+  void seek_circle(std::uint64_t communicator, std::uint64_t sequence);
   void call_roll(const RollCall& call, std::shared_ptr<Headcount> count);
   void give_up_roll_call(const RollCall& call, const Failure& why);
   /// Says goodbye and ends in Progress::gone, after kLeaveLimit at the latest.
@@ -97,20 +100,35 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
 
   Progress& progress() { return progress_; }
   const Row& row() const { return row_; }
+  /// In a child of the process that made it.
+  bool is_forked() const {
+    const auto service = service_.lock();
+    return service && service->is_forked();
+  }
   /// See Control.
   void look_for(const std::vector<std::uint32_t>& ranks);
   Control::Statistics statistics() const;
 
   Status received(Edge& edge, const Frame& frame) override;
   void ended(Edge& edge, const std::string& why) override;
+  void failed(Edge& edge, const Failure& failure) override;
 
   static constexpr std::chrono::milliseconds kLeaveLimit{700};
 
  private:
-  using Socket = asio::ip::tcp::socket;
+  using Stream = net::Stream;
   using Self = std::shared_ptr<Hub>;
 
-  static asio::awaitable<void> receive_call(Self self, Socket accepted);
+  static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
+
+  /// A rank that was asked in vain, again and again.
+  struct Unanswered {
+    Clock::time_point first;
+    Clock::time_point last;
+    int times = 0;
+  };
+
+  static asio::awaitable<void> receive_call(Self self, Stream accepted);
   static asio::awaitable<Status> call(Self self, std::uint32_t peer, Row row);
   static asio::awaitable<void> call_successor(Self self);
   /// The caller means this rank, but another number of ranks.
@@ -120,7 +138,7 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   /// To a question; nothing is a welcome.
   std::optional<Refusal> reply(const Hello& hello) const;
   /// A connection stands: sends `greeting`, if any, and what the peer may not have heard.
-  std::shared_ptr<Edge> meet(Socket socket, std::uint32_t peer, const PeerAddress& address,
+  std::shared_ptr<Edge> meet(Stream stream, std::uint32_t peer, const PeerAddress& address,
                              const std::string& greeting);
   Status gathered(std::uint32_t child, std::string_view body);
   Status table(std::uint32_t parent, std::string_view body);
@@ -135,7 +153,11 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   /// `rank` has left: everyone but `from`, who said so, hears of it, if it is news.
   void part_with(std::uint32_t rank, std::uint32_t from);
   void settle(const News::Findings& findings);
-  void lose(const Edge& edge, const std::string& why);
+  void lose(std::uint32_t peer, const PeerAddress& address, const std::string& why);
+  /// `rank` is lost for everyone: nothing that it says counts any more, should it live.
+  void dismiss(std::uint32_t rank);
+  /// The news that this rank is counted as lost, in words for this rank.
+  FailureNews counted_out(const FailureNews& news) const;
   void forward(const std::string& frame, std::uint32_t except);
   /// Sends it on its way: by our own connection, along the tree, or around who has gone.
   void route(Publication publication);
@@ -160,22 +182,42 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   /// Leaving without any connection, or with news: somebody is yet to hear of it.
   void seek_to_leave();
   static asio::awaitable<void> reach(Self self, std::uint32_t peer);
-  void introduce(Socket socket, std::uint32_t peer);
+  void introduce(Stream stream, std::uint32_t peer);
   Status answered(Edge& edge, const Frame& frame);
   void missed(std::uint32_t peer, ErrorKind kind);
   void await_absent();
   static asio::awaitable<void> ask(Self self, std::uint32_t rank);
+  /// A rank that was asked gave no answer (`silent`), or one.
+  void doubt(std::uint32_t rank, bool silent);
+
+  // circle.cpp
+  /// To those whom this rank waits for in that; first to the one who asked.
+  void ask_along(const Publication& question, const OpenWait& wait);
+  /// A question that came to this rank.
+  void pursue(const Publication& question);
+
+  // heartbeat.cpp
+  /// On a new connection, where this rank has a limit: the peer is to speak often enough.
+  void tell_limit(Edge& edge);
+  void send_beat(Edge& edge);
+  /// Looks after the connections from now on, where anyone has a limit.
+  void keep_watch();
+  void look_at_peers();
+  Status beat(Edge& edge, std::string_view body);
 
   asio::io_context& context_;                  // immutable
   const std::weak_ptr<net::Service> service_;  // immutable
   const std::uint32_t rank_;                   // immutable
   const std::uint32_t size_;                   // immutable
-  const std::string token_;                    // immutable
+  const net::Credentials credentials_;         // immutable
   const std::chrono::milliseconds timeout_;    // immutable
+  const std::chrono::milliseconds heartbeat_;  // immutable
   const Row row_;                              // immutable
 
   // owner: the service thread
   std::map<std::uint32_t, std::shared_ptr<Edge>> edges_;
+  /// To ranks that are lost: what they are told still goes out, what they say is not listened to.
+  std::vector<std::shared_ptr<Edge>> dismissed_;
   News news_;
   RollCalls roll_calls_;
   bool will_count_ = false;
@@ -183,6 +225,21 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> parted_;  ///< to pass on: rank, from whom
   bool leaving_ = false;
   asio::steady_timer leave_timer_;
+
+  // owner: the service thread; of circles
+  std::vector<OpenWait> waits_;
+  std::uint32_t seeks_ = 0;
+  using Sought = std::pair<std::uint64_t, std::uint64_t>;  ///< (communicator, sequence)
+  std::map<std::uint32_t, Sought> sought_;                 ///< by the question's number
+  /// A question that was passed on: who asks, its number, and the call that was asked about.
+  using Pursued = std::tuple<std::uint32_t, std::uint32_t, std::uint64_t, std::uint64_t>;
+  std::set<Pursued> pursued_;
+  std::deque<Pursued> pursued_in_order_;  ///< oldest first
+
+  // owner: the service thread; of the heartbeat
+  std::chrono::milliseconds period_{0};  ///< between two looks; 0: nobody has a limit
+  bool watching_ = false;
+  asio::steady_timer watch_timer_;
 
   // owner: the service thread; of mending
   std::optional<std::uint32_t> above_;  ///< the connection that leads up; none: highest of all
@@ -192,6 +249,7 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   std::shared_ptr<Edge> calling_;    ///< one of edges_ that has not answered our hello yet
   std::set<std::uint32_t> absent_;   ///< nobody listens there, and why is not known
   std::set<std::uint32_t> looking_;  ///< asked, not answered yet
+  std::map<std::uint32_t, Unanswered> unanswered_;
   std::chrono::milliseconds pause_{0};
   asio::steady_timer mend_timer_;
   asio::steady_timer absence_timer_;
@@ -207,6 +265,9 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   std::set<std::uint32_t> unreported_;  ///< children
   std::set<std::uint32_t> unmet_;       ///< peers without a connection yet
   std::string last_trouble_;
+
+  std::mutex actions_mutex_;
+  std::deque<std::function<void(Hub&)>> actions_;  // guarded by actions_mutex_
 
   std::atomic<std::uint64_t> opened_{0};
   std::atomic<std::uint64_t> sent_{0};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/join.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <future>
 
@@ -36,14 +38,17 @@ class Joining {
     if (membership_.size > 1) CCOLL_TRY(announce());
     on_service([deadline = deadline_](Hub& hub) { hub.begin(deadline); });
     if (membership_.rank != 0)
-      if (const Status status = reach_parent(); !status) return give_up(status.error());
+      if (const Status status = reach_parent(); !status)
+        return hub_->is_forked() ? status : give_up(status.error());
     if (const auto outcome = await_outcome(deadline_)) return *outcome;
     Standing standing = look();
     if (membership_.rank != 0 && standing.parent_met) {
       if (const auto outcome = await_outcome(deadline_ + kVerdictGrace)) return *outcome;
       standing = look();
     }
-    return give_up(judge(standing, membership_.timeout, store_));
+    const Failure verdict = judge(standing, membership_.timeout, store_);
+    CCOLL_TRY(not_in_child());
+    return give_up(verdict);
   }
 
  private:
@@ -70,10 +75,24 @@ class Joining {
     } catch (const Error& error) {
       return fail(error.kind(), "start-up: the store did not take the address of rank {}: {}",
                   membership_.rank, error.what());
-    } catch (const std::exception& error) {
-      return fail(ErrorKind::internal, "start-up: the store threw: {}", error.what());
+    } catch (const std::exception&) {
+      return threw();
     }
-    return {};
+    return not_in_child();
+  }
+
+  /// Of what the store is throwing, which is none of ccoll's errors.
+  static tl::unexpected<Failure> threw() {
+    const Failure thrown = failure_of(std::current_exception());
+    return fail(thrown.kind, "start-up: the store threw: {}", thrown.message);
+  }
+
+  /// A store of the caller's own may fork, and let its child return.
+  Status not_in_child() const {
+    if (!hub_->is_forked()) return {};
+    return fail(ErrorKind::aborted,
+                "start-up: process {} is a child that the store has forked, and has no part in it",
+                ::getpid());
   }
 
   /// Nothing when it has not come by now.
@@ -91,8 +110,8 @@ class Joining {
       if (error.kind() == ErrorKind::timed_out) return std::nullopt;
       return fail(error.kind(), "start-up: the store failed while rank {} asked for rank {}: {}",
                   membership_.rank, parent, error.what());
-    } catch (const std::exception& error) {
-      return fail(ErrorKind::internal, "start-up: the store threw: {}", error.what());
+    } catch (const std::exception&) {
+      return threw();
     }
   }
 
@@ -103,6 +122,7 @@ class Joining {
     milliseconds pause = kFirstPause;
     while (Clock::now() < deadline_ && !await_outcome(Clock::now())) {
       const auto row = read_parent();
+      CCOLL_TRY(not_in_child());
       if (!row) return tl::unexpected<Failure>(row.error());
       if (!*row) continue;
       const auto status = attempt(**row);

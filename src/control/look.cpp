@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Looking for ranks that may have gone unheard: a goodbye is lost where those who read it leave
-/// before they can pass it on. Whoever waits for such a rank asks at its listener.
+/// before they can pass it on. Whoever waits for such a rank asks at its listener. Where ranks are
+/// lost already, one that gives no answer is taken to be lost with them: of a host that vanished,
+/// some ranks may have had connections only to others of it, which nobody heard fall silent.
 
+#include <algorithm>
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
@@ -16,6 +19,10 @@ namespace ccoll::control {
 namespace {
 
 constexpr std::chrono::milliseconds kLimit{5000};
+
+/// Beyond the heartbeat's limit: while anyone waits, each question follows the end of the last one
+/// sooner than that. What was not answered earlier says nothing about now.
+constexpr std::chrono::milliseconds kForgotten{5000};
 
 /// Whether that answer says that the rank takes part no more.
 bool says_gone(const Result<std::string>& payload) {
@@ -43,25 +50,47 @@ asio::awaitable<void> Hub::ask(Self self, std::uint32_t rank) {
   auto service = self->service_.lock();
   if (!service) co_return;
   const Row row = self->rows_[rank];
-  Result<Socket> connected = co_await net::connect_once(
-      service, endpoint_text(row.address), self->token_, net::Purpose::control, kLimit);
+  const auto patience = self->heartbeat_ > std::chrono::milliseconds(0)
+                            ? std::min(kLimit, self->heartbeat_ / 2)
+                            : kLimit;
+  Result<Stream> connected = co_await net::connect_once(
+      service, endpoint_text(row.address), self->credentials_, net::Purpose::control, patience);
   service.reset();
   bool gone = !connected && (connected.error().kind == ErrorKind::peer_lost ||
                              connected.error().kind == ErrorKind::mismatch);
+  bool silent = !connected && !gone;
   if (connected) {
-    const net::Deadline limit(*connected, kLimit);
-    const std::string frame =
-        encode_question(Hello{self->rank_, self->size_, row.nonce, self->row_});
+    const net::Deadline limit(*connected, patience);
+    std::string frame = encode_question(Hello{self->rank_, self->size_, row.nonce, self->row_});
     asio::error_code ignored;  // reading the answer fails as well
-    co_await asio::async_write(*connected, asio::buffer(frame),
-                               asio::redirect_error(asio::use_awaitable, ignored));
-    gone = says_gone(co_await net::read_frame(*connected, kMaxFrame));
+    co_await connected->write(std::move(frame), ignored);
+    const auto answer = co_await net::read_frame(*connected, kMaxFrame);
+    gone = says_gone(answer);
+    silent = !answer;
   }
   self->looking_.erase(rank);
-  if (gone && !self->leaving_) {
+  if (self->leaving_) co_return;
+  if (gone) {
     self->absent_.insert(rank);
     self->await_absent();
   }
+  self->doubt(rank, silent);
+}
+
+void Hub::doubt(std::uint32_t rank, bool silent) {
+  if (!silent || heartbeat_ == std::chrono::milliseconds(0)) {
+    unanswered_.erase(rank);
+    return;
+  }
+  const auto now = Clock::now();
+  const auto asked = unanswered_.try_emplace(rank, Unanswered{now, now, 0}).first;
+  Unanswered& found = asked->second;
+  if (now - found.last > heartbeat_ + kForgotten) found = {now, now, 0};
+  found.last = now;
+  found.times++;
+  if (!news_.has_losses() || found.times < 2 || now - found.first < heartbeat_ / 2) return;
+  lose(rank, rows_[rank].address,
+       fmt::format("other ranks were, and it has not answered {} calls", found.times));
 }
 
 std::optional<Refusal> Hub::reply(const Hello& hello) const {

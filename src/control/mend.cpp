@@ -35,7 +35,7 @@ std::optional<std::uint32_t> Hub::next_above(std::uint32_t rank) const {
 }
 
 void Hub::mend() {
-  if (seeking_ || leaving_ || !outcome_ || !*outcome_) return;
+  if (seeking_ || leaving_ || !outcome_ || !*outcome_ || news_.is_gone(rank_)) return;
   if (above_ && edges_.contains(*above_) && !news_.is_gone(*above_)) return;
   above_ = next_above(rank_);
   if (!above_ || edges_.contains(*above_)) return;
@@ -78,9 +78,9 @@ void Hub::seek() {
 asio::awaitable<void> Hub::reach(Self self, std::uint32_t peer) {
   auto service = self->service_.lock();
   if (!service) co_return;
-  Result<Socket> connected =
-      co_await net::connect_once(service, endpoint_text(self->rows_[peer].address), self->token_,
-                                 net::Purpose::control, kConnectLimit);
+  Result<Stream> connected =
+      co_await net::connect_once(service, endpoint_text(self->rows_[peer].address),
+                                 self->credentials_, net::Purpose::control, kConnectLimit);
   service.reset();
   if (!self->seeking_) co_return;  // leaving has come to its end
   if (!connected) {
@@ -108,12 +108,12 @@ void Hub::seek_to_leave() {
   seek();
 }
 
-void Hub::introduce(Socket socket, std::uint32_t peer) {
+void Hub::introduce(Stream stream, std::uint32_t peer) {
   const Row& row = rows_[peer];
   // The answer may take as long as it likes: hanging up would look like our death to a peer that
   // has counted us in.
   calling_ =
-      meet(std::move(socket), peer, row.address, encode(Hello{rank_, size_, row.nonce, row_}));
+      meet(std::move(stream), peer, row.address, encode(Hello{rank_, size_, row.nonce, row_}));
   if (!leaving_) return;
   const std::uint32_t departed[] = {rank_};
   send(*calling_, encode_left(departed));
@@ -127,7 +127,12 @@ Status Hub::answered(Edge& edge, const Frame& frame) {
   if (frame.type == Type::refused && !(refusal = decode_refusal(frame.body)))
     return fail(ErrorKind::corrupt, "a malformed refusal");
   const auto kept = std::move(calling_);
-  if (refusal) {
+  if (refusal && refusal->reason.culprit == rank_) {
+    edges_.erase(edge.peer());
+    edge.close();
+    seeking_ = false;
+    spread({rank_, 0, kEveryCommunicator, refusal->reason}, kNobody);
+  } else if (refusal) {
     edges_.erase(edge.peer());
     edge.close();
     missed(edge.peer(), refusal->final ? ErrorKind::peer_lost : refusal->reason.kind);
@@ -135,6 +140,7 @@ Status Hub::answered(Edge& edge, const Frame& frame) {
     opened_.fetch_add(1, std::memory_order_relaxed);
     above_ = edge.peer();
     seeking_ = false;
+    tell_limit(edge);
     mend();  // it may have gone since
   }
   return {};

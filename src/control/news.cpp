@@ -54,10 +54,20 @@ void News::tell(const FailureNews& news) {
   }
 }
 
-bool News::is_lost(std::uint32_t rank) const {
+bool News::is_out(std::uint32_t rank) const {
   return is_gone(rank) || std::ranges::any_of(general_, [&](const FailureNews& news) {
            return news.failure.culprit == rank;
          });
+}
+
+bool News::has_losses() const {
+  return std::ranges::any_of(general_, [](const FailureNews& news) { return news.number == 0; });
+}
+
+std::optional<Failure> News::loss_of(std::uint32_t rank) const {
+  for (const FailureNews& news : general_)
+    if (news.origin == rank && news.number == 0) return news.failure;
+  return std::nullopt;
 }
 
 std::optional<Failure> News::general_failure() const {
@@ -83,9 +93,20 @@ News::Findings News::waiting(std::uint32_t peer, const Waiting& waiting) {
       return {{waiting.communicator, std::move(*failure)}};
     return {};
   }
+  if (waiting.signature.kind == kAsksLabel) return {};
   if (unheard_.size() >= kMaxWaiting) unheard_.pop_front();
   unheard_.emplace_back(peer, waiting);
   return {};
+}
+
+bool News::has_begun(std::uint64_t communicator, std::uint64_t sequence) {
+  const auto observer = observer_of(communicator);
+  return observer && observer->has_begun(sequence);
+}
+
+void News::tell_circle(std::uint64_t communicator, std::uint64_t sequence,
+                       const std::string& circle) {
+  if (const auto observer = observer_of(communicator)) observer->in_circle(sequence, circle);
 }
 
 News::Findings News::subscribe(std::uint64_t communicator,

@@ -40,10 +40,13 @@ class News {
   bool learn_left(std::uint32_t rank);
   void tell_left(std::uint32_t rank);
   bool has_left(std::uint32_t rank) const { return left_.contains(rank); }
-  /// Left, or lost.
+  /// Has left, or was lost.
   bool is_gone(std::uint32_t rank) const { return has_left(rank) || seen_.contains({rank, 0}); }
-  /// Gone, or to blame for a failure of every communicator.
-  bool is_lost(std::uint32_t rank) const;
+  bool has_losses() const;
+  /// How it was lost, if it was.
+  std::optional<Failure> loss_of(std::uint32_t rank) const;
+  /// Gone, or to blame for a failure of every communicator: whom a roll call does not wait for.
+  bool is_out(std::uint32_t rank) const;
   const std::set<std::uint32_t>& departures() const { return left_; }
   /// All that were news, for a peer that may not have heard them.
   std::vector<FailureNews> failures() const;
@@ -54,6 +57,10 @@ class News {
   /// What the observers' comparison came to, as failures for everyone.
   using Findings = std::vector<std::pair<std::uint64_t, Failure>>;
   Findings waiting(std::uint32_t peer, const Waiting& waiting);
+
+  /// False where nobody listens for the communicator.
+  bool has_begun(std::uint64_t communicator, std::uint64_t sequence);
+  void tell_circle(std::uint64_t communicator, std::uint64_t sequence, const std::string& circle);
 
   Findings subscribe(std::uint64_t communicator, std::weak_ptr<ControlObserver> observer);
   void unsubscribe(std::uint64_t communicator) { observers_.erase(communicator); }

@@ -6,10 +6,10 @@
 namespace ccoll::control {
 namespace {
 
-/// Versions of an attempt come after all of those before it, whatever is remembered of them.
-std::uint64_t first_version(std::uint32_t attempt) { return std::uint64_t{attempt} << 32; }
-std::uint32_t attempt_of(const Answer& answer) {
-  return static_cast<std::uint32_t>(answer.version >> 32);
+/// On a connection, about.
+std::size_t bytes_of(const Answer& answer) {
+  constexpr std::size_t kFields = 64;
+  return kFields + answer.gone.size() * sizeof(std::uint32_t) + answer.why.message.size();
 }
 
 const Failure kNoWords{ErrorKind::aborted, {}, std::nullopt};
@@ -18,8 +18,8 @@ const Failure kNoWords{ErrorKind::aborted, {}, std::nullopt};
 /// an attempt is over for all, whenever they come to it.
 bool ends(const Answer& answer, std::uint32_t attempt) {
   if (answer.why.message.empty()) return false;
-  if (answer.state == Answer::State::gave_up) return attempt_of(answer) >= attempt;
-  return answer.state == Answer::State::counts && attempt_of(answer) > attempt;
+  if (answer.state == Answer::State::gave_up) return answer.attempt >= attempt;
+  return answer.state == Answer::State::counts && answer.attempt > attempt;
 }
 
 bool has_decided(const std::map<std::uint32_t, Answer>& answers, std::uint32_t rank) {
@@ -30,53 +30,80 @@ bool has_decided(const std::map<std::uint32_t, Answer>& answers, std::uint32_t r
 }  // namespace
 
 RollCalls::Known& RollCalls::known(const Key& key) {
-  const auto found = calls_.find(key);
-  if (found != calls_.end()) return found->second;
-  if (in_order_.size() >= kMaxRemembered) {
-    end(calls_[in_order_.front()],
-        fail(ErrorKind::exhausted, "more than {} communicators shrink at once", kMaxRemembered));
-    calls_.erase(in_order_.front());
-    in_order_.pop_front();
+  const auto [found, is_new] = calls_.try_emplace(key);
+  if (is_new) {
+    in_order_.push_back(key);
+    if (closed_.contains(key.first)) say_closed(found->second, key);
   }
-  in_order_.push_back(key);
-  auto& made = calls_[key];
-  if (closed_.contains(key.first)) say_closed(made, key);
-  return made;
+  return found->second;
+}
+
+void RollCalls::keep(Known& known, const Answer& answer) {
+  auto& last = known.answers[answer.rank];
+  const std::size_t before = last.said == 0 ? 0 : bytes_of(last);
+  last = answer;
+  known.bytes += bytes_of(last) - before;
+  bytes_ += bytes_of(last) - before;
+}
+
+bool RollCalls::is_needed(const Key& key) const {
+  const auto call = calls_.find(key);
+  if (call->second.waiting) return true;
+  if (!open_.contains(key.first)) return false;
+  // Who has decided may be asked again, until the communicator's next roll call.
+  const auto next = std::next(call);
+  const bool is_last = next == calls_.end() || next->first.first != key.first;
+  return is_last || !has_decided(call->second.answers, self_);
+}
+
+void RollCalls::forget_oldest() {
+  for (auto key = in_order_.begin(); bytes_ > max_bytes_ && key != in_order_.end();) {
+    if (is_needed(*key)) {
+      ++key;
+      continue;
+    }
+    const auto call = calls_.find(*key);
+    bytes_ -= call->second.bytes;
+    calls_.erase(call);
+    key = in_order_.erase(key);
+  }
 }
 
 void RollCalls::begin(const RollCall& call, std::shared_ptr<Headcount> count) {
   auto& mine = known({call.communicator, call.number});
   mine.call = call;
   mine.waiting = std::move(count);
+  waiting_.insert({call.communicator, call.number});
 }
 
 void RollCalls::give_up(const RollCall& call, const Failure& why) {
   const Key key{call.communicator, call.number};
   auto& mine = known(key);
-  if (!mine.waiting) return;
-  say(mine, key, Answer::State::gave_up, mine.answers[self_].gone, why);
+  const auto& said = mine.answers[self_];
+  const bool is_over = said.state == Answer::State::decided ||
+                       said.state == Answer::State::closed ||
+                       (said.state == Answer::State::gave_up && said.attempt >= call.attempt);
+  if (!mine.waiting && is_over) return;
+  mine.call = call;  // it may have failed before it could begin
+  say(mine, key, Answer::State::gave_up, said.gone, why);
   end(mine, tl::unexpected(why));
 }
 
 void RollCalls::close(std::uint64_t communicator) {
-  if (!closed_.insert(communicator).second) return;
-  closings_.push_back(communicator);
-  if (closings_.size() > kMaxClosed) {
-    closed_.erase(closings_.front());
-    closings_.pop_front();
-  }
+  open_.erase(communicator);
+  if (!closed_.add(communicator)) return;
   for (auto entry = calls_.lower_bound({communicator, 0});
        entry != calls_.end() && entry->first.first == communicator; ++entry)
     say_closed(entry->second, entry->first);
 }
 
 bool RollCalls::learn(const Answer& answer) {
-  auto& answers = known({answer.communicator, answer.number}).answers;
-  const auto [found, is_first] = answers.try_emplace(answer.rank, answer);
-  // A rank's own words are never news to it.
-  if (is_first && answer.rank != self_) return true;
-  if (answer.rank == self_ || answer.version <= found->second.version) return false;
-  found->second = answer;
+  if (answer.rank == self_) return false;
+  auto& heard = heard_[answer.rank];
+  if (answer.said <= heard) return false;
+  heard = answer.said;
+  keep(known({answer.communicator, answer.number}), answer);
+  forget_oldest();
   return true;
 }
 
@@ -84,18 +111,19 @@ std::vector<Answer> RollCalls::answers() const {
   std::vector<Answer> all;
   for (const auto& [key, known] : calls_)
     for (const auto& [rank, answer] : known.answers) all.push_back(answer);
+  // In the order of each rank's words, or what it said first would not count any more.
+  std::ranges::sort(all, {}, &Answer::said);
   return all;
 }
 
 void RollCalls::advance(const News& news) {
-  for (auto& [key, known] : calls_)
-    if (known.waiting) advance(known, news);
+  for (const Key& key : std::set(waiting_)) advance(calls_[key], news);
 }
 
 RollCalls::Ranks RollCalls::gone_in(const Known& known, const News& news) const {
   Ranks gone;
   for (const auto rank : known.call.ranks)
-    if (news.is_lost(rank)) gone.insert(rank);
+    if (news.is_out(rank)) gone.insert(rank);
   for (const auto& [rank, answer] : known.answers) {
     if (answer.state == Answer::State::closed) gone.insert(rank);
     gone.insert(answer.gone.begin(), answer.gone.end());
@@ -157,11 +185,10 @@ void RollCalls::decide(Known& known, const std::vector<std::uint32_t>& gone) {
 
 void RollCalls::say(Known& known, const Key& key, Answer::State state,
                     std::vector<std::uint32_t> gone, std::optional<Failure> why) {
-  auto& mine = known.answers[self_];
-  const auto version = std::max(mine.version, first_version(known.call.attempt)) + 1;
-  if (!why) why = mine.why;
-  mine = {key.first, key.second, self_, version, state, std::move(gone), std::move(*why)};
-  to_tell_.push_back(mine);
+  Answer mine{key.first, key.second, self_, ++said_, known.call.attempt, state, std::move(gone)};
+  mine.why = why ? std::move(*why) : known.answers[self_].why;
+  keep(known, mine);
+  to_tell_.push_back(std::move(mine));
 }
 
 void RollCalls::say_closed(Known& known, const Key& key) {
@@ -173,6 +200,7 @@ void RollCalls::say_closed(Known& known, const Key& key) {
 void RollCalls::end(Known& known, Result<std::vector<std::uint32_t>> outcome) {
   const auto count = std::exchange(known.waiting, nullptr);
   if (!count) return;
+  waiting_.erase({known.call.communicator, known.call.number});
   const std::lock_guard lock(count->mutex);
   if (!count->gone) count->gone = std::move(outcome);
   count->changed.notify_all();

@@ -54,18 +54,18 @@ Refusal refuse(ErrorKind kind, std::string reason) {
 
 }  // namespace
 
-void Hub::accept(asio::ip::tcp::socket socket) {
-  net::spawn(context_.get_executor(), receive_call(shared_from_this(), std::move(socket)),
+void Hub::accept(net::Stream stream) {
+  net::spawn(context_.get_executor(), receive_call(shared_from_this(), std::move(stream)),
              "a control connection was dropped");
 }
 
-asio::awaitable<void> Hub::receive_call(Self self, Socket accepted) {
-  Socket socket = std::move(accepted);
+asio::awaitable<void> Hub::receive_call(Self self, Stream accepted) {
+  Stream stream = std::move(accepted);
   std::optional<Hello> hello;
   bool is_question = false;
   {
-    const net::Deadline limit(socket, kHelloLimit);
-    const Result<std::string> payload = co_await net::read_frame(socket, kMaxFrame);
+    const net::Deadline limit(stream, kHelloLimit);
+    const Result<std::string> payload = co_await net::read_frame(stream, kMaxFrame);
     if (payload) {
       const Result<Frame> frame = parse(*payload);
       is_question = frame && frame->type == Type::question;
@@ -83,15 +83,20 @@ asio::awaitable<void> Hub::receive_call(Self self, Socket accepted) {
   const auto refusal = is_question ? self->reply(*hello) : self->objection(*hello);
   if (refusal || is_question) {
     if (!is_question) self->refused_.fetch_add(1, std::memory_order_relaxed);
-    const net::Deadline limit(socket, kHelloLimit);
-    const std::string frame = refusal ? encode(*refusal) : encode_welcome();
+    const net::Deadline limit(stream, kHelloLimit);
+    std::string frame = refusal ? encode(*refusal) : encode_welcome();
     asio::error_code ignored;
-    co_await asio::async_write(socket, asio::buffer(frame),
-                               asio::redirect_error(asio::use_awaitable, ignored));
+    co_await stream.write(std::move(frame), ignored);
     co_return;
   }
-  self->meet(std::move(socket), hello->rank, hello->row.address, encode_welcome());
-  self->advance();
+  // Before, the caller tries again; now it has been counted in.
+  try {
+    self->tell_limit(
+        *self->meet(std::move(stream), hello->rank, hello->row.address, encode_welcome()));
+    self->advance();
+  } catch (...) {
+    self->failing()(failure_of(std::current_exception()));
+  }
 }
 
 bool Hub::disagrees(const Hello& hello) const {
@@ -133,6 +138,7 @@ std::optional<Refusal> Hub::late_objection(const Hello& hello) const {
     return refuse(ErrorKind::mismatch, fmt::format("rank {} is another one", hello.rank));
   if (leaving_)
     return Refusal{true, {ErrorKind::peer_lost, fmt::format("rank {} has left", rank_), rank_}};
+  if (auto loss = news_.loss_of(hello.rank)) return Refusal{true, std::move(*loss)};
   if (edges_.contains(hello.rank) || news_.is_gone(hello.rank))
     return refuse(ErrorKind::timed_out,
                   fmt::format("rank {} has a connection already, or has gone", hello.rank));
@@ -143,8 +149,8 @@ asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row) {
   auto service = self->service_.lock();
   if (!service) co_return fail(ErrorKind::aborted, "start-up: the service has ended");
   const std::string endpoint = endpoint_text(row.address);
-  Result<Socket> connected =
-      co_await net::connect_once(service, endpoint, self->token_, net::Purpose::control,
+  Result<Stream> connected =
+      co_await net::connect_once(service, endpoint, self->credentials_, net::Purpose::control,
                                  std::min(kConnectLimit, until(self->deadline_)));
   service.reset();
   if (!connected)
@@ -152,18 +158,17 @@ asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row) {
                    "no rank {} at {} ({}): is it still running, and can this host reach that "
                    "address?",
                    peer, endpoint, connected.error().message);
-  Socket socket = std::move(*connected);
+  Stream stream = std::move(*connected);
   Result<std::optional<Refusal>> answer;
   {
     // Not the limit of connecting: the callee may have counted us in, and would take our hanging up
     // for our death.
-    const net::Deadline answered(socket, until(self->deadline_));
-    const std::string frame = encode(Hello{self->rank_, self->size_, row.nonce, self->row_});
+    const net::Deadline answered(stream, until(self->deadline_));
+    std::string frame = encode(Hello{self->rank_, self->size_, row.nonce, self->row_});
     self->sent_.fetch_add(1, std::memory_order_relaxed);
     asio::error_code ignored;  // reading the answer fails as well
-    co_await asio::async_write(socket, asio::buffer(frame),
-                               asio::redirect_error(asio::use_awaitable, ignored));
-    const Result<std::string> payload = co_await net::read_frame(socket, kMaxFrame);
+    co_await stream.write(std::move(frame), ignored);
+    const Result<std::string> payload = co_await net::read_frame(stream, kMaxFrame);
     answer = read_answer(payload, peer);
   }
   if (!answer) co_return tl::unexpected<Failure>(answer.error());
@@ -174,7 +179,7 @@ asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row) {
   if (self->leaving_) co_return fail(ErrorKind::aborted, "start-up: rank {} has left", self->rank_);
   self->received_.fetch_add(1, std::memory_order_relaxed);
   self->opened_.fetch_add(1, std::memory_order_relaxed);
-  self->meet(std::move(socket), peer, row.address, {});
+  self->tell_limit(*self->meet(std::move(stream), peer, row.address, {}));
   self->advance();
   co_return Status{};
 }
@@ -202,14 +207,15 @@ asio::awaitable<void> Hub::call_successor(Self self) {
   }
 }
 
-std::shared_ptr<Edge> Hub::meet(Socket socket, std::uint32_t peer, const PeerAddress& address,
+std::shared_ptr<Edge> Hub::meet(Stream stream, std::uint32_t peer, const PeerAddress& address,
                                 const std::string& greeting) {
   const std::size_t limit = table_complete_ ? max_frame(size_) : max_start_frame(size_);
   const auto edge =
-      std::make_shared<Edge>(std::move(socket), peer, address, weak_from_this(), limit);
+      std::make_shared<Edge>(std::move(stream), peer, address, weak_from_this(), limit);
   edges_[peer] = edge;
   unmet_.erase(peer);
   edge->start();
+  keep_watch();
   if (!greeting.empty()) send(*edge, greeting);
   for (const FailureNews& news : news_.failures()) send(*edge, encode(news));
   send_departures(*edge, {news_.departures().begin(), news_.departures().end()});

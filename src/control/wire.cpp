@@ -29,7 +29,10 @@ void write(Writer& writer, const Row& row) {
   for (const std::uint8_t byte : address.ip) writer.number(byte);
   writer.number(address.port).number(address.cores).number(address.machine_cores);
   writer.number(address.machine).number(address.host).number(address.process);
-  writer.number(address.pid).number(address.device).number(address.agreement);
+  writer.number(address.pid)
+      .number(address.fabrics)
+      .number(address.device)
+      .number(address.agreement);
   writer.number(row.nonce);
 }
 
@@ -44,6 +47,7 @@ Row read_row(Reader& reader) {
   address.host = reader.number<std::uint64_t>();
   address.process = reader.number<std::uint64_t>();
   address.pid = reader.number<std::uint32_t>();
+  address.fabrics = reader.number<std::uint8_t>();
   address.device = reader.number<std::uint32_t>();
   address.agreement = reader.number<std::uint32_t>();
   row.nonce = reader.number<std::uint64_t>();
@@ -76,8 +80,7 @@ Result<Frame> parse(std::string_view payload) {
   if (version != kWireVersion)
     return fail(ErrorKind::corrupt, "control protocol version {} (this build speaks {})", version,
                 kWireVersion);
-  if (type < static_cast<std::uint8_t>(Type::hello) ||
-      type > static_cast<std::uint8_t>(Type::answer))
+  if (type < static_cast<std::uint8_t>(Type::hello) || type > static_cast<std::uint8_t>(Type::beat))
     return fail(ErrorKind::corrupt, "a control message of unknown type {}", type);
   return Frame{static_cast<Type>(type), payload.substr(kHeadBytes)};
 }
@@ -238,7 +241,7 @@ std::optional<Publication> decode_publication(std::string_view body, std::uint32
 std::string encode(const Answer& answer) {
   Writer writer;
   writer.number(answer.communicator).number(answer.number);
-  writer.number(answer.rank).number(answer.version);
+  writer.number(answer.rank).number(answer.said).number(answer.attempt);
   writer.number(static_cast<std::uint8_t>(answer.state));
   writer.number(static_cast<std::uint32_t>(answer.gone.size()));
   for (const std::uint32_t rank : answer.gone) writer.number(rank);
@@ -252,7 +255,8 @@ std::optional<Answer> decode_answer(std::string_view body, std::uint32_t size) {
   answer.communicator = reader.number<std::uint64_t>();
   answer.number = reader.number<std::uint64_t>();
   answer.rank = reader.number<std::uint32_t>();
-  answer.version = reader.number<std::uint64_t>();
+  answer.said = reader.number<std::uint64_t>();
+  answer.attempt = reader.number<std::uint32_t>();
   const auto state = reader.number<std::uint8_t>();
   const auto count = reader.number<std::uint32_t>();
   if (reader.bad() || answer.rank >= size || count > size) return std::nullopt;
@@ -268,6 +272,18 @@ std::optional<Answer> decode_answer(std::string_view body, std::uint32_t size) {
   if (why->culprit && *why->culprit >= size) return std::nullopt;
   answer.why = std::move(*why);
   return answer;
+}
+
+std::string encode_beat(std::uint32_t limit_ms) {
+  Writer writer;
+  return framed(Type::beat, writer.number(limit_ms).bytes());
+}
+
+std::optional<std::uint32_t> decode_beat(std::string_view body) {
+  Reader reader(body);
+  const auto limit_ms = reader.number<std::uint32_t>();
+  if (!reader.complete()) return std::nullopt;
+  return limit_ms;
 }
 
 std::string key_of(std::uint32_t rank) { return fmt::format("{}{}", kKeyPrefix, rank); }

@@ -19,7 +19,7 @@
 
 namespace ccoll::control {
 
-inline constexpr std::uint8_t kWireVersion = 4;
+inline constexpr std::uint8_t kWireVersion = 7;
 /// Longest text of a failure that travels; what is longer is cut.
 inline constexpr std::size_t kMaxText = 2048;
 /// Longest frame but those that carry the address table or a list of all ranks.
@@ -43,6 +43,7 @@ enum class Type : std::uint8_t {
   waiting = 8,   ///< to one rank, from hop to hop
   question = 9,  ///< a hello of one that only wants to know whether the callee is still there
   answer = 10,   ///< flooded: a rank's word in a roll call
+  beat = 11,     ///< I live; and how soon I count a peer as lost that says nothing
 };
 
 /// A row of the table as it travels. The nonce is drawn anew by every Control: a caller names the
@@ -53,7 +54,7 @@ struct Row {
   std::uint64_t nonce = 0;
   friend bool operator==(const Row&, const Row&) = default;
 };
-inline constexpr std::size_t kRowBytes = 62;
+inline constexpr std::size_t kRowBytes = 63;
 static_assert(kRowBytes <= 64);
 
 /// Longest frame of a job of `size` ranks while its table is being made.
@@ -87,13 +88,14 @@ struct FailureNews {
   friend bool operator==(const FailureNews&, const FailureNews&) = default;
 };
 
-/// A rank's word in a roll call, under way to everyone; a later version takes its place.
+/// A rank's word in a roll call, under way to everyone; what it says later takes its place.
 struct Answer {
   enum class State : std::uint8_t { counts, decided, gave_up, closed };
   std::uint64_t communicator = 0;
   std::uint64_t number = 0;
   std::uint32_t rank = 0;
-  std::uint64_t version = 0;
+  std::uint64_t said = 0;  ///< its number among all that this rank has said in roll calls, from 1
+  std::uint32_t attempt = 0;  ///< RollCall::attempt
   State state = State::counts;
   std::vector<std::uint32_t> gone;  ///< ascending
   /// Why it last gave up; without a message where it never did, or another had before.
@@ -132,6 +134,8 @@ std::string encode(const FailureNews& news);
 std::string encode_left(std::span<const std::uint32_t> ranks);
 std::string encode(const Publication& publication);
 std::string encode(const Answer& answer);
+/// The limit is the sender's heartbeat limit in milliseconds; 0: it has none.
+std::string encode_beat(std::uint32_t limit_ms);
 
 std::optional<Hello> decode_hello(std::string_view body);
 std::optional<Refusal> decode_refusal(std::string_view body);
@@ -147,6 +151,7 @@ std::optional<FailureNews> decode_failure(std::string_view body, std::uint32_t s
 std::optional<std::vector<std::uint32_t>> decode_left(std::string_view body, std::uint32_t size);
 std::optional<Publication> decode_publication(std::string_view body, std::uint32_t size);
 std::optional<Answer> decode_answer(std::string_view body, std::uint32_t size);
+std::optional<std::uint32_t> decode_beat(std::string_view body);
 
 /// A rank's one key in the store, and its value.
 inline constexpr std::string_view kKeyPrefix = "control/";

@@ -11,12 +11,7 @@
 #include <type_traits>
 
 #include "ccoll/types.hpp"
-
-#ifdef __CUDACC__
-#define CCOLL_HOST_DEVICE __host__ __device__
-#else
-#define CCOLL_HOST_DEVICE
-#endif
+#include "core/host_device.hpp"
 
 namespace ccoll::element {
 
@@ -95,7 +90,7 @@ CCOLL_HOST_DEVICE constexpr float to_float32(T small) {
     constexpr std::uint32_t kNormal = ((128 - L::kBias) << 23);
     const float number =
         bits_as<float>(kNormal + (magnitude << L::kShift)) - bits_as<float>(kNormal);
-    return sign != 0 ? -number : number;
+    return bits_as<float>(sign | bits_as<std::uint32_t>(number));
   }
   return bits_as<float>(sign | (L::kRebias + (magnitude << L::kShift)));
 }
@@ -116,15 +111,14 @@ CCOLL_HOST_DEVICE constexpr T from_float32(float value) {
   const std::uint32_t magnitude = bits & 0x7fffffffu;
   const std::uint32_t sign = bits >> (32 - L::kBits) & L::kSign;
   if (magnitude > 0x7f800000u) return {static_cast<Stored>(L::kNaN)};
-  std::uint32_t small = 0;
-  if (magnitude >= L::kRebias + (1u << 23)) {
-    small = shift_right_rounded(magnitude - L::kRebias, L::kShift);
-    if (small > L::kMost) {
-      return {static_cast<Stored>(L::kHasInfinity ? sign | L::kOverflow : L::kOverflow)};
-    }
-  } else if (const unsigned shift = 128 - L::kBias + L::kShift - (magnitude >> 23); shift <= 24) {
-    // In units of the smallest denormal. Longer shifts leave less than a half.
-    small = shift_right_rounded((magnitude & 0x7fffffu) | 0x800000u, shift);
+  // The last bit of this number is the smallest denormal: adding it rounds to that.
+  constexpr std::uint32_t kRounder = L::kRebias + ((L::kShift + 1) << 23);
+  const float rounded = bits_as<float>(magnitude) + bits_as<float>(kRounder);
+  const bool is_denormal = magnitude < L::kRebias + (1u << 23);
+  const std::uint32_t small = is_denormal ? bits_as<std::uint32_t>(rounded) - kRounder
+                                          : shift_right_rounded(magnitude - L::kRebias, L::kShift);
+  if (small > L::kMost) {
+    return {static_cast<Stored>(L::kHasInfinity ? sign | L::kOverflow : L::kOverflow)};
   }
   return {static_cast<Stored>(sign | small)};
 }

@@ -19,6 +19,7 @@ struct PeerAddress {
   std::uint64_t host = 0;             ///< equal on two ranks exactly when they share a host
   std::uint64_t process = 0;          ///< equal exactly when they are threads of one process
   std::uint32_t pid = 0;
+  std::uint8_t fabrics = 0;  ///< RDMA networks that it is in, a bit each; 0: none, or not to be used
   std::uint32_t device = 0;  ///< 0: data lives in host memory
   /// What the rank was started with that must be the same on all; see comm/agreement.hpp.
   std::uint32_t agreement = 0;

@@ -21,6 +21,11 @@ Reduction Reduction::premultiplied_sum(double factor) {
 }
 
 Reduction Reduction::premultiplied_sum(const void* factor, DataType type) {
+  if (factor == nullptr)
+    throw Error(ErrorKind::invalid_argument, "premultiplied_sum: no factor (a null pointer)");
+  if (size_of(type) == 0)
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("premultiplied_sum: {} is no DataType", static_cast<int>(type)));
   return element::with_type(type, [&]<typename T>(T value) {
     std::memcpy(static_cast<void*>(&value), factor, sizeof value);
     const auto wide = element::widen(value);

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <system_error>
 
 namespace ccoll {
 
@@ -14,6 +15,13 @@ Failure failure_of(const std::exception_ptr& thrown) {
     return {error.kind(), error.what(), std::nullopt};
   } catch (const std::bad_alloc&) {
     return {ErrorKind::exhausted, "out of memory", std::nullopt};
+  } catch (const std::system_error& error) {
+    const auto& code = error.code();
+    const bool ran_out =
+        code == std::errc::too_many_files_open ||
+        code == std::errc::too_many_files_open_in_system || code == std::errc::not_enough_memory ||
+        code == std::errc::no_buffer_space || code == std::errc::resource_unavailable_try_again;
+    return {ran_out ? ErrorKind::exhausted : ErrorKind::internal, error.what(), std::nullopt};
   } catch (const std::exception& error) {
     return {ErrorKind::internal, error.what(), std::nullopt};
   } catch (...) {

@@ -45,8 +45,8 @@ T value_or_throw(Result<T> result) {
   if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
-/// What someone else's code threw, as a value: out of memory is `exhausted`, ccoll's own errors
-/// keep their kind, all else is `internal`.
+/// What someone else's code threw, as a value: out of memory or descriptors is `exhausted`, ccoll's
+/// own errors keep their kind, all else is `internal`.
 Failure failure_of(const std::exception_ptr& thrown);
 
 /// What `step` returns, a Result or Status; what it throws, as a failure.

@@ -4,7 +4,9 @@
 /// What a call is, in the bytes that ranks compare: the first words of every slice, and what a
 /// waiting rank publishes.
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace ccoll {
 
@@ -17,8 +19,19 @@ struct Signature {
   std::uint8_t type = 0;
   std::uint8_t op = 0;  ///< a ReduceOp, or one of the following
   std::uint8_t algorithm = 0;
-  friend bool operator==(const Signature&, const Signature&) = default;
+  /// Every slice of every call is compared so: as two words, not six fields.
+  friend bool operator==(const Signature& a, const Signature& b) {
+    return a.count == b.count && a.all_but_count() == b.all_but_count();
+  }
+
+ private:
+  std::uint64_t all_but_count() const {
+    std::uint64_t word = 0;
+    std::memcpy(&word, reinterpret_cast<const std::byte*>(this) + sizeof count, sizeof word);
+    return word;
+  }
 };
+static_assert(sizeof(Signature) == 2 * sizeof(std::uint64_t));
 
 /// Flags of `kind`: a v-operation; several buffers in one call.
 inline constexpr std::uint8_t kRagged = 32;
@@ -35,7 +48,9 @@ inline constexpr std::uint8_t kSendRecv = 255;
 inline constexpr std::uint8_t kSplit = 254;
 inline constexpr std::uint8_t kSubgroup = 253;
 inline constexpr std::uint8_t kMesh = 252;
-/// The `kind` of the calls by which ranks learn how long byte strings are.
-inline constexpr std::uint8_t kBytes = 251;
+/// The `kind` of the calls by which ranks learn how long byte strings are, before these are moved.
+inline constexpr std::uint8_t kBroadcastBytes = 251;
+inline constexpr std::uint8_t kAllGatherBytes = 247;
+inline constexpr std::uint8_t kGatherBytes = 246;
 
 }  // namespace ccoll

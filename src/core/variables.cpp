@@ -35,27 +35,57 @@ constexpr Variable kSettings[] = {
     {"CCOLL_TOKEN_FILE", "none",
      "the file with the job's secret, readable by its owner only; needed for every address that is "
      "not loopback"},
+    {"CCOLL_TLS", "`off`",
+     "TLS 1.3 on connections to the store and between control paths: `psk`, with a key from the "
+     "job's token, or `cert`, with certificates; the same for all who meet. Data is not encrypted"},
+    {"CCOLL_TLS_CERT", "none",
+     "with `cert`: the file with this process's certificate and those between it and the "
+     "authority, PEM"},
+    {"CCOLL_TLS_KEY", "none",
+     "with `cert`: the file with its private key, PEM, readable by its owner only"},
+    {"CCOLL_TLS_CA", "none",
+     "with `cert`: the file with the authorities that have signed the peers' certificates, PEM"},
+    {"CCOLL_TLS_NAME", "any that the authority has signed",
+     "with `cert`: the DNS name that every peer's certificate must be for"},
     {"CCOLL_SOCKET_IFNAME", "the route to the store; loopback for one without an address",
      "interfaces for connections by prefix: `eth,ib`; `=eth0` exactly; `^docker` all but these"},
     {"CCOLL_PORT_RANGE", "any free port",
      "the ports that may be listened at where none is named, as `20000-20100`: one for each rank "
      "of "
      "a host and one for the store"},
+    {"CCOLL_HEARTBEAT", "10",
+     "after so many seconds of silence a rank counts as lost that was stopped, or whose host or "
+     "network has gone; 0: never, for debuggers"},
     {"CCOLL_TRANSPORT", "the best that both ends have",
-     "`tcp`, `shm` or `inproc`, for every pair of ranks"},
+     "`tcp`, `verbs`, `shm` or `inproc`, for every pair of ranks"},
     {"CCOLL_ALGO", "by cost",
      "an algorithm for every operation that has it: `ring`, `double_tree`, …"},
     {"CCOLL_LANES", "by cost", "most copies of an algorithm's lanes, 1 to 1024"},
     {"CCOLL_DETERMINISTIC", "0",
      "1: what floats are reduced to depends on the contributions alone, not on the algorithm, the "
      "size of the call or the transport"},
+    {"CCOLL_CHECKSUM", "0",
+     "1: what travels over TCP or RDMA carries a CRC32C; a flipped bit ends the call with an error "
+     "that names the link"},
     {"CCOLL_EAGER_LIMIT", "65536",
      "messages up to so many bytes are sent without waiting for their receive; at most 131072"},
     {"CCOLL_STRICT_SENDS", "0",
      "1: every send waits for its receive; finds programs that work only while messages are small"},
     {"CCOLL_SLOT_MEMORY", "256",
-     "how many MiB the slots of a rank's links in shared memory may take; links for which none "
-     "are left use TCP"},
+     "how many MiB the slots of a rank's links in shared memory may take, and as much those over "
+     "RDMA; links for which none are left use TCP"},
+    {"CCOLL_IB_HCA", "every RDMA device",
+     "ports for `verbs` by prefix: `mlx5_0:1,rxe`; `=mlx5_0` exactly; `^mlx5_1` all but these"},
+    {"CCOLL_IB_GID_INDEX", "by the route to the peer",
+     "the entry of a port's GID table that is its address (`show_gids`, `cc-bench info`)"},
+    {"CCOLL_IB_TC", "0", "traffic class of RoCE packets, 0 to 255"},
+    {"CCOLL_IB_SL", "0", "service level, 0 to 15"},
+    {"CCOLL_IB_TIMEOUT", "18",
+     "1 to 31: an RDMA packet that nobody confirms is sent again after 4.096 µs times 2 to this "
+     "power"},
+    {"CCOLL_IB_RETRY_CNT", "6",
+     "how often that is done before the path counts as broken, 0 to 7; some devices take 7 for "
+     "without end"},
     {"CCOLL_TUNE_FILE", "this host's file in the user's cache directory, `ccoll/HOST.tune`",
      "what links cost here, as `cc-bench tune` has measured it; rank 0's counts for all. "
      "`/dev/null`: none, the estimates"},
@@ -65,9 +95,9 @@ constexpr Variable kSettings[] = {
      "a directory: every rank writes there what it does and waits for, for `cc-show trace`"},
     {"CCOLL_DUMP", "none; cc-run's own for its ranks",
      "a directory: when a communicator fails, every rank writes there what it did last, as JSON"},
-    {"CCOLL_DUMP_SIGNAL", "none",
-     "`USR1`, `USR2` or `QUIT`: at that signal, too, a process writes there, also while it is "
-     "stuck"},
+    {"CCOLL_DUMP_SIGNAL", "none; cc-run's own for its ranks",
+     "`USR1`, `USR2`, `QUIT` or `RTMIN+3`: at that signal, too, a process writes there, also while "
+     "it is stuck"},
     {"CCOLL_LOG", "`warn`",
      "how much is said on standard error: `warn`, `info` (once: who, where, which transports and "
      "algorithms, and why), `debug`, `trace`"},

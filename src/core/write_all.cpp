@@ -18,7 +18,7 @@
 namespace ccoll {
 namespace {
 
-/// Where a process's files have a limit, a write beyond it brings a signal that ends the process.
+/// Where a process's files have a limit, growing beyond it brings a signal that ends the process.
 class NoSizeSignal {
  public:
   NoSizeSignal() {
@@ -50,6 +50,13 @@ bool is_output_unread() {
   return ::poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0;
 }
 
+void open_missing_streams() {
+  // The lowest free number comes first.
+  int number = 0;
+  while (number >= 0 && number <= STDERR_FILENO) number = ::open("/dev/null", O_RDWR);
+  if (number > STDERR_FILENO) ::close(number);
+}
+
 int write_all(int file, std::span<const std::byte> bytes) {
   const NoSizeSignal blocked;
   while (!bytes.empty()) {
@@ -59,6 +66,11 @@ int write_all(int file, std::span<const std::byte> bytes) {
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
   return 0;
+}
+
+int resize_file(int file, std::size_t bytes) {
+  const NoSizeSignal blocked;
+  return ::ftruncate(file, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
 }
 
 Status write_file(const std::string& path, std::string_view text) {

@@ -1,12 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/custom_fold.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <exception>
 
+#include "core/result.hpp"
+
 namespace ccoll {
+namespace {
+
+/// How often this process's line of parents has forked, since the first fold was made.
+std::atomic<unsigned> generation{0};
+
+}  // namespace
+
+CustomFold::CustomFold(DataType type, std::size_t elem_bytes)
+    : type_(type), elem_bytes_(elem_bytes) {
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { generation++; });
+  CCOLL_CHECK(registered == 0, "pthread_atfork: {}", registered);
+}
 
 bool CustomFold::operator()(const Reduction::Custom& custom, const std::byte* const* sources,
                             std::size_t source_count, std::byte* out, std::size_t elems) {
@@ -23,19 +40,22 @@ bool CustomFold::operator()(const Reduction::Custom& custom, const std::byte* co
 }
 
 bool CustomFold::call(const Reduction::Custom& custom, const std::byte* in, std::size_t elems) {
-  if (thrown_) return false;
+  if (thrown_ || in_child_) return false;
   if (reinterpret_cast<std::uintptr_t>(in) % elem_bytes_ != 0) {
     std::memcpy(operand_, in, elems * elem_bytes_);
     in = operand_;
   }
+  const unsigned before = generation.load(std::memory_order_relaxed);
   try {
     custom.function(in, accumulated_, elems, type_);
-    return true;
+    in_child_ = generation.load(std::memory_order_relaxed) != before;
+    return !in_child_;
   } catch (const std::exception& error) {
     thrown_ = error.what();
   } catch (...) {
     thrown_ = "something that is no std::exception";
   }
+  in_child_ = generation.load(std::memory_order_relaxed) != before;
   return false;
 }
 

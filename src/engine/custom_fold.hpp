@@ -2,7 +2,7 @@
 #pragma once
 
 /// Combining with the caller's own function, behind what it may do: want aligned memory, write what
-/// it accumulates in, throw.
+/// it accumulates in, throw, fork.
 
 #include <cstddef>
 #include <optional>
@@ -14,16 +14,19 @@ namespace ccoll {
 
 class CustomFold {
  public:
-  CustomFold(DataType type, std::size_t elem_bytes) : type_(type), elem_bytes_(elem_bytes) {}
+  CustomFold(DataType type, std::size_t elem_bytes);
 
   /// out[i] = sources[0][i] op sources[1][i] op …, folded from the right, as the function
   /// accumulates in its right operand. `out` may be one of the sources. False once the function
-  /// has thrown, from when on it is not called any more and `out` means nothing.
+  /// has thrown, or this is a child that it forked, from when on it is not called any more and
+  /// `out` means nothing.
   bool operator()(const Reduction::Custom& custom, const std::byte* const* sources,
                   std::size_t source_count, std::byte* out, std::size_t elems);
 
   /// What has been thrown: for a message.
   const std::optional<std::string>& thrown() const { return thrown_; }
+  /// Whether the function forked, and this is the child: links' shared memory is the parent's.
+  bool in_child() const { return in_child_; }
 
  private:
   static constexpr std::size_t kChunkBytes = 16 << 10;
@@ -33,6 +36,7 @@ class CustomFold {
   DataType type_;
   std::size_t elem_bytes_;
   std::optional<std::string> thrown_;
+  bool in_child_ = false;
   alignas(64) std::byte accumulated_[kChunkBytes];
   alignas(64) std::byte operand_[kChunkBytes];
 };

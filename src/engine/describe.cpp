@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <tuple>
+
 #include "ccoll/types.hpp"
 #include "core/text.hpp"
 #include "schedule/problem.hpp"
@@ -35,12 +37,18 @@ std::string_view helper_name(std::uint8_t kind) {
       return "subgroup";
     case kMesh:
       return "mesh";
-    case kBytes:
-      return "an exchange of byte strings";
+    case kBroadcastBytes:
+      return "broadcast_bytes";
+    case kAllGatherBytes:
+      return "all_gather_bytes";
+    case kGatherBytes:
+      return "gather_bytes";
     default:
       return {};
   }
 }
+
+bool is_rooted_helper(std::uint8_t kind) { return kind == kBroadcastBytes || kind == kGatherBytes; }
 
 /// What a signature holds as a hash only: "the sizes", "the sizes or the roots".
 std::string hashed_parts(const Signature& signature) {
@@ -55,6 +63,8 @@ std::string hashed_parts(const Signature& signature) {
 
 }  // namespace
 
+bool serves_others(std::uint8_t kind) { return !helper_name(kind).empty(); }
+
 bool has_private_sizes(const Signature& signature) {
   return helper_name(signature.kind).empty() && (signature.kind & kRagged) != 0 &&
          sizes_are_private(static_cast<Kind>(signature.kind & ~kRagged));
@@ -63,6 +73,7 @@ bool has_private_sizes(const Signature& signature) {
 CallWords words_of(const Signature& signature) {
   CallWords words;
   words.kind = helper_name(signature.kind);
+  if (is_rooted_helper(signature.kind)) words.root = signature.root;
   if (!words.kind.empty()) return words;
   const auto kind = static_cast<Kind>(signature.kind & ~(kRagged | kCoalesced));
   words.kind = to_string(kind);
@@ -75,7 +86,9 @@ CallWords words_of(const Signature& signature) {
 }
 
 std::string describe(const Signature& signature) {
-  if (const auto name = helper_name(signature.kind); !name.empty()) return std::string(name);
+  if (const auto name = helper_name(signature.kind); !name.empty())
+    return is_rooted_helper(signature.kind) ? fmt::format("{}, root {}", name, signature.root)
+                                            : std::string(name);
   const bool ragged = signature.kind & kRagged, coalesced = signature.kind & kCoalesced;
   const auto kind = static_cast<Kind>(signature.kind & ~(kRagged | kCoalesced));
   if (kind == Kind::barrier) return "barrier";
@@ -92,26 +105,37 @@ std::string describe(const Signature& signature) {
   return text;
 }
 
-std::string describe_mismatch(std::uint32_t rank, const Signature& mine, std::uint64_t my_sequence,
-                              std::uint32_t peer, const Signature& theirs,
-                              std::uint64_t their_sequence) {
-  auto my_call = describe(mine), their_call = describe(theirs);
+std::string quoted_label(std::string_view label) {
+  constexpr std::size_t kMost = 100;
+  const bool cut = label.size() > kMost;
+  return fmt::format("\"{}{}\"", label.substr(0, kMost), cut ? "..." : "");
+}
+
+std::string describe_mismatch(const MadeCall& mine, const MadeCall& theirs) {
+  auto my_call = describe(mine.signature), their_call = describe(theirs.signature);
   std::string why;
-  if (my_call == their_call && my_sequence == their_sequence) {
-    if (mine.root != theirs.root) {
-      why = fmt::format("; {} differ", hashed_parts(mine));
+  if (my_call == their_call && mine.sequence == theirs.sequence) {
+    if (mine.signature.root != theirs.signature.root) {
+      why = fmt::format("; {} differ", hashed_parts(mine.signature));
     } else {
-      my_call += fmt::format(" by {}", to_string(static_cast<Algorithm>(mine.algorithm)));
-      their_call += fmt::format(" by {}", to_string(static_cast<Algorithm>(theirs.algorithm)));
+      const auto by = [](const MadeCall& call) {
+        return fmt::format(" by {}", to_string(static_cast<Algorithm>(call.signature.algorithm)));
+      };
+      my_call += by(mine);
+      their_call += by(theirs);
     }
   }
-  const bool mine_is_older = my_sequence < their_sequence;
-  const auto& older = mine_is_older ? mine : theirs;
-  if (my_sequence != their_sequence && has_private_sizes(older))
+  const bool mine_is_older = mine.sequence < theirs.sequence;
+  const auto& [older, newer] = mine_is_older ? std::tie(mine, theirs) : std::tie(theirs, mine);
+  if (mine.sequence != theirs.sequence && has_private_sizes(older.signature))
     why = fmt::format("; perhaps rank {} expects elements where rank {} has a count of 0 for it",
-                      mine_is_older ? rank : peer, mine_is_older ? peer : rank);
-  return fmt::format("ranks call different things: rank {} {} (call {}), rank {} {} (call {}){}",
-                     rank, my_call, my_sequence, peer, their_call, their_sequence, why);
+                      older.rank, newer.rank);
+  const auto side = [](const MadeCall& call, std::string_view words) {
+    const auto label = call.label.empty() ? "" : ", " + quoted_label(call.label);
+    return fmt::format("rank {} {} (call {}{})", call.rank, words, call.sequence, label);
+  };
+  return fmt::format("ranks call different things: {}, {}{}", side(mine, my_call),
+                     side(theirs, their_call), why);
 }
 
 }  // namespace ccoll

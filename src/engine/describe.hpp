@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/signature.hpp"
 
@@ -22,12 +23,23 @@ struct CallWords {
 };
 CallWords words_of(const Signature& signature);
 
+/// Whether that is a signature's `kind` of a call which serves others, like those of split.
+bool serves_others(std::uint8_t kind);
+
 /// Whether each two of its ranks know their sizes for each other, and nobody else does.
 bool has_private_sizes(const Signature& signature);
 
-/// "rank 1 called all_reduce of 12 float32, sum, as call 5, but rank 0 called …".
-std::string describe_mismatch(std::uint32_t rank, const Signature& mine, std::uint64_t my_sequence,
-                              std::uint32_t peer, const Signature& theirs,
-                              std::uint64_t their_sequence);
+/// A call that a rank has made.
+struct MadeCall {
+  std::uint32_t rank = 0;
+  std::uint64_t sequence = 0;
+  Signature signature;
+  std::string label = {};  ///< its caller's; empty where there is none, or it is not known
+};
+/// "\"gradients\"", of a long one the beginning.
+std::string quoted_label(std::string_view label);
+/// "ranks call different things: rank 1 all_reduce of 12 float32, sum (call 5, "gradients"), rank 0
+/// …".
+std::string describe_mismatch(const MadeCall& mine, const MadeCall& theirs);
 
 }  // namespace ccoll

@@ -43,8 +43,23 @@ std::vector<std::uint32_t> LinkTable::arrived() {
   return arrivals_->take();
 }
 
+void LinkTable::add_retries(TrafficTable& table) const {
+  const auto add = [&](const auto& links) {
+    for (const auto& [key, link] : links) {
+      const auto report = link ? link->report() : LinkReport{};
+      if (report.retries > 0) table[{key.first, report.transport}].retries += report.retries;
+    }
+  };
+  add(senders_);
+  add(receivers_);
+}
+
 void LinkTable::revoke() {
   for (auto& [key, link] : senders_)
+    if (link) link->begin_revoke();
+  for (auto& [key, link] : senders_)
+    if (link) link->revoke();
+  for (auto& [key, link] : receivers_)
     if (link) link->revoke();
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/traffic.hpp"
 #include "schedule/problem.hpp"
 #include "transport/link.hpp"
 
@@ -36,7 +37,10 @@ class LinkTable {
   /// Ranks of the job that have opened one, and this rank perhaps not yet; each is told once.
   std::vector<std::uint32_t> arrived();
 
-  /// After a failure: takes back all lent memory.
+  /// Adds how often its links had to try again.
+  void add_retries(TrafficTable& table) const;
+
+  /// After a failure: takes back all memory that was lent or offered.
   void revoke();
 
  private:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <tuple>
 
 #include "engine/describe.hpp"
@@ -124,13 +125,10 @@ void Plan::place(const PlanRequest& request, const Lane& lane, const std::vector
 
 void Plan::start(const PlanRun& run) {
   run_ = &run;
-  if (!run.block_counts.empty()) {
-    problem_.block_counts = run.block_counts;
-    problem_.output_counts = run.output_counts;
-    measure();
-  }
+  if (!run.block_counts.empty() && !has_sizes_of(run)) [[unlikely]]
+    begin_with_sizes_of(run);
   done_ = false;
-  pushed_ = false;
+  pushed_ = owes_ = false;
   const bool brief = can_be_short_ && run.input.segments.empty() && run.output.segments.empty();
   way_ = brief ? Way::brief : Way::interpreted;
   for (auto& lane : lanes_) {
@@ -140,6 +138,13 @@ void Plan::start(const PlanRun& run) {
   }
   if (observer_ != nullptr) [[unlikely]]
     tell_begin();
+}
+
+void Plan::begin_with_sizes_of(const PlanRun& run) {
+  settle_runs();
+  problem_.block_counts = run.block_counts;
+  problem_.output_counts = run.output_counts;
+  measure();
 }
 
 void Plan::tell_begin() {
@@ -184,15 +189,13 @@ Result<bool> Plan::advance() {
   const auto flushed = flush();
   if (flushed == Polled::failed) return tl::unexpected(take_failure());
   moved |= flushed == Polled::moved;
-  if (finished)
-    done_ = std::ranges::all_of(outgoing_, [](const auto& out) { return out.first->drained(); });
+  done_ = finished && !owes_;
+  if (done_) runs_++;
   if (done_ && observer_ != nullptr) observer_->ends();
   return moved || done_;
 }
 
-Plan::Polled Plan::poll() {
-  if (way_ == Way::brief && !done_) [[likely]]
-    return poll_short<false>();
+Plan::Polled Plan::poll_any() {
   if (way_ == Way::brief_observed && !done_) return poll_short<true>();
   auto moved = advance();
   if (!moved) return failed(std::move(moved.error()));
@@ -201,14 +204,17 @@ Plan::Polled Plan::poll() {
 }
 
 Plan::Polled Plan::flush() {
+  if (!owes_) return Polled::waits;
   bool moved = false;
-  pushed_ = false;
+  pushed_ = owes_ = false;
   for (auto& [link, peer] : outgoing_) {
     if (link->drained()) continue;
     moved |= link->progress();
-    // Whoever has taken all may have left since.
-    if (const Failure* failure = link->failure(); failure != nullptr && !link->drained())
-      return failed(*failure);
+    const Failure* const failure = link->failure();
+    if (link->drained()) continue;
+    // Only then: whoever has taken all may have left since.
+    if (failure != nullptr) return failed(*failure);
+    owes_ = true;
   }
   return moved ? Polled::moved : Polled::waits;
 }
@@ -346,21 +352,18 @@ Result<bool> Plan::can_run(ReadyLane& lane) {
   return ready;
 }
 
-Status Plan::check(const ReadyStep& step, std::size_t receive, const SliceHeader& header,
-                   std::size_t bytes) const {
+tl::unexpected<Failure> Plan::mismatch(const ReadyStep& step, std::size_t receive,
+                                       const SliceHeader& header, std::size_t bytes) {
   const auto& [sequence, signature] = std::tie(run_->sequence, run_->signature);
-  const bool same_call = header.sequence == sequence && header.signature == signature;
-  if (same_call && header.bytes == bytes) [[likely]]
-    return {};
   const auto peer = step.from[receive];
-  if (same_call)
+  different_ = MadeCall{peer, header.sequence, header.signature};
+  if (header.sequence == sequence && header.signature == signature)
     return fail(ErrorKind::mismatch,
                 "{} (call {}): rank {} sent a slice of {} bytes where rank {} expects {}: their "
                 "counts for each other differ",
                 describe(signature), sequence, peer, header.bytes, rank_, bytes);
-  return fail(
-      ErrorKind::mismatch, "{}",
-      describe_mismatch(rank_, signature, sequence, peer, header.signature, header.sequence));
+  return fail(ErrorKind::mismatch, "{}",
+              describe_mismatch({rank_, sequence, signature}, *different_));
 }
 
 Status Plan::run_step(ReadyLane& lane) {
@@ -375,6 +378,11 @@ Status Plan::run_step(ReadyLane& lane) {
     if (const auto gone = reading.begin(); gone < step.receives.size())
       return taken_back(step, gone);
     produce(lane, step, shared);
+    if (custom_fold_ && custom_fold_->in_child()) {
+      reading.abandon();
+      return fail(ErrorKind::aborted, "this process is a child that the reduction '{}' forked",
+                  run_->custom->description.name);
+    }
     if (const auto gone = reading.end(); gone < step.receives.size()) return taken_back(step, gone);
   }
   if (custom_fold_ && custom_fold_->thrown())
@@ -392,7 +400,7 @@ void Plan::send(const ReadyLane& lane, const ReadyStep& step, std::byte* shared)
 void Plan::send(const ReadyStep& step, std::uint32_t bytes, const std::byte* lent,
                 std::byte* shared) {
   const SliceHeader header{run_->sequence, run_->signature, bytes, 0};
-  pushed_ |= !step.sends.empty();
+  if (!step.sends.empty()) pushed_ = owes_ = true;
   if (shared != nullptr && lent != nullptr) std::memcpy(shared, lent, bytes);
   for (auto* link : step.sends) {
     if (shared != nullptr && link->push_shared(header, shared)) continue;
@@ -457,10 +465,36 @@ void Plan::combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot) {
   }
 }
 
+namespace {
+
+void make_set(std::vector<Rank>& ranks) {
+  std::ranges::sort(ranks);
+  const auto repeated = std::ranges::unique(ranks);
+  ranks.erase(repeated.begin(), repeated.end());
+}
+
+}  // namespace
+
+std::vector<Rank> Plan::silent() const {
+  std::vector<Rank> ranks, silent;
+  for (const auto& lane : lanes_) {
+    for (std::size_t i = 0; i < lane.steps.size(); i++) {
+      const auto& step = lane.steps[i];
+      const auto over = lane.window + (i < lane.position ? 1 : 0);
+      if (volume_of(lane, i, windows_).messages <= volume_of(lane, i, over).messages) continue;
+      for (std::size_t from = 0; from < step.receives.size(); from++)
+        if (!step.receives[from]->whole()) ranks.push_back(step.from[from]);
+    }
+  }
+  make_set(ranks);
+  std::ranges::set_difference(ranks, awaited(), std::back_inserter(silent));
+  return silent;
+}
+
 std::vector<Rank> Plan::awaited(Which which) const {
   std::vector<Rank> ranks;
   const auto add = [&](const auto& link, Rank peer) {
-    if (which == Which::all || !link.connected()) ranks.push_back(peer);
+    if (which != Which::never_connected || !link.connected()) ranks.push_back(peer);
   };
   for (const auto& lane : lanes_) {
     if (lane.window >= windows_ || lane.steps.empty()) continue;
@@ -471,11 +505,10 @@ std::vector<Rank> Plan::awaited(Which which) const {
     for (std::size_t i = 0; i < step.sends.size(); i++)
       if (!step.sends[i]->has_room()) add(*step.sends[i], step.to[i]);
   }
-  for (const auto& [link, peer] : outgoing_)
-    if (!link->drained()) add(*link, peer);
-  std::ranges::sort(ranks);
-  const auto repeated = std::ranges::unique(ranks);
-  ranks.erase(repeated.begin(), repeated.end());
+  if (which != Which::in_the_way || ranks.empty())
+    for (const auto& [link, peer] : outgoing_)
+      if (!link->drained()) add(*link, peer);
+  make_set(ranks);
   return ranks;
 }
 

@@ -19,7 +19,9 @@
 #include "core/signature.hpp"
 #include "engine/buffer_view.hpp"
 #include "engine/custom_fold.hpp"
+#include "engine/describe.hpp"
 #include "engine/links.hpp"
+#include "engine/traffic.hpp"
 #include "kernels/combine.hpp"
 #include "schedule/schedule.hpp"
 #include "schedule/step_record.hpp"
@@ -69,9 +71,15 @@ class Plan {
   bool is_short() const { return way_ != Way::interpreted; }
   /// advance() for who polls in a loop of its own: a value that costs nothing while all is well.
   enum class Polled : std::uint8_t { waits, moved, done, failed };
-  Polled poll();
+  Polled poll() {
+    if (way_ == Way::brief && !done_) [[likely]]
+      return poll_short<false>();
+    return poll_any();
+  }
   /// Of a poll that failed; once.
   Failure take_failure() { return *std::exchange(failure_, std::nullopt); }
+  /// After a mismatch: the peer's call, as its slice has it.
+  const std::optional<MadeCall>& different() const { return different_; }
 
   /// Tells `observer` of every run that begins from now on.
   void observe(std::unique_ptr<StepObserver> observer) { observer_ = std::move(observer); }
@@ -92,9 +100,15 @@ class Plan {
   /// move.
   std::string standing() const;
   /// The ranks (of the communicator) that the present run waits to hear from; or only those of
-  /// them whose link has never been connected.
-  enum class Which : std::uint8_t { all, never_connected };
+  /// them whose link has never been connected; or only those that keep it from going on: while a
+  /// step cannot be done, not those that have yet to take what was sent to them.
+  enum class Which : std::uint8_t { all, never_connected, in_the_way };
   std::vector<Rank> awaited(Which which = Which::all) const;
+  /// The ranks beside those from which the rest of the present run needs what has not come: they
+  /// may be late, or wait themselves.
+  std::vector<Rank> silent() const;
+  /// Adds what its runs have sent and received so far, also those that failed on their way.
+  void add_traffic(TrafficTable& table) const;
 
  private:
   /// A block as a step sees it.
@@ -107,6 +121,15 @@ class Plan {
   struct Extent {
     std::uint64_t offset;
     std::uint64_t elems;
+  };
+  /// What a step has passed on, to each that it sends to and from each that it receives from.
+  struct Volume {
+    std::uint64_t messages = 0;
+    std::uint64_t bytes = 0;
+    void add(const Volume& other, std::uint64_t times) {
+      messages += other.messages * times;
+      bytes += other.bytes * times;
+    }
   };
   struct ReadyStep {
     std::vector<Part> local;
@@ -121,18 +144,29 @@ class Plan {
     Lend lend = Lend::never;
     bool combines = false;
     bool copies_input = false;  ///< stores it, and no more
+    Volume before;              ///< of runs with blocks of other sizes
   };
   /// Where a step's data lie if they are in one piece, whichever the run's buffers are; in bytes.
   struct Place {
-    Buffer buffer = Buffer::input;
     std::uint64_t offset = 0;
-    std::uint64_t bytes = 0;
+    std::uint32_t bytes = 0;
+    Buffer buffer = Buffer::input;
   };
+  /// What a short step does, where that is no more than to send its own data to one peer, and store
+  /// them perhaps, or to store what one peer sends, combined with its own perhaps.
+  enum class Shape : std::uint8_t { any, gives, takes };
   struct ShortStep {
     Place local = {};
     Place store = {};
     std::uint32_t bytes = 0;
+    std::uint32_t elems = 0;
+    std::uint32_t divisor = 1;
+    Shape shape = Shape::any;
     Lend lend = Lend::never;
+    bool combines = false;
+    bool own_first = false;       ///< of the two that are combined
+    SendLink* to = nullptr;       ///< of one that gives
+    ReceiveLink* from = nullptr;  ///< of one that takes
   };
   /// A stretch of memory of the present window.
   struct Piece {
@@ -166,6 +200,10 @@ class Plan {
 
   Plan() = default;
   Status resolve(const PlanRequest& request, LinkTable& links);
+  /// Whether the blocks are as long as in the last run.
+  bool has_sizes_of(const PlanRun& run) const {
+    return run.block_counts == problem_.block_counts && run.output_counts == problem_.output_counts;
+  }
   /// The blocks' extents and the number of windows.
   void measure();
   Status resolve_step(const PlanRequest& request, const Lane& lane, std::uint16_t number,
@@ -173,6 +211,9 @@ class Plan {
   void place(const PlanRequest& request, const Lane& lane, const std::vector<Operand>& operands,
              std::vector<Part>& parts) const;
 
+  Polled poll_any();
+  /// What else a run begins with, whose blocks have other sizes than the last one's.
+  void begin_with_sizes_of(const PlanRun& run);
   Result<bool> advance_lane(ReadyLane& lane);
   /// Resolves the present step's memory for the present window.
   void enter(ReadyLane& lane);
@@ -187,8 +228,20 @@ class Plan {
   /// True when the present step can be carried out now.
   Result<bool> can_run(ReadyLane& lane);
   bool after_holds(const ReadyLane& lane, const ReadyStep& step) const;
+  /// That it is a slice of this call, and of so many bytes.
+  bool is_expected(const SliceHeader& header, std::size_t bytes) const {
+    return header.sequence == run_->sequence && header.signature == run_->signature &&
+           header.bytes == bytes;
+  }
   Status check(const ReadyStep& step, std::size_t receive, const SliceHeader& header,
-               std::size_t bytes) const;
+               std::size_t bytes) {
+    if (is_expected(header, bytes)) [[likely]]
+      return {};
+    return mismatch(step, receive, header, bytes);
+  }
+  /// How that slice is another one than is_expected().
+  tl::unexpected<Failure> mismatch(const ReadyStep& step, std::size_t receive,
+                                   const SliceHeader& header, std::size_t bytes);
   Status run_step(ReadyLane& lane);
   tl::unexpected<Failure> taken_back(const ReadyStep& step, std::size_t receive) const;
   // To the observer:
@@ -208,7 +261,7 @@ class Plan {
   bool streams(const ReadyLane& lane, const ReadyStep& step) const {
     return streams_ && !step.store.empty() && (step.sends.empty() || lane.lends_input);
   }
-  /// Gets on what was pushed; true if anything moved.
+  /// Gets on what was pushed, and finds out whether it owes_ any more.
   Polled flush();
   /// The same, for what was pushed just now and a peer may wait for, before this rank looks whether
   /// something has come: where looking is a system call, it would come later by that.
@@ -216,17 +269,33 @@ class Plan {
     return pushed_ && !step.receives.empty() ? flush() : Polled::waits;
   }
 
+  // plan_traffic.cpp
+  /// Of one step with such parts, in the lane's windows below `end`.
+  Volume volume_of(const ReadyLane& lane, const std::vector<Part>& parts, std::uint64_t end) const;
+  Volume volume_of(const ReadyLane& lane, std::size_t step, std::uint64_t end) const;
+  /// Before blocks have other sizes.
+  void settle_runs();
+
   // plan_short.cpp
   bool place_short(const std::vector<Part>& parts, Place& place) const;
   /// Whether every run whose buffers are in one piece is short; makes the lanes' short_steps.
   bool make_short();
+  static Shape shape_of(const ReadyStep& step, const ShortStep& made);
+  std::byte* at(ReadyLane& lane, const Place& place) const {
+    if (place.buffer == Buffer::scratch) return lane.scratch.data() + place.offset;
+    return (place.buffer == Buffer::input ? run_->input : run_->output).data + place.offset;
+  }
   /// `observed`: tells the observer. A test for it at every step would cost who has none.
   template <bool observed>
   Polled poll_short();
-  /// Carries the lane's present step out, if it need not wait.
+  // Each carries the lane's present step out, if it need not wait.
   template <bool observed>
   Polled run_short(ReadyLane& lane);
-  Polled failed(Failure failure);
+  template <bool observed>
+  Polled give(ReadyLane& lane, const ShortStep& step);
+  template <bool observed>
+  Polled take(ReadyLane& lane, const ShortStep& step);
+  [[gnu::noinline]] Polled failed(Failure failure);
   /// Waits, or has failed as the link has.
   template <typename Link>
   Polled stuck(const Link& link);
@@ -247,6 +316,7 @@ class Plan {
   std::vector<const std::byte*> sources_;             ///< room for the widest step
 
   std::unique_ptr<StepObserver> observer_;
+  std::uint64_t runs_ = 0;  ///< that are over, with blocks of the present sizes
 
   // The present run:
   const PlanRun* run_ = nullptr;
@@ -255,10 +325,12 @@ class Plan {
   enum class Way : std::uint8_t { interpreted, brief, brief_observed };
   Way way_ = Way::interpreted;
   bool pushed_ = false;  ///< since the last flush
+  bool owes_ = false;  ///< whether what was pushed may not have left, or what was lent not be back
   std::uint64_t windows_ = 0;
   std::vector<Extent> inputs_;  ///< by block; scratch is measured like the input
   std::vector<Extent> outputs_;
-  bool streams_ = false;  ///< the output is larger than what the caches keep
+  bool streams_ = false;               ///< the output is larger than what the caches keep
+  std::optional<MadeCall> different_;  ///< of check()
 };
 
 }  // namespace ccoll

@@ -3,6 +3,7 @@
 // What the interpreter of plan.cpp finds out for every window stands ready here. It does the same
 // reads, writes, sends and receives, and tests hold it to that.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -10,6 +11,12 @@
 #include "engine/reading.hpp"
 
 namespace ccoll {
+namespace {
+
+/// Fewer bytes are copied before a loan of them could be taken back.
+constexpr std::size_t kCopiedBytes = 4 << 10;
+
+}  // namespace
 
 bool Plan::place_short(const std::vector<Part>& parts, Place& place) const {
   for (const auto& part : parts) {
@@ -18,10 +25,10 @@ bool Plan::place_short(const std::vector<Part>& parts, Place& place) const {
     const bool scratch = part.buffer == Buffer::scratch;
     const auto offset = (scratch ? part.scratch_offset : extent.offset) * elem_bytes_;
     if (place.bytes == 0)
-      place = {part.buffer, offset, 0};
+      place = {offset, 0, part.buffer};
     else if (place.buffer != part.buffer || place.offset + place.bytes != offset)
       return false;
-    place.bytes += extent.elems * elem_bytes_;
+    place.bytes += static_cast<std::uint32_t>(extent.elems * elem_bytes_);
   }
   return true;
 }
@@ -33,12 +40,25 @@ bool Plan::make_short() {
       auto& made = lane.short_steps.emplace_back();
       if (!place_short(step.local, made.local) || !place_short(step.store, made.store))
         return false;
-      made.bytes =
-          static_cast<std::uint32_t>(step.local.empty() ? made.store.bytes : made.local.bytes);
+      made.bytes = step.local.empty() ? made.store.bytes : made.local.bytes;
+      made.elems = static_cast<std::uint32_t>(made.bytes / elem_bytes_);
       made.lend = step.store.empty() && !step.receives.empty() ? Lend::never : step.lend;
+      made.divisor = step.divisor;
+      made.combines = step.combines;
+      made.own_first = step.local_position == 0;
+      made.shape = shape_of(step, made);
+      if (made.shape == Shape::gives) made.to = step.sends[0];
+      if (made.shape == Shape::takes) made.from = step.receives[0];
     }
   }
   return true;
+}
+
+Plan::Shape Plan::shape_of(const ReadyStep& step, const ShortStep& made) {
+  const auto receives = step.receives.size(), sends = step.sends.size();
+  if (step.after || made.bytes == 0 || receives + sends != 1) return Shape::any;
+  if (receives == 1) return Shape::takes;
+  return made.bytes <= kCopiedBytes && !step.combines ? Shape::gives : Shape::any;
 }
 
 Plan::Polled Plan::failed(Failure failure) {
@@ -56,50 +76,88 @@ template <bool observed>
 Plan::Polled Plan::poll_short() {
   bool moved = false, finished = true;
   for (auto& lane : lanes_) {
-    while (lane.window == 0) {
-      if (lane.position == lane.steps.size()) {
-        lane.window = 1;
-        break;
-      }
-      const auto& step = lane.steps[lane.position];
-      if (step.after && !after_holds(lane, step)) {
-        if constexpr (observed) lane.lacked = ReadyLane::kStep;
-        break;
-      }
-      if (lane.short_steps[lane.position].bytes > 0) {
-        if (flush_before(step) == Polled::failed) return Polled::failed;
-        const auto ran = run_short<observed>(lane);
-        if (ran == Polled::failed) return ran;
-        if (ran == Polled::waits) break;
-      }
-      lane.position++;
+    for (; lane.window == 0 && lane.position < lane.short_steps.size(); lane.position++) {
+      const auto& step = lane.short_steps[lane.position];
+      const auto ran = step.shape == Shape::gives   ? give<observed>(lane, step)
+                       : step.shape == Shape::takes ? take<observed>(lane, step)
+                                                    : run_short<observed>(lane);
+      if (ran == Polled::failed) return ran;
+      if (ran == Polled::waits) break;
       moved = true;
     }
+    if (lane.position == lane.short_steps.size()) lane.window = 1;
     finished &= lane.window > 0;
   }
   const auto flushed = flush();
   if (flushed == Polled::failed) return flushed;
-  moved |= flushed == Polled::moved;
-  if (finished)
-    finished = std::ranges::all_of(outgoing_, [](const auto& out) { return out.first->drained(); });
-  done_ = finished;
-  if constexpr (observed)
-    if (finished) observer_->ends();
-  if (finished) return Polled::done;
-  return moved ? Polled::moved : Polled::waits;
+  if (!finished || owes_) return moved ? Polled::moved : flushed;
+  done_ = true;
+  if constexpr (observed) observer_->ends();
+  runs_++;
+  return Polled::done;
+}
+
+template <bool observed>
+Plan::Polled Plan::give(ReadyLane& lane, const ShortStep& step) {
+  if constexpr (observed) {
+    if (step.to->has_room())
+      tell_move(lane);
+    else
+      lane.lacked = 0;
+  }
+  const auto* const own = at(lane, step.local);
+  const auto sent = step.to->send({run_->sequence, run_->signature, step.bytes, 0}, own);
+  if (sent == SendLink::Sent::no_room) return stuck(*step.to);
+  if (sent == SendLink::Sent::waits) pushed_ = owes_ = true;
+  if (step.store.bytes > 0)
+    if (auto* const stored = at(lane, step.store); stored != own) copy_few(stored, own, step.bytes);
+  if constexpr (observed) tell_run(lane, step.bytes);
+  return Polled::moved;
+}
+
+template <bool observed>
+Plan::Polled Plan::take(ReadyLane& lane, const ShortStep& step) {
+  if (pushed_ && flush() == Polled::failed) return Polled::failed;
+  auto& link = *step.from;
+  std::byte* const stored = at(lane, step.store);
+  if (!step.combines) link.offer(stored, step.bytes);
+  const auto* const view = link.front();
+  if (view == nullptr) {
+    if constexpr (observed) lane.lacked = 0;
+    return stuck(link);
+  }
+  const auto& whole = lane.steps[lane.position];
+  if (!is_expected(view->header, step.bytes)) [[unlikely]]
+    return failed(mismatch(whole, 0, view->header, step.bytes).value());
+  if constexpr (observed) tell_move(lane);
+  if (!link.begin_read()) return failed(taken_back(whole, 0).value());
+  if (step.combines) {
+    const bool has_own = step.local.bytes > 0;
+    const auto* const own = has_own ? at(lane, step.local) : nullptr;
+    const std::array sources =
+        has_own && step.own_first ? std::array{own, view->data} : std::array{view->data, own};
+    combine_(sources.data(), has_own ? 2 : 1, stored, step.elems, step.divisor);
+  } else if (view->data != stored) {
+    copy_few(stored, view->data, step.bytes);
+  }
+  if (!link.pop()) return failed(taken_back(whole, 0).value());
+  if constexpr (observed) tell_run(lane, step.bytes);
+  return Polled::moved;
 }
 
 template <bool observed>
 Plan::Polled Plan::run_short(ReadyLane& lane) {
   const auto& step = lane.steps[lane.position];
-  const auto& [local, store, bytes, lend] = lane.short_steps[lane.position];
-  const auto& run = *run_;
-  const auto at = [&](const Place& place) {
-    if (place.buffer == Buffer::scratch) return lane.scratch.data() + place.offset;
-    return (place.buffer == Buffer::input ? run.input : run.output).data + place.offset;
-  };
-  std::byte* const own = local.bytes == 0 ? nullptr : at(local);
-  std::byte* const stored = store.bytes == 0 ? nullptr : at(store);
+  if (!after_holds(lane, step)) {
+    if constexpr (observed) lane.lacked = ReadyLane::kStep;
+    return Polled::waits;
+  }
+  const auto& made = lane.short_steps[lane.position];
+  const auto bytes = made.bytes;
+  if (bytes == 0) return Polled::moved;
+  if (flush_before(step) == Polled::failed) return Polled::failed;
+  std::byte* const own = made.local.bytes == 0 ? nullptr : at(lane, made.local);
+  std::byte* const stored = made.store.bytes == 0 ? nullptr : at(lane, made.store);
 
   // All are looked at, also when the first is missing, so that all of them move.
   bool ready = true;
@@ -129,7 +187,8 @@ Plan::Polled Plan::run_short(ReadyLane& lane) {
   if constexpr (observed) tell_move(lane);
   if (own != nullptr && step.local_position == step.receives.size()) sources_[sources++] = own;
 
-  const bool lends = lend == Lend::always || (lend == Lend::if_separate && !run.in_place);
+  const bool lends =
+      made.lend == Lend::always || (made.lend == Lend::if_separate && !run_->in_place);
   const bool lends_input = lends && this->lends_input(step);
   const std::byte* const lent = !lends ? nullptr : stored != nullptr && !lends_input ? stored : own;
   std::byte* const shared =
@@ -142,10 +201,10 @@ Plan::Polled Plan::run_short(ReadyLane& lane) {
     std::byte* out = stored;
     if (out == nullptr && !lends) out = shared != nullptr ? shared : step.sends[0]->room(bytes);
     if (out != nullptr && step.combines)
-      combine_(sources_.data(), sources, out, bytes / elem_bytes_, step.divisor);
+      combine_(sources_.data(), sources, out, made.elems, step.divisor);
     else if (out != nullptr && out != sources_[0])
       std::memcpy(out, sources_[0], bytes);
-    const auto copy_to = [&, bytes = bytes](std::byte* room) {
+    const auto copy_to = [&](std::byte* room) {
       if (room != out) std::memcpy(room, out, bytes);
     };
     if (!lends && shared != nullptr)

@@ -24,6 +24,8 @@ class Reading {
     while (begun_ < links_.size() && links_[begun_]->begin_read()) begun_++;
     return begun_;
   }
+  /// What is begun stays so: in a forked child it is the parent's.
+  void abandon() { ended_ = begun_; }
   /// Ends what was begun. How many, from the first on, their owners had not taken back meanwhile:
   /// what was computed from another is not to be used.
   std::size_t end() {

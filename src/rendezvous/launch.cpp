@@ -134,6 +134,19 @@ std::string dumps_for(const LaunchOptions& options, const std::string& directory
   return given ? std::filesystem::absolute(*given).string() : directory + "/dumps";
 }
 
+/// Whether a file can be made there, which is learnt too late when a job has failed.
+Status check_dumps(const std::string& dumps) {
+  if (dumps.empty()) return {};
+  std::error_code ignored;
+  const bool is_new = !std::filesystem::exists(dumps, ignored);
+  const auto probe = fmt::format("{}/.ccoll-{}", dumps, ::getpid());
+  if (const auto written = write_file(probe, ""); !written)
+    return fail(ErrorKind::invalid_argument, "dumps at {}: {}", dumps, written.error().message);
+  std::filesystem::remove(probe, ignored);
+  if (is_new) std::filesystem::remove(dumps, ignored);
+  return {};
+}
+
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
 /// This process's environment with `variables` over it.
@@ -247,6 +260,7 @@ Result<int> launch(const LaunchOptions& options) {
   const auto token = token_for(options, directory->path());
   if (!token) return tl::unexpected(token.error());
   const auto dumps = dumps_for(options, directory->path());
+  CCOLL_TRY(check_dumps(dumps));
   // Before the store's thread runs: a fork of one thread needs no care.
   auto guard = Guard::start(directory->path(), options.ranks);
   if (!guard) return tl::unexpected(guard.error());
@@ -260,12 +274,14 @@ Result<int> launch(const LaunchOptions& options) {
   const std::string address = options.nodes > 1 ? options.store : (*server)->address();
 
   const FileDescriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  Supervisor supervisor(options, signals.descriptor());
+  Supervisor supervisor(options, signals.descriptor(), dumps);
   for (int rank = 0; rank < options.ranks; ++rank) {
     ProcessPlan plan;
     plan.command = options.command;
     auto variables = variables_of(options, rank, address, token->path);
     if (!dumps.empty()) variables.emplace_back("CCOLL_DUMP", dumps);
+    if (!options.dump_signal.empty())
+      variables.emplace_back("CCOLL_DUMP_SIGNAL", options.dump_signal);
     plan.environment = environment_with(variables);
     // A rank's group is not the terminal's foreground one: reading there would stop it.
     const bool reads =

@@ -58,6 +58,14 @@ struct LaunchOptions {
   std::string dumps;
   /// Is told where dumps are and how the ranks here ended, in that order, once all have.
   std::function<void(const std::string& dumps, const std::vector<RankEnd>& ends)> at_end;
+  /// Is told where dumps are and which ranks still run, when a signal is to be forwarded that would
+  /// end them and they have written what they do at that moment; where `dump_signal` is set.
+  std::function<void(const std::string& dumps, const std::vector<RankEnd>& running)> at_interrupt;
+  /// At which ranks write their dumps (CCOLL_DUMP_SIGNAL); only those are sent it that have taken
+  /// charge of it. Empty: none.
+  std::string dump_signal;
+  /// How long they may take for that.
+  std::chrono::milliseconds dump_time{1000};
   /// Further variables of every rank's environment.
   std::vector<std::pair<std::string, std::string>> variables;
   /// Who speaks, in messages on standard error.
@@ -66,6 +74,9 @@ struct LaunchOptions {
   std::chrono::milliseconds report_time{5000};
   /// And how long from there until they are killed.
   std::chrono::milliseconds end_time{2000};
+  /// How long ranks that were passed on a signal may take to end until they are killed; so long
+  /// also those that are stopped (SIGSTOP) when all others have ended.
+  std::chrono::milliseconds grace_time{10000};
   /// How long other nodes wait for node 0.
   std::chrono::milliseconds node_time{60000};
 
@@ -85,8 +96,9 @@ Status check(const LaunchOptions& options);
 /// loopback; with several nodes in node 0's), CCOLL_SERVE_STORE=0 and CCOLL_TOKEN_FILE. Rank 0
 /// reads this process's standard input unless that is a terminal; the others read nothing.
 ///
-/// SIGINT, SIGTERM and SIGHUP that this process gets (and does not ignore) go to all ranks; a
-/// second one kills them. When it returns, no process of the ranks' groups and no file of its own
+/// SIGINT, SIGTERM and SIGHUP that this process gets (and does not ignore) go to all ranks, once
+/// they have written their dumps if they are asked for these; a second one, or the end of
+/// `grace_time`, kills them. When it returns, no process of the ranks' groups and no file of its own
 /// is left; nor if this process is killed meanwhile. Blocks; call it from the thread that started
 /// the process, before others run.
 Result<int> launch(const LaunchOptions& options);

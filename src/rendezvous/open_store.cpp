@@ -33,10 +33,11 @@ class Opened {
 
   /// The server at `address`, which runs until the process ends: a rank that starts up again soon
   /// must not meet a server that is about to go.
-  std::shared_ptr<StoreServer> serve(const std::string& address, const std::string& token) {
+  std::shared_ptr<StoreServer> serve(const std::string& address, const std::string& token,
+                                     const TlsOptions& tls) {
     const std::lock_guard lock(mutex_);
     auto& server = servers_[address];
-    if (!server) server = serve_tcp_store(address, token);
+    if (!server) server = serve_tcp_store(address, token, tls);
     return server;
   }
 
@@ -64,7 +65,7 @@ std::string prefix_of(const std::string& job, int times_before) {
 
 Result<OpenedStore> open_tcp(const Environment& environment, const std::string& address,
                              const std::string& token, std::chrono::milliseconds timeout,
-                             const std::string& prefix) {
+                             const std::string& prefix, const TlsOptions& tls) {
   if (address.ends_with(":0")) {
     return fail(ErrorKind::invalid_argument,
                 "the store's address {} has port 0: give the port, or the ranks cannot find it",
@@ -73,7 +74,7 @@ Result<OpenedStore> open_tcp(const Environment& environment, const std::string& 
   OpenedStore opened;
   std::string not_served;
   if (environment.rank == 0 && environment.rank0_serves_store) {
-    auto server = caught([&] { return Opened::of_process().serve(address, token); });
+    auto server = caught([&] { return Opened::of_process().serve(address, token, tls); });
     // The address may be another host's, or taken by a server started apart (cc-run --store).
     if (server) {
       opened.server = std::move(*server);
@@ -81,7 +82,7 @@ Result<OpenedStore> open_tcp(const Environment& environment, const std::string& 
       not_served = server.error().message;
     }
   }
-  auto store = caught([&] { return connect_tcp_store(address, token, timeout); });
+  auto store = caught([&] { return connect_tcp_store(address, token, timeout, tls); });
   if (!store) {
     Failure failure = store.error();
     if (!not_served.empty() && not_served != failure.message) {
@@ -116,7 +117,7 @@ Result<OpenedStore> open_file(const Environment& environment, const std::string&
 }  // namespace
 
 Result<OpenedStore> open_store(const Environment& environment, const std::string& token,
-                               std::chrono::milliseconds timeout) {
+                               std::chrono::milliseconds timeout, const TlsOptions& tls) {
   const std::string& address = environment.store;
   if (address.empty()) {
     if (environment.size == 1) return OpenedStore{make_inproc_store(), nullptr, std::nullopt};
@@ -127,7 +128,7 @@ Result<OpenedStore> open_store(const Environment& environment, const std::string
   const int before = Opened::of_process().times_before(environment);
   if (address.starts_with(kTcp)) {
     return open_tcp(environment, address.substr(kTcp.size()), token, timeout,
-                    prefix_of(environment.job, before));
+                    prefix_of(environment.job, before), tls);
   }
   if (address.starts_with(kFile)) {
     return open_file(environment, address.substr(kFile.size()), environment.job, before);

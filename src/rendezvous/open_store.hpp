@@ -32,7 +32,7 @@ struct OpenedStore {
 /// the environment says so, and uses the server that is there already if its address is taken.
 /// Blocks for `timeout` at most.
 Result<OpenedStore> open_store(const Environment& environment, const std::string& token,
-                               std::chrono::milliseconds timeout);
+                               std::chrono::milliseconds timeout, const TlsOptions& tls = {});
 
 /// The token in the file at `path`: its bytes without trailing white space. It must be a regular
 /// file that only its owner can read, and not be empty.

@@ -27,8 +27,8 @@ int Output::write_some() {
     else if (errno != EINTR)
       error = errno;
   }
-  broken_ = error != 0;
-  kept_.erase(0, broken_ ? kept_.npos : written);
+  if (error != 0) error_ = error;
+  kept_.erase(0, error != 0 ? kept_.npos : written);
   return error;
 }
 

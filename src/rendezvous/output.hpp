@@ -4,6 +4,7 @@
 /// An output that others read, written without waiting for them: what they do not take yet is kept.
 /// Knows nothing of ranks or lines.
 
+#include <cerrno>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -18,7 +19,7 @@ class Output {
   explicit Output(int descriptor) : descriptor_(descriptor) {}
 
   void add(std::string_view bytes) {
-    if (!broken_) kept_ += bytes;
+    if (error_ == 0) kept_ += bytes;
   }
   /// Writes what can be written now. The error's number if that is its end; else 0.
   int write_some();
@@ -26,13 +27,14 @@ class Output {
   int descriptor() const { return descriptor_; }
   bool empty() const { return kept_.empty(); }
   bool full() const { return kept_.size() >= kMostKeptBytes; }
-  /// It takes nothing any more.
-  bool broken() const { return broken_; }
+  /// Nobody reads it any more. Where another error ended it, a full disk say, what is added is
+  /// dropped, too, but whoever writes there need not know.
+  bool unread() const { return error_ == EPIPE; }
 
  private:
   const int descriptor_;
   std::string kept_;
-  bool broken_ = false;
+  int error_ = 0;  // that was its end
 };
 
 }  // namespace ccoll

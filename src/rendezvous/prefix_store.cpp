@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ccoll/store.hpp"
+#include "core/result.hpp"
 
 namespace ccoll {
 namespace {
@@ -70,6 +71,10 @@ class PrefixStore final : public Store {
 }  // namespace
 
 std::shared_ptr<Store> make_prefix_store(std::shared_ptr<Store> inner, std::string prefix) {
+  if (!inner)
+    raise({ErrorKind::invalid_argument,
+           fmt::format("make_prefix_store: no store (null) for the prefix '{}'", prefix),
+           std::nullopt});
   return std::make_shared<PrefixStore>(std::move(inner), std::move(prefix));
 }
 

@@ -9,11 +9,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <thread>
 
+#include "core/signal_name.hpp"
+#include "core/text.hpp"
 #include "core/write_all.hpp"
 
 namespace ccoll {
@@ -26,11 +28,32 @@ constexpr int kSignalBase = 128;  // a shell's status for "died of signal N" is 
 constexpr auto kLastWords = 1s;
 /// A rank's connections close before its end can be asked for; so soon it can.
 constexpr auto kUntilAnEndShows = 50ms;
+/// At the directory where dumps are to come.
+constexpr auto kBetweenLooks = 30ms;
 
 /// "SIGKILL"; no two threads ask here.
 std::string signal_name(int signal) {
   const char* const name = ::sigabbrev_np(signal);
   return name ? std::string("SIG") + name : fmt::format("signal {}", signal);
+}
+
+/// Whether the process has taken charge of the signal, which would else end it.
+bool catches(pid_t process, int signal) {
+  std::ifstream file(fmt::format("/proc/{}/status", process));
+  for (std::string line; std::getline(file, line);) {
+    constexpr std::string_view kCaught = "SigCgt:";
+    if (!line.starts_with(kCaught)) continue;
+    const auto mask = std::strtoull(line.c_str() + kCaught.size(), nullptr, 16);
+    return (mask >> (signal - 1) & 1) != 0;
+  }
+  return false;
+}
+
+/// As by SIGSTOP; a debugger's stop is another. It stays to be asked again.
+bool is_stopped(pid_t child) {
+  siginfo_t info{};
+  const int asked = ::waitid(P_PID, static_cast<id_t>(child), &info, WSTOPPED | WNOHANG | WNOWAIT);
+  return asked == 0 && info.si_pid == child;
 }
 
 std::string seconds(std::chrono::milliseconds time) {
@@ -85,6 +108,12 @@ bool Supervisor::finished() const {
 
 int Supervisor::milliseconds_to_wait() const {
   auto until = next_push_;
+  const auto no_later_than = [&](Clock::time_point time) {
+    until = std::min(until.value_or(time), time);
+  };
+  if (asked_) no_later_than(asked_->next);
+  if (grace_until_) no_later_than(*grace_until_);
+  if (stopped_until_) no_later_than(*stopped_until_);
   if (last_end_) until = *last_end_ + kLastWords;
   if (!until) return -1;
   const auto rest = std::chrono::ceil<std::chrono::milliseconds>(*until - Clock::now());
@@ -131,7 +160,7 @@ void Supervisor::pass_on(RankProcess::Stream& stream) {
   if (is_quiet_ && stream.to == STDERR_FILENO) return;
   output_of(stream).add(stream.lines.feed({bytes.data(), static_cast<std::size_t>(got)}));
   // Nobody reads us any more: then the rank is to learn that too (SIGPIPE).
-  if (output_of(stream).broken()) stream.reading.close();
+  if (output_of(stream).unread()) stream.reading.close();
 }
 
 Output& Supervisor::output_of(const RankProcess::Stream& stream) {
@@ -156,18 +185,47 @@ void Supervisor::take_signals() {
     if (last_end_) {
       cut_short_ = signal;
     } else if (interrupted_ != 0) {
-      say(fmt::format("{} again: killing {} ranks", signal_name(signal), running()));
-      ending_ = Ending::killed;
-      next_push_.reset();
-      signal_running(SIGKILL);
+      asked_.reset();
+      kill_all(fmt::format("{} again", signal_name(signal)));
     } else {
       interrupted_ = signal;
-      say(fmt::format("{} forwarded to {} ranks; a second one kills them", signal_name(signal),
-                      running()));
-      signal_running(signal);
+      if (!ask_for_dumps()) forward_signal();
     }
   }
   look_for_ends();
+}
+
+bool Supervisor::ask_for_dumps() {
+  const auto signal = signal_named(options_.dump_signal);
+  if (!signal || !options_.at_interrupt) return false;
+  Asked asked;
+  asked.since = std::filesystem::file_time_type::clock::now();
+  for (const auto& rank : ranks_)
+    if (!rank.over && catches(rank.pid, *signal) && ::kill(rank.pid, *signal) == 0) asked.ranks++;
+  asked.next = Clock::now() + kBetweenLooks;
+  asked.until = Clock::now() + options_.dump_time;
+  if (asked.ranks > 0) asked_ = asked;
+  return asked_.has_value();
+}
+
+bool Supervisor::have_dumped() {
+  const auto now = Clock::now();
+  if (now < asked_->next) return false;
+  asked_->next = now + kBetweenLooks;
+  std::size_t files = 0;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(dumps_, ignored))
+    if (entry.last_write_time(ignored) >= asked_->since) files++;
+  // A rank may have several communicators, whose dumps come one after the other.
+  const bool still = files == std::exchange(asked_->files, files);
+  return now >= asked_->until || (still && files >= static_cast<std::size_t>(asked_->ranks));
+}
+
+void Supervisor::forward_signal() {
+  say(fmt::format("{} forwarded to {} ranks; a second one kills them, as {} from now will",
+                  signal_name(interrupted_), running(), seconds(options_.grace_time)));
+  signal_running(interrupted_);
+  grace_until_ = Clock::now() + options_.grace_time;
 }
 
 void Supervisor::look_for_ends() {
@@ -195,17 +253,34 @@ void Supervisor::look_for_ends() {
     ends_.push_back(end);
   }
   if (running() == 0) last_end_ = Clock::now();
+  look_who_is_left();
 }
 
 void Supervisor::look_for_stopped() {
-  for (auto& rank : ranks_) {
-    if (rank.over) continue;
-    std::ifstream file(fmt::format("/proc/{}/stat", rank.pid));
-    std::string text((std::istreambuf_iterator<char>(file)), {});
-    // The program's name, which may hold anything, stands in brackets before the state.
-    const auto name_ends = text.rfind(')');
-    rank.stopped = name_ends != text.npos && text.substr(name_ends, 3) == ") T";
-  }
+  for (auto& rank : ranks_)
+    if (!rank.over) rank.stopped = is_stopped(rank.pid);
+}
+
+void Supervisor::look_who_is_left() {
+  const auto goes_on = [](const RankProcess& rank) { return !rank.over && !is_stopped(rank.pid); };
+  const bool nobody = !ends_.empty() && running() > 0 && std::ranges::none_of(ranks_, goes_on);
+  if (!nobody)
+    stopped_until_.reset();
+  else if (!stopped_until_)
+    stopped_until_ = Clock::now() + options_.grace_time;
+}
+
+std::string Supervisor::stopped_ranks() const {
+  std::vector<std::string> names;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+    if (!ranks_[rank].over && ranks_[rank].stopped)
+      names.push_back(fmt::format("rank {} (process {})",
+                                  options_.first_rank() + static_cast<int>(rank),
+                                  ranks_[rank].pid));
+  constexpr std::size_t kMostNamed = 8;
+  const auto more = names.size() > kMostNamed ? names.size() - kMostNamed : 0;
+  names.resize(names.size() - more);
+  return fmt::format("{}{}", joined(names), more ? fmt::format(" and {} more", more) : "");
 }
 
 void Supervisor::rank_is_over(const RankEnd& end) {
@@ -236,7 +311,31 @@ void Supervisor::end_quietly() {
 }
 
 void Supervisor::push_the_end() {
-  if (!next_push_ || Clock::now() < *next_push_) return;
+  if (asked_ && have_dumped()) {
+    asked_.reset();
+    look_for_stopped();
+    std::vector<RankEnd> still;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+      if (!ranks_[rank].over)
+        still.push_back({.rank = options_.first_rank() + static_cast<int>(rank),
+                         .process = ranks_[rank].pid,
+                         .code = 0,
+                         .by_signal = false,
+                         .expected = true,
+                         .stopped = ranks_[rank].stopped});
+    if (!still.empty()) options_.at_interrupt(dumps_, still);
+    forward_signal();
+  }
+  const auto now = Clock::now();
+  if (running() > 0 && grace_until_ && now >= *grace_until_) {
+    kill_all(fmt::format("{} has not ended them within {}", signal_name(interrupted_),
+                         seconds(options_.grace_time)));
+  } else if (running() > 0 && stopped_until_ && now >= *stopped_until_) {
+    look_for_stopped();
+    kill_all(fmt::format("stopped, as by SIGSTOP, for {} since all others have ended: {}",
+                         seconds(options_.grace_time), stopped_ranks()));
+  }
+  if (!next_push_ || now < *next_push_) return;
   next_push_.reset();
   if (running() == 0) return;
   if (ending_ == Ending::reporting) {
@@ -246,10 +345,17 @@ void Supervisor::push_the_end() {
     signal_running(SIGTERM);
     next_push_ = Clock::now() + options_.end_time;
   } else if (ending_ == Ending::told) {
-    ending_ = Ending::killed;
-    say(fmt::format("killing {} rank{} (SIGKILL)", running(), running() == 1 ? "" : "s"));
-    signal_running(SIGKILL);
+    kill_all(fmt::format("SIGTERM has not ended them within {}", seconds(options_.end_time)));
   }
+}
+
+void Supervisor::kill_all(const std::string& why) {
+  ending_ = Ending::killed;
+  next_push_.reset();
+  grace_until_.reset();
+  stopped_until_.reset();
+  say(fmt::format("{}: killing {} rank{} (SIGKILL)", why, running(), running() == 1 ? "" : "s"));
+  signal_running(SIGKILL);
 }
 
 void Supervisor::signal_running(int signal) {

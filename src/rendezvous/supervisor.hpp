@@ -6,6 +6,7 @@
 
 #include <array>
 #include <chrono>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,7 +37,9 @@ struct RankProcess {
 class Supervisor final {
  public:
   /// `signals` is a signalfd of SIGCHLD and of what is to be forwarded, all of them blocked.
-  Supervisor(const LaunchOptions& options, int signals) : options_(options), signals_(signals) {}
+  /// `dumps` is the directory where ranks write theirs.
+  Supervisor(const LaunchOptions& options, int signals, std::string dumps)
+      : options_(options), signals_(signals), dumps_(std::move(dumps)) {}
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
   /// Kills and reaps what is left of all groups.
@@ -62,28 +65,51 @@ class Supervisor final {
   Output& output_of(const RankProcess::Stream& stream);
   void flush(Output& output);
   void take_signals();
+  /// True where some are to come; then what was to be forwarded waits for them.
+  bool ask_for_dumps();
+  /// Whether those that were asked have written, or have taken too long.
+  bool have_dumped();
+  void forward_signal();
   void look_for_ends();
   void rank_is_over(const RankEnd& end);
   /// Nobody wants to hear of it: whoever read what the ranks print has heard enough.
   void end_quietly();
   /// Takes note of ranks that are stopped.
   void look_for_stopped();
+  /// Where all that have not ended are stopped, nobody may ever wake them.
+  void look_who_is_left();
+  /// "rank 2 (process 4711)", of those noted.
+  std::string stopped_ranks() const;
   void push_the_end();
+  void kill_all(const std::string& why);
   void signal_running(int signal);
   int running() const;
   void say(const std::string& text);
 
   const LaunchOptions& options_;
   const int signals_;
+  const std::string dumps_;
   std::vector<RankProcess> ranks_;
   std::vector<RankEnd> ends_;
   int status_ = 0;       // of the first rank that failed
-  int interrupted_ = 0;  // the signal that was forwarded
+  int interrupted_ = 0;  // the signal that is forwarded
+
+  /// Dumps that ranks were asked for.
+  struct Asked {
+    int ranks = 0;
+    std::filesystem::file_time_type since;
+    Clock::time_point until;
+    std::size_t files = 0;   // at the last look
+    Clock::time_point next;  // look
+  };
+  std::optional<Asked> asked_;
   Ending ending_ = Ending::no;
   std::optional<Clock::time_point> next_push_;
-  std::optional<Clock::time_point> last_end_;  // when the last rank was over
-  bool is_quiet_ = false;                      // what ranks complain of is dropped
-  int cut_short_ = 0;                          // the signal that came after that
+  std::optional<Clock::time_point> grace_until_;    // after a signal was forwarded
+  std::optional<Clock::time_point> stopped_until_;  // while only stopped ranks are left
+  std::optional<Clock::time_point> last_end_;       // when the last rank was over
+  bool is_quiet_ = false;                           // what ranks complain of is dropped
+  int cut_short_ = 0;                               // the signal that came after that
   std::array<Output, 2> outputs_{Output(1), Output(2)};
   bool lost_output_ = false;  // to one that should have taken it
 };

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The TCP store's client: one connection, on which any number of threads have requests under way.
-#include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
 #include <asio/post.hpp>
 #include <asio/write.hpp>
 #include <future>
@@ -18,7 +16,6 @@ namespace ccoll {
 namespace rendezvous {
 namespace {
 
-using asio::ip::tcp;
 using Milliseconds = std::chrono::milliseconds;
 
 /// How long a caller whose time is over waits for the server's word that it no longer counts.
@@ -27,8 +24,8 @@ constexpr Milliseconds kGrace{1000};
 /// Kept by its owner, its reading coroutine and the write under way; never keeps the service.
 class Connection final : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(asio::io_context& context, tcp::socket socket, std::string name)
-      : context_(context), socket_(std::move(socket)), name_(std::move(name)) {}
+  Connection(asio::io_context& context, net::Stream stream, std::string name)
+      : context_(context), stream_(std::move(stream)), name_(std::move(name)) {}
 
   /// From any thread. The slot is filled exactly once, unless it is forgotten before.
   void send(const std::shared_ptr<Slot>& slot, std::uint64_t id, const Request& request) {
@@ -55,13 +52,14 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void close() {
     asio::post(context_, [self = shared_from_this()] {
       std::error_code ignored;
-      self->socket_.close(ignored);
+      self->stream_.close(ignored);
     });
   }
 
+  /// Once it returns, or throws, nothing is delivered any more.
   static asio::awaitable<void> read_all(std::shared_ptr<Connection> self) {
     for (;;) {
-      const Result<std::string> frame = co_await net::read_frame(self->socket_, kMaxFrameBytes);
+      const Result<std::string> frame = co_await net::read_frame(self->stream_, kMaxFrameBytes);
       if (!frame) {
         self->lose(frame.error().message);
         break;
@@ -75,18 +73,35 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     }
   }
 
+  void lose(const std::string& why) {
+    std::error_code ignored;
+    stream_.close(ignored);
+    std::unordered_map<std::uint64_t, std::shared_ptr<Slot>> slots;
+    const Failure failure{ErrorKind::peer_lost,
+                          fmt::format("the store at {} was lost: {}; is the rank or program that "
+                                      "serves it still running?",
+                                      name_, why),
+                          std::nullopt};
+    {
+      const std::lock_guard lock(mutex_);
+      lost_ = failure;
+      slots.swap(slots_);
+    }
+    for (const auto& [id, slot] : slots) slot->fill(tl::unexpected(failure));
+  }
+
  private:
   void post(const std::string& body) {
     asio::post(context_, [self = shared_from_this(), frame = net::to_frame(body)] {
-      if (!self->socket_.is_open()) return;
+      if (!self->stream_.is_open()) return;
       self->queue_ += frame;
       if (self->writing_.empty()) self->write();
     });
   }
 
   void write() {
-    writing_ = std::exchange(queue_, {});
-    asio::async_write(socket_, asio::buffer(writing_),
+    writing_ = stream_.seal(std::exchange(queue_, {}));
+    asio::async_write(stream_.socket(), asio::buffer(writing_),
                       [self = shared_from_this()](const std::error_code& error, std::size_t) {
                         // What went wrong is told by the reading side.
                         self->writing_.clear();
@@ -106,25 +121,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     slot->fill(std::move(response));
   }
 
-  void lose(const std::string& why) {
-    std::error_code ignored;
-    socket_.close(ignored);
-    std::unordered_map<std::uint64_t, std::shared_ptr<Slot>> slots;
-    const Failure failure{ErrorKind::peer_lost,
-                          fmt::format("the store at {} was lost: {}; is the rank or program that "
-                                      "serves it still running?",
-                                      name_, why),
-                          std::nullopt};
-    {
-      const std::lock_guard lock(mutex_);
-      lost_ = failure;
-      slots.swap(slots_);
-    }
-    for (const auto& [id, slot] : slots) slot->fill(tl::unexpected(failure));
-  }
-
   asio::io_context& context_;
-  tcp::socket socket_;   // owner: the service thread
+  net::Stream stream_;   // owner: the service thread
   std::string queue_;    // owner: the service thread; frames for the next write
   std::string writing_;  // owner: the service thread; the write under way
   const std::string name_;
@@ -178,31 +176,38 @@ class TcpBackend final : public Backend {
 using Connected = std::promise<Result<std::shared_ptr<Connection>>>;
 
 asio::awaitable<void> start(std::shared_ptr<net::Service> service, std::string address,
-                            std::string token, Milliseconds timeout,
+                            net::Credentials credentials, Milliseconds timeout,
                             std::shared_ptr<Connected> connected) {
-  Result<tcp::socket> socket =
-      co_await net::connect(service, address, std::move(token), net::Purpose::store, timeout,
+  Result<net::Stream> stream =
+      co_await net::connect(service, address, std::move(credentials), net::Purpose::store, timeout,
                             "store", "is rank 0 running?");
-  if (!socket) {
-    connected->set_value(tl::unexpected(socket.error()));
+  if (!stream) {
+    connected->set_value(tl::unexpected(stream.error()));
     co_return;
   }
-  keep_alive(*socket);
-  auto connection = std::make_shared<Connection>(service->context(), std::move(*socket), address);
-  asio::co_spawn(service->context(), Connection::read_all(connection), asio::detached);
+  keep_alive(stream->socket());
+  auto connection = std::make_shared<Connection>(service->context(), std::move(*stream), address);
+  net::spawn(service->context().get_executor(), Connection::read_all(connection), "store",
+             [connection](const Failure& failure) { connection->lose(failure.message); });
   connected->set_value(std::move(connection));
 }
 
 Result<std::shared_ptr<Store>> connect(const std::string& address, const std::string& token,
-                                       Milliseconds timeout) {
+                                       Milliseconds timeout, const TlsOptions& tls) {
+  const auto credentials = net::Credentials::make(token, tls);
+  if (!credentials) return tl::unexpected(credentials.error());
   auto service = net::Service::shared();
   if (service->on_service_thread()) {
     return fail(ErrorKind::internal, "connecting to a store would block the service thread");
   }
   const auto connected = std::make_shared<Connected>();
   auto future = connected->get_future();
-  asio::co_spawn(service->context(), start(service, address, token, timeout, connected),
-                 asio::detached);
+  net::spawn(service->context().get_executor(),
+             start(service, address, *credentials, timeout, connected), "store",
+             [connected, address](const Failure& failure) {
+               connected->set_value(fail(failure.kind, "no connection to the store at {}: {}",
+                                         address, failure.message));
+             });
   auto connection = future.get();
   if (!connection) return tl::unexpected(connection.error());
   return make_store(
@@ -213,8 +218,8 @@ Result<std::shared_ptr<Store>> connect(const std::string& address, const std::st
 }  // namespace rendezvous
 
 std::shared_ptr<Store> connect_tcp_store(const std::string& address, const std::string& token,
-                                         Store::Timeout timeout) {
-  return value_or_throw(rendezvous::connect(address, token, timeout));
+                                         Store::Timeout timeout, const TlsOptions& tls) {
+  return value_or_throw(rendezvous::connect(address, token, timeout, tls));
 }
 
 }  // namespace ccoll

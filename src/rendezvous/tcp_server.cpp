@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The TCP store's server: one thread of its own, one State, and a session per client.
-#include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
 #include <asio/post.hpp>
 #include <asio/write.hpp>
 #include <atomic>
-#include <future>
 #include <set>
 
 #include "core/net/frame.hpp"
@@ -16,8 +13,6 @@
 namespace ccoll {
 namespace rendezvous {
 namespace {
-
-using asio::ip::tcp;
 
 /// What may wait in memory for a client that does not read; it is dropped beyond that.
 constexpr std::size_t kMaxQueuedBytes = 4 * kMaxFrameBytes;
@@ -38,8 +33,8 @@ struct Shared {
 /// weakly, as it holds the state.
 class Session final : public std::enable_shared_from_this<Session> {
  public:
-  Session(std::shared_ptr<Shared> shared, tcp::socket socket)
-      : shared_(std::move(shared)), socket_(std::move(socket)) {
+  Session(std::shared_ptr<Shared> shared, net::Stream stream)
+      : shared_(std::move(shared)), stream_(std::move(stream)) {
     shared_->sessions.insert(this);
     shared_->clients.fetch_add(1, std::memory_order_relaxed);
   }
@@ -54,12 +49,12 @@ class Session final : public std::enable_shared_from_this<Session> {
     for (const auto& [id, ticket] : waiting_) shared_->state.abandon(ticket);
     waiting_.clear();
     std::error_code ignored;
-    socket_.close(ignored);
+    stream_.close(ignored);
   }
 
   static asio::awaitable<void> serve(std::shared_ptr<Session> self) {
     for (;;) {
-      Result<std::string> frame = co_await net::read_frame(self->socket_, kMaxFrameBytes);
+      Result<std::string> frame = co_await net::read_frame(self->stream_, kMaxFrameBytes);
       if (!self->handle(frame)) break;
     }
     self->end();
@@ -83,7 +78,7 @@ class Session final : public std::enable_shared_from_this<Session> {
     } else {
       submit(request->id, std::move(request->content));
     }
-    return socket_.is_open();
+    return stream_.is_open();
   }
 
   void reject() { shared_->rejected.fetch_add(1, std::memory_order_relaxed); }
@@ -106,12 +101,12 @@ class Session final : public std::enable_shared_from_this<Session> {
   }
 
   void send(const std::string& body) {
-    if (!socket_.is_open()) return;
+    if (!stream_.is_open()) return;
     queued_bytes_ += body.size();
     if (queued_bytes_ > kMaxQueuedBytes) {
       // Closing also ends the reading coroutine, which ends the session.
       std::error_code ignored;
-      socket_.close(ignored);
+      stream_.close(ignored);
       return;
     }
     queue_ += net::to_frame(body);
@@ -119,9 +114,9 @@ class Session final : public std::enable_shared_from_this<Session> {
   }
 
   void write() {
-    writing_ = std::exchange(queue_, {});
+    writing_ = stream_.seal(std::exchange(queue_, {}));
     queued_bytes_ = 0;
-    asio::async_write(socket_, asio::buffer(writing_),
+    asio::async_write(stream_.socket(), asio::buffer(writing_),
                       [self = shared_from_this()](const std::error_code& error, std::size_t) {
                         self->writing_.clear();
                         if (!error && !self->queue_.empty()) self->write();
@@ -129,7 +124,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   }
 
   const std::shared_ptr<Shared> shared_;
-  tcp::socket socket_;
+  net::Stream stream_;
   std::unordered_map<std::uint64_t, State::Ticket> waiting_;  // by the client's id
   std::string queue_;                                         // frames for the next write
   std::string writing_;                                       // the write under way
@@ -145,13 +140,11 @@ class TcpStoreServer final : public StoreServer {
   ~TcpStoreServer() override {
     listener_.reset();
     if (service_->is_forked()) return;
-    std::promise<void> closed;
-    asio::post(service_->context(), [&] {
+    asio::post(service_->context(), [shared = shared_] {
       // Ending a session takes it out of the set.
-      while (!shared_->sessions.empty()) (*shared_->sessions.begin())->end();
-      closed.set_value();
+      while (!shared->sessions.empty()) (*shared->sessions.begin())->end();
     });
-    closed.get_future().wait();
+    service_->catch_up();
   }
 
   std::string address() const override { return net::to_string(listener_->endpoint()); }
@@ -167,20 +160,25 @@ class TcpStoreServer final : public StoreServer {
   std::unique_ptr<net::Listener> listener_;
 };
 
-Result<std::unique_ptr<StoreServer>> serve(const std::string& address, const std::string& token) {
+Result<std::unique_ptr<StoreServer>> serve(const std::string& address, const std::string& token,
+                                           const TlsOptions& tls) {
+  auto credentials = net::Credentials::make(token, tls);
+  if (!credentials) return tl::unexpected(credentials.error());
   auto service = net::Service::dedicated();
   auto shared = std::make_shared<Shared>();
   auto& context = service->context();
-  auto listener = net::Listener::open(
-      service, address, token, [shared, &context](net::Purpose purpose, tcp::socket socket) {
-        if (purpose != net::Purpose::store) {
-          shared->rejected.fetch_add(1, std::memory_order_relaxed);
-          return;
-        }
-        keep_alive(socket);
-        auto session = std::make_shared<Session>(shared, std::move(socket));
-        asio::co_spawn(context, Session::serve(std::move(session)), asio::detached);
-      });
+  auto listener =
+      net::Listener::open(service, address, std::move(*credentials),
+                          [shared, &context](net::Purpose purpose, net::Stream stream) {
+                            if (purpose != net::Purpose::store) {
+                              shared->rejected.fetch_add(1, std::memory_order_relaxed);
+                              return;
+                            }
+                            keep_alive(stream.socket());
+                            auto session = std::make_shared<Session>(shared, std::move(stream));
+                            net::spawn(context.get_executor(), Session::serve(std::move(session)),
+                                       "a client of the store was dropped");
+                          });
   if (!listener) return tl::unexpected(listener.error());
   return std::make_unique<TcpStoreServer>(std::move(service), std::move(shared),
                                           std::move(*listener));
@@ -189,8 +187,9 @@ Result<std::unique_ptr<StoreServer>> serve(const std::string& address, const std
 }  // namespace
 }  // namespace rendezvous
 
-std::unique_ptr<StoreServer> serve_tcp_store(const std::string& address, const std::string& token) {
-  return value_or_throw(rendezvous::serve(address, token));
+std::unique_ptr<StoreServer> serve_tcp_store(const std::string& address, const std::string& token,
+                                             const TlsOptions& tls) {
+  return value_or_throw(rendezvous::serve(address, token, tls));
 }
 
 }  // namespace ccoll

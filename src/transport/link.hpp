@@ -11,8 +11,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string_view>
 #include <utility>
 
+#include "core/copy.hpp"
 #include "core/result.hpp"
 #include "core/signature.hpp"
 
@@ -55,6 +57,15 @@ inline constexpr std::size_t kCommonSliceBytes = 128 << 10;
 /// Slices that every link holds at least; schedules are verified never to need more.
 inline constexpr std::size_t kLinkSlots = 4;
 
+/// What a link has to tell of itself to whoever counts.
+struct LinkReport {
+  /// Which transport it is, as far as that is settled.
+  std::string_view transport;
+  /// How often it had to try again what should have worked at once: to connect, or to hand the
+  /// kernel a slice that had no room there.
+  std::uint64_t retries = 0;
+};
+
 class SendLink {
  public:
   virtual ~SendLink() = default;
@@ -75,6 +86,16 @@ class SendLink {
   /// or revoke().
   virtual void lend(const SliceHeader& header, const std::byte* data) = 0;
 
+  /// What became of a slice that was to be sent: `gone`: it arrives without further calls.
+  enum class Sent : std::uint8_t { no_room, waits, gone };
+  /// has_room(), and if there is, a copy to room() and push(): in one for who has little to send.
+  virtual Sent send(const SliceHeader& header, const std::byte* data) {
+    if (!has_room()) return Sent::no_room;
+    copy_few(room(header.bytes), data, header.bytes);
+    push(header);
+    return Sent::waits;
+  }
+
   /// Of a slice that several links of this communicator's rank are to send: memory that it is
   /// written to once for all that take it by push_shared(), until when it stays the same. Null
   /// where there is none, or where lending it from `data`, unless that is null, needs no copy.
@@ -86,10 +107,17 @@ class SendLink {
     return false;
   }
 
+  /// The next `bytes` that are lent will lie one behind the other from `data` on: for who can do
+  /// more for so much memory at once than for a slice of it. The memory stays untouched until all
+  /// of it was lent and drained() holds, or until revoke(). A hint.
+  virtual void announce(const std::byte* /*data*/, std::size_t /*bytes*/) {}
   /// Moves on what was pushed; true if anything moved.
   virtual bool progress() = 0;
   /// Lent memory is the owner's again, and what was pushed arrives without further calls.
   virtual bool drained() = 0;
+  /// Lent memory is being taken back: begins what revoke() may have to wait for, so that the waits
+  /// for several links are one.
+  virtual void begin_revoke() {}
   /// After a failure: once this returns, no one reads lent memory, or whoever still does will find
   /// out before using what was read. Bounded.
   virtual void revoke() = 0;
@@ -97,6 +125,7 @@ class SendLink {
   /// Whether the peer's end has been there.
   virtual bool connected() const = 0;
   virtual const Failure* failure() const = 0;
+  virtual LinkReport report() const { return {}; }
 };
 
 class ReceiveLink {
@@ -115,6 +144,10 @@ class ReceiveLink {
   /// The payload of the front slice may be put at `data` if it has exactly `bytes`; holds for that
   /// slice only, and is a hint. Not after front() has been called for it since it was peeked at.
   virtual void offer(std::byte* data, std::size_t bytes) = 0;
+  /// The payloads of the slices that follow those announced so far, `bytes` together and no more
+  /// than whole ones, may be put one behind the other from `data` on, until they are popped or
+  /// revoke() is called. A hint; a link of which some is announced is so of all its payloads.
+  virtual void announce(std::byte* /*data*/, std::size_t /*bytes*/) {}
   /// Null until the front slice is whole (or the link has failed). Moves bytes.
   virtual const View* front() = 0;
   /// Whether front() would give a slice, as far as it has come; moves nothing.
@@ -127,7 +160,12 @@ class ReceiveLink {
   /// it back meanwhile, which fails the call. Ends every read that begin_read() has begun.
   [[nodiscard]] virtual bool pop() = 0;
 
+  /// After a failure: once this returns, no peer writes to memory that was offered or announced,
+  /// and nothing comes any more if one could have. Bounded.
+  virtual void revoke() {}
+
   virtual const Failure* failure() const = 0;
+  virtual LinkReport report() const { return {}; }
 };
 
 }  // namespace ccoll

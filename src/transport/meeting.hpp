@@ -5,12 +5,12 @@
 /// One per rank and transport. Thread-safe.
 
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <utility>
 
+#include "core/latest.hpp"
 #include "core/log.hpp"
 #include "core/net/service.hpp"
 #include "transport/arrivals.hpp"
@@ -42,6 +42,20 @@ class Meeting {
     return delivery;
   }
 
+  /// Whether `id` may arrive now. If not, its sender is to be told to come again: a peer may be
+  /// ahead by as many links as it likes, but not use up this process's descriptors.
+  bool has_place(const LinkId& id) {
+    std::lock_guard lock(mutex_);
+    if (awaited_.contains(id) || forgotten_.contains(id.communicator)) return true;
+    if (arrived_.size() * descriptors_ < net::waiting_connections()) return true;
+    if (!std::exchange(complained_, true))
+      log().warn(
+          "rank {}: {} connections wait for calls that this rank has not made; the senders of more "
+          "wait, too (the number follows the limit of descriptors, ulimit -n)",
+          rank_, arrived_.size());
+    return false;
+  }
+
   /// A peer has opened `id`. Returns what nobody will take; the caller says so to the peer.
   std::optional<T> arrive(const LinkId& id, T thing) {
     std::lock_guard lock(mutex_);
@@ -54,16 +68,7 @@ class Meeting {
       if (waiter) waiter->ring();
       return std::nullopt;
     }
-    if (std::ranges::find(forgotten_, id.communicator) != forgotten_.end()) return thing;
-    // A peer may be ahead by as many links as it likes, but not use up this process's descriptors.
-    if (arrived_.size() * descriptors_ >= net::waiting_connections()) {
-      if (!std::exchange(complained_, true))
-        log().warn(
-            "rank {}: {} connections wait for calls that this rank has not made; more are dropped "
-            "(their number follows the limit of descriptors, ulimit -n)",
-            rank_, arrived_.size());
-      return thing;
-    }
+    if (forgotten_.contains(id.communicator)) return thing;
     // Each link connects once; a second connection for it is nobody's.
     const auto [entry, is_new] = arrived_.try_emplace(id, std::make_shared<Delivery<T>>());
     if (!is_new) return thing;
@@ -94,8 +99,7 @@ class Meeting {
       if (auto thing = each->second->take()) dropped(std::move(*thing));
     arrived_.erase(begin, end);
     listening_.erase(communicator);
-    forgotten_.push_back(communicator);
-    if (forgotten_.size() > kForgotten) forgotten_.pop_front();
+    forgotten_.add(communicator);
   }
 
  private:
@@ -124,7 +128,7 @@ class Meeting {
   std::size_t drop_gone_at_ = kFewAwaited;                        // guarded by mutex_
   std::map<LinkId, std::shared_ptr<Delivery<T>>> arrived_;        // guarded by mutex_
   std::map<std::uint64_t, std::shared_ptr<Arrivals>> listening_;  // guarded by mutex_
-  std::deque<std::uint64_t> forgotten_;                           // guarded by mutex_
+  Latest<std::uint64_t, kForgotten> forgotten_;                   // guarded by mutex_
   bool complained_ = false;                                       // guarded by mutex_
 };
 

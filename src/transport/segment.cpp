@@ -12,6 +12,8 @@
 #include <mutex>
 #include <utility>
 
+#include "core/write_all.hpp"
+
 namespace ccoll {
 namespace {
 
@@ -58,7 +60,7 @@ Result<std::shared_ptr<Segment>> Segment::make_sealed(const char* name, std::siz
   FileDescriptor file(memfd_create(name, kFlags | kNoExecSeal));
   if (!file.open() && errno == EINVAL) file = FileDescriptor(memfd_create(name, kFlags));
   if (!file.open()) return no_memory("memfd_create");
-  if (ftruncate(file.number(), static_cast<off_t>(bytes)) != 0) return no_memory("ftruncate");
+  if ((errno = resize_file(file.number(), bytes)) != 0) return no_memory("ftruncate");
   const int number = file.number();
   auto made = mapped(std::move(file), number, bytes);
   if (!made) return made;

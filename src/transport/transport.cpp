@@ -7,6 +7,7 @@
 #include "transport/inproc/factory.hpp"
 #include "transport/shm/factory.hpp"
 #include "transport/tcp/factory.hpp"
+#include "transport/verbs/factory.hpp"
 
 namespace ccoll {
 
@@ -15,6 +16,7 @@ std::span<const TransportKind> transports() {
       TransportKind{"inproc", inproc::reaches, inproc::make,
                     "ranks that are threads of one process"},
       TransportKind{"shm", shm::reaches, shm::make, "processes of one host: memory that both map"},
+      TransportKind{"verbs", verbs::reaches, verbs::make, "RDMA devices: InfiniBand or RoCE v2"},
       TransportKind{"tcp", tcp::reaches, tcp::make, "sockets, any two ranks"},
   };
   return kTable;
@@ -25,5 +27,9 @@ const TransportKind* find_transport(std::string_view name) {
   const auto found = std::ranges::find(table, name, &TransportKind::name);
   return found == table.end() ? nullptr : &*found;
 }
+
+Result<std::uint8_t> usable_fabrics() { return verbs::usable_fabrics(); }
+
+std::vector<std::string> describe_fabrics() { return verbs::describe_fabrics(); }
 
 }  // namespace ccoll

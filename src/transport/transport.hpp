@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/net/handshake.hpp"
 #include "core/net/service.hpp"
 #include "core/peer_address.hpp"
 #include "transport/arrivals.hpp"
@@ -28,6 +29,8 @@ struct TransportContext {
   std::chrono::milliseconds connect_timeout{60000};
   /// The most that slots of this rank's links in shared memory may take.
   std::size_t slot_memory_bytes = std::size_t{256} << 20;
+  /// Slices over wires carry checksums; the same on all ranks.
+  bool checksum = false;
 };
 
 /// One rank's end of a transport. Thread-safe.
@@ -39,7 +42,7 @@ class Transport {
                                                       std::shared_ptr<Waiter> waiter) = 0;
   virtual Result<std::unique_ptr<ReceiveLink>> open_receive(const LinkId& id,
                                                             std::shared_ptr<Waiter> waiter) = 0;
-  /// A connection that came to this rank's listener for Purpose::link. On the service thread.
+  /// A connection for one of its links that came to this rank's listener. On the service thread.
   virtual void accept(asio::ip::tcp::socket) {}
   /// Tells `arrivals` of each link that concerns it and comes before it is opened here; at once of
   /// those that have come already. Until that communicator is forgotten.
@@ -58,7 +61,7 @@ struct TransportKind {
   /// pair decide alike.
   bool (*reaches)(const PeerAddress& a, const PeerAddress& b);
   /// `next`: what serves pairs for which this one turns out not to work; null for the last, and
-  /// where no other may be used.
+  /// where no other may be used. Null where this build has it not.
   std::shared_ptr<Transport> (*make)(const TransportContext& context,
                                      std::shared_ptr<Transport> next);
   std::string_view what;  ///< one line for `cc-bench info`
@@ -66,5 +69,11 @@ struct TransportKind {
 
 std::span<const TransportKind> transports();
 const TransportKind* find_transport(std::string_view name);
+
+/// PeerAddress::fabrics of this process: what its RDMA devices reach. Opens them. Fails where what
+/// was asked for (CCOLL_IB_HCA and the like) makes no sense.
+Result<std::uint8_t> usable_fabrics();
+/// What `cc-bench info` says of RDMA: each device, or why there is none and what to do.
+std::vector<std::string> describe_fabrics();
 
 }  // namespace ccoll

@@ -6,6 +6,13 @@
 #include <utility>
 
 namespace ccoll {
+namespace {
+
+std::size_t row_of(const TransportKind& kind) {
+  return static_cast<std::size_t>(&kind - transports().data());
+}
+
+}  // namespace
 
 TransportSet::TransportSet(TransportContext context, std::string forced)
     : context_(std::move(context)), forced_(std::move(forced)) {
@@ -14,7 +21,7 @@ TransportSet::TransportSet(TransportContext context, std::string forced)
   std::shared_ptr<Transport> next;
   for (const auto& kind : transports() | std::views::reverse) {
     made_.push_back(kind.make(context_, forced_.empty() ? next : nullptr));
-    next = made_.back();
+    if (made_.back()) next = made_.back();
   }
   std::ranges::reverse(made_);
 }
@@ -37,25 +44,29 @@ Result<const TransportKind*> TransportSet::between(std::uint32_t peer) const {
 Result<const TransportKind*> TransportSet::in_use_to(std::uint32_t peer) const {
   auto kind = between(peer);
   if (!kind) return kind;
-  const auto row = static_cast<std::size_t>(*kind - transports().data());
-  return made_[row]->gave_up(peer) ? *kind + 1 : *kind;
+  const TransportKind* used = *kind;
+  const auto last = &transports().back();
+  const auto of = [&](const TransportKind* row) { return made_[row_of(*row)].get(); };
+  while (used != last && (of(used) == nullptr || of(used)->gave_up(peer))) used++;
+  return used;
 }
 
-Transport& TransportSet::get(const TransportKind& kind) {
-  return *made_[static_cast<std::size_t>(&kind - transports().data())];
-}
+Transport& TransportSet::get(const TransportKind& kind) { return *made_[row_of(kind)]; }
 
-void TransportSet::accept(asio::ip::tcp::socket socket) {
-  // Only one transport connects by this listener; the others' accept drops what is not theirs.
-  if (const auto* kind = find_transport("tcp")) get(*kind).accept(std::move(socket));
+void TransportSet::accept(net::Purpose purpose, asio::ip::tcp::socket socket) {
+  const auto* const kind = find_transport(purpose == net::Purpose::verbs ? "verbs" : "tcp");
+  const auto& transport = made_[row_of(*kind)];
+  if (transport) transport->accept(std::move(socket));
 }
 
 void TransportSet::listen(const std::shared_ptr<Arrivals>& arrivals) {
-  for (const auto& transport : made_) transport->listen(arrivals);
+  for (const auto& transport : made_)
+    if (transport) transport->listen(arrivals);
 }
 
 void TransportSet::forget(std::uint64_t communicator) {
-  for (const auto& transport : made_) transport->forget(communicator);
+  for (const auto& transport : made_)
+    if (transport) transport->forget(communicator);
 }
 
 }  // namespace ccoll

@@ -24,8 +24,9 @@ class TransportSet {
   /// What links from this rank to `peer` use: the same, unless it has turned out not to work.
   Result<const TransportKind*> in_use_to(std::uint32_t peer) const;
   Transport& get(const TransportKind& kind);
-  /// A connection for a link that came to this rank's listener; on the service thread.
-  void accept(asio::ip::tcp::socket socket);
+  /// A connection for a link that came to this rank's listener, for Purpose::link or another of a
+  /// transport's; on the service thread.
+  void accept(net::Purpose purpose, asio::ip::tcp::socket socket);
   /// Transport's, for all of them.
   void listen(const std::shared_ptr<Arrivals>& arrivals);
   /// That communicator of this rank has ended.
@@ -36,7 +37,8 @@ class TransportSet {
  private:
   const TransportContext context_;
   const std::string forced_;
-  std::vector<std::shared_ptr<Transport>> made_;  // by row of transports(); immutable once made
+  // by row of transports(), null where this build has it not; immutable once made
+  std::vector<std::shared_ptr<Transport>> made_;
 };
 
 }  // namespace ccoll

@@ -263,7 +263,7 @@ TEST_CASE("blocks: v-operations of random sizes, in any memory, by every algorit
   const auto seed = std::random_device{}();
   std::mt19937_64 random(seed);
   const int rounds = testing::reduced() ? 2 : 40;
-  for (const auto& transport : transports()) {
+  for (const auto& transport : testing::usable_transports()) {
     for (const std::size_t size : {1U, 2U, 3U, 5U}) {
       std::vector<Draw> draws;
       for (int round = 0; round < rounds; round++)
@@ -318,6 +318,29 @@ TEST_CASE("blocks: byte strings of any length arrive whole", "[comm][property]")
       expect(gathered == (me == root ? all : std::vector<std::string>()), "gather_bytes");
     }
   });
+}
+
+TEST_CASE("blocks: different calls of byte strings are found, also of empty ones", "[comm]") {
+  for (const bool empty : {true, false}) {
+    for (const bool other_root : {true, false}) {
+      CAPTURE(empty, other_root);
+      const auto errors = run_ranks(2, {}, [&](Communicator& communicator) {
+        const std::string mine = empty ? "" : "something";
+        if (communicator.rank() == 0)
+          communicator.broadcast_bytes(mine, 0);
+        else if (other_root)
+          communicator.broadcast_bytes(mine, 1);
+        else
+          communicator.all_gather_bytes(mine);
+      });
+      const std::string other = other_root ? "broadcast_bytes, root 1" : "all_gather_bytes";
+      for (const auto& error : errors) {
+        CHECK_THAT(error, Contains("different things: ") &&
+                              Contains("broadcast_bytes, root 0 (call 0)") &&
+                              Contains(other + " (call 0)"));
+      }
+    }
+  }
 }
 
 TEST_CASE("blocks: what does not fit is refused before anything is sent", "[comm]") {

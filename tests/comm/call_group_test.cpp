@@ -5,7 +5,7 @@
 
 #include "support/effort.hpp"
 #include "support/ranks.hpp"
-#include "transport/transport.hpp"
+#include "usable_transports.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
@@ -25,7 +25,7 @@ std::vector<Communicator> all_ranks(int size, std::string_view transport) {
 }  // namespace
 
 TEST_CASE("call groups: one thread drives all ranks' collectives", "[comm]") {
-  for (const auto& kind : transports()) {
+  for (const auto& kind : testing::usable_transports()) {
     for (const int size : reduced() ? std::vector{1, 3} : std::vector{1, 2, 5, 8}) {
       CAPTURE(kind.name, size);
       auto ranks = all_ranks(size, kind.name);
@@ -61,7 +61,7 @@ TEST_CASE("call groups: one thread drives all ranks' collectives", "[comm]") {
 }
 
 TEST_CASE("call groups: sends and receives in any order do not deadlock, groups nest", "[comm]") {
-  for (const auto& kind : transports()) {
+  for (const auto& kind : testing::usable_transports()) {
     auto ranks = all_ranks(3, kind.name);
     constexpr std::size_t kCount = 200'000;  // far more than a send takes without its receiver
     std::vector<std::int32_t> out(kCount, 7);
@@ -115,7 +115,7 @@ TEST_CASE("call groups: the first failure is told when all calls are over", "[co
 }
 
 TEST_CASE("call groups: what came is told by asynchronous calls only", "[comm]") {
-  for (const auto& kind : transports()) {
+  for (const auto& kind : testing::usable_transports()) {
     CAPTURE(kind.name);
     auto ranks = all_ranks(2, kind.name);
     const std::vector<std::int32_t> out = {1, 2, 3};

@@ -10,7 +10,7 @@
 #include "algorithms/algorithms.hpp"
 #include "support/effort.hpp"
 #include "support/ranks.hpp"
-#include "transport/transport.hpp"
+#include "usable_transports.hpp"
 
 using namespace ccoll;
 using testing::expect;
@@ -198,7 +198,7 @@ void run_all(const std::string& transport, int size, std::uint64_t seed) {
 TEST_CASE("collectives: every algorithm gives the right result over every transport",
           "[comm][property]") {
   const auto seed = std::random_device{}();
-  for (const auto& kind : transports())
+  for (const auto& kind : testing::usable_transports())
     for (const int size : sizes()) run_all(std::string(kind.name), size, seed);
 }
 
@@ -219,7 +219,7 @@ TEST_CASE("collectives: types and operations", "[comm]") {
 }
 
 TEST_CASE("collectives: asynchronous calls run in order, waited for in any", "[comm]") {
-  for (const auto& kind : transports()) {
+  for (const auto& kind : testing::usable_transports()) {
     CommunicatorOptions options;
     options.transport = kind.name;
     const auto errors = run_ranks(3, options, [](Communicator& communicator) {
@@ -240,7 +240,7 @@ TEST_CASE("collectives: asynchronous calls run in order, waited for in any", "[c
 }
 
 TEST_CASE("collectives: a call that nobody waits for goes on in the background", "[comm]") {
-  for (const auto& kind : transports()) {
+  for (const auto& kind : testing::usable_transports()) {
     CommunicatorOptions options;
     options.transport = kind.name;
     options.timeout = std::chrono::seconds(20);
@@ -265,7 +265,7 @@ TEST_CASE("collectives: a call that nobody waits for goes on in the background",
 }
 
 TEST_CASE("collectives: several communicators at once, in several threads", "[comm][stress]") {
-  for (const auto& kind : transports()) {
+  for (const auto& kind : testing::usable_transports()) {
     CommunicatorOptions options;
     options.transport = kind.name;
     const auto errors = run_ranks(3, options, [](Communicator& communicator) {

@@ -16,9 +16,12 @@
 #include <vector>
 
 #include "ccoll/ccoll.hpp"
+#include "support/verdict.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
+using testing::check;
+using testing::failures;
 using Clock = std::chrono::steady_clock;
 
 namespace {
@@ -29,13 +32,6 @@ std::vector<Communicator> ranks;
 constexpr int kSize = 3;
 constexpr auto kSlow = 700ms;  // a goodbye that nobody carries waits longer, each time
 constexpr int kAttempts = 5;   // a busy machine takes long now and then
-int failures = 0;
-
-void expect(bool condition, const std::string& what) {
-  if (condition) return;
-  std::cout << "failed: " << what << std::endl;
-  failures++;
-}
 
 /// The exit status of a process that runs `body` and returns from main; -1 if that takes too long.
 int status_of(pid_t child, Clock::time_point limit) {
@@ -97,8 +93,8 @@ void processes(const char* transport) {
   const auto start = Clock::now();
   for (const pid_t child : children) {
     const int status = status_of(child, start + 10s);
-    expect(status == 0,
-           std::string("processes by ") + transport + ": a status is " + std::to_string(status));
+    check(status == 0,
+          std::string("processes by ") + transport + ": a status is " + std::to_string(status));
   }
   std::filesystem::remove_all(directory);
 }
@@ -129,9 +125,9 @@ void last_words(const char* transport) {
   const int sent = status_of(sender, limit);
   (void)!write(ends[1], "x", 1);
   const int received = status_of(receiver, limit);
-  expect(sent == 0 && received == 0, std::string("last words by ") + transport + ": sender " +
-                                         std::to_string(sent) + ", receiver " +
-                                         std::to_string(received));
+  check(sent == 0 && received == 0, std::string("last words by ") + transport + ": sender " +
+                                        std::to_string(sent) + ", receiver " +
+                                        std::to_string(received));
   close(ends[0]);
   close(ends[1]);
   std::filesystem::remove(store);
@@ -155,8 +151,8 @@ Clock::duration time_to_end(const char* transport) {
   (void)!read(ends[0], &begun, 1);
   const auto start = Clock::now();
   const int status = status_of(child, start + 10s);
-  expect(status == 0, std::string("ranks of one process by ") + transport + ": status " +
-                          std::to_string(status));
+  check(status == 0,
+        std::string("ranks of one process by ") + transport + ": status " + std::to_string(status));
   const auto taken = Clock::now() - start;
   close(ends[0]);
   close(ends[1]);
@@ -166,7 +162,7 @@ Clock::duration time_to_end(const char* transport) {
 void one_process(const char* transport) {
   for (int attempt = 0; attempt < kAttempts; attempt++)
     if (time_to_end(transport) < kSlow) return;
-  expect(false, std::string("the end takes long by ") + transport);
+  check(false, std::string("the end takes long by ") + transport);
 }
 
 }  // namespace

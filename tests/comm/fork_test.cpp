@@ -2,16 +2,13 @@
 // Children that a process with communicators forks: they end at once, whatever of the parent's they
 // destroy, and the parent goes on as if they had never been. No Catch2 here: the children are to
 // run every exit handler, and only those of a user's program.
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,30 +17,22 @@
 #include <vector>
 
 #include "ccoll/ccoll.hpp"
+#include "support/children.hpp"
+#include "support/ranks.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
+using testing::check;
+using testing::failures;
+using testing::fork_child;
 
 namespace {
 
 constexpr int kSize = 3;
-constexpr auto kSoon = 5s;
 constexpr std::size_t kLongBytes = 1 << 20;
-int failures = 0;
-
-void expect(bool condition, const std::string& what) {
-  if (condition) return;
-  std::cout << "failed: " << what << std::endl;
-  failures++;
-}
 
 CommunicatorOptions options_for(const char* transport) {
-  CommunicatorOptions options;
-  options.transport = transport;
-  options.timeout = 10s;
-  options.start_timeout = 10s;
-  return options;
+  return testing::options_for(transport, 10s, 10s);
 }
 
 /// The ranks of a job, threads of this process, that meet where rank 0 serves the store.
@@ -73,27 +62,46 @@ void sum_up(std::vector<Communicator>& ranks, const std::string& what) {
     CallGroup group;
     for (std::size_t i = 0; i < ranks.size(); i++) ranks[i].all_reduce(std::span(&values[i], 1));
   }
-  for (const auto value : values) expect(value == kSize, what);
+  for (const auto value : values) check(value == kSize, what);
 }
 
-/// A child that runs `body` and then exit(): its end is to come soon, and well.
-void fork_child(const std::string& what, const std::function<void()>& body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    body();
-    std::exit(failures);
-  }
-  const auto limit = Clock::now() + kSoon;
-  int status = 0;
-  while (waitpid(child, &status, WNOHANG) == 0) {
-    if (Clock::now() > limit) {
-      kill(child, SIGKILL);
-      waitpid(child, &status, 0);
-      return expect(false, what + ": the child does not end");
+/// What is under way when a child is forked, and begun by other threads, goes on in the parent, and
+/// ends at once in the child.
+void under_way(std::vector<Communicator>& ranks, const char* transport) {
+  const auto in = [&](const std::string& what) { return what + " by " + transport; };
+  std::vector<std::int32_t> values(kLongBytes / 4, 1), sum(values.size());
+  std::vector<Work> works;
+  for (std::size_t i = 1; i < ranks.size(); i++)
+    works.push_back(ranks[i].all_reduce_async(values, i == 1 ? sum : values));
+  std::jthread blocked([&] {
+    std::int32_t got = 0;
+    ranks[0].recv(std::span(&got, 1), 1, 7);
+    check(got == 1, in("a message that is awaited while a child is forked"));
+  });
+  std::this_thread::sleep_for(50ms);
+  fork_child(in("a child of one that waits"), [&] {
+    for (auto& work : works) {
+      try {
+        work.wait();
+        check(false, in("what its parent began ends well in a child"));
+      } catch (const Error& error) {
+        check(error.kind() == ErrorKind::aborted, in(std::string("in a child: ") + error.what()));
+      }
     }
-    std::this_thread::sleep_for(5ms);
-  }
-  expect(status == 0, what + ": the child's status is " + std::to_string(status));
+    try {
+      ranks[0].barrier();
+      check(false, in("a barrier is taken in a child"));
+    } catch (const Error& error) {
+      check(error.kind() == ErrorKind::aborted, in(std::string("in a child: ") + error.what()));
+    }
+  });
+  const std::int32_t one = 1;
+  ranks[1].send(std::span(&one, 1), 0, 7);
+  blocked.join();
+  std::vector<std::int32_t> other(values);
+  ranks[0].all_reduce(other);
+  for (auto& work : works) work.wait();
+  check(sum == std::vector<std::int32_t>(sum.size(), kSize), in("what was under way"));
 }
 
 void children(const std::string& address, const char* transport) {
@@ -107,6 +115,30 @@ void children(const std::string& address, const char* transport) {
     ranks.clear();
     store.reset();
   });
+  fork_child(in("a child that uses what its parent has made"), [&] {
+    const auto aborted = [&](const std::string& what, const std::function<void()>& call) {
+      try {
+        call();
+      } catch (const Error& error) {
+        const std::string text = error.what();
+        return check(error.kind() == ErrorKind::aborted &&
+                         text.find("is a forked child of the one that made") != text.npos,
+                     in(what + " in a child: " + text));
+      }
+      check(false, in(what + " in a child is taken"));
+    };
+    std::int32_t value = 1;
+    const auto values = std::span(&value, 1);
+    for (int round = 0; round < 2; round++) {
+      aborted("a collective", [&] { ranks[0].all_reduce(values); });
+      aborted("a message", [&] { ranks[0].send(std::span<const std::int32_t>(values), 1); });
+      aborted("a receive", [&] { ranks[1].recv(values, 0); });
+      aborted("a split", [&] { ranks[2].split(0, 0); });
+      aborted("shrink", [&] { ranks[2].shrink(); });
+    }
+    for (auto& rank : ranks) rank.close();
+  });
+  under_way(ranks, transport);
   fork_child(in("a child with ranks of its own"), [&] {
     ranks.clear();
     ranks = Communicator::create_all(kSize, options_for(transport));
@@ -118,10 +150,11 @@ void children(const std::string& address, const char* transport) {
     ranks.clear();
     void* const place = memory.data();
     memory.reset();
-    ranks = Communicator::create_all(kSize, options_for(transport));
+    // At once: later anything may lie there.
     void* const mapped = mmap(place, kLongBytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    expect(mapped == place, in("the place is free"));
+    if (mapped != place) return check(false, in("the place is free"));
+    ranks = Communicator::create_all(kSize, options_for(transport));
     const auto values = std::span(static_cast<std::int32_t*>(place), kLongBytes / 4);
     for (int round = 0; round < 20; round++) {
       std::ranges::fill(values, round);
@@ -131,7 +164,7 @@ void children(const std::string& address, const char* transport) {
         ranks[0].send(values, 1);
         ranks[1].recv(got, 0);
       }
-      expect(got == std::vector<std::int32_t>(values.size(), round), in("what a child sends"));
+      check(got == std::vector<std::int32_t>(values.size(), round), in("what a child sends"));
     }
   });
   fork_child(in("a child that registers memory"), [&] {
@@ -141,7 +174,7 @@ void children(const std::string& address, const char* transport) {
     sum_up(ranks, in("beside memory of a child"));
   });
   sum_up(ranks, in("afterwards"));
-  expect(store->add("a number", 1) > 0, in("the store afterwards"));
+  check(store->add("a number", 1) > 0, in("the store afterwards"));
   const auto alone = Communicator::create(id, 0, 1, options_for(transport));
   ranks = meet_at(address, transport);
   sum_up(ranks, in("ranks that meet afterwards"));

@@ -10,23 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/algorithms.hpp"
+#include "support/checked_call.hpp"
 
 namespace ccoll::testing {
-
-/// A call of one of the collectives with equal blocks, or of its v-operation.
-struct Collective {
-  Kind kind = Kind::all_reduce;
-  bool ragged = false;
-  Algorithm algorithm = Algorithm::ring;
-  std::size_t count = 1;
-  std::string text() const {
-    std::ostringstream out;
-    out << to_string(kind) << (ragged ? "_v" : "") << " by " << to_string(algorithm) << " of "
-        << count;
-    return out.str();
-  }
-};
 
 /// A rank is killed in the middle of a call.
 struct AtStep {

@@ -14,6 +14,7 @@
 #include "ccoll/ccoll.hpp"
 #include "comm/killed.hpp"
 #include "comm/tracing.hpp"
+#include "support/checked_call.hpp"
 #include "support/held.hpp"
 #include "support/ranks.hpp"
 
@@ -55,129 +56,6 @@ void Tracing::write() {}
 
 namespace testing {
 namespace {
-
-using Elements = std::vector<std::int64_t>;
-
-/// What rank `from` gives for rank `to`, or for all.
-void give(Elements& into, int from, int to, std::size_t count) {
-  for (std::size_t i = 0; i < count; i++)
-    into.push_back(1'000'000 * from + 1000 * to + static_cast<std::int64_t>(i % 997));
-}
-
-/// One call, whose result is checked. Every block of a v-operation has a size of its own.
-class Checked {
- public:
-  Checked(Communicator& ranks, const Collective& what, int root)
-      : ranks_(ranks), what_(what), root_(root), me_(ranks.rank()), size_(ranks.size()) {
-    for (int rank = 0; rank < size_; rank++)
-      counts_.push_back(what.count + (what.ragged ? static_cast<std::size_t>(rank) : 0));
-  }
-
-  void run() {
-    prepare();
-    Elements out(wanted_.size(), -1);
-    const auto algorithm = to_string(what_.algorithm);
-    what_.ragged ? call_ragged(out, {.algorithm = algorithm}) : call(out, {.algorithm = algorithm});
-    expect(out == wanted_, what_.text() + ": the result is right");
-  }
-
- private:
-  std::size_t count_of(int rank) const { return counts_[static_cast<std::size_t>(rank)]; }
-  bool is_root() const { return me_ == root_; }
-
-  void prepare() {
-    const auto mine = count_of(me_);
-    switch (what_.kind) {
-      case Kind::all_reduce:
-      case Kind::reduce:
-        give(in_, me_, 0, mine);
-        if (what_.kind == Kind::all_reduce || is_root()) want_sum(0, mine);
-        return;
-      case Kind::broadcast:
-        if (is_root()) give(in_, root_, 0, mine);
-        in_.resize(mine);
-        return give(wanted_, root_, 0, mine);
-      case Kind::all_gather:
-      case Kind::gather:
-        give(in_, me_, 0, mine);
-        if (what_.kind == Kind::all_gather || is_root())
-          for (int from = 0; from < size_; from++) give(wanted_, from, 0, count_of(from));
-        return;
-      case Kind::reduce_scatter:
-        for (int to = 0; to < size_; to++) give(in_, me_, to, count_of(to));
-        return want_sum(me_, mine);
-      case Kind::all_to_all:
-        for (int to = 0; to < size_; to++) give(in_, me_, to, mine);
-        for (int from = 0; from < size_; from++) give(wanted_, from, me_, count_of(from));
-        return;
-      case Kind::scatter:
-        for (int to = 0; is_root() && to < size_; to++) give(in_, root_, to, count_of(to));
-        return give(wanted_, root_, me_, mine);
-      case Kind::barrier:
-        return;
-    }
-  }
-  void want_sum(int to, std::size_t count) {
-    wanted_.assign(count, 0);
-    for (int from = 0; from < size_; from++) {
-      Elements one;
-      give(one, from, to, count);
-      for (std::size_t i = 0; i < count; i++) wanted_[i] += one[i];
-    }
-  }
-
-  void call(Elements& out, const CallOptions& options) {
-    const auto count = what_.count;
-    constexpr auto kType = DataType::int64;
-    switch (what_.kind) {
-      case Kind::all_reduce:
-        return ranks_.all_reduce(in_, out, ReduceOp::sum, options);
-      case Kind::reduce:
-        return ranks_.reduce(in_.data(), out.data(), count, kType, ReduceOp::sum, root_, options);
-      case Kind::broadcast:
-        return ranks_.broadcast(in_.data(), out.data(), count, kType, root_, options);
-      case Kind::all_gather:
-        return ranks_.all_gather(in_, out, options);
-      case Kind::reduce_scatter:
-        return ranks_.reduce_scatter(in_, out, ReduceOp::sum, options);
-      case Kind::all_to_all:
-        return ranks_.all_to_all(in_, out, options);
-      case Kind::gather:
-        return ranks_.gather(in_.data(), out.data(), count, kType, root_, options);
-      case Kind::scatter:
-        return ranks_.scatter(in_.data(), out.data(), count, kType, root_, options);
-      case Kind::barrier:
-        return ranks_.barrier(options);
-    }
-  }
-  void call_ragged(Elements& out, const CallOptions& options) {
-    const ConstBlock all_in(in_.data(), in_.size(), DataType::int64);
-    const Block all_out(out.data(), out.size(), DataType::int64);
-    const std::vector<std::size_t> same(static_cast<std::size_t>(size_), count_of(me_));
-    switch (what_.kind) {
-      case Kind::all_gather:
-        return ranks_.all_gather_v(all_in, blocks(out, counts_), options);
-      case Kind::reduce_scatter:
-        return ranks_.reduce_scatter_v(const_blocks(in_, counts_), all_out, ReduceOp::sum, options);
-      case Kind::all_to_all:
-        return ranks_.all_to_all_v(const_blocks(in_, same), blocks(out, counts_), options);
-      case Kind::gather:
-        return is_root() ? ranks_.gather_v(all_in, blocks(out, counts_), root_, options)
-                         : ranks_.gather_v(all_in, {}, root_, options);
-      case Kind::scatter:
-        return is_root() ? ranks_.scatter_v(const_blocks(in_, counts_), all_out, root_, options)
-                         : ranks_.scatter_v({}, all_out, root_, options);
-      default:
-        throw std::runtime_error("no v-operation");
-    }
-  }
-
-  Communicator& ranks_;
-  const Collective& what_;
-  const int root_, me_, size_;
-  std::vector<std::size_t> counts_;
-  Elements in_, wanted_;
-};
 
 /// A call of every collective, in blocks of one line and of many.
 void use(Communicator& ranks) {

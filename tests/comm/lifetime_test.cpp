@@ -8,13 +8,15 @@
 #include <latch>
 
 #include "support/asleep.hpp"
+#include "support/held.hpp"
 #include "support/ranks.hpp"
-#include "transport/transport.hpp"
+#include "usable_transports.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
 using testing::expect;
+using testing::held_at_rest;
 using testing::message_of;
 using testing::run_ranks;
 using testing::run_threads;
@@ -53,7 +55,7 @@ TEST_CASE("lifetime: a thread that is blocked in a call gets `aborted` when anot
          world.barrier();
          group.end();
        }}};
-  for (const auto& kind : transports()) {
+  for (const auto& kind : testing::usable_transports()) {
     for (const auto& [name, call] : calls) {
       CAPTURE(kind.name, name);
       const auto start = std::chrono::steady_clock::now();
@@ -88,7 +90,7 @@ TEST_CASE("lifetime: a thread that is blocked in a call gets `aborted` when anot
 }
 
 TEST_CASE("lifetime: a group lets a communicator go whose own calls are over", "[comm]") {
-  for (const auto& kind : transports()) {
+  for (const auto& kind : testing::usable_transports()) {
     CAPTURE(kind.name);
     auto quick = Communicator::create_all(2, options_for(kind.name));
     auto slow = Communicator::create_all(2, options_for(kind.name));
@@ -124,4 +126,34 @@ TEST_CASE("lifetime: a communicator that was closed or moved from says so", "[co
   CHECK(message_of([&] { world.rank(); }) == gone);
   CHECK(message_of([&] { world.try_probe(); }) == gone);
   CHECK(message_of([&] { world.split(0, 0); }) == gone);
+}
+
+TEST_CASE(
+    "lifetime: what is sent to a rank that has left, on a communicator it never made, is let go",
+    "[comm]") {
+  for (const auto& kind : testing::usable_transports()) {
+    CAPTURE(kind.name);
+    // The service thread and what it holds stay while a communicator is there.
+    auto alone = Communicator::create(make_inproc_store(), 0, 1);
+    const auto before = held_at_rest();
+    std::latch left(2);
+    const auto said = run_ranks(2, options_for(kind.name), [&](Communicator& world) {
+      if (world.rank() == 1) {
+        world.close();
+        world = Communicator::create(make_inproc_store(), 0, 1);
+        left.arrive_and_wait();
+        return;
+      }
+      left.arrive_and_wait();
+      auto copy = world.duplicate();
+      const std::int32_t value = 1;
+      message_of([&] { copy.send_async(std::span(&value, 1), 1); });
+    });
+    for (const auto& text : said) CHECK(text.empty());
+    const auto limit = std::chrono::steady_clock::now() + 30s;
+    auto after = held_at_rest();
+    while (!after.no_more_than(before) && std::chrono::steady_clock::now() < limit)
+      after = held_at_rest();
+    CHECK(after.no_more_than(before));
+  }
 }

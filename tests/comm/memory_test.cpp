@@ -111,6 +111,103 @@ TEST_CASE("memory: a communicator that cannot be made for want of it keeps nobod
   }
 }
 
+TEST_CASE("memory: a probe that has none left breaks nothing but the communicator", "[comm]") {
+  using Look = std::function<void(Communicator&)>;
+  const std::vector<std::pair<const char*, Look>> ways = {
+      {"probe", [](Communicator& world) { world.probe(1, 7); }},
+      {"try_probe",
+       [](Communicator& world) {
+         while (!world.try_probe(1, 7)) std::this_thread::yield();
+       }},
+      {"try_probe of anyone", [](Communicator& world) {
+         while (!world.try_probe()) std::this_thread::yield();
+       }}};
+  for (const auto& [name, look] : ways) {
+    for (int left = 0; left < (testing::reduced() ? 20 : 80); left++) {
+      CAPTURE(name, left);
+      bool failed = false;
+      std::string told;
+      std::barrier together(2);
+      const auto start = std::chrono::steady_clock::now();
+      const auto errors = run_ranks(2, testing::options_for("inproc"), [&](Communicator& world) {
+        const std::vector<int> data(25, 3);
+        if (world.rank() == 1) testing::message_of([&] { world.send(std::span(data), 0, 7); });
+        together.arrive_and_wait();
+        if (world.rank() == 0) {
+          allocations_left = left;
+          try {
+            told = testing::message_of([&] { look(world); });
+          } catch (const std::bad_alloc&) {
+            // Of the call's own object, before it had begun: then all is as before.
+            told = "raw";
+          }
+          failed = allocations_left < 0;
+          allocations_left = -1;
+        }
+        // What was begun and is not whole is used by nobody, on either way of a call.
+        const auto mine = testing::message_of([&] { world.send(std::span(data), 0, 9); });
+        std::vector<int> got(25);
+        if (world.rank() == 0 && mine == "no error") {
+          const auto received = testing::message_of([&] { world.recv(std::span(got), 1, 7); });
+          testing::expect(received != "no error" || got == data, "what was sent is received");
+        }
+        together.arrive_and_wait();
+      });
+      for (const auto& error : errors) CHECK(error == "");
+      CHECK(std::chrono::steady_clock::now() - start < 5s);
+      CHECK((told == "no error" || (told == "raw" && std::string_view(name) == "probe") ||
+             told == "exhausted: rank 0 failed: out of memory"));
+      if (!failed) break;
+    }
+  }
+}
+
+TEST_CASE("memory: a shrink that has none left ends for all, and the next one is well", "[comm]") {
+  // Under way for longer than a test may take: nobody gets on by its limit.
+  const auto options = testing::options_for("inproc", 60s);
+  for (int left = 0; left < (testing::reduced() ? 20 : 200); left++) {
+    CAPTURE(left);
+    bool failed = false;
+    std::array<std::string, 3> told;
+    std::barrier together(3);
+    const auto start = std::chrono::steady_clock::now();
+    const auto errors = run_ranks(3, options, [&](Communicator& world) {
+      const bool poor = world.rank() == 1;
+      auto& mine = told[static_cast<std::size_t>(world.rank())];
+      std::optional<Communicator> current;
+      const auto shrink = [&] { current = (current ? *current : world).shrink(); };
+      if (poor) allocations_left = left;
+      mine = testing::message_of(shrink);
+      if (poor) failed = allocations_left < 0;
+      allocations_left = -1;
+      // Those that have one find that not all do.
+      if (current) {
+        const auto unusable = testing::message_of([&] { current->barrier(); });
+        if (mine == "no error") mine = unusable;
+      }
+      // Nobody learns of it from the other's leaving, nor by another's next attempt.
+      together.arrive_and_wait();
+      if (mine == "no error") return;
+      std::string again = "not tried";
+      for (int tries = 0; again != "no error" && tries < 4; tries++) {
+        again = testing::message_of(shrink);
+        if (again == "no error") again = testing::message_of([&] { current->barrier(); });
+      }
+      testing::expect(again == "no error" && current->size() == 3, again);
+    });
+    for (const auto& error : errors) CHECK(error == "");
+    CHECK(std::chrono::steady_clock::now() - start < 10s);
+    if (!failed) break;
+    // Where one can do without memory, all is well.
+    if (told == std::array<std::string, 3>{"no error", "no error", "no error"}) continue;
+    for (const auto& message : told) {
+      CHECK_THAT(message, Catch::Matchers::StartsWith("exhausted: "));
+      CHECK_THAT(message, Catch::Matchers::Contains("rank 1 "));
+      CHECK_THAT(message, Catch::Matchers::Contains("out of memory"));
+    }
+  }
+}
+
 TEST_CASE("memory: a repeated call that has none left to wait with fails on all ranks", "[comm]") {
   for (const char* transport : {"inproc", "shm"}) {
     CAPTURE(transport);

@@ -11,7 +11,7 @@
 #include "comm/messages.hpp"
 #include "support/effort.hpp"
 #include "support/ranks.hpp"
-#include "transport/transport.hpp"
+#include "usable_transports.hpp"
 
 using namespace ccoll;
 using testing::expect;
@@ -155,7 +155,7 @@ TEST_CASE("messages: random programs match as MPI matches, whatever is eager", "
   std::mt19937_64 random(seed);
   for (int trial = 0; trial < (reduced ? 4 : 12); trial++) {
     const auto script = random_script(random, reduced ? 60 : 200);
-    for (const auto& kind : transports()) {
+    for (const auto& kind : testing::usable_transports()) {
       CommunicatorOptions options;
       options.transport = kind.name;
       options.timeout = std::chrono::seconds(30);

@@ -159,7 +159,7 @@ TEST_CASE("messages: the queue of a slow receiver is bounded, and nothing is los
   constexpr std::size_t kInts = 256;
   // 1 MiB for 1024 bytes and an envelope of 128 each.
   constexpr int kFit = (1 << 20) / (1024 + 128);
-  for (const auto& kind : transports()) {
+  for (const auto& kind : testing::usable_transports()) {
     std::atomic<int> sent = 0;
     CommunicatorOptions options;
     options.transport = kind.name;
@@ -191,7 +191,7 @@ TEST_CASE("messages: the queue of a slow receiver is bounded, and nothing is los
 TEST_CASE("messages: who waits in vain says for whom, for which tag and how long", "[comm]") {
   const auto errors_of = [](int size, const std::function<void(Communicator&)>& body) {
     std::vector<std::vector<std::string>> all;
-    for (const auto& kind : transports()) {
+    for (const auto& kind : testing::usable_transports()) {
       CommunicatorOptions options;
       options.transport = kind.name;
       options.timeout = 300ms;
@@ -237,7 +237,7 @@ TEST_CASE("messages: who waits in vain says for whom, for which tag and how long
 }
 
 TEST_CASE("messages: a receive from those who have left ends and names them", "[comm]") {
-  for (const auto& kind : transports()) {
+  for (const auto& kind : testing::usable_transports()) {
     for (const int from : {0, kAnyRank}) {
       for (const bool had_sent : {false, true}) {
         if (had_sent && from == kAnyRank) continue;
@@ -264,7 +264,7 @@ TEST_CASE("messages: a receive from those who have left ends and names them", "[
 }
 
 TEST_CASE("messages: a send given up by its rank's leaving fails its receive", "[comm]") {
-  for (const auto& kind : transports()) {
+  for (const auto& kind : testing::usable_transports()) {
     CommunicatorOptions options;
     options.transport = kind.name;
     options.timeout = 20s;

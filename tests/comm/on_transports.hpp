@@ -4,14 +4,14 @@
 #include <catch2/catch.hpp>
 
 #include "support/ranks.hpp"
-#include "transport/transport.hpp"
+#include "usable_transports.hpp"
 
 namespace ccoll::testing {
 
 /// Runs body(communicator) on `size` ranks over each transport in turn; it throws what is wrong.
 inline void on_all_transports(int size, const std::function<void(Communicator&)>& body,
                               CommunicatorOptions options = {}) {
-  for (const auto& kind : transports()) {
+  for (const auto& kind : testing::usable_transports()) {
     options.transport = kind.name;
     options.timeout = std::chrono::seconds(30);
     const auto errors = run_ranks(size, options, body);

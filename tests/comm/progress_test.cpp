@@ -11,7 +11,7 @@
 
 #include "support/effort.hpp"
 #include "support/ranks.hpp"
-#include "transport/transport.hpp"
+#include "usable_transports.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
@@ -57,7 +57,7 @@ std::size_t service_switches() {
 }  // namespace
 
 TEST_CASE("progress: asking a call again and again whether it is over wakes nobody", "[comm]") {
-  for (const auto& kind : transports()) {
+  for (const auto& kind : testing::usable_transports()) {
     CAPTURE(kind.name);
     CommunicatorOptions options;
     options.transport = kind.name;
@@ -84,7 +84,7 @@ TEST_CASE("progress: asking a call again and again whether it is over wakes nobo
 
 TEST_CASE("progress: an operation that nobody waits for goes on beside one that was asked about",
           "[comm]") {
-  for (const auto& kind : transports()) {
+  for (const auto& kind : testing::usable_transports()) {
     CAPTURE(kind.name);
     CommunicatorOptions options;
     options.transport = kind.name;

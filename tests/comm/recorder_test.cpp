@@ -15,6 +15,7 @@
 
 #include "ccoll/ccoll.hpp"
 #include "comm/dump/dump.hpp"
+#include "support/directory.hpp"
 #include "support/ranks.hpp"
 
 namespace ccoll {
@@ -49,20 +50,10 @@ std::string make_call(Communicator& world, std::mt19937& random) {
 }
 
 /// A temporary directory, of which CCOLL_DUMP tells.
-class DumpDirectory {
+class DumpDirectory : public testing::Directory {
  public:
-  DumpDirectory() {
-    std::string path = std::filesystem::temp_directory_path() / "ccoll-recorder-XXXXXX";
-    path_ = mkdtemp(path.data());
-    setenv("CCOLL_DUMP", path_.c_str(), 1);
-  }
-  ~DumpDirectory() {
-    unsetenv("CCOLL_DUMP");
-    std::filesystem::remove_all(path_);
-  }
-  DumpDirectory(const DumpDirectory&) = delete;
-  DumpDirectory& operator=(const DumpDirectory&) = delete;
-  const std::string& path() const { return path_; }
+  DumpDirectory() { setenv("CCOLL_DUMP", path().c_str(), 1); }
+  ~DumpDirectory() { unsetenv("CCOLL_DUMP"); }
 
   /// Once there are `count`, for at most 5 s.
   std::vector<dump::Dump> dumps(std::size_t count) const {
@@ -71,14 +62,11 @@ class DumpDirectory {
          found.size() < count && std::chrono::steady_clock::now() < end;
          std::this_thread::sleep_for(5ms)) {
       std::vector<std::string> remarks;
-      found = dump::read_directory(path_, remarks);
+      found = dump::read_directory(path(), remarks);
       REQUIRE(remarks.empty());
     }
     return found;
   }
-
- private:
-  std::string path_;
 };
 
 }  // namespace

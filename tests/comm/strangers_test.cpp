@@ -113,7 +113,7 @@ TEST_CASE("strangers: scans, garbage and hellos that come again leave a job as i
     CAPTURE(transport);
     Job job(transport);
     REQUIRE(job.goes_on());
-    const auto before = net::strangers();
+    const auto before = ccoll::strangers();
     const auto hello = recorded_hello(job.endpoint(1), kToken);
     REQUIRE_FALSE(hello.empty());
     constexpr std::uint64_t kEach = 100;
@@ -135,7 +135,7 @@ TEST_CASE("strangers: scans, garbage and hellos that come again leave a job as i
     }
     CHECK(job.goes_on());
     const auto all = before.refused + 2 * kSize * kEach + 10;
-    CHECK(eventually([&] { return net::strangers().refused == all; }));
+    CHECK(eventually([&] { return ccoll::strangers().refused == all; }));
     CHECK(job.end() == std::vector<std::string>(kSize));
   }
 }
@@ -145,7 +145,7 @@ TEST_CASE("strangers: thousands that say nothing, or little at a time, hold up n
   const auto many = half_open_connections();
   Job job("tcp");
   REQUIRE(job.goes_on());
-  const auto before = net::strangers();
+  const auto before = ccoll::strangers();
   const auto descriptors = open_descriptors();
   {
     std::deque<Stranger> silent;
@@ -163,7 +163,7 @@ TEST_CASE("strangers: thousands that say nothing, or little at a time, hold up n
     for (auto& each : silent) each.say("c");
     CHECK(job.goes_on());
   }
-  CHECK(eventually([&] { return net::strangers().refused >= before.refused + many; }));
+  CHECK(eventually([&] { return ccoll::strangers().refused >= before.refused + many; }));
   CHECK(job.goes_on());
   CHECK(job.end() == std::vector<std::string>(kSize));
   CHECK(eventually([&] { return open_descriptors() <= descriptors; }));
@@ -172,7 +172,7 @@ TEST_CASE("strangers: thousands that say nothing, or little at a time, hold up n
 TEST_CASE("strangers: those at the door of shared memory hold up nobody", "[comm][hostile]") {
   Job job("shm");
   REQUIRE(job.goes_on());
-  const auto before = net::strangers();
+  const auto before = ccoll::strangers();
   // Of which a tenth is soon refused.
   const std::size_t many = net::Newcomers::limit() * 3 / 2;
   {
@@ -183,9 +183,9 @@ TEST_CASE("strangers: those at the door of shared memory hold up nobody", "[comm
       if (i % 10 == 0) silent.back().write_some(asio::buffer("garbage at the door", 19));
     }
     CHECK(job.goes_on());
-    CHECK(eventually([&] { return net::strangers().evicted > before.evicted; }));
+    CHECK(eventually([&] { return ccoll::strangers().evicted > before.evicted; }));
   }
-  CHECK(eventually([&] { return net::strangers().refused >= before.refused + many; }));
+  CHECK(eventually([&] { return ccoll::strangers().refused >= before.refused + many; }));
   CHECK(job.goes_on());
   CHECK(job.end() == std::vector<std::string>(kSize));
 }

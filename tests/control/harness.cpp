@@ -146,7 +146,8 @@ const std::string& job_token() {
 }
 
 Member make_member(std::uint32_t rank, std::uint32_t size, milliseconds timeout,
-                   const std::string& token, std::shared_ptr<net::Service> service) {
+                   const std::string& token, std::shared_ptr<net::Service> service,
+                   milliseconds heartbeat) {
   // The listener's port is part of what the control is made from: it comes first.
   struct Slot {
     std::mutex mutex;
@@ -156,13 +157,13 @@ Member make_member(std::uint32_t rank, std::uint32_t size, milliseconds timeout,
   Member member;
   member.service = std::move(service);
   auto listener = net::Listener::open(member.service, "127.0.0.1:0", token,
-                                      [slot](net::Purpose, asio::ip::tcp::socket socket) {
+                                      [slot](net::Purpose, net::Stream stream) {
                                         std::shared_ptr<Control> control;
                                         {
                                           const std::lock_guard lock(slot->mutex);
                                           control = slot->control.lock();
                                         }
-                                        if (control) control->accept(std::move(socket));
+                                        if (control) control->accept(std::move(stream));
                                       });
   member.listener = value_or_throw(std::move(listener));
   Control::Membership membership;
@@ -172,9 +173,10 @@ Member make_member(std::uint32_t rank, std::uint32_t size, milliseconds timeout,
   membership.address.port = member.listener->endpoint().port();
   membership.address.pid = static_cast<std::uint32_t>(getpid());
   membership.address.device = rank;  // tells the rows of the table apart
-  membership.token = token;
+  membership.credentials = token;
   membership.told = "told by rank " + std::to_string(rank);
   membership.timeout = timeout;
+  membership.heartbeat = heartbeat;
   member.control = Control::make(member.service, membership);
   const std::lock_guard lock(slot->mutex);
   slot->control = member.control;

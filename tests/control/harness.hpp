@@ -93,6 +93,8 @@ class Recorder final : public ControlObserver {
   void failed(std::uint64_t, const Failure& failure) override;
   void left(std::uint32_t rank) override;
   std::optional<Failure> compare(std::uint32_t peer, const Waiting& waiting) override;
+  bool has_begun(std::uint64_t) override { return false; }
+  void in_circle(std::uint64_t, const std::string&) override {}
 
   std::vector<Failure> failures();
   std::vector<std::uint32_t> departures();
@@ -124,7 +126,8 @@ const std::string& job_token();
 
 Member make_member(std::uint32_t rank, std::uint32_t size, milliseconds timeout,
                    const std::string& token = job_token(),
-                   std::shared_ptr<net::Service> service = net::Service::shared());
+                   std::shared_ptr<net::Service> service = net::Service::shared(),
+                   milliseconds heartbeat = milliseconds(0));
 
 /// Lets `ranks` join at once, each on a thread of its own; by index in `ranks`.
 std::vector<Member> join_all(const std::vector<std::uint32_t>& ranks, std::uint32_t size,

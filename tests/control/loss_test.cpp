@@ -23,6 +23,7 @@
 
 #include "control/wire.hpp"
 #include "harness.hpp"
+#include "support/directory.hpp"
 
 extern char** environ;
 
@@ -121,19 +122,12 @@ class Speaker final : public ControlObserver {
   void failed(std::uint64_t, const Failure& failure) override { say("failed " + failure.message); }
   void left(std::uint32_t rank) override { say("left " + std::to_string(rank)); }
   std::optional<Failure> compare(std::uint32_t, const Waiting&) override { return {}; }
+  bool has_begun(std::uint64_t) override { return false; }
+  void in_circle(std::uint64_t, const std::string&) override {}
   static void say(const std::string& text) {
     const std::string line = "control " + text + "\n";
     if (write(1, line.data(), line.size()) < 0) _exit(3);
   }
-};
-
-struct TemporaryDirectory {
-  TemporaryDirectory() {
-    std::string pattern = std::filesystem::temp_directory_path() / "ccoll-control-XXXXXX";
-    path = mkdtemp(pattern.data());
-  }
-  ~TemporaryDirectory() { std::filesystem::remove_all(path); }
-  std::string path;
 };
 
 std::vector<RankProcess> start_processes(std::uint32_t size, const std::string& directory) {
@@ -149,7 +143,7 @@ std::string lost_text(std::uint32_t rank, pid_t pid) {
 
 /// A connection that has greeted, as a peer without scruples would open.
 tcp::socket dial(const Member& member) {
-  auto connected = std::make_shared<std::promise<Result<tcp::socket>>>();
+  auto connected = std::make_shared<std::promise<Result<net::Stream>>>();
   auto future = connected->get_future();
   const auto run = [](std::shared_ptr<net::Service> service, std::string address,
                       auto promise) -> asio::awaitable<void> {
@@ -159,7 +153,7 @@ tcp::socket dial(const Member& member) {
   asio::co_spawn(member.service->context(),
                  run(member.service, net::to_string(member.listener->endpoint()), connected),
                  asio::detached);
-  return value_or_throw(future.get());
+  return value_or_throw(future.get()).release();
 }
 
 void write_to(tcp::socket& socket, const std::string& bytes) {
@@ -215,9 +209,9 @@ TEST_CASE("killed processes are named to all survivors, once each", "[control][p
   const std::vector<std::uint32_t> victims =
       GENERATE(std::vector<std::uint32_t>{0}, std::vector<std::uint32_t>{3},
                std::vector<std::uint32_t>{1, 4});
-  const TemporaryDirectory directory;
+  const testing::Directory directory;
   constexpr std::uint32_t kSize = 6;
-  auto ranks = start_processes(kSize, directory.path);
+  auto ranks = start_processes(kSize, directory.path());
   for (RankProcess& rank : ranks) REQUIRE(rank.line() == "joined");
   std::vector<std::string> expected;
   for (const std::uint32_t victim : victims) {
@@ -241,8 +235,8 @@ TEST_CASE("killed processes are named to all survivors, once each", "[control][p
 }
 
 TEST_CASE("processes that leave and exit are no failure to the others", "[control][process]") {
-  const TemporaryDirectory directory;
-  auto ranks = start_processes(4, directory.path);
+  const testing::Directory directory;
+  auto ranks = start_processes(4, directory.path());
   for (RankProcess& rank : ranks) REQUIRE(rank.line() == "joined");
   for (const std::uint32_t rank : {2u, 0u}) {
     ranks[rank].ask_to_leave();
@@ -258,10 +252,10 @@ TEST_CASE("a killed process is named to all survivors also after most have left"
   const auto seed = std::random_device{}();
   CAPTURE(seed);
   std::mt19937 random(seed);
-  const TemporaryDirectory directory;
+  const testing::Directory directory;
   constexpr std::uint32_t kSize = 9;
   constexpr std::size_t kStaying = 3;
-  auto ranks = start_processes(kSize, directory.path);
+  auto ranks = start_processes(kSize, directory.path());
   for (RankProcess& rank : ranks) REQUIRE(rank.line() == "joined");
   std::vector<std::uint32_t> order(kSize);
   std::iota(order.begin(), order.end(), 0u);

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <deque>
+#include <map>
 #include <memory>
 #include <random>
+#include <set>
 
 #include "support/effort.hpp"
 
@@ -179,6 +181,97 @@ void settle(Ranks& ranks) {
   }
 }
 
+/// Ranks with connections as jobs have them, a tree and a ring, so that words come around circles;
+/// every two of them, half the ranks apart, have a communicator.
+class Pairs {
+ public:
+  Pairs(std::uint32_t size, std::uint32_t seed) : random_(seed), peers_(size) {
+    for (std::uint32_t rank = 0; rank < size; rank++) {
+      all_.push_back(std::make_unique<Rank>(rank, size));
+      connect(rank, (rank + 1) % size);
+      if (rank > 0) connect(rank, (rank - 1) / 2);
+    }
+  }
+
+  void call(std::uint32_t rank) {
+    const std::uint32_t lower = rank % half(), upper = lower + half();
+    all_[rank]->calls.begin({1000 + lower, 0, 0, {lower, upper}}, all_[rank]->count);
+    go_on(rank);
+  }
+  /// One word arrives somewhere; false if none is under way.
+  bool step() {
+    if (under_way_.empty()) return false;
+    const auto drawn =
+        std::uniform_int_distribution<std::size_t>(0, under_way_.size() - 1)(random_);
+    std::swap(under_way_[drawn], under_way_.back());
+    const auto [from, to] = under_way_.back();
+    under_way_.pop_back();
+    const auto answer = words_[{from, to}].front();
+    words_[{from, to}].pop_front();
+    if (!all_[to]->calls.learn(answer)) return true;
+    tell(to, answer, from);
+    go_on(to);
+    return true;
+  }
+
+  std::uint32_t size() const { return static_cast<std::uint32_t>(all_.size()); }
+  bool agreed(std::uint32_t rank) const {
+    const auto& gone = all_[rank]->count->gone;
+    return gone && *gone && (*gone)->empty();
+  }
+  std::size_t told() const { return told_; }
+  /// What it takes that each word goes over each connection once in each direction.
+  std::size_t most_told() const {
+    std::size_t ends = 0;
+    for (const auto& peers : peers_) ends += peers.size();
+    return said_ * ends;
+  }
+
+ private:
+  struct Rank {
+    Rank(std::uint32_t rank, std::uint32_t size) : calls(rank), news(size) {}
+    RollCalls calls;
+    News news;
+    std::shared_ptr<Headcount> count = std::make_shared<Headcount>();
+  };
+
+  std::uint32_t half() const { return size() / 2; }
+  void connect(std::uint32_t a, std::uint32_t b) {
+    peers_[a].insert(b);
+    peers_[b].insert(a);
+  }
+  void tell(std::uint32_t from, const Answer& answer, std::uint32_t except) {
+    for (const auto to : peers_[from]) {
+      if (to == except) continue;
+      words_[{from, to}].push_back(answer);
+      under_way_.emplace_back(from, to);
+      told_++;
+    }
+  }
+  void go_on(std::uint32_t rank) {
+    auto& self = *all_[rank];
+    self.calls.advance(self.news);
+    for (const auto& answer : self.calls.take()) {
+      said_++;
+      tell(rank, answer, rank);
+    }
+  }
+
+  std::mt19937 random_;
+  std::vector<std::unique_ptr<Rank>> all_;
+  std::vector<std::set<std::uint32_t>> peers_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::deque<Answer>> words_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> under_way_;
+  std::size_t said_ = 0, told_ = 0;
+};
+
+/// Of rank 1, in a roll call of that communicator; long enough that few thousand are too many.
+Answer word(std::uint64_t said, std::uint64_t communicator) {
+  Answer answer{communicator, 0, 1, said, 0, Answer::State::counts, {}};
+  answer.why = {ErrorKind::timed_out, std::string(kMaxText, 'x'), std::nullopt};
+  return answer;
+}
+
 }  // namespace
 
 TEST_CASE("roll calls: whoever dies and when, ranks that live decide the same", "[property]") {
@@ -230,6 +323,26 @@ TEST_CASE("roll calls: who gives up ends it for all, and the next attempt is as 
   }
 }
 
+TEST_CASE("roll calls: who fails before it could begin ends the attempt for all, but no later one",
+          "[unit]") {
+  Ranks ranks(3, 4);
+  for (const std::uint32_t rank : {0, 1}) ranks.call(rank);
+  settle(ranks);
+  ranks.give_up(2, {ErrorKind::exhausted, "no memory", 2});
+  settle(ranks);
+  for (const std::uint32_t rank : {0, 1}) {
+    REQUIRE(ranks.over(rank));
+    CHECK(ranks.outcome(rank).error().message == "no memory");
+  }
+  for (const std::uint32_t rank : {0, 1, 2}) ranks.call(rank, 1);
+  settle(ranks);
+  ranks.give_up(2, {ErrorKind::exhausted, "too late: that one is decided", 2});
+  for (const std::uint32_t rank : {0, 1, 2}) {
+    REQUIRE(ranks.over(rank));
+    CHECK(ranks.outcome(rank).value().empty());
+  }
+}
+
 TEST_CASE("roll calls: who has closed the communicator is gone, but not from what it had decided",
           "[unit]") {
   Ranks ranks(3, 3);
@@ -246,6 +359,72 @@ TEST_CASE("roll calls: who has closed the communicator is gone, but not from wha
   settle(others);
   others.call(1, 1);
   CHECK(others.outcome(1).value().empty());
+}
+
+TEST_CASE("roll calls: however many there are at once, each word goes over a connection once",
+          "[property]") {
+  for (const std::uint32_t calls : {2, 63, 66, 100}) {
+    CAPTURE(calls);
+    Pairs pairs(2 * calls, calls);
+    for (std::uint32_t rank = 0; rank < pairs.size(); rank++) pairs.call(rank);
+    bool is_over = false;
+    while (pairs.told() <= pairs.most_told() && !is_over) is_over = !pairs.step();
+    CHECK(is_over);
+    std::uint32_t agreed = 0;
+    for (std::uint32_t rank = 0; rank < pairs.size(); rank++) agreed += pairs.agreed(rank);
+    CHECK(agreed == pairs.size());
+  }
+}
+
+TEST_CASE("roll calls: what was forgotten is not new, and nothing is that this rank may need",
+          "[unit]") {
+  constexpr std::uint64_t kMany = 3 * RollCalls::kMaxBytes / kMaxText;
+  constexpr std::uint64_t kCalled = 10, kOpen = 11, kFirst = 100;
+  RollCalls calls(0);
+  News news(2);
+  const auto count = std::make_shared<Headcount>();
+  calls.begin({kCalled, 0, 0, {0, 1}}, count);
+  calls.advance(news);
+  calls.open(kOpen);
+  Answer early{kOpen, 0, 1, 1, 0, Answer::State::counts, {}};
+  CHECK(calls.learn(early));
+  for (std::uint64_t said = 2; said < kMany; said++) calls.learn(word(said, kFirst + said));
+
+  std::size_t bytes = 0;
+  for (const auto& answer : calls.answers()) bytes += encode(answer).size();
+  CHECK(bytes <= RollCalls::kMaxBytes);
+  std::size_t news_again = calls.learn(early);
+  for (std::uint64_t said = 2; said < kMany; said++)
+    news_again += calls.learn(word(said, kFirst + said));
+  CHECK(news_again == 0);
+
+  const auto later = std::make_shared<Headcount>();
+  calls.begin({kOpen, 0, 0, {0, 1}}, later);
+  calls.learn({kCalled, 0, 1, kMany, 0, Answer::State::counts, {}});
+  calls.advance(news);
+  for (const auto& each : {count, later}) {
+    REQUIRE(each->gone);
+    CHECK((*each->gone).value().empty());
+  }
+}
+
+TEST_CASE("roll calls: what is remembered is told in the order in which it was said", "[unit]") {
+  RollCalls teller(0), listener(2);
+  for (const std::uint64_t communicator : {9, 8, 7})
+    teller.learn(word(10 - communicator, communicator));
+  for (const auto& answer : teller.answers()) CHECK(listener.learn(answer));
+  CHECK(listener.answers().size() == 3);
+}
+
+TEST_CASE("roll calls: a closed communicator is known while thousands close later", "[unit]") {
+  RollCalls calls(0);
+  calls.close(kCommunicator);
+  for (std::uint64_t later = 1; later < RollCalls::kMaxClosed; later++)
+    calls.close(kCommunicator + later);
+  calls.learn({kCommunicator, 0, 1, 1, 0, Answer::State::counts, {}});
+  const auto told = calls.take();
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].state == Answer::State::closed);
 }
 
 }  // namespace ccoll::control

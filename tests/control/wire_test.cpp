@@ -46,15 +46,16 @@ Frame whole(const std::string& bytes, std::size_t limit = kMaxFrame) {
 std::vector<std::string> one_of_each() {
   Waiting waiting;
   waiting.communicator = 1;
-  return {encode(Hello{1, 2, 3, some_row(4)}),
-          encode_welcome(),
-          encode(Refusal{true, {ErrorKind::timed_out, "no", {}}}),
-          encode_rows({some_row(1)}),
-          encode_table({some_row(1), some_row(2)}, "told"),
-          encode(FailureNews{1, 2, 3, {ErrorKind::mismatch, "text", 1}}),
-          encode_left(kOne),
-          encode(Publication{0, 1, waiting}),
-          encode(Answer{1, 2, 0, 3, Answer::State::counts, {1}, {ErrorKind::timed_out, "t", 1}})};
+  return {
+      encode(Hello{1, 2, 3, some_row(4)}),
+      encode_welcome(),
+      encode(Refusal{true, {ErrorKind::timed_out, "no", {}}}),
+      encode_rows({some_row(1)}),
+      encode_table({some_row(1), some_row(2)}, "told"),
+      encode(FailureNews{1, 2, 3, {ErrorKind::mismatch, "text", 1}}),
+      encode_left(kOne),
+      encode(Publication{0, 1, waiting}),
+      encode(Answer{1, 2, 0, 3, 4, Answer::State::counts, {1}, {ErrorKind::timed_out, "t", 1}})};
 }
 
 void decode_as_everything(std::string_view body) {
@@ -66,6 +67,7 @@ void decode_as_everything(std::string_view body) {
   (void)decode_left(body, 2);
   (void)decode_publication(body, 2);
   (void)decode_answer(body, 2);
+  (void)decode_beat(body);
 }
 
 }  // namespace
@@ -94,6 +96,7 @@ TEST_CASE("every message is read as it was written", "[control]") {
   CHECK((read->waiting.communicator == 1 && read->waiting.sequence == 2));
   CHECK(read->waiting.signature == waiting.signature);
   CHECK(read->waiting.note == std::string(kMaxNote, 'x'));
+  CHECK(decode_beat(whole(encode_beat(1500)).body) == 1500);
   CHECK(decode_key(encode_key(some_row(9))) == some_row(9));
   CHECK(encode_key(some_row(9)).size() <= 64);
 }
@@ -107,7 +110,7 @@ TEST_CASE("values out of range are not read", "[control]") {
   CHECK_FALSE(decode_publication(whole(encode(Publication{0, 5, {}})).body, 5));
   CHECK_FALSE(decode_publication(whole(encode(Publication{5, 0, {}})).body, 5));
   const Answer answer{
-      1, 2, 3, 4, Answer::State::gave_up, {0, 4}, {ErrorKind::timed_out, "late", 2}};
+      1, 2, 3, 4, 5, Answer::State::gave_up, {0, 4}, {ErrorKind::timed_out, "late", 2}};
   CHECK(decode_answer(whole(encode(answer)).body, 5) == answer);
   CHECK_FALSE(decode_answer(whole(encode(answer)).body, 4));
   CHECK_FALSE(decode_answer(whole(encode(answer)).body, 3));

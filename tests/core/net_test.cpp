@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <netdb.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <asio/co_spawn.hpp>
@@ -17,6 +18,7 @@
 
 #include "core/net/frame.hpp"
 #include "core/net/listener.hpp"
+#include "core/net/silenceable.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
@@ -37,7 +39,7 @@ std::size_t open_descriptors() {
   return count;
 }
 
-using Outcome = std::promise<Result<tcp::socket>>;
+using Outcome = std::promise<Result<net::Stream>>;
 
 asio::awaitable<void> connect_into(std::shared_ptr<net::Service> service, std::string address,
                                    std::string token, std::chrono::milliseconds timeout,
@@ -46,7 +48,7 @@ asio::awaitable<void> connect_into(std::shared_ptr<net::Service> service, std::s
                                           "peer", "is it running?"));
 }
 
-Result<tcp::socket> connect(const std::shared_ptr<net::Service>& service,
+Result<net::Stream> connect(const std::shared_ptr<net::Service>& service,
                             const std::string& address, const std::string& token,
                             std::chrono::milliseconds timeout = 5s) {
   Outcome outcome;
@@ -55,7 +57,7 @@ Result<tcp::socket> connect(const std::shared_ptr<net::Service>& service,
   return outcome.get_future().get();
 }
 
-std::string message_of(const Result<tcp::socket>& result) {
+std::string message_of(const Result<net::Stream>& result) {
   return result ? "no failure" : result.error().message;
 }
 
@@ -135,7 +137,7 @@ TEST_CASE("both sides of a good hello meet, over IPv4 and with a token", "[core]
   for (const std::string token : {"", "secret"}) {
     std::promise<net::Purpose> came;
     const auto listener = net::Listener::open(
-        service, "", token, [&](net::Purpose purpose, tcp::socket) { came.set_value(purpose); });
+        service, "", token, [&](net::Purpose purpose, net::Stream) { came.set_value(purpose); });
     REQUIRE(listener);
     const auto socket = connect(service, net::to_string((*listener)->endpoint()), token);
     INFO(message_of(socket));
@@ -148,7 +150,7 @@ TEST_CASE("both sides of a good hello meet, over IPv4 and with a token", "[core]
 TEST_CASE("each way to fail a hello has its own words", "[core][hostile]") {
   const auto service = net::Service::shared();
   const auto listener =
-      net::Listener::open(service, "", "secret", [](net::Purpose, tcp::socket) {});
+      net::Listener::open(service, "", "secret", [](net::Purpose, net::Stream) {});
   REQUIRE(listener);
   const std::string address = net::to_string((*listener)->endpoint());
   CHECK_THAT(message_of(connect(service, address, "other")), Catch::Contains("the token differs"));
@@ -163,9 +165,19 @@ TEST_CASE("each way to fail a hello has its own words", "[core][hostile]") {
                                          net::kProtocolVersion)));
 }
 
+TEST_CASE("a hello that is cut off is tried again, wherever that is", "[core]") {
+  const std::string answer = "ccoll\r\n\x01" + std::string{char{net::kProtocolVersion % 256},
+                                                           char{net::kProtocolVersion / 256}, '\0'};
+  for (std::size_t bytes = 0; bytes <= answer.size(); bytes++) {
+    CAPTURE(bytes);
+    CHECK_THAT(greeted_by(answer.substr(0, bytes)),
+               Catch::StartsWith("no peer at ") && !Catch::Contains("another program"));
+  }
+}
+
 TEST_CASE("a listener answers another version and then forgets it", "[core][hostile]") {
   const auto listener =
-      net::Listener::open(net::Service::shared(), "", "", [](net::Purpose, tcp::socket) {});
+      net::Listener::open(net::Service::shared(), "", "", [](net::Purpose, net::Stream) {});
   REQUIRE(listener);
   asio::io_context context;
   tcp::socket socket(context);
@@ -185,7 +197,7 @@ TEST_CASE("a listener that ends frees its port and every connection in its hello
   const auto service = net::Service::shared();
   asio::io_context context;
   std::vector<tcp::socket> silent;
-  auto listener = net::Listener::open(service, "", "", [](net::Purpose, tcp::socket) {});
+  auto listener = net::Listener::open(service, "", "", [](net::Purpose, net::Stream) {});
   REQUIRE(listener);
   // The first socket of a context opens descriptors that stay.
   silent.emplace_back(context, tcp::v4());
@@ -193,7 +205,7 @@ TEST_CASE("a listener that ends frees its port and every connection in its hello
   const auto endpoint = (*listener)->endpoint();
   for (int i = 0; i < 20; ++i) silent.emplace_back(context).connect(endpoint);
   listener->reset();
-  CHECK(net::Listener::open(service, net::to_string(endpoint), "", [](net::Purpose, tcp::socket) {
+  CHECK(net::Listener::open(service, net::to_string(endpoint), "", [](net::Purpose, net::Stream) {
         }).has_value());
   silent.clear();
   CHECK(eventually([&] { return open_descriptors() == with_listener - 2; }));
@@ -203,7 +215,7 @@ TEST_CASE("addresses that cannot be listened at are refused with the reason", "[
   const auto service = net::Service::shared();
   const auto refusal = [&](const std::string& address) {
     const auto listener =
-        net::Listener::open(service, address, "", [](net::Purpose, tcp::socket) {});
+        net::Listener::open(service, address, "", [](net::Purpose, net::Stream) {});
     return listener ? "no failure" : listener.error().message;
   };
   CHECK_THAT(refusal("0.0.0.0:0"), Catch::Contains("CCOLL_TOKEN_FILE"));
@@ -211,7 +223,7 @@ TEST_CASE("addresses that cannot be listened at are refused with the reason", "[
   CHECK_THAT(refusal("127.0.0.1"), Catch::Contains("has no port"));
   CHECK_THAT(refusal("127.0.0.1:70000"), Catch::Contains("no port between 0 and 65535"));
   CHECK_THAT(refusal("::1:5"), Catch::Contains("several colons"));
-  const auto first = net::Listener::open(service, "", "", [](net::Purpose, tcp::socket) {});
+  const auto first = net::Listener::open(service, "", "", [](net::Purpose, net::Stream) {});
   CHECK_THAT(refusal(net::to_string((*first)->endpoint())), Catch::Contains("another port"));
 }
 
@@ -276,7 +288,7 @@ TEST_CASE("what is thrown on the service thread ends what threw it, and nothing 
 TEST_CASE("a listener outlives handlers that throw", "[core]") {
   const auto service = net::Service::shared();
   std::atomic<int> came = 0;
-  const auto listener = net::Listener::open(service, "", "", [&](net::Purpose, tcp::socket) {
+  const auto listener = net::Listener::open(service, "", "", [&](net::Purpose, net::Stream) {
     if (++came < 3) throw std::runtime_error("no place for it");
   });
   REQUIRE(listener);
@@ -284,4 +296,106 @@ TEST_CASE("a listener outlives handlers that throw", "[core]") {
     REQUIRE(connect(service, net::to_string((*listener)->endpoint()), ""));
     CHECK(eventually([&] { return came == i; }));
   }
+}
+
+namespace {
+
+/// Keeps a service's thread from going on while it lives.
+class Held {
+ public:
+  explicit Held(const std::shared_ptr<net::Service>& service) {
+    std::promise<void> inside;
+    asio::post(service->context(), [&inside, end = end_.get_future().share()] {
+      inside.set_value();
+      end.wait();
+    });
+    inside.get_future().wait();
+  }
+  ~Held() { end_.set_value(); }
+  Held(const Held&) = delete;
+
+ private:
+  std::promise<void> end_;
+};
+
+}  // namespace
+
+TEST_CASE("what ends while the service thread is held waits for it once, and not for long",
+          "[core]") {
+  std::atomic<int> handled = 0;
+  Result<net::Stream> late = fail(ErrorKind::internal, "");
+  std::thread caller;
+  {
+    auto service = net::Service::dedicated();
+    std::vector<std::unique_ptr<net::Listener>> listeners;
+    for (int i = 0; i < 20; i++)
+      listeners.push_back(*net::Listener::open(
+          service, "", "", [&](net::Purpose, const net::Stream&) { handled++; }));
+    CHECK(service->catch_up());
+    const Held held(service);
+    caller = std::thread([&, address = net::to_string(listeners[0]->endpoint())] {
+      late = connect(net::Service::shared(), address, "", 200ms);
+    });
+    const auto began = std::chrono::steady_clock::now();
+    listeners.clear();
+    CHECK_FALSE(service->catch_up());
+    service.reset();
+    CHECK(std::chrono::steady_clock::now() - began < 5s);
+  }
+  caller.join();
+  CHECK_FALSE(late.has_value());
+  CHECK(handled == 0);
+}
+
+TEST_CASE("a service thread that was held is waited for again", "[core]") {
+  const auto service = net::Service::dedicated();
+  {
+    const Held held(service);
+    CHECK_FALSE(service->catch_up());
+  }
+  CHECK(eventually([&] { return service->catch_up(); }));
+  std::atomic<bool> done = false;
+  asio::post(service->context(), [&] {
+    std::this_thread::sleep_for(50ms);
+    done = true;
+  });
+  CHECK(service->catch_up());
+  CHECK(done);
+}
+
+TEST_CASE("a handler that is silenced is not called, nor under way", "[core]") {
+  const auto service = net::Service::dedicated();
+  std::promise<void> inside, go_on;
+  std::atomic<bool> over = false;
+  net::Silenceable<int> handler([&](int) {
+    inside.set_value();
+    go_on.get_future().wait();
+    std::this_thread::sleep_for(20ms);
+    over = true;
+  });
+  asio::post(service->context(), [&] { handler.call(1); });
+  inside.get_future().wait();
+  std::thread other([&] { go_on.set_value(); });
+  handler.silence(*service);
+  CHECK(over);
+  over = false;
+  handler.call(2);
+  CHECK_FALSE(over);
+  other.join();
+}
+
+TEST_CASE("a forked child leaves its parent's listener as it is", "[core]") {
+  const auto service = net::Service::shared();
+  auto listener = net::Listener::open(service, "", "", [](net::Purpose, const net::Stream&) {});
+  REQUIRE(listener);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(10);
+    listener->reset();
+    ::_exit(0);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  CHECK(connect(service, net::to_string((*listener)->endpoint()), "").has_value());
 }

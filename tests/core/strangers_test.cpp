@@ -12,15 +12,18 @@
 #include <future>
 #include <thread>
 
+#include "ccoll/strangers.hpp"
 #include "core/net/listener.hpp"
 #include "core/net/newcomers.hpp"
 #include "core/net/port_range.hpp"
+#include "support/limited_descriptors.hpp"
 #include "support/strangers.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
 using asio::ip::tcp;
 using testing::greet;
+using testing::LimitedDescriptors;
 using testing::recorded_hello;
 using testing::Stranger;
 
@@ -33,24 +36,9 @@ bool eventually(const std::function<bool()>& condition) {
 
 std::unique_ptr<net::Listener> listen(const std::string& token, std::atomic<int>& came) {
   return net::Listener::open(net::Service::shared(), "", token,
-                             [&](net::Purpose, tcp::socket) { came++; })
+                             [&](net::Purpose, net::Stream) { came++; })
       .value();
 }
-
-class LimitedDescriptors {
- public:
-  explicit LimitedDescriptors(rlim_t soft) {
-    ::getrlimit(RLIMIT_NOFILE, &before_);
-    rlimit limit = before_;
-    limit.rlim_cur = soft;
-    ::setrlimit(RLIMIT_NOFILE, &limit);
-  }
-  ~LimitedDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-  LimitedDescriptors(const LimitedDescriptors&) = delete;
-
- private:
-  rlimit before_{};
-};
 
 class PortRangeSet {
  public:
@@ -71,7 +59,7 @@ TEST_CASE("strangers: the oldest that is silent makes way, and a newcomer is nev
   const auto endpoint = listener->endpoint();
   const auto limit = net::Newcomers::limit();
   REQUIRE(limit <= 128);
-  const auto before = net::strangers();
+  const auto before = ccoll::strangers();
   std::deque<Stranger> silent;
   for (std::size_t i = 0; i < limit; i++) silent.emplace_back(endpoint);
   CHECK_FALSE(silent.front().is_closed(100));
@@ -81,11 +69,11 @@ TEST_CASE("strangers: the oldest that is silent makes way, and a newcomer is nev
   CHECK(silent.front().is_closed(5000));
   CHECK_FALSE(silent.back().is_closed(0));
   for (std::size_t i = 0; i < limit; i++) silent.emplace_back(endpoint);
-  CHECK(eventually([&] { return net::strangers().evicted >= before.evicted + limit; }));
+  CHECK(eventually([&] { return ccoll::strangers().evicted >= before.evicted + limit; }));
   CHECK(silent[limit - 1].is_closed(5000));
   CHECK_FALSE(silent.back().is_closed(0));
   silent.clear();
-  CHECK(eventually([&] { return net::strangers().refused == before.refused + 2 * limit; }));
+  CHECK(eventually([&] { return ccoll::strangers().refused == before.refused + 2 * limit; }));
   CHECK(listener->rejected() == 2 * limit);
   CHECK(came == 1);
 }
@@ -173,7 +161,7 @@ TEST_CASE("port range: listeners take its ports, each another, and say when none
     std::vector<std::unique_ptr<net::Listener>> all;
     Result<std::unique_ptr<net::Listener>> one;
     const auto open = [&] {
-      return net::Listener::open(net::Service::shared(), "", "", [](net::Purpose, tcp::socket) {});
+      return net::Listener::open(net::Service::shared(), "", "", [](net::Purpose, net::Stream) {});
     };
     while ((one = open())) all.push_back(std::move(*one));
     CHECK(one.error().kind == ErrorKind::exhausted);
@@ -191,7 +179,7 @@ TEST_CASE("port range: listeners take its ports, each another, and say when none
       // A port that somebody names is theirs to choose.
       all.clear();
       CHECK(net::Listener::open(net::Service::shared(), fmt::format("127.0.0.1:{}", first + 1), "",
-                                [](net::Purpose, tcp::socket) {})
+                                [](net::Purpose, net::Stream) {})
                 .has_value());
       break;
     }
@@ -215,7 +203,7 @@ TEST_CASE("port range: what is none is refused with what was given", "[core]") {
   }
   const PortRangeSet set("many");
   const auto listener =
-      net::Listener::open(net::Service::shared(), "", "", [](net::Purpose, tcp::socket) {});
+      net::Listener::open(net::Service::shared(), "", "", [](net::Purpose, net::Stream) {});
   REQUIRE_FALSE(listener);
   CHECK_THAT(listener.error().message, Catch::Contains("CCOLL_PORT_RANGE=many"));
 }

@@ -30,7 +30,9 @@ TEST_CASE("layers: each folder of src/ includes only what docs/architecture.md a
   std::size_t edges = 0;
   for (const auto& file : std::filesystem::recursive_directory_iterator(source)) {
     const auto extension = file.path().extension();
-    if (extension != ".cpp" && extension != ".hpp") continue;
+    if (extension != ".cpp" && extension != ".hpp" && extension != ".cu" && extension != ".cuh") {
+      continue;
+    }
     if (file.path().parent_path() == source) continue;  // outsiders' headers, precompiled
     const auto folder = file.path().lexically_relative(source).begin()->string();
     const auto allowed = kMayInclude.find(folder);

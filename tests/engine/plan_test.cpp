@@ -191,7 +191,7 @@ TEST_CASE("plan: short calls do what the interpreter does, to the bit", "[engine
 }
 
 TEST_CASE("plan: who has taken all may leave at once", "[engine]") {
-  constexpr std::size_t kCount = 1000;
+  constexpr std::size_t kCount = 2000;  // of fewer it is sent a copy
   const auto whole = make_problem(Kind::broadcast, 2, 0, kCount);
   const Choice choice{.algorithm = Algorithm::linear, .slice_elems = kCount};
   std::string error;

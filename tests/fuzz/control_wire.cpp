@@ -40,6 +40,13 @@ void check(std::string_view body, std::uint32_t size) {
     require_again(
         encode_left(*left), [&](auto bytes) { return decode_left(bytes, size); }, left);
   }
+  if (const auto limit_ms = decode_beat(body))
+    require_again(encode_beat(*limit_ms), decode_beat, limit_ms);
+  if (const auto answer = decode_answer(body, size)) {
+    fuzz::require(answer->rank < size, "a known rank answers");
+    require_again(
+        encode(*answer), [&](auto bytes) { return decode_answer(bytes, size); }, answer);
+  }
   if (const auto waiting = decode_publication(body, size)) {
     fuzz::require(waiting->from < size && waiting->to < size, "known ranks wait");
     const auto encoded = encode(*waiting);

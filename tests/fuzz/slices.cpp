@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slices that come over a TCP stream, however it is cut, and what those of messages say. The input:
-// how many bytes come at a time, whether memory is offered for them, and the stream.
+// how many bytes come at a time, whether memory is offered for them, and the stream. What a link
+// that checks slices is to read are the stream's, with checksums, and then what is left of it.
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "comm/message_frame.hpp"
+#include "core/crc32c.hpp"
 #include "fuzz/target.hpp"
 #include "transport/tcp/link.hpp"
 
@@ -31,19 +34,42 @@ class Expected {
     std::memcpy(&header, rest_.data(), sizeof header);
     return header;
   }
-  void require_same(const ReceiveLink::View& view) {
+  /// Of the next slice; none if it is not whole yet.
+  std::optional<std::string_view> payload() const {
     const auto next = header();
+    if (!next || next->bytes > kMaxSliceBytes) return std::nullopt;
+    const auto after = rest_.substr(sizeof(SliceHeader));
+    return after.size() < next->bytes ? std::nullopt : std::optional(after.substr(0, next->bytes));
+  }
+  std::string_view rest() const { return rest_; }
+  void skip() { rest_.remove_prefix(sizeof(SliceHeader) + payload()->size()); }
+  void require_same(const ReceiveLink::View& view, bool checked) {
+    auto next = header();
+    if (next && checked) next->reserved = 0;
     fuzz::require(next && std::memcmp(&*next, &view.header, sizeof *next) == 0, "the next header");
-    rest_.remove_prefix(sizeof(SliceHeader));
-    fuzz::require(view.header.bytes <= kMaxSliceBytes && view.header.bytes <= rest_.size(),
-                  "a slice has come whole");
-    fuzz::require(std::memcmp(rest_.data(), view.data, view.header.bytes) == 0, "the same bytes");
-    rest_.remove_prefix(view.header.bytes);
+    const auto bytes = payload();
+    fuzz::require(bytes.has_value(), "a slice has come whole");
+    fuzz::require(std::memcmp(bytes->data(), view.data, bytes->size()) == 0, "the same bytes");
+    skip();
   }
 
  private:
   std::string_view rest_;
 };
+
+std::string with_checksums(std::string_view stream) {
+  std::string checked;
+  Expected slices(stream);
+  for (; slices.payload(); slices.skip()) {
+    tcp::WireHeader header{*slices.header(), 0};
+    header.slice.reserved = 0;
+    header.payload_checksum = crc32c(0, slices.payload()->data(), slices.payload()->size());
+    header.slice.reserved = crc32c(0, &header, tcp::kCheckedHeaderBytes);
+    checked.append(reinterpret_cast<const char*>(&header), tcp::kCheckedHeaderBytes);
+    checked.append(*slices.payload());
+  }
+  return checked.append(slices.rest());
+}
 
 void check_message(const SliceHeader& header) {
   const auto frame = decode(header, 1);
@@ -59,35 +85,42 @@ void check_message(const SliceHeader& header) {
 }
 
 /// Reads what there is.
-void drain(ReceiveLink& link, Expected& expected, std::vector<std::byte>& memory, bool offers) {
+void drain(ReceiveLink& link, Expected& expected, std::vector<std::byte>& memory, bool offers,
+           bool checked) {
   while (const auto* header = link.peek()) {
     check_message(*header);
     if (offers && header->bytes <= memory.size()) link.offer(memory.data(), header->bytes);
     const auto* view = link.front();
     if (view == nullptr) return;
-    expected.require_same(*view);
+    expected.require_same(*view, checked);
     fuzz::require(link.pop(), "what came over a wire is not taken back");
   }
 }
 
-void run(std::string_view stream, std::size_t at_a_time, bool offers) {
+void run(std::string_view slices, std::size_t at_a_time, bool offers, bool checked) {
   static const auto waiter = Waiter::make().value();
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) return;
   const FileDescriptor peer(ends[1]);
   auto connection = std::make_shared<Delivery<FileDescriptor>>();
   connection->deliver(FileDescriptor(ends[0]));
-  tcp::TcpReceiveLink link(1, connection, waiter);
-  Expected expected(stream);
+  std::optional<std::string> checked_as;
+  if (checked) checked_as = "the link";
+  tcp::TcpReceiveLink link(1, connection, waiter, checked_as);
+  Expected expected(slices);
+  const auto sums = checked ? with_checksums(slices) : std::string();
+  std::string_view stream = checked ? sums : slices;
   std::vector<std::byte> memory(4096);
   while (!stream.empty() && link.failure() == nullptr) {
     const auto sent =
         send(peer.number(), stream.data(), std::min(at_a_time, stream.size()), MSG_NOSIGNAL);
     if (sent <= 0) return;
     stream.remove_prefix(static_cast<std::size_t>(sent));
-    drain(link, expected, memory, offers);
+    drain(link, expected, memory, offers, checked);
   }
-  if (link.failure() != nullptr)
+  if (link.failure() != nullptr && checked)
+    fuzz::require(!expected.payload(), "only what has no right checksum is refused");
+  else if (link.failure() != nullptr)
     fuzz::require(expected.header() && expected.header()->bytes > kMaxSliceBytes,
                   "only a slice that is too long is refused");
 }
@@ -99,6 +132,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace ccoll;
   if (size < kHeadBytes) return 0;
   const auto stream = fuzz::text_of(data, size).substr(kHeadBytes);
-  run(stream, std::max<std::size_t>(data[0], stream.size() / kMostSteps + 1), data[1] % 2 == 1);
+  const auto at_a_time = std::max<std::size_t>(data[0], stream.size() / kMostSteps + 1);
+  for (const bool checked : {false, true}) run(stream, at_a_time, data[1] % 2 == 1, checked);
   return 0;
 }

@@ -17,118 +17,15 @@
 
 #include "core/element.hpp"
 #include "forced_target.hpp"
+#include "inputs.hpp"
 #include "support/effort.hpp"
-
-#define CCOLL_ALL_TYPES                                                                        \
-  std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t,         \
-      std::int64_t, std::uint64_t, float16, bfloat16, float, double, float8_e4m3, float8_e5m2, \
-      element::Bool
 
 namespace ccoll {
 namespace {
 
-constexpr std::size_t kGuard = 64;
+using namespace testing;
+
 constexpr std::size_t kMaxVectorBytes = 64;
-constexpr unsigned char kSentinel = 0xa5;
-
-template <typename T>
-std::vector<std::uint64_t> special_bits() {
-  if constexpr (std::is_same_v<T, float16>) {
-    return {0, 0x8000, 1, 0x8001, 0x3ff, 0x400, 0x3c00, 0x7bff, 0x7c00, 0xfc00, 0x7c01, 0xffff};
-  } else if constexpr (std::is_same_v<T, bfloat16>) {
-    return {0, 0x8000, 1, 0x8001, 0x7f, 0x80, 0x3f80, 0x7f7f, 0x7f80, 0xff80, 0x7f81, 0xffff};
-  } else if constexpr (std::is_same_v<T, float8_e4m3>) {
-    return {0, 0x80, 1, 0x81, 7, 8, 0x38, 0x7e, 0xfe, 0x7f, 0xff};
-  } else if constexpr (std::is_same_v<T, float8_e5m2>) {
-    return {0, 0x80, 1, 0x81, 3, 4, 0x3c, 0x7b, 0x7c, 0xfc, 0x7d, 0xff};
-  } else if constexpr (std::is_same_v<T, element::Bool>) {
-    return {0, 1, 2, 0x80, 0xff};
-  } else if constexpr (std::is_same_v<T, float>) {
-    return {0,          0x80000000, 1,          0x80000001, 0x3f800000,
-            0x7f7fffff, 0x7f800000, 0xff800000, 0x7f800001, 0xffc01234};
-  } else if constexpr (std::is_same_v<T, double>) {
-    constexpr std::uint64_t kSign = std::uint64_t{1} << 63;
-    constexpr std::uint64_t kInfinity = 0x7ff0000000000000;
-    return {0,
-            kSign,
-            1,
-            kSign + 1,
-            0x3ff0000000000000,
-            kInfinity - 1,
-            kInfinity,
-            kSign + kInfinity,
-            kInfinity + 1,
-            ~std::uint64_t{0}};
-  } else {
-    const auto top = std::uint64_t{1} << (8 * sizeof(T) - 1);
-    return {0, 1, ~std::uint64_t{0}, top, top - 1, top + 1};
-  }
-}
-
-/// Any bits at all, special ones as often as not, and for floats near one another, so that sums of
-/// ordinary size round.
-template <typename T>
-T random_element(std::mt19937_64& random) {
-  static const std::vector<std::uint64_t> special = special_bits<T>();
-  std::uint64_t bits = random();
-  const std::uint64_t kind = random() % 8;
-  if (kind == 0) bits = special[bits % special.size()];
-  if (kind >= 4) {
-    if constexpr (std::is_same_v<T, float16>) bits = 0x3000 | (bits & 0x8fff);
-    if constexpr (std::is_same_v<T, bfloat16>) bits = 0x3f00 | (bits & 0x81ff);
-    if constexpr (std::is_same_v<T, float8_e4m3>) bits = 0x30 | (bits & 0x8f);
-    if constexpr (std::is_same_v<T, float8_e5m2>) bits = 0x38 | (bits & 0x87);
-    if constexpr (std::is_same_v<T, element::Bool>) bits = bits & 1;
-    if constexpr (std::is_same_v<T, float>) bits = 0x3f000000 | (bits & 0x81ffffff);
-    if constexpr (std::is_same_v<T, double>) {
-      bits = 0x3fe0000000000000 | (bits & 0x803fffffffffffff);
-    }
-  }
-  T value;
-  std::memcpy(static_cast<void*>(&value), &bits, sizeof(T));
-  return value;
-}
-
-/// One buffer of `elems` elements that starts `misalignment` bytes past a guard, with guards
-/// before and behind.
-template <typename T>
-class Guarded {
- public:
-  Guarded(std::size_t elems, std::size_t misalignment)
-      : offset_(kGuard + misalignment),
-        size_(elems * sizeof(T)),
-        bytes_(offset_ + size_ + kGuard, std::byte{kSentinel}) {}
-
-  std::byte* data() { return bytes_.data() + offset_; }
-  void set(std::size_t i, T value) { std::memcpy(data() + i * sizeof(T), &value, sizeof(T)); }
-  T get(std::size_t i) const {
-    T value;
-    std::memcpy(&value, bytes_.data() + offset_ + i * sizeof(T), sizeof(T));
-    return value;
-  }
-  bool guards_are_whole() const {
-    for (std::size_t i = 0; i < bytes_.size(); ++i) {
-      const bool inside = i >= offset_ && i < offset_ + size_;
-      if (!inside && bytes_[i] != std::byte{kSentinel}) return false;
-    }
-    return true;
-  }
-  bool operator==(const Guarded&) const = default;
-
- private:
-  std::size_t offset_;
-  std::size_t size_;
-  std::vector<std::byte> bytes_;
-};
-
-template <typename T>
-std::vector<ReduceOp> ops_of() {
-  std::vector<ReduceOp> ops;
-  for (const ReduceOp op : kReduceOps) {
-    if (is_defined(op, data_type_of<T>)) ops.push_back(op);
-  }
-  return ops;
-}
 
 struct Case {
   ReduceOp op;
@@ -176,7 +73,7 @@ void check_all(std::int64_t target, std::uint64_t seed) {
   // Past a block of four vectors, one more vector and one more element.
   const std::size_t most = 5 * (kMaxVectorBytes / sizeof(T)) + 3;
   for (const ReduceOp op : ops_of<T>()) {
-    const std::size_t stride = testing::reduced() ? 8 : 1;
+    const std::size_t stride = reduced() ? 8 : 1;
     for (std::size_t elems = random() % stride; elems <= most; elems += stride) {
       // One and two sources at every size, more of them and every in-place position over the sizes.
       for (const std::size_t count : {std::size_t{1}, std::size_t{2}, 3 + random() % 7}) {
@@ -218,7 +115,7 @@ TEMPLATE_TEST_CASE("every in-place position is right where blocks and tails meet
   for (const std::int64_t target : targets()) {
     const ForcedTarget forced(target);
     for (const ReduceOp op : ops_of<TestType>()) {
-      for (std::size_t count = 1; count <= (testing::reduced() ? 4 : 9); ++count) {
+      for (std::size_t count = 1; count <= (reduced() ? 4 : 9); ++count) {
         for (std::size_t in_place = 0; in_place <= count; ++in_place) {
           const Case c{op, 9 * kMaxVectorBytes / sizeof(TestType) + 1, count, in_place,
                        op == ReduceOp::avg ? 7u : 1u};
@@ -300,7 +197,7 @@ TEMPLATE_TEST_CASE("scaling equals the scalar definition bit by bit, in place to
   std::mt19937_64 random(seed);
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   constexpr std::size_t most = 2 * kMaxVectorBytes / sizeof(TestType) + 3;
-  const std::size_t stride = testing::reduced() ? 8 : 1;
+  const std::size_t stride = reduced() ? 8 : 1;
   for (const std::int64_t target : targets()) {
     const ForcedTarget forced(target);
     for (const double real : {1.0, -0.5, 0.1, 3e-6, 1e30, kNaN}) {

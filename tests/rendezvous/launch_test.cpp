@@ -8,7 +8,6 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
-#include <fstream>
 #include <future>
 #include <optional>
 #include <random>
@@ -16,29 +15,20 @@
 #include "rendezvous/line_prefixer.hpp"
 #include "rendezvous/meeting_place.hpp"
 #include "rendezvous/open_store.hpp"
+#include "support/directory.hpp"
 
 namespace ccoll {
 namespace {
 
 namespace fs = std::filesystem;
 
-class Directory {
+class Directory : public testing::Directory {
  public:
-  Directory() {
-    std::string name = fs::temp_directory_path() / "ccoll-test-XXXXXX";
-    path_ = ::mkdtemp(name.data());
-  }
-  ~Directory() { fs::remove_all(path_); }
-  std::string file(const std::string& name) const { return path_ / name; }
-
   std::string write(const std::string& name, const std::string& text, mode_t mode) const {
-    std::ofstream(file(name)) << text;
-    ::chmod(file(name).c_str(), mode);
-    return file(name);
+    const auto path = testing::Directory::write(name, text);
+    ::chmod(path.c_str(), mode);
+    return path;
   }
-
- private:
-  fs::path path_;
 };
 
 template <typename T>

@@ -244,6 +244,11 @@ TEST_CASE("a store that is reached over a network says where, by whatever name i
   std::remove(path.c_str());
 }
 
+TEST_CASE("a prefix needs a store", "[rendezvous]") {
+  CHECK_THROWS_WITH(make_prefix_store(nullptr, "job 7/"),
+                    "make_prefix_store: no store (null) for the prefix 'job 7/'");
+}
+
 TEST_CASE("a store that answers with fewer values than were asked for is told of",
           "[rendezvous][hostile]") {
   struct Forgetful final : rendezvous::Backend {

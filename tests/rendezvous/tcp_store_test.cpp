@@ -71,7 +71,7 @@ class SilentPort {
   tcp::socket socket_;
 };
 
-using Opened = std::promise<Result<tcp::socket>>;
+using Opened = std::promise<Result<net::Stream>>;
 
 asio::awaitable<void> open_one(std::shared_ptr<net::Service> service, std::string address,
                                Opened& opened) {
@@ -84,7 +84,7 @@ tcp::socket open_connection(const std::shared_ptr<net::Service>& service,
                             const StoreServer& server) {
   Opened opened;
   asio::co_spawn(service->context(), open_one(service, server.address(), opened), asio::detached);
-  return value_or_throw(opened.get_future().get());
+  return value_or_throw(opened.get_future().get()).release();
 }
 
 }  // namespace

@@ -35,10 +35,13 @@ inline std::vector<std::string> run_threads(int count, const std::function<void(
   return errors;
 }
 
-inline CommunicatorOptions options_for(std::string_view transport) {
+inline CommunicatorOptions options_for(
+    std::string_view transport, std::chrono::milliseconds timeout = std::chrono::seconds(20),
+    std::chrono::milliseconds start_timeout = CommunicatorOptions{}.start_timeout) {
   CommunicatorOptions options;
   options.transport = transport;
-  options.timeout = std::chrono::seconds(20);
+  options.timeout = timeout;
+  options.start_timeout = start_timeout;
   return options;
 }
 

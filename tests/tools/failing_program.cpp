@@ -14,7 +14,8 @@ int main(int, char** arguments) {
   const std::string_view what = arguments[1];
   using namespace std::chrono_literals;
   auto options = ccoll::CommunicatorOptions::from_environment();
-  options.timeout = 1s;
+  options.timeout = what == "hang" ? 100s : what == "sleep" ? 1s : 2s;
+  options.strict_sends = what == "all send";
   auto world = ccoll::Communicator::create(options);
   std::vector<float> data(1 << 18);
   const bool last = world.rank() == world.size() - 1;
@@ -24,7 +25,21 @@ int main(int, char** arguments) {
       const int next = (world.rank() + 1) % world.size();
       world.recv(std::span(data), next, 7, {.label = "from the next"});
     }
-    if (last && what == "sleep") std::this_thread::sleep_for(4s);
+    if (what == "order") {
+      auto second = world.duplicate({.name = "second"});
+      if (last) second.broadcast(data.data(), data.data(), 9, ccoll::DataType::float32, 0);
+      world.all_reduce(data, data, ccoll::ReduceOp::sum, {.label = "gradients"});
+      if (!last) second.broadcast(data.data(), data.data(), 9, ccoll::DataType::float32, 0);
+    }
+    if (what == "all send") {
+      world.send(std::span(data).first(9), (world.rank() + 1) % world.size(), 7);
+      world.recv(std::span(data), (world.rank() + 2) % world.size(), 7);
+    }
+    if (what == "send alone" && last) world.send(std::span(data), 0, 7);
+    if (what == "leave" && last) return 0;
+    if (last && what == "hang") std::fprintf(stderr, "hangs\n");
+    if (last && (what == "sleep" || what == "hang" || what == "send alone"))
+      std::this_thread::sleep_for(what == "hang" ? 60s : 4s);
     if (last && what == "stop") raise(SIGSTOP);
     if (last && what == "kill") raise(SIGKILL);
     if (what == "mismatch")

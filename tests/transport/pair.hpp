@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "core/net/listener.hpp"
+#include "transport/inproc/hub.hpp"
 #include "transport/transport.hpp"
+#include "usable_transports.hpp"
 
 namespace ccoll::testing {
 
@@ -32,6 +34,8 @@ class Pair {
     const TransportKind* next = nullptr;  ///< to go on with where this one does not work
     std::array<std::string, 2> tokens{};
     std::size_t others = 0;  ///< ranks of the table beside the two, who never come
+    bool checksum = false;
+    std::size_t slot_memory_bytes = TransportContext{}.slot_memory_bytes;
     /// Called when the address table stands and the transports do not.
     std::function<void(const std::vector<PeerAddress>& table)> before{};
   };
@@ -40,12 +44,17 @@ class Pair {
   Pair(const TransportKind& kind, const Setting& setting) {
     auto service = net::Service::shared();
     context_ = {.service = service, .token = "", .rank = 0, .table = {}};
+    context_.checksum = setting.checksum;
+    context_.slot_memory_bytes = setting.slot_memory_bytes;
     for (std::uint32_t rank = 0; rank < 2; rank++) {
-      auto handler = [this, rank](net::Purpose, asio::ip::tcp::socket socket) {
-        (nexts_[rank] ? nexts_ : transports_)[rank]->accept(std::move(socket));
+      auto handler = [this, rank](net::Purpose purpose, net::Stream stream) {
+        const bool is_nexts = nexts_[rank] && purpose != net::Purpose::verbs;
+        (is_nexts ? nexts_ : transports_)[rank]->accept(std::move(stream).release());
       };
       listeners_[rank] = net::Listener::open(service, "", setting.tokens[rank], handler).value();
       context_.table.push_back(loopback(listeners_[rank]->endpoint().port()));
+      context_.table.back().fabrics = usable_fabrics().value();
+      residences_[rank].emplace(context_.table.back());
       waiters[rank] = Waiter::make().value();
     }
     context_.table.resize(2 + setting.others);
@@ -91,6 +100,7 @@ class Pair {
   std::array<std::shared_ptr<Transport>, 2> nexts_;
   std::array<std::shared_ptr<Transport>, 2> transports_;
   std::array<std::unique_ptr<net::Listener>, 2> listeners_;
+  std::array<std::optional<inproc::Residence>, 2> residences_;
 };
 
 /// Polls both ends until `condition` holds; false after 20 s.

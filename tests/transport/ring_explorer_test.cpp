@@ -21,7 +21,7 @@ constexpr std::uint64_t kSlices = 3;
 /// In the line, in a slot, and in a slot for which the writer looks whether all has been read.
 constexpr std::size_t kSmall = 24, kMiddle = 25, kLarge = 8 << 10;
 
-using Ring = shm::BasicRing<ModelAtomic, 2>;
+using Ring = shm::BasicRing<ModelAtomic, 2, 1>;
 using Word = BasicSleepWord<ModelAtomic>;
 
 alignas(4096) std::array<std::byte, Ring::kBytes> memory;
@@ -81,7 +81,10 @@ class Game {
       if (!fault_.ignores_what_is_full) sleep_until(*writer_, has_room);
       explorer_.write(cell_of(writer.room(sizes_[i])));
       explorer_.write(i % Ring::kLines);
-      tell(*reader_, [&] { writer.push({i, {}, static_cast<std::uint32_t>(sizes_[i]), 0}); });
+      tell(*reader_, [&] {
+        writer.push({i, {}, static_cast<std::uint32_t>(sizes_[i]), 0});
+        return true;
+      });
     }
   }
 
@@ -90,9 +93,11 @@ class Game {
     for (std::uint64_t i = 0; i < kSlices; i++) {
       sleep_until(*reader_, [&] { return reader.there(); });
       explorer_.read(i % Ring::kLines);
-      explorer_.require(reader.header().sequence == i, "a slice of another number");
-      explorer_.read(cell_of(reader.data()));
-      tell(*writer_, [&] { reader.pop(); });
+      const auto header = reader.header();
+      explorer_.require(header.sequence == i, "a slice of another number");
+      explorer_.read(cell_of(Ring::Line::holds(header.bytes) ? reader.in_line()
+                                                             : reader.in_slot(reader.place())));
+      tell(*writer_, [&] { return reader.pop(header.bytes); });
     }
   }
 
@@ -105,10 +110,11 @@ class Game {
       own.word.set_awake();
     }
   }
+  /// `store_news`: whether it did; a popped line may be told of later.
   template <typename Store>
   void tell(Sleeper& other, Store store_news) {
     const bool asked_too_early = fault_.asks_before_it_stores && other.word.wants_ring();
-    store_news();
+    if (!store_news()) return;
     if (fault_.asks_before_it_stores ? asked_too_early : other.word.wants_ring())
       explorer_.ring(other.event);
   }
@@ -181,7 +187,7 @@ class LoanGame {
   void read() {
     shm::BasicRingReader<Ring> reader(ring_);
     if (!reader.there()) return;
-    explorer_.require(reader.is_lent(), "a loan is known as one");
+    explorer_.require(reader.place().slot == Ring::kLent, "a loan is known as one");
     if (!reader.begin_loan()) {
       seen_.refused = true;
       return;
@@ -191,7 +197,7 @@ class LoanGame {
     const bool too_late = overwritten_;
     const bool good = fault_.does_not_look_again || reader.end_loan();
     explorer_.require(!good || !too_late, "what was overwritten is used");
-    reader.pop();
+    reader.pop(kLarge);
     (good ? seen_.read : seen_.found_out) = true;
   }
 

@@ -36,8 +36,8 @@ class Rank {
   Rank(std::uint32_t rank, int other) : rank_(rank), other_(other) {
     context_ = {.service = net::Service::shared(), .token = "", .rank = rank, .table = {}};
     context_.table.resize(2);
-    auto handler = [this](net::Purpose, asio::ip::tcp::socket socket) {
-      tcp_->accept(std::move(socket));
+    auto handler = [this](net::Purpose, net::Stream stream) {
+      tcp_->accept(std::move(stream).release());
     };
     listener_ = net::Listener::open(context_.service, "", "", handler).value();
     auto& mine = context_.table[rank] = testing::loopback(listener_->endpoint().port());

@@ -350,33 +350,95 @@ TEST_CASE("shm: what is offered must be whole, large enough, and of a size that 
   CHECK(holds_again(before));
 }
 
+namespace {
+
+/// A link whose sender is this test, which may write what it likes into the memory.
+class LinkByHand {
+ public:
+  explicit LinkByHand(Pair& pair) {
+    REQUIRE_FALSE(sender_.connect(pair.context().table[1]));
+    REQUIRE(sender_.greet());
+    sender_.send(offer_of({pair.communicator, 0, 1, 0}),
+                 std::array{memory_.number(), event_.number(), bells_.number()});
+    REQUIRE(sender_.receive());
+    pair.open_receiver();
+    mapped_ = static_cast<std::byte*>(
+        mmap(nullptr, shm::Ring::kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_.number(), 0));
+    REQUIRE(mapped_ != MAP_FAILED);
+  }
+  ~LinkByHand() { munmap(mapped_, shm::Ring::kBytes); }
+  LinkByHand(const LinkByHand&) = delete;
+  LinkByHand& operator=(const LinkByHand&) = delete;
+
+  shm::Ring& ring() { return *shm::Ring::at(mapped_); }
+  /// The n-th slice, in the n-th slot if it needs one.
+  shm::Ring::Line& push(std::uint32_t number, std::uint32_t bytes) {
+    auto& line = ring().lines[number];
+    line.header = {number, {}, bytes, 0};
+    if (!shm::Ring::Line::holds(bytes)) line.place = {number, 0, 0};
+    line.stamp.store(number + 1);
+    return line;
+  }
+
+ private:
+  const FileDescriptor memory_ = memory_of(shm::Ring::kBytes, F_SEAL_SHRINK | F_SEAL_GROW);
+  const FileDescriptor bells_ = memory_of(4096, F_SEAL_SHRINK | F_SEAL_GROW);
+  const FileDescriptor event_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  Speaker sender_;
+  std::byte* mapped_ = nullptr;
+};
+
+}  // namespace
+
 TEST_CASE("shm: a slice that says it is longer than its slot fails the link", "[transport]") {
   Pair pair(shm_kind());
-  const auto memory = memory_of(shm::Ring::kBytes, F_SEAL_SHRINK | F_SEAL_GROW);
-  const auto bells = memory_of(4096, F_SEAL_SHRINK | F_SEAL_GROW);
-  const FileDescriptor event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  Speaker sender;
-  REQUIRE_FALSE(sender.connect(pair.context().table[1]));
-  REQUIRE(sender.greet());
-  sender.send(offer_of({pair.communicator, 0, 1, 0}),
-              std::array{memory.number(), event.number(), bells.number()});
-  REQUIRE(sender.receive());
-  pair.open_receiver();
-
-  auto* const mapped = static_cast<std::byte*>(
-      mmap(nullptr, shm::Ring::kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.number(), 0));
-  REQUIRE(mapped != MAP_FAILED);
-  auto& line = shm::Ring::at(mapped)->lines[0];
-  line.header.bytes = shm::kSlotBytes + 1;
-  line.place = {0, 0, 0};
-  line.stamp.store(1);
+  LinkByHand link(pair);
+  link.push(0, shm::kSlotBytes + 1);
   CHECK(eventually(pair, [&] {
     return pair.receiver->front() == nullptr && pair.receiver->failure() != nullptr;
   }));
   CHECK(pair.receiver->failure()->kind == ErrorKind::corrupt);
   CHECK(pair.receiver->failure()->message ==
         "rank 0 sent a slice of 131073 bytes over shared memory, the most is 131072");
-  munmap(mapped, shm::Ring::kBytes);
+}
+
+TEST_CASE("shm: what a slice has said of itself when it was looked at, it cannot take back",
+          "[transport]") {
+  Pair pair(shm_kind());
+  LinkByHand link(pair);
+  auto& receiver = *pair.receiver;
+  constexpr std::array<std::uint32_t, 3> kSizes = {8, 1000, shm::kSlotBytes};
+  for (std::uint32_t number = 0; number < 2 * kSizes.size(); number++) {
+    const auto bytes = kSizes[number / 2];
+    const bool peeks = number % 2 == 0;
+    CAPTURE(bytes, peeks);
+    auto& line = link.push(number, bytes);
+    const ReceiveLink::View* view = nullptr;
+    const SliceHeader* header = nullptr;
+    CHECK(eventually(pair, [&] {
+      if (peeks) return (header = receiver.peek()) != nullptr;
+      return (view = receiver.front()) != nullptr;
+    }));
+    const auto* const data = view == nullptr ? nullptr : view->data;
+    if (data == nullptr && !shm::Ring::Line::holds(bytes))
+      line.place.slot = number + shm::Ring::kLines;  // no slot of the ring is so far
+    line.header.bytes = bytes == 8 ? UINT32_MAX : 8;
+    line.header.sequence = 77;
+    if (data != nullptr && bytes > 8) line.place = {shm::Ring::kLent, 5, UINT64_MAX};
+
+    view = receiver.front();
+    REQUIRE(view != nullptr);
+    CHECK(view->header.bytes == bytes);
+    CHECK(view->header.sequence == number);
+    if (header != nullptr) CHECK(header->bytes == bytes);
+    if (data != nullptr) CHECK(view->data == data);
+    CHECK(receiver.begin_read());
+    CHECK(link.ring().reading.load() == 0);
+    CHECK(receiver.pop());
+    // Slots are given back at once, lines some at a time.
+    if (bytes > 8) CHECK(link.ring().popped.load() == number + 1);
+  }
+  CHECK(receiver.failure() == nullptr);
 }
 
 TEST_CASE("shm: more descriptors than are expected are closed", "[transport]") {
@@ -542,6 +604,21 @@ TEST_CASE("shm: another user's process is turned away", "[transport]") {
   CHECK(try_as(0) == 0);
   pair.open();
   CHECK(carries(pair, 10));
+}
+
+TEST_CASE("shm: a forked child neither waits at its parent's door nor shuts it", "[transport]") {
+  auto pair = std::make_unique<Pair>(shm_kind());
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(10);
+    pair.reset();
+    _exit(0);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  pair->open();
+  CHECK(carries(*pair, 10));
 }
 
 TEST_CASE("shm: a slice for several is written once, and stays until all have read it",

@@ -29,13 +29,10 @@ dump::Process process_of(const RankEnd& end) {
   return process;
 }
 
-}  // namespace
-
-std::vector<std::string> diagnosis(const std::string& dumps, const std::vector<RankEnd>& ends,
-                                   std::chrono::system_clock::time_point started) {
-  const bool well =
-      std::ranges::all_of(ends, [](const RankEnd& end) { return !end.by_signal && end.code == 0; });
-  if (well || !std::filesystem::exists(dumps)) return {};
+/// From the dumps that the job has written.
+std::vector<std::string> diagnose(const std::string& dumps, const std::vector<RankEnd>& ends,
+                                  std::chrono::system_clock::time_point started) {
+  if (!std::filesystem::exists(dumps)) return {};
   std::vector<std::string> remarks;
   auto found = dump::read_directory(dumps, remarks);
   const auto since =
@@ -44,6 +41,21 @@ std::vector<std::string> diagnosis(const std::string& dumps, const std::vector<R
   std::vector<dump::Process> processes;
   for (const auto& end : ends) processes.push_back(process_of(end));
   return found.empty() ? std::vector<std::string>() : dump::diagnose(found, processes);
+}
+
+}  // namespace
+
+std::vector<std::string> diagnosis(const std::string& dumps, const std::vector<RankEnd>& ends,
+                                   std::chrono::system_clock::time_point started) {
+  const bool well =
+      std::ranges::all_of(ends, [](const RankEnd& end) { return !end.by_signal && end.code == 0; });
+  return well ? std::vector<std::string>() : diagnose(dumps, ends, started);
+}
+
+std::vector<std::string> diagnosis_of_running(const std::string& dumps,
+                                              const std::vector<RankEnd>& running,
+                                              std::chrono::system_clock::time_point started) {
+  return diagnose(dumps, running, started);
 }
 
 }  // namespace ccoll

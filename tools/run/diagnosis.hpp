@@ -15,5 +15,10 @@ namespace ccoll {
 /// looked at.
 std::vector<std::string> diagnosis(const std::string& dumps, const std::vector<RankEnd>& ends,
                                    std::chrono::system_clock::time_point started);
+/// Of a job that is to be ended, whose ranks have just dumped what they do; none where nothing
+/// stands still.
+std::vector<std::string> diagnosis_of_running(const std::string& dumps,
+                                              const std::vector<RankEnd>& running,
+                                              std::chrono::system_clock::time_point started);
 
 }  // namespace ccoll

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ccoll/store.hpp"
+#include "core/variables.hpp"
 #include "core/write_all.hpp"
 #include "rendezvous/identity.hpp"
 #include "rendezvous/launch.hpp"
@@ -23,6 +24,8 @@ namespace {
 
 constexpr int kMisused = 2;
 constexpr int kNotStarted = 127;
+/// Programs have uses of their own for those with names.
+constexpr const char* kDumpSignal = "RTMIN+7";
 
 constexpr const char* kExamples = R"(
 Examples:
@@ -64,6 +67,7 @@ class Help final : public CLI::Formatter {
 struct Arguments {
   std::string ranks;
   std::string on_failure = "end";
+  double grace_s = 10;
   std::string token_file;
   std::string dumps;
   std::string store;
@@ -131,6 +135,8 @@ ccoll::Result<ccoll::LaunchOptions> launch_options(const Arguments& arguments) {
   options.command = arguments.command;
   options.on_failure = arguments.on_failure == "end" ? ccoll::LaunchOptions::OnFailure::end
                                                      : ccoll::LaunchOptions::OnFailure::go_on;
+  options.grace_time =
+      std::chrono::milliseconds(static_cast<std::int64_t>(arguments.grace_s * 1000));
   options.prefix = !arguments.no_prefix;
   options.token_file = arguments.token_file;
   options.dumps = arguments.dumps;
@@ -141,12 +147,21 @@ ccoll::Result<ccoll::LaunchOptions> launch_options(const Arguments& arguments) {
 int run_ranks(const Arguments& arguments) {
   auto options = launch_options(arguments);
   if (!options) return misused(options.error().message);
-  options->at_end = [&, started = std::chrono::system_clock::now()](
-                        const std::string& dumps, const std::vector<ccoll::RankEnd>& ends) {
+  const auto started = std::chrono::system_clock::now();
+  const auto say = [](const std::vector<std::string>& lines) {
     if (ccoll::is_output_unread()) return;
-    for (const auto& line : ccoll::diagnosis(dumps, ends, started))
-      fmt::print(stderr, "cc-run: {}\n", line);
+    for (const auto& line : lines) fmt::print(stderr, "cc-run: {}\n", line);
   };
+  bool interrupted = false;
+  options->at_interrupt = [&](const std::string& dumps, const auto& running) {
+    interrupted = true;
+    say(ccoll::diagnosis_of_running(dumps, running, started));
+  };
+  options->at_end = [&](const std::string& dumps, const auto& ends) {
+    // What ranks say of each other as they are ended is no news.
+    if (!interrupted) say(ccoll::diagnosis(dumps, ends, started));
+  };
+  options->dump_signal = ccoll::read_variable("CCOLL_DUMP_SIGNAL").value_or(kDumpSignal);
   const auto status = ccoll::launch(*options);
   if (status) return *status;
   fmt::print(stderr, "cc-run: {}\n", status.error().message);
@@ -176,6 +191,7 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 int main(int count, char** values) {
+  ccoll::open_missing_streams();
   if (count == 1) {
     fmt::print(stderr, "{}", kFirstSteps);
     return kMisused;
@@ -192,6 +208,12 @@ int main(int count, char** values) {
   app.add_option("--on-failure", arguments.on_failure,
                  "When a rank fails: \"end\" the others after 5 s, or let them \"continue\"")
       ->check(CLI::IsMember({"end", "continue"}))
+      ->capture_default_str();
+  app.add_option("--grace", arguments.grace_s,
+                 "Seconds from a signal that cc-run gets and forwards until it kills ranks that "
+                 "have not ended, from 0.1 to 86400; so long it also leaves those alone that are "
+                 "stopped (SIGSTOP) when all others have ended")
+      ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
   app.add_option("--token-file", arguments.token_file,
                  "File with the job's token, readable by you only (default: a fresh token; with "

@@ -180,9 +180,14 @@ void add_exchange(Lane& lane, Rank rank, Rank size, Step receive, Rank block_sen
 
 void add_break_option(CLI::App& app, std::string& how) {
   std::string text = "make it wrong, and see what the verifier says:";
-  for (const Way& way : kWays) text += fmt::format(" {}: {};", way.name, way.meaning);
+  std::vector<std::string_view> names;
+  for (const Way& way : kWays) {
+    text += fmt::format(" {}: {};", way.name, way.meaning);
+    names.push_back(way.name);
+  }
   text.pop_back();
-  app.add_option("--break", how, text);
+  // So that who leaves it out is told what there is.
+  app.add_option("--break", how, text)->type_name(joined(names, "|"));
 }
 
 Result<Broken> broken(const Call& call, std::string_view how) {

@@ -18,6 +18,8 @@ namespace ccoll::show {
 struct Output {
   std::string text;
   int status = 0;
+  /// Where the answer takes its time: what comes after `text`, asked for until that is empty.
+  std::function<Result<std::string>()> more = {};
 };
 
 /// The status of a proof that failed, and of what else is not as it should be.

@@ -69,8 +69,8 @@ Status LocalLinks::listen(Rank size) {
   transports_.resize(size);
   addresses_.clear();
   for (Rank rank = 0; rank < size; ++rank) {
-    const auto handler = [this, rank](net::Purpose, asio::ip::tcp::socket socket) {
-      transports_[rank]->accept(std::move(socket));
+    const auto handler = [this, rank](net::Purpose purpose, net::Stream stream) {
+      transports_[rank]->accept(purpose, std::move(stream).release());
     };
     auto listener = net::Listener::open(net::Service::shared(), "", "", handler);
     if (!listener) return tl::unexpected(listener.error());

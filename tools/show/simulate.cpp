@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <memory>
+#include <utility>
 
 #include "bench/names.hpp"
 #include "bench/sizes.hpp"
@@ -175,6 +176,42 @@ SimulateWords for_check(SimulateWords words, bool has_ranks, bool has_bytes) {
   return words;
 }
 
+std::string title_of(const Question& question) {
+  return fmt::format(
+      "{}{} on {}, in virtual time until every rank has its result\n", question.operation->name,
+      question.operation->has_data ? fmt::format(" of {}", to_string(question.type)) : "",
+      question.network_name);
+}
+
+Result<Output> json_answer(const SimulateWords& words, const Question& question) {
+  std::vector<Sheet> sheets;
+  for (const Rank ranks : question.ranks) sheets.push_back(simulate_sheet(question, ranks));
+  if (words.writes) CCOLL_TRY(bench::write_whole(words.page, study_page(question, sheets)));
+  return Output{study_json(question, sheets), 0};
+}
+
+/// A table for each number of ranks, when it is asked for: large ones take seconds. Then the page.
+class Sheets {
+ public:
+  Sheets(SimulateWords words, Question question)
+      : words_(std::move(words)), question_(std::move(question)) {}
+
+  Result<std::string> operator()() {
+    if (sheets_.size() < question_.ranks.size()) {
+      sheets_.push_back(simulate_sheet(question_, question_.ranks[sheets_.size()]));
+      return "\n" + sheet_text(question_, sheets_.back());
+    }
+    if (!std::exchange(words_.writes, false)) return "";
+    CCOLL_TRY(bench::write_whole(words_.page, study_page(question_, sheets_)));
+    return fmt::format("\nThe same as a page: {}\n", words_.page);
+  }
+
+ private:
+  SimulateWords words_;
+  Question question_;
+  std::vector<Sheet> sheets_;
+};
+
 Result<Output> simulate(const SimulateWords& words) {
   if (!words.as_rank.empty()) return time_as_rank(words.as_rank);
   if (words.shows_network) {
@@ -186,20 +223,8 @@ Result<Output> simulate(const SimulateWords& words) {
   CCOLL_TRY(question);
   if (words.checks) return check_simulation(*question);
   if (words.writes) CCOLL_TRY(bench::check_writable(words.page));
-  std::string text = fmt::format(
-      "{}{} on {}, in virtual time until every rank has its result\n", question->operation->name,
-      question->operation->has_data ? fmt::format(" of {}", to_string(question->type)) : "",
-      question->network_name);
-  std::vector<Sheet> sheets;
-  for (const Rank ranks : question->ranks) {
-    sheets.push_back(simulate_sheet(*question, ranks));
-    text += "\n" + sheet_text(*question, sheets.back());
-  }
-  if (words.writes) {
-    CCOLL_TRY(bench::write_whole(words.page, study_page(*question, sheets)));
-    text += fmt::format("\nThe same as a page: {}\n", words.page);
-  }
-  return Output{words.format == "json" ? study_json(*question, sheets) : text, 0};
+  if (words.format == "json") return json_answer(words, *question);
+  return Output{title_of(*question), 0, Sheets(words, *question)};
 }
 
 }  // namespace

@@ -4,11 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <map>
+#include <thread>
 
 #include "bench/sizes.hpp"
 #include "core/text.hpp"
+#include "rendezvous/identity.hpp"
 
 namespace ccoll::show {
 
@@ -80,15 +83,33 @@ std::string cell_text(const Question& question, const Sheet& sheet, std::size_t 
                      sheet.fastest[size] == algorithm ? "best" : factor_text(factor));
 }
 
+/// A large simulation takes some 200 MB.
+constexpr std::size_t kMostThreads = 8;
+
+/// Each cell by itself, so all cores can take from them.
+void simulate_cells(const Question& question, Sheet& sheet) {
+  const std::size_t sizes = question.bytes.size();
+  const std::size_t cells = question.algorithms.size() * sizes;
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t cell = next++; cell < cells; cell = next++) {
+      const std::size_t algorithm = cell / sizes, size = cell % sizes;
+      sheet.cells[algorithm][size] = simulate_cell(question, sheet.ranks, question.bytes[size],
+                                                   question.algorithms[algorithm]);
+    }
+  };
+  std::vector<std::jthread> others;
+  const std::size_t threads = std::min({std::size_t{usable_cores()}, kMostThreads, cells});
+  while (others.size() + 1 < threads) others.emplace_back(work);
+  work();
+}
+
 }  // namespace
 
 Sheet simulate_sheet(const Question& question, Rank ranks) {
   Sheet sheet{.ranks = ranks, .cells = {}, .fastest = {}};
-  for (const Algorithm algorithm : question.algorithms) {
-    auto& row = sheet.cells.emplace_back();
-    for (const std::uint64_t bytes : question.bytes)
-      row.push_back(simulate_cell(question, ranks, bytes, algorithm));
-  }
+  sheet.cells.assign(question.algorithms.size(), std::vector<Answer>(question.bytes.size()));
+  simulate_cells(question, sheet);
   for (std::size_t size = 0; size < question.bytes.size(); ++size) {
     std::optional<std::size_t> fastest;
     for (std::size_t i = 0; i < sheet.cells.size(); ++i) {

@@ -133,8 +133,10 @@ std::string group_text(const TracedGroup& group) {
   Waits waits;
   std::size_t unended = 0;
   const std::vector<Span> spans = spans_of(group, waits, unended);
-  std::string text = fmt::format("\ncommunicator {} ({:x}), {} ranks: {} calls\n", group.name,
-                                 group.id, group.size, spans.size() + unended);
+  const std::size_t calls = spans.size() + unended;
+  std::string text =
+      fmt::format("\ncommunicator {} ({:x}), {} rank{}: {} call{}\n", group.name, group.id,
+                  group.size, group.size == 1 ? "" : "s", calls, calls == 1 ? "" : "s");
   if (!spans.empty()) text += kinds_table(spans) + slowest_text(spans);
   if (unended > 0) {
     text += fmt::format(

@@ -242,8 +242,7 @@ Result<TracedCall> call_in(const TracedGroup& group, std::uint64_t sequence) {
 std::string operation_text(const Signature& signature) {
   // Of signatures as anybody may have written them only what describe() knows.
   constexpr std::uint8_t kFlags = kRagged | kCoalesced;
-  const bool helper = signature.kind >= kBytes && signature.kind < kSendRecv;
-  if (helper) return describe(signature);
+  if (serves_others(signature.kind)) return describe(signature);
   const auto kind = static_cast<std::uint8_t>(signature.kind & ~kFlags);
   if (kind > static_cast<std::uint8_t>(Kind::barrier)) return "unknown";
   return fmt::format("{}{}{}", to_string(static_cast<Kind>(kind)),

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/text.hpp"
 #include "schedule/rounds.hpp"
 #include "schedule/verify.hpp"
 #include "show/breaking.hpp"
@@ -176,6 +177,20 @@ std::string orders_text(const std::vector<std::string>& orders, std::size_t widt
   return text;
 }
 
+/// What --algo names: of the operation that was asked for, or of any; none: all.
+Result<std::optional<Algorithm>> algorithm_of(const std::string& name,
+                                              const std::optional<Call>& call) {
+  if (name.empty()) return std::nullopt;
+  if (call) return call->entry->algorithm;
+  std::vector<std::string_view> names;
+  for (const CatalogueEntry& entry : catalogue()) {
+    if (folded(to_string(entry.algorithm)) == folded(name)) return entry.algorithm;
+    if (std::ranges::find(names, to_string(entry.algorithm)) == names.end())
+      names.push_back(to_string(entry.algorithm));
+  }
+  return fail(ErrorKind::invalid_argument, "{}", unknown_word("algorithm", name, names));
+}
+
 Result<Output> prove_all(const VerifyOptions& options, std::size_t width) {
   const auto sizes = sizes_of(options.ranks.empty() ? "1..16" : options.ranks);
   CCOLL_TRY(sizes);
@@ -187,6 +202,8 @@ Result<Output> prove_all(const VerifyOptions& options, std::size_t width) {
     CCOLL_TRY(asked);
     call = std::move(*asked);
   }
+  const auto algorithm = algorithm_of(options.words.algorithm, call);
+  CCOLL_TRY(algorithm);
   std::string table = fmt::format("  {:<16}{:<20}{:>10}{:>10}{:>15}{:>7}\n", "operation",
                                   "algorithm", "ranks", "schedules", "contributions", "slots");
   std::string wrong, orders;
@@ -194,9 +211,9 @@ Result<Output> prove_all(const VerifyOptions& options, std::size_t width) {
     if (!operation.kind || operation.ragged) continue;
     for (const CatalogueEntry& entry : catalogue()) {
       if (entry.kind != *operation.kind || (call && entry.kind != call->problem.kind)) continue;
-      if (!options.words.algorithm.empty() && entry.algorithm != call->entry->algorithm) continue;
+      if (*algorithm && entry.algorithm != **algorithm) continue;
       const Proof proof = prove(entry, operation, *sizes);
-      if (!options.words.algorithm.empty() && sizes->first == sizes->last)
+      if (call && *algorithm && sizes->first == sizes->last)
         orders = orders_text(proof.orders, width);
       table +=
           fmt::format("  {:<16}{:<20}{:>10}{:>10}{:>15}{:>7}   {}\n", operation.name,
@@ -259,14 +276,7 @@ Action add_verify(CLI::App& app) {
   add_break_option(app, options->break_how);
   return [options]() -> Result<Output> {
     const std::size_t width = terminal_size().columns;
-    if (!options->break_how.empty()) return show_broken(*options, width);
-    if (options->words.operation.empty() && !options->words.algorithm.empty()) {
-      return fail(ErrorKind::invalid_argument,
-                  "--algo {} without an operation: expected one before "
-                  "it, like all_reduce",
-                  options->words.algorithm);
-    }
-    return prove_all(*options, width);
+    return options->break_how.empty() ? prove_all(*options, width) : show_broken(*options, width);
   };
 }
 

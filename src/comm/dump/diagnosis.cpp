@@ -17,6 +17,9 @@ namespace {
 /// Errors can be long; who wants all of one finds it in its rank's output.
 constexpr std::size_t kMostText = 400;
 
+/// What is under way for less, in nanoseconds, need not stand still.
+constexpr std::int64_t kLong = 1'000'000'000;
+
 /// One communicator's dumps, by rank.
 using Group = std::map<std::uint32_t, const Dump*>;
 
@@ -39,16 +42,17 @@ class Diagnosis {
 
   std::vector<std::string> lines() {
     tell_processes();
-    const auto group = first_to_fail();
-    if (!group.empty()) {
-      // What others lack of a process that is gone is no news.
-      const bool gone = !lines_.empty();
-      const bool known = tell_mismatch(group) || (!gone && tell_late(group)) || tell_silent(group);
-      if (!known && lines_.empty()) tell_cycle();
-      tell_failure(group);
-    } else if (lines_.empty()) {
-      tell_cycle();
-    }
+    const auto failed = first_to_fail();
+    const auto group = failed.empty() ? longest_waiting() : failed;
+    // What others lack of a process that is gone is no news.
+    const bool gone = !lines_.empty();
+    const bool mismatch = tell_mismatch(group);
+    const bool circle = !group.empty() && !mismatch && !gone && tell_cycle();
+    const bool known = mismatch || circle || (!gone && tell_late(group)) || tell_silent(group);
+    if (!failed.empty())
+      tell_failure(failed);
+    else if (!known)
+      tell_waiting(group);
     if (lines_.size() > kMostLines) lines_.resize(kMostLines);
     return std::move(lines_);
   }
@@ -78,6 +82,19 @@ class Diagnosis {
     for (const auto& dump : dumps_)
       if (dump.failure && (first == nullptr || dump.at < first->at)) first = &dump;
     return first == nullptr ? Group{} : group_of(*first);
+  }
+  /// Where nothing has failed: the communicator of the operation that is the longest under way, if
+  /// any is for long.
+  Group longest_waiting() const {
+    const Dump* longest = nullptr;
+    std::int64_t begun = 0;
+    for (const auto& dump : dumps_)
+      for (const auto& operation : dump.under_way)
+        if (dump.at - operation.begun >= kLong && (longest == nullptr || operation.begun < begun)) {
+          longest = &dump;
+          begun = operation.begun;
+        }
+    return longest == nullptr ? Group{} : group_of(*longest);
   }
   Group group_of(const Dump& one) const {
     Group group;
@@ -187,57 +204,115 @@ class Diagnosis {
       const auto* call = operation.call ? call_with(group, *operation.call) : nullptr;
       // In a collective, those wait, too, that wait for others who do.
       const auto& all = call != nullptr ? waiting_in(group, call->number) : waiting;
-      say(fmt::format("rank {} ({}, process {}){} left no dump; in {}, {}", rank, peer->address,
+      const bool well = std::ranges::any_of(processes_, [&](const Process& each) {
+        return each.process == peer->process && each.end == Process::End::well && !each.stopped &&
+               !each.told;
+      });
+      say(fmt::format("rank {} ({}, process {}){} {}; in {}, {}", rank, peer->address,
                       peer->process, in_communicator(*waiting.front().dump),
+                      well ? "has ended, with status 0" : "left no dump",
                       call != nullptr ? call_text(*call) : operation.text,
                       waiting_text(group, all, 1)));
     }
     return !silent.empty();
   }
 
-  /// Ranks of the job that wait for each other, in one communicator or in several.
-  void tell_cycle() {
-    std::map<std::uint32_t, std::vector<std::pair<std::uint32_t, std::string>>> waits;
+  /// That one rank of the job waits for another, and in what.
+  struct Edge {
+    std::uint32_t to;
+    std::string where;
+  };
+  using Edges = std::map<std::uint32_t, std::vector<Edge>>;  // by rank of the job
+
+  /// Ranks of the job that wait for each other, in one communicator or in several. In a collective
+  /// those are waited for that have not come, also by who waits only for others that do.
+  bool tell_cycle() {
+    Edges edges;
     for (const auto& dump : dumps_) {
       const auto group = group_of(dump);
       for (const auto& operation : dump.under_way)
-        for (const auto& peer : operation.waits_for)
-          if (const auto other = group.find(peer.rank); other != group.end())
-            waits[dump.job_rank].emplace_back(other->second->job_rank,
-                                              operation.text + in_communicator(dump));
+        for (const auto rank : missing_for(group, dump, operation))
+          if (const auto other = group.find(rank); other != group.end())
+            edges[dump.job_rank].push_back({other->second->job_rank, where_of(dump, operation)});
     }
-    for (const auto& [start, ignored] : waits) {
+    for (const auto& [start, ignored] : edges) {
       std::vector<std::uint32_t> path{start};
       std::set<std::uint32_t> seen{start};
-      if (!closes(waits, path, seen)) continue;
-      std::vector<std::string> names;
-      for (const auto rank : path) names.push_back(std::to_string(rank));
-      say(fmt::format("ranks wait for each other in a circle: {} -> {}", joined(names, " -> "),
-                      start));
-      for (std::size_t i = 0; i < path.size() && i < 4; i++) {
-        const auto next = path[(i + 1) % path.size()];
-        const auto& out = waits.at(path[i]);
-        const auto why = std::ranges::find(out, next, [](const auto& edge) { return edge.first; });
-        say(fmt::format("  rank {} waits for rank {}: {}", path[i], next, why->second));
-      }
-      return;
+      if (!closes(edges, path, seen)) continue;
+      say_cycle(edges, path);
+      return true;
+    }
+    return false;
+  }
+
+  static std::string where_of(const Dump& dump, const UnderWay& operation) {
+    if (!operation.call) return operation.text + in_communicator(dump);
+    const auto call = std::ranges::find(dump.last_calls, *operation.call, &Call::number);
+    return (call == dump.last_calls.end() ? operation.text : call_text(*call)) +
+           fmt::format(" of communicator {}", dump.name);
+  }
+
+  static std::vector<std::uint32_t> missing_for(const Group& group, const Dump& dump,
+                                                const UnderWay& operation) {
+    std::vector<std::uint32_t> ranks, missing;
+    for (const auto& peer : operation.waits_for) ranks.push_back(peer.rank);
+    if (!operation.call) return ranks;
+    std::set<std::uint32_t> seen{dump.rank};
+    while (!ranks.empty()) {
+      const auto rank = ranks.back();
+      ranks.pop_back();
+      const auto found = group.find(rank);
+      if (!seen.insert(rank).second || found == group.end()) continue;
+      if (found->second->calls <= *operation.call) missing.push_back(rank);
+      for (const auto& its : found->second->under_way)
+        if (its.call == operation.call)
+          for (const auto& peer : its.waits_for) ranks.push_back(peer.rank);
+    }
+    return missing;
+  }
+
+  void say_cycle(const Edges& edges, const std::vector<std::uint32_t>& path) {
+    constexpr std::size_t kMostTold = 6;
+    std::vector<std::string> names;
+    for (const auto rank : path) names.push_back(std::to_string(rank));
+    say(fmt::format("ranks wait for each other in a circle: {} -> {}", joined(names, " -> "),
+                    path.front()));
+    for (std::size_t i = 0; i < path.size() && i < kMostTold; i++) {
+      const auto& out = edges.at(path[i]);
+      const auto edge = std::ranges::find(out, path[(i + 1) % path.size()], &Edge::to);
+      say(fmt::format("  rank {} waits for rank {}: {}", path[i], edge->to, edge->where));
     }
   }
 
   /// Whether a way leads back to the path's first rank; the path then is that way.
-  template <typename Waits>
-  static bool closes(const Waits& waits, std::vector<std::uint32_t>& path,
+  static bool closes(const Edges& edges, std::vector<std::uint32_t>& path,
                      std::set<std::uint32_t>& seen) {
-    const auto found = waits.find(path.back());
-    if (found == waits.end()) return false;
-    for (const auto& [next, why] : found->second) {
+    const auto found = edges.find(path.back());
+    if (found == edges.end()) return false;
+    for (const auto& [next, where] : found->second) {
       if (next == path.front()) return true;
       if (!seen.insert(next).second) continue;
       path.push_back(next);
-      if (closes(waits, path, seen)) return true;
+      if (closes(edges, path, seen)) return true;
       path.pop_back();
     }
     return false;
+  }
+
+  /// Of a job that stands still, or is only slow.
+  void tell_waiting(const Group& group) {
+    for (const auto& [rank, dump] : group) {
+      if (dump->under_way.empty()) {
+        say(fmt::format("{} is in no call{}", place_of(*dump), in_communicator(*dump)));
+        continue;
+      }
+      const auto& operation = dump->under_way.front();
+      std::vector<std::uint32_t> awaited;
+      for (const auto& peer : operation.waits_for) awaited.push_back(peer.rank);
+      say(fmt::format("{} is in {} since {}, and waits for {}", place_of(*dump),
+                      where_of(*dump, operation), seconds_text(dump->at - operation.begun),
+                      awaited.empty() ? "nobody" : list_ranks(awaited)));
+    }
   }
 
   void tell_failure(const Group& group) {

@@ -100,7 +100,7 @@ struct Dump {
   std::uint32_t job_rank = 0;
   std::string host;
   std::uint64_t process = 0;
-  std::string reason;  ///< "failure", "signal", "asked"
+  std::string reason;  ///< "failure", "beside", "signal", "asked"
   std::int64_t at = 0;
   /// Whether another thread had the communicator: then only calls are known, without their ends.
   bool partial = false;

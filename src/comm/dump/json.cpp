@@ -153,6 +153,26 @@ Dump dump_of(const Json& json) {
   return dump;
 }
 
+/// Every number of a dump is a count or a time; a conversion from what is none would be anything.
+Json json_with_counts(std::string_view text) {
+  bool counts = true;
+  auto json = Json::parse(text, [&](int, Json::parse_event_t event, const Json& part) {
+    if (event == Json::parse_event_t::value && part.is_number())
+      counts = counts && part.is_number_unsigned();
+    return true;
+  });
+  if (counts) return json;
+  throw Json::type_error::create(302, "a number is not a count", nullptr);
+}
+
+/// Whether all times are such as can be subtracted.
+bool has_times(const Dump& dump) {
+  const auto good = [](const auto& each) { return each.begun >= 0 && each.ended.value_or(0) >= 0; };
+  return dump.at >= 0 && std::ranges::all_of(dump.last_calls, good) &&
+         std::ranges::all_of(dump.last_messages, good) &&
+         std::ranges::all_of(dump.under_way, [](const UnderWay& each) { return each.begun >= 0; });
+}
+
 }  // namespace
 
 std::string_view to_string(State state) { return kStates[static_cast<std::size_t>(state)]; }
@@ -179,7 +199,7 @@ std::string to_json(const Dump& dump) {
 
 Result<Dump> parse(std::string_view text) {
   try {
-    const auto json = Json::parse(text);
+    const auto json = json_with_counts(text);
     const int version = json.at("ccoll_dump");
     if (version != kVersion)
       return fail(ErrorKind::corrupt, "a dump of version {}; this program reads version {}",
@@ -187,6 +207,8 @@ Result<Dump> parse(std::string_view text) {
     auto dump = dump_of(json);
     if (dump.rank >= dump.size)
       return fail(ErrorKind::corrupt, "a dump of rank {} of {}", dump.rank, dump.size);
+    if (!has_times(dump))
+      return fail(ErrorKind::corrupt, "a dump with a time beyond the year 2262");
     return dump;
   } catch (const Json::exception& error) {
     return fail(ErrorKind::corrupt, "no dump of ccoll: {}", error.what());

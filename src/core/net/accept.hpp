@@ -5,6 +5,7 @@
 
 #include <asio/awaitable.hpp>
 #include <asio/error.hpp>
+#include <asio/post.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
@@ -53,6 +54,27 @@ asio::awaitable<void> accept_all(std::shared_ptr<State> state, Serve serve, std:
     asio::steady_timer pause(state->acceptor.get_executor(), kExhaustedPause);
     co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
   }
+}
+
+/// What accept_all does ends soon, and so does every hello at `state`. On the service thread.
+template <typename State>
+void stop_accepting(State& state) {
+  state.open = false;
+  std::error_code ignored;
+  state.acceptor.close(ignored);
+  state.newcomers.close_all();
+}
+
+/// For the destructor of who began accept_all: `state->handler`, a Silenceable, is silent when it
+/// returns, and `state->close()` has been called on the service thread; if that is held
+/// (Service::catch_up), it will be. A forked child leaves all to its parent.
+template <typename State>
+void close_entrance(Service& service, const std::shared_ptr<State>& state) {
+  if (service.is_forked()) return;
+  state->handler.silence(service);
+  if (service.on_service_thread()) return state->close();
+  asio::post(service.context(), [state] { state->close(); });
+  service.catch_up();
 }
 
 }  // namespace ccoll::net

@@ -27,6 +27,9 @@ using Milliseconds = std::chrono::milliseconds;
 constexpr Milliseconds kTryTimeout = 10s;
 constexpr Milliseconds kFirstPause = 10ms;
 constexpr Milliseconds kLongestPause = 1s;
+/// What this process itself lacks, such as descriptors, is waited for so long: the peer is not to
+/// blame, and others are to hear soon.
+constexpr Milliseconds kLackLimit = 1s;
 
 Milliseconds until(Clock::time_point deadline) {
   const auto rest = std::chrono::ceil<Milliseconds>(deadline - Clock::now());
@@ -81,9 +84,10 @@ struct Limits {
 };
 
 /// Fails with peer_lost only where nobody listens; with timed_out where trying again may help.
-asio::awaitable<Result<tcp::socket>> try_one(asio::io_context& context, tcp::endpoint endpoint,
-                                             std::string token, Purpose purpose, Limits limits) {
-  tcp::socket socket(context);
+asio::awaitable<Result<Stream>> try_one(asio::io_context& context, tcp::endpoint endpoint,
+                                        Credentials credentials, Purpose purpose, Limits limits) {
+  Stream stream{tcp::socket(context)};
+  tcp::socket& socket = stream.socket();
   std::error_code error;
   socket.open(endpoint.protocol(), error);
   if (error) co_return fail(ErrorKind::exhausted, "no socket: {}", reason(error));
@@ -104,8 +108,8 @@ asio::awaitable<Result<tcp::socket>> try_one(asio::io_context& context, tcp::end
   if (socket.local_endpoint(ignored) == endpoint) {
     co_return fail(ErrorKind::peer_lost, "connection refused");
   }
-  Status greeted = co_await greet(socket, std::move(token), purpose, limits.hello);
-  if (greeted) co_return socket;
+  Status greeted = co_await greet(stream, std::move(credentials), purpose, limits.hello);
+  if (greeted) co_return stream;
   // It listened, so it is there or was a moment ago.
   Failure failure = std::move(greeted.error());
   if (failure.kind == ErrorKind::peer_lost) failure.kind = ErrorKind::timed_out;
@@ -119,18 +123,18 @@ bool worth_retrying(const Failure& failure) {
 }
 
 /// One try at every endpoint that the address stands for; `limits` says what the next may take.
-asio::awaitable<Result<tcp::socket>> try_all(asio::io_context& context, HostPort address,
-                                             std::string token, Purpose purpose,
-                                             std::function<Limits()> limits) {
+asio::awaitable<Result<Stream>> try_all(asio::io_context& context, HostPort address,
+                                        Credentials credentials, Purpose purpose,
+                                        std::function<Limits()> limits) {
   const auto endpoints = co_await resolve(context, address, limits().connect);
   if (!endpoints) co_return tl::unexpected(endpoints.error());
   Failure last{ErrorKind::timed_out, "the name has no address", std::nullopt};
   for (const tcp::endpoint& endpoint : *endpoints) {
-    const Status allowed = check_token(endpoint, token, "connecting to");
+    const Status allowed = check_token(endpoint, credentials.token, "connecting to");
     if (!allowed) co_return tl::unexpected(allowed.error());
-    Result<tcp::socket> socket = co_await try_one(context, endpoint, token, purpose, limits());
-    if (socket || !worth_retrying(socket.error())) co_return socket;
-    last = socket.error();
+    Result<Stream> stream = co_await try_one(context, endpoint, credentials, purpose, limits());
+    if (stream || !worth_retrying(stream.error())) co_return stream;
+    last = stream.error();
   }
   co_return tl::unexpected(last);
 }
@@ -158,10 +162,10 @@ class Pauses {
 
 }  // namespace
 
-asio::awaitable<Result<tcp::socket>> connect(std::shared_ptr<Service> service, std::string address,
-                                             std::string token, Purpose purpose,
-                                             Milliseconds timeout, std::string who,
-                                             std::string hint) {
+asio::awaitable<Result<Stream>> connect(std::shared_ptr<Service> service, std::string address,
+                                        Credentials credentials, Purpose purpose,
+                                        Milliseconds timeout, std::string who, std::string hint,
+                                        std::shared_ptr<std::atomic<std::uint64_t>> retries) {
   const auto target = parse_target(address);
   if (!target) co_return tl::unexpected(target.error());
   asio::io_context& context = service->context();
@@ -171,29 +175,38 @@ asio::awaitable<Result<tcp::socket>> connect(std::shared_ptr<Service> service, s
     return Limits{limit, limit};
   };
   Pauses pauses;
+  auto lacking_since = Clock::time_point::max();
   for (std::uint64_t tries = 1;; ++tries) {
-    Result<tcp::socket> socket = co_await try_all(context, *target, token, purpose, limits);
-    if (socket || !worth_retrying(socket.error())) co_return socket;
+    Result<Stream> stream = co_await try_all(context, *target, credentials, purpose, limits);
+    if (stream || !worth_retrying(stream.error())) co_return stream;
     const Milliseconds pause = pauses.next();
-    if (Clock::now() + pause >= deadline) {
+    const auto next = Clock::now() + pause;
+    const bool lacks = stream.error().kind == ErrorKind::exhausted;
+    lacking_since = lacks ? std::min(lacking_since, Clock::now()) : Clock::time_point::max();
+    if (lacks && next >= std::min(deadline, lacking_since + kLackLimit))
+      co_return fail(ErrorKind::exhausted, "no connection to {} at {}: {}", who, address,
+                     stream.error().message);
+    if (next >= deadline) {
       co_return fail(ErrorKind::timed_out, "no {} at {} after {} ({}, {} {}): {}", who, address,
-                     seconds(timeout), socket.error().message, tries, tries == 1 ? "try" : "tries",
+                     seconds(timeout), stream.error().message, tries, tries == 1 ? "try" : "tries",
                      hint);
     }
     asio::steady_timer timer(context, pause);
     std::error_code ignored;
     co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+    if (retries) retries->fetch_add(1, std::memory_order_relaxed);
   }
 }
 
-asio::awaitable<Result<tcp::socket>> connect_once(std::shared_ptr<Service> service,
-                                                  std::string address, std::string token,
-                                                  Purpose purpose, Milliseconds timeout) {
+asio::awaitable<Result<Stream>> connect_once(std::shared_ptr<Service> service, std::string address,
+                                             Credentials credentials, Purpose purpose,
+                                             Milliseconds timeout) {
   const auto target = parse_target(address);
   if (!target) co_return tl::unexpected(target.error());
-  co_return co_await try_all(service->context(), *target, std::move(token), purpose, [timeout] {
-    return Limits{timeout, timeout};
-  });
+  co_return co_await try_all(service->context(), *target, std::move(credentials), purpose,
+                             [timeout] {
+                               return Limits{timeout, timeout};
+                             });
 }
 
 }  // namespace ccoll::net

@@ -5,11 +5,11 @@
 /// What the bytes mean is the business of those who send them (bytes.hpp reads and writes fields).
 
 #include <asio/awaitable.hpp>
-#include <asio/ip/tcp.hpp>
 #include <cstddef>
 #include <string>
 #include <string_view>
 
+#include "core/net/stream.hpp"
 #include "core/result.hpp"
 
 namespace ccoll::net {
@@ -17,17 +17,12 @@ namespace ccoll::net {
 /// The next frame's body. Fails with `peer_lost` when the connection ends (the message of a clean
 /// end between two frames is kClosedByPeer) and with `corrupt`, nothing of the body read, when the
 /// length exceeds `max_bytes`. Memory is taken as bytes arrive, not on a stranger's word. One
-/// reader per socket at a time.
-asio::awaitable<Result<std::string>> read_frame(asio::ip::tcp::socket& socket,
-                                                std::size_t max_bytes);
+/// reader per stream at a time.
+asio::awaitable<Result<std::string>> read_frame(Stream& stream, std::size_t max_bytes);
 
 inline constexpr std::string_view kClosedByPeer = "the peer closed the connection";
 
-/// Sends `body` as one frame; returns when the kernel has taken all of it. One writer per socket at
-/// a time: who writes from several coroutines must queue.
-asio::awaitable<Status> write_frame(asio::ip::tcp::socket& socket, std::string body);
-
-/// `body` with its length before it, for those who queue several frames into one write.
+/// `body` with its length before it.
 std::string to_frame(std::string_view body);
 
 }  // namespace ccoll::net

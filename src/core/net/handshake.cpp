@@ -2,6 +2,7 @@
 // Four messages: the client's hello, the server's challenge, the client's proof, the server's
 // verdict and proof. The client proves first, so that a stranger who connects learns nothing that
 // was made with the token. Magic, version and verdict stand where they are in every version.
+// Before them, on a Stream with credentials for it, TLS: what a client begins with shows which.
 #include "core/net/handshake.hpp"
 
 #include <openssl/crypto.h>
@@ -9,7 +10,6 @@
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
 
-#include <array>
 #include <asio/buffer.hpp>
 #include <asio/read.hpp>
 #include <asio/redirect_error.hpp>
@@ -24,7 +24,6 @@
 namespace ccoll::net {
 namespace {
 
-using asio::ip::tcp;
 using Local = asio::local::stream_protocol;
 
 constexpr std::string_view kMagic = "ccoll\r\n\x01";
@@ -34,13 +33,22 @@ constexpr std::size_t kVersionedBytes = kMagic.size() + sizeof kProtocolVersion;
 /// The hello's remainder: purpose and nonce.
 constexpr std::size_t kHelloRestBytes = 1 + kNonceBytes;
 
-enum class Verdict : std::uint8_t { good = 0, version_differs = 1, token_differs = 2, purpose = 3 };
+enum class Verdict : std::uint8_t {
+  good = 0,
+  version_differs = 1,
+  token_differs = 2,
+  purpose = 3,
+  tls_needed = 4
+};
+/// What every handshake of TLS begins with, and no hello of ours.
+constexpr char kTlsRecord = 0x16;
 
 /// The facts that a proof binds together.
 struct Facts {
   std::uint8_t purpose = 0;
   std::string client_nonce;
   std::string server_nonce;
+  std::string channel;  ///< Stream::binding; empty without TLS
 };
 
 Result<std::string> make_nonce() {
@@ -54,14 +62,15 @@ Result<std::string> make_nonce() {
 
 /// HMAC-SHA256 over role and facts: a proof of one role or purpose is none of another.
 std::string prove(const std::string& token, std::string_view role, const Facts& facts) {
-  const std::string text = Writer()
-                               .text("ccoll hello")
-                               .text(role)
-                               .number(kProtocolVersion)
-                               .number(facts.purpose)
-                               .text(facts.client_nonce)
-                               .text(facts.server_nonce)
-                               .take();
+  Writer writer;
+  writer.text("ccoll hello")
+      .text(role)
+      .number(kProtocolVersion)
+      .number(facts.purpose)
+      .text(facts.client_nonce)
+      .text(facts.server_nonce);
+  if (!facts.channel.empty()) writer.text(facts.channel);
+  const std::string text = writer.take();
   std::string proof(kProofBytes, '\0');
   unsigned int length = 0;
   const auto* made = HMAC(EVP_sha256(), token.data(), static_cast<int>(token.size()),
@@ -84,17 +93,16 @@ std::string printable(std::string_view bytes) {
   return text;
 }
 
-std::string remote(const tcp::socket& socket) {
+std::string remote(const Stream& stream) {
   std::error_code error;
-  const auto endpoint = socket.remote_endpoint(error);
+  const auto endpoint = stream.socket().remote_endpoint(error);
   return error ? "the peer" : fmt::format("tcp://{}", to_string(endpoint));
 }
 
 std::string remote(const Local::socket&) { return "a process of this host"; }
 
 /// Exactly `count` bytes, or fewer when the connection ends first.
-template <typename Socket>
-asio::awaitable<std::string> receive(Socket& socket, std::size_t count) {
+asio::awaitable<std::string> receive(Local::socket& socket, std::size_t count) {
   std::string bytes(count, '\0');
   std::error_code error;
   const std::size_t got = co_await asio::async_read(
@@ -103,27 +111,52 @@ asio::awaitable<std::string> receive(Socket& socket, std::size_t count) {
   co_return bytes;
 }
 
-template <typename Socket>
-asio::awaitable<bool> send(Socket& socket, std::string bytes) {
+asio::awaitable<std::string> receive(Stream& stream, std::size_t count) {
+  std::string bytes(count, '\0');
+  std::error_code error;
+  const std::size_t got = co_await stream.read(asio::buffer(bytes), error);
+  bytes.resize(got);
+  co_return bytes;
+}
+
+asio::awaitable<std::error_code> send(Local::socket& socket, std::string bytes) {
   std::error_code error;
   co_await asio::async_write(socket, asio::buffer(bytes),
                              asio::redirect_error(asio::use_awaitable, error));
-  co_return !error;
+  co_return error;
 }
 
-/// Says no and waits until the client has read it: closing with unread bytes would reset the
-/// connection and take the answer away. What the client still sends is bounded by the deadline.
+asio::awaitable<std::error_code> send(Stream& stream, std::string bytes) {
+  std::error_code error;
+  co_await stream.write(std::move(bytes), error);
+  co_return error;
+}
+
+/// Whether the peer has ended the connection: that shows, with the reason, in what there is to
+/// receive. After any other error (ENOBUFS) it would be waited for in vain.
+bool peer_ended(const std::error_code& error) {
+  return error == asio::error::broken_pipe || error == asio::error::connection_reset;
+}
+
+tl::unexpected<Failure> not_sent(const std::string& who, const std::error_code& error) {
+  return fail(ErrorKind::exhausted, "the hello to {} could not be sent: {}", who, error.message());
+}
+
+Local::socket& raw(Local::socket& socket) { return socket; }
+asio::ip::tcp::socket& raw(Stream& stream) { return stream.socket(); }
+
+std::string binding(const Local::socket&) { return {}; }
+std::string binding(const Stream& stream) { return stream.binding(); }
+
+bool is_for_tls(Purpose purpose) {
+  return purpose == Purpose::store || purpose == Purpose::control;
+}
+
+/// Says no and waits until the client has read it, which the deadline bounds.
 template <typename Socket>
 asio::awaitable<void> refuse(Socket& socket, std::string answer) {
-  const bool sent = co_await send(socket, std::move(answer));
-  std::error_code error;
-  if (sent) socket.shutdown(Socket::shutdown_send, error);
-  constexpr std::size_t kMostBytes = 64 << 10;
-  std::array<char, 1024> waste;
-  for (std::size_t total = 0; sent && !error && total < kMostBytes;) {
-    total += co_await socket.async_read_some(asio::buffer(waste),
-                                             asio::redirect_error(asio::use_awaitable, error));
-  }
+  const std::error_code error = co_await send(socket, std::move(answer));
+  if (!error) co_await drain(raw(socket));
 }
 
 tl::unexpected<Failure> not_ours(const std::string& who, std::string_view bytes) {
@@ -152,33 +185,45 @@ tl::unexpected<Failure> other_token(const std::string& who) {
               who);
 }
 
+/// What the server's first answer says, unless it is good.
+tl::unexpected<Failure> refused(const std::string& who, Verdict verdict, Purpose purpose) {
+  if (verdict == Verdict::tls_needed)
+    return fail(
+        ErrorKind::mismatch,
+        "{} asks for TLS, and this side has CCOLL_TLS=off: give all ranks and the store the "
+        "same",
+        who);
+  return fail(ErrorKind::mismatch, "{} does not serve connections of purpose {}", who,
+              static_cast<int>(purpose));
+}
+
 /// The client's side, the deadline being watched by the caller.
 template <typename Socket>
 asio::awaitable<Status> greet_now(Socket& socket, std::string token, Purpose purpose,
                                   std::string who) {
   auto nonce = make_nonce();
   if (!nonce) co_return tl::unexpected(nonce.error());
-  Facts facts{static_cast<std::uint8_t>(purpose), *nonce, {}};
+  Facts facts{static_cast<std::uint8_t>(purpose), *nonce, {}, binding(socket)};
   std::string hello = versioned() + Writer().number(facts.purpose).take() + facts.client_nonce;
-  co_await send(socket, std::move(hello));
+  std::error_code error = co_await send(socket, std::move(hello));
+  if (error && !peer_ended(error)) co_return not_sent(who, error);
 
-  // Errors of sending show, with the reason, in what there is to receive.
   const std::string head = co_await receive(socket, kVersionedBytes + 1);
+  // The connection may end in the middle.
+  if (kMagic.starts_with(head)) co_return not_ours(who, {});
   if (!head.starts_with(kMagic)) co_return not_ours(who, head);
   Reader reader(std::string_view(head).substr(kMagic.size()));
   const auto version = reader.number<std::uint16_t>();
   const auto first = static_cast<Verdict>(reader.number<std::uint8_t>());
   if (reader.bad()) co_return not_ours(who, {});
   if (version != kProtocolVersion) co_return other_version(who, version);
-  if (first != Verdict::good) {
-    co_return fail(ErrorKind::mismatch, "{} does not serve connections of purpose {}", who,
-                   facts.purpose);
-  }
+  if (first != Verdict::good) co_return refused(who, first, purpose);
   facts.server_nonce = co_await receive(socket, kNonceBytes);
   if (facts.server_nonce.size() < kNonceBytes) co_return not_ours(who, {});
 
   std::string proof = prove(token, "client", facts);
-  co_await send(socket, std::move(proof));
+  error = co_await send(socket, std::move(proof));
+  if (error && !peer_ended(error)) co_return not_sent(who, error);
   const std::string verdict = co_await receive(socket, 1);
   if (verdict.empty()) co_return not_ours(who, {});
   if (static_cast<Verdict>(verdict[0]) != Verdict::good) co_return other_token(who);
@@ -188,9 +233,25 @@ asio::awaitable<Status> greet_now(Socket& socket, std::string token, Purpose pur
   co_return Status{};
 }
 
+/// Whether the server serves `purpose` on such a connection: with TLS there are those of a store
+/// and of control, where there is TLS at all, and without it the rest.
+Verdict verdict_on(std::uint8_t purpose, bool encrypted, bool has_tls) {
+  if (purpose < 1 || purpose > static_cast<std::uint8_t>(Purpose::verbs)) return Verdict::purpose;
+  const bool wanted = has_tls && is_for_tls(static_cast<Purpose>(purpose));
+  if (wanted == encrypted) return Verdict::good;
+  return wanted ? Verdict::tls_needed : Verdict::purpose;
+}
+
 template <typename Socket>
-asio::awaitable<Result<Purpose>> answer_now(Socket& socket, std::string token, std::string who) {
+asio::awaitable<Result<Purpose>> answer_now(Socket& socket, std::string token, std::string who,
+                                            bool has_tls) {
   const std::string magic = co_await receive(socket, kMagic.size());
+  if (magic.starts_with(kTlsRecord)) {
+    // No record of TLS, which tells the client as much.
+    std::string no = versioned() + static_cast<char>(Verdict::purpose);
+    co_await refuse(socket, std::move(no));
+    co_return fail(ErrorKind::mismatch, "{} wants TLS, and this side has CCOLL_TLS=off", who);
+  }
   if (magic != kMagic) {
     co_return fail(ErrorKind::corrupt, "{} sent \"{}\", which is no hello of ccoll", who,
                    printable(magic));
@@ -209,17 +270,22 @@ asio::awaitable<Result<Purpose>> answer_now(Socket& socket, std::string token, s
   if (rest.size() < kHelloRestBytes) {
     co_return fail(ErrorKind::corrupt, "{} sent half a hello", who);
   }
-  Facts facts{static_cast<std::uint8_t>(rest[0]), rest.substr(1), {}};
-  if (facts.purpose < 1 || facts.purpose > static_cast<std::uint8_t>(Purpose::memory)) {
-    std::string no = versioned() + static_cast<char>(Verdict::purpose);
+  Facts facts{static_cast<std::uint8_t>(rest[0]), rest.substr(1), {}, binding(socket)};
+  const Verdict verdict = verdict_on(facts.purpose, !facts.channel.empty(), has_tls);
+  if (verdict != Verdict::good) {
+    std::string no = versioned() + static_cast<char>(verdict);
     co_await refuse(socket, std::move(no));
-    co_return fail(ErrorKind::corrupt, "{} asks for the unknown purpose {}", who, facts.purpose);
+    if (verdict == Verdict::tls_needed)
+      co_return fail(ErrorKind::mismatch, "{} comes without TLS, which is asked for here", who);
+    co_return fail(ErrorKind::corrupt, "{} asks for the purpose {}, which is not served so", who,
+                   facts.purpose);
   }
   auto nonce = make_nonce();
   if (!nonce) co_return tl::unexpected(nonce.error());
   facts.server_nonce = *nonce;
   std::string challenge = versioned() + static_cast<char>(Verdict::good) + facts.server_nonce;
-  co_await send(socket, std::move(challenge));
+  std::error_code error = co_await send(socket, std::move(challenge));
+  if (error && !peer_ended(error)) co_return not_sent(who, error);
 
   const std::string theirs = co_await receive(socket, kProofBytes);
   if (theirs.size() < kProofBytes) {
@@ -231,8 +297,8 @@ asio::awaitable<Result<Purpose>> answer_now(Socket& socket, std::string token, s
     co_return other_token(who);
   }
   std::string yes = static_cast<char>(Verdict::good) + prove(token, "server", facts);
-  const bool sent = co_await send(socket, std::move(yes));
-  if (!sent) co_return fail(ErrorKind::peer_lost, "{} left during the hello", who);
+  error = co_await send(socket, std::move(yes));
+  if (error) co_return fail(ErrorKind::peer_lost, "{} left during the hello", who);
   co_return static_cast<Purpose>(facts.purpose);
 }
 
@@ -241,32 +307,78 @@ tl::unexpected<Failure> too_slow(const std::string& who, std::chrono::millisecon
               timeout.count());
 }
 
+/// With the name of the peer before it, in place of `status` where TLS knows better: a client hears
+/// only after its handshake that its certificate is refused.
+void tell_trouble(Status& status, const std::string& who, const Stream& stream) {
+  if (!status && !stream.trouble().empty())
+    status = fail(ErrorKind::mismatch, "{}: {}", who, stream.trouble());
+}
+void tell_trouble(const Status&, const std::string&, const Local::socket&) {}
+
+asio::awaitable<Status> secure(Local::socket&, const Credentials&, Purpose, const std::string&) {
+  co_return Status{};
+}
+
+asio::awaitable<Status> secure(Stream& stream, const Credentials& credentials, Purpose purpose,
+                               const std::string& who) {
+  if (!credentials.tls || !is_for_tls(purpose)) co_return Status{};
+  Status status = co_await stream.secure(credentials.tls, TlsSession::Role::client);
+  if (!status) co_return fail(status.error().kind, "{}: {}", who, status.error().message);
+  co_return status;
+}
+
+/// Looks, without taking it, what the client begins with, and shakes hands if that is TLS.
+asio::awaitable<Status> expect_tls(Stream& stream, const Credentials& credentials,
+                                   const std::string& who) {
+  if (!credentials.tls) co_return Status{};
+  char first = 0;
+  std::error_code error;
+  co_await stream.socket().async_receive(asio::buffer(&first, 1),
+                                         asio::ip::tcp::socket::message_peek,
+                                         asio::redirect_error(asio::use_awaitable, error));
+  if (error || first != kTlsRecord) co_return Status{};
+  Status status = co_await stream.secure(credentials.tls, TlsSession::Role::server);
+  if (!status) co_return fail(status.error().kind, "{}: {}", who, status.error().message);
+  co_return status;
+}
+
+asio::awaitable<Status> expect_tls(Local::socket&, const Credentials&, const std::string&) {
+  co_return Status{};
+}
+
 }  // namespace
 
 template <typename Socket>
-asio::awaitable<Status> greet(Socket& socket, std::string token, Purpose purpose,
+asio::awaitable<Status> greet(Socket& socket, Credentials credentials, Purpose purpose,
                               std::chrono::milliseconds timeout) {
   const std::string who = remote(socket);
   const Deadline deadline(socket, timeout);
-  Status status = co_await greet_now(socket, std::move(token), purpose, who);
+  Status status = co_await secure(socket, credentials, purpose, who);
+  if (status) status = co_await greet_now(socket, credentials.token, purpose, who);
   if (deadline.expired()) co_return too_slow(who, timeout);
+  tell_trouble(status, who, socket);
   co_return status;
 }
 
 template <typename Socket>
-asio::awaitable<Result<Purpose>> answer(Socket& socket, std::string token,
+asio::awaitable<Result<Purpose>> answer(Socket& socket, Credentials credentials,
                                         std::chrono::milliseconds timeout) {
   const std::string who = remote(socket);
   const Deadline deadline(socket, timeout);
-  Result<Purpose> purpose = co_await answer_now(socket, std::move(token), who);
+  const Status secured = co_await expect_tls(socket, credentials, who);
+  Result<Purpose> purpose;
+  if (secured)
+    purpose = co_await answer_now(socket, credentials.token, who, credentials.tls != nullptr);
+  else
+    purpose = tl::unexpected(secured.error());
   if (deadline.expired()) co_return too_slow(who, timeout);
   co_return purpose;
 }
 
 using Milliseconds = std::chrono::milliseconds;
-template asio::awaitable<Status> greet(tcp::socket&, std::string, Purpose, Milliseconds);
-template asio::awaitable<Status> greet(Local::socket&, std::string, Purpose, Milliseconds);
-template asio::awaitable<Result<Purpose>> answer(tcp::socket&, std::string, Milliseconds);
-template asio::awaitable<Result<Purpose>> answer(Local::socket&, std::string, Milliseconds);
+template asio::awaitable<Status> greet(Stream&, Credentials, Purpose, Milliseconds);
+template asio::awaitable<Status> greet(Local::socket&, Credentials, Purpose, Milliseconds);
+template asio::awaitable<Result<Purpose>> answer(Stream&, Credentials, Milliseconds);
+template asio::awaitable<Result<Purpose>> answer(Local::socket&, Credentials, Milliseconds);
 
 }  // namespace ccoll::net

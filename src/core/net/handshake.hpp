@@ -3,33 +3,35 @@
 
 /// The first bytes of every connection, store, control and link alike: protocol version, purpose,
 /// and mutual proof (HMAC-SHA256 over both sides' nonces) that both know the job's token. Nothing a
-/// stranger sends gets further than this.
+/// stranger sends gets further than this. Where there is TLS, the connections of a store and of
+/// control begin with its handshake, all this goes on inside, and the proofs are bound to it.
 
 #include <asio/awaitable.hpp>
-#include <asio/ip/tcp.hpp>
 #include <asio/local/stream_protocol.hpp>
 #include <chrono>
 #include <cstdint>
 #include <string>
 
+#include "core/net/stream.hpp"
 #include "core/result.hpp"
 
 namespace ccoll::net {
 
-inline constexpr std::uint16_t kProtocolVersion = 2;
+inline constexpr std::uint16_t kProtocolVersion = 3;
 
-enum class Purpose : std::uint8_t { store = 1, control = 2, link = 3, memory = 4 };
+enum class Purpose : std::uint8_t { store = 1, control = 2, link = 3, memory = 4, verbs = 5 };
 
-// Over TCP or a Unix socket: `Socket` is that of asio::ip::tcp or asio::local::stream_protocol.
+// `Socket` is a Stream, or the socket of asio::local::stream_protocol, which never has TLS.
 
-/// The client's side. An empty token proves only that both have none.
+/// The client's side. An empty token proves only that both have none. `timeout` is for all of it,
+/// TLS included.
 template <typename Socket>
-asio::awaitable<Status> greet(Socket& socket, std::string token, Purpose purpose,
+asio::awaitable<Status> greet(Socket& socket, Credentials credentials, Purpose purpose,
                               std::chrono::milliseconds timeout);
 
 /// The server's side: what the client came for.
 template <typename Socket>
-asio::awaitable<Result<Purpose>> answer(Socket& socket, std::string token,
+asio::awaitable<Result<Purpose>> answer(Socket& socket, Credentials credentials,
                                         std::chrono::milliseconds timeout);
 
 }  // namespace ccoll::net

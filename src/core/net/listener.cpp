@@ -3,17 +3,16 @@
 
 #include <algorithm>
 #include <asio/ip/v6_only.hpp>
-#include <asio/post.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
-#include <future>
 #include <random>
 
 #include "core/net/accept.hpp"
 #include "core/net/address.hpp"
 #include "core/net/newcomers.hpp"
 #include "core/net/port_range.hpp"
+#include "core/net/silenceable.hpp"
 
 namespace ccoll::net {
 namespace {
@@ -23,38 +22,33 @@ using namespace std::chrono_literals;
 
 constexpr auto kHelloTimeout = 10s;
 
-/// Used on the service thread only, but for the counter. The coroutines share it; the Service is
-/// not part of it, or a suspended coroutine would keep its own thread alive.
+/// Used on the service thread only, but for the counter and to silence the handler. The coroutines
+/// share it; the Service is not part of it, or a suspended coroutine would keep its own thread
+/// alive.
 struct State {
-  State(tcp::acceptor a, std::string t, Listener::Handler h)
+  State(tcp::acceptor a, Credentials c, Listener::Handler h)
       : acceptor(std::move(a)),
         newcomers(fmt::format("tcp://{}", to_string(acceptor.local_endpoint()))),
-        token(std::move(t)),
+        credentials(std::move(c)),
         handler(std::move(h)) {}
 
   tcp::acceptor acceptor;
   Newcomers newcomers;
-  const std::string token;
-  Listener::Handler handler;
+  const Credentials credentials;
+  Silenceable<Purpose, Stream> handler;
   bool open = true;
   std::atomic<std::uint64_t> rejected{0};
 
-  void close() {
-    open = false;
-    std::error_code ignored;
-    acceptor.close(ignored);
-    newcomers.close_all();
-    handler = nullptr;
-  }
+  void close() { stop_accepting(*this); }
 };
 
 asio::awaitable<void> greet_one(std::shared_ptr<State> state, tcp::socket accepted) {
-  tcp::socket socket = std::move(accepted);
-  set_options(socket);
+  Stream stream(std::move(accepted));
+  set_options(stream.socket());
   Result<Purpose> purpose;
   {
-    const Newcomers::Guest guest(state->newcomers, socket);
-    purpose = co_await answer(socket, state->token, kHelloTimeout);
+    const Newcomers::Guest guest(state->newcomers, stream);
+    purpose = co_await answer(stream, state->credentials, kHelloTimeout);
   }
   if (!state->open) co_return;
   if (!purpose) {
@@ -62,9 +56,7 @@ asio::awaitable<void> greet_one(std::shared_ptr<State> state, tcp::socket accept
     state->rejected.store(state->newcomers.refusals(), std::memory_order_relaxed);
     co_return;
   }
-  // A copy: the handler may destroy the listener, and with it the original.
-  const Listener::Handler handler = state->handler;
-  handler(*purpose, std::move(socket));
+  state->handler.call(*purpose, std::move(stream));
 }
 
 class TcpListener final : public Listener {
@@ -78,20 +70,7 @@ class TcpListener final : public Listener {
           "no more connections are accepted");
   }
 
-  ~TcpListener() override {
-    if (service_->is_forked()) return;
-    if (service_->on_service_thread()) {
-      state_->close();
-      return;
-    }
-    // Waiting makes the port free and the handler quiet when the destructor returns.
-    std::promise<void> closed;
-    asio::post(service_->context(), [&] {
-      state_->close();
-      closed.set_value();
-    });
-    closed.get_future().wait();
-  }
+  ~TcpListener() override { close_entrance(*service_, state_); }
 
   tcp::endpoint endpoint() const override { return endpoint_; }
   std::uint64_t rejected() const override {
@@ -166,11 +145,11 @@ Status bind(tcp::acceptor& acceptor, tcp::endpoint endpoint, PortRange range) {
 }  // namespace
 
 Result<std::unique_ptr<Listener>> Listener::open(std::shared_ptr<Service> service,
-                                                 const std::string& address, std::string token,
-                                                 Handler handler) {
+                                                 const std::string& address,
+                                                 Credentials credentials, Handler handler) {
   const auto endpoint = resolve(service->context(), address);
   if (!endpoint) return tl::unexpected(endpoint.error());
-  CCOLL_TRY(check_token(*endpoint, token, "listening at"));
+  CCOLL_TRY(check_token(*endpoint, credentials.token, "listening at"));
   const auto range = port_range();
   if (!range) return tl::unexpected(range.error());
   tcp::acceptor acceptor(service->context());
@@ -178,7 +157,8 @@ Result<std::unique_ptr<Listener>> Listener::open(std::shared_ptr<Service> servic
     CCOLL_TRY(bind(acceptor, *endpoint, **range));
   else
     CCOLL_TRY(told(*endpoint, bind(acceptor, *endpoint)));
-  auto state = std::make_shared<State>(std::move(acceptor), std::move(token), std::move(handler));
+  auto state =
+      std::make_shared<State>(std::move(acceptor), std::move(credentials), std::move(handler));
   return std::make_unique<TcpListener>(std::move(service), std::move(state));
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <utility>
 
+#include "ccoll/strangers.hpp"
 #include "core/log.hpp"
 #include "core/net/service.hpp"
 
@@ -19,10 +20,6 @@ std::atomic<std::uint64_t> all_refused{0};
 std::atomic<std::uint64_t> all_evicted{0};
 
 }  // namespace
-
-Strangers strangers() {
-  return {all_refused.load(std::memory_order_relaxed), all_evicted.load(std::memory_order_relaxed)};
-}
 
 Newcomers::Newcomers(std::string where) : where_(std::move(where)) {
   listeners.fetch_add(1, std::memory_order_relaxed);
@@ -80,3 +77,12 @@ void Newcomers::close_all() {
 }
 
 }  // namespace ccoll::net
+
+namespace ccoll {
+
+Strangers strangers() {
+  return {net::all_refused.load(std::memory_order_relaxed),
+          net::all_evicted.load(std::memory_order_relaxed)};
+}
+
+}  // namespace ccoll

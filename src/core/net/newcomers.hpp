@@ -3,7 +3,8 @@
 
 /// Connections that have yet to say a valid hello, at one listener. Strangers that connect and say
 /// nothing must not use up the process's descriptors: there is a limit, and beyond it the one that
-/// has been silent for longest makes way for a newcomer, who is never refused.
+/// has been silent for longest makes way for a newcomer, who is never refused. What
+/// ccoll::strangers tells is counted here.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,13 +14,6 @@
 #include <system_error>
 
 namespace ccoll::net {
-
-/// Of all listeners of the process, since it began. From any thread.
-struct Strangers {
-  std::uint64_t refused = 0;  ///< connections dropped because they said no valid hello
-  std::uint64_t evicted = 0;  ///< those of them that made way for newer ones
-};
-Strangers strangers();
 
 /// On the listener's service thread only.
 class Newcomers {

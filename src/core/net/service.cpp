@@ -10,15 +10,24 @@
 #include <algorithm>
 #include <asio/co_spawn.hpp>
 #include <asio/executor_work_guard.hpp>
+#include <asio/post.hpp>
 #include <atomic>
+#include <future>
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include "core/log.hpp"
 
 namespace ccoll::net {
 namespace {
+
+using namespace std::chrono_literals;
+
+bool is_over(const std::shared_future<void>& what, std::chrono::milliseconds limit) {
+  return what.wait_for(limit) == std::future_status::ready;
+}
 
 /// What the thread runs. The thread shares it with the Service, so that either may go first.
 struct Loop {
@@ -56,13 +65,42 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
+class ThreadService;
+
+struct Instance {
+  std::mutex mutex;
+  std::weak_ptr<ThreadService> service;             // guarded by mutex
+  std::vector<std::shared_future<void>> abandoned;  // guarded by mutex; ends of threads
+};
+
+Instance& instance() {
+  // Never destroyed: threads may still ask while the process runs its exit handlers.
+  static Instance& instance = []() -> Instance& {
+    auto* const made = new Instance;
+    // Who forks holds the lock meanwhile: nobody who is gone does, in the child.
+    pthread_atfork([] { net::instance().mutex.lock(); }, [] { net::instance().mutex.unlock(); },
+                   [] {
+                     net::instance().abandoned.clear();
+                     net::instance().mutex.unlock();
+                   });
+    return *made;
+  }();
+  return instance;
+}
+
 class ThreadService final : public Service {
  public:
   explicit ThreadService(const char* name) : loop_(std::make_shared<Loop>()) {
     const SignalsBlocked blocked;
     // The thread must not own the Service, or the Service would never end; it owns the loop, so
     // that its last reference may also be dropped on the thread itself.
-    thread_ = std::thread([loop = loop_] { run(*loop); });
+    std::promise<void> ended;
+    end_ = ended.get_future().share();
+    thread_ = std::thread([loop = loop_, ended = std::move(ended)]() mutable {
+      run(*loop);
+      loop.reset();
+      ended.set_value();
+    });
     id_ = thread_.get_id();
     pthread_setname_np(thread_.native_handle(), name);
   }
@@ -75,13 +113,17 @@ class ThreadService final : public Service {
     }
     loop_->context.stop();
     if (!thread_.joinable()) return;
-    if (on_service_thread()) {
-      // A thread cannot join itself: it goes on alone, returns from run() as soon as the handler
-      // that dropped us has, and takes the loop with it.
-      thread_.detach();
-    } else {
+    // A thread cannot join itself, and one that is held may be so for ever: it goes on alone,
+    // returns from run() as soon as the handler under way has, and takes the loop with it.
+    if (!on_service_thread() && is_in_time(end_)) {
       thread_.join();
+      return;
     }
+    thread_.detach();
+    const std::lock_guard lock(instance().mutex);
+    auto& abandoned = instance().abandoned;
+    std::erase_if(abandoned, [](const auto& end) { return is_over(end, 0ms); });
+    abandoned.push_back(end_);
   }
 
   /// Ends the thread although someone still holds the Service.
@@ -96,38 +138,49 @@ class ThreadService final : public Service {
   bool on_service_thread() const override {
     return has_ended() || std::this_thread::get_id() == id_;
   }
+  bool catch_up() override {
+    if (is_forked() || on_service_thread()) return true;
+    const auto reached = std::make_shared<std::promise<void>>();
+    asio::post(loop_->context, [reached] { reached->set_value(); });
+    return is_in_time(reached->get_future().share());
+  }
   bool has_ended() const override { return ended_.load(); }
   bool is_forked() const override { return ::getpid() != process_; }
 
  private:
-  std::shared_ptr<Loop> loop_;  // immutable after construction
-  std::thread thread_;          // immutable after construction, but for its end
-  std::thread::id id_;          // immutable after construction
+  /// Waits for what the thread is to do, but no second time for a thread that is still held.
+  bool is_in_time(const std::shared_future<void>& done) {
+    std::unique_lock lock(overdue_mutex_);
+    const bool is_held = overdue_.valid() && !is_over(overdue_, 0ms);
+    lock.unlock();
+    if (is_over(done, is_held ? 0ms : kHeldLimit)) return true;
+    lock.lock();
+    overdue_ = done;
+    return false;
+  }
+
+  std::shared_ptr<Loop> loop_;    // immutable after construction
+  std::thread thread_;            // immutable after construction, but for its end
+  std::thread::id id_;            // immutable after construction
+  std::shared_future<void> end_;  // immutable after construction; the thread's end
   const pid_t process_ = ::getpid();
   std::atomic<bool> ended_{false};
+  std::mutex overdue_mutex_;
+  std::shared_future<void> overdue_;  // guarded by overdue_mutex_; waited for in vain
 };
-
-}  // namespace
-
-namespace {
-
-struct Instance {
-  std::mutex mutex;
-  std::weak_ptr<ThreadService> service;  // guarded by mutex
-};
-
-Instance& instance() {
-  // Never destroyed: threads may still ask while the process runs its exit handlers.
-  static auto& instance = *new Instance;
-  return instance;
-}
 
 /// A connection attempt under way may hold the Service when the process exits. Its thread must not
-/// go on while what it uses is taken down.
+/// go on while what it uses is taken down, nor one that was held when its Service ended, unless it
+/// still is.
 struct EndAtExit {
   ~EndAtExit() {
-    const std::lock_guard lock(instance().mutex);
-    if (const auto service = instance().service.lock()) service->finish();
+    std::unique_lock lock(instance().mutex);
+    const auto service = instance().service.lock();
+    const auto abandoned = instance().abandoned;
+    // Its thread may be about to fork, for which it needs the lock.
+    lock.unlock();
+    if (service) service->finish();
+    for (const auto& end : abandoned) is_over(end, kHeldLimit);
   }
 };
 
@@ -135,13 +188,20 @@ struct EndAtExit {
 
 void spawn(const asio::any_io_executor& where, asio::awaitable<void> task, std::string what,
            std::function<void(const Failure&)> failed) {
-  asio::co_spawn(where, std::move(task),
-                 [what = std::move(what), failed = std::move(failed)](std::exception_ptr thrown) {
-                   if (!thrown) return;
-                   const Failure failure = failure_of(thrown);
-                   if (failed) return failed(failure);
-                   log().error("{}: {}", what, failure.message);
-                 });
+  auto ended = [what = std::move(what), failed = std::move(failed)](std::exception_ptr thrown) {
+    if (!thrown) return;
+    const Failure failure = failure_of(thrown);
+    if (failed) return failed(failure);
+    log().error("{}: {}", what, failure.message);
+  };
+  const auto* const loop = where.target<asio::io_context::executor_type>();
+  if (loop == nullptr || loop->running_in_this_thread())
+    return asio::co_spawn(where, std::move(task), std::move(ended));
+  // A coroutine that begins elsewhere first has itself posted there, and where there is no memory
+  // for that, Asio ends the process; this throws.
+  asio::post(where, [where, task = std::move(task), ended = std::move(ended)]() mutable {
+    asio::co_spawn(where, std::move(task), std::move(ended));
+  });
 }
 
 std::size_t waiting_connections() {

@@ -7,6 +7,7 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
 #include <asio/io_context.hpp>
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -16,6 +17,9 @@
 
 namespace ccoll::net {
 
+/// How long whoever ends something waits for a service thread that is held.
+inline constexpr std::chrono::milliseconds kHeldLimit{900};
+
 class Service {
  public:
   /// The process's service, started by the first user and ended with the last, or at exit.
@@ -24,11 +28,18 @@ class Service {
   static std::shared_ptr<Service> dedicated();
 
   /// Ends the thread; what was still pending is destroyed without being called. The last reference
-  /// may also be dropped on the service thread, which then ends after the handler under way; who
-  /// posts to the context holds a reference until that has returned. A coroutine that waits for
-  /// long must not hold a reference, or it would keep its thread alive.
+  /// may also be dropped on the service thread, which then ends after the handler under way, and so
+  /// does one that is held (catch_up); who posts to the context holds a reference until that has
+  /// returned. A coroutine that waits for long must not hold a reference, or it would keep its
+  /// thread alive.
   virtual ~Service() = default;
   virtual asio::io_context& context() = 0;
+  /// Waits until what was posted before has run. False when the thread is held, by a function of
+  /// the caller's or a file system that hangs, and has not got that far within kHeldLimit; and then
+  /// at once, until it has: whoever takes down many things waits once. So what is posted must not
+  /// refer to what may be gone then. On the service thread, and in a forked child, it waits for
+  /// nothing.
+  virtual bool catch_up() = 0;
   /// True on the service thread; and everywhere once has_ended(), when nobody else runs there.
   virtual bool on_service_thread() const = 0;
   /// The process's exit has ended the thread although someone still holds the Service, as an object

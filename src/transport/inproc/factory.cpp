@@ -8,15 +8,16 @@ namespace {
 
 class InprocTransport final : public Transport {
  public:
-  explicit InprocTransport(std::uint32_t rank) : rank_(rank) {}
+  explicit InprocTransport(const TransportContext& context)
+      : rank_(context.rank), table_(context.table) {}
 
   Result<std::unique_ptr<SendLink>> open_send(const LinkId& id,
                                               std::shared_ptr<Waiter> waiter) override {
-    return std::make_unique<InprocSendLink>(id, std::move(waiter));
+    return std::make_unique<InprocSendLink>(id, std::move(waiter), resident(table_[id.to]));
   }
   Result<std::unique_ptr<ReceiveLink>> open_receive(const LinkId& id,
                                                     std::shared_ptr<Waiter> waiter) override {
-    return std::make_unique<InprocReceiveLink>(id, std::move(waiter));
+    return std::make_unique<InprocReceiveLink>(id, std::move(waiter), resident(table_[rank_]));
   }
 
   void listen(std::shared_ptr<Arrivals> arrivals) override { inproc::listen(std::move(arrivals)); }
@@ -24,6 +25,7 @@ class InprocTransport final : public Transport {
 
  private:
   const std::uint32_t rank_;
+  const std::vector<PeerAddress> table_;
 };
 
 }  // namespace
@@ -33,7 +35,7 @@ bool reaches(const PeerAddress& a, const PeerAddress& b) {
 }
 
 std::shared_ptr<Transport> make(const TransportContext& context, std::shared_ptr<Transport>) {
-  return std::make_shared<InprocTransport>(context.rank);
+  return std::make_shared<InprocTransport>(context);
 }
 
 }  // namespace ccoll::inproc

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/inproc/hub.hpp"
 
-#include <deque>
 #include <map>
 #include <mutex>
 #include <set>
 #include <utility>
+
+#include "core/latest.hpp"
 
 namespace ccoll::inproc {
 namespace {
@@ -14,14 +15,20 @@ namespace {
 using Part = std::pair<std::uint64_t, std::uint32_t>;
 
 /// Parts that have ended, remembered for senders that are yet to come.
-constexpr std::size_t kForgotten = 16 << 10;
+constexpr std::size_t kForgotten = 4 << 10;
+
+/// A link that one end has opened.
+struct Waiting {
+  std::shared_ptr<Fifo> fifo;
+  Resident receiver;
+};
 
 struct Table {
   std::mutex mutex;
-  std::map<LinkId, std::shared_ptr<Fifo>> waiting;      // guarded by mutex
+  std::set<Resident> residents;                         // guarded by mutex
+  std::map<LinkId, Waiting> waiting;                    // guarded by mutex
   std::map<Part, std::shared_ptr<Arrivals>> listening;  // guarded by mutex
-  std::set<Part> forgotten;                             // guarded by mutex
-  std::deque<Part> forgotten_in_order;                  // guarded by mutex
+  Latest<Part, kForgotten> forgotten;                   // guarded by mutex
 };
 
 Table& table() {
@@ -30,26 +37,49 @@ Table& table() {
   return instance;
 }
 
+/// Nobody will read it.
+void drop(Fifo& fifo) {
+  fifo.receiver_gone.store(true);
+  fifo.sender.ring();
+}
+
 }  // namespace
 
-std::shared_ptr<Fifo> meet(const LinkId& id, End end) {
+Residence::Residence(const PeerAddress& rank) : rank_(resident(rank)) {
+  std::lock_guard lock(table().mutex);
+  table().residents.insert(rank_);
+}
+
+Residence::~Residence() {
+  std::lock_guard lock(table().mutex);
+  table().residents.erase(rank_);
+  std::erase_if(table().waiting, [&](const auto& entry) {
+    const bool to_it = entry.second.receiver == rank_;
+    if (to_it) drop(*entry.second.fifo);
+    return to_it;
+  });
+}
+
+std::shared_ptr<Fifo> meet(const LinkId& id, End end, const Resident& receiver_rank) {
   std::shared_ptr<Arrivals> listener;
   std::shared_ptr<Fifo> fifo;
   {
     std::lock_guard lock(table().mutex);
     auto& waiting = table().waiting;
     if (const auto found = waiting.find(id); found != waiting.end()) {
-      fifo = std::move(found->second);
+      fifo = std::move(found->second.fifo);
       waiting.erase(found);
       return fifo;
     }
     fifo = std::make_shared<Fifo>();
     const Part receiver{id.communicator, id.to};
-    if (end == End::sender && table().forgotten.contains(receiver)) {
+    const bool is_resident = receiver_rank.second == 0 || table().residents.contains(receiver_rank);
+    const bool takes_part = is_resident && !table().forgotten.contains(receiver);
+    if (end == End::sender && !takes_part) {
       fifo->receiver_gone.store(true);
       return fifo;
     }
-    waiting.emplace(id, fifo);
+    waiting.emplace(id, Waiting{fifo, receiver_rank});
     const auto found = table().listening.find(receiver);
     if (end == End::receiver || found == table().listening.end()) return fifo;
     listener = found->second;
@@ -64,7 +94,7 @@ void part(const LinkId& id, const std::shared_ptr<Fifo>& fifo) {
   const auto found = waiting.find(id);
   // A sender may leave before its receiver has come; what it sent must still be found here.
   const bool unread = fifo->head.load() != fifo->tail.load() && !fifo->receiver_gone;
-  if (found != waiting.end() && found->second == fifo && !unread) waiting.erase(found);
+  if (found != waiting.end() && found->second.fifo == fifo && !unread) waiting.erase(found);
 }
 
 void listen(std::shared_ptr<Arrivals> arrivals) {
@@ -72,8 +102,8 @@ void listen(std::shared_ptr<Arrivals> arrivals) {
   const Part part{arrivals->communicator(), arrivals->to()};
   const auto [begin, end] = links_of(part.first, table().waiting);
   for (auto each = begin; each != end; ++each) {
-    const auto& [id, fifo] = *each;
-    if (arrivals->concern(id) && !fifo->receiver.hung()) arrivals->add(id.from);
+    const auto& [id, waiting] = *each;
+    if (arrivals->concern(id) && !waiting.fifo->receiver.hung()) arrivals->add(id.from);
   }
   table().listening[part] = std::move(arrivals);
 }
@@ -84,20 +114,14 @@ void forget(std::uint64_t communicator, std::uint32_t to) {
   table().listening.erase(part);
   const auto [begin, end] = links_of(communicator, table().waiting);
   for (auto each = begin; each != end;) {
-    const auto& [id, fifo] = *each;
-    if (id.to != to) {
+    if (each->first.to != to) {
       ++each;
       continue;
     }
-    fifo->receiver_gone.store(true);
-    fifo->sender.ring();
+    drop(*each->second.fifo);
     each = table().waiting.erase(each);
   }
-  if (!table().forgotten.insert(part).second) return;
-  table().forgotten_in_order.push_back(part);
-  if (table().forgotten_in_order.size() <= kForgotten) return;
-  table().forgotten.erase(table().forgotten_in_order.front());
-  table().forgotten_in_order.pop_front();
+  table().forgotten.add(part);
 }
 
 }  // namespace ccoll::inproc

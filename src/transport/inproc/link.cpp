@@ -12,8 +12,9 @@ Failure gone(std::uint32_t rank) {
 
 }  // namespace
 
-InprocSendLink::InprocSendLink(const LinkId& id, std::shared_ptr<Waiter> waiter)
-    : id_(id), fifo_(meet(id, End::sender)) {
+InprocSendLink::InprocSendLink(const LinkId& id, std::shared_ptr<Waiter> waiter,
+                               const Resident& receiver)
+    : id_(id), fifo_(meet(id, End::sender, receiver)) {
   fifo_->sender.hang(std::move(waiter));
 }
 
@@ -74,8 +75,9 @@ const Failure* InprocSendLink::failure() const {
   return failure_ ? &*failure_ : nullptr;
 }
 
-InprocReceiveLink::InprocReceiveLink(const LinkId& id, std::shared_ptr<Waiter> waiter)
-    : id_(id), fifo_(meet(id, End::receiver)) {
+InprocReceiveLink::InprocReceiveLink(const LinkId& id, std::shared_ptr<Waiter> waiter,
+                                     const Resident& receiver)
+    : id_(id), fifo_(meet(id, End::receiver, receiver)) {
   fifo_->receiver.hang(std::move(waiter));
 }
 

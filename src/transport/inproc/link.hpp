@@ -11,7 +11,7 @@ namespace ccoll::inproc {
 
 class InprocSendLink final : public SendLink {
  public:
-  InprocSendLink(const LinkId& id, std::shared_ptr<Waiter> waiter);
+  InprocSendLink(const LinkId& id, std::shared_ptr<Waiter> waiter, const Resident& receiver);
   ~InprocSendLink() override;
 
   bool has_room() override;
@@ -23,6 +23,7 @@ class InprocSendLink final : public SendLink {
   bool connected() const override { return fifo_->receiver.hung(); }
   void revoke() override;
   const Failure* failure() const override;
+  LinkReport report() const override { return {"inproc", 0}; }
 
  private:
   Slot& next() { return fifo_->slots[pushed_ % Fifo::kSlots]; }
@@ -38,7 +39,7 @@ class InprocSendLink final : public SendLink {
 
 class InprocReceiveLink final : public ReceiveLink {
  public:
-  InprocReceiveLink(const LinkId& id, std::shared_ptr<Waiter> waiter);
+  InprocReceiveLink(const LinkId& id, std::shared_ptr<Waiter> waiter, const Resident& receiver);
   ~InprocReceiveLink() override;
 
   const SliceHeader* peek() override;
@@ -49,6 +50,7 @@ class InprocReceiveLink final : public ReceiveLink {
   bool begin_read() override;
   bool pop() override;
   const Failure* failure() const override;
+  LinkReport report() const override { return {"inproc", 0}; }
 
  private:
   Slot& first() { return fifo_->slots[popped_ % Fifo::kSlots]; }

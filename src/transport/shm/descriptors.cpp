@@ -34,11 +34,13 @@ Status send_with_descriptors(int socket, std::string_view bytes, std::span<const
     header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
     std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
   }
-  const ssize_t sent = sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  ssize_t sent = 0;
+  do sent = sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  while (sent < 0 && errno == EINTR);
   if (sent == static_cast<ssize_t>(bytes.size())) return {};
   const int error = sent < 0 ? errno : EPIPE;
-  const bool later = error == ETOOMANYREFS || error == EAGAIN || error == ENOBUFS ||
-                     error == ENOMEM || error == EINTR;
+  const bool later =
+      error == ETOOMANYREFS || error == EAGAIN || error == ENOBUFS || error == ENOMEM;
   return fail(later ? ErrorKind::exhausted : ErrorKind::peer_lost, "sendmsg: {}",
               std::strerror(error));
 }
@@ -52,8 +54,12 @@ Result<WithDescriptors> receive_with_descriptors(int socket, std::size_t bytes) 
   message.msg_iovlen = 1;
   message.msg_control = control.bytes.data();
   message.msg_controllen = control.bytes.size();
-  const ssize_t count = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (count < 0) return fail(ErrorKind::peer_lost, "recvmsg: {}", std::strerror(errno));
+  ssize_t count = 0;
+  do count = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  while (count < 0 && errno == EINTR);
+  if (count < 0)
+    return fail(errno == EAGAIN ? ErrorKind::exhausted : ErrorKind::peer_lost, "recvmsg: {}",
+                std::strerror(errno));
   for (auto* header = CMSG_FIRSTHDR(&message); header != nullptr;
        header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;

@@ -23,7 +23,8 @@ struct WithDescriptors {
   std::string bytes;
   std::vector<FileDescriptor> descriptors;
 };
-/// What has come, up to so many of each; the failure if the peer has closed.
+/// What has come, up to so many of each; the failure if the peer has closed, or `exhausted` where
+/// nothing has come yet.
 Result<WithDescriptors> receive_with_descriptors(int socket, std::size_t bytes);
 
 }  // namespace ccoll::shm

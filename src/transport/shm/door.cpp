@@ -4,17 +4,15 @@
 // link id, bell's cell;
 //   memory, bell's event and cells;
 //   memory of shared slots, if any      ──────►  maps it and takes the offer
-//                                       ◄──────  verdict: taken, or why not
+//                                       ◄──────  verdict: taken, why not, or to come again later
 //                                       ◄──────  once the link is opened there: bell's cell; its
 //                                                event and cells (ShmReceiveLink::settle)
 // Who comes to lend registered memory goes on as lending.cpp says.
 #include "transport/shm/door.hpp"
 
-#include <asio/post.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
-#include <future>
 #include <set>
 
 #include "core/net/accept.hpp"
@@ -22,6 +20,7 @@
 #include "core/net/bytes.hpp"
 #include "core/net/deadline.hpp"
 #include "core/net/newcomers.hpp"
+#include "core/net/silenceable.hpp"
 #include "transport/link_id_wire.hpp"
 #include "transport/shm/visit.hpp"
 
@@ -30,6 +29,7 @@ namespace {
 
 constexpr std::size_t kHelloBytes = kLinkIdBytes + 4 + 1;
 constexpr std::size_t kVerdictHeadBytes = 1 + 4;
+enum class Verdict : std::uint8_t { refused, taken, later };
 constexpr std::size_t kMostReasonBytes = 400;
 constexpr std::size_t kBellBytes = 4;
 
@@ -72,14 +72,17 @@ Result<Offer> map_offer(WithDescriptors& came, const Hello& hello) {
   return offer;
 }
 
-/// What the coroutines at a door share. Used on the service thread only.
+/// What the coroutines at a door share. Used on the service thread only, but to silence the
+/// handler.
 struct Answering {
-  Answering(const TransportContext& context, Door::Handler h, std::shared_ptr<Borrowed> b)
+  Answering(const TransportContext& context, Door::HasPlace p, Door::Handler h,
+            std::shared_ptr<Borrowed> b)
       : acceptor(context.service->context()),
         newcomers(fmt::format("shared memory of rank {}", context.rank)),
         token(context.token),
         rank(context.rank),
         size(context.table.size()),
+        has_place(std::move(p)),
         handler(std::move(h)),
         borrowed(std::move(b)) {}
 
@@ -88,10 +91,17 @@ struct Answering {
   const std::string token;
   const std::uint32_t rank;
   const std::size_t size;
-  Door::Handler handler;
+  const Door::HasPlace has_place;
+  net::Silenceable<const LinkId&, Offer> handler;
   const std::shared_ptr<Borrowed> borrowed;
   std::set<Socket*> lenders;
   bool open = true;
+
+  void close() {
+    net::stop_accepting(*this);
+    std::error_code ignored;
+    for (auto* const lender : lenders) lender->close(ignored);
+  }
 };
 
 /// Until the lender leaves, or the door shuts.
@@ -133,12 +143,16 @@ asio::awaitable<void> answer_one(std::shared_ptr<Answering> door, Socket accepte
   if (!hello || hello->id.to != door->rank || hello->id.from >= door->size) co_return;
   auto offer = map_offer(*came, *hello);
   const auto text = offer ? std::string() : offer.error().message.substr(0, kMostReasonBytes);
-  const auto verdict = net::Writer().number(std::uint8_t{offer.has_value()}).text(text).take();
-  const auto told = send_with_descriptors(socket.native_handle(), verdict, {});
-  // A sender that does not hear of it takes another way, and so must this end.
-  if (!offer || !told) co_return;
+  const auto verdict = !offer                       ? Verdict::refused
+                       : door->has_place(hello->id) ? Verdict::taken
+                                                    : Verdict::later;
+  const auto answer = net::Writer().number(static_cast<std::uint8_t>(verdict)).text(text).take();
+  const std::function<bool()> always = [] { return true; };
+  const auto told = co_await send(socket, answer, std::vector<int>(), always);
+  // A sender that does not hear of it takes another way.
+  if (!door->open || verdict != Verdict::taken || !told) co_return;
   offer->connection = FileDescriptor(socket.release());
-  door->handler(hello->id, std::move(*offer));
+  door->handler.call(hello->id, std::move(*offer));
 }
 
 class OpenDoor final : public Door {
@@ -149,26 +163,7 @@ class OpenDoor final : public Door {
                net::accept_all(answering_, answer_one, "an offer of shared memory was dropped"),
                "no more shared memory is accepted");
   }
-  ~OpenDoor() override {
-    const auto shut = [this] {
-      answering_->open = false;
-      answering_->handler = nullptr;
-      std::error_code ignored;
-      answering_->acceptor.close(ignored);
-      answering_->newcomers.close_all();
-      for (auto* const lender : answering_->lenders) lender->close(ignored);
-    };
-    if (service_->on_service_thread()) {
-      shut();
-      return;
-    }
-    std::promise<void> done;
-    asio::post(service_->context(), [&] {
-      shut();
-      done.set_value();
-    });
-    done.get_future().wait();
-  }
+  ~OpenDoor() override { net::close_entrance(*service_, answering_); }
 
  private:
   const std::shared_ptr<net::Service> service_;
@@ -187,30 +182,27 @@ asio::awaitable<Status> knock(Socket& socket, Protocol::endpoint door, std::stri
   std::vector<int> descriptors = {hand_over->memory->file().number(), bell.event().number(),
                                   bell.memory().number()};
   if (spread) descriptors.push_back(spread->memory().file().number());
-  const auto end = std::chrono::steady_clock::now() + kPatience / 2;
-  for (asio::steady_timer pause(socket.get_executor());;) {
-    status = send_with_descriptors(socket.native_handle(), hello, descriptors);
-    const bool later = !status && status.error().kind == ErrorKind::exhausted;
-    if (!later || std::chrono::steady_clock::now() > end) co_return status;
-    std::error_code ignored;
-    pause.expires_after(std::chrono::milliseconds(10));
-    co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
-  }
+  const std::function<bool()> go_on = [end = std::chrono::steady_clock::now() + kPatience / 2] {
+    return std::chrono::steady_clock::now() < end;
+  };
+  co_return co_await send(socket, hello, std::move(descriptors), go_on);
 }
 
-/// Whether the receiver has the memory. It may be asleep for as long as it likes. Not a byte more
-/// is read: the bell may follow at once, and its descriptors come with its first byte.
-asio::awaitable<Status> verdict_of(Socket& socket) {
+/// Whether the receiver has the memory, or will take it later; a failure if it never does. It may
+/// be asleep for as long as it likes. Not a byte more is read: the bell may follow at once, and its
+/// descriptors come with its first byte.
+asio::awaitable<Result<Verdict>> verdict_of(Socket& socket) {
   const auto head = co_await receive_exactly(socket, kVerdictHeadBytes);
   if (!head) co_return tl::unexpected(head.error());
   net::Reader reader(*head);
-  const bool taken = reader.number<std::uint8_t>() != 0;
+  const auto verdict = static_cast<Verdict>(reader.number<std::uint8_t>());
   const auto length = reader.number<std::uint32_t>();
-  if (length > kMostReasonBytes) co_return fail(ErrorKind::corrupt, "its answer is nonsense");
+  if (length > kMostReasonBytes || verdict > Verdict::later)
+    co_return fail(ErrorKind::corrupt, "its answer is nonsense");
   const auto why_not = co_await receive_exactly(socket, length);
   if (!why_not) co_return tl::unexpected(why_not.error());
-  if (taken) co_return Status{};
-  co_return fail(ErrorKind::exhausted, "{}", *why_not);
+  if (verdict == Verdict::refused) co_return fail(ErrorKind::exhausted, "{}", *why_not);
+  co_return verdict;
 }
 
 /// Once the receiver has opened its end, which may be whenever it likes.
@@ -248,11 +240,30 @@ asio::awaitable<void> wait_for_bell(Socket& socket, LinkId id,
   hand_over->waiter->ring();
 }
 
+/// Until the receiver has a place for it, or says that it will have none.
+asio::awaitable<Status> be_taken(Socket& socket, Protocol::endpoint door, std::string token,
+                                 LinkId id, std::shared_ptr<HandOver> hand_over) {
+  using namespace std::chrono_literals;
+  asio::steady_timer pause(socket.get_executor());
+  for (auto wait = 10ms;; wait = std::min(2 * wait, 250ms)) {
+    const auto knocked = co_await knock(socket, door, token, id, hand_over);
+    if (!knocked) co_return knocked;
+    const auto verdict = co_await verdict_of(socket);
+    if (!verdict) co_return tl::unexpected(verdict.error());
+    if (*verdict == Verdict::taken) co_return Status{};
+    std::error_code ignored;
+    socket.close(ignored);
+    pause.expires_after(wait);
+    co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+    if (Ring::at(hand_over->memory->data())->writer_gone.load() != 0)
+      co_return fail(ErrorKind::peer_lost, "it was closed before the receiver had a place for it");
+  }
+}
+
 asio::awaitable<void> offer_now(asio::io_context& context, Protocol::endpoint door,
                                 std::string token, LinkId id, std::shared_ptr<HandOver> hand_over) {
   Socket socket(context);
-  auto status = co_await knock(socket, std::move(door), std::move(token), id, hand_over);
-  if (status) status = co_await verdict_of(socket);
+  const auto status = co_await be_taken(socket, std::move(door), std::move(token), id, hand_over);
   hand_over->memory->close_file();
   if (status)
     hand_over->taken.deliver(std::monostate());
@@ -270,9 +281,10 @@ std::string door_name(const PeerAddress& rank) {
   return fmt::format("{}ccoll/{:016x}/{}", '\0', rank.process, rank.port);
 }
 
-Result<std::unique_ptr<Door>> Door::open(const TransportContext& context, Handler handler,
-                                         std::shared_ptr<Borrowed> borrowed) {
-  auto answering = std::make_shared<Answering>(context, std::move(handler), std::move(borrowed));
+Result<std::unique_ptr<Door>> Door::open(const TransportContext& context, HasPlace has_place,
+                                         Handler handler, std::shared_ptr<Borrowed> borrowed) {
+  auto answering = std::make_shared<Answering>(context, std::move(has_place), std::move(handler),
+                                               std::move(borrowed));
   auto& acceptor = answering->acceptor;
   std::error_code code;
   acceptor.open(Protocol(), code);

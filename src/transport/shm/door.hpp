@@ -20,13 +20,17 @@ std::string door_name(const PeerAddress& rank);
 /// Where a rank is offered links, and lent memory.
 class Door {
  public:
-  /// Receives each offer that came to this rank. Runs on the service thread; must not block.
+  // Both run on the service thread and must not block.
+
+  /// Whether a link may arrive; else its sender offers it again a little later.
+  using HasPlace = std::function<bool(const LinkId& id)>;
+  /// Receives each offer that came to this rank.
   using Handler = std::function<void(const LinkId& id, Offer offer)>;
 
   /// Of the rank that `context` is about.
-  static Result<std::unique_ptr<Door>> open(const TransportContext& context, Handler handler,
-                                            std::shared_ptr<Borrowed> borrowed);
-  /// No handler runs or will run once it returns.
+  static Result<std::unique_ptr<Door>> open(const TransportContext& context, HasPlace has_place,
+                                            Handler handler, std::shared_ptr<Borrowed> borrowed);
+  /// No handler runs or will run once it returns. Waits for kHeldLimit at most.
   virtual ~Door() = default;
 };
 

@@ -43,7 +43,7 @@ class ShmTransport final : public Transport {
       return;
     }
     auto door = Door::open(
-        context_,
+        context_, [meeting = meeting_](const LinkId& id) { return meeting->has_place(id); },
         [meeting = meeting_](const LinkId& id, Offer offer) {
           if (const auto unwanted = meeting->arrive(id, std::move(offer))) decline(*unwanted);
         },

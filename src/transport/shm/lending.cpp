@@ -101,17 +101,10 @@ class Awaits {
   T*& place_;
 };
 
-/// Sends it as soon as that is possible: an unprivileged user has only so many descriptors on their
-/// way at a time, and a peer that has stopped reads nothing.
 asio::awaitable<Status> send(Socket& socket, Lent& lent, std::string bytes,
                              std::vector<int> descriptors) {
-  for (asio::steady_timer pause(socket.get_executor());;) {
-    auto status = send_with_descriptors(socket.native_handle(), bytes, descriptors);
-    if (status || status.error().kind != ErrorKind::exhausted || lent.has_ended()) co_return status;
-    std::error_code ignored;
-    pause.expires_after(std::chrono::milliseconds(10));
-    co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
-  }
+  const std::function<bool()> go_on = [&lent] { return !lent.has_ended(); };
+  co_return co_await shm::send(socket, std::move(bytes), std::move(descriptors), go_on);
 }
 
 /// The answer may take as long as it likes: until then slices are copied.
@@ -170,10 +163,11 @@ asio::awaitable<Status> introduce(Socket& socket, const PeerAddress& peer, std::
   const net::Deadline deadline(socket, kPatience);
   auto status = co_await enter(socket, Protocol::endpoint(door_name(peer)), std::move(token),
                                net::Purpose::memory);
-  if (status)
-    status = send_with_descriptors(socket.native_handle(),
-                                   net::Writer().number(from).number(to).bytes(), {});
-  co_return status;
+  if (!status) co_return status;
+  // The deadline's end closes the socket, which ends that.
+  const std::function<bool()> always = [] { return true; };
+  co_return co_await shm::send(socket, net::Writer().number(from).number(to).take(),
+                               std::vector<int>(), always);
 }
 
 asio::awaitable<void> lend(asio::io_context& context, PeerAddress peer, std::string token,
@@ -306,8 +300,10 @@ asio::awaitable<void> Borrowed::serve(std::shared_ptr<Borrowed> self, Socket& so
         mapped = self->mapped_.try_emplace({*from, notice->number}, std::move(*memory)).second;
       }
     }
-    const char answer = mapped ? 1 : 0;
-    if (!send_with_descriptors(socket.native_handle(), {&answer, 1}, {})) break;
+    const std::string answer(1, mapped ? 1 : 0);
+    const std::function<bool()> while_open = [&socket] { return socket.is_open(); };
+    const auto answered = co_await send(socket, answer, std::vector<int>(), while_open);
+    if (!answered) break;
   }
   while (self->take(*from, std::nullopt)) {
   }

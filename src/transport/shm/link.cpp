@@ -49,6 +49,8 @@ ShmSendLink::ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over,
 ShmSendLink::~ShmSendLink() {
   if (!hand_over_->memory->is_mine()) return;
   ShmSendLink::revoke();
+  // The receiver may have the memory, unknown to this end, and hears the rest in the other way.
+  if (instead_) return;
   ring_->writer_gone.store(1);
   if (Bell* const bell = hand_over_->bell.load()) bell->ring();
 }
@@ -83,7 +85,7 @@ bool ShmSendLink::has_room() {
   if (settled_) [[likely]]
     return (writer_.has_room() || (writer_.lacks_slot() && grow())) && !is_deaf();
   if (!instead_ && settle()) return true;
-  return instead_ && has_room_instead();
+  return instead_ && fallback_->has_room(*instead_, id_.to, instead_works_);
 }
 
 bool ShmSendLink::grow() {
@@ -91,14 +93,6 @@ bool ShmSendLink::grow() {
   if (slots_.bytes() >= most || !slots_.grow(most - slots_.bytes())) return false;
   writer_.grow(lines_);
   return writer_.has_room();
-}
-
-bool ShmSendLink::has_room_instead() {
-  if (!instead_works_ && instead_->connected()) {
-    instead_works_ = true;
-    fallback_->works(id_.to);
-  }
-  return instead_->has_room();
 }
 
 std::byte* ShmSendLink::room(std::size_t bytes) {
@@ -137,6 +131,16 @@ void ShmSendLink::lend(const SliceHeader& header, const std::byte* data) {
   push(header);
 }
 
+SendLink::Sent ShmSendLink::send(const SliceHeader& header, const std::byte* data) {
+  if (!has_room()) return Sent::no_room;
+  if (instead_) [[unlikely]]
+    return instead_->send(header, data);
+  copy_few(writer_.room(header.bytes), data, header.bytes);
+  writer_.push(header);
+  tell();
+  return Sent::gone;
+}
+
 std::byte* ShmSendLink::shared_room(const std::byte* data, std::size_t bytes) {
   if (!settled_ || !hand_over_->spread || bytes < kWorthSharing || bytes > kSlotBytes)
     return nullptr;
@@ -154,11 +158,18 @@ bool ShmSendLink::push_shared(const SliceHeader& header, const std::byte* shared
   return true;
 }
 
+void ShmSendLink::begin_revoke() {
+  if (instead_) return instead_->begin_revoke();
+  if (revoked_ || writer_.drained()) return;
+  writer_.revoke();
+  revoked_ = std::chrono::steady_clock::now();
+}
+
 void ShmSendLink::revoke() {
   if (instead_) return instead_->revoke();
-  if (writer_.drained()) return;
-  writer_.revoke();
-  const auto end = std::chrono::steady_clock::now() + kReadingPatience;
+  begin_revoke();
+  if (!revoked_) return;
+  const auto end = *revoked_ + kReadingPatience;
   while (writer_.is_read() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
 }
 
@@ -173,6 +184,13 @@ const Failure* ShmSendLink::failure() const {
   if (const auto* unheard = hand_over_->unheard.failure(); unheard != nullptr && !failure_)
     if (settled_ || !hand_over_->taken.there()) failure_ = *unheard;
   return failure_ ? &*failure_ : nullptr;
+}
+
+LinkReport ShmSendLink::report() const {
+  if (!instead_) return {"shm", 0};
+  auto report = instead_->report();
+  report.retries++;
+  return report;
 }
 
 ShmReceiveLink::ShmReceiveLink(const LinkId& id, std::shared_ptr<Delivery<Offer>> delivery,
@@ -194,14 +212,22 @@ ShmReceiveLink::~ShmReceiveLink() {
 }
 
 bool ShmReceiveLink::settle() {
-  if (failure_ || (instead_ && instead_->connected())) return false;
+  if (failure_ || is_elsewhere()) return false;
+  if (!reader_ && !take_over()) return false;
+  if (owes_bell_) hand_bell();
+  // Not before a slice is there: the sender may not have heard that the memory was taken.
+  if (instead_ && !reader_->there()) return false;
+  instead_.reset();
+  return settled_ = true;
+}
+
+bool ShmReceiveLink::take_over() {
   auto offer = delivery_->take();
   if (!offer) return false;
   offer_ = std::move(*offer);
   hand_bell();
   ring_ = Ring::at(offer_.memory->data());
   reader_.emplace(ring_);
-  instead_.reset();
   return true;
 }
 
@@ -219,16 +245,22 @@ void ShmReceiveLink::hand_bell() {
 const ReceiveLink::View* ShmReceiveLink::front() {
   if (!is_ready()) [[unlikely]]
     return instead_ ? instead_->front() : nullptr;
-  if (!reader_->there()) return nullptr;
-  const auto& header = reader_->header();
-  const auto* place = reader_->elsewhere();
-  view_ = {header, place == nullptr ? in_ring(header.bytes) : find(*place, header.bytes)};
+  if (view_.data != nullptr) return &view_;
+  if (!look()) return nullptr;
+  view_.data = Ring::Line::holds(view_.header.bytes) ? reader_->in_line() : find();
   return view_.data == nullptr ? nullptr : &view_;
 }
 
-const std::byte* ShmReceiveLink::in_ring(std::size_t bytes) {
+const std::byte* ShmReceiveLink::find() {
+  const auto place = reader_->place();
+  is_lent_ = place.slot == Ring::kLent;
+  return place.slot < Ring::kSpread ? find_in_slot(place) : find_elsewhere(place);
+}
+
+const std::byte* ShmReceiveLink::find_in_slot(const Ring::Place& place) {
+  const auto bytes = view_.header.bytes;
   if (bytes <= kSlotBytes) [[likely]]
-    return reader_->data();
+    return reader_->in_slot(place);
   if (!failure_)
     failure_ = {ErrorKind::corrupt,
                 fmt::format("rank {} sent a slice of {} bytes over shared memory, the most is {}",
@@ -237,10 +269,10 @@ const std::byte* ShmReceiveLink::in_ring(std::size_t bytes) {
   return nullptr;
 }
 
-const std::byte* ShmReceiveLink::find(const Ring::Place& place, std::size_t bytes) {
-  const bool lent = place.slot == Ring::kLent;
-  if (lent && !loan_) loan_ = borrowed_->find(id_.from, place.memory);
-  const Segment* const memory = lent ? loan_.get() : offer_.spread.get();
+const std::byte* ShmReceiveLink::find_elsewhere(const Ring::Place& place) {
+  const auto bytes = view_.header.bytes;
+  if (is_lent_ && !loan_) loan_ = borrowed_->find(id_.from, place.memory);
+  const Segment* const memory = is_lent_ ? loan_.get() : offer_.spread.get();
   if (memory != nullptr && place.offset <= memory->size() && bytes <= memory->size() - place.offset)
     return memory->data() + place.offset;
   if (!failure_)
@@ -250,15 +282,15 @@ const std::byte* ShmReceiveLink::find(const Ring::Place& place, std::size_t byte
 }
 
 bool ShmReceiveLink::begin_read() {
-  if (!reader_) [[unlikely]]
+  if (!settled_) [[unlikely]]
     return instead_->begin_read();
-  return !reader_->is_lent() || reader_->begin_loan();
+  return !is_lent_ || reader_->begin_loan();
 }
 
 const SliceHeader* ShmReceiveLink::peek() {
   if (!is_ready()) [[unlikely]]
     return instead_ ? instead_->peek() : nullptr;
-  return reader_->there() ? &reader_->header() : nullptr;
+  return look() ? &view_.header : nullptr;
 }
 
 void ShmReceiveLink::offer(std::byte* data, std::size_t bytes) {
@@ -266,24 +298,29 @@ void ShmReceiveLink::offer(std::byte* data, std::size_t bytes) {
 }
 
 bool ShmReceiveLink::whole() const {
-  if (reader_) return reader_->there();
+  if (reader_ && reader_->there()) return true;
   return instead_ && instead_->whole();
 }
 
-bool ShmReceiveLink::connected() const { return reader_ || (instead_ && instead_->connected()); }
+bool ShmReceiveLink::connected() const { return reader_ || is_elsewhere(); }
 
 bool ShmReceiveLink::pop() {
-  if (!reader_) [[unlikely]]
+  if (!settled_) [[unlikely]]
     return instead_->pop();
-  const bool good = !reader_->is_lent() || reader_->end_loan();
-  loan_.reset();
-  reader_->pop();
-  offer_.sender->ring_if_asleep();
+  bool good = true;
+  if (is_lent_) [[unlikely]] {
+    good = reader_->end_loan();
+    loan_.reset();
+    is_lent_ = false;
+  }
+  looked_ = false;
+  view_.data = nullptr;
+  if (reader_->pop(view_.header.bytes)) offer_.sender->ring_if_asleep();
   return good;
 }
 
 const Failure* ShmReceiveLink::failure() const {
-  if (!reader_) return instead_ ? instead_->failure() : nullptr;
+  if (!reader_ || is_elsewhere()) return instead_ ? instead_->failure() : nullptr;
   // What was sent before leaving is still delivered; look again for a slice that came just before.
   if (!failure_ && ring_->writer_gone.load() != 0 && !reader_->there()) failure_ = gone(id_.from);
   return failure_ ? &*failure_ : nullptr;

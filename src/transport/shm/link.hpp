@@ -13,8 +13,8 @@
 
 #include "transport/bell.hpp"
 #include "transport/delivery.hpp"
+#include "transport/instead.hpp"
 #include "transport/segment.hpp"
-#include "transport/shm/instead.hpp"
 #include "transport/shm/lending.hpp"
 #include "transport/shm/ring.hpp"
 #include "transport/shm/spread.hpp"
@@ -65,18 +65,20 @@ class ShmSendLink final : public SendLink {
   std::byte* room(std::size_t bytes) override;
   void push(const SliceHeader& header) override;
   void lend(const SliceHeader& header, const std::byte* data) override;
+  Sent send(const SliceHeader& header, const std::byte* data) override;
   std::byte* shared_room(const std::byte* data, std::size_t bytes) override;
   bool push_shared(const SliceHeader& header, const std::byte* shared) override;
   bool progress() override { return instead_ && instead_->progress(); }
   bool drained() override { return instead_ ? instead_->drained() : writer_.drained(); }
+  void begin_revoke() override;
   void revoke() override;
   bool connected() const override;
   const Failure* failure() const override;
+  LinkReport report() const override;
 
  private:
   /// Whether the memory is the receiver's too.
   bool settle();
-  bool has_room_instead();
   /// Takes lines_, if the budget has them to spare; true if that makes room.
   bool grow();
   /// Whether the receiver lives and cannot be rung, for want of descriptors: it would sleep.
@@ -92,6 +94,7 @@ class ShmSendLink final : public SendLink {
   SlotBudget::Share slots_;
   const std::uint32_t lines_;
   RingWriter writer_;
+  std::optional<std::chrono::steady_clock::time_point> revoked_;  ///< when that began
   bool settled_ = false;
   std::unique_ptr<SendLink> instead_;  ///< of the fallback
   bool instead_works_ = false;
@@ -113,36 +116,58 @@ class ShmReceiveLink final : public ReceiveLink {
   bool connected() const override;
   bool begin_read() override;
   bool pop() override;
+  void revoke() override {
+    if (instead_) instead_->revoke();
+  }
   const Failure* failure() const override;
+  LinkReport report() const override {
+    // Until the sender has come it may be either.
+    return is_elsewhere() ? instead_->report() : LinkReport{"shm", 0};
+  }
 
  private:
-  /// Whether the sender's memory is there; takes it over when it has just come.
+  /// Whether the link is one over the sender's memory, which may have just come.
   bool settle();
+  /// Whether that has come.
+  bool take_over();
+  /// Whether the sender has gone the other way.
+  bool is_elsewhere() const { return instead_ && instead_->connected(); }
   /// To the sender, so that it can ring; as soon as that is possible.
   void hand_bell();
   /// Whether there is memory to look into.
   bool is_ready() {
-    if (!reader_ && !settle()) return false;
+    if (!settled_ && !settle()) return false;
     if (owes_bell_) hand_bell();
     return true;
   }
-  /// Where the front slice lies outside the ring; what is lent is mapped here until it is popped.
-  /// Null after a failure.
-  const std::byte* find(const Ring::Place& place, std::size_t bytes);
-  /// The same of one that lies in the ring.
-  const std::byte* in_ring(std::size_t bytes);
+  /// Whether the front slice is there: then its header is in view_, read once and for all.
+  bool look() {
+    if (looked_) return true;
+    if (!reader_->there()) return false;
+    view_.header = reader_->header();
+    return looked_ = true;
+  }
+  /// Where the front slice lies that does not fit its line. Null after a failure.
+  const std::byte* find();
+  /// The same of one that lies in a slot, and of one outside the ring; what is lent is mapped here
+  /// until it is popped.
+  const std::byte* find_in_slot(const Ring::Place& place);
+  const std::byte* find_elsewhere(const Ring::Place& place);
 
   const LinkId id_;
   const std::shared_ptr<Delivery<Offer>> delivery_;
   const std::shared_ptr<Borrowed> borrowed_;
   const std::shared_ptr<Waiter> waiter_;
-  std::unique_ptr<ReceiveLink> instead_;  ///< in use when it connects first
+  bool settled_ = false;
+  std::unique_ptr<ReceiveLink> instead_;  ///< until settled; in use when it connects first
   Offer offer_;
   bool owes_bell_ = false;
   Ring* ring_ = nullptr;
   std::optional<RingReader> reader_;
-  std::shared_ptr<const Segment> loan_;  ///< of the front slice
-  View view_;
+  View view_;             ///< the front slice; its data are null until it has been found
+  bool looked_ = false;   ///< whether view_ has its header
+  bool is_lent_ = false;  ///< the front slice, once it has been found
+  std::shared_ptr<const Segment> loan_;  ///< of it
   mutable std::optional<Failure> failure_;
 };
 

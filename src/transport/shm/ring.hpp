@@ -8,7 +8,8 @@
 /// publishes both. Larger data lie in a slot whose number the line says; or in one that several
 /// rings share (spread.hpp), for all their readers; or are lent: then they lie where the line says,
 /// in memory of the writer's process that the reader's has mapped. The reader hands the line, the
-/// slot and the loan back by counting up `popped`.
+/// slot and the loan back by counting up `popped`; of lines alone for several at once, because the
+/// writer has more of them than it needs, and a store that is news costs as much as all the rest.
 ///
 ///   writer                                   reader
 ///   line i % kLines ← header, small data
@@ -41,13 +42,27 @@
 
 namespace ccoll::shm {
 
+/// Fetches a cache line that another core has, so that the next store to it need not wait.
+inline void prefetch_to_write(const void* line) {
+#if defined(__x86_64__)
+  // Compilers take another instruction, one that leaves the line to both, unless they are told that
+  // the processor knows this one; those that do not know it do nothing.
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
+#else
+  __builtin_prefetch(line, 1);
+#endif
+}
+
 /// Most bytes of a slice.
 inline constexpr std::size_t kSlotBytes = 128 << 10;
 static_assert(kSlotBytes >= kCommonSliceBytes);
 
-template <template <typename> typename Atomic, std::size_t kCount>
+/// `kMostUntold`: lines that may have been read without the writer having been told.
+template <template <typename> typename Atomic, std::size_t kCount,
+          std::size_t kMostUntold = kCount / 8>
 struct BasicRing {
   static constexpr std::size_t kLines = kCount;
+  static constexpr std::size_t kUntold = kMostUntold;
 
   /// Where data that do not fit their line lie.
   struct Place {
@@ -60,6 +75,7 @@ struct BasicRing {
   /// One cache line.
   struct alignas(64) Line {
     static constexpr std::size_t kDataBytes = 24;
+    static constexpr bool holds(std::size_t bytes) { return bytes <= kDataBytes; }
 
     Atomic<std::uint64_t> stamp;  // written by the writer: publishes the line and its slot
     SliceHeader header;
@@ -67,6 +83,14 @@ struct BasicRing {
       std::array<std::byte, kDataBytes> data;  // of a slice of at most so many bytes
       Place place;                             // of a larger one
     };
+
+    /// Field by field, as it was made just now: what was stored in pieces a processor is slow to
+    /// load as a whole.
+    void set(const SliceHeader& made) {
+      header.sequence = made.sequence;
+      header.signature = made.signature;
+      header.bytes = made.bytes;
+    }
   };
 
   std::array<Line, kLines> lines;
@@ -98,7 +122,8 @@ static_assert(Ring::kLines >= kLinkSlots);
 template <typename Ring>
 class BasicRingWriter {
  public:
-  /// Uses the slots [0, slots) until it grows, and is at most `lines` slices ahead of its reader.
+  /// Uses the slots [0, slots) until it grows, and is at most `lines` slices ahead of its reader:
+  /// more than Ring::kUntold.
   /// `spread_readers`: by shared slot, how many are to read it.
   explicit BasicRingWriter(Ring* ring, std::uint32_t slots, std::uint32_t lines = Ring::kLines,
                            std::uint32_t* spread_readers = nullptr)
@@ -124,7 +149,7 @@ class BasicRingWriter {
   }
   /// Where a slice of `bytes` goes: the same until push().
   std::byte* room(std::size_t bytes) {
-    if (bytes <= Ring::Line::kDataBytes) return line().data.data();
+    if (Ring::Line::holds(bytes)) return line().data.data();
     if (!std::exchange(chosen_, true) && bytes < kTakesTurns) {
       // Where all have been read, one begins again with the memory that the caches know.
       if (bytes >= kWorthALook) look();
@@ -134,8 +159,8 @@ class BasicRingWriter {
   }
   void push(const SliceHeader& header) {
     auto& line = this->line();
-    line.header = header;
-    const bool takes_slot = header.bytes > Ring::Line::kDataBytes;
+    line.set(header);
+    const bool takes_slot = !Ring::Line::holds(header.bytes);
     taken_[pushed_ % Ring::kLines] = takes_slot ? kOwnSlot : kNothing;
     if (takes_slot) {
       line.place = {next_slot_, 0, 0};
@@ -145,12 +170,14 @@ class BasicRingWriter {
       chosen_ = false;
     }
     line.stamp.store(++pushed_);
+    // The reader had it last. It comes while this rank waits for an answer, not when it next sends.
+    if (has_line()) prefetch_to_write(&this->line());
   }
   /// A slice of more than a line's bytes that lies in a shared slot, at `offset` of their memory.
   void push_spread(const SliceHeader& header, std::uint32_t slot, std::uint64_t offset) {
     if (header.bytes >= kWorthALook) look();
     auto& line = this->line();
-    line.header = header;
+    line.set(header);
     line.place = {Ring::kSpread, 0, offset};
     taken_[pushed_ % Ring::kLines] = slot;
     spread_readers_[slot]++;
@@ -159,7 +186,7 @@ class BasicRingWriter {
   /// A slice of more than a line's bytes that lies in memory which the reader has mapped.
   void lend(const SliceHeader& header, std::uint32_t memory, std::uint64_t offset) {
     auto& line = this->line();
-    line.header = header;
+    line.set(header);
     line.place = {Ring::kLent, memory, offset};
     taken_[pushed_ % Ring::kLines] = kNothing;
     line.stamp.store(++pushed_);
@@ -219,23 +246,16 @@ class BasicRingReader {
 
   /// Whether the front slice is there.
   bool there() const { return line().stamp.load() == popped_ + 1; }
-  const SliceHeader& header() const { return line().header; }
-  /// Where the front slice lies, if that is not in this ring; null if it is.
-  const typename Ring::Place* elsewhere() const {
-    const auto& front = line();
-    const bool here =
-        front.header.bytes <= Ring::Line::kDataBytes || front.place.slot < Ring::kSpread;
-    return here ? nullptr : &front.place;
-  }
-  bool is_lent() const {
-    const auto* const place = elsewhere();
-    return place != nullptr && place->slot == Ring::kLent;
-  }
-  /// Of a front slice that lies in this ring.
-  const std::byte* data() const {
-    const auto& front = line();
-    if (front.header.bytes <= Ring::Line::kDataBytes) return front.data.data();
-    return ring_->slot(front.place.slot % Ring::kLines);
+  /// Copies of what its line says. Everything is to be decided by one of each: the writer may be a
+  /// broken or an evil process, and say something else the next moment.
+  SliceHeader header() const { return copy_of(line().header); }
+  /// Of a slice that does not fit its line.
+  typename Ring::Place place() const { return copy_of(line().place); }
+  /// Where it lies, if it fits its line.
+  const std::byte* in_line() const { return line().data.data(); }
+  /// If it lies in a slot of this ring.
+  const std::byte* in_slot(const typename Ring::Place& place) const {
+    return ring_->slot(place.slot % Ring::kLines);
   }
   /// Before a lent slice is read: false if it was taken back.
   bool begin_loan() {
@@ -249,13 +269,28 @@ class BasicRingReader {
     ring_->reading.store(0);
     return ring_->revoked.load() == 0;
   }
-  void pop() { ring_->popped.store(++popped_); }
+  /// Of a slice of so many bytes. True if the writer is told: there is news for it.
+  bool pop(std::size_t bytes) {
+    const bool only_line = Ring::Line::holds(bytes);
+    if (++popped_ - told_ <= Ring::kUntold && only_line) return false;
+    told_ = popped_;
+    ring_->popped.store(told_);
+    return true;
+  }
 
  private:
+  template <typename T>
+  static T copy_of(const T& shared) {
+    const T copy = shared;
+    // For the compiler alone, which might look there again as well as into the copy.
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    return copy;
+  }
   typename Ring::Line& line() const { return ring_->lines[popped_ % Ring::kLines]; }
 
   Ring* const ring_;
   std::uint64_t popped_ = 0;
+  std::uint64_t told_ = 0;  ///< of them, those that the writer knows of
 };
 
 using RingReader = BasicRingReader<Ring>;

@@ -56,11 +56,26 @@ asio::awaitable<Status> enter(Socket& socket, Protocol::endpoint door, std::stri
   co_return co_await net::greet(socket, std::move(token), purpose, kPatience);
 }
 
+asio::awaitable<Status> send(Socket& socket, std::string bytes, std::vector<int> descriptors,
+                             std::function<bool()> go_on) {
+  for (asio::steady_timer pause(socket.get_executor());;) {
+    auto status = send_with_descriptors(socket.native_handle(), bytes, descriptors);
+    if (status || status.error().kind != ErrorKind::exhausted || !go_on()) co_return status;
+    std::error_code ignored;
+    pause.expires_after(std::chrono::milliseconds(10));
+    co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  }
+}
+
 asio::awaitable<Result<WithDescriptors>> receive(Socket& socket, std::size_t bytes) {
-  std::error_code code;
-  co_await socket.async_wait(Socket::wait_read, asio::redirect_error(asio::use_awaitable, code));
-  if (code) co_return fail(ErrorKind::peer_lost, "{}", code.message());
-  co_return receive_with_descriptors(socket.native_handle(), bytes);
+  for (;;) {
+    std::error_code code;
+    co_await socket.async_wait(Socket::wait_read, asio::redirect_error(asio::use_awaitable, code));
+    if (code) co_return fail(ErrorKind::peer_lost, "{}", code.message());
+    auto came = receive_with_descriptors(socket.native_handle(), bytes);
+    // A socket may be called ready and then have nothing.
+    if (came || came.error().kind != ErrorKind::exhausted) co_return came;
+  }
 }
 
 asio::awaitable<Result<std::string>> receive_exactly(Socket& socket, std::size_t bytes) {

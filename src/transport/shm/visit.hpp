@@ -8,8 +8,10 @@
 #include <asio/local/stream_protocol.hpp>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/net/handshake.hpp"
 #include "transport/shm/descriptors.hpp"
@@ -30,6 +32,10 @@ Status check_user(Socket& socket, std::string_view who);
 asio::awaitable<Status> enter(Socket& socket, Protocol::endpoint door, std::string token,
                               net::Purpose purpose);
 
+/// Sends it as soon as that is possible, trying while `go_on` says so: an unprivileged user has
+/// only so many descriptors on their way at a time, and a peer that has stopped reads nothing.
+asio::awaitable<Status> send(Socket& socket, std::string bytes, std::vector<int> descriptors,
+                             std::function<bool()> go_on);
 /// What comes next, up to so many bytes, with its descriptors.
 asio::awaitable<Result<WithDescriptors>> receive(Socket& socket, std::size_t bytes);
 /// So many bytes, and none of what comes behind them.

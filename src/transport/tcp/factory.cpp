@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+// sender                                        receiver
+// connects; hello and proof of the token, as on every connection
+// link id                              ──────►  keeps it for whoever opens that link, or has no
+// place
+//                                      ◄──────  says which; without a place the sender comes again
+// slices                               ──────►
 #include "transport/tcp/factory.hpp"
 
 #include <algorithm>
 #include <array>
 #include <asio/read.hpp>
 #include <asio/redirect_error.hpp>
+#include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
 
@@ -13,6 +20,7 @@
 #include "core/net/deadline.hpp"
 #include "core/net/handshake.hpp"
 #include "core/net/listener.hpp"
+#include "transport/corruption.hpp"
 #include "transport/link_id_wire.hpp"
 #include "transport/meeting.hpp"
 #include "transport/tcp/link.hpp"
@@ -25,11 +33,11 @@ using asio::ip::tcp;
 /// The peer's listener has stood since start-up: if it cannot be reached soon it is gone.
 constexpr std::chrono::seconds kConnectTimeout{10};
 
-std::string address_of(const PeerAddress& peer) {
-  const auto ip = ip_text(peer);
-  return ip.find(':') == std::string::npos ? fmt::format("{}:{}", ip, peer.port)
-                                           : fmt::format("[{}]:{}", ip, peer.port);
-}
+/// Between two questions whether there is a place now.
+constexpr std::chrono::milliseconds kFirstPause{10}, kLongestPause{250};
+
+/// What a receiver says: that it has the link, or is to be asked again later.
+constexpr char kTaken = 'T', kLater = 'L';
 
 using Context = std::shared_ptr<const TransportContext>;
 
@@ -37,34 +45,60 @@ void ring(const std::weak_ptr<Waiter>& waiter) {
   if (const auto awaits = waiter.lock()) awaits->ring();
 }
 
-/// Connects, says which link it is, and hands the stream over. Outlives the link if need be, but
-/// keeps no descriptors of a communicator that has ended.
+/// Connects and says which link it is: the connection, or none where the receiver has no place yet.
+asio::awaitable<Result<std::optional<FileDescriptor>>> try_link(Context context, LinkId id,
+                                                                std::shared_ptr<Retries> retries) {
+  auto stream = co_await net::connect(
+      context->service, endpoint_text(context->table[id.to]), context->token, net::Purpose::link,
+      std::min<std::chrono::milliseconds>(context->connect_timeout, kConnectTimeout),
+      fmt::format("rank {}", id.to), "has it died?", std::move(retries));
+  if (!stream) {
+    auto failure = stream.error();
+    if (failure.kind == ErrorKind::timed_out) failure.kind = ErrorKind::peer_lost;
+    failure.culprit = failure.kind == ErrorKind::exhausted ? context->rank : id.to;
+    co_return tl::unexpected(std::move(failure));
+  }
+  auto socket = std::move(*stream).release();
+  const net::Deadline deadline(socket, kConnectTimeout);
+  net::Writer hello_of;
+  const std::string hello = write(hello_of, id).take();
+  char answer = 0;
+  std::error_code code;
+  co_await asio::async_write(socket, asio::buffer(hello),
+                             asio::redirect_error(asio::use_awaitable, code));
+  if (!code)
+    co_await asio::async_read(socket, asio::buffer(&answer, 1),
+                              asio::redirect_error(asio::use_awaitable, code));
+  if (code)
+    co_return tl::unexpected(
+        Failure{ErrorKind::peer_lost,
+                fmt::format("the connection to rank {} broke before it had the link: {}", id.to,
+                            code.message()),
+                id.to});
+  if (answer != kTaken) co_return std::nullopt;
+  co_return FileDescriptor(socket.release());
+}
+
+/// Hands the connection over, as soon as the receiver has a place for it. Outlives the link if need
+/// be, but keeps no descriptors of a communicator that has ended.
 asio::awaitable<void> connect_link(Context context, LinkId id,
                                    std::shared_ptr<Delivery<FileDescriptor>> connection,
-                                   std::weak_ptr<Waiter> waiter) {
-  auto socket = co_await net::connect(
-      context->service, address_of(context->table[id.to]), context->token, net::Purpose::link,
-      std::min<std::chrono::milliseconds>(context->connect_timeout, kConnectTimeout),
-      fmt::format("rank {}", id.to), "has it died?");
-  if (!socket) {
-    auto failure = socket.error();
-    if (failure.kind == ErrorKind::timed_out) failure.kind = ErrorKind::peer_lost;
-    failure.culprit = id.to;
-    connection->deliver(std::move(failure));
-  } else {
-    net::Writer hello_of;
-    const auto hello = write(hello_of, id).take();
-    std::error_code code;
-    co_await asio::async_write(*socket, asio::buffer(hello),
-                               asio::redirect_error(asio::use_awaitable, code));
-    if (code)
-      connection->deliver(
-          {ErrorKind::peer_lost,
-           fmt::format("the connection to rank {} broke: {}", id.to, code.message()), id.to});
-    else
-      connection->deliver(FileDescriptor(socket->release()));
+                                   std::weak_ptr<Waiter> waiter, std::shared_ptr<Retries> retries) {
+  asio::steady_timer pause(context->service->context());
+  for (auto wait = kFirstPause;; wait = std::min(2 * wait, kLongestPause)) {
+    auto tried = co_await try_link(context, id, retries);
+    if (!tried)
+      connection->deliver(std::move(tried.error()));
+    else if (*tried)
+      connection->deliver(std::move(**tried));
+    else if (!waiter.expired()) {
+      std::error_code ignored;
+      pause.expires_after(wait);
+      co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+      continue;
+    }
+    co_return ring(waiter);
   }
-  ring(waiter);
 }
 
 class TcpTransport final : public Transport, public std::enable_shared_from_this<TcpTransport> {
@@ -75,8 +109,9 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
   Result<std::unique_ptr<SendLink>> open_send(const LinkId& id,
                                               std::shared_ptr<Waiter> waiter) override {
     auto connection = std::make_shared<Delivery<FileDescriptor>>();
+    auto retries = std::make_shared<Retries>(0);
     net::spawn(context_->service->context().get_executor(),
-               connect_link(context_, id, connection, waiter), "link",
+               connect_link(context_, id, connection, waiter, retries), "link",
                [id, connection, waiter = std::weak_ptr(waiter)](const Failure& failure) {
                  connection->deliver({failure.kind,
                                       fmt::format("the connection to rank {} could not be made: {}",
@@ -84,12 +119,16 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
                                       std::nullopt});
                  ring(waiter);
                });
-    return std::make_unique<TcpSendLink>(id.to, std::move(connection), std::move(waiter));
+    return std::make_unique<TcpSendLink>(id.to, std::move(connection), std::move(waiter),
+                                         std::move(retries), context_->checksum);
   }
 
   Result<std::unique_ptr<ReceiveLink>> open_receive(const LinkId& id,
                                                     std::shared_ptr<Waiter> waiter) override {
-    return std::make_unique<TcpReceiveLink>(id.from, meeting_.await(id, waiter), waiter);
+    std::optional<std::string> checked_as;
+    if (context_->checksum) checked_as = link_name("TCP", *context_, id);
+    return std::make_unique<TcpReceiveLink>(id.from, meeting_.await(id, waiter), waiter,
+                                            std::move(checked_as));
   }
 
   void listen(std::shared_ptr<Arrivals> arrivals) override { meeting_.listen(std::move(arrivals)); }
@@ -119,6 +158,10 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
     // A peer that has proven the token and yet talks nonsense: drop it.
     if (code || !self || id.to != self->context_->rank || id.from >= self->context_->table.size())
       co_return;
+    const char answer = self->meeting_.has_place(id) ? kTaken : kLater;
+    co_await asio::async_write(socket, asio::buffer(&answer, 1),
+                               asio::redirect_error(asio::use_awaitable, code));
+    if (code || answer != kTaken) co_return;
     self->meeting_.arrive(id, FileDescriptor(socket.release()));
   }
 

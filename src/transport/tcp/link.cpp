@@ -7,17 +7,25 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
+
+#include "core/crc32c.hpp"
+#include "transport/corruption.hpp"
 
 namespace ccoll::tcp {
 namespace {
-
-constexpr std::size_t kHeaderBytes = sizeof(SliceHeader);
 
 /// What is read beyond a slice is copied once more, so little of it beside large slices, where the
 /// next payload may be placed directly; more beside small ones, where it saves system calls.
 constexpr std::size_t kLargeSlice = 16 << 10;
 constexpr std::size_t kReadAhead = 8 << 10;
-static_assert(kReadAhead > kHeaderBytes);
+static_assert(kReadAhead > kCheckedHeaderBytes);
+
+/// Of a header, but for the place where this is to stand.
+std::uint32_t checksum_of(WireHeader header) {
+  header.slice.reserved = 0;
+  return crc32c(0, &header, kCheckedHeaderBytes);
+}
 
 }  // namespace
 
@@ -35,7 +43,17 @@ bool Stream::take_over() {
 }
 
 void Stream::broke(int code) {
-  if (code == EAGAIN || code == EWOULDBLOCK || code == EINTR || failure_) return;
+  if (code == EAGAIN || code == EWOULDBLOCK || failure_) return;
+  if (code == ENOBUFS || code == ENOMEM) {
+    failure_ = Failure{ErrorKind::exhausted,
+                       fmt::format("the system has no memory for the connection to rank {}: {}",
+                                   peer_, std::strerror(code)),
+                       std::nullopt};
+    // Nobody would tell when there is memory again. The peer is well, and would wait for what is
+    // not to come.
+    shutdown(fd(), SHUT_RDWR);
+    return;
+  }
   failure_ = Failure{ErrorKind::peer_lost,
                      fmt::format("the connection to rank {} broke: {}", peer_, std::strerror(code)),
                      peer_};
@@ -67,8 +85,12 @@ void TcpSendLink::lend(const SliceHeader& header, const std::byte* data) { enque
 void TcpSendLink::enqueue(const SliceHeader& header, const std::byte* data) {
   CCOLL_CHECK(has_room(), "to rank {}", stream_.peer());
   Slot& slot = slots_[pushed_++ % kSlots];
-  slot.header = header;
+  slot.header.slice = header;
   slot.data = data;
+  if (header_bytes_ == kPlainHeaderBytes) return;
+  // Now: the data have just been written, and the kernel is soon to read them.
+  slot.header.payload_checksum = crc32c(0, data, header.bytes);
+  slot.header.slice.reserved = checksum_of(slot.header);
 }
 
 std::size_t TcpSendLink::gather(std::array<iovec, 2 * kSlots>& parts) {
@@ -76,11 +98,11 @@ std::size_t TcpSendLink::gather(std::array<iovec, 2 * kSlots>& parts) {
   std::size_t skip = sent_bytes_;
   for (std::uint64_t i = sent_; i < pushed_; i++) {
     Slot& slot = slots_[i % kSlots];
-    if (skip < kHeaderBytes)
-      parts[count++] = {reinterpret_cast<char*>(&slot.header) + skip, kHeaderBytes - skip};
-    const std::size_t from = skip < kHeaderBytes ? 0 : skip - kHeaderBytes;
-    if (slot.header.bytes > from)
-      parts[count++] = {const_cast<std::byte*>(slot.data) + from, slot.header.bytes - from};
+    if (skip < header_bytes_)
+      parts[count++] = {reinterpret_cast<char*>(&slot.header) + skip, header_bytes_ - skip};
+    const std::size_t from = skip < header_bytes_ ? 0 : skip - header_bytes_;
+    const std::size_t bytes = slot.header.slice.bytes;
+    if (bytes > from) parts[count++] = {const_cast<std::byte*>(slot.data) + from, bytes - from};
     skip = 0;
   }
   return count;
@@ -89,7 +111,7 @@ std::size_t TcpSendLink::gather(std::array<iovec, 2 * kSlots>& parts) {
 void TcpSendLink::advance(std::size_t bytes) {
   sent_bytes_ += bytes;
   while (sent_ < pushed_) {
-    const std::size_t whole = kHeaderBytes + slots_[sent_ % kSlots].header.bytes;
+    const std::size_t whole = header_bytes_ + slots_[sent_ % kSlots].header.slice.bytes;
     if (sent_bytes_ < whole) return;
     sent_bytes_ -= whole;
     sent_++;
@@ -102,8 +124,16 @@ bool TcpSendLink::progress() {
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = gather(parts);
-  const ssize_t bytes = sendmsg(stream_.fd(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-  if (bytes < 0) return stream_.broke(errno), false;
+  // Who is interrupted is not told again that there is room.
+  ssize_t bytes = 0;
+  do bytes = sendmsg(stream_.fd(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  while (bytes < 0 && errno == EINTR);
+  if (bytes < 0) {
+    stream_.broke(errno);
+    if (!std::exchange(is_blocked_, true) && !failure()) blocked_times_++;
+    return false;
+  }
+  is_blocked_ = false;
   advance(static_cast<std::size_t>(bytes));
   return true;
 }
@@ -138,7 +168,9 @@ bool TcpReceiveLink::read_some(std::byte* direct, std::size_t direct_bytes,
   if (direct_bytes > 0) parts[static_cast<std::size_t>(count++)] = {direct, direct_bytes};
   const std::size_t space = std::min(staging_.size() - staged_end_, staged_bytes);
   if (space > 0) parts[static_cast<std::size_t>(count++)] = {staging_.data() + staged_end_, space};
-  const ssize_t bytes = readv(stream_.fd(), parts.data(), count);
+  ssize_t bytes = 0;
+  do bytes = readv(stream_.fd(), parts.data(), count);
+  while (bytes < 0 && errno == EINTR);
   if (bytes < 0) return stream_.broke(errno), false;
   if (bytes == 0) return stream_.closed_by_peer(), false;
   const std::size_t placed = std::min(static_cast<std::size_t>(bytes), direct_bytes);
@@ -148,12 +180,13 @@ bool TcpReceiveLink::read_some(std::byte* direct, std::size_t direct_bytes,
 }
 
 bool TcpReceiveLink::parse_header() {
-  if (staged() < kHeaderBytes) {
+  if (staged() < header_bytes_) {
     make_space(kReadAhead);
-    if (!read_some(nullptr, 0, kReadAhead) || staged() < kHeaderBytes) return false;
+    if (!read_some(nullptr, 0, kReadAhead) || staged() < header_bytes_) return false;
   }
-  std::memcpy(&view_.header, staging_.data() + staged_begin_, kHeaderBytes);
-  staged_begin_ += kHeaderBytes;
+  std::memcpy(&view_.header, staging_.data() + staged_begin_, sizeof view_.header);
+  if (checked_as_ && !check_header()) return false;
+  staged_begin_ += header_bytes_;
   const std::size_t bytes = view_.header.bytes;
   if (bytes > kMaxSliceBytes) {
     stream_.fail_with(
@@ -164,6 +197,27 @@ bool TcpReceiveLink::parse_header() {
   }
   parsed_ = true;
   return true;
+}
+
+bool TcpReceiveLink::check_header() {
+  WireHeader header;
+  std::memcpy(static_cast<void*>(&header), staging_.data() + staged_begin_, kCheckedHeaderBytes);
+  payload_checksum_ = header.payload_checksum;
+  view_.header.reserved = 0;
+  return is_same(checksum_of(header), header.slice.reserved, "header");
+}
+
+bool TcpReceiveLink::check_payload() {
+  const std::size_t bytes = view_.header.bytes;
+  const auto found = crc32c(0, view_.data, bytes);
+  return found == payload_checksum_ ||
+         is_same(found, payload_checksum_, fmt::format("{} bytes", bytes));
+}
+
+bool TcpReceiveLink::is_same(std::uint32_t found, std::uint32_t expected, const std::string& what) {
+  if (found == expected) return true;
+  stream_.fail_with(corruption(*checked_as_, popped_, what, found, expected));
+  return false;
 }
 
 void TcpReceiveLink::choose_place() {
@@ -177,7 +231,7 @@ void TcpReceiveLink::choose_place() {
     staged_begin_ += placed_;
     if (staged_begin_ == staged_end_) staged_begin_ = staged_end_ = 0;
   } else {
-    make_space(bytes + (bytes >= kLargeSlice ? kHeaderBytes : kReadAhead));
+    make_space(bytes + (bytes >= kLargeSlice ? header_bytes_ : kReadAhead));
   }
 }
 
@@ -192,7 +246,7 @@ const ReceiveLink::View* TcpReceiveLink::front() {
   if (!parsed_ && !parse_header()) return nullptr;
   if (!placing_) choose_place();
   const std::size_t bytes = view_.header.bytes;
-  const std::size_t ahead = bytes >= kLargeSlice ? kHeaderBytes : kReadAhead;
+  const std::size_t ahead = bytes >= kLargeSlice ? header_bytes_ : kReadAhead;
   if (destination_ != nullptr) {
     while (placed_ < bytes)
       if (!read_some(destination_ + placed_, bytes - placed_, ahead)) return nullptr;
@@ -203,6 +257,7 @@ const ReceiveLink::View* TcpReceiveLink::front() {
     view_.data = staging_.data() + staged_begin_;
     staged_begin_ += bytes;
   }
+  if (checked_as_ && !check_payload()) return nullptr;
   whole_ = true;
   return &view_;
 }
@@ -210,6 +265,7 @@ const ReceiveLink::View* TcpReceiveLink::front() {
 bool TcpReceiveLink::pop() {
   whole_ = parsed_ = placing_ = false;
   destination_ = offered_ = nullptr;
+  popped_++;
   if (staged_begin_ == staged_end_) staged_begin_ = staged_end_ = 0;
   return true;
 }

@@ -2,13 +2,18 @@
 #pragma once
 
 /// The two ends of a TCP stream that carries slices: 32 bytes of SliceHeader, then the payload.
+/// Where slices are checked the payload's CRC32C stands between the two, and what is reserved in
+/// the header is a CRC32C of the rest of it and of that: so a length is known to be good before it
+/// is relied on.
 
 #include <sys/uio.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/file_descriptor.hpp"
@@ -47,11 +52,26 @@ class Stream {
   std::optional<Failure> failure_;
 };
 
+/// As it travels; without the last field where slices are not checked.
+struct WireHeader {
+  SliceHeader slice;
+  std::uint32_t payload_checksum = 0;
+};
+inline constexpr std::size_t kPlainHeaderBytes = sizeof(SliceHeader);
+inline constexpr std::size_t kCheckedHeaderBytes = kPlainHeaderBytes + sizeof(std::uint32_t);
+static_assert(offsetof(WireHeader, payload_checksum) == kPlainHeaderBytes);
+
+/// Of connecting, counted on the service thread.
+using Retries = std::atomic<std::uint64_t>;
+
 class TcpSendLink final : public SendLink {
  public:
   TcpSendLink(std::uint32_t peer, std::shared_ptr<Delivery<FileDescriptor>> connection,
-              std::shared_ptr<Waiter> waiter)
-      : stream_(peer, std::move(connection), std::move(waiter)) {}
+              std::shared_ptr<Waiter> waiter, std::shared_ptr<const Retries> retries,
+              bool checked = false)
+      : stream_(peer, std::move(connection), std::move(waiter)),
+        retries_(std::move(retries)),
+        header_bytes_(checked ? kCheckedHeaderBytes : kPlainHeaderBytes) {}
 
   bool has_room() override { return pushed_ - sent_ < kSlots; }
   std::byte* room(std::size_t bytes) override;
@@ -62,12 +82,13 @@ class TcpSendLink final : public SendLink {
   bool connected() const override { return stream_.fd() >= 0; }
   void revoke() override;
   const Failure* failure() const override { return stream_.failure(); }
+  LinkReport report() const override { return {"tcp", retries_->load() + blocked_times_}; }
 
  private:
   static constexpr std::size_t kSlots = kLinkSlots;
 
   struct Slot {
-    SliceHeader header;
+    WireHeader header;
     const std::byte* data = nullptr;
     std::vector<std::byte> copy;
   };
@@ -80,13 +101,22 @@ class TcpSendLink final : public SendLink {
   std::uint64_t pushed_ = 0;
   std::uint64_t sent_ = 0;      ///< slices that the kernel has whole
   std::size_t sent_bytes_ = 0;  ///< of slice `sent_`, header included
+  const std::shared_ptr<const Retries> retries_;
+  const std::size_t header_bytes_;
+  std::uint64_t blocked_times_ = 0;
+  bool is_blocked_ = false;  ///< the socket had no room when it was last tried
 };
 
 class TcpReceiveLink final : public ReceiveLink {
  public:
+  /// `checked_as`: what a slice whose checksum is wrong is said to have come by; nothing: slices
+  /// are not checked.
   TcpReceiveLink(std::uint32_t peer, std::shared_ptr<Delivery<FileDescriptor>> connection,
-                 std::shared_ptr<Waiter> waiter)
-      : stream_(peer, std::move(connection), std::move(waiter)) {}
+                 std::shared_ptr<Waiter> waiter,
+                 std::optional<std::string> checked_as = std::nullopt)
+      : stream_(peer, std::move(connection), std::move(waiter)),
+        checked_as_(std::move(checked_as)),
+        header_bytes_(checked_as_ ? kCheckedHeaderBytes : kPlainHeaderBytes) {}
 
   const SliceHeader* peek() override;
   void offer(std::byte* data, std::size_t bytes) override;
@@ -96,16 +126,25 @@ class TcpReceiveLink final : public ReceiveLink {
   bool begin_read() override { return true; }
   bool pop() override;
   const Failure* failure() const override { return stream_.failure(); }
+  LinkReport report() const override { return {"tcp", 0}; }
 
  private:
   std::size_t staged() const { return staged_end_ - staged_begin_; }
   /// Reads what there is: first to `direct`, then at most `staged_bytes` behind what is staged.
   bool read_some(std::byte* direct, std::size_t direct_bytes, std::size_t staged_bytes);
   bool parse_header();
+  /// False, and the link has failed, where what has come is not what was sent.
+  bool check_header();
+  bool check_payload();
+  bool is_same(std::uint32_t found, std::uint32_t expected, const std::string& what);
   void choose_place();
   void make_space(std::size_t bytes);
 
   Stream stream_;
+  const std::optional<std::string> checked_as_;
+  const std::size_t header_bytes_;
+  std::uint32_t payload_checksum_ = 0;  ///< of the front slice, as its sender has it
+  std::uint64_t popped_ = 0;
   /// Bytes read and not yet handed out: [staged_begin_, staged_end_).
   std::vector<std::byte> staging_;
   std::size_t staged_begin_ = 0;

@@ -6,32 +6,15 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
-#include <filesystem>
 
-#include "samples.hpp"
 #include "comm/trace/read.hpp"
+#include "samples.hpp"
+#include "support/directory.hpp"
 
 using namespace ccoll;
 using namespace ccoll::trace;
 
-namespace {
-
-/// A directory of its own, gone with it.
-class Directory {
- public:
-  Directory() {
-    auto pattern = (std::filesystem::temp_directory_path() / "ccoll-trace-XXXXXX").string();
-    REQUIRE(mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  ~Directory() { std::filesystem::remove_all(path_); }
-  std::string file(std::string_view name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
-
-}  // namespace
+using testing::Directory;
 
 TEST_CASE("recorder: what was recorded is read again, whatever the buffer's size",
           "[trace][unit]") {

@@ -11,30 +11,13 @@
 #include "algorithms/algorithms.hpp"
 #include "said.hpp"
 #include "show/page_parts.hpp"
+#include "support/directory.hpp"
 
 namespace ccoll::show::test {
 namespace {
 
 using Catch::Contains;
 using nlohmann::json;
-
-/// A folder that is gone after the test.
-class Folder {
- public:
-  Folder() {
-    std::string name = std::filesystem::temp_directory_path() / "ccoll_page_XXXXXX";
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  std::string file(const std::string& name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
 
 std::string content_of(const std::string& path) {
   std::stringstream text;
@@ -43,7 +26,7 @@ std::string content_of(const std::string& path) {
 }
 
 std::string page_by(const std::vector<std::string>& words) {
-  const Folder folder;
+  const testing::Directory folder;
   const std::string path = folder.file("page.html");
   std::vector<std::string> all = {"page"};
   all.insert(all.end(), words.begin(), words.end());
@@ -159,7 +142,7 @@ TEST_CASE("cc-show page: what stands in the data cannot end its element", "[show
 }
 
 TEST_CASE("cc-show page: wrong usage is named, and leaves no file", "[show][unit]") {
-  const Folder folder;
+  const testing::Directory folder;
   const std::string path = folder.file("page.html");
   CHECK_THAT(refused({"page", "all_reduce"}), Contains("--output"));
   CHECK_THAT(refused({"page", "all_reduce", "-o", folder.file("none/page.html")}),

@@ -14,7 +14,14 @@ namespace ccoll::show::test {
 inline Result<Output> answer(const std::vector<std::string>& words) {
   std::vector<const char*> argv = {"cc-show"};
   for (const std::string& word : words) argv.push_back(word.c_str());
-  return run(static_cast<int>(argv.size()), argv.data());
+  auto output = run(static_cast<int>(argv.size()), argv.data());
+  while (output && output->more) {
+    const auto text = output->more();
+    if (!text) return tl::unexpected(text.error());
+    if (text->empty()) break;
+    output->text += *text;
+  }
+  return output;
 }
 
 /// What it prints; it must be no wrong usage.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -8,6 +9,7 @@
 #include "said.hpp"
 #include "show/check.hpp"
 #include "show/study.hpp"
+#include "support/directory.hpp"
 
 namespace ccoll::show::test {
 namespace {
@@ -19,19 +21,6 @@ std::string file_text(const std::filesystem::path& path) {
   text << std::ifstream(path).rdbuf();
   return text.str();
 }
-
-/// A folder of its own, gone afterwards.
-struct Folder {
-  std::filesystem::path path;
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "cc-show-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-};
 
 TEST_CASE("cc-show simulate: its table is that of the golden file", "[show][golden]") {
   const std::string text =
@@ -88,6 +77,27 @@ TEST_CASE("cc-show simulate --format json: the same times, sizes and crossings a
   CHECK_FALSE(document["sheets"][0]["crossings"].empty());
 }
 
+TEST_CASE(
+    "cc-show simulate: each number of ranks is told before the next is simulated, then the page",
+    "[show][unit]") {
+  const testing::Directory folder;
+  const std::string page = folder.file("sim.html");
+  const std::array argv{"cc-show", "simulate", "reduce", "-n",        "4,16",
+                        "-b",      "8",        "-o",     page.c_str()};
+  const auto output = run(static_cast<int>(argv.size()), argv.data());
+  REQUIRE(output);
+  CHECK_THAT(output->text, Contains("reduce") && !Contains("ranks on"));
+  for (const std::string ranks : {"4", "16"}) {
+    const auto table = output->more();
+    REQUIRE(table);
+    CHECK_THAT(*table, Contains("\n" + ranks + " ranks on"));
+    CHECK(file_text(page).empty());
+  }
+  CHECK_THAT(output->more().value(), Contains(page));
+  CHECK_THAT(file_text(page), Contains("</html>"));
+  CHECK(output->more().value().empty());
+}
+
 TEST_CASE("cc-show simulate: what is skipped is said, and why", "[show][unit]") {
   const std::string text =
       said({"simulate", "all_reduce", "-n", "24576", "-b", "1G", "--algo", "one_shot,ring"});
@@ -101,8 +111,8 @@ TEST_CASE("cc-show simulate: what is skipped is said, and why", "[show][unit]") 
 }
 
 TEST_CASE("cc-show simulate: a page stands alone and tells the table's figures", "[show][unit]") {
-  const Folder folder;
-  const std::string path = folder.path / "sim.html";
+  const testing::Directory folder;
+  const std::string path = folder.file("sim.html");
   const std::string text = said({"simulate", "all_reduce", "-n", "16,64", "-b", "8..1M", "--algo",
                                  "ring,double_tree", "-o", path});
   const std::string page = file_text(path);
@@ -121,8 +131,8 @@ TEST_CASE("cc-show simulate: a page stands alone and tells the table's figures",
 }
 
 TEST_CASE("cc-show simulate: a network of one's own is read from a file", "[show][unit]") {
-  const Folder folder;
-  const std::string path = folder.path / "mine.net";
+  const testing::Directory folder;
+  const std::string path = folder.file("mine.net");
   std::ofstream(path) << said({"simulate", "--show-net", "--net", "nodes-of-4:shm+eth100"});
   const std::vector<std::string> rest = {"simulate", "all_reduce", "-n", "8", "-b", "64K", "--net"};
   auto by_name = rest, by_file = rest;

@@ -158,8 +158,20 @@ TEST_CASE("cc-show verify: wrong usage is told with what was expected", "[show][
     CHECK_THAT(refused({"verify", "all_reduce", "-n", ranks}), Contains("from 1 to 128"));
   }
   CHECK_THAT(refused({"verify", "all_reduce", "--break", "dorp"}), Contains("did you mean drop?"));
-  CHECK_THAT(refused({"verify", "--algo", "ring"}), Contains("--algo ring without an operation"));
+  CHECK_THAT(refused({"verify", "all_reduce", "--break"}), Contains("drop|duplicate|reorder"));
+  CHECK_THAT(refused({"verify", "--algo", "rng"}), Contains("did you mean ring?"));
   CHECK_THAT(refused({"verify", "all_reduce", "--algo", "rng"}), Contains("did you mean ring?"));
+}
+
+TEST_CASE("cc-show verify: an algorithm without an operation is proven of all that have it",
+          "[show][unit]") {
+  const std::string text = said({"verify", "--algo", "ring", "-n", "1..4"});
+  for (const CatalogueEntry& entry : catalogue()) {
+    CAPTURE(to_string(entry.kind), to_string(entry.algorithm));
+    const std::string row =
+        fmt::format("  {:<16}{:<20}", to_string(entry.kind), to_string(entry.algorithm));
+    CHECK((text.find(row) != text.npos) == (entry.algorithm == Algorithm::ring));
+  }
 }
 
 }  // namespace

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a communicator tells control of whom it waits for, and hears of ranks that wait for each
+// other in a circle (control/circle.cpp).
+#include <algorithm>
+
+#include "comm/implementation.hpp"
+#include "engine/describe.hpp"
+
+namespace ccoll {
+namespace {
+
+/// So long before its time limit, but not in the first three quarters, a call is looked for.
+constexpr std::chrono::milliseconds kBefore{500};
+
+/// More messages than these are not told of.
+constexpr std::size_t kMostTold = 16;
+
+}  // namespace
+
+void Communicator::Implementation::tell_waits_as_owner() {
+  std::vector<OpenWait> waits;
+  const auto add = [&](std::uint64_t sequence, std::string text, const std::vector<Rank>& ranks) {
+    OpenWait wait{id_, sequence, std::move(text), {}};
+    for (const auto rank : ranks) wait.ranks.push_back(group_.job_rank(rank));
+    waits.push_back(std::move(wait));
+  };
+  if (!collectives_.empty() && collectives_.front()->started) {
+    const auto& run = collectives_.front()->run;
+    add(run.sequence,
+        fmt::format("{} #{} of communicator {}", words_of(run.signature).kind, run.sequence, name_),
+        collectives_.front()->plan->awaited());
+  }
+  for (const auto& operation : messages_.pending()) {
+    // What is on its way may be only slow.
+    const bool stands = operation->stage == MessageOperation::Stage::posted ||
+                        operation->stage == MessageOperation::Stage::announced;
+    if (!stands || waits.size() >= kMostTold) continue;
+    add(kFirstMessage + operation->record,
+        fmt::format("{} of communicator {}",
+                    operation->what == MessageOperation::What::send ? "a send" : "a receive",
+                    name_),
+        messages_.awaited(*operation));
+  }
+  waits_told_ = true;
+  member_->control().tell_waits(id_, std::move(waits));
+}
+
+void Communicator::Implementation::take_waits_back_as_owner() {
+  if (std::exchange(waits_told_, false)) member_->control().tell_waits(id_, {});
+}
+
+void Communicator::Implementation::seek_circle_as_owner(Operation& operation,
+                                                        std::uint64_t sequence,
+                                                        Clock::time_point now,
+                                                        Clock::time_point& next) {
+  if (operation.sought) return;
+  const auto limit = operation.deadline - operation.begun;
+  const auto seek_at = operation.deadline - std::min<Clock::duration>(limit / 4, kBefore);
+  if (now < seek_at) {
+    next = std::min(next, seek_at);
+    return;
+  }
+  operation.sought = true;
+  tell_waits_as_owner();
+  member_->control().seek_circle(id_, sequence);
+}
+
+void Communicator::Implementation::in_circle(std::uint64_t sequence, const std::string& circle) {
+  std::lock_guard lock(mutex_);
+  circles_[sequence] = circle;
+}
+
+std::string Communicator::Implementation::circle_of(std::uint64_t sequence) const {
+  std::lock_guard lock(mutex_);
+  const auto found = circles_.find(sequence);
+  if (found == circles_.end()) return "";
+  return fmt::format("; a circle{}: {}", group_.numbered_as_job() ? "" : " (by ranks of the job)",
+                     found->second);
+}
+
+}  // namespace ccoll

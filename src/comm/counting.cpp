@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a communicator has counted, put together when somebody asks. Runs of plans are counted and
+// multiplied; what is lost to whom is noted where a rank sleeps, or fails.
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "comm/implementation.hpp"
+
+namespace ccoll {
+
+std::vector<Rank> Communicator::Implementation::awaited_as_owner(
+    const Work::State& work) const noexcept {
+  try {
+    std::vector<Rank> ranks;
+    bool collective = false;
+    for (const auto& operation : work.operations) {
+      if (operation->done.load(std::memory_order_relaxed)) continue;
+      if (!operation->is_message)
+        collective = true;
+      else if (const auto peer = static_cast<const MessageOperation&>(*operation).pattern.from)
+        ranks.push_back(*peer);
+    }
+    // Whichever the collective is: the first one in the queue stands in its way.
+    if (collective && !collectives_.empty() && collectives_.front()->started)
+      std::ranges::copy(collectives_.front()->plan->awaited(Plan::Which::in_the_way),
+                        std::back_inserter(ranks));
+    return ranks;
+  } catch (...) {
+    // No memory: this sleep is not counted.
+    return {};
+  }
+}
+
+void Communicator::Implementation::note_sleep_as_owner(std::vector<Rank> awaited,
+                                                       Clock::duration time) noexcept {
+  try {
+    std::ranges::sort(awaited);
+    const auto repeated = std::ranges::unique(awaited);
+    awaited.erase(repeated.begin(), repeated.end());
+    losses_.slept(awaited, time);
+  } catch (...) {
+    // No memory: this one is not counted.
+  }
+}
+
+void Communicator::Implementation::note_failure_as_owner(const Failure& failure) noexcept {
+  if (closed_.load(std::memory_order_relaxed)) return;
+  try {
+    if (const auto culprit = failure.culprit ? group_.rank_of(*failure.culprit) : std::nullopt)
+      return losses_.failed(*culprit);
+    if (!collectives_.empty() && collectives_.front()->started)
+      for (const auto peer : collectives_.front()->plan->awaited(Plan::Which::in_the_way))
+        losses_.failed(peer);
+    for (const auto& operation : messages_.pending())
+      if (operation->pattern.from) losses_.failed(*operation->pattern.from);
+  } catch (...) {
+    // No memory, which may be why it fails.
+  }
+}
+
+Counters Communicator::Implementation::counters() {
+  const Owner owner(*this);
+  auto table = traffic_;
+  for (const auto& [key, plan] : plans_) plan->add_traffic(table);
+  messages_.add_traffic(table);
+  links_.add_retries(table);
+
+  std::map<std::pair<Rank, std::string>, PeerCounters> peers;
+  const auto of = [&](Rank peer, std::string_view name) -> PeerCounters& {
+    // Most links are of the transport that the pair uses, and so is what concerns all of them.
+    auto transport = name.empty() ? transport_to(peer).value_or("") : std::string(name);
+    auto& found = peers[{peer, transport}];
+    found.rank = static_cast<int>(peer);
+    found.transport = std::move(transport);
+    return found;
+  };
+  for (const auto& [key, traffic] : table) {
+    auto& peer = of(key.first, key.second);
+    peer.messages_sent += traffic.messages_sent;
+    peer.bytes_sent += traffic.bytes_sent;
+    peer.messages_received += traffic.messages_received;
+    peer.bytes_received += traffic.bytes_received;
+    peer.retries += traffic.retries;
+  }
+  for (const auto& [rank, loss] : losses_.by_peer()) {
+    auto& peer = of(rank, {});
+    peer.waits += loss.waits;
+    peer.time_lost += loss.time;
+    peer.errors += loss.errors;
+  }
+  for (const auto& [rank, refused] : messages_.refused()) of(rank, {}).errors += refused;
+
+  Counters counters;
+  counters.collectives = sequence_;
+  for (auto& [key, peer] : peers) {
+    const bool any = (peer.messages_sent | peer.messages_received | peer.waits | peer.retries |
+                      peer.errors) != 0;
+    if (any) counters.peers.push_back(std::move(peer));
+  }
+  return counters;
+}
+
+}  // namespace ccoll

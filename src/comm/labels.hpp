@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What callers call their collectives: of the last that History keeps, those that have a label.
+/// Used by any thread, but only for calls with a label, and for what is told of failures.
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "comm/history.hpp"
+
+namespace ccoll {
+
+class Labels {
+ public:
+  /// Before the call begins.
+  void set(std::uint64_t call, std::string_view text) {
+    if (text.empty()) return;
+    const std::lock_guard lock(mutex_);
+    labels_.emplace(call, text);
+    if (call >= History::kCalls)
+      labels_.erase(labels_.begin(), labels_.upper_bound(call - History::kCalls));
+  }
+  /// Empty where it has none.
+  std::string of(std::uint64_t call) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = labels_.find(call);
+    return found == labels_.end() ? std::string() : found->second;
+  }
+  /// In a forked child, where the thread that held the lock may be gone.
+  void forget_lock() { new (&mutex_) std::mutex; }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, std::string> labels_;  // guarded by mutex_
+};
+
+}  // namespace ccoll

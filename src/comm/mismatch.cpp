@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that make different calls: what they tell each other, and the error that names both. A
+// slice shows a call's signature; its label travels only when a difference has been found.
+#include <algorithm>
+
+#include "comm/implementation.hpp"
+#include "engine/describe.hpp"
+
+namespace ccoll {
+namespace {
+
+/// So many calls are compared when a communicator ends; of those before, a later call told.
+constexpr std::uint64_t kLastCalls = 8;
+
+Signature of_kind(std::uint8_t kind) {
+  Signature signature;
+  signature.kind = kind;
+  return signature;
+}
+
+}  // namespace
+
+std::optional<Failure> Communicator::Implementation::compare(std::uint32_t peer,
+                                                             const Waiting& waiting) {
+  const auto from = group_.rank_of(peer);
+  if (!from) return std::nullopt;
+  const auto kind = waiting.signature.kind;
+  if (kind == kAsksLabel) {
+    member_->control().publish(
+        {id_, waiting.sequence, of_kind(kTellsLabel), labels_.of(waiting.sequence)}, {peer});
+    return std::nullopt;
+  }
+  std::unique_lock lock(mutex_);
+  if (kind == kTellsLabel) {
+    told_label_ = MadeCall{*from, waiting.sequence, {}, waiting.note};
+    lock.unlock();
+    waiter_->ring();
+    return std::nullopt;
+  }
+  if (kind == kSubgroup && waiting.communicator == id_ && !waiting.note.empty()) {
+    compare_subgroups(*from, waiting);
+    return std::nullopt;
+  }
+  if (waiting.sequence >= history_.calls()) {
+    const bool known = std::ranges::any_of(ahead_, [&](const auto& entry) {
+      return entry.first == *from && entry.second.sequence == waiting.sequence;
+    });
+    if (!known && ahead_.size() < History::kCalls) ahead_.emplace_back(*from, waiting);
+    // A call that begins just now may miss it; the next one, or the communicator's end, does not.
+    has_ahead_.store(true, std::memory_order_release);
+    return std::nullopt;
+  }
+  auto found = difference(*from, waiting);
+  if (!found) return std::nullopt;
+  return named(std::move(*found));
+}
+
+std::optional<Failure> Communicator::Implementation::difference(Rank peer,
+                                                                const Waiting& waiting) const {
+  const auto& [communicator, sequence, theirs, label] = waiting;
+  const auto mine = history_.at(sequence);
+  if (!mine || *mine == theirs) return std::nullopt;
+  return Failure{ErrorKind::mismatch,
+                 describe_mismatch({rank(), sequence, *mine, labels_.of(sequence)},
+                                   {peer, sequence, theirs, label}),
+                 std::nullopt};
+}
+
+Status Communicator::Implementation::compare_with_ahead() {
+  std::lock_guard lock(mutex_);
+  Status status;
+  const auto calls = history_.calls();
+  std::erase_if(ahead_, [&](const auto& entry) {
+    const auto& [peer, waiting] = entry;
+    if (waiting.sequence >= calls) return false;
+    auto found = difference(peer, waiting);
+    if (status && found) status = tl::unexpected(std::move(*found));
+    return true;
+  });
+  has_ahead_.store(!ahead_.empty(), std::memory_order_relaxed);
+  return status;
+}
+
+void Communicator::Implementation::publish_last_calls() {
+  const auto calls = history_.calls();
+  for (auto call = calls - std::min(calls, kLastCalls); call < calls; call++)
+    if (const auto signature = history_.at(call))
+      member_->control().publish({id_, call, *signature, labels_.of(call)},
+                                 group_.ring_neighbours());
+}
+
+void Communicator::Implementation::ask_for_label_as_owner(const CollectiveOperation& operation,
+                                                          Failure failure) {
+  if (suspicion_) return;
+  const auto& run = operation.run;
+  different_ = Different{{rank(), run.sequence, run.signature, operation.label},
+                         *operation.plan->different(),
+                         std::move(failure.message)};
+  suspicion_ = {ErrorKind::mismatch, different_->text(), std::nullopt};
+  suspected_ = Clock::now();
+  const auto& theirs = different_->theirs;
+  member_->control().publish({id_, theirs.sequence, of_kind(kAsksLabel)},
+                             {group_.job_rank(theirs.rank)});
+}
+
+bool Communicator::Implementation::take_label_as_owner() {
+  if (!different_) return false;
+  auto& theirs = different_->theirs;
+  std::lock_guard lock(mutex_);
+  if (!told_label_ || told_label_->rank != theirs.rank || told_label_->sequence != theirs.sequence)
+    return false;
+  theirs.label = told_label_->label;
+  suspicion_->message = different_->text();
+  return true;
+}
+
+std::string Communicator::Implementation::Different::text() const {
+  if (mine.signature != theirs.signature || mine.sequence != theirs.sequence)
+    return describe_mismatch(mine, theirs);
+  auto text = found;
+  for (const auto* call : {&mine, &theirs})
+    if (!call->label.empty())
+      text += fmt::format("; rank {} calls it {}", call->rank, quoted_label(call->label));
+  return text;
+}
+
+}  // namespace ccoll

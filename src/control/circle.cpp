@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Whether ranks wait for each other in a circle, through calls of different communicators: shortly
+/// before its patience ends a rank asks those whom it waits for, and they pass the question on to
+/// those whom they wait for themselves. Where it comes back, the way that it took is told to the
+/// one who asked, as a reason for its error; it ends nothing, for another thread of one of these
+/// ranks might still make the call that is missing.
+///
+/// A question takes at most kHops hops and two ways from each, and no rank passes it on twice for
+/// the same wait: few messages, once per call that is about to fail. The words of each hop travel
+/// with it; where they get too long, the later ranks are only named, and then only counted.
+
+#include <algorithm>
+#include <iterator>
+
+#include "control/hub.hpp"
+
+namespace ccoll::control {
+namespace {
+
+constexpr std::uint64_t kHops = 64;
+constexpr std::size_t kWays = 2;
+/// So many of the last questions that were passed on are known again.
+constexpr std::size_t kKnownQuestions = 4096;
+
+/// So much of the words is left for ranks that are only named.
+constexpr std::size_t kForNames = kMaxNote / 2;
+constexpr std::string_view kMore = ", ...";
+
+/// `way`, and one hop more: `rank` waits in `call` for `next`.
+std::string longer(const std::string& way, std::uint32_t rank, std::string_view call,
+                   std::uint32_t next) {
+  if (way.empty()) return fmt::format("rank {} waits in {} for rank {}", rank, call, next);
+  if (way.ends_with(kMore)) return way;
+  auto told = fmt::format("{}, which waits in {} for rank {}", way, call, next);
+  if (told.size() + kForNames <= kMaxNote) return told;
+  told = fmt::format("{}, which waits for rank {}", way, next);
+  if (told.size() + kMore.size() <= kMaxNote) return told;
+  return way + std::string(kMore);
+}
+
+}  // namespace
+
+void Hub::tell_waits(std::uint64_t communicator, std::vector<OpenWait> waits) {
+  std::erase_if(waits_, [&](const OpenWait& wait) { return wait.communicator == communicator; });
+  std::ranges::move(waits, std::back_inserter(waits_));
+}
+
+void Hub::seek_circle(std::uint64_t communicator, std::uint64_t sequence) {
+  const auto wait = std::ranges::find_if(waits_, [&](const OpenWait& each) {
+    return each.communicator == communicator && each.sequence == sequence;
+  });
+  if (wait == waits_.end()) return;
+  sought_[++seeks_] = {communicator, sequence};
+  Publication question{rank_, rank_, {}, false};
+  question.waiting.signature = {.count = 0, .root = seeks_, .kind = kCircle};
+  ask_along(question, *wait);
+}
+
+void Hub::ask_along(const Publication& question, const OpenWait& wait) {
+  auto ranks = wait.ranks;
+  std::ranges::partition(ranks, [&](std::uint32_t rank) { return rank == question.from; });
+  if (ranks.size() > kWays) ranks.resize(kWays);
+  for (const std::uint32_t to : ranks) {
+    Publication next = question;
+    next.to = to;
+    next.detour = false;
+    next.waiting.communicator = wait.communicator;
+    next.waiting.sequence = wait.sequence;
+    next.waiting.signature.count++;
+    next.waiting.note = longer(question.waiting.note, rank_, wait.text, to);
+    if (to != rank_) route(next);
+  }
+}
+
+void Hub::pursue(const Publication& question) {
+  const auto& [communicator, sequence, signature, note] = question.waiting;
+  const bool has_come = news_.has_begun(communicator, sequence);
+  if (question.from == rank_) {
+    const auto sought = sought_.find(signature.root);
+    if (sought == sought_.end() || has_come) return;
+    const auto last = note.ends_with(kMore) ? fmt::format(" ({} ranks), which waits for rank {}",
+                                                          signature.count, rank_)
+                                            : "";
+    news_.tell_circle(sought->second.first, sought->second.second, note + last);
+    sought_.erase(sought);
+    return;
+  }
+  // Who has come to the call that it is waited for in waits there itself, or is done; and asks
+  // itself, where it is the first.
+  if (signature.count >= kHops || (has_come && signature.count == 1)) return;
+  const Pursued pursued{question.from, signature.root, communicator, sequence};
+  if (!pursued_.insert(pursued).second) return;
+  pursued_in_order_.push_back(pursued);
+  if (pursued_in_order_.size() > kKnownQuestions) {
+    pursued_.erase(pursued_in_order_.front());
+    pursued_in_order_.pop_front();
+  }
+  for (const OpenWait& wait : waits_) {
+    // Of messages each rank has numbers of its own.
+    const bool same =
+        wait.communicator == communicator && wait.sequence == sequence && sequence < kFirstMessage;
+    if (same == has_come) ask_along(question, wait);
+  }
+}
+
+}  // namespace ccoll::control

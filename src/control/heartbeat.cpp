@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+/// How a rank finds out that a peer is gone whose connections never close: it was stopped, its
+/// host vanished, a cable was pulled. Each end of a control connection says something at least
+/// every tenth of the limit, and counts the other as lost that said nothing for nine tenths: by its
+/// own looks, so that a process that was itself stopped, or had no processor, has lost nobody when
+/// it goes on; its peers get as much time as if it had not been away.
+///
+/// It costs a rank, of whatever job, one timer and at most five frames of 10 bytes either way per
+/// tenth of the limit, and those only on connections that are otherwise silent.
+
+#include <algorithm>
+
+#include "control/hub.hpp"
+
+namespace ccoll::control {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kLooks = 10;  ///< per limit; one of them is for chance
+
+}  // namespace
+
+void Hub::tell_limit(Edge& edge) {
+  if (heartbeat_ > milliseconds(0)) send_beat(edge);
+}
+
+void Hub::send_beat(Edge& edge) {
+  // Not one of the messages that are counted.
+  edge.send(encode_beat(static_cast<std::uint32_t>(heartbeat_.count())));
+}
+
+void Hub::keep_watch() {
+  milliseconds limit = heartbeat_;
+  for (const auto& [peer, edge] : edges_)
+    if (edge->asked() > milliseconds(0) && (limit == milliseconds(0) || edge->asked() < limit))
+      limit = edge->asked();
+  const auto period = limit == milliseconds(0) ? limit : std::max(limit / kLooks, milliseconds(1));
+  if (leaving_ || period == milliseconds(0) || (watching_ && period == period_)) return;
+  watching_ = true;
+  period_ = period;
+  watch_timer_.expires_after(period_);
+  watch_timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
+    if (!error) self->look_at_peers();
+  });
+}
+
+void Hub::look_at_peers() {
+  watching_ = false;
+  if (leaving_) return;
+  const bool counts = heartbeat_ > milliseconds(0) && outcome_ && *outcome_;
+  std::vector<std::shared_ptr<Edge>> silent;
+  for (const auto& [peer, edge] : edges_) {
+    // The hello comes first, and nothing else until it is answered.
+    if (edge->is_due(period_) && edge != calling_) send_beat(*edge);
+    if (counts && !news_.has_left(peer) && edge->silent_for() >= heartbeat_ - heartbeat_ / kLooks)
+      silent.push_back(edge);
+  }
+  for (const auto& edge : silent) {
+    const std::chrono::duration<double> since = Clock::now() - edge->last_heard();
+    lose(edge->peer(), edge->address(),
+         fmt::format("nothing has come from it for {:.1f} s (the heartbeat's limit is {})",
+                     since.count(), in_seconds(heartbeat_)));
+  }
+  keep_watch();
+}
+
+Status Hub::beat(Edge& edge, std::string_view body) {
+  const auto limit_ms = decode_beat(body);
+  if (!limit_ms) return fail(ErrorKind::corrupt, "a malformed or misplaced message (heartbeat)");
+  if (milliseconds(*limit_ms) == edge.asked()) return {};
+  edge.set_asked(milliseconds(*limit_ms));
+  keep_watch();
+  return {};
+}
+
+}  // namespace ccoll::control

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Copying where mostly a few bytes are to be copied.
+
+#include <cstddef>
+#include <cstring>
+
+namespace ccoll {
+
+/// memcpy, but of 4 to 16 bytes, which take less than a call: two copies of a fixed length, that
+/// overlap in the middle.
+inline void copy_few(std::byte* to, const std::byte* from, std::size_t bytes) {
+  const auto ends = [&]<std::size_t length>(std::byte(&first)[length], std::byte(&last)[length]) {
+    std::memcpy(first, from, length);
+    std::memcpy(last, from + bytes - length, length);
+    std::memcpy(to, first, length);
+    std::memcpy(to + bytes - length, last, length);
+  };
+  if (bytes >= 8 && bytes <= 16) {
+    std::byte first[8], last[8];
+    ends(first, last);
+  } else if (bytes >= 4 && bytes < 8) {
+    std::byte first[4], last[4];
+    ends(first, last);
+  } else {
+    std::memcpy(to, from, bytes);
+  }
+}
+
+}  // namespace ccoll

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// CRC32C (Castagnoli's polynomial; RFC 3720, B.4), by the processor's own instruction where it has
+/// one.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace ccoll {
+
+/// Of what `before` is the checksum of, and then these bytes; 0 is that of nothing.
+std::uint32_t crc32c(std::uint32_t before, const void* data, std::size_t bytes);
+
+namespace detail {
+
+struct Crc32cWay {
+  std::string_view name;  ///< "table", "sse4.2", "armv8"
+  std::uint32_t (*compute)(std::uint32_t before, const void* data, std::size_t bytes);
+};
+/// Those that this processor has, the slowest first; crc32c takes the last.
+std::vector<Crc32cWay> crc32c_ways();
+
+}  // namespace detail
+
+}  // namespace ccoll

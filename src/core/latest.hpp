@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The last few of many keys, such as those of communicators that have ended. All the memory is
+/// taken with the first key, so that no later one makes the process grow.
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+namespace ccoll {
+
+/// Remembers `Capacity` keys; a further one takes the place of the oldest. Looking one up reads all
+/// of them. Not thread-safe.
+template <typename Key, std::size_t Capacity>
+class Latest {
+ public:
+  /// False: it is known already, and does not become younger.
+  bool add(const Key& key) {
+    if (contains(key)) return false;
+    keys_.reserve(Capacity);
+    if (keys_.size() < Capacity) {
+      keys_.push_back(key);
+    } else {
+      keys_[oldest_] = key;
+      oldest_ = (oldest_ + 1) % Capacity;
+    }
+    return true;
+  }
+
+  bool contains(const Key& key) const { return std::ranges::find(keys_, key) != keys_.end(); }
+
+ private:
+  std::vector<Key> keys_;
+  std::size_t oldest_ = 0;  ///< its place, once all are taken
+};
+
+}  // namespace ccoll

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/private_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/file_descriptor.hpp"
+
+namespace ccoll {
+namespace {
+
+Status check_private(std::string_view what, const std::string& path, const struct stat& facts) {
+  if (!S_ISREG(facts.st_mode)) {
+    return fail(ErrorKind::invalid_argument, "{} {}: not a regular file", what, path);
+  }
+  if (facts.st_uid != ::geteuid()) {
+    return fail(ErrorKind::invalid_argument, "{} {}: it belongs to user {}, this is user {}", what,
+                path, facts.st_uid, ::geteuid());
+  }
+  if ((facts.st_mode & 077) != 0) {
+    return fail(ErrorKind::invalid_argument,
+                "{} {}: others may read or write it (mode {:04o}): chmod 600 {}", what, path,
+                facts.st_mode & 07777, path);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> read_private_file(std::string_view what, const std::string& path,
+                                      std::size_t most_bytes) {
+  // O_NONBLOCK: opening a pipe by mistake must not wait for a writer.
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat facts {};
+  if (!file.open() || ::fstat(file.number(), &facts) != 0) {
+    return fail(ErrorKind::invalid_argument, "{} {}: {}", what, path, std::strerror(errno));
+  }
+  CCOLL_TRY(check_private(what, path, facts));
+  std::string content(most_bytes + 1, '\0');
+  std::size_t length = 0;
+  while (length < content.size()) {
+    const ssize_t got = ::read(file.number(), content.data() + length, content.size() - length);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      return fail(ErrorKind::invalid_argument, "{} {}: {}", what, path, std::strerror(errno));
+    }
+    if (got == 0) break;
+    length += static_cast<std::size_t>(got);
+  }
+  if (length > most_bytes) {
+    return fail(ErrorKind::invalid_argument, "{} {}: longer than {} bytes", what, path, most_bytes);
+  }
+  content.resize(length);
+  return content;
+}
+
+}  // namespace ccoll

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Files that hold a secret.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "core/result.hpp"
+
+namespace ccoll {
+
+/// What is in the file at `path`: a regular one, of this user, that nobody else may read or write,
+/// and of at most `most_bytes`. `what` it is, "token file", begins every failure.
+Result<std::string> read_private_file(std::string_view what, const std::string& path,
+                                      std::size_t most_bytes);
+
+}  // namespace ccoll

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What one block of the team kernel does: the device's interpreter of schedules. Compiled by nvcc,
+/// and as host code for the tests.
+///
+/// How a slice passes from block to block: its bytes are written, the block's barrier, one thread's
+/// release store to the channel's pushed flag; there one thread's acquire load, the block's
+/// barrier, and the bytes are read. The same way back with the popped flag, for the slot to be
+/// free. A flag holds the call's base plus a count, so it only grows, over all calls: what an
+/// earlier call left there, be it finished or aborted, is below whatever this one waits for.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/device/program.hpp"
+#include "kernels/device/combine.hpp"
+#include "kernels/device/layer.hpp"
+
+namespace ccoll::device {
+
+/// Of programs whose type and operation are of one family.
+template <Family family, Block B>
+class TeamInterpreter {
+ public:
+  /// `shared`: program.shared_words() words that the block's threads share.
+  CCOLL_HOST_DEVICE TeamInterpreter(const B& block, const TeamLaunch& launch, std::uint32_t number,
+                                    std::uint64_t* shared)
+      : block_(block),
+        launch_(launch),
+        program_(launch.program),
+        mine_(launch.program.blocks[number]),
+        number_(number),
+        stopped_(shared),
+        at_(reinterpret_cast<std::byte**>(shared + 2 + launch.program.most_ends)),
+        left_(shared + 2 + launch.program.most_ends + launch.program.widest),
+        part_(left_ + launch.program.widest),
+        counts_(shared + 2) {}
+
+  CCOLL_HOST_DEVICE void run() {
+    begin();
+    const std::uint32_t steps = mine_.steps.end - mine_.steps.begin;
+    std::uint64_t done = 0;
+    for (std::uint64_t window = mine_.stripe; window < program_.windows;
+         window += program_.stripes) {
+      for (std::uint32_t i = 0; i < steps; ++i) {
+        if (!run_step(program_.steps[mine_.steps.begin + i], window, done)) {
+          return end(TeamEnding::aborted);
+        }
+      }
+    }
+    end(TeamEnding::finished);
+  }
+
+ private:
+  /// Takes the ticket, and advances those that fall to this block.
+  CCOLL_HOST_DEVICE void begin() {
+    if (is_first()) {
+      stopped_[0] = 0;
+      stopped_[1] = launch_.state.tickets[number_].base;
+    }
+    for (std::uint32_t i = block_.thread(); i < mine_.ends; i += block_.threads()) counts_[i] = 0;
+    block_.barrier();
+    base_ = stopped_[1];
+    if (!is_first()) return;
+    const TeamTicket next{base_ + program_.span, launch_.state.tickets[number_].calls + 1};
+    for (std::uint32_t i = number_; i < launch_.state.ticket_count; i += program_.block_count) {
+      launch_.state.tickets[i] = next;
+    }
+    store_relaxed(&launch_.progress[number_].ending, 0);
+    store_relaxed(&launch_.progress[number_].steps, 0);
+    store_release(&launch_.progress[number_].call, next.calls);
+  }
+
+  CCOLL_HOST_DEVICE void end(TeamEnding ending) {
+    if (!is_first()) return;
+    store_release(&launch_.progress[number_].ending, static_cast<std::uint64_t>(ending));
+  }
+
+  /// False when the call is aborted. `done`: the block's steps so far.
+  CCOLL_HOST_DEVICE bool run_step(const TeamStep& step, std::uint64_t window, std::uint64_t& done) {
+    const bool active = window < step.windows;
+    if (active || step.after != kNone) {
+      await(step, window, active);
+      if (active) place(step, window);
+      block_.barrier();
+      if (load_relaxed(stopped_) != 0) return false;
+      if (active) make(step, window);
+      // Also where nothing was made: until all have looked whether to stop, nobody may say so anew.
+      block_.barrier();
+    }
+    if (active) publish(step);
+    ++done;
+    if (is_first()) {
+      if (mine_.awaited) store_release(done_flag(number_), base_ + done);
+      store_relaxed(&launch_.progress[number_].steps, done);
+    }
+    return true;
+  }
+
+  // An end's count is read and advanced by one and the same thread.
+
+  CCOLL_HOST_DEVICE void await(const TeamStep& step, std::uint64_t window, bool active) {
+    if (step.after != kNone && is_first()) {
+      const std::uint64_t round = window / program_.stripes;
+      wait_for(done_flag(step.after), round * step.after_steps + step.after_step + 1);
+    }
+    if (!active) return;
+    for (std::uint32_t i = step.receives.begin; i < step.receives.end; ++i) {
+      const TeamEnd& end = program_.ends[i];
+      if (is_owner(end)) wait_for(pushed_flag(end), counts_[end.number] + 1);
+    }
+    if (step.lends) return;
+    for (std::uint32_t i = step.sends.begin; i < step.sends.end; ++i) {
+      const TeamEnd& end = program_.ends[i];
+      if (!is_owner(end) || counts_[end.number] < program_.slots) continue;
+      wait_for(popped_flag(end), counts_[end.number] + 1 - program_.slots);
+    }
+  }
+
+  CCOLL_HOST_DEVICE void wait_for(const std::uint64_t* flag, std::uint64_t count) {
+    for (std::uint32_t spins = 1; load_relaxed(flag) < base_ + count; ++spins) {
+      if (spins % launch_.spins_per_look == 0 && load_relaxed(launch_.abort) != 0) {
+        return store_relaxed(stopped_, 1);
+      }
+      relax();
+    }
+    load_acquire(flag);
+  }
+
+  CCOLL_HOST_DEVICE void publish(const TeamStep& step) {
+    for (std::uint32_t i = step.receives.begin; i < step.receives.end; ++i) {
+      const TeamEnd& end = program_.ends[i];
+      if (!is_owner(end)) continue;
+      ++counts_[end.number];
+      // Nobody waits for what was lent.
+      if (program_.channels[end.channel].slot_bytes == 0) continue;
+      store_release(popped_flag(end), base_ + counts_[end.number]);
+    }
+    for (std::uint32_t i = step.sends.begin; i < step.sends.end; ++i) {
+      const TeamEnd& end = program_.ends[i];
+      if (is_owner(end)) store_release(pushed_flag(end), base_ + ++counts_[end.number]);
+    }
+  }
+
+  // Cursors: first the sources in order of rank, then the destination, then the sends' slots.
+
+  CCOLL_HOST_DEVICE static std::uint32_t source_count(const TeamStep& step) {
+    return step.receives.end - step.receives.begin + (has_local(step) ? 1 : 0);
+  }
+  CCOLL_HOST_DEVICE static bool has_local(const TeamStep& step) {
+    return step.local.begin != step.local.end;
+  }
+  CCOLL_HOST_DEVICE static bool has_store(const TeamStep& step) {
+    return step.store.begin != step.store.end;
+  }
+  CCOLL_HOST_DEVICE static std::uint32_t cursor_of(const TeamStep& step, std::uint32_t receive) {
+    return receive + (has_local(step) && receive >= step.own_place ? 1 : 0);
+  }
+
+  /// Finds where the step's slices of this window lie.
+  CCOLL_HOST_DEVICE void place(const TeamStep& step, std::uint64_t window) {
+    for (std::uint32_t i = step.receives.begin; i < step.receives.end; ++i) {
+      const TeamEnd& end = program_.ends[i];
+      if (!is_owner(end)) continue;
+      const std::uint32_t cursor = cursor_of(step, i - step.receives.begin);
+      if (end.lent.begin != end.lent.end) {
+        seek(cursor, end.lent, end.lent.begin, window);
+      } else {
+        at_slot(cursor, end);
+      }
+    }
+    const std::uint32_t destination = source_count(step);
+    for (std::uint32_t i = step.sends.begin; !step.lends && i < step.sends.end; ++i) {
+      const TeamEnd& end = program_.ends[i];
+      if (!is_owner(end)) continue;
+      at_slot(destination + 1 + i - step.sends.begin, end);
+      if (!has_store(step) && i == step.sends.begin) at_slot(destination, end);
+    }
+    if (!is_first()) return;
+    if (has_local(step)) seek(step.own_place, step.local, step.local.begin, window);
+    if (has_store(step)) seek(destination, step.store, step.store.begin, window);
+  }
+
+  CCOLL_HOST_DEVICE void at_slot(std::uint32_t cursor, const TeamEnd& end) {
+    const TeamChannel& channel = program_.channels[end.channel];
+    at_[cursor] = launch_.buffers[program_.workspace] + channel.slots +
+                  counts_[end.number] % program_.slots * channel.slot_bytes;
+    left_[cursor] = UINT64_MAX;
+  }
+
+  /// To the first part from `part` on that has bytes in this window; none left: 0.
+  CCOLL_HOST_DEVICE void seek(std::uint32_t cursor, Range parts, std::uint32_t part,
+                              std::uint64_t window) {
+    left_[cursor] = 0;
+    for (; part < parts.end && left_[cursor] == 0; ++part) {
+      left_[cursor] = bytes_of(program_.parts[part], window);
+      at_[cursor] = address_of(program_.parts[part], window);
+      part_[cursor] = part;
+    }
+  }
+
+  CCOLL_HOST_DEVICE std::uint64_t bytes_of(const TeamPart& part, std::uint64_t window) const {
+    const std::uint64_t first = window * program_.slice_bytes;
+    if (part.bytes <= first) return 0;
+    const std::uint64_t rest = part.bytes - first;
+    return rest < program_.slice_bytes ? rest : program_.slice_bytes;
+  }
+
+  CCOLL_HOST_DEVICE std::byte* address_of(const TeamPart& part, std::uint64_t window) const {
+    const std::uint64_t moved = part.moves ? window * program_.slice_bytes : 0;
+    return launch_.buffers[part.buffer] + part.offset + moved;
+  }
+
+  /// Combines the sources into the destination, and fills the sends' slots.
+  CCOLL_HOST_DEVICE void make(const TeamStep& step, std::uint64_t window) {
+    const std::uint32_t sources = source_count(step);
+    for (bool more = step.makes; more;) {
+      const std::uint64_t bytes = fold(step, sources);
+      more = !step.whole && advance(step, sources, bytes, window);
+    }
+    if (step.lends || step.sends.begin == step.sends.end) return;
+    if (!has_store(step) && step.sends.end - step.sends.begin == 1) return;
+    // Who copies a byte need not be who made it.
+    block_.barrier();
+    fill_slots(step, sources, window);
+  }
+
+  /// The stretch for which all cursors stand in one part each; returns its bytes.
+  CCOLL_HOST_DEVICE std::uint64_t fold(const TeamStep& step, std::uint32_t sources) {
+    std::uint64_t bytes = left_[0];
+    for (std::uint32_t i = 1; i <= sources; ++i) bytes = left_[i] < bytes ? left_[i] : bytes;
+    combine_family<family>(block_, program_.type, program_.op,
+                           {at_, sources, at_[sources], bytes, step.divisor});
+    return bytes;
+  }
+
+  /// Moves all cursors on; false at the slice's end.
+  CCOLL_HOST_DEVICE bool advance(const TeamStep& step, std::uint32_t sources, std::uint64_t bytes,
+                                 std::uint64_t window) {
+    block_.barrier();
+    for (std::uint32_t i = block_.thread(); i <= sources; i += block_.threads()) {
+      at_[i] += bytes;
+      if (left_[i] == UINT64_MAX) continue;  // a slot
+      left_[i] -= bytes;
+      if (left_[i] == 0) seek(i, parts_of(step, i, sources), part_[i] + 1, window);
+    }
+    block_.barrier();
+    // One of the two is there, and ends with the slice.
+    return left_[has_local(step) ? step.own_place : sources] != 0;
+  }
+
+  CCOLL_HOST_DEVICE Range parts_of(const TeamStep& step, std::uint32_t cursor,
+                                   std::uint32_t sources) const {
+    if (cursor == sources) return step.store;
+    if (has_local(step) && cursor == step.own_place) return step.local;
+    const bool after_own = has_local(step) && cursor > step.own_place;
+    return program_.ends[step.receives.begin + cursor - (after_own ? 1 : 0)].lent;
+  }
+
+  /// From the store, or else from the first send's slot.
+  CCOLL_HOST_DEVICE void fill_slots(const TeamStep& step, std::uint32_t sources,
+                                    std::uint64_t window) {
+    const std::uint32_t sends = step.sends.end - step.sends.begin;
+    std::byte* const* const slots = at_ + sources + 1;
+    const bool stored = has_store(step);
+    const Range layout = stored ? step.store : step.local;
+    std::uint64_t offset = 0;
+    for (std::uint32_t i = layout.begin; i < layout.end; ++i) {
+      const TeamPart& part = program_.parts[i];
+      const std::uint64_t bytes = bytes_of(part, window);
+      const std::byte* const from = stored ? address_of(part, window) : slots[0] + offset;
+      for (std::uint32_t send = stored ? 0 : 1; send < sends && bytes != 0; ++send) {
+        copy(block_, from, slots[send] + offset, bytes);
+      }
+      offset += bytes;
+    }
+  }
+
+  CCOLL_HOST_DEVICE bool is_first() const { return block_.thread() == 0; }
+  CCOLL_HOST_DEVICE bool is_owner(const TeamEnd& end) const {
+    return end.number % block_.threads() == block_.thread();
+  }
+  CCOLL_HOST_DEVICE std::uint64_t* flag(std::uint32_t number) const {
+    return launch_.state.flags + std::uint64_t{number} * kFlagWords;
+  }
+  CCOLL_HOST_DEVICE std::uint64_t* pushed_flag(const TeamEnd& end) const {
+    return flag(2 * end.channel);
+  }
+  CCOLL_HOST_DEVICE std::uint64_t* popped_flag(const TeamEnd& end) const {
+    return flag(2 * end.channel + 1);
+  }
+  CCOLL_HOST_DEVICE std::uint64_t* done_flag(std::uint32_t block) const {
+    return flag(2 * program_.channel_count + block);
+  }
+
+  const B& block_;
+  const TeamLaunch& launch_;
+  const TeamProgram& program_;
+  const TeamBlock& mine_;
+  const std::uint32_t number_;
+  std::uint64_t base_ = 0;
+  std::uint64_t* const stopped_;  ///< then, while the call begins, its base
+  std::byte** const at_;          ///< by cursor, as are the next two
+  std::uint64_t* const left_;     ///< bytes of its part; UINT64_MAX: of a slot
+  std::uint64_t* const part_;
+  std::uint64_t* const counts_;  ///< slices that passed each of the block's ends
+};
+
+}  // namespace ccoll::device

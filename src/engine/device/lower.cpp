@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/device/lower.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "schedule/resolve.hpp"
+
+namespace ccoll::device {
+namespace {
+
+using detail::Resolved;
+using detail::ResolvedLane;
+using detail::ResolvedStep;
+using detail::Segment;
+
+std::uint64_t aligned(std::uint64_t bytes) {
+  return (bytes + kTeamAlignment - 1) / kTeamAlignment * kTeamAlignment;
+}
+
+class Lowering {
+ public:
+  Lowering(const LowerRequest& request, const Resolved& schedule)
+      : request_(request), schedule_(schedule), elem_bytes_(size_of(request.type)) {}
+
+  Result<LoweredTeam> run() {
+    measure();
+    if (schedule_.windows == 0) return std::move(out_);
+    place_scratch();
+    number_blocks();
+    out_.channels.resize(schedule_.links.size());
+    pushes_.resize(schedule_.links.size());
+    pops_.resize(schedule_.links.size());
+    for (std::uint32_t lane = 0; lane < schedule_.lanes.size(); ++lane) {
+      if (block_of_[lane] != kNone) add_block(lane);
+    }
+    CCOLL_TRY(pair_slices());
+    place_slots();
+    finish();
+    return std::move(out_);
+  }
+
+ private:
+  static constexpr std::uint64_t kNoLimit = UINT64_MAX;
+
+  /// A step at one end of a link: its number, and its end's.
+  struct Use {
+    std::uint32_t step;
+    std::uint32_t end;
+  };
+
+  void measure() {
+    std::uint64_t largest = 0;
+    for (const std::uint64_t elems : schedule_.elems) largest = std::max(largest, elems);
+    const std::uint64_t slice =
+        std::min(request_.choice.slice_elems, std::max<std::uint64_t>(largest, 1));
+    TeamProgram& program = out_.program;
+    program.type = request_.type;
+    program.op = request_.op;
+    program.slice_bytes = slice * elem_bytes_;
+    program.windows = largest / slice + (largest % slice != 0 ? 1 : 0);
+    program.stripes = schedule_.stripes;
+    program.slots = request_.slots;
+    program.workspace = 2 * schedule_.problem.size;
+    for (Rank rank = 0; rank < schedule_.problem.size; ++rank) {
+      views_.push_back(view_of(schedule_.problem, rank));
+    }
+  }
+
+  void place_scratch() {
+    for (const ResolvedLane& lane : schedule_.lanes) {
+      scratch_.push_back(out_.workspace_bytes);
+      out_.workspace_bytes += lane.scratch_blocks * aligned(out_.program.slice_bytes);
+    }
+  }
+
+  /// A lane without steps, or without a window of its stripe, needs no block.
+  void number_blocks() {
+    std::uint32_t blocks = 0;
+    for (const ResolvedLane& lane : schedule_.lanes) {
+      const bool idle = lane.steps.begin == lane.steps.end || lane.stripe >= out_.program.windows;
+      block_of_.push_back(idle ? kNone : blocks++);
+    }
+  }
+
+  void add_block(std::uint32_t number) {
+    const ResolvedLane& lane = schedule_.lanes[number];
+    TeamBlock& block = out_.blocks.emplace_back();
+    block.rank = lane.rank;
+    block.lane = lane.number;
+    block.stripe = lane.stripe;
+    block.steps.begin = size32(out_.steps);
+    ends_.clear();
+    for (std::uint32_t step = lane.steps.begin; step < lane.steps.end; ++step) {
+      add_step(lane, schedule_.steps[step]);
+    }
+    block.steps.end = size32(out_.steps);
+    block.ends = size32(ends_);
+    const std::uint64_t stripes = out_.program.stripes;
+    const std::uint64_t rounds = (out_.program.windows - lane.stripe + stripes - 1) / stripes;
+    const std::uint64_t runs = rounds * (lane.steps.end - lane.steps.begin);
+    out_.program.span = std::max(out_.program.span, runs);
+    out_.program.most_ends = std::max(out_.program.most_ends, block.ends);
+  }
+
+  void add_step(const ResolvedLane& lane, const ResolvedStep& from) {
+    const std::uint32_t number = size32(out_.steps);
+    TeamStep step;
+    step.windows = windows_of(from);
+    step.local = add_parts(lane, schedule_.segments_of(from.local));
+    step.store = add_parts(lane, schedule_.segments_of(from.store));
+    step.receives = add_ends(number, schedule_.links_of(from.receives), pops_);
+    step.sends = add_ends(number, schedule_.links_of(from.sends), pushes_);
+    step.own_place = from.own_place;
+    if (from.after_lane != detail::kNone) {
+      const detail::Range others = schedule_.lanes[from.after_lane].steps;
+      step.after = block_of_[from.after_lane];
+      step.after_step = from.after_step;
+      step.after_steps = others.end - others.begin;
+    }
+    if (from.finish && request_.op == ReduceOp::avg) step.divisor = schedule_.problem.size;
+    const bool has_local = step.local.begin != step.local.end;
+    const std::size_t sources = schedule_.links_of(from.receives).size() + (has_local ? 1 : 0);
+    step.lends =
+        from.lend == Lend::always || (from.lend == Lend::if_separate && !is_in_place(lane.rank));
+    step.makes = !step.lends || step.store.begin != step.store.end;
+    const auto cursors = sources + 1 + schedule_.links_of(from.sends).size();
+    out_.program.widest = std::max(out_.program.widest, static_cast<std::uint32_t>(cursors));
+    out_.steps.push_back(step);
+  }
+
+  std::uint64_t windows_of(const ResolvedStep& step) const {
+    std::uint64_t most = 0;
+    for (const Segment& segment : schedule_.layout(step)) {
+      most = std::max(most, schedule_.elems_of(segment, 0) * elem_bytes_);
+    }
+    const std::uint64_t slice = out_.program.slice_bytes;
+    return most / slice + (most % slice != 0 ? 1 : 0);
+  }
+
+  Range add_parts(const ResolvedLane& lane, std::span<const Segment> segments) {
+    Range range{size32(out_.parts), 0};
+    for (const Segment& segment : segments) out_.parts.push_back(part_of(lane, segment));
+    range.end = size32(out_.parts);
+    return range;
+  }
+
+  TeamPart part_of(const ResolvedLane& lane, const Segment& segment) const {
+    TeamPart part;
+    part.bytes = schedule_.elems_of(segment, 0) * elem_bytes_;
+    if (segment.buffer == Buffer::scratch) {
+      const std::uint32_t blocks = schedule_.blocks;
+      const std::uint64_t cell = (segment.block + blocks - lane.scratch_block) % blocks;
+      const auto number = static_cast<std::size_t>(&lane - schedule_.lanes.data());
+      part.buffer = out_.program.workspace;
+      part.offset = scratch_[number] + cell * aligned(out_.program.slice_bytes);
+      part.moves = false;
+      return part;
+    }
+    part.buffer = 2 * lane.rank + (segment.buffer == Buffer::output ? 1 : 0);
+    if (!holds_own_block_only(schedule_.problem.kind, segment.buffer)) {
+      part.offset = elem_bytes_ * block_offset(views_[lane.rank], schedule_.blocks, segment.block,
+                                               segment.buffer);
+    }
+    return part;
+  }
+
+  /// `uses`: of each link, which steps push to it, or pop from it.
+  Range add_ends(std::uint32_t step, std::span<const std::uint32_t> links,
+                 std::vector<std::vector<Use>>& uses) {
+    Range range{size32(out_.ends), 0};
+    for (const std::uint32_t link : links) {
+      auto known = std::ranges::find(ends_, link);
+      if (known == ends_.end()) known = ends_.insert(known, link);
+      uses[link].push_back({step, size32(out_.ends)});
+      TeamEnd& end = out_.ends.emplace_back();
+      end.channel = link;
+      end.number = static_cast<std::uint32_t>(known - ends_.begin());
+    }
+    range.end = size32(out_.ends);
+    return range;
+  }
+
+  bool is_in_place(Rank rank) const {
+    return rank < request_.in_place.size() && request_.in_place[rank];
+  }
+
+  /// A window's k-th slice on a link is taken by the k-th step that pops from it: so it is known
+  /// beforehand where a lent one lies.
+  Status pair_slices() {
+    for (std::uint32_t link = 0; link < schedule_.links.size(); ++link) {
+      const std::vector<Use>&pushes = pushes_[link], &pops = pops_[link];
+      bool paired = pushes.size() == pops.size();
+      for (std::size_t i = 0; paired && i < pushes.size(); ++i) {
+        paired = pair(link, out_.steps[pushes[i].step], pops[i]);
+      }
+      if (paired) continue;
+      return fail(ErrorKind::internal,
+                  "{}: what is sent and what is received differ; the verifier refuses such a "
+                  "schedule",
+                  schedule_.link_name(link));
+    }
+    return {};
+  }
+
+  bool pair(std::uint32_t link, const TeamStep& push, const Use& use) {
+    const TeamStep& pop = out_.steps[use.step];
+    const std::uint64_t bytes = bytes_of(push, kNoLimit);
+    if (push.windows != pop.windows || bytes != bytes_of(pop, kNoLimit)) return false;
+    if (push.lends) {
+      out_.ends[use.end].lent = push.store.begin != push.store.end ? push.store : push.local;
+      return true;
+    }
+    TeamChannel& channel = out_.channels[link];
+    const std::uint64_t slice = bytes_of(push, out_.program.slice_bytes);
+    channel.slot_bytes = std::max(channel.slot_bytes, aligned(slice));
+    return true;
+  }
+
+  /// Of what the step's result is laid out as, no more than `most` of each part.
+  std::uint64_t bytes_of(const TeamStep& step, std::uint64_t most) const {
+    const Range layout = step.local.begin != step.local.end ? step.local : step.store;
+    std::uint64_t bytes = 0;
+    for (std::uint32_t i = layout.begin; i < layout.end; ++i) {
+      bytes += std::min(out_.parts[i].bytes, most);
+    }
+    return bytes;
+  }
+
+  void place_slots() {
+    for (TeamChannel& channel : out_.channels) {
+      channel.slots = out_.workspace_bytes;
+      out_.workspace_bytes += request_.slots * channel.slot_bytes;
+    }
+  }
+
+  void finish() {
+    const auto in_one_part = [](Range range) { return range.end - range.begin <= 1; };
+    for (TeamStep& step : out_.steps) {
+      step.whole = in_one_part(step.local) && in_one_part(step.store);
+      for (std::uint32_t i = step.receives.begin; i < step.receives.end; ++i) {
+        step.whole = step.whole && in_one_part(out_.ends[i].lent);
+      }
+      if (step.after != kNone) out_.blocks[step.after].awaited = true;
+    }
+    out_.program.block_count = size32(out_.blocks);
+    out_.program.channel_count = size32(out_.channels);
+  }
+
+  template <typename T>
+  static std::uint32_t size32(const std::vector<T>& list) {
+    return static_cast<std::uint32_t>(list.size());
+  }
+
+  const LowerRequest& request_;
+  const Resolved& schedule_;
+  const std::uint64_t elem_bytes_;
+  LoweredTeam out_;
+  std::vector<Problem> views_;           ///< by rank
+  std::vector<std::uint64_t> scratch_;   ///< by lane: where its scratch begins in the workspace
+  std::vector<std::uint32_t> block_of_;  ///< by lane
+  std::vector<std::uint32_t> ends_;      ///< of the present block: its links
+  std::vector<std::vector<Use>> pushes_, pops_;  ///< by link
+};
+
+}  // namespace
+
+TeamProgram LoweredTeam::on_host() const {
+  TeamProgram here = program;
+  here.blocks = blocks.data();
+  here.steps = steps.data();
+  here.ends = ends.data();
+  here.parts = parts.data();
+  here.channels = channels.data();
+  return here;
+}
+
+Result<LoweredTeam> lower(const LowerRequest& request) {
+  const auto& [problem, choice, schedule, type, op, in_place, slots] = request;
+  if (slots == 0 || (!in_place.empty() && in_place.size() != problem.size)) {
+    return fail(ErrorKind::invalid_argument,
+                "a team of {} ranks with {} slots per link, and whether it is in place said of {}; "
+                "needed are 1 slot or more, and all ranks or none",
+                problem.size, slots, in_place.size());
+  }
+  if (reduces(problem.kind) && !is_defined(op, type)) {
+    return fail(ErrorKind::invalid_argument, "{} is not defined on {}", to_string(op),
+                to_string(type));
+  }
+  // Windows are counted in the kernel: to the schedule's form each block is one slice.
+  const Choice whole{choice.algorithm, choice.lanes, UINT64_MAX};
+  detail::Findings findings(1);
+  if (choice.slice_elems == 0) findings.add(FindingKind::malformed, "slices of 0 elements");
+  const auto resolved = detail::resolve(problem, whole, schedule, findings);
+  if (!findings.empty() || !resolved) {
+    const auto found = findings.take();
+    return fail(ErrorKind::internal, "no schedule for a team: {}",
+                found.empty() ? "it has no form" : found.front().message);
+  }
+  return Lowering(request, *resolved).run();
+}
+
+}  // namespace ccoll::device

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// A schedule as the team kernel runs it: all ranks of one process on one GPU, a block of threads
+/// for each lane of each rank. Flat plain data, so that it is copied to the device once and used by
+/// any number of calls: what changes from call to call is in a TeamLaunch, or in device memory that
+/// the kernel itself advances. Shared by host and device code; knows no schedule and no CUDA.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ccoll/types.hpp"
+
+namespace ccoll::device {
+
+inline constexpr std::uint32_t kNone = UINT32_MAX;
+
+/// Part of one of a program's lists.
+struct Range {
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;
+};
+
+/// A block of a buffer. Window w's slice of it lies w × slice_bytes beyond the first one's; of
+/// scratch, which holds one slice, always in the same place.
+struct TeamPart {
+  std::uint64_t offset = 0;  ///< in bytes, of the first window's slice
+  std::uint64_t bytes = 0;   ///< of the whole block
+  std::uint32_t buffer = 0;  ///< number among a launch's buffers
+  bool moves = true;
+};
+
+/// What one lane of one rank sends to one peer. Its flags count slices: those pushed, which the
+/// sender's block writes, and those popped, which the receiver's writes.
+struct TeamChannel {
+  std::uint64_t slots = 0;       ///< where the ring of slots begins in the workspace
+  std::uint64_t slot_bytes = 0;  ///< 0 where every slice is lent
+};
+
+/// One end of a channel, as a step has it.
+struct TeamEnd {
+  std::uint32_t channel = 0;
+  std::uint32_t number = 0;  ///< of the block's ends: the place of its count
+  /// Of a receive: the parts of the sender's memory where the slice lies; empty where it is in a
+  /// slot.
+  Range lent;
+};
+
+struct TeamStep {
+  std::uint64_t windows = 0;      ///< in those from this one on there is nothing to work on
+  Range receives;                 ///< ends, in order of rank
+  Range sends;                    ///< ends
+  Range local;                    ///< parts
+  Range store;                    ///< parts
+  std::uint32_t own_place = 0;    ///< own data's among the sources
+  std::uint32_t after = kNone;    ///< the block that must have finished the same window's …
+  std::uint32_t after_step = 0;   ///< … step
+  std::uint32_t after_steps = 0;  ///< of that block
+  std::uint32_t divisor = 1;
+  bool lends = false;  ///< receivers read what it sends where it lies
+  bool makes = true;   ///< false where it lends what is there already
+  bool whole = true;   ///< no source and no destination is of several parts
+};
+
+/// What one block of threads does.
+struct TeamBlock {
+  std::uint32_t rank = 0;
+  std::uint32_t lane = 0;
+  Range steps;
+  std::uint32_t stripe = 0;
+  std::uint32_t ends = 0;
+  bool awaited = false;  ///< other blocks' steps come after some of its own
+};
+
+/// The lists are where the pointers say, in device memory or, for tests, the host's.
+struct TeamProgram {
+  const TeamBlock* blocks = nullptr;
+  const TeamStep* steps = nullptr;
+  const TeamEnd* ends = nullptr;
+  const TeamPart* parts = nullptr;
+  const TeamChannel* channels = nullptr;
+  std::uint32_t block_count = 0;
+  std::uint32_t channel_count = 0;
+  std::uint32_t slots = 0;  ///< of each channel that has any
+  DataType type = DataType::uint8;
+  ReduceOp op = ReduceOp::sum;
+  std::uint32_t stripes = 1;
+  std::uint32_t workspace = 0;  ///< its number among a launch's buffers
+  std::uint64_t windows = 0;
+  std::uint64_t slice_bytes = 0;
+  std::uint64_t span = 1;       ///< no count of a call is greater
+  std::uint32_t widest = 0;     ///< cursors of the step that has most
+  std::uint32_t most_ends = 0;  ///< of the block that has most
+
+  /// Words of memory that a block's threads share.
+  constexpr std::uint32_t shared_words() const { return 2 + most_ends + 3 * widest; }
+  constexpr std::uint32_t flag_count() const { return 2 * channel_count + block_count; }
+};
+
+/// Words from one flag to the next: each has a sector of memory to itself, in which a GPU's caches
+/// reckon.
+inline constexpr std::uint32_t kFlagWords = 4;
+
+/// What a block begins a call with: a number that no flag of an earlier call is above, and how many
+/// calls there were.
+struct TeamTicket {
+  std::uint64_t base = 0;
+  std::uint64_t calls = 0;
+};
+
+/// What a team's calls leave to the next, in device memory that is zeroed once. Every call of
+/// whatever program advances all tickets, each by one block and before anything else, so that
+/// between calls they are the same, also after an abort: nothing needs to be reset.
+struct TeamState {
+  TeamTicket* tickets = nullptr;  ///< ticket_count of them
+  std::uint64_t* flags = nullptr;
+  std::uint32_t ticket_count = 0;  ///< at least the program's blocks
+};
+
+enum class TeamEnding : std::uint64_t { none, finished, aborted };
+
+/// What a block tells the host while it runs, in memory that both see.
+struct TeamProgress {
+  std::uint64_t call = 0;    ///< from 1
+  std::uint64_t steps = 0;   ///< finished in it
+  std::uint64_t ending = 0;  ///< TeamEnding
+};
+
+/// One call. `buffers`: rank r's input is number 2r and its output 2r + 1; then the workspace.
+struct TeamLaunch {
+  TeamProgram program;
+  TeamState state;
+  std::byte* const* buffers = nullptr;
+  const std::uint64_t* abort = nullptr;  ///< the host stores something else than 0 there
+  /// Looks at a flag between two looks at the abort word, which lies in the host's memory.
+  std::uint32_t spins_per_look = 1000;
+  TeamProgress* progress = nullptr;  ///< by block
+};
+
+}  // namespace ccoll::device

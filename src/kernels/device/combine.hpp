@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Copying and reducing by the threads of a block, on the device or, for tests, on the host: bit by
+/// bit what kernels/combine.hpp does. Knows nothing of ranks, links or schedules.
+///
+/// Outputs are written in aligned words of 16 bytes, and sources read in such, whatever their
+/// alignment: of one that is not aligned as the output is, two neighbouring words are shifted
+/// together. Elements before the first whole word and behind the last go one by one. Only where the
+/// output is not even aligned for its type does everything.
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/device/elements.hpp"
+
+namespace ccoll::device {
+
+/// The arguments of a CombineFunction, whose contract holds here too; `bytes` is a multiple of the
+/// element's size.
+struct Combination {
+  const std::byte* const* sources = nullptr;
+  std::uint32_t source_count = 0;
+  std::byte* out = nullptr;
+  std::uint64_t bytes = 0;
+  std::uint32_t divisor = 1;
+};
+
+/// Which kernel serves a type and operation: each family is compiled for itself.
+enum class Family : std::uint8_t { bits, integers, floats, small_floats };
+
+/// Bits know no type but bool.
+CCOLL_HOST_DEVICE constexpr Family family_of(DataType type, ReduceOp op) {
+  if (op >= ReduceOp::bit_and || type == DataType::boolean) return Family::bits;
+  if (type == DataType::float32 || type == DataType::float64) return Family::floats;
+  return type <= DataType::uint64 ? Family::integers : Family::small_floats;
+}
+
+namespace detail {
+
+CCOLL_HOST_DEVICE inline unsigned offset_in_word(const std::byte* address) {
+  return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(address) % sizeof(Word16));
+}
+
+/// 16 bytes from anywhere; reads whole aligned words, of which two where `from` is not aligned.
+CCOLL_HOST_DEVICE inline Word16 load_word(const std::byte* from) {
+  const unsigned offset = offset_in_word(from);
+  if (offset == 0) return load_data(from);
+  const Word16 first = load_data(from - offset);
+  const Word16 second = load_data(from - offset + sizeof(Word16));
+  const bool is_far = offset >= 8;
+  const std::uint64_t a = is_far ? first.high : first.low;
+  const std::uint64_t b = is_far ? second.low : first.high;
+  const std::uint64_t c = is_far ? second.high : second.low;
+  const unsigned bits = offset % 8 * 8;
+  // In two shifts, because one by 64 bits is undefined.
+  return {a >> bits | b << 1 << (63 - bits), b >> bits | c << 1 << (63 - bits)};
+}
+
+/// Where whole words begin and end, in bytes from the start, and whether some source is not aligned
+/// as the output is.
+struct Middle {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  bool shifted = false;
+};
+
+template <typename T>
+CCOLL_HOST_DEVICE Middle middle_of(const Combination& c) {
+  const unsigned out_offset = offset_in_word(c.out);
+  if (out_offset % sizeof(T) != 0) return {};
+  bool shifted = false;
+  CCOLL_NO_UNROLL
+  for (std::uint32_t s = 0; s < c.source_count; ++s) {
+    shifted |= offset_in_word(c.sources[s]) != out_offset;
+  }
+  // A shifted word lies in two that begin before it and end behind it.
+  const std::uint64_t margin = shifted ? sizeof(Word16) : 0;
+  const std::uint64_t begin = (sizeof(Word16) - out_offset) % sizeof(Word16) + margin;
+  if (c.bytes < begin + margin + sizeof(Word16)) return {};
+  const std::uint64_t words = (c.bytes - begin - margin) / sizeof(Word16);
+  return {begin, begin + words * sizeof(Word16), shifted};
+}
+
+/// `count` words at `byte` and every `stride` bytes behind it, taken from each source in a run by
+/// `load`, so that many loads are under way at once.
+template <typename T, unsigned count, Word16 (*load)(const std::byte*), class Op>
+CCOLL_HOST_DEVICE void combine_words(Op op, const Combination& c, std::uint64_t byte,
+                                     std::uint64_t stride) {
+  Pack<T, Op> packs[count];
+  const std::byte* first = c.sources[0] + byte;
+  CCOLL_UNROLL
+  for (unsigned i = 0; i < count; ++i) packs[i].start(load(first + i * stride));
+  CCOLL_NO_UNROLL
+  for (std::uint32_t s = 1; s < c.source_count; ++s) {
+    const std::byte* next = c.sources[s] + byte;
+    Word16 words[count];
+    CCOLL_UNROLL
+    for (unsigned i = 0; i < count; ++i) words[i] = load(next + i * stride);
+    CCOLL_UNROLL
+    for (unsigned i = 0; i < count; ++i) packs[i].fold(op, words[i]);
+  }
+  CCOLL_UNROLL
+  for (unsigned i = 0; i < count; ++i) {
+    store_data(c.out + byte + i * stride, packs[i].finish(op, c.divisor));
+  }
+}
+
+template <typename T, class Op>
+CCOLL_HOST_DEVICE void combine_element(Op op, const Combination& c, std::uint64_t byte) {
+  element::Accumulator<T> value[1] = {element::widen(load_element<T>(c.sources[0] + byte))};
+  CCOLL_NO_UNROLL
+  for (std::uint32_t s = 1; s < c.source_count; ++s) {
+    const element::Accumulator<T> next[1] = {element::widen(load_element<T>(c.sources[s] + byte))};
+    op.fold(value, next);
+  }
+  store_element(c.out + byte, op.template finish<T>(value[0], c.divisor));
+}
+
+/// Every byte of the output is read, where it is a source, and written by the same thread.
+template <typename T, Block B, class Op>
+CCOLL_HOST_DEVICE void combine_folded(const B& block, Op op, const Combination& c) {
+  // What is folded of each element takes a register, and of bytes one word has sixteen.
+  constexpr unsigned kCount = folds_words<T, Op> || sizeof(T) >= 4 ? 4 : sizeof(T);
+  const Middle middle = middle_of<T>(c);
+  const std::uint64_t stride = std::uint64_t{block.threads()} * sizeof(Word16);
+  std::uint64_t byte = middle.begin + std::uint64_t{block.thread()} * sizeof(Word16);
+  if constexpr (kCount > 1) {
+    CCOLL_NO_UNROLL
+    for (; !middle.shifted && byte + (kCount - 1) * stride < middle.end; byte += kCount * stride) {
+      combine_words<T, kCount, &load_data>(op, c, byte, stride);
+    }
+  }
+  CCOLL_NO_UNROLL
+  for (; byte < middle.end; byte += stride) combine_words<T, 1, &load_word>(op, c, byte, stride);
+
+  const std::uint64_t skipped = middle.end - middle.begin;
+  const std::uint64_t step = std::uint64_t{block.threads()} * sizeof(T);
+  CCOLL_NO_UNROLL
+  for (byte = block.thread() * sizeof(T); byte < c.bytes - skipped; byte += step) {
+    combine_element<T>(op, c, byte < middle.begin ? byte : byte + skipped);
+  }
+}
+
+/// Of integers, whatever their size.
+template <Block B>
+CCOLL_HOST_DEVICE void combine_bits(const B& block, ReduceOp op, const Combination& c) {
+  switch (op) {
+    case ReduceOp::bit_and:
+      return combine_folded<std::uint8_t>(block, Fixed<ReduceOp::bit_and>(), c);
+    case ReduceOp::bit_or:
+      return combine_folded<std::uint8_t>(block, Fixed<ReduceOp::bit_or>(), c);
+    default:
+      return combine_folded<std::uint8_t>(block, Fixed<ReduceOp::bit_xor>(), c);
+  }
+}
+
+/// Of bools, sum and max are or, product and min are and.
+template <Block B>
+CCOLL_HOST_DEVICE void combine_bools(const B& block, ReduceOp op, const Combination& c) {
+  switch (op) {
+    case ReduceOp::product:
+    case ReduceOp::min:
+    case ReduceOp::bit_and:
+      return combine_folded<element::Bool>(block, Fixed<ReduceOp::bit_and>(), c);
+    case ReduceOp::bit_xor:
+      return combine_folded<element::Bool>(block, Fixed<ReduceOp::bit_xor>(), c);
+    default:
+      return combine_folded<element::Bool>(block, Fixed<ReduceOp::bit_or>(), c);
+  }
+}
+
+/// Sum, product, min, max and avg. A sum is an average that nothing divides yet, and products of
+/// integers do not know their sign.
+template <typename T, Block B>
+CCOLL_HOST_DEVICE void combine_numbers(const B& block, ReduceOp op, const Combination& c) {
+  using Unsigned = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
+                                               std::type_identity<T>>::type;
+  if constexpr (sizeof(T) <= 2) return combine_folded<T>(block, Chosen{op}, c);
+  switch (op) {
+    case ReduceOp::product:
+      return combine_folded<Unsigned>(block, Fixed<ReduceOp::product>(), c);
+    case ReduceOp::min:
+      return combine_folded<T>(block, Fixed<ReduceOp::min>(), c);
+    case ReduceOp::max:
+      return combine_folded<T>(block, Fixed<ReduceOp::max>(), c);
+    default:
+      if (c.divisor == 1) return combine_folded<Unsigned>(block, Fixed<ReduceOp::sum>(), c);
+      return combine_folded<T>(block, Fixed<ReduceOp::avg>(), c);
+  }
+}
+
+template <Block B>
+CCOLL_HOST_DEVICE void combine_integers(const B& block, DataType type, ReduceOp op,
+                                        const Combination& c) {
+  switch (type) {
+    case DataType::int8:
+      return combine_numbers<std::int8_t>(block, op, c);
+    case DataType::uint8:
+      return combine_numbers<std::uint8_t>(block, op, c);
+    case DataType::int16:
+      return combine_numbers<std::int16_t>(block, op, c);
+    case DataType::uint16:
+      return combine_numbers<std::uint16_t>(block, op, c);
+    case DataType::int32:
+      return combine_numbers<std::int32_t>(block, op, c);
+    case DataType::uint32:
+      return combine_numbers<std::uint32_t>(block, op, c);
+    case DataType::int64:
+      return combine_numbers<std::int64_t>(block, op, c);
+    default:
+      return combine_numbers<std::uint64_t>(block, op, c);
+  }
+}
+
+template <Block B>
+CCOLL_HOST_DEVICE void combine_small_floats(const B& block, DataType type, ReduceOp op,
+                                            const Combination& c) {
+  switch (type) {
+    case DataType::float16:
+      return combine_numbers<float16>(block, op, c);
+    case DataType::bfloat16:
+      return combine_numbers<bfloat16>(block, op, c);
+    case DataType::float8_e4m3:
+      return combine_numbers<float8_e4m3>(block, op, c);
+    default:
+      return combine_numbers<float8_e5m2>(block, op, c);
+  }
+}
+
+}  // namespace detail
+
+/// Copies; the two may be the same place, but not overlap otherwise. No barrier.
+template <Block B>
+CCOLL_HOST_DEVICE void copy(const B& block, const std::byte* from, std::byte* to,
+                            std::uint64_t bytes) {
+  if (from == to) return;
+  // Bits of one source: nothing to fold.
+  detail::combine_folded<std::uint8_t>(block, Fixed<ReduceOp::bit_or>(), {&from, 1, to, bytes, 1});
+}
+
+/// `combine` for types and operations of one family, so that a kernel holds no others.
+template <Family family, Block B>
+CCOLL_HOST_DEVICE void combine_family(const B& block, DataType type, ReduceOp op, Combination c) {
+  if (op != ReduceOp::avg) c.divisor = 1;
+  if (c.source_count == 1 && c.divisor == 1) {
+    copy(block, c.sources[0], c.out, c.bytes);
+  } else if constexpr (family == Family::integers) {
+    detail::combine_integers(block, type, op, c);
+  } else if constexpr (family == Family::small_floats) {
+    detail::combine_small_floats(block, type, op, c);
+  } else if constexpr (family == Family::floats) {
+    if (type == DataType::float32) {
+      detail::combine_numbers<float>(block, op, c);
+    } else {
+      detail::combine_numbers<double>(block, op, c);
+    }
+  } else if (type == DataType::boolean) {
+    detail::combine_bools(block, op, c);
+  } else {
+    detail::combine_bits(block, op, c);
+  }
+}
+
+/// What the CombineFunction of `type` and `op`, which must be defined on it, does, shared out among
+/// the threads of `block`. All threads give the same arguments; no barrier before or after.
+template <Block B>
+CCOLL_HOST_DEVICE void combine(const B& block, DataType type, ReduceOp op, const Combination& c) {
+  switch (family_of(type, op)) {
+    case Family::bits:
+      return combine_family<Family::bits>(block, type, op, c);
+    case Family::integers:
+      return combine_family<Family::integers>(block, type, op, c);
+    case Family::floats:
+      return combine_family<Family::floats>(block, type, op, c);
+    case Family::small_floats:
+      return combine_family<Family::small_floats>(block, type, op, c);
+  }
+}
+
+}  // namespace ccoll::device

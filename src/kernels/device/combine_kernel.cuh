@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The kernel that combines on one device, its arguments all known at the launch.
+
+#include "kernels/device/combine.hpp"
+#include "kernels/device/combine_kernel.hpp"
+
+namespace ccoll::device {
+
+/// All blocks of a launch as one, for code without barriers.
+struct Grid {
+  CCOLL_HOST_DEVICE std::uint32_t thread() const {
+#ifdef __CUDA_ARCH__
+    return blockIdx.x * blockDim.x + threadIdx.x;
+#else
+    return 0;
+#endif
+  }
+  CCOLL_HOST_DEVICE std::uint32_t threads() const {
+#ifdef __CUDA_ARCH__
+    return gridDim.x * blockDim.x;
+#else
+    return 1;
+#endif
+  }
+  /// Only there because a Block has one.
+  CCOLL_HOST_DEVICE void barrier() const {
+#ifdef __CUDA_ARCH__
+    __trap();
+#endif
+  }
+};
+
+template <Family family>
+__global__ void __launch_bounds__(kMostThreads)
+    combine_kernel(const __grid_constant__ CombineArguments arguments) {
+  combine_family<family>(Grid(), arguments.type, arguments.op,
+                         {arguments.sources, arguments.source_count, arguments.out, arguments.bytes,
+                          arguments.divisor});
+}
+
+}  // namespace ccoll::device

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The host's side of the device kernels, without CUDA headers. In a build without CUDA everything
+/// here says so.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "core/result.hpp"
+
+struct CUstream_st;
+
+namespace ccoll::device {
+
+/// A cudaStream_t.
+using Stream = CUstream_st*;
+
+/// How many blocks, and threads in each (at most kMostThreads), a launch has.
+struct LaunchShape {
+  std::uint32_t blocks = 1;
+  std::uint32_t threads = 512;
+};
+
+/// What a CombineFunction does (kernels/combine.hpp), by the current device, in the order of
+/// `stream`: returns without waiting. Pointers must be valid on the device; at most kMostSources.
+/// `unsupported` where `op` is not defined on `type` or the build has no CUDA; what CUDA says else.
+Status launch_combine(DataType type, ReduceOp op, std::span<const std::byte* const> sources,
+                      std::byte* out, std::uint64_t elems, std::uint32_t divisor, LaunchShape shape,
+                      Stream stream);
+
+/// Copies on the current device, in the order of `stream`. The two may be the same place, but not
+/// overlap otherwise.
+Status launch_copy(const std::byte* from, std::byte* to, std::uint64_t bytes, LaunchShape shape,
+                   Stream stream);
+
+/// One line: which CUDA, driver and GPUs there are, or why there are none. Creates no context.
+std::string describe_cuda();
+
+}  // namespace ccoll::device

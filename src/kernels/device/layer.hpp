@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// All that device code needs of the machine it runs on: who I am in my block, the block's barrier,
+/// and words that other blocks, processes and devices read and write. By it the same code is a CUDA
+/// kernel and, without any CUDA header, a function that tests run on the host.
+///
+/// The rules that keep this correct, which a test of the compiled code checks:
+/// - A flag has one writer. Data is published by the block's barrier, then one thread's
+///   store_release; it is taken by one thread's load_acquire, then the barrier.
+/// - Memory that someone else writes while a kernel runs is never `const __restrict__` and never
+///   read by __ldg: such reads become ld.global.nc, which no acquire orders.
+/// - Every word here is accessed at system scope. Plain loads and stores are for data only.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "core/host_device.hpp"
+
+#ifndef __CUDA_ARCH__
+#include <atomic>
+#include <thread>
+#endif
+
+namespace ccoll::device {
+
+/// A block as device code sees it: a template parameter, passed by const reference.
+template <class B>
+concept Block = requires(const B block) {
+  static_cast<std::uint32_t>(block.thread());   // below threads()
+  static_cast<std::uint32_t>(block.threads());  // the same for all threads of the block
+  block.barrier();  // every thread arrives; what was written before is seen after
+};
+
+/// A block of one thread: any host function.
+struct LoneThread {
+  CCOLL_HOST_DEVICE constexpr std::uint32_t thread() const { return 0; }
+  CCOLL_HOST_DEVICE constexpr std::uint32_t threads() const { return 1; }
+  CCOLL_HOST_DEVICE constexpr void barrier() const {}
+};
+
+#ifdef __CUDACC__
+/// The one-dimensional block that a kernel runs in. Host code may name it but not be it.
+struct CudaBlock {
+  CCOLL_HOST_DEVICE std::uint32_t thread() const {
+#ifdef __CUDA_ARCH__
+    return threadIdx.x;
+#else
+    return 0;
+#endif
+  }
+  CCOLL_HOST_DEVICE std::uint32_t threads() const {
+#ifdef __CUDA_ARCH__
+    return blockDim.x;
+#else
+    return 1;
+#endif
+  }
+  CCOLL_HOST_DEVICE void barrier() const {
+#ifdef __CUDA_ARCH__
+    __syncthreads();
+#endif
+  }
+};
+#endif
+
+// The PTX instructions themselves, because cuda::atomic_ref knows nothing of 16 bytes on every
+// architecture that we build for, and a test compares what is written here with what is compiled.
+// "memory" keeps the compiler from moving data accesses across.
+
+CCOLL_HOST_DEVICE inline std::uint32_t load_acquire(const std::uint32_t* from) {
+#ifdef __CUDA_ARCH__
+  std::uint32_t value;
+  asm volatile("ld.acquire.sys.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  return value;
+#else
+  return std::atomic_ref(*const_cast<std::uint32_t*>(from)).load(std::memory_order_acquire);
+#endif
+}
+
+CCOLL_HOST_DEVICE inline std::uint64_t load_acquire(const std::uint64_t* from) {
+#ifdef __CUDA_ARCH__
+  std::uint64_t value;
+  asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
+  return value;
+#else
+  return std::atomic_ref(*const_cast<std::uint64_t*>(from)).load(std::memory_order_acquire);
+#endif
+}
+
+CCOLL_HOST_DEVICE inline std::uint32_t load_relaxed(const std::uint32_t* from) {
+#ifdef __CUDA_ARCH__
+  std::uint32_t value;
+  asm volatile("ld.relaxed.sys.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  return value;
+#else
+  return std::atomic_ref(*const_cast<std::uint32_t*>(from)).load(std::memory_order_relaxed);
+#endif
+}
+
+CCOLL_HOST_DEVICE inline std::uint64_t load_relaxed(const std::uint64_t* from) {
+#ifdef __CUDA_ARCH__
+  std::uint64_t value;
+  asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
+  return value;
+#else
+  return std::atomic_ref(*const_cast<std::uint64_t*>(from)).load(std::memory_order_relaxed);
+#endif
+}
+
+CCOLL_HOST_DEVICE inline void store_release(std::uint32_t* to, std::uint32_t value) {
+#ifdef __CUDA_ARCH__
+  asm volatile("st.release.sys.u32 [%0], %1;" : : "l"(to), "r"(value) : "memory");
+#else
+  std::atomic_ref(*to).store(value, std::memory_order_release);
+#endif
+}
+
+CCOLL_HOST_DEVICE inline void store_release(std::uint64_t* to, std::uint64_t value) {
+#ifdef __CUDA_ARCH__
+  asm volatile("st.release.sys.u64 [%0], %1;" : : "l"(to), "l"(value) : "memory");
+#else
+  std::atomic_ref(*to).store(value, std::memory_order_release);
+#endif
+}
+
+CCOLL_HOST_DEVICE inline void store_relaxed(std::uint32_t* to, std::uint32_t value) {
+#ifdef __CUDA_ARCH__
+  asm volatile("st.relaxed.sys.u32 [%0], %1;" : : "l"(to), "r"(value) : "memory");
+#else
+  std::atomic_ref(*to).store(value, std::memory_order_relaxed);
+#endif
+}
+
+CCOLL_HOST_DEVICE inline void store_relaxed(std::uint64_t* to, std::uint64_t value) {
+#ifdef __CUDA_ARCH__
+  asm volatile("st.relaxed.sys.u64 [%0], %1;" : : "l"(to), "l"(value) : "memory");
+#else
+  std::atomic_ref(*to).store(value, std::memory_order_relaxed);
+#endif
+}
+
+/// 16 bytes: of a tiny message 12 of data, then its flag in the upper half of `high`.
+struct alignas(16) Word16 {
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+};
+
+/// Whole on the device: PTX's memory model counts one access of type b128 as one. The host has no
+/// such load, so there it is two of 8 bytes, `high` first, which is the order that shows whoever
+/// sees a new flag the data of its store; a word that is written again before its reader is done
+/// may be torn there.
+CCOLL_HOST_DEVICE inline Word16 load_relaxed(const Word16* from) {
+  Word16 value;
+#ifdef __CUDA_ARCH__
+  asm volatile("{ .reg .b128 both; ld.relaxed.sys.b128 both, [%2]; mov.b128 {%0, %1}, both; }"
+               : "=l"(value.low), "=l"(value.high)
+               : "l"(from)
+               : "memory");
+#else
+  value.high = load_acquire(&from->high);
+  value.low = load_relaxed(&from->low);
+#endif
+  return value;
+}
+
+/// See load_relaxed: on the host `high` comes last.
+CCOLL_HOST_DEVICE inline void store_relaxed(Word16* to, Word16 value) {
+#ifdef __CUDA_ARCH__
+  asm volatile("{ .reg .b128 both; mov.b128 both, {%1, %2}; st.relaxed.sys.b128 [%0], both; }"
+               :
+               : "l"(to), "l"(value.low), "l"(value.high)
+               : "memory");
+#else
+  store_relaxed(&to->low, value.low);
+  store_release(&to->high, value.high);
+#endif
+}
+
+/// 16 bytes of data at an aligned address, ordered by nothing but barriers and flags.
+CCOLL_HOST_DEVICE inline Word16 load_data(const std::byte* from) {
+#ifdef __CUDA_ARCH__
+  return *reinterpret_cast<const Word16*>(from);
+#else
+  Word16 value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+#endif
+}
+
+CCOLL_HOST_DEVICE inline void store_data(std::byte* to, Word16 value) {
+#ifdef __CUDA_ARCH__
+  *reinterpret_cast<Word16*>(to) = value;
+#else
+  std::memcpy(to, &value, sizeof value);
+#endif
+}
+
+/// Between two looks at a word that has not changed yet. A host thread lets others run: blocks
+/// that wait for each other may outnumber the cores.
+CCOLL_HOST_DEVICE inline void relax() {
+#ifndef __CUDA_ARCH__
+  std::this_thread::yield();
+#endif
+}
+
+}  // namespace ccoll::device

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// How links whose slices carry checksums (TransportContext::checksum) tell that one is wrong.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/result.hpp"
+#include "transport/transport.hpp"
+
+namespace ccoll {
+
+/// "the TCP link from rank 0 (10.0.0.1, pid 17) to rank 1 (10.0.0.2, pid 18), lane 0,"; `way`: TCP.
+std::string link_name(std::string_view way, const TransportContext& context, const LinkId& id);
+
+/// `link` as link_name() has it; `found`: what is wrong with slice `slice`, counted from 0.
+Failure corruption(const std::string& link, std::uint64_t slice, const std::string& found);
+/// That the checksum of its `what` is.
+Failure corruption(const std::string& link, std::uint64_t slice, const std::string& what,
+                   std::uint32_t found, std::uint32_t expected);
+
+}  // namespace ccoll

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What serves the pairs of ranks that turn out to be unable to use a transport.
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "core/log.hpp"
+#include "transport/transport.hpp"
+
+namespace ccoll {
+
+/// One per rank; thread-safe. A pair that had to go another way once always does.
+class Instead {
+ public:
+  Instead(std::uint32_t rank, std::shared_ptr<Transport> transport)
+      : rank_(rank), transport_(std::move(transport)) {}
+
+  /// Null where no other transport may be used.
+  Transport* transport() const { return transport_.get(); }
+
+  /// It does not work with rank `to`.
+  void settle(std::uint32_t to, const std::string& why) {
+    std::lock_guard lock(mutex_);
+    pairs_.try_emplace(to, why);
+  }
+  bool serves(std::uint32_t to) {
+    std::lock_guard lock(mutex_);
+    return pairs_.contains(to);
+  }
+  /// It works instead: said once for each pair. Not earlier, for a rank that leaves refuses too.
+  void works(std::uint32_t to) {
+    std::lock_guard lock(mutex_);
+    const auto found = pairs_.find(to);
+    if (found == pairs_.end() || found->second.empty()) return;
+    log().warn("rank {}: {}; another transport is used", rank_, std::exchange(found->second, {}));
+  }
+  /// Of `link`, to rank `to` in another way; `has_worked`: whether that has been said.
+  bool has_room(SendLink& link, std::uint32_t to, bool& has_worked) {
+    if (!has_worked && link.connected()) {
+      has_worked = true;
+      works(to);
+    }
+    return link.has_room();
+  }
+
+ private:
+  const std::uint32_t rank_;
+  const std::shared_ptr<Transport> transport_;
+  std::mutex mutex_;
+  std::map<std::uint32_t, std::string> pairs_;  // guarded by mutex_; why, until it has been said
+};
+
+}  // namespace ccoll

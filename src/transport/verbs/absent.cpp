@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verbs transport of builds for which there were no headers of libibverbs.
+#include "transport/verbs/factory.hpp"
+
+namespace ccoll::verbs {
+
+bool reaches(const PeerAddress&, const PeerAddress&) { return false; }
+
+std::shared_ptr<Transport> make(const TransportContext&, std::shared_ptr<Transport>) {
+  return nullptr;
+}
+
+Result<std::uint8_t> usable_fabrics() { return std::uint8_t{0}; }
+
+std::vector<std::string> describe_fabrics() {
+  return {"no: this build has none (libibverbs-dev was not there, or -Dverbs=disabled)"};
+}
+
+}  // namespace ccoll::verbs

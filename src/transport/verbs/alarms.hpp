@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// How those who own queue pairs hear of events that end them: the service thread raises an alarm,
+/// and rings; the owner looks where nothing has come.
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "transport/waiter.hpp"
+
+namespace ccoll::verbs {
+
+/// A queue pair's, named as the context of it and of its completion queue; thread-safe. It must be
+/// there until both are destroyed, which waits for events that are being passed on.
+class Alarm {
+ public:
+  /// Of what comes the first is kept.
+  void raise(ibv_event_type event) {
+    int none = kNone;
+    event_.compare_exchange_strong(none, event);
+    std::lock_guard lock(mutex_);
+    if (const auto waiter = waiter_.lock()) waiter->ring();
+  }
+  /// Whom it rings.
+  void attach(std::weak_ptr<Waiter> waiter) {
+    std::lock_guard lock(mutex_);
+    waiter_ = std::move(waiter);
+  }
+  std::optional<ibv_event_type> raised() const {
+    const int event = event_.load(std::memory_order_acquire);
+    if (event == kNone) [[likely]]
+      return std::nullopt;
+    return static_cast<ibv_event_type>(event);
+  }
+
+ private:
+  static constexpr int kNone = -1;
+  std::atomic<int> event_{kNone};
+  std::mutex mutex_;
+  std::weak_ptr<Waiter> waiter_;  // guarded by mutex_
+};
+
+/// A device's, for what concerns all of it. Thread-safe.
+class Alarms {
+ public:
+  void add(Alarm& alarm) {
+    std::lock_guard lock(mutex_);
+    all_.insert(&alarm);
+  }
+  void remove(Alarm& alarm) {
+    std::lock_guard lock(mutex_);
+    all_.erase(&alarm);
+  }
+  void raise(ibv_event_type event) {
+    std::lock_guard lock(mutex_);
+    for (Alarm* const alarm : all_) alarm->raise(event);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<Alarm*> all_;  // guarded by mutex_
+};
+
+}  // namespace ccoll::verbs

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/verbs/device.hpp"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <mutex>
+#include <utility>
+
+#include "core/text.hpp"
+
+namespace ccoll::verbs {
+namespace {
+
+/// Entries of a port's table that are looked at; devices announce a thousand, nearly all empty.
+constexpr int kMostGids = 128;
+
+double lanes_of(std::uint8_t active_width) {
+  switch (active_width) {
+    case 2:
+      return 4;
+    case 4:
+      return 8;
+    case 8:
+      return 12;
+    case 16:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+/// Of one lane, after its encoding.
+double gbit_of(std::uint8_t active_speed) {
+  switch (active_speed) {
+    case 1:
+      return 2.5;
+    case 2:
+      return 5;
+    case 4:
+    case 8:
+      return 10;
+    case 16:
+      return 14;
+    case 32:
+      return 25;
+    case 64:
+      return 50;
+    case 128:
+      return 100;
+    default:
+      return 0;
+  }
+}
+
+/// What the kernel says of an entry of a port's table of addresses; empty where it says nothing.
+std::string attribute(std::string_view name, std::string_view device, unsigned port, int index) {
+  std::ifstream file(
+      fmt::format("/sys/class/infiniband/{}/ports/{}/gid_attrs/{}/{}", device, port, name, index));
+  std::string text;
+  std::getline(file, text);
+  return text;
+}
+
+/// Which RoCE an entry is of; libraries that cannot be asked are older than this file of the
+/// kernel's.
+bool is_roce_v2(const Library& library, ibv_context* context, std::uint8_t port, int index) {
+  if (library.query_gid_ex != nullptr) {
+    ibv_gid_entry entry{};
+    return library.query_gid_ex(context, port, static_cast<std::uint32_t>(index), &entry, 0,
+                                sizeof entry) == 0 &&
+           entry.gid_type == IBV_GID_TYPE_ROCE_V2;
+  }
+  return attribute("types", library.get_device_name(context->device), port, index) == "RoCE v2";
+}
+
+}  // namespace
+
+Result<const Devices*> Devices::of_process() {
+  static std::mutex mutex;
+  static const Result<Devices>* devices = nullptr;  // guarded by mutex
+  static pid_t process = 0;                         // guarded by mutex
+  std::lock_guard lock(mutex);
+  // A forked child cannot use its parent's. Never closed: links may end later at exit.
+  if (process != getpid()) devices = new Result<Devices>(open());
+  process = getpid();
+  if (!*devices) return tl::unexpected(devices->error());
+  return &**devices;
+}
+
+Result<Devices> Devices::open() {
+  auto settings = Settings::from_environment();
+  if (!settings) return tl::unexpected(settings.error());
+  const auto library = Library::load();
+  if (!library) return tl::unexpected(library.error());
+  return open(**library, std::move(*settings));
+}
+
+Result<Devices> Devices::open(const Library& library, Settings settings) {
+  Devices devices;
+  devices.settings_ = std::move(settings);
+  devices.library_ = &library;
+  int count = 0;
+  ibv_device** const list = library.get_device_list(&count);
+  for (int i = 0; list != nullptr && i < count; i++) devices.add(list[i]);
+  if (list != nullptr) library.free_device_list(list);
+  devices.are_active_ = std::make_unique<std::atomic<bool>[]>(devices.ports_.size());
+  for (std::size_t i = 0; i < devices.ports_.size(); i++)
+    devices.are_active_[i] = devices.ports_[i].is_active;
+  if (!devices.ports_.empty()) return devices;
+  if (count == 0)
+    return fail(ErrorKind::unsupported,
+                "no RDMA device: the kernel lists none that a library of ibverbs-providers serves");
+  return fail(ErrorKind::unsupported, "no RDMA device that may be used of {}: {}", count,
+              devices.refusals_.empty() ? "CCOLL_IB_HCA takes none of their ports"
+                                        : joined(devices.refusals_));
+}
+
+void Devices::add(ibv_device* device) {
+  const char* const name = library_->get_device_name(device);
+  ibv_context* const context = library_->open_device(device);
+  if (context == nullptr) {
+    refusals_.push_back(
+        fmt::format("{} could not be opened: {} (may this user use "
+                    "/dev/infiniband?)",
+                    name, std::strerror(errno)));
+    return;
+  }
+  ibv_device_attr attributes{};
+  ibv_pd* const domain = library_->alloc_pd(context);
+  if (domain == nullptr || library_->query_device(context, &attributes) != 0) {
+    refusals_.push_back(fmt::format("{}: {}", name, std::strerror(errno)));
+    if (domain != nullptr) library_->dealloc_pd(domain);
+    library_->close_device(context);
+    return;
+  }
+  const auto before = ports_.size();
+  for (unsigned port = 1; port <= attributes.phys_port_cnt; port++)
+    if (settings_.ports.takes(name, static_cast<std::uint8_t>(port)))
+      add_port(domain, name, static_cast<std::uint8_t>(port));
+  if (ports_.size() > before) {
+    opened_.emplace_back(new Opened{*library_, context, domain, {}});
+    registrations_.resize(ports_.size(), Registrations::make(*library_, domain));
+    return;
+  }
+  library_->dealloc_pd(domain);
+  library_->close_device(context);
+}
+
+void Devices::add_port(ibv_pd* domain, const char* device, std::uint8_t number) {
+  ibv_port_attr attributes{};
+  if (library_->query_port(domain->context, number,
+                           reinterpret_cast<_compat_ibv_port_attr*>(&attributes)) != 0) {
+    refusals_.push_back(fmt::format("{} port {}: {}", device, number, std::strerror(errno)));
+    return;
+  }
+  Port port{.device = device,
+            .number = number,
+            .state = library_->port_state_str(attributes.state),
+            .is_active = attributes.state == IBV_PORT_ACTIVE,
+            .layer = attributes.link_layer == IBV_LINK_LAYER_ETHERNET ? LinkLayer::ethernet
+                     : attributes.link_layer == IBV_LINK_LAYER_INFINIBAND ||
+                             attributes.link_layer == IBV_LINK_LAYER_UNSPECIFIED
+                         ? LinkLayer::infiniband
+                         : LinkLayer::other,
+            .gbit_per_s = lanes_of(attributes.active_width) * gbit_of(attributes.active_speed),
+            .lid = attributes.lid,
+            .mtu = static_cast<std::uint8_t>(attributes.active_mtu),
+            .gids = {}};
+  const auto wanted = settings_.gid_index;
+  for (int index = 0; index < std::min(attributes.gid_tbl_len, kMostGids); index++) {
+    union ibv_gid gid {};
+    if (wanted && *wanted != index) continue;
+    if (library_->query_gid(domain->context, number, index, &gid) != 0) continue;
+    GidBytes bytes;
+    std::ranges::copy(gid.raw, bytes.begin());
+    if (bytes == GidBytes{}) continue;
+    port.gids.push_back({index, bytes, is_roce_v2(*library_, domain->context, number, index)});
+  }
+  ports_.push_back(std::move(port));
+  domains_.push_back(domain);
+}
+
+Alarms& Devices::alarms_of(std::size_t port) const {
+  const auto is_its = [&](const auto& each) { return each->context == domains_[port]->context; };
+  return (*std::ranges::find_if(opened_, is_its))->alarms;
+}
+
+std::vector<Port> Devices::ports_now() const {
+  auto ports = ports_;
+  for (std::size_t i = 0; i < ports.size(); i++) ports[i].is_active = !is_down(i);
+  return ports;
+}
+
+void Devices::set_down(const Opened& device, std::optional<int> number, bool down) const {
+  for (std::size_t i = 0; i < ports_.size(); i++)
+    if (domains_[i]->context == device.context &&
+        ports_[i].number == number.value_or(ports_[i].number))
+      are_active_[i] = !down;
+}
+
+std::uint8_t Devices::fabrics() const {
+  std::uint8_t all = 0;
+  for (const Port& port : ports_) all |= fabrics_of(port);
+  return all;
+}
+
+namespace {
+
+/// Why ranks elsewhere are not reached from its IPv4 address, as far as the kernel says.
+std::optional<std::string> complaint_of_routes(const Port& port) {
+  constexpr auto kIpv4 = static_cast<std::uint8_t>(Fabric::roce_ipv4);
+  if ((fabrics_of(port) & kIpv4) == 0) return std::nullopt;
+  std::ifstream file("/proc/net/route");
+  const std::string routes{std::istreambuf_iterator<char>(file), {}};
+  std::optional<std::string> complaint;
+  for (const Gid& gid : port.gids) {
+    const auto interface = attribute("ndevs", port.device, port.number, gid.index);
+    if (interface.empty() || routes.empty()) continue;
+    complaint = verbs::complaint_of_routes(interface, routes);
+    if (!complaint) break;
+  }
+  return complaint;
+}
+
+std::string text_of(const Port& port) {
+  std::string text = fmt::format("{} port {}: {}, {:g} Gbit/s, {}", port.device, port.number,
+                                 port.state, port.gbit_per_s,
+                                 port.layer == LinkLayer::infiniband ? "InfiniBand"
+                                 : port.layer == LinkLayer::ethernet ? "Ethernet (RoCE)"
+                                                                     : "of another link layer");
+  for (const Gid& gid : port.gids)
+    text += fmt::format(", GID {} {}", gid.index, verbs::text_of(gid.bytes));
+  if (!port.is_active) return text + "; not used: is its cable plugged in, its link up?";
+  if (fabrics_of(port) == 0)
+    text +=
+        "; not used: it has no RoCE v2 address (has its network interface an IP address? "
+        "CCOLL_IB_GID_INDEX?)";
+  if (const auto complaint = complaint_of_routes(port)) text += "; " + *complaint;
+  return text;
+}
+
+}  // namespace
+
+std::optional<std::string> complaint_of_limit(std::uint64_t most_bytes, bool is_privileged) {
+  // Of 32 links.
+  constexpr std::uint64_t kEnough = 64U << 20;
+  if (is_privileged || most_bytes >= kEnough) return std::nullopt;
+  return fmt::format(
+      "only {} KiB may be locked for devices, of which a link takes 1024 at each end: raise "
+      "ulimit -l (memlock in /etc/security/limits.conf, LimitMEMLOCK of a systemd unit)",
+      most_bytes >> 10);
+}
+
+std::optional<std::string> complaint_of_routes(std::string_view interface,
+                                               std::string_view routes) {
+  // After a line of headings each line begins with one.
+  if (routes.find(fmt::format("\n{}\t", interface)) != routes.npos) return std::nullopt;
+  return fmt::format(
+      "no route leaves by its network interface {}: ranks on other hosts cannot be reached (see "
+      "'ip route'; is its address one of a network, not a /32?)",
+      interface);
+}
+
+std::vector<std::string> describe(const Result<const Devices*>& devices) {
+  if (!devices) return {"no: " + devices.error().message};
+  std::vector<std::string> lines{(*devices)->fabrics() != 0
+                                     ? "yes: ranks on hosts with RDMA devices"
+                                     : "no: none of these ports can be used"};
+  for (const Port& port : (*devices)->ports_now()) lines.push_back(text_of(port));
+  rlimit locked{};
+  if (getrlimit(RLIMIT_MEMLOCK, &locked) == 0)
+    if (auto complaint = complaint_of_limit(locked.rlim_cur, geteuid() == 0))
+      lines.push_back(std::move(*complaint));
+  return lines;
+}
+
+}  // namespace ccoll::verbs

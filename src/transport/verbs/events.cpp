@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/verbs/events.hpp"
+
+namespace ccoll::verbs {
+namespace {
+
+/// What ends links: the event's name, whose fault it is, and what is likely.
+struct Ending {
+  const char* name;
+  ErrorKind kind;
+  const char* likely;
+};
+
+std::optional<Ending> ending_of(ibv_event_type event) {
+  switch (event) {
+    case IBV_EVENT_CQ_ERR:
+      return Ending{"its completion queue has failed", ErrorKind::internal,
+                    "more has come than it holds, which is a defect of ccoll, or the device has"};
+    case IBV_EVENT_QP_FATAL:
+      return Ending{"its queue pair has failed", ErrorKind::internal,
+                    "the device could not go on with it: see the kernel's log"};
+    case IBV_EVENT_QP_REQ_ERR:
+      return Ending{"the peer asked for what is not to be had", ErrorKind::corrupt,
+                    "the two ranks differ in their ccoll"};
+    case IBV_EVENT_QP_ACCESS_ERR:
+      return Ending{"the peer wrote where it may not", ErrorKind::corrupt,
+                    "the two ranks differ in their ccoll"};
+    case IBV_EVENT_PATH_MIG_ERR:
+      return Ending{"its other path does not work either", ErrorKind::peer_lost,
+                    "look at cable, switch and link"};
+    case IBV_EVENT_DEVICE_FATAL:
+      return Ending{"the device has failed", ErrorKind::internal,
+                    "see the kernel's log; it has to be reset, and this process started again"};
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+Concern concern_of(ibv_event_type event) {
+  switch (event) {
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_PATH_MIG:
+    case IBV_EVENT_PATH_MIG_ERR:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+      return Concern::pair;
+    case IBV_EVENT_CQ_ERR:
+      return Concern::queue;
+    case IBV_EVENT_PORT_ACTIVE:
+    case IBV_EVENT_PORT_ERR:
+    case IBV_EVENT_LID_CHANGE:
+    case IBV_EVENT_PKEY_CHANGE:
+    case IBV_EVENT_SM_CHANGE:
+    case IBV_EVENT_CLIENT_REREGISTER:
+    case IBV_EVENT_GID_CHANGE:
+      return Concern::port;
+    case IBV_EVENT_DEVICE_FATAL:
+      return Concern::device;
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+    case IBV_EVENT_WQ_FATAL:
+      break;
+  }
+  return Concern::none;
+}
+
+std::optional<Failure> failure_of(ibv_event_type event, const Path& path) {
+  const auto ending = ending_of(event);
+  if (!ending) return std::nullopt;
+  const bool is_peers = ending->kind != ErrorKind::internal;
+  return Failure{
+      ending->kind,
+      fmt::format("RDMA from {} to rank {} at {}: {} (event {}): {}", path.device, path.peer,
+                  path.host, ending->name, static_cast<int>(event), ending->likely),
+      is_peers ? std::optional(path.peer) : std::nullopt};
+}
+
+std::optional<Remark> remark_of(ibv_event_type event, const std::string& where) {
+  const auto remark = [&](LogLevel level, const char* what) {
+    return Remark{level, fmt::format("RDMA: {} {}", where, what)};
+  };
+  switch (event) {
+    case IBV_EVENT_PORT_ERR:
+      return remark(LogLevel::warn,
+                    "is down; its links end if it does not come back within their retries (is its "
+                    "cable plugged in, its link up?)");
+    case IBV_EVENT_PORT_ACTIVE:
+      return remark(LogLevel::warn, "is up again");
+    case IBV_EVENT_DEVICE_FATAL:
+      return remark(LogLevel::error, "has failed: see the kernel's log");
+    case IBV_EVENT_LID_CHANGE:
+    case IBV_EVENT_GID_CHANGE:
+      return remark(LogLevel::info,
+                    "has other addresses now; processes that run keep to those they had");
+    case IBV_EVENT_PATH_MIG:
+      return remark(LogLevel::info, "has moved a queue pair to its other path");
+    case IBV_EVENT_PKEY_CHANGE:
+      return remark(LogLevel::info, "has another table of partitions now");
+    case IBV_EVENT_SM_CHANGE:
+    case IBV_EVENT_CLIENT_REREGISTER:
+      return remark(LogLevel::info, "has another subnet manager now");
+    default:
+      break;
+  }
+  // What ends a link, its error tells; of the rest ccoll asks for nothing.
+  if (failure_of(event, Path()) || concern_of(event) != Concern::none) return std::nullopt;
+  return Remark{LogLevel::info, fmt::format("RDMA: {} tells of event {}, which ccoll does not use",
+                                            where, static_cast<int>(event))};
+}
+
+}  // namespace ccoll::verbs

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+// sender                                            receiver
+// connects; hello and proof of the token, as on every connection
+// has a queue pair; link id, fabric, its address    ──────►  has one, ready to send and receive
+//                                                   ◄──────  its address; or why there is none
+// ready to receive and send; says so                ──────►  the link is there, or its queue pair
+//                                                            says that nobody will read
+//
+// Two ranks have one queue pair for each lane, each at its end: whichever direction is opened first
+// makes it, the other joins with slots of its own. Where both begin at once, either end learns from
+// the peer's hello what it would have learnt from the answer to its own, and that is the same.
+#include "transport/verbs/factory.hpp"
+
+#include <algorithm>
+#include <array>
+#include <asio/read.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/use_awaitable.hpp>
+#include <asio/write.hpp>
+#include <map>
+#include <mutex>
+
+#include "core/net/deadline.hpp"
+#include "core/net/handshake.hpp"
+#include "core/net/listener.hpp"
+#include "transport/corruption.hpp"
+#include "transport/link_id_wire.hpp"
+#include "transport/meeting.hpp"
+#include "transport/verbs/link.hpp"
+#include "transport/verbs/listener.hpp"
+
+namespace ccoll::verbs {
+namespace {
+
+using asio::ip::tcp;
+
+/// The peer's listener has stood since start-up: if it cannot be reached soon it is gone.
+constexpr std::chrono::seconds kConnectTimeout{10};
+constexpr std::size_t kHelloBytes = kLinkIdBytes + 1 + QueuePairAddress::kBytes;
+constexpr std::size_t kAnswerHeadBytes = 1 + 4;
+constexpr std::size_t kMostReasonBytes = 400;
+enum class Verdict : std::uint8_t { taken, no_rdma };
+/// What a sender says once its queue pair is ready; who fails before that closes the connection.
+constexpr char kReady = 'R';
+
+/// Of a link that waits to be opened: its completion channel.
+constexpr std::size_t kDescriptors = 1;
+
+/// The address by which this end is reached; the peer's packets come by the same way.
+GidBytes route_of(const tcp::socket& socket) {
+  std::error_code code;
+  const auto ip = socket.local_endpoint(code).address();
+  return ip.is_v4() ? asio::ip::make_address_v6(asio::ip::v4_mapped, ip.to_v4()).to_bytes()
+                    : ip.to_v6().to_bytes();
+}
+
+asio::awaitable<Result<std::string>> read_exactly(tcp::socket& socket, std::size_t bytes) {
+  std::string text(bytes, '\0');
+  std::error_code code;
+  co_await asio::async_read(socket, asio::buffer(text),
+                            asio::redirect_error(asio::use_awaitable, code));
+  if (code == asio::error::eof) co_return fail(ErrorKind::peer_lost, "it closed the connection");
+  if (code) co_return fail(ErrorKind::peer_lost, "{}", code.message());
+  co_return text;
+}
+
+asio::awaitable<Status> write_all(tcp::socket& socket, const std::string& bytes) {
+  std::error_code code;
+  co_await asio::async_write(socket, asio::buffer(bytes),
+                             asio::redirect_error(asio::use_awaitable, code));
+  if (code) co_return fail(ErrorKind::peer_lost, "{}", code.message());
+  co_return Status{};
+}
+
+/// What the coroutines of a rank's transport share; they may outlive it.
+class Maker {
+ public:
+  explicit Maker(const TransportContext& context) : context_(context) {}
+
+  const TransportContext& context() const { return context_; }
+
+  /// This rank's end of a link, and what the peer must know to use it.
+  struct Opened {
+    PairPointer pair;
+    QueuePairAddress address;
+  };
+  /// `number`: the peer's queue pair, where that is known.
+  Result<Opened> open(const LinkId& id, Fabric fabric, const tcp::socket& socket,
+                      std::optional<std::uint32_t> number = std::nullopt) {
+    const auto end = id.from == context_.rank ? End::sends : End::receives;
+    auto share = budget_->take(QueuePair::kMemoryBytes);
+    if (!share)
+      return fail(ErrorKind::exhausted,
+                  "the slots of rank {}'s RDMA links may take {} MiB, of which {} are taken "
+                  "(CCOLL_SLOT_MEMORY)",
+                  context_.rank, budget_->limit_bytes() >> 20, budget_->taken_bytes() >> 20);
+    auto pair = pair_for({id.communicator, end == End::sends ? id.to : id.from, id.lane}, end,
+                         number, fabric, socket);
+    if (!pair) return tl::unexpected(pair.error());
+    auto address = (*pair)->open(end, std::move(share));
+    if (!address) return tl::unexpected(address.error());
+    return Opened{std::move(*pair), *address};
+  }
+
+  Fabric fabric_to(std::uint32_t rank) const {
+    return best_of(context_.table[context_.rank].fabrics & context_.table[rank].fabrics);
+  }
+
+  /// Seldom: whatever has ended since.
+  void drop_gone() {
+    std::lock_guard lock(mutex_);
+    std::erase_if(pairs_, [](const auto& entry) { return entry.second.expired(); });
+  }
+
+ private:
+  /// What two ranks share.
+  struct Joint {
+    std::uint64_t communicator = 0;
+    std::uint32_t peer = 0;
+    std::uint16_t lane = 0;
+    friend auto operator<=>(const Joint&, const Joint&) = default;
+  };
+
+  /// That of the other direction, or a new one.
+  Result<PairPointer> pair_for(const Joint& joint, End end, std::optional<std::uint32_t> number,
+                               Fabric fabric, const tcp::socket& socket) {
+    {
+      std::lock_guard lock(mutex_);
+      if (auto there = pairs_[joint].lock(); there && there->is_free(end, number)) return there;
+    }
+    auto made = make(joint.peer, fabric, socket);
+    if (!made) return made;
+    std::lock_guard lock(mutex_);
+    pairs_[joint] = *made;
+    return made;
+  }
+
+  Result<PairPointer> make(std::uint32_t rank, Fabric fabric, const tcp::socket& socket) {
+    const auto devices = Devices::of_process();
+    if (!devices) return tl::unexpected(devices.error());
+    const auto choice = choose_port((*devices)->ports_now(), fabric, route_of(socket));
+    if (!choice)
+      return fail(ErrorKind::unsupported,
+                  "rank {} has no active port in that network (cc-bench info lists them)",
+                  context_.rank);
+    return QueuePair::make(**devices, *choice, peer(rank));
+  }
+
+  std::shared_ptr<Peer> peer(std::uint32_t rank) {
+    std::lock_guard lock(mutex_);
+    auto& peer = peers_[rank];
+    if (!peer) {
+      peer = std::make_shared<Peer>();
+      peer->rank = rank;
+      peer->host = ip_text(context_.table[rank]);
+    }
+    return peer;
+  }
+
+  const TransportContext context_;
+  const std::shared_ptr<SlotBudget> budget_ =
+      std::make_shared<SlotBudget>(context_.slot_memory_bytes);
+  std::mutex mutex_;
+  std::map<std::uint32_t, std::shared_ptr<Peer>> peers_;  // guarded by mutex_
+  std::map<Joint, std::weak_ptr<QueuePair>> pairs_;       // guarded by mutex_
+};
+
+asio::awaitable<Result<QueuePairAddress>> answer_of(tcp::socket& socket) {
+  const auto head = co_await read_exactly(socket, kAnswerHeadBytes);
+  if (!head) co_return tl::unexpected(head.error());
+  net::Reader reader(*head);
+  const auto verdict = static_cast<Verdict>(reader.number<std::uint8_t>());
+  const auto length = reader.number<std::uint32_t>();
+  const bool is_taken = verdict == Verdict::taken;
+  if (length > kMostReasonBytes || (is_taken && length != QueuePairAddress::kBytes))
+    co_return fail(ErrorKind::corrupt, "its answer is nonsense");
+  const auto rest = co_await read_exactly(socket, length);
+  if (!rest) co_return tl::unexpected(rest.error());
+  if (!is_taken) co_return fail(ErrorKind::unsupported, "{}", *rest);
+  net::Reader address(*rest);
+  co_return read_queue_pair_address(address);
+}
+
+asio::awaitable<Result<PairPointer>> connect(std::shared_ptr<Maker> maker, LinkId id) {
+  const auto& context = maker->context();
+  auto stream = co_await net::connect(
+      context.service, endpoint_text(context.table[id.to]), context.token, net::Purpose::verbs,
+      std::min<std::chrono::milliseconds>(context.connect_timeout, kConnectTimeout),
+      fmt::format("rank {}", id.to), "has it died?");
+  if (!stream) co_return tl::unexpected(stream.error());
+  auto socket = std::move(*stream).release();
+  const auto fabric = maker->fabric_to(id.to);
+  auto opened = maker->open(id, fabric, socket);
+  if (!opened) co_return tl::unexpected(opened.error());
+  const net::Deadline deadline(socket, kConnectTimeout);
+  net::Writer hello;
+  write(hello, id).number(static_cast<std::uint8_t>(fabric));
+  const std::string bytes = write(hello, opened->address).take();
+  const auto sent = co_await write_all(socket, bytes);
+  if (!sent) co_return tl::unexpected(sent.error());
+  const auto address = co_await answer_of(socket);
+  if (!address) co_return tl::unexpected(address.error());
+  const auto connected = opened->pair->connect(End::sends, *address);
+  if (!connected) co_return tl::unexpected(connected.error());
+  const std::string ready(1, kReady);
+  const auto told = co_await write_all(socket, ready);
+  if (!told) co_return tl::unexpected(told.error());
+  opened->pair->confirm();
+  co_return std::move(opened->pair);
+}
+
+asio::awaitable<void> open_link(std::shared_ptr<Maker> maker, LinkId id,
+                                std::shared_ptr<PairDelivery> delivery,
+                                std::weak_ptr<Waiter> waiter) {
+  auto pair = co_await connect(maker, id);
+  if (pair) {
+    delivery->deliver(std::move(*pair));
+  } else {
+    const auto kind = pair.error().kind;
+    delivery->deliver({kind == ErrorKind::timed_out ? ErrorKind::peer_lost : kind,
+                       fmt::format("no RDMA with rank {}: {}", id.to, pair.error().message),
+                       id.to});
+  }
+  if (const auto awaits = waiter.lock()) awaits->ring();
+}
+
+class VerbsTransport final : public Transport, public std::enable_shared_from_this<VerbsTransport> {
+ public:
+  VerbsTransport(const TransportContext& context, std::shared_ptr<Transport> next)
+      : maker_(std::make_shared<Maker>(context)),
+        instead_(std::make_shared<Instead>(context.rank, std::move(next))),
+        meeting_(context.rank, kDescriptors) {
+    if (const auto devices = Devices::of_process(); devices && (*devices)->fabrics() != 0)
+      listener_ = Listener::of_process(context.service, **devices);
+  }
+
+  Result<std::unique_ptr<SendLink>> open_send(const LinkId& id,
+                                              std::shared_ptr<Waiter> waiter) override {
+    auto* const next = instead_->transport();
+    if (next != nullptr && gave_up(id.to)) return next->open_send(id, std::move(waiter));
+    auto delivery = std::make_shared<PairDelivery>();
+    net::spawn(maker_->context().service->context().get_executor(),
+               open_link(maker_, id, delivery, waiter), "RDMA",
+               [id, delivery, waiter = std::weak_ptr(waiter)](const Failure& failure) {
+                 delivery->deliver({failure.kind,
+                                    fmt::format("no RDMA with rank {}: {}", id.to, failure.message),
+                                    std::nullopt});
+                 if (const auto awaits = waiter.lock()) awaits->ring();
+               });
+    return std::make_unique<VerbsSendLink>(id, std::move(delivery), instead_, std::move(waiter),
+                                           company_of(id.communicator), maker_->context().checksum);
+  }
+
+  Result<std::unique_ptr<ReceiveLink>> open_receive(const LinkId& id,
+                                                    std::shared_ptr<Waiter> waiter) override {
+    std::unique_ptr<ReceiveLink> instead;
+    if (auto* const next = instead_->transport()) {
+      auto opened = next->open_receive(id, waiter);
+      if (!opened || !reaches_rank(id.from)) return opened;
+      instead = std::move(*opened);
+    }
+    auto delivery = meeting_.await(id, waiter);
+    std::optional<std::string> checked_as;
+    if (maker_->context().checksum) checked_as = link_name("RDMA", maker_->context(), id);
+    return std::make_unique<VerbsReceiveLink>(id, std::move(delivery), std::move(instead),
+                                              std::move(waiter), company_of(id.communicator),
+                                              std::move(checked_as));
+  }
+
+  void listen(std::shared_ptr<Arrivals> arrivals) override { meeting_.listen(std::move(arrivals)); }
+  void forget(std::uint64_t communicator) override {
+    meeting_.forget(communicator, [](const PairPointer& pair) { pair->forsake(End::receives); });
+    maker_->drop_gone();
+    std::lock_guard lock(mutex_);
+    companies_.erase(communicator);
+  }
+  bool gave_up(std::uint32_t peer) override {
+    return !reaches_rank(peer) || instead_->serves(peer);
+  }
+
+  void accept(tcp::socket socket) override {
+    net::spawn(maker_->context().service->context().get_executor(),
+               accept_link(weak_from_this(), std::move(socket)), "an RDMA link was dropped");
+  }
+
+ private:
+  bool reaches_rank(std::uint32_t peer) const {
+    const auto& table = maker_->context().table;
+    return reaches(table[maker_->context().rank], table[peer]);
+  }
+
+  std::shared_ptr<Company> company_of(std::uint64_t communicator) {
+    std::lock_guard lock(mutex_);
+    auto& company = companies_[communicator];
+    if (!company) company = std::make_shared<Company>();
+    return company;
+  }
+
+  static asio::awaitable<void> accept_link(std::weak_ptr<VerbsTransport> transport,
+                                           tcp::socket accepted) {
+    auto socket = std::move(accepted);
+    const net::Deadline deadline(socket, kConnectTimeout);
+    const auto hello = co_await read_exactly(socket, kHelloBytes);
+    auto self = transport.lock();
+    if (!hello || !self) co_return;
+    net::Reader reader(*hello);
+    const auto id = read_link_id(reader);
+    const auto fabric = static_cast<Fabric>(reader.number<std::uint8_t>());
+    const auto address = read_queue_pair_address(reader);
+    const auto& context = self->maker_->context();
+    // A peer that has proven the token and yet talks nonsense: drop it.
+    if (id.to != context.rank || id.from >= context.table.size()) co_return;
+    const auto opened = self->open(id, fabric, address, socket);
+    self.reset();  // it may end while the peer takes its time
+    const auto answer = answer_to(opened);
+    const auto answered = co_await write_all(socket, answer);
+    if (!opened) co_return;
+    const auto ready = co_await read_exactly(socket, 1);
+    // Where the sender has failed, both ends go another way: nothing is to be said at this one's.
+    self = transport.lock();
+    if (!self || !answered || !ready) co_return;
+    opened->pair->confirm();
+    if (const auto refused = self->meeting_.arrive(id, opened->pair))
+      (*refused)->forsake(End::receives);
+  }
+
+  /// This end of the link, connected.
+  Result<Maker::Opened> open(const LinkId& id, Fabric fabric, const QueuePairAddress& address,
+                             const tcp::socket& socket) {
+    auto opened = maker_->open(id, fabric, socket, address.number);
+    if (!opened) return opened;
+    CCOLL_TRY(opened->pair->connect(End::receives, address));
+    return opened;
+  }
+
+  static std::string answer_to(const Result<Maker::Opened>& opened) {
+    const auto answer = [](Verdict verdict, std::string_view text) {
+      return net::Writer().number(static_cast<std::uint8_t>(verdict)).text(text).take();
+    };
+    if (!opened)
+      return answer(Verdict::no_rdma, opened.error().message.substr(0, kMostReasonBytes));
+    net::Writer mine;
+    write(mine, opened->address);
+    return answer(Verdict::taken, mine.bytes());
+  }
+
+  const std::shared_ptr<Maker> maker_;
+  const std::shared_ptr<Instead> instead_;
+  std::shared_ptr<Listener> listener_;
+  Meeting<PairPointer> meeting_;
+  std::mutex mutex_;
+  std::map<std::uint64_t, std::shared_ptr<Company>> companies_;  // guarded by mutex_
+};
+
+}  // namespace
+
+bool reaches(const PeerAddress& a, const PeerAddress& b) {
+  return (a.fabrics & b.fabrics) != 0 && a.port != 0 && b.port != 0;
+}
+
+std::shared_ptr<Transport> make(const TransportContext& context, std::shared_ptr<Transport> next) {
+  return std::make_shared<VerbsTransport>(context, std::move(next));
+}
+
+Result<std::uint8_t> usable_fabrics() {
+  const auto devices = Devices::of_process();
+  if (devices) return (*devices)->fabrics();
+  // That there are none is no failure; that somebody has asked for something wrongly is.
+  if (devices.error().kind == ErrorKind::invalid_argument) return tl::unexpected(devices.error());
+  return std::uint8_t{0};
+}
+
+std::vector<std::string> describe_fabrics() { return describe(Devices::of_process()); }
+
+}  // namespace ccoll::verbs

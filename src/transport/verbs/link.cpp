@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/verbs/link.hpp"
+
+#include <cstring>
+
+#include "core/crc32c.hpp"
+#include "transport/corruption.hpp"
+
+namespace ccoll::verbs {
+namespace {
+
+Failure gone(std::uint32_t rank) {
+  return {ErrorKind::peer_lost, fmt::format("rank {} has left", rank), rank};
+}
+
+/// What stands in a header's reserved field where slices are checked; of the rest of it and of the
+/// payload. How long that is need not be relied on: the completion tells it.
+std::uint32_t checksum_of(SliceHeader header, const std::byte* data) {
+  header.reserved = 0;
+  return crc32c(crc32c(0, &header, sizeof header), data, header.bytes);
+}
+
+/// From its delivery, where it has come; attached to whoever waits for it.
+PairPointer take_over(End end, PairDelivery& delivery, const std::shared_ptr<Waiter>& waiter,
+                      const std::shared_ptr<Company>& company, std::optional<Failure>& failure) {
+  auto pair = delivery.take();
+  if (!pair) return nullptr;
+  if (auto attached = (*pair)->attach(waiter, company); !attached) {
+    failure = std::move(attached.error());
+    (*pair)->leave(end);
+    return nullptr;
+  }
+  return std::move(*pair);
+}
+
+/// `pair`: null where it has not been taken over.
+void let_go(End end, const PairPointer& pair, PairDelivery& delivery) {
+  if (pair) return pair->leave(end);
+  if (const auto untaken = delivery.take()) (*untaken)->forsake(end);
+}
+
+}  // namespace
+
+VerbsSendLink::~VerbsSendLink() { let_go(End::sends, pair_, *delivery_); }
+
+bool VerbsSendLink::settle() {
+  if (failure_) return false;
+  if ((pair_ = take_over(End::sends, *delivery_, waiter_, company_, failure_))) return true;
+  const Failure* const failure = delivery_->failure();
+  if (failure == nullptr) return false;
+  auto* const transport = fallback_->transport();
+  // Whoever has left is not to be reached in another way either.
+  if (transport == nullptr || failure->kind == ErrorKind::peer_lost) {
+    failure_ = *failure;
+    return false;
+  }
+  fallback_->settle(id_.to, failure->message);
+  auto opened = transport->open_send(id_, waiter_);
+  if (opened)
+    instead_ = std::move(*opened);
+  else
+    failure_ = std::move(opened.error());
+  return false;
+}
+
+bool VerbsSendLink::has_room() {
+  if (!pair_ && (instead_ || !settle())) [[unlikely]]
+    return instead_ && fallback_->has_room(*instead_, id_.to, instead_works_);
+  // Until nothing has come, or what has come is enough: only then is the queue armed for a sleep.
+  while (!pair_->has_room())
+    if (!pair_->poll() || pair_->failure() != nullptr) return pair_->has_room();
+  return true;
+}
+
+std::byte* VerbsSendLink::room(std::size_t bytes) {
+  if (instead_) [[unlikely]]
+    return instead_->room(bytes);
+  CCOLL_CHECK(pair_ && pair_->has_room() && bytes <= QueuePair::kSlotBytes, "{} bytes to rank {}",
+              bytes, id_.to);
+  return pair_->room();
+}
+
+void VerbsSendLink::push(const SliceHeader& header) {
+  if (instead_) [[unlikely]]
+    return instead_->push(header);
+  CCOLL_CHECK(pair_ && pair_->has_room(), "to rank {}, lane {}", id_.to, id_.lane);
+  pair_->push(sealed(header, pair_->room()));
+}
+
+void VerbsSendLink::lend(const SliceHeader& header, const std::byte* data) {
+  if (instead_) [[unlikely]]
+    return instead_->lend(header, data);
+  CCOLL_CHECK(pair_ && pair_->has_room(), "to rank {}, lane {}", id_.to, id_.lane);
+  const auto whole = sealed(header, data);
+  if (pair_->lend(whole, data)) return;
+  if (header.bytes > 0) std::memcpy(room(header.bytes), data, header.bytes);
+  pair_->push(whole);
+}
+
+SliceHeader VerbsSendLink::sealed(SliceHeader header, const std::byte* data) const {
+  if (is_checked_) header.reserved = checksum_of(header, data);
+  return header;
+}
+
+void VerbsSendLink::announce(const std::byte* data, std::size_t bytes) {
+  if (instead_) return instead_->announce(data, bytes);
+  if (pair_) pair_->announce(data, bytes);
+}
+
+bool VerbsSendLink::progress() {
+  if (instead_) return instead_->progress();
+  return pair_ && pair_->poll();
+}
+
+void VerbsSendLink::revoke() {
+  if (instead_) instead_->revoke();
+  if (pair_) pair_->revoke();
+}
+
+const Failure* VerbsSendLink::failure() const {
+  if (instead_) return instead_->failure();
+  if (!failure_ && pair_) {
+    if (pair_->failure() != nullptr)
+      failure_ = *pair_->failure();
+    else if (pair_->peer_left(End::receives))
+      failure_ = gone(id_.to);
+  }
+  return failure_ ? &*failure_ : nullptr;
+}
+
+VerbsReceiveLink::VerbsReceiveLink(const LinkId& id, std::shared_ptr<PairDelivery> delivery,
+                                   std::unique_ptr<ReceiveLink> instead,
+                                   std::shared_ptr<Waiter> waiter, std::shared_ptr<Company> company,
+                                   std::optional<std::string> checked_as)
+    : id_(id),
+      delivery_(std::move(delivery)),
+      waiter_(std::move(waiter)),
+      company_(std::move(company)),
+      checked_as_(std::move(checked_as)),
+      instead_(std::move(instead)) {
+  settle();
+}
+
+VerbsReceiveLink::~VerbsReceiveLink() { let_go(End::receives, pair_, *delivery_); }
+
+bool VerbsReceiveLink::settle() {
+  if (failure_ || (instead_ && instead_->connected())) return false;
+  pair_ = take_over(End::receives, *delivery_, waiter_, company_, failure_);
+  if (pair_) instead_.reset();
+  return pair_ != nullptr;
+}
+
+bool VerbsReceiveLink::look() {
+  if (is_seen_) return true;
+  // As has_room() does.
+  while (!pair_->there()) {
+    const bool is_moving = pair_->poll() && pair_->failure() == nullptr;
+    if (!is_moving && !pair_->there()) return false;
+  }
+  if (failure_) return false;
+  const auto front = pair_->front();
+  if ((failure_ = fault_of(front))) {
+    pair_->fail_with(*failure_);
+    return false;
+  }
+  view_ = *front;
+  if (checked_as_) view_.header.reserved = 0;
+  return is_seen_ = true;
+}
+
+std::optional<Failure> VerbsReceiveLink::fault_of(const std::optional<View>& front) const {
+  if (!front) {
+    constexpr auto kSaid = "whose head does not say what has come";
+    if (checked_as_) return corruption(*checked_as_, popped_, kSaid);
+    return Failure{ErrorKind::corrupt,
+                   fmt::format("rank {} sent slice {} over RDMA, {}", id_.from, popped_, kSaid),
+                   id_.from};
+  }
+  const auto& header = front->header;
+  if (!checked_as_) return std::nullopt;
+  const auto found = checksum_of(header, front->data);
+  if (found == header.reserved) return std::nullopt;
+  return corruption(*checked_as_, popped_, fmt::format("header and {} bytes", header.bytes), found,
+                    header.reserved);
+}
+
+const SliceHeader* VerbsReceiveLink::peek() {
+  if (!pair_ && !settle()) [[unlikely]]
+    return instead_ ? instead_->peek() : nullptr;
+  return look() ? &view_.header : nullptr;
+}
+
+void VerbsReceiveLink::offer(std::byte* data, std::size_t bytes) {
+  if (!pair_) [[unlikely]] {
+    if (instead_) instead_->offer(data, bytes);
+    return;
+  }
+  if (bytes < QueuePair::kWorthPlacing || is_offered_ || is_seen_ || announced_bytes_ > 0 ||
+      pair_->there())
+    return;
+  is_offered_ = true;
+  pair_->offer(pair_->popped_bytes(), data, bytes, true);
+}
+
+void VerbsReceiveLink::announce(std::byte* data, std::size_t bytes) {
+  const auto begin = announced_bytes_;
+  announced_bytes_ += bytes;
+  if (pair_ && bytes >= QueuePair::kWorthPlacing) pair_->offer(begin, data, bytes, false);
+}
+
+void VerbsReceiveLink::revoke() {
+  if (instead_) instead_->revoke();
+  if (pair_) pair_->revoke();
+}
+
+const ReceiveLink::View* VerbsReceiveLink::front() {
+  if (!pair_ && !settle()) [[unlikely]]
+    return instead_ ? instead_->front() : nullptr;
+  return look() ? &view_ : nullptr;
+}
+
+bool VerbsReceiveLink::whole() const {
+  if (pair_) return is_seen_ || (!failure_ && pair_->there());
+  return instead_ && instead_->whole();
+}
+
+bool VerbsReceiveLink::pop() {
+  if (!pair_) [[unlikely]]
+    return instead_->pop();
+  is_seen_ = false;
+  is_offered_ = false;
+  popped_++;
+  pair_->pop(view_.header.bytes);
+  return true;
+}
+
+const Failure* VerbsReceiveLink::failure() const {
+  if (!pair_) {
+    if (failure_) return &*failure_;
+    return instead_ ? instead_->failure() : nullptr;
+  }
+  // What was sent before leaving, or before the link broke, is still delivered.
+  if (!failure_ && !pair_->there()) {
+    if (pair_->failure() != nullptr)
+      failure_ = *pair_->failure();
+    else if (pair_->peer_left(End::sends))
+      failure_ = gone(id_.from);
+  }
+  return failure_ ? &*failure_ : nullptr;
+}
+
+}  // namespace ccoll::verbs

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The two ends of a link, over a queue pair that they may share with the link the other way; where
+/// it cannot be made, the link is one of the fallback transport at both ends, before any slice has
+/// travelled.
+
+#include <memory>
+#include <optional>
+
+#include "transport/delivery.hpp"
+#include "transport/instead.hpp"
+#include "transport/verbs/queue_pair.hpp"
+
+namespace ccoll::verbs {
+
+using PairPointer = std::shared_ptr<QueuePair>;
+using PairDelivery = Delivery<PairPointer>;
+
+class VerbsSendLink final : public SendLink {
+ public:
+  VerbsSendLink(const LinkId& id, std::shared_ptr<PairDelivery> delivery,
+                std::shared_ptr<Instead> fallback, std::shared_ptr<Waiter> waiter,
+                std::shared_ptr<Company> company, bool is_checked)
+      : id_(id),
+        delivery_(std::move(delivery)),
+        fallback_(std::move(fallback)),
+        waiter_(std::move(waiter)),
+        company_(std::move(company)),
+        is_checked_(is_checked) {}
+  ~VerbsSendLink() override;
+
+  std::size_t most_bytes() const override { return QueuePair::kSlotBytes; }
+  bool has_room() override;
+  std::byte* room(std::size_t bytes) override;
+  void push(const SliceHeader& header) override;
+  void lend(const SliceHeader& header, const std::byte* data) override;
+  void announce(const std::byte* data, std::size_t bytes) override;
+  bool progress() override;
+  bool drained() override {
+    if (pair_) [[likely]]
+      return pair_->drained();
+    return !instead_ || instead_->drained();
+  }
+  void revoke() override;
+  bool connected() const override { return pair_ || (instead_ && instead_->connected()); }
+  const Failure* failure() const override;
+
+ private:
+  /// Whether the queue pair is there; takes it over when it has just come.
+  bool settle();
+  /// With its checksum, where slices carry them.
+  SliceHeader sealed(SliceHeader header, const std::byte* data) const;
+
+  const LinkId id_;
+  const std::shared_ptr<PairDelivery> delivery_;
+  const std::shared_ptr<Instead> fallback_;
+  const std::shared_ptr<Waiter> waiter_;
+  const std::shared_ptr<Company> company_;
+  const bool is_checked_;  ///< slices carry checksums
+  PairPointer pair_;
+  std::unique_ptr<SendLink> instead_;  ///< of the fallback
+  bool instead_works_ = false;
+  mutable std::optional<Failure> failure_;
+};
+
+class VerbsReceiveLink final : public ReceiveLink {
+ public:
+  /// `instead`: the same link by the fallback, or null. `checked_as`: what a slice whose checksum
+  /// is wrong is said to have come by; nothing: slices carry none.
+  VerbsReceiveLink(const LinkId& id, std::shared_ptr<PairDelivery> delivery,
+                   std::unique_ptr<ReceiveLink> instead, std::shared_ptr<Waiter> waiter,
+                   std::shared_ptr<Company> company, std::optional<std::string> checked_as);
+  ~VerbsReceiveLink() override;
+
+  const SliceHeader* peek() override;
+  void offer(std::byte* data, std::size_t bytes) override;
+  void announce(std::byte* data, std::size_t bytes) override;
+  const View* front() override;
+  bool whole() const override;
+  bool connected() const override { return pair_ || (instead_ && instead_->connected()); }
+  bool begin_read() override { return pair_ || instead_->begin_read(); }
+  bool pop() override;
+  void revoke() override;
+  const Failure* failure() const override;
+
+ private:
+  bool settle();
+  /// Whether a slice has come, looking for it.
+  bool look();
+  /// What is wrong with the front slice, if anything is.
+  std::optional<Failure> fault_of(const std::optional<View>& front) const;
+
+  const LinkId id_;
+  const std::shared_ptr<PairDelivery> delivery_;
+  const std::shared_ptr<Waiter> waiter_;
+  const std::shared_ptr<Company> company_;
+  const std::optional<std::string> checked_as_;
+  std::uint64_t popped_ = 0;
+  std::unique_ptr<ReceiveLink> instead_;  ///< in use when it connects first
+  PairPointer pair_;
+  View view_;
+  bool is_seen_ = false;               ///< view_ is the front slice
+  bool is_offered_ = false;            ///< a place for the front slice, or it is not worth it
+  std::uint64_t announced_bytes_ = 0;  ///< of all payloads
+  mutable std::optional<Failure> failure_;
+};
+
+}  // namespace ccoll::verbs

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/verbs/registration.hpp"
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/log.hpp"
+
+namespace ccoll::verbs {
+
+std::shared_ptr<const Registration> Registration::make(const Library& library, ibv_pd* domain,
+                                                       const std::byte* data, std::size_t bytes) {
+  // Devices that write need the memory writable here, too; whoever only sends has it so as well.
+  constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+  ibv_mr* const memory = library.reg_mr(domain, const_cast<std::byte*>(data), bytes, kAccess);
+  if (memory == nullptr) {
+    log().debug("{} bytes cannot be registered for RDMA, slices of them are copied: {}", bytes,
+                std::strerror(errno));
+    return nullptr;
+  }
+  return std::shared_ptr<const Registration>(new Registration(library, memory));
+}
+
+Registration::~Registration() {
+  // A forked child's copy is its parent's.
+  if (process_ == getpid()) library_.dereg_mr(memory_);
+}
+
+std::shared_ptr<Registrations> Registrations::make(const Library& library, ibv_pd* domain) {
+  std::shared_ptr<Registrations> made(new Registrations(library, domain));
+  RegisteredMemories::of_process().watch(made);
+  return made;
+}
+
+std::shared_ptr<const Registration> Registrations::find(const std::byte* data, std::size_t bytes) {
+  const auto memory = RegisteredMemories::of_process().find(data, bytes);
+  if (!memory) return nullptr;
+  std::lock_guard lock(mutex_);
+  const auto [found, is_new] = made_.try_emplace(memory->number);
+  if (is_new) found->second = Registration::make(library_, domain_, memory->data, memory->bytes);
+  return found->second;
+}
+
+void Registrations::withdraw(std::uint32_t number) {
+  std::shared_ptr<const Registration> ended;
+  std::lock_guard lock(mutex_);
+  if (const auto found = made_.find(number); found != made_.end()) {
+    ended = std::move(found->second);
+    made_.erase(found);
+  }
+}
+
+}  // namespace ccoll::verbs

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+// abort() and close() while a thread sits where nobody can reach it: in a system call, or in the
+// caller's own function. This program's calls of the C library stop at a gate, when told.
+#include <fmt/format.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <future>
+#include <latch>
+
+#include "support/asleep.hpp"
+#include "support/ranks.hpp"
+#include "usable_transports.hpp"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+/// Who comes to it waits until it is opened.
+class Gate {
+ public:
+  /// The next pass() of a thread that may be held stops here.
+  void shut() {
+    inside_ = false;
+    shut_ = true;
+  }
+  void open() {
+    shut_ = false;
+    shut_.notify_all();
+  }
+  void pass() {
+    if (!may_hold || !shut_) return;
+    inside_ = true;
+    shut_.wait(true);
+  }
+  /// Until a thread stands here; false after 20 s.
+  bool holds_one() const {
+    const auto end = Clock::now() + 20s;
+    while (!inside_ && Clock::now() < end) std::this_thread::sleep_for(1ms);
+    return inside_;
+  }
+  static thread_local bool may_hold;
+
+ private:
+  std::atomic<bool> shut_ = false, inside_ = false;
+};
+thread_local bool Gate::may_hold = false;
+
+Gate of_system_calls, of_functions;
+
+}  // namespace
+
+// What a thread in a call of a communicator makes of these: links' data, and bells.
+extern "C" ssize_t sendmsg(int socket, const msghdr* message, int flags) {
+  of_system_calls.pass();
+  return syscall(SYS_sendmsg, socket, message, flags);
+}
+extern "C" ssize_t readv(int descriptor, const iovec* parts, int count) {
+  of_system_calls.pass();
+  return syscall(SYS_readv, descriptor, parts, count);
+}
+extern "C" ssize_t write(int descriptor, const void* bytes, size_t count) {
+  of_system_calls.pass();
+  return syscall(SYS_write, descriptor, bytes, count);
+}
+extern "C" ssize_t read(int descriptor, void* bytes, size_t count) {
+  of_system_calls.pass();
+  return syscall(SYS_read, descriptor, bytes, count);
+}
+
+namespace ccoll {
+namespace {
+
+using Catch::Matchers::Contains;
+using testing::message_of;
+using testing::options_for;
+using testing::run_threads;
+
+/// 1 s is promised; the rest is for a busy machine.
+constexpr auto kSoon = 4s;
+
+void add(const void* in, void* inout, std::size_t count, DataType) {
+  of_functions.pass();
+  const auto* from = static_cast<const float*>(in);
+  auto* to = static_cast<float*>(inout);
+  for (std::size_t i = 0; i < count; i++) to[i] += from[i];
+}
+
+/// What a rank's thread is told, and when.
+struct Told {
+  std::string error;
+  Clock::time_point at;
+};
+
+/// Calls in a thread, again and again, until one fails.
+std::future<Told> calls_of(Communicator& rank, bool may_be_held) {
+  return std::async(std::launch::async, [&rank, may_be_held] {
+    const auto sum = Reduction::custom(add, {.name = "add"});
+    std::vector<float> data(10'000, 1);
+    Gate::may_hold = may_be_held;
+    auto error = message_of([&] {
+      for (;;) {
+        rank.all_reduce(data.data(), data.data(), data.size(), DataType::float32, sum);
+        // A rank that sleeps is one that has to be woken, by a system call.
+        if (!may_be_held) std::this_thread::sleep_for(1ms);
+      }
+    });
+    return Told{std::move(error), Clock::now()};
+  });
+}
+
+/// Ranks in calls, of which the first's thread is held.
+struct Held {
+  Held(Gate& where, std::string_view transport, int size)
+      : gate(where), ranks(Communicator::create_all(size, options_for(transport))) {
+    for (auto& rank : ranks) told.push_back(calls_of(rank, &rank == ranks.data()));
+    std::this_thread::sleep_for(20ms);
+    gate.shut();
+    holds = gate.holds_one();
+  }
+  ~Held() { gate.open(); }
+  /// Whether the one that is held reads what the others have lent: they have to wait for it.
+  bool is_read() const { return &gate == &of_functions && ranks[0].transport_to(1) == "inproc"; }
+  Gate& gate;
+  std::vector<Communicator> ranks;
+  std::vector<std::future<Told>> told;  // before the ranks: they use them
+  bool holds = false;
+};
+
+Clock::duration time_of(const std::function<void()>& body) {
+  const auto began = Clock::now();
+  body();
+  return Clock::now() - began;
+}
+
+}  // namespace
+
+TEST_CASE("abort: returns, and ends the other ranks' calls, while a thread of this rank is held",
+          "[comm]") {
+  for (auto* const gate : {&of_system_calls, &of_functions}) {
+    for (const auto& kind : testing::usable_transports()) {
+      CAPTURE(kind.name, gate == &of_functions);
+      Held held(*gate, kind.name, 3);
+      REQUIRE(held.holds);
+      const auto began = Clock::now();
+      held.ranks[0].abort("the input has ended");
+      CHECK(Clock::now() - began < kSoon);
+      if (held.is_read()) gate->open();
+      for (const std::size_t other : {1, 2}) {
+        const auto told = held.told[other].get();
+        CHECK_THAT(told.error,
+                   Contains("aborted: ") && Contains("rank 0 aborted: the input has ended"));
+        CHECK(told.at - began < kSoon);
+      }
+      const auto opened = Clock::now();
+      gate->open();
+      const auto told = held.told[0].get();
+      CHECK_THAT(told.error, Contains("rank 0 aborted: the input has ended"));
+      CHECK(told.at - opened < kSoon);
+      // All are still there.
+      const auto errors = run_threads(3, [&](int rank) {
+        auto next = held.ranks[static_cast<std::size_t>(rank)].shrink();
+        testing::expect(next.size() == 3, fmt::format("{} are left", next.size()));
+        next.barrier();
+      });
+      for (const auto& error : errors) CHECK(error == "");
+    }
+  }
+}
+
+TEST_CASE("close: of a rank whose peer is held returns, and ends its own call", "[comm]") {
+  for (auto* const gate : {&of_system_calls, &of_functions}) {
+    for (const auto& kind : testing::usable_transports()) {
+      CAPTURE(kind.name, gate == &of_functions);
+      Held held(*gate, kind.name, 2);
+      REQUIRE(held.holds);
+      if (held.is_read()) gate->open();
+      CHECK(time_of([&] { held.ranks[1].close(); }) < kSoon);
+      CHECK_THAT(held.told[1].get().error, Contains("aborted: "));
+      const auto opened = Clock::now();
+      gate->open();
+      const auto told = held.told[0].get();
+      CHECK_THAT(told.error, Contains("rank 1"));
+      CHECK(told.at - opened < kSoon);
+    }
+  }
+}
+
+TEST_CASE("close: returns once the thread that is held in this rank's call has come back",
+          "[comm]") {
+  for (auto* const gate : {&of_system_calls, &of_functions}) {
+    for (const auto& kind : testing::usable_transports()) {
+      CAPTURE(kind.name, gate == &of_functions);
+      Held held(*gate, kind.name, 2);
+      REQUIRE(held.holds);
+      auto closing = std::async(std::launch::async, [&] {
+        held.ranks[0].close();
+        return Clock::now();
+      });
+      CHECK(closing.wait_for(100ms) == std::future_status::timeout);
+      const auto opened = Clock::now();
+      gate->open();
+      CHECK(closing.get() - opened < kSoon);
+      CHECK_THAT(held.told[0].get().error, Contains("aborted: "));
+      CHECK_THAT(held.told[1].get().error, Contains("rank 0"));
+    }
+  }
+}
+
+TEST_CASE("abort: returns while a function of the caller's runs in the background", "[comm]") {
+  for (const auto& kind : testing::usable_transports()) {
+    CAPTURE(kind.name);
+    auto ranks = Communicator::create_all(2, options_for(kind.name));
+    std::atomic<bool> runs = false;
+    std::latch ends(1);
+    const auto main_thread = std::this_thread::get_id();
+    const auto sum = Reduction::custom(
+        [&](const void*, void*, std::size_t, DataType) {
+          // Who begins a call makes some progress on it, too.
+          if (std::this_thread::get_id() == main_thread) return;
+          runs = true;
+          ends.wait();
+        },
+        {.name = "slow"});
+    // More than one turn of the service thread passes on.
+    constexpr std::size_t kCount = 4 << 20;
+    std::vector<std::vector<float>> data(2, std::vector<float>(kCount));
+    std::vector<Work> works;
+    for (std::size_t rank = 0; rank < 2; rank++)
+      works.push_back(ranks[rank].all_reduce_async(data[rank].data(), data[rank].data(), kCount,
+                                                   DataType::float32, sum));
+    const auto limit = Clock::now() + 20s;
+    while (!runs && Clock::now() < limit) std::this_thread::sleep_for(1ms);
+    CHECK(runs);
+    CHECK(time_of([&] { ranks[0].abort(); }) < kSoon);
+    ends.count_down();
+    const auto ended = Clock::now();
+    for (auto& work : works)
+      CHECK_THAT(message_of([&] { work.wait(); }), Contains("aborted: ") && Contains("rank 0"));
+    CHECK(Clock::now() - ended < kSoon);
+  }
+}
+
+TEST_CASE("close: returns while a function of the caller's runs for another job", "[comm]") {
+  for (const auto& kind : testing::usable_transports()) {
+    CAPTURE(kind.name);
+    auto ranks = Communicator::create_all(2, options_for(kind.name));
+    auto idle = Communicator::create_all(2, options_for(kind.name));
+    std::atomic<bool> runs = false;
+    std::latch ends(1);
+    const auto main_thread = std::this_thread::get_id();
+    const auto sum = Reduction::custom(
+        [&](const void*, void*, std::size_t, DataType) {
+          if (std::this_thread::get_id() == main_thread || runs.exchange(true)) return;
+          ends.wait();
+        },
+        {.name = "slow"});
+    constexpr std::size_t kCount = 4 << 20;
+    std::vector<std::vector<float>> data(2, std::vector<float>(kCount));
+    std::vector<Work> works;
+    for (std::size_t rank = 0; rank < 2; rank++)
+      works.push_back(ranks[rank].all_reduce_async(data[rank].data(), data[rank].data(), kCount,
+                                                   DataType::float32, sum));
+    const auto limit = Clock::now() + 20s;
+    while (!runs && Clock::now() < limit) std::this_thread::sleep_for(1ms);
+    CHECK(runs);
+    CHECK(time_of([&] {
+            for (auto& rank : idle) rank.close();
+          }) < kSoon);
+    ends.count_down();
+    for (auto& work : works) CHECK(message_of([&] { work.wait(); }) == "no error");
+  }
+}
+
+TEST_CASE("abort: in no call, again, and of what is broken, breaks it with the first cause",
+          "[comm]") {
+  auto ranks = Communicator::create_all(2, options_for("inproc"));
+  auto part = ranks[0].duplicate(), other = ranks[1].duplicate();
+  part.abort("first");
+  part.abort("second");
+  other.abort("third");
+  CHECK_THAT(message_of([&] { part.barrier(); }), Contains("rank 0 aborted: first"));
+  CHECK_THAT(message_of([&] { other.barrier(); }), Contains("aborted: "));
+  // What they were made of is as good as before.
+  const auto errors = run_threads(2, [&](int rank) { ranks[std::size_t(rank)].barrier(); });
+  for (const auto& error : errors) CHECK(error == "");
+  part.close();
+  CHECK_THAT(message_of([&] { part.abort(); }), Contains("the communicator was closed"));
+}
+
+TEST_CASE("abort: ends the wait for a subgroup's other ranks", "[comm]") {
+  auto ranks = Communicator::create_all(2, options_for("inproc"));
+  std::atomic<pid_t> id = 0;
+  auto waiting = std::async(std::launch::async, [&] {
+    id = gettid();
+    return message_of([&] { ranks[0].subgroup({0, 1}); });
+  });
+  while (id == 0) std::this_thread::sleep_for(1ms);
+  REQUIRE(testing::falls_asleep(id));
+  const auto began = Clock::now();
+  ranks[1].abort("no");
+  CHECK_THAT(waiting.get(), Contains("rank 1 aborted: no"));
+  CHECK(Clock::now() - began < kSoon);
+}
+
+TEST_CASE("abort, close: wait for no thread that starts another communicator", "[comm]") {
+  // A store's server that takes connections and never says a word.
+  const int server = ::socket(AF_INET, SOCK_STREAM, 0);
+  REQUIRE(::listen(server, 8) == 0);
+  sockaddr_in address{};
+  socklen_t length = sizeof address;
+  REQUIRE(::getsockname(server, reinterpret_cast<sockaddr*>(&address), &length) == 0);
+  auto starting = std::async(std::launch::async, [&] {
+    Environment environment;
+    environment.rank = 1;
+    environment.size = 2;
+    environment.store = fmt::format("tcp://127.0.0.1:{}", ntohs(address.sin_port));
+    auto options = options_for("");
+    options.start_timeout = 6s;
+    return message_of([&] { Communicator::create(environment, options); });
+  });
+  auto ranks = Communicator::create_all(2, options_for(""));
+  CHECK(time_of([&] { ranks[0].abort(); }) < kSoon);
+  for (auto& rank : ranks) {
+    std::string told;
+    CHECK(time_of([&] { told = message_of([&] { rank.close(); }); }) < kSoon);
+    // Who has not been in a call since learns it now; but not of itself.
+    CHECK(told == (&rank == ranks.data() ? "no error" : "aborted: rank 0 aborted"));
+  }
+  CHECK(starting.wait_for(0s) == std::future_status::timeout);
+  CHECK_THAT(starting.get(), Contains("timed_out: "));
+  ::close(server);
+}
+
+TEST_CASE("abort, close: wait for no link that is being opened", "[comm]") {
+  // Rank 1, a process of its own, stops before rank 0 calls at its listener.
+  const bool aborts = GENERATE(true, false);
+  for (const auto* const transport : {"tcp", "shm"}) {
+    CAPTURE(transport, aborts);
+    const auto server = serve_tcp_store();
+    auto at = "CCOLL_TEST_STORE=" + server->address();
+    auto by = fmt::format("CCOLL_TEST_BY={}", transport);
+    std::vector<char*> variables = {at.data(), by.data()};
+    for (char** each = environ; *each != nullptr; each++) variables.push_back(*each);
+    variables.push_back(nullptr);
+    std::string name = "abort_test", what = "[stopped]";
+    std::array<char*, 3> words = {name.data(), what.data(), nullptr};
+    pid_t peer = 0;
+    REQUIRE(posix_spawn(&peer, "/proc/self/exe", nullptr, nullptr, words.data(),
+                        variables.data()) == 0);
+    {
+      auto rank =
+          Communicator::create(connect_tcp_store(server->address()), 0, 2, options_for(transport));
+      int status = 0;
+      REQUIRE(::waitpid(peer, &status, WUNTRACED) == peer);
+      REQUIRE(WIFSTOPPED(status));
+      auto told = std::async(std::launch::async, [&] {
+        const std::vector<float> data(1'000'000);
+        return message_of([&] { rank.send(data, 1); });
+      });
+      CHECK(told.wait_for(300ms) == std::future_status::timeout);
+      CHECK(time_of([&] { aborts ? rank.abort() : rank.close(); }) < kSoon);
+      CHECK(told.wait_for(kSoon) == std::future_status::ready);
+      CHECK_THAT(told.get(), Contains("aborted: "));
+      CHECK(time_of([&] { rank.close(); }) < kSoon);
+    }
+    ::kill(peer, SIGKILL);
+    ::waitpid(peer, nullptr, 0);
+  }
+}
+
+TEST_CASE("abort: the rank that stops", "[.][stopped]") {
+  const auto store = connect_tcp_store(std::getenv("CCOLL_TEST_STORE"));
+  const auto rank = Communicator::create(store, 1, 2, options_for(std::getenv("CCOLL_TEST_BY")));
+  ::raise(SIGSTOP);
+}
+
+}  // namespace ccoll

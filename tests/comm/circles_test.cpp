@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that wait for each other in a circle, each in a communicator of its own with the next.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <latch>
+
+#include "support/ranks.hpp"
+
+using namespace ccoll;
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+using testing::message_of;
+using testing::run_ranks;
+
+namespace {
+
+/// What each of `size` ranks is told, an even number; all wait for the next one.
+std::vector<std::string> go_in_a_circle(int size, const std::string& name) {
+  CommunicatorOptions options;
+  options.transport = "inproc";
+  std::latch told(size);
+  return run_ranks(size, options, [&](Communicator& world) {
+    const int rank = world.rank();
+    const GroupOptions pair{.name = name, .timeout = 4s};
+    auto even = world.split(rank / 2, 0, pair);
+    auto odd = world.split((rank + 1) % size / 2, 0, pair);
+    const auto error = message_of([&] { (rank % 2 == 0 ? even : odd)->barrier(); });
+    // Leaving before the others have been told would be another error.
+    told.arrive_and_wait();
+    throw std::runtime_error(error);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("circles: among many ranks and communicators are found, with every rank's call",
+          "[comm]") {
+  const int size = 12;
+  const auto errors = go_in_a_circle(size, "pair");
+  for (const auto& error : errors) {
+    CHECK_THAT(error, Contains("timed_out: ") && Contains("; a circle"));
+    for (int rank = 0; rank < size; rank++)
+      CHECK_THAT(error, Contains(fmt::format("for rank {}", rank)));
+  }
+}
+
+TEST_CASE("circles: of which not all fits name the first ranks, and tell how many there are",
+          "[comm]") {
+  const int size = 26;
+  const auto errors = go_in_a_circle(size, std::string(100, 'x'));
+  for (int rank = 0; rank < size; rank++) {
+    const auto& error = errors[static_cast<std::size_t>(rank)];
+    CHECK_THAT(error, Contains(fmt::format(": rank {} waits in barrier #0", rank)));
+    CHECK_THAT(error, Contains(fmt::format(", which waits for rank {}", (rank + 8) % size)));
+    CHECK_THAT(error, Contains(fmt::format("... ({} ranks), which waits for rank {}", size, rank)));
+  }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Communicators over RDMA, on the device in memory that tests/rdma has: what goes wrong on one rank
+// is told on all.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "rdma/faults.hpp"
+#include "support/ranks.hpp"
+
+namespace ccoll {
+namespace {
+
+using testing::expect;
+namespace rdma = testing::rdma;
+
+CommunicatorOptions over_rdma(bool checksum = false) {
+  auto options = testing::options_for("verbs");
+  options.checksum = checksum;
+  return options;
+}
+
+/// Exact sums, until an error; what that says.
+std::string sum_until_error(Communicator& world, std::size_t count,
+                            const std::function<void()>& harm) {
+  std::vector<std::int32_t> in(count, 1), out(count);
+  return testing::message_of([&] {
+    for (int i = 0; i < 2000; i++) {
+      if (i == 3 && world.rank() == 0) harm();
+      world.all_reduce(in.data(), out.data(), count, DataType::int32);
+      expect(std::ranges::all_of(out, [&](auto sum) { return sum == world.size(); }), "wrong sums");
+    }
+  });
+}
+
+void expect_in(const std::string& error, std::initializer_list<const char*> parts) {
+  for (const char* part : parts)
+    expect(error.find(part) != error.npos, std::string("no '") + part + "' in: " + error);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "rdma: what a completion says on one rank ends the calls of all, and those go on after "
+    "shrink()",
+    "[comm][verbs]") {
+  // As an access error the device has said it; the rest differs in words only (errors_test).
+  const auto status = GENERATE(IBV_WC_RETRY_EXC_ERR, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_PROT_ERR,
+                               IBV_WC_GENERAL_ERR);
+  const auto of = GENERATE(rdma::Of::sends, rdma::Of::receives);
+  CAPTURE(status, of == rdma::Of::sends);
+  const auto errors = testing::run_ranks(3, over_rdma(), [&](Communicator& world) {
+    const auto error = sum_until_error(world, 20'000, [&] { rdma::complete_with(status, of); });
+    const auto said = "status " + std::to_string(status) + ",";
+    expect_in(error, {"RDMA from fake0 port 1 to rank ", said.c_str()});
+    auto rest = world.shrink();
+    expect(rest.size() == world.size(), "somebody was lost");
+    std::int32_t one = 1, sum = 0;
+    rest.all_reduce(&one, &sum, 1, DataType::int32);
+    expect(sum == rest.size(), "a wrong sum after shrink()");
+  });
+  rdma::reset();
+  for (const auto& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("rdma: a bit that flips under way ends the calls of all ranks, and names the link",
+          "[comm][verbs]") {
+  const auto seed = std::random_device{}();
+  std::mt19937 random(seed);
+  for (int draw = 0; draw < 10; draw++) {
+    const int size = 2 + static_cast<int>(random() % 3);
+    const std::size_t count = 1 + random() % (draw % 2 == 0 ? 8 : 100'000);
+    CAPTURE(seed, draw, size, count);
+    const auto bit = random();
+    const auto errors = testing::run_ranks(size, over_rdma(true), [&](Communicator& world) {
+      const auto error = sum_until_error(world, count, [&] { rdma::flip(bit); });
+      expect_in(error, {"corrupt: ", "what came by the RDMA link from rank ", " to rank ",
+                        ", lane ", ", is not what was sent: slice "});
+    });
+    rdma::reset();
+    for (const auto& error : errors) CHECK(error == "");
+  }
+}
+
+TEST_CASE("rdma: ranks that send to each other at once, of registered memory or not, get it all",
+          "[comm][verbs]") {
+  const bool is_registered = GENERATE(false, true);
+  const auto sends = rdma::times_called(rdma::Call::post_send);
+  CAPTURE(is_registered);
+  const auto errors = testing::run_ranks(3, over_rdma(true), [&](Communicator& world) {
+    constexpr std::size_t kCount = 300'000;
+    Memory memory;
+    std::vector<std::int32_t> ordinary(is_registered ? 0 : 2 * kCount);
+    if (is_registered) memory = allocate(2 * kCount * sizeof(std::int32_t));
+    const std::span<std::int32_t> all = is_registered ? memory.as<std::int32_t>() : ordinary;
+    const auto out = all.first(kCount), in = all.subspan(kCount);
+    for (int round = 0; round < 20; round++) {
+      const int ahead = 1 + round % 2;
+      const int to = (world.rank() + ahead) % 3, from = (world.rank() + 3 - ahead) % 3;
+      std::ranges::fill(out, 100 * round + world.rank());
+      world.send_recv(out, to, in, from);
+      expect(std::ranges::all_of(in, [&](auto each) { return each == 100 * round + from; }),
+             "another message");
+      world.broadcast(out, round % 3);
+      expect(std::ranges::all_of(out, [&](auto each) { return each == 100 * round + round % 3; }),
+             "another broadcast");
+    }
+  });
+  for (const auto& error : errors) CHECK(error == "");
+  CHECK(rdma::times_called(rdma::Call::post_send) > sends);
+}
+
+}  // namespace ccoll

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+// TLS between a listener and who connects: who is let in, what the others are told, and that
+// nobody waits for ever.
+#include "core/net/tls.hpp"
+#include "ccoll/strangers.hpp"
+
+#include <sys/stat.h>
+
+#include <asio/co_spawn.hpp>
+#include <asio/connect.hpp>
+#include <asio/detached.hpp>
+#include <asio/read.hpp>
+#include <asio/use_future.hpp>
+#include <asio/write.hpp>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <thread>
+
+#include "core/net/frame.hpp"
+#include "core/net/listener.hpp"
+#include "core/net/newcomers.hpp"
+#include "support/certificates.hpp"
+
+using namespace ccoll;
+using namespace ccoll::testing;
+using namespace std::chrono_literals;
+using asio::ip::tcp;
+
+namespace {
+
+constexpr const char* kToken = "the token";
+const TlsOptions kPsk{"psk", {}, {}, {}, {}};
+const TlsOptions kOff{"off", {}, {}, {}, {}};
+
+net::Credentials credentials(const TlsOptions& tls, const std::string& token = kToken) {
+  return value_or_throw(net::Credentials::make(token, tls));
+}
+
+template <typename T>
+std::string message_of(const Result<T>& result) {
+  return result ? "good" : result.error().message;
+}
+
+bool eventually(const std::function<bool()>& condition) {
+  for (int i = 0; i < 4000 && !condition(); ++i) std::this_thread::sleep_for(5ms);
+  return condition();
+}
+
+/// A listener that sends each frame back that it gets.
+struct Echo {
+  explicit Echo(net::Credentials given) {
+    listener = net::Listener::open(service, "", std::move(given),
+                                   [this](net::Purpose, net::Stream stream) {
+                                     came++;
+                                     asio::co_spawn(service->context(), echo(std::move(stream)),
+                                                    asio::detached);
+                                   })
+                   .value();
+  }
+  static asio::awaitable<void> echo(net::Stream given) {
+    net::Stream stream = std::move(given);
+    for (;;) {
+      auto frame = co_await net::read_frame(stream, 16 << 20);
+      if (!frame) break;
+      std::string back = net::to_frame(*frame);
+      std::error_code error;
+      co_await stream.write(std::move(back), error);
+    }
+    stream.finish();
+  }
+  std::string address() const { return net::to_string(listener->endpoint()); }
+
+  std::shared_ptr<net::Service> service = net::Service::shared();
+  std::atomic<int> came{0};
+  std::unique_ptr<net::Listener> listener;
+};
+
+asio::awaitable<void> call(std::shared_ptr<net::Service> service, std::string address,
+                           net::Credentials given, net::Purpose purpose, std::string said,
+                           std::shared_ptr<std::promise<Result<std::string>>> outcome) {
+  auto stream = co_await net::connect_once(service, address, std::move(given), purpose, 20s);
+  if (!stream) {
+    outcome->set_value(tl::unexpected(stream.error()));
+    co_return;
+  }
+  std::string frame = net::to_frame(said);
+  std::error_code error;
+  co_await stream->write(std::move(frame), error);
+  auto back = co_await net::read_frame(*stream, 16 << 20);
+  if (back) {
+    stream->finish();
+    const auto end = co_await net::read_frame(*stream, 16);
+    if (end || end.error().message != net::kClosedByPeer)
+      back = fail(ErrorKind::internal, "no clean end");
+  }
+  outcome->set_value(std::move(back));
+}
+
+/// What comes back of `said`.
+Result<std::string> said_back(const std::string& address, net::Credentials given,
+                              net::Purpose purpose = net::Purpose::store,
+                              std::string said = "hello") {
+  const auto service = net::Service::shared();
+  const auto outcome = std::make_shared<std::promise<Result<std::string>>>();
+  auto future = outcome->get_future();
+  asio::co_spawn(service->context(),
+                 call(service, address, std::move(given), purpose, std::move(said), outcome),
+                 asio::detached);
+  return future.get();
+}
+
+/// Passes on what goes between one client and `to`, and keeps it; cuts after so many bytes.
+class Tap {
+ public:
+  explicit Tap(const std::string& to, std::size_t cut = ~std::size_t{0}) {
+    const auto colon = to.rfind(':');
+    const tcp::endpoint target(asio::ip::address_v4::loopback(),
+                               static_cast<std::uint16_t>(std::stoi(to.substr(colon + 1))));
+    thread_ = std::thread([this, target, cut] { run(target, cut); });
+  }
+  ~Tap() { finish(); }
+  std::string address() const { return net::to_string(acceptor_.local_endpoint()); }
+  /// Waits until the client and its server have ended.
+  const std::string& bytes() {
+    finish();
+    return bytes_;
+  }
+
+ private:
+  void finish() {
+    if (thread_.joinable()) thread_.join();
+  }
+  void run(const tcp::endpoint& target, std::size_t cut) {
+    tcp::socket client = acceptor_.accept();
+    tcp::socket server(context_);
+    server.connect(target);
+    std::thread back([&] { pass(server, client, cut); });
+    pass(client, server, cut);
+    back.join();
+  }
+  void pass(tcp::socket& from, tcp::socket& to, std::size_t cut) {
+    std::error_code error;
+    for (char buffer[512]; !error;) {
+      const std::size_t count = from.read_some(asio::buffer(buffer), error);
+      const std::lock_guard lock(mutex_);
+      bytes_.append(buffer, count);
+      if (bytes_.size() >= cut) break;
+      if (!error) asio::write(to, asio::buffer(buffer, count), error);
+    }
+    std::error_code ignored;
+    to.shutdown(error == asio::error::eof ? tcp::socket::shutdown_send : tcp::socket::shutdown_both,
+                ignored);
+    if (error != asio::error::eof) from.shutdown(tcp::socket::shutdown_both, ignored);
+  }
+
+  asio::io_context context_;
+  tcp::acceptor acceptor_{context_, tcp::endpoint(asio::ip::address_v4::loopback(), 0)};
+  std::mutex mutex_;
+  std::string bytes_;  // guarded by mutex_ until the thread has ended
+  std::thread thread_;
+};
+
+}  // namespace
+
+TEST_CASE("tls: what is said comes through, of any length, by key and by certificate",
+          "[core][tls]") {
+  const Authority authority("authority");
+  auto named = authority.issue("named");
+  named.name = "rank.test";
+  for (const TlsOptions& server : {kPsk, authority.issue("server"), named}) {
+    const TlsOptions client = server.mode == "psk" ? kPsk : authority.issue("client");
+    const Echo echo(credentials(server));
+    for (const std::size_t length : {0, 1, 16384, 16385, 3'000'000}) {
+      std::string text(length, 'x');
+      for (std::size_t i = 0; i < length; i++) text[i] = static_cast<char>(i * 7);
+      const auto back = said_back(echo.address(), credentials(client), net::Purpose::control, text);
+      CAPTURE(length, server.mode, message_of(back).substr(0, 200));
+      CHECK((back && *back == text));
+    }
+    // Data goes without.
+    CHECK(message_of(said_back(echo.address(), kToken, net::Purpose::link)) == "good");
+    CHECK(echo.listener->rejected() == 0);
+  }
+}
+
+TEST_CASE("tls: what is on the wire cannot be read, and can without", "[core][tls]") {
+  const std::string secret = "a sentence that nobody else is to read";
+  for (const TlsOptions& tls : {kPsk, kOff}) {
+    const Echo echo(credentials(tls));
+    std::string seen;
+    {
+      Tap tap(echo.address());
+      const auto back = said_back(tap.address(), credentials(tls), net::Purpose::store, secret);
+      CHECK(message_of(back) == "good");
+      seen = tap.bytes();
+    }
+    CAPTURE(tls.mode);
+    CHECK(seen.size() > 2 * secret.size());
+    const bool readable = seen.find(secret) != seen.npos;
+    CHECK(readable == (tls.mode == "off"));
+    const bool ours = seen.find("ccoll\r\n\x01") != seen.npos;
+    CHECK(ours == (tls.mode == "off"));
+  }
+}
+
+TEST_CASE("tls: who does not belong is told why, at once", "[core][tls]") {
+  const Authority authority("authority"), other("other");
+  const TlsOptions good = authority.issue("good");
+  auto foreign = other.issue("foreign");
+  foreign.authority = good.authority;
+  auto distrustful = authority.issue("distrustful");
+  distrustful.authority = other.file("ca.pem");
+  const TlsOptions old =
+      authority.issue("old", {.dns = "rank.test", .from_seconds = -7200, .until_seconds = -3600});
+  const TlsOptions early =
+      authority.issue("early", {.dns = "rank.test", .from_seconds = 3600, .until_seconds = 7200});
+  auto elsewhere = authority.issue("elsewhere");
+  elsewhere.name = "other.test";
+
+  struct Case {
+    TlsOptions server;
+    net::Credentials client;
+    std::string expected;
+  };
+  const std::vector<Case> cases = {
+      {kPsk, credentials(kPsk, "another"), "the token differs; give all"},
+      {kPsk, credentials(kOff), "asks for TLS, and this side has CCOLL_TLS=off"},
+      {kOff, credentials(kPsk),
+       "it speaks no TLS, as CCOLL_TLS=off has it, and this side has "
+       "CCOLL_TLS=psk"},
+      {kOff, credentials(good), "it speaks no TLS"},
+      {good, credentials(kOff), "asks for TLS"},
+      {good, credentials(kPsk), "it shows a certificate, as CCOLL_TLS=cert has it"},
+      {kPsk, credentials(good), "no agreement on TLS 1.3 with CCOLL_TLS=cert"},
+      {good, credentials(foreign),
+       "it refuses this side's certificate CCOLL_TLS_CERT=" + foreign.certificate +
+           " (tlsv1 alert unknown ca"},
+      {foreign, credentials(good),
+       "its certificate (CN = foreign) is refused: unable to get local "
+       "issuer certificate; expected one that CCOLL_TLS_CA=" +
+           good.authority + " has signed"},
+      {good, credentials(distrustful), "its certificate (CN = good) is refused"},
+      {good, credentials(old), "(sslv3 alert certificate expired"},
+      {old, credentials(good), "its certificate (CN = old) is refused: certificate has expired"},
+      {early, credentials(good), "certificate is not yet valid"},
+      {good, credentials(elsewhere), "is refused: hostname mismatch; expected one that"},
+      {elsewhere, credentials(good), "it refuses this side's certificate"},
+      {good, credentials(authority.issue("late"), "another"), "the token differs"},
+  };
+  for (const Case& one : cases) {
+    const Echo echo(credentials(one.server));
+    const auto before = ccoll::strangers().refused;
+    const auto start = std::chrono::steady_clock::now();
+    const auto back = said_back(echo.address(), one.client);
+    const auto took = std::chrono::steady_clock::now() - start;
+    CAPTURE(one.expected, message_of(back));
+    REQUIRE_FALSE(back);
+    CHECK(back.error().kind == ErrorKind::mismatch);
+    CHECK(back.error().message.find(one.expected) != std::string::npos);
+    CHECK(back.error().message.find(echo.address()) != std::string::npos);
+    CHECK(took < 5s);
+    CHECK(eventually([&] { return ccoll::strangers().refused > before; }));
+    CHECK(echo.came == 0);
+  }
+}
+
+TEST_CASE("tls: options that cannot work are refused with what was expected", "[core][tls]") {
+  const Authority authority("authority");
+  const TlsOptions good = authority.issue("good");
+  const TlsOptions second = authority.issue("second");
+  const auto told = [](const TlsOptions& options, const std::string& token = kToken) {
+    return message_of(net::Credentials::make(token, options));
+  };
+  CHECK(told(good) == "good");
+  CHECK(told({"on", {}, {}, {}, {}}) == "CCOLL_TLS=on: expected off, psk or cert");
+  CHECK(told(kPsk, "").find("there is none: set CCOLL_TOKEN_FILE") != std::string::npos);
+  auto bad = good;
+  bad.key.clear();
+  CHECK(told(bad).find("CCOLL_TLS_KEY is not set") != std::string::npos);
+  bad = good;
+  bad.certificate = "/nowhere";
+  CHECK(told(bad).find("CCOLL_TLS_CERT /nowhere: expected a certificate in PEM") == 0);
+  bad = good;
+  bad.authority = good.key;
+  CHECK(told(bad).find("CCOLL_TLS_CA " + good.key + ": expected the authority's") == 0);
+  bad = good;
+  bad.key = second.key;
+  CHECK(told(bad).find("it is not the key of the certificate") != std::string::npos);
+  bad.key = good.certificate;
+  ::chmod(bad.key.c_str(), 0600);
+  CHECK(told(bad).find("expected a private key in PEM, not encrypted") != std::string::npos);
+  ::chmod(good.key.c_str(), 0640);
+  CHECK(told(good).find("others may read or write it (mode 0640)") != std::string::npos);
+}
+
+TEST_CASE("tls: the environment says what options leave open", "[core][tls]") {
+  ::setenv("CCOLL_TLS", "psk", 1);
+  const auto asked = net::Credentials::make(kToken, {});
+  const auto not_asked = net::Credentials::make(kToken, kOff);
+  ::unsetenv("CCOLL_TLS");
+  const auto otherwise = net::Credentials::make(kToken, {});
+  REQUIRE(asked);
+  CHECK((asked->tls && asked->tls->name() == "CCOLL_TLS=psk"));
+  CHECK((not_asked && !not_asked->tls));
+  CHECK((otherwise && !otherwise->tls));
+}
+
+TEST_CASE("tls: a connection that is cut anywhere in its handshake fails, and soon",
+          "[core][tls]") {
+  const Echo echo(credentials(kPsk));
+  std::size_t whole = 0;
+  {
+    Tap tap(echo.address());
+    CHECK(message_of(said_back(tap.address(), credentials(kPsk))) == "good");
+    whole = tap.bytes().size();
+  }
+  // The hello within is some 200 bytes of it, and the frames and ends less than 300.
+  for (std::size_t cut = 1; cut + 300 < whole; cut += 97) {
+    Tap tap(echo.address(), cut);
+    const auto start = std::chrono::steady_clock::now();
+    const auto back = said_back(tap.address(), credentials(kPsk));
+    CAPTURE(cut, whole);
+    CHECK_FALSE(back);
+    CHECK(std::chrono::steady_clock::now() - start < 5s);
+  }
+}
+
+TEST_CASE("tls: who is slow in its handshake is dropped like any stranger", "[core][tls]") {
+  const auto tls = credentials(kPsk);
+  asio::io_context context;
+  tcp::acceptor acceptor(context, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+  tcp::socket loris(context), accepted(context);
+  loris.connect(acceptor.local_endpoint());
+  acceptor.accept(accepted);
+  net::Stream stream(std::move(accepted));
+  auto answered = asio::co_spawn(context, net::answer(stream, tls, 300ms), asio::use_future);
+  const auto start = std::chrono::steady_clock::now();
+  std::thread serving([&] { context.run(); });
+  // The head of a long record of TLS, and then byte after byte.
+  const std::string head("\x16\x03\x01\x20\x00\x01\x00\x1f\xfc", 9);
+  std::error_code closed;
+  for (std::size_t i = 0; !closed && i < 400; i++) {
+    const char byte = i < head.size() ? head[i] : 'x';
+    asio::write(loris, asio::buffer(&byte, 1), closed);
+    std::this_thread::sleep_for(20ms);
+  }
+  const auto outcome = answered.get();
+  serving.join();
+  CHECK(message_of(outcome).find("did not finish the hello within 300 ms") != std::string::npos);
+  CHECK(std::chrono::steady_clock::now() - start < 8s);
+}
+
+TEST_CASE("tls: strangers in their handshakes make way for newcomers", "[core][tls]") {
+  const Echo echo(credentials(kPsk));
+  const auto before = ccoll::strangers().evicted;
+  asio::io_context context;
+  std::vector<tcp::socket> halves;
+  const std::string head("\x16\x03\x01\x02\x00\x01\x00\x01\xfc", 9);
+  for (std::size_t i = 0; i < net::Newcomers::limit() + 20; i++) {
+    halves.emplace_back(context);
+    halves.back().connect(echo.listener->endpoint());
+    std::error_code ignored;
+    asio::write(halves.back(), asio::buffer(head), ignored);
+  }
+  CHECK(message_of(said_back(echo.address(), credentials(kPsk))) == "good");
+  CHECK(eventually([&] { return ccoll::strangers().evicted >= before + 20; }));
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// From schedules to the team kernel's programs: which memory each step names.
+#include <catch2/catch.hpp>
+
+#include "schedule/verify.hpp"
+#include "support/effort.hpp"
+#include "team_case.hpp"
+
+using namespace ccoll;
+using namespace ccoll::device;
+using ccoll::test::TeamCase;
+
+namespace {
+
+TeamCase make_case(Kind kind, Algorithm algorithm, Rank size, std::uint64_t count,
+                   std::uint64_t slice) {
+  TeamCase made;
+  made.problem.kind = kind;
+  made.problem.size = size;
+  made.problem.count = count;
+  made.choice = {algorithm, 1, slice};
+  made.type = DataType::int32;
+  made.in_place.assign(size, false);
+  return made;
+}
+
+/// Slots that anything is copied to.
+std::uint64_t slot_bytes(const LoweredTeam& team) {
+  std::uint64_t bytes = 0;
+  for (const auto& channel : team.channels) bytes += channel.slot_bytes;
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("lower: a gathered slice is read where it lies, and copied where it may be overwritten",
+          "[engine][device][unit]") {
+  auto made = make_case(Kind::all_gather, Algorithm::one_shot, 4, 100, 30);
+  const auto separate = made.lowered();
+  CHECK(slot_bytes(separate) == 0);
+  CHECK(separate.workspace_bytes == 0);
+  for (const auto& block : separate.blocks) {
+    for (auto s = block.steps.begin; s < block.steps.end; s++) {
+      const auto& step = separate.steps[s];
+      for (auto i = step.receives.begin; i < step.receives.end; i++) {
+        const auto lent = separate.ends[i].lent;
+        REQUIRE(lent.end - lent.begin == 1);
+        CHECK(separate.parts[lent.begin].buffer / 2 != block.rank);
+        CHECK(separate.parts[lent.begin].buffer < 2 * made.problem.size);
+      }
+    }
+  }
+  // What one rank's in-place buffers do to its own lending is its affair alone.
+  auto ring = make_case(Kind::all_reduce, Algorithm::ring, 4, 100, 30);
+  const auto before = slot_bytes(ring.lowered());
+  ring.in_place.assign(4, true);
+  CHECK(slot_bytes(ring.lowered()) >= before);
+}
+
+TEST_CASE("lower: nothing to do is no block", "[engine][device][unit]") {
+  for (const auto& entry : catalogue()) {
+    if (entry.kind == Kind::barrier) continue;
+    const auto made = make_case(entry.kind, entry.algorithm, 3, 0, 4);
+    CAPTURE(made.text());
+    const auto team = made.lowered();
+    CHECK(team.blocks.empty());
+    CHECK(team.program.block_count == 0);
+    CHECK(team.workspace_bytes == 0);
+  }
+}
+
+TEST_CASE("lower: scratch and slots lie apart, and within the workspace",
+          "[engine][device][property]") {
+  const auto seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  const int draws = testing::by_effort(5, 20, 200);
+  for (const auto& entry : catalogue()) {
+    for (int draw = 0; draw < draws; draw++) {
+      const auto made = test::random_case(entry, random);
+      CAPTURE(seed, draw, made.text());
+      const auto team = made.lowered();
+      std::uint64_t scratch_end = 0;
+      for (const auto& part : team.parts) {
+        if (part.buffer != team.program.workspace) continue;
+        CHECK_FALSE(part.moves);
+        CHECK(part.offset % kTeamAlignment == 0);
+        scratch_end =
+            std::max(scratch_end, part.offset + std::min(part.bytes, team.program.slice_bytes));
+      }
+      std::uint64_t slots_begin = scratch_end;
+      for (const auto& channel : team.channels) {
+        CHECK(channel.slots >= slots_begin);
+        slots_begin = channel.slots + team.program.slots * channel.slot_bytes;
+      }
+      CHECK(slots_begin <= team.workspace_bytes);
+      CHECK(scratch_end <= team.workspace_bytes);
+    }
+  }
+}
+
+TEST_CASE("lower: schedules need no more slots than a team has", "[engine][device][property]") {
+  const auto seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  for (const auto& entry : catalogue()) {
+    const auto made = test::random_case(entry, random);
+    CAPTURE(seed, made.text());
+    const auto report = verify(made.problem, made.choice, made.request().schedule);
+    CHECK(report.text() == "");
+    CHECK(report.slots_needed <= kTeamSlots);
+  }
+}
+
+TEST_CASE("lower: what cannot be run is refused with a reason", "[engine][device][unit]") {
+  const auto made = make_case(Kind::all_reduce, Algorithm::ring, 3, 30, 4);
+  auto request = made.request();
+  request.type = DataType::float32;
+  request.op = ReduceOp::bit_xor;
+  CHECK(lower(request).error().message == "bit_xor is not defined on float32");
+
+  request = made.request();
+  request.in_place = {true};
+  CHECK(lower(request).error().kind == ErrorKind::invalid_argument);
+  request = made.request();
+  request.slots = 0;
+  CHECK(lower(request).error().kind == ErrorKind::invalid_argument);
+
+  request = made.request();
+  request.choice.slice_elems = 0;
+  CHECK(lower(request).error().message == "no schedule for a team: slices of 0 elements");
+
+  request = made.request();
+  request.schedule = [&](Rank rank) {
+    auto program = made.request().schedule(rank);
+    if (rank == 1) program.lanes[0].steps.pop_back();
+    return program;
+  };
+  const auto refused = lower(request);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message.find("rank") != std::string::npos);
+  CHECK(refused.error().message.find("differ") != std::string::npos);
+}

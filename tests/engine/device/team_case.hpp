@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Calls of a team at random.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "algorithms/algorithms.hpp"
+#include "engine/device/lower.hpp"
+#include "support/hosts.hpp"
+
+namespace ccoll::test {
+
+struct TeamCase {
+  const CatalogueEntry* entry = nullptr;
+  Problem problem;
+  Choice choice;
+  DataType type = DataType::uint8;
+  ReduceOp op = ReduceOp::sum;
+  std::vector<bool> in_place;  ///< by rank
+
+  std::string text() const {
+    return fmt::format("{} by {}, {} ranks, root {}, count {}{}, {} lanes, slices of {}, {} {}",
+                       to_string(problem.kind), to_string(choice.algorithm), problem.size,
+                       problem.root, problem.count, problem.block_counts.empty() ? "" : " ragged",
+                       choice.lanes, choice.slice_elems, to_string(op), to_string(type));
+  }
+  device::LowerRequest request() const {
+    const auto schedule = [whole = problem, made = choice](Rank rank) {
+      return make_program(view_of(whole, rank), made, rank);
+    };
+    return {problem, choice, schedule, type, op, in_place};
+  }
+  device::LoweredTeam lowered() const { return device::lower(request()).value(); }
+};
+
+/// A small count, or one of several windows of several vectors.
+inline std::uint64_t random_count(std::mt19937_64& random) {
+  return random() % 3 == 0 ? random() % 2000 : random() % 40;
+}
+
+inline TeamCase random_case(const CatalogueEntry& entry, std::mt19937_64& random) {
+  TeamCase made;
+  made.entry = &entry;
+  made.problem.kind = entry.kind;
+  made.problem.size = static_cast<Rank>(1 + random() % 8);
+  made.problem.root = static_cast<Rank>(random() % made.problem.size);
+  made.problem.count = entry.kind == Kind::barrier ? 1 : random_count(random);
+  if (entry.by_host) made.problem.host_of = testing::random_hosts(made.problem.size, random);
+  const std::size_t n = made.problem.size;
+  const std::size_t blocks = entry.kind == Kind::all_to_all ? n * n : n;
+  if (entry.ragged && random() % 2 == 0) {
+    for (std::size_t i = 0; i < blocks; i++)
+      made.problem.block_counts.push_back(random() % 4 == 0 ? 0 : random_count(random));
+  }
+  made.choice.algorithm = entry.algorithm;
+  made.choice.lanes = static_cast<std::uint16_t>(1 + random() % 2);
+  std::uint64_t largest = made.problem.count;
+  for (const auto count : made.problem.block_counts) largest = std::max(largest, count);
+  made.choice.slice_elems = 1 + largest / 30 + random() % (largest > 100 ? 700 : 12);
+  if (random() % 4 == 0) made.choice.slice_elems = 4096;  // one window
+  made.type = kDataTypes[random() % kDataTypes.size()];
+  do made.op = kReduceOps[random() % kReduceOps.size()];
+  while (!is_defined(made.op, made.type));
+  if (entry.kind == Kind::barrier) made.type = DataType::uint8, made.op = ReduceOp::bit_or;
+  for (Rank rank = 0; rank < n; rank++)
+    made.in_place.push_back(may_be_in_place(entry.kind) && random() % 3 == 0);
+  return made;
+}
+
+}  // namespace ccoll::test

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// The team kernel's code on the host: it leaves in memory, bit by bit, what the CPU's interpreter
+// of the same schedules leaves there, however many threads a block has.
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <thread>
+
+#include "../../../bench/data.hpp"
+#include "../inproc_ranks.hpp"
+#include "schedule/resolve.hpp"
+#include "support/effort.hpp"
+#include "team_memory.hpp"
+
+using namespace ccoll;
+using ccoll::device::TeamEnding;
+using ccoll::test::TeamCase;
+using ccoll::test::TeamMemory;
+using ccoll::testing::TeamOnHost;
+
+namespace {
+
+constexpr std::uint32_t kMostBlocks = 512;
+constexpr std::uint32_t kMostFlags = 8192;
+
+/// Runs the case with the CPU's interpreter.
+void run_plans(const TeamCase& of, TeamMemory& memory, std::mt19937_64& random) {
+  test::Links links(of.problem.size, random());
+  auto plans = test::make_plans(of.problem, of.choice, of.type, links, UINT64_MAX, of.op);
+  std::vector<PlanRun> runs(plans.size());
+  for (Rank rank = 0; rank < plans.size(); rank++) {
+    runs[rank].input.data = memory.input(rank);
+    runs[rank].output.data = memory.output(rank);
+    runs[rank].in_place = of.in_place[rank];
+    runs[rank].block_counts = memory.view(rank).block_counts;
+    runs[rank].output_counts = memory.view(rank).output_counts;
+    plans[rank]->interpret_only();
+    plans[rank]->start(runs[rank]);
+  }
+  test::run_to_end(plans, random);
+}
+
+bool all_finished(const std::vector<TeamEnding>& endings) {
+  return std::ranges::count(endings, TeamEnding::finished) ==
+         static_cast<std::ptrdiff_t>(endings.size());
+}
+
+/// Bits at random: NaNs, denormals, infinities. The CPU's interpreter runs once, the team as often
+/// as told, all on the state that earlier cases have left.
+void compare(TeamOnHost& team, const TeamCase& of, std::uint32_t threads, int calls,
+             std::mt19937_64& random) {
+  const auto program = of.lowered();
+  for (int call = 0; call < calls; call++) {
+    TeamMemory expected(of, random);
+    TeamMemory memory = expected;
+    run_plans(of, expected, random);
+    CHECK(all_finished(team.run(program, memory.buffers(), threads)));
+    CHECK(memory == expected);
+  }
+}
+
+/// Fills inputs such that no order of adding rounds, and says whether the outputs are the one
+/// result there is.
+class Exact {
+ public:
+  explicit Exact(const TeamCase& of)
+      : of_(of),
+        patterns_({of.type, reduces(of.problem.kind) ? std::optional(of.op) : std::nullopt,
+                   static_cast<int>(of.problem.size)}) {}
+
+  void fill(TeamMemory& memory) {
+    for_blocks(memory, Buffer::input, [&](Rank rank, std::uint32_t block, std::byte* data) {
+      bench::fill(data, elems(memory, rank, block, Buffer::input), memory.elem_bytes(),
+                  patterns_.input(static_cast<int>(rank)), first(block));
+    });
+  }
+  std::uint64_t count_wrong(TeamMemory& memory) {
+    std::uint64_t wrong = 0;
+    for_blocks(memory, Buffer::output, [&](Rank rank, std::uint32_t block, std::byte* data) {
+      const auto source = detail::source_of(of_.problem, rank, block);
+      const auto pattern = reduces(of_.problem.kind)
+                               ? patterns_.reduced()
+                               : patterns_.input(static_cast<int>(source.rank));
+      wrong += bench::count_wrong(data, elems(memory, rank, block, Buffer::output),
+                                  memory.elem_bytes(), pattern, first(source.block));
+    });
+    return wrong;
+  }
+
+ private:
+  /// Of the pattern, where an input block begins.
+  static std::uint64_t first(std::uint32_t block) { return std::uint64_t{block} * 131; }
+  static std::uint64_t elems(const TeamMemory& memory, Rank rank, std::uint32_t block, Buffer in) {
+    const auto view = memory.view(rank);
+    return block_elems(view, view.size, block, in);
+  }
+  template <typename Visit>
+  void for_blocks(TeamMemory& memory, Buffer buffer, const Visit& visit) {
+    const bool input = buffer == Buffer::input;
+    for (Rank rank = 0; rank < of_.problem.size; rank++) {
+      const auto view = memory.view(rank);
+      for (std::uint32_t block = 0; block < view.size; block++) {
+        const bool has = input ? detail::has_input(of_.problem, rank, block)
+                               : detail::has_output(of_.problem, rank, block);
+        if (!has) continue;
+        const auto offset = holds_own_block_only(view.kind, buffer)
+                                ? 0
+                                : block_offset(view, view.size, block, buffer);
+        std::byte* const data = input ? memory.input(rank) : memory.output(rank);
+        visit(rank, block, data + offset * memory.elem_bytes());
+      }
+    }
+  }
+
+  const TeamCase& of_;
+  bench::Patterns patterns_;
+};
+
+}  // namespace
+
+TEST_CASE("team: every algorithm leaves what the CPU's interpreter leaves, to the bit",
+          "[engine][device][property]") {
+  const auto seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  TeamOnHost team(kMostBlocks, kMostFlags);
+  const int draws = testing::by_effort(1, 6, 200);
+  for (const auto& entry : catalogue()) {
+    for (int draw = 0; draw < draws; draw++) {
+      const auto made = test::random_case(entry, random);
+      CAPTURE(seed, draw, made.text());
+      compare(team, made, 1, 2, random);
+    }
+  }
+}
+
+TEST_CASE("team: so it does with blocks of several threads", "[engine][device][property]") {
+  const auto seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  TeamOnHost team(kMostBlocks, kMostFlags);
+  const int draws = testing::by_effort(1, 1, 40);
+  for (const auto& entry : catalogue()) {
+    for (int draw = 0; draw < draws; draw++) {
+      // Of few windows: every barrier wakes all threads of a block.
+      auto made = test::random_case(entry, random);
+      while (made.problem.size > 4) made = test::random_case(entry, random);
+      made.choice.lanes = 1;
+      made.choice.slice_elems = std::max<std::uint64_t>(made.choice.slice_elems, 700);
+      const auto threads = static_cast<std::uint32_t>(4 + random() % 5);
+      CAPTURE(seed, draw, threads, made.text());
+      compare(team, made, threads, 1, random);
+    }
+  }
+}
+
+TEST_CASE("team: sums that no order can change are right by every algorithm",
+          "[engine][device][property]") {
+  const auto seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  TeamOnHost team(kMostBlocks, kMostFlags);
+  const int draws = testing::by_effort(1, 4, 100);
+  for (const auto& entry : catalogue()) {
+    if (entry.kind == Kind::barrier) continue;
+    for (int draw = 0; draw < draws; draw++) {
+      const auto made = test::random_case(entry, random);
+      CAPTURE(seed, draw, made.text());
+      TeamMemory memory(made, random);
+      Exact exact(made);
+      exact.fill(memory);
+      CHECK(all_finished(team.run(made.lowered(), memory.buffers(), 1)));
+      CHECK(exact.count_wrong(memory) == 0);
+    }
+  }
+}
+
+TEST_CASE("team: a program is replayed without anything set from outside", "[engine][device]") {
+  const auto seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  CAPTURE(seed);
+  TeamCase made;
+  made.problem.size = 4;
+  made.problem.count = 300;
+  made.choice = {Algorithm::ring, 1, 20};
+  made.type = DataType::float32;
+  made.in_place = {false, true, false, false};
+  TeamOnHost team(kMostBlocks, kMostFlags);
+  const auto program = made.lowered();
+  TeamMemory memory(made, random);
+  Exact exact(made);
+  const int calls = testing::by_effort(20, 50, 2'000);
+  for (int call = 1; call <= calls; call++) {
+    exact.fill(memory);
+    REQUIRE(all_finished(team.run(program, memory.buffers(), 1)));
+    REQUIRE(exact.count_wrong(memory) == 0);
+    for (const auto& progress : std::span(team.progress()).first(program.blocks.size()))
+      REQUIRE(progress.call == static_cast<std::uint64_t>(call));
+    // The words of blocks that this program has not are advanced, too: another may have them.
+    for (const auto& ticket : team.tickets()) {
+      REQUIRE(ticket.calls == static_cast<std::uint64_t>(call));
+      REQUIRE(ticket.base == static_cast<std::uint64_t>(call) * program.program.span);
+    }
+  }
+}
+
+TEST_CASE("team: an abort ends every block, and the next call needs no reset",
+          "[engine][device][property]") {
+  const auto seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  TeamOnHost team(kMostBlocks, kMostFlags);
+  const int rounds = testing::by_effort(4, 10, 400);
+  int aborted = 0;
+  for (int round = 0; round < rounds; round++) {
+    const auto entries = catalogue();
+    const auto made = test::random_case(entries[random() % entries.size()], random);
+    auto broken = made.lowered();
+    CAPTURE(seed, round, made.text());
+    if (broken.blocks.empty()) continue;
+    // A block that does nothing: who waits for it waits for ever.
+    auto& idle = broken.blocks[random() % broken.blocks.size()];
+    idle.steps.end = idle.steps.begin + (idle.steps.end - idle.steps.begin) / 2;
+    TeamMemory memory(made, random);
+    std::vector<TeamEnding> endings;
+    {
+      const auto threads = round % 4 == 0 ? 4U : 1U;
+      std::jthread call([&] { endings = team.run(broken, memory.buffers(), threads); });
+      std::this_thread::sleep_for(std::chrono::milliseconds(round % 5));
+      team.abort();
+    }
+    for (const auto ending : endings) CHECK(ending != TeamEnding::none);
+    aborted += all_finished(endings) ? 0 : 1;
+    team.forget_abort();
+    compare(team, made, 1, 1, random);
+  }
+  CHECK(aborted > 0);
+}

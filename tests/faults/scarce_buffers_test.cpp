@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sends for which the kernel has no memory (ENOBUFS, ENOMEM): of control they are tried again, and
+// nobody is taken for lost; of data they end the call on all ranks, and name the rank that sent.
+#include <catch2/catch.hpp>
+
+#include "faults/faults.hpp"
+#include "support/ranks.hpp"
+
+using namespace ccoll;
+using namespace ccoll::testing;
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+
+namespace {
+
+void arm(const std::string& plan) { faults::arm(faults::parse(plan), -1); }
+
+std::uint64_t exhausted() {
+  return faults::counts()[static_cast<std::size_t>(faults::Kind::exhausted)];
+}
+
+}  // namespace
+
+TEST_CASE("faults: a send of data for which there are no buffers ends the call on all ranks",
+          "[faults]") {
+  for (const int number : {1, 2, 7}) {
+    auto ranks = Communicator::create_all(3, options_for("tcp"));
+    run_threads(3, [&](int rank) { ranks[static_cast<std::size_t>(rank)].barrier(); });
+    const auto before = exhausted();
+    const auto start = std::chrono::steady_clock::now();
+    arm("exhausted@sendmsg:" + std::to_string(number));
+    const auto errors = run_threads(3, [&](int rank) {
+      std::vector<float> data(100'000, 1);
+      const auto got = message_of([&] {
+        while (std::chrono::steady_clock::now() - start < 10s)
+          ranks[static_cast<std::size_t>(rank)].all_reduce(data);
+      });
+      throw std::runtime_error(got);
+    });
+    faults::disarm();
+    CHECK(exhausted() == before + 1);
+    CHECK(std::chrono::steady_clock::now() - start < 5s);
+    for (const auto& error : errors) {
+      CAPTURE(number, error);
+      CHECK_THAT(error, Contains("exhausted: ") && Contains(" failed: ") &&
+                            Contains("the connection to rank "));
+      CHECK((error.find("No buffer space available") != error.npos ||
+             error.find("Cannot allocate memory") != error.npos));
+      // All tell of the same rank.
+      const auto culprit = errors[0].substr(errors[0].find("rank "), 6);
+      CHECK_THAT(error, Contains(culprit + " failed: "));
+    }
+    // Nobody is lost.
+    const auto after = run_threads(3, [&](int rank) {
+      auto next = ranks[static_cast<std::size_t>(rank)].shrink();
+      expect(next.size() == 3, "all are left");
+      next.barrier();
+    });
+    for (const auto& error : after) CHECK(error == "");
+  }
+}
+
+TEST_CASE("faults: a send of control for which there are no buffers is made later", "[faults]") {
+  for (const int times : {1, 5}) {
+    auto ranks = Communicator::create_all(3, options_for("inproc"));
+    const auto before = exhausted();
+    // What is sent is the mismatch, and whatever control has to say about it.
+    arm("exhausted@send:1:" + std::to_string(times));
+    const auto errors = run_threads(3, [&](int rank) {
+      auto& own = ranks[static_cast<std::size_t>(rank)];
+      std::vector<float> data(10, 1);
+      throw std::runtime_error(message_of([&] {
+        if (rank == 1)
+          own.barrier();
+        else
+          own.all_reduce(data);
+      }));
+    });
+    faults::disarm();
+    CHECK(exhausted() > before);
+    for (const auto& error : errors) {
+      CAPTURE(times, error);
+      CHECK_THAT(error, Contains("mismatch: ") && Contains("rank 1 barrier"));
+    }
+    const auto after = run_threads(3, [&](int rank) {
+      auto next = ranks[static_cast<std::size_t>(rank)].shrink();
+      expect(next.size() == 3, "all are left");
+    });
+    for (const auto& error : after) CHECK(error == "");
+  }
+}
+
+TEST_CASE("faults: control goes on as soon as there are buffers again", "[faults]") {
+  auto options = options_for("inproc");
+  options.heartbeat = 0ms;  // nothing else comes that could wake a connection
+  auto ranks = Communicator::create_all(2, options);
+  run_threads(2, [&](int rank) { ranks[static_cast<std::size_t>(rank)].barrier(); });
+  const auto before = exhausted();
+  const auto start = std::chrono::steady_clock::now();
+  constexpr int kTimes = 15;
+  arm("exhausted@send:1:" + std::to_string(kTimes));
+  const auto errors = run_threads(2, [&](int rank) {
+    auto& own = ranks[static_cast<std::size_t>(rank)];
+    if (rank == 0) return own.abort("enough");
+    throw std::runtime_error(message_of([&] { own.barrier(); }));
+  });
+  faults::disarm();
+  CHECK(exhausted() == before + kTimes);
+  CHECK_THAT(errors[1], Contains("aborted: ") && Contains("enough"));
+  CHECK(std::chrono::steady_clock::now() - start < 10s);
+}

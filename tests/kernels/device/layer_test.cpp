@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/device/layer.hpp"
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "kernels/device/host_block.hpp"
+
+namespace ccoll::device {
+namespace {
+
+static_assert(Block<LoneThread> && Block<HostBlock>);
+
+constexpr std::uint32_t kThreads = 4;
+
+/// Threads of one block write neighbours' plain words between barriers; 0 wrong if those order.
+std::uint32_t rotate(const HostBlock& block, std::array<std::uint32_t, kThreads>& words) {
+  std::uint32_t wrong = 0;
+  for (std::uint32_t round = 0; round < 100; ++round) {
+    words[(block.thread() + round) % block.threads()] = block.thread() + round;
+    block.barrier();
+    const std::uint32_t mine = (block.thread() + 1) % block.threads();
+    wrong += words[(mine + round) % block.threads()] != mine + round;
+    block.barrier();
+  }
+  return wrong;
+}
+
+}  // namespace
+
+TEST_CASE("a block's barrier orders what its threads write", "[kernels][device]") {
+  std::array<std::uint32_t, kThreads> words = {};
+  std::array<std::uint32_t, kThreads> wrong = {};
+  run_block(kThreads,
+            [&](const HostBlock& block) { wrong[block.thread()] = rotate(block, words); });
+  CHECK(wrong == std::array<std::uint32_t, kThreads>{});
+}
+
+TEST_CASE("what one block publishes another takes whole", "[kernels][device]") {
+  constexpr std::uint64_t kRounds = 200;
+  std::array<std::uint64_t, kThreads> data = {};
+  std::array<std::uint32_t, kThreads> wrong = {};
+  std::uint64_t published = 0;
+  std::uint32_t taken = 0;
+  std::jthread writer([&] {
+    run_block(kThreads, [&](const HostBlock& block) {
+      for (std::uint64_t round = 1; round <= kRounds; ++round) {
+        if (block.thread() == 0) {
+          while (load_acquire(&taken) != round - 1) relax();
+        }
+        block.barrier();
+        data[block.thread()] = round * (block.thread() + 1);
+        block.barrier();
+        if (block.thread() == 0) store_release(&published, round);
+      }
+    });
+  });
+  run_block(kThreads, [&](const HostBlock& block) {
+    for (std::uint64_t round = 1; round <= kRounds; ++round) {
+      if (block.thread() == 0) {
+        while (load_acquire(&published) != round) relax();
+      }
+      block.barrier();
+      const std::uint64_t from = (block.thread() + 1) % kThreads;
+      wrong[block.thread()] += data[from] != round * (from + 1);
+      block.barrier();
+      if (block.thread() == 0) store_release(&taken, static_cast<std::uint32_t>(round));
+    }
+  });
+  CHECK(wrong == std::array<std::uint32_t, kThreads>{});
+}
+
+TEST_CASE("a 16-byte word whose flag is new holds the data stored with it", "[kernels][device]") {
+  constexpr std::uint64_t kRounds = 2000;
+  Word16 word;
+  std::uint64_t taken = 0;
+  std::jthread writer([&] {
+    for (std::uint64_t round = 1; round <= kRounds; ++round) {
+      while (load_relaxed(&taken) != round - 1) relax();
+      store_relaxed(&word, {round * 3, round << 32 | round});
+    }
+  });
+  std::uint64_t wrong = 0;
+  for (std::uint64_t round = 1; round <= kRounds; ++round) {
+    Word16 seen = load_relaxed(&word);
+    while (seen.high >> 32 != round) {
+      relax();
+      seen = load_relaxed(&word);
+    }
+    wrong += seen.low != round * 3 || (seen.high & 0xffffffff) != round;
+    store_relaxed(&taken, round);
+  }
+  CHECK(wrong == 0);
+}
+
+}  // namespace ccoll::device

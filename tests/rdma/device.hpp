@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// An RDMA device that is but memory of this process: `fake0`, whose port 1 has the address
+/// 127.0.0.1. Linking a test with `rdma` (tests/rdma/meson.build) gives it to ccoll in
+/// libibverbs' place, by the linker's --wrap, so that links over RDMA are tested where there is no
+/// device, under sanitizers too; CCOLL_TEST_RDMA=real leaves the real library there, behind the
+/// faults of faults.hpp. It knows what ccoll uses, reliable connections and RDMA writes, and is as
+/// strict as a device may be: queues hold what was asked for and no more, states need all their
+/// attributes, an error leaves of a completion what the specification says. Misuse that a device
+/// would not forgive ends the test with a message.
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace ccoll::testing::rdma {
+
+/// What there is of the device's at this moment.
+struct Objects {
+  std::size_t pairs = 0, queues = 0, channels = 0, registrations = 0;
+  friend bool operator==(const Objects&, const Objects&) = default;
+};
+Objects objects();
+
+/// How often a message came for which no receive was posted.
+std::uint64_t times_not_ready();
+
+/// An asynchronous event of the device or its port.
+void tell(ibv_event_type event);
+/// Of the queue pair that was the `number`-th to be made of those there are, from 0; or of the
+/// queue that its completions come to.
+void tell_of_pair(ibv_event_type event, std::size_t number);
+void tell_of_queue(ibv_event_type event, std::size_t number);
+/// Events that nobody has acknowledged yet.
+std::size_t untold();
+
+/// What the port says of itself from now on.
+void set_port(ibv_port_state now);
+/// Its functions.
+std::vector<std::string_view> names();
+
+/// While it is out, packets wait; once it is in they go; `true, true`: they have been repeated in
+/// vain meanwhile.
+void plug(bool in, bool too_late = false);
+
+/// libibverbs' function of that name; null where the device has none.
+void* entry(std::string_view name);
+
+}  // namespace ccoll::testing::rdma

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// One round of the soak (tools/soak), as tools/soak writes it into a file for its ranks, and what
+/// they write for tools/soak to judge.
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace ccoll::testing::soak {
+
+/// A process dies so long after that generation of communicators began on one of its ranks.
+struct Death {
+  int generation = 0;
+  int microseconds = 0;
+  bool freezes = false;  ///< it is stopped for good, rather than killed
+};
+
+struct Round {
+  std::string directory;
+  std::string transport;
+  std::string interface;
+  std::string token;
+  std::uint64_t seed = 0;  ///< of the operations
+  int operations = 0;      ///< of a generation in which nobody is to die
+  bool faults_at_start = false;
+  bool checksum = false;
+  int heartbeat_ms = 10'000;
+  std::vector<std::vector<int>> processes;   ///< the ranks of each
+  std::vector<std::string> faults;           ///< by process, see faults.hpp
+  std::vector<std::optional<Death>> deaths;  ///< by process
+  std::vector<int> slow;                     ///< ranks that dawdle
+
+  int size() const {
+    std::size_t all = 0;
+    for (const auto& ranks : processes) all += ranks.size();
+    return static_cast<int>(all);
+  }
+  bool dies(int rank) const {
+    for (std::size_t i = 0; i < processes.size(); i++)
+      for (const int one : processes[i])
+        if (one == rank) return deaths[i].has_value();
+    return false;
+  }
+};
+
+Round read_round(const std::string& path);
+
+/// Lines of JSON, whole ones although several threads write and the process may be killed.
+class Report {
+ public:
+  explicit Report(const std::string& path);
+  void write(const nlohmann::json& line);
+  int descriptor() const { return descriptor_; }
+
+ private:
+  int descriptor_ = -1;
+};
+
+/// The same numbers on every rank that draws from the same seed.
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : random_(seed) {}
+  int from(int least, int most) { return std::uniform_int_distribution(least, most)(random_); }
+  bool chance(int percent) { return from(1, 100) <= percent; }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+}  // namespace ccoll::testing::soak

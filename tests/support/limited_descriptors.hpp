@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/resource.h>
+
+namespace ccoll::testing {
+
+/// While it lives, the process may have no more than so many descriptors.
+class LimitedDescriptors {
+ public:
+  explicit LimitedDescriptors(rlim_t soft) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit limit = before_;
+    limit.rlim_cur = soft;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  ~LimitedDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  LimitedDescriptors(const LimitedDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+}  // namespace ccoll::testing

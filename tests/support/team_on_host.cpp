@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/team_on_host.hpp"
+
+#include <barrier>
+#include <stdexcept>
+#include <thread>
+
+#include "engine/device/interpret.hpp"
+#include "kernels/device/host_block.hpp"
+
+namespace ccoll::testing {
+namespace {
+
+using device::Family;
+
+template <Family family, device::Block B>
+void interpret(const B& block, const device::TeamLaunch& launch, std::uint32_t number,
+               std::uint64_t* shared) {
+  device::TeamInterpreter<family, B>(block, launch, number, shared).run();
+}
+
+/// As the host picks one of the kernels.
+template <device::Block B>
+void interpret(const B& block, const device::TeamLaunch& launch, std::uint32_t number,
+               std::uint64_t* shared) {
+  switch (device::family_of(launch.program.type, launch.program.op)) {
+    case Family::bits:
+      return interpret<Family::bits>(block, launch, number, shared);
+    case Family::integers:
+      return interpret<Family::integers>(block, launch, number, shared);
+    case Family::floats:
+      return interpret<Family::floats>(block, launch, number, shared);
+    case Family::small_floats:
+      return interpret<Family::small_floats>(block, launch, number, shared);
+  }
+}
+
+}  // namespace
+
+TeamOnHost::TeamOnHost(std::uint32_t blocks, std::uint32_t flags)
+    : tickets_(blocks), flags_(std::size_t{flags} * device::kFlagWords), progress_(blocks) {}
+
+std::vector<device::TeamEnding> TeamOnHost::run(const device::LoweredTeam& team,
+                                                const std::vector<Buffers>& buffers,
+                                                std::uint32_t threads_per_block) {
+  device::TeamLaunch launch;
+  launch.program = team.on_host();
+  if (launch.program.block_count > tickets_.size() ||
+      std::size_t{launch.program.flag_count()} * device::kFlagWords > flags_.size()) {
+    throw std::runtime_error("a program of more blocks or flags than there is memory for");
+  }
+  // Nothing in it outlives a call.
+  workspace_.assign(team.workspace_bytes + device::kTeamAlignment, std::byte{0xa5});
+  std::vector<std::byte*> addresses;
+  for (const Buffers& of_rank : buffers) {
+    addresses.push_back(of_rank.input);
+    addresses.push_back(of_rank.output);
+  }
+  const auto place = reinterpret_cast<std::uintptr_t>(workspace_.data());
+  addresses.push_back(workspace_.data() +
+                      (device::kTeamAlignment - place % device::kTeamAlignment));
+  launch.state = {tickets_.data(), flags_.data(), static_cast<std::uint32_t>(tickets_.size())};
+  launch.buffers = addresses.data();
+  launch.abort = &abort_;
+  // Each look lets other threads run first, and there may be hundreds on a core.
+  launch.spins_per_look = 20;
+  launch.progress = progress_.data();
+  run_blocks(launch, threads_per_block);
+
+  std::vector<device::TeamEnding> endings;
+  for (std::uint32_t block = 0; block < launch.program.block_count; ++block) {
+    endings.push_back(static_cast<device::TeamEnding>(progress_[block].ending));
+  }
+  return endings;
+}
+
+void TeamOnHost::run_blocks(const device::TeamLaunch& launch, std::uint32_t threads_per_block) {
+  std::vector<std::jthread> blocks;
+  for (std::uint32_t number = 0; number < launch.program.block_count; ++number) {
+    blocks.emplace_back([&launch, number, threads_per_block] {
+      std::vector<std::uint64_t> shared(launch.program.shared_words());
+      if (threads_per_block == 1) {
+        return interpret(device::LoneThread(), launch, number, shared.data());
+      }
+      device::run_block(threads_per_block, [&](const device::HostBlock& block) {
+        interpret(block, launch, number, shared.data());
+      });
+    });
+  }
+}
+
+void TeamOnHost::abort() { device::store_relaxed(&abort_, 1); }
+
+}  // namespace ccoll::testing

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The team kernel without a GPU: host threads take the place of its blocks, or of all their
+/// threads.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/device/lower.hpp"
+
+namespace ccoll::testing {
+
+/// What is device memory for a team, and outlives its calls. One call at a time.
+class TeamOnHost {
+ public:
+  /// `blocks`, `flags`: the most that a program may have.
+  TeamOnHost(std::uint32_t blocks, std::uint32_t flags);
+
+  /// Of each rank.
+  struct Buffers {
+    std::byte* input = nullptr;
+    std::byte* output = nullptr;
+  };
+  /// Runs one call to its end, with so many threads per block; how each block ended.
+  std::vector<device::TeamEnding> run(const device::LoweredTeam& team,
+                                      const std::vector<Buffers>& buffers,
+                                      std::uint32_t threads_per_block);
+  /// May be called while another thread runs a call.
+  void abort();
+  void forget_abort() { abort_ = 0; }
+
+  const std::vector<device::TeamTicket>& tickets() const { return tickets_; }
+  const std::vector<device::TeamProgress>& progress() const { return progress_; }
+
+ private:
+  void run_blocks(const device::TeamLaunch& launch, std::uint32_t threads_per_block);
+
+  std::vector<device::TeamTicket> tickets_;
+  std::vector<std::uint64_t> flags_;
+  std::vector<std::byte> workspace_;
+  std::vector<device::TeamProgress> progress_;
+  std::uint64_t abort_ = 0;
+};
+
+}  // namespace ccoll::testing

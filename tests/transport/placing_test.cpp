@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all links promise of the caller's memory that slices go to and come from without a copy.
+// Links that copy keep it with ease; that those over RDMA do not copy is looked at, too.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cerrno>
+#include <deque>
+
+#include "transport/pair.hpp"
+#include "transport/registered_memory.hpp"
+
+using namespace ccoll;
+using namespace ccoll::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+enum class Made : std::uint8_t { ordinary, registered };
+
+/// Whole pages, where it is told to be or anywhere.
+class Memory {
+ public:
+  Memory(Made made, std::size_t bytes, std::byte* where = nullptr) : bytes_(bytes) {
+    FileDescriptor file(made == Made::registered ? memfd_create("ccoll-placing", MFD_CLOEXEC) : -1);
+    int flags = made == Made::registered ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
+    if (file.open()) CCOLL_CHECK(ftruncate(file.number(), off_t(bytes)) == 0, "{}", errno);
+    if (where != nullptr) flags |= MAP_FIXED_NOREPLACE;
+    void* const mapped = mmap(where, bytes, PROT_READ | PROT_WRITE, flags, file.number(), 0);
+    CCOLL_CHECK(mapped != MAP_FAILED, "{}", errno);
+    data_ = static_cast<std::byte*>(mapped);
+    if (file.open())
+      number_ = RegisteredMemories::of_process().add(data_, bytes, std::move(file), 0).value();
+  }
+  ~Memory() {
+    if (number_ != 0) RegisteredMemories::of_process().remove(number_);
+    munmap(data_, bytes_);
+  }
+  Memory(const Memory&) = delete;
+
+  std::byte* data() const { return data_; }
+  void fill(std::uint64_t seed) const { std::ranges::copy(pattern(seed, bytes_), data_); }
+  bool holds(std::uint64_t seed) const {
+    return std::ranges::equal(std::span(data_, bytes_), pattern(seed, bytes_));
+  }
+
+ private:
+  const std::size_t bytes_;
+  std::byte* data_ = nullptr;
+  std::uint32_t number_ = 0;
+};
+
+void lend(Pair& pair, std::uint64_t sequence, const std::byte* data, std::size_t bytes) {
+  REQUIRE(eventually(pair, [&] { return pair.sender->has_room(); }));
+  pair.sender->lend(header(sequence, bytes), data);
+}
+
+/// Takes the front slice to `place`; whether it already was there.
+bool take(Pair& pair, std::byte* place) {
+  const ReceiveLink::View* view = nullptr;
+  REQUIRE(eventually(pair, [&] { return (view = pair.receiver->front()) != nullptr; }));
+  REQUIRE(pair.receiver->begin_read());
+  const bool placed = view->data == place;
+  if (!placed) std::copy_n(view->data, view->header.bytes, place);
+  REQUIRE(pair.receiver->pop());
+  return placed;
+}
+
+/// Until the link has been used, nobody knows whether it is there.
+void begin(Pair& pair) {
+  std::byte nothing{};
+  pair.open();
+  lend(pair, 0, &nothing, 1);
+  take(pair, &nothing);
+}
+
+/// Until what was offered has come to the sender.
+void pause(Pair& pair) {
+  const auto end = std::chrono::steady_clock::now() + 20ms;
+  while (std::chrono::steady_clock::now() < end) pair.sender->progress();
+}
+
+bool is_verbs(const TransportKind& kind) { return kind.name == "verbs"; }
+
+constexpr std::size_t kSlice = kCommonSliceBytes;
+
+}  // namespace
+
+TEST_CASE("placing: what was registered, freed and mapped anew at its address is what travels",
+          "[transport][conformance]") {
+  for (const auto& kind : usable_transports()) {
+    CAPTURE(kind.name);
+    Pair pair(kind);
+    begin(pair);
+    std::byte* from = nullptr;
+    std::byte* to = nullptr;
+    int placed = 0;
+    for (std::uint64_t i = 1; i <= 20; i++) {
+      const Memory input(Made::registered, kSlice, from), output(Made::registered, kSlice, to);
+      from = input.data();
+      to = output.data();
+      input.fill(i);
+      pair.receiver->offer(to, kSlice);
+      pause(pair);
+      lend(pair, i, from, kSlice);
+      placed += take(pair, to);
+      REQUIRE(eventually(pair, [&] { return pair.sender->drained(); }));
+      REQUIRE(output.holds(i));
+    }
+    if (is_verbs(kind)) CHECK(placed > 0);
+  }
+}
+
+TEST_CASE("placing: slices of what is announced follow one another to where they belong",
+          "[transport][conformance]") {
+  constexpr std::size_t kBytes = 5 * kSlice;
+  for (const auto& kind : usable_transports())
+    for (const auto made : {Made::ordinary, Made::registered}) {
+      CAPTURE(kind.name, made);
+      Pair pair(kind);
+      pair.open();
+      std::byte* from = nullptr;
+      std::byte* to = nullptr;
+      int placed = 0;
+      for (std::uint64_t i = 1; i <= 10; i++) {
+        const Memory input(made, kBytes, from), output(made, kBytes, to);
+        from = input.data();
+        to = output.data();
+        input.fill(i);
+        pair.receiver->announce(to, kBytes);
+        pair.sender->announce(from, kBytes);
+        if (i % 2 == 0) pause(pair);
+        // Also the first and the last, which are no whole slices.
+        std::size_t sent = 0, taken = 0, next = 100;
+        std::deque<std::size_t> under_way;
+        while (taken < kBytes) {
+          if (sent < kBytes && pair.sender->has_room()) {
+            lend(pair, i, from + sent, next);
+            under_way.push_back(next);
+            sent += next;
+            next = std::min(kSlice, kBytes - sent);
+          }
+          pair.sender->progress();
+          if (pair.receiver->front() == nullptr) continue;
+          placed += take(pair, to + taken);
+          taken += under_way.front();
+          under_way.pop_front();
+        }
+        REQUIRE(eventually(pair, [&] { return pair.sender->drained(); }));
+        REQUIRE(output.holds(i));
+      }
+      if (is_verbs(kind)) CHECK(placed > 0);
+    }
+}
+
+TEST_CASE("placing: once a receiver has revoked its offers nobody writes there",
+          "[transport][conformance]") {
+  for (const auto& kind : usable_transports()) {
+    CAPTURE(kind.name);
+    Pair pair(kind);
+    begin(pair);
+    const Memory input(Made::registered, kSlice), output(Made::registered, kSlice);
+    input.fill(1);
+    output.fill(2);
+    pair.receiver->offer(output.data(), kSlice);
+    pause(pair);
+    pair.receiver->revoke();
+    if (pair.sender->has_room()) pair.sender->lend(header(1, kSlice), input.data());
+    pause(pair);
+    CHECK(output.holds(2));
+    if (is_verbs(kind)) CHECK(pair.receiver->failure() != nullptr);
+    // And its sender gets its memory back.
+    pair.sender->revoke();
+  }
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a TCP link writes, and what it makes of a stream in which bits have been flipped.
+#include <sys/socket.h>
+
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "pair.hpp"
+#include "support/effort.hpp"
+#include "transport/tcp/link.hpp"
+
+namespace ccoll {
+namespace {
+
+using testing::header;
+using testing::pattern;
+
+constexpr const char* kName = "the link";
+
+std::shared_ptr<Delivery<FileDescriptor>> delivered(int socket) {
+  auto connection = std::make_shared<Delivery<FileDescriptor>>();
+  connection->deliver(FileDescriptor(socket));
+  return connection;
+}
+
+std::pair<int, int> sockets() {
+  int ends[2];
+  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
+  return {ends[0], ends[1]};
+}
+
+/// Slices of these sizes, pushed and lent in turn, as they stand on the wire.
+std::vector<std::byte> stream_of(const std::vector<std::size_t>& sizes, bool checked) {
+  const auto [ours, theirs] = sockets();
+  const FileDescriptor wire(theirs);
+  tcp::TcpSendLink link(1, delivered(ours), Waiter::make().value(),
+                        std::make_shared<tcp::Retries>(0), checked);
+  std::vector<std::byte> stream;
+  for (std::size_t i = 0; i < sizes.size(); i++) {
+    const auto data = pattern(i, sizes[i]);
+    if (i % 2 == 0) {
+      std::ranges::copy(data, link.room(data.size()));
+      link.push(header(i, data.size()));
+    } else {
+      link.lend(header(i, data.size()), data.data());
+    }
+    while (!link.drained()) {
+      link.progress();
+      REQUIRE(link.failure() == nullptr);
+      std::array<std::byte, 4096> part;
+      for (ssize_t got; (got = recv(wire.number(), part.data(), part.size(), 0)) > 0;)
+        stream.insert(stream.end(), part.begin(), part.begin() + got);
+    }
+  }
+  return stream;
+}
+
+/// What comes of a stream that arrives in pieces: how many slices came whole, each as it was sent,
+/// and then the failure.
+struct Outcome {
+  std::size_t slices = 0;
+  std::optional<Failure> failure;
+};
+
+Outcome read_all(const std::vector<std::byte>& stream, const std::vector<std::size_t>& sizes,
+                 std::mt19937& random, bool offers) {
+  const auto [ours, theirs] = sockets();
+  const FileDescriptor wire(theirs);
+  tcp::TcpReceiveLink link(0, delivered(ours), Waiter::make().value(), kName);
+  std::vector<std::byte> memory(1 << 20);
+  Outcome outcome;
+  for (std::size_t at = 0; at < stream.size() && link.failure() == nullptr;) {
+    const auto part = std::min<std::size_t>(stream.size() - at, 1 + random() % 40'000);
+    const auto sent = send(wire.number(), stream.data() + at, part, MSG_NOSIGNAL);
+    at += static_cast<std::size_t>(std::max<ssize_t>(sent, 0));
+    while (const auto* peeked = link.peek()) {
+      if (offers) link.offer(memory.data(), peeked->bytes);
+      const auto* view = link.front();
+      if (view == nullptr) break;
+      REQUIRE(outcome.slices < sizes.size());
+      const auto data = pattern(outcome.slices, sizes[outcome.slices]);
+      REQUIRE(view->header.bytes == data.size());
+      REQUIRE(view->header.sequence == outcome.slices);
+      REQUIRE(view->header.reserved == 0);
+      REQUIRE(std::equal(data.begin(), data.end(), view->data));
+      REQUIRE(link.pop());
+      outcome.slices++;
+    }
+  }
+  if (link.failure() != nullptr) outcome.failure = *link.failure();
+  return outcome;
+}
+
+std::vector<std::size_t> random_sizes(std::mt19937& random) {
+  std::vector<std::size_t> sizes(1 + random() % 8);
+  for (auto& size : sizes) size = random() % (random() % 3 == 0 ? 100'000 : 300);
+  return sizes;
+}
+
+}  // namespace
+
+TEST_CASE("tcp: without checksums headers and payloads are all there is on the wire",
+          "[transport][unit]") {
+  const std::vector<std::size_t> sizes{5, 0, 70'000, 33};
+  std::vector<std::byte> expected;
+  for (std::size_t i = 0; i < sizes.size(); i++) {
+    const auto head = header(i, sizes[i]);
+    const auto* bytes = reinterpret_cast<const std::byte*>(&head);
+    expected.insert(expected.end(), bytes, bytes + sizeof head);
+    const auto data = pattern(i, sizes[i]);
+    expected.insert(expected.end(), data.begin(), data.end());
+  }
+  CHECK(stream_of(sizes, false) == expected);
+  CHECK(stream_of(sizes, true).size() == expected.size() + 4 * sizes.size());
+}
+
+TEST_CASE("tcp: with checksums a flipped bit is an error that names the slice and the link",
+          "[transport][property]") {
+  const auto seed = std::random_device{}();
+  std::mt19937 random(seed);
+  for (int draw = 0; draw < testing::by_effort(20, 150, 3000); draw++) {
+    const auto sizes = random_sizes(random);
+    auto stream = stream_of(sizes, true);
+    const bool offers = random() % 2 == 0;
+    CAPTURE(seed, draw, offers, sizes.size());
+    const auto whole = read_all(stream, sizes, random, offers);
+    CHECK((whole.slices == sizes.size() && !whole.failure));
+
+    // Headers are a small part of the stream: half of the flips go there.
+    auto slice = random() % sizes.size();
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < slice; i++) begin += tcp::kCheckedHeaderBytes + sizes[i];
+    const auto length = tcp::kCheckedHeaderBytes + (random() % 2 == 0 ? 0 : sizes[slice]);
+    const auto bit = random() % (8 * length);
+    stream[begin + bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+    CAPTURE(slice, bit);
+    const auto flipped = read_all(stream, sizes, random, offers);
+    REQUIRE(flipped.failure);
+    CHECK(flipped.slices == slice);
+    CHECK(flipped.failure->kind == ErrorKind::corrupt);
+    const auto what =
+        bit / 8 < tcp::kCheckedHeaderBytes ? "header" : std::to_string(sizes[slice]) + " bytes";
+    const auto said = fmt::format(
+        "what came by {} is not what was sent: slice {}, checksum of its {}: ", kName, slice, what);
+    CAPTURE(flipped.failure->message);
+    CHECK(flipped.failure->message.starts_with(said));
+  }
+}
+
+}  // namespace ccoll

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rank of a job over RDMA of which the last one dies where CCOLL_TEST_RDMA says (tests/rdma). The
+// others must get an error that names it, in time, shrink() and go on; what it does after all calls
+// is over for them and no error.
+//   verbs_rank CALLS     prints "ok", or what is wrong
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "ccoll/ccoll.hpp"
+#include "rdma/faults.hpp"
+#include "support/ranks.hpp"
+
+using namespace std::chrono_literals;
+
+namespace {
+
+using namespace ccoll;
+using testing::expect;
+
+/// Of one line and of many slices in turn.
+void sum(Communicator& world, int number) {
+  const std::size_t count = number % 2 == 0 ? 2 : 100'000;
+  std::vector<std::int32_t> in(count, 1), out(count);
+  world.all_reduce(in.data(), out.data(), count, DataType::int32);
+  expect(std::ranges::all_of(out, [&](auto each) { return each == world.size(); }), "a wrong sum");
+}
+
+void go_on_without(int victim, Communicator& world, const std::string& error) {
+  expect(error.starts_with("peer_lost: "), "another kind of error: " + error);
+  expect(error.find("rank " + std::to_string(victim)) != error.npos, "not named in: " + error);
+  auto rest = world.shrink();
+  expect(rest.size() == victim, "another size after shrink()");
+  for (int i = 0; i < 4; i++) sum(rest, i);
+}
+
+void run(int calls) {
+  auto options = CommunicatorOptions::from_environment();
+  options.timeout = 60s;
+  auto world = Communicator::create(options);
+  const int victim = world.size() - 1;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto error = testing::message_of([&] {
+    for (int i = 0; i < calls; i++) sum(world, i);
+    world.close();
+  });
+  // Promised are 2 s; the rest is for an emulated machine.
+  const auto took = std::chrono::steady_clock::now() - begin;
+  expect(took < 30s, "it took too long");
+  if (error != "no error") go_on_without(victim, world, error);
+}
+
+}  // namespace
+
+int main(int, char** arguments) {
+  try {
+    run(std::atoi(arguments[1]));
+  } catch (const std::exception& error) {
+    std::printf("%s\n", error.what());
+    return 1;
+  }
+  std::printf(
+      "ok, %llu of modify_qp\n",
+      static_cast<unsigned long long>(testing::rdma::times_called(testing::rdma::Call::modify_qp)));
+  return 0;
+}

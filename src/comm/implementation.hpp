@@ -298,6 +298,10 @@ class Communicator::Implementation final
   /// The same; what it throws ends the attempt for the others, too, who would wait for this rank.
   Result<std::vector<Rank>> survivors_or_told(const RollCall& call,
                                               std::chrono::milliseconds timeout);
+  /// Until the roll call is over; the error is why this rank waits no longer.
+  Status await(const RollCall& call, Headcount& count, std::chrono::milliseconds timeout) const;
+  /// What is being caught.
+  Failure cannot_shrink() const;
   Failure lost_patience(const RollCall& call, std::chrono::milliseconds timeout,
                         const std::vector<std::uint32_t>& awaited) const;
   void abort_shrinking();

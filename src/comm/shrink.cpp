@@ -45,14 +45,18 @@ void Communicator::Implementation::abort_shrinking() {
   count->changed.notify_all();
 }
 
+Failure Communicator::Implementation::cannot_shrink() const {
+  auto failure = failure_of(std::current_exception());
+  failure.message.insert(0, "shrink: ");
+  return failed_here(failure);
+}
+
 Result<std::vector<Rank>> Communicator::Implementation::survivors_or_told(
     const RollCall& call, std::chrono::milliseconds timeout) {
   try {
     return survivors(call, timeout);
   } catch (...) {
-    auto failure = failure_of(std::current_exception());
-    failure.message.insert(0, "shrink: ");
-    failure = failed_here(failure);
+    auto failure = cannot_shrink();
     member_->control().give_up(call, failure);
     return tl::unexpected(std::move(failure));
   }
@@ -70,28 +74,40 @@ Result<std::vector<Rank>> Communicator::Implementation::survivors(
     headcount_ = count;
   }
   if (closed_) abort_shrinking();
-  auto& control = member_->control();
-  const auto deadline = deadline_after(timeout, Clock::now());
-  control.call_roll(call, count);
-  const auto is_over = [&] { return count->gone.has_value(); };
+  member_->control().call_roll(call, count);
+  const auto counted = await(call, *count, timeout);
   std::unique_lock lock(count->mutex);
-  while (!count->changed.wait_until(lock, std::min(deadline, Clock::now() + kLookAgain), is_over)) {
-    const auto awaited = count->awaited;
+  if (!counted) {
     lock.unlock();
-    if (Clock::now() < deadline) {
-      control.look_for(awaited);
-      lock.lock();
-      continue;
-    }
-    const auto why = lost_patience(call, timeout, awaited);
-    control.give_up(call, why);
+    member_->control().give_up(call, counted.error());
     lock.lock();
-    if (!count->changed.wait_for(lock, kAnswerLimit, is_over)) return tl::unexpected(why);
+    // The others may have decided meanwhile, with this rank: then it is one of them.
+    if (!count->changed.wait_for(lock, kAnswerLimit, [&] { return count->gone.has_value(); }))
+      return tl::unexpected(counted.error());
   }
   if (!*count->gone) return tl::unexpected(count->gone->error());
   for (Rank rank = 0; rank < size(); rank++)
     if (!std::ranges::binary_search(**count->gone, group_.job_rank(rank))) left.push_back(rank);
   return left;
+}
+
+Status Communicator::Implementation::await(const RollCall& call, Headcount& count,
+                                           std::chrono::milliseconds timeout) const {
+  const auto deadline = deadline_after(timeout, Clock::now());
+  try {
+    std::unique_lock lock(count.mutex);
+    while (!count.changed.wait_until(lock, std::min(deadline, Clock::now() + kLookAgain),
+                                     [&] { return count.gone.has_value(); })) {
+      const auto awaited = count.awaited;
+      lock.unlock();
+      if (Clock::now() >= deadline) return tl::unexpected(lost_patience(call, timeout, awaited));
+      member_->control().look_for(awaited);
+      lock.lock();
+    }
+    return {};
+  } catch (...) {
+    return tl::unexpected(cannot_shrink());
+  }
 }
 
 Failure Communicator::Implementation::lost_patience(

@@ -58,14 +58,17 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   /// communicator of the job.
   template <typename Action>
   static void run(const std::shared_ptr<Hub>& hub, Action action) {
-    {
-      const std::lock_guard lock(hub->actions_mutex_);
-      hub->actions_.emplace_back(
-          [action = std::make_shared<Action>(std::move(action))](Hub& self) { (*action)(self); });
-    }
+    std::function<void(Hub&)> queued(
+        [action = std::make_shared<Action>(std::move(action))](Hub& self) { (*action)(self); });
     const auto service = hub->service_.lock();
-    if (service && service->has_ended()) return hub->run_actions();
-    asio::post(hub->context_, [hub] { hub->run_actions(); });
+    const bool is_ended = service && service->has_ended();
+    {
+      // All or nothing, should there be no memory: first the turn, for which the lock waits.
+      const std::lock_guard lock(hub->actions_mutex_);
+      if (!is_ended) asio::post(hub->context_, [hub] { hub->run_actions(); });
+      hub->actions_.push_back(std::move(queued));
+    }
+    if (is_ended) hub->run_actions();
   }
   /// Those that wait, now: on the service thread, by who cannot let them wait.
   void run_actions();

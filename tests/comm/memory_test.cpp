@@ -165,8 +165,11 @@ TEST_CASE("memory: a probe that has none left breaks nothing but the communicato
 TEST_CASE("memory: a shrink that has none left ends for all, and the next one is well", "[comm]") {
   // Under way for longer than a test may take: nobody gets on by its limit.
   const auto options = testing::options_for("inproc", 60s);
-  for (int left = 0; left < (testing::reduced() ? 20 : 200); left++) {
-    CAPTURE(left);
+  for (int turn = 0; turn < (testing::reduced() ? 40 : 400); turn++) {
+    const int left = turn / 2;
+    // Then the roll call ends with its word.
+    const bool comes_last = turn % 2 == 1;
+    CAPTURE(left, comes_last);
     bool failed = false;
     std::array<std::string, 3> told;
     std::barrier together(3);
@@ -176,6 +179,7 @@ TEST_CASE("memory: a shrink that has none left ends for all, and the next one is
       auto& mine = told[static_cast<std::size_t>(world.rank())];
       std::optional<Communicator> current;
       const auto shrink = [&] { current = (current ? *current : world).shrink(); };
+      if (poor && comes_last) std::this_thread::sleep_for(5ms);
       if (poor) allocations_left = left;
       mine = testing::message_of(shrink);
       if (poor) failed = allocations_left < 0;

@@ -368,7 +368,9 @@ TEST_CASE("link: more than a rank can hold that has not made the call wait, and 
       pair.open_receiver(lane);
       auto& sender = *senders[lane];
       REQUIRE(eventually(pair, [&] { return sender.has_room() || sender.failure() != nullptr; }));
-      REQUIRE(sender.failure() == nullptr);
+      const auto* const failure = sender.failure();
+      CAPTURE(failure == nullptr ? "" : failure->message);
+      REQUIRE(failure == nullptr);
       const auto data = pattern(lane, 100);
       push(sender, 0, data);
       const ReceiveLink::View* view = nullptr;

@@ -23,6 +23,7 @@
 #include "core/net/deadline.hpp"
 #include "core/net/handshake.hpp"
 #include "core/net/listener.hpp"
+#include "core/net/turns.hpp"
 #include "transport/corruption.hpp"
 #include "transport/link_id_wire.hpp"
 #include "transport/meeting.hpp"
@@ -42,6 +43,10 @@ constexpr std::size_t kMostReasonBytes = 400;
 enum class Verdict : std::uint8_t { taken, no_rdma };
 /// What a sender says once its queue pair is ready; who fails before that closes the connection.
 constexpr char kReady = 'R';
+
+/// Of a rank's links so many are connected at a time: to make a queue pair and to register its
+/// slots keeps the service threads of both ends busy.
+constexpr std::size_t kConnectedAtOnce = 16;
 
 /// Of a link that waits to be opened: its completion channel.
 constexpr std::size_t kDescriptors = 1;
@@ -78,6 +83,7 @@ class Maker {
   explicit Maker(const TransportContext& context) : context_(context) {}
 
   const TransportContext& context() const { return context_; }
+  const std::shared_ptr<net::Turns>& turns() const { return turns_; }
 
   /// This rank's end of a link, and what the peer must know to use it.
   struct Opened {
@@ -158,6 +164,7 @@ class Maker {
   }
 
   const TransportContext context_;
+  const std::shared_ptr<net::Turns> turns_ = std::make_shared<net::Turns>(kConnectedAtOnce);
   const std::shared_ptr<SlotBudget> budget_ =
       std::make_shared<SlotBudget>(context_.slot_memory_bytes);
   std::mutex mutex_;
@@ -212,6 +219,7 @@ asio::awaitable<Result<PairPointer>> connect(std::shared_ptr<Maker> maker, LinkI
 asio::awaitable<void> open_link(std::shared_ptr<Maker> maker, LinkId id,
                                 std::shared_ptr<PairDelivery> delivery,
                                 std::weak_ptr<Waiter> waiter) {
+  const auto turn = co_await net::Turns::take(maker->turns());
   auto pair = co_await connect(maker, id);
   if (pair) {
     delivery->deliver(std::move(*pair));

@@ -213,7 +213,7 @@ bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOpera
     break_as_owner({ErrorKind::timed_out,
                     fmt::format("{} timed out after {:.0f} ms, {}{}", name_of(operation),
                                 milliseconds(now - operation.begun), whereabouts(operation),
-                                circle_of(operation.run.sequence)),
+                                cycle_of(operation.run.sequence)),
                     std::nullopt},
                    true);
     return true;
@@ -221,7 +221,7 @@ bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOpera
   next = std::min(next, operation.deadline);
   if (!operation.started) return false;
   if (now >= operation.publish_at) publish_as_owner(operation, now);
-  seek_circle_as_owner(operation, operation.run.sequence, now, next);
+  seek_cycle_as_owner(operation, operation.run.sequence, now, next);
   next = std::min(next, operation.publish_at);
   return false;
 }
@@ -265,7 +265,7 @@ void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point
           fmt::format("{} timed out after {:.0f} ms, {}; it waits for {}{}",
                       messages_.name_of(*operation), milliseconds(now - operation->begun),
                       messages_.standing(*operation), ranks_text(messages_.awaited(*operation)),
-                      circle_of(kFirstMessage + operation->record)),
+                      cycle_of(kFirstMessage + operation->record)),
           std::nullopt};
       if (operation->what != MessageOperation::What::probe) return break_as_owner(failure, true);
       // Nobody else knows of it.
@@ -276,7 +276,7 @@ void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point
     next = std::min(next, operation->deadline);
     if (now - operation->begun >= kPublishAfter && !waits_told_) tell_waits_as_owner();
     if (!waits_told_) next = std::min(next, operation->begun + kPublishAfter);
-    seek_circle_as_owner(*operation, kFirstMessage + operation->record, now, next);
+    seek_cycle_as_owner(*operation, kFirstMessage + operation->record, now, next);
     if (looks && operation->pattern.from && !messages_.hears(*operation->pattern.from))
       silent.push_back(*operation->pattern.from);
   }

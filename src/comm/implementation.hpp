@@ -176,7 +176,7 @@ class Communicator::Implementation final
   void left(std::uint32_t rank) override;
   std::optional<Failure> compare(std::uint32_t peer, const Waiting& waiting) override;
   bool has_begun(std::uint64_t sequence) override { return history_.calls() > sequence; }
-  void in_circle(std::uint64_t sequence, const std::string& circle) override;
+  void in_cycle(std::uint64_t sequence, const std::string& cycle) override;
 
   // In a forked child: whoever uses this copy is told so, and what the parent has is left alone.
   void forked() override;
@@ -413,11 +413,11 @@ class Communicator::Implementation final
   /// Tells control whom this rank waits for; no longer, once anything moves.
   void tell_waits_as_owner();
   void take_waits_back_as_owner();
-  /// Shortly before the time limit of an operation, once: whether ranks wait in a circle.
-  void seek_circle_as_owner(Operation& operation, std::uint64_t sequence, Clock::time_point now,
-                            Clock::time_point& next);
-  /// "; ranks wait in a circle: …", if so; empty where it is not known.
-  std::string circle_of(std::uint64_t sequence) const;
+  /// Shortly before the time limit of an operation, once: whether ranks wait in a cycle.
+  void seek_cycle_as_owner(Operation& operation, std::uint64_t sequence, Clock::time_point now,
+                           Clock::time_point& next);
+  /// "; ranks wait in a cycle: …", if so; empty where it is not known.
+  std::string cycle_of(std::uint64_t sequence) const;
   bool supervise_collective_as_owner(CollectiveOperation& operation, Clock::time_point now,
                                      Clock::time_point& next);
   void supervise_messages_as_owner(Clock::time_point now, Clock::time_point& next);
@@ -490,17 +490,17 @@ class Communicator::Implementation final
   std::map<std::uint32_t, Clock::time_point> left_;  // guarded by mutex_: when that was heard
   History history_;
   Labels labels_;
-  std::vector<std::pair<Rank, Waiting>> ahead_;   // guarded by mutex_
-  std::optional<MadeCall> told_label_;            // guarded by mutex_: the last; no signature
-  std::atomic<bool> has_ahead_{false};            // whether there are any; spares the lock
-  std::map<std::uint64_t, std::string> circles_;  // guarded by mutex_: by sequence
-  std::optional<Making> making_;                  // guarded by mutex_
-  std::map<std::uint64_t, std::uint64_t> made_;   // guarded by mutex_: times, by list
-  std::shared_ptr<Headcount> headcount_;          // guarded by mutex_; of a shrink that waits
-  std::uint64_t shrinks_ = 0;                     // guarded by mutex_: that ended well
-  std::uint32_t shrink_attempts_ = 0;             // guarded by mutex_: since, that did not
-  bool is_shrinking_ = false;                     // guarded by mutex_
-  const ForkNotice fork_notice_{*this};           // the last: the rest is there when it is told
+  std::vector<std::pair<Rank, Waiting>> ahead_;  // guarded by mutex_
+  std::optional<MadeCall> told_label_;           // guarded by mutex_: the last; no signature
+  std::atomic<bool> has_ahead_{false};           // whether there are any; spares the lock
+  std::map<std::uint64_t, std::string> cycles_;  // guarded by mutex_: by sequence
+  std::optional<Making> making_;                 // guarded by mutex_
+  std::map<std::uint64_t, std::uint64_t> made_;  // guarded by mutex_: times, by list
+  std::shared_ptr<Headcount> headcount_;         // guarded by mutex_; of a shrink that waits
+  std::uint64_t shrinks_ = 0;                    // guarded by mutex_: that ended well
+  std::uint32_t shrink_attempts_ = 0;            // guarded by mutex_: since, that did not
+  bool is_shrinking_ = false;                    // guarded by mutex_
+  const ForkNotice fork_notice_{*this};          // the last: the rest is there when it is told
 };
 
 }  // namespace ccoll

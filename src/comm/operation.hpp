@@ -29,7 +29,7 @@ struct Operation {
   Clock::time_point deadline;
   std::string label;  ///< the caller's
   bool is_message = false;
-  bool sought = false;  ///< whether it was looked for a circle; owner: holder of the owner flag
+  bool sought = false;  ///< whether it was looked for a cycle; owner: holder of the owner flag
 
   /// Publishes what follows.
   std::atomic<bool> done{false};

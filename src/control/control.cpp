@@ -73,8 +73,8 @@ class Handle final : public Control {
       hub.tell_waits(communicator, waits);
     });
   }
-  void seek_circle(std::uint64_t communicator, std::uint64_t sequence) override {
-    on_service([communicator, sequence](Hub& hub) { hub.seek_circle(communicator, sequence); });
+  void seek_cycle(std::uint64_t communicator, std::uint64_t sequence) override {
+    on_service([communicator, sequence](Hub& hub) { hub.seek_cycle(communicator, sequence); });
   }
 
   void call_roll(const RollCall& call, std::shared_ptr<Headcount> count) override {

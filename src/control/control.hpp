@@ -35,7 +35,7 @@ inline constexpr std::size_t kMaxNote = 1024;
 inline constexpr std::size_t kMaxTold = 3072;
 
 /// The signature's `kind` of a question that follows who waits for whom, beside those of calls.
-inline constexpr std::uint8_t kCircle = 250;
+inline constexpr std::uint8_t kCycle = 250;
 /// And of the question what the caller calls the call with that number, and of its answer.
 inline constexpr std::uint8_t kAsksLabel = 249;
 inline constexpr std::uint8_t kTellsLabel = 248;
@@ -85,8 +85,8 @@ class ControlObserver {
   virtual std::optional<Failure> compare(std::uint32_t peer, const Waiting& waiting) = 0;
   /// Whether this rank has come to that call.
   virtual bool has_begun(std::uint64_t sequence) = 0;
-  /// It waits in that call, and `circle` says for whom, who in turn waits for this rank.
-  virtual void in_circle(std::uint64_t sequence, const std::string& circle) = 0;
+  /// It waits in that call, and `cycle` says for whom, who in turn waits for this rank.
+  virtual void in_cycle(std::uint64_t sequence, const std::string& cycle) = 0;
 };
 
 class Control {
@@ -148,7 +148,7 @@ class Control {
   virtual void tell_waits(std::uint64_t communicator, std::vector<OpenWait> waits) = 0;
   /// Finds out whether those whom this rank waits for in that call wait for it in turn: the
   /// observer is told, soon, if so. Returns at once.
-  virtual void seek_circle(std::uint64_t communicator, std::uint64_t sequence) = 0;
+  virtual void seek_cycle(std::uint64_t communicator, std::uint64_t sequence) = 0;
   /// This rank waits for `ranks` of the job and has never had a connection to them. Those that take
   /// part no more are made known to everyone, within some 1 s, as having left; a goodbye is lost
   /// where those who read it leave before they can pass it on. Returns at once.

@@ -296,13 +296,13 @@ void Hub::publish(const Waiting& waiting, const std::vector<std::uint32_t>& rank
 
 void Hub::route(Publication publication) {
   const std::uint32_t to = publication.to;
-  if (to == rank_ && publication.waiting.signature.kind == kCircle) return pursue(publication);
+  if (to == rank_ && publication.waiting.signature.kind == kCycle) return pursue(publication);
   if (to == rank_) return settle(news_.waiting(publication.from, publication.waiting));
   auto edge = edges_.find(to);
   if (edge == edges_.end() && !publication.detour) edge = edges_.find(next_hop(rank_, to));
   if (edge == edges_.end()) {
-    // Never back to the tree: with every hop nearer to its end it cannot go in circles, and those
-    // who stay have a connection to the next on either side (mend.cpp).
+    // Never back to the tree: with every hop nearer to its end it cannot go round a cycle, and
+    // those who stay have a connection to the next on either side (mend.cpp).
     publication.detour = true;
     const auto distance = [to](std::uint32_t rank) { return rank < to ? to - rank : rank - to; };
     edge = std::ranges::min_element(edges_, {},

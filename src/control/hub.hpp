@@ -93,7 +93,7 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   bool has_failed(std::uint64_t communicator) const { return news_.has_failed(communicator); }
   void publish(const Waiting& waiting, const std::vector<std::uint32_t>& ranks);
   void tell_waits(std::uint64_t communicator, std::vector<OpenWait> waits);
-  void seek_circle(std::uint64_t communicator, std::uint64_t sequence);
+  void seek_cycle(std::uint64_t communicator, std::uint64_t sequence);
   void call_roll(const RollCall& call, std::shared_ptr<Headcount> count);
   void give_up_roll_call(const RollCall& call, const Failure& why);
   /// Says goodbye and ends in Progress::gone, after kLeaveLimit at the latest.
@@ -193,11 +193,11 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   /// A rank that was asked gave no answer (`silent`), or one.
   void doubt(std::uint32_t rank, bool silent);
 
-  // circle.cpp
+  // cycle.cpp
   /// To those whom this rank waits for in that; first to the one who asked.
-  void ask_along(const Publication& question, const OpenWait& wait);
+  void ask_along(const Publication& asked, const OpenWait& wait);
   /// A question that came to this rank.
-  void pursue(const Publication& question);
+  void pursue(const Publication& asked);
 
   // heartbeat.cpp
   /// On a new connection, where this rank has a limit: the peer is to speak often enough.
@@ -229,7 +229,7 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   bool leaving_ = false;
   asio::steady_timer leave_timer_;
 
-  // owner: the service thread; of circles
+  // owner: the service thread; of cycles
   std::vector<OpenWait> waits_;
   std::uint32_t seeks_ = 0;
   using Sought = std::pair<std::uint64_t, std::uint64_t>;  ///< (communicator, sequence)

@@ -104,9 +104,9 @@ bool News::has_begun(std::uint64_t communicator, std::uint64_t sequence) {
   return observer && observer->has_begun(sequence);
 }
 
-void News::tell_circle(std::uint64_t communicator, std::uint64_t sequence,
-                       const std::string& circle) {
-  if (const auto observer = observer_of(communicator)) observer->in_circle(sequence, circle);
+void News::tell_cycle(std::uint64_t communicator, std::uint64_t sequence,
+                      const std::string& cycle) {
+  if (const auto observer = observer_of(communicator)) observer->in_cycle(sequence, cycle);
 }
 
 News::Findings News::subscribe(std::uint64_t communicator,

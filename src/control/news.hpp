@@ -60,7 +60,7 @@ class News {
 
   /// False where nobody listens for the communicator.
   bool has_begun(std::uint64_t communicator, std::uint64_t sequence);
-  void tell_circle(std::uint64_t communicator, std::uint64_t sequence, const std::string& circle);
+  void tell_cycle(std::uint64_t communicator, std::uint64_t sequence, const std::string& cycle);
 
   Findings subscribe(std::uint64_t communicator, std::weak_ptr<ControlObserver> observer);
   void unsubscribe(std::uint64_t communicator) { observers_.erase(communicator); }

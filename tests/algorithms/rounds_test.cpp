@@ -185,13 +185,13 @@ TEST_CASE("rounds: a broken schedule is shown as far as it makes sense, with wha
     std::swap(program.lanes[0].steps[0], program.lanes[0].steps[1]);
     return program;
   };
-  const Rounds circle = rounds_of(problem, receives_first);
-  CHECK(circle.is_cycle);
-  REQUIRE(circle.waits.size() == 3);
+  const Rounds cycle = rounds_of(problem, receives_first);
+  CHECK(cycle.is_cycle);
+  REQUIRE(cycle.waits.size() == 3);
   for (std::size_t i = 0; i < 3; ++i) {
-    CHECK(circle.waits[i].peer == circle.waits[(i + 1) % 3].step.rank);
+    CHECK(cycle.waits[i].peer == cycle.waits[(i + 1) % 3].step.rank);
   }
-  CHECK(circle.rounds.empty());
+  CHECK(cycle.rounds.empty());
 
   const auto malformed = [&](Rank rank) {
     Program program = ring.make(problem, rank);

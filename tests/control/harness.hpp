@@ -94,7 +94,7 @@ class Recorder final : public ControlObserver {
   void left(std::uint32_t rank) override;
   std::optional<Failure> compare(std::uint32_t peer, const Waiting& waiting) override;
   bool has_begun(std::uint64_t) override { return false; }
-  void in_circle(std::uint64_t, const std::string&) override {}
+  void in_cycle(std::uint64_t, const std::string&) override {}
 
   std::vector<Failure> failures();
   std::vector<std::uint32_t> departures();

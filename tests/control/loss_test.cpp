@@ -123,7 +123,7 @@ class Speaker final : public ControlObserver {
   void left(std::uint32_t rank) override { say("left " + std::to_string(rank)); }
   std::optional<Failure> compare(std::uint32_t, const Waiting&) override { return {}; }
   bool has_begun(std::uint64_t) override { return false; }
-  void in_circle(std::uint64_t, const std::string&) override {}
+  void in_cycle(std::uint64_t, const std::string&) override {}
   static void say(const std::string& text) {
     const std::string line = "control " + text + "\n";
     if (write(1, line.data(), line.size()) < 0) _exit(3);

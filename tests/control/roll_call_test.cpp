@@ -181,7 +181,7 @@ void settle(Ranks& ranks) {
   }
 }
 
-/// Ranks with connections as jobs have them, a tree and a ring, so that words come around circles;
+/// Ranks with connections as jobs have them, a tree and a ring, so that words come around cycles;
 /// every two of them, half the ranks apart, have a communicator.
 class Pairs {
  public:

@@ -21,7 +21,7 @@ int main(int, char** arguments) {
   const bool last = world.rank() == world.size() - 1;
   try {
     for (int i = 0; i < 3; i++) world.all_reduce(data, data);
-    if (what == "circle") {
+    if (what == "cycle") {
       const int next = (world.rank() + 1) % world.size();
       world.recv(std::span(data), next, 7, {.label = "from the next"});
     }

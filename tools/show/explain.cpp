@@ -154,7 +154,7 @@ std::string wait_line(const Picture& picture, const Wait& wait) {
 }
 
 /// "rank 0 -> rank 3 -> rank 0": who waits for whom.
-std::string circle_text(const Rounds& rounds) {
+std::string cycle_text(const Rounds& rounds) {
   std::string text;
   for (const Wait& wait : rounds.waits) text += fmt::format("rank {} -> ", wait.step.rank);
   return text + fmt::format("rank {}", rounds.waits.front().step.rank);
@@ -163,9 +163,9 @@ std::string circle_text(const Rounds& rounds) {
 std::string deadlock_text(const Picture& picture, std::size_t width) {
   const Rounds& rounds = picture.rounds;
   std::string text = rounds.is_cycle
-                         ? "Nobody in this circle can ever go on; each waits for the next:\n"
+                         ? "Nobody in this cycle can ever go on; each waits for the next:\n"
                          : "It comes to a stop; each waits for the next:\n";
-  if (rounds.is_cycle) text += wrapped(circle_text(rounds), width, kIndent);
+  if (rounds.is_cycle) text += wrapped(cycle_text(rounds), width, kIndent);
   constexpr std::size_t kMostWaits = 16;
   for (std::size_t i = 0; i < rounds.waits.size(); ++i) {
     if (i == kMostWaits) {

@@ -56,7 +56,7 @@ std::optional<Tree> tree_from(const std::vector<Edge>& edges, Rank size) {
   if (edges.size() + 1 != size) return std::nullopt;
   for (Rank rank = 0; rank < size; ++rank) {
     if (!tree.parents[rank]) tree.root = rank;
-    // Whoever goes up more often than there are ranks goes in a circle.
+    // Whoever goes up more often than there are ranks goes round a cycle.
     Rank at = rank;
     Rank steps = 0;
     for (; tree.parents[at] && steps < size; ++steps) at = *tree.parents[at];

@@ -47,8 +47,8 @@ class Diagnosis {
     // What others lack of a process that is gone is no news.
     const bool gone = !lines_.empty();
     const bool mismatch = tell_mismatch(group);
-    const bool circle = !group.empty() && !mismatch && !gone && tell_cycle();
-    const bool known = mismatch || circle || (!gone && tell_late(group)) || tell_silent(group);
+    const bool cycle = !group.empty() && !mismatch && !gone && tell_cycle();
+    const bool known = mismatch || cycle || (!gone && tell_late(group)) || tell_silent(group);
     if (!failed.empty())
       tell_failure(failed);
     else if (!known)
@@ -275,7 +275,7 @@ class Diagnosis {
     constexpr std::size_t kMostTold = 6;
     std::vector<std::string> names;
     for (const auto rank : path) names.push_back(std::to_string(rank));
-    say(fmt::format("ranks wait for each other in a circle: {} -> {}", joined(names, " -> "),
+    say(fmt::format("ranks wait for each other in a cycle: {} -> {}", joined(names, " -> "),
                     path.front()));
     for (std::size_t i = 0; i < path.size() && i < kMostTold; i++) {
       const auto& out = edges.at(path[i]);

@@ -67,7 +67,7 @@ class PathFinder {
     if (!at) return path;
     auto end = run_of(*at).end;
     std::set<StepPlace> seen;
-    // Records that contradict themselves may lead in a circle.
+    // Records that contradict themselves may form a cycle.
     while (seen.insert(*at).second) {
       const auto& run = run_of(*at);
       const auto moved = std::min(run.moved, end);

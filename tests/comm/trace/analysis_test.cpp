@@ -250,7 +250,7 @@ TEST_CASE("trace: records that contradict themselves are refused or end the path
   const Choice choice{Algorithm::ring, 1, 2};
   std::mt19937_64 random(1);
   auto call = Machine(problem, choice, {0, 0}, random).run();
-  // Each waits for what the other sends only later: a circle.
+  // Each waits for what the other sends only later: a cycle.
   for (auto& run : call.ranks)
     for (auto& step : run->steps) {
       step.awaited = Awaited::message;

@@ -133,7 +133,7 @@ TEST_CASE("cc-show run: a result that no step finishes is told", "[show][unit]")
   CHECK_THAT(text, Contains("it is complete, but no step finishes it"));
 }
 
-TEST_CASE("cc-show run: who receives before it sends waits in a circle, with lines",
+TEST_CASE("cc-show run: who receives before it sends waits in a cycle, with lines",
           "[show][unit]") {
   std::string text = learners_ring();
   for (int rank = 0; rank < 3; ++rank) {
@@ -173,7 +173,7 @@ std::string reduce_to_0(const std::string& rank0, const std::string& rank1,
 const std::string kSendsTo0 = "  0: input[0] -> send 0\n";
 const std::string kSumsAll = "  0: recv 1 + recv 2 + input[0] finish -> output[0]\n";
 
-TEST_CASE("cc-show run: a message that never comes is waited for, and nobody is in a circle",
+TEST_CASE("cc-show run: a message that never comes is waited for, and nobody is in a cycle",
           "[show][unit]") {
   CHECK(explained(reduce_to_0(kSumsAll, kSendsTo0, kSendsTo0)).empty());
   const std::string text = explained(reduce_to_0(kSumsAll, kSendsTo0, ""));

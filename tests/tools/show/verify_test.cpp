@@ -69,7 +69,7 @@ TEST_CASE("cc-show verify --break: a message that is missing stops who waits for
   CHECK_THAT(text, Contains("rank 1 (lane 0) is at its end, and sends no more\n"));
 }
 
-TEST_CASE("cc-show verify --break: a circle of ranks that wait is drawn", "[show][unit]") {
+TEST_CASE("cc-show verify --break: a cycle of ranks that wait is drawn", "[show][unit]") {
   const std::string text =
       said_of_wrong({"verify", "all_reduce", "-a", "ring", "-n", "3", "--break", "wait"});
   CHECK_THAT(text, Contains("rank 0 -> rank 2 -> rank 1 -> rank 0\n"));

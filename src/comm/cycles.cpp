@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a communicator tells control of whom it waits for, and hears of ranks that wait for each
-// other in a circle (control/circle.cpp).
+// other in a cycle (control/cycle.cpp).
 #include <algorithm>
 
 #include "comm/implementation.hpp"
@@ -49,10 +49,9 @@ void Communicator::Implementation::take_waits_back_as_owner() {
   if (std::exchange(waits_told_, false)) member_->control().tell_waits(id_, {});
 }
 
-void Communicator::Implementation::seek_circle_as_owner(Operation& operation,
-                                                        std::uint64_t sequence,
-                                                        Clock::time_point now,
-                                                        Clock::time_point& next) {
+void Communicator::Implementation::seek_cycle_as_owner(Operation& operation, std::uint64_t sequence,
+                                                       Clock::time_point now,
+                                                       Clock::time_point& next) {
   if (operation.sought) return;
   const auto limit = operation.deadline - operation.begun;
   const auto seek_at = operation.deadline - std::min<Clock::duration>(limit / 4, kBefore);
@@ -62,19 +61,19 @@ void Communicator::Implementation::seek_circle_as_owner(Operation& operation,
   }
   operation.sought = true;
   tell_waits_as_owner();
-  member_->control().seek_circle(id_, sequence);
+  member_->control().seek_cycle(id_, sequence);
 }
 
-void Communicator::Implementation::in_circle(std::uint64_t sequence, const std::string& circle) {
+void Communicator::Implementation::in_cycle(std::uint64_t sequence, const std::string& cycle) {
   std::lock_guard lock(mutex_);
-  circles_[sequence] = circle;
+  cycles_[sequence] = cycle;
 }
 
-std::string Communicator::Implementation::circle_of(std::uint64_t sequence) const {
+std::string Communicator::Implementation::cycle_of(std::uint64_t sequence) const {
   std::lock_guard lock(mutex_);
-  const auto found = circles_.find(sequence);
-  if (found == circles_.end()) return "";
-  return fmt::format("; a circle{}: {}", group_.numbered_as_job() ? "" : " (by ranks of the job)",
+  const auto found = cycles_.find(sequence);
+  if (found == cycles_.end()) return "";
+  return fmt::format("; a cycle{}: {}", group_.numbered_as_job() ? "" : " (by ranks of the job)",
                      found->second);
 }
 

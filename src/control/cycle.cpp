@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Whether ranks wait for each other in a circle, through calls of different communicators: shortly
+/// Whether ranks wait for each other in a cycle, through calls of different communicators: shortly
 /// before its patience ends a rank asks those whom it waits for, and they pass the question on to
 /// those whom they wait for themselves. Where it comes back, the way that it took is told to the
 /// one who asked, as a reason for its error; it ends nothing, for another thread of one of these
@@ -26,6 +26,17 @@ constexpr std::size_t kKnownQuestions = 4096;
 constexpr std::size_t kForNames = kMaxNote / 2;
 constexpr std::string_view kMore = ", ...";
 
+/// A question travels as what a waiting rank tells another does, in place of a call's signature.
+struct Question {
+  std::uint32_t number = 0;  ///< of the asker's
+  std::uint64_t hops = 0;
+
+  explicit Question(std::uint32_t number) : number(number) {}
+  explicit Question(const Publication& publication)
+      : number(publication.waiting.signature.root), hops(publication.waiting.signature.count) {}
+  Signature signature() const { return {.count = hops, .root = number, .kind = kCycle}; }
+};
+
 /// `way`, and one hop more: `rank` waits in `call` for `next`.
 std::string longer(const std::string& way, std::uint32_t rank, std::string_view call,
                    std::uint32_t next) {
@@ -45,50 +56,48 @@ void Hub::tell_waits(std::uint64_t communicator, std::vector<OpenWait> waits) {
   std::ranges::move(waits, std::back_inserter(waits_));
 }
 
-void Hub::seek_circle(std::uint64_t communicator, std::uint64_t sequence) {
+void Hub::seek_cycle(std::uint64_t communicator, std::uint64_t sequence) {
   const auto wait = std::ranges::find_if(waits_, [&](const OpenWait& each) {
     return each.communicator == communicator && each.sequence == sequence;
   });
   if (wait == waits_.end()) return;
   sought_[++seeks_] = {communicator, sequence};
-  Publication question{rank_, rank_, {}, false};
-  question.waiting.signature = {.count = 0, .root = seeks_, .kind = kCircle};
-  ask_along(question, *wait);
+  Publication asked{rank_, rank_, {}, false};
+  asked.waiting.signature = Question(seeks_).signature();
+  ask_along(asked, *wait);
 }
 
-void Hub::ask_along(const Publication& question, const OpenWait& wait) {
+void Hub::ask_along(const Publication& asked, const OpenWait& wait) {
   auto ranks = wait.ranks;
-  std::ranges::partition(ranks, [&](std::uint32_t rank) { return rank == question.from; });
+  std::ranges::partition(ranks, [&](std::uint32_t rank) { return rank == asked.from; });
   if (ranks.size() > kWays) ranks.resize(kWays);
+  Question question(asked);
+  ++question.hops;
   for (const std::uint32_t to : ranks) {
-    Publication next = question;
-    next.to = to;
-    next.detour = false;
-    next.waiting.communicator = wait.communicator;
-    next.waiting.sequence = wait.sequence;
-    next.waiting.signature.count++;
-    next.waiting.note = longer(question.waiting.note, rank_, wait.text, to);
-    if (to != rank_) route(next);
+    const Waiting waiting{wait.communicator, wait.sequence, question.signature(),
+                          longer(asked.waiting.note, rank_, wait.text, to)};
+    if (to != rank_) route({asked.from, to, waiting});
   }
 }
 
-void Hub::pursue(const Publication& question) {
-  const auto& [communicator, sequence, signature, note] = question.waiting;
+void Hub::pursue(const Publication& asked) {
+  const Question question(asked);
+  const auto& [communicator, sequence, signature, note] = asked.waiting;
   const bool has_come = news_.has_begun(communicator, sequence);
-  if (question.from == rank_) {
-    const auto sought = sought_.find(signature.root);
+  if (asked.from == rank_) {
+    const auto sought = sought_.find(question.number);
     if (sought == sought_.end() || has_come) return;
     const auto last = note.ends_with(kMore) ? fmt::format(" ({} ranks), which waits for rank {}",
-                                                          signature.count, rank_)
+                                                          question.hops, rank_)
                                             : "";
-    news_.tell_circle(sought->second.first, sought->second.second, note + last);
+    news_.tell_cycle(sought->second.first, sought->second.second, note + last);
     sought_.erase(sought);
     return;
   }
   // Who has come to the call that it is waited for in waits there itself, or is done; and asks
   // itself, where it is the first.
-  if (signature.count >= kHops || (has_come && signature.count == 1)) return;
-  const Pursued pursued{question.from, signature.root, communicator, sequence};
+  if (question.hops >= kHops || (has_come && question.hops == 1)) return;
+  const Pursued pursued{asked.from, question.number, communicator, sequence};
   if (!pursued_.insert(pursued).second) return;
   pursued_in_order_.push_back(pursued);
   if (pursued_in_order_.size() > kKnownQuestions) {
@@ -99,7 +108,7 @@ void Hub::pursue(const Publication& question) {
     // Of messages each rank has numbers of its own.
     const bool same =
         wait.communicator == communicator && wait.sequence == sequence && sequence < kFirstMessage;
-    if (same == has_come) ask_along(question, wait);
+    if (same == has_come) ask_along(asked, wait);
   }
 }
 

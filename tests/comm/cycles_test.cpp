@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that wait for each other in a circle, each in a communicator of its own with the next.
+// Ranks that wait for each other in a cycle, each in a communicator of its own with the next.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
@@ -16,7 +16,7 @@ using testing::run_ranks;
 namespace {
 
 /// What each of `size` ranks is told, an even number; all wait for the next one.
-std::vector<std::string> go_in_a_circle(int size, const std::string& name) {
+std::vector<std::string> go_in_a_cycle(int size, const std::string& name) {
   CommunicatorOptions options;
   options.transport = "inproc";
   std::latch told(size);
@@ -34,21 +34,21 @@ std::vector<std::string> go_in_a_circle(int size, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("circles: among many ranks and communicators are found, with every rank's call",
+TEST_CASE("cycles: among many ranks and communicators are found, with every rank's call",
           "[comm]") {
   const int size = 12;
-  const auto errors = go_in_a_circle(size, "pair");
+  const auto errors = go_in_a_cycle(size, "pair");
   for (const auto& error : errors) {
-    CHECK_THAT(error, Contains("timed_out: ") && Contains("; a circle"));
+    CHECK_THAT(error, Contains("timed_out: ") && Contains("; a cycle"));
     for (int rank = 0; rank < size; rank++)
       CHECK_THAT(error, Contains(fmt::format("for rank {}", rank)));
   }
 }
 
-TEST_CASE("circles: of which not all fits name the first ranks, and tell how many there are",
+TEST_CASE("cycles: of which not all fits name the first ranks, and tell how many there are",
           "[comm]") {
   const int size = 26;
-  const auto errors = go_in_a_circle(size, std::string(100, 'x'));
+  const auto errors = go_in_a_cycle(size, std::string(100, 'x'));
   for (int rank = 0; rank < size; rank++) {
     const auto& error = errors[static_cast<std::size_t>(rank)];
     CHECK_THAT(error, Contains(fmt::format(": rank {} waits in barrier #0", rank)));

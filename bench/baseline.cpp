@@ -3,21 +3,19 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include "core/json.hpp"
+#include "text_file.hpp"
 
 namespace ccoll::bench {
 
+constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+
 Result<Baseline> Baseline::load(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) {
-    return fail(ErrorKind::invalid_argument, "cannot read the baseline {}: {}", path,
-                std::strerror(errno));
-  }
+  const auto text = text_in(path, kMostBytes);
+  CCOLL_TRY(text);
   Baseline baseline;
   try {
-    const nlohmann::json document = nlohmann::json::parse(file);
+    const nlohmann::json document = nlohmann::json::parse(*text);
     baseline.description_ = fmt::format(
         "{} (ccoll {} on {}, {} ranks over {})", path, document.at("version").get<std::string>(),
         document.at("host").get<std::string>(), document.at("ranks").get<int>(),
@@ -36,7 +34,8 @@ Result<Baseline> Baseline::load(const std::string& path) {
     }
   } catch (const nlohmann::json::exception& error) {
     return fail(ErrorKind::invalid_argument,
-                "the baseline {} is not what cc-bench --json writes: {}", path, error.what());
+                "the baseline {} is not what cc-bench --json writes: {}", path,
+                what_is_wrong(error, text->size()));
   }
   return baseline;
 }

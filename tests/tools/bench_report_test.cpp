@@ -133,6 +133,7 @@ TEST_CASE("a file that is no baseline is refused by name", "[bench][unit]") {
   CHECK(Baseline::load("/proc/nonexistent/old.json")
             .error()
             .message.find("/proc/nonexistent/old.json") != std::string::npos);
+  CHECK(Baseline::load("/tmp").error().message == "cannot read /tmp: Is a directory");
   for (const char* text : {"", "{", "[]", "{\"rows\": []}", "label,op,ranks\n",
                            "{\"version\":\"0\",\"host\":\"a\",\"ranks\":1,\"transport\":\"t\","
                            "\"rows\":[{\"op\":3}]}"}) {
@@ -141,6 +142,7 @@ TEST_CASE("a file that is no baseline is refused by name", "[bench][unit]") {
     const auto baseline = Baseline::load(file.path());
     REQUIRE_FALSE(baseline.has_value());
     CHECK(baseline.error().message.find(file.path()) != std::string::npos);
+    CHECK(baseline.error().message.find("json.exception") == std::string::npos);
   }
 }
 

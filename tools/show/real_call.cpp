@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bench/names.hpp"
+#include "bench/text_file.hpp"
 #include "core/text.hpp"
 #include "show/call.hpp"
 #include "show/example.hpp"
@@ -19,7 +20,6 @@
 #include "show/numbers.hpp"
 #include "show/rank_groups.hpp"
 #include "show/splits.hpp"
-#include "show/text_file.hpp"
 
 namespace ccoll::show {
 
@@ -77,7 +77,7 @@ Result<Lines> lines_of(const std::string& path) {
   Lines lines;
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return lines;
-  const auto text = text_in(path, kMostInputBytes);
+  const auto text = bench::text_in(path, kMostInputBytes);
   if (!text) return fail(ErrorKind::invalid_argument, "--in: {}", text.error().message);
   std::istringstream file(*text);
   for (std::string line; std::getline(file, line);) {

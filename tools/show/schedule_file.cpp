@@ -9,9 +9,9 @@
 #include <iterator>
 #include <sstream>
 
+#include "bench/text_file.hpp"
 #include "core/text.hpp"
 #include "schedule/text.hpp"
-#include "show/text_file.hpp"
 
 namespace ccoll::show {
 
@@ -163,7 +163,7 @@ Result<ScheduleFile> parse_schedule_file(std::string_view text) {
 }
 
 Result<ScheduleFile> read_schedule_file(const std::string& path) {
-  const auto text = text_in(path, kMostBytes);
+  const auto text = bench::text_in(path, kMostBytes);
   if (!text) return tl::unexpected(text.error());
   auto parsed = parse_schedule_file(*text);
   if (!parsed) return fail(ErrorKind::invalid_argument, "{}: {}", path, parsed.error().message);

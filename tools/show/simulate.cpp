@@ -9,6 +9,7 @@
 
 #include "bench/names.hpp"
 #include "bench/sizes.hpp"
+#include "bench/text_file.hpp"
 #include "bench/whole_file.hpp"
 #include "core/text.hpp"
 #include "show/call.hpp"
@@ -16,7 +17,6 @@
 #include "show/study.hpp"
 #include "show/study_json.hpp"
 #include "show/study_page.hpp"
-#include "show/text_file.hpp"
 #include "show/timed_calls.hpp"
 #include "sim/presets.hpp"
 
@@ -106,7 +106,7 @@ Result<std::vector<Algorithm>> algorithms_of(const std::string& list, Kind kind)
 Result<std::string> text_of_network(const std::string& name) {
   if (name.find('/') == std::string::npos && !name.ends_with(".net"))
     return sim::network_text(name);
-  auto text = text_in(name, kMostNetworkBytes);
+  auto text = bench::text_in(name, kMostNetworkBytes);
   if (!text) return fail(ErrorKind::invalid_argument, "--net: {}", text.error().message);
   return text;
 }

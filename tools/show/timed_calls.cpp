@@ -16,10 +16,10 @@
 #include "algorithms/algorithms.hpp"
 #include "bench/measure.hpp"
 #include "bench/names.hpp"
+#include "bench/text_file.hpp"
 #include "ccoll/ccoll.hpp"
 #include "core/file_descriptor.hpp"
 #include "rendezvous/launch.hpp"
-#include "show/text_file.hpp"
 
 namespace ccoll::show {
 
@@ -64,7 +64,7 @@ TimedCall call_in(const nlohmann::json& one) {
 }
 
 Result<std::vector<TimedCall>> calls_in(const std::string& path) {
-  const auto text = text_in(path, kMostListBytes);
+  const auto text = bench::text_in(path, kMostListBytes);
   if (!text) return tl::unexpected(text.error());
   std::vector<TimedCall> calls;
   try {

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -15,12 +17,15 @@ namespace {
 
 Result<Dump> read(const std::filesystem::path& path) {
   std::error_code error;
+  // What is no file has no size, and to read it might take for ever.
   const auto bytes = std::filesystem::file_size(path, error);
-  if (!error && bytes > kMostBytes)
+  if (error) return fail(ErrorKind::corrupt, "it cannot be read: {}", error.message());
+  if (bytes > kMostBytes)
     return fail(ErrorKind::corrupt, "{} bytes; a dump has at most {}", bytes, kMostBytes);
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::string text((std::istreambuf_iterator<char>(file)), {});
-  if (error || !file) return fail(ErrorKind::corrupt, "it cannot be read");
+  if (!file) return fail(ErrorKind::corrupt, "it cannot be read: {}", std::strerror(errno));
   return parse(text);
 }
 

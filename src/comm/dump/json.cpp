@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "comm/dump/dump.hpp"
+#include "core/json.hpp"
 
 namespace ccoll::dump {
 namespace {
@@ -211,7 +212,7 @@ Result<Dump> parse(std::string_view text) {
       return fail(ErrorKind::corrupt, "a dump with a time beyond the year 2262");
     return dump;
   } catch (const Json::exception& error) {
-    return fail(ErrorKind::corrupt, "no dump of ccoll: {}", error.what());
+    return fail(ErrorKind::corrupt, "no dump of ccoll: {}", what_is_wrong(error, text.size()));
   }
 }
 

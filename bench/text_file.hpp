@@ -8,10 +8,10 @@
 
 #include "core/result.hpp"
 
-namespace ccoll::show {
+namespace ccoll::bench {
 
 /// What stands in the file. Fails where it cannot be read, is empty or longer than `most_bytes`,
 /// which also ends what never ends by itself.
 Result<std::string> text_in(const std::string& path, std::size_t most_bytes);
 
-}  // namespace ccoll::show
+}  // namespace ccoll::bench

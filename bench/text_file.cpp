@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/text_file.hpp"
+#include "text_file.hpp"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,9 @@
 #include <cstring>
 #include <fstream>
 
-#include "bench/sizes.hpp"
+#include "sizes.hpp"
 
-namespace ccoll::show {
+namespace ccoll::bench {
 
 Result<std::string> text_in(const std::string& path, std::size_t most_bytes) {
   errno = 0;
@@ -26,8 +26,8 @@ Result<std::string> text_in(const std::string& path, std::size_t most_bytes) {
                 errno != 0 ? std::strerror(errno) : "it is empty");
   if (text.size() > most_bytes)
     return fail(ErrorKind::invalid_argument, "cannot read {}: it is longer than {} bytes", path,
-                bench::short_size(most_bytes));
+                short_size(most_bytes));
   return text;
 }
 
-}  // namespace ccoll::show
+}  // namespace ccoll::bench

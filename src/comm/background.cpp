@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
 #include "comm/implementation.hpp"
+#include "core/os_error.hpp"
 
 namespace ccoll {
 namespace {
@@ -37,7 +37,7 @@ Result<std::shared_ptr<Background>> Background::make(
     asio::io_context& context, const std::shared_ptr<Communicator::Implementation>& communicator) {
   // A number of its own for the same epoll set, which outlives the communicator.
   FileDescriptor descriptor(fcntl(communicator->waiter().descriptor(), F_DUPFD_CLOEXEC, 0));
-  if (!descriptor.open()) return fail(ErrorKind::exhausted, "fcntl: {}", std::strerror(errno));
+  if (!descriptor.open()) return fail(ErrorKind::exhausted, "fcntl: {}", os_error(errno));
   return std::shared_ptr<Background>(new Background(context, communicator, std::move(descriptor)));
 }
 

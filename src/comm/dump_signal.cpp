@@ -10,12 +10,12 @@
 #include <asio/post.hpp>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <mutex>
 #include <vector>
 
 #include "comm/implementation.hpp"
 #include "core/log.hpp"
+#include "core/os_error.hpp"
 #include "core/signal_name.hpp"
 #include "core/variables.hpp"
 
@@ -46,7 +46,7 @@ Status install() {
   if (action.sa_handler != SIG_DFL)
     return fail(ErrorKind::unsupported, "the program handles or ignores that signal itself");
   const int made = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (made < 0) return fail(ErrorKind::exhausted, "no descriptor: {}", std::strerror(errno));
+  if (made < 0) return fail(ErrorKind::exhausted, "no descriptor: {}", os_error(errno));
   bell.store(made);
   action = {};
   action.sa_handler = on_signal;

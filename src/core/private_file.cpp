@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "core/file_descriptor.hpp"
+#include "core/os_error.hpp"
 
 namespace ccoll {
 namespace {
@@ -37,7 +37,7 @@ Result<std::string> read_private_file(std::string_view what, const std::string& 
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat facts {};
   if (!file.open() || ::fstat(file.number(), &facts) != 0) {
-    return fail(ErrorKind::invalid_argument, "{} {}: {}", what, path, std::strerror(errno));
+    return fail(ErrorKind::invalid_argument, "{} {}: {}", what, path, os_error(errno));
   }
   CCOLL_TRY(check_private(what, path, facts));
   std::string content(most_bytes + 1, '\0');
@@ -46,7 +46,7 @@ Result<std::string> read_private_file(std::string_view what, const std::string& 
     const ssize_t got = ::read(file.number(), content.data() + length, content.size() - length);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {
-      return fail(ErrorKind::invalid_argument, "{} {}: {}", what, path, std::strerror(errno));
+      return fail(ErrorKind::invalid_argument, "{} {}: {}", what, path, os_error(errno));
     }
     if (got == 0) break;
     length += static_cast<std::size_t>(got);

@@ -6,6 +6,8 @@
 #include <new>
 #include <system_error>
 
+#include "core/os_error.hpp"
+
 namespace ccoll {
 
 Failure failure_of(const std::exception_ptr& thrown) {
@@ -17,11 +19,11 @@ Failure failure_of(const std::exception_ptr& thrown) {
     return {ErrorKind::exhausted, "out of memory", std::nullopt};
   } catch (const std::system_error& error) {
     const auto& code = error.code();
-    const bool ran_out =
-        code == std::errc::too_many_files_open ||
-        code == std::errc::too_many_files_open_in_system || code == std::errc::not_enough_memory ||
-        code == std::errc::no_buffer_space || code == std::errc::resource_unavailable_try_again;
-    return {ran_out ? ErrorKind::exhausted : ErrorKind::internal, error.what(), std::nullopt};
+    std::string text = error.what();
+    if (const auto said = code.message(); text.ends_with(said))
+      text.replace(text.size() - said.size(), text.npos, os_error(code));
+    return {ran_out(code) ? ErrorKind::exhausted : ErrorKind::internal, std::move(text),
+            std::nullopt};
   } catch (const std::exception& error) {
     return {ErrorKind::internal, error.what(), std::nullopt};
   } catch (...) {

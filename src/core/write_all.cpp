@@ -9,11 +9,11 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 
 #include "core/file_descriptor.hpp"
+#include "core/os_error.hpp"
 
 namespace ccoll {
 namespace {
@@ -40,7 +40,7 @@ class NoSizeSignal {
 };
 
 Status cannot(const char* what, const std::string& path, int error) {
-  return fail(ErrorKind::exhausted, "cannot {} {}: {}", what, path, std::strerror(error));
+  return fail(ErrorKind::exhausted, "cannot {} {}: {}", what, path, os_error(error));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "ccoll/store.hpp"
+#include "core/os_error.hpp"
 #include "core/variables.hpp"
 #include "core/write_all.hpp"
 #include "rendezvous/nodes.hpp"
@@ -83,7 +84,7 @@ class PrivateDirectory {
     std::string path = fmt::format("{}/ccoll-XXXXXX", read_variable("TMPDIR").value_or("/tmp"));
     if (::mkdtemp(path.data()) != nullptr) return PrivateDirectory(std::move(path));  // mode 0700
     return fail(ErrorKind::exhausted, "no directory {} for the job's token: {}", path,
-                std::strerror(errno));
+                os_error(errno));
   }
   PrivateDirectory(PrivateDirectory&& other) noexcept
       : path_(std::exchange(other.path_, std::string())) {}
@@ -108,7 +109,7 @@ struct Token {
 Result<Token> fresh_token(const std::string& directory) {
   std::array<unsigned char, 32> random;
   if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
-    return fail(ErrorKind::internal, "no random bytes: {}", std::strerror(errno));
+    return fail(ErrorKind::internal, "no random bytes: {}", os_error(errno));
   Token token{directory + "/token", {}};
   for (const unsigned char byte : random) token.secret += fmt::format("{:02x}", byte);
   if (auto written = write_file(token.path, token.secret); !written)
@@ -214,11 +215,9 @@ Result<RankProcess> start_rank(const LaunchOptions& options, int local_rank, Pro
 Result<std::unique_ptr<StoreServer>> serve_store(const LaunchOptions& options,
                                                  const std::string& token) {
   if (options.node != 0) return nullptr;
-  try {
+  return caught([&]() -> Result<std::unique_ptr<StoreServer>> {
     return serve_tcp_store(options.store, token);
-  } catch (const Error& error) {
-    return fail(error.kind(), "{}", error.what());
-  }
+  });
 }
 
 }  // namespace
@@ -253,8 +252,10 @@ Status check(const LaunchOptions& options) {
 
 Result<int> launch(const LaunchOptions& options) {
   CCOLL_TRY(check(options));
-  const TakenSignals signals;
   const RaisedFileLimit files;
+  const TakenSignals signals;
+  if (signals.descriptor() < 0)
+    return fail(ErrorKind::exhausted, "no descriptor for signals: {}", os_error(errno));
   const auto directory = PrivateDirectory::make();
   if (!directory) return tl::unexpected(directory.error());
   const auto token = token_for(options, directory->path());
@@ -274,6 +275,7 @@ Result<int> launch(const LaunchOptions& options) {
   const std::string address = options.nodes > 1 ? options.store : (*server)->address();
 
   const FileDescriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!nothing.open()) return fail(ErrorKind::exhausted, "/dev/null: {}", os_error(errno));
   Supervisor supervisor(options, signals.descriptor(), dumps);
   for (int rank = 0; rank < options.ranks; ++rank) {
     ProcessPlan plan;

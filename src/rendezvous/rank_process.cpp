@@ -7,17 +7,18 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <utility>
+
+#include "core/os_error.hpp"
 
 namespace ccoll {
 
 Result<Pipe> make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return fail(ErrorKind::exhausted, "no pipe: {}", std::strerror(errno));
+    return fail(ErrorKind::exhausted, "no pipe: {}", os_error(errno));
   }
   return Pipe{FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
@@ -42,6 +43,7 @@ int become(const ProcessPlan& plan, char* const* arguments, char* const* environ
   const int input = ::fcntl(plan.input, F_DUPFD_CLOEXEC, 3);
   const int output = ::fcntl(plan.output, F_DUPFD_CLOEXEC, 3);
   const int error = ::fcntl(plan.error, F_DUPFD_CLOEXEC, 3);
+  if (input < 0 || output < 0 || error < 0) return errno;
   if (::dup2(input, 0) < 0 || ::dup2(output, 1) < 0 || ::dup2(error, 2) < 0) return errno;
   ::setrlimit(RLIMIT_NOFILE, &plan.files);
   ::signal(SIGPIPE, SIG_DFL);
@@ -60,8 +62,7 @@ Result<pid_t> start_process(const ProcessPlan& plan) {
   const pid_t launcher = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) {
-    return fail(ErrorKind::exhausted, "no process for '{}': {}", plan.command[0],
-                std::strerror(errno));
+    return fail(ErrorKind::exhausted, "no process for '{}': {}", plan.command[0], os_error(errno));
   }
   if (pid == 0) {
     const int error = become(plan, arguments.data(), environment.data(), launcher);
@@ -79,7 +80,7 @@ Result<pid_t> start_process(const ProcessPlan& plan) {
   if (got <= 0) return pid;  // closed by the program's start
   ::waitpid(pid, nullptr, 0);
   return fail(ErrorKind::invalid_argument, "cannot start '{}': {}", plan.command[0],
-              std::strerror(error));
+              os_error(error));
 }
 
 namespace {
@@ -118,7 +119,7 @@ Result<Guard> Guard::start(std::string directory, int most_groups) {
   if (!line) return tl::unexpected(line.error());
   std::vector<pid_t> groups(static_cast<std::size_t>(most_groups));
   const pid_t pid = ::fork();
-  if (pid < 0) return fail(ErrorKind::exhausted, "no process: {}", std::strerror(errno));
+  if (pid < 0) return fail(ErrorKind::exhausted, "no process: {}", os_error(errno));
   if (pid == 0) watch_launcher(line->reading.number(), directory, groups);
   return Guard(pid, std::move(line->writing));
 }

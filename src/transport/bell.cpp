@@ -5,10 +5,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <mutex>
 #include <utility>
 #include <vector>
+
+#include "core/os_error.hpp"
 
 namespace ccoll {
 namespace {
@@ -66,7 +67,7 @@ SleepWord& word(const Segment& cells, std::uint32_t cell) {
 
 Result<std::shared_ptr<Bell>> Bell::make() {
   FileDescriptor event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!event.open()) return fail(ErrorKind::exhausted, "eventfd: {}", std::strerror(errno));
+  if (!event.open()) return fail(ErrorKind::exhausted, "eventfd: {}", os_error(errno));
   auto cell = pool().take();
   if (!cell) return tl::unexpected(cell.error());
   return std::shared_ptr<Bell>(

@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <utility>
 
+#include "core/os_error.hpp"
 #include "core/write_all.hpp"
 
 namespace ccoll {
@@ -39,7 +39,7 @@ Mappings& mappings() {
 }
 
 tl::unexpected<Failure> no_memory(std::string_view call) {
-  return fail(ErrorKind::exhausted, "shared memory: {}: {}", call, std::strerror(errno));
+  return fail(ErrorKind::exhausted, "shared memory: {}: {}", call, os_error(errno));
 }
 
 }  // namespace

@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
+
+#include "core/os_error.hpp"
 
 namespace ccoll {
 
 Result<std::shared_ptr<Waiter>> Waiter::make() {
   FileDescriptor epoll(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll.open()) return fail(ErrorKind::exhausted, "epoll_create1: {}", std::strerror(errno));
+  if (!epoll.open()) return fail(ErrorKind::exhausted, "epoll_create1: {}", os_error(errno));
   auto bell = Bell::make();
   if (!bell) return tl::unexpected(bell.error());
   std::shared_ptr<Waiter> waiter(new Waiter(std::move(epoll), std::move(*bell)));
@@ -42,7 +43,7 @@ Status Waiter::add(int fd, std::uint32_t events) {
   event.events = events | EPOLLET;
   event.data.fd = fd;
   if (epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, fd, &event) != 0)
-    return fail(ErrorKind::exhausted, "epoll_ctl: {}", std::strerror(errno));
+    return fail(ErrorKind::exhausted, "epoll_ctl: {}", os_error(errno));
   return {};
 }
 

@@ -13,6 +13,7 @@
 
 #include "comm/trace/texts.hpp"
 #include "core/log.hpp"
+#include "core/os_error.hpp"
 #include "core/write_all.hpp"
 
 namespace ccoll::trace {
@@ -36,8 +37,7 @@ Recorder::Recorder(FileDescriptor file, std::string path, std::size_t buffer_byt
 Result<std::unique_ptr<Recorder>> Recorder::create(const std::string& path, std::string_view about,
                                                    std::size_t buffer_bytes, bool counter) {
   FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!file.open())
-    return fail(ErrorKind::exhausted, "cannot write {}: {}", path, std::strerror(errno));
+  if (!file.open()) return fail(ErrorKind::exhausted, "cannot write {}: {}", path, os_error(errno));
   std::unique_ptr<Recorder> made(new Recorder(std::move(file), path, buffer_bytes, counter));
   FileHeader header;
   header.text_bytes = static_cast<std::uint32_t>(about.size());
@@ -111,8 +111,7 @@ void Recorder::write_buffer() {
   if (error == 0) return;
   static std::atomic<bool> told{false};  // once, for all of a process's traces
   if (!told.exchange(true))
-    log().warn("CCOLL_TRACE: cannot write {}: {}; the trace ends here", path_,
-               std::strerror(error));
+    log().warn("CCOLL_TRACE: cannot write {}: {}; the trace ends here", path_, os_error(error));
   file_.close();
 }
 

@@ -18,6 +18,7 @@
 
 #include "core/log.hpp"
 #include "core/net/service.hpp"
+#include "core/os_error.hpp"
 
 namespace ccoll::net {
 
@@ -50,7 +51,7 @@ asio::awaitable<void> accept_all(std::shared_ptr<State> state, Serve serve, std:
     // No descriptors (EMFILE, ENFILE) or memory: the connection stays in the backlog, and trying
     // again at once would burn a core until someone closes something.
     if (!std::exchange(complained, true))
-      log().warn("cannot accept connections: {}; trying on", error.message());
+      log().warn("cannot accept connections: {}; trying on", os_error(error));
     asio::steady_timer pause(state->acceptor.get_executor(), kExhaustedPause);
     co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
   }

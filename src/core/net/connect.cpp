@@ -14,6 +14,7 @@
 #include "core/net/address.hpp"
 #include "core/net/deadline.hpp"
 #include "core/net/listener.hpp"
+#include "core/os_error.hpp"
 
 namespace ccoll::net {
 namespace {
@@ -38,7 +39,7 @@ Milliseconds until(Clock::time_point deadline) {
 
 /// "connection refused": a system's message as part of a sentence.
 std::string reason(const std::error_code& error) {
-  std::string text = error.message();
+  std::string text = os_error(error);
   if (!text.empty()) text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
   return text;
 }

@@ -161,10 +161,11 @@ asio::awaitable<void> refuse(Socket& socket, std::string answer) {
 
 tl::unexpected<Failure> not_ours(const std::string& who, std::string_view bytes) {
   if (bytes.empty()) {
-    return fail(ErrorKind::peer_lost,
-                "{} is not a ccoll of protocol version {}, or is ending: it closed the connection "
-                "during the hello",
-                who, kProtocolVersion);
+    return fail(
+        ErrorKind::peer_lost,
+        "{} is not a ccoll of protocol version {}, or is ending, or has no descriptors left: it "
+        "closed the connection during the hello",
+        who, kProtocolVersion);
   }
   return fail(ErrorKind::mismatch,
               "{} is not a ccoll of protocol version {}: it answered \"{}\"; is another program "

@@ -15,6 +15,7 @@
 
 #include "core/net/address.hpp"
 #include "core/net/listener.hpp"
+#include "core/os_error.hpp"
 
 namespace ccoll::net {
 namespace {
@@ -85,6 +86,8 @@ Result<asio::ip::address> route_to(const udp::endpoint& to) {
   socket.open(to.protocol(), error);
   if (!error) socket.connect(to, error);
   const auto from = error ? udp::endpoint() : socket.local_endpoint(error);
+  if (error == asio::error::no_descriptors)
+    return fail(ErrorKind::exhausted, "no socket: {}", os_error(error));
   if (error) {
     return fail(ErrorKind::invalid_argument,
                 "no route to {}: {}; name the interface in CCOLL_SOCKET_IFNAME",

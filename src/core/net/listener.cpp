@@ -13,6 +13,7 @@
 #include "core/net/newcomers.hpp"
 #include "core/net/port_range.hpp"
 #include "core/net/silenceable.hpp"
+#include "core/os_error.hpp"
 
 namespace ccoll::net {
 namespace {
@@ -123,7 +124,7 @@ Status told(const tcp::endpoint& endpoint, const std::error_code& error) {
   const bool ours = error == asio::error::no_descriptors || error == asio::error::no_memory;
   return fail(
       ours ? ErrorKind::exhausted : ErrorKind::invalid_argument, "cannot listen at {}: {}{}",
-      to_string(endpoint), error.message(),
+      to_string(endpoint), os_error(error),
       error == asio::error::address_in_use ? "; choose another port, or 0 for a free one" : "");
 }
 

@@ -21,6 +21,7 @@
 #include "core/net/deadline.hpp"
 #include "core/net/newcomers.hpp"
 #include "core/net/silenceable.hpp"
+#include "core/os_error.hpp"
 #include "transport/link_id_wire.hpp"
 #include "transport/shm/visit.hpp"
 
@@ -291,7 +292,7 @@ Result<std::unique_ptr<Door>> Door::open(const TransportContext& context, HasPla
   if (!code) net::close_on_exec(acceptor.native_handle());
   if (!code) acceptor.bind(Protocol::endpoint(door_name(context.table[context.rank])), code);
   if (!code) acceptor.listen(Protocol::acceptor::max_listen_connections, code);
-  if (code) return fail(ErrorKind::exhausted, "no Unix socket: {}", code.message());
+  if (code) return fail(ErrorKind::exhausted, "no Unix socket: {}", os_error(code));
   return std::make_unique<OpenDoor>(context.service, std::move(answering));
 }
 

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "core/net/address.hpp"
+#include "core/os_error.hpp"
 
 namespace ccoll::shm {
 
@@ -49,7 +50,7 @@ asio::awaitable<std::error_code> connect(Socket& socket, const Protocol::endpoin
 asio::awaitable<Status> enter(Socket& socket, Protocol::endpoint door, std::string token,
                               net::Purpose purpose) {
   const auto code = co_await connect(socket, door);
-  if (code) co_return fail(ErrorKind::peer_lost, "{}", code.message());
+  if (code) co_return fail(ErrorKind::peer_lost, "{}", os_error(code));
   net::close_on_exec(socket.native_handle());
   auto status = check_user(socket, "it");
   if (!status) co_return status;

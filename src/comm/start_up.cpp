@@ -27,7 +27,7 @@ std::optional<long> number(const char* name, long least, long most) {
   const auto [rest, error] = std::from_chars(text->data(), end, value);
   if (error != std::errc() || rest != end || value < least || value > most)
     raise({ErrorKind::invalid_argument,
-           fmt::format("{}={} is not a number from {} to {}", name, *text, least, most),
+           fmt::format("{}={} is not a whole number from {} to {}", name, *text, least, most),
            std::nullopt});
   return value;
 }

@@ -158,13 +158,15 @@ TEST_CASE("start-up: options of messages from the environment", "[comm]") {
   for (const auto* wrong : {"131073", "-1", "64K", "many", "1 "})
     CHECK(with("CCOLL_EAGER_LIMIT", wrong).second ==
           std::string("invalid_argument: CCOLL_EAGER_LIMIT=") + wrong +
-              " is not a number from 0 to 131072");
+              " is not a whole number from 0 to 131072");
   CommunicatorOptions options;
   options.eager_limit = 131073;
   CHECK(testing::message_of([&] { Communicator::create_all(1, options); }) ==
         "invalid_argument: an eager limit of 131073 bytes: the most is 131072");
   CHECK(with("CCOLL_STRICT_SENDS", "1").first.strict_sends);
   CHECK_FALSE(with("CCOLL_STRICT_SENDS", "0").first.strict_sends);
+  CHECK(with("CCOLL_HEARTBEAT", "0.5").second ==
+        "invalid_argument: CCOLL_HEARTBEAT=0.5 is not a whole number from 0 to 86400");
   CHECK(with("CCOLL_STRICT_SENDS", "yes").second ==
-        "invalid_argument: CCOLL_STRICT_SENDS=yes is not a number from 0 to 1");
+        "invalid_argument: CCOLL_STRICT_SENDS=yes is not a whole number from 0 to 1");
 }

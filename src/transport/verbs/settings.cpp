@@ -17,8 +17,8 @@ Status read(const char* name, int least, int most, T& value) {
   const auto* const end = text->data() + text->size();
   const auto [rest, error] = std::from_chars(text->data(), end, number);
   if (error != std::errc() || rest != end || number < least || number > most)
-    return fail(ErrorKind::invalid_argument, "{}={} is not a number from {} to {}", name, *text,
-                least, most);
+    return fail(ErrorKind::invalid_argument, "{}={} is not a whole number from {} to {}", name,
+                *text, least, most);
   value = static_cast<T>(number);
   return {};
 }

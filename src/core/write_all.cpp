@@ -82,7 +82,7 @@ Status write_file(const std::string& path, std::string_view text) {
   const auto unfinished = fmt::format("{}.{}.part", path, ::getpid());
   FileDescriptor file(
       ::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file.open()) return cannot("write", unfinished, errno);
+  if (!file.open()) return cannot("write", path, errno);
   const int failed = write_all(file.number(), std::as_bytes(std::span(text)));
   file.close();
   if (failed == 0 && std::rename(unfinished.c_str(), path.c_str()) == 0) return {};

@@ -139,12 +139,15 @@ std::string dumps_for(const LaunchOptions& options, const std::string& directory
 Status check_dumps(const std::string& dumps) {
   if (dumps.empty()) return {};
   std::error_code ignored;
-  const bool is_new = !std::filesystem::exists(dumps, ignored);
+  std::vector<std::filesystem::path> made;
+  for (std::filesystem::path at = dumps; !at.empty() && !std::filesystem::exists(at, ignored);
+       at = at.parent_path())
+    made.push_back(at);
   const auto probe = fmt::format("{}/.ccoll-{}", dumps, ::getpid());
   if (const auto written = write_file(probe, ""); !written)
     return fail(ErrorKind::invalid_argument, "dumps at {}: {}", dumps, written.error().message);
   std::filesystem::remove(probe, ignored);
-  if (is_new) std::filesystem::remove(dumps, ignored);
+  for (const auto& each : made) std::filesystem::remove(each, ignored);
   return {};
 }
 

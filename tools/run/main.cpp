@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ccoll/store.hpp"
+#include "ccoll/version.hpp"
 #include "core/variables.hpp"
 #include "core/write_all.hpp"
 #include "rendezvous/identity.hpp"
@@ -199,12 +200,15 @@ int main(int count, char** values) {
   Arguments arguments;
   CLI::App app("Starts the ranks of a job on this host, or runs a store for ranks elsewhere.");
   app.formatter(std::make_shared<Help>());
+  app.set_version_flag("--version", fmt::format("cc-run {}", ccoll::version()));
   app.footer(kExamples);
   app.prefix_command();
   app.add_option("-n,--ranks", arguments.ranks,
                  "How many ranks to start here; cpu: one per usable core");
-  app.add_option("--nodes", arguments.nodes, "Hosts of the job; cc-run is started on each");
-  app.add_option("--node", arguments.node, "This host's number among them, from 0");
+  app.add_option("--nodes", arguments.nodes, "Hosts of the job; cc-run is started on each")
+      ->check(CLI::Range(1, ccoll::kMostNodes));
+  app.add_option("--node", arguments.node, "This host's number among them, from 0")
+      ->check(CLI::Range(0, ccoll::kMostNodes - 1));
   app.add_option("--on-failure", arguments.on_failure,
                  "When a rank fails: \"end\" the others after 5 s, or let them \"continue\"")
       ->check(CLI::IsMember({"end", "continue"}))
@@ -237,9 +241,10 @@ int main(int count, char** values) {
       arguments.command.erase(arguments.command.begin());
     }
     return run(arguments);
+  } catch (const CLI::Success& asked) {
+    return app.exit(asked);
   } catch (const CLI::ParseError& error) {
-    const int status = app.exit(error);
-    return status == 0 ? 0 : kMisused;
+    return misused(fmt::format("{}; see cc-run --help", error.what()));
   } catch (const std::exception& error) {
     return misused(error.what());
   }

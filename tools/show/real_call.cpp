@@ -260,7 +260,8 @@ Action add_real_call(CLI::App& app) {
   app.add_option("--groups", words->groups,
                  "groups that make the call each for itself, like 0,2/1,3; --root is then a "
                  "number in the group");
-  app.add_option("--transport", words->transport, "inproc, shm or tcp")->capture_default_str();
+  app.add_option("--transport", words->transport, "inproc, shm, verbs or tcp")
+      ->capture_default_str();
   app.add_flag("--json", words->json, "as JSON");
   app.get_option("--algo")->description("the algorithm (default: by cost)");
   return [words] { return show_call(*words); };

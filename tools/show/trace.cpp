@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -82,7 +83,8 @@ Action add_trace(CLI::App& app) {
                  "write a time line for Perfetto or Chrome, like run.json: of one call, or of all");
   app.add_option("--page", options->page,
                  "write a page of the call's rounds beside the algorithm's pictures");
-  app.add_option("--call", options->call, "look into the call with this number");
+  app.add_option("--call", options->call, "look into the call with this number")
+      ->check(CLI::Range(std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max()));
   app.add_option("-c,--communicator", options->communicator,
                  "of this communicator, by name or id (default: the one with the most calls)");
   app.add_option("--job", options->job, "of this job, where the directory has traces of several");

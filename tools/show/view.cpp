@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <limits>
 #include <string>
 
 #include "show/follow.hpp"
@@ -106,10 +107,10 @@ Result<std::string> text_of(const Picture& picture, const ViewOptions& options) 
 void add_view_options(CLI::App& app, ViewOptions& options) {
   app.add_flag("--all", options.all,
                "every round as plain text; without, in a terminal, arrow keys go through them");
-  app.add_option("--step", options.step, "one round; 0: before the first")
-      ->check(CLI::NonNegativeNumber);
+  const CLI::Range number(0u, std::numeric_limits<unsigned>::max());
+  app.add_option("--step", options.step, "one round; 0: before the first")->check(number);
   app.add_option("--rank", options.rank, "the program that this rank runs, step by step")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number);
   app.add_option("--follow", options.follow,
                  "block:B, one block on its way; rank:R, one rank through all rounds");
   app.add_flag_callback(

@@ -68,6 +68,10 @@ TEST_CASE("cc-show: numbers that cannot be are refused with the range", "[show]"
              Contains("expected 0 to 7"));
   CHECK_THAT(refused({"steps", "all_reduce", "--step", "-1"}),
              Contains("--step") && Contains("-1"));
+  CHECK(refused({"steps", "all_reduce", "--rank", "x"}) ==
+        "--rank: Value x not in range 0 to 4294967295");
+  CHECK_THAT(refused({"trace", "/tmp", "--call", "x"}),
+             Contains("--call: Value x not in range 0 to "));
   CHECK_THAT(refused({"steps", "all_reduce", "--rank", "-1"}),
              Contains("--rank") && Contains("-1"));
   for (const std::string number : {"nan", "-1", "inf", "x"}) {

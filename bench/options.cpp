@@ -97,7 +97,8 @@ void add_call(CLI::App& app, Raw& raw, Options& options) {
   app.add_option("--algo", raw.algorithms,
                  "ring, double_tree, …; a,b; all: each in turn; default: by cost");
   app.add_option("--transport", options.transport,
-                 "shm (processes of one host), tcp (processes) or inproc (threads of one process)");
+                 "shm (processes of one host), tcp, verbs (processes) or inproc (threads of one "
+                 "process); default: by reach");
   app.add_option("--lanes", options.lanes, "most copies of an algorithm's lanes")
       ->check(CLI::Range(1, 64));
   app.add_option("--timeout", options.timeout_s, "seconds that a call may take [300]")
@@ -177,6 +178,10 @@ Result<Options> finish(const Raw& raw, Options options) {
   if (raw.end.empty()) options.sizes.end = std::max(options.sizes.end, options.sizes.begin);
   CCOLL_TRY(read_size(raw.end, options.sizes.end));
   CCOLL_TRY(read_size(raw.step, options.sizes.step));
+  if (!raw.step.empty() && options.sizes.step == 0) {
+    return fail(ErrorKind::invalid_argument, "-i {}: expected at least 1 byte more for each size",
+                raw.step);
+  }
   CCOLL_TRY(read_size(raw.explain_bytes, options.explain_bytes));
   if (!raw.end.empty()) options.matrix_bytes = options.sizes.end;
   if (raw.begin.empty()) options.sizes.begin = std::min(options.sizes.begin, options.sizes.end);
@@ -316,7 +321,7 @@ Result<Options> parse_command_line(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    options.text = explain->parsed() ? explain->help() : app.help();
+    options.text = explain->parsed() ? explain->help("cc-bench") : app.help();
   } catch (const CLI::CallForVersion&) {
     options.text = fmt::format("cc-bench {}\n", version());
   } catch (const CLI::ExtrasError&) {

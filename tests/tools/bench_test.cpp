@@ -238,6 +238,7 @@ TEST_CASE("options that cannot be carried out are refused with the reason", "[be
   CHECK(refusal({"all_reduce", "--csv", "-", "--json", "-"}) != "accepted");
   CHECK(refusal({"all_reduce", "-n", "0"}) != "accepted");
   CHECK(refusal({"all_reduce", "--iters", "0"}) != "accepted");
+  CHECK(refusal({"all_reduce", "-i", "0"}) == "-i 0: expected at least 1 byte more for each size");
   CHECK(refusal({"all_reduce", "--warmup", "-1"}) != "accepted");
   for (const char* timeout : {"0", "-1", "nan", "1e300", "soon"}) {
     CAPTURE(timeout);

@@ -166,7 +166,7 @@ class Diagnosis {
     return waiting;
   }
 
-  /// "the other 7 wait for it in step 2 of lane 0 since 12.3 s"
+  /// "the other 7 have waited 12.3 s for it, in step 2 of lane 0"
   static std::string waiting_text(const Group& group, const std::vector<Waiting>& waiting,
                                   std::size_t missing) {
     std::int64_t longest = 0;
@@ -180,15 +180,14 @@ class Diagnosis {
       if (waits_for_absent) shown = operation;
     }
     const bool all = waiting.size() + missing == group.begin()->second->size;
-    const auto who = all && waiting.size() > 1 ? fmt::format("the other {} wait", waiting.size())
-                     : waiting.size() == 1
-                         ? fmt::format("rank {} waits", waiting.front().dump->rank)
-                         : fmt::format("{} others wait", waiting.size());
-    const auto where = shown->stand ? fmt::format(" in step {} of lane {}", shown->stand->step + 1,
+    const auto who = all && waiting.size() > 1 ? fmt::format("the other {} have", waiting.size())
+                     : waiting.size() == 1 ? fmt::format("rank {} has", waiting.front().dump->rank)
+                                           : fmt::format("{} others have", waiting.size());
+    const auto where = shown->stand ? fmt::format(", in step {} of lane {}", shown->stand->step + 1,
                                                   shown->stand->lane)
                                     : "";
-    return fmt::format("{} for {}{} since {}", who, missing == 1 ? "it" : "them", where,
-                       seconds_text(longest));
+    return fmt::format("{} waited {} for {}{}", who, seconds_text(longest),
+                       missing == 1 ? "it" : "them", where);
   }
 
   /// Ranks without a dump that others wait for: dead, stopped, or not able to write.
@@ -309,7 +308,7 @@ class Diagnosis {
       const auto& operation = dump->under_way.front();
       std::vector<std::uint32_t> awaited;
       for (const auto& peer : operation.waits_for) awaited.push_back(peer.rank);
-      say(fmt::format("{} is in {} since {}, and waits for {}", place_of(*dump),
+      say(fmt::format("{} has been in {} for {}, and waits for {}", place_of(*dump),
                       where_of(*dump, operation), seconds_text(dump->at - operation.begun),
                       awaited.empty() ? "nobody" : list_ranks(awaited)));
     }

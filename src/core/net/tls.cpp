@@ -9,11 +9,14 @@
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
 #include <openssl/x509v3.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <type_traits>
 
+#include "core/os_error.hpp"
 #include "core/private_file.hpp"
 #include "core/variables.hpp"
 
@@ -139,6 +142,9 @@ int note_subject(int good, X509_STORE_CTX* store) {
 
 tl::unexpected<Failure> bad_file(std::string_view what, const std::string& path,
                                  std::string_view expected) {
+  // OpenSSL calls one that is not there "system lib".
+  if (::access(path.c_str(), R_OK) != 0)
+    return fail(ErrorKind::invalid_argument, "{} {}: {}", what, path, os_error(errno));
   return fail(ErrorKind::invalid_argument, "{} {}: {} ({})", what, path, expected,
               text_of(last_error()));
 }

@@ -21,7 +21,7 @@ std::set<std::string> transports_from(const Communicator& communicator) {
 
 LinkKind kind_of_links(Communicator& communicator, std::string_view command) {
   const auto transports = transports_from(communicator);
-  const std::uint64_t host = identify({}).host;
+  const std::uint64_t host = value_or_throw(host_identity());
   std::vector<std::uint64_t> hosts(static_cast<std::size_t>(communicator.size()));
   communicator.all_gather(std::span(&host, 1), std::span(hosts));
   const bool one_host = std::set(hosts.begin(), hosts.end()).size() == 1;

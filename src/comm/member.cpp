@@ -106,7 +106,9 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
   std::string told;
   if (rank == 0 && size > 1)
     if (const auto tuning = load_tuning(); !tuning.empty()) told = to_text(tuning);
-  auto address = identify(endpoint);
+  auto identified = identify(endpoint);
+  if (!identified) return tl::unexpected(std::move(identified.error()));
+  auto& address = *identified;
   address.agreement = *agreement;
   if (size > 1) member->residence_.emplace(address);
   const auto fabrics = usable_fabrics();

@@ -8,13 +8,13 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 
 #include "ccoll/version.hpp"
 #include "comm/trace/texts.hpp"
 #include "core/log.hpp"
 #include "core/variables.hpp"
+#include "rendezvous/identity.hpp"
 
 namespace ccoll {
 namespace {
@@ -106,12 +106,9 @@ std::int64_t wall_clock_offset() {
 
 /// Processes that have the same one read the same clock.
 std::string clock_identity() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string boot;
-  std::getline(file, boot);
   std::error_code ignored;
   const auto space = std::filesystem::read_symlink("/proc/self/ns/time", ignored);
-  return fmt::format("CLOCK_MONOTONIC {} {}", boot, space.string());
+  return fmt::format("CLOCK_MONOTONIC {} {}", boot_identity().value_or(""), space.string());
 }
 
 trace::About about(const Tracing::Whose& whose) {

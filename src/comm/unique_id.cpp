@@ -94,7 +94,7 @@ UniqueId UniqueId::create(const std::string& interface, const TlsOptions& tls) {
   const auto parsed = value_or_throw(net::parse_address(served.address));
   const auto endpoint = net::numeric_endpoint(parsed);
   CCOLL_CHECK(endpoint, "a store listens at {}", served.address);
-  const auto row = identify(*endpoint);
+  const auto row = value_or_throw(identify(*endpoint));
 
   std::string bytes(kMagic);
   bytes += net::Writer().number(kVersion).take();
@@ -130,7 +130,9 @@ Result<IdContents> read_id(const UniqueId& id) {
   const auto ip = asio::ip::make_address(ip_text(store));
   contents.address = net::to_string({ip, port});
   contents.token = bytes.substr(kTokenAt, kTokenBytes);
-  if (ip.is_loopback() && host != identify({}).host)
+  const auto here = host_identity();
+  if (!here) return tl::unexpected(here.error());
+  if (ip.is_loopback() && host != *here)
     return fail(ErrorKind::invalid_argument,
                 "this id was made on another host and names that host's loopback address {}: set "
                 "CCOLL_SOCKET_IFNAME, or pass an interface, where UniqueId::create() is called",

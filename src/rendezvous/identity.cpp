@@ -8,40 +8,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <random>
 #include <sstream>
 #include <string>
 
+#include "core/kernel_file.hpp"
 #include "core/variables.hpp"
 
 namespace ccoll {
 namespace {
 
-std::string first_line(const char* path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
 std::uint64_t hash(const std::string& text) {  // FNV-1a: equal on every build, unlike std::hash
   std::uint64_t value = 14695981039346656037ULL;
   for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
   return value;
-}
-
-std::string boot_identity() { return first_line("/proc/sys/kernel/random/boot_id"); }
-
-std::uint64_t host_identity() {
-  if (const auto chosen = read_variable("CCOLL_HOST_ID")) return hash(*chosen);
-  auto text = boot_identity();
-  for (const char* space : {"/proc/self/ns/net", "/proc/self/ns/ipc"}) {
-    struct stat status {};
-    stat(space, &status);
-    text += fmt::format(" {}", status.st_ino);
-  }
-  return hash(text);
 }
 
 std::uint64_t process_identity() {
@@ -55,7 +35,7 @@ std::uint64_t process_identity() {
 /// This process's control group below /sys/fs/cgroup: "/user.slice/job"; empty where there is none.
 std::string control_group() {
   constexpr std::string_view kUnified = "0::";
-  std::ifstream groups("/proc/self/cgroup");
+  std::istringstream groups(kernel_text("/proc/self/cgroup").value_or(""));
   for (std::string line; std::getline(groups, line);)
     if (line.starts_with(kUnified)) return line.substr(kUnified.size());
   return {};
@@ -66,7 +46,7 @@ std::string control_group() {
 double quota_cores() {
   double cores = HUGE_VAL;
   for (std::string group = control_group();; group.erase(group.rfind('/'))) {
-    std::istringstream line(first_line(("/sys/fs/cgroup" + group + "/cpu.max").c_str()));
+    std::istringstream line(kernel_line("/sys/fs/cgroup" + group + "/cpu.max").value_or(""));
     double quota = 0, period = 0;
     if (line >> quota >> period && period > 0) cores = std::min(cores, quota / period);
     if (group.find('/') == std::string::npos) return cores;
@@ -90,7 +70,7 @@ std::uint64_t last_level_cache_bytes() {
     std::uint64_t bytes = 0;
     for (int index = 0;; index++) {
       const auto path = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", index);
-      std::istringstream line(first_line(path.c_str()));  // "32768K"
+      std::istringstream line(kernel_line(path).value_or(""));  // "32768K"
       std::uint64_t kib = 0;
       if (!(line >> kib)) return bytes;
       bytes = std::max(bytes, kib << 10);
@@ -99,7 +79,21 @@ std::uint64_t last_level_cache_bytes() {
   return largest;
 }
 
-PeerAddress identify(const asio::ip::tcp::endpoint& endpoint) {
+Result<std::string> boot_identity() { return kernel_line("/proc/sys/kernel/random/boot_id"); }
+
+Result<std::uint64_t> host_identity() {
+  if (const auto chosen = read_variable("CCOLL_HOST_ID")) return hash(*chosen);
+  auto text = boot_identity();
+  if (!text) return tl::unexpected(std::move(text.error()));
+  for (const char* space : {"/proc/self/ns/net", "/proc/self/ns/ipc"}) {
+    struct stat status {};
+    stat(space, &status);
+    *text += fmt::format(" {}", status.st_ino);
+  }
+  return hash(*text);
+}
+
+Result<PeerAddress> identify(const asio::ip::tcp::endpoint& endpoint) {
   PeerAddress address;
   const auto ip = endpoint.address();
   address.ip = ip.is_v4() ? asio::ip::make_address_v6(asio::ip::v4_mapped, ip.to_v4()).to_bytes()
@@ -108,9 +102,12 @@ PeerAddress identify(const asio::ip::tcp::endpoint& endpoint) {
   address.cores = usable_cores();
   address.machine_cores =
       static_cast<std::uint16_t>(std::clamp(sysconf(_SC_NPROCESSORS_ONLN), 1L, 65535L));
-  if (const auto boot = boot_identity(); !boot.empty())
-    address.machine = static_cast<std::uint32_t>(hash(boot));
-  address.host = host_identity();
+  const auto boot = boot_identity();
+  if (!boot) return tl::unexpected(boot.error());
+  if (!boot->empty()) address.machine = static_cast<std::uint32_t>(hash(*boot));
+  const auto host = host_identity();
+  if (!host) return tl::unexpected(host.error());
+  address.host = *host;
   address.process = process_identity();
   address.pid = static_cast<std::uint32_t>(getpid());
   return address;

@@ -5,14 +5,25 @@
 
 #include <asio/ip/tcp.hpp>
 #include <cstdint>
+#include <string>
 
 #include "core/peer_address.hpp"
+#include "core/result.hpp"
 
 namespace ccoll {
 
-/// This rank's row of the address table; `endpoint` is its listener's. A host is a running kernel
-/// and a network and an IPC namespace in it; CCOLL_HOST_ID (any text) overrides that.
-PeerAddress identify(const asio::ip::tcp::endpoint& endpoint);
+// What these cannot find out for lack of something is Error{exhausted}: two ranks of one host that
+// do not both know it would count as of two.
+
+/// The running kernel's; empty where it does not say.
+Result<std::string> boot_identity();
+
+/// A host is a running kernel and a network and an IPC namespace in it; CCOLL_HOST_ID (any text)
+/// overrides that.
+Result<std::uint64_t> host_identity();
+
+/// This rank's row of the address table; `endpoint` is its listener's.
+Result<PeerAddress> identify(const asio::ip::tcp::endpoint& endpoint);
 
 /// Cores that this process may use: its affinity mask, limited by the control group's quota.
 std::uint16_t usable_cores();

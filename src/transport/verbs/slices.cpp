@@ -177,7 +177,8 @@ void QueuePair::pop(std::size_t bytes) {
 void QueuePair::tell_popped() { say(Word::credit, 0); }
 
 void QueuePair::revoke() {
-  if (pair_ == nullptr || (drained() && wanted_.empty())) return;
+  if (pair_ == nullptr) return;
+  if (drained() && wanted_.empty()) return announced_.clear();
   if (!failure_ && left_ != kBothEnds) {
     // Or its links to this rank would wait for answers that never come.
     say(Word::leaves, kBothEnds);

@@ -216,6 +216,23 @@ TEST_CASE("rdma: once either direction's memory was taken back no peer writes th
   both.close(1);
 }
 
+TEST_CASE("rdma: what was announced and is not lent is let go with the call that failed",
+          "[transport][verbs]") {
+  const std::vector<std::byte> message(2 * verbs::QueuePair::kWorthRegistering);
+  Both both;
+  for (const std::size_t from : {0, 1}) both.open(from);
+  for (const std::size_t from : {0, 1}) both.exchange(from, 0);
+  both.senders[0]->announce(message.data(), message.size());
+  auto announced = kShared;
+  announced.registrations++;
+  CHECK(rdma::objects() == announced);
+  both.senders[0]->revoke();
+  CHECK(rdma::objects() == kShared);
+  // Nobody reads it, so that the queue pair may stay.
+  CHECK(both.senders[0]->failure() == nullptr);
+  both.close();
+}
+
 TEST_CASE("rdma: a direction that cannot be made goes another way, also while both are made",
           "[transport][verbs]") {
   constexpr std::pair<Call, std::uint64_t> kCalls[] = {{Call::reg_mr, 4},

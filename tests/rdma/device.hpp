@@ -47,6 +47,11 @@ std::vector<std::string_view> names();
 /// vain meanwhile.
 void plug(bool in, bool too_late = false);
 
+/// From now on what the `number`-th queue pair sends arrives, and the peer's confirmations are
+/// late: until nobody's are.
+void confirm_late(std::size_t number);
+void confirm_all();
+
 /// libibverbs' function of that name; null where the device has none.
 void* entry(std::string_view name);
 

@@ -53,6 +53,8 @@ struct Pair {
   std::deque<std::uint64_t> receives;  // wr_id
   std::deque<std::uint64_t> held;      // serials of sends whose place in the queue is taken
   std::deque<Send> waiting;            // for the cable
+  bool is_late = false;                // with what has arrived:
+  std::deque<Done> late;
   std::uint64_t serial = 0;
   std::size_t untold = 0;
 };

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "rdma/device.hpp"
@@ -47,7 +48,10 @@ void complete_send(Pair& pair, const Send& send, ibv_wc_status status) {
   done.wc.wr_id = send.request.wr_id;
   done.wc.opcode = IBV_WC_RDMA_WRITE;
   done.wc.qp_num = pair.base.qp_num;
-  push(queue, done);
+  if (pair.is_late)
+    pair.late.push_back(done);
+  else
+    push(queue, done);
 }
 
 bool allows(std::uint32_t key, std::uint64_t address, std::uint64_t bytes, int access) {
@@ -203,6 +207,20 @@ int req_notify_cq(ibv_cq* base, int) {
 std::uint64_t times_not_ready() {
   const Lock lock(state().mutex);
   return state().not_ready;
+}
+
+void confirm_late(std::size_t number) {
+  const Lock lock(state().mutex);
+  std::next(state().pairs.begin(), static_cast<std::ptrdiff_t>(number))->is_late = true;
+}
+
+void confirm_all() {
+  const Lock lock(state().mutex);
+  for (Pair& pair : state().pairs) {
+    pair.is_late = false;
+    for (const auto late = std::exchange(pair.late, {}); const Done& done : late)
+      push(whole(state().queues, pair.base.send_cq), done);
+  }
 }
 
 void plug(bool in, bool too_late) {

@@ -63,6 +63,7 @@ void QueuePair::look_before_sleep() {
   // All of it, and armed then: what has come may be a word that moves nobody.
   while (take_some() > 0) {
   }
+  if (popped_ - told_ >= kCreditBatch) tell_popped();
   if (is_armed_) return;
   arm();
   take_some();

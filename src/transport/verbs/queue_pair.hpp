@@ -239,7 +239,11 @@ class QueuePair {
   Status modify(ibv_qp_attr& attributes, int mask, const char* what);
   /// kReceiveBatch of them.
   Status post_receives();
+  /// What the queue has no room for is told later.
   void tell_popped();
+  /// Whether a credit or an offer goes into the queue. The peer's device may be late to confirm
+  /// what has come, and so give rise to more.
+  bool may_say() const { return posted_ - completed_ < kSends - kLeaves; }
   void say(Word word, std::uint64_t count) { post(request_of(word, count, true)); }
   ibv_send_wr request_of(Word word, std::uint64_t count, bool is_signalled);
   void post(ibv_send_wr&& first) { post(first); }

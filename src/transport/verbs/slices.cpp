@@ -121,7 +121,8 @@ bool QueuePair::take_offer(std::uint32_t count) {
 
 void QueuePair::offer(std::uint64_t begin, std::byte* data, std::size_t bytes, bool is_of_one) {
   // Not before the peer is known to be ready: what it misses would be sent again, much later.
-  if (arrived_ == 0 || failure_ || peer_left(End::sends) || offers_made_ - offers_known_ >= kOffers)
+  if (arrived_ == 0 || failure_ || peer_left(End::sends) || !may_say() ||
+      offers_made_ - offers_known_ >= kOffers)
     return;
   auto memory = registrations_->find(data, bytes);
   if (!memory && !is_of_one && bytes >= kWorthRegistering)
@@ -174,7 +175,9 @@ void QueuePair::pop(std::size_t bytes) {
   if (popped_ - told_ > kCreditBatch) tell_popped();
 }
 
-void QueuePair::tell_popped() { say(Word::credit, 0); }
+void QueuePair::tell_popped() {
+  if (may_say()) say(Word::credit, 0);
+}
 
 void QueuePair::revoke() {
   if (pair_ == nullptr) return;

@@ -233,6 +233,37 @@ TEST_CASE("rdma: what was announced and is not lent is let go with the call that
   both.close();
 }
 
+TEST_CASE("rdma: where confirmations are late credits and offers wait, and none is lost",
+          "[transport][verbs]") {
+  const bool is_offered = GENERATE(false, true);
+  CAPTURE(is_offered);
+  constexpr std::size_t kBytes = 16 << 10;
+  Registered place(kBytes);
+  Both both;
+  both.open(0);
+  both.exchange(0, 0);
+  rdma::confirm_late(1);  // what rank 1 says of slices that have come
+  std::uint64_t number = 1;
+  const auto is_stuck = [&] {
+    for (int looks = 0; looks < 1000; looks++)
+      if (both.senders[0]->has_room()) return false;
+    return true;
+  };
+  for (; number < 1000 && !is_stuck(); number++) {
+    if (is_offered) both.receivers[0]->offer(place.data.data(), kBytes);
+    both.exchange(0, number, kBytes);
+  }
+  CHECK(number < 1000);
+  CHECK(both.receivers[0]->front() == nullptr);
+  REQUIRE(both.receivers[0]->failure() == nullptr);
+  rdma::confirm_all();
+  for (const auto end = number + 50; number < end; number++) {
+    CHECK(both.receivers[0]->front() == nullptr);  // who looks tells what was not told
+    both.exchange(0, number, kBytes);
+  }
+  both.close(is_offered ? 1 : 0);
+}
+
 TEST_CASE("rdma: a direction that cannot be made goes another way, also while both are made",
           "[transport][verbs]") {
   constexpr std::pair<Call, std::uint64_t> kCalls[] = {{Call::reg_mr, 4},

@@ -14,8 +14,10 @@ namespace {
 
 ibv_device** get_device_list(int* count) {
   std::strcpy(state().device.name, "fake0");
-  if (count != nullptr) *count = 1;
-  return new ibv_device* [2] { &state().device, nullptr };
+  const Lock lock(state().mutex);
+  const bool is_present = state().is_present;
+  if (count != nullptr) *count = is_present ? 1 : 0;
+  return new ibv_device* [2] { is_present ? &state().device : nullptr, nullptr };
 }
 
 void free_device_list(ibv_device** list) { delete[] list; }
@@ -219,6 +221,11 @@ void tell_of_queue(ibv_event_type type, std::size_t number) {
 std::size_t untold() {
   const Lock lock(state().mutex);
   return state().events.size() + state().taken;
+}
+
+void set_present(bool is_present) {
+  const Lock lock(state().mutex);
+  state().is_present = is_present;
 }
 
 void set_port(ibv_port_state now) {

@@ -38,6 +38,8 @@ void tell_of_queue(ibv_event_type event, std::size_t number);
 /// Events that nobody has acknowledged yet.
 std::size_t untold();
 
+/// Whether the library lists it from now on.
+void set_present(bool is_present);
 /// What the port says of itself from now on.
 void set_port(ibv_port_state now);
 /// Its functions.

@@ -261,6 +261,11 @@ void lack(std::string_view name) {
   lacking.emplace(name);
 }
 
+bool lacks(std::string_view name) {
+  const std::lock_guard lock(mutex);
+  return lacking.contains(name);
+}
+
 void reset() {
   const std::lock_guard lock(mutex);
   plan = {};
@@ -273,10 +278,7 @@ std::uint64_t times_called(Call call) {
 }
 
 void* between(std::string_view name, void* function) {
-  {
-    const std::lock_guard lock(mutex);
-    if (function == nullptr || lacking.contains(name)) return nullptr;
-  }
+  if (function == nullptr || lacks(name)) return nullptr;
   if (name == "ibv_open_device")
     return put<Call::open_device, decltype(&::ibv_open_device)>(function),
            reinterpret_cast<void*>(open_device);

@@ -55,8 +55,10 @@ void flip(std::uint64_t bit, std::uint64_t number = 1, std::uint32_t least = 1);
 
 /// The most that devices grant to travel within a request; they refuse more.
 void grant_inline(std::uint32_t bytes);
-/// Libraries that are loaded from now on have no such function.
+/// Libraries that are loaded from now on have no such function; of a library's name: there is none.
 void lack(std::string_view name);
+/// For wrapped.cpp.
+bool lacks(std::string_view name);
 
 /// No faults any more.
 void reset();

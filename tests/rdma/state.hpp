@@ -81,6 +81,7 @@ struct State {
   std::uint64_t not_ready = 0;
   bool is_plugged = true;
   ibv_port_state port = IBV_PORT_ACTIVE;
+  bool is_present = true;
 };
 
 State& state();

@@ -57,6 +57,7 @@ int __real_access(const char* path, int mode);
 
 void* __wrap_dlopen(const char* name, int flags) {
   if (name == nullptr || name != kLibrary) return __real_dlopen(name, flags);
+  if (rdma::lacks(name)) return __real_dlopen("none of this name", flags);
   if (!given().is_real) return &our_library;
   return real_library = __real_dlopen(name, flags);
 }

@@ -114,8 +114,11 @@ Result<Devices> Devices::open(const Library& library, Settings settings) {
     devices.are_active_[i] = devices.ports_[i].is_active;
   if (!devices.ports_.empty()) return devices;
   if (count == 0)
-    return fail(ErrorKind::unsupported,
-                "no RDMA device: the kernel lists none that a library of ibverbs-providers serves");
+    return fail(
+        ErrorKind::unsupported,
+        "no RDMA device: the kernel lists none that a library serves (is its driver loaded, "
+        "is ibverbs-providers installed? soft-RoCE: rdma link add rxe0 type rxe netdev "
+        "eth0)");
   return fail(ErrorKind::unsupported, "no RDMA device that may be used of {}: {}", count,
               devices.refusals_.empty() ? "CCOLL_IB_HCA takes none of their ports"
                                         : joined(devices.refusals_));

@@ -61,6 +61,17 @@ TEST_CASE("verbs: a library that lacks what is needed is named, with what to do"
   }
 }
 
+TEST_CASE("verbs: where there is no library, or no device, what to install is said",
+          "[transport][verbs]") {
+  rdma::lack("libibverbs.so.1");
+  CHECK_THAT(description(), Catch::StartsWith("no: no libibverbs.so.1 (") &&
+                                Catch::Contains("install rdma-core's libibverbs1"));
+  rdma::set_present(false);
+  CHECK_THAT(description(), Catch::StartsWith("no: no RDMA device: ") &&
+                                Catch::Contains("is ibverbs-providers installed"));
+  rdma::set_present(true);
+}
+
 TEST_CASE("verbs: a device that cannot be used says why", "[transport][verbs]") {
   struct Reason {
     rdma::Call call;

@@ -176,7 +176,7 @@ void QueuePair::pop(std::size_t bytes) {
 }
 
 void QueuePair::tell_popped() {
-  if (may_say()) say(Word::credit, 0);
+  if (may_say() && !peer_left(End::sends)) say(Word::credit, 0);
 }
 
 void QueuePair::revoke() {

@@ -167,6 +167,23 @@ TEST_CASE("rdma: an end that is gone is told to its peer; the other direction go
   both.close();
 }
 
+TEST_CASE("rdma: nothing is told to a sender that has left", "[transport][verbs]") {
+  Both both;
+  both.open(0);
+  // As many as are told of when nothing else is to be done.
+  for (std::uint64_t i = 0; i < verbs::QueuePair::kCreditBatch; i++) both.exchange(0, i);
+  both.senders[0].reset();
+  const auto before = rdma::times_called(Call::post_send);
+  REQUIRE(eventually(*both.pair, [&] {
+    CHECK(both.receivers[0]->front() == nullptr);
+    return both.receivers[0]->failure() != nullptr;
+  }));
+  // It would be repeated in vain until the whole rank seemed lost.
+  CHECK(rdma::times_called(Call::post_send) == before);
+  CHECK_THAT(both.receivers[0]->failure()->message, Catch::Contains("rank 0 has left"));
+  both.close();
+}
+
 TEST_CASE("rdma: what nobody takes is told to its sender; the other direction goes on",
           "[transport][verbs]") {
   Both both;

@@ -24,9 +24,20 @@ namespace {
 using namespace ccoll;
 using testing::expect;
 
-/// Of one line and of many slices in turn.
-void sum(Communicator& world, int number) {
-  const std::size_t count = number % 2 == 0 ? 2 : 100'000;
+/// Of registered memory, which slices are read from and written to where they belong.
+void tell_all(Communicator& world, int number) {
+  static const Memory memory = allocate(50'000 * sizeof(std::int32_t));
+  const auto data = memory.as<std::int32_t>();
+  const int root = number % world.size();
+  std::ranges::fill(data, world.rank() == root ? number : -1);
+  world.broadcast(data, root);
+  expect(std::ranges::all_of(data, [&](auto each) { return each == number; }), "a wrong broadcast");
+}
+
+/// Of one line, of many slices, and a broadcast in turn.
+void call(Communicator& world, int number) {
+  if (number % 3 == 2) return tell_all(world, number);
+  const std::size_t count = number % 3 == 0 ? 2 : 100'000;
   std::vector<std::int32_t> in(count, 1), out(count);
   world.all_reduce(in.data(), out.data(), count, DataType::int32);
   expect(std::ranges::all_of(out, [&](auto each) { return each == world.size(); }), "a wrong sum");
@@ -37,7 +48,7 @@ void go_on_without(int victim, Communicator& world, const std::string& error) {
   expect(error.find("rank " + std::to_string(victim)) != error.npos, "not named in: " + error);
   auto rest = world.shrink();
   expect(rest.size() == victim, "another size after shrink()");
-  for (int i = 0; i < 4; i++) sum(rest, i);
+  for (int i = 0; i < 4; i++) call(rest, i);
 }
 
 void run(int calls) {
@@ -47,7 +58,7 @@ void run(int calls) {
   const int victim = world.size() - 1;
   const auto begin = std::chrono::steady_clock::now();
   const auto error = testing::message_of([&] {
-    for (int i = 0; i < calls; i++) sum(world, i);
+    for (int i = 0; i < calls; i++) call(world, i);
     world.close();
   });
   // Promised are 2 s; the rest is for an emulated machine.

@@ -8,11 +8,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
 #include "control/wire.hpp"
+#include "core/net/outbox.hpp"
 #include "core/net/stream.hpp"
 
 namespace ccoll::control {
@@ -69,23 +69,15 @@ class Edge final : public std::enable_shared_from_this<Edge> {
   asio::awaitable<void> read(std::shared_ptr<Edge> self);
   void end(const std::string& why);
   Status deliver();
-  /// What is outgoing; what the socket does not take now is written as soon as it can be.
-  void write();
-  void write_when_ready();
-  void write_later();
-  std::function<void(const asio::error_code&)> going_on();
-  /// It cannot be written to any more.
-  void broke(const asio::error_code& error);
+  void break_down(const Failure& failure);
 
   net::Stream stream_;
+  net::Outbox outbox_;
   const std::uint32_t peer_;
   const PeerAddress address_;
   const std::weak_ptr<Owner> owner_;
   std::size_t frame_limit_;
   std::string incoming_;
-  std::string outgoing_;  ///< sealed, not yet handed to the kernel's socket, which is being tried
-  int tries_ = 0;         ///< since the kernel last had memory to take any
-  std::string trouble_;   ///< why nothing can be written; empty: nothing is wrong
   Clock::time_point last_heard_ = Clock::now();
   bool has_heard_ = false;  ///< since the last look, as the next
   bool has_sent_ = false;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The TCP store's client: one connection, on which any number of threads have requests under way.
 #include <asio/post.hpp>
-#include <asio/write.hpp>
 #include <future>
+#include <limits>
 #include <optional>
 #include <unordered_map>
 
 #include "core/net/address.hpp"
 #include "core/net/frame.hpp"
 #include "core/net/listener.hpp"
+#include "core/net/outbox.hpp"
 #include "rendezvous/backend.hpp"
 #include "rendezvous/tcp_options.hpp"
 
@@ -21,11 +22,17 @@ using Milliseconds = std::chrono::milliseconds;
 /// How long a caller whose time is over waits for the server's word that it no longer counts.
 constexpr Milliseconds kGrace{1000};
 
-/// Kept by its owner, its reading coroutine and the write under way; never keeps the service.
+/// What waits to be sent: each caller waits for the answer to its one request.
+constexpr std::size_t kUnbounded = std::numeric_limits<std::size_t>::max();
+
+/// Kept by its owner and its reading coroutine; never keeps the service.
 class Connection final : public std::enable_shared_from_this<Connection> {
  public:
   Connection(asio::io_context& context, net::Stream stream, std::string name)
-      : context_(context), stream_(std::move(stream)), name_(std::move(name)) {}
+      : context_(context),
+        stream_(std::move(stream)),
+        outbox_(stream_, kUnbounded, [this](const Failure& failure) { lose(failure.message); }),
+        name_(std::move(name)) {}
 
   /// From any thread. The slot is filled exactly once, unless it is forgotten before.
   void send(const std::shared_ptr<Slot>& slot, std::uint64_t id, const Request& request) {
@@ -61,7 +68,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     for (;;) {
       const Result<std::string> frame = co_await net::read_frame(self->stream_, kMaxFrameBytes);
       if (!frame) {
-        self->lose(frame.error().message);
+        const auto& trouble = self->outbox_.trouble();
+        self->lose(trouble.empty() ? frame.error().message : trouble);
         break;
       }
       auto response = decode_response(*frame);
@@ -92,21 +100,13 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 
  private:
   void post(const std::string& body) {
-    asio::post(context_, [self = shared_from_this(), frame = net::to_frame(body)] {
-      if (!self->stream_.is_open()) return;
-      self->queue_ += frame;
-      if (self->writing_.empty()) self->write();
+    asio::post(context_, [self = shared_from_this(), frame = net::to_frame(body)]() mutable {
+      try {
+        self->outbox_.send(std::move(frame));
+      } catch (...) {
+        self->lose(failure_of(std::current_exception()).message);
+      }
     });
-  }
-
-  void write() {
-    writing_ = stream_.seal(std::exchange(queue_, {}));
-    asio::async_write(stream_.socket(), asio::buffer(writing_),
-                      [self = shared_from_this()](const std::error_code& error, std::size_t) {
-                        // What went wrong is told by the reading side.
-                        self->writing_.clear();
-                        if (!error && !self->queue_.empty()) self->write();
-                      });
   }
 
   void deliver(std::uint64_t id, Result<Response> response) {
@@ -122,9 +122,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   }
 
   asio::io_context& context_;
-  net::Stream stream_;   // owner: the service thread
-  std::string queue_;    // owner: the service thread; frames for the next write
-  std::string writing_;  // owner: the service thread; the write under way
+  net::Stream stream_;  // owner: the service thread
+  net::Outbox outbox_;  // owner: the service thread
   const std::string name_;
   std::mutex mutex_;
   std::uint64_t last_id_ = 0;                                       // guarded by mutex_

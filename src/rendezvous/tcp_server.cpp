@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The TCP store's server: one thread of its own, one State, and a session per client.
 #include <asio/post.hpp>
-#include <asio/write.hpp>
 #include <atomic>
 #include <set>
 
 #include "core/net/frame.hpp"
 #include "core/net/listener.hpp"
+#include "core/net/outbox.hpp"
 #include "rendezvous/state.hpp"
 #include "rendezvous/tcp_options.hpp"
 
@@ -15,7 +15,7 @@ namespace rendezvous {
 namespace {
 
 /// What may wait in memory for a client that does not read; it is dropped beyond that.
-constexpr std::size_t kMaxQueuedBytes = 4 * kMaxFrameBytes;
+constexpr std::size_t kMaxQueuedBytes = 5 * kMaxFrameBytes;
 
 class Session;
 
@@ -29,12 +29,14 @@ struct Shared {
   std::atomic<std::uint64_t> rejected{0};
 };
 
-/// One client. Kept by its reading coroutine and by writes under way; the state's replies hold it
-/// weakly, as it holds the state.
+/// One client. Kept by its reading coroutine; the state's replies hold it weakly, as it holds the
+/// state.
 class Session final : public std::enable_shared_from_this<Session> {
  public:
   Session(std::shared_ptr<Shared> shared, net::Stream stream)
-      : shared_(std::move(shared)), stream_(std::move(stream)) {
+      : shared_(std::move(shared)),
+        stream_(std::move(stream)),
+        outbox_(stream_, kMaxQueuedBytes, [this](const Failure&) { hang_up(); }) {
     shared_->sessions.insert(this);
     shared_->clients.fetch_add(1, std::memory_order_relaxed);
   }
@@ -90,7 +92,7 @@ class Session final : public std::enable_shared_from_this<Session> {
                             const auto self = weak.lock();
                             if (!self) return;
                             self->waiting_.erase(id);
-                            self->send(encode(id, response));
+                            self->answer(id, response);
                           });
     if (shared_->state.waits(ticket)) waiting_.emplace(id, ticket);
   }
@@ -100,35 +102,25 @@ class Session final : public std::enable_shared_from_this<Session> {
     if (found != waiting_.end()) shared_->state.cancel(found->second);
   }
 
-  void send(const std::string& body) {
-    if (!stream_.is_open()) return;
-    queued_bytes_ += body.size();
-    if (queued_bytes_ > kMaxQueuedBytes) {
-      // Closing also ends the reading coroutine, which ends the session.
-      std::error_code ignored;
-      stream_.close(ignored);
-      return;
+  /// Also in the midst of other clients' requests, which are not to fail with this one.
+  void answer(std::uint64_t id, const Result<Response>& response) {
+    try {
+      outbox_.send(net::to_frame(encode(id, response)));
+    } catch (...) {
+      hang_up();
     }
-    queue_ += net::to_frame(body);
-    if (writing_.empty()) write();
   }
 
-  void write() {
-    writing_ = stream_.seal(std::exchange(queue_, {}));
-    queued_bytes_ = 0;
-    asio::async_write(stream_.socket(), asio::buffer(writing_),
-                      [self = shared_from_this()](const std::error_code& error, std::size_t) {
-                        self->writing_.clear();
-                        if (!error && !self->queue_.empty()) self->write();
-                      });
+  /// Reading ends, and with it the session.
+  void hang_up() {
+    std::error_code ignored;
+    stream_.close(ignored);
   }
 
   const std::shared_ptr<Shared> shared_;
   net::Stream stream_;
+  net::Outbox outbox_;
   std::unordered_map<std::uint64_t, State::Ticket> waiting_;  // by the client's id
-  std::string queue_;                                         // frames for the next write
-  std::string writing_;                                       // the write under way
-  std::size_t queued_bytes_ = 0;
 };
 
 class TcpStoreServer final : public StoreServer {

@@ -22,6 +22,7 @@
 #include "core/net/frame.hpp"
 #include "core/net/listener.hpp"
 #include "core/net/newcomers.hpp"
+#include "core/net/outbox.hpp"
 #include "support/certificates.hpp"
 
 using namespace ccoll;
@@ -326,6 +327,42 @@ TEST_CASE("tls: a connection that is cut anywhere in its handshake fails, and so
     CHECK_FALSE(back);
     CHECK(std::chrono::steady_clock::now() - start < 5s);
   }
+}
+
+TEST_CASE("tls: what cannot be encrypted ends the connection, and reading says why",
+          "[core][tls]") {
+  const auto service = net::Service::shared();
+  std::vector<net::Stream> silent;  // at the other end nobody reads or writes
+  const auto listener =
+      net::Listener::open(service, "", credentials(kPsk), [&](net::Purpose, net::Stream stream) {
+        silent.push_back(std::move(stream));
+      }).value();
+  const auto read = [](std::shared_ptr<net::Stream> stream,
+                       std::promise<std::string>& told) -> asio::awaitable<void> {
+    const auto back = co_await net::read_frame(*stream, 1000);
+    told.set_value(back ? "a frame" : back.error().message);
+  };
+  const auto write = [](std::shared_ptr<net::Stream> stream) {
+    // After its own end TLS encrypts nothing more.
+    stream->finish();
+    net::Outbox(*stream, 1000, [](const Failure&) {}).send("more");
+  };
+  const auto connect = [](std::shared_ptr<net::Service> on, std::string address,
+                          std::promise<net::Stream>& made) -> asio::awaitable<void> {
+    auto connected =
+        co_await net::connect_once(on, address, credentials(kPsk), net::Purpose::store, 20s);
+    made.set_value(std::move(connected.value()));
+  };
+  std::promise<net::Stream> connected;
+  asio::co_spawn(service->context(),
+                 connect(service, net::to_string(listener->endpoint()), connected), asio::detached);
+  const auto stream = std::make_shared<net::Stream>(connected.get_future().get());
+  std::promise<std::string> outcome;
+  auto told = outcome.get_future();
+  asio::co_spawn(service->context(), read(stream, outcome), asio::detached);
+  asio::post(service->context(), [&] { write(stream); });
+  REQUIRE(told.wait_for(20s) == std::future_status::ready);
+  CHECK_THAT(told.get(), Catch::StartsWith("the connection broke: TLS: "));
 }
 
 TEST_CASE("tls: who is slow in its handshake is dropped like any stranger", "[core][tls]") {

@@ -85,13 +85,15 @@ asio::awaitable<std::size_t> Stream::read_some(asio::mutable_buffer into, std::e
     if (**opened > 0) co_return **opened;
     const std::size_t count = co_await socket_.async_read_some(
         asio::buffer(wire_), asio::redirect_error(asio::use_awaitable, error));
-    if (error) co_return 0;
+    if (error) break;
     tls_->feed({wire_.data(), count});
   }
-  if (tls_) error = std::make_error_code(std::errc::protocol_error);
-  if (error) co_return 0;
-  co_return co_await socket_.async_read_some(into,
-                                             asio::redirect_error(asio::use_awaitable, error));
+  std::size_t count = 0;
+  if (!tls_ && !error)
+    count =
+        co_await socket_.async_read_some(into, asio::redirect_error(asio::use_awaitable, error));
+  if (!trouble_.empty()) error = std::make_error_code(std::errc::protocol_error);
+  co_return count;
 }
 
 asio::awaitable<std::size_t> Stream::read(asio::mutable_buffer into, std::error_code& error) {
@@ -111,6 +113,9 @@ std::string Stream::seal(std::string bytes) {
   auto wire = tls_->seal(bytes);
   if (wire) return std::move(*wire);
   failed(wire.error());
+  // Who reads, and may wait for something to come, sees the end and asks for the reason.
+  std::error_code ignored;
+  socket_.shutdown(tcp::socket::shutdown_both, ignored);
   return {};
 }
 

@@ -15,6 +15,7 @@
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
+#include <new>
 #include <string_view>
 
 #include "core/net/bytes.hpp"
@@ -76,7 +77,8 @@ std::string prove(const std::string& token, std::string_view role, const Facts& 
   const auto* made = HMAC(EVP_sha256(), token.data(), static_cast<int>(token.size()),
                           reinterpret_cast<const unsigned char*>(text.data()), text.size(),
                           reinterpret_cast<unsigned char*>(proof.data()), &length);
-  CCOLL_CHECK(made != nullptr && length == kProofBytes, "HMAC-SHA256 gave {} bytes", length);
+  if (made == nullptr) throw std::bad_alloc();  // nothing else can be wrong with it
+  CCOLL_CHECK(length == kProofBytes, "HMAC-SHA256 gave {} bytes", length);
   return proof;
 }
 

@@ -14,6 +14,8 @@
 #include <atomic>
 #include <future>
 #include <mutex>
+#include <new>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -35,6 +37,14 @@ struct Loop {
   asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
 };
 
+/// Of the exception being handled; to log it needs memory that there may not be.
+void complain() noexcept {
+  try {
+    log().error("on the service thread: {}", failure_of(std::current_exception()).message);
+  } catch (...) {
+  }
+}
+
 /// Handlers turn what they throw into failures of whom they serve. One that does not must still not
 /// end the process, nor the thread that all others depend on.
 void run(Loop& loop) {
@@ -43,7 +53,7 @@ void run(Loop& loop) {
       loop.context.run();
       return;
     } catch (...) {
-      log().error("on the service thread: {}", failure_of(std::current_exception()).message);
+      complain();
     }
   }
 }
@@ -184,24 +194,60 @@ struct EndAtExit {
   }
 };
 
+/// How a spawned coroutine ends. Where Asio has no memory to go on with one, it lets go of it, and
+/// of this, without a word.
+class Ending {
+ public:
+  Ending(const asio::io_context::executor_type* where, std::string what,
+         std::function<void(const Failure&)> failed)
+      : what_(std::move(what)), failed_(std::move(failed)) {
+    if (where != nullptr) where_ = *where;
+  }
+  ~Ending() {
+    // A service that ends lets go of everything, too, but not from within one of its handlers.
+    if (!has_come_ && where_ && where_->running_in_this_thread())
+      come(std::make_exception_ptr(std::bad_alloc()));
+  }
+  Ending(const Ending&) = delete;
+  Ending& operator=(const Ending&) = delete;
+
+  void come(const std::exception_ptr& thrown) noexcept {
+    if (std::exchange(has_come_, true) || !thrown) return;
+    try {
+      const Failure failure = failure_of(thrown);
+      if (failed_) return failed_(failure);
+      log().error("{}: {}", what_, failure.message);
+    } catch (...) {
+      complain();
+    }
+  }
+
+ private:
+  const std::string what_;
+  const std::function<void(const Failure&)> failed_;
+  std::optional<asio::io_context::executor_type> where_;
+  bool has_come_ = false;
+};
+
 }  // namespace
 
 void spawn(const asio::any_io_executor& where, asio::awaitable<void> task, std::string what,
            std::function<void(const Failure&)> failed) {
-  auto ended = [what = std::move(what), failed = std::move(failed)](std::exception_ptr thrown) {
-    if (!thrown) return;
-    const Failure failure = failure_of(thrown);
-    if (failed) return failed(failure);
-    log().error("{}: {}", what, failure.message);
-  };
-  const auto* const loop = where.target<asio::io_context::executor_type>();
-  if (loop == nullptr || loop->running_in_this_thread())
-    return asio::co_spawn(where, std::move(task), std::move(ended));
-  // A coroutine that begins elsewhere first has itself posted there, and where there is no memory
-  // for that, Asio ends the process; this throws.
-  asio::post(where, [where, task = std::move(task), ended = std::move(ended)]() mutable {
-    asio::co_spawn(where, std::move(task), std::move(ended));
-  });
+  const auto* const executor = where.target<asio::io_context::executor_type>();
+  const auto ending = std::make_shared<Ending>(executor, std::move(what), std::move(failed));
+  const auto ended = [ending](const std::exception_ptr& thrown) { ending->come(thrown); };
+  try {
+    if (executor == nullptr || executor->running_in_this_thread())
+      return asio::co_spawn(where, std::move(task), ended);
+    // A coroutine that begins elsewhere first has itself posted there, and where there is no memory
+    // for that, Asio ends the process; this throws.
+    asio::post(where, [where, task = std::move(task), ended]() mutable {
+      asio::co_spawn(where, std::move(task), ended);
+    });
+  } catch (...) {
+    ending->come(nullptr);  // the caller is told
+    throw;
+  }
 }
 
 std::size_t waiting_connections() {

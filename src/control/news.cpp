@@ -2,8 +2,18 @@
 #include "control/news.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace ccoll::control {
+namespace {
+
+/// In memory, about.
+std::size_t bytes_of(const FailureNews& news) {
+  constexpr std::size_t kFields = 256;
+  return kFields + news.failure.message.size();
+}
+
+}  // namespace
 
 std::shared_ptr<ControlObserver> News::observer_of(std::uint64_t communicator) {
   const auto found = observers_.find(communicator);
@@ -25,25 +35,41 @@ std::vector<std::shared_ptr<ControlObserver>> News::everyone() {
 
 bool News::learn(const FailureNews& news) {
   const bool general = news.communicator == kEveryCommunicator;
-  if (!general && failures_.contains(news.communicator)) return false;
+  if (general ? is_repeated(news) : failures_.contains(news.communicator)) return false;
   // A rank that has left may die as it likes.
   if (news.number == 0 && left_.contains(news.origin)) return false;
   if (!seen_.emplace(news.origin, news.number).second) return false;
   if (general) {
     general_.push_back(news);
   } else {
-    if (in_order_.size() >= kMaxRemembered) forget_oldest();
     failures_.emplace(news.communicator, news);
     in_order_.push_back(news.communicator);
+    bytes_ += bytes_of(news);
+    forget_oldest();
   }
   return true;
 }
 
+bool News::is_repeated(const FailureNews& news) const {
+  return news.number != 0 && std::ranges::any_of(general_, [&](const FailureNews& known) {
+           return known.number != 0 && known.origin == news.origin &&
+                  known.failure.culprit == news.failure.culprit;
+         });
+}
+
 void News::forget_oldest() {
-  const auto oldest = failures_.find(in_order_.front());
-  in_order_.pop_front();
-  seen_.erase({oldest->second.origin, oldest->second.number});
-  failures_.erase(oldest);
+  // The last one is new: it is told yet.
+  for (auto key = in_order_.begin(); bytes_ > max_bytes_ && key != std::prev(in_order_.end());) {
+    if (observers_.contains(*key)) {
+      ++key;
+      continue;
+    }
+    const auto oldest = failures_.find(*key);
+    bytes_ -= bytes_of(oldest->second);
+    seen_.erase({oldest->second.origin, oldest->second.number});
+    failures_.erase(oldest);
+    key = in_order_.erase(key);
+  }
 }
 
 void News::tell(const FailureNews& news) {
@@ -51,6 +77,19 @@ void News::tell(const FailureNews& news) {
     for (const auto& observer : everyone()) observer->failed(news.communicator, news.failure);
   } else if (const auto observer = observer_of(news.communicator)) {
     observer->failed(news.communicator, news.failure);
+  }
+}
+
+void News::cry(const Failure& failure) noexcept {
+  // One of them may end any of them.
+  for (auto next = observers_.begin(); next != observers_.end();) {
+    const auto [communicator, observer] = *next;
+    try {
+      if (const auto listener = observer.lock()) listener->failed(kEveryCommunicator, failure);
+    } catch (...) {
+      // Its calls end as their links do.
+    }
+    next = observers_.upper_bound(communicator);
   }
 }
 

@@ -22,13 +22,16 @@ namespace ccoll::control {
 
 class News {
  public:
-  /// Failures of single communicators beyond this many push out the oldest. Losses, departures and
-  /// failures of all communicators are never forgotten.
-  static constexpr std::size_t kMaxRemembered = 1 << 16;
+  /// So much is remembered of failures of communicators that this rank is not in; of more, the
+  /// oldest are forgotten. All of it goes over each new connection. Losses, departures and failures
+  /// of all communicators are never forgotten: there are at most as many as ranks, but for those
+  /// that one rank blames on others.
+  static constexpr std::size_t kMaxBytes = std::size_t{8} << 20;
   /// A peer's waiting is kept for an observer yet to come, for the last so many.
   static constexpr std::size_t kMaxWaiting = 64;
 
-  explicit News(std::uint32_t size) : size_(size) {}
+  explicit News(std::uint32_t size, std::size_t max_bytes = kMaxBytes)
+      : size_(size), max_bytes_(max_bytes) {}
 
   /// True when this is new: then it is to be forwarded, and told to the observers thereafter (one
   /// of them may end this rank's part at once). Of the failures of one communicator only the first
@@ -36,6 +39,9 @@ class News {
   /// floods when n ranks lose patience together.
   bool learn(const FailureNews& news);
   void tell(const FailureNews& news);
+  /// Tells every observer of a failure of all communicators that nobody else will hear of, with no
+  /// memory of its own.
+  void cry(const Failure& failure) noexcept;
   /// The same for a departure.
   bool learn_left(std::uint32_t rank);
   void tell_left(std::uint32_t rank);
@@ -68,16 +74,20 @@ class News {
  private:
   /// Observers that still live; the others are forgotten.
   std::vector<std::shared_ptr<ControlObserver>> everyone();
+  /// Whether a failure of everyone is the same in other words, for all that it is good for.
+  bool is_repeated(const FailureNews& news) const;
   void forget_oldest();
   std::shared_ptr<ControlObserver> observer_of(std::uint64_t communicator);
 
   const std::uint32_t size_;
+  const std::size_t max_bytes_;
   std::map<std::uint64_t, std::weak_ptr<ControlObserver>> observers_;
   using Key = std::pair<std::uint32_t, std::uint32_t>;  ///< (origin, number)
 
   std::set<Key> seen_;
   std::map<std::uint64_t, FailureNews> failures_;  ///< the first, by communicator
   std::deque<std::uint64_t> in_order_;             ///< the keys of failures_, oldest first
+  std::size_t bytes_ = 0;                          ///< of failures_
   std::vector<FailureNews> general_;               ///< of every communicator, in order
   std::set<std::uint32_t> left_;
   std::deque<std::pair<std::uint32_t, Waiting>> unheard_;

@@ -40,9 +40,7 @@ void Hub::keep_watch() {
   watching_ = true;
   period_ = period;
   watch_timer_.expires_after(period_);
-  watch_timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
-    if (!error) self->look_at_peers();
-  });
+  watch_timer_.async_wait(handler([](Hub& hub) { hub.look_at_peers(); }));
 }
 
 void Hub::look_at_peers() {

@@ -191,8 +191,7 @@ FailureNews Hub::counted_out(const FailureNews& news) const {
 void Hub::part_with(std::uint32_t rank, std::uint32_t from) {
   if (rank == rank_ || !news_.learn_left(rank)) return;
   // Where many leave at once, those that were heard of in one turn go on in one message.
-  if (parted_.empty())
-    asio::post(context_, [self = shared_from_this()] { self->pass_on_departures(); });
+  if (parted_.empty()) asio::post(context_, handler([](Hub& hub) { hub.pass_on_departures(); }));
   parted_.emplace_back(rank, from);
   news_.tell_left(rank);
   mend();
@@ -251,10 +250,10 @@ void Hub::count() {
 
 void Hub::count_soon() {
   if (std::exchange(will_count_, true)) return;
-  asio::post(context_, [self = shared_from_this()] {
-    self->will_count_ = false;
-    self->count();
-  });
+  asio::post(context_, handler([](Hub& hub) {
+               hub.will_count_ = false;
+               hub.count();
+             }));
 }
 
 void Hub::run_actions() {
@@ -267,7 +266,7 @@ void Hub::run_actions() {
     try {
       action(*this);
     } catch (...) {
-      failing()(failure_of(std::current_exception()));
+      break_down();
     }
   }
 }
@@ -281,12 +280,33 @@ void Hub::flood(std::uint64_t communicator, const Failure& failure) {
 }
 
 std::function<void(const Failure&)> Hub::failing() {
-  return [self = shared_from_this()](const Failure& failure) {
-    self->flood(kEveryCommunicator,
-                {failure.kind,
-                 fmt::format("the control of rank {} failed: {}", self->rank_, failure.message),
-                 self->rank_});
-  };
+  return [self = shared_from_this()](const Failure& failure) { self->break_down(failure); };
+}
+
+void Hub::break_down(const Failure& failure) noexcept {
+  try {
+    flood(kEveryCommunicator,
+          {failure.kind, fmt::format("the control of rank {} failed: {}", rank_, failure.message),
+           rank_});
+  } catch (...) {
+    fall_silent();
+  }
+}
+
+void Hub::break_down() noexcept {
+  try {
+    break_down(failure_of(std::current_exception()));
+  } catch (...) {
+    fall_silent();
+  }
+}
+
+void Hub::fall_silent() noexcept {
+  // Words this short need no memory of their own.
+  const Failure failure{ErrorKind::exhausted, "out of memory", rank_};
+  for (const auto& [peer, edge] : edges_) edge->close();
+  news_.cry(failure);
+  if (begun_ && !outcome_) decide(tl::unexpected<Failure>(failure));
 }
 
 void Hub::publish(const Waiting& waiting, const std::vector<std::uint32_t>& ranks) {
@@ -323,9 +343,7 @@ void Hub::leave() {
   pass_on_departures();
   for (const auto& [peer, edge] : edges_) edge->finish();
   leave_timer_.expires_after(kLeaveLimit);
-  leave_timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
-    if (!error) self->finish_leaving();
-  });
+  leave_timer_.async_wait(handler([](Hub& hub) { hub.finish_leaving(); }));
   seek_to_leave();
 }
 

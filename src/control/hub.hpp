@@ -81,6 +81,9 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   void begin(Clock::time_point deadline);
   /// One attempt to connect to the parent, whose row the store gave; ends in Progress::attempt.
   void call_parent(const Row& parent);
+  /// Whether who has announced itself as this rank, with that row, is about to start up as well:
+  /// then the attempt is a failure, of which that one knows, too.
+  void ask_claimant(const Row& row);
   /// The start-up has failed, and everyone hears of it. Nothing when it is already decided.
   void give_up(const Failure& failure);
   Standing standing() const;
@@ -136,6 +139,9 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   static asio::awaitable<void> call_successor(Self self);
   /// The caller means this rank, but another number of ranks.
   bool disagrees(const Hello& hello) const;
+  /// What makes this start-up fail for everyone: the caller says that it is a rank that another
+  /// process is, this one or one that it has met.
+  std::optional<Failure> claimed_twice(const Hello& hello) const;
   std::optional<Refusal> objection(const Hello& hello) const;
   std::optional<Refusal> late_objection(const Hello& hello) const;
   /// To a question; nothing is a welcome.
@@ -152,6 +158,26 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
 
   /// What makes a failure inside this rank one of everyone.
   std::function<void(const Failure&)> failing();
+  /// The same for the exception being handled.
+  void break_down() noexcept;
+  void break_down(const Failure& failure) noexcept;
+  /// Without memory to tell anyone why: whoever waits here learns as much as needs none, and the
+  /// others that this rank is lost.
+  void fall_silent() noexcept;
+  /// A handler of Asio's that runs `action(hub)` unless it is cancelled; what that throws ends
+  /// every communicator.
+  template <typename Action>
+  auto handler(Action action) {
+    return [self = shared_from_this(),
+            action = std::move(action)](const asio::error_code& error = {}) {
+      if (error) return;
+      try {
+        action(*self);
+      } catch (...) {
+        self->break_down();
+      }
+    };
+  }
   void spread(const FailureNews& news, std::uint32_t except);
   /// `rank` has left: everyone but `from`, who said so, hears of it, if it is news.
   void part_with(std::uint32_t rank, std::uint32_t from);
@@ -188,10 +214,21 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   void introduce(Stream stream, std::uint32_t peer);
   Status answered(Edge& edge, const Frame& frame);
   void missed(std::uint32_t peer, ErrorKind kind);
+  /// Nobody listens there any more: others have so long to say why.
+  void await_news_of(std::uint32_t rank);
   void await_absent();
-  static asio::awaitable<void> ask(Self self, std::uint32_t rank);
+  void part_with_absent();
+
+  // look.cpp
+  void ask_next();
+  /// This rank has been waiting for `rank` since then.
+  static asio::awaitable<void> ask(Self self, std::uint32_t rank, Clock::time_point since);
+  /// The answer; a failure of another kind than peer_lost or mismatch may be one to be slow.
+  static asio::awaitable<Result<std::string>> question(Self self, Row row,
+                                                       std::chrono::milliseconds patience);
+  void asked(std::uint32_t rank);
   /// A rank that was asked gave no answer (`silent`), or one.
-  void doubt(std::uint32_t rank, bool silent);
+  void doubt(std::uint32_t rank, bool silent, Clock::time_point since);
 
   // cycle.cpp
   /// To those whom this rank waits for in that; first to the one who asked.
@@ -247,10 +284,13 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   // owner: the service thread; of mending
   std::optional<std::uint32_t> above_;  ///< the connection that leads up; none: highest of all
   bool seeking_ = false;
-  std::uint32_t tried_ = 0;          ///< the last rank called in this round
-  bool passed_over_ = false;         ///< one in this round that may answer later
-  std::shared_ptr<Edge> calling_;    ///< one of edges_ that has not answered our hello yet
-  std::set<std::uint32_t> absent_;   ///< nobody listens there, and why is not known
+  std::uint32_t tried_ = 0;        ///< the last rank called in this round
+  bool passed_over_ = false;       ///< one in this round that may answer later
+  std::shared_ptr<Edge> calling_;  ///< one of edges_ that has not answered our hello yet
+  /// Nobody listens there, and why is not known; until when others may say it.
+  std::map<std::uint32_t, Clock::time_point> absent_;
+  std::map<std::uint32_t, Clock::time_point> to_ask_;  ///< whether they are there, and since when
+  std::uint32_t last_asked_ = 0;
   std::set<std::uint32_t> looking_;  ///< asked, not answered yet
   std::map<std::uint32_t, Unanswered> unanswered_;
   std::chrono::milliseconds pause_{0};

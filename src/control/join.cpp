@@ -7,6 +7,7 @@
 #include <future>
 
 #include "control/tree.hpp"
+#include "core/deadline.hpp"
 
 namespace ccoll::control {
 namespace {
@@ -22,6 +23,11 @@ constexpr milliseconds kKeyWait{2000};
 constexpr milliseconds kVerdictGrace{2000};
 /// Bound on what the service thread does without waiting.
 constexpr milliseconds kServiceLimit{2000};
+/// When rank 0 looks for the second time whether another process claims to be it.
+constexpr milliseconds kSecondLook{500};
+/// For telling the parent why this rank does not come; its key is there, or it cannot be told.
+constexpr milliseconds kKeyThere{200};
+constexpr milliseconds kFarewell{1000};
 constexpr milliseconds kFirstPause{50};
 constexpr milliseconds kLongestPause{250};
 
@@ -32,14 +38,24 @@ class Joining {
         progress_(hub_->progress()),
         membership_(membership),
         store_(store),
-        deadline_(Clock::now() + membership.timeout) {}
+        deadline_(deadline_after(membership.timeout)) {}
 
   Status run() {
-    if (membership_.size > 1) CCOLL_TRY(announce());
+    Status outcome = meet_all();
+    if (!outcome && outcome.error().kind != ErrorKind::timed_out && !hub_->is_forked())
+      tell_parent();
+    return outcome;
+  }
+
+ private:
+  Status meet_all() {
+    if (membership_.size > 1) {
+      CCOLL_TRY(check_alone());
+      CCOLL_TRY(announce());
+    }
     on_service([deadline = deadline_](Hub& hub) { hub.begin(deadline); });
-    if (membership_.rank != 0)
-      if (const Status status = reach_parent(); !status)
-        return hub_->is_forked() ? status : give_up(status.error());
+    if (const Status status = membership_.rank == 0 ? watch_key() : reach_parent(); !status)
+      return hub_->is_forked() ? status : give_up(status.error());
     if (const auto outcome = await_outcome(deadline_)) return *outcome;
     Standing standing = look();
     if (membership_.rank != 0 && standing.parent_met) {
@@ -51,7 +67,6 @@ class Joining {
     return give_up(verdict);
   }
 
- private:
   template <typename Action>
   void on_service(Action action) {
     Hub::run(hub_, std::move(action));
@@ -81,10 +96,39 @@ class Joining {
     return not_in_child();
   }
 
+  /// Whether another process, in a start-up of its own that has not come to its end, says that it
+  /// is rank 0. Of other ranks their parent sees two.
+  Status check_alone() {
+    if (membership_.rank != 0 || membership_.size == 1) return {};
+    try {
+      const std::string key = key_of(0);
+      const auto keys = store_.list(key, remaining());
+      if (std::ranges::find(keys, key) == keys.end()) return {};
+      const auto row = decode_key(store_.get(key, remaining()));
+      CCOLL_TRY(not_in_child());
+      if (!row || row->address.process == membership_.address.process) return {};
+      std::unique_lock lock(progress_.mutex);
+      progress_.attempt.reset();
+      on_service([row = *row](Hub& hub) { hub.ask_claimant(row); });
+      progress_.changed.wait_until(
+          lock, deadline_, [&] { return progress_.attempt.has_value() || progress_.outcome; });
+      return progress_.attempt.value_or(Status{});
+    } catch (const std::exception&) {
+      return {};  // it may be alone, and whether the store works is seen by those who need it
+    }
+  }
+
+  /// The other may have come at the very same moment; where all goes well it costs nothing.
+  Status watch_key() {
+    if (await_outcome(std::min(deadline_, Clock::now() + kSecondLook))) return {};
+    return check_alone();
+  }
+
   /// Of what the store is throwing, which is none of ccoll's errors.
-  static tl::unexpected<Failure> threw() {
+  tl::unexpected<Failure> threw() const {
     const Failure thrown = failure_of(std::current_exception());
-    return fail(thrown.kind, "start-up: the store threw: {}", thrown.message);
+    return fail(thrown.kind, "start-up: the store of rank {} threw: {}", membership_.rank,
+                thrown.message);
   }
 
   /// A store of the caller's own may fork, and let its child return.
@@ -141,6 +185,23 @@ class Joining {
     progress_.changed.wait_until(
         lock, deadline_, [&] { return progress_.attempt.has_value() || progress_.outcome; });
     return progress_.attempt;
+  }
+
+  /// What ends this rank's start-up before its parent knows of it would keep the others waiting for
+  /// it until their time limit.
+  void tell_parent() {
+    const bool decided = await_outcome(Clock::now()).has_value();
+    if (membership_.rank == 0 || Clock::now() >= deadline_ || !decided || look().parent_met) return;
+    try {
+      const auto parent = decode_key(store_.get(key_of(parent_of(membership_.rank)), kKeyThere));
+      if (!parent) return;
+      std::unique_lock lock(progress_.mutex);
+      progress_.attempt.reset();
+      on_service([row = *parent](Hub& hub) { hub.call_parent(row); });
+      progress_.changed.wait_for(lock, kFarewell, [&] { return progress_.attempt.has_value(); });
+    } catch (const std::exception&) {
+      // It has not come, or the store is what failed.
+    }
   }
 
   Standing look() {

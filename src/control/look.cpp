@@ -20,8 +20,12 @@ namespace {
 
 constexpr std::chrono::milliseconds kLimit{5000};
 
-/// Beyond the heartbeat's limit: while anyone waits, each question follows the end of the last one
-/// sooner than that. What was not answered earlier says nothing about now.
+/// More questions than that are not under way: who waits for thousands of ranks at once is not to
+/// use up descriptors, nor to come to the rank that all wait for with thousands of others.
+constexpr std::size_t kMostAtOnce = 32;
+
+/// Beyond the heartbeat's limit: while anyone waits, each question is asked for sooner than that
+/// after the end of the last one. What was not answered earlier says nothing about now.
 constexpr std::chrono::milliseconds kForgotten{5000};
 
 /// Whether that answer says that the rank takes part no more.
@@ -37,47 +41,64 @@ bool says_gone(const Result<std::string>& payload) {
 
 void Hub::look_for(const std::vector<std::uint32_t>& ranks) {
   if (leaving_ || !outcome_ || !*outcome_) return;
-  for (const std::uint32_t rank : ranks) {
-    if (rank >= size_ || rank == rank_ || news_.is_gone(rank) || edges_.contains(rank) ||
-        absent_.contains(rank) || !looking_.insert(rank).second)
-      continue;
-    net::spawn(context_.get_executor(), ask(shared_from_this(), rank), "control",
-               [self = shared_from_this(), rank](const Failure&) { self->looking_.erase(rank); });
+  for (const std::uint32_t rank : ranks)
+    if (rank < size_ && rank != rank_ && !looking_.contains(rank))
+      to_ask_.try_emplace(rank, Clock::now());
+  ask_next();
+}
+
+void Hub::ask_next() {
+  while (!leaving_ && !to_ask_.empty() && looking_.size() < kMostAtOnce) {
+    // In a round: those who are asked for again and again keep nobody waiting.
+    auto next = to_ask_.upper_bound(last_asked_);
+    if (next == to_ask_.end()) next = to_ask_.begin();
+    const auto [rank, since] = *next;
+    to_ask_.erase(next);
+    last_asked_ = rank;
+    if (news_.is_gone(rank) || edges_.contains(rank) || absent_.contains(rank)) continue;
+    looking_.insert(rank);
+    net::spawn(context_.get_executor(), ask(shared_from_this(), rank, since), "control",
+               [self = shared_from_this(), rank = rank](const Failure&) { self->asked(rank); });
   }
 }
 
-asio::awaitable<void> Hub::ask(Self self, std::uint32_t rank) {
+void Hub::asked(std::uint32_t rank) {
+  looking_.erase(rank);
+  ask_next();
+}
+
+asio::awaitable<Result<std::string>> Hub::question(Self self, Row row,
+                                                   std::chrono::milliseconds patience) {
   auto service = self->service_.lock();
-  if (!service) co_return;
-  const Row row = self->rows_[rank];
-  const auto patience = self->heartbeat_ > std::chrono::milliseconds(0)
-                            ? std::min(kLimit, self->heartbeat_ / 2)
-                            : kLimit;
+  if (!service) co_return fail(ErrorKind::aborted, "the service has ended");
   Result<Stream> connected = co_await net::connect_once(
       service, endpoint_text(row.address), self->credentials_, net::Purpose::control, patience);
   service.reset();
-  bool gone = !connected && (connected.error().kind == ErrorKind::peer_lost ||
-                             connected.error().kind == ErrorKind::mismatch);
-  bool silent = !connected && !gone;
-  if (connected) {
-    const net::Deadline limit(*connected, patience);
-    std::string frame = encode_question(Hello{self->rank_, self->size_, row.nonce, self->row_});
-    asio::error_code ignored;  // reading the answer fails as well
-    co_await connected->write(std::move(frame), ignored);
-    const auto answer = co_await net::read_frame(*connected, kMaxFrame);
-    gone = says_gone(answer);
-    silent = !answer;
-  }
-  self->looking_.erase(rank);
-  if (self->leaving_) co_return;
-  if (gone) {
-    self->absent_.insert(rank);
-    self->await_absent();
-  }
-  self->doubt(rank, silent);
+  if (!connected) co_return tl::unexpected<Failure>(connected.error());
+  const net::Deadline limit(*connected, patience);
+  std::string frame = encode_question(Hello{self->rank_, self->size_, row.nonce, self->row_});
+  asio::error_code ignored;  // reading the answer fails as well
+  co_await connected->write(std::move(frame), ignored);
+  Result<std::string> answer = co_await net::read_frame(*connected, kMaxFrame);
+  if (!answer) co_return fail(ErrorKind::timed_out, "{}", answer.error().message);
+  co_return answer;
 }
 
-void Hub::doubt(std::uint32_t rank, bool silent) {
+asio::awaitable<void> Hub::ask(Self self, std::uint32_t rank, Clock::time_point since) {
+  const auto patience = self->heartbeat_ > std::chrono::milliseconds(0)
+                            ? std::min(kLimit, self->heartbeat_ / 2)
+                            : kLimit;
+  const Result<std::string> answer = co_await question(self, self->rows_[rank], patience);
+  const bool nobody = !answer && (answer.error().kind == ErrorKind::peer_lost ||
+                                  answer.error().kind == ErrorKind::mismatch);
+  if (!self->leaving_) {
+    if (nobody || says_gone(answer)) self->await_news_of(rank);
+    self->doubt(rank, !answer && !nobody, since);
+  }
+  self->asked(rank);
+}
+
+void Hub::doubt(std::uint32_t rank, bool silent, Clock::time_point since) {
   if (!silent || heartbeat_ == std::chrono::milliseconds(0)) {
     unanswered_.erase(rank);
     return;
@@ -85,7 +106,7 @@ void Hub::doubt(std::uint32_t rank, bool silent) {
   const auto now = Clock::now();
   const auto asked = unanswered_.try_emplace(rank, Unanswered{now, now, 0}).first;
   Unanswered& found = asked->second;
-  if (now - found.last > heartbeat_ + kForgotten) found = {now, now, 0};
+  if (since - found.last > heartbeat_ + kForgotten) found = {now, now, 0};
   found.last = now;
   found.times++;
   if (!news_.has_losses() || found.times < 2 || now - found.first < heartbeat_ / 2) return;
@@ -94,6 +115,7 @@ void Hub::doubt(std::uint32_t rank, bool silent) {
 }
 
 std::optional<Refusal> Hub::reply(const Hello& hello) const {
+  if (auto failure = claimed_twice(hello)) return Refusal{true, std::move(*failure)};
   if (hello.size != size_ || hello.callee != row_.nonce)
     return Refusal{true, {ErrorKind::mismatch, "this is another rank", std::nullopt}};
   if (leaving_)

@@ -6,6 +6,8 @@
 /// (one, as a rule) one call each; and itself one, if it knows of a failure and had yet to find the
 /// next rank above, which may not have heard.
 
+#include <algorithm>
+
 #include "control/hub.hpp"
 #include "core/net/listener.hpp"
 #include "core/net/service.hpp"
@@ -48,9 +50,7 @@ void Hub::seek_again(milliseconds pause) {
   tried_ = rank_;
   passed_over_ = false;
   mend_timer_.expires_after(pause);
-  mend_timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
-    if (!error) self->seek();
-  });
+  mend_timer_.async_wait(handler([](Hub& hub) { hub.seek(); }));
 }
 
 void Hub::seek() {
@@ -149,8 +149,7 @@ Status Hub::answered(Edge& edge, const Frame& frame) {
 void Hub::missed(std::uint32_t peer, ErrorKind kind) {
   if (kind == ErrorKind::peer_lost || kind == ErrorKind::mismatch) {
     // Nobody listens there, or someone else does.
-    absent_.insert(peer);
-    await_absent();
+    await_news_of(peer);
   } else {
     passed_over_ = true;
   }
@@ -158,13 +157,29 @@ void Hub::missed(std::uint32_t peer, ErrorKind kind) {
   seek();
 }
 
+void Hub::await_news_of(std::uint32_t rank) {
+  if (!absent_.try_emplace(rank, Clock::now() + kAbsence).second) return;
+  if (absent_.size() == 1) await_absent();
+}
+
 void Hub::await_absent() {
-  absence_timer_.expires_after(kAbsence);
-  absence_timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
-    if (error) return;
-    for (const std::uint32_t rank : std::exchange(self->absent_, {}))
-      if (!self->news_.is_gone(rank)) self->part_with(rank, rank);
+  const auto first =
+      std::ranges::min_element(absent_, {}, [](const auto& entry) { return entry.second; });
+  if (first == absent_.end()) return;
+  absence_timer_.expires_at(first->second);
+  absence_timer_.async_wait(handler([](Hub& hub) { hub.part_with_absent(); }));
+}
+
+void Hub::part_with_absent() {
+  std::vector<std::uint32_t> due;
+  std::erase_if(absent_, [&, now = Clock::now()](const auto& entry) {
+    const bool over = entry.second <= now;
+    if (over) due.push_back(entry.first);
+    return over;
   });
+  await_absent();
+  for (const std::uint32_t rank : due)
+    if (!news_.is_gone(rank)) part_with(rank, rank);
 }
 
 }  // namespace ccoll::control

@@ -26,6 +26,10 @@ constexpr milliseconds kHelloLimit{10000};
 /// and must not be called twice.
 constexpr milliseconds kConnectLimit{5000};
 constexpr milliseconds kPause{100};
+/// For the last words to a rank that has counted this one in.
+constexpr milliseconds kFarewellLimit{500};
+/// Who announced itself as this rank before, and is there no more, may answer as late as it likes.
+constexpr milliseconds kClaimLimit{1000};
 
 milliseconds until(Hub::Clock::time_point deadline) {
   const auto left = std::chrono::duration_cast<milliseconds>(deadline - Hub::Clock::now());
@@ -46,6 +50,10 @@ Result<std::optional<Refusal>> read_answer(const Result<std::string>& payload, s
   refusal->reason.message =
       fmt::format("start-up: rank {} refused the connection: {}", peer, refusal->reason.message);
   return refusal;
+}
+
+std::string process_text(const PeerAddress& address) {
+  return fmt::format("host {}, pid {}", ip_text(address), address.pid);
 }
 
 Refusal refuse(ErrorKind kind, std::string reason) {
@@ -77,6 +85,7 @@ asio::awaitable<void> Hub::receive_call(Self self, Stream accepted) {
     co_return;
   }
   self->received_.fetch_add(1, std::memory_order_relaxed);
+  const auto twice = self->claimed_twice(*hello);
   if (self->disagrees(*hello))
     self->last_trouble_ = fmt::format("rank {} called, which was told that there are {} ranks",
                                       hello->rank, hello->size);
@@ -87,6 +96,7 @@ asio::awaitable<void> Hub::receive_call(Self self, Stream accepted) {
     std::string frame = refusal ? encode(*refusal) : encode_welcome();
     asio::error_code ignored;
     co_await stream.write(std::move(frame), ignored);
+    if (twice) self->give_up({twice->kind, "start-up: " + twice->message, twice->culprit});
     co_return;
   }
   // Before, the caller tries again; now it has been counted in.
@@ -95,7 +105,7 @@ asio::awaitable<void> Hub::receive_call(Self self, Stream accepted) {
         *self->meet(std::move(stream), hello->rank, hello->row.address, encode_welcome()));
     self->advance();
   } catch (...) {
-    self->failing()(failure_of(std::current_exception()));
+    self->break_down();
   }
 }
 
@@ -103,7 +113,23 @@ bool Hub::disagrees(const Hello& hello) const {
   return hello.callee == row_.nonce && hello.size != size_;
 }
 
+std::optional<Failure> Hub::claimed_twice(const Hello& hello) const {
+  if (hello.callee != row_.nonce || outcome_ || leaving_) return std::nullopt;
+  const auto known = edges_.find(hello.rank);
+  const auto* const other = hello.rank == rank_     ? &row_.address
+                            : known != edges_.end() ? &known->second->address()
+                                                    : nullptr;
+  // A thread of the same process has given this start-up up, and is in a later one.
+  if (other != nullptr && other->process != hello.row.address.process)
+    return Failure{ErrorKind::mismatch,
+                   fmt::format("two processes have been told that they are rank {}: {} and {}",
+                               hello.rank, process_text(*other), process_text(hello.row.address)),
+                   hello.rank};
+  return std::nullopt;
+}
+
 std::optional<Refusal> Hub::objection(const Hello& hello) const {
+  if (auto failure = claimed_twice(hello)) return Refusal{true, std::move(*failure)};
   if (disagrees(hello))
     return refuse(
         ErrorKind::mismatch,
@@ -176,7 +202,18 @@ asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row) {
     if (refusal->final) self->give_up(refusal->reason);
     co_return tl::unexpected<Failure>(refusal->reason);
   }
-  if (self->leaving_) co_return fail(ErrorKind::aborted, "start-up: rank {} has left", self->rank_);
+  if (self->leaving_) {
+    // It has counted this rank in: it hears why nothing comes of it.
+    std::string farewell;
+    for (const FailureNews& news : self->news_.failures()) farewell += encode(news);
+    const std::uint32_t departed[] = {self->rank_};
+    farewell += encode_left(departed);
+    const net::Deadline limit(stream, kFarewellLimit);
+    asio::error_code ignored;
+    co_await stream.write(std::move(farewell), ignored);
+    co_await net::drain(stream.socket());
+    co_return fail(ErrorKind::aborted, "start-up: rank {} has left", self->rank_);
+  }
   self->received_.fetch_add(1, std::memory_order_relaxed);
   self->opened_.fetch_add(1, std::memory_order_relaxed);
   self->tell_limit(*self->meet(std::move(stream), peer, row.address, {}));
@@ -193,6 +230,20 @@ void Hub::call_parent(const Row& parent) {
     self->progress_.changed.notify_all();
   };
   net::spawn(context_.get_executor(), attempt(shared_from_this(), parent), "start-up", failing());
+}
+
+void Hub::ask_claimant(const Row& row) {
+  const auto attempt = [](Self self, Row other) -> asio::awaitable<void> {
+    const Result<std::string> payload = co_await question(self, other, kClaimLimit);
+    const Result<std::optional<Refusal>> answer = read_answer(payload, self->rank_);
+    Status status;
+    if (answer && *answer && (*answer)->reason.culprit == self->rank_)
+      status = tl::unexpected<Failure>((*answer)->reason);
+    const std::lock_guard lock(self->progress_.mutex);
+    self->progress_.attempt = std::move(status);
+    self->progress_.changed.notify_all();
+  };
+  net::spawn(context_.get_executor(), attempt(shared_from_this(), row), "start-up", failing());
 }
 
 asio::awaitable<void> Hub::call_successor(Self self) {
@@ -284,15 +335,22 @@ void Hub::advance() {
 }
 
 void Hub::decide(const Status& outcome) {
-  outcome_ = outcome;
+  // Whatever needs memory comes first: who waits is told all of it or nothing.
+  Status decided = outcome, told_outcome = outcome;
+  std::vector<PeerAddress> table;
+  std::string told;
+  if (outcome) {
+    table.reserve(rows_.size());
+    for (const Row& row : rows_) table.push_back(row.address);
+    told = told_;
+  }
+  outcome_ = std::move(decided);
   {
     const std::lock_guard lock(progress_.mutex);
-    progress_.outcome = outcome;
-    if (outcome) {
-      for (const Row& row : rows_) progress_.table.push_back(row.address);
-      progress_.job = rows_[0].nonce;
-      progress_.told = told_;
-    }
+    progress_.outcome = std::move(told_outcome);
+    progress_.table = std::move(table);
+    progress_.job = rows_[0].nonce;
+    progress_.told = std::move(told);
     progress_.changed.notify_all();
   }
   mend();  // some may have left already

@@ -147,7 +147,7 @@ const std::string& job_token() {
 
 Member make_member(std::uint32_t rank, std::uint32_t size, milliseconds timeout,
                    const std::string& token, std::shared_ptr<net::Service> service,
-                   milliseconds heartbeat) {
+                   milliseconds heartbeat, const Claim& claim) {
   // The listener's port is part of what the control is made from: it comes first.
   struct Slot {
     std::mutex mutex;
@@ -171,7 +171,8 @@ Member make_member(std::uint32_t rank, std::uint32_t size, milliseconds timeout,
   membership.size = size;
   membership.address.ip = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1};
   membership.address.port = member.listener->endpoint().port();
-  membership.address.pid = static_cast<std::uint32_t>(getpid());
+  membership.address.pid = claim.pid;
+  membership.address.process = claim.process;
   membership.address.device = rank;  // tells the rows of the table apart
   membership.credentials = token;
   membership.told = "told by rank " + std::to_string(rank);

@@ -4,6 +4,8 @@
 /// Ranks for the tests of control: as threads of this process, each with its own listener on
 /// loopback, meeting at a store that counts its keys; and a store for ranks that are processes.
 
+#include <unistd.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -124,10 +126,16 @@ struct Member {
 /// at a port that was its own a moment ago, and would be counted as a stranger of the job.
 const std::string& job_token();
 
+/// What a member says that it is.
+struct Claim {
+  std::uint64_t process = 0;
+  std::uint32_t pid = static_cast<std::uint32_t>(getpid());
+};
+
 Member make_member(std::uint32_t rank, std::uint32_t size, milliseconds timeout,
                    const std::string& token = job_token(),
                    std::shared_ptr<net::Service> service = net::Service::shared(),
-                   milliseconds heartbeat = milliseconds(0));
+                   milliseconds heartbeat = milliseconds(0), const Claim& claim = {});
 
 /// Lets `ranks` join at once, each on a thread of its own; by index in `ranks`.
 std::vector<Member> join_all(const std::vector<std::uint32_t>& ranks, std::uint32_t size,

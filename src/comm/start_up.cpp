@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How communicators come and go: from the environment, from a store, from each other.
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <exception>
@@ -36,6 +37,23 @@ void check_rank(int rank, int size) {
   if (size < 1 || rank < 0 || rank >= size)
     raise({ErrorKind::invalid_argument,
            fmt::format("rank {} of {}: a rank is at least 0 and less than the size", rank, size),
+           std::nullopt});
+}
+
+void check_limit(const CommunicatorOptions& options) {
+  if (options.start_timeout.count() <= 0)
+    raise({ErrorKind::invalid_argument,
+           fmt::format("a time limit of start-up (start_timeout) of {} ms; it must be more than 0",
+                       options.start_timeout.count()),
+           std::nullopt});
+}
+
+/// They would wait for each other's place until their time limit.
+void check_distinct(std::span<const int> ranks) {
+  std::vector<int> sorted(ranks.begin(), ranks.end());
+  std::ranges::sort(sorted);
+  if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
+    raise({ErrorKind::invalid_argument, fmt::format("create_all: rank {} is given twice", *twice),
            std::nullopt});
 }
 
@@ -102,6 +120,10 @@ std::shared_ptr<Communicator::Implementation> start_up(const std::shared_ptr<Sto
                                                        int rank, int size,
                                                        const CommunicatorOptions& options) {
   check_rank(rank, size);
+  check_limit(options);
+  if (!store)
+    raise({ErrorKind::invalid_argument,
+           fmt::format("create: no store (null) for rank {} of {}", rank, size), std::nullopt});
   auto member = value_or_throw(Member::join(*store, static_cast<std::uint32_t>(rank),
                                             static_cast<std::uint32_t>(size), options));
   const auto job = member->control().job();
@@ -168,6 +190,7 @@ Communicator Communicator::create(const CommunicatorOptions& options) {
 Communicator Communicator::create(const Environment& environment,
                                   const CommunicatorOptions& options) {
   return made_or_raised([&] {
+    check_limit(options);
     auto asked = options;
     if (asked.token.empty() && !environment.token_file.empty())
       asked.token = value_or_throw(read_token_file(environment.token_file));
@@ -190,6 +213,7 @@ Communicator Communicator::create(std::shared_ptr<Store> store, int rank, int si
 Communicator Communicator::create(const UniqueId& id, int rank, int size,
                                   const CommunicatorOptions& options) {
   check_rank(rank, size);
+  check_limit(options);
   return made_or_raised([&] {
     if (rank == 0) warn_of_unknown_variables();
     const auto contents = value_or_throw(read_id(id));
@@ -214,6 +238,7 @@ std::vector<Communicator> Communicator::create_all(int size, const CommunicatorO
 std::vector<Communicator> Communicator::create_all(const UniqueId& id, std::span<const int> ranks,
                                                    int size, const CommunicatorOptions& options) {
   for (const int rank : ranks) check_rank(rank, size);
+  check_distinct(ranks);
   return side_by_side(ranks, [&](int rank) { return create(id, rank, size, options); });
 }
 

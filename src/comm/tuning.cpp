@@ -24,6 +24,9 @@ namespace {
 
 constexpr std::string_view kFirstLine = "ccoll tuning 1";
 
+/// Beyond any tuning; a device, or a file of something else, may have no end.
+constexpr std::size_t kMostFileBytes = std::size_t{1} << 20;
+
 struct Number {
   std::string_view name;
   double& (*of)(MeasuredCosts&);
@@ -75,10 +78,14 @@ Result<std::optional<std::string>> read_file(const std::string& path) {
   if (!file && errno == ENOENT) return std::nullopt;
   std::string text;
   std::array<char, 4096> part;
-  while (file && !std::ferror(file.get()) && !std::feof(file.get()))
+  while (file && !std::ferror(file.get()) && !std::feof(file.get()) &&
+         text.size() <= kMostFileBytes)
     text.append(part.data(), std::fread(part.data(), 1, part.size(), file.get()));
   if (!file || std::ferror(file.get()))
     return fail(ErrorKind::invalid_argument, "it cannot be read: {}", reason());
+  if (text.size() > kMostFileBytes)
+    return fail(ErrorKind::invalid_argument, "it is no file of costs: longer than {} bytes",
+                kMostFileBytes);
   return text;
 }
 

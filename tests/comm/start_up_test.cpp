@@ -143,6 +143,34 @@ TEST_CASE("start-up: the ranks of one process come at once, all or some", "[comm
   CHECK_THAT(message_of([] { Communicator::create_all(0); }), Contains("rank 0 of 0"));
 }
 
+TEST_CASE("start-up: what cannot begin is refused at once, and says what was given", "[comm]") {
+  CHECK(message_of([] { Communicator::create(nullptr, 1, 2, impatient()); }) ==
+        "invalid_argument: create: no store (null) for rank 1 of 2");
+  const auto id = UniqueId::create();
+  const std::vector<int> twice = {2, 0, 2};
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(message_of([&] { Communicator::create_all(id, twice, 3, impatient()); }) ==
+        "invalid_argument: create_all: rank 2 is given twice");
+  CHECK(std::chrono::steady_clock::now() - start < 5s);  // and not after the limit
+  for (const auto limit : {0ms, -5ms}) {
+    CommunicatorOptions options;
+    options.start_timeout = limit;
+    const auto refusal = fmt::format(
+        "invalid_argument: a time limit of start-up (start_timeout) of {} ms; it must be more than "
+        "0",
+        limit.count());
+    CHECK(message_of([&] { Communicator::create_all(2, options); }) == refusal);
+    CHECK(message_of([&] { Communicator::create(id, 0, 2, options); }) == refusal);
+    CHECK(message_of([&] { Communicator::create(Environment{}, options); }) == refusal);
+  }
+}
+
+TEST_CASE("start-up: the longest of limits is no limit that has passed", "[comm]") {
+  auto options = impatient();
+  options.start_timeout = std::chrono::milliseconds::max();
+  CHECK(Communicator::create_all(3, options).size() == 3);
+}
+
 TEST_CASE("start-up: options of messages from the environment", "[comm]") {
   const auto with = [](const char* name, const char* value) {
     ::setenv(name, value, 1);

@@ -112,6 +112,19 @@ TEST_CASE("tuning: what is no file is neither read nor replaced", "[comm]") {
   CHECK(std::distance(std::filesystem::directory_iterator(below), {}) == 1);
 }
 
+TEST_CASE("tuning: a file is read no further than any tuning goes", "[comm]") {
+  const TuneFile file;
+  std::filesystem::create_directories(std::filesystem::path(file.path()).parent_path());
+  std::filesystem::create_symlink("/dev/zero", file.path());
+  CHECK(load_tuning().empty());
+  std::filesystem::remove(file.path());
+  const Tuning tuning{{"tcp", some_costs(5)}};
+  std::ofstream(file.path()) << to_text(tuning) << std::string(1 << 20, '\n');
+  CHECK(load_tuning().empty());
+  std::ofstream(file.path()) << to_text(tuning) << std::string(1 << 10, '\n');
+  CHECK(load_tuning() == tuning);
+}
+
 TEST_CASE("tuning: a file that cannot be written is told with the reason", "[comm]") {
   const TuneFile file;
   std::filesystem::create_directory(file.directory());

@@ -1,21 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // Start-up of a rank that is given too little memory: one allocation fails, the n-th of the thread
-// that starts it. It gets a clear error and leaves nothing behind, and the ranks that it was to
-// meet hear of it in time. (On the service thread Asio ends the process where it has no memory
-// itself.)
+// that starts it, or of its service thread. It gets a clear error and leaves nothing behind, and
+// the ranks that it was to meet hear of it in time. (Asio ends the process
+// where it has no memory to begin what a coroutine waits for.) Or its address space is limited.
 //   scarce_start_test [--seconds S] [--seed N]    places drawn at random
-//   scarce_start_test --sweep [--from N]          every allocation
+//   scarce_start_test --sweep [--from N]          every allocation of one thread
+//   scarce_start_test --service [--from N]        and of the other
+//   scarce_start_test --calls [--from N]          the same, also in calls
+//   scarce_start_test --limit [--from KIB]        every limit, in steps of 512 KiB
 // No Catch2: the rank that lacks memory is this program again, and is to have only its own threads.
 #include <fcntl.h>
+#include <pthread.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <climits>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -41,15 +48,23 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-// Of this thread:
-thread_local long allocations = 0;
-thread_local long failing = -1;  ///< the number of the one that fails, from 0
-thread_local bool counted = false;
+std::atomic<long> allocations = 0;
+std::atomic<long> failing = -1;  ///< the number of the one that fails, from 0
+// Whose are counted:
+thread_local bool counted = false;  ///< of this thread
+std::atomic<bool> of_service = false;
+
+bool is_counted() {
+  if (counted || !of_service) return counted;
+  std::array<char, 16> name{};
+  ::pthread_getname_np(::pthread_self(), name.data(), name.size());
+  return std::string_view(name.data()) == "ccoll-service";
+}
 
 }  // namespace
 
 [[gnu::noinline]] void* operator new(std::size_t size) {
-  if (counted && allocations++ == failing) throw std::bad_alloc();
+  if (is_counted() && allocations++ == failing) throw std::bad_alloc();
   if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
   throw std::bad_alloc();
 }
@@ -60,6 +75,14 @@ namespace {
 
 constexpr int kSize = 3;
 constexpr int kVictim = 1;
+
+/// What the rank lacks: memory of the thread that starts it, or of its service thread, in start-up
+/// alone or in calls, too; or any, and the number is how many KiB of addresses it has left.
+enum class Lack { own, service, calls, limit };
+constexpr std::array kLacks = {"own", "service", "calls", "limit"};
+
+/// How it ends where Asio has no memory itself.
+constexpr int kEndedByAsio = 77;
 /// The limit of start-up is 3 s, of the verdict thereafter 2 s; the rest is for a busy machine.
 constexpr auto kSoon = 20s;
 
@@ -94,8 +117,40 @@ Held operator+(const Held& one, const Held& other) {
 void start(const std::string& address, int rank, const std::string& transport) {
   const auto store = connect_tcp_store(address, {}, 3s);
   auto world = Communicator::create(store, rank, kSize, impatient(transport));
-  counted = false;
+  counted = of_service = false;
   world.barrier();
+}
+
+/// The same, and calls in which the service thread has a part.
+void start_and_call(const std::string& address, int rank, const std::string& transport) {
+  const auto store = connect_tcp_store(address, {}, 3s);
+  auto world = Communicator::create(store, rank, kSize, impatient(transport));
+  std::vector<float> data(1 << 16, 1), got(data.size());
+  world.all_reduce(std::span(data));
+  auto other = world.duplicate();
+  other.all_reduce_async(std::span(data)).wait();
+  auto receive = world.recv_async(std::span(got), (rank + kSize - 1) % kSize);
+  world.send(std::span<const float>(data), (rank + 1) % kSize);
+  receive.wait();
+  // Long enough for those who wait to tell the others what they wait in.
+  if (rank == 0) std::this_thread::sleep_for(150ms);
+  world.barrier();
+}
+
+auto body_of(Lack lack) {
+  return lack == Lack::own || lack == Lack::service ? start : start_and_call;
+}
+
+/// So many more bytes of addresses, or as many as may be.
+void limit_addresses(std::optional<std::size_t> more) {
+  std::ifstream sizes("/proc/self/statm");
+  std::size_t pages = 0;
+  sizes >> pages;
+  rlimit limit{};
+  ::getrlimit(RLIMIT_AS, &limit);
+  limit.rlim_cur =
+      more ? pages * static_cast<std::size_t>(::getpagesize()) + *more : limit.rlim_max;
+  ::setrlimit(RLIMIT_AS, &limit);
 }
 
 /// What that was, as one line.
@@ -112,10 +167,17 @@ std::string outcome(const std::function<void()>& body) {
   }
 }
 
+bool names_victim(const std::string& error) {
+  return error.find("rank 1") != error.npos || error.find("ranks 1") != error.npos;
+}
+
 /// The program as the rank that lacks memory.
 int be_victim(char** arguments) {
   const std::string address = arguments[0], transport = arguments[1];
   const long number = std::atol(arguments[2]);
+  const auto lack =
+      static_cast<Lack>(std::ranges::find(kLacks, std::string_view(arguments[3])) - kLacks.begin());
+  if (lack != Lack::own) std::set_terminate([] { ::_exit(kEndedByAsio); });
   // What a process makes once and keeps is there already; but every fourth time memory may run out
   // for that, too.
   const auto job = [] {
@@ -130,12 +192,19 @@ int be_victim(char** arguments) {
   } else {
     before = before + kKept;
   }
-  failing = number;
-  counted = true;
-  const auto got = outcome([&] { start(address, kVictim, transport); });
-  counted = false;
+  allocations = 0;
+  if (lack != Lack::limit) failing = number;
+  if (lack == Lack::limit) limit_addresses(static_cast<std::size_t>(number) << 10);
+  of_service = lack == Lack::service || lack == Lack::calls;
+  counted = lack == Lack::own;
+  const auto body = body_of(lack);
+  const auto got = outcome([&] { body(address, kVictim, transport); });
+  counted = of_service = false;
+  limit_addresses(std::nullopt);
   std::cout << allocations << " " << got << std::endl;
-  check(got == "fine" || got == "bad_alloc" || got.starts_with("exhausted: "), got);
+  // A link that it could not make is news of the other end, too.
+  const bool by_other = lack != Lack::own && names_victim(got);
+  check(got == "fine" || got == "bad_alloc" || got.starts_with("exhausted: ") || by_other, got);
   check(has_let_go(before), "it holds " + held_now().text() + ", before " + before.text() + ", " +
                                 std::to_string(threads()) + " threads, after " + got);
   check(outcome(job) == "fine", "a job afterwards: " + outcome(job));
@@ -146,17 +215,19 @@ int be_victim(char** arguments) {
 struct Attempt {
   long allocations = 0;
   bool fine = false;
+  bool by_asio = false;
 };
 
-/// A job of which one rank lacks memory for that allocation; checks what all of them get.
-Attempt attempt(const std::string& transport, long number) {
+/// A job of which one rank lacks memory there; checks what all of them get.
+Attempt attempt(const std::string& transport, Lack lack, long number) {
   const Directory directory;
   const auto said = directory.file("said");
   const auto server = serve_tcp_store();
   const auto began = Clock::now();
   pid_t victim = 0;
-  std::vector<std::string> words = {"scarce_start_test", "--victim", server->address(), transport,
-                                    std::to_string(number)};
+  std::vector<std::string> words = {"scarce_start_test",    "--victim",
+                                    server->address(),      transport,
+                                    std::to_string(number), kLacks[static_cast<std::size_t>(lack)]};
   std::vector<char*> arguments;
   for (auto& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
@@ -170,7 +241,8 @@ Attempt attempt(const std::string& transport, long number) {
   std::array<Clock::duration, kSize> took{};
   auto errors = run_threads(kSize, [&](int rank) {
     if (rank == kVictim) return;
-    const auto got = outcome([&] { start(server->address(), rank, transport); });
+    const auto body = body_of(lack);
+    const auto got = outcome([&] { body(server->address(), rank, transport); });
     took[static_cast<std::size_t>(rank)] = Clock::now() - began;
     if (got != "fine") throw std::runtime_error(got);
   });
@@ -182,8 +254,11 @@ Attempt attempt(const std::string& transport, long number) {
   for (std::string more; std::getline(file, more);) rest += "\n    " + more;
   static std::mutex judging;
   const std::lock_guard lock(judging);
-  const auto where = transport + ", allocation " + std::to_string(number) + ": ";
-  check(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+  const auto where = transport + ", " + kLacks[static_cast<std::size_t>(lack)] + " " +
+                     std::to_string(number) + ": ";
+  const bool by_asio =
+      lack != Lack::own && WIFEXITED(status) && WEXITSTATUS(status) == kEndedByAsio;
+  check(by_asio || (WIFEXITED(status) && WEXITSTATUS(status) == 0),
         where + "the rank ends with " + std::to_string(status) + " after " + line + rest);
   check(spawned, "posix_spawn");
   const bool fine = line.ends_with(" fine");
@@ -192,16 +267,18 @@ Attempt attempt(const std::string& transport, long number) {
     const auto text =
         where + "rank 1: " + line + "\n    rank " + std::to_string(rank) + ": " + error;
     check(took[static_cast<std::size_t>(rank)] < kSoon, text + "\n    comes too late");
-    if (fine)
-      check(error.empty(), text);
-    else
-      check(error.find("rank 1") != error.npos || error.find("ranks 1") != error.npos, text);
+    // Who comes when the first two have given up finds nobody.
+    const bool named = names_victim(error) || error.find("no rank 0 at") != error.npos;
+    // In the last call the others may be done when this one fails, and the other way round.
+    const bool either = lack != Lack::own;
+    check((named && (either || !fine)) || (error.empty() && (either || fine)), text);
   }
-  return {std::atol(line.c_str()), fine};
+  return {std::atol(line.c_str()), fine, by_asio};
 }
 
 /// Most attempts wait for a limit: some at once. `next` gives numbers, until it gives none.
-void attempt_all(const std::string& transport, const std::function<std::optional<long>()>& next,
+void attempt_all(const std::string& transport, Lack lack,
+                 const std::function<std::optional<long>()>& next,
                  const std::function<void(long, const Attempt&)>& made) {
   constexpr int kAtOnce = 8;
   std::mutex mutex;
@@ -211,33 +288,40 @@ void attempt_all(const std::string& transport, const std::function<std::optional
       const auto number = next();
       lock.unlock();
       if (!number) return;
-      const auto got = attempt(transport, *number);
+      const auto got = attempt(transport, lack, *number);
       lock.lock();
       made(*number, got);
     }
   });
 }
 
-void sweep(const std::string& transport, long from) {
-  long number = from - 1, most = LONG_MAX;
-  const auto next = [&] { return number < most ? std::optional(++number) : std::nullopt; };
-  attempt_all(transport, next, [&](long tried, const Attempt& got) {
-    if (got.fine && got.allocations <= tried) most = std::min(most, tried);
+void sweep(const std::string& transport, Lack lack, long from) {
+  constexpr long kMostKib = 128 << 10;
+  const long step = lack == Lack::limit ? 512 : 1;
+  long number = from - step, most = lack == Lack::limit ? kMostKib : LONG_MAX, by_asio = 0;
+  const auto next = [&] { return number < most ? std::optional(number += step) : std::nullopt; };
+  attempt_all(transport, lack, next, [&](long tried, const Attempt& got) {
+    if (got.fine && got.allocations <= tried && lack != Lack::limit) most = std::min(most, tried);
+    by_asio += got.by_asio;
   });
-  std::cout << transport << ": " << number - from << " attempts" << std::endl;
+  std::cout << transport << ": " << (number - from) / step << " attempts, " << by_asio
+            << " ended by Asio" << std::endl;
 }
 
-void draw(const std::string& transport, std::chrono::seconds time, std::mt19937& random) {
+void draw(const std::string& transport, Lack lack, std::chrono::seconds time,
+          std::mt19937& random) {
   const auto end = Clock::now() + time;
-  const auto most = attempt(transport, 1'000'000'000).allocations;
-  int count = 0;
+  const auto most = attempt(transport, lack, 1'000'000'000).allocations;
+  int count = 0, by_asio = 0;
   const auto next = [&]() -> std::optional<long> {
     if (Clock::now() > end) return std::nullopt;
     count++;
     return std::uniform_int_distribution<long>(0, most)(random);
   };
-  attempt_all(transport, next, [](long, const Attempt&) {});
-  std::cout << transport << ": " << count << " of " << most << " allocations" << std::endl;
+  attempt_all(transport, lack, next,
+              [&](long, const Attempt& got) { by_asio += got.by_asio ? 1 : 0; });
+  std::cout << transport << ": " << count << " of " << most << " allocations, " << by_asio
+            << " ended by Asio" << std::endl;
 }
 
 }  // namespace
@@ -250,15 +334,22 @@ int main(int count, char** arguments) {
     return found == words.end() ? otherwise : std::atol((found + 1)->data());
   };
   const auto seed = static_cast<unsigned>(given("--seed", std::random_device{}() & 0xffffff));
-  const bool sweeps = std::ranges::find(words, "--sweep") != words.end();
+  const auto asks = [&](std::string_view name) {
+    return std::ranges::find(words, name) != words.end();
+  };
+  const bool sweeps = asks("--sweep") || asks("--service") || asks("--calls") || asks("--limit");
   if (!sweeps) std::cout << "seed " << seed << std::endl;
   std::mt19937 random(seed);
   for (const auto* const transport : {"shm", "tcp"}) {
-    if (sweeps) {
-      sweep(transport, given("--from", 0));
-      continue;
-    }
-    draw(transport, std::chrono::seconds(given("--seconds", 10)), random);
+    const auto from = given("--from", 0);
+    if (asks("--sweep")) sweep(transport, Lack::own, from);
+    if (asks("--service")) sweep(transport, Lack::service, from);
+    if (asks("--calls")) sweep(transport, Lack::calls, from);
+    if (asks("--limit")) sweep(transport, Lack::limit, from);
+    if (sweeps) continue;
+    const std::chrono::seconds time(given("--seconds", 10));
+    draw(transport, Lack::own, time, random);
+    draw(transport, Lack::service, time / 2, random);
   }
   return failures == 0 ? 0 : 1;
 }

@@ -92,7 +92,7 @@ struct CCOLL_API CommunicatorOptions {
   std::string name = {};
   /// The limit of every call that gives none; more than 0.
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
-  /// The limit of start-up.
+  /// The limit of start-up; more than 0.
   std::chrono::milliseconds start_timeout = std::chrono::seconds(60);
   /// A rank whose process is stopped, or whose host or network has gone, closes no connection: it
   /// counts as lost when its control peers have heard nothing from it for so long, though ranks say

@@ -51,16 +51,14 @@ std::vector<device::TeamEnding> TeamOnHost::run(const device::LoweredTeam& team,
   }
   // Nothing in it outlives a call.
   workspace_.assign(team.workspace_bytes + device::kTeamAlignment, std::byte{0xa5});
-  std::vector<std::byte*> addresses;
+  std::byte** next = launch.buffers;
   for (const Buffers& of_rank : buffers) {
-    addresses.push_back(of_rank.input);
-    addresses.push_back(of_rank.output);
+    *next++ = of_rank.input;
+    *next++ = of_rank.output;
   }
   const auto place = reinterpret_cast<std::uintptr_t>(workspace_.data());
-  addresses.push_back(workspace_.data() +
-                      (device::kTeamAlignment - place % device::kTeamAlignment));
+  *next = workspace_.data() + (device::kTeamAlignment - place % device::kTeamAlignment);
   launch.state = {tickets_.data(), flags_.data(), static_cast<std::uint32_t>(tickets_.size())};
-  launch.buffers = addresses.data();
   launch.abort = &abort_;
   // Each look lets other threads run first, and there may be hundreds on a core.
   launch.spins_per_look = 20;

@@ -32,10 +32,10 @@ class TeamInterpreter {
         mine_(launch.program.blocks[number]),
         number_(number),
         stopped_(shared),
-        at_(reinterpret_cast<std::byte**>(shared + 2 + launch.program.most_ends)),
-        left_(shared + 2 + launch.program.most_ends + launch.program.widest),
+        at_(reinterpret_cast<std::byte**>(shared + 1 + launch.program.most_ends)),
+        left_(shared + 1 + launch.program.most_ends + launch.program.widest),
         part_(left_ + launch.program.widest),
-        counts_(shared + 2) {}
+        counts_(shared + 1) {}
 
   CCOLL_HOST_DEVICE void run() {
     begin();
@@ -55,18 +55,19 @@ class TeamInterpreter {
  private:
   /// Takes the ticket, and advances those that fall to this block.
   CCOLL_HOST_DEVICE void begin() {
-    if (is_first()) {
-      stopped_[0] = 0;
-      stopped_[1] = launch_.state.tickets[number_].base;
-    }
+    const TeamTicket ticket = launch_.state.tickets[number_];
+    if (is_first()) stopped_[0] = 0;
     for (std::uint32_t i = block_.thread(); i < mine_.ends; i += block_.threads()) counts_[i] = 0;
+    // All have read the ticket before it is written.
     block_.barrier();
-    base_ = stopped_[1];
-    if (!is_first()) return;
-    const TeamTicket next{base_ + program_.span, launch_.state.tickets[number_].calls + 1};
-    for (std::uint32_t i = number_; i < launch_.state.ticket_count; i += program_.block_count) {
+    base_ = ticket.base;
+    const TeamTicket next{ticket.base + program_.span, ticket.calls + 1};
+    for (std::uint64_t i = number_ + std::uint64_t{block_.thread()} * program_.block_count;
+         i < launch_.state.ticket_count;
+         i += std::uint64_t{block_.threads()} * program_.block_count) {
       launch_.state.tickets[i] = next;
     }
+    if (!is_first()) return;
     store_relaxed(&launch_.progress[number_].ending, 0);
     store_relaxed(&launch_.progress[number_].steps, 0);
     store_release(&launch_.progress[number_].call, next.calls);
@@ -300,9 +301,9 @@ class TeamInterpreter {
   const TeamBlock& mine_;
   const std::uint32_t number_;
   std::uint64_t base_ = 0;
-  std::uint64_t* const stopped_;  ///< then, while the call begins, its base
-  std::byte** const at_;          ///< by cursor, as are the next two
-  std::uint64_t* const left_;     ///< bytes of its part; UINT64_MAX: of a slot
+  std::uint64_t* const stopped_;
+  std::byte** const at_;       ///< by cursor, as are the next two
+  std::uint64_t* const left_;  ///< bytes of its part; UINT64_MAX: of a slot
   std::uint64_t* const part_;
   std::uint64_t* const counts_;  ///< slices that passed each of the block's ends
 };

@@ -283,6 +283,10 @@ Result<LoweredTeam> lower(const LowerRequest& request) {
                 "needed are 1 slot or more, and all ranks or none",
                 problem.size, slots, in_place.size());
   }
+  if (problem.size > kMostTeamRanks) {
+    return fail(ErrorKind::unsupported, "a team of {} ranks: a GPU has at most {} of one process",
+                problem.size, kMostTeamRanks);
+  }
   if (reduces(problem.kind) && !is_defined(op, type)) {
     return fail(ErrorKind::invalid_argument, "{} is not defined on {}", to_string(op),
                 to_string(type));

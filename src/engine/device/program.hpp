@@ -93,7 +93,7 @@ struct TeamProgram {
   std::uint32_t most_ends = 0;  ///< of the block that has most
 
   /// Words of memory that a block's threads share.
-  constexpr std::uint32_t shared_words() const { return 2 + most_ends + 3 * widest; }
+  constexpr std::uint32_t shared_words() const { return 1 + most_ends + 3 * widest; }
   constexpr std::uint32_t flag_count() const { return 2 * channel_count + block_count; }
 };
 
@@ -126,11 +126,14 @@ struct TeamProgress {
   std::uint64_t ending = 0;  ///< TeamEnding
 };
 
+/// The most ranks that a team has: their buffers' addresses travel in the kernel's arguments.
+inline constexpr std::uint32_t kMostTeamRanks = 64;
+
 /// One call. `buffers`: rank r's input is number 2r and its output 2r + 1; then the workspace.
 struct TeamLaunch {
   TeamProgram program;
   TeamState state;
-  std::byte* const* buffers = nullptr;
+  std::byte* buffers[2 * kMostTeamRanks + 1] = {};
   const std::uint64_t* abort = nullptr;  ///< the host stores something else than 0 there
   /// Looks at a flag between two looks at the abort word, which lies in the host's memory.
   std::uint32_t spins_per_look = 1000;

@@ -5,11 +5,13 @@
 /// program.shared_words() words of dynamic shared memory.
 
 #include "engine/device/interpret.hpp"
+#include "engine/device/team_kernel.hpp"
 
 namespace ccoll::device {
 
 template <Family family>
-__global__ void __launch_bounds__(512) team_kernel(const __grid_constant__ TeamLaunch launch) {
+__global__ void __launch_bounds__(kMostTeamThreads)
+    team_kernel(const __grid_constant__ TeamLaunch launch) {
   extern __shared__ std::uint64_t shared[];
   const CudaBlock block;
   TeamInterpreter<family, CudaBlock>(block, launch, blockIdx.x, shared).run();

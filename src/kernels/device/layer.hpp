@@ -178,9 +178,11 @@ CCOLL_HOST_DEVICE inline void store_relaxed(Word16* to, Word16 value) {
 #endif
 }
 
-/// 16 bytes of data at an aligned address, ordered by nothing but barriers and flags.
+/// 16 bytes of data at an aligned address, ordered by nothing but barriers and flags. Never in the
+/// memory that a block shares: said so, the compiler need not let the access find that out.
 CCOLL_HOST_DEVICE inline Word16 load_data(const std::byte* from) {
 #ifdef __CUDA_ARCH__
+  __builtin_assume(__isGlobal(from));
   return *reinterpret_cast<const Word16*>(from);
 #else
   Word16 value;
@@ -191,6 +193,7 @@ CCOLL_HOST_DEVICE inline Word16 load_data(const std::byte* from) {
 
 CCOLL_HOST_DEVICE inline void store_data(std::byte* to, Word16 value) {
 #ifdef __CUDA_ARCH__
+  __builtin_assume(__isGlobal(to));
   *reinterpret_cast<Word16*>(to) = value;
 #else
   std::memcpy(to, &value, sizeof value);

@@ -124,6 +124,10 @@ TEST_CASE("lower: what cannot be run is refused with a reason", "[engine][device
   request.slots = 0;
   CHECK(lower(request).error().kind == ErrorKind::invalid_argument);
 
+  const auto crowd = make_case(Kind::all_reduce, Algorithm::ring, kMostTeamRanks + 1, 30, 4);
+  CHECK(lower(crowd.request()).error().message ==
+        "a team of 65 ranks: a GPU has at most 64 of one process");
+
   request = made.request();
   request.choice.slice_elems = 0;
   CHECK(lower(request).error().message == "no schedule for a team: slices of 0 elements");

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// CUDA's errors as failures, and what CUDA hands out with an owner. Needs CUDA's headers: no other
+/// header includes this.
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "core/result.hpp"
+
+namespace ccoll::device {
+
+/// `what` was tried, and failed with `error`, which the caller's own look at CUDA's last error is
+/// not to find.
+inline Failure cuda_failure(cudaError_t error, std::string_view what) {
+  (void)cudaGetLastError();
+  const bool is_full = error == cudaErrorMemoryAllocation;
+  const bool is_lacking = error == cudaErrorNotSupported || error == cudaErrorNoDevice ||
+                          error == cudaErrorInsufficientDriver ||
+                          error == cudaErrorNoKernelImageForDevice ||
+                          error == cudaErrorCooperativeLaunchTooLarge;
+  return {is_full      ? ErrorKind::exhausted
+          : is_lacking ? ErrorKind::unsupported
+                       : ErrorKind::internal,
+          fmt::format("{}: {} ({})", what, cudaGetErrorString(error), cudaGetErrorName(error)),
+          std::nullopt};
+}
+
+inline Status cuda_status(cudaError_t error, std::string_view what) {
+  if (error == cudaSuccess) return {};
+  return tl::unexpected(cuda_failure(error, what));
+}
+
+/// Moves what a Result holds to `to`, or hands its failure on.
+template <typename T>
+Status put(Result<T> made, T& to) {
+  if (!made) return tl::unexpected(std::move(made.error()));
+  to = std::move(*made);
+  return {};
+}
+
+/// The calling thread's current device until the end of a scope.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(int device) {
+    status_ = cuda_status(cudaGetDevice(&before_), "asking for the current GPU");
+    if (!status_ || before_ == device) return;
+    status_ = cuda_status(cudaSetDevice(device), fmt::format("using GPU {}", device));
+    changed_ = status_.has_value();
+  }
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+  ~CurrentDevice() {
+    if (changed_) cudaSetDevice(before_);
+  }
+  const Status& status() const { return status_; }
+
+ private:
+  int before_ = 0;
+  bool changed_ = false;
+  Status status_;
+};
+
+/// Until the end of a scope the calling thread may allocate and wait for streams of its own, though
+/// some stream is being captured.
+class BesideCaptures {
+ public:
+  BesideCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  BesideCaptures(const BesideCaptures&) = delete;
+  BesideCaptures& operator=(const BesideCaptures&) = delete;
+  ~BesideCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+struct CudaDeleter {
+  void operator()(CUstream_st* stream) const { cudaStreamDestroy(stream); }
+  void operator()(CUevent_st* event) const { cudaEventDestroy(event); }
+};
+using OwnStream = std::unique_ptr<CUstream_st, CudaDeleter>;
+using OwnEvent = std::unique_ptr<CUevent_st, CudaDeleter>;
+
+struct DeviceDeleter {
+  void operator()(std::byte* memory) const { cudaFree(memory); }
+};
+using DeviceMemory = std::unique_ptr<std::byte, DeviceDeleter>;
+
+struct HostDeleter {
+  void operator()(std::byte* memory) const { cudaFreeHost(memory); }
+};
+/// Of the host, which devices map, too.
+using MappedMemory = std::unique_ptr<std::byte, HostDeleter>;
+
+/// Of the current device; does not wait for the legacy default stream, nor does that for it.
+inline Result<OwnStream> make_stream() {
+  int least = 0;
+  int greatest = 0;
+  CCOLL_TRY(cuda_status(cudaDeviceGetStreamPriorityRange(&least, &greatest),
+                        "asking for the priorities of streams"));
+  cudaStream_t stream = nullptr;
+  CCOLL_TRY(cuda_status(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest),
+                        "making a stream"));
+  return OwnStream(stream);
+}
+
+inline Result<OwnEvent> make_event(unsigned flags = cudaEventDisableTiming) {
+  cudaEvent_t event = nullptr;
+  CCOLL_TRY(cuda_status(cudaEventCreateWithFlags(&event, flags), "making an event"));
+  return OwnEvent(event);
+}
+
+/// At least a byte, so that there is an address.
+inline Result<DeviceMemory> allocate_on_device(std::uint64_t bytes) {
+  void* memory = nullptr;
+  CCOLL_TRY(cuda_status(cudaMalloc(&memory, bytes == 0 ? 1 : bytes),
+                        fmt::format("allocating {} bytes on a GPU", bytes)));
+  return DeviceMemory(static_cast<std::byte*>(memory));
+}
+
+inline Result<MappedMemory> allocate_mapped(std::uint64_t bytes) {
+  void* memory = nullptr;
+  CCOLL_TRY(cuda_status(
+      cudaHostAlloc(&memory, bytes == 0 ? 1 : bytes, cudaHostAllocMapped | cudaHostAllocPortable),
+      fmt::format("allocating {} bytes that a GPU maps", bytes)));
+  return MappedMemory(static_cast<std::byte*>(memory));
+}
+
+/// Where the current device sees mapped memory.
+inline Result<std::byte*> on_device(std::byte* mapped) {
+  void* there = nullptr;
+  CCOLL_TRY(cuda_status(cudaHostGetDevicePointer(&there, mapped, 0),
+                        "asking where a GPU sees memory of the host"));
+  return static_cast<std::byte*>(there);
+}
+
+}  // namespace ccoll::device

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <random>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -92,6 +93,9 @@ class Guarded {
         bytes_(offset_ + size_ + kGuard, std::byte{kSentinel}) {}
 
   std::byte* data() { return bytes_.data() + offset_; }
+  /// With the guards: `offset()` bytes in begins what data() points to.
+  std::span<std::byte> bytes() { return bytes_; }
+  std::size_t offset() const { return offset_; }
   void set(std::size_t i, T value) { std::memcpy(data() + i * sizeof(T), &value, sizeof(T)); }
   T get(std::size_t i) const {
     T value;

@@ -37,6 +37,21 @@ void interpret(const B& block, const device::TeamLaunch& launch, std::uint32_t n
 
 }  // namespace
 
+void run_on_host(const device::TeamLaunch& launch, std::uint32_t threads_per_block) {
+  std::vector<std::jthread> blocks;
+  for (std::uint32_t number = 0; number < launch.program.block_count; ++number) {
+    blocks.emplace_back([&launch, number, threads_per_block] {
+      std::vector<std::uint64_t> shared(launch.program.shared_words());
+      if (threads_per_block == 1) {
+        return interpret(device::LoneThread(), launch, number, shared.data());
+      }
+      device::run_block(threads_per_block, [&](const device::HostBlock& block) {
+        interpret(block, launch, number, shared.data());
+      });
+    });
+  }
+}
+
 TeamOnHost::TeamOnHost(std::uint32_t blocks, std::uint32_t flags)
     : tickets_(blocks), flags_(std::size_t{flags} * device::kFlagWords), progress_(blocks) {}
 
@@ -63,28 +78,13 @@ std::vector<device::TeamEnding> TeamOnHost::run(const device::LoweredTeam& team,
   // Each look lets other threads run first, and there may be hundreds on a core.
   launch.spins_per_look = 20;
   launch.progress = progress_.data();
-  run_blocks(launch, threads_per_block);
+  run_on_host(launch, threads_per_block);
 
   std::vector<device::TeamEnding> endings;
   for (std::uint32_t block = 0; block < launch.program.block_count; ++block) {
     endings.push_back(static_cast<device::TeamEnding>(progress_[block].ending));
   }
   return endings;
-}
-
-void TeamOnHost::run_blocks(const device::TeamLaunch& launch, std::uint32_t threads_per_block) {
-  std::vector<std::jthread> blocks;
-  for (std::uint32_t number = 0; number < launch.program.block_count; ++number) {
-    blocks.emplace_back([&launch, number, threads_per_block] {
-      std::vector<std::uint64_t> shared(launch.program.shared_words());
-      if (threads_per_block == 1) {
-        return interpret(device::LoneThread(), launch, number, shared.data());
-      }
-      device::run_block(threads_per_block, [&](const device::HostBlock& block) {
-        interpret(block, launch, number, shared.data());
-      });
-    });
-  }
 }
 
 void TeamOnHost::abort() { device::store_relaxed(&abort_, 1); }

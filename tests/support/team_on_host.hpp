@@ -13,6 +13,9 @@
 
 namespace ccoll::testing {
 
+/// The kernel: returns when all its blocks have ended.
+void run_on_host(const device::TeamLaunch& launch, std::uint32_t threads_per_block);
+
 /// What is device memory for a team, and outlives its calls. One call at a time.
 class TeamOnHost {
  public:
@@ -36,8 +39,6 @@ class TeamOnHost {
   const std::vector<device::TeamProgress>& progress() const { return progress_; }
 
  private:
-  void run_blocks(const device::TeamLaunch& launch, std::uint32_t threads_per_block);
-
   std::vector<device::TeamTicket> tickets_;
   std::vector<std::uint64_t> flags_;
   std::vector<std::byte> workspace_;

@@ -143,3 +143,24 @@ TEST_CASE("lower: what cannot be run is refused with a reason", "[engine][device
   CHECK(refused.error().message.find("rank") != std::string::npos);
   CHECK(refused.error().message.find("differ") != std::string::npos);
 }
+
+TEST_CASE("team cases: a cover of pairs has every type with every algorithm and operation",
+          "[engine][device][unit]") {
+  std::mt19937_64 random(7);
+  const auto cases = test::pairwise_cover(3, random);
+  for (const auto type : kDataTypes) {
+    for (const auto op : kReduceOps) {
+      const auto has = [&](const TeamCase& made) { return made.type == type && made.op == op; };
+      CHECK(std::ranges::any_of(cases, has) == is_defined(op, type));
+    }
+    for (const auto& entry : catalogue()) {
+      if (entry.kind == Kind::barrier) continue;
+      CAPTURE(to_string(type), to_string(entry.kind), to_string(entry.algorithm));
+      CHECK(std::ranges::any_of(cases, [&](const TeamCase& made) {
+        return made.entry->kind == entry.kind && made.entry->algorithm == entry.algorithm &&
+               made.type == type;
+      }));
+    }
+  }
+  CHECK(cases.size() < 10'000);
+}

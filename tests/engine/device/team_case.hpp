@@ -6,9 +6,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,11 +48,11 @@ inline std::uint64_t random_count(std::mt19937_64& random) {
   return random() % 3 == 0 ? random() % 2000 : random() % 40;
 }
 
-inline TeamCase random_case(const CatalogueEntry& entry, std::mt19937_64& random) {
+inline TeamCase random_case(const CatalogueEntry& entry, Rank size, std::mt19937_64& random) {
   TeamCase made;
   made.entry = &entry;
   made.problem.kind = entry.kind;
-  made.problem.size = static_cast<Rank>(1 + random() % 8);
+  made.problem.size = size;
   made.problem.root = static_cast<Rank>(random() % made.problem.size);
   made.problem.count = entry.kind == Kind::barrier ? 1 : random_count(random);
   if (entry.by_host) made.problem.host_of = testing::random_hosts(made.problem.size, random);
@@ -73,6 +75,35 @@ inline TeamCase random_case(const CatalogueEntry& entry, std::mt19937_64& random
   for (Rank rank = 0; rank < n; rank++)
     made.in_place.push_back(may_be_in_place(entry.kind) && random() % 3 == 0);
   return made;
+}
+
+inline TeamCase random_case(const CatalogueEntry& entry, std::mt19937_64& random) {
+  return random_case(entry, static_cast<Rank>(1 + random() % 8), random);
+}
+
+/// Cases of `size` ranks that together have every pair there is of algorithm, type, operation,
+/// ragged blocks, a rank in place, and lanes: those of a long random row that bring a new one.
+inline std::vector<TeamCase> pairwise_cover(Rank size, std::mt19937_64& random) {
+  std::set<std::array<std::size_t, 4>> seen;
+  std::vector<TeamCase> cases;
+  const auto entries = catalogue();
+  for (std::size_t vain = 0, at = 0; vain < 200 * entries.size(); ++at) {
+    const auto made = random_case(entries[at % entries.size()], size, random);
+    const bool in_place = std::ranges::count(made.in_place, true) != 0;
+    const std::size_t values[] = {at % entries.size(),
+                                  static_cast<std::size_t>(made.type),
+                                  static_cast<std::size_t>(made.op),
+                                  made.problem.block_counts.empty() ? 0U : 1U,
+                                  in_place ? 1U : 0U,
+                                  made.choice.lanes};
+    std::size_t fresh = 0;
+    for (std::size_t a = 0; a < std::size(values); ++a) {
+      for (std::size_t b = 0; b < a; ++b) fresh += seen.insert({a, values[a], b, values[b]}).second;
+    }
+    vain = fresh == 0 ? vain + 1 : 0;
+    if (fresh != 0) cases.push_back(made);
+  }
+  return cases;
 }
 
 }  // namespace ccoll::test

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "support/team_on_host.hpp"
@@ -42,6 +43,8 @@ class TeamMemory {
   }
   std::byte* input(Rank rank) { return memory_[rank].data() + places_[rank].input; }
   std::byte* output(Rank rank) { return memory_[rank].data() + places_[rank].output; }
+  /// Of a rank, with the guards.
+  std::span<std::byte> all(Rank rank) { return memory_[rank]; }
   Problem view(Rank rank) const { return view_of(of_.problem, rank); }
   std::size_t elem_bytes() const { return size_of(of_.type); }
 

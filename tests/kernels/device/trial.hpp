@@ -56,6 +56,12 @@ class Trial {
                      buffers_[in_place_].data(), shape_.elems * sizeof(T), divisor_});
   }
 
+  // For who runs it where these buffers cannot be reached: the last one is no source.
+  const Shape& shape() const { return shape_; }
+  std::vector<Guarded<T>>& buffers() { return buffers_; }
+  std::size_t out() const { return in_place_; }
+  std::uint32_t divisor() const { return divisor_; }
+
   /// "" if nothing.
   std::string what_is_wrong() {
     std::vector<Guarded<T>> expected = before_;

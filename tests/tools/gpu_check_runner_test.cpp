@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// What becomes of phases that end well, fail, crash, hang or are cut: shells take their place.
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "runner.hpp"
+#include "support/directory.hpp"
+
+using namespace ccoll::gpu_check;
+using std::chrono::seconds;
+
+namespace {
+
+Phase phase(const std::string& name, const std::string& script, seconds limit = seconds(60)) {
+  return {name, limit, {"/bin/sh", "-c", script}};
+}
+
+std::string text_of(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+/// Gone, or nothing but a name that nobody has asked for.
+bool is_dead(const std::string& process) {
+  const std::string stat = text_of("/proc/" + process + "/stat");
+  const auto name_end = stat.rfind(')');
+  return name_end == std::string::npos || stat[name_end + 2] == 'Z';
+}
+
+std::vector<Ending> run(const ccoll::testing::Directory& directory,
+                        const std::vector<Phase>& phases, seconds budget = seconds(60),
+                        std::vector<std::string> only = {}) {
+  return run_phases(phases, {directory.path() + "/out", budget, std::move(only)});
+}
+
+}  // namespace
+
+TEST_CASE("gpu-check: each phase is what it says of itself, with its last line", "[tools]") {
+  const ccoll::testing::Directory directory;
+  const auto endings =
+      run(directory,
+          {phase("good", "echo first; echo 12 of 12"), phase("bad", "echo one is wrong; exit 1"),
+           phase("odd", "echo usage; exit 2"), phase("crash", "echo so far; kill -SEGV $$")});
+  REQUIRE(endings.size() == 4);
+  CHECK(endings[0].outcome == Outcome::passed);
+  CHECK(endings[0].said == "12 of 12");
+  CHECK(endings[1].outcome == Outcome::wrong);
+  CHECK(endings[1].said == "one is wrong");
+  CHECK(endings[2].outcome == Outcome::wrong);
+  CHECK(endings[2].said == "ended with status 2: usage");
+  CHECK(endings[3].outcome == Outcome::wrong);
+  CHECK(endings[3].said.starts_with("killed by signal 11"));
+  CHECK(status_of(endings) == kWrong);
+  CHECK(text_of(directory.path() + "/out/good.log") == "first\n12 of 12\n");
+  CHECK(table(endings).ends_with("1 passed, 3 wrong, 0 incomplete\n"));
+}
+
+TEST_CASE("gpu-check: a phase that hangs is wrong, and nothing of it is left", "[tools]") {
+  const ccoll::testing::Directory directory;
+  const std::string file = directory.path() + "/process";
+  const auto endings =
+      run(directory,
+          {phase("hangs", "sleep 300 & echo $! >" + file + "; echo waiting; wait", seconds(5)),
+           phase("next", "true")});
+  CHECK(endings[0].outcome == Outcome::wrong);
+  CHECK(endings[0].said == "did not end within 5 s; it had said: waiting");
+  CHECK(endings[1].outcome == Outcome::passed);
+  std::string process = text_of(file);
+  REQUIRE_FALSE(process.empty());
+  process.pop_back();
+  for (int i = 0; i < 500 && !is_dead(process); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  CHECK(is_dead(process));
+}
+
+TEST_CASE("gpu-check: what the time does not suffice for is incomplete", "[tools]") {
+  const ccoll::testing::Directory directory;
+  const auto endings =
+      run(directory, {phase("first", "true"), phase("cut", "sleep 300"), phase("late", "true")},
+          seconds(6));
+  CHECK(endings[0].outcome == Outcome::passed);
+  CHECK(endings[1].outcome == Outcome::incomplete);
+  CHECK(endings[1].said == "all time is used up");
+  CHECK(endings[2].outcome == Outcome::incomplete);
+  CHECK(endings[2].said == "no time left");
+  CHECK(status_of(endings) == kPassed);
+  CHECK(table(endings).ends_with("1 passed, 0 wrong, 2 incomplete\n"));
+}
+
+TEST_CASE("gpu-check: told to stop it ends its phase and still makes its table", "[tools]") {
+  const ccoll::testing::Directory directory;
+  const auto endings =
+      run(directory, {phase("told", "kill -TERM $PPID; sleep 300"), phase("late", "true")});
+  CHECK(endings[0].outcome == Outcome::incomplete);
+  CHECK(endings[0].said == "told to stop");
+  CHECK(endings[1].said == "told to stop");
+  // Nothing was found wrong, but nothing was shown either.
+  CHECK(status_of(endings) == kWrong);
+}
+
+TEST_CASE("gpu-check: phases that are not there, or not asked for, never pass", "[tools]") {
+  const ccoll::testing::Directory directory;
+  const auto endings =
+      run(directory, {phase("one", "true"), {"two", seconds(60), {}}, phase("three", "true")},
+          seconds(60), {"two", "three"});
+  CHECK(endings[0].outcome == Outcome::incomplete);
+  CHECK(endings[0].said == "not asked for");
+  CHECK(endings[1].outcome == Outcome::incomplete);
+  CHECK(endings[1].said == "not built yet");
+  CHECK(endings[2].outcome == Outcome::passed);
+  CHECK(status_of(endings) == kPassed);
+}
+
+TEST_CASE("gpu-check: without a device the rest is left out", "[tools]") {
+  const ccoll::testing::Directory directory;
+  const auto endings =
+      run(directory, {phase("probe", "echo no GPU; exit 77"), phase("rest", "true")});
+  CHECK(endings[0].outcome == Outcome::no_device);
+  CHECK(endings[0].said == "no GPU");
+  CHECK(endings[1].said == "no device");
+  CHECK(status_of(endings) == kNoDevice);
+  CHECK(table(endings).ends_with("0 passed, 0 wrong, 2 incomplete\n"));
+}
+
+TEST_CASE("gpu-check: a result is in the file before the next phase begins", "[tools]") {
+  const ccoll::testing::Directory directory;
+  const std::string file = directory.path() + "/out/results.jsonl";
+  const auto endings =
+      run(directory, {phase("one", "echo done"),
+                      phase("two", "grep -q '\"outcome\":\"passed\",\"phase\":\"one\"' " + file)});
+  CHECK(endings[1].outcome == Outcome::passed);
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+#include <random>
+
+#include "../../tests/kernels/device/trial.hpp"
+#include "engine/device/cuda.hpp"
+#include "kernels/device/launch.hpp"
+#include "phases.hpp"
+#include "support/effort.hpp"
+
+namespace ccoll::gpu_check {
+namespace {
+
+using testing::Alignment;
+using testing::Trial;
+
+/// A trial's buffers on the device, guards included, each as far into a word as on the host.
+class Bench {
+ public:
+  Bench()
+      : stream_(value_or_throw(device::make_stream())),
+        memory_(value_or_throw(device::allocate_on_device(kBytes))),
+        staging_(kBytes) {}
+
+  template <typename T>
+  Status run(Trial<T>& trial, device::LaunchShape shape) {
+    std::vector<std::size_t> places;
+    std::size_t used = 0;
+    for (auto& buffer : trial.buffers()) {
+      places.push_back(used);
+      std::memcpy(staging_.data() + used, buffer.bytes().data(), buffer.bytes().size());
+      used += (buffer.bytes().size() + 255) / 256 * 256;
+      if (used > kBytes) return fail(ErrorKind::internal, "a trial of too many bytes");
+    }
+    CCOLL_TRY(copy(memory_.get(), staging_.data(), used, cudaMemcpyHostToDevice));
+    std::vector<const std::byte*> sources;
+    for (std::size_t s = 0; s < trial.shape().source_count; ++s) {
+      sources.push_back(memory_.get() + places[s] + trial.buffers()[s].offset());
+    }
+    std::byte* const out =
+        memory_.get() + places[trial.out()] + trial.buffers()[trial.out()].offset();
+    CCOLL_TRY(device::launch_combine(data_type_of<T>, trial.shape().op, sources, out,
+                                     trial.shape().elems, trial.divisor(), shape, stream_.get()));
+    CCOLL_TRY(copy(staging_.data(), memory_.get(), used, cudaMemcpyDeviceToHost));
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const auto bytes = trial.buffers()[i].bytes();
+      std::memcpy(bytes.data(), staging_.data() + places[i], bytes.size());
+    }
+    return {};
+  }
+
+ private:
+  static constexpr std::size_t kBytes = 8 << 20;
+
+  Status copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+    CCOLL_TRY(device::cuda_status(cudaMemcpyAsync(to, from, bytes, kind, stream_.get()),
+                                  "copying a trial"));
+    return device::cuda_status(cudaStreamSynchronize(stream_.get()), "running a trial");
+  }
+
+  device::OwnStream stream_;
+  device::DeviceMemory memory_;
+  std::vector<std::byte> staging_;
+};
+
+/// Head, middle and tail; so many elements that a block of few threads goes round several times;
+/// none at all.
+std::size_t random_count(std::mt19937_64& random, std::size_t elem_bytes) {
+  switch (random() % 4) {
+    case 0:
+      return random() % (7 * 16 / elem_bytes + 4);
+    case 1:
+      return random() % 40'000 / elem_bytes;
+    default:
+      return random() % 4'000 / elem_bytes;
+  }
+}
+
+template <typename T>
+void try_type(Bench& bench, Findings& findings, std::mt19937_64& random) {
+  const std::vector<std::size_t> all = {1, 2, 3, 4, 5, 6, 7, 8, 17, 64};
+  const auto kinds = testing::reduced() ? std::vector<std::size_t>{1, 3} : all;
+  const int draws = testing::by_effort(1, 2, 2);
+  for (const ReduceOp op : testing::ops_of<T>()) {
+    for (const std::size_t sources : kinds) {
+      for (const Alignment alignment : testing::kAlignments) {
+        for (int draw = 0; draw < draws && !findings.is_hopeless(); ++draw) {
+          const device::LaunchShape shape{static_cast<std::uint32_t>(1 + random() % 4),
+                                          static_cast<std::uint32_t>(32 << random() % 5)};
+          Trial<T> trial({op, random_count(random, sizeof(T)), sources, alignment}, random);
+          findings.tried();
+          if (const Status ran = bench.run(trial, shape); !ran) {
+            findings.wrong(ran.error().message);
+          } else if (const std::string what = trial.what_is_wrong(); !what.empty()) {
+            findings.wrong(
+                fmt::format("{}, {} blocks of {} threads", what, shape.blocks, shape.threads));
+          }
+        }
+      }
+    }
+  }
+}
+
+template <typename... Types>
+void try_types(Bench& bench, Findings& findings, std::mt19937_64& random) {
+  (try_type<Types>(bench, findings, random), ...);
+}
+
+}  // namespace
+
+int run_kernels(const PhaseContext& context) {
+  Findings findings(context);
+  std::mt19937_64 random(context.seed);
+  Bench bench;
+  try_types<CCOLL_ALL_TYPES>(bench, findings, random);
+  return findings.close("combinations");
+}
+
+}  // namespace ccoll::gpu_check

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program of a bundle that tools/gpu-check makes: runs every check there is on the first GPU.
+#include <cuda_runtime_api.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <string_view>
+
+#include "phases.hpp"
+#include "runner.hpp"
+#include "support/effort.hpp"
+
+namespace ccoll::gpu_check {
+namespace {
+
+constexpr const char* kUsage =
+    "usage: run --out DIR [--budget SECONDS] [--only PHASE,...] [--seed N]\n"
+    "Checks ccoll on this machine's first GPU and writes DIR/results.jsonl as it goes. Status 0, 1 "
+    "if\n"
+    "anything is wrong, 77 if there is no GPU that CUDA can use. A phase that did not run to its "
+    "end\n"
+    "is incomplete, not passed.\n";
+
+struct Row {
+  const char* name;
+  int limit_s;
+  int (*run)(const PhaseContext&);  ///< null: not built yet
+};
+
+constexpr Row kPhases[] = {
+    {"probe", 60, run_probe},      {"kernels", 120, run_kernels}, {"teams", 200, run_teams},
+    {"graphs", 0, nullptr},        {"processes", 0, nullptr},     {"adversary", 0, nullptr},
+    {"figures", 120, run_figures}, {"sanitizers", 0, nullptr},    {"faults", 0, nullptr},
+};
+
+struct Arguments {
+  RunOptions run;
+  std::uint64_t seed = 0;
+  std::string phase;         ///< this is the child that runs it
+  std::string kind, handle;  ///< this is probe's other process
+};
+
+[[noreturn]] void refuse(const std::string& why) {
+  std::fprintf(stderr, "run: %s\n%s", why.c_str(), kUsage);
+  std::exit(2);
+}
+
+std::uint64_t number(const std::string& option, const std::string& text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    refuse(fmt::format("{} {}: expected a number", option, text));
+  }
+  return value;
+}
+
+std::vector<std::string> names(const std::string& list) {
+  std::vector<std::string> all;
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::size_t comma = std::min(list.find(',', at), list.size());
+    all.push_back(list.substr(at, comma - at));
+    at = comma + 1;
+  }
+  for (const std::string& name : all) {
+    bool known = false;
+    for (const Row& row : kPhases) known |= name == row.name;
+    if (!known) refuse(fmt::format("no phase '{}'", name));
+  }
+  return all;
+}
+
+/// Not by std::random_device, which would ask for a newer glibc than all else does.
+std::uint64_t random_seed() {
+  std::uint32_t seed = 1;
+  return getrandom(&seed, sizeof seed, 0) == sizeof seed ? seed : 1;
+}
+
+Arguments parse(int count, char** given) {
+  Arguments arguments;
+  arguments.seed = random_seed();
+  for (int i = 1; i < count; ++i) {
+    const std::string option = given[i];
+    if (option == "--help") {
+      std::fputs(kUsage, stdout);
+      std::exit(0);
+    }
+    if (i + 1 == count) refuse(fmt::format("{}: no such option, or nothing behind it", option));
+    const std::string value = given[++i];
+    if (option == "--out") {
+      arguments.run.out = value;
+    } else if (option == "--budget") {
+      arguments.run.budget = std::chrono::seconds(number(option, value));
+    } else if (option == "--only") {
+      arguments.run.only = names(value);
+    } else if (option == "--seed") {
+      arguments.seed = number(option, value);
+    } else if (option == "--phase") {
+      arguments.phase = value;
+    } else if (option == "--peer-of" && i + 1 < count) {
+      arguments.kind = value;
+      arguments.handle = given[++i];
+    } else {
+      refuse(fmt::format("no option {}", option));
+    }
+  }
+  if (arguments.run.out.empty() && arguments.kind.empty()) refuse("--out DIR is missing");
+  return arguments;
+}
+
+std::string own_path() {
+  char path[4096] = {};
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+  return length > 0 ? path : "";
+}
+
+/// The first GPU, in use from here on; kNoDevice with CUDA's own words.
+int open_device() {
+  int count = 0;
+  cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaSuccess) error = cudaSetDevice(0);
+  if (error == cudaSuccess) return kPassed;
+  std::printf("no GPU that CUDA can use: %s (%s)\n", cudaGetErrorString(error),
+              cudaGetErrorName(error));
+  return kNoDevice;
+}
+
+int run_phase(const Arguments& arguments) {
+  for (const Row& row : kPhases) {
+    if (arguments.phase != row.name || row.run == nullptr) continue;
+    if (const int status = open_device(); status != kPassed) return status;
+    const Records records(arguments.run.out + "/results.jsonl");
+    return row.run({arguments.phase, records, arguments.seed});
+  }
+  refuse(fmt::format("no phase '{}'", arguments.phase));
+}
+
+int run_all(const Arguments& arguments) {
+  std::vector<Phase> phases;
+  for (const Row& row : kPhases) {
+    Phase& phase = phases.emplace_back();
+    phase.name = row.name;
+    phase.limit = std::chrono::seconds(row.limit_s);
+    if (row.run == nullptr) continue;
+    phase.command = {own_path(),
+                     "--phase",
+                     row.name,
+                     "--out",
+                     arguments.run.out,
+                     "--seed",
+                     fmt::format("{}", arguments.seed)};
+  }
+  std::printf("seed %llu, %lld s\n", static_cast<unsigned long long>(arguments.seed),
+              static_cast<long long>(arguments.run.budget.count()));
+  if (testing::reduced()) std::printf("a small part of it all: CCOLL_TEST_REDUCED is set\n");
+  std::fflush(stdout);
+  const auto endings = run_phases(phases, arguments.run);
+  std::fputs(table(endings).c_str(), stdout);
+  return status_of(endings);
+}
+
+int run(const Arguments& arguments) {
+  if (!arguments.kind.empty()) return read_as_peer(arguments.kind, arguments.handle);
+  return arguments.phase.empty() ? run_all(arguments) : run_phase(arguments);
+}
+
+}  // namespace
+}  // namespace ccoll::gpu_check
+
+int main(int count, char** given) {
+  try {
+    return ccoll::gpu_check::run(ccoll::gpu_check::parse(count, given));
+  } catch (const std::exception& error) {
+    std::printf("%s\n", error.what());
+    return ccoll::gpu_check::kWrong;
+  }
+}

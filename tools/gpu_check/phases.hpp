@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What the phases do, each in a process of its own, and what they have in common.
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "core/result.hpp"
+#include "records.hpp"
+#include "runner.hpp"
+
+namespace ccoll::gpu_check {
+
+struct PhaseContext {
+  std::string name;
+  const Records& records;
+  std::uint64_t seed = 0;
+};
+
+/// Counts what was tried and what was wrong; the first that were wrong are said and recorded.
+class Findings {
+ public:
+  explicit Findings(const PhaseContext& context) : context_(context) {}
+  void tried() { ++tried_; }
+  void wrong(const std::string& what) {
+    ++wrong_;
+    if (wrong_ > 20) return;
+    std::printf("WRONG: %s\n", what.c_str());
+    std::fflush(stdout);
+    context_.records.add({{"phase", context_.name}, {"what", "wrong"}, {"said", what}});
+  }
+  bool is_hopeless() const { return wrong_ >= 20; }
+  /// What stands in the table; the phase's status.
+  int close(const std::string& of_what) const {
+    std::printf(
+        "%s\n",
+        fmt::format("{} of {} {} wrong, seed {}", wrong_, tried_, of_what, context_.seed).c_str());
+    return wrong_ == 0 && tried_ > 0 ? kPassed : kWrong;
+  }
+
+ private:
+  const PhaseContext& context_;
+  std::uint64_t tried_ = 0;
+  std::uint64_t wrong_ = 0;
+};
+
+/// Which device there is and what works on it: paths between processes, cooperative launches, also
+/// when captured. Only what everything else needs can be wrong.
+int run_probe(const PhaseContext& context);
+/// The other process of probe: reads what `handle` names, of the kind that `kind` names.
+int read_as_peer(const std::string& kind, const std::string& handle);
+/// Types × operations × sources × alignments, bit by bit what the host's kernels do.
+int run_kernels(const PhaseContext& context);
+/// Teams of 1, 2, 3, 4 and 8 ranks, bit by bit what the host's interpreter does.
+int run_teams(const PhaseContext& context);
+/// How fast copying, reducing and a team's all_reduce are, beside what the device can.
+int run_figures(const PhaseContext& context);
+
+}  // namespace ccoll::gpu_check

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "algorithms/algorithms.hpp"
+#include "driver.hpp"
+#include "engine/device/team.hpp"
+#include "kernels/device/layer.hpp"
+#include "phases.hpp"
+
+namespace ccoll::gpu_check {
+namespace {
+
+using device::cuda_status;
+
+constexpr std::uint64_t kBytes = 1 << 20;
+constexpr int kPattern = 0x5a;
+
+/// Which one it is and what it says of itself.
+Status describe(const PhaseContext& context) {
+  int driver = 0;
+  int runtime = 0;
+  cudaDeviceProp of = {};
+  CCOLL_TRY(cuda_status(cudaDriverGetVersion(&driver), "asking for the driver's version"));
+  CCOLL_TRY(cuda_status(cudaRuntimeGetVersion(&runtime), "asking for the runtime's version"));
+  CCOLL_TRY(cuda_status(cudaGetDeviceProperties(&of, 0), "asking what the GPU is"));
+  context.records.add({{"phase", context.name},
+                       {"what", "device"},
+                       {"name", of.name},
+                       {"driver", driver},
+                       {"runtime", runtime},
+                       {"compute", fmt::format("{}.{}", of.major, of.minor)},
+                       {"memory_bytes", of.totalGlobalMem},
+                       {"l2_bytes", of.l2CacheSize},
+                       {"multiprocessors", of.multiProcessorCount},
+                       {"threads_per_multiprocessor", of.maxThreadsPerMultiProcessor},
+                       {"registers_per_multiprocessor", of.regsPerMultiprocessor},
+                       {"memory_bus_bits", of.memoryBusWidth},
+                       {"cooperative_launch", of.cooperativeLaunch},
+                       {"can_map_host_memory", of.canMapHostMemory},
+                       {"host_native_atomics", of.hostNativeAtomicSupported},
+                       {"copy_engines", of.asyncEngineCount}});
+  std::printf("%s, compute %d.%d, driver for %d.%d\n", of.name, of.major, of.minor, driver / 1000,
+              driver % 1000 / 10);
+  return {};
+}
+
+/// One path's outcome: that it does not work is no defect of ours.
+bool tell(const PhaseContext& context, const std::string& path, const Status& works) {
+  const std::string said = works ? "works" : works.error().message;
+  context.records.add({{"phase", context.name}, {"what", "path"}, {"path", path}, {"said", said}});
+  std::printf("%s: %s\n", path.c_str(), said.c_str());
+  std::fflush(stdout);
+  return works.has_value();
+}
+
+/// Another process of this program that opens `handle` and reads what is there, within 20 s.
+Status ask_peer(const char* kind, const std::string& handle) {
+  const pid_t child = fork();
+  if (child == 0) {
+    execl("/proc/self/exe", "run", "--peer-of", kind, handle.c_str(), nullptr);
+    _exit(127);
+  }
+  if (child < 0) return fail(ErrorKind::exhausted, "no process could be made");
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  int status = 0;
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    if (std::chrono::steady_clock::now() > limit) {
+      kill(child, SIGKILL);
+      waitpid(child, &status, 0);
+      return fail(ErrorKind::timed_out, "the other process did not end within 20 s");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kPassed) return {};
+  return fail(ErrorKind::unsupported, "the other process failed, as it says above");
+}
+
+Status is_pattern(const void* on_device) {
+  std::vector<unsigned char> here(kBytes);
+  CCOLL_TRY(cuda_status(cudaMemcpy(here.data(), on_device, kBytes, cudaMemcpyDeviceToHost),
+                        "reading the other process's memory"));
+  for (const unsigned char byte : here) {
+    if (byte != kPattern) return fail(ErrorKind::corrupt, "the other process's memory reads wrong");
+  }
+  return {};
+}
+
+Status share_by_ipc() {
+  device::DeviceMemory memory;
+  CCOLL_TRY(device::put(device::allocate_on_device(kBytes), memory));
+  CCOLL_TRY(cuda_status(cudaMemset(memory.get(), kPattern, kBytes), "writing a pattern"));
+  CCOLL_TRY(cuda_status(cudaDeviceSynchronize(), "writing a pattern"));
+  cudaIpcMemHandle_t handle = {};
+  CCOLL_TRY(cuda_status(cudaIpcGetMemHandle(&handle, memory.get()), "cudaIpcGetMemHandle"));
+  std::string text;
+  for (const char byte : handle.reserved)
+    text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return ask_peer("ipc", text);
+}
+
+Status open_ipc(const std::string& text) {
+  cudaIpcMemHandle_t handle = {};
+  if (text.size() != 2 * sizeof handle.reserved) return fail(ErrorKind::internal, "no handle");
+  for (std::size_t i = 0; i < sizeof handle.reserved; ++i) {
+    handle.reserved[i] = static_cast<char>(std::stoi(text.substr(2 * i, 2), nullptr, 16));
+  }
+  void* memory = nullptr;
+  CCOLL_TRY(cuda_status(cudaIpcOpenMemHandle(&memory, handle, cudaIpcMemLazyEnablePeerAccess),
+                        "cudaIpcOpenMemHandle"));
+  CCOLL_TRY(is_pattern(memory));
+  return cuda_status(cudaIpcCloseMemHandle(memory), "cudaIpcCloseMemHandle");
+}
+
+CUmemAllocationProp shared_properties() {
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  return properties;
+}
+
+Result<std::size_t> shared_size(const Driver& driver) {
+  const CUmemAllocationProp properties = shared_properties();
+  std::size_t unit = 0;
+  CCOLL_TRY(
+      driver.status(driver.granularity(&unit, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+                    "cuMemGetAllocationGranularity"));
+  return (kBytes + unit - 1) / unit * unit;
+}
+
+/// Stays mapped until the process ends.
+Result<CUdeviceptr> map(const Driver& driver, CUmemGenericAllocationHandle handle,
+                        std::size_t bytes) {
+  CUdeviceptr address = 0;
+  CCOLL_TRY(driver.status(driver.reserve(&address, bytes, 0, 0, 0), "cuMemAddressReserve"));
+  CCOLL_TRY(driver.status(driver.map(address, bytes, 0, handle, 0), "cuMemMap"));
+  CUmemAccessDesc access = {};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  CCOLL_TRY(driver.status(driver.set_access(address, bytes, &access, 1), "cuMemSetAccess"));
+  return address;
+}
+
+Status share_by_descriptor(const Driver& driver) {
+  const CUmemAllocationProp properties = shared_properties();
+  const auto bytes = shared_size(driver);
+  CCOLL_TRY(bytes);
+  CUmemGenericAllocationHandle handle = 0;
+  CCOLL_TRY(driver.status(driver.create(&handle, *bytes, &properties, 0), "cuMemCreate"));
+  const auto address = map(driver, handle, *bytes);
+  CCOLL_TRY(address);
+  CCOLL_TRY(cuda_status(cudaMemset(reinterpret_cast<void*>(*address), kPattern, kBytes),
+                        "writing a pattern"));
+  CCOLL_TRY(cuda_status(cudaDeviceSynchronize(), "writing a pattern"));
+  int file = -1;
+  CCOLL_TRY(driver.status(
+      driver.export_handle(&file, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+      "cuMemExportToShareableHandle"));
+  // The other process inherits it.
+  fcntl(file, F_SETFD, 0);
+  const Status works = ask_peer("descriptor", fmt::format("{}", file));
+  close(file);
+  return works;
+}
+
+Status open_descriptor(const std::string& text) {
+  const auto driver = Driver::open();
+  CCOLL_TRY(driver);
+  const auto bytes = shared_size(*driver);
+  CCOLL_TRY(bytes);
+  CUmemGenericAllocationHandle handle = 0;
+  void* const file = reinterpret_cast<void*>(static_cast<std::intptr_t>(std::stoi(text)));
+  CCOLL_TRY(
+      driver->status(driver->import_handle(&handle, file, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+                     "cuMemImportFromShareableHandle"));
+  const auto address = map(*driver, handle, *bytes);
+  CCOLL_TRY(address);
+  return is_pattern(reinterpret_cast<void*>(*address));
+}
+
+/// A stream waits for a word in the host's memory that the host then writes, and writes one.
+Status wait_for_values(const Driver& driver) {
+  device::MappedMemory words;
+  device::OwnStream stream;
+  CCOLL_TRY(device::put(device::allocate_mapped(256), words));
+  CCOLL_TRY(device::put(device::make_stream(), stream));
+  std::memset(words.get(), 0, 256);
+  auto* const mine = reinterpret_cast<std::uint64_t*>(words.get());
+  const auto there = device::on_device(words.get());
+  CCOLL_TRY(there);
+  const auto address = reinterpret_cast<CUdeviceptr>(*there);
+  CCOLL_TRY(driver.status(driver.wait_value(stream.get(), address, 7, CU_STREAM_WAIT_VALUE_GEQ),
+                          "cuStreamWaitValue64"));
+  CCOLL_TRY(driver.status(
+      driver.write_value(stream.get(), address + 128, 9, CU_STREAM_WRITE_VALUE_DEFAULT),
+      "cuStreamWriteValue64"));
+  const bool waited = device::load_acquire(mine + 16) == 0;
+  device::store_release(mine, 7);
+  CCOLL_TRY(cuda_status(cudaStreamSynchronize(stream.get()), "waiting for a value"));
+  if (waited && device::load_acquire(mine + 16) == 9) return {};
+  return fail(ErrorKind::corrupt, "the stream did not wait, or did not write");
+}
+
+/// Two ranks' all_reduce of 1,000 int32, called four times plainly, or three times in a graph, as
+/// the team's very first calls, and then plainly. The graph's program is loaded while it is
+/// captured.
+class SmallTeam {
+ public:
+  Status run(bool captured) {
+    CCOLL_TRY(open());
+    if (!captured) CCOLL_TRY(load());
+    for (int i = 0; i < 4; ++i) {
+      const bool replays = captured && i < 3;
+      for (const auto& each : memory_) {
+        CCOLL_TRY(cuda_status(cudaMemset(each.get(), 1 + i, kElems * 4), "filling inputs"));
+        CCOLL_TRY(cuda_status(cudaMemset(each.get() + kElems * 4, 0xee, kElems * 4), "poison"));
+      }
+      CCOLL_TRY(cuda_status(cudaDeviceSynchronize(), "filling inputs"));
+      if (replays && graph_ == nullptr) CCOLL_TRY(capture());
+      CCOLL_TRY(replays ? replay() : call());
+      CCOLL_TRY(cuda_status(cudaDeviceSynchronize(), "a team's call"));
+      CCOLL_TRY(replays ? team_->check(program_) : team_->wait(soon()));
+      CCOLL_TRY(check(i));
+    }
+    return {};
+  }
+  ~SmallTeam() {
+    if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
+  }
+
+ private:
+  static constexpr std::uint64_t kElems = 1000;
+
+  static device::Team::TimePoint soon() {
+    return std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  }
+
+  Status open() {
+    CCOLL_TRY(device::put(device::Team::make({2}), team_));
+    for (int rank = 0; rank < 2; ++rank) {
+      CCOLL_TRY(device::put(device::make_stream(), streams_[rank]));
+      CCOLL_TRY(device::put(device::allocate_on_device(2 * kElems * 4), memory_[rank]));
+    }
+    return {};
+  }
+
+  Status load() {
+    Problem problem;
+    problem.size = 2;
+    problem.count = kElems;
+    const Choice choice{Algorithm::ring, 1, 300};
+    const auto schedule = [=](Rank rank) { return make_program(problem, choice, rank); };
+    const auto lowered =
+        device::lower({problem, choice, schedule, DataType::int32, ReduceOp::sum, {}});
+    CCOLL_TRY(lowered);
+    const auto program = team_->load(*lowered);
+    CCOLL_TRY(program);
+    program_ = *program;
+    return {};
+  }
+
+  Status call() {
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      device::TeamCall call;
+      call.rank = rank;
+      call.program = program_;
+      call.input = memory_[rank].get();
+      call.output = memory_[rank].get() + kElems * 4;
+      call.stream = streams_[rank].get();
+      CCOLL_TRY(team_->arrive(call));
+    }
+    for (std::uint32_t rank = 0; rank < 2; ++rank) CCOLL_TRY(team_->leave(rank, soon()));
+    return {};
+  }
+
+  Status replay() {
+    return cuda_status(cudaGraphLaunch(graph_, streams_[0].get()), "launching a graph");
+  }
+
+  Status capture() {
+    device::OwnEvent fork, join;
+    CCOLL_TRY(device::put(device::make_event(), fork));
+    CCOLL_TRY(device::put(device::make_event(), join));
+    const cudaStream_t first = streams_[0].get(), second = streams_[1].get();
+    constexpr const char* kWhat = "capturing a team's call";
+    CCOLL_TRY(cuda_status(cudaStreamBeginCapture(first, cudaStreamCaptureModeGlobal), kWhat));
+    CCOLL_TRY(cuda_status(cudaEventRecord(fork.get(), first), kWhat));
+    CCOLL_TRY(cuda_status(cudaStreamWaitEvent(second, fork.get(), 0), kWhat));
+    // A program may come to a team only now.
+    Status called = load();
+    if (called) called = call();
+    if (called) {
+      CCOLL_TRY(cuda_status(cudaEventRecord(join.get(), second), kWhat));
+      CCOLL_TRY(cuda_status(cudaStreamWaitEvent(first, join.get(), 0), kWhat));
+    }
+    cudaGraph_t graph = nullptr;
+    const cudaError_t ended = cudaStreamEndCapture(first, &graph);
+    CCOLL_TRY(called);
+    CCOLL_TRY(cuda_status(ended, kWhat));
+    const cudaError_t made = cudaGraphInstantiate(&graph_, graph, 0);
+    cudaGraphDestroy(graph);
+    return cuda_status(made, "making a graph of a team's call");
+  }
+
+  Status check(int i) {
+    // Bytes of 1 + i: two such numbers add up to bytes of twice that.
+    const std::vector<unsigned char> expected(kElems * 4, static_cast<unsigned char>(2 * (1 + i)));
+    std::vector<unsigned char> here(kElems * 4);
+    for (const auto& each : memory_) {
+      CCOLL_TRY(cuda_status(
+          cudaMemcpy(here.data(), each.get() + kElems * 4, here.size(), cudaMemcpyDeviceToHost),
+          "reading outputs"));
+      if (here != expected) return fail(ErrorKind::corrupt, "call {} has wrong sums", i + 1);
+    }
+    return {};
+  }
+
+  std::unique_ptr<device::Team> team_;
+  const device::LoadedProgram* program_ = nullptr;
+  device::OwnStream streams_[2];
+  device::DeviceMemory memory_[2];
+  cudaGraphExec_t graph_ = nullptr;
+};
+
+}  // namespace
+
+int read_as_peer(const std::string& kind, const std::string& handle) {
+  Status read = cuda_status(cudaSetDevice(0), "using the GPU");
+  if (read) read = cuda_status(cudaFree(nullptr), "using the GPU");
+  if (read) read = kind == "ipc" ? open_ipc(handle) : open_descriptor(handle);
+  if (!read) std::printf("the other process: %s\n", read.error().message.c_str());
+  return read ? kPassed : kWrong;
+}
+
+int run_probe(const PhaseContext& context) {
+  Findings findings(context);
+  const auto needed = [&](const std::string& path, const Status& works) {
+    findings.tried();
+    if (!tell(context, path, works)) findings.wrong(path + ": " + works.error().message);
+  };
+  needed("the device", describe(context));
+  needed("a team's cooperative launch", SmallTeam().run(false));
+  needed("the same in a graph, as its first call", SmallTeam().run(true));
+  tell(context, "legacy CUDA IPC", share_by_ipc());
+  if (const auto driver = Driver::open(); !driver) {
+    tell(context, "the driver's calls", tl::unexpected(driver.error()));
+  } else {
+    tell(context, "VMM memory by file descriptor", share_by_descriptor(*driver));
+    tell(context, "streams that wait for a word", wait_for_values(*driver));
+  }
+  return findings.close("things that teams need");
+}
+
+}  // namespace ccoll::gpu_check

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <random>
+
+#include "../../tests/engine/device/team_exact.hpp"
+#include "phases.hpp"
+#include "support/effort.hpp"
+#include "team_bench.hpp"
+
+namespace ccoll::gpu_check {
+namespace {
+
+using test::Exact;
+using test::TeamCase;
+using test::TeamMemory;
+
+constexpr std::uint32_t kMostBlocks = 512;
+constexpr std::uint32_t kMostFlags = 8192;
+
+/// Random bits, compared with what the host's interpreter makes of the same program.
+Status compare_bits(TeamBench& bench, testing::TeamOnHost& host, const TeamCase& made,
+                    const device::LoweredTeam& lowered, const device::LoadedProgram* program,
+                    TeamBench::Way way, std::mt19937_64& random) {
+  TeamMemory expected(made, random);
+  TeamMemory memory = expected;
+  host.run(lowered, expected.buffers(), 1);
+  CCOLL_TRY(bench.run(program, memory, way));
+  if (memory == expected) return {};
+  return fail(ErrorKind::corrupt, "bits differ from the host's");
+}
+
+/// Sums that no order can change, compared with the operation's definition.
+Status compare_sums(TeamBench& bench, const TeamCase& made, const device::LoadedProgram* program,
+                    TeamBench::Way way, std::mt19937_64& random) {
+  if (made.problem.kind == Kind::barrier) return {};
+  TeamMemory memory(made, random);
+  Exact exact(made);
+  exact.fill(memory);
+  CCOLL_TRY(bench.run(program, memory, way));
+  const auto wrong = exact.count_wrong(memory);
+  if (wrong == 0) return {};
+  return fail(ErrorKind::corrupt, "{} elements are not what the operation says", wrong);
+}
+
+Status try_case(TeamBench& bench, testing::TeamOnHost& host, const TeamCase& made,
+                TeamBench::Way way, std::mt19937_64& random) {
+  const auto lowered = made.lowered();
+  const auto program = bench.team().load(lowered);
+  CCOLL_TRY(program);
+  CCOLL_TRY(compare_bits(bench, host, made, lowered, *program, way, random));
+  return compare_sums(bench, made, *program, way, random);
+}
+
+const char* name(TeamBench::Way way) {
+  switch (way) {
+    case TeamBench::Way::one_thread:
+      return "one thread for all ranks";
+    case TeamBench::Way::thread_each:
+      return "a thread for each rank";
+    case TeamBench::Way::default_stream:
+      return "rank 0 on the default stream";
+  }
+  return "";
+}
+
+/// False when the team can run no more.
+bool try_team(Rank ranks, std::uint32_t threads, const std::vector<TeamCase>& cases,
+              Findings& findings, std::mt19937_64& random) {
+  TeamBench bench(ranks, threads);
+  testing::TeamOnHost host(kMostBlocks, kMostFlags);
+  for (std::size_t i = 0; i < cases.size() && !findings.is_hopeless(); ++i) {
+    const auto way = static_cast<TeamBench::Way>(random() % 3);
+    findings.tried();
+    const Status ran = try_case(bench, host, cases[i], way, random);
+    if (ran) continue;
+    findings.wrong(fmt::format("{}: {}, up to {} threads per block, {}", ran.error().message,
+                               cases[i].text(), threads, name(way)));
+    // Bits may differ and all else work; whatever else fails has broken the team.
+    if (ran.error().kind != ErrorKind::corrupt) return false;
+  }
+  return true;
+}
+
+/// A call that never ends by itself, because a block does nothing that others wait for.
+Status try_endless(std::mt19937_64& random) {
+  TeamCase made;
+  made.problem.size = 4;
+  made.problem.count = 1000;
+  made.choice = {Algorithm::ring, 1, 50};
+  made.type = DataType::float32;
+  made.in_place.assign(4, false);
+  auto lowered = made.lowered();
+  lowered.blocks[1].steps.end = lowered.blocks[1].steps.begin + 1;
+  TeamMemory memory(made, random);
+  TeamBench bench(4, device::kMostTeamThreads);
+  const auto program = bench.team().load(lowered);
+  CCOLL_TRY(program);
+  CCOLL_TRY(bench.begin(*program, memory));
+  const Status ended =
+      bench.team().wait(std::chrono::steady_clock::now() + std::chrono::milliseconds(500));
+  if (ended) return fail(ErrorKind::corrupt, "a call that cannot end has ended");
+  const std::string& said = ended.error().message;
+  std::printf("a call that cannot end: %s\n", said.c_str());
+  if (ended.error().kind != ErrorKind::timed_out || said.find("lane 0 not ended") == said.npos ||
+      said.find("may still be written") != said.npos) {
+    return fail(ErrorKind::corrupt, "a call that cannot end: {}", said);
+  }
+  CCOLL_TRY(device::cuda_status(cudaDeviceSynchronize(), "a kernel that was told to end"));
+  const auto refused = bench.begin(*program, memory);
+  if (!refused && refused.error().kind == ErrorKind::timed_out) return {};
+  return fail(ErrorKind::corrupt, "a broken team takes further calls");
+}
+
+}  // namespace
+
+int run_teams(const PhaseContext& context) {
+  Findings findings(context);
+  std::mt19937_64 random(context.seed);
+  findings.tried();
+  if (const Status ended = try_endless(random); !ended) findings.wrong(ended.error().message);
+  for (const Rank ranks : {1U, 2U, 3U, 4U, 8U}) {
+    const auto cases = test::pairwise_cover(ranks, random);
+    // With the most threads, and with one warp, of which barriers ask less.
+    for (const std::uint32_t threads : {device::kMostTeamThreads, 32U}) {
+      std::vector<TeamCase> chosen;
+      const std::size_t stride = testing::by_effort(30, 1, 1);
+      for (std::size_t i = 0; i < cases.size(); i += stride) chosen.push_back(cases[i]);
+      const auto begin = std::chrono::steady_clock::now();
+      try_team(ranks, threads, chosen, findings, random);
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+      context.records.add({{"phase", context.name},
+                           {"what", "team"},
+                           {"ranks", ranks},
+                           {"threads", threads},
+                           {"cases", chosen.size()},
+                           {"seconds", took.count()}});
+    }
+  }
+  return findings.close("calls");
+}
+
+}  // namespace ccoll::gpu_check

@@ -135,6 +135,39 @@ struct Held {
   bool holds = false;
 };
 
+/// Two ranks in an all_reduce that nobody waits for, of which the service thread is held in the
+/// caller's reduction until it is let go.
+struct HeldInBackground {
+  explicit HeldInBackground(std::string_view transport)
+      : ranks(Communicator::create_all(2, options_for(transport))) {
+    const auto sum = Reduction::custom(
+        [this, main_thread = std::this_thread::get_id()](const void*, void*, std::size_t,
+                                                         DataType) {
+          // Who begins a call makes some progress on it, too.
+          if (std::this_thread::get_id() == main_thread || runs.exchange(true)) return;
+          ends.wait();
+        },
+        {.name = "slow"});
+    for (std::size_t rank = 0; rank < 2; rank++)
+      works.push_back(ranks[rank].all_reduce_async(data[rank].data(), data[rank].data(), kCount,
+                                                   DataType::float32, sum));
+    const auto limit = Clock::now() + 20s;
+    while (!runs && Clock::now() < limit) std::this_thread::sleep_for(1ms);
+  }
+  ~HeldInBackground() { let_go(); }
+  void let_go() {
+    if (!ends.try_wait()) ends.count_down();
+  }
+
+  /// More than one turn of the service thread passes on.
+  static constexpr std::size_t kCount = 4 << 20;
+  std::atomic<bool> runs = false;
+  std::latch ends{1};
+  std::vector<std::vector<float>> data{2, std::vector<float>(kCount)};  // outlives its users
+  std::vector<Communicator> ranks;
+  std::vector<Work> works;
+};
+
 Clock::duration time_of(const std::function<void()>& body) {
   const auto began = Clock::now();
   body();
@@ -218,32 +251,12 @@ TEST_CASE("close: returns once the thread that is held in this rank's call has c
 TEST_CASE("abort: returns while a function of the caller's runs in the background", "[comm]") {
   for (const auto& kind : testing::usable_transports()) {
     CAPTURE(kind.name);
-    auto ranks = Communicator::create_all(2, options_for(kind.name));
-    std::atomic<bool> runs = false;
-    std::latch ends(1);
-    const auto main_thread = std::this_thread::get_id();
-    const auto sum = Reduction::custom(
-        [&](const void*, void*, std::size_t, DataType) {
-          // Who begins a call makes some progress on it, too.
-          if (std::this_thread::get_id() == main_thread) return;
-          runs = true;
-          ends.wait();
-        },
-        {.name = "slow"});
-    // More than one turn of the service thread passes on.
-    constexpr std::size_t kCount = 4 << 20;
-    std::vector<std::vector<float>> data(2, std::vector<float>(kCount));
-    std::vector<Work> works;
-    for (std::size_t rank = 0; rank < 2; rank++)
-      works.push_back(ranks[rank].all_reduce_async(data[rank].data(), data[rank].data(), kCount,
-                                                   DataType::float32, sum));
-    const auto limit = Clock::now() + 20s;
-    while (!runs && Clock::now() < limit) std::this_thread::sleep_for(1ms);
-    CHECK(runs);
-    CHECK(time_of([&] { ranks[0].abort(); }) < kSoon);
-    ends.count_down();
+    HeldInBackground held(kind.name);
+    CHECK(held.runs);
+    CHECK(time_of([&] { held.ranks[0].abort(); }) < kSoon);
+    held.let_go();
     const auto ended = Clock::now();
-    for (auto& work : works)
+    for (auto& work : held.works)
       CHECK_THAT(message_of([&] { work.wait(); }), Contains("aborted: ") && Contains("rank 0"));
     CHECK(Clock::now() - ended < kSoon);
   }
@@ -252,31 +265,14 @@ TEST_CASE("abort: returns while a function of the caller's runs in the backgroun
 TEST_CASE("close: returns while a function of the caller's runs for another job", "[comm]") {
   for (const auto& kind : testing::usable_transports()) {
     CAPTURE(kind.name);
-    auto ranks = Communicator::create_all(2, options_for(kind.name));
     auto idle = Communicator::create_all(2, options_for(kind.name));
-    std::atomic<bool> runs = false;
-    std::latch ends(1);
-    const auto main_thread = std::this_thread::get_id();
-    const auto sum = Reduction::custom(
-        [&](const void*, void*, std::size_t, DataType) {
-          if (std::this_thread::get_id() == main_thread || runs.exchange(true)) return;
-          ends.wait();
-        },
-        {.name = "slow"});
-    constexpr std::size_t kCount = 4 << 20;
-    std::vector<std::vector<float>> data(2, std::vector<float>(kCount));
-    std::vector<Work> works;
-    for (std::size_t rank = 0; rank < 2; rank++)
-      works.push_back(ranks[rank].all_reduce_async(data[rank].data(), data[rank].data(), kCount,
-                                                   DataType::float32, sum));
-    const auto limit = Clock::now() + 20s;
-    while (!runs && Clock::now() < limit) std::this_thread::sleep_for(1ms);
-    CHECK(runs);
+    HeldInBackground held(kind.name);
+    CHECK(held.runs);
     CHECK(time_of([&] {
             for (auto& rank : idle) rank.close();
           }) < kSoon);
-    ends.count_down();
-    for (auto& work : works) CHECK(message_of([&] { work.wait(); }) == "no error");
+    held.let_go();
+    for (auto& work : held.works) CHECK(message_of([&] { work.wait(); }) == "no error");
   }
 }
 

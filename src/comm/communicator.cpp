@@ -70,7 +70,7 @@ void run(std::shared_ptr<Implementation> communicator, Call call, const CallOpti
   auto work = communicator->alone_as_owner(call).and_then(
       [&] { return begin(communicator, call, options); });
   const auto begun = communicator->begun_or_throw(std::move(work), options);
-  value_or_throw(communicator->finish_as_owner(begun.state()));
+  communicator->value_or_raise(communicator->finish_as_owner(begun.state()), options.label);
   communicator->remember_as_owner(
       call, std::static_pointer_cast<CollectiveOperation>(begun.state().operations.front()));
 }
@@ -88,7 +88,7 @@ void run(const std::shared_ptr<Implementation>& member, Kind kind, const Buffers
 /// A call made of the caller's lists, or what is wrong with them thrown.
 Call of_lists(const Implementation& communicator, Result<Call> made, const CallOptions& options,
               const Reduction& op = ReduceOp::sum) {
-  if (!made) raise(labelled(communicator.named(std::move(made.error())), options.label));
+  if (!made) raise(communicator.told(std::move(made.error()), options.label));
   made->op = op;
   return std::move(*made);
 }
@@ -363,7 +363,7 @@ Work Communicator::reduce_scatter_async(std::span<const BufferPair> buffers, con
 
 std::string Communicator::transport_to(int peer) const {
   if (peer < 0 || peer >= size())
-    raise(implementation()->named(
+    raise(implementation()->told(
         {ErrorKind::invalid_argument,
          fmt::format("transport_to: rank {} is not one of {} ranks", peer, size()), std::nullopt}));
   return implementation()->value_or_raise(implementation()->transport_to(static_cast<Rank>(peer)));
@@ -403,7 +403,7 @@ Counters Communicator::counters() const {
 
 void Communicator::require_equal(std::string_view call, std::size_t in, std::size_t out) const {
   if (in != out)
-    raise(implementation()->named(
+    raise(implementation()->told(
         {ErrorKind::invalid_argument,
          fmt::format("{}: the input has {} elements, the output {}; they must be equal", call, in,
                      out),
@@ -414,20 +414,19 @@ void Communicator::require_blocks(std::string_view call, std::size_t whole,
                                   std::size_t block) const {
   const auto ranks = static_cast<std::size_t>(size());
   if (whole == block * ranks) return;
-  raise(implementation()->named({ErrorKind::invalid_argument,
-                                 fmt::format("{}: {} elements are not {} ranks times {}; use {}_v",
-                                             call, whole, ranks, block, call),
-                                 std::nullopt}));
+  raise(implementation()->told({ErrorKind::invalid_argument,
+                                fmt::format("{}: {} elements are not {} ranks times {}; use {}_v",
+                                            call, whole, ranks, block, call),
+                                std::nullopt}));
 }
 
 std::size_t Communicator::divided(std::string_view call, std::size_t whole) const {
   const auto ranks = static_cast<std::size_t>(size());
   if (whole % ranks != 0)
-    raise(
-        implementation()->named({ErrorKind::invalid_argument,
-                                 fmt::format("{}: {} elements do not divide by {} ranks; use {}_v",
-                                             call, whole, ranks, call),
-                                 std::nullopt}));
+    raise(implementation()->told({ErrorKind::invalid_argument,
+                                  fmt::format("{}: {} elements do not divide by {} ranks; use {}_v",
+                                              call, whole, ranks, call),
+                                  std::nullopt}));
   return whole / ranks;
 }
 

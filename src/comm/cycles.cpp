@@ -27,7 +27,8 @@ void Communicator::Implementation::tell_waits_as_owner() {
   if (!collectives_.empty() && collectives_.front()->started) {
     const auto& run = collectives_.front()->run;
     add(run.sequence,
-        fmt::format("{} #{} of communicator {}", words_of(run.signature).kind, run.sequence, name_),
+        fmt::format("{} #{} of communicator {}", words_of(run.signature).kind, run.sequence,
+                    shown_label(name_)),
         collectives_.front()->plan->awaited());
   }
   for (const auto& operation : messages_.pending()) {
@@ -38,7 +39,7 @@ void Communicator::Implementation::tell_waits_as_owner() {
     add(kFirstMessage + operation->record,
         fmt::format("{} of communicator {}",
                     operation->what == MessageOperation::What::send ? "a send" : "a receive",
-                    name_),
+                    shown_label(name_)),
         messages_.awaited(*operation));
   }
   waits_told_ = true;

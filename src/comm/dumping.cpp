@@ -137,7 +137,7 @@ dump::Dump Communicator::Implementation::dump_of_calls(std::string_view reason) 
     if (!recorded) continue;
     made.last_calls.push_back(call_of(number, *recorded));
     made.last_calls.back().begun = times.of(recorded->begun);
-    made.last_calls.back().label = labels_.of(number);
+    made.last_calls.back().label = shown_label(labels_.of(number));
   }
   return made;
 }
@@ -165,7 +165,7 @@ dump::Dump Communicator::Implementation::dump_as_owner(std::string_view reason) 
       made.last_messages.back().ended = times.of(*at);
   }
   if (failure) {
-    made.failure = dump::Failed{std::string(to_string(failure->kind)), failure->message, {}};
+    made.failure = dump::Failed{std::string(to_string(failure->kind)), told(*failure).message, {}};
     if (failure->culprit) made.failure->culprit = group_.rank_of(*failure->culprit);
   }
   return made;

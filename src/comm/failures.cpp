@@ -39,22 +39,19 @@ double milliseconds(Clock::duration duration) {
 
 }  // namespace
 
-Failure Communicator::Implementation::named(Failure failure) const {
+Failure Communicator::Implementation::told(Failure failure, std::string_view label) const {
   const auto here = failure.culprit ? group_.rank_of(*failure.culprit) : std::nullopt;
-  if (here && !group_.numbered_as_job()) {
-    const auto note = fmt::format(" (rank {} of the job is rank {} here)", *failure.culprit, *here);
-    if (!failure.message.ends_with(note)) failure.message += note;
-  }
-  const auto prefix = name_ + ": ";
-  if (!options_.name.empty() && failure.message.find(prefix) == std::string::npos)
-    failure.message.insert(0, prefix);
+  if (here && !group_.numbered_as_job())
+    failure.message +=
+        fmt::format(" (rank {} of the job is rank {} here)", *failure.culprit, *here);
+  if (!options_.name.empty()) failure.message.insert(0, shown_label(name_) + ": ");
+  if (!label.empty()) failure.message.insert(0, quoted_label(label) + ": ");
   return failure;
 }
 
 std::string Communicator::Implementation::name_of(const CollectiveOperation& operation) const {
-  const auto label = operation.label.empty() ? "" : fmt::format(", \"{}\"", operation.label);
   return fmt::format("{} (call {}{}) on rank {}", describe(operation.run.signature),
-                     operation.run.sequence, label, rank());
+                     operation.run.sequence, label_behind(operation.label), rank());
 }
 
 std::string Communicator::Implementation::ranks_text(const std::vector<Rank>& ranks) const {
@@ -90,12 +87,13 @@ void Communicator::Implementation::break_as_owner(const Failure& failure, bool t
   if (first) {
     keep_standing_as_owner();
     note_failure_as_owner(failure);
-    broken_ = named(failure);
-    log().debug("rank {}: a communicator ends: {}", rank(), broken_->message);
+    broken_ = failure;
+    if (log().tells(LogLevel::debug))
+      log().debug("rank {}: a communicator ends: {}", rank(), told(failure).message);
   }
   links_.revoke();
   for (auto& operation : collectives_) {
-    operation->failure = labelled(*broken_, operation->label);
+    operation->failure = told(*broken_, operation->label);
     operation->done.store(true, std::memory_order_release);
   }
   collectives_.clear();
@@ -117,9 +115,9 @@ void Communicator::Implementation::forked() {
 void Communicator::Implementation::break_copy_as_owner(const Failure& failure) {
   // Its thread may have forked in a call.
   owner_.take_again();
-  if (!broken_) broken_ = named(failure);
+  if (!broken_) broken_ = failure;
   for (auto& operation : collectives_) {
-    operation->failure = labelled(*broken_, operation->label);
+    operation->failure = told(*broken_, operation->label);
     operation->done.store(true, std::memory_order_release);
   }
   collectives_.clear();
@@ -139,7 +137,7 @@ void Communicator::Implementation::call_threw(std::string_view call, Failure fai
   failure.message = fmt::format("{}: {}", call, failure.message);
   const Owner owner(*this);
   threw_as_owner(failure);
-  raise(labelled(*broken_, label));
+  raise(told(*broken_, label));
 }
 
 std::optional<Failure> Communicator::Implementation::news() const {
@@ -264,7 +262,8 @@ void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point
           ErrorKind::timed_out,
           fmt::format("{} timed out after {:.0f} ms, {}; it waits for {}{}",
                       messages_.name_of(*operation), milliseconds(now - operation->begun),
-                      messages_.standing(*operation), ranks_text(messages_.awaited(*operation)),
+                      messages_.standing(*operation), milliseconds(operation->stands.until(now)),
+                      ranks_text(messages_.awaited(*operation)),
                       cycle_of(kFirstMessage + operation->record)),
           std::nullopt};
       if (operation->what != MessageOperation::What::probe) return break_as_owner(failure, true);

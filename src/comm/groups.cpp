@@ -193,6 +193,7 @@ Made Communicator::Implementation::subgroup(std::span<const int> asked,
     }
   } end{*this};
   const auto id = making_->id;
+  std::shared_ptr<Implementation> met;
   auto made = made_or_told(id, [&]() -> Made {
     auto child = make_child(id, *ranks, options, fmt::format("{}/group({})", name_, text));
     if (!child) return child;
@@ -204,9 +205,12 @@ Made Communicator::Implementation::subgroup(std::span<const int> asked,
     if (const auto broken = news()) broke_while_making(*broken);
     announcement.to = ranks->size() <= kAllHear ? (*child)->group().job_ranks()
                                                 : (*child)->group().ring_neighbours();
-    CCOLL_TRY((*child)->meet(std::move(announcement)));
+    met = *child;
+    CCOLL_TRY(met->meet(std::move(announcement)));
     return child;
   });
+  // It is about the group's own barrier.
+  if (!made && met) made.error() = met->told(std::move(made.error()));
   // Who was in a mismatch with another list did not count this one: for all of them it stays
   // failed.
   end.counts = made || made.error().kind != ErrorKind::mismatch;
@@ -289,7 +293,7 @@ Made Communicator::Implementation::shrink(const GroupOptions& options) {
   // others have theirs by now, and would wait for a rank that has no memory for it.)
   const std::lock_guard lock((*made)->mutex_);
   const auto& news = (*made)->news_;
-  if (news && !news->culprit) return tl::unexpected(named(*news));
+  if (news && !news->culprit) return tl::unexpected(*news);
   return made;
 }
 
@@ -297,19 +301,19 @@ std::optional<int> Communicator::rank_in(const Communicator& other, int rank) co
   const auto& mine = *implementation();
   const auto& theirs = *other.implementation();
   if (mine.job() != theirs.job())
-    raise(mine.named({ErrorKind::invalid_argument,
-                      fmt::format("rank_in: {} was not made from the same start-up as {}",
-                                  theirs.name(), mine.name()),
-                      std::nullopt}));
+    raise(mine.told({ErrorKind::invalid_argument,
+                     fmt::format("rank_in: {} was not made from the same start-up as {}",
+                                 theirs.name(), mine.name()),
+                     std::nullopt}));
   const auto found = theirs.group().rank_of(static_cast<std::uint32_t>(job_rank(rank)));
   return found ? std::optional(static_cast<int>(*found)) : std::nullopt;
 }
 
 int Communicator::job_rank(int rank) const {
   if (rank < 0 || rank >= size())
-    raise(implementation()->named({ErrorKind::invalid_argument,
-                                   fmt::format("rank {} is not one of {} ranks", rank, size()),
-                                   std::nullopt}));
+    raise(implementation()->told({ErrorKind::invalid_argument,
+                                  fmt::format("rank {} is not one of {} ranks", rank, size()),
+                                  std::nullopt}));
   return static_cast<int>(implementation()->group().job_rank(static_cast<Rank>(rank)));
 }
 

@@ -25,7 +25,7 @@ Communicator::Implementation::Implementation(std::shared_ptr<Member> member, std
       links_(id, group_.job_ranks(), member_->transports(), waiter_),
       messages_(group_, links_, {options.eager_limit, options.strict_sends},
                 [this](Failure failure, std::string_view label) {
-                  return labelled(named(std::move(failure)), label);
+                  return told(std::move(failure), label);
                 }) {
   member_->enter();
 }
@@ -110,32 +110,34 @@ Communicator::Implementation::~Implementation() {
 
 Status Communicator::Implementation::close() {
   if (closed_.exchange(true)) return {};
-  bool told = false;
-  Status late;
+  bool was_told = false;
+  std::optional<Failure> late;
   {
     Owner owner(*this);
-    told = broken_.has_value();
-    if (!told && dump_wanted_) write_dump_as_owner(wanted_dump());
-    if (!told && different_) {
+    was_told = broken_.has_value();
+    if (!was_told && dump_wanted_) write_dump_as_owner(wanted_dump());
+    if (!was_told && different_) {
       break_as_owner(*suspicion_, true);
-      late = tl::unexpected(*broken_);
+      late = broken_;
     }
     if (!broken_) break_as_owner(destroyed(), false);
     if (tracing_ != nullptr) tracing_->write();
   }
-  if (!told) publish_last_calls();
+  if (!was_told) publish_last_calls();
   end_making(destroyed());
   abort_shrinking();
   const auto compared = compare_with_ahead();
   member_->exit();
-  std::lock_guard lock(mutex_);
-  if (told || !late) return late;
+  if (was_told) return {};
+  if (!late) {
+    std::lock_guard lock(mutex_);
+    late = news_;
+  }
   // Its own abort() is no news to it.
   const auto self = group_.job_rank(rank());
-  if (news_ && news_->kind == ErrorKind::aborted && news_->culprit == self) return {};
-  if (news_) return tl::unexpected(*news_);
-  if (!compared) return tl::unexpected(named(compared.error()));
-  return {};
+  if (late && late->kind == ErrorKind::aborted && late->culprit == self) return {};
+  if (!late && !compared) late = compared.error();
+  return late ? tl::unexpected(told(*late)) : Status{};
 }
 
 void Communicator::Implementation::wait_to_own() {
@@ -246,7 +248,8 @@ Status Communicator::Implementation::finish_as_owner(const Work::State& work) {
   } unblock{blocking_};
   blocking_ = static_cast<const CollectiveOperation*>(work.operations.front().get());
   wait_as_owner(work, Clock::time_point::max());
-  if (const auto* failure = work.failure()) return tl::unexpected(*failure);
+  // A collective ends so only with all that is under way.
+  if (work.failure() != nullptr) return tl::unexpected(*broken_);
   return {};
 }
 

@@ -58,12 +58,14 @@ class Communicator::Implementation final
   std::uint64_t job() const { return member_->control().job(); }
   std::uint32_t job_rank() const { return member_->rank(); }
   const std::string& name() const { return name_; }
-  /// The failure as this communicator's: with its name, and with the culprit's rank in it.
-  Failure named(Failure failure) const;
-  /// The value, or the failure thrown as this communicator's and this call's.
+  /// The failure as the caller of a call with that label is told: the label and the communicator's
+  /// name in front, the culprit's rank in it at the end. Once, where it goes to the caller: what is
+  /// handed on inside, and what ranks tell each other, has none of these.
+  Failure told(Failure failure, std::string_view label = {}) const;
+  /// The value, or the failure thrown as the caller is told.
   template <typename T>
   T value_or_raise(Result<T> result, std::string_view label = {}) const {
-    if (!result) raise(labelled(named(std::move(result.error())), label));
+    if (!result) raise(told(std::move(result.error()), label));
     if constexpr (!std::is_void_v<T>) return std::move(*result);
   }
   Work begun_or_throw(Result<Work> work, const CallOptions& options) const {
@@ -152,7 +154,7 @@ class Communicator::Implementation final
   /// Ends the calls of all ranks; on any thread, and takes no owner flag.
   void abort(std::string_view reason);
   /// No more calls: what is under way fails with `aborted`, and the rank leaves if this was its
-  /// last communicator. Once. Fails with what no call has told.
+  /// last communicator. Once. Fails with what no call has told, as the caller is told.
   Status close();
   const std::shared_ptr<net::Service>& service() const { return member_->service(); }
 

@@ -215,7 +215,7 @@ void Communicator::Implementation::flush_as_owner(const MessageRequest& request,
     messages_.finish(operation);
     return std::optional(std::move(state));
   });
-  if (!work) raise(*broken_);
+  if (!work) raise(told(*broken_));
   wait_as_owner(*work, Clock::time_point::max());
   if (const auto* failure = work->failure()) raise(*failure);
 }

@@ -4,11 +4,12 @@
 
 #include "comm/messages.hpp"
 #include "core/text.hpp"
+#include "engine/describe.hpp"
 
 namespace ccoll {
 
 std::string Messages::name_of(const MessageOperation& operation) const {
-  const auto label = operation.label.empty() ? "" : fmt::format(", \"{}\"", operation.label);
+  const auto label = label_behind(operation.label);
   const auto& [from, tag] = operation.pattern;
   const auto peer = from ? fmt::format("rank {}", *from) : "any rank";
   const auto which = tag ? fmt::format("tag {}", *tag) : "any tag";

@@ -50,9 +50,7 @@ std::optional<Failure> Communicator::Implementation::compare(std::uint32_t peer,
     has_ahead_.store(true, std::memory_order_release);
     return std::nullopt;
   }
-  auto found = difference(*from, waiting);
-  if (!found) return std::nullopt;
-  return named(std::move(*found));
+  return difference(*from, waiting);
 }
 
 std::optional<Failure> Communicator::Implementation::difference(Rank peer,

@@ -33,17 +33,9 @@ struct Operation {
 
   /// Publishes what follows.
   std::atomic<bool> done{false};
-  std::optional<Failure> failure;
+  std::optional<Failure> failure;    ///< as its caller is told
   std::optional<Received> received;  ///< of receives and probes
 };
-
-/// The failure as the caller of a call that it labelled hears of it.
-inline Failure labelled(Failure failure, std::string_view label) {
-  const auto quoted = fmt::format("\"{}\"", label);
-  if (!label.empty() && failure.message.find(quoted) == std::string::npos)
-    failure.message.insert(0, quoted + ": ");
-  return failure;
-}
 
 /// Collectives run one after another.
 struct CollectiveOperation final : Operation {

@@ -60,14 +60,14 @@ bool Communicator::Implementation::repeat(const PlainCall& call) {
   if (polled == Plan::Polled::done) [[likely]]
     return true;
   held = shared_from_this();
-  value_or_throw(wait_for_repeated_as_owner(last.operation, polled));
+  value_or_raise(wait_for_repeated_as_owner(last.operation, polled));
   return true;
 }
 
 void Communicator::Implementation::compare_or_raise_as_owner() {
   if (const auto compared = compare_with_ahead(); !compared) {
     break_as_owner(compared.error(), true);
-    raise(*broken_);
+    raise(told(*broken_));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "ccoll/types.hpp"
+#include "core/printable.hpp"
 #include "core/text.hpp"
 #include "schedule/problem.hpp"
 
@@ -105,10 +106,18 @@ std::string describe(const Signature& signature) {
   return text;
 }
 
-std::string quoted_label(std::string_view label) {
+std::string shown_label(std::string_view label) {
   constexpr std::size_t kMost = 100;
-  const bool cut = label.size() > kMost;
-  return fmt::format("\"{}{}\"", label.substr(0, kMost), cut ? "..." : "");
+  const auto shown = printable(label, kMost);
+  return shown.whole ? shown.text : shown.text + "...";
+}
+
+std::string quoted_label(std::string_view label) {
+  return fmt::format("\"{}\"", shown_label(label));
+}
+
+std::string label_behind(std::string_view label) {
+  return label.empty() ? "" : ", " + quoted_label(label);
 }
 
 std::string describe_mismatch(const MadeCall& mine, const MadeCall& theirs) {
@@ -131,8 +140,8 @@ std::string describe_mismatch(const MadeCall& mine, const MadeCall& theirs) {
     why = fmt::format("; perhaps rank {} expects elements where rank {} has a count of 0 for it",
                       older.rank, newer.rank);
   const auto side = [](const MadeCall& call, std::string_view words) {
-    const auto label = call.label.empty() ? "" : ", " + quoted_label(call.label);
-    return fmt::format("rank {} {} (call {}{})", call.rank, words, call.sequence, label);
+    return fmt::format("rank {} {} (call {}{})", call.rank, words, call.sequence,
+                       label_behind(call.label));
   };
   return fmt::format("ranks call different things: {}, {}{}", side(mine, my_call),
                      side(theirs, their_call), why);

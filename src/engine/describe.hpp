@@ -36,8 +36,13 @@ struct MadeCall {
   Signature signature;
   std::string label = {};  ///< its caller's; empty where there is none, or it is not known
 };
-/// "\"gradients\"", of a long one the beginning.
+/// A caller's label, or a communicator's name, as errors and dumps show it: what is no printable
+/// UTF-8 escaped ("\n", "\x1b"), and of a long one the beginning.
+std::string shown_label(std::string_view label);
+/// "\"gradients\"".
 std::string quoted_label(std::string_view label);
+/// ", \"gradients\"", after other words about the call; nothing where there is none.
+std::string label_behind(std::string_view label);
 /// "ranks call different things: rank 1 all_reduce of 12 float32, sum (call 5, "gradients"), rank 0
 /// …".
 std::string describe_mismatch(const MadeCall& mine, const MadeCall& theirs);

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <latch>
 
+#include "comm/dump/dump.hpp"
 #include "support/ranks.hpp"
 #include "usable_transports.hpp"
 
@@ -215,6 +216,66 @@ TEST_CASE("errors: one rank's deadline ends the call on all ranks and names whom
     }
     CHECK(std::chrono::steady_clock::now() - start < 10s);
   }
+}
+
+TEST_CASE("errors: the label and the name stand in front, once, whatever the text has", "[comm]") {
+  auto options = options_for("inproc");
+  options.name = "part";
+  const auto errors = run_ranks(2, options, [&](Communicator& communicator) {
+    const auto odd =
+        Reduction::custom([](const void*, void*, std::size_t,
+                             DataType) { throw std::runtime_error("part: \"halo\" is odd"); },
+                          {.name = "odd"});
+    std::vector<float> data(12, 1);
+    const std::string cause = "the reduction 'odd' threw: part: \"halo\" is odd";
+    const auto check = [&](const std::string& error, const std::string& front) {
+      expect(error.starts_with(front) && error.find(cause) == error.rfind(cause) &&
+                 error.find("part: ", front.size()) == error.find(cause) + cause.find("part: "),
+             error);
+    };
+    const CallOptions halo{.timeout = {}, .algorithm = "", .label = "halo"};
+    check(message_of([&] {
+            communicator.all_reduce(std::span(data), odd, halo);
+            communicator.barrier(halo);
+          }),
+          "aborted: \"halo\": part: ");
+    check(message_of([&] { communicator.barrier(halo); }),
+          "aborted: \"halo\": part: the communicator is broken since an earlier failure: ");
+    check(message_of([&] { communicator.barrier(); }),
+          "aborted: part: the communicator is broken since an earlier failure: ");
+  });
+  for (const auto& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("errors: of a label, what is no text is escaped, and of a long one the beginning told",
+          "[comm]") {
+  const std::string label = "red\n\x1b[31m\xff" + std::string(5000, 'x');
+  const std::string shown = "red\\n\\x1b[31m\\xff" + std::string(100 - 17, 'x') + "...";
+  const auto errors = run_ranks(2, options_for("inproc"), [&](Communicator& communicator) {
+    std::vector<float> data(12, 1);
+    const auto check = [&](const std::string& text) {
+      expect(text.find('"' + shown + '"') != std::string::npos &&
+                 text.find("\x1b") == std::string::npos &&
+                 text.find(std::string(101, 'x')) == std::string::npos,
+             text);
+    };
+    const CallOptions brief{.timeout = 200ms, .algorithm = "", .label = label};
+    const auto fails = [&](const auto& call) { check(message_of([&] { call(); })); };
+    fails([&] { communicator.broadcast(std::span(data), 9, brief); });
+    fails([&] { communicator.probe(0, 3, brief); });
+    auto part = communicator.duplicate(), other = communicator.duplicate();
+    fails([&] { part.recv(std::span(data), 1 - part.rank(), 5, brief); });
+    fails([&] {
+      const auto count = static_cast<std::size_t>(10 + other.rank());
+      other.all_reduce(std::span(data).first(count), ReduceOp::sum,
+                       {.timeout = {}, .algorithm = "", .label = label});
+    });
+    const auto dumped = dump::parse(other.dump());
+    expect(dumped.has_value() && dumped->last_calls.at(0).label == shown, "the dump's label");
+    check(dumped->failure->message);
+    for (const auto& operation : dumped->under_way) check(operation.text);
+  });
+  for (const auto& error : errors) CHECK(error == "");
 }
 
 TEST_CASE("errors: the longest of limits is no limit that has passed", "[comm]") {

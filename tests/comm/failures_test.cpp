@@ -46,7 +46,7 @@ std::string failure_of_barrier(Implementation& part) {
   barrier.op = ReduceOp::max;
   const Implementation::Owner owner(part);
   const auto over = part.run_as_owner(barrier);
-  return over ? "no error" : over.error().message;
+  return over ? "no error" : part.told(over.error()).message;
 }
 
 }  // namespace
@@ -59,9 +59,9 @@ TEST_CASE("failures: what one rank of a part met ends the calls of all, and name
       part.threw_as_owner({ErrorKind::exhausted, "out of memory", std::nullopt});
     }
     const auto got = failure_of_barrier(part);
-    const std::string wanted =
-        "part: rank 1 failed: out of memory (rank 3 of the job is rank 1 here)";
-    expect(got.ends_with(wanted) && got.find("timed out") == std::string::npos, got);
+    const std::string wanted = "rank 1 failed: out of memory (rank 3 of the job is rank 1 here)";
+    expect(got.starts_with("part: ") && got.ends_with(wanted), got);
+    expect(got.find("timed out") == std::string::npos, got);
   });
   for (const auto& error : errors) CHECK(error == "");
 }
@@ -78,7 +78,7 @@ TEST_CASE("failures: of news with a culprit, a part drops only what is told to e
     expect(second == "no error", second);
     part.failed(part.job() + 1, failure);
     const auto got = failure_of_barrier(part);
-    expect(got.ends_with("part: rank 0 of the job is at fault"), got);
+    expect(got.starts_with("part: ") && got.ends_with(": rank 0 of the job is at fault"), got);
   });
   for (const auto& error : errors) CHECK(error == "");
 }
@@ -102,7 +102,8 @@ TEST_CASE("failures: of messages, too, begin with the communicator's name and th
              refused);
       labelled.timeout = 50ms;
       const auto late = message_of([&] { pair.probe(0, 8, labelled); });
-      expect(late.starts_with("timed_out: pair: probe from rank 0 tag 8, \"halo\" on rank 1"),
+      expect(late.starts_with(
+                 "timed_out: \"halo\": pair: probe from rank 0 tag 8, \"halo\" on rank 1"),
              late);
     }
     for (const auto& wrong :

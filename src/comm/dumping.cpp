@@ -137,7 +137,7 @@ dump::Dump Communicator::Implementation::dump_of_calls(std::string_view reason) 
     if (!recorded) continue;
     made.last_calls.push_back(call_of(number, *recorded));
     made.last_calls.back().begun = times.of(recorded->begun);
-    made.last_calls.back().label = shown_label(labels_.of(number));
+    made.last_calls.back().label = shown_label(label_in(labels_.of(number)));
   }
   return made;
 }

@@ -54,6 +54,11 @@ std::string Communicator::Implementation::name_of(const CollectiveOperation& ope
                      operation.run.sequence, label_behind(operation.label), rank());
 }
 
+std::string Communicator::Implementation::note_of(
+    std::string_view label, const std::shared_ptr<const Reduction::Custom>& reduction) {
+  return ccoll::note_of(label, reduction ? reduction->description.name : std::string_view{});
+}
+
 std::string Communicator::Implementation::ranks_text(const std::vector<Rank>& ranks) const {
   std::vector<std::string> names;
   for (const auto rank : ranks) {
@@ -219,7 +224,8 @@ bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOpera
   next = std::min(next, operation.deadline);
   if (!operation.started) return false;
   if (now >= operation.publish_at) publish_as_owner(operation, now);
-  seek_cycle_as_owner(operation, operation.run.sequence, now, next);
+  if (seek_cycle_as_owner(operation, operation.run.sequence, now, next))
+    ask_for_stands_as_owner(operation, now);
   next = std::min(next, operation.publish_at);
   return false;
 }

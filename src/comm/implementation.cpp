@@ -212,7 +212,7 @@ Status Communicator::Implementation::make_ready(const Call& call, CollectiveOper
     run.input.data = &barrier_[0];
     run.output.data = &barrier_[1];
   }
-  labels_.set(sequence_, call.label);
+  if (!call.label.empty() || run.custom) labels_.set(sequence_, note_of(call.label, run.custom));
   if (record_as_owner(run.signature)) CCOLL_TRY(compare_with_ahead());
   if (call.op.form() != Reduction::Form::premultiplied_sum) return {};
   auto premultiplication = Premultiplication::make(call, rank(), size(), run);

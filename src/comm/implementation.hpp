@@ -408,6 +408,8 @@ class Communicator::Implementation final
 
   // failures.cpp
   std::string name_of(const CollectiveOperation& operation) const;
+  static std::string note_of(std::string_view label,
+                             const std::shared_ptr<const Reduction::Custom>& reduction);
   std::string ranks_text(const std::vector<Rank>& ranks) const;
   /// How far it has come and whom it waits for; of one whose time is over.
   std::string whereabouts(const CollectiveOperation& operation) const;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What callers call their collectives: of the last that History keeps, those that have a label.
-/// Used by any thread, but only for calls with a label, and for what is told of failures.
+/// What callers call their collectives and the reductions of their own, as note_of() has it: of the
+/// last calls that History keeps, those that have such a note. Used by any thread, but only for
+/// those calls, and for what is told of failures.
 
 #include <cstdint>
 #include <map>

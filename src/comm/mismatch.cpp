@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks that make different calls: what they tell each other, and the error that names both. A
-// slice shows a call's signature; its label travels only when a difference has been found.
+// slice shows a call's signature; its note travels only when a difference has been found.
 #include <algorithm>
 
 #include "comm/implementation.hpp"
@@ -55,12 +55,12 @@ std::optional<Failure> Communicator::Implementation::compare(std::uint32_t peer,
 
 std::optional<Failure> Communicator::Implementation::difference(Rank peer,
                                                                 const Waiting& waiting) const {
-  const auto& [communicator, sequence, theirs, label] = waiting;
+  const auto& [communicator, sequence, theirs, note] = waiting;
   const auto mine = history_.at(sequence);
   if (!mine || *mine == theirs) return std::nullopt;
   return Failure{ErrorKind::mismatch,
                  describe_mismatch({rank(), sequence, *mine, labels_.of(sequence)},
-                                   {peer, sequence, theirs, label}),
+                                   {peer, sequence, theirs, note}),
                  std::nullopt};
 }
 
@@ -91,9 +91,10 @@ void Communicator::Implementation::ask_for_label_as_owner(const CollectiveOperat
                                                           Failure failure) {
   if (suspicion_) return;
   const auto& run = operation.run;
-  different_ = Different{{rank(), run.sequence, run.signature, operation.label},
-                         *operation.plan->different(),
-                         std::move(failure.message)};
+  different_ =
+      Different{{rank(), run.sequence, run.signature, note_of(operation.label, run.custom)},
+                *operation.plan->different(),
+                std::move(failure.message)};
   suspicion_ = {ErrorKind::mismatch, different_->text(), std::nullopt};
   suspected_ = Clock::now();
   const auto& theirs = different_->theirs;
@@ -107,7 +108,7 @@ bool Communicator::Implementation::take_label_as_owner() {
   std::lock_guard lock(mutex_);
   if (!told_label_ || told_label_->rank != theirs.rank || told_label_->sequence != theirs.sequence)
     return false;
-  theirs.label = told_label_->label;
+  theirs.note = told_label_->note;
   suspicion_->message = different_->text();
   return true;
 }
@@ -117,8 +118,8 @@ std::string Communicator::Implementation::Different::text() const {
     return describe_mismatch(mine, theirs);
   auto text = found;
   for (const auto* call : {&mine, &theirs})
-    if (!call->label.empty())
-      text += fmt::format("; rank {} calls it {}", call->rank, quoted_label(call->label));
+    if (const auto label = label_in(call->note); !label.empty())
+      text += fmt::format("; rank {} calls it {}", call->rank, quoted_label(label));
   return text;
 }
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <tuple>
 
 #include "ccoll/types.hpp"
@@ -17,6 +18,9 @@ bool rooted(Kind kind) {
   return kind == Kind::reduce || kind == Kind::broadcast || kind == Kind::gather ||
          kind == Kind::scatter;
 }
+
+/// Of a note's two parts; no label, which is text, has it.
+constexpr char kBetween = '\0';
 
 bool is_custom(const Signature& signature) {
   return signature.op == kCustom || signature.op == kOrderedCustom;
@@ -120,6 +124,25 @@ std::string label_behind(std::string_view label) {
   return label.empty() ? "" : ", " + quoted_label(label);
 }
 
+std::string note_of(std::string_view label, std::string_view reduction) {
+  // Of what travels only so much is kept: a name must leave room for the label.
+  constexpr std::size_t kMostOfName = 256;
+  if (reduction.empty()) return std::string(label);
+  auto note = std::string(reduction.substr(0, kMostOfName));
+  std::ranges::replace(note, kBetween, ' ');
+  return note + kBetween + std::string(label);
+}
+
+std::string_view label_in(std::string_view note) {
+  const auto between = note.find(kBetween);
+  return between == note.npos ? note : note.substr(between + 1);
+}
+
+std::string_view reduction_in(std::string_view note) {
+  const auto between = note.find(kBetween);
+  return between == note.npos ? std::string_view{} : note.substr(0, between);
+}
+
 std::string describe_mismatch(const MadeCall& mine, const MadeCall& theirs) {
   auto my_call = describe(mine.signature), their_call = describe(theirs.signature);
   std::string why;
@@ -140,8 +163,10 @@ std::string describe_mismatch(const MadeCall& mine, const MadeCall& theirs) {
     why = fmt::format("; perhaps rank {} expects elements where rank {} has a count of 0 for it",
                       older.rank, newer.rank);
   const auto side = [](const MadeCall& call, std::string_view words) {
-    return fmt::format("rank {} {} (call {}{})", call.rank, words, call.sequence,
-                       label_behind(call.label));
+    const auto reduction = reduction_in(call.note);
+    return fmt::format("rank {} {}{} (call {}{})", call.rank, words,
+                       reduction.empty() ? "" : fmt::format(" '{}'", shown_label(reduction)),
+                       call.sequence, label_behind(label_in(call.note)));
   };
   return fmt::format("ranks call different things: {}, {}{}", side(mine, my_call),
                      side(theirs, their_call), why);

@@ -34,8 +34,14 @@ struct MadeCall {
   std::uint32_t rank = 0;
   std::uint64_t sequence = 0;
   Signature signature;
-  std::string label = {};  ///< its caller's; empty where there is none, or it is not known
+  std::string note = {};  ///< as note_of() has it; empty where there is none, or it is not known
 };
+/// What a call's signature cannot say, in the form in which it is kept and travels: what its caller
+/// calls it, and the reduction of the caller's own that it uses. Either may be empty.
+std::string note_of(std::string_view label, std::string_view reduction);
+std::string_view label_in(std::string_view note);
+std::string_view reduction_in(std::string_view note);
+
 /// A caller's label, or a communicator's name, as errors and dumps show it: what is no printable
 /// UTF-8 escaped ("\n", "\x1b"), and of a long one the beginning.
 std::string shown_label(std::string_view label);

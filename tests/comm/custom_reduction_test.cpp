@@ -170,18 +170,22 @@ TEST_CASE("reductions: what a function throws is the error of all ranks", "[comm
 
 TEST_CASE("reductions: functions of different names are a mismatch", "[comm]") {
   const auto errors = run_ranks(2, {}, [](Communicator& communicator) {
-    const auto mine = Reduction::custom(add, {.name = communicator.rank() == 0 ? "add" : "sum"});
+    const int rank = communicator.rank();
+    const auto mine = Reduction::custom(add, {.name = rank == 0 ? "add" : "sum"});
     std::vector<std::int32_t> data(10, 1);
     try {
-      communicator.all_reduce(std::span(data), mine);
+      communicator.all_reduce(std::span(data), mine, {.label = rank == 0 ? "first" : "second"});
       communicator.barrier();
       expect(false, "nothing was thrown");
     } catch (const Error& error) {
-      expect(error.kind() == ErrorKind::mismatch, error.what());
-      expect(std::string(error.what())
-                     .find("a custom reduction (call 0); the names of the "
-                           "reductions differ") != std::string::npos,
-             error.what());
+      const std::string text = error.what();
+      expect(error.kind() == ErrorKind::mismatch, text);
+      for (const auto* const side : {"rank 0 all_reduce of 10 int32, a custom reduction 'add' "
+                                     "(call 0, \"first\")",
+                                     "rank 1 all_reduce of 10 int32, a custom reduction 'sum' "
+                                     "(call 0, \"second\")",
+                                     "; the names of the reductions differ"})
+        expect(text.find(side) != std::string::npos, text);
     }
   });
   for (const auto& error : errors) CHECK(error == "");

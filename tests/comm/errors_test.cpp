@@ -398,8 +398,9 @@ TEST_CASE("errors: a message of another size names both sizes", "[comm]") {
         communicator.recv(std::span(data).first(50), 0);
     });
     CAPTURE(kind.name);
-    CHECK_THAT(errors[1],
-               Contains("recv from rank 0 tag 0: the message has 400 bytes, the buffer 200"));
+    CHECK_THAT(
+        errors[1],
+        Contains("recv from rank 0 tag 0 on rank 1: the message has 400 bytes, the buffer 200"));
   }
 }
 

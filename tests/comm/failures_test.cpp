@@ -97,8 +97,8 @@ TEST_CASE("failures: of messages, too, begin with the communicator's name and th
       labelled.label = "halo";
       const auto refused = message_of([&] { pair.recv(std::span(small), 0, 7, labelled); });
       expect(refused ==
-                 "mismatch: \"halo\": pair: recv from rank 0 tag 7: the message has 40 bytes, the "
-                 "buffer 20",
+                 "mismatch: \"halo\": pair: recv from rank 0 tag 7 on rank 1: the message has 40 "
+                 "bytes, the buffer 20",
              refused);
       labelled.timeout = 50ms;
       const auto late = message_of([&] { pair.probe(0, 8, labelled); });

@@ -113,18 +113,21 @@ TEST_CASE("messages: one that is too long is refused by name and stays receivabl
     // Posted before it came or after: the same.
     for (int i = 0; i < 2; i++) {
       const auto error = refused(50, 7);
-      expect(error == "recv from rank 0 tag 7: the message has 400 bytes, the buffer 200", error);
+      expect(error == "recv from rank 0 tag 7 on rank 1: the message has 400 bytes, the buffer 200",
+             error);
     }
     expect(communicator.recv(std::span(data), 0, 7).count == 100 && data[99] == 1, "the first");
     const auto odd = refused(50, 9);
     expect(odd ==
-               "recv from rank 0 tag 9: the message has 10 bytes, which are no whole elements "
+               "recv from rank 0 tag 9 on rank 1: the message has 10 bytes, which are no whole "
+               "elements "
                "of int32",
            odd);
     std::vector<std::uint8_t> bytes(10);
     communicator.recv(std::span(bytes), 0, 9);
     const auto error = refused(60'000, 8);
-    expect(error == "recv from rank 0 tag 8: the message has 400000 bytes, the buffer 240000",
+    expect(error ==
+               "recv from rank 0 tag 8 on rank 1: the message has 400000 bytes, the buffer 240000",
            error);
     communicator.recv(std::span(data), 0, 8);
     expect(data == Numbers(100'000, 2), "the last");

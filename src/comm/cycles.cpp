@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "comm/implementation.hpp"
+#include "core/text.hpp"
 #include "engine/describe.hpp"
 
 namespace ccoll {
@@ -25,11 +26,17 @@ void Communicator::Implementation::tell_waits_as_owner() {
     waits.push_back(std::move(wait));
   };
   if (!collectives_.empty() && collectives_.front()->started) {
-    const auto& run = collectives_.front()->run;
+    const auto& operation = *collectives_.front();
+    const auto& run = operation.run;
+    const auto awaited = operation.plan->awaited();
+    note_stand(Stand{run.sequence,
+                     operation.plan->standing() +
+                         (awaited.empty() ? "" : ", waiting for " + list_ranks(awaited)),
+                     operation.stands.since.value_or(operation.begun)});
     add(run.sequence,
         fmt::format("{} #{} of communicator {}", words_of(run.signature).kind, run.sequence,
                     shown_label(name_)),
-        collectives_.front()->plan->awaited());
+        awaited);
   }
   for (const auto& operation : messages_.pending()) {
     // What is on its way may be only slow.
@@ -47,22 +54,25 @@ void Communicator::Implementation::tell_waits_as_owner() {
 }
 
 void Communicator::Implementation::take_waits_back_as_owner() {
-  if (std::exchange(waits_told_, false)) member_->control().tell_waits(id_, {});
+  if (!std::exchange(waits_told_, false)) return;
+  note_stand(std::nullopt);
+  member_->control().tell_waits(id_, {});
 }
 
-void Communicator::Implementation::seek_cycle_as_owner(Operation& operation, std::uint64_t sequence,
+bool Communicator::Implementation::seek_cycle_as_owner(Operation& operation, std::uint64_t sequence,
                                                        Clock::time_point now,
                                                        Clock::time_point& next) {
-  if (operation.sought) return;
+  if (operation.sought) return false;
   const auto limit = operation.deadline - operation.begun;
   const auto seek_at = operation.deadline - std::min<Clock::duration>(limit / 4, kBefore);
   if (now < seek_at) {
     next = std::min(next, seek_at);
-    return;
+    return false;
   }
   operation.sought = true;
   tell_waits_as_owner();
   member_->control().seek_cycle(id_, sequence);
+  return true;
 }
 
 void Communicator::Implementation::in_cycle(std::uint64_t sequence, const std::string& cycle) {

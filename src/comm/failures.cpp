@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <new>
+#include <span>
+#include <tuple>
 
 #include "comm/background.hpp"
 #include "comm/implementation.hpp"
@@ -33,6 +35,9 @@ constexpr std::chrono::milliseconds kSettled{1000};
 /// What has not moved for so long may wait for a rank whose goodbye was lost.
 constexpr std::chrono::milliseconds kDoubtful{1000};
 
+/// So many ranks are named with their hosts and processes, more by their numbers.
+constexpr std::size_t kMostNamed = 16;
+
 double milliseconds(Clock::duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
 }
@@ -50,8 +55,10 @@ Failure Communicator::Implementation::told(Failure failure, std::string_view lab
 }
 
 std::string Communicator::Implementation::name_of(const CollectiveOperation& operation) const {
-  return fmt::format("{} (call {}{}) on rank {}", describe(operation.run.signature),
-                     operation.run.sequence, label_behind(operation.label), rank());
+  const auto& [sequence, signature] = std::tie(operation.run.sequence, operation.run.signature);
+  return fmt::format("{}, by {} (call {}{}) on rank {}", describe(signature),
+                     to_string(static_cast<Algorithm>(signature.algorithm)), sequence,
+                     label_behind(operation.label), rank());
 }
 
 std::string Communicator::Implementation::note_of(
@@ -61,12 +68,16 @@ std::string Communicator::Implementation::note_of(
 
 std::string Communicator::Implementation::ranks_text(const std::vector<Rank>& ranks) const {
   std::vector<std::string> names;
-  for (const auto rank : ranks) {
+  const auto named = std::min(ranks.size(), kMostNamed);
+  for (const auto rank : std::span(ranks).first(named)) {
     const auto job_rank = group_.job_rank(rank);
     names.push_back(group_.numbered_as_job()
                         ? member_->name_of(rank)
                         : fmt::format("rank {} (in the job {})", rank, member_->name_of(job_rank)));
   }
+  if (const std::vector<Rank> more(ranks.begin() + static_cast<std::ptrdiff_t>(named), ranks.end());
+      !more.empty())
+    names.push_back(list_ranks(more));
   return names.empty() ? "nobody" : joined(names);
 }
 
@@ -200,23 +211,32 @@ Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::t
   return next;
 }
 
-std::string Communicator::Implementation::whereabouts(const CollectiveOperation& operation) const {
-  if (!operation.started) return "not begun: an earlier call is still under way";
-  return fmt::format("{}; it waits for {}{}", operation.plan->standing(),
-                     ranks_text(operation.plan->awaited()),
-                     has_private_sizes(operation.run.signature)
+std::string Communicator::Implementation::whereabouts(const CollectiveOperation& operation,
+                                                      Clock::time_point now) const {
+  const auto& [plan, run] = std::tie(operation.plan, operation.run);
+  const auto cycle = cycle_of(run.sequence);
+  if (!operation.started) return "not begun: an earlier call is still under way" + cycle;
+  const auto later = plan->silent();
+  return fmt::format("{}, for {:.0f} ms; it waits for {}{}{}{}{}", plan->standing(),
+                     milliseconds(operation.stands.until(now)), ranks_text(plan->awaited()),
+                     has_private_sizes(run.signature)
                          ? ", or expects elements where that rank has a count of 0 for it"
-                         : "");
+                         : "",
+                     cycle,
+                     later.empty() ? ""
+                                   : fmt::format("; later steps need what has not come yet from {}",
+                                                 ranks_text(later)),
+                     answers_about(run.sequence, now));
 }
 
 bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOperation& operation,
                                                                  Clock::time_point now,
                                                                  Clock::time_point& next) {
+  if (operation.started) operation.stands.look(operation.plan->steps_taken(), now);
   if (now >= operation.deadline) {
     break_as_owner({ErrorKind::timed_out,
-                    fmt::format("{} timed out after {:.0f} ms, {}{}", name_of(operation),
-                                milliseconds(now - operation.begun), whereabouts(operation),
-                                cycle_of(operation.run.sequence)),
+                    fmt::format("{} timed out after {:.0f} ms, {}", name_of(operation),
+                                milliseconds(now - operation.begun), whereabouts(operation, now)),
                     std::nullopt},
                    true);
     return true;
@@ -238,7 +258,8 @@ void Communicator::Implementation::publish_as_owner(CollectiveOperation& operati
     operation.publish_at = now + kAnnounceAgain;
     return;
   }
-  control.publish({id_, operation.run.sequence, operation.run.signature, operation.label},
+  control.publish({id_, operation.run.sequence, operation.run.signature,
+                   note_of(operation.label, operation.run.custom)},
                   group_.ring_neighbours());
   if (now - operation.begun >= kPublishAgain)
     look_for(operation.plan->awaited(Plan::Which::never_connected));
@@ -263,10 +284,11 @@ void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point
   // From the end: one that is given up leaves its place to one that was looked at.
   for (auto left = messages_.pending().size(); left-- > 0;) {
     const auto operation = messages_.pending()[left];
+    operation->stands.look(messages_.progress_of(*operation), now);
     if (now >= operation->deadline) {
       Failure failure{
           ErrorKind::timed_out,
-          fmt::format("{} timed out after {:.0f} ms, {}; it waits for {}{}",
+          fmt::format("{} timed out after {:.0f} ms, {}, for {:.0f} ms; it waits for {}{}",
                       messages_.name_of(*operation), milliseconds(now - operation->begun),
                       messages_.standing(*operation), milliseconds(operation->stands.until(now)),
                       ranks_text(messages_.awaited(*operation)),
@@ -343,7 +365,7 @@ void Communicator::Implementation::hear(const Failure& failure) {
 }
 
 void Communicator::Implementation::abort(std::string_view reason) {
-  if (forked_.load(std::memory_order_relaxed)) raise(news().value());
+  if (forked_.load(std::memory_order_relaxed)) raise(told(news().value()));
   const Failure failure{
       ErrorKind::aborted,
       fmt::format("rank {} aborted{}{}", rank(), reason.empty() ? "" : ": ", reason),

@@ -167,6 +167,7 @@ bool Communicator::Implementation::left_to_background_as_owner() {
 void Communicator::Implementation::set_limit(Operation& operation, Clock::time_point now,
                                              std::chrono::milliseconds timeout) const {
   operation.begun = now;
+  operation.stands = {};
   operation.deadline = deadline_after(timeout.count() > 0 ? timeout : options_.timeout, now);
 }
 

@@ -411,14 +411,16 @@ class Communicator::Implementation final
   static std::string note_of(std::string_view label,
                              const std::shared_ptr<const Reduction::Custom>& reduction);
   std::string ranks_text(const std::vector<Rank>& ranks) const;
-  /// How far it has come and whom it waits for; of one whose time is over.
-  std::string whereabouts(const CollectiveOperation& operation) const;
+  /// How far it has come, since when it stands there and whom it waits for; of one whose time is
+  /// over.
+  std::string whereabouts(const CollectiveOperation& operation, Clock::time_point now) const;
   void publish_as_owner(CollectiveOperation& operation, Clock::time_point now);
   /// Tells control whom this rank waits for; no longer, once anything moves.
   void tell_waits_as_owner();
   void take_waits_back_as_owner();
-  /// Shortly before the time limit of an operation, once: whether ranks wait in a cycle.
-  void seek_cycle_as_owner(Operation& operation, std::uint64_t sequence, Clock::time_point now,
+  /// Shortly before the time limit of an operation, once: whether ranks wait in a cycle. True when
+  /// that is now.
+  bool seek_cycle_as_owner(Operation& operation, std::uint64_t sequence, Clock::time_point now,
                            Clock::time_point& next);
   /// "; ranks wait in a cycle: …", if so; empty where it is not known.
   std::string cycle_of(std::uint64_t sequence) const;
@@ -432,6 +434,30 @@ class Communicator::Implementation final
   std::optional<Failure> in_vain_as_owner(const std::vector<Rank>& gone) const;
   /// Of `ranks`, those that have left unheard become known to have, soon.
   void look_for(const std::vector<Rank>& ranks);
+
+  // stands.cpp
+  /// Where a rank stands in a call, while nothing moves there.
+  struct Stand {
+    std::uint64_t sequence = 0;
+    std::string words;
+    Clock::time_point since;
+  };
+  /// Ranks that were asked where they stand in a call, and what they say.
+  struct Asked {
+    std::uint64_t sequence = 0;
+    Clock::time_point at;
+    std::vector<Rank> ranks;
+    std::map<Rank, std::string> answers;
+  };
+  /// For those who may ask; nothing: it moves.
+  void note_stand(std::optional<Stand> stand);
+  /// Those that the call waits for, now or later, shortly before its time limit.
+  void ask_for_stands_as_owner(const CollectiveOperation& operation, Clock::time_point now);
+  /// To one that asks; needs no owner flag, which the thread that waits has.
+  std::string stand_in(std::uint64_t sequence) const;
+  void take_answer(Rank from, const Waiting& answer);
+  /// "; asked 499 ms before: rank 1 had not come to this call …"; nothing where nobody was asked.
+  std::string answers_about(std::uint64_t sequence, Clock::time_point now) const;
 
   const std::shared_ptr<Member> member_;
   const std::uint64_t id_;
@@ -498,6 +524,8 @@ class Communicator::Implementation final
   std::optional<MadeCall> told_label_;           // guarded by mutex_: the last; no signature
   std::atomic<bool> has_ahead_{false};           // whether there are any; spares the lock
   std::map<std::uint64_t, std::string> cycles_;  // guarded by mutex_: by sequence
+  std::optional<Stand> stand_;                   // guarded by mutex_: of this rank
+  std::optional<Asked> asked_;                   // guarded by mutex_: the last
   std::optional<Making> making_;                 // guarded by mutex_
   std::map<std::uint64_t, std::uint64_t> made_;  // guarded by mutex_: times, by list
   std::shared_ptr<Headcount> headcount_;         // guarded by mutex_; of a shrink that waits

@@ -157,6 +157,11 @@ class Messages {
   std::string name_of(const MessageOperation& operation) const;
   /// How far it has come; for one that does not move.
   std::string standing(const MessageOperation& operation) const;
+  /// Another number whenever it has come further.
+  static std::uint64_t progress_of(const MessageOperation& operation) {
+    constexpr std::uint64_t kStages = 8;
+    return operation.moved_bytes * kStages + static_cast<std::uint64_t>(operation.stage);
+  }
   /// The ranks it waits for: its peer, or all that may still send.
   std::vector<Rank> awaited(const MessageOperation& operation) const;
   /// Whether a connection from that rank has come.

@@ -30,6 +30,15 @@ std::optional<Failure> Communicator::Implementation::compare(std::uint32_t peer,
         {id_, waiting.sequence, of_kind(kTellsLabel), labels_.of(waiting.sequence)}, {peer});
     return std::nullopt;
   }
+  if (kind == kAsksStand) {
+    member_->control().publish(
+        {id_, waiting.sequence, of_kind(kTellsStand), stand_in(waiting.sequence)}, {peer});
+    return std::nullopt;
+  }
+  if (kind == kTellsStand) {
+    take_answer(*from, waiting);
+    return std::nullopt;
+  }
   std::unique_lock lock(mutex_);
   if (kind == kTellsLabel) {
     told_label_ = MadeCall{*from, waiting.sequence, {}, waiting.note};

@@ -24,12 +24,26 @@ using Clock = std::chrono::steady_clock;
 /// A rank that has waited so long publishes what it waits in.
 inline constexpr std::chrono::milliseconds kPublishAfter{50};
 
+/// Since when an operation stands where it stands, as who looks at it now and then can know.
+struct Standstill {
+  std::uint64_t place = 0;  ///< another one after each move
+  std::optional<Clock::time_point> since;
+
+  void look(std::uint64_t place_now, Clock::time_point now) {
+    if (since && place == place_now) return;
+    place = place_now;
+    since = now;
+  }
+  Clock::duration until(Clock::time_point now) const { return now - since.value_or(now); }
+};
+
 struct Operation {
   Clock::time_point begun;
   Clock::time_point deadline;
   std::string label;  ///< the caller's
   bool is_message = false;
   bool sought = false;  ///< whether it was looked for a cycle; owner: holder of the owner flag
+  Standstill stands;    ///< of one that has begun; owner: holder of the owner flag
 
   /// Publishes what follows.
   std::atomic<bool> done{false};

@@ -39,6 +39,9 @@ inline constexpr std::uint8_t kCycle = 250;
 /// And of the question what the caller calls the call with that number, and of its answer.
 inline constexpr std::uint8_t kAsksLabel = 249;
 inline constexpr std::uint8_t kTellsLabel = 248;
+/// And of the question where a rank stands in the call with that number, and of its answer.
+inline constexpr std::uint8_t kAsksStand = 245;
+inline constexpr std::uint8_t kTellsStand = 244;
 
 /// What this rank waits in, and for which ranks of the job.
 struct OpenWait {

@@ -132,7 +132,9 @@ News::Findings News::waiting(std::uint32_t peer, const Waiting& waiting) {
       return {{waiting.communicator, std::move(*failure)}};
     return {};
   }
-  if (waiting.signature.kind == kAsksLabel) return {};
+  // Who asks does not wait for one that is yet to come, nor does an answer for who asked.
+  const auto kind = waiting.signature.kind;
+  if (kind == kAsksLabel || kind == kAsksStand || kind == kTellsStand) return {};
   if (unheard_.size() >= kMaxWaiting) unheard_.pop_front();
   unheard_.emplace_back(peer, waiting);
   return {};

@@ -96,6 +96,12 @@ class Plan {
     std::uint64_t windows = 0;
   };
   std::optional<Stand> stand() const;
+  /// A number that every step of the present run makes larger: for who looks whether it moves.
+  std::uint64_t steps_taken() const {
+    std::uint64_t taken = 0;
+    for (const auto& lane : lanes_) taken += lane.window * lane.steps.size() + lane.position;
+    return taken;
+  }
   /// The same in words: "in step 3 of 8, window 1 of 4". For messages about a run that does not
   /// move.
   std::string standing() const;

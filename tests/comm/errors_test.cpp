@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 #include <latch>
+#include <optional>
+#include <regex>
 
 #include "comm/dump/dump.hpp"
 #include "support/ranks.hpp"
@@ -19,6 +21,9 @@ using testing::run_ranks;
 namespace {
 
 struct CountDown {
+  explicit CountDown(std::latch& counted) : latch(counted) {}
+  CountDown(const CountDown&) = delete;
+  CountDown& operator=(const CountDown&) = delete;
   std::latch& latch;
   ~CountDown() { latch.count_down(); }
 };
@@ -215,6 +220,98 @@ TEST_CASE("errors: one rank's deadline ends the call on all ranks and names whom
       CHECK_THAT(error, Contains("it waits for") && Contains("rank 2"));
     }
     CHECK(std::chrono::steady_clock::now() - start < 10s);
+  }
+}
+
+TEST_CASE(
+    "errors: a deadline's names the algorithm, since when nothing moves, and who has not come",
+    "[comm]") {
+  // In this order rank 0 needs rank 1, then rank 2; rank 3 the two the other way round.
+  constexpr auto kLimit = 2500ms, kLate = 250ms;
+  for (const auto& kind : testing::usable_transports()) {
+    CAPTURE(kind.name);
+    std::latch told(2), begun(1);
+    const auto errors = run_ranks(4, options_for(kind.name), [&](Communicator& communicator) {
+      std::vector<float> data(12, 1);
+      const int rank = communicator.rank();
+      // Whatever happens: nobody is to wait for ever for one that has failed.
+      std::optional<CountDown> begins, leaves;
+      if (rank == 0) begins.emplace(begun);
+      if (rank == 0 || rank == 3) leaves.emplace(told);
+      communicator.barrier();
+      if (rank == 2) return told.wait();
+      const auto reduce = [&](std::chrono::milliseconds limit) {
+        return communicator.all_reduce_async(
+            data.data(), data.data(), data.size(), DataType::float32, ReduceOp::sum,
+            {.timeout = limit, .algorithm = "recursive_doubling", .label = "gradients"});
+      };
+      if (rank == 1) {
+        begun.wait();
+        std::this_thread::sleep_for(kLate);
+        // What it sends lets rank 0 take its first step.
+        auto work = reduce(60'000ms);
+        static_cast<void>(message_of([&] { work.wait(); }));
+        return told.wait();
+      }
+      auto work = reduce(rank == 0 ? kLimit : 60'000ms);
+      begins.reset();
+      work.wait();
+    });
+    static const std::regex said(
+        R"(all_reduce of 12 float32, sum, by recursive_doubling \(call 1, "gradients"\) on rank 0 )"
+        R"(timed out after (\d+) ms, in step (\d+) of \d+, window 1 of 1, for (\d+) ms; )"
+        R"(it waits for rank 2 \([^()]+, pid \d+\)(; asked .*)?$)");
+    for (const int rank : {0, 3}) {
+      const auto& error = errors[static_cast<std::size_t>(rank)];
+      CAPTURE(rank, error);
+      std::smatch found;
+      REQUIRE(std::regex_search(error, found, said));
+      const auto number = [&](std::size_t part) {
+        return std::chrono::milliseconds(std::stoi(found[part]));
+      };
+      CHECK(number(1) >= kLimit);
+      CHECK(std::stoi(found[2]) > 2);
+      // Since it last moved, which was once rank 1 had come.
+      CHECK(number(3) <= number(1) - kLate);
+    }
+  }
+}
+
+TEST_CASE(
+    "errors: a deadline's names those, too, that only later steps need, and says what they do",
+    "[comm]") {
+  const auto errors_over = [](std::string_view transport) {
+    std::latch told(2);
+    return run_ranks(4, options_for(transport), [&](Communicator& communicator) {
+      std::vector<float> data(12, 1);
+      const int rank = communicator.rank();
+      std::optional<CountDown> leaves;
+      if (rank == 0 || rank == 3) leaves.emplace(told);
+      communicator.barrier();
+      if (rank == 1 || rank == 2) return told.wait();
+      communicator.all_reduce(
+          std::span(data), ReduceOp::sum,
+          {.timeout = rank == 0 ? 800ms : 60'000ms, .algorithm = "recursive_doubling"});
+    });
+  };
+  static const std::string not_come =
+      R"( had not come to this call \(it began its last, call 0, \d+ ms before\))";
+  static const std::regex needs(
+      R"(it waits for rank 1 \([^()]+\); later steps need what has not come yet from rank 2 \()");
+  static const std::regex asked(R"(; asked \d+ ms before: rank 1)" + not_come + "; rank 2" +
+                                not_come + "$");
+  for (const auto& kind : testing::usable_transports()) {
+    CAPTURE(kind.name);
+    // On a busy machine a rank may look, or another one answer, only when the time is over.
+    bool answered = false;
+    for (int times = 0; times < 5 && !answered; times++) {
+      const auto errors = errors_over(kind.name);
+      CAPTURE(errors);
+      for (const int rank : {0, 3})
+        CHECK(std::regex_search(errors[static_cast<std::size_t>(rank)], needs));
+      answered = std::regex_search(errors[0], asked) && std::regex_search(errors[3], asked);
+    }
+    CHECK(answered);
   }
 }
 

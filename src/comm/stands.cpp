@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where ranks stand in a call that nearly takes too long: who waits asks those that it waits for,
+// and their service threads say what they know. The answers are part of the error, and no more.
+#include <algorithm>
+
+#include "comm/implementation.hpp"
+#include "core/printable.hpp"
+#include "core/text.hpp"
+
+namespace ccoll {
+namespace {
+
+/// Of those that a call waits for; one message to each, and one back.
+constexpr std::size_t kMostAsked = 8;
+/// An answer is this program's, but for its version.
+constexpr std::size_t kMostSaid = 160;
+
+std::int64_t whole_milliseconds(Clock::duration duration) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+}
+
+}  // namespace
+
+void Communicator::Implementation::note_stand(std::optional<Stand> stand) {
+  const std::lock_guard lock(mutex_);
+  stand_ = std::move(stand);
+}
+
+void Communicator::Implementation::ask_for_stands_as_owner(const CollectiveOperation& operation,
+                                                           Clock::time_point now) {
+  Asked asked{operation.run.sequence, now, operation.plan->awaited(), {}};
+  std::ranges::copy(operation.plan->silent(), std::back_inserter(asked.ranks));
+  if (asked.ranks.size() > kMostAsked) asked.ranks.resize(kMostAsked);
+  std::vector<std::uint32_t> to;
+  for (const auto rank : asked.ranks) to.push_back(group_.job_rank(rank));
+  {
+    const std::lock_guard lock(mutex_);
+    asked_ = std::move(asked);
+  }
+  Waiting question{id_, operation.run.sequence, {}};
+  question.signature.kind = kAsksStand;
+  member_->control().publish(question, to);
+}
+
+std::string Communicator::Implementation::stand_in(std::uint64_t sequence) const {
+  const FlightRecorder::Times times(recorder_);
+  const auto began = [&](std::uint64_t call) {
+    const auto recorded = history_.recorded(call);
+    if (!recorded) return std::string();
+    const auto ago = std::max<std::int64_t>(times.now() - times.of(recorded->begun), 0);
+    return fmt::format(" {} ms before", ago / 1'000'000);
+  };
+  const auto calls = history_.calls();
+  if (calls == 0) return "had not come to this call, nor to any before";
+  const auto last = calls - 1;
+  if (sequence > last)
+    return fmt::format("had not come to this call (it began its last, call {},{})", last,
+                       began(last));
+  {
+    const std::lock_guard lock(mutex_);
+    if (stand_ && stand_->sequence == sequence)
+      return fmt::format("stood still for {} ms, {}",
+                         whole_milliseconds(Clock::now() - stand_->since), stand_->words);
+  }
+  auto said = fmt::format("had begun this call{}", began(sequence));
+  if (last > sequence) said += fmt::format(", and call {} since", last);
+  return said;
+}
+
+void Communicator::Implementation::take_answer(Rank from, const Waiting& answer) {
+  const std::lock_guard lock(mutex_);
+  if (!asked_ || asked_->sequence != answer.sequence) return;
+  if (std::ranges::find(asked_->ranks, from) == asked_->ranks.end()) return;
+  const auto said = printable(answer.note, kMostSaid);
+  asked_->answers[from] = said.whole ? said.text : said.text + "...";
+}
+
+std::string Communicator::Implementation::answers_about(std::uint64_t sequence,
+                                                        Clock::time_point now) const {
+  const std::lock_guard lock(mutex_);
+  if (!asked_ || asked_->sequence != sequence || asked_->ranks.empty()) return "";
+  std::vector<std::string> said;
+  std::vector<Rank> mute;
+  for (const auto rank : asked_->ranks) {
+    if (const auto answer = asked_->answers.find(rank); answer != asked_->answers.end())
+      said.push_back(fmt::format("rank {} {}", rank, answer->second));
+    else
+      mute.push_back(rank);
+  }
+  if (!mute.empty()) said.push_back(list_ranks(mute) + " did not answer");
+  return fmt::format("; asked {} ms before: {}", whole_milliseconds(now - asked_->at),
+                     joined(said, "; "));
+}
+
+}  // namespace ccoll

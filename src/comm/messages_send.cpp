@@ -169,9 +169,11 @@ Status Messages::flush(Channel& channel) {
   if (failure != nullptr) {
     for (const auto* waiting : {&channel.queued, &channel.flushing})
       if (!waiting->empty()) return lost(*waiting->front(), *failure);
-    // Of a peer that has left the grant may be there already, and the other direction tells.
-    if (failure->kind == ErrorKind::exhausted && !channel.announced.empty())
-      return lost(*channel.announced.front(), *failure);
+    // Of a peer that has left the grant may be there already, and the other direction tells; what
+    // is missing here, nobody else does. A grant for what arrives may be among what is stuck.
+    if (failure->kind == ErrorKind::exhausted)
+      for (const auto* waiting : {&channel.announced, &channel.arriving})
+        if (!waiting->empty()) return lost(*waiting->front(), *failure);
     // A grant that cannot be pushed; where it could, the bulk link tells.
     for (const auto& answer : channel.answers)
       if (answer.completes != nullptr) return lost(*answer.completes, *failure);

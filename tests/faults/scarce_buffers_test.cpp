@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sends for which the kernel has no memory (ENOBUFS, ENOMEM): of control they are tried again, and
-// nobody is taken for lost; of data they end the call on all ranks, and name the rank that sent.
+// Sends for which the kernel has no memory (ENOBUFS, ENOMEM), and connections that it does not
+// watch for lack of it: of control they are tried again, and nobody is taken for lost; of data they
+// end the call on all ranks, and name the rank that lacks it.
 #include <catch2/catch.hpp>
 
 #include "faults/faults.hpp"
@@ -58,6 +59,42 @@ TEST_CASE("faults: a send of data for which there are no buffers ends the call o
     });
     for (const auto& error : after) CHECK(error == "");
   }
+}
+
+TEST_CASE("faults: a message whose connection nobody can wait for ends on both ranks", "[faults]") {
+  int failed = 0;
+  for (int number = 1; number <= 12; number++) {
+    auto ranks = Communicator::create_all(2, options_for("tcp", 20s));
+    const auto start = std::chrono::steady_clock::now();
+    arm("exhausted@epoll_ctl:" + std::to_string(number));
+    const auto errors = run_threads(2, [&](int rank) {
+      auto& own = ranks[static_cast<std::size_t>(rank)];
+      // A part of it goes when the receiver has granted that.
+      std::vector<float> data(100'000, static_cast<float>(rank));
+      throw std::runtime_error(message_of([&] {
+        if (rank == 0)
+          own.send(data, 1);
+        else
+          own.recv(std::span(data), 0);
+        expect(data[99'999] == 0, "what was sent is received");
+      }));
+    });
+    faults::disarm();
+    CHECK(std::chrono::steady_clock::now() - start < 10s);
+    for (const auto& error : errors) {
+      CAPTURE(number, error);
+      const bool lacks = error.starts_with("exhausted: ");
+      CHECK((lacks || error == "no error"));
+      failed += lacks ? 1 : 0;
+    }
+    const auto after = run_threads(2, [&](int rank) {
+      auto next = ranks[static_cast<std::size_t>(rank)].shrink();
+      expect(next.size() == 2, "both are left");
+      next.barrier();
+    });
+    for (const auto& error : after) CHECK(error == "");
+  }
+  CHECK(failed > 0);
 }
 
 TEST_CASE("faults: a send of control for which there are no buffers is made later", "[faults]") {

@@ -38,22 +38,24 @@ bool Stream::take_over() {
   auto socket = connection_->take();
   if (!socket) return false;
   socket_ = std::move(*socket);
-  if (auto watched = waiter_->watch(fd()); !watched) failure_ = watched.error();
+  if (auto watched = waiter_->watch(fd()); !watched) lack(std::move(watched.error()));
   return !failure_;
+}
+
+void Stream::lack(Failure failure) {
+  failure_ = std::move(failure);
+  // The peer is well, and would wait for what is not to come.
+  shutdown(fd(), SHUT_RDWR);
 }
 
 void Stream::broke(int code) {
   if (code == EAGAIN || code == EWOULDBLOCK || failure_) return;
-  if (code == ENOBUFS || code == ENOMEM) {
-    failure_ = Failure{ErrorKind::exhausted,
-                       fmt::format("the system has no memory for the connection to rank {}: {}",
-                                   peer_, std::strerror(code)),
-                       std::nullopt};
-    // Nobody would tell when there is memory again. The peer is well, and would wait for what is
-    // not to come.
-    shutdown(fd(), SHUT_RDWR);
-    return;
-  }
+  // Nobody would tell when there is memory again.
+  if (code == ENOBUFS || code == ENOMEM)
+    return lack({ErrorKind::exhausted,
+                 fmt::format("the system has no memory for the connection to rank {}: {}", peer_,
+                             std::strerror(code)),
+                 std::nullopt});
   failure_ = Failure{ErrorKind::peer_lost,
                      fmt::format("the connection to rank {} broke: {}", peer_, std::strerror(code)),
                      peer_};

@@ -44,6 +44,8 @@ class Stream {
 
  private:
   bool take_over();
+  /// This process lacks what the link takes.
+  void lack(Failure failure);
 
   const std::uint32_t peer_;
   const std::shared_ptr<Delivery<FileDescriptor>> connection_;

@@ -153,8 +153,9 @@ void limit_addresses(std::optional<std::size_t> more) {
   ::setrlimit(RLIMIT_AS, &limit);
 }
 
-/// What that was, as one line.
-std::string outcome(const std::function<void()>& body) {
+/// What that was, as one line. Takes no memory itself.
+template <typename Body>
+std::string outcome(const Body& body) {
   try {
     body();
     return "fine";
@@ -347,7 +348,7 @@ int main(int count, char** arguments) {
     if (asks("--calls")) sweep(transport, Lack::calls, from);
     if (asks("--limit")) sweep(transport, Lack::limit, from);
     if (sweeps) continue;
-    const std::chrono::seconds time(given("--seconds", 10));
+    const std::chrono::seconds time(given("--seconds", 6));
     draw(transport, Lack::own, time, random);
     draw(transport, Lack::service, time / 2, random);
   }

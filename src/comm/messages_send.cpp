@@ -169,9 +169,10 @@ Status Messages::flush(Channel& channel) {
   if (failure != nullptr) {
     for (const auto* waiting : {&channel.queued, &channel.flushing})
       if (!waiting->empty()) return lost(*waiting->front(), *failure);
-    // Of a peer that has left the grant may be there already, and the other direction tells; what
-    // is missing here, nobody else does. A grant for what arrives may be among what is stuck.
-    if (failure->kind == ErrorKind::exhausted)
+    // Of a peer that has left the grant may be there already, and the other direction tells. But
+    // nothing of what a link failed with before the peer's end was there has come to anyone, and of
+    // what is missing here, nobody else tells. A grant for what arrives may be among that.
+    if (failure->kind == ErrorKind::exhausted || !channel.out->connected())
       for (const auto* waiting : {&channel.announced, &channel.arriving})
         if (!waiting->empty()) return lost(*waiting->front(), *failure);
     // A grant that cannot be pushed; where it could, the bulk link tells.

@@ -20,6 +20,7 @@
 #include "core/net/deadline.hpp"
 #include "core/net/handshake.hpp"
 #include "core/net/listener.hpp"
+#include "core/os_error.hpp"
 #include "transport/corruption.hpp"
 #include "transport/link_id_wire.hpp"
 #include "transport/meeting.hpp"
@@ -69,12 +70,14 @@ asio::awaitable<Result<std::optional<FileDescriptor>>> try_link(Context context,
   if (!code)
     co_await asio::async_read(socket, asio::buffer(&answer, 1),
                               asio::redirect_error(asio::use_awaitable, code));
-  if (code)
+  if (code) {
+    const bool lacks = ran_out(code);
     co_return tl::unexpected(
-        Failure{ErrorKind::peer_lost,
+        Failure{lacks ? ErrorKind::exhausted : ErrorKind::peer_lost,
                 fmt::format("the connection to rank {} broke before it had the link: {}", id.to,
-                            code.message()),
-                id.to});
+                            os_error(code)),
+                lacks ? context->rank : id.to});
+  }
   if (answer != kTaken) co_return std::nullopt;
   co_return FileDescriptor(socket.release());
 }

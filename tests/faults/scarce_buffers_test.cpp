@@ -100,6 +100,22 @@ TEST_CASE("faults: a message whose link cannot be made ends on both ranks", "[fa
   CHECK(failed > 0);
 }
 
+TEST_CASE("faults: a start-up in which a send has no buffers goes on at once", "[faults]") {
+  for (int number = 1; number <= 40; number++) {
+    const auto before = exhausted();
+    const auto start = std::chrono::steady_clock::now();
+    arm("exhausted@send:" + std::to_string(number));
+    auto ranks = Communicator::create_all(4, options_for("inproc"));
+    faults::disarm();
+    CAPTURE(number);
+    CHECK(std::chrono::steady_clock::now() - start < 5s);
+    const auto errors =
+        run_threads(4, [&](int rank) { ranks[static_cast<std::size_t>(rank)].barrier(); });
+    for (const auto& error : errors) CHECK(error == "");
+    if (exhausted() == before) break;  // it has no more of them
+  }
+}
+
 TEST_CASE("faults: a send of control for which there are no buffers is made later", "[faults]") {
   for (const int times : {1, 5}) {
     auto ranks = Communicator::create_all(3, options_for("inproc"));

@@ -106,6 +106,12 @@ asio::awaitable<void> Stream::write(std::string bytes, std::error_code& error) {
   const std::string wire = seal(std::move(bytes));
   co_await asio::async_write(socket_, asio::buffer(wire),
                              asio::redirect_error(asio::use_awaitable, error));
+  // That the peer has ended it shows in what there is to read, with the reason; that this side has
+  // no memory for it (ENOBUFS) does not, and an answer would be waited for in vain.
+  if (error && error != asio::error::broken_pipe && error != asio::error::connection_reset) {
+    std::error_code ignored;
+    socket_.shutdown(tcp::socket::shutdown_both, ignored);
+  }
 }
 
 std::string Stream::seal(std::string bytes) {

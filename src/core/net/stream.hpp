@@ -40,7 +40,7 @@ class Stream {
   asio::awaitable<std::size_t> read_some(asio::mutable_buffer into, std::error_code& error);
   /// As many bytes as `into` has, or fewer and an error.
   asio::awaitable<std::size_t> read(asio::mutable_buffer into, std::error_code& error);
-  /// All of `bytes`. One writer at a time.
+  /// All of `bytes`, or an error, and then reading comes to an end, too. One writer at a time.
   asio::awaitable<void> write(std::string bytes, std::error_code& error);
 
   /// `bytes` as they are to go to socket(), for those who queue them; empty after a failure, which

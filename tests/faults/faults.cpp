@@ -88,8 +88,9 @@ std::string text_of(const sockaddr_storage& address) {
   return fmt::format("[{}]:{}", text.data(), ntohs(in.sin6_port));
 }
 
-/// "tcp 127.0.0.1:1>127.0.0.1:2", "unix 4711" (the peer's process), "other".
-std::string name_of(int descriptor) {
+/// "tcp 127.0.0.1:1>127.0.0.1:2", "unix 4711" (the peer's process), "other". `to`: where one is
+/// being connected that is not there yet.
+std::string name_of(int descriptor, const sockaddr_storage* to = nullptr) {
   sockaddr_storage mine{}, other{};
   socklen_t length = sizeof mine;
   if (descriptor < 0 || getsockname(descriptor, reinterpret_cast<sockaddr*>(&mine), &length) != 0)
@@ -102,7 +103,9 @@ std::string name_of(int descriptor) {
   }
   length = sizeof other;
   const bool connected = getpeername(descriptor, reinterpret_cast<sockaddr*>(&other), &length) == 0;
-  return fmt::format("tcp {}>{}", text_of(mine), connected ? text_of(other) : "nobody");
+  if (!connected && to != nullptr) other = *to;
+  return fmt::format("tcp {}>{}", text_of(mine),
+                     connected || to != nullptr ? text_of(other) : "nobody");
 }
 
 void say(const std::string& line) {
@@ -189,10 +192,12 @@ void count(Kind kind, Call call, int descriptor, std::string_view detail) {
   errno = before;
 }
 
-void note_connection(std::string_view how, int descriptor) {
+void note_connection(std::string_view how, int descriptor, const sockaddr* to, socklen_t length) {
   if (log_to.load(std::memory_order_relaxed) < 0) return;
   const int before = errno;
-  say(fmt::format("{} - {}\n", how, name_of(descriptor)));
+  sockaddr_storage address{};
+  if (to != nullptr) std::memcpy(&address, to, std::min<std::size_t>(length, sizeof address));
+  say(fmt::format("{} - {}\n", how, name_of(descriptor, to != nullptr ? &address : nullptr)));
   errno = before;
 }
 

@@ -11,6 +11,8 @@
 /// not ready, Unix sockets take what they are given whole, and who waits for an edge (EPOLLET) that
 /// a feigned EAGAIN has used up gets another one.
 
+#include <sys/socket.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -93,7 +95,8 @@ bool armed();
 bool wants(Kind kind, Call call);
 /// It has happened.
 void count(Kind kind, Call call, int descriptor, std::string_view detail);
-void note_connection(std::string_view how, int descriptor);
+void note_connection(std::string_view how, int descriptor, const sockaddr* to = nullptr,
+                     socklen_t length = 0);
 /// A number from 0 to `most`, by chance.
 std::uint64_t draw(std::uint64_t most);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sends for which the kernel has no memory (ENOBUFS, ENOMEM), and connections that it does not
 // watch for lack of it: of control they are tried again, and nobody is taken for lost; of data they
-// end the call on all ranks, and name the rank that lacks it.
+// end the call on all ranks.
 #include <catch2/catch.hpp>
 
 #include "faults/faults.hpp"

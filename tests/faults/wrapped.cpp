@@ -328,7 +328,7 @@ int __wrap_connect(int descriptor, const sockaddr* address, socklen_t length) {
   const int done = __real_connect(descriptor, address, length);
   if (done == 0 || errno == EINPROGRESS) {
     const int before = errno;
-    note_connection("connected", descriptor);
+    note_connection("connected", descriptor, address, length);
     errno = before;
   }
   return done;

@@ -96,9 +96,9 @@ struct Process {
   void arm() {
     std::call_once(is_armed, [this] { faults::arm(plan, fault_log); });
   }
-  void die_in_time(int generation) {
+  void die_in_time(int generation, const std::vector<int>& members) {
     const auto& death = round.deaths[number];
-    if (!death || generation < death->generation) return;
+    if (!death || std::max(generation, *round.next_death(members)) < death->generation) return;
     std::call_once(is_doomed, [death] {
       std::thread([death = *death] {
         std::this_thread::sleep_for(std::chrono::microseconds(death.microseconds));
@@ -117,7 +117,7 @@ class Member {
     if (round.faults_at_start) process_.arm();
     if (!begin()) return;
     for (; generation_ < kMostGenerations; generation_++) {
-      process_.die_in_time(generation_);
+      process_.die_in_time(generation_, members(*ranks_));
       if (go_through_generation()) break;
       if (!shrink()) return;
     }
@@ -208,11 +208,7 @@ class Member {
         {{"event", "closed"}, {"rank", rank_}, {"seconds", seconds_since(since_)}});
   }
 
-  bool somebody_dies() const {
-    for (const int rank : members(*ranks_))
-      if (process_.round.dies(rank)) return true;
-    return false;
-  }
+  bool somebody_dies() const { return process_.round.next_death(members(*ranks_)).has_value(); }
   void dawdle() const {
     const auto& slow = process_.round.slow;
     if (std::ranges::find(slow, rank_) != slow.end()) std::this_thread::sleep_for(5ms);

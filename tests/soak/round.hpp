@@ -4,6 +4,7 @@
 /// One round of the soak (tools/soak), as tools/soak writes it into a file for its ranks, and what
 /// they write for tools/soak to judge.
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -16,7 +17,8 @@
 
 namespace ccoll::testing::soak {
 
-/// A process dies so long after that generation of communicators began on one of its ranks.
+/// A process dies so long after that generation of communicators began on one of its ranks, or an
+/// earlier one in which nobody is left whose turn is before its own.
 struct Death {
   int generation = 0;
   int microseconds = 0;
@@ -43,11 +45,13 @@ struct Round {
     for (const auto& ranks : processes) all += ranks.size();
     return static_cast<int>(all);
   }
-  bool dies(int rank) const {
+  /// The generation in which the first of these ranks dies; none where none of them is to.
+  std::optional<int> next_death(const std::vector<int>& ranks) const {
+    std::optional<int> next;
     for (std::size_t i = 0; i < processes.size(); i++)
-      for (const int one : processes[i])
-        if (one == rank) return deaths[i].has_value();
-    return false;
+      if (deaths[i] && std::ranges::find_first_of(processes[i], ranks) != processes[i].end())
+        next = std::min(next.value_or(deaths[i]->generation), deaths[i]->generation);
+    return next;
   }
 };
 

@@ -32,8 +32,9 @@ class CellPool {
     if (std::exchange(process_, getpid()) != getpid()) free_.clear();
     if (free_.empty()) {
       auto more = Segment::make("ccoll-bells", kCells * kCellBytes);
-      // Where there is none, ranks of other processes are not to be had by shared memory anyway.
-      if (!more) more = Segment::make_private(kCells * kCellBytes);
+      // Then ranks of other processes are not to be had by shared memory anyway.
+      if (!more && more.error().kind == ErrorKind::unsupported)
+        more = Segment::make_private(kCells * kCellBytes);
       if (!more) return tl::unexpected(more.error());
       for (std::uint32_t i = kCells; i-- > 0;) free_.push_back({*more, i});
     }

@@ -38,8 +38,11 @@ Mappings& mappings() {
   return instance;
 }
 
+/// `exhausted` where there may be some later, else `unsupported`.
 tl::unexpected<Failure> no_memory(std::string_view call) {
-  return fail(ErrorKind::exhausted, "shared memory: {}: {}", call, os_error(errno));
+  const bool later = errno == ENOMEM || errno == ENOSPC || errno == EMFILE || errno == ENFILE;
+  return fail(later ? ErrorKind::exhausted : ErrorKind::unsupported, "shared memory: {}: {}", call,
+              os_error(errno));
 }
 
 }  // namespace

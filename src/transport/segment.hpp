@@ -18,7 +18,8 @@ namespace ccoll {
 class Segment {
  public:
   /// New memory of `bytes`, all zero; `name` is what /proc/PID/maps shows. It can be neither grown
-  /// nor shrunk: whoever maps it may touch all of it.
+  /// nor shrunk: whoever maps it may touch all of it. `exhausted` where there may be some later,
+  /// `unsupported` where this process can have none.
   static Result<std::shared_ptr<Segment>> make(const char* name, std::size_t bytes);
   /// The same, which others can map to be read only (where the kernel can promise that: 5.1).
   static Result<std::shared_ptr<Segment>> make_lendable(const char* name, std::size_t bytes);

@@ -19,6 +19,7 @@
 #include "faults/faults.hpp"
 #include "support/held.hpp"
 #include "support/ranks.hpp"
+#include "transport/pair.hpp"
 #include "transport/transport.hpp"
 #include "usable_transports.hpp"
 
@@ -210,4 +211,35 @@ TEST_CASE("faults: a rank that gets no descriptors says which call failed, and l
   const auto after = held_at_rest();
   CAPTURE(before.text(), after.text());
   CHECK(after.no_more_than(before));
+}
+
+TEST_CASE("faults: a rank that could share no memory when it began is not waited for", "[faults]") {
+  std::optional<Armed> armed;
+  // What a transport tries first, rank 1's.
+  Pair pair(*find_transport("shm"), {.next = find_transport("tcp"), .before = [&](const auto&) {
+                                       armed.emplace("exhausted@ftruncate:2:1");
+                                     }});
+  CHECK(armed->count(faults::Kind::exhausted) == 1);
+  const auto began = std::chrono::steady_clock::now();
+  pair.open();
+  CHECK(eventually(pair, [&] {
+    static_cast<void>(pair.receiver->front());
+    return pair.sender->has_room();
+  }));
+  CHECK(std::chrono::steady_clock::now() - began < 2s);
+}
+
+TEST_CASE("faults: shared memory that is lacking for a moment is not taken for none", "[faults]") {
+  // More than the process has bells for at once.
+  std::vector<std::shared_ptr<Waiter>> waiters;
+  const Armed armed("exhausted@ftruncate:1:1");
+  while (armed.count(faults::Kind::exhausted) == 0 && waiters.size() < 1000) {
+    auto waiter = Waiter::make();
+    if (waiter)
+      waiters.push_back(std::move(*waiter));
+    else
+      CHECK(waiter.error().kind == ErrorKind::exhausted);
+  }
+  CHECK(armed.count(faults::Kind::exhausted) == 1);
+  for (const auto& waiter : waiters) CHECK(waiter->bell()->memory().open());
 }

@@ -77,7 +77,7 @@ Result<Offer> map_offer(WithDescriptors& came, const Hello& hello) {
 /// handler.
 struct Answering {
   Answering(const TransportContext& context, Door::HasPlace p, Door::Handler h,
-            std::shared_ptr<Borrowed> b)
+            std::shared_ptr<Borrowed> b, std::optional<Failure> r)
       : acceptor(context.service->context()),
         newcomers(fmt::format("shared memory of rank {}", context.rank)),
         token(context.token),
@@ -85,7 +85,8 @@ struct Answering {
         size(context.table.size()),
         has_place(std::move(p)),
         handler(std::move(h)),
-        borrowed(std::move(b)) {}
+        borrowed(std::move(b)),
+        refusal(std::move(r)) {}
 
   Protocol::acceptor acceptor;
   net::Newcomers newcomers;
@@ -95,6 +96,7 @@ struct Answering {
   const Door::HasPlace has_place;
   net::Silenceable<const LinkId&, Offer> handler;
   const std::shared_ptr<Borrowed> borrowed;
+  const std::optional<Failure> refusal;
   std::set<Socket*> lenders;
   bool open = true;
 
@@ -142,7 +144,7 @@ asio::awaitable<void> answer_one(std::shared_ptr<Answering> door, Socket accepte
   const auto hello = decode(came->bytes);
   // A peer that has proven the token and yet talks nonsense: drop it.
   if (!hello || hello->id.to != door->rank || hello->id.from >= door->size) co_return;
-  auto offer = map_offer(*came, *hello);
+  auto offer = door->refusal ? tl::unexpected(*door->refusal) : map_offer(*came, *hello);
   const auto text = offer ? std::string() : offer.error().message.substr(0, kMostReasonBytes);
   const auto verdict = !offer                       ? Verdict::refused
                        : door->has_place(hello->id) ? Verdict::taken
@@ -283,9 +285,10 @@ std::string door_name(const PeerAddress& rank) {
 }
 
 Result<std::unique_ptr<Door>> Door::open(const TransportContext& context, HasPlace has_place,
-                                         Handler handler, std::shared_ptr<Borrowed> borrowed) {
+                                         Handler handler, std::shared_ptr<Borrowed> borrowed,
+                                         std::optional<Failure> refusal) {
   auto answering = std::make_shared<Answering>(context, std::move(has_place), std::move(handler),
-                                               std::move(borrowed));
+                                               std::move(borrowed), std::move(refusal));
   auto& acceptor = answering->acceptor;
   std::error_code code;
   acceptor.open(Protocol(), code);

@@ -27,9 +27,11 @@ class Door {
   /// Receives each offer that came to this rank.
   using Handler = std::function<void(const LinkId& id, Offer offer)>;
 
-  /// Of the rank that `context` is about.
+  /// Of the rank that `context` is about. Where it can share no memory, `refusal` says why: to all
+  /// who come, who would take a door that is not there for one that opens later.
   static Result<std::unique_ptr<Door>> open(const TransportContext& context, HasPlace has_place,
-                                            Handler handler, std::shared_ptr<Borrowed> borrowed);
+                                            Handler handler, std::shared_ptr<Borrowed> borrowed,
+                                            std::optional<Failure> refusal);
   /// No handler runs or will run once it returns. Waits for kHeldLimit at most.
   virtual ~Door() = default;
 };

@@ -38,16 +38,17 @@ class ShmTransport final : public Transport {
       : context_(context), instead_(std::make_shared<Instead>(context.rank, std::move(next))) {
     // Where a rank is reached by nobody there is no address for it to be reached at.
     if (context_.table[context_.rank].port == 0) return;
+    std::optional<Failure> refusal;
     if (const auto works = Segment::make("ccoll-probe", Ring::kFirstSlot); !works) {
-      log().warn("rank {}: {}", context_.rank, works.error().message);
-      return;
+      refusal = works.error();
+      log().warn("rank {}: {}", context_.rank, refusal->message);
     }
     auto door = Door::open(
         context_, [meeting = meeting_](const LinkId& id) { return meeting->has_place(id); },
         [meeting = meeting_](const LinkId& id, Offer offer) {
           if (const auto unwanted = meeting->arrive(id, std::move(offer))) decline(*unwanted);
         },
-        borrowed_);
+        borrowed_, std::move(refusal));
     if (door)
       door_ = std::move(*door);
     else

@@ -29,11 +29,14 @@ Status check_user(Socket& socket, std::string_view who) {
 
 namespace {
 
+/// So much later than its peers a rank may be with its start-up.
+constexpr std::chrono::seconds kDoorOpens{3};
+
 /// Retries for a while where nobody answers: a peer that is not as far yet opens its door soon.
 asio::awaitable<std::error_code> connect(Socket& socket, const Protocol::endpoint& door) {
   using namespace std::chrono_literals;
   asio::steady_timer pause(socket.get_executor());
-  const auto end = std::chrono::steady_clock::now() + kPatience / 2;
+  const auto end = std::chrono::steady_clock::now() + kDoorOpens;
   for (auto wait = 1ms;; wait = std::min(2 * wait, 100ms)) {
     std::error_code code, ignored;
     co_await socket.async_connect(door, asio::redirect_error(asio::use_awaitable, code));

@@ -25,7 +25,7 @@ namespace ccoll {
 /// - It is called by whichever thread makes progress: one that is inside a call of the
 ///   communicator, or the library's own when nobody is. For one communicator never by two at once;
 ///   a function that several communicators use may be.
-/// - It must be associative, and must not use the communicator, which it would wait for for ever.
+/// - It must be associative, and must not use the communicator: Error{invalid_argument} for it.
 /// - What it throws ends the call, on all ranks, with Error{aborted} and the exception's text; the
 ///   communicator is broken then, as after any failure.
 using CombineElements =

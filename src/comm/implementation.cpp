@@ -141,6 +141,10 @@ Status Communicator::Implementation::close() {
 }
 
 void Communicator::Implementation::wait_to_own() {
+  if (folding_for() == this)
+    raise(told({ErrorKind::invalid_argument,
+                "the function of a reduction has called the communicator that called it",
+                {}}));
   const auto ticket = owner_.queue();
   // Once: who has the flag looks whether it is wanted before it sleeps.
   waiter_->ring();
@@ -209,6 +213,7 @@ Status Communicator::Implementation::make_ready(const Call& call, CollectiveOper
   run.block_counts = call.block_counts;
   run.output_counts = call.output_counts;
   run.custom = call.op.custom();
+  run.custom_for = this;
   if (call.kind == Kind::barrier) {
     run.input.data = &barrier_[0];
     run.output.data = &barrier_[1];

@@ -17,7 +17,11 @@ namespace {
 /// How often this process's line of parents has forked, since the first fold was made.
 std::atomic<unsigned> generation{0};
 
+thread_local const void* now_for = nullptr;
+
 }  // namespace
+
+const void* folding_for() { return now_for; }
 
 CustomFold::CustomFold(DataType type, std::size_t elem_bytes)
     : type_(type), elem_bytes_(elem_bytes) {
@@ -25,26 +29,33 @@ CustomFold::CustomFold(DataType type, std::size_t elem_bytes)
   CCOLL_CHECK(registered == 0, "pthread_atfork: {}", registered);
 }
 
-bool CustomFold::operator()(const Reduction::Custom& custom, const std::byte* const* sources,
-                            std::size_t source_count, std::byte* out, std::size_t elems) {
+bool CustomFold::operator()(const Reduction::Custom& custom, const void* whose,
+                            const std::byte* const* sources, std::size_t source_count,
+                            std::byte* out, std::size_t elems) {
   const std::size_t chunk = kChunkBytes / elem_bytes_;
   for (std::size_t first = 0; first < elems; first += chunk) {
     const std::size_t count = std::min(chunk, elems - first);
     const std::size_t at = first * elem_bytes_;
     std::memcpy(accumulated_, sources[source_count - 1] + at, count * elem_bytes_);
     for (std::size_t s = source_count - 1; s-- > 0;)
-      if (!call(custom, sources[s] + at, count)) return false;
+      if (!call(custom, whose, sources[s] + at, count)) return false;
     std::memcpy(out + at, accumulated_, count * elem_bytes_);
   }
   return true;
 }
 
-bool CustomFold::call(const Reduction::Custom& custom, const std::byte* in, std::size_t elems) {
+bool CustomFold::call(const Reduction::Custom& custom, const void* whose, const std::byte* in,
+                      std::size_t elems) {
   if (thrown_ || in_child_) return false;
   if (reinterpret_cast<std::uintptr_t>(in) % elem_bytes_ != 0) {
     std::memcpy(operand_, in, elems * elem_bytes_);
     in = operand_;
   }
+  const struct Restore {
+    const void* before = now_for;
+    ~Restore() { now_for = before; }
+  } restore;
+  now_for = whose;
   const unsigned before = generation.load(std::memory_order_relaxed);
   try {
     custom.function(in, accumulated_, elems, type_);

@@ -12,6 +12,9 @@
 
 namespace ccoll {
 
+/// Whose run this thread is in the middle of, in a caller's function; null outside of any.
+const void* folding_for();
+
 class CustomFold {
  public:
   CustomFold(DataType type, std::size_t elem_bytes);
@@ -20,8 +23,10 @@ class CustomFold {
   /// accumulates in its right operand. `out` may be one of the sources. False once the function
   /// has thrown, or this is a child that it forked, from when on it is not called any more and
   /// `out` means nothing.
-  bool operator()(const Reduction::Custom& custom, const std::byte* const* sources,
-                  std::size_t source_count, std::byte* out, std::size_t elems);
+  /// `whose`: what folding_for() tells meanwhile.
+  bool operator()(const Reduction::Custom& custom, const void* whose,
+                  const std::byte* const* sources, std::size_t source_count, std::byte* out,
+                  std::size_t elems);
 
   /// What has been thrown: for a message.
   const std::optional<std::string>& thrown() const { return thrown_; }
@@ -31,7 +36,8 @@ class CustomFold {
  private:
   static constexpr std::size_t kChunkBytes = 16 << 10;
 
-  bool call(const Reduction::Custom& custom, const std::byte* in, std::size_t elems);
+  bool call(const Reduction::Custom& custom, const void* whose, const std::byte* in,
+            std::size_t elems);
 
   DataType type_;
   std::size_t elem_bytes_;

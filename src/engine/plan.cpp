@@ -453,7 +453,8 @@ void Plan::combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot) {
     }
     std::byte* out = slot != nullptr ? slot + at : lane.store[store].data + store_at;
     if (step.combines && custom_fold_)
-      (*custom_fold_)(*run_->custom, sources_.data(), count, out, bytes / elem_bytes_);
+      (*custom_fold_)(*run_->custom, run_->custom_for, sources_.data(), count, out,
+                      bytes / elem_bytes_);
     else if (step.combines)
       combine_(sources_.data(), count, out, bytes / elem_bytes_, step.divisor);
     else

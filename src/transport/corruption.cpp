@@ -6,7 +6,7 @@ namespace ccoll {
 std::string link_name(std::string_view way, const TransportContext& context, const LinkId& id) {
   const auto name = [&](std::uint32_t rank) {
     const auto& address = context.table[rank];
-    return fmt::format("rank {} ({}, pid {})", rank, ip_text(address), address.pid);
+    return fmt::format("rank {} of the job ({}, pid {})", rank, ip_text(address), address.pid);
   };
   return fmt::format("the {} link from {} to {}, lane {},", way, name(id.from), name(id.to),
                      id.lane);

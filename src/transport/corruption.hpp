@@ -12,7 +12,8 @@
 
 namespace ccoll {
 
-/// "the TCP link from rank 0 (10.0.0.1, pid 17) to rank 1 (10.0.0.2, pid 18), lane 0,"; `way`: TCP.
+/// "the TCP link from rank 0 of the job (10.0.0.1, pid 17) to rank 1 of the job (10.0.0.2, pid 18),
+/// lane 0,"; `way`: TCP. Whatever communicator it serves: a part numbers its ranks otherwise.
 std::string link_name(std::string_view way, const TransportContext& context, const LinkId& id);
 
 /// `link` as link_name() has it; `found`: what is wrong with slice `slice`, counted from 0.

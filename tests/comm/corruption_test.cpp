@@ -58,9 +58,9 @@ CommunicatorOptions checked() {
 
 /// That it names the link from one rank to another, the slice and both checksums.
 void expect_names_link(const std::string& error) {
-  for (const auto* part :
-       {"corrupt: ", "what came by the TCP link from rank ", "127.0.0.1, pid ", " to rank ",
-        ", lane ", ", is not what was sent: slice ", "checksum of its ", ", expected "})
+  for (const auto* part : {"corrupt: ", "what came by the TCP link from rank ",
+                           " of the job (127.0.0.1, pid ", " to rank ", ", lane ",
+                           ", is not what was sent: slice ", "checksum of its ", ", expected "})
     expect(error.find(part) != error.npos, fmt::format("no '{}' in: {}", part, error));
 }
 

@@ -168,6 +168,22 @@ TEST_CASE("reductions: what a function throws is the error of all ranks", "[comm
   for (const auto& error : errors) CHECK(error == "");
 }
 
+TEST_CASE("reductions: a function that uses the communicator is told so", "[comm]") {
+  const auto errors = run_ranks(2, {}, [](Communicator& communicator) {
+    const auto nested = Reduction::custom(
+        [&](const void*, void*, std::size_t, DataType) { communicator.barrier(); },
+        {.name = "nested"});
+    std::vector<std::int32_t> data(1000, 1);
+    const auto text = testing::message_of([&] {
+      communicator.all_reduce_async(std::span(data), nested).wait();
+      communicator.barrier();
+    });
+    for (const auto* const part : {"the reduction 'nested' threw: ", "the function of a reduction"})
+      expect(text.find(part) != text.npos, text);
+  });
+  for (const auto& error : errors) CHECK(error == "");
+}
+
 TEST_CASE("reductions: functions of different names are a mismatch", "[comm]") {
   const auto errors = run_ranks(2, {}, [](Communicator& communicator) {
     const int rank = communicator.rank();

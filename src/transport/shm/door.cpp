@@ -302,16 +302,16 @@ Result<std::unique_ptr<Door>> Door::open(const TransportContext& context, HasPla
 void offer_link(const TransportContext& context, const LinkId& id,
                 std::shared_ptr<HandOver> hand_over) {
   auto& service = context.service->context();
-  net::spawn(
-      service.get_executor(),
-      offer_now(service, door_name(context.table[id.to]), context.token, id, hand_over),
-      "shared memory", [id, hand_over](const Failure& failure) {
-        // Perhaps the receiver has taken it by now: too late for another transport.
-        hand_over->unheard.deliver(
-            {failure.kind, fmt::format("shared memory with rank {}: {}", id.to, failure.message),
-             std::nullopt});
-        hand_over->waiter->ring();
-      });
+  net::spawn(service.get_executor(),
+             offer_now(service, door_name(context.table[id.to]), context.token, id, hand_over),
+             "shared memory", [id, hand_over](const Failure& failure) {
+               // Perhaps the receiver has taken it by now: too late for another transport.
+               hand_over->unheard.deliver({failure.kind,
+                                           fmt::format("shared memory with rank {} of the job: {}",
+                                                       id.to, failure.message),
+                                           std::nullopt});
+               hand_over->waiter->ring();
+             });
 }
 
 }  // namespace ccoll::shm

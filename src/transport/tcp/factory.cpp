@@ -116,10 +116,11 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
     net::spawn(context_->service->context().get_executor(),
                connect_link(context_, id, connection, waiter, retries), "link",
                [id, connection, waiter = std::weak_ptr(waiter)](const Failure& failure) {
-                 connection->deliver({failure.kind,
-                                      fmt::format("the connection to rank {} could not be made: {}",
-                                                  id.to, failure.message),
-                                      std::nullopt});
+                 connection->deliver(
+                     {failure.kind,
+                      fmt::format("the connection to rank {} of the job could not be made: {}",
+                                  id.to, failure.message),
+                      std::nullopt});
                  ring(waiter);
                });
     return std::make_unique<TcpSendLink>(id.to, std::move(connection), std::move(waiter),

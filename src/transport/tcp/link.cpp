@@ -52,10 +52,11 @@ void Stream::broke(int code) {
   if (code == EAGAIN || code == EWOULDBLOCK || failure_) return;
   // Nobody would tell when there is memory again.
   if (code == ENOBUFS || code == ENOMEM)
-    return lack({ErrorKind::exhausted,
-                 fmt::format("the system has no memory for the connection to rank {}: {}", peer_,
-                             std::strerror(code)),
-                 std::nullopt});
+    return lack(
+        {ErrorKind::exhausted,
+         fmt::format("the system has no memory for the connection to rank {} of the job: {}", peer_,
+                     std::strerror(code)),
+         std::nullopt});
   failure_ = Failure{ErrorKind::peer_lost,
                      fmt::format("the connection to rank {} broke: {}", peer_, std::strerror(code)),
                      peer_};

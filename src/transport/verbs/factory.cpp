@@ -250,9 +250,10 @@ class VerbsTransport final : public Transport, public std::enable_shared_from_th
     net::spawn(maker_->context().service->context().get_executor(),
                open_link(maker_, id, delivery, waiter), "RDMA",
                [id, delivery, waiter = std::weak_ptr(waiter)](const Failure& failure) {
-                 delivery->deliver({failure.kind,
-                                    fmt::format("no RDMA with rank {}: {}", id.to, failure.message),
-                                    std::nullopt});
+                 delivery->deliver(
+                     {failure.kind,
+                      fmt::format("no RDMA with rank {} of the job: {}", id.to, failure.message),
+                      std::nullopt});
                  if (const auto awaits = waiter.lock()) awaits->ring();
                });
     return std::make_unique<VerbsSendLink>(id, std::move(delivery), instead_, std::move(waiter),

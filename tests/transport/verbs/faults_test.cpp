@@ -375,9 +375,9 @@ TEST_CASE("rdma: with checksums a bit that flips is an error that names the slic
     REQUIRE(failure != nullptr);
     CHECK(failure->kind == ErrorKind::corrupt);
     CHECK_THAT(failure->message,
-               Catch::StartsWith(fmt::format("what came by the RDMA link from rank 0 (127.0.0.1, "
-                                             "pid 0) to rank 1 (127.0.0.1, pid 0), lane 0, is not "
-                                             "what was sent: slice {}, ",
+               Catch::StartsWith(fmt::format("what came by the RDMA link from rank 0 of the job "
+                                             "(127.0.0.1, pid 0) to rank 1 of the job (127.0.0.1, "
+                                             "pid 0), lane 0, is not what was sent: slice {}, ",
                                              slices)));
     CHECK_FALSE(faulty.pair->receiver->whole());
     faulty.end();

@@ -43,6 +43,22 @@ double warm_up(Communicator& communicator, std::uint64_t calls, const std::funct
   return estimate;
 }
 
+/// As time_batch(), with `between` before every call.
+std::vector<double> time_batch_with(std::uint64_t calls, bool singly,
+                                    const std::function<void()>& call,
+                                    const std::function<void()>& between) {
+  std::vector<double> times(1);
+  for (std::uint64_t i = 0; i < calls; i++) {
+    between();
+    const auto start = Clock::now();
+    call();
+    const double time = us_since(start);
+    times[0] += time / double(calls);
+    if (singly) times.push_back(time);
+  }
+  return times;
+}
+
 /// The times of one batch on this rank: its mean, then every call's if they are timed singly.
 std::vector<double> time_batch(std::uint64_t calls, bool singly,
                                const std::function<void()>& call) {
@@ -117,8 +133,8 @@ Timing summarise(std::vector<double> batch_us, std::vector<double> call_us) {
   return timing;
 }
 
-Timing measure(Communicator& communicator, const Effort& effort,
-               const std::function<void()>& call) {
+Timing measure(Communicator& communicator, const Effort& effort, const std::function<void()>& call,
+               const std::function<void()>& between) {
   // Without an estimate nobody knows how many calls to make.
   const std::uint64_t warmup =
       effort.iters > 0 ? effort.warmup : std::max<std::uint64_t>(effort.warmup, 1);
@@ -130,7 +146,8 @@ Timing measure(Communicator& communicator, const Effort& effort,
   for (std::uint64_t b = 0; b < batches.count; b++) {
     communicator.barrier();
     const std::uint64_t calls_now = batches.calls + (b < batches.rest ? 1 : 0);
-    std::vector<double> times = time_batch(calls_now, singly, call);
+    std::vector<double> times = between ? time_batch_with(calls_now, singly, call, between)
+                                        : time_batch(calls_now, singly, call);
     communicator.all_reduce(std::span(times), ReduceOp::max);
     means.push_back(times[0]);
     calls.insert(calls.end(), times.begin() + 1, times.end());

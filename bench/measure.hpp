@@ -54,7 +54,10 @@ Timing summarise(std::vector<double> batch_us, std::vector<double> call_us);
 
 // Collective: every rank of `communicator` times the same calls and gets the same result.
 
-Timing measure(Communicator& communicator, const Effort& effort, const std::function<void()>& call);
+/// `between`, unless empty, runs before every call and does not count; but a rank's call lasts
+/// until the others have come to it.
+Timing measure(Communicator& communicator, const Effort& effort, const std::function<void()>& call,
+               const std::function<void()>& between = {});
 
 /// Whose processor time is a rank's.
 enum class RankIs { process, thread };

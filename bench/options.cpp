@@ -88,6 +88,9 @@ void add_call(CLI::App& app, Raw& raw, Options& options) {
   app.add_option("--memory", options.memory,
                  "of the buffers: ordinary, registered (ccoll::allocate), or mixed: that on odd "
                  "ranks only [ordinary]");
+  app.add_flag("--fresh", options.fresh,
+               "every rank writes its input again before every timed call: then it lies in that "
+               "rank's caches, as what a program has just computed does");
   app.add_flag("--check,!--no-check", options.check, "check every result bit by bit [on]");
   app.add_option("--skew", options.skew_ms,
                  "also: processor time of a rank that waits so many ms for the last one")

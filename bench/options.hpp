@@ -30,6 +30,7 @@ struct Options {
   std::optional<int> root = 0;  ///< none: every rank in turn
   bool in_place = false;
   std::string memory = "ordinary";  ///< of the buffers; registered; mixed: that on odd ranks
+  bool fresh = false;               ///< whether inputs are written again before every call
   bool check = true;
   int skew_ms = 0;       ///< how late the last rank is where waiting is measured; 0: it is not
   bool overlap = false;  ///< whether calls beside a caller that sleeps are measured

@@ -118,7 +118,7 @@ class Walk {
     if (operation.has_data) {
       time_data(setting, *patterns, row);
     } else {
-      time_calls(operation, row, [&] { communicator_.barrier(setting.call_options()); });
+      time_calls(operation, row, [&] { communicator_.barrier(setting.call_options()); }, {});
       row.wrong = 0;
     }
     describe(setting, row);
@@ -150,7 +150,8 @@ class Walk {
     };
     trial.arm();
     if (options_.check) check_one();
-    time_calls(operation, row, call);
+    time_calls(operation, row, call,
+               options_.fresh ? std::function<void()>([&] { trial.renew(); }) : nullptr);
     row.timing.divide_by(operation.trips);
     if (!options_.check) return;
     // The timed calls are checked too where their input is still what it was. All ranks decide
@@ -163,8 +164,9 @@ class Walk {
     row.wrong = sum_over_ranks(wrong);
   }
 
-  void time_calls(const Operation& operation, Row& row, const std::function<void()>& call) {
-    row.timing = measure(communicator_, options_.effort, call);
+  void time_calls(const Operation& operation, Row& row, const std::function<void()>& call,
+                  const std::function<void()>& between) {
+    row.timing = measure(communicator_, options_.effort, call, between);
     if (options_.skew_ms > 0) {
       const RankIs rank = transport() == "inproc" ? RankIs::thread : RankIs::process;
       row.wait_cpu_pct =

@@ -47,6 +47,9 @@ class Trial {
   /// Fills the input with what this rank contributes and every byte of the output with a wrong
   /// value, so that an element which nobody writes is found out.
   void arm();
+  /// Writes what this rank contributes again, so that its caches have it as a program's has what it
+  /// has just computed.
+  void renew();
   /// How many elements are wrong after any number of calls (out of place) or after one (in place)
   /// since `arm`: results that differ, inputs and untouchable outputs that changed; damage beyond a
   /// buffer's ends counts as one.

@@ -67,12 +67,13 @@ class Ccoll:
             raise Unavailable(f"no {self.program}: build first (ninja -C {options.build}), "
                               "or give --build or --cc-bench")
         self.transport = ["--transport", "tcp"] if options.transport == "tcp" else []
+        self.data = ["--fresh"] if options.fresh else []
 
     def command(self, op, size, ranks):
         # The peers' broadcasts have one buffer, so their root copies nothing.
         place = ["--in-place"] if op == "broadcast" else []
         return [self.program, op, "-n", ranks, "-b", size, "-e", size, "--no-check", "--csv", "-",
-                "--memory", self.memory, *place, *self.transport], {}
+                "--memory", self.memory, *place, *self.data, *self.transport], {}
 
     def read(self, output):
         row = next(csv.DictReader(output.splitlines()))
@@ -87,13 +88,17 @@ class CcollRegistered(Ccoll):
 
 class Peer:
     """A program that prints one row: op,ranks,bytes,usec."""
+    can_renew = False  # whether it can write its input again before every call
 
     def read(self, output):
         return float(output.strip().splitlines()[-1].split(",")[3]), ""
 
 
 class Mpi(Peer):
+    can_renew = True
+
     def __init__(self, options):
+        self.data = ["--fresh"] if options.fresh else []
         compiler, self.launcher = self.find("mpicc", options), self.find("mpirun", options)
         if not compiler or not self.launcher:
             raise Unavailable("not installed: tools/setup peers")
@@ -125,7 +130,7 @@ class OpenMpi(Mpi):
     def command(self, op, size, ranks):
         root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return [self.launcher, "--oversubscribe", "-n", ranks, *self.restriction,
-                self.program, op, size], root
+                self.program, *self.data, op, size], root
 
 
 class NewerOpenMpi(OfPyPi, OpenMpi):
@@ -141,7 +146,7 @@ class Mpich(Mpi):
         self.environment = tcp if options.transport == "tcp" else {}
 
     def command(self, op, size, ranks):
-        return [self.launcher, "-n", ranks, self.program, op, size], self.environment
+        return [self.launcher, "-n", ranks, self.program, *self.data, op, size], self.environment
 
 
 class NewerMpich(OfPyPi, Mpich):

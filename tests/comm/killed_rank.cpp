@@ -16,6 +16,7 @@
 #include "comm/tracing.hpp"
 #include "support/checked_call.hpp"
 #include "support/held.hpp"
+#include "support/open_devices.hpp"
 #include "support/ranks.hpp"
 
 using namespace std::chrono_literals;
@@ -165,6 +166,7 @@ int be_rank(const Case& each, const std::string& store, int rank) try {
   is_victim = each.at_step && each.dies(rank);
   // The service thread would end with the last communicator.
   auto alone = Communicator::create(make_inproc_store(), 0, 1);
+  open_devices();
   const auto before = held_now();
   take_part(each, store, rank);
   const auto begun = std::chrono::steady_clock::now();

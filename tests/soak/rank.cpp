@@ -6,23 +6,20 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <asio/post.hpp>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <future>
 #include <iostream>
 #include <thread>
 
 #include "ccoll/ccoll.hpp"
-#include "core/net/service.hpp"
 #include "faults/faults.hpp"
 #include "soak/operations.hpp"
 #include "soak/round.hpp"
 #include "support/checked_call.hpp"
 #include "support/held.hpp"
-#include "transport/transport.hpp"
+#include "support/open_devices.hpp"
 
 using namespace std::chrono_literals;
 
@@ -290,11 +287,7 @@ int be_process(const std::string& path, std::size_t number) {
   faults::note_connections(process.fault_log);
   // The service thread would end with the last communicator.
   auto alone = Communicator::create(make_inproc_store(), 0, 1);
-  // RDMA devices stay open from their first use on, and the service thread begins to hear them.
-  static_cast<void>(usable_fabrics());
-  std::promise<void> heard;
-  asio::post(net::Service::shared()->context(), [&] { heard.set_value(); });
-  heard.get_future().wait();
+  open_devices();
   const auto before = held_now();
   const auto threads_before = threads_now();
   {

@@ -114,6 +114,7 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
   const auto fabrics = usable_fabrics();
   if (!fabrics) return tl::unexpected(fabrics.error());
   address.fabrics = *fabrics;
+  address.rails = usable_rails();
   member->control_ = Control::make(member->service_, {.rank = rank,
                                                       .size = size,
                                                       .address = address,

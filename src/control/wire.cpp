@@ -24,13 +24,18 @@ std::string framed(Type type, std::string_view body) {
   return writer.take().append(body);
 }
 
+/// PeerAddress::fabrics has the lower bits of a byte, PeerAddress::rails the upper ones.
+constexpr int kRailsAt = 3;
+constexpr std::uint8_t kFabricsMask = (1U << kRailsAt) - 1;
+static_assert(kMostRails <= 0xff >> kRailsAt);
+
 void write(Writer& writer, const Row& row) {
   const PeerAddress& address = row.address;
   for (const std::uint8_t byte : address.ip) writer.number(byte);
   writer.number(address.port).number(address.cores).number(address.machine_cores);
   writer.number(address.machine).number(address.host).number(address.process);
   writer.number(address.pid)
-      .number(address.fabrics)
+      .number(static_cast<std::uint8_t>(address.fabrics | address.rails << kRailsAt))
       .number(address.device)
       .number(address.agreement);
   writer.number(row.nonce);
@@ -47,7 +52,9 @@ Row read_row(Reader& reader) {
   address.host = reader.number<std::uint64_t>();
   address.process = reader.number<std::uint64_t>();
   address.pid = reader.number<std::uint32_t>();
-  address.fabrics = reader.number<std::uint8_t>();
+  const auto rdma = reader.number<std::uint8_t>();
+  address.fabrics = rdma & kFabricsMask;
+  address.rails = static_cast<std::uint8_t>(rdma >> kRailsAt);
   address.device = reader.number<std::uint32_t>();
   address.agreement = reader.number<std::uint32_t>();
   row.nonce = reader.number<std::uint64_t>();

@@ -9,6 +9,9 @@
 
 namespace ccoll {
 
+/// So many RDMA ports of a rank are used at most.
+inline constexpr std::uint8_t kMostRails = 8;
+
 /// At most 64 bytes each on the wire: this is the one table that is O(ranks).
 struct PeerAddress {
   std::array<std::uint8_t, 16> ip{};  ///< IPv4 as an IPv4-mapped IPv6 address
@@ -19,7 +22,8 @@ struct PeerAddress {
   std::uint64_t host = 0;             ///< equal on two ranks exactly when they share a host
   std::uint64_t process = 0;          ///< equal exactly when they are threads of one process
   std::uint32_t pid = 0;
-  std::uint8_t fabrics = 0;  ///< RDMA networks that it is in, a bit each; 0: none, or not to be used
+  std::uint8_t fabrics = 0;  ///< RDMA networks that it is in, a bit each; 0: none, or not used
+  std::uint8_t rails = 0;    ///< RDMA ports that lanes may be spread over, at most kMostRails
   std::uint32_t device = 0;  ///< 0: data lives in host memory
   /// What the rank was started with that must be the same on all; see comm/agreement.hpp.
   std::uint32_t agreement = 0;

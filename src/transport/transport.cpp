@@ -30,6 +30,8 @@ const TransportKind* find_transport(std::string_view name) {
 
 Result<std::uint8_t> usable_fabrics() { return verbs::usable_fabrics(); }
 
+std::uint8_t usable_rails() { return verbs::usable_rails(); }
+
 std::vector<std::string> describe_fabrics() { return verbs::describe_fabrics(); }
 
 }  // namespace ccoll

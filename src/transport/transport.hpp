@@ -73,6 +73,8 @@ const TransportKind* find_transport(std::string_view name);
 /// PeerAddress::fabrics of this process: what its RDMA devices reach. Opens them. Fails where what
 /// was asked for (CCOLL_IB_HCA and the like) makes no sense.
 Result<std::uint8_t> usable_fabrics();
+/// PeerAddress::rails of this process.
+std::uint8_t usable_rails();
 /// What `cc-bench info` says of RDMA: each device, or why there is none and what to do.
 std::vector<std::string> describe_fabrics();
 

@@ -29,6 +29,8 @@ Row some_row(std::uint32_t seed) {
   row.address.host = seed + 3;
   row.address.process = seed + 4;
   row.address.pid = seed + 5;
+  row.address.fabrics = static_cast<std::uint8_t>((seed + 8) % 8);
+  row.address.rails = static_cast<std::uint8_t>((seed + 1) % 32);
   row.address.device = seed + 6;
   row.nonce = seed + 7;
   return row;

@@ -46,7 +46,7 @@ int close_device(ibv_context* context) {
 
 int query_device(ibv_context*, ibv_device_attr* attributes) {
   *attributes = {};
-  attributes->phys_port_cnt = 1;
+  attributes->phys_port_cnt = state().ports;
   attributes->max_qp = 1000;
   attributes->max_cqe = 100'000;
   return 0;
@@ -199,10 +199,15 @@ Objects objects() {
           state().registrations.size()};
 }
 
-void tell(ibv_event_type type) {
+std::uint64_t times_sent(std::size_t port) {
+  const Lock lock(state().mutex);
+  return state().sent[port];
+}
+
+void tell(ibv_event_type type, int port) {
   const Lock lock(state().mutex);
   ibv_async_event event{};
-  event.element.port_num = 1;
+  event.element.port_num = port;
   event.event_type = type;
   tell_event(event, state().contexts.back());
 }
@@ -231,6 +236,11 @@ void set_present(bool is_present) {
 void set_port(ibv_port_state now) {
   const Lock lock(state().mutex);
   state().port = now;
+}
+
+void set_ports(std::uint8_t count) {
+  const Lock lock(state().mutex);
+  state().ports = count;
 }
 
 std::vector<std::string_view> names() {

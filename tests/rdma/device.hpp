@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// An RDMA device that is but memory of this process: `fake0`, whose port 1 has the address
-/// 127.0.0.1. Linking a test with `rdma` (tests/rdma/meson.build) gives it to ccoll in
-/// libibverbs' place, by the linker's --wrap, so that links over RDMA are tested where there is no
-/// device, under sanitizers too; CCOLL_TEST_RDMA=real leaves the real library there, behind the
-/// faults of faults.hpp. It knows what ccoll uses, reliable connections and RDMA writes, and is as
-/// strict as a device may be: queues hold what was asked for and no more, states need all their
-/// attributes, an error leaves of a completion what the specification says. Misuse that a device
-/// would not forgive ends the test with a message.
+/// An RDMA device that is but memory of this process: `fake0`, whose port 1 (all of its ports, if
+/// it is to have several) has the address 127.0.0.1. Linking a test with `rdma`
+/// (tests/rdma/meson.build) gives it to ccoll in libibverbs' place, by the linker's --wrap, so that
+/// links over RDMA are tested where there is no device, under sanitizers too; CCOLL_TEST_RDMA=real
+/// leaves the real library there, behind the faults of faults.hpp. It knows what ccoll uses,
+/// reliable connections and RDMA writes, and is as strict as a device may be: queues hold what was
+/// asked for and no more, states need all their attributes, an error leaves of a completion what
+/// the specification says. Misuse that a device would not forgive ends the test with a message.
 
 #include <infiniband/verbs.h>
 
@@ -29,8 +29,11 @@ Objects objects();
 /// How often a message came for which no receive was posted.
 std::uint64_t times_not_ready();
 
-/// An asynchronous event of the device or its port.
-void tell(ibv_event_type event);
+/// How many writes that port has sent.
+std::uint64_t times_sent(std::size_t port);
+
+/// An asynchronous event of the device or a port.
+void tell(ibv_event_type event, int port = 1);
 /// Of the queue pair that was the `number`-th to be made of those there are, from 0; or of the
 /// queue that its completions come to.
 void tell_of_pair(ibv_event_type event, std::size_t number);
@@ -40,8 +43,11 @@ std::size_t untold();
 
 /// Whether the library lists it from now on.
 void set_present(bool is_present);
-/// What the port says of itself from now on.
+/// What its ports say of themselves from now on.
 void set_port(ibv_port_state now);
+/// How many ports it has, for whoever opens it from now on: up to kMostPorts.
+void set_ports(std::uint8_t count);
+inline constexpr std::size_t kMostPorts = 4;
 /// Its functions.
 std::vector<std::string_view> names();
 

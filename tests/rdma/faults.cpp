@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "rdma/device.hpp"
+
 namespace ccoll::testing::rdma {
 namespace {
 
@@ -303,6 +305,8 @@ void* between(std::string_view name, void* function) {
 void arm(const std::string& text) {
   const auto wrong = [&] { throw std::runtime_error("CCOLL_TEST_RDMA: what is '" + text + "'?"); };
   if (text.starts_with("mix:")) return mix_completions(std::stoull(text.substr(4)));
+  if (text.starts_with("ports:"))
+    return set_ports(static_cast<std::uint8_t>(std::stoul(text.substr(6))));
   if (!text.starts_with("kill@")) wrong();
   const auto colon = text.find(':');
   const auto name = text.substr(5, colon - 5);

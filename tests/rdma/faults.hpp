@@ -68,8 +68,8 @@ std::uint64_t times_called(Call call);
 
 /// For wrapped.cpp: what stands between `name`'s caller and `function`.
 void* between(std::string_view name, void* function);
-/// "kill@modify_qp:2", "mix:SEED": what CCOLL_TEST_RDMA says. Throws std::runtime_error for what is
-/// none.
+/// "kill@modify_qp:2", "mix:SEED", "ports:3": what CCOLL_TEST_RDMA says. Throws std::runtime_error
+/// for what is none.
 void arm(const std::string& text);
 
 }  // namespace ccoll::testing::rdma

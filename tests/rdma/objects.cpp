@@ -174,8 +174,11 @@ int modify_qp(ibv_qp* base, ibv_qp_attr* attributes, int mask) {
   });
   if (way == std::end(kWays) || (mask & way->wanted) != way->wanted) return EINVAL;
   if ((mask & IBV_QP_ACCESS_FLAGS) != 0) pair.access = attributes->qp_access_flags;
+  if ((mask & IBV_QP_PORT) != 0) pair.port = attributes->port_num;
+  if (pair.port < 1 || pair.port > state().ports) return EINVAL;
   if (way->to == IBV_QPS_RTR) {
     if (attributes->ah_attr.is_global == 0) return EINVAL;  // RoCE has no other addresses
+    if (attributes->ah_attr.port_num != pair.port) return EINVAL;
     pair.peer = attributes->dest_qp_num;
     pair.first_awaited = attributes->rq_psn;
   } else if (way->to == IBV_QPS_RTS) {

@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 #include <unistd.h>
 
+#include <array>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +16,8 @@
 #include <list>
 #include <mutex>
 #include <vector>
+
+#include "rdma/device.hpp"
 
 namespace ccoll::testing::rdma {
 
@@ -50,6 +53,7 @@ struct Pair {
   ibv_qp_state state = IBV_QPS_RESET;
   std::uint32_t peer = 0, first_sent = 0, first_awaited = 0;
   unsigned access = 0;
+  std::size_t port = 0;
   std::deque<std::uint64_t> receives;  // wr_id
   std::deque<std::uint64_t> held;      // serials of sends whose place in the queue is taken
   std::deque<Send> waiting;            // for the cable
@@ -81,6 +85,8 @@ struct State {
   std::uint64_t not_ready = 0;
   bool is_plugged = true;
   ibv_port_state port = IBV_PORT_ACTIVE;
+  std::uint8_t ports = 1;
+  std::array<std::uint64_t, 1 + kMostPorts> sent{};  ///< by port, from 1
   bool is_present = true;
 };
 

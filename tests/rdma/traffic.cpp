@@ -99,6 +99,7 @@ ibv_wc_status carry(Pair& pair, const Send& send) {
     return IBV_WC_RNR_RETRY_EXC_ERR;
   }
   std::ranges::copy(bytes, reinterpret_cast<std::byte*>(place.remote_addr));
+  state().sent[pair.port]++;
   if (!has_word) return IBV_WC_SUCCESS;
   Done done;
   done.wc.wr_id = peer->receives.front();

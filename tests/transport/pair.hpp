@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -36,6 +37,7 @@ class Pair {
     std::size_t others = 0;  ///< ranks of the table beside the two, who never come
     bool checksum = false;
     std::size_t slot_memory_bytes = TransportContext{}.slot_memory_bytes;
+    std::optional<std::array<std::uint8_t, 2>> rails{};  ///< not as many as there are ports
     /// Called when the address table stands and the transports do not.
     std::function<void(const std::vector<PeerAddress>& table)> before{};
   };
@@ -54,6 +56,7 @@ class Pair {
       listeners_[rank] = net::Listener::open(service, "", setting.tokens[rank], handler).value();
       context_.table.push_back(loopback(listeners_[rank]->endpoint().port()));
       context_.table.back().fabrics = usable_fabrics().value();
+      context_.table.back().rails = setting.rails ? (*setting.rails)[rank] : usable_rails();
       residences_[rank].emplace(context_.table.back());
       waiters[rank] = Waiter::make().value();
     }

@@ -12,6 +12,8 @@ std::shared_ptr<Transport> make(const TransportContext&, std::shared_ptr<Transpo
 
 Result<std::uint8_t> usable_fabrics() { return std::uint8_t{0}; }
 
+std::uint8_t usable_rails() { return 0; }
+
 std::vector<std::string> describe_fabrics() {
   return {"no: this build has none (libibverbs-dev was not there, or -Dverbs=disabled)"};
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/verbs/device.hpp"
 
+#include <ifaddrs.h>
+#include <netinet/in.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -9,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -77,6 +80,35 @@ bool is_roce_v2(const Library& library, ibv_context* context, std::uint8_t port,
            entry.gid_type == IBV_GID_TYPE_ROCE_V2;
   }
   return attribute("types", library.get_device_name(context->device), port, index) == "RoCE v2";
+}
+
+/// IPv4 as IPv4-mapped IPv6, of which a mask has all of the first twelve bytes; none of anything
+/// else.
+std::optional<GidBytes> bytes_of(const sockaddr* address, std::uint8_t before_ipv4) {
+  GidBytes bytes{};
+  if (address == nullptr) return std::nullopt;
+  if (address->sa_family == AF_INET6) {
+    std::memcpy(bytes.data(), &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, 16);
+    return bytes;
+  }
+  if (address->sa_family != AF_INET) return std::nullopt;
+  std::fill_n(bytes.begin(), 10, before_ipv4);
+  bytes[10] = bytes[11] = 0xff;
+  std::memcpy(&bytes[12], &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, 4);
+  return bytes;
+}
+
+/// Of the networks in which this machine has IP addresses that of `ip`; none where it is not one of
+/// them.
+GidBytes own_network(const GidBytes& ip) {
+  ifaddrs* found = nullptr;
+  if (getifaddrs(&found) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> all(found, freeifaddrs);
+  for (const ifaddrs* each = found; each != nullptr; each = each->ifa_next) {
+    if (bytes_of(each->ifa_addr, 0) != ip) continue;
+    if (const auto mask = bytes_of(each->ifa_netmask, 0xff)) return network_of(ip, *mask);
+  }
+  return {};
 }
 
 }  // namespace
@@ -183,7 +215,9 @@ void Devices::add_port(ibv_pd* domain, const char* device, std::uint8_t number) 
     GidBytes bytes;
     std::ranges::copy(gid.raw, bytes.begin());
     if (bytes == GidBytes{}) continue;
-    port.gids.push_back({index, bytes, is_roce_v2(*library_, domain->context, number, index)});
+    port.gids.push_back(
+        {index, bytes, is_roce_v2(*library_, domain->context, number, index),
+         port.layer == LinkLayer::ethernet ? own_network(bytes) : subnet_of(bytes)});
   }
   ports_.push_back(std::move(port));
   domains_.push_back(domain);
@@ -211,6 +245,11 @@ std::uint8_t Devices::fabrics() const {
   std::uint8_t all = 0;
   for (const Port& port : ports_) all |= fabrics_of(port);
   return all;
+}
+
+std::uint8_t Devices::rails() const {
+  const auto all = fabrics();
+  return all == 0 ? 0 : static_cast<std::uint8_t>(rails_in(ports_, best_of(all)).size());
 }
 
 namespace {
@@ -248,6 +287,14 @@ std::string text_of(const Port& port) {
   return text;
 }
 
+std::vector<std::string> rail_names(const Devices& devices) {
+  const auto ports = devices.ports_now();
+  std::vector<std::string> names;
+  for (const auto& rail : rails_in(ports, best_of(devices.fabrics())))
+    names.push_back(fmt::format("{} port {}", ports[rail.port].device, ports[rail.port].number));
+  return names;
+}
+
 }  // namespace
 
 std::optional<std::string> complaint_of_limit(std::uint64_t most_bytes, bool is_privileged) {
@@ -275,6 +322,8 @@ std::vector<std::string> describe(const Result<const Devices*>& devices) {
   std::vector<std::string> lines{(*devices)->fabrics() != 0
                                      ? "yes: ranks on hosts with RDMA devices"
                                      : "no: none of these ports can be used"};
+  if (const auto rails = rail_names(**devices); rails.size() > 1)
+    lines.front() += fmt::format("; lanes are spread over {}", joined(rails));
   for (const Port& port : (*devices)->ports_now()) lines.push_back(text_of(port));
   rlimit locked{};
   if (getrlimit(RLIMIT_MEMLOCK, &locked) == 0)

@@ -35,6 +35,8 @@ class Devices {
   /// What that device knows of the memory that is registered with ccoll.
   Registrations& registrations_of(std::size_t port) const { return *registrations_[port]; }
   std::uint8_t fabrics() const;
+  /// Of the best of these: ports over which lanes may be spread.
+  std::uint8_t rails() const;
 
   /// A device that is in use; `alarms` are those of its queue pairs.
   struct Opened {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // sender                                            receiver
 // connects; hello and proof of the token, as on every connection
-// has a queue pair; link id, fabric, its address    ──────►  has one, ready to send and receive
+// link id, fabric                                   ──────►
+// where both have several ports: their networks     ◄─────►  their networks
+// has a queue pair; its address                     ──────►  has one, ready to send and receive
 //                                                   ◄──────  its address; or why there is none
 // ready to receive and send; says so                ──────►  the link is there, or its queue pair
 //                                                            says that nobody will read
@@ -37,7 +39,7 @@ using asio::ip::tcp;
 
 /// The peer's listener has stood since start-up: if it cannot be reached soon it is gone.
 constexpr std::chrono::seconds kConnectTimeout{10};
-constexpr std::size_t kHelloBytes = kLinkIdBytes + 1 + QueuePairAddress::kBytes;
+constexpr std::size_t kHelloBytes = kLinkIdBytes + 1;
 constexpr std::size_t kAnswerHeadBytes = 1 + 4;
 constexpr std::size_t kMostReasonBytes = 400;
 enum class Verdict : std::uint8_t { taken, no_rdma };
@@ -77,6 +79,29 @@ asio::awaitable<Status> write_all(tcp::socket& socket, const std::string& bytes)
   co_return Status{};
 }
 
+/// The networks of the peer's ports, which it tells as this end does of its own.
+asio::awaitable<Result<std::vector<GidBytes>>> exchange_networks(
+    tcp::socket& socket, const std::vector<PortChoice>& mine) {
+  net::Writer told;
+  told.number(static_cast<std::uint8_t>(mine.size()));
+  for (const auto& rail : mine)
+    for (const std::uint8_t byte : rail.network) told.number(byte);
+  const auto sent = co_await write_all(socket, told.bytes());
+  if (!sent) co_return tl::unexpected(sent.error());
+  const auto head = co_await read_exactly(socket, 1);
+  if (!head) co_return tl::unexpected(head.error());
+  const auto count = net::Reader(*head).number<std::uint8_t>();
+  if (count > kMostRails)
+    co_return fail(ErrorKind::corrupt, "it tells of {} ports, {} are possible", count, kMostRails);
+  const auto rest = co_await read_exactly(socket, count * sizeof(GidBytes));
+  if (!rest) co_return tl::unexpected(rest.error());
+  net::Reader reader(*rest);
+  std::vector<GidBytes> theirs(count);
+  for (GidBytes& network : theirs)
+    for (std::uint8_t& byte : network) byte = reader.number<std::uint8_t>();
+  co_return theirs;
+}
+
 /// What the coroutines of a rank's transport share; they may outlive it.
 class Maker {
  public:
@@ -90,8 +115,29 @@ class Maker {
     PairPointer pair;
     QueuePairAddress address;
   };
+  /// Over which of its ports it goes. Both ends of a link call this, which tell each other the
+  /// networks of their ports where both have several.
+  asio::awaitable<Result<PortChoice>> choose(std::uint32_t peer, std::uint16_t lane, Fabric fabric,
+                                             tcp::socket& socket) const {
+    const auto devices = Devices::of_process();
+    if (!devices) co_return tl::unexpected(devices.error());
+    const auto ports = (*devices)->ports_now();
+    if (std::min(context_.table[context_.rank].rails, context_.table[peer].rails) > 1) {
+      auto mine = rails_in(ports, fabric);
+      const auto theirs = co_await exchange_networks(socket, mine);
+      if (!theirs) co_return tl::unexpected(theirs.error());
+      const auto rails = matched(std::move(mine), *theirs);
+      if (!rails.empty()) co_return rails[lane % rails.size()];
+    }
+    const auto choice = choose_port(ports, fabric, route_of(socket));
+    if (choice) co_return *choice;
+    co_return fail(ErrorKind::unsupported,
+                   "rank {} has no active port in that network (cc-bench info lists them)",
+                   context_.rank);
+  }
+
   /// `number`: the peer's queue pair, where that is known.
-  Result<Opened> open(const LinkId& id, Fabric fabric, const tcp::socket& socket,
+  Result<Opened> open(const LinkId& id, const PortChoice& choice,
                       std::optional<std::uint32_t> number = std::nullopt) {
     const auto end = id.from == context_.rank ? End::sends : End::receives;
     auto share = budget_->take(QueuePair::kMemoryBytes);
@@ -101,7 +147,7 @@ class Maker {
                   "(CCOLL_SLOT_MEMORY)",
                   context_.rank, budget_->limit_bytes() >> 20, budget_->taken_bytes() >> 20);
     auto pair = pair_for({id.communicator, end == End::sends ? id.to : id.from, id.lane}, end,
-                         number, fabric, socket);
+                         number, choice);
     if (!pair) return tl::unexpected(pair.error());
     auto address = (*pair)->open(end, std::move(share));
     if (!address) return tl::unexpected(address.error());
@@ -129,27 +175,18 @@ class Maker {
 
   /// That of the other direction, or a new one.
   Result<PairPointer> pair_for(const Joint& joint, End end, std::optional<std::uint32_t> number,
-                               Fabric fabric, const tcp::socket& socket) {
+                               const PortChoice& choice) {
     {
       std::lock_guard lock(mutex_);
       if (auto there = pairs_[joint].lock(); there && there->is_free(end, number)) return there;
     }
-    auto made = make(joint.peer, fabric, socket);
+    const auto devices = Devices::of_process();
+    if (!devices) return tl::unexpected(devices.error());
+    auto made = QueuePair::make(**devices, choice, peer(joint.peer));
     if (!made) return made;
     std::lock_guard lock(mutex_);
     pairs_[joint] = *made;
     return made;
-  }
-
-  Result<PairPointer> make(std::uint32_t rank, Fabric fabric, const tcp::socket& socket) {
-    const auto devices = Devices::of_process();
-    if (!devices) return tl::unexpected(devices.error());
-    const auto choice = choose_port((*devices)->ports_now(), fabric, route_of(socket));
-    if (!choice)
-      return fail(ErrorKind::unsupported,
-                  "rank {} has no active port in that network (cc-bench info lists them)",
-                  context_.rank);
-    return QueuePair::make(**devices, *choice, peer(rank));
   }
 
   std::shared_ptr<Peer> peer(std::uint32_t rank) {
@@ -196,14 +233,19 @@ asio::awaitable<Result<PairPointer>> connect(std::shared_ptr<Maker> maker, LinkI
       fmt::format("rank {}", id.to), "has it died?");
   if (!stream) co_return tl::unexpected(stream.error());
   auto socket = std::move(*stream).release();
-  const auto fabric = maker->fabric_to(id.to);
-  auto opened = maker->open(id, fabric, socket);
-  if (!opened) co_return tl::unexpected(opened.error());
   const net::Deadline deadline(socket, kConnectTimeout);
+  const auto fabric = maker->fabric_to(id.to);
   net::Writer hello;
   write(hello, id).number(static_cast<std::uint8_t>(fabric));
-  const std::string bytes = write(hello, opened->address).take();
-  const auto sent = co_await write_all(socket, bytes);
+  auto sent = co_await write_all(socket, hello.bytes());
+  if (!sent) co_return tl::unexpected(sent.error());
+  const auto choice = co_await maker->choose(id.to, id.lane, fabric, socket);
+  if (!choice) co_return tl::unexpected(choice.error());
+  auto opened = maker->open(id, *choice);
+  if (!opened) co_return tl::unexpected(opened.error());
+  net::Writer mine;
+  write(mine, opened->address);
+  sent = co_await write_all(socket, mine.bytes());
   if (!sent) co_return tl::unexpected(sent.error());
   const auto address = co_await answer_of(socket);
   if (!address) co_return tl::unexpected(address.error());
@@ -315,12 +357,18 @@ class VerbsTransport final : public Transport, public std::enable_shared_from_th
     net::Reader reader(*hello);
     const auto id = read_link_id(reader);
     const auto fabric = static_cast<Fabric>(reader.number<std::uint8_t>());
-    const auto address = read_queue_pair_address(reader);
-    const auto& context = self->maker_->context();
+    const auto maker = self->maker_;
+    const auto& context = maker->context();
     // A peer that has proven the token and yet talks nonsense: drop it.
     if (id.to != context.rank || id.from >= context.table.size()) co_return;
-    const auto opened = self->open(id, fabric, address, socket);
     self.reset();  // it may end while the peer takes its time
+    const auto choice = co_await maker->choose(id.from, id.lane, fabric, socket);
+    const auto theirs = co_await read_exactly(socket, QueuePairAddress::kBytes);
+    self = transport.lock();
+    if (!theirs || !self) co_return;
+    net::Reader rest(*theirs);
+    const auto opened = self->open(id, choice, read_queue_pair_address(rest));
+    self.reset();
     const auto answer = answer_to(opened);
     const auto answered = co_await write_all(socket, answer);
     if (!opened) co_return;
@@ -334,9 +382,10 @@ class VerbsTransport final : public Transport, public std::enable_shared_from_th
   }
 
   /// This end of the link, connected.
-  Result<Maker::Opened> open(const LinkId& id, Fabric fabric, const QueuePairAddress& address,
-                             const tcp::socket& socket) {
-    auto opened = maker_->open(id, fabric, socket, address.number);
+  Result<Maker::Opened> open(const LinkId& id, const Result<PortChoice>& choice,
+                             const QueuePairAddress& address) {
+    if (!choice) return tl::unexpected(choice.error());
+    auto opened = maker_->open(id, *choice, address.number);
     if (!opened) return opened;
     CCOLL_TRY(opened->pair->connect(End::receives, address));
     return opened;
@@ -377,6 +426,11 @@ Result<std::uint8_t> usable_fabrics() {
   // That there are none is no failure; that somebody has asked for something wrongly is.
   if (devices.error().kind == ErrorKind::invalid_argument) return tl::unexpected(devices.error());
   return std::uint8_t{0};
+}
+
+std::uint8_t usable_rails() {
+  const auto devices = Devices::of_process();
+  return devices ? (*devices)->rails() : std::uint8_t{0};
 }
 
 std::vector<std::string> describe_fabrics() { return describe(Devices::of_process()); }

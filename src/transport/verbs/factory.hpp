@@ -11,6 +11,7 @@ bool reaches(const PeerAddress& a, const PeerAddress& b);
 std::shared_ptr<Transport> make(const TransportContext& context, std::shared_ptr<Transport> next);
 
 Result<std::uint8_t> usable_fabrics();
+std::uint8_t usable_rails();
 std::vector<std::string> describe_fabrics();
 
 }  // namespace ccoll::verbs

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 
 #include "core/peer_address.hpp"
 
@@ -90,11 +91,53 @@ std::optional<PortChoice> choose_port(std::span<const Port> ports, Fabric fabric
       if (fabric_of(ports[i], gid) != fabric) continue;
       const std::tuple rank(gid.bytes == route, !is_link_local(gid.bytes), ports[i].gbit_per_s);
       if (best && rank <= best_rank) continue;
-      best = {i, gid.index, gid.bytes};
+      best = {i, gid.index, gid.bytes, gid.network};
       best_rank = rank;
     }
   }
   return best;
+}
+
+std::vector<PortChoice> rails_in(std::span<const Port> ports, Fabric fabric) {
+  std::vector<PortChoice> rails;
+  double fastest = 0;
+  for (std::size_t i = 0; i < ports.size(); i++) {
+    auto choice = choose_port(ports.subspan(i, 1), fabric, {});
+    if (!choice || choice->network == GidBytes{} || ports[i].gbit_per_s < fastest) continue;
+    if (ports[i].gbit_per_s > fastest) rails.clear();
+    fastest = ports[i].gbit_per_s;
+    choice->port = i;
+    rails.push_back(*choice);
+  }
+  rails.resize(std::min<std::size_t>(rails.size(), kMostRails));
+  return rails;
+}
+
+std::vector<PortChoice> matched(std::vector<PortChoice> mine, std::span<const GidBytes> theirs) {
+  std::map<GidBytes, std::size_t> left;
+  for (const GidBytes& network : theirs) left[network]++;
+  std::ranges::stable_sort(mine, {}, &PortChoice::network);
+  std::vector<PortChoice> pairs;
+  for (const PortChoice& each : mine) {
+    std::size_t& there = left[each.network];
+    if (there == 0) continue;
+    there--;
+    pairs.push_back(each);
+  }
+  return pairs;
+}
+
+GidBytes subnet_of(const GidBytes& gid) {
+  GidBytes subnet{};
+  std::copy_n(gid.begin(), 8, subnet.begin());
+  return subnet;
+}
+
+GidBytes network_of(const GidBytes& ip, const GidBytes& mask) {
+  GidBytes network{};
+  if (is_link_local(ip)) return network;
+  for (std::size_t i = 0; i < network.size(); i++) network[i] = ip[i] & mask[i];
+  return network;
 }
 
 std::string text_of(const GidBytes& gid) {

@@ -24,6 +24,7 @@ struct Gid {
   int index = 0;
   GidBytes bytes{};
   bool is_roce_v2 = false;
+  GidBytes network{};  ///< what it has in common with those that it reaches; none where not known
 };
 
 enum class LinkLayer : std::uint8_t { infiniband, ethernet, other };
@@ -68,6 +69,7 @@ struct PortChoice {
   std::size_t port = 0;  ///< in the list that was given
   int gid_index = 0;
   GidBytes gid{};
+  GidBytes network{};  ///< as of a Gid
 };
 
 /// The best of `fabrics`, which both ranks are in.
@@ -77,6 +79,20 @@ Fabric best_of(std::uint8_t fabrics);
 /// the peer is reached (IPv4 as IPv4-mapped IPv6), else the fastest.
 std::optional<PortChoice> choose_port(std::span<const Port> ports, Fabric fabric,
                                       const GidBytes& route);
+
+/// The ports over which lanes may be spread: the fastest in `fabric` of those whose networks are
+/// known, at most kMostRails, each with its address there.
+std::vector<PortChoice> rails_in(std::span<const Port> ports, Fabric fabric);
+
+/// Those of `mine` whose network is one of `theirs`, too, at most as many as there. Both ends find
+/// as many, and the k-th of either reaches the k-th of the other.
+std::vector<PortChoice> matched(std::vector<PortChoice> mine, std::span<const GidBytes> theirs);
+
+/// The network of an InfiniBand port: its subnet's prefix.
+GidBytes subnet_of(const GidBytes& gid);
+/// The network of an IP address (IPv4 as IPv4-mapped IPv6), by the mask of its interface; none of
+/// an address that the port has made itself, of which each network has the same.
+GidBytes network_of(const GidBytes& ip, const GidBytes& mask);
 
 /// An IP address or the like as people write it.
 std::string text_of(const GidBytes& gid);

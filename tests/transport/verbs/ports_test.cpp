@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/verbs/ports.hpp"
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
+
+#include "core/peer_address.hpp"
 
 using namespace ccoll;
 using namespace ccoll::verbs;
@@ -110,4 +114,85 @@ TEST_CASE("verbs: a CCOLL_IB_HCA that makes no sense is refused, and named", "[t
     CHECK(filter.error().kind == ErrorKind::invalid_argument);
     CHECK_THAT(filter.error().message, Catch::Contains(text));
   }
+}
+
+namespace {
+
+/// A port's address in the network of that number.
+Gid in_network(std::uint8_t network, std::uint8_t host, int index = 1) {
+  Gid gid{index, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, network, host}, true};
+  GidBytes mask;
+  mask.fill(0xff);
+  mask[15] = 0;
+  gid.network = network_of(gid.bytes, mask);
+  return gid;
+}
+
+std::vector<std::string> names(const std::vector<PortChoice>& choices,
+                               const std::vector<Port>& ports) {
+  std::vector<std::string> all;
+  for (const auto& each : choices) all.push_back(ports[each.port].device);
+  return all;
+}
+
+using Names = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("verbs: lanes are spread over active ports of the same speed whose network is known",
+          "[transport][verbs]") {
+  std::vector ports = {roce("storage", 25, {in_network(9, 1)}), roce("a", 100, {in_network(1, 1)}),
+                       roce("b", 100, {{0, link_local(), true}, in_network(2, 1, 3)}),
+                       roce("unknown", 100, {{0, ipv4(7), true}}),
+                       roce("own", 100, {{0, link_local(), true}})};
+  auto rails = rails_in(ports, Fabric::roce_ipv4);
+  CHECK(names(rails, ports) == Names{"a", "b"});
+  CHECK(rails[1].gid_index == 3);
+  CHECK(rails_in(ports, Fabric::roce_ipv6).empty());
+  ports[1].is_active = ports[2].is_active = ports[3].is_active = false;
+  CHECK(names(rails_in(ports, Fabric::roce_ipv4), ports) == Names{"storage"});
+  ports.assign(20, roce("many", 100, {in_network(1, 1)}));
+  CHECK(rails_in(ports, Fabric::roce_ipv4).size() == kMostRails);
+}
+
+TEST_CASE("verbs: both ends pair their ports by network, whatever order and number they have",
+          "[transport][verbs]") {
+  using Networks = std::vector<std::uint8_t>;
+  const auto ports_of = [](const Networks& networks) {
+    std::vector<Port> ports;
+    for (const auto network : networks)
+      ports.push_back(roce(fmt::format("p{}", ports.size()), 100, {in_network(network, 1)}));
+    return ports;
+  };
+  const auto told = [](const std::vector<PortChoice>& rails) {
+    std::vector<GidBytes> networks;
+    for (const auto& each : rails) networks.push_back(each.network);
+    return networks;
+  };
+  const auto pair = [&](const Networks& mine, const Networks& theirs) {
+    const auto ports = ports_of(mine), others = ports_of(theirs);
+    const auto here = rails_in(ports, Fabric::roce_ipv4),
+               there = rails_in(others, Fabric::roce_ipv4);
+    const auto ours = matched(here, told(there)), peers = matched(there, told(here));
+    CHECK(told(ours) == told(peers));
+    return std::pair(names(ours, ports), names(peers, others));
+  };
+  CHECK(pair({1, 2}, {1, 2}) == std::pair(Names{"p0", "p1"}, Names{"p0", "p1"}));
+  CHECK(pair({2, 1}, {1, 2}) == std::pair(Names{"p1", "p0"}, Names{"p0", "p1"}));
+  CHECK(pair({1, 1, 2}, {3, 1, 2}) == std::pair(Names{"p0", "p2"}, Names{"p1", "p2"}));
+  CHECK(pair({1, 1}, {1, 1, 1}) == std::pair(Names{"p0", "p1"}, Names{"p0", "p1"}));
+  CHECK(pair({1, 2}, {3, 4}) == std::pair(Names{}, Names{}));
+}
+
+TEST_CASE("verbs: a port's network is its subnet's prefix, or its address under the mask",
+          "[transport][verbs]") {
+  CHECK(subnet_of(global()) == GidBytes{0xfd});
+  CHECK(subnet_of(link_local()) == GidBytes{0xfe, 0x80});
+  GidBytes mask;
+  mask.fill(0xff);
+  mask[14] = 0xf0, mask[15] = 0;
+  CHECK(network_of({0xfd, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x12, 0x34}, mask) ==
+        GidBytes{0xfd, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10});
+  // Every network has such addresses.
+  CHECK(network_of(link_local(), mask) == GidBytes{});
 }

@@ -131,6 +131,8 @@ struct CostTable {
   double wires_inside_bytes_per_s = 0;
   /// How fast all that leaves a host passes. 0: as over one of `links`.
   double host_bytes_per_s = 0;
+  /// Ports that the lanes over `links` are spread over, each as fast as those say.
+  std::uint16_t rails = 1;
   friend bool operator==(const CostTable&, const CostTable&) = default;
 };
 

@@ -25,7 +25,8 @@ bool applies(const CatalogueEntry& entry, const Problem& problem) {
 
 std::vector<Scored> score_all(const Problem& problem, std::size_t elem_bytes,
                               const CostTable& costs, const Forced& forced) {
-  const std::uint16_t max_lanes = std::max<std::uint16_t>(1, forced.max_lanes.value_or(4));
+  const std::uint16_t max_lanes =
+      std::max<std::uint16_t>(1, forced.max_lanes.value_or(std::max(kMostLanes, costs.rails)));
   const Problem shared = as_all_see_it(problem, elem_bytes);
   std::vector<Scored> scored;
   for (const CatalogueEntry& entry : catalogue()) {

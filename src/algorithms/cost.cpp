@@ -17,9 +17,12 @@ namespace {
 constexpr double kCheapLinks = 16;
 constexpr double kDearLinkSteps = 4;  ///< what each further link costs, in steps
 
+/// Links of all lanes in either direction, where more lanes only use more ports: a direction over
+/// RDMA takes 1 MiB of the slots, of whose 256 (CCOLL_SLOT_MEMORY) this leaves half.
+constexpr double kMostLinks = 64;
+
 /// Another lane is another set of links: it has to earn that.
 constexpr double kLanePaysOff = 0.85;
-constexpr std::uint16_t kMostLanes = 4;
 constexpr std::uint64_t kWindowsPerLane = 4;
 
 /// Of several windows one is in flight while the next is combined; smaller slices than these cost
@@ -30,6 +33,7 @@ constexpr std::uint64_t kSmallestSliceBytes = 8 << 10;
 struct Part {
   const LinkCosts& costs;
   double wires_bytes_per_s;
+  double at_once;  ///< lanes whose bytes pass at the same time, each over a port of its own
   std::uint64_t depth;
   Load busiest;
   Load total;
@@ -46,10 +50,11 @@ Load rest(const Load& whole, const Load& part) {
 }
 
 /// Between hosts and inside; an algorithm that does not know of hosts may use any links anywhere.
-std::array<Part, 2> parts_of(const Theory& theory, const CostTable& costs) {
+std::array<Part, 2> parts_of(const Theory& theory, const CostTable& costs, double at_once) {
   const Across across = theory.across.value_or(Across{theory.depth, theory.busiest, theory.total});
-  return {Part{costs.links, costs.wires_bytes_per_s, across.depth, across.busiest, across.total},
-          Part{costs.inside, costs.wires_inside_bytes_per_s, rest(theory.depth, across.depth),
+  return {Part{costs.links, costs.wires_bytes_per_s, at_once, across.depth, across.busiest,
+               across.total},
+          Part{costs.inside, costs.wires_inside_bytes_per_s, 1, rest(theory.depth, across.depth),
                rest(theory.busiest, across.busiest), rest(theory.total, across.total)}};
 }
 
@@ -136,13 +141,14 @@ double Model::ns(const Choice& choice, const CostTable& costs) const {
   const double windows =
       std::max(1.0, static_cast<double>(window_count(problem_, theory_.blocks, choice)));
   const double lanes = std::min<double>(choice.lanes, windows);
+  const double at_once = lanes / std::ceil(lanes / costs.rails);
 
   double path_ns = 0;     // one window on its way through everyone
   double sending_ns = 0;  // what the busiest rank has to do for one window, but for bare messages
   double messages_ns = 0;
   double wire_ns = 0;  // what the busiest wire has to do for one window
   double work_ns = 0;  // what an average rank does for all windows
-  for (const Part& part : parts_of(theory_, costs)) {
+  for (const Part& part : parts_of(theory_, costs, at_once)) {
     const LinkCosts& links = part.costs;
     const double bytes_ns = times.bytes(part.busiest, links);
     // Each hop waits for the message and moves its bytes.
@@ -159,7 +165,10 @@ double Model::ns(const Choice& choice, const CostTable& costs) const {
     const bool has_wires = part.wires_bytes_per_s > 0;
     if (has_wires)
       wire_ns = std::max(wire_ns, sent * times.elem_bytes / part.wires_bytes_per_s * 1e9 / windows);
-    const double elsewhere_ns = has_wires ? times.transfer(sent, links) : others_ns;
+    // What else passes at the same time.
+    const double transfer_ns = times.transfer(sent, links);
+    const double beside_ns = (transfer_ns - others_ns) * (1 - 1 / part.at_once);
+    const double elsewhere_ns = has_wires ? transfer_ns : others_ns + beside_ns;
     sending_ns += messages * links.step_ns + (bytes_ns - elsewhere_ns) / windows;
     messages_ns += messages * links.step_ns;
     work_ns += (2 * static_cast<double>(part.total.messages) * links.step_ns * windows +
@@ -187,7 +196,7 @@ double Model::ns(const Choice& choice, const CostTable& costs) const {
   }
   const double leaving_ns = costs.host_bytes_per_s > 0
                                 ? leaving_host_ * times.elem_bytes / costs.host_bytes_per_s * 1e9
-                                : times.transfer(leaving_host_, costs.links);
+                                : times.transfer(leaving_host_, costs.links) / at_once;
   return std::max(total_ns, leaving_ns);
 }
 
@@ -200,7 +209,9 @@ std::optional<Tuned> tune(const CatalogueEntry& entry, const Problem& problem,
   const std::uint64_t most = std::bit_floor(costs.slot_bytes / bytes);
   const std::uint64_t least =
       std::min(most, std::bit_ceil(std::max<std::uint64_t>(1, kSmallestSliceBytes / bytes)));
-  const std::uint16_t lanes_limit = entry.windows_overlap ? 1 : std::min(max_lanes, kMostLanes);
+  const std::uint16_t lanes_limit = entry.windows_overlap
+                                        ? std::min(max_lanes, costs.rails)
+                                        : std::min(max_lanes, std::max(kMostLanes, costs.rails));
 
   std::optional<Tuned> best;
   for (std::uint64_t slice = most; slice >= least; slice /= 2) {
@@ -209,6 +220,7 @@ std::optional<Tuned> tune(const CatalogueEntry& entry, const Problem& problem,
       const Choice choice{entry.algorithm, lanes, slice};
       const std::uint64_t windows = window_count(problem, theory.blocks, choice);
       if (lanes > 1 && windows < kWindowsPerLane * lanes) break;
+      if (lanes > 1 && model.links() * lanes > kMostLinks) break;
       const double time = model.ns(choice, costs);
       const bool more_lanes = best && lanes > best->choice.lanes;
       if (!best || time < best->predicted_ns * (more_lanes ? kLanePaysOff : 1.0)) {

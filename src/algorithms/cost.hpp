@@ -8,12 +8,17 @@
 
 namespace ccoll {
 
+/// Lanes of one operation, where nobody asks for fewer and there are no more ports to use.
+inline constexpr std::uint16_t kMostLanes = 4;
+
 /// One algorithm on one problem, both of which outlive it: what the model needs to know of them,
 /// looked up once.
 class Model {
  public:
   Model(const CatalogueEntry& entry, const Problem& problem, std::size_t elem_bytes);
   const Theory& theory() const { return theory_; }
+  /// That the busiest rank has to hold open in either direction and lane; 0 where they are few.
+  double links() const { return links_; }
   /// Nanoseconds that it takes.
   double ns(const Choice& choice, const CostTable& costs) const;
 

@@ -81,6 +81,12 @@ CostTable estimates(std::string_view transport, double cores_per_rank, bool one_
   return costs;
 }
 
+/// Ports that the lanes between any two of them are spread over, where their networks are the same.
+std::uint16_t rails_among(std::span<const PeerAddress> ranks) {
+  const auto least = std::ranges::min_element(ranks, {}, &PeerAddress::rails)->rails;
+  return std::max<std::uint16_t>(1, std::min(least, kMostRails));
+}
+
 }  // namespace
 
 CostTable costs_over(std::string_view transport, double cores_per_rank, bool one_host,
@@ -96,7 +102,9 @@ CostTable costs_among(std::span<const PeerAddress> ranks, std::string_view force
                       double cores_per_rank, const Tuning& tuning) {
   const auto is_near = [&](const PeerAddress& rank) { return rank.host == ranks.front().host; };
   const bool one_host = std::ranges::all_of(ranks, is_near);
-  CostTable costs = costs_over(slowest_transport(ranks, forced), cores_per_rank, one_host, tuning);
+  const auto transport = slowest_transport(ranks, forced);
+  CostTable costs = costs_over(transport, cores_per_rank, one_host, tuning);
+  if (transport == "verbs") costs.rails = rails_among(ranks);
   // In one order on every rank.
   std::map<std::uint64_t, std::vector<PeerAddress>> by_host;
   for (const auto& rank : ranks) by_host[rank.host].push_back(rank);

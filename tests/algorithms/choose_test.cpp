@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "algorithms/sweep.hpp"
 
@@ -36,6 +37,58 @@ TEST_CASE("choosing: every kind, size and count gets a choice whose messages fit
           CHECK(chosen.candidates.front().algorithm == chosen.choice.algorithm);
         }
       }
+    }
+  }
+}
+
+TEST_CASE("choosing: where ports bound long calls, each has a lane", "[algorithms]") {
+  CostTable costs;
+  costs.cores_per_rank = 4;
+  costs.links.step_ns = costs.links.latency_ns = 10;
+  costs.inside = costs.links;
+  costs.reduce_bytes_per_s = costs.inside.bandwidth_bytes_per_s = 1e13;
+  for (const CatalogueEntry& entry : catalogue()) {
+    if (entry.kind == Kind::barrier) continue;
+    Problem problem = problem_of(entry.kind, 8, 256 << 20);
+    if (entry.by_host) problem.host_of = {0, 0, 0, 0, 1, 1, 1, 1};
+    const auto chosen_with = [&](std::uint16_t rails, std::optional<std::uint16_t> lanes = {}) {
+      costs.rails = rails;
+      return choose(problem, 4, costs, {.algorithm = entry.algorithm, .max_lanes = lanes});
+    };
+    const auto ns_of = [&](const Chosen& chosen) {
+      const auto is_it = [&](const Candidate& each) { return each.algorithm == entry.algorithm; };
+      return std::ranges::find_if(chosen.candidates, is_it)->predicted_ns;
+    };
+    const Chosen one = chosen_with(1);
+    for (const std::uint16_t rails : {2, 4, 8}) {
+      const Chosen chosen = chosen_with(rails);
+      INFO(test::describe(problem, chosen.choice));
+      CHECK(chosen.choice.lanes >= rails);
+      CHECK(ns_of(one) / ns_of(chosen) == Approx(rails).epsilon(0.1));
+      CHECK(chosen_with(rails, 1).choice.lanes == 1);
+    }
+    // A lane takes one port at a time, however many there are.
+    CHECK(ns_of(chosen_with(8, 1)) >= ns_of(chosen_with(1, 1)) * 0.999);
+  }
+}
+
+TEST_CASE("choosing: ports never take more queue pairs than there is memory for", "[algorithms]") {
+  CostTable costs;
+  costs.rails = 8;
+  for (const Rank size : {8U, 16U, 17U, 24U, 33U, 64U, 65U, 100U}) {
+    for (const CatalogueEntry& entry : catalogue()) {
+      if (entry.kind == Kind::barrier) continue;
+      Problem problem = problem_of(entry.kind, size, 256 << 20);
+      const Chosen chosen =
+          choose(problem, 4, costs, {.algorithm = entry.algorithm, .max_lanes = {}});
+      std::set<Rank> peers;
+      for (const Lane& lane : make_program(problem, chosen.choice, size / 2).lanes)
+        for (const Step& step : lane.steps) {
+          peers.insert(step.sends.begin(), step.sends.end());
+          for (const Receive& receive : step.receives) peers.insert(receive.peer);
+        }
+      INFO(test::describe(problem, chosen.choice));
+      CHECK((chosen.choice.lanes == 1 || peers.size() * chosen.choice.lanes <= 127));
     }
   }
 }

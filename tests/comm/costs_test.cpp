@@ -60,5 +60,15 @@ TEST_CASE("costs: links inside a host are priced by what serves them", "[comm]")
   CHECK(costs_among(one_host, "", 2) == costs_over("shm", 2, true));
 }
 
+TEST_CASE("costs: lanes over RDMA have as many ports as the rank that has fewest", "[comm]") {
+  auto ranks = ranks_at({{1, 1, 4}, {2, 2, 4}, {3, 3, 4}});
+  for (auto& rank : ranks) rank.rails = 4;
+  ranks[1].rails = 2;
+  CHECK(costs_among(ranks, "verbs", 2).rails == 2);
+  CHECK(costs_among(ranks, "tcp", 2).rails == 1);
+  ranks[2].rails = 0;
+  CHECK(costs_among(ranks, "verbs", 2).rails == 1);
+}
+
 }  // namespace
 }  // namespace ccoll

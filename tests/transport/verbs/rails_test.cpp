@@ -74,6 +74,11 @@ TEST_CASE("rails: the lanes of two ranks are spread over the ports that both hav
   }
 }
 
+TEST_CASE("rails: which ports these are is said", "[transport][verbs]") {
+  CHECK_THAT(describe_fabrics().front(),
+             Catch::Contains("lanes are spread over fake0 port 1, fake0 port 2, fake0 port 3"));
+}
+
 TEST_CASE("rails: both directions of a lane use one queue pair", "[transport][verbs]") {
   Lanes lanes;
   lanes.open(0, 1);

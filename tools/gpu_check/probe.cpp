@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "algorithms/algorithms.hpp"
-#include "driver.hpp"
+#include "engine/device/driver.hpp"
 #include "engine/device/team.hpp"
 #include "kernels/device/layer.hpp"
 #include "phases.hpp"
@@ -19,6 +19,7 @@ namespace ccoll::gpu_check {
 namespace {
 
 using device::cuda_status;
+using device::Driver;
 
 constexpr std::uint64_t kBytes = 1 << 20;
 constexpr int kPattern = 0x5a;
@@ -193,19 +194,19 @@ Status wait_for_values(const Driver& driver) {
   CCOLL_TRY(device::put(device::allocate_mapped(256), words));
   CCOLL_TRY(device::put(device::make_stream(), stream));
   std::memset(words.get(), 0, 256);
-  auto* const mine = reinterpret_cast<std::uint64_t*>(words.get());
+  auto* const mine = reinterpret_cast<std::uint32_t*>(words.get());
   const auto there = device::on_device(words.get());
   CCOLL_TRY(there);
   const auto address = reinterpret_cast<CUdeviceptr>(*there);
   CCOLL_TRY(driver.status(driver.wait_value(stream.get(), address, 7, CU_STREAM_WAIT_VALUE_GEQ),
-                          "cuStreamWaitValue64"));
+                          "cuStreamWaitValue32"));
   CCOLL_TRY(driver.status(
       driver.write_value(stream.get(), address + 128, 9, CU_STREAM_WRITE_VALUE_DEFAULT),
-      "cuStreamWriteValue64"));
-  const bool waited = device::load_acquire(mine + 16) == 0;
+      "cuStreamWriteValue32"));
+  const bool waited = device::load_acquire(mine + 32) == 0;
   device::store_release(mine, 7);
   CCOLL_TRY(cuda_status(cudaStreamSynchronize(stream.get()), "waiting for a value"));
-  if (waited && device::load_acquire(mine + 16) == 9) return {};
+  if (waited && device::load_acquire(mine + 32) == 9) return {};
   return fail(ErrorKind::corrupt, "the stream did not wait, or did not write");
 }
 

@@ -4,9 +4,15 @@
 /// Programs that are linked with this instead of CUDA run as they would on a device whose streams
 /// come to anything in any order that events leave open: what is put into a stream is kept, and
 /// taken from streams at random when somebody waits. Memory of the device is not zero at first.
-/// CCOLL_WRONG_BITS=1: a bit in 200 kernels' outputs is wrong.
+/// Memory that is shared by descriptor is a memfd, so that processes have it in common as they
+/// would on a device; words that streams wait for are the host's own. CCOLL_WRONG_BITS=1: a bit in
+/// 200 kernels' outputs is wrong. CCOLL_GPU_FAULT: export, import (refused), apart (what is
+/// imported is other memory) or words (no stream sees a word that it waits for).
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -14,11 +20,13 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <random>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -39,6 +47,7 @@ struct Item {
   enum { work, record, wait } what = work;
   std::function<void()> run;
   Done done;
+  std::function<bool()> is_ready;  ///< of a wait for something else than an event
   std::size_t number = 0;
 };
 
@@ -69,7 +78,30 @@ namespace {
 using namespace ccoll;
 using namespace ccoll::device;
 
-std::recursive_mutex mu;
+/// Recursive, and can be let go of for a moment however often it is held.
+class Mutex {
+ public:
+  void lock() {
+    mutex_.lock();
+    ++depth_;
+  }
+  void unlock() {
+    --depth_;
+    mutex_.unlock();
+  }
+  void rest() {
+    const int depth = depth_;
+    for (int i = 0; i < depth; ++i) unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    for (int i = 0; i < depth; ++i) lock();
+  }
+
+ private:
+  std::recursive_mutex mutex_;
+  int depth_ = 0;  // guarded by mutex_
+};
+
+Mutex mu;
 std::mt19937_64 chance{std::random_device{}()};
 CUstream_st legacy;
 std::set<CUstream_st*> streams{&legacy};
@@ -82,64 +114,93 @@ char combine_kernels[4], team_kernels[4], reading;
 
 CUstream_st* known(cudaStream_t stream) { return stream == nullptr ? &legacy : stream; }
 
+/// A launch of a graph: its queues go on beside the streams.
+struct RunningGraph {
+  std::map<CUstream_st*, Queue> queues;
+  Done ended;
+};
+std::list<RunningGraph> running;
+
+std::vector<Queue*> all_queues() {
+  std::vector<Queue*> queues;
+  for (CUstream_st* stream : streams) queues.push_back(&stream->queue);
+  for (RunningGraph& graph : running) {
+    for (auto& [stream, queue] : graph.queues) queues.push_back(&queue);
+  }
+  return queues;
+}
+
+bool can_go_on(const Item& item) {
+  return item.what != Item::wait || (item.is_ready ? item.is_ready() : item.done->load());
+}
+
 /// Runs one item of one of the queues that can go on; false where there is none.
-template <typename Queues, typename IsDone>
-bool step(const Queues& queues, const IsDone& is_done) {
+bool step_streams() {
   std::vector<Queue*> ready;
-  for (Queue* queue : queues) {
-    if (!queue->empty() && (queue->front().what != Item::wait || is_done(queue->front()))) {
-      ready.push_back(queue);
-    }
+  for (Queue* queue : all_queues()) {
+    if (!queue->empty() && can_go_on(queue->front())) ready.push_back(queue);
   }
   if (ready.empty()) return false;
   Queue& queue = *ready[chance() % ready.size()];
   const Item item = std::move(queue.front());
   queue.pop_front();
   item.run();
+  running.remove_if([](RunningGraph& graph) {
+    for (const auto& [stream, queue] : graph.queues) {
+      if (!queue.empty()) return false;
+    }
+    *graph.ended = true;
+    return true;
+  });
   return true;
 }
 
-bool step_streams() {
-  std::vector<Queue*> queues;
-  for (CUstream_st* stream : streams) queues.push_back(&stream->queue);
-  return step(queues, [](const Item& item) { return item.done->load(); });
+/// Whether some queue waits for what others than its own process may do.
+bool waits_for_word() {
+  for (const Queue* queue : all_queues()) {
+    if (!queue->empty() && queue->front().what == Item::wait && queue->front().is_ready) {
+      return true;
+    }
+  }
+  return false;
 }
 
-void run_graph(const CUgraph_st& graph) {
-  auto copies = graph.queues;
-  auto done = std::make_shared<std::vector<char>>(graph.events, 0);
-  std::vector<Queue*> queues;
-  for (auto& [stream, queue] : copies) {
+void begin_graph(const CUgraph_st& graph, const Done& ended) {
+  RunningGraph& begun = running.emplace_back(graph.queues, ended);
+  std::vector<Done> events;
+  for (std::size_t i = 0; i < graph.events; ++i) {
+    events.push_back(std::make_shared<std::atomic<bool>>(false));
+  }
+  for (auto& [stream, queue] : begun.queues) {
     for (Item& item : queue) {
-      if (item.what == Item::record) item.run = [done, n = item.number] { (*done)[n] = 1; };
+      if (item.what == Item::record) item.run = [done = events[item.number]] { *done = true; };
+      if (item.what == Item::wait && !item.is_ready) item.done = events[item.number];
     }
-    queues.push_back(&queue);
-  }
-  while (step(queues, [&](const Item& item) { return (*done)[item.number] != 0; })) {
-  }
-  for (const Queue* queue : queues) {
-    if (!queue->empty()) std::abort();  // a graph that waits for itself
   }
 }
 
 cudaError_t drain(const std::function<bool()>& until) {
   while (!until()) {
     if (step_streams()) continue;
-    // Nothing can go on but what a kernel that runs may let go on.
-    if (kernels_running == 0 && !step_streams()) {
+    // Nothing can go on but what a kernel that runs, or somebody who writes a word, lets go on.
+    if (kernels_running == 0 && !waits_for_word() && !step_streams()) {
       return until() ? cudaSuccess : cudaErrorLaunchTimeout;
     }
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    mu.rest();
   }
   return cudaSuccess;
 }
 
-cudaError_t put(cudaStream_t to, std::function<void()> run) {
+void put(cudaStream_t to, Item item) {
   CUstream_st* const stream = known(to);
-  Item item;
-  item.run = std::move(run);
   Queue& queue = stream->capture ? stream->capture->queues[stream] : stream->queue;
   queue.push_back(std::move(item));
+}
+
+cudaError_t put(cudaStream_t to, std::function<void()> run) {
+  Item item;
+  item.run = std::move(run);
+  put(to, std::move(item));
   return cudaSuccess;
 }
 
@@ -175,6 +236,134 @@ cudaError_t allocate(T** memory, std::size_t bytes) {
   std::memset(*memory, 0xcd, bytes);
   return cudaSuccess;
 }
+
+std::set<void*> registered;
+
+bool has_fault(const char* which) {
+  const char* const fault = std::getenv("CCOLL_GPU_FAULT");
+  return fault != nullptr && std::strcmp(fault, which) == 0;
+}
+
+// The driver's calls, by the names that are looked for. A handle is a memfd, an address is the
+// host's.
+
+constexpr std::size_t kUnit = 64 << 10;
+
+CUresult error_string(CUresult /*error*/, const char** text) {
+  *text = "an error of the host's GPU";
+  return CUDA_SUCCESS;
+}
+CUresult device_attribute(int* value, CUdevice_attribute /*which*/, CUdevice /*device*/) {
+  *value = 1;
+  return CUDA_SUCCESS;
+}
+CUresult granularity(std::size_t* unit, const CUmemAllocationProp* /*of*/,
+                     CUmemAllocationGranularity_flags /*which*/) {
+  *unit = kUnit;
+  return CUDA_SUCCESS;
+}
+CUresult create(CUmemGenericAllocationHandle* handle, std::size_t bytes,
+                const CUmemAllocationProp* /*of*/, unsigned long long /*flags*/) {
+  const int file = memfd_create("a GPU's memory", MFD_CLOEXEC);
+  if (file < 0 || bytes % kUnit != 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  const std::vector<char> noise(kUnit, static_cast<char>(0xcd));
+  for (std::size_t at = 0; at < bytes; at += kUnit) {
+    if (pwrite(file, noise.data(), kUnit, static_cast<off_t>(at)) != static_cast<ssize_t>(kUnit)) {
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+  }
+  *handle = static_cast<CUmemGenericAllocationHandle>(file);
+  return CUDA_SUCCESS;
+}
+CUresult release(CUmemGenericAllocationHandle handle) {
+  close(static_cast<int>(handle));
+  return CUDA_SUCCESS;
+}
+CUresult export_handle(void* file, CUmemGenericAllocationHandle handle,
+                       CUmemAllocationHandleType /*type*/, unsigned long long /*flags*/) {
+  if (has_fault("export")) return CUDA_ERROR_NOT_SUPPORTED;
+  const int copy = dup(static_cast<int>(handle));
+  std::memcpy(file, &copy, sizeof copy);
+  return copy < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+CUresult import_handle(CUmemGenericAllocationHandle* handle, void* file,
+                       CUmemAllocationHandleType /*type*/) {
+  if (has_fault("import")) return CUDA_ERROR_NOT_SUPPORTED;
+  const int given = static_cast<int>(reinterpret_cast<std::intptr_t>(file));
+  if (has_fault("apart")) {
+    return create(handle, static_cast<std::size_t>(lseek(given, 0, SEEK_END)), nullptr, 0);
+  }
+  const int copy = dup(given);
+  *handle = static_cast<CUmemGenericAllocationHandle>(copy);
+  return copy < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+CUresult reserve(CUdeviceptr* address, std::size_t bytes, std::size_t /*alignment*/,
+                 CUdeviceptr /*wish*/, unsigned long long /*flags*/) {
+  void* const place = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (place == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  *address = reinterpret_cast<CUdeviceptr>(place);
+  return CUDA_SUCCESS;
+}
+CUresult map(CUdeviceptr address, std::size_t bytes, std::size_t /*offset*/,
+             CUmemGenericAllocationHandle handle, unsigned long long /*flags*/) {
+  // No access to it yet.
+  void* const place = mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE,
+                           MAP_SHARED | MAP_FIXED, static_cast<int>(handle), 0);
+  return place == MAP_FAILED ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+CUresult set_access(CUdeviceptr address, std::size_t bytes, const CUmemAccessDesc* /*access*/,
+                    std::size_t /*count*/) {
+  const int error = mprotect(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE);
+  return error != 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+CUresult unmap(CUdeviceptr address, std::size_t bytes) {
+  void* const place = mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  return place == MAP_FAILED ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+CUresult unreserve(CUdeviceptr address, std::size_t bytes) {
+  munmap(reinterpret_cast<void*>(address), bytes);
+  return CUDA_SUCCESS;
+}
+CUresult wait_value(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
+  const std::lock_guard lock(mu);
+  if (flags != CU_STREAM_WAIT_VALUE_GEQ) return CUDA_ERROR_NOT_SUPPORTED;
+  Item item;
+  item.what = Item::wait;
+  item.run = [] {};
+  item.is_ready = [word = reinterpret_cast<const std::uint32_t*>(address), value] {
+    // Cyclic, as on a device.
+    return static_cast<std::int32_t>(load_acquire(word) - value) >= 0 && !has_fault("words");
+  };
+  put(stream, std::move(item));
+  return CUDA_SUCCESS;
+}
+CUresult write_value(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
+  const std::lock_guard lock(mu);
+  if (flags != CU_STREAM_WRITE_VALUE_DEFAULT) return CUDA_ERROR_NOT_SUPPORTED;
+  put(stream,
+      [word = reinterpret_cast<std::uint32_t*>(address), value] { store_release(word, value); });
+  return CUDA_SUCCESS;
+}
+
+const std::map<std::string, void*> driver_calls = {
+    {"cuGetErrorString", reinterpret_cast<void*>(&error_string)},
+    {"cuDeviceGetAttribute", reinterpret_cast<void*>(&device_attribute)},
+    {"cuMemGetAllocationGranularity", reinterpret_cast<void*>(&granularity)},
+    {"cuMemCreate", reinterpret_cast<void*>(&create)},
+    {"cuMemRelease", reinterpret_cast<void*>(&release)},
+    {"cuMemExportToShareableHandle", reinterpret_cast<void*>(&export_handle)},
+    {"cuMemImportFromShareableHandle", reinterpret_cast<void*>(&import_handle)},
+    {"cuMemAddressReserve", reinterpret_cast<void*>(&reserve)},
+    {"cuMemAddressFree", reinterpret_cast<void*>(&unreserve)},
+    {"cuMemMap", reinterpret_cast<void*>(&map)},
+    {"cuMemUnmap", reinterpret_cast<void*>(&unmap)},
+    {"cuMemSetAccess", reinterpret_cast<void*>(&set_access)},
+    {"cuStreamWaitValue32", reinterpret_cast<void*>(&wait_value)},
+    {"cuStreamWriteValue32", reinterpret_cast<void*>(&write_value)},
+};
 
 }  // namespace
 
@@ -403,7 +592,13 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph,
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
   const std::lock_guard lock(mu);
-  return put(stream, [graph] { run_graph(graph->graph); });
+  Item ended;
+  ended.what = Item::wait;
+  ended.run = [] {};
+  ended.done = std::make_shared<std::atomic<bool>>(false);
+  put(stream, [graph, done = ended.done] { begin_graph(graph->graph, done); });
+  known(stream)->queue.push_back(std::move(ended));
+  return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   const std::lock_guard lock(mu);
@@ -464,10 +659,23 @@ cudaError_t cudaLaunchCooperativeKernel(const void* /*kernel*/, dim3 grid, dim3 
   return cudaSuccess;
 }
 
-cudaError_t cudaGetDriverEntryPointByVersion(const char* /*name*/, void** /*address*/,
-                                             unsigned /*version*/, unsigned long long /*flags*/,
-                                             cudaDriverEntryPointQueryResult* /*result*/) {
-  return cudaErrorNotSupported;
+cudaError_t cudaHostRegister(void* memory, std::size_t /*bytes*/, unsigned /*flags*/) {
+  const std::lock_guard lock(mu);
+  return registered.insert(memory).second ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered;
+}
+cudaError_t cudaHostUnregister(void* memory) {
+  const std::lock_guard lock(mu);
+  return registered.erase(memory) == 1 ? cudaSuccess : cudaErrorHostMemoryNotRegistered;
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** address, unsigned /*version*/,
+                                             unsigned long long /*flags*/,
+                                             cudaDriverEntryPointQueryResult* result) {
+  const auto known = driver_calls.find(name);
+  *result = known == driver_calls.end() ? cudaDriverEntryPointSymbolNotFound
+                                        : cudaDriverEntryPointSuccess;
+  *address = known == driver_calls.end() ? nullptr : known->second;
+  return cudaSuccess;
 }
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* /*handle*/, void* /*memory*/) {
   return cudaErrorNotSupported;

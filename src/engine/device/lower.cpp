@@ -121,8 +121,8 @@ class Lowering {
     if (from.finish && request_.op == ReduceOp::avg) step.divisor = schedule_.problem.size;
     const bool has_local = step.local.begin != step.local.end;
     const std::size_t sources = schedule_.links_of(from.receives).size() + (has_local ? 1 : 0);
-    step.lends =
-        from.lend == Lend::always || (from.lend == Lend::if_separate && !is_in_place(lane.rank));
+    step.lends = request_.lends && (from.lend == Lend::always ||
+                                    (from.lend == Lend::if_separate && !is_in_place(lane.rank)));
     step.makes = !step.lends || step.store.begin != step.store.end;
     const auto cursors = sources + 1 + schedule_.links_of(from.sends).size();
     out_.program.widest = std::max(out_.program.widest, static_cast<std::uint32_t>(cursors));
@@ -276,7 +276,7 @@ TeamProgram LoweredTeam::on_host() const {
 }
 
 Result<LoweredTeam> lower(const LowerRequest& request) {
-  const auto& [problem, choice, schedule, type, op, in_place, slots] = request;
+  const auto& [problem, choice, schedule, type, op, in_place, slots, lends] = request;
   if (slots == 0 || (!in_place.empty() && in_place.size() != problem.size)) {
     return fail(ErrorKind::invalid_argument,
                 "a team of {} ranks with {} slots per link, and whether it is in place said of {}; "

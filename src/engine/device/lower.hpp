@@ -28,6 +28,8 @@ struct LowerRequest {
   /// By rank, whether its input and output share memory; empty: nowhere.
   std::vector<bool> in_place;
   std::uint32_t slots = kTeamSlots;
+  /// False: every slice goes through a slot, also where the schedule lends it.
+  bool lends = true;
 };
 
 /// Owns the lists of a program.

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/device/rank_steps.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace ccoll::device {
+namespace {
+
+/// What a channel is between, and how far it has come in the order of all steps.
+struct Channel {
+  std::uint32_t from = kNone;
+  std::uint32_t to = kNone;
+  std::uint32_t link = 0;
+  std::uint64_t slots_at = 0;  ///< in the sender's shared memory
+  std::uint64_t total = 0;     ///< slices of a call
+  std::uint64_t pushed = 0;
+  std::uint64_t popped = 0;
+};
+
+/// A stretch of a slice, of which the front is to be used next.
+struct Piece {
+  StepPlace place;
+  std::uint64_t bytes = 0;
+};
+using Pieces = std::vector<Piece>;
+
+class Ordering {
+ public:
+  Ordering(const LoweredTeam& team, std::uint32_t rank)
+      : team_(team), program_(team.program), channels_(team.channels.size()) {
+    out_.rank = rank;
+    out_.size = program_.workspace / 2;
+    out_.type = program_.type;
+    out_.op = program_.op;
+  }
+
+  Result<RankSteps> run() {
+    if (out_.rank >= out_.size) {
+      return fail(ErrorKind::invalid_argument, "steps of rank {} of {}", out_.rank, out_.size);
+    }
+    CCOLL_TRY(find_channels());
+    CCOLL_TRY(count_slices());
+    lay_out();
+    CCOLL_TRY(order());
+    close();
+    return std::move(out_);
+  }
+
+ private:
+  struct Cursor {
+    std::uint64_t window = 0;
+    std::uint32_t step = 0;  ///< in its block
+    std::uint64_t done = 0;
+  };
+
+  Status find_channels() {
+    for (const TeamBlock& block : team_.blocks) {
+      for (std::uint32_t i = block.steps.begin; i < block.steps.end; ++i) {
+        const TeamStep& step = team_.steps[i];
+        if (step.lends) {
+          return fail(ErrorKind::invalid_argument,
+                      "steps of a program that lends memory: expected is one lowered without");
+        }
+        for_ends(step.sends, [&](Channel& channel) { channel.from = block.rank; });
+        for_ends(step.receives, [&](Channel& channel) { channel.to = block.rank; });
+      }
+    }
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> links;
+    for (Channel& channel : channels_) {
+      if (channel.from == kNone || channel.to == kNone) continue;
+      channel.link = links[{channel.from, channel.to}]++;
+      out_.links = std::max(out_.links, channel.link + 1);
+    }
+    return {};
+  }
+
+  template <typename Visit>
+  void for_ends(Range ends, const Visit& visit) {
+    for (std::uint32_t i = ends.begin; i < ends.end; ++i) visit(channels_[team_.ends[i].channel]);
+  }
+
+  Status count_slices() {
+    for (const TeamBlock& block : team_.blocks) {
+      for (std::uint32_t i = block.steps.begin; i < block.steps.end; ++i) {
+        const TeamStep& step = team_.steps[i];
+        if (step.windows <= block.stripe) continue;
+        const std::uint64_t stripes = program_.stripes;
+        const std::uint64_t runs = (step.windows - block.stripe + stripes - 1) / stripes;
+        for_ends(step.sends, [&](Channel& channel) { channel.total += runs; });
+      }
+    }
+    for (const Channel& channel : channels_) {
+      if (channel.total < kReleased) continue;
+      return fail(ErrorKind::unsupported,
+                  "{} slices from rank {} to rank {}: a call has at most {}", channel.total,
+                  channel.from, channel.to, kReleased - 1);
+    }
+    return {};
+  }
+
+  /// Each rank's shared memory: the slots that it sends by, then its scratch.
+  void lay_out() {
+    std::vector<std::uint64_t> used(out_.size);
+    for (std::size_t i = 0; i < channels_.size(); ++i) {
+      if (channels_[i].from == kNone) continue;
+      channels_[i].slots_at = used[channels_[i].from];
+      used[channels_[i].from] += program_.slots * team_.channels[i].slot_bytes;
+    }
+    for (std::uint32_t rank = 0; rank < out_.size; ++rank) {
+      std::uint64_t begin = UINT64_MAX;
+      std::uint64_t end = 0;
+      for_scratch(rank, [&](const TeamPart& part) {
+        begin = std::min(begin, part.offset);
+        end = std::max(end, part.offset + std::min(part.bytes, program_.slice_bytes));
+      });
+      if (end != 0 && rank == out_.rank) scratch_ = used[rank] - begin;
+      if (end != 0) used[rank] += end - begin;
+      out_.shared_bytes = std::max(out_.shared_bytes, used[rank]);
+    }
+  }
+
+  template <typename Visit>
+  void for_scratch(std::uint32_t rank, const Visit& visit) const {
+    for (const TeamBlock& block : team_.blocks) {
+      for (std::uint32_t i = block.steps.begin; block.rank == rank && i < block.steps.end; ++i) {
+        for (const Range range : {team_.steps[i].local, team_.steps[i].store}) {
+          for (std::uint32_t part = range.begin; part < range.end; ++part) {
+            if (team_.parts[part].buffer == program_.workspace) visit(team_.parts[part]);
+          }
+        }
+      }
+    }
+  }
+
+  /// Round after round each block does one step, if it can.
+  Status order() {
+    std::vector<Cursor> cursors(team_.blocks.size());
+    std::size_t left = 0;
+    for (std::size_t i = 0; i < cursors.size(); ++i) {
+      cursors[i].window = team_.blocks[i].stripe;
+      left += is_over(i, cursors[i]) ? 0 : 1;
+    }
+    while (left != 0) {
+      bool moved = false;
+      for (std::size_t i = 0; i < cursors.size(); ++i) {
+        if (is_over(i, cursors[i]) || !can_go_on(i, cursors)) continue;
+        go_on(i, cursors[i]);
+        left -= is_over(i, cursors[i]) ? 1 : 0;
+        moved = true;
+      }
+      if (!moved) {
+        return fail(ErrorKind::internal,
+                    "steps that wait for each other: the verifier refuses such a schedule");
+      }
+    }
+    return {};
+  }
+
+  bool is_over(std::size_t block, const Cursor& at) const {
+    const Range steps = team_.blocks[block].steps;
+    return steps.begin == steps.end || at.window >= program_.windows;
+  }
+
+  const TeamStep& step_at(std::size_t block, const Cursor& at) const {
+    return team_.steps[team_.blocks[block].steps.begin + at.step];
+  }
+
+  bool can_go_on(std::size_t block, const std::vector<Cursor>& cursors) {
+    const Cursor& at = cursors[block];
+    const TeamStep& step = step_at(block, at);
+    if (step.after != kNone) {
+      const std::uint64_t round = at.window / program_.stripes;
+      if (cursors[step.after].done < round * step.after_steps + step.after_step + 1) return false;
+    }
+    if (at.window >= step.windows) return true;
+    bool can = true;
+    for_ends(step.receives, [&](Channel& channel) { can &= channel.pushed > channel.popped; });
+    for_ends(step.sends,
+             [&](Channel& channel) { can &= channel.pushed < channel.popped + program_.slots; });
+    return can;
+  }
+
+  void go_on(std::size_t number, Cursor& at) {
+    const TeamBlock& block = team_.blocks[number];
+    const TeamStep& step = step_at(number, at);
+    if (at.window < step.windows) {
+      if (block.rank == out_.rank) record(block, step, at);
+      for_ends(step.receives, [](Channel& channel) { ++channel.popped; });
+      for_ends(step.sends, [](Channel& channel) { ++channel.pushed; });
+    }
+    ++at.done;
+    if (++at.step < block.steps.end - block.steps.begin) return;
+    at.step = 0;
+    at.window += program_.stripes;
+  }
+
+  void record(const TeamBlock& block, const TeamStep& step, const Cursor& at) {
+    RankStep made;
+    made.lane = block.lane;
+    made.number = at.step;
+    made.window = at.window;
+    made.waits.begin = size32(out_.words);
+    for_ends(step.receives,
+             [&](Channel& channel) { add_word(channel, false, channel.popped + 1); });
+    for_ends(step.sends, [&](Channel& channel) {
+      if (channel.pushed < program_.slots) return;
+      add_word(channel, true, channel.pushed + 1 - program_.slots);
+    });
+    made.waits.end = size32(out_.words);
+    made.folds.begin = size32(out_.folds);
+    add_folds(step, at.window);
+    made.folds.end = size32(out_.folds);
+    made.writes.begin = size32(out_.words);
+    for_ends(step.receives, [&](Channel& channel) { add_pop(channel, channel.popped + 1); });
+    for_ends(step.sends, [&](Channel& channel) { add_word(channel, false, channel.pushed + 1); });
+    made.writes.end = size32(out_.words);
+    out_.steps.push_back(made);
+  }
+
+  void add_word(const Channel& channel, bool popped, std::uint64_t value) {
+    out_.words.push_back(
+        {channel.from, channel.to, channel.link, popped, static_cast<std::uint32_t>(value)});
+  }
+
+  /// Only counts that the sender waits for are told.
+  void add_pop(const Channel& channel, std::uint64_t count) {
+    const bool is_last = count == channel.total;
+    if (is_last) add_word(channel, false, 0);
+    if (is_last || count + program_.slots <= channel.total) add_word(channel, true, count);
+  }
+
+  /// The end of the call: whatever this rank has sent is read.
+  void close() {
+    RankStep last;
+    last.waits.begin = size32(out_.words);
+    for_sent([&](const Channel& channel) { add_word(channel, true, channel.total); });
+    last.waits.end = last.writes.begin = size32(out_.words);
+    for_sent([&](const Channel& channel) { add_word(channel, true, 0); });
+    last.writes.end = size32(out_.words);
+    out_.steps.push_back(last);
+  }
+
+  template <typename Visit>
+  void for_sent(const Visit& visit) const {
+    for (const Channel& channel : channels_) {
+      if (channel.from == out_.rank && channel.total != 0) visit(channel);
+    }
+  }
+
+  /// Sources in order of rank into the store, or else the first send's slot; then what was made
+  /// into the other slots.
+  void add_folds(const TeamStep& step, std::uint64_t window) {
+    std::vector<Pieces> sources;
+    for (std::uint32_t i = step.receives.begin; i < step.receives.end; ++i) {
+      const TeamEnd& end = team_.ends[i];
+      sources.push_back(slot_of(end, channels_[end.channel].popped));
+    }
+    if (step.local.begin != step.local.end) {
+      sources.insert(sources.begin() + step.own_place, pieces_of(step.local, window));
+    }
+    const bool stores = step.store.begin != step.store.end;
+    std::vector<Pieces> slots;
+    for (std::uint32_t i = step.sends.begin; i < step.sends.end; ++i) {
+      const TeamEnd& end = team_.ends[i];
+      slots.push_back(slot_of(end, channels_[end.channel].pushed));
+    }
+    const Pieces made = stores ? pieces_of(step.store, window) : slots.at(0);
+    // A slot has no end of its own.
+    const std::uint64_t bytes = bytes_of(
+        stores ? made : sources.at(step.local.begin != step.local.end ? step.own_place : 0));
+    fold(sources, made, bytes, step.divisor);
+    for (std::size_t i = stores ? 0 : 1; i < slots.size(); ++i) fold({made}, slots[i], bytes, 1);
+  }
+
+  /// A fold for each stretch for which all stand in one piece.
+  void fold(std::vector<Pieces> sources, Pieces to, std::uint64_t bytes, std::uint32_t divisor) {
+    while (bytes != 0) {
+      std::uint64_t stretch = std::min(bytes, to.front().bytes);
+      for (const Pieces& source : sources) stretch = std::min(stretch, source.front().bytes);
+      StepFold made{{size32(out_.places), 0}, to.front().place, stretch, divisor};
+      for (Pieces& source : sources) {
+        out_.places.push_back(source.front().place);
+        advance(source, stretch);
+      }
+      made.sources.end = size32(out_.places);
+      out_.folds.push_back(made);
+      advance(to, stretch);
+      bytes -= stretch;
+    }
+  }
+
+  static void advance(Pieces& pieces, std::uint64_t bytes) {
+    pieces.front().place.offset += bytes;
+    if (pieces.front().bytes != UINT64_MAX) pieces.front().bytes -= bytes;
+    if (pieces.front().bytes == 0) pieces.erase(pieces.begin());
+  }
+
+  Pieces slot_of(const TeamEnd& end, std::uint64_t count) const {
+    const Channel& channel = channels_[end.channel];
+    const std::uint64_t slot = count % program_.slots * team_.channels[end.channel].slot_bytes;
+    return {{{StepPlace::In::shared, channel.from, channel.slots_at + slot}, UINT64_MAX}};
+  }
+
+  Pieces pieces_of(Range parts, std::uint64_t window) const {
+    Pieces pieces;
+    for (std::uint32_t i = parts.begin; i < parts.end; ++i) {
+      const TeamPart& part = team_.parts[i];
+      const std::uint64_t first = window * program_.slice_bytes;
+      if (part.bytes <= first) continue;
+      const std::uint64_t offset = part.offset + (part.moves ? first : 0);
+      pieces.push_back(
+          {place_of(part.buffer, offset), std::min(part.bytes - first, program_.slice_bytes)});
+    }
+    return pieces;
+  }
+
+  StepPlace place_of(std::uint32_t buffer, std::uint64_t offset) const {
+    if (buffer == program_.workspace) {
+      return {StepPlace::In::shared, out_.rank, scratch_ + offset};
+    }
+    return {buffer % 2 == 0 ? StepPlace::In::input : StepPlace::In::output, out_.rank, offset};
+  }
+
+  static std::uint64_t bytes_of(const Pieces& pieces) {
+    std::uint64_t bytes = 0;
+    for (const Piece& piece : pieces) bytes += piece.bytes;
+    return bytes;
+  }
+
+  template <typename T>
+  static std::uint32_t size32(const std::vector<T>& list) {
+    return static_cast<std::uint32_t>(list.size());
+  }
+
+  const LoweredTeam& team_;
+  const TeamProgram& program_;
+  std::vector<Channel> channels_;
+  std::uint64_t scratch_ = 0;  ///< what to add to an offset of the rank's scratch; may wrap around
+  RankSteps out_;
+};
+
+}  // namespace
+
+Result<RankSteps> steps_of(const LoweredTeam& team, std::uint32_t rank) {
+  return Ordering(team, rank).run();
+}
+
+}  // namespace ccoll::device

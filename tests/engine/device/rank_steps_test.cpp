@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// What streams of several ranks are given to do leaves in memory, whatever order they come to it
+// in, what the team kernel's code leaves there, and every word as it was.
+#include <catch2/catch.hpp>
+#include <map>
+#include <tuple>
+
+#include "engine/device/rank_steps.hpp"
+#include "kernels/device/combine.hpp"
+#include "support/effort.hpp"
+#include "team_memory.hpp"
+
+using namespace ccoll;
+using ccoll::device::RankStep;
+using ccoll::device::RankSteps;
+using ccoll::device::StepPlace;
+using ccoll::test::TeamCase;
+using ccoll::test::TeamMemory;
+using ccoll::testing::TeamOnHost;
+
+namespace {
+
+constexpr std::uint32_t kMostBlocks = 512;
+constexpr std::uint32_t kMostFlags = 8192;
+
+device::LoweredTeam lowered(const TeamCase& of) {
+  auto request = of.request();
+  request.lends = false;
+  return device::lower(request).value();
+}
+
+/// What one rank does in one call.
+struct Call {
+  RankSteps steps;
+  std::byte* input = nullptr;
+  std::byte* output = nullptr;
+};
+
+/// All ranks, each with its calls one after another, and what they share.
+class Streams {
+ public:
+  explicit Streams(Rank ranks) : calls_(ranks), shared_(ranks) {}
+
+  void add(Rank rank, Call call) {
+    shared_[rank].resize(std::max<std::size_t>(shared_[rank].size(), call.steps.shared_bytes));
+    calls_[rank].push_back(std::move(call));
+  }
+
+  /// In any order that the words leave open; false where nothing can go on.
+  bool run(std::mt19937_64& random) {
+    std::vector<std::pair<std::size_t, std::size_t>> at(calls_.size());  // call, step
+    for (;;) {
+      std::vector<Rank> ready;
+      bool over = true;
+      for (Rank rank = 0; rank < calls_.size(); rank++) {
+        if (at[rank].first == calls_[rank].size()) continue;
+        over = false;
+        const Call& call = calls_[rank][at[rank].first];
+        if (may_go_on(call, call.steps.steps[at[rank].second])) ready.push_back(rank);
+      }
+      if (ready.empty()) return over;
+      const Rank rank = ready[random() % ready.size()];
+      const Call& call = calls_[rank][at[rank].first];
+      go_on(call, call.steps.steps[at[rank].second]);
+      if (++at[rank].second == call.steps.steps.size()) at[rank] = {at[rank].first + 1, 0};
+    }
+  }
+
+  bool all_words_are_zero() const {
+    return std::ranges::all_of(words_, [](const auto& word) { return word.second == 0; });
+  }
+
+ private:
+  std::uint32_t& word(const device::StepWord& of) {
+    return words_[{of.from, of.to, of.link, of.popped}];
+  }
+  bool may_go_on(const Call& call, const RankStep& step) {
+    for (auto i = step.waits.begin; i < step.waits.end; i++) {
+      if (word(call.steps.words[i]) < call.steps.words[i].value) return false;
+    }
+    return true;
+  }
+  void go_on(const Call& call, const RankStep& step) {
+    for (auto i = step.folds.begin; i < step.folds.end; i++) {
+      const device::StepFold& fold = call.steps.folds[i];
+      std::vector<const std::byte*> sources;
+      for (auto s = fold.sources.begin; s < fold.sources.end; s++)
+        sources.push_back(address(call, call.steps.places[s]));
+      device::combine(device::LoneThread(), call.steps.type, call.steps.op,
+                      {sources.data(), static_cast<std::uint32_t>(sources.size()),
+                       address(call, fold.out), fold.bytes, fold.divisor});
+    }
+    for (auto i = step.writes.begin; i < step.writes.end; i++)
+      word(call.steps.words[i]) = call.steps.words[i].value;
+  }
+  std::byte* address(const Call& call, const StepPlace& place) {
+    if (place.in == StepPlace::In::shared) return shared_[place.rank].data() + place.offset;
+    return (place.in == StepPlace::In::input ? call.input : call.output) + place.offset;
+  }
+
+  std::vector<std::vector<Call>> calls_;  // by rank
+  std::vector<std::vector<std::byte>> shared_;
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, bool>, std::uint32_t> words_;
+};
+
+}  // namespace
+
+TEST_CASE("rank steps: calls one after another leave what a team leaves, in any order of ranks",
+          "[engine][device][property]") {
+  const auto seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  TeamOnHost team(kMostBlocks, kMostFlags);
+  const auto entries = catalogue();
+  const int draws = testing::by_effort(1, 6, 200);
+  for (std::size_t first = 0; first < entries.size(); first++) {
+    for (int draw = 0; draw < draws; draw++) {
+      const auto size = static_cast<Rank>(1 + random() % 8);
+      Streams streams(size);
+      std::vector<TeamMemory> expected, memory;
+      std::string text;
+      expected.reserve(3), memory.reserve(3);
+      for (int call = 0; call < 3; call++) {
+        const auto& entry = entries[call == 0 ? first : random() % entries.size()];
+        const auto made = test::random_case(entry, size, random);
+        text += made.text() + "; ";
+        const auto program = lowered(made);
+        TeamMemory& before = memory.emplace_back(made, random);
+        team.run(program, expected.emplace_back(before).buffers(), 1);
+        for (Rank rank = 0; rank < size; rank++) {
+          streams.add(rank, {device::steps_of(program, rank).value(), before.input(rank),
+                             before.output(rank)});
+        }
+      }
+      CAPTURE(seed, draw, text);
+      REQUIRE(streams.run(random));
+      CHECK(memory == expected);
+      CHECK(streams.all_words_are_zero());
+    }
+  }
+}
+
+TEST_CASE("rank steps: a circle is found, and a program that lends is refused",
+          "[engine][device][unit]") {
+  TeamCase made;
+  made.problem.size = 2;
+  made.problem.count = 10;
+  made.choice = {Algorithm::ring, 1, 100};
+  made.type = DataType::float32;
+  auto circle = lowered(made);
+  // Rank 0 begins by receiving, as rank 1 does once its own first step is left out.
+  for (auto& block : circle.blocks) block.steps.begin++;
+  const auto found = device::steps_of(circle, 0);
+  REQUIRE(!found);
+  CHECK(found.error().kind == ErrorKind::internal);
+  const auto lending = device::steps_of(made.lowered(), 0);
+  REQUIRE(!lending);
+  CHECK(lending.error().kind == ErrorKind::invalid_argument);
+}

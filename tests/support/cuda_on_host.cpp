@@ -210,6 +210,7 @@ void maybe_spoil(std::byte* out, std::uint64_t bytes) {
 }
 
 void run_combine(const CombineArguments& arguments) {
+  if (!begin(arguments.words, true)) return;
   combine(LoneThread(), arguments.type, arguments.op,
           {arguments.sources, arguments.source_count, arguments.out, arguments.bytes,
            arguments.divisor});

@@ -13,12 +13,12 @@ constexpr const char* kAbsent =
 Status launch_combine(DataType /*type*/, ReduceOp /*op*/,
                       std::span<const std::byte* const> /*sources*/, std::byte* /*out*/,
                       std::uint64_t /*elems*/, std::uint32_t /*divisor*/, LaunchShape /*shape*/,
-                      Stream /*stream*/) {
+                      Stream /*stream*/, LaunchWords /*words*/) {
   return fail(ErrorKind::unsupported, "{}", kAbsent);
 }
 
 Status launch_copy(const std::byte* /*from*/, std::byte* /*to*/, std::uint64_t /*bytes*/,
-                   LaunchShape /*shape*/, Stream /*stream*/) {
+                   LaunchShape /*shape*/, Stream /*stream*/, LaunchWords /*words*/) {
   return fail(ErrorKind::unsupported, "{}", kAbsent);
 }
 

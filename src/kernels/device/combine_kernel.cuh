@@ -35,6 +35,8 @@ struct Grid {
 template <Family family>
 __global__ void __launch_bounds__(kMostThreads)
     combine_kernel(const __grid_constant__ CombineArguments arguments) {
+  const bool ends = threadIdx.x == 0 && !begin(arguments.words, blockIdx.x == 0);
+  if (__syncthreads_or(ends) != 0) return;
   combine_family<family>(Grid(), arguments.type, arguments.op,
                          {arguments.sources, arguments.source_count, arguments.out, arguments.bytes,
                           arguments.divisor});

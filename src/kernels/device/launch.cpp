@@ -65,7 +65,7 @@ std::string gpus_text(int count) {
 
 Status launch_combine(DataType type, ReduceOp op, std::span<const std::byte* const> sources,
                       std::byte* out, std::uint64_t elems, std::uint32_t divisor, LaunchShape shape,
-                      Stream stream) {
+                      Stream stream, LaunchWords words) {
   if (!is_defined(op, type)) {
     return fail(ErrorKind::unsupported, "{} is not defined on {}", to_string(op), to_string(type));
   }
@@ -81,11 +81,12 @@ Status launch_combine(DataType type, ReduceOp op, std::span<const std::byte* con
   arguments.divisor = divisor;
   arguments.type = type;
   arguments.op = op;
+  arguments.words = words;
   return launch(family_of(type, op), arguments, shape, stream);
 }
 
 Status launch_copy(const std::byte* from, std::byte* to, std::uint64_t bytes, LaunchShape shape,
-                   Stream stream) {
+                   Stream stream, LaunchWords words) {
   CombineArguments arguments;
   arguments.sources[0] = from;
   arguments.source_count = 1;
@@ -93,6 +94,7 @@ Status launch_copy(const std::byte* from, std::byte* to, std::uint64_t bytes, La
   arguments.bytes = bytes;
   // One source of bits is copied.
   arguments.op = ReduceOp::bit_or;
+  arguments.words = words;
   return launch(Family::bits, arguments, shape, stream);
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "core/result.hpp"
+#include "kernels/device/combine_kernel.hpp"
 
 struct CUstream_st;
 
@@ -29,12 +30,12 @@ struct LaunchShape {
 /// `unsupported` where `op` is not defined on `type` or the build has no CUDA; what CUDA says else.
 Status launch_combine(DataType type, ReduceOp op, std::span<const std::byte* const> sources,
                       std::byte* out, std::uint64_t elems, std::uint32_t divisor, LaunchShape shape,
-                      Stream stream);
+                      Stream stream, LaunchWords words = {});
 
 /// Copies on the current device, in the order of `stream`. The two may be the same place, but not
 /// overlap otherwise.
 Status launch_copy(const std::byte* from, std::byte* to, std::uint64_t bytes, LaunchShape shape,
-                   Stream stream);
+                   Stream stream, LaunchWords words = {});
 
 /// One line: which CUDA, driver and GPUs there are, or why there are none. Creates no context.
 std::string describe_cuda();

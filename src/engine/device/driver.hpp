@@ -74,4 +74,11 @@ struct Driver {
   }
 };
 
+/// Looked for once.
+inline Result<const Driver*> find_driver() {
+  static const Result<Driver> opened = Driver::open();
+  if (!opened) return tl::unexpected(opened.error());
+  return &*opened;
+}
+
 }  // namespace ccoll::device

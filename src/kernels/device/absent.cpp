@@ -22,6 +22,8 @@ Status launch_copy(const std::byte* /*from*/, std::byte* /*to*/, std::uint64_t /
   return fail(ErrorKind::unsupported, "{}", kAbsent);
 }
 
+Status load_kernels() { return fail(ErrorKind::unsupported, "{}", kAbsent); }
+
 std::string describe_cuda() { return std::string("no: ") + kAbsent; }
 
 }  // namespace ccoll::device

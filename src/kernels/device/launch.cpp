@@ -98,6 +98,18 @@ Status launch_copy(const std::byte* from, std::byte* to, std::uint64_t bytes, La
   return launch(Family::bits, arguments, shape, stream);
 }
 
+Status load_kernels() {
+  for (const Family family :
+       {Family::bits, Family::integers, Family::floats, Family::small_floats}) {
+    cudaFuncAttributes ignored = {};
+    const cudaError_t error = cudaFuncGetAttributes(&ignored, kernel_of(family));
+    if (error != cudaSuccess) {
+      return fail(ErrorKind::unsupported, "loading kernels: {}", cudaGetErrorString(error));
+    }
+  }
+  return {};
+}
+
 std::string describe_cuda() {
   int runtime = 0;
   int driver = 0;

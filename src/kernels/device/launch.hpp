@@ -37,6 +37,10 @@ Status launch_combine(DataType type, ReduceOp op, std::span<const std::byte* con
 Status launch_copy(const std::byte* from, std::byte* to, std::uint64_t bytes, LaunchShape shape,
                    Stream stream, LaunchWords words = {});
 
+/// Loads the kernels of launch_combine on the current device. CUDA would at the first launch of
+/// each, and may wait for all streams of the process then.
+Status load_kernels();
+
 /// One line: which CUDA, driver and GPUs there are, or why there are none. Creates no context.
 std::string describe_cuda();
 

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// How the ranks of a host tell each other at set-up what they share: bytes and file descriptors.
+/// Knows no CUDA.
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/file_descriptor.hpp"
+#include "core/result.hpp"
+
+namespace ccoll::device {
+
+struct Parcel {
+  std::string bytes;
+  std::vector<FileDescriptor> files;
+};
+
+class Exchange {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  virtual ~Exchange() = default;
+  /// Every rank calls it as often as the others; waits for all of them. What each has given, by
+  /// rank: `bytes`, and up to two `files`, which stay the caller's; of the caller itself no files.
+  virtual Result<std::vector<Parcel>> swap(std::string_view bytes, std::span<const int> files,
+                                           TimePoint deadline) = 0;
+};
+
+/// Over connected Unix sockets (streams), one to each other rank.
+class SocketExchange final : public Exchange {
+ public:
+  /// `sockets`: by rank; the rank's own is none.
+  SocketExchange(std::uint32_t rank, std::vector<FileDescriptor> sockets)
+      : rank_(rank), sockets_(std::move(sockets)) {}
+
+  Result<std::vector<Parcel>> swap(std::string_view bytes, std::span<const int> files,
+                                   TimePoint deadline) override;
+
+ private:
+  Status send(std::uint32_t to, const std::string& frame, std::span<const int> files,
+              TimePoint deadline) const;
+  Result<Parcel> receive(std::uint32_t from, TimePoint deadline) const;
+  Status read(std::uint32_t from, std::size_t bytes, Parcel& to, TimePoint deadline) const;
+  Status wait(std::uint32_t peer, TimePoint deadline) const;
+
+  const std::uint32_t rank_;
+  const std::vector<FileDescriptor> sockets_;
+};
+
+}  // namespace ccoll::device

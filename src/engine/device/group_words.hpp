@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The words by which the streams of several processes wait for each other, in memory of the host
+/// that all of them and their GPUs map: so they need no path between GPUs, and any process can let
+/// all streams go on. Knows no CUDA.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/result.hpp"
+#include "engine/device/rank_steps.hpp"
+#include "kernels/device/layer.hpp"
+
+namespace ccoll::device {
+
+/// Over memory that is zero at first.
+class GroupWords {
+ public:
+  GroupWords(std::byte* memory, std::uint32_t size, std::uint32_t links)
+      : memory_(memory), size_(size), links_(links) {}
+
+  static std::size_t bytes(std::uint32_t size, std::uint32_t links) {
+    return kRankBytes * (1 + size) + sizeof(Head) + 8 * std::size_t{size} * size * links;
+  }
+
+  // Where words are, from the memory's beginning.
+  static constexpr std::size_t abort_at() { return offsetof(Head, abort); }
+  /// The step that rank `rank` has begun.
+  static constexpr std::size_t begun_at(std::uint32_t rank) { return kRanksAt + kRankBytes * rank; }
+  /// Two words to try out what waits for words.
+  static constexpr std::size_t trial_at(std::uint32_t rank) { return begun_at(rank) + 8; }
+  std::size_t at(const StepWord& word) const {
+    const std::size_t channel = (std::size_t{word.from} * size_ + word.to) * links_ + word.link;
+    return channels_at() + 8 * channel + (word.popped ? 4 : 0);
+  }
+  std::uint32_t* word(std::size_t at) const {
+    return reinterpret_cast<std::uint32_t*>(memory_ + at);
+  }
+
+  /// The first cause wins; false where there is one already.
+  bool give_up(std::uint32_t rank, const Failure& why) const {
+    Head& head = *reinterpret_cast<Head*>(memory_);
+    std::uint32_t none = 0;
+    // What it means is published by `said`.
+    if (!std::atomic_ref(head.abort).compare_exchange_strong(none, rank + 1)) return false;
+    head.kind = static_cast<std::uint32_t>(why.kind);
+    head.culprit = why.culprit ? *why.culprit + 1 : 0;
+    head.length = static_cast<std::uint32_t>(std::min(why.message.size(), sizeof head.text));
+    std::memcpy(head.text, why.message.data(), head.length);
+    store_release(&head.said, 1);
+    return true;
+  }
+  /// Why all is over, as rank `rank` tells it; nothing as long as it is not.
+  std::optional<Failure> cause(std::uint32_t rank) const {
+    const Head& head = *reinterpret_cast<const Head*>(memory_);
+    const std::uint32_t by = load_acquire(&head.abort);
+    if (by == 0) return std::nullopt;
+    const bool mine = by == rank + 1;
+    if (load_acquire(&head.said) == 0) {
+      return Failure{ErrorKind::aborted, fmt::format("rank {} has given up", by - 1), std::nullopt};
+    }
+    const std::string_view text(head.text, std::min<std::size_t>(head.length, sizeof head.text));
+    Failure failure{static_cast<ErrorKind>(head.kind),
+                    mine ? std::string(text) : fmt::format("rank {} gave up: {}", by - 1, text),
+                    std::nullopt};
+    if (head.culprit != 0) failure.culprit = head.culprit - 1;
+    return failure;
+  }
+  /// Stores what lets every stream of every rank go on. What a stream still writes may undo it for
+  /// a word, so it is done again until the own stream has ended.
+  void release() const {
+    const std::size_t words = 2 * std::size_t{size_} * size_ * links_;
+    std::uint32_t* const first = word(channels_at());
+    for (std::size_t i = 0; i < words; ++i) store_relaxed(first + i, kReleased);
+  }
+
+ private:
+  struct Head {
+    std::uint32_t abort;    ///< 1 + who has given up first; what steps look at
+    std::uint32_t said;     ///< the rest is there
+    std::uint32_t kind;     ///< ErrorKind
+    std::uint32_t culprit;  ///< 1 + a rank; 0: none
+    std::uint32_t length;
+    char text[1004];
+  };
+  static constexpr std::size_t kRankBytes = 64;
+  static constexpr std::size_t kRanksAt = (sizeof(Head) + kRankBytes - 1) / kRankBytes * kRankBytes;
+  std::size_t channels_at() const { return begun_at(size_); }
+
+  std::byte* const memory_;
+  const std::uint32_t size_;
+  const std::uint32_t links_;
+};
+
+}  // namespace ccoll::device

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each rank, and after each of these says whether it could (Exchange::swap):
+//   makes memory, and rank 0 words
+//   gives the descriptors to all, and maps what it is given
+//   writes a pattern of its own
+//   reads all patterns by a kernel
+//   waits for and writes words in a stream
+#include "engine/device/shared_group.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "core/net/bytes.hpp"
+#include "engine/device/driver.hpp"
+#include "engine/device/program.hpp"
+#include "kernels/device/launch.hpp"
+
+namespace ccoll::device {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// What ranks say to each other at set-up.
+constexpr std::uint32_t kVersion = 1;
+/// Of the pattern that ranks read.
+constexpr std::size_t kTrialBytes = 4096;
+constexpr std::size_t kMostReasonBytes = 1000;
+
+std::vector<std::byte> pattern_of(std::uint32_t rank) {
+  std::vector<std::byte> pattern(kTrialBytes);
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    pattern[i] = static_cast<std::byte>(i * 7 + i / 256 + (rank + 1) * 37);
+  }
+  return pattern;
+}
+
+/// All ranks hear of the first that failed.
+Status agree(Exchange& exchange, const Status& own, Exchange::TimePoint deadline) {
+  net::Writer writer;
+  writer.number(std::uint32_t{own ? 0U : 1U + static_cast<std::uint32_t>(own.error().kind)});
+  writer.text(own ? std::string() : own.error().message.substr(0, kMostReasonBytes));
+  auto said = exchange.swap(writer.bytes(), {}, deadline);
+  if (!said) return tl::unexpected(std::move(said.error()));
+  for (std::uint32_t rank = 0; rank < said->size(); ++rank) {
+    net::Reader reader((*said)[rank].bytes);
+    const auto kind = reader.number<std::uint32_t>();
+    const auto text = reader.text();
+    if (!reader.complete()) {
+      return fail(ErrorKind::corrupt, "rank {} says nonsense at set-up", rank);
+    }
+    if (kind != 0) {
+      return fail(static_cast<ErrorKind>(kind - 1), "GPU memory is not shared: rank {}: {}", rank,
+                  text);
+    }
+  }
+  return {};
+}
+
+/// A stream with what is tried out on it. What hangs there is not touched any more, nor given back.
+class Trial {
+ public:
+  static Result<std::unique_ptr<Trial>> make(std::uint32_t ranks) {
+    auto made = std::make_unique<Trial>();
+    CCOLL_TRY(put(make_stream(), made->stream_));
+    CCOLL_TRY(put(make_event(), made->event_));
+    CCOLL_TRY(put(allocate_on_device(ranks * kTrialBytes), made->memory_));
+    return made;
+  }
+
+  cudaStream_t stream() const { return stream_.get(); }
+  std::byte* memory() const { return memory_.get(); }
+
+  Status mark() {
+    return cuda_status(cudaEventRecord(event_.get(), stream_.get()), "recording an event");
+  }
+  Result<bool> has_ended() const {
+    const cudaError_t error = cudaEventQuery(event_.get());
+    if (error == cudaErrorNotReady) return (void)cudaGetLastError(), false;
+    CCOLL_TRY(cuda_status(error, "trying out what GPUs share"));
+    return true;
+  }
+  /// Until `limit`, what was marked.
+  Status wait(Clock::time_point limit, const char* what) const {
+    for (;;) {
+      const auto ended = has_ended();
+      CCOLL_TRY(ended);
+      if (*ended) return {};
+      if (Clock::now() >= limit) return fail(ErrorKind::timed_out, "{} did not end in time", what);
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+
+ private:
+  OwnStream stream_;
+  OwnEvent event_;
+  DeviceMemory memory_;
+};
+
+/// What is not to be touched stays reachable.
+void abandon(std::unique_ptr<Trial> trial, std::vector<std::shared_ptr<SharedMemory>> memories,
+             std::shared_ptr<MappedSegment> segment) {
+  struct Kept {
+    std::unique_ptr<Trial> trial;
+    std::vector<std::shared_ptr<SharedMemory>> memories;
+    std::shared_ptr<MappedSegment> segment;
+  };
+  static std::mutex mu;
+  static auto& all = *new std::vector<Kept>;
+  const std::lock_guard lock(mu);
+  all.push_back({std::move(trial), std::move(memories), std::move(segment)});
+}
+
+Status write_pattern(Trial& trial, const SharedGroup& group, std::uint32_t rank,
+                     Clock::time_point limit) {
+  const auto pattern = pattern_of(rank);
+  CCOLL_TRY(cuda_status(cudaMemcpyAsync(group.memory(rank), pattern.data(), kTrialBytes,
+                                        cudaMemcpyHostToDevice, trial.stream()),
+                        "writing a pattern"));
+  CCOLL_TRY(trial.mark());
+  return trial.wait(limit, "writing a pattern");
+}
+
+/// Each rank's pattern is what its kernel reads here.
+Status read_patterns(Trial& trial, const SharedGroup& group, std::uint32_t ranks,
+                     Clock::time_point limit) {
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    CCOLL_TRY(launch_copy(group.memory(rank), trial.memory() + rank * kTrialBytes, kTrialBytes,
+                          {1, 64}, trial.stream()));
+  }
+  CCOLL_TRY(trial.mark());
+  CCOLL_TRY(trial.wait(limit, "reading other ranks' memory"));
+  std::vector<std::byte> here(ranks * kTrialBytes);
+  CCOLL_TRY(cuda_status(cudaMemcpyAsync(here.data(), trial.memory(), here.size(),
+                                        cudaMemcpyDeviceToHost, trial.stream()),
+                        "reading other ranks' memory"));
+  CCOLL_TRY(trial.mark());
+  CCOLL_TRY(trial.wait(limit, "reading other ranks' memory"));
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    const auto expected = pattern_of(rank);
+    if (std::equal(expected.begin(), expected.end(), here.data() + rank * kTrialBytes)) continue;
+    return fail(ErrorKind::unsupported, "the memory of rank {}'s GPU reads wrong", rank);
+  }
+  return {};
+}
+
+/// This rank's stream waits for a word that the host of the rank before writes, and then writes one
+/// that this waits for.
+Status pass_words(Trial& trial, const SharedGroup& group, const StreamGroupOptions& options,
+                  Clock::time_point limit) {
+  const auto found = find_driver();
+  CCOLL_TRY(found);
+  const Driver& cu = **found;
+  const auto address = [&](std::size_t at) {
+    return reinterpret_cast<CUdeviceptr>(group.word_on_device(at));
+  };
+  const std::size_t own = GroupWords::trial_at(options.rank);
+  CCOLL_TRY(cu.status(cu.wait_value(trial.stream(), address(own), 1, CU_STREAM_WAIT_VALUE_GEQ),
+                      "cuStreamWaitValue32"));
+  CCOLL_TRY(
+      cu.status(cu.write_value(trial.stream(), address(own + 4), 1, CU_STREAM_WRITE_VALUE_DEFAULT),
+                "cuStreamWriteValue32"));
+  CCOLL_TRY(trial.mark());
+  // Rank r's words are served by rank r - 1.
+  const std::uint32_t served = (options.rank + 1) % options.size;
+  const std::size_t theirs = GroupWords::trial_at(served);
+  const GroupWords words = group.words();
+  store_release(words.word(theirs), 1);
+  for (;;) {
+    const auto ended = trial.has_ended();
+    CCOLL_TRY(ended);
+    const bool seen = load_acquire(words.word(theirs + 4)) == 1;
+    if (*ended && seen) return {};
+    if (Clock::now() >= limit) {
+      return *ended ? fail(ErrorKind::timed_out, "a word that rank {}'s stream writes is not seen",
+                           served)
+                    : fail(ErrorKind::timed_out, "a stream does not see a word that rank {} writes",
+                           (options.rank + options.size - 1) % options.size);
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SharedGroup>> SharedGroup::make(const StreamGroupOptions& options,
+                                                       Exchange& exchange, TimePoint deadline) {
+  std::unique_ptr<SharedGroup> made(new SharedGroup(options));
+  const CurrentDevice current(options.device);
+  const BesideCaptures beside;
+  // Who fails goes on as far as the others wait for it.
+  Status own = made->check_options();
+  if (own) own = current.status();
+  if (own) own = made->make_own();
+  CCOLL_TRY(agree(exchange, own, deadline));
+  std::vector<int> files{made->memories_[options.rank]->file().number()};
+  if (made->made_) files.push_back(made->made_->file().number());
+  auto parcels = exchange.swap(made->introduction(), files, deadline);
+  if (!parcels) return tl::unexpected(std::move(parcels.error()));
+  own = made->map_all(std::move(*parcels));
+  CCOLL_TRY(agree(exchange, own, deadline));
+  CCOLL_TRY(made->try_out(exchange, deadline));
+  return made;
+}
+
+Status SharedGroup::check_options() const {
+  if (options_.size != 0 && options_.size <= kMostTeamRanks && options_.rank < options_.size &&
+      options_.links != 0 && options_.most_blocks != 0) {
+    return {};
+  }
+  return fail(ErrorKind::invalid_argument,
+              "rank {} of {} with {} links and {} blocks: expected are 1 to {} ranks, and a link "
+              "and a block at least",
+              options_.rank, options_.size, options_.links, options_.most_blocks, kMostTeamRanks);
+}
+
+Status SharedGroup::make_own() {
+  memories_.resize(options_.size);
+  // Loaded later, they might wait for all streams of the process, and so for other ranks.
+  CCOLL_TRY(load_kernels());
+  const std::uint64_t bytes = std::max<std::uint64_t>(options_.shared_bytes, kTrialBytes);
+  CCOLL_TRY(put(SharedMemory::make(options_.device, bytes), memories_[options_.rank]));
+  if (options_.rank != 0) return {};
+  return put(Segment::make("ccoll gpu words", GroupWords::bytes(options_.size, options_.links)),
+             made_);
+}
+
+std::string SharedGroup::introduction() const {
+  const SharedMemory& memory = *memories_[options_.rank];
+  return net::Writer()
+      .number(kVersion)
+      .number(options_.size)
+      .number(options_.links)
+      .number(options_.shared_bytes)
+      .number(memory.size())
+      .number(memory.id())
+      .take();
+}
+
+/// What each rank has given.
+Status SharedGroup::map_all(std::vector<Parcel> parcels) {
+  for (std::uint32_t rank = 0; rank < options_.size; ++rank) {
+    const Parcel& parcel = parcels[rank];
+    net::Reader reader(parcel.bytes);
+    const auto version = reader.number<std::uint32_t>(), size = reader.number<std::uint32_t>(),
+               links = reader.number<std::uint32_t>();
+    const auto shared = reader.number<std::uint64_t>(), bytes = reader.number<std::uint64_t>(),
+               id = reader.number<std::uint64_t>();
+    if (!reader.complete() || version != kVersion || size != options_.size ||
+        links != options_.links || shared != options_.shared_bytes) {
+      return fail(ErrorKind::mismatch,
+                  "rank {} has version {}, {} ranks, {} links and {} bytes: expected are {}, {}, "
+                  "{} and {}",
+                  rank, version, size, links, shared, kVersion, options_.size, options_.links,
+                  options_.shared_bytes);
+    }
+    if (rank == options_.rank) continue;
+    if (parcel.files.size() != (rank == 0 ? 2U : 1U)) {
+      return fail(ErrorKind::corrupt, "rank {} gave {} descriptors", rank, parcel.files.size());
+    }
+    if (rank == 0) {
+      CCOLL_TRY(put(Segment::map(parcel.files[1], GroupWords::bytes(options_.size, options_.links)),
+                    made_));
+    }
+    // Of the same process and GPU: the same addresses.
+    memories_[rank] = SharedMemory::find(id, options_.device);
+    if (memories_[rank]) continue;
+    auto mapped = SharedMemory::import(options_.device, parcel.files[0], bytes);
+    if (!mapped) {
+      mapped.error().message =
+          fmt::format("mapping rank {}'s GPU memory: {}", rank, mapped.error().message);
+    }
+    CCOLL_TRY(put(std::move(mapped), memories_[rank]));
+  }
+  CCOLL_TRY(put(MappedSegment::map(made_), segment_));
+  made_.reset();
+  return {};
+}
+
+/// Patterns before words, and each only once all have had the one before, lest a rank that waits in
+/// vain be taken for the cause.
+Status SharedGroup::try_out(Exchange& exchange, TimePoint deadline) {
+  std::unique_ptr<Trial> trial;
+  const auto limit = [&] {
+    const auto now = Clock::now();
+    return now + std::min<Clock::duration>(options_.trial, (deadline - now) / 2);
+  };
+  const auto heard = [&](Status works) {
+    if (!works && works.error().kind == ErrorKind::timed_out) {
+      // What one cannot rely on is given up, for whatever reason it does not come.
+      works.error().kind = ErrorKind::unsupported;
+      abandon(std::move(trial), memories_, segment_);
+    }
+    return works;
+  };
+  Status works = put(Trial::make(options_.size), trial);
+  if (works) works = write_pattern(*trial, *this, options_.rank, limit());
+  CCOLL_TRY(agree(exchange, heard(std::move(works)), deadline));
+  CCOLL_TRY(agree(exchange, heard(read_patterns(*trial, *this, options_.size, limit())), deadline));
+  works = heard(pass_words(*trial, *this, options_, limit()));
+  // Freeing memory waits for all streams of the process: no rank may have called anything yet.
+  trial.reset();
+  return agree(exchange, works, deadline);
+}
+
+}  // namespace ccoll::device

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/device/shared_memory.hpp"
+
+#include <sys/random.h>
+
+#include <cerrno>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "core/os_error.hpp"
+#include "engine/device/driver.hpp"
+
+namespace ccoll::device {
+namespace {
+
+// What this process has. Never destroyed: who uses it may end later at exit.
+
+struct Memories {
+  std::mutex mu;
+  std::map<std::uint64_t, std::weak_ptr<SharedMemory>> all;  // by id; guarded by mu
+};
+Memories& memories() {
+  static auto& instance = *new Memories;
+  return instance;
+}
+
+/// CUDA registers memory once.
+struct Registrations {
+  struct Each {
+    std::size_t users = 0;
+    std::byte* on_device = nullptr;
+  };
+  std::mutex mu;
+  std::map<const Segment*, Each> all;  // guarded by mu
+};
+Registrations& registrations() {
+  static auto& instance = *new Registrations;
+  return instance;
+}
+
+/// The handle of an allocation, which lives on while it is mapped.
+class Handle {
+ public:
+  Handle(const Driver& driver, CUmemGenericAllocationHandle handle)
+      : driver_(driver), handle_(handle) {}
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  ~Handle() { driver_.release(handle_); }
+
+ private:
+  const Driver& driver_;
+  const CUmemGenericAllocationHandle handle_;
+};
+
+CUmemAllocationProp properties_of(int device) {
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = device;
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  return properties;
+}
+
+/// Makes the device's context where there is none yet: the driver's own calls do not.
+Status use_device() { return cuda_status(cudaFree(nullptr), "using a GPU"); }
+
+}  // namespace
+
+Result<std::shared_ptr<SharedMemory>> SharedMemory::make(int device, std::uint64_t bytes) {
+  const CurrentDevice current(device);
+  CCOLL_TRY(current.status());
+  const BesideCaptures beside;
+  CCOLL_TRY(use_device());
+  const auto found = find_driver();
+  CCOLL_TRY(found);
+  const Driver& cu = **found;
+  int can = 0;
+  CCOLL_TRY(
+      cu.status(cu.device_get_attribute(
+                    &can, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, device),
+                "cuDeviceGetAttribute"));
+  if (can == 0) {
+    return fail(ErrorKind::unsupported, "GPU {} shares no memory by file descriptor", device);
+  }
+  const CUmemAllocationProp properties = properties_of(device);
+  std::size_t unit = 0;
+  CCOLL_TRY(cu.status(cu.granularity(&unit, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+                      "cuMemGetAllocationGranularity"));
+  const std::uint64_t whole = (bytes + unit - 1) / unit * unit;
+  CUmemGenericAllocationHandle handle = 0;
+  CCOLL_TRY(cu.status(cu.create(&handle, whole, &properties, 0), "cuMemCreate"));
+  const Handle owned(cu, handle);
+  std::shared_ptr<SharedMemory> made(new SharedMemory(device));
+  int file = -1;
+  CCOLL_TRY(cu.status(cu.export_handle(&file, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+                      "cuMemExportToShareableHandle"));
+  made->file_ = FileDescriptor(file);
+  CCOLL_TRY(made->map(handle, whole));
+  if (getrandom(&made->id_, sizeof made->id_, 0) != sizeof made->id_) {
+    return fail(ErrorKind::internal, "no random number: getrandom: {}", os_error(errno));
+  }
+  const std::lock_guard lock(memories().mu);
+  auto& all = memories().all;
+  std::erase_if(all, [](const auto& each) { return each.second.expired(); });
+  all[made->id_] = made;
+  return made;
+}
+
+std::shared_ptr<SharedMemory> SharedMemory::find(std::uint64_t id, int device) {
+  const std::lock_guard lock(memories().mu);
+  const auto& all = memories().all;
+  const auto known = all.find(id);
+  auto found = known == all.end() ? nullptr : known->second.lock();
+  return found && found->device_ == device ? found : nullptr;
+}
+
+Result<std::shared_ptr<SharedMemory>> SharedMemory::import(int device, const FileDescriptor& file,
+                                                           std::uint64_t bytes) {
+  const CurrentDevice current(device);
+  CCOLL_TRY(current.status());
+  const BesideCaptures beside;
+  CCOLL_TRY(use_device());
+  const auto found = find_driver();
+  CCOLL_TRY(found);
+  const Driver& cu = **found;
+  CUmemGenericAllocationHandle handle = 0;
+  void* const number = reinterpret_cast<void*>(static_cast<std::intptr_t>(file.number()));
+  CCOLL_TRY(cu.status(cu.import_handle(&handle, number, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+                      "cuMemImportFromShareableHandle"));
+  const Handle owned(cu, handle);
+  std::shared_ptr<SharedMemory> made(new SharedMemory(device));
+  CCOLL_TRY(made->map(handle, bytes));
+  return made;
+}
+
+Status SharedMemory::map(unsigned long long handle, std::uint64_t bytes) {
+  const Driver& cu = **find_driver();
+  CUdeviceptr address = 0;
+  CCOLL_TRY(cu.status(cu.reserve(&address, bytes, 0, 0, 0), "cuMemAddressReserve"));
+  Status mapped = cu.status(cu.map(address, bytes, 0, handle, 0), "cuMemMap");
+  if (mapped) {
+    CUmemAccessDesc access = {};
+    access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    access.location.id = device_;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    mapped = cu.status(cu.set_access(address, bytes, &access, 1), "cuMemSetAccess");
+    if (!mapped) cu.unmap(address, bytes);
+  }
+  if (!mapped) {
+    cu.unreserve(address, bytes);
+    return mapped;
+  }
+  data_ = reinterpret_cast<std::byte*>(address);
+  size_ = bytes;
+  return {};
+}
+
+SharedMemory::~SharedMemory() {
+  if (size_ == 0) return;
+  const Driver& cu = **find_driver();
+  const auto address = reinterpret_cast<CUdeviceptr>(data_);
+  cu.unmap(address, size_);
+  cu.unreserve(address, size_);
+}
+
+Result<std::shared_ptr<MappedSegment>> MappedSegment::map(std::shared_ptr<Segment> segment) {
+  std::shared_ptr<MappedSegment> made(new MappedSegment(std::move(segment)));
+  const Segment& memory = made->segment();
+  const std::lock_guard lock(registrations().mu);
+  auto& all = registrations().all;
+  if (!all.contains(&memory)) {
+    const BesideCaptures beside;
+    CCOLL_TRY(cuda_status(cudaHostRegister(memory.data(), memory.size(),
+                                           cudaHostRegisterMapped | cudaHostRegisterPortable),
+                          "registering memory of several processes"));
+    auto there = device::on_device(memory.data());
+    if (!there) {
+      cudaHostUnregister(memory.data());
+      return tl::unexpected(std::move(there.error()));
+    }
+    all[&memory].on_device = *there;
+  }
+  ++all[&memory].users;
+  made->on_device_ = all[&memory].on_device;
+  return made;
+}
+
+MappedSegment::~MappedSegment() {
+  if (on_device_ == nullptr) return;
+  const std::lock_guard lock(registrations().mu);
+  const auto own = registrations().all.find(segment_.get());
+  if (--own->second.users != 0) return;
+  cudaHostUnregister(segment_->data());
+  registrations().all.erase(own);
+}
+
+}  // namespace ccoll::device

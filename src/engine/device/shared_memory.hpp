@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Memory of a GPU that other processes of the host map, too: by a file descriptor, which travels
+/// over a Unix socket. Whoever has mapped it keeps it, also when the process that made it has
+/// ended. And memory of the host that GPUs of several processes map. Only in builds with CUDA, of
+/// which it knows nothing here.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "core/file_descriptor.hpp"
+#include "core/result.hpp"
+#include "transport/segment.hpp"
+
+namespace ccoll::device {
+
+class SharedMemory {
+ public:
+  /// At least `bytes`, of GPU `device`.
+  static Result<std::shared_ptr<SharedMemory>> make(int device, std::uint64_t bytes);
+  /// What has number `id` of those that this process has made for GPU `device` and that are still
+  /// there; null: none.
+  static std::shared_ptr<SharedMemory> find(std::uint64_t id, int device);
+  /// What another process has made, all `bytes` of it; for GPU `device`.
+  static Result<std::shared_ptr<SharedMemory>> import(int device, const FileDescriptor& file,
+                                                      std::uint64_t bytes);
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+  /// Unmaps it. Nothing may use it any more.
+  ~SharedMemory();
+
+  /// Where GPU `device` sees it.
+  std::byte* data() const { return data_; }
+  std::uint64_t size() const { return size_; }
+  /// To hand to a peer; of what was made here.
+  const FileDescriptor& file() const { return file_; }
+  /// Different from all others', as good as certainly.
+  std::uint64_t id() const { return id_; }
+
+ private:
+  explicit SharedMemory(int device) : device_(device) {}
+  Status map(unsigned long long handle, std::uint64_t bytes);
+
+  const int device_;
+  std::byte* data_ = nullptr;
+  std::uint64_t size_ = 0;  ///< 0: nothing is mapped
+  FileDescriptor file_;
+  std::uint64_t id_ = 0;
+};
+
+/// A segment that the GPUs of this process map. Ranks of one process share one.
+class MappedSegment {
+ public:
+  static Result<std::shared_ptr<MappedSegment>> map(std::shared_ptr<Segment> segment);
+  MappedSegment(const MappedSegment&) = delete;
+  MappedSegment& operator=(const MappedSegment&) = delete;
+  ~MappedSegment();
+
+  const Segment& segment() const { return *segment_; }
+  /// Where this process's GPUs see it.
+  std::byte* on_device() const { return on_device_; }
+
+ private:
+  explicit MappedSegment(std::shared_ptr<Segment> segment) : segment_(std::move(segment)) {}
+
+  const std::shared_ptr<Segment> segment_;
+  std::byte* on_device_ = nullptr;  ///< null: not registered
+};
+
+}  // namespace ccoll::device

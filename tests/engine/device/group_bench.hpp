@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// One rank of a stream group, and calls of it on memory that tests make: on a GPU or on what plays
+/// one.
+
+#include <chrono>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "engine/device/cuda.hpp"
+#include "engine/device/stream_group.hpp"
+#include "team_memory.hpp"
+
+namespace ccoll::test {
+
+/// As all ranks lower it.
+inline device::LoweredTeam lowered_for_streams(const TeamCase& of) {
+  auto request = of.request();
+  request.lends = false;
+  return device::lower(request).value();
+}
+
+class GroupBench {
+ public:
+  using TimePoint = device::StreamGroup::TimePoint;
+
+  static Result<std::unique_ptr<GroupBench>> make(const device::StreamGroupOptions& options,
+                                                  device::Exchange& exchange, TimePoint deadline) {
+    std::unique_ptr<GroupBench> made(new GroupBench(options.rank));
+    CCOLL_TRY(device::put(device::StreamGroup::make(options, exchange, deadline), made->group_));
+    for (auto& stream : made->streams_) CCOLL_TRY(device::put(device::make_stream(), stream));
+    for (auto& room : made->rooms_) {
+      CCOLL_TRY(device::put(device::allocate_on_device(kRoomBytes), room));
+    }
+    return made;
+  }
+
+  device::StreamGroup& group() { return *group_; }
+  Rank rank() const { return rank_; }
+  CUstream_st* stream(std::size_t number = 0) const { return streams_[number % 2].get(); }
+
+  /// As many calls may be on their way.
+  static constexpr std::size_t kRooms = 3;
+
+  /// Of what is on its way: the rank's part of a test's memory. On the device it lies in memory
+  /// that is never freed: that would wait for all ranks of the process.
+  class Trip {
+   public:
+    Trip(GroupBench& bench, std::size_t room, TeamMemory& memory)
+        : memory_(memory), rank_(bench.rank_), there_(bench.rooms_[room].get()) {}
+    Status go(cudaStream_t stream) {
+      const auto all = memory_.all(rank_);
+      if (all.size() > kRoomBytes) return fail(ErrorKind::internal, "a case of too many bytes");
+      return device::cuda_status(
+          cudaMemcpyAsync(there_, all.data(), all.size(), cudaMemcpyHostToDevice, stream),
+          "copying a rank's memory to the GPU");
+    }
+    Status come_back() {
+      const auto all = memory_.all(rank_);
+      return device::cuda_status(cudaMemcpy(all.data(), there_, all.size(), cudaMemcpyDeviceToHost),
+                                 "copying a rank's memory from the GPU");
+    }
+    std::byte* input() { return there_ + (memory_.input(rank_) - memory_.all(rank_).data()); }
+    std::byte* output() { return there_ + (memory_.output(rank_) - memory_.all(rank_).data()); }
+
+   private:
+    TeamMemory& memory_;
+    const Rank rank_;
+    std::byte* const there_;
+  };
+
+  Status begin(const device::LoadedSteps* steps, Trip& trip, std::size_t on = 0) {
+    CCOLL_TRY(trip.go(stream(on)));
+    return group_->call(steps, trip.input(), trip.output(), stream(on));
+  }
+
+  /// One call to its end.
+  Status run(const device::LoadedSteps* steps, TeamMemory& memory, TimePoint deadline) {
+    Trip trip(*this, 0, memory);
+    CCOLL_TRY(begin(steps, trip));
+    CCOLL_TRY(group_->wait(deadline));
+    return trip.come_back();
+  }
+
+  /// A captured call, replayed once for each of `memories`, which have the same shape.
+  Status replay(const device::LoadedSteps* steps, std::vector<TeamMemory>& memories) {
+    Trip first(*this, 0, memories[0]);
+    constexpr const char* kWhat = "a graph of a call";
+    CCOLL_TRY(device::cuda_status(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeGlobal),
+                                  "capturing a call"));
+    const Status called = group_->call(steps, first.input(), first.output(), stream());
+    cudaGraph_t graph = nullptr;
+    const cudaError_t ended = cudaStreamEndCapture(stream(), &graph);
+    CCOLL_TRY(called);
+    CCOLL_TRY(device::cuda_status(ended, "capturing a call"));
+    cudaGraphExec_t made = nullptr;
+    const cudaError_t instantiated = cudaGraphInstantiate(&made, graph, 0);
+    cudaGraphDestroy(graph);
+    CCOLL_TRY(device::cuda_status(instantiated, kWhat));
+    Status ran;
+    for (TeamMemory& memory : memories) {
+      if (ran) ran = replay_once(made, first, memory);
+    }
+    cudaGraphExecDestroy(made);
+    return ran;
+  }
+
+ private:
+  explicit GroupBench(Rank rank) : rank_(rank) {}
+
+  Status replay_once(cudaGraphExec_t graph, Trip& first, TeamMemory& memory) {
+    const auto all = memory.all(rank_);
+    std::byte* const there = first.input() - (memory.input(rank_) - all.data());
+    constexpr const char* kWhat = "replaying a call";
+    CCOLL_TRY(device::cuda_status(
+        cudaMemcpyAsync(there, all.data(), all.size(), cudaMemcpyHostToDevice, stream()), kWhat));
+    CCOLL_TRY(device::cuda_status(cudaGraphLaunch(graph, stream()), kWhat));
+    CCOLL_TRY(device::cuda_status(cudaStreamSynchronize(stream()), kWhat));
+    CCOLL_TRY(group_->check());
+    return device::cuda_status(cudaMemcpy(all.data(), there, all.size(), cudaMemcpyDeviceToHost),
+                               kWhat);
+  }
+
+  const Rank rank_;
+  static constexpr std::size_t kRoomBytes = 1 << 20;
+  device::DeviceMemory rooms_[kRooms];
+  device::OwnStream streams_[2];
+  std::unique_ptr<device::StreamGroup> group_;  // ends before the streams do
+};
+
+/// Calls on random bits, of which all ranks make the same with the same `random`.
+class GroupTrials {
+ public:
+  /// `patience`: what is not hung ends within it.
+  GroupTrials(GroupBench& bench, std::mt19937_64& random, std::chrono::seconds patience)
+      : bench_(bench), random_(random), patience_(patience) {}
+
+  /// One to three calls of a program: one by one, one behind another, or by a graph. `corrupt`
+  /// where the rank's memory is not bit by bit what the team kernel's code leaves on the host.
+  Status run(const TeamCase& made) {
+    const auto program = lowered_for_streams(made);
+    const auto steps = bench_.group().load(program);
+    const std::size_t calls = 1 + random_() % GroupBench::kRooms;
+    std::vector<TeamMemory> memory, expected;
+    TeamMemory next(made, random_);
+    for (std::size_t call = 0; call < calls; call++) {
+      for (Rank rank = 0; rank < made.problem.size; rank++) {
+        for (auto& byte : next.all(rank)) byte = static_cast<std::byte>(random_());
+      }
+      memory.push_back(next);
+      host_.run(program, expected.emplace_back(next).buffers(), 1);
+    }
+    const unsigned way = random_() % 3;
+    CCOLL_TRY(steps);
+    CCOLL_TRY(way == 0   ? one_by_one(*steps, memory)
+              : way == 1 ? all_at_once(*steps, memory)
+                         : bench_.replay(*steps, memory));
+    for (std::size_t call = 0; call < calls; call++) {
+      if (std::ranges::equal(memory[call].all(bench_.rank()), expected[call].all(bench_.rank())))
+        continue;
+      return fail(ErrorKind::corrupt, "rank {}: way {}, call {} of {}: bits differ from the host's",
+                  bench_.rank(), way, call, calls);
+    }
+    return {};
+  }
+
+ private:
+  GroupBench::TimePoint soon() const { return std::chrono::steady_clock::now() + patience_; }
+
+  Status one_by_one(const device::LoadedSteps* steps, std::vector<TeamMemory>& memory) {
+    for (auto& each : memory) CCOLL_TRY(bench_.run(steps, each, soon()));
+    return {};
+  }
+  /// Without waiting in between, in streams that nothing orders but the calls.
+  Status all_at_once(const device::LoadedSteps* steps, std::vector<TeamMemory>& memory) {
+    std::vector<GroupBench::Trip> trips;
+    for (auto& each : memory) trips.emplace_back(bench_, trips.size(), each);
+    for (std::size_t i = 0; i < trips.size(); i++) CCOLL_TRY(bench_.begin(steps, trips[i], i));
+    CCOLL_TRY(bench_.group().wait(soon()));
+    for (auto& trip : trips) CCOLL_TRY(trip.come_back());
+    return {};
+  }
+
+  GroupBench& bench_;
+  std::mt19937_64& random_;
+  const std::chrono::seconds patience_;
+  testing::TeamOnHost host_{512, 8192};
+};
+
+}  // namespace ccoll::test

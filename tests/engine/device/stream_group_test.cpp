@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that are processes share a GPU's memory and run calls by stream steps: over what plays CUDA
+// on the host, where such memory is a memfd. A program of its own, because it forks.
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#include <cstdlib>
+#include <random>
+#include <thread>
+
+#include "engine/device/exchange.hpp"
+#include "group_bench.hpp"
+#include "support/children.hpp"
+#include "support/effort.hpp"
+
+using namespace ccoll;
+using namespace std::chrono_literals;
+using ccoll::device::SocketExchange;
+using ccoll::device::StreamGroup;
+using ccoll::device::StreamGroupOptions;
+using ccoll::test::GroupBench;
+using ccoll::test::GroupTrials;
+using ccoll::test::TeamCase;
+using ccoll::test::TeamMemory;
+using ccoll::testing::check;
+using ccoll::testing::failures;
+
+namespace {
+
+/// What is not hung ends within it, however busy the machine is.
+constexpr auto kLong = 60s;
+
+StreamGroup::TimePoint in(std::chrono::milliseconds time) {
+  return std::chrono::steady_clock::now() + time;
+}
+
+/// A socket between any two ranks: by rank, those to the others.
+std::vector<std::vector<FileDescriptor>> make_sockets(Rank size) {
+  std::vector<std::vector<FileDescriptor>> sockets(size);
+  for (auto& each : sockets) each.resize(size);
+  for (Rank a = 0; a < size; a++) {
+    for (Rank b = 0; b < a; b++) {
+      int pair[2] = {};
+      if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) std::abort();
+      sockets[a][b] = FileDescriptor(pair[0]);
+      sockets[b][a] = FileDescriptor(pair[1]);
+    }
+  }
+  return sockets;
+}
+
+using Body = std::function<void(Rank rank, device::Exchange& exchange)>;
+
+/// A process for each rank. A rank that `dies` is one that kills itself.
+void run_processes(const std::string& what, Rank size, const Body& body,
+                   std::optional<Rank> dies = std::nullopt) {
+  auto sockets = make_sockets(size);
+  std::vector<pid_t> children;
+  for (Rank rank = 0; rank < size; rank++) {
+    children.push_back(fork());
+    if (children.back() != 0) continue;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    failures = 0;
+    SocketExchange exchange(rank, std::move(sockets[rank]));
+    sockets.clear();
+    body(rank, exchange);
+    std::cout << std::flush;
+    std::_Exit(failures == 0 ? 0 : 1);
+  }
+  sockets.clear();
+  const auto limit = in(kLong + kLong / 2);
+  for (Rank rank = 0; rank < size; rank++) {
+    int status = 0;
+    while (waitpid(children[rank], &status, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() > limit) kill(children[rank], SIGKILL);
+      std::this_thread::sleep_for(1ms);
+    }
+    const bool well = dies == rank ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
+                                   : WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    check(well, fmt::format("{}: rank {} of {} ended with status {:#x}", what, rank, size, status));
+  }
+}
+
+std::unique_ptr<GroupBench> join(Rank rank, Rank size, device::Exchange& exchange) {
+  StreamGroupOptions options;
+  options.rank = rank;
+  options.size = size;
+  options.shared_bytes = 4 << 20;
+  options.most_blocks = 2;
+  options.trial = kLong;
+  return value_or_throw(GroupBench::make(options, exchange, in(kLong)));
+}
+
+void try_case(GroupTrials& trials, const TeamCase& made) {
+  const Status ran = trials.run(made);
+  check(ran.has_value(), fmt::format("{}: {}", made.text(), ran ? "" : ran.error().message));
+}
+
+void test_matrix(unsigned seed) {
+  const int draws = testing::by_effort(1, 2, 40);
+  for (const Rank size : {1U, 2U, 3U, 4U}) {
+    run_processes("the matrix", size, [&](Rank rank, device::Exchange& exchange) {
+      std::mt19937_64 random(seed + size);
+      const auto bench = join(rank, size, exchange);
+      GroupTrials trials(*bench, random, kLong);
+      for (int draw = 0; draw < draws && failures == 0; draw++) {
+        for (const auto& entry : catalogue())
+          try_case(trials, test::random_case(entry, size, random));
+      }
+    });
+  }
+}
+
+/// Ranks of one process have each other's memory by pointer: nothing is imported.
+void test_threads(unsigned seed) {
+  setenv("CCOLL_GPU_FAULT", "import", 1);
+  run_processes("ranks of one process", 1, [&](Rank, device::Exchange&) {
+    auto sockets = make_sockets(3);
+    std::vector<std::jthread> threads;
+    for (Rank rank = 0; rank < 3; rank++) {
+      threads.emplace_back([&, rank] {
+        SocketExchange exchange(rank, std::move(sockets[rank]));
+        std::mt19937_64 random(seed);
+        const auto bench = join(rank, 3, exchange);
+        GroupTrials trials(*bench, random, kLong);
+        for (std::size_t i = 0; i < catalogue().size(); i += 3)
+          try_case(trials, test::random_case(catalogue()[i], 3, random));
+      });
+    }
+  });
+  unsetenv("CCOLL_GPU_FAULT");
+}
+
+/// Who has mapped memory has it, though its maker is gone.
+void test_outlives() {
+  constexpr std::size_t kBytes = 100'000;
+  run_processes("memory outlives its maker", 2, [&](Rank rank, device::Exchange& exchange) {
+    std::vector<std::byte> here(kBytes, std::byte{0x3c});
+    if (rank == 0) {
+      const auto memory = value_or_throw(device::SharedMemory::make(0, kBytes));
+      check(cudaMemcpy(memory->data(), here.data(), kBytes, cudaMemcpyHostToDevice) == cudaSuccess,
+            "memory is written");
+      const int file = memory->file().number();
+      value_or_throw(exchange.swap(fmt::format("{}", memory->size()), {&file, 1}, in(kLong)));
+      value_or_throw(exchange.swap("mapped", {}, in(kLong)));
+      return;
+    }
+    auto parcels = value_or_throw(exchange.swap("", {}, in(kLong)));
+    const auto memory = value_or_throw(
+        device::SharedMemory::import(0, parcels[0].files.at(0), std::stoull(parcels[0].bytes)));
+    parcels.clear();
+    value_or_throw(exchange.swap("mapped", {}, in(kLong)));
+    const auto gone = exchange.swap("", {}, in(kLong));
+    check(!gone && gone.error().kind == ErrorKind::peer_lost, "the maker is gone");
+    std::vector<std::byte> there(kBytes);
+    check(cudaMemcpy(there.data(), memory->data(), kBytes, cudaMemcpyDeviceToHost) == cudaSuccess &&
+              there == here,
+          "what it wrote is there");
+  });
+}
+
+/// An all_reduce of many steps.
+TeamCase long_case(Rank size) {
+  TeamCase made;
+  made.problem.size = size;
+  made.problem.count = 3'000;
+  made.choice = {Algorithm::ring, 1, 100};
+  made.type = DataType::float32;
+  made.in_place.assign(size, false);
+  return made;
+}
+
+/// The stream has ended, works, and the group says why it does not.
+void check_survivor(GroupBench& bench, Rank rank, const device::LoadedSteps* steps,
+                    const Status& ended, const std::string& what) {
+  const std::string said = ended ? "no error" : ended.error().message;
+  const bool is_over = !ended && said.find("may still be written") == said.npos;
+  check(is_over, what + ": " + said);
+  if (!is_over) return;
+  check(cudaStreamSynchronize(bench.stream()) == cudaSuccess, what + ": the stream ends");
+  std::mt19937_64 random(1);
+  TeamMemory memory(long_case(rank + 1), random);
+  GroupBench::Trip trip(bench, 0, memory);
+  const TeamMemory before = memory;
+  check(trip.go(bench.stream()).has_value() &&
+            cudaStreamSynchronize(bench.stream()) == cudaSuccess && trip.come_back().has_value() &&
+            memory == before,
+        what + ": the stream still works");
+  const Status refused = bench.group().call(steps, trip.input(), trip.output(), bench.stream());
+  check(!refused && !ended && refused.error().kind == ended.error().kind,
+        what + ": further calls are refused with the cause");
+}
+
+/// Rank 1 ends in the middle of a call, of which there may be another behind.
+void test_killed(unsigned seed) {
+  const int rounds = testing::by_effort(2, 6, 60);
+  for (int round = 0; round < rounds; round++) {
+    const Rank size = 2 + round % 3;
+    const auto what = fmt::format("killed in round {} of seed {}", round, seed);
+    run_processes(
+        what, size,
+        [&](Rank rank, device::Exchange& exchange) {
+          std::mt19937_64 random(seed + round);
+          const auto bench = join(rank, size, exchange);
+          const auto made = long_case(size);
+          const auto steps = value_or_throw(bench->group().load(test::lowered_for_streams(made)));
+          TeamMemory memory(made, random);
+          GroupBench::Trip trip(*bench, 0, memory), next(*bench, 1, memory);
+          check(bench->begin(steps, trip).has_value(), what);
+          if (round % 2 == 0) check(bench->begin(steps, next).has_value(), what);
+          // All have called before any gives up.
+          value_or_throw(exchange.swap("", {}, in(kLong)));
+          if (rank == 1) {
+            // Each look lets the stream do something.
+            const auto event = value_or_throw(device::make_event());
+            cudaEventRecord(event.get(), bench->stream());
+            for (std::size_t i = random() % 5; i > 0; i--) cudaEventQuery(event.get());
+            kill(getpid(), SIGKILL);
+          }
+          const auto begin = std::chrono::steady_clock::now();
+          const Status ended = bench->group().wait(in(500ms));
+          check(std::chrono::steady_clock::now() - begin < 20s, what + ": ends in time");
+          check_survivor(*bench, rank, steps, ended, fmt::format("{}: rank {}", what, rank));
+          const std::string said = ended ? "" : ended.error().message;
+          check(said.find("stands after") != said.npos, what + " says where it stands: " + said);
+        },
+        1);
+  }
+}
+
+/// Rank 1 never calls: whoever waits for it says so at its deadline.
+void test_late() {
+  run_processes("late", 2, [&](Rank rank, device::Exchange& exchange) {
+    std::mt19937_64 random(1);
+    const auto bench = join(rank, 2, exchange);
+    const auto made = long_case(2);
+    const auto steps = value_or_throw(bench->group().load(test::lowered_for_streams(made)));
+    if (rank == 0) {
+      TeamMemory memory(made, random);
+      GroupBench::Trip trip(*bench, 1, memory);
+      check(bench->begin(steps, trip).has_value(), "late: the call is begun");
+      const Status ended = bench->group().wait(in(300ms));
+      const std::string said = ended ? "no error" : ended.error().message;
+      check(!ended && ended.error().kind == ErrorKind::timed_out &&
+                said.find("waits for slice 1 of rank 1 (which has sent 0)") != said.npos,
+            "late: it says for whom it waits: " + said);
+      check_survivor(*bench, rank, steps, ended, "late");
+    }
+    value_or_throw(exchange.swap("", {}, in(kLong)));
+  });
+}
+
+/// A rank that does not call, and one that gives up: the others hear of it.
+void test_given_up() {
+  run_processes("given up", 3, [&](Rank rank, device::Exchange& exchange) {
+    std::mt19937_64 random(1);
+    const auto bench = join(rank, 3, exchange);
+    const auto made = long_case(3);
+    const auto steps = value_or_throw(bench->group().load(test::lowered_for_streams(made)));
+    TeamMemory memory(made, random);
+    GroupBench::Trip trip(*bench, 1, memory);
+    if (rank == 2) {
+      std::this_thread::sleep_for(20ms);
+      bench->group().abort({ErrorKind::mismatch, "something else was called", 0});
+      const Status refused = bench->group().check();
+      check(!refused && refused.error().message == "something else was called", "own words");
+      return;
+    }
+    const TeamMemory before = memory;
+    Status ended = bench->begin(steps, trip);
+    if (ended) ended = bench->group().wait(in(kLong));
+    const std::string said = ended ? "no error" : ended.error().message;
+    check(said.find("rank 2 gave up: something else was called") == 0 &&
+              ended.error().kind == ErrorKind::mismatch && ended.error().culprit == 0,
+          "the others hear of it: " + said);
+    check_survivor(*bench, rank, steps, ended, "given up");
+    // Without rank 2 there is no sum of all: what was let go on does nothing.
+    GroupBench::Trip after(*bench, 1, memory);
+    check(after.come_back().has_value() && memory == before, "given up: nothing is stored");
+  });
+}
+
+/// What does not work is found out by trying, and told to all ranks.
+void test_faults() {
+  struct Fault {
+    const char* name;
+    Rank rank;
+    std::string said;
+  };
+  const Fault faults[] = {
+      {"export", 1, "rank 1: cuMemExportToShareableHandle"},
+      {"import", 0, "rank 0: mapping rank 1's GPU memory: cuMemImportFromShareableHandle"},
+      {"apart", 2, "rank 2: the memory of rank 0's GPU reads wrong"},
+      {"words", 1, "a word that rank 1's stream writes is not seen"},
+  };
+  for (const auto& fault : faults) {
+    run_processes(fault.name, 3, [&](Rank rank, device::Exchange& exchange) {
+      if (rank == fault.rank) setenv("CCOLL_GPU_FAULT", fault.name, 1);
+      StreamGroupOptions options;
+      options.rank = rank;
+      options.size = 3;
+      if (fault.name != std::string("words")) options.trial = kLong;
+      const auto made = GroupBench::make(options, exchange, in(kLong));
+      check(!made, fmt::format("{} fails", fault.name));
+      if (made) return;
+      check(made.error().kind == ErrorKind::unsupported &&
+                made.error().message.find(fault.said) != std::string::npos,
+            fmt::format("{} at rank {}: {}", fault.name, rank, made.error().message));
+    });
+  }
+}
+
+/// Of options that differ, and of a rank that is not there.
+void test_set_up() {
+  run_processes("options that differ", 2, [&](Rank rank, device::Exchange& exchange) {
+    StreamGroupOptions options;
+    options.rank = rank;
+    options.size = 2;
+    options.links = 4 + rank;
+    options.trial = kLong;
+    const auto made = GroupBench::make(options, exchange, in(kLong));
+    check(!made && made.error().kind == ErrorKind::mismatch, "options that differ");
+  });
+  run_processes("a rank that is gone", 2, [&](Rank rank, device::Exchange& exchange) {
+    if (rank == 1) return;
+    StreamGroupOptions options;
+    options.size = 2;
+    const auto made = GroupBench::make(options, exchange, in(kLong));
+    check(!made && made.error().kind == ErrorKind::peer_lost && made.error().culprit == 1,
+          "a rank that is gone");
+  });
+}
+
+}  // namespace
+
+int main() {
+  const auto seed = std::random_device{}();
+  std::cout << "seed " << seed << std::endl;
+  const std::pair<const char*, std::function<void()>> parts[] = {
+      {"set-up", test_set_up},
+      {"memory outlives its maker", test_outlives},
+      {"faults", test_faults},
+      {"the matrix", [=] { test_matrix(seed); }},
+      {"ranks of one process", [=] { test_threads(seed); }},
+      {"killed", [=] { test_killed(seed); }},
+      {"late", test_late},
+      {"given up", test_given_up},
+  };
+  for (const auto& [name, part] : parts) {
+    const auto begin = std::chrono::steady_clock::now();
+    part();
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    std::cout << fmt::format("{}: {:.1f} s", name, took.count()) << std::endl;
+  }
+  return failures == 0 ? 0 : 1;
+}

@@ -18,12 +18,13 @@ namespace ccoll::gpu_check {
 namespace {
 
 constexpr const char* kUsage =
-    "usage: run --out DIR [--budget SECONDS] [--only PHASE,...] [--seed N]\n"
+    "usage: run --out DIR [--budget SECONDS] [--only PHASE,...] [--seed N] [--mps]\n"
     "Checks ccoll on this machine's first GPU and writes DIR/results.jsonl as it goes. Status 0, 1 "
     "if\n"
     "anything is wrong, 77 if there is no GPU that CUDA can use. A phase that did not run to its "
     "end\n"
-    "is incomplete, not passed.\n";
+    "is incomplete, not passed. --mps runs the several processes by NVIDIA's Multi-Process "
+    "Service, too.\n";
 
 struct Row {
   const char* name;
@@ -32,16 +33,17 @@ struct Row {
 };
 
 constexpr Row kPhases[] = {
-    {"probe", 60, run_probe},      {"kernels", 120, run_kernels}, {"teams", 200, run_teams},
-    {"graphs", 0, nullptr},        {"processes", 0, nullptr},     {"adversary", 0, nullptr},
-    {"figures", 120, run_figures}, {"sanitizers", 0, nullptr},    {"faults", 0, nullptr},
+    {"probe", 60, run_probe},      {"kernels", 120, run_kernels},     {"teams", 200, run_teams},
+    {"graphs", 0, nullptr},        {"processes", 150, run_processes}, {"adversary", 0, nullptr},
+    {"figures", 120, run_figures}, {"sanitizers", 0, nullptr},        {"faults", 0, nullptr},
 };
 
 struct Arguments {
   RunOptions run;
   std::uint64_t seed = 0;
+  bool mps = false;
   std::string phase;         ///< this is the child that runs it
-  std::string kind, handle;  ///< this is probe's other process
+  std::string kind, handle;  ///< this is a phase's other process
 };
 
 [[noreturn]] void refuse(const std::string& why) {
@@ -88,6 +90,10 @@ Arguments parse(int count, char** given) {
       std::fputs(kUsage, stdout);
       std::exit(0);
     }
+    if (option == "--mps") {
+      arguments.mps = true;
+      continue;
+    }
     if (i + 1 == count) refuse(fmt::format("{}: no such option, or nothing behind it", option));
     const std::string value = given[++i];
     if (option == "--out") {
@@ -133,7 +139,7 @@ int run_phase(const Arguments& arguments) {
     if (arguments.phase != row.name || row.run == nullptr) continue;
     if (const int status = open_device(); status != kPassed) return status;
     const Records records(arguments.run.out + "/results.jsonl");
-    return row.run({arguments.phase, records, arguments.seed});
+    return row.run({arguments.phase, records, arguments.seed, arguments.run.out, arguments.mps});
   }
   refuse(fmt::format("no phase '{}'", arguments.phase));
 }
@@ -152,6 +158,7 @@ int run_all(const Arguments& arguments) {
                      arguments.run.out,
                      "--seed",
                      fmt::format("{}", arguments.seed)};
+    if (arguments.mps) phase.command.push_back("--mps");
   }
   std::printf("seed %llu, %lld s\n", static_cast<unsigned long long>(arguments.seed),
               static_cast<long long>(arguments.run.budget.count()));
@@ -163,6 +170,10 @@ int run_all(const Arguments& arguments) {
 }
 
 int run(const Arguments& arguments) {
+  if (arguments.kind == "process") {
+    const int status = open_device();
+    return status == kPassed ? run_process(arguments.handle) : status;
+  }
   if (!arguments.kind.empty()) return read_as_peer(arguments.kind, arguments.handle);
   return arguments.phase.empty() ? run_all(arguments) : run_phase(arguments);
 }

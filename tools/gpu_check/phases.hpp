@@ -19,6 +19,8 @@ struct PhaseContext {
   std::string name;
   const Records& records;
   std::uint64_t seed = 0;
+  std::string out = {};  ///< the folder of all results
+  bool mps = false;      ///< also by NVIDIA's Multi-Process Service, where that can be started
 };
 
 /// Counts what was tried and what was wrong; the first that were wrong are said and recorded.
@@ -57,6 +59,11 @@ int read_as_peer(const std::string& kind, const std::string& handle);
 int run_kernels(const PhaseContext& context);
 /// Teams of 1, 2, 3, 4 and 8 ranks, bit by bit what the host's interpreter does.
 int run_teams(const PhaseContext& context);
+/// Groups of 2, 3 and 8 processes, bit by bit what the host's interpreter does, and how long their
+/// calls take beside the time from one process to another.
+int run_processes(const PhaseContext& context);
+/// One of them.
+int run_process(const std::string& handle);
 /// How fast copying, reducing and a team's all_reduce are, beside what the device can.
 int run_figures(const PhaseContext& context);
 

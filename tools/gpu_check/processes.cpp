@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+// One pool of processes on one GPU: first two of them measure how long it takes from one to the
+// other, then groups of two, three and all run calls by stream steps.
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "../../tests/engine/device/group_bench.hpp"
+#include "core/net/bytes.hpp"
+#include "engine/device/driver.hpp"
+#include "engine/device/rank_steps.hpp"
+#include "kernels/device/launch.hpp"
+#include "phases.hpp"
+#include "support/effort.hpp"
+
+namespace ccoll::gpu_check {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using device::cuda_status;
+using test::GroupBench;
+using test::TeamCase;
+using test::TeamMemory;
+
+constexpr Rank kProcesses = 8;
+/// Those that are not in a group wait for it to end.
+constexpr std::chrono::seconds kPatience{90};
+constexpr int kHandOvers = 200;
+
+/// What a process is told on its command line.
+struct Part {
+  Rank rank = 0;
+  bool mps = false;
+  std::uint64_t seed = 0;
+  std::vector<int> sockets;  ///< to each rank; the own is -1
+  std::string out;
+
+  std::string text() const {
+    std::string all = fmt::format("{},{},{}", rank, mps ? 1 : 0, seed);
+    for (const int socket : sockets) all += fmt::format(",{}", socket);
+    return all + "," + out;
+  }
+  static Part from(const std::string& text) {
+    std::size_t at = 0;
+    const auto next = [&] {
+      const std::size_t comma = std::min(text.find(',', at), text.size());
+      const std::string_view field = std::string_view(text).substr(at, comma - at);
+      std::int64_t value = 0;
+      std::from_chars(field.data(), field.data() + field.size(), value);
+      at = std::min(comma + 1, text.size());
+      return value;
+    };
+    Part part;
+    part.rank = static_cast<Rank>(next());
+    part.mps = next() != 0;
+    // A seed has at most 32 bits here.
+    part.seed = static_cast<std::uint64_t>(next());
+    for (Rank rank = 0; rank < kProcesses; rank++) part.sockets.push_back(static_cast<int>(next()));
+    part.out = text.substr(at);
+    return part;
+  }
+};
+
+Clock::time_point soon() { return Clock::now() + kPatience; }
+
+/// Of the first `size` processes.
+device::SocketExchange exchange_of(const Part& part, Rank size) {
+  std::vector<FileDescriptor> sockets(size);
+  for (Rank peer = 0; peer < size; peer++) {
+    if (peer != part.rank)
+      sockets[peer] = FileDescriptor(fcntl(part.sockets[peer], F_DUPFD_CLOEXEC, 0));
+  }
+  return {part.rank, std::move(sockets)};
+}
+
+/// Two processes that wait for each other's words, with a small kernel in between: the time from
+/// one to the other.
+Result<double> time_hand_over(const Part& part) {
+  constexpr std::size_t kBytes = 4096;
+  auto exchange = exchange_of(part, 2);
+  std::shared_ptr<Segment> segment;
+  std::vector<int> files;
+  if (part.rank == 0) {
+    CCOLL_TRY(device::put(Segment::make("gpu-check words", kBytes), segment));
+    files.push_back(segment->file().number());
+  }
+  auto parcels = exchange.swap("", files, soon());
+  if (!parcels) return tl::unexpected(std::move(parcels.error()));
+  if (part.rank == 1)
+    CCOLL_TRY(device::put(Segment::map((*parcels)[0].files.at(0), kBytes), segment));
+  std::shared_ptr<device::MappedSegment> words;
+  device::OwnStream stream;
+  device::DeviceMemory memory;
+  CCOLL_TRY(device::put(device::MappedSegment::map(segment), words));
+  CCOLL_TRY(device::put(device::make_stream(), stream));
+  CCOLL_TRY(device::put(device::allocate_on_device(256), memory));
+  CCOLL_TRY(device::load_kernels());
+  const auto driver = device::find_driver();
+  CCOLL_TRY(driver);
+  const device::Driver& cu = **driver;
+  const auto word = [&](Rank rank) {
+    return reinterpret_cast<CUdeviceptr>(words->on_device() + 128 * rank);
+  };
+  // Rank 0's word is stored by the host to begin.
+  for (cuuint32_t i = 1; i <= kHandOvers; i++) {
+    CCOLL_TRY(cu.status(cu.wait_value(stream.get(), word(part.rank), i, CU_STREAM_WAIT_VALUE_GEQ),
+                        "cuStreamWaitValue32"));
+    CCOLL_TRY(device::launch_copy(memory.get(), memory.get() + 128, 16, {1, 32}, stream.get()));
+    CCOLL_TRY(cu.status(cu.write_value(stream.get(), word(1 - part.rank),
+                                       part.rank == 0 ? i : i + 1, CU_STREAM_WRITE_VALUE_DEFAULT),
+                        "cuStreamWriteValue32"));
+  }
+  // Both have all of it in their queues.
+  if (auto ready = exchange.swap("", {}, soon()); !ready) return tl::unexpected(ready.error());
+  const auto begin = Clock::now();
+  if (part.rank == 0) device::store_release(reinterpret_cast<std::uint32_t*>(segment->data()), 1U);
+  CCOLL_TRY(cuda_status(cudaStreamSynchronize(stream.get()), "handing over"));
+  const std::chrono::duration<double> took = Clock::now() - begin;
+  if (auto over = exchange.swap("", {}, soon()); !over) return tl::unexpected(over.error());
+  return took.count() / (2 * kHandOvers);
+}
+
+/// Of one window, so that its steps are the schedule's.
+TeamCase timed_case(Rank size, std::uint64_t bytes) {
+  TeamCase made;
+  made.problem.size = size;
+  made.problem.count = bytes / 4;
+  made.choice = {Algorithm::ring, 1, std::max<std::uint64_t>(made.problem.count, 1)};
+  made.type = DataType::float32;
+  made.in_place.assign(size, false);
+  return made;
+}
+
+/// The median of several calls, and how many steps all ranks together do in one.
+struct Timed {
+  double seconds = 0;
+  std::size_t steps = 0;
+};
+
+Result<Timed> time_call(GroupBench& bench, device::Exchange& exchange, const TeamCase& made) {
+  const auto program = test::lowered_for_streams(made);
+  const auto steps = bench.group().load(program);
+  CCOLL_TRY(steps);
+  Timed timed;
+  for (Rank rank = 0; rank < made.problem.size; rank++) {
+    timed.steps += value_or_throw(device::steps_of(program, rank)).steps.size() - 1;
+  }
+  std::mt19937_64 random(1);
+  TeamMemory memory(made, random);
+  GroupBench::Trip trip(bench, 0, memory);
+  std::vector<double> seconds;
+  for (int i = 0; i < testing::by_effort(1, 21, 21); i++) {
+    CCOLL_TRY(trip.go(bench.stream()));
+    CCOLL_TRY(cuda_status(cudaStreamSynchronize(bench.stream()), "copying inputs"));
+    if (auto ready = exchange.swap("", {}, soon()); !ready) return tl::unexpected(ready.error());
+    const auto begin = Clock::now();
+    CCOLL_TRY(bench.group().call(*steps, trip.input(), trip.output(), bench.stream()));
+    CCOLL_TRY(bench.group().wait(soon()));
+    seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  std::ranges::nth_element(seconds, seconds.begin() + static_cast<long>(seconds.size() / 2));
+  timed.seconds = seconds[seconds.size() / 2];
+  return timed;
+}
+
+/// What one of the processes does.
+class Process {
+ public:
+  explicit Process(Part part)
+      : part_(std::move(part)),
+        records_(part_.out + "/results.jsonl"),
+        context_{"processes", records_, part_.seed},
+        findings_(context_) {}
+
+  int run() {
+    double hand_over = 0;
+    if (part_.rank < 2) {
+      findings_.tried();
+      const auto timed = time_hand_over(part_);
+      if (!timed) {
+        findings_.wrong("handing over: " + timed.error().message);
+        return close();
+      }
+      hand_over = *timed;
+    }
+    for (const Rank size : {Rank{2}, Rank{3}, kProcesses}) {
+      if (part_.rank >= size) continue;
+      if (const Status ran = run_group(size, hand_over); !ran) {
+        findings_.wrong(fmt::format("rank {} of {}: {}", part_.rank, size, ran.error().message));
+        return close();
+      }
+    }
+    return close();
+  }
+
+ private:
+  int close() const {
+    if (part_.rank == 0) return findings_.close(part_.mps ? "calls by MPS" : "calls");
+    return findings_.close(fmt::format("calls of rank {}", part_.rank));
+  }
+
+  Status run_group(Rank size, double hand_over) {
+    auto exchange = exchange_of(part_, size);
+    device::StreamGroupOptions options;
+    options.rank = part_.rank;
+    options.size = size;
+    auto made = GroupBench::make(options, exchange, soon());
+    if (!made) return tl::unexpected(std::move(made.error()));
+    GroupBench& bench = **made;
+    CCOLL_TRY(run_list(bench, size));
+    // All are done with their calls.
+    if (auto over = exchange.swap("", {}, soon()); !over) return tl::unexpected(over.error());
+    for (const std::uint64_t bytes : {8, 64 << 10}) {
+      const auto timed = time_call(bench, exchange, timed_case(size, bytes));
+      CCOLL_TRY(timed);
+      if (part_.rank == 0) record(size, bytes, *timed, hand_over);
+    }
+    if (auto over = exchange.swap("", {}, soon()); !over) return tl::unexpected(over.error());
+    return {};
+  }
+
+  /// The same cases by all ranks.
+  Status run_list(GroupBench& bench, Rank size) {
+    std::mt19937_64 random(part_.seed + size);
+    const auto cases = test::pairwise_cover(size, random);
+    test::GroupTrials trials(bench, random, kPatience);
+    const std::size_t stride = part_.mps ? 8 : testing::by_effort(30, 2, 1);
+    for (std::size_t i = 0; i < cases.size(); i += stride) {
+      findings_.tried();
+      const Status ran = trials.run(cases[i]);
+      if (ran) continue;
+      // Bits may differ, or a capture not work, and all else be right; whatever else fails has
+      // broken the group.
+      if (ran.error().kind != ErrorKind::corrupt && ran.error().kind != ErrorKind::unsupported) {
+        return fail(ran.error().kind, "{}: {}", cases[i].text(), ran.error().message);
+      }
+      findings_.wrong(fmt::format("{}: {}", cases[i].text(), ran.error().message));
+    }
+    return {};
+  }
+
+  /// Kernels of different processes take turns, so the steps of all ranks count.
+  void record(Rank size, std::uint64_t bytes, const Timed& timed, double hand_over) const {
+    const double bound = 1.5 * static_cast<double>(timed.steps + 1) * hand_over;
+    records_.add({{"phase", context_.name},
+                  {"what", "all_reduce by ring"},
+                  {"mps", part_.mps},
+                  {"ranks", size},
+                  {"bytes", bytes},
+                  {"steps_of_all", timed.steps},
+                  {"hand_over_s", hand_over},
+                  {"seconds", timed.seconds},
+                  {"to_bound", timed.seconds / bound}});
+    std::printf("%s\n",
+                fmt::format("{}{} processes, {} B: {:.1f} us, {:.2f} of 1.5 x ({} steps + 1) x a "
+                            "hand-over of {:.1f} us",
+                            part_.mps ? "MPS: " : "", size, bytes, timed.seconds * 1e6,
+                            timed.seconds / bound, timed.steps, hand_over * 1e6)
+                    .c_str());
+    std::fflush(stdout);
+  }
+
+  const Part part_;
+  const Records records_;
+  const PhaseContext context_;
+  Findings findings_;
+};
+
+/// By rank, a socket to each other.
+std::vector<std::vector<FileDescriptor>> make_sockets() {
+  std::vector<std::vector<FileDescriptor>> sockets(kProcesses);
+  for (auto& each : sockets) each.resize(kProcesses);
+  for (Rank a = 0; a < kProcesses; a++) {
+    for (Rank b = 0; b < a; b++) {
+      int pair[2] = {};
+      if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+        raise({ErrorKind::exhausted, "no socketpair", std::nullopt});
+      }
+      sockets[a][b] = FileDescriptor(pair[0]);
+      sockets[b][a] = FileDescriptor(pair[1]);
+    }
+  }
+  return sockets;
+}
+
+/// This program again, with nothing of CUDA in it yet.
+pid_t start(const PhaseContext& context, Rank rank, bool mps,
+            const std::vector<FileDescriptor>& sockets) {
+  Part part{rank, mps, context.seed & UINT32_MAX, {}, context.out};
+  for (const FileDescriptor& socket : sockets) part.sockets.push_back(socket.number());
+  const std::string handle = part.text();
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child != 0) return child;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  for (const FileDescriptor& socket : sockets) {
+    if (socket.open()) fcntl(socket.number(), F_SETFD, 0);
+  }
+  execl("/proc/self/exe", "run", "--peer-of", "process", handle.c_str(), nullptr);
+  _exit(127);
+}
+
+/// What one of them finds wrong, it has said.
+void run_pool(const PhaseContext& context, bool mps, Findings& findings) {
+  auto sockets = make_sockets();
+  std::vector<pid_t> children;
+  for (Rank rank = 0; rank < kProcesses; rank++) {
+    children.push_back(start(context, rank, mps, sockets[rank]));
+  }
+  sockets.clear();
+  for (Rank rank = 0; rank < kProcesses; rank++) {
+    findings.tried();
+    int status = 0;
+    waitpid(children[rank], &status, 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kPassed) continue;
+    findings.wrong(WIFSIGNALED(status)
+                       ? fmt::format("process {} was killed by signal {}", rank, WTERMSIG(status))
+                       : fmt::format("process {} ended with status {}", rank, WEXITSTATUS(status)));
+  }
+}
+
+/// A daemon of ours, seen by nobody else, for as long as this lives.
+class PrivateMps {
+ public:
+  explicit PrivateMps(const std::string& out) {
+    const std::string pipes = out + "/mps";
+    std::filesystem::create_directories(pipes);
+    setenv("CUDA_MPS_PIPE_DIRECTORY", pipes.c_str(), 1);
+    setenv("CUDA_MPS_LOG_DIRECTORY", pipes.c_str(), 1);
+    runs_ = std::system("nvidia-cuda-mps-control -d") == 0;
+  }
+  PrivateMps(const PrivateMps&) = delete;
+  PrivateMps& operator=(const PrivateMps&) = delete;
+  ~PrivateMps() {
+    if (runs_ && std::system("echo quit | timeout 10 nvidia-cuda-mps-control") != 0) {
+      std::printf("MPS did not end\n");
+    }
+    unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+    unsetenv("CUDA_MPS_LOG_DIRECTORY");
+  }
+  bool runs() const { return runs_; }
+
+ private:
+  bool runs_ = false;
+};
+
+}  // namespace
+
+int run_process(const std::string& handle) {
+  // Its results go where the phase's do.
+  return Process(Part::from(handle)).run();
+}
+
+int run_processes(const PhaseContext& context) {
+  Findings findings(context);
+  run_pool(context, false, findings);
+  if (context.mps) {
+    const PrivateMps mps(context.out);
+    if (mps.runs()) {
+      run_pool(context, true, findings);
+    } else {
+      std::printf("MPS cannot be started here: nothing is said of it\n");
+    }
+    context.records.add({{"phase", context.name}, {"what", "mps"}, {"started", mps.runs()}});
+  }
+  return findings.close("processes");
+}
+
+}  // namespace ccoll::gpu_check

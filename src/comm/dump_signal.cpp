@@ -16,6 +16,7 @@
 #include "comm/implementation.hpp"
 #include "core/log.hpp"
 #include "core/os_error.hpp"
+#include "core/process_mutex.hpp"
 #include "core/signal_name.hpp"
 #include "core/variables.hpp"
 
@@ -107,7 +108,7 @@ class Watch final : public DumpSignal, public std::enable_shared_from_this<Watch
   }
 
   asio::posix::stream_descriptor descriptor_;
-  std::mutex mutex_;
+  ProcessMutex mutex_;
   std::vector<std::weak_ptr<Communicator::Implementation>> communicators_;  // guarded by mutex_
 };
 
@@ -115,7 +116,7 @@ class Watch final : public DumpSignal, public std::enable_shared_from_this<Watch
 
 std::shared_ptr<DumpSignal> DumpSignal::join(
     const std::shared_ptr<Communicator::Implementation>& communicator) {
-  static std::mutex mutex;
+  static ProcessMutex mutex;
   static std::weak_ptr<Watch> watch;  // guarded by mutex
   static std::once_flag once;
   if (read_variable("CCOLL_DUMP_SIGNAL"))

@@ -5,24 +5,23 @@
 
 #include <mutex>
 
+#include "core/process_mutex.hpp"
+
 namespace ccoll {
 namespace {
 
 struct Listeners {
-  std::mutex mutex;
+  ProcessMutex mutex;
   std::list<ForkNotice::Listener*> all;  // guarded by mutex
 };
 
 Listeners& listeners() {
-  // Never destroyed: a program's own objects may end later at exit. Who forks holds the lock
-  // meanwhile, so that the child finds the list whole.
+  // Never destroyed: a program's own objects may end later at exit.
   static Listeners& instance = [&]() -> Listeners& {
     auto* const made = new Listeners;
-    pthread_atfork([] { listeners().mutex.lock(); }, [] { listeners().mutex.unlock(); },
-                   [] {
-                     for (auto* const listener : listeners().all) listener->forked();
-                     listeners().mutex.unlock();
-                   });
+    pthread_atfork(nullptr, nullptr, [] {
+      for (auto* const listener : listeners().all) listener->forked();
+    });
     return *made;
   }();
   return instance;

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/unique_id.hpp"
 
-#include <openssl/crypto.h>
 #include <openssl/rand.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <string_view>
 #include <tuple>
 
@@ -16,6 +14,8 @@
 #include "core/net/address.hpp"
 #include "core/net/bytes.hpp"
 #include "core/net/listener.hpp"
+#include "core/net/openssl.hpp"
+#include "core/process_mutex.hpp"
 #include "core/variables.hpp"
 #include "rendezvous/identity.hpp"
 
@@ -34,6 +34,7 @@ constexpr const char* kUsedKey = "used";
 constexpr const char* kOverKey = "over";
 
 std::string random_bytes(std::size_t count) {
+  const net::UsingOpenSsl use;
   std::string bytes(count, '\0');
   if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(count)) != 1)
     raise(
@@ -50,8 +51,6 @@ class IdStores {
   };
 
   static IdStores& of_process() {
-    // OpenSSL first: the servers' threads use it and must end before it does, at exit.
-    OPENSSL_init_crypto(OPENSSL_INIT_ADD_ALL_DIGESTS, nullptr);
     static IdStores stores;
     return stores;
   }
@@ -74,7 +73,7 @@ class IdStores {
     std::string token;
   };
 
-  std::mutex mutex_;
+  ProcessMutex mutex_;
   std::map<std::tuple<pid_t, std::string, TlsOptions>, Entry> servers_;  // guarded by mutex_
 };
 

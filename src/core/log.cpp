@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/process_mutex.hpp"
 #include "core/text.hpp"
 #include "core/variables.hpp"
 
@@ -74,7 +75,10 @@ class Spdlog final : public Log {
     });
   }
 
-  void write(LogLevel level, std::string_view line) override { logger_->log(spdlogs(level), line); }
+  void write(LogLevel level, std::string_view line) override {
+    const NoFork no_fork;  // its sinks have locks
+    logger_->log(spdlogs(level), line);
+  }
 
   void also_to_file(const std::string& pattern) {
     try {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/open_store.hpp"
 
-#include <openssl/crypto.h>
-
 #include <map>
 #include <mutex>
+
+#include "core/process_mutex.hpp"
 
 namespace ccoll {
 namespace {
@@ -17,8 +17,6 @@ constexpr std::string_view kFile = "file://";
 class Opened {
  public:
   static Opened& of_process() {
-    // OpenSSL first: the servers' threads use it and must end before it does, at exit.
-    OPENSSL_init_crypto(OPENSSL_INIT_ADD_ALL_DIGESTS, nullptr);
     static Opened opened;
     return opened;
   }
@@ -42,7 +40,7 @@ class Opened {
   }
 
  private:
-  std::mutex mutex_;
+  ProcessMutex mutex_;
   std::map<std::string, int> times_;                             // guarded by mutex_
   std::map<std::string, std::shared_ptr<StoreServer>> servers_;  // guarded by mutex_
 };

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/os_error.hpp"
+#include "core/process_mutex.hpp"
 #include "core/write_all.hpp"
 
 namespace ccoll {
@@ -27,7 +28,7 @@ using FileId = std::pair<dev_t, ino_t>;
 constexpr std::size_t kFewMappings = 64;
 
 struct Mappings {
-  std::mutex mutex;
+  ProcessMutex mutex;
   std::map<FileId, std::weak_ptr<Segment>> known;  // guarded by mutex
   std::size_t look_at = kFewMappings;              // guarded by mutex: size at which to drop some
 };

@@ -142,6 +142,7 @@ Clock::duration time_to_end(const char* transport) {
     {
       CallGroup group;
       for (auto& rank : ranks) rank.barrier();
+      group.end();
     }
     auto half_done = ranks[0].barrier_async();
     (void)!write(ends[1], "x", 1);

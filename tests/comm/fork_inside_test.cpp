@@ -49,6 +49,7 @@ void sum_up(std::vector<Communicator>& ranks, const std::string& what) {
   {
     CallGroup group;
     for (std::size_t i = 0; i < ranks.size(); i++) ranks[i].all_reduce(std::span(&values[i], 1));
+    group.end();
   }
   for (const auto value : values) check(value == kSize, what);
 }
@@ -149,11 +150,19 @@ void fork_in_background(const char* transport) {
   sum_up(ranks, what);
 }
 
-/// Another thread forks while ranks meet: its children end well, and the ranks meet.
+/// Another thread forks while ranks meet: its children end well, every second one after it has used
+/// ccoll for itself, and the ranks meet.
 void fork_while_ranks_meet() {
+  const auto meet_in_child = [] {
+    auto ranks = meet("tcp");
+    sum_up(ranks, "ranks of a child");
+  };
   std::atomic<bool> met = false;
   std::jthread other([&] {
-    for (int i = 0; !met || i < 20; i++) fork_child("a child while ranks meet", [] {});
+    for (int i = 0; !met || i < 20; i++)
+      fork_child("a child while ranks meet", [&] {
+        if (i % 2 == 1) meet_in_child();
+      });
   });
   for (int round = 0; round < 10; round++) {
     auto ranks = meet(round % 2 == 0 ? "shm" : "tcp");

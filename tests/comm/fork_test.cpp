@@ -61,6 +61,7 @@ void sum_up(std::vector<Communicator>& ranks, const std::string& what) {
   {
     CallGroup group;
     for (std::size_t i = 0; i < ranks.size(); i++) ranks[i].all_reduce(std::span(&values[i], 1));
+    group.end();
   }
   for (const auto value : values) check(value == kSize, what);
 }
@@ -163,6 +164,7 @@ void children(const std::string& address, const char* transport) {
         CallGroup group;
         ranks[0].send(values, 1);
         ranks[1].recv(got, 0);
+        group.end();
       }
       check(got == std::vector<std::int32_t>(values.size(), round), in("what a child sends"));
     }

@@ -21,6 +21,7 @@
 #include "core/net/bytes.hpp"
 #include "core/net/deadline.hpp"
 #include "core/net/listener.hpp"
+#include "core/net/openssl.hpp"
 
 namespace ccoll::net {
 namespace {
@@ -53,6 +54,7 @@ struct Facts {
 };
 
 Result<std::string> make_nonce() {
+  const UsingOpenSsl use;
   std::string nonce(kNonceBytes, '\0');
   if (RAND_bytes(reinterpret_cast<unsigned char*>(nonce.data()), static_cast<int>(nonce.size())) !=
       1) {
@@ -74,6 +76,7 @@ std::string prove(const std::string& token, std::string_view role, const Facts& 
   const std::string text = writer.take();
   std::string proof(kProofBytes, '\0');
   unsigned int length = 0;
+  const UsingOpenSsl use;
   const auto* made = HMAC(EVP_sha256(), token.data(), static_cast<int>(token.size()),
                           reinterpret_cast<const unsigned char*>(text.data()), text.size(),
                           reinterpret_cast<unsigned char*>(proof.data()), &length);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/net/service.hpp"
 
-#include <openssl/crypto.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -21,6 +20,8 @@
 #include <vector>
 
 #include "core/log.hpp"
+#include "core/net/openssl.hpp"
+#include "core/process_mutex.hpp"
 
 namespace ccoll::net {
 namespace {
@@ -78,7 +79,7 @@ class SignalsBlocked {
 class ThreadService;
 
 struct Instance {
-  std::mutex mutex;
+  ProcessMutex mutex;
   std::weak_ptr<ThreadService> service;             // guarded by mutex
   std::vector<std::shared_future<void>> abandoned;  // guarded by mutex; ends of threads
 };
@@ -87,12 +88,7 @@ Instance& instance() {
   // Never destroyed: threads may still ask while the process runs its exit handlers.
   static Instance& instance = []() -> Instance& {
     auto* const made = new Instance;
-    // Who forks holds the lock meanwhile: nobody who is gone does, in the child.
-    pthread_atfork([] { net::instance().mutex.lock(); }, [] { net::instance().mutex.unlock(); },
-                   [] {
-                     net::instance().abandoned.clear();
-                     net::instance().mutex.unlock();
-                   });
+    pthread_atfork(nullptr, nullptr, [] { net::instance().abandoned.clear(); });
     return *made;
   }();
   return instance;
@@ -109,6 +105,7 @@ class ThreadService final : public Service {
     thread_ = std::thread([loop = loop_, ended = std::move(ended)]() mutable {
       run(*loop);
       loop.reset();
+      UsingOpenSsl::leave_thread();
       ended.set_value();
     });
     id_ = thread_.get_id();
@@ -187,7 +184,7 @@ struct EndAtExit {
     std::unique_lock lock(instance().mutex);
     const auto service = instance().service.lock();
     const auto abandoned = instance().abandoned;
-    // Its thread may be about to fork, for which it needs the lock.
+    // Its thread may be about to fork, which waits for whoever holds the lock.
     lock.unlock();
     if (service) service->finish();
     for (const auto& end : abandoned) is_over(end, kHeldLimit);
@@ -268,8 +265,6 @@ static std::shared_ptr<ThreadService> start(const char* name) {
 }
 
 std::shared_ptr<Service> Service::shared() {
-  // OpenSSL first: what is set up later ends earlier.
-  OPENSSL_init_crypto(OPENSSL_INIT_ADD_ALL_DIGESTS, nullptr);
   static const EndAtExit end_at_exit;
   const std::lock_guard lock(instance().mutex);
   auto service = instance().service.lock();

@@ -17,6 +17,7 @@
 #include <new>
 #include <type_traits>
 
+#include "core/net/openssl.hpp"
 #include "core/os_error.hpp"
 #include "core/private_file.hpp"
 #include "core/variables.hpp"
@@ -203,6 +204,7 @@ Status use_token(Context& made, const std::string& token) {
 }
 
 Status set_up(Context& made, const std::string& token) {
+  const UsingOpenSsl use;
   made.context.reset(SSL_CTX_new(TLS_method()));
   SSL_CTX* const context = made.context.get();
   if (context == nullptr) return no_memory();

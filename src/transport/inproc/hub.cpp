@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/latest.hpp"
+#include "core/process_mutex.hpp"
 
 namespace ccoll::inproc {
 namespace {
@@ -24,7 +25,7 @@ struct Waiting {
 };
 
 struct Table {
-  std::mutex mutex;
+  ProcessMutex mutex;
   std::set<Resident> residents;                         // guarded by mutex
   std::map<LinkId, Waiting> waiting;                    // guarded by mutex
   std::map<Part, std::shared_ptr<Arrivals>> listening;  // guarded by mutex

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/process_mutex.hpp"
 #include "core/text.hpp"
 
 namespace ccoll::verbs {
@@ -114,7 +115,7 @@ GidBytes own_network(const GidBytes& ip) {
 }  // namespace
 
 Result<const Devices*> Devices::of_process() {
-  static std::mutex mutex;
+  static ProcessMutex mutex;
   static const Result<Devices>* devices = nullptr;  // guarded by mutex
   static pid_t process = 0;                         // guarded by mutex
   std::lock_guard lock(mutex);

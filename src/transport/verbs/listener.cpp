@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "core/log.hpp"
+#include "core/process_mutex.hpp"
 #include "transport/verbs/events.hpp"
 
 namespace ccoll::verbs {
@@ -107,7 +108,7 @@ class Watch final : public Listener, public std::enable_shared_from_this<Watch> 
 
 std::shared_ptr<Listener> Listener::of_process(const std::shared_ptr<net::Service>& service,
                                                const Devices& devices) {
-  static std::mutex mutex;
+  static ProcessMutex mutex;
   static std::weak_ptr<Watch> watch;  // guarded by mutex
   const std::lock_guard lock(mutex);
   auto made = watch.lock();

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/process_mutex.hpp"
+
+#include <pthread.h>
+
+namespace ccoll {
+namespace {
+
+/// Who forks writes. Readers come before writers that wait, as pthread's default is and
+/// std::shared_mutex does not promise: so one may read that reads already.
+struct Gate {
+  pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+};
+
+Gate& gate() {
+  // Never destroyed: threads may still ask while the process runs its exit handlers. The child
+  // makes it anew, as its only thread is not the one that has the lock.
+  static Gate& instance = []() -> Gate& {
+    auto* const made = new Gate;
+    pthread_atfork([] { pthread_rwlock_wrlock(&gate().lock); },
+                   [] { pthread_rwlock_unlock(&gate().lock); }, [] { gate() = Gate(); });
+    return *made;
+  }();
+  return instance;
+}
+
+}  // namespace
+
+NoFork::NoFork() { pthread_rwlock_rdlock(&gate().lock); }
+NoFork::~NoFork() { pthread_rwlock_unlock(&gate().lock); }
+
+void ProcessMutex::lock() {
+  pthread_rwlock_rdlock(&gate().lock);
+  mutex_.lock();
+}
+
+void ProcessMutex::unlock() {
+  mutex_.unlock();
+  pthread_rwlock_unlock(&gate().lock);
+}
+
+}  // namespace ccoll

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/process_mutex.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <thread>
+
+using namespace ccoll;
+
+namespace {
+
+/// Of a child that does `body` and is to be done with it within 5 s.
+template <typename Body>
+int status_of_child(Body body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(5);
+    body();
+    _exit(0);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("a mutex of the process is free in every child, and guards there", "[core][unit]") {
+  ProcessMutex mutex;
+  std::atomic<bool> over = false;
+  std::thread other([&] {
+    while (!over) {
+      const std::lock_guard lock(mutex);
+      const NoFork nested;
+    }
+  });
+  for (int i = 0; i < 100; i++)
+    CHECK(status_of_child([&] {
+            const std::lock_guard lock(mutex);
+            const NoFork nested;
+          }) == 0);
+  over = true;
+  other.join();
+  // A child may fork in its turn.
+  CHECK(status_of_child([&] {
+          const int status = status_of_child([&] { const std::lock_guard lock(mutex); });
+          if (status != 0) _exit(1);
+        }) == 0);
+}
+
+TEST_CASE("who forks waits for what is under way", "[core][unit]") {
+  auto one = 0, other = 0;
+  std::atomic<bool> over = false;
+  std::thread counting([&] {
+    while (!over) {
+      const NoFork no_fork;
+      one++;
+      std::this_thread::yield();
+      other++;
+    }
+  });
+  for (int i = 0; i < 100; i++)
+    CHECK(status_of_child([&] {
+            if (one != other) _exit(1);
+          }) == 0);
+  over = true;
+  counting.join();
+}

@@ -32,9 +32,9 @@ class Speaker {
 
   asio::io_context& context() { return context_; }
   Local::socket& socket() { return socket_; }
-  std::error_code connect(const PeerAddress& rank) {
+  std::error_code connect(const std::string& door) {
     std::error_code code;
-    socket_.connect(Local::endpoint(shm::door_name(rank)), code);
+    socket_.connect(Local::endpoint(door), code);
     return code;
   }
   Status greet(std::string token = "", net::Purpose purpose = net::Purpose::link) {
@@ -77,8 +77,7 @@ class FalseDoor {
   using Script = std::function<void(Speaker&)>;
 
   /// Without a script it does not even listen.
-  void stand_at(const PeerAddress& rank, Script script) {
-    const auto name = shm::door_name(rank);
+  void stand_at(const std::string& name, Script script) {
     listener_ = FileDescriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     sockaddr_un address{};
     address.sun_family = AF_UNIX;

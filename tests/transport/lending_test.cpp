@@ -299,7 +299,7 @@ TEST_CASE("lending: memory that is freed on its way fails the link, and is nobod
 TEST_CASE("lending: a door knows the memory that each has offered until that one leaves",
           "[transport]") {
   const Pair pair(shm_kind());
-  const auto& door = pair.context().table[1];
+  const auto door = shm::door_name(pair.context().table, 1);
   const FileDescriptor file(memfd_create("ccoll-lending", MFD_CLOEXEC));
   REQUIRE(ftruncate(file.number(), 10'000) == 0);
   const FileDescriptor directory(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -357,7 +357,7 @@ TEST_CASE("lending: where the peer cannot or will not map it, nothing is lent", 
     std::atomic<int> offers{0};
     const Pair pair(shm_kind(), {.before = [&](const auto& table) {
                       if (peer == Peer::is_absent) return;
-                      door.stand_at(table[1], [&](Speaker& lender) {
+                      door.stand_at(shm::door_name(table, 1), [&](Speaker& lender) {
                         if (!lender.answer() || peer == Peer::hangs_up) return void(offers++);
                         while (lender.receive()) {
                           offers++;

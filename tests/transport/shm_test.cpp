@@ -176,7 +176,7 @@ TEST_CASE(
     const Said said;
     {
       Pair pair(shm_kind(), {.next = find_transport("tcp"), .before = [&](const auto& table) {
-                               door.stand_at(table[1], obstacle.script);
+                               door.stand_at(shm::door_name(table, 1), obstacle.script);
                              }});
       std::vector<std::unique_ptr<SendLink>> senders;
       std::vector<std::unique_ptr<ReceiveLink>> receivers;
@@ -203,7 +203,7 @@ TEST_CASE("shm: where no other transport may be used the link says why it fails"
   FalseDoor door;
   const Said said;
   Pair pair(shm_kind(), {.before = [&](const auto& table) {
-              door.stand_at(table[1], [](Speaker& peer) {
+              door.stand_at(shm::door_name(table, 1), [](Speaker& peer) {
                 if (!peer.answer() || !peer.receive()) return;
                 peer.send(verdict(false, "no room for it"));
               });
@@ -229,7 +229,7 @@ TEST_CASE("shm: who knows another token is refused, and who knows it is served",
   CHECK(pair.sender->failure()->message.find("the token differs") != std::string::npos);
   CHECK_FALSE(pair.receiver->connected());
   Speaker friendly;
-  REQUIRE_FALSE(friendly.connect(pair.context().table[1]));
+  REQUIRE_FALSE(friendly.connect(shm::door_name(pair.context().table, 1)));
   CHECK(friendly.greet("another"));
 }
 
@@ -239,7 +239,7 @@ TEST_CASE("shm: what strangers say at the door hurts nobody", "[transport]") {
   CHECK(carries(pair, 10));
   REQUIRE(handed_over(pair));
   const auto before = held_now();
-  const auto& door = pair.context().table[1];
+  const auto door = shm::door_name(pair.context().table, 1);
   const std::string hello("ccoll\r\n\x01", 8);
   const std::string sayings[] = {
       "",
@@ -292,7 +292,7 @@ TEST_CASE("shm: what strangers say at the door hurts nobody", "[transport]") {
 TEST_CASE("shm: what is offered must be whole, large enough, and of a size that stays",
           "[transport]") {
   Pair pair(shm_kind());
-  const auto& door = pair.context().table[1];
+  const auto door = shm::door_name(pair.context().table, 1);
   constexpr int kSealed = F_SEAL_SHRINK | F_SEAL_GROW;
   constexpr std::size_t kBells = 4096;
   const auto good = memory_of(shm::Ring::kBytes, kSealed);
@@ -356,7 +356,7 @@ namespace {
 class LinkByHand {
  public:
   explicit LinkByHand(Pair& pair) {
-    REQUIRE_FALSE(sender_.connect(pair.context().table[1]));
+    REQUIRE_FALSE(sender_.connect(shm::door_name(pair.context().table, 1)));
     REQUIRE(sender_.greet());
     sender_.send(offer_of({pair.communicator, 0, 1, 0}),
                  std::array{memory_.number(), event_.number(), bells_.number()});
@@ -480,7 +480,7 @@ TEST_CASE("shm: a receiver that goes before it opens its end, or cannot be rung,
     CAPTURE(leaves);
     FalseDoor door;
     Pair pair(shm_kind(), {.before = [&](const auto& table) {
-                door.stand_at(table[1], [leaves](Speaker& peer) {
+                door.stand_at(shm::door_name(table, 1), [leaves](Speaker& peer) {
                   if (!peer.answer() || !peer.receive()) return;
                   peer.send(verdict(true));
                   if (!leaves) peer.send(bell());
@@ -502,7 +502,7 @@ TEST_CASE("shm: a bell that comes together with the verdict is heard", "[transpo
   auto service = net::Service::shared();
   FalseDoor door;
   Pair pair(shm_kind(), {.before = [&](const auto& table) {
-              door.stand_at(table[1], [&](Speaker& peer) {
+              door.stand_at(shm::door_name(table, 1), [&](Speaker& peer) {
                 if (!peer.answer() || !peer.receive()) return;
                 std::promise<void> both_sent;
                 std::promise<void> busy;
@@ -580,7 +580,7 @@ TEST_CASE("shm: another user's process is turned away", "[transport]") {
     return;
   }
   Pair pair(shm_kind());
-  const auto name = shm::door_name(pair.context().table[1]);
+  const auto name = shm::door_name(pair.context().table, 1);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::ranges::copy(name, address.sun_path);

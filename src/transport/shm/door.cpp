@@ -280,8 +280,9 @@ asio::awaitable<void> offer_now(asio::io_context& context, Protocol::endpoint do
 
 }  // namespace
 
-std::string door_name(const PeerAddress& rank) {
-  return fmt::format("{}ccoll/{:016x}/{}", '\0', rank.process, rank.port);
+std::string door_name(const std::vector<PeerAddress>& table, std::uint32_t rank) {
+  return fmt::format("{}ccoll/{:016x}/{}/{}", '\0', table[rank].process, table[0].port,
+                     table[rank].port);
 }
 
 Result<std::unique_ptr<Door>> Door::open(const TransportContext& context, HasPlace has_place,
@@ -293,7 +294,7 @@ Result<std::unique_ptr<Door>> Door::open(const TransportContext& context, HasPla
   std::error_code code;
   acceptor.open(Protocol(), code);
   if (!code) net::close_on_exec(acceptor.native_handle());
-  if (!code) acceptor.bind(Protocol::endpoint(door_name(context.table[context.rank])), code);
+  if (!code) acceptor.bind(Protocol::endpoint(door_name(context.table, context.rank)), code);
   if (!code) acceptor.listen(Protocol::acceptor::max_listen_connections, code);
   if (code) return fail(ErrorKind::exhausted, "no Unix socket: {}", os_error(code));
   return std::make_unique<OpenDoor>(context.service, std::move(answering));
@@ -303,7 +304,7 @@ void offer_link(const TransportContext& context, const LinkId& id,
                 std::shared_ptr<HandOver> hand_over) {
   auto& service = context.service->context();
   net::spawn(service.get_executor(),
-             offer_now(service, door_name(context.table[id.to]), context.token, id, hand_over),
+             offer_now(service, door_name(context.table, id.to), context.token, id, hand_over),
              "shared memory", [id, hand_over](const Failure& failure) {
                // Perhaps the receiver has taken it by now: too late for another transport.
                hand_over->unheard.deliver({failure.kind,

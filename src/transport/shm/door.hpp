@@ -8,14 +8,17 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "transport/shm/link.hpp"
 
 namespace ccoll::shm {
 
-/// What its socket is called. One per rank: no two listeners of a network namespace have one port,
-/// and abstract names belong to such a namespace, too.
-std::string door_name(const PeerAddress& rank);
+/// What the socket of a rank of that job is called. One per rank: no two listeners of a network
+/// namespace have one port, and abstract names belong to such a namespace, too. But a forked child
+/// keeps a name in use when its parent's listener has ended and the port is another's; so rank 0's
+/// port is in it, too.
+std::string door_name(const std::vector<PeerAddress>& table, std::uint32_t rank);
 
 /// Where a rank is offered links, and lent memory.
 class Door {

@@ -158,11 +158,11 @@ asio::awaitable<Status> attend(Socket& socket, Lent& lent) {
   }
 }
 
-asio::awaitable<Status> introduce(Socket& socket, const PeerAddress& peer, std::string token,
+asio::awaitable<Status> introduce(Socket& socket, std::string door, std::string token,
                                   std::uint32_t from, std::uint32_t to) {
   const net::Deadline deadline(socket, kPatience);
-  auto status = co_await enter(socket, Protocol::endpoint(door_name(peer)), std::move(token),
-                               net::Purpose::memory);
+  auto status =
+      co_await enter(socket, Protocol::endpoint(door), std::move(token), net::Purpose::memory);
   if (!status) co_return status;
   // The deadline's end closes the socket, which ends that.
   const std::function<bool()> always = [] { return true; };
@@ -170,10 +170,10 @@ asio::awaitable<Status> introduce(Socket& socket, const PeerAddress& peer, std::
                                std::vector<int>(), always);
 }
 
-asio::awaitable<void> lend(asio::io_context& context, PeerAddress peer, std::string token,
+asio::awaitable<void> lend(asio::io_context& context, std::string door, std::string token,
                            std::uint32_t from, std::uint32_t to, std::shared_ptr<Lent> lent) {
   Socket socket(context);
-  auto status = co_await introduce(socket, peer, std::move(token), from, to);
+  auto status = co_await introduce(socket, std::move(door), std::move(token), from, to);
   if (status) status = co_await attend(socket, *lent);
   lent->refuse_all();
   if (status) co_return;
@@ -202,7 +202,7 @@ class RunningLender final : public Lender {
         token_(context.token),
         from_(context.rank),
         to_(to),
-        peer_(context.table[to]) {}
+        door_(door_name(context.table, to)) {}
   ~RunningLender() override {
     {
       std::lock_guard lock(lent_->mutex);
@@ -243,7 +243,7 @@ class RunningLender final : public Lender {
  private:
   void start() {
     auto& context = service_->context();
-    net::spawn(context.get_executor(), lend(context, peer_, token_, from_, to_, lent_),
+    net::spawn(context.get_executor(), lend(context, door_, token_, from_, to_, lent_),
                "registered memory", [lent = lent_](const Failure&) { lent->refuse_all(); });
   }
   void nudge() {
@@ -254,7 +254,7 @@ class RunningLender final : public Lender {
   const std::shared_ptr<net::Service> service_;
   const std::string token_;
   const std::uint32_t from_, to_;
-  const PeerAddress peer_;
+  const std::string door_;
   const std::shared_ptr<Lent> lent_ = std::make_shared<Lent>();
 };
 

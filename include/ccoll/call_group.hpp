@@ -28,7 +28,7 @@ CCOLL_API void group_end();
 class CCOLL_API CallGroup {
  public:
   CallGroup() { group_begin(); }
-  /// Where end() was not called (an exception, say): waits, and what failed is not told.
+  /// Where end() was not called (an exception, say): waits; the first failure goes to the log only.
   ~CallGroup();
   CallGroup(const CallGroup&) = delete;
   CallGroup& operator=(const CallGroup&) = delete;

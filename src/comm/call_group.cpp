@@ -14,6 +14,7 @@
 #include "comm/call_group.hpp"
 #include "comm/implementation.hpp"
 #include "comm/patience.hpp"
+#include "core/log.hpp"
 
 namespace ccoll {
 namespace {
@@ -174,6 +175,12 @@ std::vector<Work> finish() {
   return works;
 }
 
+std::optional<Failure> first_failure(const std::vector<Work>& works) {
+  for (const auto& work : works)
+    if (const auto* failure = work.state().failure()) return *failure;
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool call_group::is_open() { return open_group.depth > 0; }
@@ -195,8 +202,7 @@ std::vector<Work>& call_group::works_with_room() {
 void group_begin() { open_group.depth++; }
 
 void group_end() {
-  for (const auto& work : finish())
-    if (const auto* failure = work.state().failure()) raise(*failure);
+  if (const auto failure = first_failure(finish())) raise(*failure);
 }
 
 void CallGroup::end() {
@@ -205,7 +211,10 @@ void CallGroup::end() {
 }
 
 CallGroup::~CallGroup() {
-  if (!ended_) finish();
+  if (ended_) return;
+  if (const auto failure = first_failure(finish()))
+    log().error("a group of calls ended without end(), and not all went well: {}",
+                failure->message);
 }
 
 }  // namespace ccoll

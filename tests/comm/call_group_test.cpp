@@ -4,6 +4,7 @@
 #include <random>
 
 #include "support/effort.hpp"
+#include "support/logged.hpp"
 #include "support/ranks.hpp"
 #include "usable_transports.hpp"
 
@@ -112,6 +113,18 @@ TEST_CASE("call groups: the first failure is told when all calls are over", "[co
   others[0].barrier();
   others[1].barrier();
   after.end();
+}
+
+TEST_CASE("call groups: what fails in one that nobody ends is in the log", "[comm]") {
+  auto ranks = all_ranks(2, "inproc");
+  std::vector<std::int32_t> a(3), b(4);
+  const auto log = testing::logged([&] {
+    CallGroup group;
+    ranks[0].all_reduce(std::span(a));
+    ranks[1].all_reduce(std::span(b));
+  });
+  CHECK_THAT(log, Contains("a group of calls ended without end(), and not all went well: ranks "
+                           "call different things"));
 }
 
 TEST_CASE("call groups: what came is told by asynchronous calls only", "[comm]") {

@@ -140,11 +140,15 @@ Status Communicator::Implementation::close() {
   return late ? tl::unexpected(told(*late)) : Status{};
 }
 
+Status Communicator::Implementation::called_from_outside() const {
+  if (folding_for() != this) return {};
+  return tl::unexpected(
+      told({ErrorKind::invalid_argument,
+            "the function of a reduction uses the communicator that called it", std::nullopt}));
+}
+
 void Communicator::Implementation::wait_to_own() {
-  if (folding_for() == this)
-    raise(told({ErrorKind::invalid_argument,
-                "the function of a reduction has called the communicator that called it",
-                {}}));
+  value_or_throw(called_from_outside());
   const auto ticket = owner_.queue();
   // Once: who has the flag looks whether it is wanted before it sleeps.
   waiter_->ring();

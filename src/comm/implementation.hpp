@@ -58,6 +58,9 @@ class Communicator::Implementation final
   std::uint64_t job() const { return member_->control().job(); }
   std::uint32_t job_rank() const { return member_->rank(); }
   const std::string& name() const { return name_; }
+  /// That this thread is not in the middle of a reduction's function that one of its calls has
+  /// called: whatever waits for that call would wait for ever.
+  Status called_from_outside() const;
   /// The failure as the caller of a call with that label is told: the label and the communicator's
   /// name in front, the culprit's rank in it at the end. Once, where it goes to the caller: what is
   /// handed on inside, and what ranks tell each other, has none of these.

@@ -143,6 +143,7 @@ Status end(std::shared_ptr<Communicator::Implementation>& implementation) {
     (void)new std::shared_ptr(std::move(implementation));
     return {};
   }
+  CCOLL_TRY(implementation->called_from_outside());
   const Status late = implementation->close();
   const std::weak_ptr<Communicator::Implementation> others = implementation;
   const bool may_wait = !service->on_service_thread();
@@ -155,6 +156,8 @@ Status end(std::shared_ptr<Communicator::Implementation>& implementation) {
 /// For those who cannot be told by an exception.
 void end_and_log(std::shared_ptr<Communicator::Implementation>& implementation) {
   const Status late = end(implementation);
+  // The call that it is destroyed in still uses it.
+  if (implementation) (void)new std::shared_ptr(std::move(implementation));
   // Ranks that end without leaving are no news once this one is done.
   if (!late && late.error().kind != ErrorKind::peer_lost)
     log().error("found as the communicator ended: {}", late.error().message);

@@ -170,16 +170,24 @@ TEST_CASE("reductions: what a function throws is the error of all ranks", "[comm
 
 TEST_CASE("reductions: a function that uses the communicator is told so", "[comm]") {
   const auto errors = run_ranks(2, {}, [](Communicator& communicator) {
-    const auto nested = Reduction::custom(
-        [&](const void*, void*, std::size_t, DataType) { communicator.barrier(); },
-        {.name = "nested"});
-    std::vector<std::int32_t> data(1000, 1);
-    const auto text = testing::message_of([&] {
-      communicator.all_reduce_async(std::span(data), nested).wait();
-      communicator.barrier();
-    });
-    for (const auto* const part : {"the reduction 'nested' threw: ", "the function of a reduction"})
-      expect(text.find(part) != text.npos, text);
+    const std::function<void()> uses[] = {
+        [&] { communicator.barrier(); },
+        [&] { static_cast<void>(communicator.barrier_async()); },
+        [&] { communicator.close(); },
+    };
+    for (const auto& use : uses) {
+      const auto nested = Reduction::custom(
+          [&](const void*, void*, std::size_t, DataType) { use(); }, {.name = "nested"});
+      std::vector<std::int32_t> data(1000, 1);
+      const auto text = testing::message_of([&] {
+        communicator.all_reduce(std::span(data), nested);
+        communicator.barrier();
+      });
+      for (const auto* const part :
+           {"the reduction 'nested' threw: ", "the function of a reduction uses"})
+        expect(text.find(part) != text.npos, text);
+      communicator = communicator.shrink();
+    }
   });
   for (const auto& error : errors) CHECK(error == "");
 }

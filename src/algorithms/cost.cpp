@@ -220,7 +220,7 @@ std::optional<Tuned> tune(const CatalogueEntry& entry, const Problem& problem,
       const Choice choice{entry.algorithm, lanes, slice};
       const std::uint64_t windows = window_count(problem, theory.blocks, choice);
       if (lanes > 1 && windows < kWindowsPerLane * lanes) break;
-      if (lanes > 1 && model.links() * lanes > kMostLinks) break;
+      if (costs.rails > 1 && lanes > 1 && model.links() * lanes > kMostLinks) break;
       const double time = model.ns(choice, costs);
       const bool more_lanes = best && lanes > best->choice.lanes;
       if (!best || time < best->predicted_ns * (more_lanes ? kLanePaysOff : 1.0)) {

@@ -62,19 +62,31 @@ CUmemAllocationProp properties_of(int device) {
   return properties;
 }
 
-/// Makes the device's context where there is none yet: the driver's own calls do not.
-Status use_device() { return cuda_status(cudaFree(nullptr), "using a GPU"); }
+/// The driver's calls, on a device, until the end of a scope.
+class OnDevice {
+ public:
+  explicit OnDevice(int device) : current_(device), driver_(find(current_.status())) {}
+  const Result<const Driver*>& driver() const { return driver_; }
+
+ private:
+  static Result<const Driver*> find(const Status& current) {
+    CCOLL_TRY(current);
+    // Makes the device's context where there is none yet: the driver's own calls do not.
+    CCOLL_TRY(cuda_status(cudaFree(nullptr), "using a GPU"));
+    return find_driver();
+  }
+
+  const CurrentDevice current_;
+  const BesideCaptures beside_;
+  const Result<const Driver*> driver_;
+};
 
 }  // namespace
 
 Result<std::shared_ptr<SharedMemory>> SharedMemory::make(int device, std::uint64_t bytes) {
-  const CurrentDevice current(device);
-  CCOLL_TRY(current.status());
-  const BesideCaptures beside;
-  CCOLL_TRY(use_device());
-  const auto found = find_driver();
-  CCOLL_TRY(found);
-  const Driver& cu = **found;
+  const OnDevice here(device);
+  CCOLL_TRY(here.driver());
+  const Driver& cu = **here.driver();
   int can = 0;
   CCOLL_TRY(
       cu.status(cu.device_get_attribute(
@@ -117,13 +129,9 @@ std::shared_ptr<SharedMemory> SharedMemory::find(std::uint64_t id, int device) {
 
 Result<std::shared_ptr<SharedMemory>> SharedMemory::import(int device, const FileDescriptor& file,
                                                            std::uint64_t bytes) {
-  const CurrentDevice current(device);
-  CCOLL_TRY(current.status());
-  const BesideCaptures beside;
-  CCOLL_TRY(use_device());
-  const auto found = find_driver();
-  CCOLL_TRY(found);
-  const Driver& cu = **found;
+  const OnDevice here(device);
+  CCOLL_TRY(here.driver());
+  const Driver& cu = **here.driver();
   CUmemGenericAllocationHandle handle = 0;
   void* const number = reinterpret_cast<void*>(static_cast<std::intptr_t>(file.number()));
   CCOLL_TRY(cu.status(cu.import_handle(&handle, number, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),

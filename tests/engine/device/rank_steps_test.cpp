@@ -14,14 +14,13 @@ using namespace ccoll;
 using ccoll::device::RankStep;
 using ccoll::device::RankSteps;
 using ccoll::device::StepPlace;
+using ccoll::test::kMostBlocks;
+using ccoll::test::kMostFlags;
 using ccoll::test::TeamCase;
 using ccoll::test::TeamMemory;
 using ccoll::testing::TeamOnHost;
 
 namespace {
-
-constexpr std::uint32_t kMostBlocks = 512;
-constexpr std::uint32_t kMostFlags = 8192;
 
 device::LoweredTeam lowered(const TeamCase& of) {
   auto request = of.request();

@@ -15,6 +15,10 @@
 
 namespace ccoll::test {
 
+/// Enough for every case.
+inline constexpr std::uint32_t kMostBlocks = 512;
+inline constexpr std::uint32_t kMostFlags = 8192;
+
 /// All ranks' inputs and outputs at odd addresses, with guards around them.
 class TeamMemory {
  public:

@@ -13,14 +13,13 @@
 using namespace ccoll;
 using ccoll::device::TeamEnding;
 using ccoll::test::Exact;
+using ccoll::test::kMostBlocks;
+using ccoll::test::kMostFlags;
 using ccoll::test::TeamCase;
 using ccoll::test::TeamMemory;
 using ccoll::testing::TeamOnHost;
 
 namespace {
-
-constexpr std::uint32_t kMostBlocks = 512;
-constexpr std::uint32_t kMostFlags = 8192;
 
 /// Runs the case with the CPU's interpreter.
 void run_plans(const TeamCase& of, TeamMemory& memory, std::mt19937_64& random) {

@@ -29,6 +29,7 @@ Result<Baseline> Baseline::load(const std::string& path) {
       row.reduce_op = json.at("redop");
       row.root = json.at("root");
       row.in_place = json.at("in_place");
+      row.fresh = json.value("fresh", false);
       row.forced = json.value("forced_algo", "");
       baseline.rows_[row_key(row)] = {json.at("usec"), false};
     }

@@ -38,6 +38,7 @@ nlohmann::json row_json(const Row& row) {
       {"redop", row.reduce_op},
       {"root", row.root},
       {"in_place", row.in_place},
+      {"fresh", row.fresh},
       {"memory", row.memory},
       {"forced_algo", row.forced},
       {"algo", row.algorithm},
@@ -66,6 +67,7 @@ std::string row_key(const Row& row) {
   if (row.reduce_op != "none") key += fmt::format(" {}", row.reduce_op);
   if (row.root >= 0) key += fmt::format(" root {}", row.root);
   if (row.in_place) key += " in place";
+  if (row.fresh) key += " fresh";
   if (!row.forced.empty()) key += fmt::format(" by {}", row.forced);
   return key + fmt::format(", {} rank{}", row.ranks, row.ranks == 1 ? "" : "s");
 }

@@ -22,6 +22,7 @@ struct Row {
   std::string reduce_op = "none";
   int root = -1;  ///< -1: the operation has none
   bool in_place = false;
+  bool fresh = false;     ///< with --fresh, and inputs to write again
   std::string memory;     ///< of the buffers, as --memory says
   std::string forced;     ///< the algorithm that --algo asked for; empty: left to the cost model
   std::string algorithm;  ///< the one that ran

@@ -114,6 +114,7 @@ class Walk {
     row.bytes = bytes;
     row.count = operation.has_data ? count_of(operation, setting.type, size, bytes) : 0;
     row.in_place = options_.in_place && operation.has_in_place && operation.has_data;
+    row.fresh = options_.fresh && operation.has_data;
     row.memory = operation.has_data ? options_.memory : "none";
     if (operation.has_data) {
       time_data(setting, *patterns, row);
@@ -151,7 +152,7 @@ class Walk {
     trial.arm();
     if (options_.check) check_one();
     time_calls(operation, row, call,
-               options_.fresh ? std::function<void()>([&] { trial.renew(); }) : nullptr);
+               row.fresh ? std::function<void()>([&] { trial.renew(); }) : nullptr);
     row.timing.divide_by(operation.trips);
     if (!options_.check) return;
     // The timed calls are checked too where their input is still what it was. All ranks decide

@@ -111,6 +111,7 @@ TEST_CASE("rows are the same when everything but transport and time agrees", "[b
   CHECK(differs([](Row& r) { r.reduce_op = "max"; }));
   CHECK(differs([](Row& r) { r.root = 0; }));
   CHECK(differs([](Row& r) { r.in_place = true; }));
+  CHECK(differs([](Row& r) { r.fresh = true; }));
   CHECK(differs([](Row& r) { r.forced = "ring"; }));
 }
 

@@ -346,6 +346,8 @@ TEST_CASE("the check finds unwritten, wrong and overrun elements, and nothing el
           out += segment.elems * 4;
         }
         CHECK(trial.count_wrong_elems() == 0);
+        trial.renew();
+        CHECK(trial.count_wrong_elems() == 0);
         out[-1] = ~out[-1];
         CHECK(trial.count_wrong_elems() == 1);
         out[-1] = ~out[-1];
@@ -387,6 +389,23 @@ TEST_CASE("a row's time is the median of its batches", "[bench][unit]") {
   CHECK(plan_batches(1, {90, 0}).calls == 10);
   const Batches uneven = plan_batches(1, {20, 0});
   CHECK(uneven.count * uneven.calls + uneven.rest == 20);
+}
+
+TEST_CASE("what runs before every call does not count", "[bench]") {
+  Communicator alone = Communicator::create(make_inproc_store(), 0, 1);
+  constexpr std::chrono::milliseconds kBetween{20};
+  int calls = 0, between = 0;
+  const auto timing = measure(
+      alone, {.iters = 12, .warmup = 2}, [&] { calls++; },
+      [&] {
+        CHECK(between == calls - 2);
+        between++;
+        std::this_thread::sleep_for(kBetween);
+      });
+  CHECK(calls == 14);
+  CHECK(between == 12);
+  CHECK(timing.iters == 12);
+  CHECK(timing.usec < std::chrono::duration<double, std::micro>(kBetween).count());
 }
 
 TEST_CASE("waiting costs what it is spent on, and a call that does not go on by itself takes twice",

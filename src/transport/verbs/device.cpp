@@ -229,6 +229,13 @@ Alarms& Devices::alarms_of(std::size_t port) const {
   return (*std::ranges::find_if(opened_, is_its))->alarms;
 }
 
+bool Devices::is_down_now(std::size_t port) const {
+  ibv_port_attr attributes{};
+  const auto asked = library_->query_port(domains_[port]->context, ports_[port].number,
+                                          reinterpret_cast<_compat_ibv_port_attr*>(&attributes));
+  return is_down(port) || (asked == 0 && attributes.state != IBV_PORT_ACTIVE);
+}
+
 std::vector<Port> Devices::ports_now() const {
   auto ports = ports_;
   for (std::size_t i = 0; i < ports.size(); i++) ports[i].is_active = !is_down(i);

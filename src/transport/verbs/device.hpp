@@ -54,6 +54,8 @@ class Devices {
   /// As ports(), but for those that have gone down, or come up, since. Thread-safe.
   std::vector<Port> ports_now() const;
   bool is_down(std::size_t port) const { return !are_active_[port].load(); }
+  /// The same, and asks the port: a failure may come before the event that says why.
+  bool is_down_now(std::size_t port) const;
   /// Of one of its ports, or of all.
   void set_down(const Opened& device, std::optional<int> number, bool down) const;
 

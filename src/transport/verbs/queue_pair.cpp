@@ -112,7 +112,7 @@ void QueuePair::take(const ibv_wc& completion) {
   if (completion.status != IBV_WC_SUCCESS) {
     // What is flushed has met no error of its own: the first other status is the cause.
     if (is_cause_known_) return;
-    path_.is_down = devices_.is_down(port_index_);
+    path_.is_down = devices_.is_down_now(port_index_);
     auto failure = failure_of(completion.status, completion.vendor_err, path_);
     if (is_flush(completion.status)) {
       if (!failure_) failure_ = std::move(failure);

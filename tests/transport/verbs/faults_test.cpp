@@ -275,6 +275,21 @@ TEST_CASE(
   faulty.end();
 }
 
+TEST_CASE("rdma: a port that went down is named, though its event has not come",
+          "[transport][verbs]") {
+  Faulty faulty;
+  faulty.settle();
+  rdma::plug(false);
+  push(*faulty.pair->sender, 1, pattern(1, 5000));
+  rdma::set_port(IBV_PORT_DOWN);
+  rdma::plug(true, true);
+  const auto failure = faulty.failure_of(*faulty.pair->sender);
+  rdma::set_port(IBV_PORT_ACTIVE);
+  CHECK_THAT(failure.message, Catch::Contains("no answer after all retries") &&
+                                  Catch::Contains("this end's port is down"));
+  faulty.end();
+}
+
 TEST_CASE("rdma: events of a queue pair, its queue or the device end links as they say, or do not",
           "[transport][verbs]") {
   // Of the sender's end or of the receiver's, which polls in vain or sleeps.

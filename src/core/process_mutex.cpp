@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 
+#include <atomic>
+
 namespace ccoll {
 namespace {
 
@@ -13,15 +15,14 @@ struct Gate {
 };
 
 Gate& gate() {
-  // Never destroyed: threads may still ask while the process runs its exit handlers. The child
-  // makes it anew, as its only thread is not the one that has the lock.
-  static Gate& instance = []() -> Gate& {
-    auto* const made = new Gate;
+  // Never destroyed: threads may still ask while the process runs its exit handlers. A child has
+  // one of its own, as its only thread is not the one that has the parent's.
+  static std::atomic<Gate*> instance = [] {
     pthread_atfork([] { pthread_rwlock_wrlock(&gate().lock); },
-                   [] { pthread_rwlock_unlock(&gate().lock); }, [] { gate() = Gate(); });
-    return *made;
+                   [] { pthread_rwlock_unlock(&gate().lock); }, [] { instance = new Gate; });
+    return new Gate;
   }();
-  return instance;
+  return *instance.load(std::memory_order_relaxed);
 }
 
 }  // namespace

@@ -4,40 +4,48 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <shared_mutex>
 
 namespace ccoll {
 namespace {
 
-/// Who forks writes. Readers come before writers that wait, as pthread's default is and
-/// std::shared_mutex does not promise: so one may read that reads already.
-struct Gate {
-  pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
-};
-
-Gate& gate() {
+/// Who forks has it alone.
+std::shared_mutex& gate() {
   // Never destroyed: threads may still ask while the process runs its exit handlers. A child has
   // one of its own, as its only thread is not the one that has the parent's.
-  static std::atomic<Gate*> instance = [] {
-    pthread_atfork([] { pthread_rwlock_wrlock(&gate().lock); },
-                   [] { pthread_rwlock_unlock(&gate().lock); }, [] { instance = new Gate; });
-    return new Gate;
+  static std::atomic<std::shared_mutex*> instance = [] {
+    pthread_atfork([] { gate().lock(); }, [] { gate().unlock(); },
+                   [] { instance = new std::shared_mutex; });
+    return new std::shared_mutex;
   }();
   return *instance.load(std::memory_order_relaxed);
 }
 
+/// How many NoForks of this thread live: the first and the last pass the gate, so that none waits
+/// there behind a thread that forks and waits for another.
+thread_local int inside = 0;
+
+void enter() {
+  if (inside++ == 0) gate().lock_shared();
+}
+
+void leave() {
+  if (--inside == 0) gate().unlock_shared();
+}
+
 }  // namespace
 
-NoFork::NoFork() { pthread_rwlock_rdlock(&gate().lock); }
-NoFork::~NoFork() { pthread_rwlock_unlock(&gate().lock); }
+NoFork::NoFork() { enter(); }
+NoFork::~NoFork() { leave(); }
 
 void ProcessMutex::lock() {
-  pthread_rwlock_rdlock(&gate().lock);
+  enter();
   mutex_.lock();
 }
 
 void ProcessMutex::unlock() {
   mutex_.unlock();
-  pthread_rwlock_unlock(&gate().lock);
+  leave();
 }
 
 }  // namespace ccoll

@@ -21,6 +21,9 @@ std::shared_mutex& gate() {
   return *instance.load(std::memory_order_relaxed);
 }
 
+/// Before main, when nobody forks yet: at the first use another thread could be in fork() already.
+[[maybe_unused]] const auto& made_early = gate();
+
 /// How many NoForks of this thread live: the first and the last pass the gate, so that none waits
 /// there behind a thread that forks and waits for another.
 thread_local int inside = 0;

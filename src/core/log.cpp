@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/log.hpp"
 
+#include <pthread.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "core/process_mutex.hpp"
 #include "core/text.hpp"
 #include "core/variables.hpp"
 
@@ -75,10 +76,7 @@ class Spdlog final : public Log {
     });
   }
 
-  void write(LogLevel level, std::string_view line) override {
-    const NoFork no_fork;  // its sinks have locks
-    logger_->log(spdlogs(level), line);
-  }
+  void write(LogLevel level, std::string_view line) override { logger_->log(spdlogs(level), line); }
 
   void also_to_file(const std::string& pattern) {
     try {
@@ -103,12 +101,19 @@ std::unique_ptr<Log> make_log() {
   return made;
 }
 
+/// None yet, in this process. Never destroyed: other threads may have something to say while it
+/// ends. A forked child makes its own: a thread that is not there may have held the locks of this.
+constinit std::atomic<Log*> of_process = nullptr;
+[[maybe_unused]] const int registered =
+    pthread_atfork(nullptr, nullptr, [] { of_process = nullptr; });
+
 }  // namespace
 
 Log& log() {
-  // Never destroyed: other threads may have something to say while the process ends.
-  static auto& made = *make_log().release();
-  return made;
+  Log* made = of_process.load(std::memory_order_acquire);
+  if (made != nullptr) return *made;
+  auto fresh = make_log();
+  return of_process.compare_exchange_strong(made, fresh.get()) ? *fresh.release() : *made;
 }
 
 Result<LogLevel> parse_log_level(std::string_view text) {

@@ -4,37 +4,43 @@
 #include <pthread.h>
 
 #include <atomic>
-#include <shared_mutex>
 
 namespace ccoll {
 namespace {
 
-/// Who forks has it alone.
-std::shared_mutex& gate() {
-  // Never destroyed: threads may still ask while the process runs its exit handlers. A child has
-  // one of its own, as its only thread is not the one that has the parent's.
-  static std::atomic<std::shared_mutex*> instance = [] {
-    pthread_atfork([] { gate().lock(); }, [] { gate().unlock(); },
-                   [] { instance = new std::shared_mutex; });
-    return new std::shared_mutex;
-  }();
-  return *instance.load(std::memory_order_relaxed);
-}
-
-/// Before main, when nobody forks yet: at the first use another thread could be in fork() already.
-[[maybe_unused]] const auto& made_early = gate();
-
-/// How many NoForks of this thread live: the first and the last pass the gate, so that none waits
-/// there behind a thread that forks and waits for another.
-thread_local int inside = 0;
+/// How many are inside; kForking while somebody forks, which waits for them all. Who comes while
+/// others are inside is let in, so that they may wait for one another and come in again.
+constinit std::atomic<int> inside = 0;
+constexpr int kForking = -1;
 
 void enter() {
-  if (inside++ == 0) gate().lock_shared();
+  int now = inside.load();
+  while (true) {
+    if (now == kForking) {
+      inside.wait(now);
+      now = inside.load();
+    } else if (inside.compare_exchange_weak(now, now + 1)) {
+      return;
+    }
+  }
 }
 
 void leave() {
-  if (--inside == 0) gate().unlock_shared();
+  if (inside.fetch_sub(1) == 1) inside.notify_all();
 }
+
+void begin_fork() {
+  for (int now = 0; !inside.compare_exchange_weak(now, kForking); now = 0)
+    if (now != 0) inside.wait(now);
+}
+
+void end_fork() {
+  inside = 0;
+  inside.notify_all();
+}
+
+/// Before main, when nobody forks yet.
+[[maybe_unused]] const int registered = pthread_atfork(begin_fork, end_fork, end_fork);
 
 }  // namespace
 

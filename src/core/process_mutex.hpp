@@ -8,8 +8,9 @@
 
 namespace ccoll {
 
-/// While one lives, fork() waits: what is under way is whole in a child. For moments; who holds one
-/// does not fork. They may nest.
+/// While one lives, fork() waits: what is under way is whole in a child. For what is seldom and
+/// over in a moment, as those who come let each other in before who forks. Who holds one does not
+/// fork. They may nest.
 class NoFork {
  public:
   NoFork();

@@ -27,6 +27,9 @@ Listeners& listeners() {
   return instance;
 }
 
+/// Before main: at its first use another thread could be in fork() already.
+[[maybe_unused]] const auto& made_early = listeners();
+
 }  // namespace
 
 ForkNotice::ForkNotice(Listener& listener) {

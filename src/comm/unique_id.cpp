@@ -51,6 +51,7 @@ class IdStores {
   };
 
   static IdStores& of_process() {
+    net::UsingOpenSsl{};
     static IdStores stores;
     return stores;
   }

@@ -4,13 +4,14 @@
 #include <pthread.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/basic_file_sink.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/sinks/ostream_sink.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
+#include <iostream>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -63,7 +64,7 @@ spdlog::sink_ptr open_file(const std::string& name) {
 class Spdlog final : public Log {
  public:
   explicit Spdlog(LogLevel level)
-      : Log(level), errors_(std::make_shared<spdlog::sinks::stderr_sink_mt>()) {
+      : Log(level), errors_(std::make_shared<spdlog::sinks::ostream_sink_mt>(std::cerr)) {
     errors_->set_pattern("%n: %l: %v");
     errors_->set_level(spdlogs(level));
     logger_ = std::make_shared<spdlog::logger>("ccoll", errors_);
@@ -88,7 +89,8 @@ class Spdlog final : public Log {
   }
 
  private:
-  std::shared_ptr<spdlog::sinks::stderr_sink_mt> errors_;
+  /// Its lock is its own; that of spdlog's stderr_sink is the whole process's.
+  std::shared_ptr<spdlog::sinks::ostream_sink_mt> errors_;
   std::shared_ptr<spdlog::logger> logger_;
 };
 

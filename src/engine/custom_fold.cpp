@@ -14,8 +14,9 @@
 namespace ccoll {
 namespace {
 
-/// How often this process's line of parents has forked, since the first fold was made.
-std::atomic<unsigned> generation{0};
+/// How often this process's line of parents has forked.
+constinit std::atomic<unsigned> generation{0};
+const int registered = pthread_atfork(nullptr, nullptr, [] { generation++; });
 
 thread_local const void* now_for = nullptr;
 
@@ -25,7 +26,6 @@ const void* folding_for() { return now_for; }
 
 CustomFold::CustomFold(DataType type, std::size_t elem_bytes)
     : type_(type), elem_bytes_(elem_bytes) {
-  static const int registered = pthread_atfork(nullptr, nullptr, [] { generation++; });
   CCOLL_CHECK(registered == 0, "pthread_atfork: {}", registered);
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "core/net/openssl.hpp"
 #include "core/process_mutex.hpp"
 
 namespace ccoll {
@@ -17,6 +18,7 @@ constexpr std::string_view kFile = "file://";
 class Opened {
  public:
   static Opened& of_process() {
+    net::UsingOpenSsl{};
     static Opened opened;
     return opened;
   }

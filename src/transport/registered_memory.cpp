@@ -18,6 +18,9 @@ RegisteredMemories& RegisteredMemories::of_process() {
   return *instance.load(std::memory_order_relaxed);
 }
 
+/// Before main: at its first use another thread could be in fork() already.
+[[maybe_unused]] static const auto& made_early = RegisteredMemories::of_process();
+
 Result<std::uint32_t> RegisteredMemories::add(const std::byte* data, std::size_t bytes,
                                               FileDescriptor file, std::uint64_t file_offset) {
   std::unique_lock lock(mutex_);

@@ -8,6 +8,9 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "core/log.hpp"
+#include "support/logged.hpp"
+
 using namespace ccoll;
 
 namespace {
@@ -68,4 +71,18 @@ TEST_CASE("who forks waits for what is under way", "[core][unit]") {
           }) == 0);
   over = true;
   counting.join();
+}
+
+TEST_CASE("a child has something to say, too, though its parent was speaking", "[core][unit]") {
+  const auto said = testing::logged([] {
+    std::atomic<bool> over = false;
+    std::thread speaking([&] {
+      while (!over) log().error("the parent speaks");
+    });
+    for (int i = 0; i < 100; i++)
+      CHECK(status_of_child([] { log().error("a child speaks"); }) == 0);
+    over = true;
+    speaking.join();
+  });
+  CHECK(said.find("error: the parent speaks") != said.npos);
 }

@@ -8,7 +8,8 @@ namespace ccoll::net {
 /// Around each use of OpenSSL but that of a connection that stands: OpenSSL has locks of the whole
 /// process, which a child must not find held. Where the program has not used OpenSSL before, it
 /// takes nothing down at exit: our threads may still use it, and in a forked child its clean-up
-/// would wait for ever for such a lock.
+/// would wait for ever for such a lock. Where the program has used it before, it does at exit: so a
+/// static object whose threads use it comes after a first use, and ends earlier.
 class UsingOpenSsl {
  public:
   UsingOpenSsl();

@@ -94,6 +94,9 @@ Instance& instance() {
   return instance;
 }
 
+/// Before main: at its first use another thread could be in fork() already.
+[[maybe_unused]] const auto& made_early = instance();
+
 class ThreadService final : public Service {
  public:
   explicit ThreadService(const char* name) : loop_(std::make_shared<Loop>()) {
@@ -265,6 +268,7 @@ static std::shared_ptr<ThreadService> start(const char* name) {
 }
 
 std::shared_ptr<Service> Service::shared() {
+  UsingOpenSsl{};
   static const EndAtExit end_at_exit;
   const std::lock_guard lock(instance().mutex);
   auto service = instance().service.lock();

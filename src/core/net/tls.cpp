@@ -86,6 +86,10 @@ enum class Mode : std::uint8_t { psk, cert };
 class Context final : public Tls {
  public:
   Context(Mode m, TlsOptions o) : mode(m), options(std::move(o)) {}
+  ~Context() override {
+    const UsingOpenSsl use;
+    context.reset();
+  }
   std::string name() const override { return "CCOLL_TLS=" + options.mode; }
 
   const Mode mode;
@@ -276,8 +280,9 @@ std::string certificate_text(const Context& tls, SSL* ssl, unsigned long error,
 
 class Session final : public TlsSession {
  public:
-  Session(std::shared_ptr<const Context> tls, Role role)
-      : tls_(std::move(tls)), ssl_(SSL_new(tls_->context.get())) {
+  Session(std::shared_ptr<const Context> tls, Role role) : tls_(std::move(tls)) {
+    const UsingOpenSsl use;
+    ssl_.reset(SSL_new(tls_->context.get()));
     if (!ssl_) return;
     SSL_set_app_data(ssl_.get(), &subject_);
     in_ = BIO_new(BIO_s_mem());
@@ -287,6 +292,10 @@ class Session final : public TlsSession {
       SSL_set_connect_state(ssl_.get());
     else
       SSL_set_accept_state(ssl_.get());
+  }
+  ~Session() override {
+    const UsingOpenSsl use;
+    ssl_.reset();
   }
   bool made() const { return ssl_ && in_ != nullptr && out_ != nullptr; }
 
@@ -302,6 +311,7 @@ class Session final : public TlsSession {
   }
 
   Result<bool> shake_hands() override {
+    const UsingOpenSsl use;
     ERR_clear_error();
     const int done = SSL_do_handshake(ssl_.get());
     if (done != 1) return awaits(done) ? Result<bool>(false) : failure();
@@ -360,7 +370,7 @@ class Session final : public TlsSession {
   }
 
   const std::shared_ptr<const Context> tls_;
-  const Owned<SSL, SSL_free> ssl_;
+  Owned<SSL, SSL_free> ssl_;
   BIO* in_ = nullptr;   // ssl_'s
   BIO* out_ = nullptr;  // ssl_'s
   std::string subject_;

@@ -97,6 +97,40 @@ double regret_of(const std::vector<Point>& points, const CostTable& costs) {
   return problems == 0 ? 1 : std::exp(sum / static_cast<double>(problems));
 }
 
+/// From `best` downhill, where choosing never costs more than `most_regret`: one number after
+/// another, and two together where what one does to the choices the other has to make good, in
+/// steps that become finer.
+template <typename Error, typename Regret>
+MeasuredCosts descend(MeasuredCosts best, Error error, Regret regret, double most_regret) {
+  double least = error(best) + std::log(regret(best));
+  const auto improve = [&](const std::array<double, kNumbers.size()>& factors) {
+    MeasuredCosts tried = best;
+    for (std::size_t i = 0; i < kNumbers.size(); ++i) kNumbers[i](tried) *= factors[i];
+    const double its_error = error(tried);
+    if (its_error >= least) return false;
+    const double its_regret = regret(tried);
+    if (its_regret > most_regret || its_error + std::log(its_regret) >= least) return false;
+    best = tried;
+    least = its_error + std::log(its_regret);
+    return true;
+  };
+  for (double factor = 4; factor > 1.02; factor = std::sqrt(factor)) {
+    for (bool better = true; better;) {
+      better = false;
+      for (std::size_t i = 0; i < kNumbers.size(); ++i)
+        for (std::size_t j = i; j < kNumbers.size(); ++j)
+          for (const double one : {factor, 1 / factor})
+            for (const double other : {factor, 1 / factor}) {
+              std::array<double, kNumbers.size()> factors = {1, 1, 1, 1};
+              factors[i] = one;
+              factors[j] = other;
+              better |= improve(factors);
+            }
+    }
+  }
+  return best;
+}
+
 }  // namespace
 
 CostTable with(CostTable costs, const MeasuredCosts& measured) {
@@ -118,27 +152,12 @@ MeasuredCosts fit(const CostTable& costs, std::span<const Measured> measured) {
     }
     return error_of(points, with(costs, tried)) + kReluctance * moved;
   };
-  MeasuredCosts best = before;
-  double least = error(best);
-  const double regret = regret_of(points, with(costs, before));
-  const auto improve = [&](auto number, double factor) {
-    MeasuredCosts tried = best;
-    number(tried) *= factor;
-    const double its_error = error(tried);
-    if (its_error >= least || regret_of(points, with(costs, tried)) > regret) return false;
-    best = tried;
-    least = its_error;
-    return true;
+  const auto regret = [&](const MeasuredCosts& tried) {
+    return regret_of(points, with(costs, tried));
   };
-  // One number after another, in steps that become finer.
-  for (double factor = 4; factor > 1.02; factor = std::sqrt(factor)) {
-    for (bool better = true; better;) {
-      better = false;
-      for (const auto number : kNumbers)
-        for (const double by : {factor, 1 / factor}) better |= improve(number, by);
-    }
-  }
-  return best;
+  const double regret_before = regret(before);
+  const auto free = descend(before, error, regret, std::numeric_limits<double>::infinity());
+  return regret(free) <= regret_before ? free : descend(before, error, regret, regret_before);
 }
 
 Accuracy assess(const CostTable& costs, std::span<const Measured> measured) {

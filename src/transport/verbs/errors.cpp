@@ -47,10 +47,7 @@ Meaning meaning_of(ibv_wc_status status) {
     case IBV_WC_REM_INV_REQ_ERR:
       return {"remote invalid request", ErrorKind::corrupt, kPeersDefect};
     case IBV_WC_REM_ACCESS_ERR:
-      // Of a process that ends its memory goes before its queue pairs.
-      return {"remote access error", ErrorKind::peer_lost,
-              "what was written to there is not registered any more: its process has ended or has "
-              "closed the link, or the two ranks differ in their ccoll"};
+      return {"remote access error", ErrorKind::corrupt, kPeersDefect};
     case IBV_WC_REM_OP_ERR:
       return {"remote operation error", ErrorKind::corrupt, kPeersDefect};
     case IBV_WC_RETRY_EXC_ERR:

@@ -41,11 +41,6 @@ TEST_CASE("verbs: a path without an answer has lost the peer, and the message sa
   CHECK_THAT(failure.message, Catch::Contains("CCOLL_IB_TIMEOUT"));
 }
 
-TEST_CASE("verbs: memory that a peer has no more is that of a peer that may have ended",
-          "[transport][verbs]") {
-  CHECK(failure_of(IBV_WC_REM_ACCESS_ERR, 0, kPath).kind == ErrorKind::peer_lost);
-}
-
 TEST_CASE("verbs: where this end's port is down, that is the likely cause", "[transport][verbs]") {
   auto path = kPath;
   path.is_down = true;

@@ -102,9 +102,12 @@ TEST_CASE("a name service that is slow does not outlast the time limit", "[core]
   CHECK(std::chrono::steady_clock::now() - start < 10s);
   REQUIRE_FALSE(connected);
   CHECK(connected.error().kind == ErrorKind::timed_out);
-  CHECK(connected.error().message ==
-        "no peer at slow.invalid:29500 after 0.3 s (the name service gave no address of "
-        "'slow.invalid' within 0.3 s, 1 try): is it running?");
+  // It is given what is left of the limit when it is asked.
+  CHECK_THAT(
+      connected.error().message,
+      Catch::Matches("no peer at slow\\.invalid:29500 after 0\\.[0-9]+ s \\(the name service "
+                     "gave no address of 'slow\\.invalid' within 0\\.(3|[0-2][0-9]*) s, 1 "
+                     "try\\): is it running\\?"));
 }
 
 TEST_CASE("the shared service is one while somebody holds it", "[core]") {

@@ -5,21 +5,23 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 
 namespace ccoll {
 
-RegisteredMemories& RegisteredMemories::of_process() {
-  // Never destroyed: the program's own memory may end later at exit. A forked child begins anew:
-  // what its parent has registered it may unmap, and locks may be held there for ever.
-  static std::atomic<RegisteredMemories*> instance = [] {
-    pthread_atfork(nullptr, nullptr, [] { instance = new RegisteredMemories; });
-    return new RegisteredMemories;
-  }();
-  return *instance.load(std::memory_order_relaxed);
-}
+/// None yet, in this process. Never destroyed: the program's own memory may end later at exit. A
+/// forked child begins anew: what its parent has registered it may unmap, and locks may be held
+/// there for ever.
+static constinit std::atomic<RegisteredMemories*> the_process_s = nullptr;
+[[maybe_unused]] static const int registered =
+    pthread_atfork(nullptr, nullptr, [] { the_process_s = nullptr; });
 
-/// Before main: at its first use another thread could be in fork() already.
-[[maybe_unused]] static const auto& made_early = RegisteredMemories::of_process();
+RegisteredMemories& RegisteredMemories::of_process() {
+  RegisteredMemories* made = the_process_s.load(std::memory_order_acquire);
+  if (made != nullptr) return *made;
+  auto fresh = std::make_unique<RegisteredMemories>();
+  return the_process_s.compare_exchange_strong(made, fresh.get()) ? *fresh.release() : *made;
+}
 
 Result<std::uint32_t> RegisteredMemories::add(const std::byte* data, std::size_t bytes,
                                               FileDescriptor file, std::uint64_t file_offset) {

@@ -12,15 +12,15 @@ namespace ccoll {
 /// None yet, in this process. Never destroyed: the program's own memory may end later at exit. A
 /// forked child begins anew: what its parent has registered it may unmap, and locks may be held
 /// there for ever.
-static constinit std::atomic<RegisteredMemories*> the_process_s = nullptr;
+constinit static std::atomic<RegisteredMemories*> instance = nullptr;
 [[maybe_unused]] static const int registered =
-    pthread_atfork(nullptr, nullptr, [] { the_process_s = nullptr; });
+    pthread_atfork(nullptr, nullptr, [] { instance = nullptr; });
 
 RegisteredMemories& RegisteredMemories::of_process() {
-  RegisteredMemories* made = the_process_s.load(std::memory_order_acquire);
+  RegisteredMemories* made = instance.load(std::memory_order_acquire);
   if (made != nullptr) return *made;
   auto fresh = std::make_unique<RegisteredMemories>();
-  return the_process_s.compare_exchange_strong(made, fresh.get()) ? *fresh.release() : *made;
+  return instance.compare_exchange_strong(made, fresh.get()) ? *fresh.release() : *made;
 }
 
 Result<std::uint32_t> RegisteredMemories::add(const std::byte* data, std::size_t bytes,

@@ -27,6 +27,7 @@ using namespace std::chrono_literals;
 using testing::check;
 using testing::failures;
 using testing::fork_child;
+using testing::kChildrenHaveMemory;
 using testing::kSoon;
 using testing::status_of;
 using Clock = std::chrono::steady_clock;
@@ -149,15 +150,6 @@ void fork_in_background(const char* transport) {
     check(each == std::vector<std::int32_t>(each.size(), kSize), what + ": a sum");
   sum_up(ranks, what);
 }
-
-// The address sanitizer's own memory may be locked in a child, by threads that are not there.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kChildrenHaveMemory = false;
-#elif defined(__has_feature)
-constexpr bool kChildrenHaveMemory = !__has_feature(address_sanitizer);
-#else
-constexpr bool kChildrenHaveMemory = true;
-#endif
 
 /// Another thread forks while ranks meet: its children end well, every second one after it has used
 /// ccoll for itself, and the ranks meet.

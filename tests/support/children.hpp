@@ -17,6 +17,16 @@
 
 namespace ccoll::testing {
 
+/// Whether a child may take memory: the address sanitizer's own may be locked there, by threads
+/// that are not.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kChildrenHaveMemory = false;
+#elif defined(__has_feature)
+constexpr bool kChildrenHaveMemory = !__has_feature(address_sanitizer);
+#else
+constexpr bool kChildrenHaveMemory = true;
+#endif
+
 /// A child that is not hung ends within it.
 constexpr std::chrono::seconds kSoon{5};
 

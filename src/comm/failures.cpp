@@ -16,9 +16,12 @@
 namespace ccoll {
 namespace {
 
-/// A broken link is only a symptom: so long the control path may still bring the cause. So long,
-/// too, a rank whose call differs may take to say what its caller calls it.
+/// A broken link is only a symptom: so long the control path may still bring the cause.
 constexpr std::chrono::milliseconds kGrace{400};
+
+/// What seems corrupt may be a symptom, too: of a process that ends its memory goes before its
+/// queue pairs do. Else it is the cause of links that break elsewhere, and told before those are.
+constexpr std::chrono::milliseconds kShortGrace = kGrace / 2;
 
 /// A rank in the making of a subgroup publishes so often: what it says is not remembered, because
 /// it may be over when it comes.
@@ -91,10 +94,15 @@ Status Communicator::Implementation::usable_as_owner() {
 
 void Communicator::Implementation::failed_as_owner(Failure failure) {
   if (failure.kind == ErrorKind::exhausted && !failure.culprit) return threw_as_owner(failure);
-  if (failure.kind != ErrorKind::peer_lost) return break_as_owner(failure, true);
+  if (failure.kind == ErrorKind::peer_lost) return suspect_as_owner(std::move(failure), kGrace);
+  if (failure.kind == ErrorKind::corrupt) return suspect_as_owner(std::move(failure), kShortGrace);
+  break_as_owner(failure, true);
+}
+
+void Communicator::Implementation::suspect_as_owner(Failure failure, Clock::duration grace) {
   if (suspicion_) return;
   suspicion_ = std::move(failure);
-  suspected_ = Clock::now();
+  suspected_until_ = Clock::now() + grace;
 }
 
 void Communicator::Implementation::break_as_owner(const Failure& failure, bool tell) {
@@ -190,11 +198,11 @@ Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::t
   moved_ = false;
   auto next = now + std::chrono::seconds(1);
   if (suspicion_) {
-    if (take_label_as_owner() || now - suspected_ >= kGrace) {
+    if (take_label_as_owner() || now >= suspected_until_) {
       break_as_owner(*suspicion_, true);
       return next;
     }
-    next = std::min(next, suspected_ + kGrace);
+    next = std::min(next, suspected_until_);
   }
   const auto gone = long_gone(now, next);
   if (!gone.empty() && in_vain_as_owner(gone)) {

@@ -382,6 +382,8 @@ class Communicator::Implementation final
   /// The next to make progress ends all calls with it, if it is the first.
   void hear(const Failure& failure);
   void failed_as_owner(Failure failure);
+  /// Breaks with `failure` when `grace` is over, unless the control path brings a cause.
+  void suspect_as_owner(Failure failure, Clock::duration grace);
   /// Ends every operation with `failure`; `tell`: and those of the other ranks.
   void break_as_owner(const Failure& failure, bool tell);
   /// The same in a forked child, where links and files are the parent's.
@@ -489,10 +491,11 @@ class Communicator::Implementation final
   std::uint64_t sequence_ = 0;  ///< of the next collective
   Messages messages_;
   std::optional<Failure> broken_;
-  std::optional<Standing> at_break_;    ///< as broken_
-  std::optional<Failure> suspicion_;    ///< a lost link, while the control path may know better
+  std::optional<Standing> at_break_;  ///< as broken_
+  /// What this rank will break with, while the control path may know better.
+  std::optional<Failure> suspicion_;
   std::optional<Different> different_;  ///< of a suspicion that is a mismatch
-  Clock::time_point suspected_;
+  Clock::time_point suspected_until_;
   bool moved_ = true;            ///< since supervise_as_owner last looked
   bool waits_told_ = false;      ///< to control
   std::uint64_t movements_ = 0;  ///< rounds in which anything moved

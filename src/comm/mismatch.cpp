@@ -12,6 +12,9 @@ namespace {
 /// So many calls are compared when a communicator ends; of those before, a later call told.
 constexpr std::uint64_t kLastCalls = 8;
 
+/// So long a rank whose call differs may take to say what its caller calls it.
+constexpr std::chrono::milliseconds kAnswerWithin{400};
+
 Signature of_kind(std::uint8_t kind) {
   Signature signature;
   signature.kind = kind;
@@ -104,8 +107,7 @@ void Communicator::Implementation::ask_for_label_as_owner(const CollectiveOperat
       Different{{rank(), run.sequence, run.signature, note_of(operation.label, run.custom)},
                 *operation.plan->different(),
                 std::move(failure.message)};
-  suspicion_ = {ErrorKind::mismatch, different_->text(), std::nullopt};
-  suspected_ = Clock::now();
+  suspect_as_owner({ErrorKind::mismatch, different_->text(), std::nullopt}, kAnswerWithin);
   const auto& theirs = different_->theirs;
   member_->control().publish({id_, theirs.sequence, of_kind(kAsksLabel)},
                              {group_.job_rank(theirs.rank)});

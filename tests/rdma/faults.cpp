@@ -6,13 +6,16 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <random>
 #include <set>
 #include <stdexcept>
+#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -22,10 +25,12 @@
 namespace ccoll::testing::rdma {
 namespace {
 
+enum class Kill : std::uint8_t { no, at_once, memory_first };
+
 struct Failing {
   int code = 0;
   std::uint64_t from = 0, until = 0;  ///< in calls since the start of the process
-  bool kills = false;
+  Kill kill = Kill::no;
 };
 
 enum class Change : std::uint8_t { status, lost, repeated };
@@ -54,6 +59,21 @@ Plan plan;                                   // guarded by mutex
 std::set<std::string, std::less<>> lacking;  // guarded by mutex
 std::array<std::uint64_t, kCalls> called{};  // guarded by mutex
 std::map<std::uint32_t, ibv_qp*> pairs;      // guarded by mutex; by number
+std::set<ibv_mr*> registered;                // guarded by mutex
+int (*deregister)(ibv_mr*) = nullptr;
+
+/// What has been written to it in the meantime is refused by this end's device.
+constexpr std::chrono::milliseconds kWithoutMemory{20};
+
+/// Holds the mutex.
+[[noreturn]] void die(Kill kill) {
+  if (kill == Kill::memory_first) {
+    for (ibv_mr* const memory : registered) deregister(memory);
+    std::this_thread::sleep_for(kWithoutMemory);
+  }
+  raise(SIGKILL);
+  std::abort();
+}
 
 /// Counts a call; the errno with which it is to fail, or 0.
 int count(Call call) {
@@ -61,7 +81,7 @@ int count(Call call) {
   const auto number = ++called[static_cast<std::size_t>(call)];
   const Failing& failing = plan.failing[static_cast<std::size_t>(call)];
   if (number < failing.from || number >= failing.until) return 0;
-  if (failing.kills) raise(SIGKILL);
+  if (failing.kill != Kill::no) die(failing.kill);
   return failing.code;
 }
 
@@ -91,6 +111,7 @@ void* put(void* real) {
 using Create = Between<Call::create_qp, decltype(&::ibv_create_qp)>;
 using Destroy = Between<Call::destroy_qp, decltype(&::ibv_destroy_qp)>;
 using Modify = Between<Call::modify_qp, decltype(&::ibv_modify_qp)>;
+using Register = Between<Call::reg_mr, decltype(&::ibv_reg_mr)>;
 using Open = Between<Call::open_device, decltype(&::ibv_open_device)>;
 using PostSend = Between<Call::post_send, decltype(ibv_context_ops::post_send)>;
 using PostReceive = Between<Call::post_recv, decltype(ibv_context_ops::post_recv)>;
@@ -117,6 +138,21 @@ int destroy_qp(ibv_qp* pair) {
     pairs.erase(pair->qp_num);
   }
   return Destroy::call(pair);
+}
+
+ibv_mr* register_memory(ibv_pd* domain, void* begin, std::size_t bytes, int access) {
+  ibv_mr* const made = Register::call(domain, begin, bytes, access);
+  const std::lock_guard lock(mutex);
+  if (made != nullptr) registered.insert(made);
+  return made;
+}
+
+int deregister_memory(ibv_mr* memory) {
+  {
+    const std::lock_guard lock(mutex);
+    registered.erase(memory);
+  }
+  return deregister(memory);
 }
 
 int post_send(ibv_qp* pair, ibv_send_wr* request, ibv_send_wr** bad) {
@@ -234,9 +270,8 @@ void change(Changing changing) {
 std::string_view to_string(Call call) { return kNames[static_cast<std::size_t>(call)]; }
 
 void fail(Call call, int code, std::uint64_t number, std::uint64_t times) {
-  set(call, {code, number, number + times, false});
+  set(call, {code, number, number + times, Kill::no});
 }
-void kill_at(Call call, std::uint64_t number) { set(call, {0, number, number + 1, true}); }
 
 void complete_with(ibv_wc_status status, Of of, std::uint64_t number) {
   change({Change::status, of, number, status});
@@ -294,7 +329,13 @@ void* between(std::string_view name, void* function) {
   if (name == "ibv_query_device")
     return put<Call::query_device, decltype(&::ibv_query_device)>(function);
   if (name == "ibv_query_port") return put<Call::query_port, decltype(&::ibv_query_port)>(function);
-  if (name == "ibv_reg_mr") return put<Call::reg_mr, decltype(&::ibv_reg_mr)>(function);
+  if (name == "ibv_reg_mr")
+    return put<Call::reg_mr, decltype(&::ibv_reg_mr)>(function),
+           reinterpret_cast<void*>(register_memory);
+  if (name == "ibv_dereg_mr") {
+    deregister = reinterpret_cast<decltype(deregister)>(function);
+    return reinterpret_cast<void*>(deregister_memory);
+  }
   if (name == "ibv_create_comp_channel")
     return put<Call::create_comp_channel, decltype(&::ibv_create_comp_channel)>(function);
   if (name == "ibv_create_cq") return put<Call::create_cq, decltype(&::ibv_create_cq)>(function);
@@ -307,12 +348,14 @@ void arm(const std::string& text) {
   if (text.starts_with("mix:")) return mix_completions(std::stoull(text.substr(4)));
   if (text.starts_with("ports:"))
     return set_ports(static_cast<std::uint8_t>(std::stoul(text.substr(6))));
-  if (!text.starts_with("kill@")) wrong();
-  const auto colon = text.find(':');
-  const auto name = text.substr(5, colon - 5);
-  const auto* const found = std::ranges::find(kNames, name);
-  if (found == kNames.end() || colon == text.npos) wrong();
-  kill_at(static_cast<Call>(found - kNames.begin()), std::stoull(text.substr(colon + 1)));
+  const auto at = text.find('@'), colon = text.find(':');
+  const auto how = text.substr(0, at);
+  if (colon == text.npos || (how != "kill" && how != "kill-memory-first")) wrong();
+  const auto* const found = std::ranges::find(kNames, text.substr(at + 1, colon - at - 1));
+  if (found == kNames.end()) wrong();
+  const auto number = std::stoull(text.substr(colon + 1));
+  set(static_cast<Call>(found - kNames.begin()),
+      {0, number, number + 1, how == "kill" ? Kill::at_once : Kill::memory_first});
 }
 
 }  // namespace ccoll::testing::rdma

@@ -35,8 +35,6 @@ std::string_view to_string(Call call);
 /// The `number`-th of these calls from now (the next is 1) fails with this errno, and `times` - 1
 /// after it.
 void fail(Call call, int code, std::uint64_t number = 1, std::uint64_t times = 1);
-/// In it this process ends as by SIGKILL.
-void kill_at(Call call, std::uint64_t number);
 
 /// Of which of a queue pair's two queues a completion tells.
 enum class Of : std::uint8_t { sends, receives };
@@ -68,8 +66,10 @@ std::uint64_t times_called(Call call);
 
 /// For wrapped.cpp: what stands between `name`'s caller and `function`.
 void* between(std::string_view name, void* function);
-/// "kill@modify_qp:2", "mix:SEED", "ports:3": what CCOLL_TEST_RDMA says. Throws std::runtime_error
-/// for what is none.
+/// What CCOLL_TEST_RDMA says: "mix:SEED", "ports:3", "kill@modify_qp:2" (in the second call from
+/// now this process ends as by SIGKILL), "kill-memory-first@post_send:9" (its registered memory is
+/// gone a while before its queue pairs, as when a driver cleans up behind a process, but longer).
+/// Throws std::runtime_error for what is none.
 void arm(const std::string& text);
 
 }  // namespace ccoll::testing::rdma

@@ -178,7 +178,10 @@ Result<std::optional<Received>> Communicator::Implementation::look_as_owner(
     if (!*looked) failed_as_owner(looked->error());
     return looked;
   });
+  // Nobody else may be there to see its grace end.
+  if (suspicion_) supervise_as_owner(Clock::now());
   if (broken_) return tl::unexpected(*broken_);
+  if (suspicion_) return std::nullopt;
   return std::move(*found);
 }
 

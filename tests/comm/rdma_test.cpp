@@ -2,9 +2,11 @@
 // Communicators over RDMA, on the device in memory that tests/rdma has: what goes wrong on one rank
 // is told on all.
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <random>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "rdma/faults.hpp"
@@ -60,6 +62,39 @@ TEST_CASE(
     std::int32_t one = 1, sum = 0;
     rest.all_reduce(&one, &sum, 1, DataType::int32);
     expect(sum == rest.size(), "a wrong sum after shrink()");
+  });
+  rdma::reset();
+  for (const auto& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("rdma: who only looks for messages is told of a corrupt link as the others are",
+          "[comm][verbs]") {
+  std::atomic<bool> harmed = false;
+  const auto errors = testing::run_ranks(2, over_rdma(), [&](Communicator& world) {
+    std::int32_t value = 0;
+    if (world.rank() == 1) {
+      world.send(&value, 1, DataType::int32, 0);
+      while (!harmed) std::this_thread::yield();
+      expect_in(testing::message_of([&] {
+                  world.send(&value, 1, DataType::int32, 0);
+                  world.recv(&value, 1, DataType::int32, 0);
+                }),
+                {"RDMA from fake0 port 1 to rank "});
+      return;
+    }
+    world.recv(&value, 1, DataType::int32, 1);
+    rdma::complete_with(IBV_WC_REM_ACCESS_ERR, rdma::Of::receives);
+    harmed = true;
+    const auto look = [&] {
+      while (!world.try_probe(1)) std::this_thread::yield();
+    };
+    const auto first = testing::message_of(look);
+    expect_in(first, {"RDMA from fake0 port 1 to rank "});
+    const auto behind_kind = first.find(' ') + 1;
+    const auto broken =
+        first.substr(0, behind_kind) +
+        "the communicator is broken since an earlier failure: " + first.substr(behind_kind);
+    expect_in(testing::message_of(look), {broken.c_str()});
   });
   rdma::reset();
   for (const auto& error : errors) CHECK(error == "");

@@ -2,8 +2,9 @@
 // Ranks that are killed: the others report it in time, name the rank, shrink and go on with right
 // results. Each rank is a process; this one starts them, itself again each time:
 //   killed_test [--seed S] [--seconds T]  random cases, also ranks that die while others shrink
-//   killed_test --sweep [--size N] [--transport T] [--count C]
-//                                         every rank at every step of every collective
+//   killed_test --sweep [--size N] [--transport T] [--count C] [--part K/N]
+//                                         every rank at every step of every collective, or the
+//                                         K-th of N parts of that, which hold each about as much
 // CCOLL_TEST_FULL=1 is --sweep, after random cases.
 #include <signal.h>
 #include <spawn.h>
@@ -200,8 +201,22 @@ void side_by_side(const std::function<void()>& body) {
   for (int i = 0; i < 4; i++) threads.emplace_back(body);
 }
 
+/// Of a sweep: the `number`-th of `of`.
+struct Part {
+  std::size_t number = 1, of = 1;
+};
+
+/// "2/5".
+bool lexical_cast(const std::string& text, Part& part) {
+  std::istringstream in(text);
+  char slash = 0;
+  return in >> part.number >> slash >> part.of && slash == '/' && in.peek() == EOF &&
+         part.number >= 1 && part.number <= part.of;
+}
+
 struct Asked {
   bool sweep = false;
+  Part part;
   std::optional<unsigned> seed;
   int seconds = 15;
   std::vector<int> sizes = {2, 3, 4, 5};
@@ -217,9 +232,9 @@ void sweep(const Asked& asked, Directory& directory, Totals& totals) {
         for (const auto& call : collectives(transport, count))
           for (int victim = 0; victim < size; victim++)
             begins.push_back({transport, size, AtStep{victim, 0, 0, call}, {}});
-  std::atomic<std::size_t> next{0};
+  std::atomic<std::size_t> next{asked.part.number - 1};
   side_by_side([&] {
-    for (std::size_t i; (i = next++) < begins.size();) {
+    for (std::size_t i; (i = next.fetch_add(asked.part.of)) < begins.size();) {
       auto each = begins[i];
       const auto name = fmt::format("{}, {} ranks, blocks of {}", each.transport, each.size,
                                     each.at_step->call.count);
@@ -308,6 +323,7 @@ int main(int count, char** arguments) {
   app.add_option("--size", asked.sizes, "ranks, in the sweep");
   app.add_option("--transport", asked.transports, "shm, tcp or verbs, in the sweep");
   app.add_option("--count", asked.counts, "elements of a block, in the sweep");
+  app.add_option("--part", asked.part, "K/N: the K-th of N parts of the sweep");
   CLI11_PARSE(app, count, arguments);
   return test(asked);
 }

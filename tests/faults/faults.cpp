@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <deque>
 #include <sstream>
 #include <stdexcept>
 
@@ -30,12 +31,17 @@ constexpr std::array<std::string_view, kCalls> kCallNames = {
     "epoll_ctl", "eventfd",    "memfd_create", "ftruncate", "mmap",
 };
 
-/// Written by arm() only, before `is_armed` tells of it.
-Plan plan;
+struct Armed {
+  explicit Armed(const Plan& wanted) : plan(wanted) {}
+  const Plan plan;
+  std::atomic<std::uint64_t> drawn{0};
+  std::atomic<std::uint64_t> seen{0};  ///< calls that plan.once counts
+};
+
+/// The last that was armed. All stay for good: a thread may still look at one that is over.
+std::atomic<Armed*> latest{nullptr};
 std::atomic<bool> is_armed{false};
 std::atomic<int> log_to{-1};
-std::atomic<std::uint64_t> drawn{0};
-std::atomic<std::uint64_t> seen{0};  ///< calls that plan.once counts
 std::array<std::atomic<std::uint64_t>, kKinds> happened{};
 
 template <typename Names>
@@ -148,9 +154,9 @@ Plan parse(std::string_view text) {
 void note_connections(int log) { log_to = log; }
 
 void arm(const Plan& wanted, int log) {
+  static auto* const all = new std::deque<Armed>;
   disarm();
-  plan = wanted;
-  drawn = seen = 0;
+  latest.store(&all->emplace_back(wanted), std::memory_order_release);
   note_connections(log);
   is_armed.store(true, std::memory_order_release);
 }
@@ -167,6 +173,7 @@ bool armed() { return is_armed.load(std::memory_order_acquire); }
 
 std::uint64_t draw(std::uint64_t most) {
   // SplitMix64: each of a row of numbers, mixed.
+  auto& [plan, drawn, seen] = *latest.load(std::memory_order_acquire);
   std::uint64_t mixed = plan.seed * 0x9E3779B97F4A7C15ULL +
                         0xD1B54A32D192ED03ULL * drawn.fetch_add(1, std::memory_order_relaxed);
   mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9ULL;
@@ -177,6 +184,7 @@ std::uint64_t draw(std::uint64_t most) {
 
 bool wants(Kind kind, Call call) {
   if (!armed()) return false;
+  auto& [plan, drawn, seen] = *latest.load(std::memory_order_acquire);
   if (plan.once && plan.once->kind == kind && (!plan.once->call || plan.once->call == call)) {
     const auto which = seen.fetch_add(1, std::memory_order_relaxed) + 1;
     if (which >= plan.once->number && which < plan.once->number + plan.once->times) return true;

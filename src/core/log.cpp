@@ -3,16 +3,16 @@
 
 #include <pthread.h>
 #include <spdlog/logger.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/basic_file_sink.h>
-#include <spdlog/sinks/ostream_sink.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
-#include <iostream>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -61,10 +61,19 @@ spdlog::sink_ptr open_file(const std::string& name) {
   return sink;
 }
 
+/// The lock of spdlog's own is the whole process's, and C++'s stream flushes the program's output.
+class StandardError final : public spdlog::sinks::base_sink<std::mutex> {
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    std::fwrite(line.data(), 1, line.size(), stderr);
+  }
+  void flush_() override { std::fflush(stderr); }
+};
+
 class Spdlog final : public Log {
  public:
-  explicit Spdlog(LogLevel level)
-      : Log(level), errors_(std::make_shared<spdlog::sinks::ostream_sink_mt>(std::cerr)) {
+  explicit Spdlog(LogLevel level) : Log(level), errors_(std::make_shared<StandardError>()) {
     errors_->set_pattern("%n: %l: %v");
     errors_->set_level(spdlogs(level));
     logger_ = std::make_shared<spdlog::logger>("ccoll", errors_);
@@ -89,8 +98,7 @@ class Spdlog final : public Log {
   }
 
  private:
-  /// Its lock is its own; that of spdlog's stderr_sink is the whole process's.
-  std::shared_ptr<spdlog::sinks::ostream_sink_mt> errors_;
+  std::shared_ptr<StandardError> errors_;
   std::shared_ptr<spdlog::logger> logger_;
 };
 

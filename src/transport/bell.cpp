@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/os_error.hpp"
+#include "core/process_mutex.hpp"
 
 namespace ccoll {
 namespace {
@@ -48,7 +49,7 @@ class CellPool {
   }
 
  private:
-  std::mutex mutex_;
+  ProcessMutex mutex_;
   pid_t process_ = -1;      // guarded by mutex_
   std::vector<Cell> free_;  // guarded by mutex_
 };

@@ -17,11 +17,11 @@ namespace ccoll {
 namespace {
 
 /// A broken link is only a symptom: so long the control path may still bring the cause.
-constexpr std::chrono::milliseconds kGrace{400};
+constexpr std::chrono::milliseconds kGrace{600};
 
 /// What seems corrupt may be a symptom, too: of a process that ends its memory goes before its
 /// queue pairs do. Else it is the cause of links that break elsewhere, and told before those are.
-constexpr std::chrono::milliseconds kShortGrace = kGrace / 2;
+constexpr std::chrono::milliseconds kShortGrace = kGrace / 3;
 
 /// A rank in the making of a subgroup publishes so often: what it says is not remembered, because
 /// it may be over when it comes.
@@ -103,6 +103,8 @@ void Communicator::Implementation::suspect_as_owner(Failure failure, Clock::dura
   if (suspicion_) return;
   suspicion_ = std::move(failure);
   suspected_until_ = Clock::now() + grace;
+  // Who is about to sleep has not counted with that.
+  waiter_->ring();
 }
 
 void Communicator::Implementation::break_as_owner(const Failure& failure, bool tell) {

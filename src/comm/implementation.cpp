@@ -116,7 +116,8 @@ Status Communicator::Implementation::close() {
     Owner owner(*this);
     was_told = broken_.has_value();
     if (!was_told && dump_wanted_) write_dump_as_owner(wanted_dump());
-    if (!was_told && different_) {
+    // A lost link may be that of a rank that has left, too.
+    if (!was_told && suspicion_ && suspicion_->kind != ErrorKind::peer_lost) {
       break_as_owner(*suspicion_, true);
       late = broken_;
     }

@@ -100,6 +100,30 @@ TEST_CASE("rdma: who only looks for messages is told of a corrupt link as the ot
   for (const auto& error : errors) CHECK(error == "");
 }
 
+TEST_CASE("rdma: who closes when a link has just been found corrupt says so, and tells the others",
+          "[comm][verbs]") {
+  std::atomic<bool> harmed = false;
+  const auto errors = testing::run_ranks(2, over_rdma(), [&](Communicator& world) {
+    std::int32_t value = 0;
+    if (world.rank() == 1) world.send(&value, 1, DataType::int32, 0);
+    if (world.rank() == 0) {
+      world.recv(&value, 1, DataType::int32, 1);
+      rdma::complete_with(IBV_WC_REM_ACCESS_ERR, rdma::Of::receives);
+      harmed = true;
+      while (!rdma::have_befallen()) world.try_probe(1);
+    }
+    while (!harmed) std::this_thread::yield();
+    expect_in(testing::message_of([&] {
+                if (world.rank() == 0) return world.close();
+                world.send(&value, 1, DataType::int32, 0);
+                world.recv(&value, 1, DataType::int32, 0);
+              }),
+              {"corrupt: ", "RDMA from fake0 port 1 to rank "});
+  });
+  rdma::reset();
+  for (const auto& error : errors) CHECK(error == "");
+}
+
 TEST_CASE("rdma: a bit that flips under way ends the calls of all ranks, and names the link",
           "[comm][verbs]") {
   const auto seed = std::random_device{}();

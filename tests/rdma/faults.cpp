@@ -63,7 +63,7 @@ std::set<ibv_mr*> registered;                // guarded by mutex
 int (*deregister)(ibv_mr*) = nullptr;
 
 /// What has been written to it in the meantime is refused by this end's device.
-constexpr std::chrono::milliseconds kWithoutMemory{20};
+constexpr std::chrono::milliseconds kWithoutMemory{5};
 
 /// Holds the mutex.
 [[noreturn]] void die(Kill kill) {
@@ -278,6 +278,10 @@ void complete_with(ibv_wc_status status, Of of, std::uint64_t number) {
 }
 void lose_completion(Of of, std::uint64_t number) { change({Change::lost, of, number}); }
 void repeat_completion(Of of, std::uint64_t number) { change({Change::repeated, of, number}); }
+bool have_befallen() {
+  const std::lock_guard lock(mutex);
+  return std::ranges::all_of(plan.changing, [](const auto& each) { return each.left == 0; });
+}
 void mix_completions(std::uint64_t seed) {
   const std::lock_guard lock(mutex);
   plan.mixing.emplace(seed);

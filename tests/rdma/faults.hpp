@@ -43,6 +43,8 @@ enum class Of : std::uint8_t { sends, receives };
 void complete_with(ibv_wc_status status, Of of, std::uint64_t number = 1);
 void lose_completion(Of of, std::uint64_t number = 1);
 void repeat_completion(Of of, std::uint64_t number = 1);
+/// Whether all of these have been polled.
+bool have_befallen();
 /// From now on completions of sends and of receives change places as they may, by chance from a
 /// seed, and a poll gives fewer than there are.
 void mix_completions(std::uint64_t seed);

@@ -17,12 +17,12 @@
 
 namespace ccoll::testing {
 
-/// Whether a child may take memory: the address sanitizer's own may be locked there, by threads
-/// that are not.
-#if defined(__SANITIZE_ADDRESS__)
+/// Whether a child may take memory: a sanitizer's own may be locked there, by threads that are not.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kChildrenHaveMemory = false;
 #elif defined(__has_feature)
-constexpr bool kChildrenHaveMemory = !__has_feature(address_sanitizer);
+constexpr bool kChildrenHaveMemory =
+    !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer);
 #else
 constexpr bool kChildrenHaveMemory = true;
 #endif

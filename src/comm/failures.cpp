@@ -244,11 +244,12 @@ bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOpera
                                                                  Clock::time_point& next) {
   if (operation.started) operation.stands.look(operation.plan->steps_taken(), now);
   if (now >= operation.deadline) {
-    break_as_owner({ErrorKind::timed_out,
-                    fmt::format("{} timed out after {:.0f} ms, {}", name_of(operation),
-                                milliseconds(now - operation.begun), whereabouts(operation, now)),
-                    std::nullopt},
-                   true);
+    const Failure late{
+        ErrorKind::timed_out,
+        fmt::format("{} timed out after {:.0f} ms, {}", name_of(operation),
+                    milliseconds(now - operation.begun), whereabouts(operation, now)),
+        std::nullopt};
+    break_as_owner(suspicion_.value_or(late), true);
     return true;
   }
   next = std::min(next, operation.deadline);
@@ -304,7 +305,8 @@ void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point
                       ranks_text(messages_.awaited(*operation)),
                       cycle_of(kFirstMessage + operation->record)),
           std::nullopt};
-      if (operation->what != MessageOperation::What::probe) return break_as_owner(failure, true);
+      if (operation->what != MessageOperation::What::probe)
+        return break_as_owner(suspicion_.value_or(failure), true);
       // Nobody else knows of it.
       messages_.give_up(*operation, std::move(failure));
       movements_++;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <functional>
 #include <random>
 #include <span>
 #include <thread>
@@ -42,6 +44,30 @@ void expect_in(const std::string& error, std::initializer_list<const char*> part
     expect(error.find(part) != error.npos, std::string("no '") + part + "' in: " + error);
 }
 
+/// The link of two ranks turns corrupt: rank 0 finds that in what it does then, and rank 1, which
+/// waits for it, is told.
+void find_corrupt(const std::function<void(Communicator&)>& find) {
+  std::atomic<bool> harmed = false;
+  const auto errors = testing::run_ranks(2, over_rdma(), [&](Communicator& world) {
+    std::int32_t value = 0;
+    if (world.rank() == 0) {
+      world.recv(&value, 1, DataType::int32, 1);
+      rdma::complete_with(IBV_WC_REM_ACCESS_ERR, rdma::Of::receives);
+      harmed = true;
+      return find(world);
+    }
+    world.send(&value, 1, DataType::int32, 0);
+    while (!harmed) std::this_thread::yield();
+    expect_in(testing::message_of([&] {
+                world.send(&value, 1, DataType::int32, 0);
+                world.recv(&value, 1, DataType::int32, 0);
+              }),
+              {"corrupt: ", "RDMA from fake0 port 1 to rank "});
+  });
+  rdma::reset();
+  for (const auto& error : errors) CHECK(error == "");
+}
+
 }  // namespace
 
 TEST_CASE(
@@ -69,59 +95,39 @@ TEST_CASE(
 
 TEST_CASE("rdma: who only looks for messages is told of a corrupt link as the others are",
           "[comm][verbs]") {
-  std::atomic<bool> harmed = false;
-  const auto errors = testing::run_ranks(2, over_rdma(), [&](Communicator& world) {
-    std::int32_t value = 0;
-    if (world.rank() == 1) {
-      world.send(&value, 1, DataType::int32, 0);
-      while (!harmed) std::this_thread::yield();
-      expect_in(testing::message_of([&] {
-                  world.send(&value, 1, DataType::int32, 0);
-                  world.recv(&value, 1, DataType::int32, 0);
-                }),
-                {"RDMA from fake0 port 1 to rank "});
-      return;
-    }
-    world.recv(&value, 1, DataType::int32, 1);
-    rdma::complete_with(IBV_WC_REM_ACCESS_ERR, rdma::Of::receives);
-    harmed = true;
+  find_corrupt([](Communicator& world) {
     const auto look = [&] {
       while (!world.try_probe(1)) std::this_thread::yield();
     };
     const auto first = testing::message_of(look);
-    expect_in(first, {"RDMA from fake0 port 1 to rank "});
+    expect_in(first, {"corrupt: ", "RDMA from fake0 port 1 to rank "});
     const auto behind_kind = first.find(' ') + 1;
     const auto broken =
         first.substr(0, behind_kind) +
         "the communicator is broken since an earlier failure: " + first.substr(behind_kind);
     expect_in(testing::message_of(look), {broken.c_str()});
   });
-  rdma::reset();
-  for (const auto& error : errors) CHECK(error == "");
 }
 
 TEST_CASE("rdma: who closes when a link has just been found corrupt says so, and tells the others",
           "[comm][verbs]") {
-  std::atomic<bool> harmed = false;
-  const auto errors = testing::run_ranks(2, over_rdma(), [&](Communicator& world) {
-    std::int32_t value = 0;
-    if (world.rank() == 1) world.send(&value, 1, DataType::int32, 0);
-    if (world.rank() == 0) {
-      world.recv(&value, 1, DataType::int32, 1);
-      rdma::complete_with(IBV_WC_REM_ACCESS_ERR, rdma::Of::receives);
-      harmed = true;
-      while (!rdma::have_befallen()) world.try_probe(1);
-    }
-    while (!harmed) std::this_thread::yield();
-    expect_in(testing::message_of([&] {
-                if (world.rank() == 0) return world.close();
-                world.send(&value, 1, DataType::int32, 0);
-                world.recv(&value, 1, DataType::int32, 0);
-              }),
+  find_corrupt([](Communicator& world) {
+    while (!rdma::have_befallen()) world.try_probe(1);
+    expect_in(testing::message_of([&] { world.close(); }),
               {"corrupt: ", "RDMA from fake0 port 1 to rank "});
   });
-  rdma::reset();
-  for (const auto& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("rdma: a call whose time is over when a link has been found corrupt tells of that",
+          "[comm][verbs]") {
+  find_corrupt([](Communicator& world) {
+    while (!rdma::have_befallen()) world.try_probe(1);
+    CallOptions soon;
+    soon.timeout = std::chrono::milliseconds(1);
+    std::int32_t value = 0;
+    expect_in(testing::message_of([&] { world.recv(&value, 1, DataType::int32, 1, 0, soon); }),
+              {"corrupt: ", "RDMA from fake0 port 1 to rank "});
+  });
 }
 
 TEST_CASE("rdma: a bit that flips under way ends the calls of all ranks, and names the link",

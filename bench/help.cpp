@@ -23,7 +23,7 @@ struct NcclOption {
 constexpr std::array<NcclOption, 23> kNcclOptions = {{
     {'n', "iterations", "--iters N; -n is the number of ranks"},
     {'t', "threads", "-n RANKS, with --transport inproc for threads"},
-    {'g', "GPUs per thread", "-n RANKS"},
+    {'g', "GPUs per thread", "-n RANKS; with --device cuda ranks take GPUs in turn"},
     {'c', "check", "--check (the default) or --no-check"},
     {'J', "JSON file", "--json FILE"},
     {'T', "timeout", "--timeout SECONDS"},
@@ -36,11 +36,11 @@ constexpr std::array<NcclOption, 23> kNcclOptions = {{
     {'p', "parallel start", "nothing: ranks start at the same time"},
     {'C', "CPU time", "nothing: elapsed time is reported"},
     {'S', "time stamps", "nothing: --json has the time of the run"},
-    {'G', "graph launches", "nothing: there are no graphs of calls on CPUs"},
-    {'y', "null stream", "nothing: there are no streams on CPUs"},
+    {'G', "graph launches", "--device cuda --graph=CALLS"},
+    {'y', "null stream", "nothing: with --device cuda every rank has a stream of its own"},
     {'R', "registration", "nothing: memory is not registered"},
     {'x', "CTA policy", "--lanes N"},
-    {'D', "device API", "nothing: buffers are host memory"},
+    {'D', "device API", "nothing: calls are the host's; --device cuda for buffers on GPUs"},
     {'V', "device API's CTAs", "--lanes N"},
     {'M', "memory report", "nothing: not reported"},
     {'u', "unaligned", "nothing: buffers begin at a page"},
@@ -66,6 +66,7 @@ std::string overview() {
       "  cc-bench explain all_reduce 64K -n 8    which algorithm is chosen, and why\n"
       "  cc-bench all_reduce -n 2 --skew 100 --overlap    what waiting and working beside it cost\n"
       "  cc-bench matrix -n 4            latency and bandwidth of every pair of ranks\n"
+      "  cc-bench all_reduce -n 2 --device cuda    buffers on GPUs, calls in streams\n"
       "  cc-bench tune                   what links cost here, for all that choose an algorithm\n"
       "  cc-bench info                   what this machine and build can do\n"
       "  mpirun -n 4 cc-bench all_reduce    inside Slurm, MPI and torchrun it joins their ranks\n"
@@ -95,6 +96,9 @@ std::string help_footer() {
       "it\n"
       "                             takes alone, over the longer; 1: it goes on by itself\n"
       "  memory                     --memory: what the buffers are\n"
+      "  device graph_calls         --device cuda only: cuda, and the calls in a graph (--graph; "
+      "0:\n"
+      "                             none), whose times are divided by them; iters are launches\n"
       "Of every figure the slowest rank counts: a single call that another rank holds up each\n"
       "time makes min_us more than usec, the mean in which such waits cancel out.\n\n",
       kTimedSinglyUs, kUnsteadySpread * 100);

@@ -61,7 +61,7 @@ std::string transport_text() {
                                  CommunicatorOptions::from_environment().slot_memory >> 20)) +
          line("tcp", "yes: ranks that are processes, on one host or many") +
          line("inproc", "yes: ranks that are threads of one process") +
-         line("cuda_ipc", "no: not built yet; buffers are host memory") +
+         line("cuda_ipc", "no: not built yet; what is on GPUs goes through memory of the host") +
          line("GPU kernels", device::describe_cuda()) + verbs_text();
 }
 

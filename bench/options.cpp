@@ -36,6 +36,8 @@ constexpr std::uint64_t kMostCalls = 1'000'000'000;
 /// More than a launcher will start here: `explain` answers for clusters too.
 constexpr int kMostRanksExplained = 1 << 20;
 
+constexpr int kMostGraphCalls = 10'000;
+
 constexpr std::uint64_t kMostMatrixBytes = std::uint64_t{1} << 30;
 
 /// CLI11's own range of floating-point numbers prints all digits of the largest one.
@@ -88,6 +90,14 @@ void add_call(CLI::App& app, Raw& raw, Options& options) {
   app.add_option("--memory", options.memory,
                  "of the buffers: ordinary, registered (ccoll::allocate), or mixed: that on odd "
                  "ranks only [ordinary]");
+  app.add_option("--device", options.device,
+                 "whose memory the buffers are: host, or cuda: the GPUs of each host, which its "
+                 "ranks take in turn; calls are then in a CUDA stream of each rank's own and timed "
+                 "until that is done [host]");
+  app.add_flag("--graph{10}", options.graph_calls,
+               "--device cuda: so many calls (10, or --graph=N) are captured as a graph, and its "
+               "launches timed; each call has pinned memory of its own")
+      ->check(CLI::Range(0, kMostGraphCalls));
   app.add_flag("--fresh", options.fresh,
                "every rank writes its input again before every timed call: then it lies in that "
                "rank's caches, as what a program has just computed does");
@@ -168,6 +178,32 @@ Status check_matrix(const Options& options) {
   return {};
 }
 
+/// What measures calls in streams on buffers of GPUs, and what is of the host alone.
+Status check_device(const Options& options) {
+  if (!options.is_on_gpu()) {
+    if (options.graph_calls == 0) return {};
+    return fail(ErrorKind::invalid_argument,
+                "--graph is for calls in streams: give --device cuda, too");
+  }
+  if (options.command != Options::Command::measure) {
+    return fail(ErrorKind::invalid_argument,
+                "--device cuda is for operations: info, matrix, tune and explain are of the links "
+                "between memory of hosts");
+  }
+  if (options.memory != "ordinary" || options.fresh) {
+    return fail(ErrorKind::invalid_argument,
+                "--memory and --fresh are for buffers of the host: leave them out, or --device {}",
+                options.device);
+  }
+  if (options.overlap) {
+    return fail(ErrorKind::invalid_argument,
+                "--overlap is for calls without a stream: those of --device {} go on beside their "
+                "callers in any case",
+                options.device);
+  }
+  return {};
+}
+
 Result<Options> finish(const Raw& raw, Options options) {
   if (raw.ranks > 0) options.ranks = raw.ranks;
   const auto read_size = [](const std::string& text, std::uint64_t& size) -> Status {
@@ -221,6 +257,9 @@ Result<Options> finish(const Raw& raw, Options options) {
     CCOLL_TRY(check_word("transport", options.transport, kTransports));
   constexpr std::array<std::string_view, 3> kMemories = {"ordinary", "registered", "mixed"};
   CCOLL_TRY(check_word("memory", options.memory, kMemories));
+  constexpr std::array<std::string_view, 2> kDevices = {"host", "cuda"};
+  CCOLL_TRY(check_word("device", options.device, kDevices));
+  CCOLL_TRY(check_device(options));
   return options;
 }
 

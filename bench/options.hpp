@@ -30,6 +30,8 @@ struct Options {
   std::optional<int> root = 0;  ///< none: every rank in turn
   bool in_place = false;
   std::string memory = "ordinary";  ///< of the buffers; registered; mixed: that on odd ranks
+  std::string device = "host";      ///< whose memory the buffers are; cuda: calls are in streams
+  int graph_calls = 0;              ///< cuda: so many calls are a graph; 0: none is
   bool fresh = false;               ///< whether inputs are written again before every call
   bool check = true;
   int skew_ms = 0;       ///< how late the last rank is where waiting is measured; 0: it is not
@@ -50,6 +52,7 @@ struct Options {
   bool explain_measured = false;         ///< also run every algorithm
   std::uint64_t matrix_bytes = 1 << 20;  ///< of the messages that bandwidth is measured with
 
+  bool is_on_gpu() const { return device == "cuda"; }
   /// True where standard output belongs to the CSV or JSON form.
   bool is_table_off() const { return csv == "-" || json == "-"; }
 };

@@ -98,7 +98,7 @@ Report::Report(const Options& options, const Session& session)
   const Machine machine = inspect_machine();
   if (!options_.is_table_off()) write_header(machine);
   if (csv_) {
-    fmt::print(csv_.get(), "{}\n", kCsvHeader);
+    fmt::print(csv_.get(), "{}{}\n", kCsvHeader, options.is_on_gpu() ? kCsvDeviceHeader : "");
     std::fflush(csv_.get());
   }
   document_ = {{"version", version()},
@@ -139,6 +139,12 @@ void Report::write_header(const Machine& machine) const {
     fmt::print(
         "# with sleep: a call during which its caller sleeps as long as it takes alone, "
         "over the longer\n");
+  if (options_.is_on_gpu())
+    fmt::print("# buffers are memory of GPUs, {}, which is waited for each time\n",
+               options_.graph_calls > 0
+                   ? fmt::format("calls part of a graph of {} in a stream of each rank's own",
+                                 options_.graph_calls)
+                   : "calls in a stream of each rank's own");
   fmt::print("# {}\n", options_.check ? "every result is compared bit by bit with the exact one"
                                       : "results are not checked");
   std::fflush(stdout);

@@ -18,13 +18,15 @@ std::string if_any(fmt::format_string<const double&> form, const std::optional<d
 std::string csv_line(const std::string& label, const Row& row) {
   const Timing& t = row.timing;
   return fmt::format(
-      "{},{},{},{},{:.2f},{:.3f},{:.3f},{},{},{},{},{},{},{},{},{:.2f},{:.2f},{:.2f},{:.2f},{},"
-      "{:.1f},{},{},{},{}",
-      label, row.op, row.ranks, row.bytes, t.usec, row.algbw, row.busbw,
-      row.wrong ? fmt::format("{}", *row.wrong) : "", row.type, row.reduce_op, row.root,
-      row.in_place ? 1 : 0, row.algorithm, row.transport, t.iters, t.min_us, t.p50_us, t.p99_us,
-      t.max_us, row.count, t.spread * 100, if_any("{:.2f}", row.baseline_usec),
-      if_any("{:.1f}", row.wait_cpu_pct), if_any("{:.2f}", row.overlap_ratio), row.memory);
+             "{},{},{},{},{:.2f},{:.3f},{:.3f},{},{},{},{},{},{},{},{},{:.2f},{:.2f},{:.2f},{:.2f},"
+             "{},"
+             "{:.1f},{},{},{},{}",
+             label, row.op, row.ranks, row.bytes, t.usec, row.algbw, row.busbw,
+             row.wrong ? fmt::format("{}", *row.wrong) : "", row.type, row.reduce_op, row.root,
+             row.in_place ? 1 : 0, row.algorithm, row.transport, t.iters, t.min_us, t.p50_us,
+             t.p99_us, t.max_us, row.count, t.spread * 100, if_any("{:.2f}", row.baseline_usec),
+             if_any("{:.1f}", row.wait_cpu_pct), if_any("{:.2f}", row.overlap_ratio), row.memory) +
+         (row.device.empty() ? "" : fmt::format(",{},{}", row.device, row.graph_calls));
 }
 
 nlohmann::json row_json(const Row& row) {
@@ -55,6 +57,10 @@ nlohmann::json row_json(const Row& row) {
       {"batch_us", t.batch_us},
   };
   json["wrong"] = row.wrong ? nlohmann::json(*row.wrong) : nlohmann::json();
+  if (!row.device.empty()) {
+    json["device"] = row.device;
+    json["graph_calls"] = row.graph_calls;
+  }
   if (row.baseline_usec) json["baseline_usec"] = *row.baseline_usec;
   if (row.wait_cpu_pct) json["wait_cpu_pct"] = *row.wait_cpu_pct;
   if (row.overlap_ratio) json["overlap_ratio"] = *row.overlap_ratio;

@@ -23,7 +23,9 @@ struct Row {
   int root = -1;  ///< -1: the operation has none
   bool in_place = false;
   bool fresh = false;     ///< with --fresh, and inputs to write again
-  std::string memory;     ///< of the buffers, as --memory says
+  std::string memory;     ///< of the buffers, as --memory says, or that of `device`
+  std::string device;     ///< --device: "cuda"; empty: the host
+  int graph_calls = 0;    ///< --graph: of one graph; 0: none
   std::string forced;     ///< the algorithm that --algo asked for; empty: left to the cost model
   std::string algorithm;  ///< the one that ran
   std::string transport;
@@ -40,6 +42,9 @@ inline constexpr const char* kCsvHeader =
     "label,op,ranks,bytes,usec,algbw_GBps,busbw_GBps,wrong,dtype,redop,root,in_place,algo,"
     "transport,iters,min_us,p50_us,p99_us,max_us,count,spread_pct,baseline_usec,wait_cpu_pct,"
     "overlap_ratio,memory";
+
+/// More of them, where buffers are a device's.
+inline constexpr const char* kCsvDeviceHeader = ",device,graph_calls";
 
 std::string csv_line(const std::string& label, const Row& row);
 nlohmann::json row_json(const Row& row);

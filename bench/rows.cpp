@@ -35,8 +35,8 @@ struct Setting {
 
 class Walk {
  public:
-  Walk(Communicator& communicator, const Options& options, RowSink* sink)
-      : communicator_(communicator), options_(options), sink_(sink) {}
+  Walk(Communicator& communicator, const Options& options, RowSink* sink, Gpu* gpu)
+      : communicator_(communicator), options_(options), sink_(sink), gpu_(gpu) {}
 
   bool operation(const Operation& operation) {
     if (sink_) sink_->begin_operation(operation, note(operation));
@@ -116,10 +116,22 @@ class Walk {
     row.in_place = options_.in_place && operation.has_in_place && operation.has_data;
     row.fresh = options_.fresh && operation.has_data;
     row.memory = operation.has_data ? options_.memory : "none";
+    if (gpu_ != nullptr) {
+      row.device = options_.device;
+      row.graph_calls = options_.graph_calls;
+      if (operation.has_data) row.memory = options_.device;
+      // Making and freeing what CUDA has may wait for all streams of the process: from here until
+      // all are ready for their calls, no rank has anything in one.
+      communicator_.barrier();
+      gpu_->free_unused();
+    }
     if (operation.has_data) {
       time_data(setting, *patterns, row);
     } else {
-      time_calls(operation, row, [&] { communicator_.barrier(setting.call_options()); }, {});
+      const auto options = options_of_calls(setting);
+      const auto call = timed([&] { communicator_.barrier(options); }, options_.graph_calls);
+      if (gpu_ != nullptr) communicator_.barrier();
+      time_calls(operation, row, call, {});
       row.wrong = 0;
     }
     describe(setting, row);
@@ -132,7 +144,7 @@ class Walk {
     const Shape shape{communicator_.size(), communicator_.rank(), setting.root, row.count};
     const bool registered =
         options_.memory == "registered" || (options_.memory == "mixed" && shape.rank % 2 == 1);
-    Trial trial(operation, shape, row.in_place, registered, patterns);
+    Trial trial(operation, shape, row.in_place, registered, patterns, gpu_);
     Arguments arguments;
     arguments.input = trial.input();
     arguments.output = trial.output();
@@ -140,20 +152,21 @@ class Walk {
     arguments.type = setting.type;
     arguments.op = setting.op.value_or(ReduceOp::sum);
     arguments.root = setting.root;
-    arguments.options = setting.call_options();
-    const auto call = [&] { operation.call(communicator_, arguments); };
-
+    arguments.options = options_of_calls(setting);
+    const auto begin = [&] { operation.call(communicator_, arguments); };
+    const auto call = timed(begin, options_.graph_calls);
+    const auto call_once = options_.graph_calls > 1 ? timed(begin, 1) : call;
+    if (gpu_ != nullptr) communicator_.barrier();
     std::uint64_t wrong = 0;
     const auto check_one = [&] {
       trial.arm();
-      call();
+      call_once();
       wrong += trial.count_wrong_elems();
     };
     trial.arm();
     if (options_.check) check_one();
     time_calls(operation, row, call,
                row.fresh ? std::function<void()>([&] { trial.renew(); }) : nullptr);
-    row.timing.divide_by(operation.trips);
     if (!options_.check) return;
     // The timed calls are checked too where their input is still what it was. All ranks decide
     // alike, though a rooted operation is in place at its root only.
@@ -165,9 +178,33 @@ class Walk {
     row.wrong = sum_over_ranks(wrong);
   }
 
+  /// As `setting` says, in the rank's stream where it has one.
+  CallOptions options_of_calls(const Setting& setting) const {
+    CallOptions options = setting.call_options();
+    if (gpu_ != nullptr) options.stream = gpu_->stream();
+    return options;
+  }
+
+  /// What is timed as one: a call and, where it is in a stream, the wait for it; or `graph_calls`,
+  /// if not 0, of them as a graph.
+  std::function<void()> timed(const std::function<void()>& begin, int graph_calls) const {
+    if (gpu_ == nullptr) return begin;
+    std::function<void()> put = begin;
+    if (graph_calls > 0) {
+      put = gpu_->capture([&] {
+        for (int i = 0; i < graph_calls; i++) begin();
+      });
+    }
+    return [put, gpu = gpu_] {
+      put();
+      gpu->wait();
+    };
+  }
+
   void time_calls(const Operation& operation, Row& row, const std::function<void()>& call,
                   const std::function<void()>& between) {
     row.timing = measure(communicator_, options_.effort, call, between);
+    row.timing.divide_by(operation.trips * std::max(1, options_.graph_calls));
     if (options_.skew_ms > 0) {
       const RankIs rank = transport() == "inproc" ? RankIs::thread : RankIs::process;
       row.wait_cpu_pct =
@@ -211,6 +248,7 @@ class Walk {
   Communicator& communicator_;
   const Options& options_;
   RowSink* sink_;
+  Gpu* const gpu_;
 };
 
 }  // namespace
@@ -256,8 +294,8 @@ std::vector<Measured> measured_of(const std::vector<KeptRows::One>& rows, const 
   return measured;
 }
 
-bool measure_rows(Communicator& communicator, const Options& options, RowSink* sink) {
-  Walk walk(communicator, options, sink);
+bool measure_rows(Communicator& communicator, const Options& options, RowSink* sink, Gpu* gpu) {
+  Walk walk(communicator, options, sink, gpu);
   bool good = true;
   for (const Operation* operation : options.ops) good = walk.operation(*operation) && good;
   return good;

@@ -10,6 +10,7 @@
 
 #include "algorithms/algorithms.hpp"
 #include "ccoll/communicator.hpp"
+#include "gpu.hpp"
 #include "options.hpp"
 #include "row.hpp"
 
@@ -56,8 +57,10 @@ class KeptRows final : public RowSink {
 std::vector<Measured> measured_of(const std::vector<KeptRows::One>& rows, const CostTable& costs,
                                   int lanes);
 
-/// Collective. `sink` is null except on rank 0. Returns false where any rank found a wrong
-/// element; the same on all ranks. Throws ccoll::Error where a call fails.
-bool measure_rows(Communicator& communicator, const Options& options, RowSink* sink);
+/// Collective. `sink` is null except on rank 0; `gpu` is that of this rank's buffers, on every rank
+/// or on none. Returns false where any rank found a wrong element; the same on all ranks. Throws
+/// ccoll::Error where a call fails.
+bool measure_rows(Communicator& communicator, const Options& options, RowSink* sink,
+                  Gpu* gpu = nullptr);
 
 }  // namespace ccoll::bench

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <new>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@
 #include "core/variables.hpp"
 #include "core/write_all.hpp"
 #include "counters.hpp"
+#include "gpu.hpp"
 #include "info.hpp"
 #include "links.hpp"
 #include "rendezvous/identity.hpp"
@@ -54,10 +56,14 @@ CommunicatorOptions communicator_options(const Options& options) {
 }
 
 /// One rank from start to end; errors become its own message and status.
-int run_rank(int rank, const Options& options, Session session,
-             const std::function<Communicator()>& connect) {
+int run_rank(int rank, int local_rank, const Options& options, Session session,
+             const std::function<Communicator(const CommunicatorOptions&)>& connect) {
   try {
-    Communicator communicator = connect();
+    CommunicatorOptions settings = communicator_options(options);
+    // Its memory is freed when the communicator, for which streams may wait, has gone.
+    const std::unique_ptr<Gpu> gpu = options.is_on_gpu() ? open_gpu(local_rank) : nullptr;
+    if (gpu) settings.device = gpu->number();
+    Communicator communicator = connect(settings);
     if (options.command == Options::Command::tune) {
       tune(communicator, options);
       return 0;
@@ -81,7 +87,7 @@ int run_rank(int rank, const Options& options, Session session,
       const Matrix matrix = measure_matrix(communicator, options.matrix_bytes);
       if (report) report->add_matrix(matrix);
     } else {
-      measure_rows(communicator, options, report ? &*report : nullptr);
+      measure_rows(communicator, options, report ? &*report : nullptr, gpu.get());
     }
     if (!options.json.empty()) {
       auto counters = gather_counters(communicator);
@@ -98,22 +104,23 @@ int run_rank(int rank, const Options& options, Session session,
 }
 
 int join(const Environment& environment, const Options& options, const Session& session) {
-  const CommunicatorOptions settings = communicator_options(options);
-  return run_rank(environment.rank, options, session,
-                  [&] { return Communicator::create(environment, settings); });
+  return run_rank(environment.rank, environment.local_rank, options, session,
+                  [&](const CommunicatorOptions& settings) {
+                    return Communicator::create(environment, settings);
+                  });
 }
 
 int run_threads(int size, const Options& options, const Session& session) {
-  CommunicatorOptions settings = communicator_options(options);
-  settings.transport = "inproc";
   const std::shared_ptr<Store> store = make_inproc_store();
   std::vector<int> status(static_cast<std::size_t>(size), 0);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; rank++) {
     threads.emplace_back([&, rank] {
-      status[static_cast<std::size_t>(rank)] = run_rank(rank, options, session, [&] {
-        return Communicator::create(store, rank, size, settings);
-      });
+      status[static_cast<std::size_t>(rank)] =
+          run_rank(rank, rank, options, session, [&](CommunicatorOptions settings) {
+            settings.transport = "inproc";
+            return Communicator::create(store, rank, size, settings);
+          });
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -227,6 +234,13 @@ int run(const Options& options, int argc, const char* const* argv) {
     return kWrongUsage;
   }
   const Session session = describe(options, size, environment, argc, argv);
+  // Of a launcher's ranks each says what its own host has not.
+  if (options.is_on_gpu() && !joins) {
+    if (const auto gpus = count_gpus(); !gpus) {
+      complain(std::nullopt, "--device cuda: " + gpus.error().message);
+      return kFailed;
+    }
+  }
   if (joins) return join(environment, options, session);
   if (size == 1 || transport == "inproc") return run_threads(size, options, session);
   return start_processes(size, options, argc, argv);

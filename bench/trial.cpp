@@ -20,7 +20,7 @@ bool all_are(const std::byte* data, std::size_t bytes, std::byte value) {
 
 }  // namespace
 
-GuardedBuffer::GuardedBuffer(std::uint64_t bytes, bool registered) : bytes_(bytes) {
+GuardedBuffer::GuardedBuffer(std::uint64_t bytes, bool registered, Gpu* gpu) : bytes_(bytes) {
   const std::uint64_t pages = bytes / kPage + 3;
   const bool possible = bytes < (std::uint64_t{1} << 60);
   if (possible && registered) {
@@ -36,6 +36,17 @@ GuardedBuffer::GuardedBuffer(std::uint64_t bytes, bool registered) : bytes_(byte
   }
   std::memset(data() - kGuardBytes, int(kGuard), kGuardBytes);
   std::memset(data() + bytes, int(kGuard), kGuardBytes);
+  if (gpu != nullptr) there_ = gpu->allocate(pages * kPage);
+}
+
+void GuardedBuffer::copy_there(Gpu& gpu) const {
+  if (there_)
+    gpu.copy_there(address() - kGuardBytes, data() - kGuardBytes, bytes_ + 2 * kGuardBytes);
+}
+
+void GuardedBuffer::copy_here(Gpu& gpu) const {
+  if (there_)
+    gpu.copy_here(data() - kGuardBytes, address() - kGuardBytes, bytes_ + 2 * kGuardBytes);
 }
 
 void GuardedBuffer::Free::operator()(std::byte* memory) const { std::free(memory); }
@@ -46,26 +57,27 @@ bool GuardedBuffer::guards_intact() const {
 }
 
 Trial::Trial(const Operation& operation, const Shape& shape, bool in_place, bool registered,
-             Patterns& patterns)
+             Patterns& patterns, Gpu* gpu)
     : layout_(operation.layout(shape)),
       rank_(shape.rank),
       elem_bytes_(size_of(patterns.recipe().type)),
       shared_(in_place && layout_.shares),
-      patterns_(patterns) {
+      patterns_(patterns),
+      gpu_(gpu) {
   const std::uint64_t input_bytes = layout_.input_elems * elem_bytes_;
   const std::uint64_t output_bytes = layout_.output_elems * elem_bytes_;
   if (shared_) {
     input_at_ = layout_.input_at * elem_bytes_;
     output_at_ = layout_.output_at * elem_bytes_;
-    buffers_[0] = GuardedBuffer(std::max(input_bytes, output_bytes), registered);
+    buffers_[0] = GuardedBuffer(std::max(input_bytes, output_bytes), registered, gpu);
   } else {
-    buffers_[0] = GuardedBuffer(input_bytes, registered);
-    buffers_[1] = GuardedBuffer(output_bytes, registered);
+    buffers_[0] = GuardedBuffer(input_bytes, registered, gpu);
+    buffers_[1] = GuardedBuffer(output_bytes, registered, gpu);
   }
 }
 
-const void* Trial::input() const { return input_data(); }
-void* Trial::output() const { return output_data(); }
+const void* Trial::input() const { return buffers_[0].address() + (shared_ ? input_at_ : 0); }
+void* Trial::output() const { return buffers_[shared_ ? 0 : 1].address() + output_at_; }
 
 std::span<const std::byte> Trial::pattern_of(const Segment& segment) {
   return segment.source == Segment::kReduced ? patterns_.reduced()
@@ -87,6 +99,8 @@ void Trial::arm() {
   if (layout_.input_elems > 0) {
     fill(input_data(), layout_.input_elems, elem_bytes_, patterns_.input(rank_), 0);
   }
+  if (gpu_ == nullptr) return;
+  for (const GuardedBuffer& buffer : buffers_) buffer.copy_there(*gpu_);
 }
 
 void Trial::renew() {
@@ -96,6 +110,9 @@ void Trial::renew() {
 }
 
 std::uint64_t Trial::count_wrong_elems() {
+  if (gpu_ != nullptr) {
+    for (const GuardedBuffer& buffer : buffers_) buffer.copy_here(*gpu_);
+  }
   std::uint64_t wrong = wrong_results() + wrong_inputs() + touched_outputs();
   for (const GuardedBuffer& buffer : buffers_) wrong += buffer.guards_intact() ? 0 : 1;
   return wrong;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// One rank's buffers for one row of the table, and the check of what a call left in them.
+/// One rank's buffers for one row of the table, and the check of what a call left in them. Where
+/// they are memory of a GPU, what they shall hold is written, and what they hold is looked at, in
+/// copies on the host.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +11,7 @@
 
 #include "ccoll/memory.hpp"
 #include "data.hpp"
+#include "gpu.hpp"
 #include "operations.hpp"
 
 namespace ccoll::bench {
@@ -19,9 +22,15 @@ class GuardedBuffer {
  public:
   GuardedBuffer() = default;
   /// Throws Error{exhausted} naming the size when there is no such memory.
-  GuardedBuffer(std::uint64_t bytes, bool registered);
-  /// Never null, so that an operation may be given a buffer of no bytes.
+  /// `gpu`: the buffer is that one's memory, unless null.
+  GuardedBuffer(std::uint64_t bytes, bool registered, Gpu* gpu);
+  /// On the host. Never null, so that an operation may be given a buffer of no bytes.
   std::byte* data() const { return begin_ + kPage; }
+  /// Where data()[0] is for calls.
+  std::byte* address() const { return there_ ? there_.get() + kPage : data(); }
+  /// All of it, with what is before and behind it; nothing where it is the host's.
+  void copy_there(Gpu& gpu) const;
+  void copy_here(Gpu& gpu) const;
   bool guards_intact() const;
 
  private:
@@ -33,6 +42,7 @@ class GuardedBuffer {
   };
   std::unique_ptr<std::byte, Free> ordinary_;
   Memory registered_;
+  Gpu::Memory there_;
   std::byte* begin_ = nullptr;  ///< of one of them
   std::uint64_t bytes_ = 0;
 };
@@ -40,9 +50,9 @@ class GuardedBuffer {
 /// The same buffers serve every call of a row.
 class Trial {
  public:
-  /// `patterns` outlives the trial.
+  /// `patterns` and `gpu`, which may be null, outlive the trial.
   Trial(const Operation& operation, const Shape& shape, bool in_place, bool registered,
-        Patterns& patterns);
+        Patterns& patterns, Gpu* gpu = nullptr);
 
   /// Fills the input with what this rank contributes and every byte of the output with a wrong
   /// value, so that an element which nobody writes is found out.
@@ -76,6 +86,7 @@ class Trial {
   std::uint64_t input_at_ = 0;   ///< bytes
   std::uint64_t output_at_ = 0;  ///< bytes
   Patterns& patterns_;
+  Gpu* const gpu_;
   GuardedBuffer buffers_[2];
 };
 

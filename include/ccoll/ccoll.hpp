@@ -14,6 +14,7 @@
 #include "ccoll/message.hpp"
 #include "ccoll/reduction.hpp"
 #include "ccoll/store.hpp"
+#include "ccoll/stream.hpp"
 #include "ccoll/strangers.hpp"
 #include "ccoll/tls.hpp"
 #include "ccoll/types.hpp"

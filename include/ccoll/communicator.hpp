@@ -22,6 +22,7 @@
 #include "ccoll/message.hpp"
 #include "ccoll/reduction.hpp"
 #include "ccoll/store.hpp"
+#include "ccoll/stream.hpp"
 #include "ccoll/tls.hpp"
 #include "ccoll/types.hpp"
 #include "ccoll/unique_id.hpp"
@@ -40,7 +41,13 @@ struct CallOptions {
   /// What the caller calls it ("gradients of layer 3"): stands in this rank's errors about the
   /// call, and beside it in every rank's where other ranks made another one.
   std::string_view label = {};
+  /// The CUDA stream in whose order the call takes place; nullptr is the default stream. For ranks
+  /// with a device (CommunicatorOptions::device). See "Calls in streams" at Communicator.
+  std::optional<cudaStream_t> stream = {};
 };
+
+/// As CommunicatorOptions::device: the rank's data are memory of the host.
+inline constexpr int kHost = -1;
 
 /// How a communicator is made from another; what is not set is as in that one.
 struct GroupOptions {
@@ -126,6 +133,16 @@ struct CCOLL_API CommunicatorOptions {
   /// that are made from this one included; links for which none are left use the next transport.
   /// CCOLL_SLOT_MEMORY, in MiB.
   std::size_t slot_memory = std::size_t{256} << 20;
+  /// Where this rank's data are: the number of a GPU, as CUDA counts them in this process, or
+  /// kHost. Ranks may differ, and several may have one GPU. Below kHost is
+  /// Error{invalid_argument}; a GPU that is not there, or a build without CUDA, Error{unsupported}.
+  int device = kHost;
+  /// Pinned memory of the host through which calls in streams of a communicator are copied, in
+  /// bytes; each communicator with such calls has so much. Collectives that find it full wait in
+  /// their streams. What is larger, messages that find no room, and graphs have memory beside it,
+  /// which is kept for the next until the communicator ends: Counters::device_memory_bytes. At
+  /// least 1.
+  std::size_t device_memory = std::size_t{64} << 20;
   /// Every send waits for its receive, whatever its size: finds programs that only work as long as
   /// messages are small. CCOLL_STRICT_SENDS.
   bool strict_sends = false;
@@ -149,9 +166,41 @@ struct CCOLL_API CommunicatorOptions {
 /// over before the difference could show (it only sent, say) may learn of it at its next call or at
 /// close.
 ///
-/// Counts are in elements. Buffers may be host memory of any alignment; input and output are
-/// either the same memory where a call says so, or do not overlap. Blocking calls return when the
-/// caller's buffers may be reused; `*_async` ones at once.
+/// Counts are in elements. Buffers may be of any alignment; input and output are either the same
+/// memory where a call says so, or do not overlap. Blocking calls return when the caller's buffers
+/// may be reused; `*_async` ones at once.
+///
+/// Calls in streams: a call with CallOptions::stream takes place in the order of that CUDA stream.
+/// It reads its buffers once what was put into the stream before it is done, its results are there
+/// for what is put there later, and it returns at once: neither waits for the device, nor for other
+/// ranks. Its buffers are memory of the rank's GPU or of the host, and belong to the call until the
+/// stream has passed it. `*_async` forms return a Work for the host's view, over when the results
+/// are there; what a blocking recv, send_recv or batch returns says nothing, and a message that
+/// does not fit it shows in the Work alone. Its time limit begins when the stream comes to it.
+///
+/// An error shows in the Work, in the next call, and in error(). By then the stream goes on, and
+/// the results of what it had not passed are undefined; a Work tells it once the stream has passed,
+/// or after 5 s, and adds that the buffers may still be read and written. So does what abort()
+/// ends.
+///
+/// In a group such a call only begins, and the group's end does not wait for it; blocking sends and
+/// receives in one stream begin together at the group's end, as a batch. Outside of one, a receive
+/// holds back what comes behind it in its stream: what two ranks send each other they send by
+/// send_recv, a batch, a group, or in two streams. Messages of different streams may overtake one
+/// another. Who calls in several streams does so in an order in which the calls can end. Ranks of
+/// one process have streams of their own (better with cudaStreamNonBlocking): in one that they
+/// share, also the default stream, each would wait for those that come behind it. More streams than
+/// CUDA_DEVICE_MAX_CONNECTIONS (8) in one process may wait for each other as if they were one.
+///
+/// Captured, such a call becomes part of a graph, which may run any number of times. All ranks run
+/// theirs as often, in the same order among all their calls, also those without a stream: who calls
+/// without one waits for the graph first. When the communicator has failed or is gone, a graph runs
+/// on with undefined results. The `*_async` form returns the Work of no operation.
+///
+/// Without a stream, memory of a GPU is taken, too, where this rank has a device or the process
+/// used CUDA before the communicator was made: the call begins once what CUDA's default stream has
+/// had before it is done, and its results are there when it returns, or its Work is over. Not in
+/// streams: probes, byte strings, and what makes communicators.
 ///
 /// Different communicators may be used by different threads at once. Of one communicator, any
 /// thread may make asynchronous calls, send and receive, where the threads see to it that
@@ -216,14 +265,21 @@ class CCOLL_API Communicator {
   /// peers to hear of it. So wait for every Work before, also for an eager send_async's: what was
   /// over arrives, what was not may never. What close would throw is written to standard error (but
   /// not the loss of a peer). Other threads may be in calls of this communicator: those end at once
-  /// with Error{aborted}, and it returns when they have. They must begin no others.
+  /// with Error{aborted}, one that is in a function of the caller's once that returns, and it
+  /// returns when they have. They must begin no others.
+  ///
+  /// In the function of a reduction, while a call of this very communicator is in it on the same
+  /// thread, it cannot end: it says so on standard error, and that call goes on. What it uses stays
+  /// until the process ends; the other ranks hear no goodbye, and take this one for lost then.
   ~Communicator();
   /// The same, and throws what no call of this rank could report any more: its part may have been
   /// over before it showed that another rank made a different call (a last broadcast to which each
   /// of two ranks sent as the root). To find that, a rank that closes tells its ring neighbours its
   /// last 8 calls, and they compare. Not collective: a rank that closes its last communicator
   /// before another has made its call does not learn of it; that one does, from its call or close.
-  /// Whatever it throws, the communicator has ended, as if moved from.
+  /// In the function of a reduction that a call of this communicator is in on the same thread, it
+  /// is Error{invalid_argument}, and the communicator is as before. Whatever else it throws, the
+  /// communicator has ended, as if moved from.
   void close();
   /// Ends what is under way in this communicator, on every rank, with an Error{aborted} that has
   /// this rank and `reason` in it, and breaks it: as if a call had failed. From any thread,
@@ -239,6 +295,9 @@ class CCOLL_API Communicator {
   int size() const;
   /// As its options said, else made up: "world", "world/split1:0", "world/group(ranks 0-2)".
   const std::string& name() const;
+  /// The first cause where the communicator is broken, as a call would be told; empty else. From
+  /// any thread; waits for nothing, and moves nothing on.
+  std::string error() const;
 
   /// The rank in `other` of rank `rank` of this communicator; nothing if `other` has it not. Both
   /// belong to one job (Error{invalid_argument} otherwise). Local; O(log size).

@@ -40,6 +40,8 @@ struct PeerCounters {
 /// Since the communicator was made. Those that are made from it count for themselves.
 struct Counters {
   std::uint64_t collectives = 0;  ///< begun, those included that ccoll makes for itself (in split)
+  /// Pinned memory of the host that calls in CUDA's streams have at the moment.
+  std::uint64_t device_memory_bytes = 0;
   /// By rank, then transport; only those with which there was anything.
   std::vector<PeerCounters> peers;
   friend bool operator==(const Counters&, const Counters&) = default;

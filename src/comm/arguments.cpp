@@ -142,6 +142,12 @@ Status check_timeout(std::string_view call, std::chrono::milliseconds timeout) {
               call, timeout.count());
 }
 
+Status refuse_in_stream(std::string_view call, const CallOptions& options) {
+  if (!options.stream) return {};
+  return fail(ErrorKind::invalid_argument, "{}: a stream is given, and it cannot take place in one",
+              call);
+}
+
 Result<bool> check_arguments(const Call& call, Rank rank, Rank size) {
   if (call.root >= size) CCOLL_TRY(check_root(name_of(call), call.root, size));
   CCOLL_TRY(check_type(to_string(call.kind), call.type));

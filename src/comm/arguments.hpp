@@ -10,7 +10,8 @@ namespace ccoll {
 
 /// Whether a call has any of its own.
 inline bool has_options(const CallOptions& options) {
-  return options.timeout.count() != 0 || !options.algorithm.empty() || !options.label.empty();
+  return options.timeout.count() != 0 || !options.algorithm.empty() || !options.label.empty() ||
+         options.stream.has_value();
 }
 
 /// Whether two pieces of memory share nothing.
@@ -26,6 +27,9 @@ Status check_type(std::string_view call, DataType type);
 Status check_root(std::string_view call, Rank root, Rank size);
 /// That it is 0, for the communicator's own, or more.
 Status check_timeout(std::string_view call, std::chrono::milliseconds timeout);
+
+/// A failure for calls that cannot take place in a stream, where one is given.
+Status refuse_in_stream(std::string_view call, const CallOptions& options);
 
 /// Root in range, no null buffer where one is used, and buffers that are apart or the same as the
 /// operation allows. Says whether input and output share memory.

@@ -22,6 +22,7 @@ struct ByteCall {
 /// All that can be wrong on one rank alone: once lengths are exchanged, the others wait for it.
 Status check(const ByteCall& call, Rank size, const CallOptions& options) {
   CCOLL_TRY(check_root(call.name, static_cast<Rank>(call.root), size));
+  CCOLL_TRY(refuse_in_stream(call.name, options));
   if (call.length > SIZE_MAX / 2 / size)
     return fail(ErrorKind::invalid_argument,
                 "{}: {} bytes from each rank are more than memory can hold", call.name,

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include "core/result.hpp"
 #include "core/signature.hpp"
 #include "engine/buffer_view.hpp"
+#include "engine/device/staging.hpp"
 #include "schedule/problem.hpp"
 
 namespace ccoll {
@@ -41,6 +43,9 @@ struct Call {
   std::optional<std::uint8_t> shown_as;
   std::chrono::milliseconds timeout{0};
   std::string_view label;
+  /// Of a call in a stream, whose buffers are those of the host by then.
+  std::shared_ptr<const device::Passage> gate = nullptr;
+  bool from_graph = false;  ///< made by one that runs: comes before what streams hold back
 
   bool ragged() const { return !block_counts.empty(); }
 };

@@ -21,9 +21,18 @@ namespace {
 
 using Implementation = Communicator::Implementation;
 
+/// Messages in one stream.
+struct Batch {
+  std::shared_ptr<Implementation> communicator;
+  CallOptions options;
+  std::string label;  ///< what the options name
+  std::vector<MessageRequest> requests;
+};
+
 struct OpenGroup {
   int depth = 0;
   std::vector<Work> works;
+  std::vector<Batch> batches;
 };
 thread_local OpenGroup open_group;
 
@@ -165,20 +174,28 @@ class Together {
   std::chrono::microseconds aside_{};
 };
 
-/// The outermost group's end: its works, all over. Nothing for an inner one.
-std::vector<Work> finish() {
-  if (open_group.depth == 0)
-    raise({ErrorKind::invalid_argument, "group_end: no group was begun", std::nullopt});
-  if (--open_group.depth > 0) return {};
-  auto works = std::exchange(open_group.works, {});
-  Together(works).wait();
-  return works;
+std::optional<Failure> begin_batches() {
+  std::optional<Failure> first;
+  for (auto& [communicator, options, label, requests] : std::exchange(open_group.batches, {})) {
+    options.label = label;
+    const auto begun = communicator->begin_in_stream("batch", requests, options);
+    if (!begun && !first) first = communicator->told(begun.error(), label);
+  }
+  return first;
 }
 
-std::optional<Failure> first_failure(const std::vector<Work>& works) {
+/// The outermost group's end, when all is over: the first failure. Nothing for an inner one.
+std::optional<Failure> finish() {
+  if (open_group.depth == 0)
+    raise({ErrorKind::invalid_argument, "group_end: no group was begun", std::nullopt});
+  if (--open_group.depth > 0) return std::nullopt;
+  auto first = begin_batches();
+  const auto works = std::exchange(open_group.works, {});
+  Together(works).wait();
   for (const auto& work : works)
-    if (const auto* failure = work.state().failure()) return *failure;
-  return std::nullopt;
+    if (const auto* failure = work.state().failure(); failure != nullptr && !first)
+      first = *failure;
+  return first;
 }
 
 }  // namespace
@@ -199,10 +216,22 @@ std::vector<Work>& call_group::works_with_room() {
   return works;
 }
 
+void call_group::put_off(const std::shared_ptr<Implementation>& communicator,
+                         std::span<const MessageRequest> requests, const CallOptions& options) {
+  const auto is_its = [&](const Batch& batch) {
+    return batch.communicator == communicator && batch.options.stream == options.stream;
+  };
+  auto& batches = open_group.batches;
+  auto found = std::ranges::find_if(batches, is_its);
+  if (found == batches.end())
+    found = batches.insert(found, {communicator, options, std::string(options.label), {}});
+  found->requests.insert(found->requests.end(), requests.begin(), requests.end());
+}
+
 void group_begin() { open_group.depth++; }
 
 void group_end() {
-  if (const auto failure = first_failure(finish())) raise(*failure);
+  if (const auto failure = finish()) raise(*failure);
 }
 
 void CallGroup::end() {
@@ -212,7 +241,7 @@ void CallGroup::end() {
 
 CallGroup::~CallGroup() {
   if (ended_) return;
-  if (const auto failure = first_failure(finish()))
+  if (const auto failure = finish())
     log().error("a group of calls ended without end(), and not all went well: {}",
                 failure->message);
 }

@@ -3,6 +3,8 @@
 
 /// The calling thread's open group of calls, as the calls see it.
 
+#include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +24,11 @@ void add(Begin begin) {
   auto& works = works_with_room();
   works.push_back(begin());
 }
+/// Blocking messages in a stream begin together when the group ends, as a batch for each
+/// communicator and stream: one after another in their stream, a receive would keep the send behind
+/// it from whom it waits for. They have been checked; the options are those of the first.
+void put_off(const std::shared_ptr<Communicator::Implementation>& communicator,
+             std::span<const MessageRequest> requests, const CallOptions& options);
 /// A failure in an open group: of calls whose result nothing that comes before group_end could be.
 Status refuse_in_one(std::string_view call);
 

@@ -13,8 +13,9 @@ namespace {
 
 using Implementation = Communicator::Implementation;
 
-Result<Work> begin(const std::shared_ptr<Implementation>& communicator, Call& call,
-                   const CallOptions& options) {
+/// That the call can be made, which it is then ready for.
+Status complete(const std::shared_ptr<Implementation>& communicator, Call& call,
+                const CallOptions& options) {
   const auto in_place = check_arguments(call, communicator->rank(), communicator->size());
   if (!in_place) return tl::unexpected(in_place.error());
   call.in_place = *in_place;
@@ -25,6 +26,12 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator, Call& ca
   CCOLL_TRY(check_timeout(to_string(call.kind), options.timeout));
   call.timeout = options.timeout;
   call.label = options.label;
+  return {};
+}
+
+Result<Work> begin(const std::shared_ptr<Implementation>& communicator, Call& call,
+                   const CallOptions& options) {
+  CCOLL_TRY(complete(communicator, call, options));
   // First: what is thrown after the operation has begun would free the buffers that it has.
   const auto state = std::make_shared<Work::State>();
   state->communicator = communicator;
@@ -38,7 +45,24 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator, Call& ca
 
 // A call holds its communicator by a pointer of its own: another thread may close it meanwhile.
 
+/// Whether the call takes place in a stream: the one that it names, or the default stream where it
+/// has memory of a device.
+bool is_in_stream(const Implementation& communicator, const Call& call,
+                  const CallOptions& options) {
+  return options.stream || communicator.has_device_memory(call);
+}
+
+Work start_in_stream(const std::shared_ptr<Implementation>& communicator, Call call,
+                     const CallOptions& options) {
+  auto work = complete(communicator, call, options).and_then([&] {
+    return communicator->begin_in_stream(std::move(call), options.stream);
+  });
+  return communicator->begun_or_throw(std::move(work), options);
+}
+
 Work start(std::shared_ptr<Implementation> communicator, Call call, const CallOptions& options) {
+  if (is_in_stream(*communicator, call, options))
+    return start_in_stream(communicator, std::move(call), options);
   Implementation::Owner owner(*communicator);
   return communicator->begun_or_throw(begin(communicator, call, options), options);
 }
@@ -64,8 +88,14 @@ Call call(Kind kind, const Buffers& buffers, const Reduction& op = ReduceOp::sum
 
 /// Begins and waits without letting go of the owner flag in between; in a group, only begins.
 void run(std::shared_ptr<Implementation> communicator, Call call, const CallOptions& options) {
+  if (options.stream) {
+    start_in_stream(communicator, std::move(call), options);
+    return;
+  }
   if (call_group::is_open())
     return call_group::add([&] { return start(communicator, std::move(call), options); });
+  if (communicator->has_device_memory(call))
+    return start_in_stream(communicator, std::move(call), options).wait();
   Implementation::Owner owner(*communicator);
   auto work = communicator->alone_as_owner(call).and_then(
       [&] { return begin(communicator, call, options); });
@@ -80,6 +110,7 @@ void run(const std::shared_ptr<Implementation>& member, Kind kind, const Buffers
          const Reduction& op, const CallOptions& options, int root = 0) {
   const auto& [input, output, count, type] = buffers;
   if (op.form() == Reduction::Form::plain && !has_options(options) && !call_group::is_open() &&
+      !member->has_device_memory(input, output) &&
       member->repeat({kind, type, op.op(), static_cast<Rank>(root), count, input, output}))
     return;
   run(member, call(kind, buffers, op, root), options);
@@ -389,6 +420,11 @@ std::string Communicator::explain(std::string_view operation, std::size_t count,
 std::string Communicator::dump() const {
   const auto communicator = implementation();  // another thread may close it meanwhile
   return communicator->dump();
+}
+
+std::string Communicator::error() const {
+  const auto communicator = implementation();  // another thread may close it meanwhile
+  return communicator->first_error();
 }
 
 void Communicator::abort(std::string_view reason) {

@@ -18,7 +18,8 @@ std::vector<Rank> Communicator::Implementation::awaited_as_owner(
     bool collective = false;
     for (const auto& operation : work.operations) {
       if (operation->done.load(std::memory_order_relaxed)) continue;
-      if (!operation->is_message)
+      if (operation->sort == Operation::Sort::in_stream) continue;
+      if (operation->sort == Operation::Sort::collective)
         collective = true;
       else if (const auto peer = static_cast<const MessageOperation&>(*operation).pattern.from)
         ranks.push_back(*peer);
@@ -95,6 +96,7 @@ Counters Communicator::Implementation::counters() {
 
   Counters counters;
   counters.collectives = sequence_;
+  counters.device_memory_bytes = stream_calls_.held_bytes();
   for (auto& [key, peer] : peers) {
     const bool any = (peer.messages_sent | peer.messages_received | peer.waits | peer.retries |
                       peer.errors) != 0;

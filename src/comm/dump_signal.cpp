@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cerrno>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "comm/implementation.hpp"
@@ -23,16 +24,18 @@
 namespace ccoll {
 namespace {
 
-/// An eventfd that the handler writes to, for the process's life; -1: none yet.
+/// An eventfd that the handler writes to, for the life of the process that made it. A forked child
+/// has it and the handler, too; there a signal is not to wake the parent.
 std::atomic<int> bell{-1};
-static_assert(std::atomic<int>::is_always_lock_free);
+std::atomic<pid_t> bell_of{0};  // 0: there is none
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<pid_t>::is_always_lock_free);
 
 /// Only what is safe in a handler.
 void on_signal(int) {
   const int error = errno;
   const std::uint64_t one = 1;
-  if (const int to = bell.load(); to >= 0) [[maybe_unused]]
-    const auto ignored = ::write(to, &one, sizeof one);
+  if (bell_of.load() == ::getpid()) [[maybe_unused]]
+    const auto ignored = ::write(bell.load(), &one, sizeof one);
   errno = error;
 }
 
@@ -44,11 +47,13 @@ Status install() {
     return fail(ErrorKind::invalid_argument, "needs CCOLL_DUMP, the directory to write to");
   struct sigaction action {};
   ::sigaction(*asked, nullptr, &action);
-  if (action.sa_handler != SIG_DFL)
+  const bool from_parent = action.sa_handler == on_signal;
+  if (action.sa_handler != SIG_DFL && !from_parent)
     return fail(ErrorKind::unsupported, "the program handles or ignores that signal itself");
   const int made = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (made < 0) return fail(ErrorKind::exhausted, "no descriptor: {}", os_error(errno));
   bell.store(made);
+  bell_of.store(::getpid());
   action = {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
@@ -63,8 +68,10 @@ constexpr std::size_t kMostBeside = 64;
 class Watch final : public DumpSignal, public std::enable_shared_from_this<Watch> {
  public:
   explicit Watch(asio::io_context& context) : descriptor_(context) {
-    if (const int rung = bell.load(); rung >= 0) descriptor_.assign(::dup(rung));
+    if (bell_of.load() == process_) descriptor_.assign(::dup(bell.load()));
   }
+  /// A child's copy of its parent's, whose service thread is not there.
+  bool is_forked() const { return ::getpid() != process_; }
 
   void add(const std::shared_ptr<Communicator::Implementation>& communicator) {
     std::lock_guard lock(mutex_);
@@ -107,6 +114,7 @@ class Watch final : public DumpSignal, public std::enable_shared_from_this<Watch
     wait();
   }
 
+  const pid_t process_ = ::getpid();
   asio::posix::stream_descriptor descriptor_;
   ProcessMutex mutex_;
   std::vector<std::weak_ptr<Communicator::Implementation>> communicators_;  // guarded by mutex_
@@ -117,17 +125,18 @@ class Watch final : public DumpSignal, public std::enable_shared_from_this<Watch
 std::shared_ptr<DumpSignal> DumpSignal::join(
     const std::shared_ptr<Communicator::Implementation>& communicator) {
   static ProcessMutex mutex;
+  std::unique_lock lock(mutex);
   static std::weak_ptr<Watch> watch;  // guarded by mutex
-  static std::once_flag once;
-  if (read_variable("CCOLL_DUMP_SIGNAL"))
-    std::call_once(once, [] {
-      if (auto installed = install(); !installed)
-        log().warn("CCOLL_DUMP_SIGNAL: {}", installed.error().message);
-    });
+  static pid_t installed_in = 0;      // guarded by mutex
+  Status installed;
+  if (read_variable("CCOLL_DUMP_SIGNAL") && std::exchange(installed_in, ::getpid()) != ::getpid())
+    installed = install();
+  lock.unlock();
+  if (!installed) log().warn("CCOLL_DUMP_SIGNAL: {}", installed.error().message);
   if (!read_variable("CCOLL_DUMP")) return nullptr;
-  const std::lock_guard lock(mutex);
+  lock.lock();
   auto made = watch.lock();
-  if (!made) {
+  if (!made || made->is_forked()) {
     auto& context = communicator->service()->context();
     watch = made = std::make_shared<Watch>(context);
     asio::post(context, [made] { made->wait(); });

@@ -79,7 +79,7 @@ dump::UnderWay Communicator::Implementation::under_way(const CollectiveOperation
   shown.call = operation.run.sequence;
   shown.text = name_of(operation);
   shown.begun = times.of(operation.begun);
-  shown.standing = "not begun: an earlier call is still under way";
+  shown.standing = not_begun(operation);
   if (!operation.started) return shown;
   shown.standing = operation.plan->standing();
   if (const auto at = operation.plan->stand())
@@ -92,7 +92,8 @@ Communicator::Implementation::Standing Communicator::Implementation::standing_as
   const FlightRecorder::Times times(recorder_);
   Standing standing;
   // A call that was refused before it began has been recorded, but has no number.
-  standing.finished = collectives_.empty() ? sequence_ : collectives_.front()->run.sequence;
+  const bool none_has_number = collectives_.empty() || !collectives_.front()->is_numbered;
+  standing.finished = none_has_number ? sequence_ : collectives_.front()->run.sequence;
   for (const auto& operation : collectives_)
     if (standing.under_way.size() < kMostUnderWay)
       standing.under_way.push_back(under_way(*operation, times));
@@ -183,6 +184,8 @@ std::string Communicator::Implementation::dump_path() const {
 
 void Communicator::Implementation::write_dump_as_owner(std::string_view reason) noexcept {
   dump_wanted_.store(false, std::memory_order_relaxed);
+  // The file is the parent's.
+  if (is_forked()) return;
   if (failure_dumped_ && (reason == kFailureDump || reason == kBesideDump)) return;
   if (reason == kFailureDump) failure_dumped_ = true;
   try {

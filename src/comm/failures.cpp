@@ -114,6 +114,10 @@ void Communicator::Implementation::break_as_owner(const Failure& failure, bool t
     keep_standing_as_owner();
     note_failure_as_owner(failure);
     broken_ = failure;
+    {
+      const std::lock_guard lock(mutex_);
+      first_failure_ = failure;
+    }
     if (log().tells(LogLevel::debug))
       log().debug("rank {}: a communicator ends: {}", rank(), told(failure).message);
   }
@@ -124,6 +128,7 @@ void Communicator::Implementation::break_as_owner(const Failure& failure, bool t
   }
   collectives_.clear();
   messages_.end_all(*broken_);
+  stream_calls_.fail_as_owner(told(*broken_));
   take_waits_back_as_owner();
   if (tell) member_->control().flood(id_, *broken_);
   if (first && !dump_directory_.empty() && !closed_.load()) write_dump_as_owner(kFailureDump);
@@ -134,6 +139,7 @@ void Communicator::Implementation::forked() {
   // Threads that may have held these do not exist here.
   owner_.forget();
   new (&mutex_) std::mutex;
+  stream_calls_.forked();
   labels_.forget_lock();
   has_news_.store(true, std::memory_order_release);
 }
@@ -148,6 +154,7 @@ void Communicator::Implementation::break_copy_as_owner(const Failure& failure) {
   }
   collectives_.clear();
   messages_.end_pending(*broken_);
+  stream_calls_.end_copy_as_owner(told(*broken_));
 }
 
 Failure Communicator::Implementation::failed_here(const Failure& failure) const {
@@ -194,20 +201,32 @@ bool Communicator::Implementation::take_news_as_owner() {
   return true;
 }
 
+std::string Communicator::Implementation::first_error() const {
+  if (is_forked()) return told(news().value()).message;
+  const std::lock_guard lock(mutex_);
+  const auto& failure = first_failure_ ? first_failure_ : news_;
+  return failure ? told(*failure).message : "";
+}
+
 Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::time_point now) {
   if (dump_wanted_.load(std::memory_order_relaxed)) write_dump_as_owner(wanted_dump());
   if (moved_) last_moved_ = now;
   moved_ = false;
   auto next = now + std::chrono::seconds(1);
-  if (suspicion_) {
+  if (suspicion_ && !broken_) {
     if (take_label_as_owner() || now >= suspected_until_) {
       break_as_owner(*suspicion_, true);
       return next;
     }
     next = std::min(next, suspected_until_);
   }
+  if (auto standing = stream_calls_.supervise_as_owner(now, next); !standing && !broken_) {
+    threw_as_owner(standing.error());
+    return next;
+  }
   const auto gone = long_gone(now, next);
-  if (!gone.empty() && in_vain_as_owner(gone)) {
+  // While there is a suspicion, no round shows what has come: it ends the call soon enough.
+  if (!suspicion_ && !gone.empty() && in_vain_as_owner(gone)) {
     // What they sent may have come after the last round, however long ago they left.
     if (round_as_owner(Messages::Attention::everyone) || broken_ || suspicion_) return now;
     if (const auto failure = in_vain_as_owner(gone)) {
@@ -221,11 +240,17 @@ Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::t
   return next;
 }
 
+std::string_view Communicator::Implementation::not_begun(const CollectiveOperation& operation) {
+  return operation.is_held_back()
+             ? "not begun: its stream has not come to it"
+             : "not begun: an earlier call is still under way, or waits for its stream";
+}
+
 std::string Communicator::Implementation::whereabouts(const CollectiveOperation& operation,
                                                       Clock::time_point now) const {
   const auto& [plan, run] = std::tie(operation.plan, operation.run);
   const auto cycle = cycle_of(run.sequence);
-  if (!operation.started) return "not begun: an earlier call is still under way" + cycle;
+  if (!operation.started) return std::string(not_begun(operation)) + cycle;
   const auto later = plan->silent();
   return fmt::format("{}, for {:.0f} ms; it waits for {}{}{}{}{}", plan->standing(),
                      milliseconds(operation.stands.until(now)), ranks_text(plan->awaited()),
@@ -242,6 +267,7 @@ std::string Communicator::Implementation::whereabouts(const CollectiveOperation&
 bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOperation& operation,
                                                                  Clock::time_point now,
                                                                  Clock::time_point& next) {
+  if (operation.gate) limit_gated_as_owner(operation, now);
   if (operation.started) operation.stands.look(operation.plan->steps_taken(), now);
   if (now >= operation.deadline) {
     const Failure late{
@@ -253,7 +279,11 @@ bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOpera
     return true;
   }
   next = std::min(next, operation.deadline);
-  if (!operation.started) return false;
+  if (!operation.started) {
+    if (operation.is_held_back() && &operation == collectives_.front().get())
+      note_stand(Stand{operation.run.sequence, std::string(not_begun(operation)), operation.begun});
+    return false;
+  }
   if (now >= operation.publish_at) publish_as_owner(operation, now);
   if (seek_cycle_as_owner(operation, operation.run.sequence, now, next))
     ask_for_stands_as_owner(operation, now);

@@ -41,6 +41,12 @@ Result<std::shared_ptr<Waiter>> make_waiter(const CommunicatorOptions& options) 
   if (options.eager_limit > kMaxEagerBytes)
     return fail(ErrorKind::invalid_argument, "an eager limit of {} bytes: the most is {}",
                 options.eager_limit, kMaxEagerBytes);
+  if (options.device < kHost)
+    return fail(ErrorKind::invalid_argument,
+                "device {}: expected a GPU's number, from 0 up, or kHost ({})", options.device,
+                kHost);
+  if (options.device_memory == 0)
+    return fail(ErrorKind::invalid_argument, "a device_memory of 0 bytes: expected at least 1");
   return Waiter::make();
 }
 
@@ -66,6 +72,7 @@ Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementati
     throw;
   }
   made->configure();
+  CCOLL_TRY(made->find_device());
   auto background = Background::make(made->member_->service()->context(), made);
   if (!background) return tl::unexpected(background.error());
   made->background_ = std::move(*background);
@@ -92,6 +99,13 @@ void Communicator::Implementation::configure() {
   tracing_ = Tracing::begin({job(), id_, name_, rank(), size(), hosts_});
   messages_.record(&recorder_, tracing_.get());
   dump_directory_ = read_variable("CCOLL_DUMP").value_or("");
+}
+
+Status Communicator::Implementation::find_device() {
+  knows_devices_ = options_.device != kHost || device::is_cuda_in_use();
+  // Those that are made from this one take theirs when they need it.
+  if (options_.device == kHost || id_ != job()) return {};
+  return stream_calls_.staging(options_.device, options_.device_memory).map([](auto*) {});
 }
 
 Result<std::string> Communicator::Implementation::transport_to(Rank peer) const {
@@ -122,6 +136,7 @@ Status Communicator::Implementation::close() {
       late = broken_;
     }
     if (!broken_) break_as_owner(destroyed(), false);
+    stream_calls_.abandon_as_owner(told(destroyed()));
     if (tracing_ != nullptr) tracing_->write();
   }
   if (!was_told) publish_last_calls();
@@ -142,7 +157,7 @@ Status Communicator::Implementation::close() {
 }
 
 Status Communicator::Implementation::called_from_outside() const {
-  if (folding_for() != this) return {};
+  if (!is_folding_for(this)) return {};
   return tl::unexpected(
       told({ErrorKind::invalid_argument,
             "the function of a reduction uses the communicator that called it", std::nullopt}));
@@ -196,13 +211,49 @@ Result<std::shared_ptr<Operation>> Communicator::Implementation::put_into_queue_
   }
   if (log().tells(LogLevel::trace))
     log().trace("rank {}: {} begins", rank(), describe(operation->run.signature));
-  operation->run.sequence = sequence_++;
   operation->label = call.label;
+  operation->gate = call.gate;
+  operation->timeout = call.timeout;
   set_limit(*operation, Clock::now(), call.timeout);
+  if (operation->gate) operation->deadline = Clock::time_point::max();
   operation->publish_at = operation->begun + kPublishAfter;
-  collectives_.push_back(operation);
+  // What a graph calls is called now, and what streams hold back is yet to come.
+  const auto place = call.from_graph
+                         ? std::ranges::find_if(collectives_, &CollectiveOperation::is_held_back,
+                                                [](const auto& each) -> auto& { return *each; })
+                         : collectives_.end();
+  const bool may_be_numbered =
+      !call.gate && (place == collectives_.begin() || (*std::prev(place))->is_numbered);
+  if (may_be_numbered) {
+    if (auto numbered = number_as_owner(*operation); !numbered) {
+      break_as_owner(numbered.error(), true);
+      return tl::unexpected(numbered.error());
+    }
+  } else {
+    const auto is_not = [](const auto& each) { return !each->is_numbered; };
+    operation->run.sequence =
+        sequence_ + static_cast<std::uint64_t>(std::count_if(collectives_.begin(), place, is_not));
+  }
+  collectives_.insert(place, operation);
   moved_ = true;
   return operation;
+}
+
+void Communicator::Implementation::limit_gated_as_owner(CollectiveOperation& operation,
+                                                        Clock::time_point now) {
+  if (operation.deadline != Clock::time_point::max() || operation.is_held_back()) return;
+  set_limit(operation, now, operation.timeout);
+  operation.publish_at = operation.begun + kPublishAfter;
+}
+
+Status Communicator::Implementation::number_as_owner(CollectiveOperation& operation) {
+  auto& run = operation.run;
+  if (!operation.label.empty() || run.custom)
+    labels_.set(sequence_, note_of(operation.label, run.custom));
+  if (record_as_owner(run.signature)) CCOLL_TRY(compare_with_ahead());
+  run.sequence = sequence_++;
+  operation.is_numbered = true;
+  return {};
 }
 
 Status Communicator::Implementation::make_ready(const Call& call, CollectiveOperation& operation) {
@@ -223,8 +274,6 @@ Status Communicator::Implementation::make_ready(const Call& call, CollectiveOper
     run.input.data = &barrier_[0];
     run.output.data = &barrier_[1];
   }
-  if (!call.label.empty() || run.custom) labels_.set(sequence_, note_of(call.label, run.custom));
-  if (record_as_owner(run.signature)) CCOLL_TRY(compare_with_ahead());
   if (call.op.form() != Reduction::Form::premultiplied_sum) return {};
   auto premultiplication = Premultiplication::make(call, rank(), size(), run);
   if (!premultiplication) return tl::unexpected(premultiplication.error());
@@ -274,9 +323,13 @@ Clock::time_point Communicator::Implementation::supervise_as_owner(Clock::time_p
 }
 
 bool Communicator::Implementation::round_as_owner(Messages::Attention attention) {
+  bool moved = false;
   if (has_news_.load(std::memory_order_relaxed) && take_news_as_owner()) return true;
-  if (suspicion_) return false;
-  bool moved = !collectives_.empty() && advance_collective_as_owner();
+  if (is_forked() || (suspicion_ && !broken_)) return false;
+  // Also of one that is broken: their streams are to go on.
+  if (stream_calls_.busy_as_owner()) [[unlikely]]
+    moved |= stream_calls_.advance_as_owner(*this);
+  moved |= !collectives_.empty() && advance_collective_as_owner();
   if (broken_ || suspicion_) return false;
   auto messages_moved = messages_.advance(attention);
   if (!messages_moved) {
@@ -284,6 +337,8 @@ bool Communicator::Implementation::round_as_owner(Messages::Attention attention)
     return false;
   }
   moved |= *messages_moved;
+  if (stream_calls_.busy_as_owner()) [[unlikely]]
+    moved |= stream_calls_.advance_as_owner(*this);
   moved_ |= moved;
   if (moved) movements_++;
   if (moved && waits_told_) take_waits_back_as_owner();
@@ -293,7 +348,17 @@ bool Communicator::Implementation::round_as_owner(Messages::Attention attention)
 bool Communicator::Implementation::advance_collective_as_owner() {
   const auto& operation = collectives_.front();
   auto& plan = *operation->plan;
+  if (operation->is_held_back()) return false;
   if (!operation->started) {
+    if (!operation->is_numbered)
+      if (auto numbered = number_as_owner(*operation); !numbered) {
+        collective_failed_as_owner(std::move(numbered.error()));
+        return false;
+      }
+    if (operation->gate) {
+      limit_gated_as_owner(*operation, Clock::now());
+      note_stand(std::nullopt);
+    }
     if (operation->premultiplication) (*operation->premultiplication)();
     plan.start(operation->run);
     operation->started = true;

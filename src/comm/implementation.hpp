@@ -32,6 +32,7 @@
 #include "comm/operation.hpp"
 #include "comm/owner_flag.hpp"
 #include "comm/patience.hpp"
+#include "comm/stream_calls.hpp"
 #include "comm/tracing.hpp"
 #include "engine/links.hpp"
 #include "engine/plan.hpp"
@@ -130,6 +131,25 @@ class Communicator::Implementation final
   /// Until the collective is over, as part of a blocking call; its failure, if any.
   Status finish_as_owner(const Work::State& work);
 
+  // stream_calls.cpp: calls in CUDA's streams, arguments already checked. Without the owner flag.
+
+  /// Whether memory of a device is among the buffers; false where this rank need not expect any.
+  bool has_device_memory(const Call& call) const;
+  bool has_device_memory(const void* input, const void* output) const;
+  bool has_device_memory(std::span<const MessageRequest> requests) const;
+  /// Nothing as the stream: one of our own, behind the default stream.
+  Result<Work> begin_in_stream(Call call, std::optional<cudaStream_t> stream);
+  Result<Work> begin_in_stream(std::vector<std::shared_ptr<MessageOperation>> operations,
+                               std::chrono::milliseconds timeout,
+                               std::optional<cudaStream_t> stream);
+  /// The same of requests that are yet to be checked (message_calls.cpp).
+  Result<Work> begin_in_stream(std::string_view call, std::span<const MessageRequest> requests,
+                               const CallOptions& options);
+  /// From a thread of CUDA: the call is to begin.
+  void stream_reached(std::shared_ptr<StreamCall> call) noexcept;
+  /// Of Communicator::error().
+  std::string first_error() const;
+
   // groups.cpp: calls that serve others, and communicators from this one. Each takes the owner
   // flag.
 
@@ -190,7 +210,9 @@ class Communicator::Implementation final
   bool try_own() { return owner_.try_take(); }
   void disown() { owner_.give_back(); }
   bool is_forked() const { return forked_.load(std::memory_order_relaxed); }
-  bool busy_as_owner() const { return !collectives_.empty() || messages_.busy(); }
+  bool busy_as_owner() const {
+    return !collectives_.empty() || messages_.busy() || stream_calls_.busy_as_owner();
+  }
   /// Whether a thread waits for the owner flag: whoever waits with it in hand lets it in.
   bool wanted() const { return owner_.waiting() > 0; }
   /// Whether ranks outnumber cores.
@@ -242,6 +264,7 @@ class Communicator::Implementation final
   Implementation(std::shared_ptr<Member> member, std::uint64_t id,
                  const CommunicatorOptions& options, Group group, std::shared_ptr<Waiter> waiter);
   void configure();
+  Status find_device();
 
   void wait_to_own();
   /// Of what is under way.
@@ -272,6 +295,14 @@ class Communicator::Implementation final
   }
   bool round_as_owner(Messages::Attention attention);
   Clock::time_point look_at_limits_as_owner(Clock::time_point now);
+
+  // stream_calls.cpp
+  /// Puts the host's memory into a call, and says what begins with it at once; nothing where that
+  /// begins when the stream has come to it, as it then tells the StreamCall.
+  using Prepare = std::function<std::optional<Call>(
+      StreamCall&, const std::shared_ptr<device::Passage>&, bool is_captured)>;
+  Result<std::shared_ptr<device::Passage>> passage(device::PassageRequest request);
+  Result<Work> submit(device::PassageRequest request, Operations shown, const Prepare& prepare);
 
   // groups.cpp
   Result<std::vector<Rank>> subgroup_ranks(std::span<const int> ranks) const;
@@ -322,6 +353,10 @@ class Communicator::Implementation final
   /// Its plan and its run, all but the sequence number.
   Status make_ready(const Call& call, CollectiveOperation& operation);
   Result<std::shared_ptr<Operation>> put_into_queue_as_owner(const Call& call);
+  /// Of one before which all have their numbers.
+  Status number_as_owner(CollectiveOperation& operation);
+  /// The time limit of one in a stream begins when that has come to it.
+  void limit_gated_as_owner(CollectiveOperation& operation, Clock::time_point now);
   Status put_into_queues_as_owner(std::span<const std::shared_ptr<MessageOperation>> operations,
                                   std::chrono::milliseconds timeout);
   void set_limit(Operation& operation, Clock::time_point now,
@@ -419,6 +454,8 @@ class Communicator::Implementation final
   /// How far it has come, since when it stands there and whom it waits for; of one whose time is
   /// over.
   std::string whereabouts(const CollectiveOperation& operation, Clock::time_point now) const;
+  /// Why it has not.
+  static std::string_view not_begun(const CollectiveOperation& operation);
   void publish_as_owner(CollectiveOperation& operation, Clock::time_point now);
   /// Tells control whom this rank waits for; no longer, once anything moves.
   void tell_waits_as_owner();
@@ -475,6 +512,7 @@ class Communicator::Implementation final
   bool crowded_ = false;                           // immutable after make: ranks outnumber cores
   bool in_memory_ = false;                         // immutable after make: all ranks share some
   bool subscribed_ = false;                        // immutable after make: it was there at all
+  bool knows_devices_ = false;                     // immutable after make: CUDA is in use here
   std::uint64_t streams_from_bytes_ = UINT64_MAX;  // of PlanRequest; immutable after make
   const std::shared_ptr<Waiter> waiter_;
 
@@ -490,6 +528,7 @@ class Communicator::Implementation final
   std::deque<std::shared_ptr<CollectiveOperation>> collectives_;
   std::uint64_t sequence_ = 0;  ///< of the next collective
   Messages messages_;
+  StreamCalls stream_calls_;  ///< by its own tags
   std::optional<Failure> broken_;
   std::optional<Standing> at_break_;  ///< as broken_
   /// What this rank will break with, while the control path may know better.
@@ -523,6 +562,7 @@ class Communicator::Implementation final
   std::atomic<bool> forked_{false};  // set before has_news_, in a child that has one thread
   mutable std::mutex mutex_;
   std::optional<Failure> news_;                      // guarded by mutex_
+  std::optional<Failure> first_failure_;             // guarded by mutex_: as broken_
   std::map<std::uint32_t, Clock::time_point> left_;  // guarded by mutex_: when that was heard
   History history_;
   Labels labels_;

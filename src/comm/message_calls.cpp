@@ -91,42 +91,76 @@ Status check_overlaps(std::string_view call, std::span<const MessageRequest> req
   return {};
 }
 
-Result<Work> begin(const std::shared_ptr<Implementation>& communicator, std::string_view call,
-                   std::span<const MessageRequest> requests, const CallOptions& options) {
+Result<std::vector<std::shared_ptr<MessageOperation>>> operations_of(
+    const Implementation& communicator, std::string_view call,
+    std::span<const MessageRequest> requests, const CallOptions& options) {
   std::vector<std::shared_ptr<MessageOperation>> operations;
   operations.reserve(requests.size());
   for (const auto& request : requests) {
-    auto operation = operation_of(request, communicator->size(), options.label);
+    auto operation = operation_of(request, communicator.size(), options.label);
     if (!operation) return tl::unexpected(operation.error());
     operations.push_back(std::move(*operation));
   }
   CCOLL_TRY(check_overlaps(call, requests));
   CCOLL_TRY(check_timeout(call, options.timeout));
+  return operations;
+}
+
+Result<Work> begin(const std::shared_ptr<Implementation>& communicator, std::string_view call,
+                   std::span<const MessageRequest> requests, const CallOptions& options) {
+  const auto operations = operations_of(*communicator, call, requests, options);
+  if (!operations) return tl::unexpected(operations.error());
   // First: what is thrown after the operations have begun would free the buffers that they have.
   const auto state = std::make_shared<Work::State>(
-      Work::State{communicator, {operations.begin(), operations.end()}});
-  CCOLL_TRY(communicator->begin_as_owner(operations, options.timeout));
+      Work::State{communicator, {operations->begin(), operations->end()}});
+  CCOLL_TRY(communicator->begin_as_owner(*operations, options.timeout));
   communicator->progress_as_owner();
   return Work(state);
 }
 
 // A call holds its communicator by a pointer of its own: another thread may close it meanwhile.
 
+Work start_in_stream(const std::shared_ptr<Implementation>& communicator, std::string_view call,
+                     std::span<const MessageRequest> requests, const CallOptions& options) {
+  return communicator->begun_or_throw(communicator->begin_in_stream(call, requests, options),
+                                      options);
+}
+
 Work start(std::shared_ptr<Implementation> communicator, std::string_view call,
            std::span<const MessageRequest> requests, const CallOptions& options) {
+  if (options.stream || communicator->has_device_memory(requests))
+    return start_in_stream(communicator, call, requests, options);
   Implementation::Owner owner(*communicator);
   return communicator->begun_or_throw(begin(communicator, call, requests, options), options);
 }
 
-/// What the work's only receive got; in a group nothing has come yet, or is about to be written.
-Received received(const Work& work) { return call_group::is_open() ? Received{} : work.received(); }
+/// Whether such a blocking call only begins: in a group, or a stream, nothing has come when it
+/// returns, or is about to be written.
+bool only_begins(const CallOptions& options) { return options.stream || call_group::is_open(); }
+
+/// What the work's only receive got.
+Received received(const Work& work, const CallOptions& options) {
+  return only_begins(options) ? Received{} : work.received();
+}
 
 /// Begins and waits without letting go of the owner flag in between; in a group, only begins.
 Work run(std::shared_ptr<Implementation> communicator, std::string_view call,
          std::span<const MessageRequest> requests, const CallOptions& options) {
+  if (options.stream && call_group::is_open()) {
+    communicator->value_or_raise(operations_of(*communicator, call, requests, options),
+                                 options.label);
+    call_group::put_off(communicator, requests, options);
+    return {};
+  }
+  if (options.stream) return start_in_stream(communicator, call, requests, options);
   if (call_group::is_open()) {
     Work work;
     call_group::add([&] { return work = start(communicator, call, requests, options); });
+    return work;
+  }
+  if (communicator->has_device_memory(requests)) {
+    auto work = start_in_stream(communicator, call, requests, options);
+    work.wait();
     return work;
   }
   Implementation::Owner owner(*communicator);
@@ -140,11 +174,20 @@ Work run(std::shared_ptr<Implementation> communicator, std::string_view call,
 std::optional<Pattern> short_way(const Implementation& communicator, const MessageRequest& request,
                                  const CallOptions& options) {
   if (has_options(options) || call_group::is_open()) return std::nullopt;
+  if (communicator.has_device_memory({&request, 1})) return std::nullopt;
   auto pattern = pattern_of(request, communicator.size());
   return pattern ? std::optional(*pattern) : std::nullopt;
 }
 
 }  // namespace
+
+Result<Work> Communicator::Implementation::begin_in_stream(std::string_view call,
+                                                           std::span<const MessageRequest> requests,
+                                                           const CallOptions& options) {
+  return operations_of(*this, call, requests, options).and_then([&](auto operations) {
+    return begin_in_stream(std::move(operations), options.timeout, options.stream);
+  });
+}
 
 Status Communicator::Implementation::begin_as_owner(
     std::span<const std::shared_ptr<MessageOperation>> operations,
@@ -271,7 +314,7 @@ Received Communicator::recv(void* data, std::size_t count, DataType type, int fr
     const Implementation::Owner owner(*communicator);
     if (auto got = communicator->recv_short_as_owner(request, *pattern)) return *got;
   }
-  return received(run(communicator, "recv", std::array{request}, options));
+  return received(run(communicator, "recv", std::array{request}, options), options);
 }
 
 Work Communicator::recv_async(void* data, std::size_t count, DataType type, int from, int tag,
@@ -288,6 +331,7 @@ Received Communicator::probe(int from, int tag, const CallOptions& options) {
     return communicator->value_or_raise(std::move(result), options.label);
   };
   or_raise(call_group::refuse_in_one("probe"));
+  or_raise(refuse_in_stream("probe", options));
   or_raise(check_timeout("probe", options.timeout));
   operation->pattern = or_raise(pattern_of("probe", from, tag, true, communicator->size()));
   operation->received.emplace();
@@ -323,8 +367,8 @@ Received Communicator::send_recv(const void* data_out, std::size_t count_out, in
     if (sent)
       if (auto got = communicator->recv_short_as_owner(in, *way_in)) return *got;
   }
-  if (sent) return received(run(communicator, "send_recv", std::array{in}, options));
-  return received(run(communicator, "send_recv", std::array{in, out}, options));
+  if (sent) return received(run(communicator, "send_recv", std::array{in}, options), options);
+  return received(run(communicator, "send_recv", std::array{in, out}, options), options);
 }
 
 Work Communicator::send_recv_async(const void* data_out, std::size_t count_out, int to,
@@ -340,7 +384,7 @@ std::vector<Received> Communicator::batch(std::span<const MessageRequest> reques
                                           const CallOptions& options) {
   const auto work = run(implementation(), "batch", requests, options);
   std::vector<Received> received;
-  if (call_group::is_open()) return received;
+  if (only_begins(options)) return received;
   for (const auto& operation : work.state().operations)
     if (operation->received) received.push_back(*operation->received);
   return received;

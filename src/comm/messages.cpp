@@ -6,6 +6,19 @@
 
 namespace ccoll {
 
+std::shared_ptr<MessageOperation> MessageOperation::like(const MessageOperation& other) {
+  auto made = std::make_shared<MessageOperation>();
+  made->label = other.label;
+  made->received = other.received;
+  made->what = other.what;
+  made->pattern = other.pattern;
+  made->input = other.input;
+  made->output = other.output;
+  made->bytes = other.bytes;
+  made->type = other.type;
+  return made;
+}
+
 Messages::Messages(const Group& group, LinkTable& links, const Limits& limits, Told told)
     : group_(group), links_(links), limits_(limits), told_(std::move(told)) {
   links_.listen(kHeadLane);

@@ -61,7 +61,9 @@ inline constexpr std::uint16_t kHeadLane = 0x8000;
 inline constexpr std::uint16_t kBulkLane = 0x8001;
 
 struct MessageOperation final : Operation {
-  MessageOperation() { is_message = true; }
+  MessageOperation() { sort = Sort::message; }
+  /// Another one for the same message, which is yet to be begun.
+  static std::shared_ptr<MessageOperation> like(const MessageOperation& other);
 
   enum class What : std::uint8_t { send, recv, probe };
   enum class Stage : std::uint8_t {

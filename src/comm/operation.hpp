@@ -15,6 +15,7 @@
 #include "ccoll/communicator.hpp"
 #include "comm/reductions.hpp"
 #include "core/result.hpp"
+#include "engine/device/staging.hpp"
 #include "engine/plan.hpp"
 
 namespace ccoll {
@@ -41,7 +42,7 @@ struct Operation {
   Clock::time_point begun;
   Clock::time_point deadline;
   std::string label;  ///< the caller's
-  bool is_message = false;
+  enum class Sort : std::uint8_t { collective, message, in_stream } sort = Sort::collective;
   bool sought = false;  ///< whether it was looked for a cycle; owner: holder of the owner flag
   Standstill stands;    ///< of one that has begun; owner: holder of the owner flag
 
@@ -51,13 +52,28 @@ struct Operation {
   std::optional<Received> received;  ///< of receives and probes
 };
 
+/// What the Work of a call in a stream has: the operation itself is another one.
+struct StreamOperation final : Operation {
+  StreamOperation() { sort = Sort::in_stream; }
+};
+
 /// Collectives run one after another.
 struct CollectiveOperation final : Operation {
   std::shared_ptr<Plan> plan;  ///< uses the communicator's links
   PlanRun run;
   std::optional<Premultiplication> premultiplication;
+  /// Of one in a stream: what it waits for before it begins, and its time limit from then on.
+  std::shared_ptr<const device::Passage> gate;
+  std::chrono::milliseconds timeout{0};
   bool started = false;          // owner: holder of the owner flag
   Clock::time_point publish_at;  // owner: holder of the owner flag
+
+  /// Whether it has the number by which other ranks know it. What a stream holds back, and all that
+  /// comes behind, has one only when it begins: a graph's calls may still come before it.
+  bool is_numbered = false;  // owner: holder of the owner flag
+
+  /// Whether its stream has yet to come to it.
+  bool is_held_back() const { return !started && gate && !gate->reached(); }
 };
 
 /// One operation of a communicator, or those of a batch in its order.

@@ -50,18 +50,18 @@ std::string Communicator::Implementation::stand_in(std::uint64_t sequence) const
     const auto ago = std::max<std::int64_t>(times.now() - times.of(recorded->begun), 0);
     return fmt::format(" {} ms before", ago / 1'000'000);
   };
-  const auto calls = history_.calls();
-  if (calls == 0) return "had not come to this call, nor to any before";
-  const auto last = calls - 1;
-  if (sequence > last)
-    return fmt::format("had not come to this call (it began its last, call {},{})", last,
-                       began(last));
   {
     const std::lock_guard lock(mutex_);
     if (stand_ && stand_->sequence == sequence)
       return fmt::format("stood still for {} ms, {}",
                          whole_milliseconds(Clock::now() - stand_->since), stand_->words);
   }
+  const auto calls = history_.calls();
+  if (calls == 0) return "had not come to this call, nor to any before";
+  const auto last = calls - 1;
+  if (sequence > last)
+    return fmt::format("had not come to this call (it began its last, call {},{})", last,
+                       began(last));
   auto said = fmt::format("had begun this call{}", began(sequence));
   if (last > sequence) said += fmt::format(", and call {} since", last);
   return said;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <tuple>
 
@@ -51,20 +52,23 @@ class IdStores {
   };
 
   static IdStores& of_process() {
-    net::UsingOpenSsl{};
+    const net::UsingOpenSsl use;
     static IdStores stores;
     return stores;
   }
 
   /// The one that listens at `at` ("ip:0") with `tls`, begun if there is none.
   Served serve(const std::string& at, const TlsOptions& tls) {
-    const std::lock_guard lock(mutex_);
     // After fork() the others are the parent's: they end with it, and with them the ids made there.
-    auto& entry = servers_[{::getpid(), at, tls}];
-    if (!entry.server) {
-      entry.token = random_bytes(kTokenBytes);
-      entry.server = serve_tcp_store(at, entry.token, tls);
-    }
+    const Key key{::getpid(), at, tls};
+    if (auto served = served_as(key)) return *served;
+    // Without the lock: whoever forks waits for that, and where the files of TLS are may hang.
+    Entry made;
+    made.token = random_bytes(kTokenBytes);
+    made.server = serve_tcp_store(at, made.token, tls);
+    const std::lock_guard lock(mutex_);
+    // Another thread's may have come first; this one is not needed then.
+    const auto& entry = servers_.try_emplace(key, std::move(made)).first->second;
     return {entry.server->address(), entry.token};
   }
 
@@ -74,8 +78,17 @@ class IdStores {
     std::string token;
   };
 
+  using Key = std::tuple<pid_t, std::string, TlsOptions>;
+
+  std::optional<Served> served_as(const Key& key) {
+    const std::lock_guard lock(mutex_);
+    const auto found = servers_.find(key);
+    if (found == servers_.end()) return std::nullopt;
+    return Served{found->second.server->address(), found->second.token};
+  }
+
   ProcessMutex mutex_;
-  std::map<std::tuple<pid_t, std::string, TlsOptions>, Entry> servers_;  // guarded by mutex_
+  std::map<Key, Entry> servers_;  // guarded by mutex_
 };
 
 tl::unexpected<Failure> no_id(std::string_view why) {

@@ -29,17 +29,9 @@ Status check_private(std::string_view what, const std::string& path, const struc
   return {};
 }
 
-}  // namespace
-
-Result<std::string> read_private_file(std::string_view what, const std::string& path,
-                                      std::size_t most_bytes) {
-  // O_NONBLOCK: opening a pipe by mistake must not wait for a writer.
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat facts {};
-  if (!file.open() || ::fstat(file.number(), &facts) != 0) {
-    return fail(ErrorKind::invalid_argument, "{} {}: {}", what, path, os_error(errno));
-  }
-  CCOLL_TRY(check_private(what, path, facts));
+/// What is left to read of it.
+Result<std::string> rest_of(const FileDescriptor& file, std::string_view what,
+                            const std::string& path, std::size_t most_bytes) {
   std::string content(most_bytes + 1, '\0');
   std::size_t length = 0;
   while (length < content.size()) {
@@ -56,6 +48,28 @@ Result<std::string> read_private_file(std::string_view what, const std::string& 
   }
   content.resize(length);
   return content;
+}
+
+}  // namespace
+
+Result<std::string> read_private_file(std::string_view what, const std::string& path,
+                                      std::size_t most_bytes) {
+  // O_NONBLOCK: opening a pipe by mistake must not wait for a writer.
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat facts {};
+  if (!file.open() || ::fstat(file.number(), &facts) != 0) {
+    return fail(ErrorKind::invalid_argument, "{} {}: {}", what, path, os_error(errno));
+  }
+  CCOLL_TRY(check_private(what, path, facts));
+  return rest_of(file, what, path, most_bytes);
+}
+
+Result<std::string> read_file(std::string_view what, const std::string& path,
+                              std::size_t most_bytes) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.open())
+    return fail(ErrorKind::invalid_argument, "{} {}: {}", what, path, os_error(errno));
+  return rest_of(file, what, path, most_bytes);
 }
 
 }  // namespace ccoll

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Files that hold a secret.
+/// Small files that hold a secret, or go with one.
 
 #include <cstddef>
 #include <string>
@@ -15,5 +15,9 @@ namespace ccoll {
 /// and of at most `most_bytes`. `what` it is, "token file", begins every failure.
 Result<std::string> read_private_file(std::string_view what, const std::string& path,
                                       std::size_t most_bytes);
+
+/// The same of any file that this user may read.
+Result<std::string> read_file(std::string_view what, const std::string& path,
+                              std::size_t most_bytes);
 
 }  // namespace ccoll

@@ -18,11 +18,20 @@ namespace {
 constinit std::atomic<unsigned> generation{0};
 const int registered = pthread_atfork(nullptr, nullptr, [] { generation++; });
 
-thread_local const void* now_for = nullptr;
+/// A function of a caller's that this thread is in the middle of.
+struct Folding {
+  const void* whose;
+  const Folding* outer;
+};
+thread_local const Folding* innermost = nullptr;
 
 }  // namespace
 
-const void* folding_for() { return now_for; }
+bool is_folding_for(const void* whose) {
+  const Folding* at = innermost;
+  while (at != nullptr && at->whose != whose) at = at->outer;
+  return at != nullptr;
+}
 
 CustomFold::CustomFold(DataType type, std::size_t elem_bytes)
     : type_(type), elem_bytes_(elem_bytes) {
@@ -51,11 +60,12 @@ bool CustomFold::call(const Reduction::Custom& custom, const void* whose, const 
     std::memcpy(operand_, in, elems * elem_bytes_);
     in = operand_;
   }
+  const Folding folding{whose, innermost};
   const struct Restore {
-    const void* before = now_for;
-    ~Restore() { now_for = before; }
-  } restore;
-  now_for = whose;
+    const Folding& of;
+    ~Restore() { innermost = of.outer; }
+  } restore{folding};
+  innermost = &folding;
   const unsigned before = generation.load(std::memory_order_relaxed);
   try {
     custom.function(in, accumulated_, elems, type_);

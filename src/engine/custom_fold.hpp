@@ -12,8 +12,9 @@
 
 namespace ccoll {
 
-/// Whose run this thread is in the middle of, in a caller's function; null outside of any.
-const void* folding_for();
+/// Whether this thread is in the middle of a run of that one's, in a caller's function, or in one
+/// that such a function has called.
+bool is_folding_for(const void* whose);
 
 class CustomFold {
  public:
@@ -23,7 +24,7 @@ class CustomFold {
   /// accumulates in its right operand. `out` may be one of the sources. False once the function
   /// has thrown, or this is a child that it forked, from when on it is not called any more and
   /// `out` means nothing.
-  /// `whose`: what folding_for() tells meanwhile.
+  /// `whose`: of whom is_folding_for() is true meanwhile.
   bool operator()(const Reduction::Custom& custom, const void* whose,
                   const std::byte* const* sources, std::size_t source_count, std::byte* out,
                   std::size_t elems);

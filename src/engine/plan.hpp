@@ -53,7 +53,7 @@ struct PlanRun {
   std::vector<std::uint64_t> block_counts;
   std::vector<std::uint64_t> output_counts;
   std::shared_ptr<const Reduction::Custom> custom;
-  const void* custom_for = nullptr;  ///< what folding_for() tells while that is called
+  const void* custom_for = nullptr;  ///< of whom is_folding_for() is true in it
   Signature signature;
   std::uint64_t sequence = 0;
 };

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "core/kernel_file.hpp"
+#include "core/process_mutex.hpp"
 #include "core/variables.hpp"
 
 namespace ccoll {
@@ -25,6 +26,7 @@ std::uint64_t hash(const std::string& text) {  // FNV-1a: equal on every build, 
 }
 
 std::uint64_t process_identity() {
+  const NoFork no_fork;  // a child would wait for ever for who is at it
   static const std::uint64_t random = [] {
     std::random_device device;
     return (std::uint64_t{device()} << 32) | device();
@@ -66,6 +68,7 @@ std::uint16_t usable_cores() {
 }
 
 std::uint64_t last_level_cache_bytes() {
+  const NoFork no_fork;  // as above
   static const std::uint64_t largest = [] {
     std::uint64_t bytes = 0;
     for (int index = 0;; index++) {

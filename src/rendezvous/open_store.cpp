@@ -18,7 +18,7 @@ constexpr std::string_view kFile = "file://";
 class Opened {
  public:
   static Opened& of_process() {
-    net::UsingOpenSsl{};
+    const net::UsingOpenSsl use;
     static Opened opened;
     return opened;
   }
@@ -35,13 +35,22 @@ class Opened {
   /// must not meet a server that is about to go.
   std::shared_ptr<StoreServer> serve(const std::string& address, const std::string& token,
                                      const TlsOptions& tls) {
+    if (auto server = server_at(address)) return server;
+    // Without the lock: whoever forks waits for that, and a name service may not answer. Of two
+    // threads that come here only one can have the address.
+    std::shared_ptr<StoreServer> made = serve_tcp_store(address, token, tls);
     const std::lock_guard lock(mutex_);
-    auto& server = servers_[address];
-    if (!server) server = serve_tcp_store(address, token, tls);
-    return server;
+    return servers_[address] = std::move(made);
   }
 
  private:
+  /// Null: there is none.
+  std::shared_ptr<StoreServer> server_at(const std::string& address) {
+    const std::lock_guard lock(mutex_);
+    const auto found = servers_.find(address);
+    return found != servers_.end() ? found->second : nullptr;
+  }
+
   ProcessMutex mutex_;
   std::map<std::string, int> times_;                             // guarded by mutex_
   std::map<std::string, std::shared_ptr<StoreServer>> servers_;  // guarded by mutex_

@@ -60,6 +60,9 @@ CellPool& pool() {
   return instance;
 }
 
+/// Before main: at its first use another thread could be in fork() already.
+[[maybe_unused]] const auto& made_early = pool();
+
 /// In memory that is all zero at first.
 SleepWord& word(const Segment& cells, std::uint32_t cell) {
   return *reinterpret_cast<SleepWord*>(cells.data() + cell * kCellBytes);

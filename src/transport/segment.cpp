@@ -39,6 +39,9 @@ Mappings& mappings() {
   return instance;
 }
 
+/// Before main: at its first use another thread could be in fork() already.
+[[maybe_unused]] const auto& made_early = mappings();
+
 /// `exhausted` where there may be some later, else `unsupported`.
 tl::unexpected<Failure> no_memory(std::string_view call) {
   const bool later = errno == ENOMEM || errno == ENOSPC || errno == EMFILE || errno == ENFILE;

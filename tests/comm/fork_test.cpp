@@ -2,13 +2,18 @@
 // Children that a process with communicators forks: they end at once, whatever of the parent's they
 // destroy, and the parent goes on as if they had never been. No Catch2 here: the children are to
 // run every exit handler, and only those of a user's program.
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,7 +22,10 @@
 #include <vector>
 
 #include "ccoll/ccoll.hpp"
+#include "comm/dump/dump.hpp"
 #include "support/children.hpp"
+#include "support/directory.hpp"
+#include "support/kept_port.hpp"
 #include "support/ranks.hpp"
 
 using namespace ccoll;
@@ -182,10 +190,90 @@ void children(const std::string& address, const char* transport) {
   sum_up(ranks, in("ranks that meet afterwards"));
 }
 
+/// Which processes the dumps in the directory are of.
+std::vector<std::uint64_t> writers(const testing::Directory& directory) {
+  std::vector<std::uint64_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator(directory.path())) {
+    std::ifstream file(entry.path());
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    if (const auto dump = dump::parse(text)) found.push_back(dump->process);
+  }
+  return found;
+}
+
+/// As soon as there are dumps of so many ranks they are all this process's.
+void check_written(const testing::Directory& directory, std::size_t ranks,
+                   const std::string& what) {
+  const auto limit = std::chrono::steady_clock::now() + testing::kSoon / 2;
+  while (writers(directory).size() < ranks && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(5ms);
+  const auto found = writers(directory);
+  check(std::ranges::count(found, static_cast<std::uint64_t>(getpid())) ==
+            static_cast<std::ptrdiff_t>(ranks),
+        what);
+}
+
+/// The signal for dumps is that of one process: a child's is not its parent's, and a child writes
+/// over no dump of its parent.
+void signals() {
+  const testing::Directory directory;
+  setenv("CCOLL_DUMP", directory.path().c_str(), 1);
+  setenv("CCOLL_DUMP_SIGNAL", "USR2", 1);
+  auto ranks = Communicator::create_all(2, options_for("inproc"));
+  fork_child("a child that is asked for dumps", [] { raise(SIGUSR2); });
+  std::this_thread::sleep_for(200ms);
+  check(writers(directory).empty(), "a child's signal has its parent write dumps");
+  {
+    const testing::Directory own;
+    fork_child("a child with ranks of its own that is asked for dumps", [&] {
+      setenv("CCOLL_DUMP", own.path().c_str(), 1);
+      ranks.clear();
+      ranks = Communicator::create_all(2, options_for("inproc"));
+      raise(SIGUSR2);
+      check_written(own, 2, "dumps of a child's own ranks");
+    });
+  }
+  check(writers(directory).empty(), "a child with ranks of its own has its parent write dumps");
+
+  // The parent is asked while its rank 0 is in a function of the caller's, and cannot write.
+  std::atomic<bool> inside = false, go_on = false;
+  const auto slow = Reduction::custom(
+      [&](const void*, void*, std::size_t, DataType) {
+        inside = true;
+        while (!go_on) std::this_thread::yield();
+      },
+      {.name = "slow"});
+  std::int32_t got = 0;
+  auto never = ranks[0].recv_async(std::span(&got, 1), 1, 7);
+  std::vector<std::jthread> blocked;
+  for (auto& rank : ranks)
+    blocked.emplace_back([&] {
+      std::int32_t value = 1;
+      rank.reduce(&value, &value, 1, DataType::int32, slow, 0);
+    });
+  while (!inside) std::this_thread::yield();
+  raise(SIGUSR2);
+  std::this_thread::sleep_for(100ms);
+  fork_child("a child of a process that is asked for dumps", [&] {
+    while (!never.test()) continue;
+    check(std::ranges::count(writers(directory), static_cast<std::uint64_t>(getpid())) == 0,
+          "a child writes over its parent's dumps");
+  });
+  go_on = true;
+  check_written(directory, 2, "dumps of a parent that has forked");
+  blocked.clear();
+  const std::int32_t one = 1;
+  ranks[1].send(std::span(&one, 1), 0, 7);
+  never.wait();
+  unsetenv("CCOLL_DUMP_SIGNAL");
+  unsetenv("CCOLL_DUMP");
+}
+
 }  // namespace
 
 int main() {
-  const std::string address = serve_tcp_store()->address();  // a free one
-  for (const auto* transport : {"inproc", "shm", "tcp"}) children(address, transport);
+  const testing::KeptPort port;
+  for (const auto* transport : {"inproc", "shm", "tcp"}) children(port.address(), transport);
+  signals();
   return failures;
 }

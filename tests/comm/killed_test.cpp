@@ -4,7 +4,8 @@
 //   killed_test [--seed S] [--seconds T]  random cases, also ranks that die while others shrink
 //   killed_test --sweep [--size N] [--transport T] [--count C] [--part K/N]
 //                                         every rank at every step of every collective, or the
-//                                         K-th of N parts of that, which hold each about as much
+//                                         K-th of N parts of that, which hold each about as much;
+//                                         with --list only says which
 // CCOLL_TEST_FULL=1 is --sweep, after random cases.
 #include <signal.h>
 #include <spawn.h>
@@ -216,6 +217,7 @@ bool lexical_cast(const std::string& text, Part& part) {
 
 struct Asked {
   bool sweep = false;
+  bool list = false;
   Part part;
   std::optional<unsigned> seed;
   int seconds = 15;
@@ -224,17 +226,25 @@ struct Asked {
   std::vector<std::size_t> counts = {3, 30'000};
 };
 
-void sweep(const Asked& asked, Directory& directory, Totals& totals) {
-  std::vector<Case> begins;  // the first case of each victim in each call
+/// The first case of each victim in each call, of the part that is asked for.
+std::vector<Case> sweep_begins(const Asked& asked) {
+  std::vector<Case> begins;
+  std::size_t number = 0;
   for (const auto& transport : asked.transports)
     for (const int size : asked.sizes)
       for (const auto count : asked.counts)
         for (const auto& call : collectives(transport, count))
           for (int victim = 0; victim < size; victim++)
-            begins.push_back({transport, size, AtStep{victim, 0, 0, call}, {}});
-  std::atomic<std::size_t> next{asked.part.number - 1};
+            if (number++ % asked.part.of == asked.part.number - 1)
+              begins.push_back({transport, size, AtStep{victim, 0, 0, call}, {}});
+  return begins;
+}
+
+void sweep(const Asked& asked, Directory& directory, Totals& totals) {
+  const auto begins = sweep_begins(asked);
+  std::atomic<std::size_t> next{0};
   side_by_side([&] {
-    for (std::size_t i; (i = next.fetch_add(asked.part.of)) < begins.size();) {
+    for (std::size_t i; (i = next.fetch_add(1)) < begins.size();) {
       auto each = begins[i];
       const auto name = fmt::format("{}, {} ranks, blocks of {}", each.transport, each.size,
                                     each.at_step->call.count);
@@ -300,6 +310,10 @@ void sample(const Asked& asked, Directory& directory, Totals& totals) {
 }
 
 int test(const Asked& asked) {
+  if (asked.list) {
+    for (const auto& each : sweep_begins(asked)) std::cout << each.text() << '\n';
+    return 0;
+  }
   Directory directory;
   Totals totals;
   if (!asked.sweep || full()) sample(asked, directory, totals);
@@ -324,6 +338,7 @@ int main(int count, char** arguments) {
   app.add_option("--transport", asked.transports, "shm, tcp or verbs, in the sweep");
   app.add_option("--count", asked.counts, "elements of a block, in the sweep");
   app.add_option("--part", asked.part, "K/N: the K-th of N parts of the sweep");
+  app.add_flag("--list", asked.list, "the first case of each victim in each call of the sweep");
   CLI11_PARSE(app, count, arguments);
   return test(asked);
 }

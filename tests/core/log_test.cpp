@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/log.hpp"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <stdexcept>
+
+#include "support/logged.hpp"
 
 namespace ccoll {
 
@@ -21,6 +27,17 @@ TEST_CASE("log: a file's name has the host and the process where it is to", "[co
   CHECK(log_file_name("plain", "node7", 4711) == "plain");
   CHECK(log_file_name("%%p %x %", "node7", 4711) == "%p %x %");
   CHECK(log_file_name("", "node7", 4711).empty());
+}
+
+TEST_CASE("log: a test that fails while the log is looked at is heard all the same",
+          "[core][unit]") {
+  struct stat before {
+  }, after{};
+  REQUIRE(fstat(STDERR_FILENO, &before) == 0);
+  CHECK_THROWS(testing::logged([] { throw std::runtime_error("a failure"); }));
+  REQUIRE(fstat(STDERR_FILENO, &after) == 0);
+  CHECK(before.st_dev == after.st_dev);
+  CHECK(before.st_ino == after.st_ino);
 }
 
 }  // namespace ccoll

@@ -4,7 +4,12 @@
 #include "core/net/tls.hpp"
 #include "ccoll/strangers.hpp"
 
+#include <dlfcn.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <asio/co_spawn.hpp>
 #include <asio/connect.hpp>
@@ -49,6 +54,36 @@ bool eventually(const std::function<bool()>& condition) {
   for (int i = 0; i < 4000 && !condition(); ++i) std::this_thread::sleep_for(5ms);
   return condition();
 }
+
+/// Looks whether another thread's fork() gets through while OpenSSL is in use.
+class Forks {
+ public:
+  void look() {
+    const auto forked = std::make_shared<std::promise<void>>();
+    const auto got_through = forked->get_future();
+    const std::lock_guard lock(mutex_);
+    forking_.push_back(std::async(std::launch::async, [forked] {
+      const pid_t child = fork();
+      if (child == 0) _exit(0);
+      forked->set_value();
+      waitpid(child, nullptr, 0);
+    }));
+    looks++;
+    if (got_through.wait_for(50ms) == std::future_status::ready) came++;
+  }
+  void end() {
+    looks_on = false;
+    const std::lock_guard lock(mutex_);
+    forking_.clear();
+  }
+
+  std::atomic<bool> looks_on = false;
+  std::atomic<int> looks = 0, came = 0;
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::future<void>> forking_;  // guarded by mutex_
+} forks;
 
 /// A listener that sends each frame back that it gets.
 struct Echo {
@@ -166,6 +201,23 @@ class Tap {
 
 }  // namespace
 
+// Instead of OpenSSL's own, which they call.
+extern "C" int SSL_export_keying_material(SSL* ssl, unsigned char* out, std::size_t bytes,
+                                          const char* label, std::size_t label_bytes,
+                                          const unsigned char* context, std::size_t context_bytes,
+                                          int use_context) {
+  if (forks.looks_on) forks.look();
+  static const auto real = reinterpret_cast<decltype(&SSL_export_keying_material)>(
+      dlsym(RTLD_NEXT, "SSL_export_keying_material"));
+  return real(ssl, out, bytes, label, label_bytes, context, context_bytes, use_context);
+}
+extern "C" const char* ERR_reason_error_string(unsigned long error) {
+  if (forks.looks_on) forks.look();
+  static const auto real = reinterpret_cast<decltype(&ERR_reason_error_string)>(
+      dlsym(RTLD_NEXT, "ERR_reason_error_string"));
+  return real(error);
+}
+
 TEST_CASE("tls: what is said comes through, of any length, by key and by certificate",
           "[core][tls]") {
   const Authority authority("authority");
@@ -266,6 +318,77 @@ TEST_CASE("tls: who does not belong is told why, at once", "[core][tls]") {
     CHECK(eventually([&] { return ccoll::strangers().refused > before; }));
     CHECK(echo.came == 0);
   }
+}
+
+TEST_CASE("tls: who forks waits for OpenSSL, whose locks a child would find held", "[core][tls]") {
+  const Authority authority("authority"), other("other");
+  const TlsOptions good = authority.issue("good");
+  auto foreign = other.issue("foreign");
+  foreign.authority = good.authority;
+  const Echo echo(credentials(good));
+  const auto looks_at = [&](const TlsOptions& client) {
+    forks.looks = 0;
+    forks.looks_on = true;
+    const auto back = said_back(echo.address(), credentials(client));
+    forks.end();
+    return back;
+  };
+  // What the proofs are bound to, of both sides.
+  CHECK(looks_at(good));
+  CHECK(forks.looks == 2);
+  // A certificate's refusal, of which its owner hears after its handshake.
+  CHECK_FALSE(looks_at(foreign));
+  CHECK(forks.looks > 0);
+  CHECK(forks.came == 0);
+}
+
+TEST_CASE("tls: nobody who forks waits for files", "[core][tls]") {
+  const Authority authority("authority");
+  const TlsOptions good = authority.issue("good");
+  for (const auto file : {&TlsOptions::certificate, &TlsOptions::authority}) {
+    // Whoever opens it waits for somebody who writes.
+    auto slow = good;
+    slow.*file += ".pipe";
+    REQUIRE(::mkfifo((slow.*file).c_str(), 0600) == 0);
+    auto made = std::async(std::launch::async,
+                           [&] { return message_of(net::Credentials::make(kToken, slow)); });
+    REQUIRE(made.wait_for(50ms) == std::future_status::timeout);
+    auto forked = std::async(std::launch::async, [] {
+      const pid_t child = fork();
+      if (child == 0) _exit(0);
+      waitpid(child, nullptr, 0);
+    });
+    CHECK(forked.wait_for(5s) == std::future_status::ready);
+    std::ofstream(slow.*file) << std::ifstream(good.*file).rdbuf();
+    CHECK(made.get() == "good");
+  }
+}
+
+TEST_CASE("tls: files may hold more than one certificate", "[core][tls]") {
+  const Authority authority("authority"), other("other");
+  const Authority between("between", authority);
+  const auto text = [](const std::string& path) {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  auto server = between.issue("server");
+  server.authority = authority.file("ca.pem");
+  auto client = authority.issue("client");
+  const auto back = [&] {
+    return said_back(Echo(credentials(server)).address(), credentials(client));
+  };
+  CHECK(message_of(back()).find("unable to get local issuer certificate") != std::string::npos);
+  // With the one between it and the authority.
+  std::ofstream(server.certificate, std::ios::app) << text(between.file("ca.pem"));
+  CHECK(message_of(back()) == "good");
+  // Another authority's first.
+  client.authority += ".both";
+  std::ofstream(client.authority) << text(other.file("ca.pem")) << text(authority.file("ca.pem"));
+  CHECK(message_of(back()) == "good");
+  std::ofstream(server.certificate, std::ios::app)
+      << "-----BEGIN CERTIFICATE-----\nnothing\n-----END CERTIFICATE-----\n";
+  CHECK(message_of(net::Credentials::make(kToken, server)).find("expected a certificate in PEM") !=
+        std::string::npos);
 }
 
 TEST_CASE("tls: options that cannot work are refused with what was expected", "[core][tls]") {

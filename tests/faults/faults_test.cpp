@@ -226,7 +226,8 @@ TEST_CASE("faults: a rank that could share no memory when it began is not waited
     static_cast<void>(pair.receiver->front());
     return pair.sender->has_room();
   }));
-  CHECK(std::chrono::steady_clock::now() - began < 2s);
+  // Its door would be waited for so long.
+  CHECK(std::chrono::steady_clock::now() - began < 3s);
 }
 
 TEST_CASE("faults: shared memory that is lacking for a moment is not taken for none", "[faults]") {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Goodbyes that are lost on the way.
+// Goodbyes that are lost on the way, and those that came while something else is wrong.
+#include <time.h>
+
 #include <catch2/catch.hpp>
+#include <thread>
 
 #include "faults/faults.hpp"
 #include "support/ranks.hpp"
@@ -43,4 +46,42 @@ TEST_CASE("faults: who hears a rank's goodbye and who counts it as lost fail tog
                  Contains("peer_lost: ") && Contains(" was lost: "));
     }
   }
+}
+
+TEST_CASE("faults: who waits for the cause of a cut link sleeps, whoever else has left",
+          "[faults]") {
+  const auto cuts = [] { return faults::counts()[static_cast<std::size_t>(faults::Kind::cut)]; };
+  auto ranks = Communicator::create_all(3, options_for("tcp"));
+  const auto send_one = [&] {
+    const int value = 1;
+    ranks[1].send(&value, 1, DataType::int32, 0);
+  };
+  int value = 0, never = 0;
+  run_threads(2, [&](int rank) {
+    if (rank == 1) return send_one();
+    ranks[0].recv(&value, 1, DataType::int32, 1);
+  });
+  // So long that its connection, which it never made, would have come.
+  ranks[2].close();
+  std::this_thread::sleep_for(1200ms);
+  auto received = ranks[0].recv_async(&value, 1, DataType::int32, 1);
+  const auto before = cuts();
+  faults::arm(faults::parse("cut@sendmsg:1"), -1);
+  std::jthread sender([&] { message_of(send_one); });
+  while (cuts() == before) std::this_thread::sleep_for(1ms);
+  faults::disarm();
+  for (int i = 0; i < 20; i++) {
+    message_of([&] { ranks[0].try_probe(1); });
+    std::this_thread::sleep_for(5ms);
+  }
+  const auto worked = [] {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  };
+  const auto start = worked();
+  CHECK_THAT(message_of([&] { ranks[0].recv(&never, 1, DataType::int32, 2); }),
+             Contains("peer_lost: ") && Contains("rank 1"));
+  CHECK((worked() - start).count() < 100'000'000);
+  message_of([&] { received.wait(); });
 }

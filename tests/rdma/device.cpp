@@ -13,7 +13,6 @@ namespace ccoll::testing::rdma {
 namespace {
 
 ibv_device** get_device_list(int* count) {
-  std::strcpy(state().device.name, "fake0");
   const Lock lock(state().mutex);
   const bool is_present = state().is_present;
   if (count != nullptr) *count = is_present ? 1 : 0;
@@ -24,6 +23,7 @@ void free_device_list(ibv_device** list) { delete[] list; }
 const char* get_device_name(ibv_device* device) { return device->name; }
 
 ibv_context* open_device(ibv_device* device) {
+  for (state().is_opening = true; state().holds_opening;) usleep(1000);
   const Lock lock(state().mutex);
   ibv_context& context = state().contexts.emplace_back();
   context.device = device;
@@ -45,6 +45,7 @@ int close_device(ibv_context* context) {
 }
 
 int query_device(ibv_context*, ibv_device_attr* attributes) {
+  const Lock lock(state().mutex);
   *attributes = {};
   attributes->phys_port_cnt = state().ports;
   attributes->max_qp = 1000;
@@ -54,6 +55,7 @@ int query_device(ibv_context*, ibv_device_attr* attributes) {
 
 int query_port(ibv_context*, std::uint8_t, _compat_ibv_port_attr* compatible) {
   auto* const attributes = reinterpret_cast<ibv_port_attr*>(compatible);
+  const Lock lock(state().mutex);
   attributes->state = state().port;
   attributes->max_mtu = attributes->active_mtu = IBV_MTU_4096;
   attributes->gid_tbl_len = 8;
@@ -168,7 +170,12 @@ const auto& entries() {
 }  // namespace
 
 State& state() {
-  static auto* const made = new State;  // threads may outlive whoever ends the process
+  // Threads may outlive whoever ends the process.
+  static auto* const made = [] {
+    auto* const all = new State;
+    std::strcpy(all->device.name, "fake0");
+    return all;
+  }();
   return *made;
 }
 
@@ -232,6 +239,12 @@ void set_present(bool is_present) {
   const Lock lock(state().mutex);
   state().is_present = is_present;
 }
+
+void hold_opening(bool hold) {
+  state().is_opening = false;
+  state().holds_opening = hold;
+}
+bool is_opening() { return state().is_opening; }
 
 void set_port(ibv_port_state now) {
   const Lock lock(state().mutex);

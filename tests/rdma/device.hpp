@@ -43,6 +43,10 @@ std::size_t untold();
 
 /// Whether the library lists it from now on.
 void set_present(bool is_present);
+/// Whoever opens it waits while that is so.
+void hold_opening(bool hold);
+/// Whether anybody has begun to since.
+bool is_opening();
 /// What its ports say of themselves from now on.
 void set_port(ibv_port_state now);
 /// How many ports it has, for whoever opens it from now on: up to kMostPorts.

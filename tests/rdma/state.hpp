@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -88,6 +89,7 @@ struct State {
   std::uint8_t ports = 1;
   std::array<std::uint64_t, 1 + kMostPorts> sent{};  ///< by port, from 1
   bool is_present = true;
+  std::atomic<bool> is_opening = false, holds_opening = false;
 };
 
 State& state();

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ccoll/environment.hpp"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <map>
+#include <thread>
 
 #include "ccoll/types.hpp"
+#include "rendezvous/identity.hpp"
+#include "support/children.hpp"
 
 namespace ccoll {
 namespace {
@@ -60,6 +66,43 @@ const Table kSlurmStep = with(kSlurmBatch, {{"SLURM_STEP_ID", "3"},
                                             {"SLURM_STEP_TASKS_PER_NODE", "4"},
                                             {"SLURM_PROCID", "2"},
                                             {"SLURM_LOCALID", "2"}});
+
+/// Whether a child that is forked `after` another thread has begun to ask for the first time has an
+/// answer within 5 s.
+bool child_knows(std::chrono::microseconds after) {
+  const pid_t asking = fork();  // has not asked yet
+  if (asking == 0) {
+    std::atomic<bool> asks = false;
+    std::thread other([&] {
+      asks = true;
+      (void)last_level_cache_bytes();
+      (void)identify({});
+    });
+    while (!asks) continue;
+    const auto at = std::chrono::steady_clock::now() + after;
+    while (std::chrono::steady_clock::now() < at) continue;
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(5);
+      (void)last_level_cache_bytes();
+      (void)identify({});
+      _exit(0);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    other.join();
+    _exit(status == 0 ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(asking, &status, 0);
+  return status == 0;
+}
+
+TEST_CASE("identity: a child knows who it is, though its parent was just finding out",
+          "[rendezvous][unit]") {
+  if (!testing::kChildrenHaveMemory) return;
+  for (int i = 0; i < 100; i++) REQUIRE(child_knows(std::chrono::microseconds(2 * i)));
+}
 
 }  // namespace
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What only a store over TCP has: strangers, clients that die or come early, and crowds.
+#include <netdb.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
@@ -19,6 +22,8 @@
 #include "core/net/bytes.hpp"
 #include "core/net/frame.hpp"
 #include "core/net/listener.hpp"
+#include "rendezvous/open_store.hpp"
+#include "support/kept_port.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
@@ -56,21 +61,6 @@ void say(const StoreServer& server, std::string_view bytes) {
   while (!ignored) socket.read_some(asio::buffer(&byte, 1), ignored);
 }
 
-/// A port of this process at which nobody listens, and which nobody else is given meanwhile.
-class SilentPort {
- public:
-  SilentPort() : socket_(context_, tcp::v4()) {
-    // The server may then bind it as well: it asks for the same.
-    socket_.set_option(tcp::socket::reuse_address(true));
-    socket_.bind({asio::ip::address_v4::loopback(), 0});
-  }
-  std::string address() const { return net::to_string(socket_.local_endpoint()); }
-
- private:
-  asio::io_context context_;
-  tcp::socket socket_;
-};
-
 using Opened = std::promise<Result<net::Stream>>;
 
 asio::awaitable<void> open_one(std::shared_ptr<net::Service> service, std::string address,
@@ -88,6 +78,35 @@ tcp::socket open_connection(const std::shared_ptr<net::Service>& service,
 }
 
 }  // namespace
+
+static std::atomic<bool> name_service_is_asked = false, name_service_answers = false;
+
+/// Instead of the C library's: a name service that does not answer until it is told, and then knows
+/// of nobody.
+extern "C" int getaddrinfo(const char*, const char*, const addrinfo*, addrinfo**) {
+  name_service_is_asked = true;
+  for (int i = 0; !name_service_answers && i < 2000; i++) std::this_thread::sleep_for(10ms);
+  return EAI_NONAME;
+}
+
+TEST_CASE("nobody who forks waits for a name service", "[rendezvous]") {
+  auto opened = std::async(std::launch::async, [] {
+    Environment environment;
+    environment.size = 2;
+    environment.store = "tcp://slow.invalid:29500";
+    environment.rank0_serves_store = true;
+    return open_store(environment, "a token", 100ms, {});
+  });
+  REQUIRE(eventually([] { return name_service_is_asked.load(); }));
+  auto forked = std::async(std::launch::async, [] {
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    waitpid(child, nullptr, 0);
+  });
+  CHECK(forked.wait_for(5s) == std::future_status::ready);
+  name_service_answers = true;
+  CHECK_FALSE(opened.get());
+}
 
 TEST_CASE("a stranger's bytes never hurt the store", "[rendezvous][hostile]") {
   const auto server = serve_tcp_store();
@@ -125,7 +144,7 @@ TEST_CASE("a stranger's bytes never hurt the store", "[rendezvous][hostile]") {
 }
 
 TEST_CASE("a client may come before its server", "[rendezvous]") {
-  const SilentPort port;
+  const testing::KeptPort port;
   auto client =
       std::async(std::launch::async, [&] { return connect_tcp_store(port.address(), {}, 20s); });
   std::this_thread::sleep_for(100ms);  // for some tries in vain
@@ -136,7 +155,7 @@ TEST_CASE("a client may come before its server", "[rendezvous]") {
 }
 
 TEST_CASE("a missing server, another token and no token are told apart", "[rendezvous]") {
-  const SilentPort port;
+  const testing::KeptPort port;
   const std::string address = port.address();
   const std::string nobody = failure_of([&] { connect_tcp_store(address, {}, 250ms); });
   CHECK_THAT(nobody, Catch::StartsWith("timed_out: no store at " + address +

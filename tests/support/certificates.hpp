@@ -32,6 +32,12 @@ class Authority {
     certificate_ = make(name, key_.get(), {}, true);
     write("ca.pem", certificate_.get());
   }
+  /// One that `above` vouches for.
+  Authority(const std::string& name, const Authority& above)
+      : key_(EVP_EC_gen("P-256"), EVP_PKEY_free),
+        certificate_(above.make(name, key_.get(), {}, true)) {
+    write("ca.pem", certificate_.get());
+  }
   std::string file(const std::string& name) const { return directory_.file(name); }
 
   /// A certificate of that name and its key, and the options of a process that has them.
@@ -69,7 +75,7 @@ class Authority {
     X509_gmtime_adj(X509_getm_notAfter(made.get()), facts.until_seconds);
     X509_NAME_add_entry_by_txt(X509_get_subject_name(made.get()), "CN", MBSTRING_ASC,
                                reinterpret_cast<const unsigned char*>(name.c_str()), -1, -1, 0);
-    X509* const issuer = authority ? made.get() : certificate_.get();
+    X509* const issuer = certificate_ ? certificate_.get() : made.get();
     X509_set_issuer_name(made.get(), X509_get_subject_name(issuer));
     X509_set_pubkey(made.get(), key);
     extend(made.get(), issuer, NID_basic_constraints, authority ? "critical,CA:TRUE" : "CA:FALSE");

@@ -3,11 +3,13 @@
 /// A GPU for who has none: as much of CUDA's runtime as ccoll calls, and its kernels, on the host.
 /// Programs that are linked with this instead of CUDA run as they would on a device whose streams
 /// come to anything in any order that events leave open: what is put into a stream is kept, and
-/// taken from streams at random when somebody waits. Memory of the device is not zero at first.
+/// taken from streams at random when somebody waits, or by a thread of the device's own from the
+/// first function of the host in a stream on. Memory of the device is not zero at first.
 /// Memory that is shared by descriptor is a memfd, so that processes have it in common as they
-/// would on a device; words that streams wait for are the host's own. CCOLL_WRONG_BITS=1: a bit in
-/// 200 kernels' outputs is wrong. CCOLL_GPU_FAULT: export, import (refused), apart (what is
-/// imported is other memory) or words (no stream sees a word that it waits for).
+/// would on a device; words that streams wait for are the host's own. CCOLL_WRONG_BITS=1: of
+/// kernels' outputs, and of copies that the device makes by itself, one in 200 has a wrong bit.
+/// CCOLL_GPU_FAULT: export, import (refused), apart (what is imported is other memory) or words (no
+/// stream sees a word that it waits for).
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -24,8 +26,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,6 +38,7 @@
 #include "kernels/device/combine.hpp"
 #include "kernels/device/combine_kernel.hpp"
 #include "read_kernel.hpp"
+#include "support/cuda_on_host.hpp"
 #include "support/team_on_host.hpp"
 
 struct Item;
@@ -53,6 +58,7 @@ struct Item {
 
 struct CUgraph_st {
   std::map<CUstream_st*, Queue> queues;
+  std::vector<std::shared_ptr<void>> objects;  ///< what it holds for its makers
   std::size_t events = 0;
   std::size_t id = 0;
   bool ended = false;
@@ -69,8 +75,9 @@ struct CUevent_st {
   std::size_t number = 0;
 };
 
+/// Launches that are under way keep what they need of it.
 struct CUgraphExec_st {
-  CUgraph_st graph;
+  std::shared_ptr<const CUgraph_st> graph;
 };
 
 namespace {
@@ -78,10 +85,17 @@ namespace {
 using namespace ccoll;
 using namespace ccoll::device;
 
+/// Whether this thread runs a function of the host, which may call nothing of CUDA.
+thread_local bool in_host_function = false;
+
 /// Recursive, and can be let go of for a moment however often it is held.
 class Mutex {
  public:
   void lock() {
+    if (in_host_function) {
+      std::fputs("CUDA was called in a function of the host that a stream runs\n", stderr);
+      std::abort();
+    }
     mutex_.lock();
     ++depth_;
   }
@@ -110,6 +124,9 @@ std::size_t captures = 0;
 std::atomic<std::size_t> kernels_run = 0;
 std::atomic<int> kernels_running = 0;
 
+/// What an error of the device leaves of it: nothing goes on any more.
+std::atomic<cudaError_t> broken_by{cudaSuccess};
+
 char combine_kernels[4], team_kernels[4], reading;
 
 CUstream_st* known(cudaStream_t stream) { return stream == nullptr ? &legacy : stream; }
@@ -118,6 +135,7 @@ CUstream_st* known(cudaStream_t stream) { return stream == nullptr ? &legacy : s
 struct RunningGraph {
   std::map<CUstream_st*, Queue> queues;
   Done ended;
+  std::shared_ptr<const CUgraph_st> of;
 };
 std::list<RunningGraph> running;
 
@@ -165,10 +183,10 @@ bool waits_for_word() {
   return false;
 }
 
-void begin_graph(const CUgraph_st& graph, const Done& ended) {
-  RunningGraph& begun = running.emplace_back(graph.queues, ended);
+void begin_graph(const std::shared_ptr<const CUgraph_st>& graph, const Done& ended) {
+  RunningGraph& begun = running.emplace_back(graph->queues, ended, graph);
   std::vector<Done> events;
-  for (std::size_t i = 0; i < graph.events; ++i) {
+  for (std::size_t i = 0; i < graph->events; ++i) {
     events.push_back(std::make_shared<std::atomic<bool>>(false));
   }
   for (auto& [stream, queue] : begun.queues) {
@@ -181,6 +199,7 @@ void begin_graph(const CUgraph_st& graph, const Done& ended) {
 
 cudaError_t drain(const std::function<bool()>& until) {
   while (!until()) {
+    if (broken_by != cudaSuccess) return broken_by;
     if (step_streams()) continue;
     // Nothing can go on but what a kernel that runs, or somebody who writes a word, lets go on.
     if (kernels_running == 0 && !waits_for_word() && !step_streams()) {
@@ -229,16 +248,72 @@ thread_local cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
 /// What a capture of the global kind forbids.
 bool is_forbidden() { return mode != cudaStreamCaptureModeRelaxed && is_capturing_any(); }
 
-template <typename T>
-cudaError_t allocate(T** memory, std::size_t bytes) {
+/// Stretches of memory, by where they begin.
+using Stretches = std::map<const void*, std::size_t>;
+Stretches on_device, pinned;
+
+bool contains(const Stretches& stretches, const void* place) {
+  const auto next = stretches.upper_bound(place);
+  if (next == stretches.begin()) return false;
+  const auto& [begin, bytes] = *std::prev(next);
+  return place < static_cast<const std::byte*>(begin) + bytes;
+}
+
+cudaError_t allocate(void** memory, std::size_t bytes, Stretches& among) {
   const std::lock_guard lock(mu);
   if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
   *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(*memory, 0xcd, bytes);
+  among[*memory] = bytes;
   return cudaSuccess;
 }
 
-std::set<void*> registered;
+/// Functions of the host that streams have come to.
+std::deque<std::function<void()>> host_functions;  // guarded by mu
+
+/// The device's own threads: one goes on with streams while nobody waits, the other runs functions
+/// of the host, one after another.
+class Motor {
+ public:
+  void start() {
+    const std::lock_guard lock(mu);
+    if (!threads_.empty()) return;
+    for (const auto step : {&step_unless_broken, &run_host_function}) {
+      threads_.emplace_back([step](const std::stop_token& stop) {
+        while (!stop.stop_requested()) {
+          if (!step()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+        }
+      });
+    }
+  }
+
+ private:
+  static bool step_unless_broken() {
+    const std::lock_guard lock(mu);
+    return broken_by == cudaSuccess && step_streams();
+  }
+  static bool run_host_function() {
+    std::function<void()> function;
+    {
+      const std::lock_guard lock(mu);
+      if (host_functions.empty()) return false;
+      function = std::move(host_functions.front());
+      host_functions.pop_front();
+    }
+    in_host_function = true;
+    function();
+    in_host_function = false;
+    return true;
+  }
+
+  std::vector<std::jthread> threads_;  // guarded by mu
+} motor;
+
+/// What the graph that is being captured shall let go of when it goes itself.
+struct UserObject {
+  void* what;
+  cudaHostFn_t destroy;
+};
 
 bool has_fault(const char* which) {
   const char* const fault = std::getenv("CCOLL_GPU_FAULT");
@@ -389,6 +464,36 @@ const void* read_kernel() { return &reading; }
 
 extern "C" {
 
+// Found by its name, in whoever is linked with --export-dynamic.
+[[gnu::visibility("default")]] CUresult cuPointerGetAttribute(void* data,
+                                                              CUpointer_attribute attribute,
+                                                              CUdeviceptr place) {
+  const std::lock_guard lock(mu);
+  const auto* const at = reinterpret_cast<const void*>(place);
+  const bool is_devices = contains(on_device, at);
+  if (!is_devices && !contains(pinned, at)) return CUDA_ERROR_INVALID_VALUE;
+  const auto tell = [data](auto value) { std::memcpy(data, &value, sizeof value); };
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+      tell(is_devices ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+      tell(0U);
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      tell(0);
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      tell(reinterpret_cast<CUdeviceptr>(std::prev(on_device.upper_bound(at))->first));
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      tell(std::prev(on_device.upper_bound(at))->second);
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_NOT_SUPPORTED;
+  }
+}
+
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
   return cudaSuccess;
@@ -425,7 +530,7 @@ cudaError_t cudaDeviceSynchronize() {
     return true;
   });
 }
-cudaError_t cudaGetLastError() { return cudaSuccess; }
+cudaError_t cudaGetLastError() { return broken_by; }
 const char* cudaGetErrorString(cudaError_t /*error*/) { return "an error of the host's GPU"; }
 const char* cudaGetErrorName(cudaError_t error) {
   static thread_local char name[32];
@@ -433,12 +538,17 @@ const char* cudaGetErrorName(cudaError_t error) {
   return name;
 }
 
-cudaError_t cudaMalloc(void** memory, std::size_t bytes) { return allocate(memory, bytes); }
+cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+  return allocate(memory, bytes, on_device);
+}
 cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned /*flags*/) {
-  return allocate(memory, bytes);
+  return allocate(memory, bytes, pinned);
 }
 cudaError_t cudaFree(void* memory) {
   cudaDeviceSynchronize();
+  const std::lock_guard lock(mu);
+  on_device.erase(memory);
+  pinned.erase(memory);
   std::free(memory);
   return cudaSuccess;
 }
@@ -450,7 +560,26 @@ cudaError_t cudaHostGetDevicePointer(void** there, void* here, unsigned /*flags*
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
+  if (bytes == 0) return cudaSuccess;
   const std::lock_guard lock(mu);
+  // Of memory that it knows the device copies by itself, when the stream comes to it.
+  const auto known = [](const void* place) {
+    return contains(on_device, place) || contains(pinned, place);
+  };
+  const auto within_one = [&](const void* place) {
+    if (!contains(on_device, place)) return true;
+    const auto& [begin, size] = *std::prev(on_device.upper_bound(place));
+    return static_cast<const std::byte*>(place) + bytes <=
+           static_cast<const std::byte*>(begin) + size;
+  };
+  if (!within_one(to) || !within_one(from)) return cudaErrorInvalidValue;
+  if (kind == cudaMemcpyDefault && known(to) && known(from)) {
+    return put(stream, [=] {
+      std::memcpy(to, from, bytes);
+      maybe_spoil(static_cast<std::byte*>(to), bytes);
+    });
+  }
+  if (kind == cudaMemcpyDefault) return cudaErrorNotSupported;
   if (kind == cudaMemcpyHostToDevice) {
     // Of pageable memory: read before the call returns.
     const auto* const first = static_cast<const std::byte*>(from);
@@ -515,10 +644,12 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t to, cudaEvent_t event, unsigned /*f
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
+  const std::lock_guard lock(mu);
   *event = new CUevent_st;
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  const std::lock_guard lock(mu);
   delete event;
   return cudaSuccess;
 }
@@ -540,6 +671,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t on) {
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const std::lock_guard lock(mu);
+  if (broken_by != cudaSuccess) return broken_by;
   if (event->capture || is_forbidden()) return cudaErrorCapturedEvent;
   for (std::size_t i = chance() % 8; !*event->done && step_streams() && i > 0; --i) {
   }
@@ -566,13 +698,14 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*
   return cudaSuccess;
 }
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
-                                     unsigned long long* id, cudaGraph_t* /*graph*/,
+                                     unsigned long long* id, cudaGraph_t* graph,
                                      const cudaGraphNode_t** /*dependencies*/,
                                      const cudaGraphEdgeData** /*edges*/, std::size_t* /*count*/) {
   const std::lock_guard lock(mu);
   const auto& capture = known(stream)->capture;
   *status = capture ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
-  if (capture) *id = capture->id;
+  if (capture && id != nullptr) *id = capture->id;
+  if (capture && graph != nullptr) *graph = capture.get();
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
@@ -589,7 +722,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph,
                                  unsigned long long /*flags*/) {
-  *made = new CUgraphExec_st{*graph};
+  *made = new CUgraphExec_st{std::make_shared<CUgraph_st>(*graph)};
   return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
@@ -598,7 +731,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
   ended.what = Item::wait;
   ended.run = [] {};
   ended.done = std::make_shared<std::atomic<bool>>(false);
-  put(stream, [graph, done = ended.done] { begin_graph(graph->graph, done); });
+  put(stream, [graph = graph->graph, done = ended.done] { begin_graph(graph, done); });
   known(stream)->queue.push_back(std::move(ended));
   return cudaSuccess;
 }
@@ -661,14 +794,54 @@ cudaError_t cudaLaunchCooperativeKernel(const void* /*kernel*/, dim3 grid, dim3 
   return cudaSuccess;
 }
 
-cudaError_t cudaHostRegister(void* memory, std::size_t /*bytes*/, unsigned /*flags*/) {
+cudaError_t cudaHostRegister(void* memory, std::size_t bytes, unsigned /*flags*/) {
   const std::lock_guard lock(mu);
-  return registered.insert(memory).second ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered;
+  return pinned.emplace(memory, bytes).second ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered;
 }
 cudaError_t cudaHostUnregister(void* memory) {
   const std::lock_guard lock(mu);
-  return registered.erase(memory) == 1 ? cudaSuccess : cudaErrorHostMemoryNotRegistered;
+  return pinned.erase(memory) == 1 ? cudaSuccess : cudaErrorHostMemoryNotRegistered;
 }
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* argument) {
+  motor.start();
+  const std::lock_guard lock(mu);
+  struct Calls {
+    std::atomic<std::size_t> begun = 0, ended = 0;
+  };
+  const auto calls = std::make_shared<Calls>();
+  put(stream, [=] {
+    ++calls->begun;
+    host_functions.emplace_back([=] {
+      function(argument);
+      ++calls->ended;
+    });
+  });
+  Item ended;
+  ended.what = Item::wait;
+  ended.run = [] {};
+  ended.is_ready = [calls] { return calls->ended == calls->begun; };
+  put(stream, std::move(ended));
+  return cudaSuccess;
+}
+cudaError_t cudaUserObjectCreate(cudaUserObject_t* object, void* what, cudaHostFn_t destroy,
+                                 unsigned /*count*/, unsigned /*flags*/) {
+  *object = reinterpret_cast<cudaUserObject_t>(new UserObject{what, destroy});
+  return cudaSuccess;
+}
+cudaError_t cudaUserObjectRelease(cudaUserObject_t given, unsigned /*count*/) {
+  const std::unique_ptr<UserObject> object(reinterpret_cast<UserObject*>(given));
+  object->destroy(object->what);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t given, unsigned /*count*/,
+                                      unsigned /*flags*/) {
+  const std::lock_guard lock(mu);
+  const std::unique_ptr<UserObject> object(reinterpret_cast<UserObject*>(given));
+  graph->objects.emplace_back(object->what, object->destroy);
+  return cudaSuccess;
+}
+void cuda_on_host_fails(cudaError_t error) { broken_by = error; }
 
 cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** address, unsigned /*version*/,
                                              unsigned long long /*flags*/,

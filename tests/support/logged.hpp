@@ -14,14 +14,21 @@
 
 namespace ccoll::testing {
 
-/// All that this process writes to standard error while `body` runs.
+/// All that this process writes to standard error while `body` runs; also where that throws, it
+/// writes to the former one afterwards.
 inline std::string logged(const std::function<void()>& body) {
   const std::unique_ptr<std::FILE, decltype(&std::fclose)> file(std::tmpfile(), std::fclose);
-  const FileDescriptor before(dup(STDERR_FILENO));
-  dup2(fileno(file.get()), STDERR_FILENO);
-  body();
-  std::fflush(stderr);
-  dup2(before.number(), STDERR_FILENO);
+  {
+    const struct Instead {
+      FileDescriptor before = FileDescriptor(dup(STDERR_FILENO));
+      explicit Instead(int with) { dup2(with, STDERR_FILENO); }
+      ~Instead() {
+        std::fflush(stderr);
+        dup2(before.number(), STDERR_FILENO);
+      }
+    } instead(fileno(file.get()));
+    body();
+  }
   std::rewind(file.get());
   std::string text(1 << 16, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), file.get()));

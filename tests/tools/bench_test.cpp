@@ -206,7 +206,7 @@ TEST_CASE("tuning takes each kind of links once, crowded ones with more ranks th
 
 TEST_CASE("every header of the CSV form is explained in the help", "[bench][unit]") {
   const std::string help = parse({"--help"})->text;
-  for (const std::string& column : split_list(kCsvHeader)) {
+  for (const std::string& column : split_list(std::string(kCsvHeader) + kCsvDeviceHeader)) {
     CAPTURE(column);
     CHECK(help.find(column) != std::string::npos);
   }
@@ -459,5 +459,9 @@ TEST_CASE("the CSV form has exactly the promised columns", "[bench][unit]") {
   row.wrong = 3;
   const std::string line = csv_line("x", row);
   CHECK(line.find(",0.768,3,float32,") != std::string::npos);
+  row.device = "cuda";
+  row.graph_calls = 7;
+  CHECK(csv_line("x", row) == line + ",cuda,7");
+  CHECK(std::string(kCsvDeviceHeader) == ",device,graph_calls");
   CHECK(std::count(line.begin(), line.end(), ',') == std::count(header.begin(), header.end(), ','));
 }

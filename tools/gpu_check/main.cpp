@@ -33,9 +33,11 @@ struct Row {
 };
 
 constexpr Row kPhases[] = {
-    {"probe", 60, run_probe},      {"kernels", 120, run_kernels},     {"teams", 200, run_teams},
-    {"graphs", 0, nullptr},        {"processes", 150, run_processes}, {"adversary", 0, nullptr},
-    {"figures", 120, run_figures}, {"sanitizers", 0, nullptr},        {"faults", 0, nullptr},
+    {"probe", 60, run_probe},          {"kernels", 120, run_kernels},
+    {"teams", 200, run_teams},         {"graphs", 0, nullptr},
+    {"processes", 150, run_processes}, {"communicators", 150, run_communicators},
+    {"adversary", 0, nullptr},         {"figures", 120, run_figures},
+    {"sanitizers", 0, nullptr},        {"faults", 0, nullptr},
 };
 
 struct Arguments {
@@ -137,6 +139,9 @@ int open_device() {
 int run_phase(const Arguments& arguments) {
   for (const Row& row : kPhases) {
     if (arguments.phase != row.name || row.run == nullptr) continue;
+    // As many of the device's queues as there can be: streams that share one wait for one another,
+    // and so would ranks that are threads.
+    if (arguments.phase == "communicators") setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     if (const int status = open_device(); status != kPassed) return status;
     const Records records(arguments.run.out + "/results.jsonl");
     return row.run({arguments.phase, records, arguments.seed, arguments.run.out, arguments.mps});
@@ -173,6 +178,10 @@ int run(const Arguments& arguments) {
   if (arguments.kind == "process") {
     const int status = open_device();
     return status == kPassed ? run_process(arguments.handle) : status;
+  }
+  if (arguments.kind == "communicator") {
+    const int status = open_device();
+    return status == kPassed ? run_communicator(arguments.handle) : status;
   }
   if (!arguments.kind.empty()) return read_as_peer(arguments.kind, arguments.handle);
   return arguments.phase.empty() ? run_all(arguments) : run_phase(arguments);

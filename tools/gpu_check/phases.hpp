@@ -64,6 +64,11 @@ int run_teams(const PhaseContext& context);
 int run_processes(const PhaseContext& context);
 /// One of them.
 int run_process(const std::string& handle);
+/// Communicators of threads and of processes whose ranks have the GPU: calls in streams, bit by bit
+/// what they are on the host, and how long they take beside their copies.
+int run_communicators(const PhaseContext& context);
+/// One of its processes.
+int run_communicator(const std::string& handle);
 /// How fast copying, reducing and a team's all_reduce are, beside what the device can.
 int run_figures(const PhaseContext& context);
 

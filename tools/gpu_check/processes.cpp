@@ -2,20 +2,17 @@
 // One pool of processes on one GPU: first two of them measure how long it takes from one to the
 // other, then groups of two, three and all run calls by stream steps.
 #include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <random>
 #include <thread>
 
 #include "../../tests/engine/device/group_bench.hpp"
+#include "children.hpp"
 #include "core/net/bytes.hpp"
 #include "engine/device/driver.hpp"
 #include "engine/device/rank_steps.hpp"
@@ -293,24 +290,13 @@ std::vector<std::vector<FileDescriptor>> make_sockets() {
   return sockets;
 }
 
-/// This program again, with nothing of CUDA in it yet.
 pid_t start(const PhaseContext& context, Rank rank, bool mps,
             const std::vector<FileDescriptor>& sockets) {
   Part part{rank, mps, context.seed & UINT32_MAX, {}, context.out};
   for (const FileDescriptor& socket : sockets) part.sockets.push_back(socket.number());
-  const std::string handle = part.text();
-  std::fflush(stdout);
-  const pid_t child = fork();
-  if (child != 0) return child;
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  for (const FileDescriptor& socket : sockets) {
-    if (socket.open()) fcntl(socket.number(), F_SETFD, 0);
-  }
-  execl("/proc/self/exe", "run", "--peer-of", "process", handle.c_str(), nullptr);
-  _exit(127);
+  return start_peer("process", part.text(), sockets);
 }
 
-/// What one of them finds wrong, it has said.
 void run_pool(const PhaseContext& context, bool mps, Findings& findings) {
   auto sockets = make_sockets();
   std::vector<pid_t> children;
@@ -318,15 +304,7 @@ void run_pool(const PhaseContext& context, bool mps, Findings& findings) {
     children.push_back(start(context, rank, mps, sockets[rank]));
   }
   sockets.clear();
-  for (Rank rank = 0; rank < kProcesses; rank++) {
-    findings.tried();
-    int status = 0;
-    waitpid(children[rank], &status, 0);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == kPassed) continue;
-    findings.wrong(WIFSIGNALED(status)
-                       ? fmt::format("process {} was killed by signal {}", rank, WTERMSIG(status))
-                       : fmt::format("process {} ended with status {}", rank, WEXITSTATUS(status)));
-  }
+  await_peers(children, findings);
 }
 
 /// A daemon of ours, seen by nobody else, for as long as this lives.

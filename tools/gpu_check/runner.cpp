@@ -201,9 +201,9 @@ std::vector<Ending> run_phases(const std::vector<Phase>& phases, const RunOption
 }
 
 std::string table(const std::vector<Ending>& endings) {
-  std::string text = fmt::format("{:<12} {:<11} {:>8}  {}\n", "phase", "outcome", "seconds", "");
+  std::string text = fmt::format("{:<13} {:<11} {:>8}  {}\n", "phase", "outcome", "seconds", "");
   for (const Ending& each : endings) {
-    text += fmt::format("{:<12} {:<11} {:>8.1f}  {}\n", each.phase, word(each.outcome),
+    text += fmt::format("{:<13} {:<11} {:>8.1f}  {}\n", each.phase, word(each.outcome),
                         each.seconds, each.said);
   }
   text += fmt::format("{} passed, {} wrong, {} incomplete\n", count(endings, Outcome::passed),

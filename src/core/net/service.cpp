@@ -268,7 +268,7 @@ static std::shared_ptr<ThreadService> start(const char* name) {
 }
 
 std::shared_ptr<Service> Service::shared() {
-  UsingOpenSsl{};
+  const UsingOpenSsl use;
   static const EndAtExit end_at_exit;
   const std::lock_guard lock(instance().mutex);
   auto service = instance().service.lock();

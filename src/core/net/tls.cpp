@@ -9,16 +9,13 @@
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
 #include <openssl/x509v3.h>
-#include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <new>
 #include <type_traits>
 
 #include "core/net/openssl.hpp"
-#include "core/os_error.hpp"
 #include "core/private_file.hpp"
 #include "core/variables.hpp"
 
@@ -40,6 +37,7 @@ using Owned = std::unique_ptr<T, FreeBy<Free>>;
 constexpr std::string_view kIdentity = "ccoll";
 constexpr std::size_t kKeyBytes = 32;
 constexpr std::size_t kMostKeyFileBytes = 64 << 10;
+constexpr std::size_t kMostCertificateFileBytes = 4 << 20;
 /// Cipher suites by the hash that the key from the token is made with.
 constexpr const char* kSuites = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256";
 constexpr unsigned char kFirstSuite[] = {0x13, 0x01};
@@ -146,29 +144,20 @@ int note_subject(int good, X509_STORE_CTX* store) {
   return 0;
 }
 
-tl::unexpected<Failure> bad_file(std::string_view what, const std::string& path,
-                                 std::string_view expected) {
-  // OpenSSL calls one that is not there "system lib".
-  if (::access(path.c_str(), R_OK) != 0)
-    return fail(ErrorKind::invalid_argument, "{} {}: {}", what, path, os_error(errno));
-  return fail(ErrorKind::invalid_argument, "{} {}: {} ({})", what, path, expected,
-              text_of(last_error()));
-}
+/// What the files of a certificate hold. They are read before OpenSSL is in use: a file system may
+/// hang, and whoever forks would wait for it.
+struct CertificateFiles {
+  std::string certificate;
+  std::string key;
+  std::string authority;
 
-Status use_key(SSL_CTX* context, const std::string& path) {
-  auto text = read_private_file("CCOLL_TLS_KEY", path, kMostKeyFileBytes);
-  if (!text) return tl::unexpected(text.error());
-  const Owned<BIO, BIO_free> bytes(BIO_new_mem_buf(text->data(), static_cast<int>(text->size())));
-  const Owned<EVP_PKEY, EVP_PKEY_free> key(
-      PEM_read_bio_PrivateKey(bytes.get(), nullptr, no_passphrase, nullptr));
-  OPENSSL_cleanse(text->data(), text->size());
-  if (!key) return bad_file("CCOLL_TLS_KEY", path, "expected a private key in PEM, not encrypted");
-  if (SSL_CTX_use_PrivateKey(context, key.get()) != 1 || SSL_CTX_check_private_key(context) != 1)
-    return bad_file("CCOLL_TLS_KEY", path, "it is not the key of the certificate CCOLL_TLS_CERT");
-  return {};
-}
+  CertificateFiles() = default;
+  CertificateFiles(CertificateFiles&&) = default;
+  CertificateFiles& operator=(CertificateFiles&&) = default;
+  ~CertificateFiles() { OPENSSL_cleanse(key.data(), key.size()); }
+};
 
-Status use_certificates(SSL_CTX* context, const TlsOptions& options) {
+Result<CertificateFiles> read_files(const TlsOptions& options) {
   const std::pair<const char*, const std::string*> needed[] = {
       {"CCOLL_TLS_CERT", &options.certificate},
       {"CCOLL_TLS_KEY", &options.key},
@@ -179,11 +168,85 @@ Status use_certificates(SSL_CTX* context, const TlsOptions& options) {
                   "CCOLL_TLS=cert needs three files: {} is not set (CCOLL_TLS_CERT, CCOLL_TLS_KEY, "
                   "CCOLL_TLS_CA)",
                   variable);
+  auto certificate = read_file("CCOLL_TLS_CERT", options.certificate, kMostCertificateFileBytes);
+  if (!certificate) return tl::unexpected(certificate.error());
+  auto authority = read_file("CCOLL_TLS_CA", options.authority, kMostCertificateFileBytes);
+  if (!authority) return tl::unexpected(authority.error());
+  // The last: it is wiped only as one of the files.
+  auto key = read_private_file("CCOLL_TLS_KEY", options.key, kMostKeyFileBytes);
+  if (!key) return tl::unexpected(key.error());
+  CertificateFiles files;
+  files.certificate = std::move(*certificate);
+  files.authority = std::move(*authority);
+  files.key = std::move(*key);
+  return files;
+}
+
+using Bytes = Owned<BIO, BIO_free>;
+using Certificate = Owned<X509, X509_free>;
+
+Bytes bytes_of(const std::string& text) {
+  return Bytes(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+}
+
+tl::unexpected<Failure> bad_file(std::string_view what, const std::string& path,
+                                 std::string_view expected) {
+  return fail(ErrorKind::invalid_argument, "{} {}: {} ({})", what, path, expected,
+              text_of(last_error()));
+}
+
+/// As SSL_CTX_use_certificate_chain_file does: the certificate itself, then those between it and
+/// the authority.
+bool use_chain(SSL_CTX* context, const std::string& text) {
+  const auto bytes = bytes_of(text);
+  const Certificate own(PEM_read_bio_X509_AUX(bytes.get(), nullptr, no_passphrase, nullptr));
+  if (!own || SSL_CTX_use_certificate(context, own.get()) != 1) return false;
+  while (Certificate next{PEM_read_bio_X509(bytes.get(), nullptr, no_passphrase, nullptr)}) {
+    if (SSL_CTX_add0_chain_cert(context, next.get()) != 1) return false;
+    (void)next.release();
+  }
+  const auto end = ERR_peek_last_error();
+  return ERR_GET_LIB(end) == ERR_LIB_PEM && ERR_GET_REASON(end) == PEM_R_NO_START_LINE;
+}
+
+/// As SSL_CTX_load_verify_file does: certificates, and lists of those that are revoked.
+bool use_authority(SSL_CTX* context, const std::string& text) {
+  using Infos = STACK_OF(X509_INFO);
+  constexpr auto free_all = [](Infos* all) { sk_X509_INFO_pop_free(all, X509_INFO_free); };
+  const auto bytes = bytes_of(text);
+  const std::unique_ptr<Infos, decltype(free_all)> infos(
+      PEM_X509_INFO_read_bio(bytes.get(), nullptr, no_passphrase, nullptr));
+  if (!infos) return false;
+  X509_STORE* const store = SSL_CTX_get_cert_store(context);
+  bool any = false;
+  for (int i = 0; i < sk_X509_INFO_num(infos.get()); i++) {
+    const X509_INFO& info = *sk_X509_INFO_value(infos.get(), i);
+    if (info.x509 != nullptr && X509_STORE_add_cert(store, info.x509) != 1) return false;
+    if (info.crl != nullptr && X509_STORE_add_crl(store, info.crl) != 1) return false;
+    any |= info.x509 != nullptr || info.crl != nullptr;
+  }
+  if (!any) ERR_raise(ERR_LIB_X509, X509_R_NO_CERTIFICATE_OR_CRL_FOUND);
+  return any;
+}
+
+Status use_key(SSL_CTX* context, const std::string& text, const std::string& path) {
+  const auto bytes = bytes_of(text);
+  const Owned<EVP_PKEY, EVP_PKEY_free> key(
+      PEM_read_bio_PrivateKey(bytes.get(), nullptr, no_passphrase, nullptr));
+  if (!key) return bad_file("CCOLL_TLS_KEY", path, "expected a private key in PEM, not encrypted");
+  if (SSL_CTX_use_PrivateKey(context, key.get()) != 1 || SSL_CTX_check_private_key(context) != 1)
+    return bad_file("CCOLL_TLS_KEY", path, "it is not the key of the certificate CCOLL_TLS_CERT");
+  return {};
+}
+
+Status use_certificates(SSL_CTX* context, const TlsOptions& options,
+                        const CertificateFiles& files) {
   ERR_clear_error();
-  if (SSL_CTX_use_certificate_chain_file(context, options.certificate.c_str()) != 1)
+  if (!use_chain(context, files.certificate))
     return bad_file("CCOLL_TLS_CERT", options.certificate, "expected a certificate in PEM");
-  CCOLL_TRY(use_key(context, options.key));
-  if (SSL_CTX_load_verify_file(context, options.authority.c_str()) != 1)
+  ERR_clear_error();
+  CCOLL_TRY(use_key(context, files.key, options.key));
+  if (!use_authority(context, files.authority))
     return bad_file("CCOLL_TLS_CA", options.authority,
                     "expected the authority's certificate in PEM");
   if (options.name.empty()) return {};
@@ -208,6 +271,12 @@ Status use_token(Context& made, const std::string& token) {
 }
 
 Status set_up(Context& made, const std::string& token) {
+  CertificateFiles files;
+  if (made.mode == Mode::cert) {
+    auto read = read_files(made.options);
+    if (!read) return tl::unexpected(read.error());
+    files = std::move(*read);
+  }
   const UsingOpenSsl use;
   made.context.reset(SSL_CTX_new(TLS_method()));
   SSL_CTX* const context = made.context.get();
@@ -224,7 +293,7 @@ Status set_up(Context& made, const std::string& token) {
   SSL_CTX_set_app_data(context, &made);
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, note_subject);
   if (made.mode == Mode::psk) return use_token(made, token);
-  return use_certificates(context, made.options);
+  return use_certificates(context, made.options, files);
 }
 
 /// Whose bytes are no records of TLS at all.
@@ -347,6 +416,7 @@ class Session final : public TlsSession {
   }
 
   std::string binding() const override {
+    const UsingOpenSsl use;
     constexpr std::string_view kLabel = "EXPORTER-Channel-Binding";
     std::string value(32, '\0');
     const int done =
@@ -360,6 +430,7 @@ class Session final : public TlsSession {
   bool awaits(int done) const { return SSL_get_error(ssl_.get(), done) == SSL_ERROR_WANT_READ; }
 
   tl::unexpected<Failure> failure() {
+    const UsingOpenSsl use;
     const unsigned long error = last_error();
     if (speaks_no_tls(ERR_GET_REASON(error)))
       return fail(ErrorKind::mismatch,

@@ -22,7 +22,7 @@ inline Failure cuda_failure(cudaError_t error, std::string_view what) {
   (void)cudaGetLastError();
   const bool is_full = error == cudaErrorMemoryAllocation;
   const bool is_lacking = error == cudaErrorNotSupported || error == cudaErrorNoDevice ||
-                          error == cudaErrorInsufficientDriver ||
+                          error == cudaErrorInvalidDevice || error == cudaErrorInsufficientDriver ||
                           error == cudaErrorNoKernelImageForDevice ||
                           error == cudaErrorCooperativeLaunchTooLarge;
   return {is_full      ? ErrorKind::exhausted

@@ -38,6 +38,9 @@ Table& table() {
   return instance;
 }
 
+/// Before main: at its first use another thread could be in fork() already.
+[[maybe_unused]] const auto& made_early = table();
+
 /// Nobody will read it.
 void drop(Fifo& fifo) {
   fifo.receiver_gone.store(true);

@@ -112,24 +112,59 @@ GidBytes own_network(const GidBytes& ip) {
   return {};
 }
 
+/// The devices of one process.
+struct Kept {
+  explicit Kept(const Kept* of_parent)
+      : forked_amid(of_parent != nullptr && (of_parent->forked_amid || of_parent->is_opening)) {}
+
+  const pid_t process = getpid();
+  /// Its parent, or one before it, was just opening them: its libraries' locks may be held here.
+  const bool forked_amid;
+  std::atomic<bool> is_opening = false;
+  std::mutex mutex;                        // of this process alone
+  std::optional<Result<Devices>> devices;  // guarded by mutex
+};
+
+tl::unexpected<Failure> not_here() {
+  return fail(ErrorKind::unsupported,
+              "no RDMA device: this process was forked while its parent was opening them, whose "
+              "locks it would wait for");
+}
+
 }  // namespace
 
 Result<const Devices*> Devices::of_process() {
   static ProcessMutex mutex;
-  static const Result<Devices>* devices = nullptr;  // guarded by mutex
-  static pid_t process = 0;                         // guarded by mutex
-  std::lock_guard lock(mutex);
+  static Kept* kept = nullptr;  // guarded by mutex
+  std::unique_lock lock(mutex);
   // A forked child cannot use its parent's. Never closed: links may end later at exit.
-  if (process != getpid()) devices = new Result<Devices>(open());
-  process = getpid();
-  if (!*devices) return tl::unexpected(devices->error());
-  return &**devices;
+  if (kept == nullptr || kept->process != getpid()) kept = new Kept(kept);
+  Kept& own = *kept;
+  // Whoever forks waits for that lock, and a driver may take long.
+  lock.unlock();
+  const std::lock_guard once(own.mutex);
+  if (!own.devices) {
+    const struct Opening {
+      std::atomic<bool>& is_opening;
+      explicit Opening(std::atomic<bool>& flag) : is_opening(flag) { is_opening = true; }
+      ~Opening() { is_opening = false; }
+    } opening(own.is_opening);
+    if (own.forked_amid)
+      own.devices = not_here();
+    else
+      own.devices = open();
+  }
+  if (!*own.devices) return tl::unexpected(own.devices->error());
+  return &**own.devices;
 }
 
 Result<Devices> Devices::open() {
   auto settings = Settings::from_environment();
   if (!settings) return tl::unexpected(settings.error());
-  const auto library = Library::load();
+  const auto library = [] {
+    const NoFork no_fork;  // loading is over in a moment, and a child loads libraries, too
+    return Library::load();
+  }();
   if (!library) return tl::unexpected(library.error());
   return open(**library, std::move(*settings));
 }
@@ -139,7 +174,10 @@ Result<Devices> Devices::open(const Library& library, Settings settings) {
   devices.settings_ = std::move(settings);
   devices.library_ = &library;
   int count = 0;
-  ibv_device** const list = library.get_device_list(&count);
+  ibv_device** const list = [&] {
+    const NoFork no_fork;  // it loads drivers
+    return library.get_device_list(&count);
+  }();
   for (int i = 0; list != nullptr && i < count; i++) devices.add(list[i]);
   if (list != nullptr) library.free_device_list(list);
   devices.are_active_ = std::make_unique<std::atomic<bool>[]>(devices.ports_.size());

@@ -109,8 +109,8 @@ class Watch final : public Listener, public std::enable_shared_from_this<Watch> 
 std::shared_ptr<Listener> Listener::of_process(const std::shared_ptr<net::Service>& service,
                                                const Devices& devices) {
   static ProcessMutex mutex;
-  static std::weak_ptr<Watch> watch;  // guarded by mutex
   const std::lock_guard lock(mutex);
+  static std::weak_ptr<Watch> watch;  // guarded by mutex
   auto made = watch.lock();
   if (made && made->service() == service) return made;
   watch = made = std::make_shared<Watch>(service, devices);

@@ -2,11 +2,16 @@
 // What is said of RDMA devices, and where there are none, on the device in memory of tests/rdma.
 #include "transport/verbs/device.hpp"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <cerrno>
+#include <thread>
 
 #include "rdma/device.hpp"
 #include "rdma/faults.hpp"
+#include "support/children.hpp"
 
 using namespace ccoll;
 using namespace ccoll::verbs;
@@ -94,6 +99,40 @@ TEST_CASE("verbs: a port that is down says what to look at", "[transport][verbs]
   rdma::set_port(IBV_PORT_DOWN);
   CHECK_THAT(description(), Catch::StartsWith("no: none of these ports") &&
                                 Catch::Contains("PORT_DOWN") && Catch::Contains("cable"));
+}
+
+TEST_CASE("verbs: nobody who forks waits for devices, nor does a child for what opens them",
+          "[transport][verbs]") {
+  if (!testing::kChildrenHaveMemory) return;
+  // In a process that has not opened them yet.
+  const pid_t fresh = fork();
+  if (fresh == 0) {
+    alarm(10);
+    rdma::hold_opening(true);
+    const auto opens = [] { return Devices::of_process().has_value(); };
+    bool opened = false;
+    std::thread other([&] { opened = opens(); });
+    while (!rdma::is_opening()) usleep(1000);
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(5);
+      const auto devices = Devices::of_process();
+      const auto said = devices ? "" : devices.error().message;
+      _exit(said.find("forked while its parent was opening them") != said.npos ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    rdma::hold_opening(false);
+    other.join();
+    const pid_t late = fork();
+    if (late == 0) _exit(opens() ? 0 : 1);
+    int late_status = -1;
+    waitpid(late, &late_status, 0);
+    _exit(status == 0 && opened && late_status == 0 ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(fresh, &status, 0);
+  CHECK(status == 0);
 }
 
 TEST_CASE("verbs: variables that leave nothing are named", "[transport][verbs]") {

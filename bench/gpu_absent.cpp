@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu.hpp"
+
+namespace ccoll::bench {
+
+Result<int> count_gpus() {
+  return fail(ErrorKind::unsupported,
+              "this build of ccoll has no CUDA (nvcc 12.8 or newer was not found)");
+}
+
+std::unique_ptr<Gpu> open_gpu(int /*local_rank*/) {
+  value_or_throw(count_gpus());
+  return nullptr;
+}
+
+}  // namespace ccoll::bench

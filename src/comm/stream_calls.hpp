@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// A communicator's calls in CUDA's streams: what is under way of them, and how they end. The call
+/// itself is an operation like any other, on memory of the host to which the stream copies
+/// (engine/device/staging.hpp). A collective takes its place among the communicator's others when
+/// it is called, and begins when the stream has come to it; messages, and what is part of a graph,
+/// are called when the stream has come to them.
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "comm/operation.hpp"
+#include "core/result.hpp"
+#include "engine/device/staging.hpp"
+
+namespace ccoll {
+
+using Operations = std::vector<std::shared_ptr<Operation>>;
+
+/// One call, or one that its graph makes again and again.
+class StreamCall final : public device::StreamListener,
+                         public std::enable_shared_from_this<StreamCall> {
+ public:
+  /// What is begun when the stream has come to it.
+  using Begin = std::function<Result<Operations>(Communicator::Implementation&)>;
+
+  /// `shown`: what its Work has; of a captured one nothing.
+  StreamCall(std::weak_ptr<Communicator::Implementation> communicator,
+             std::shared_ptr<device::Passage> passage, Operations shown)
+      : communicator_(std::move(communicator)),
+        passage_(std::move(passage)),
+        shown_(std::move(shown)) {}
+
+  const Operations& shown() const { return shown_; }
+  /// Before it is put into a stream.
+  void begin_when_reached(Begin begin) { begin_ = std::move(begin); }
+  void release() { passage_->release(); }
+
+  void reached() noexcept override;
+  void passed() noexcept override;
+
+  // owner: holder of the communicator's owner flag
+
+  void begin_as_owner(Communicator::Implementation& communicator);
+  /// These are under way.
+  void began_as_owner(Operations operations);
+  /// Lets the stream go on if all is done; true if so.
+  bool settle_as_owner();
+  /// Ends with `failure`, unless its operations have ended before.
+  void fail_as_owner(const Failure& failure);
+  /// The same, and its Work ends now, whatever the stream does.
+  void abandon_as_owner(const Failure& failure);
+  /// In a forked child: its Work ends with `failure`, and nothing else is touched.
+  void end_copy_as_owner(const Failure& failure);
+  /// Whether nothing of it is to be looked after any more.
+  bool is_over_as_owner() const;
+  /// What CUDA says of its stream. A Work for which the stream will not, or not soon, pass any more
+  /// ends.
+  Status look_as_owner(Clock::time_point now);
+
+ private:
+  enum class Stage : std::uint8_t {
+    coming,     ///< the stream has yet to come to it
+    under_way,  ///< operations are
+    leaving,    ///< the stream may go on
+  };
+  /// The Work is over: once, whoever finds it so.
+  bool begin_to_end() { return !ending_.exchange(true); }
+  void end_shown();
+  void end_unpassed();
+  bool is_done() const;
+  /// The stream may go on.
+  void leave_as_owner();
+
+  const std::weak_ptr<Communicator::Implementation> communicator_;
+  const std::shared_ptr<device::Passage> passage_;
+  const Operations shown_;
+  Begin begin_;  // immutable once it is in a stream
+  std::atomic<bool> ending_{false};
+
+  // owner: holder of the owner flag
+  Stage stage_ = Stage::coming;
+  Operations operations_;
+  std::optional<Clock::time_point> give_up_at_;  ///< of one that has failed: waiting to be passed
+
+  friend class StreamCalls;
+  std::shared_ptr<StreamCall> next_reached_;  // guarded by StreamCalls::reached_mutex_
+};
+
+/// All of a communicator.
+class StreamCalls {
+ public:
+  StreamCalls() = default;
+  StreamCalls(const StreamCalls&) = delete;
+  StreamCalls& operator=(const StreamCalls&) = delete;
+  ~StreamCalls();
+
+  /// Of that device, or of the one that it was first made for; made when it is first needed.
+  Result<device::Staging*> staging(int device, std::size_t bytes);
+  std::uint64_t held_bytes() const;
+  /// Held by who makes a call, so that streams, their memory and the communicator have calls in one
+  /// order.
+  std::mutex& submission() { return submission_; }
+
+  /// From a thread of CUDA: `call` is to begin. Its stream goes on where the communicator has
+  /// ended.
+  void reached(std::shared_ptr<StreamCall> call) noexcept;
+  /// In a forked child, which has none.
+  void forked();
+
+  // owner: holder of the owner flag
+
+  bool busy_as_owner() const { return !calls_.empty() || has_reached_.load(); }
+  /// One that is not captured; before it is put into its stream.
+  void add_as_owner(std::shared_ptr<StreamCall> call) { calls_.push_back(std::move(call)); }
+  /// True if anything moved.
+  bool advance_as_owner(Communicator::Implementation& communicator);
+  /// All that are not over end with `failure`, their Works once the streams have passed.
+  void fail_as_owner(const Failure& failure);
+  /// Their Works end now, and whatever streams still come to goes on: nobody looks after it any
+  /// more.
+  void abandon_as_owner(const Failure& failure);
+  /// In a forked child: Works end, and all that is the parent's stays as it is.
+  void end_copy_as_owner(const Failure& failure);
+  /// Looks whether streams will ever pass; `next`: when to look again.
+  Status supervise_as_owner(Clock::time_point now, Clock::time_point& next);
+
+ private:
+  /// Those that streams have come to since, the first one.
+  std::shared_ptr<StreamCall> take_reached();
+
+  std::mutex submission_;
+  mutable std::mutex making_;
+  std::shared_ptr<device::Staging> staging_;  // guarded by making_; stays when it is there
+
+  std::mutex reached_mutex_;
+  std::shared_ptr<StreamCall> first_reached_;  // guarded by reached_mutex_
+  StreamCall* last_reached_ = nullptr;         // guarded by reached_mutex_
+  bool abandoned_ = false;                     // guarded by reached_mutex_
+  std::atomic<bool> has_reached_{false};       // whether there are any; spares the lock
+
+  // owner: holder of the owner flag
+  std::vector<std::shared_ptr<StreamCall>> calls_;
+  std::optional<Clock::time_point> look_at_;  ///< when CUDA is asked next, while there are calls
+};
+
+}  // namespace ccoll

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What kind of memory an address is of, asked of a driver that is there already.
+#include <cuda.h>
+#include <dlfcn.h>
+
+#include <atomic>
+
+#include "engine/device/cuda.hpp"
+#include "engine/device/staging.hpp"
+
+namespace ccoll::device {
+
+namespace {
+
+using AskPointer = decltype(::cuPointerGetAttribute);
+
+/// Null as long as nobody in this process has loaded the driver.
+AskPointer* find_in_driver() {
+  static std::atomic<AskPointer*> found{nullptr};
+  if (auto* const known = found.load(std::memory_order_relaxed)) return known;
+  constexpr const char* kName = "cuPointerGetAttribute";
+  void* call = dlsym(RTLD_DEFAULT, kName);
+  if (void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD); driver && !call) {
+    call = dlsym(driver, kName);
+  }
+  found.store(reinterpret_cast<AskPointer*>(call), std::memory_order_relaxed);
+  return found;
+}
+
+}  // namespace
+
+bool is_cuda_in_use() {
+  AskPointer* const ask = find_in_driver();
+  if (ask == nullptr) return false;
+  CUmemorytype type{};
+  return ask(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, reinterpret_cast<CUdeviceptr>(&type)) !=
+         CUDA_ERROR_NOT_INITIALIZED;
+}
+
+std::optional<int> device_of(const void* address) {
+  AskPointer* const ask = find_in_driver();
+  if (ask == nullptr) return std::nullopt;
+  CUmemorytype type{};
+  const auto place = reinterpret_cast<CUdeviceptr>(address);
+  // Of memory that CUDA does not know this is an error.
+  if (ask(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, place) != CUDA_SUCCESS) return std::nullopt;
+  unsigned managed = 0;
+  if (type != CU_MEMORYTYPE_DEVICE &&
+      (ask(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, place) != CUDA_SUCCESS || managed == 0)) {
+    return std::nullopt;
+  }
+  int device = 0;
+  if (ask(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, place) != CUDA_SUCCESS) return 0;
+  return device;
+}
+
+std::uint64_t bytes_of_allocation_from(const void* address) {
+  AskPointer* const ask = find_in_driver();
+  if (ask == nullptr) return UINT64_MAX;
+  const auto place = reinterpret_cast<CUdeviceptr>(address);
+  CUdeviceptr begin = 0;
+  std::size_t bytes = 0;
+  if (ask(&begin, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, place) != CUDA_SUCCESS ||
+      ask(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, place) != CUDA_SUCCESS || bytes == 0) {
+    return UINT64_MAX;
+  }
+  return begin + bytes - place;
+}
+
+}  // namespace ccoll::device

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/device/staging.hpp"
+
+namespace ccoll::device {
+
+namespace {
+
+tl::unexpected<Failure> absent() {
+  return fail(ErrorKind::unsupported,
+              "this build of ccoll has no CUDA (nvcc 12.8 or newer was not found)");
+}
+
+}  // namespace
+
+bool is_cuda_in_use() { return false; }
+std::optional<int> device_of(const void* /*address*/) { return std::nullopt; }
+std::uint64_t bytes_of_allocation_from(const void* /*address*/) { return UINT64_MAX; }
+Result<bool> is_captured(cudaStream_t /*stream*/) { return absent(); }
+Result<std::shared_ptr<Staging>> make_staging(StagingOptions /*options*/) { return absent(); }
+
+}  // namespace ccoll::device

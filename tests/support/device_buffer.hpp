@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Memory of the device, and streams, for tests that are linked with CUDA or what plays it.
+
+#include <cuda_runtime_api.h>
+
+#include <bit>
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ccoll::testing {
+
+inline void check_cuda(cudaError_t error, const char* what) {
+  if (error != cudaSuccess)
+    throw std::runtime_error(std::string(what) + ": " + cudaGetErrorName(error));
+}
+
+/// Memory of the device for tests, kept for the next who needs some: cudaFree waits for all streams
+/// of the process, so that ranks that are threads would wait for one another in it.
+class DevicePool {
+ public:
+  static void* take(std::size_t bytes) {
+    const std::lock_guard lock(mutex());
+    auto& free = of(bytes);
+    if (free.empty()) {
+      void* memory = nullptr;
+      check_cuda(cudaMalloc(&memory, std::bit_ceil(bytes)), "cudaMalloc");
+      return memory;
+    }
+    void* const memory = free.back();
+    free.pop_back();
+    return memory;
+  }
+  static void give_back(void* memory, std::size_t bytes) {
+    const std::lock_guard lock(mutex());
+    of(bytes).push_back(memory);
+  }
+
+ private:
+  static std::mutex& mutex() {
+    static std::mutex mutex;
+    return mutex;
+  }
+  static std::vector<void*>& of(std::size_t bytes) {
+    static auto* const free = new std::map<std::size_t, std::vector<void*>>;  // guarded by mutex()
+    return (*free)[std::bit_ceil(bytes)];
+  }
+};
+
+template <typename T>
+class DeviceBuffer {
+ public:
+  explicit DeviceBuffer(const std::vector<T>& values) : count_(values.size()) {
+    data_ = static_cast<T*>(DevicePool::take(bytes()));
+    check_cuda(cudaMemcpy(data_, values.data(), count_ * sizeof(T), cudaMemcpyHostToDevice),
+               "copying to the device");
+  }
+  DeviceBuffer(DeviceBuffer&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), count_(other.count_) {}
+  DeviceBuffer& operator=(DeviceBuffer&&) = delete;
+  ~DeviceBuffer() {
+    if (data_ != nullptr) DevicePool::give_back(data_, bytes());
+  }
+
+  T* data() const { return data_; }
+  std::vector<T> values() const {
+    std::vector<T> values(count_);
+    check_cuda(cudaMemcpy(values.data(), data_, count_ * sizeof(T), cudaMemcpyDeviceToHost),
+               "copying from the device");
+    return values;
+  }
+
+ private:
+  std::size_t bytes() const { return (count_ + 1) * sizeof(T); }
+
+  T* data_ = nullptr;
+  std::size_t count_;
+};
+
+class OwnedStream {
+ public:
+  OwnedStream() {
+    check_cuda(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, 0), "making a stream");
+  }
+  OwnedStream(const OwnedStream&) = delete;
+  OwnedStream& operator=(const OwnedStream&) = delete;
+  ~OwnedStream() { cudaStreamDestroy(stream_); }
+
+  operator cudaStream_t() const { return stream_; }  // NOLINT: as CUDA's own take it
+  void wait() const { check_cuda(cudaStreamSynchronize(stream_), "waiting for a stream"); }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+/// What `body` puts into the stream, as a graph.
+class Graph {
+ public:
+  template <typename Body>
+  Graph(cudaStream_t stream, Body body) {
+    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "beginning a capture");
+    body();
+    cudaGraph_t graph = nullptr;
+    check_cuda(cudaStreamEndCapture(stream, &graph), "ending a capture");
+    check_cuda(cudaGraphInstantiate(&made_, graph, 0), "instantiating a graph");
+    check_cuda(cudaGraphDestroy(graph), "destroying a graph");
+  }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  ~Graph() { cudaGraphExecDestroy(made_); }
+
+  void launch(cudaStream_t stream) const {
+    check_cuda(cudaGraphLaunch(made_, stream), "launching a graph");
+  }
+
+ private:
+  cudaGraphExec_t made_ = nullptr;
+};
+
+}  // namespace ccoll::testing

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// A port for a server that is yet to come.
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "core/file_descriptor.hpp"
+
+namespace ccoll::testing {
+
+/// A port of this host's loopback at which nobody listens, and which nobody else is given while
+/// this lives. Who asks for it by number has it all the same, as our servers do (SO_REUSEADDR).
+class KeptPort {
+ public:
+  KeptPort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const int on = 1;
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t bytes = sizeof at;
+    auto* const address = reinterpret_cast<sockaddr*>(&at);
+    const int number = socket_.number();
+    if (::setsockopt(number, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        ::bind(number, address, bytes) != 0 || ::getsockname(number, address, &bytes) != 0)
+      throw std::runtime_error("no port");
+    address_ = "127.0.0.1:" + std::to_string(ntohs(at.sin_port));
+  }
+  const std::string& address() const { return address_; }
+
+ private:
+  FileDescriptor socket_;
+  std::string address_;
+};
+
+}  // namespace ccoll::testing

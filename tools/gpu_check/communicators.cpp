@@ -1,0 +1,551 @@
+// SPDX-License-Identifier: Apache-2.0
+// Communicators whose ranks are all on one GPU, as threads of this process and as processes: what
+// their calls in streams leave is what the same calls leave in memory of the host.
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <numeric>
+#include <random>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include "ccoll/communicator.hpp"
+#include "children.hpp"
+#include "core/text.hpp"
+#include "engine/device/cuda.hpp"
+#include "phases.hpp"
+#include "schedule/problem.hpp"
+#include "support/effort.hpp"
+
+namespace ccoll::gpu_check {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+using device::cuda_status;
+
+constexpr int kProcesses = 8;
+constexpr std::size_t kGuard = 64;
+/// In one buffer, and so a limit of sums over ranks.
+constexpr std::size_t kMostBytes = 1 << 20;
+constexpr std::size_t kArena = 4 << 20;
+constexpr std::size_t kMostTimed = 16 << 20;
+
+void check(cudaError_t error, std::string_view what) { value_or_throw(cuda_status(error, what)); }
+
+/// One call, the same on all ranks.
+struct Draw {
+  Kind kind = Kind::all_reduce;
+  DataType type = DataType::uint32;
+  ReduceOp op = ReduceOp::sum;
+  std::size_t count = 0;
+  int root = 0;
+  bool in_place = false;
+
+  std::size_t bytes(bool input, int size) const {
+    if (kind == Kind::barrier) return 0;
+    const bool many =
+        kind == Kind::all_to_all || (input ? kind == Kind::reduce_scatter || kind == Kind::scatter
+                                           : kind == Kind::all_gather || kind == Kind::gather);
+    return count * size_of(type) * (many ? static_cast<std::size_t>(size) : 1);
+  }
+  std::string text() const {
+    return fmt::format("{} of {} {} ({}), root {}{}", to_string(kind), count, to_string(type),
+                       to_string(op), root, in_place ? ", in place" : "");
+  }
+  Work begin(Communicator& c, const void* input, void* output, const CallOptions& options) const;
+};
+
+Work Draw::begin(Communicator& c, const void* input, void* output,
+                 const CallOptions& options) const {
+  switch (kind) {
+    case Kind::all_reduce:
+      return c.all_reduce_async(input, output, count, type, op, options);
+    case Kind::reduce:
+      return c.reduce_async(input, output, count, type, op, root, options);
+    case Kind::broadcast:
+      return c.broadcast_async(input, output, count, type, root, options);
+    case Kind::all_gather:
+      return c.all_gather_async(input, output, count, type, options);
+    case Kind::reduce_scatter:
+      return c.reduce_scatter_async(input, output, count, type, op, options);
+    case Kind::all_to_all:
+      return c.all_to_all_async(input, output, count, type, options);
+    case Kind::gather:
+      return c.gather_async(input, output, count, type, root, options);
+    case Kind::scatter:
+      return c.scatter_async(input, output, count, type, root, options);
+    case Kind::barrier:
+      break;
+  }
+  return c.barrier_async(options);
+}
+
+Draw random_draw(std::mt19937_64& same, int size) {
+  constexpr Kind kKinds[] = {Kind::all_reduce,     Kind::reduce,     Kind::broadcast,
+                             Kind::all_gather,     Kind::all_to_all, Kind::gather,
+                             Kind::reduce_scatter, Kind::scatter,    Kind::barrier};
+  constexpr DataType kTypes[] = {DataType::uint8, DataType::int32, DataType::float32,
+                                 DataType::float64};
+  constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max};
+  constexpr std::size_t kCounts[] = {0, 1, 3, 100, 4097};
+  Draw draw;
+  draw.kind = kKinds[same() % std::size(kKinds)];
+  draw.type = kTypes[same() % std::size(kTypes)];
+  draw.op = kOps[same() % std::size(kOps)];
+  draw.root = static_cast<int>(same() % static_cast<unsigned>(size));
+  const bool has_in_place =
+      draw.kind == Kind::all_reduce || draw.kind == Kind::reduce || draw.kind == Kind::broadcast;
+  draw.in_place = has_in_place && same() % 3 == 0;
+  const std::size_t most = kMostBytes / 8 / static_cast<std::size_t>(size);
+  // As often small as large.
+  const auto any = static_cast<std::size_t>(
+      std::exp(std::log(most) * static_cast<double>(same() % 1000) / 1000));
+  draw.count = same() % 2 == 0 ? kCounts[same() % std::size(kCounts)] : any;
+  return draw;
+}
+
+/// Floats whose sums are exact in any order.
+template <typename T>
+void fill_with(std::byte* to, std::size_t bytes, std::mt19937_64& random) {
+  for (std::size_t i = 0; i + sizeof(T) <= bytes; i += sizeof(T)) {
+    const T value = static_cast<T>(static_cast<int>(random() % 201) - 100);
+    std::memcpy(to + i, &value, sizeof value);
+  }
+}
+
+void fill(std::byte* to, std::size_t bytes, DataType type, std::mt19937_64& random) {
+  if (type == DataType::float32) return fill_with<float>(to, bytes, random);
+  if (type == DataType::float64) return fill_with<double>(to, bytes, random);
+  for (std::size_t i = 0; i < bytes; i++) to[i] = static_cast<std::byte>(random());
+}
+
+struct DestroyGraph {
+  void operator()(cudaGraphExec_t graph) const { cudaGraphExecDestroy(graph); }
+};
+using Graph = std::unique_ptr<CUgraphExec_st, DestroyGraph>;
+
+Graph capture(cudaStream_t stream, const std::function<void()>& body) {
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "beginning a graph");
+  body();
+  cudaGraph_t graph = nullptr;
+  check(cudaStreamEndCapture(stream, &graph), "ending a graph");
+  cudaGraphExec_t made = nullptr;
+  const auto error = cudaGraphInstantiate(&made, graph, 0);
+  cudaGraphDestroy(graph);
+  check(error, "instantiating a graph");
+  return Graph(made);
+}
+
+/// Says what a rank stands in, should it stand: its calls' own time limits have passed by then, so
+/// that its stream never goes on, and nobody but the phase's limit ends it.
+class Watch {
+ public:
+  explicit Watch(std::function<void(const std::string&)> say)
+      : say_(std::move(say)), thread_([this](const std::stop_token& stop) { look(stop); }) {}
+
+  void at(std::string what) {
+    const std::lock_guard lock(mu_);
+    what_ = std::move(what);
+    since_ = Clock::now();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kPatience{45};
+
+  void look(const std::stop_token& stop) {
+    std::unique_lock lock(mu_);
+    const auto is_late = [this] { return Clock::now() - since_ > kPatience; };
+    while (!stop.stop_requested()) {
+      if (is_late()) return say_(what_);
+      bell_.wait_for(lock, stop, std::chrono::seconds(1), [] { return false; });
+    }
+  }
+
+  const std::function<void(const std::string&)> say_;
+  std::mutex mu_;
+  std::string what_ = "start-up";           // guarded by mu_
+  Clock::time_point since_ = Clock::now();  // guarded by mu_
+  std::condition_variable_any bell_;
+  std::jthread thread_;  // the last: it uses all of it
+};
+
+/// What one rank found, told when all have ended.
+struct RankReport {
+  std::uint64_t tried = 0;
+  std::vector<std::string> wrong;
+  std::string failed;  ///< what ended it before it was through
+  std::vector<nlohmann::json> figures;
+};
+
+/// What a rank does: all of it the same on all ranks, but for where its buffers are.
+class Rank {
+ public:
+  Rank(const std::shared_ptr<Store>& store, int rank, int size, const PhaseContext& context,
+       RankReport& report)
+      : rank_(rank),
+        size_(size),
+        report_(report),
+        watch_([this, &context](const std::string& what) {
+          const auto said = fmt::format("rank {} of {} stands in: {}", rank_, size_, what);
+          std::printf("%s\n", said.c_str());
+          std::fflush(stdout);
+          context.records.add({{"phase", context.name}, {"what", "stands"}, {"said", said}});
+        }),
+        same_(context.seed + static_cast<unsigned>(size)),
+        own_(context.seed + 1000 * static_cast<unsigned>(size) + static_cast<unsigned>(rank)),
+        store_(store),
+        host_in_(kArena),
+        host_out_(kArena) {}
+
+  void run() {
+    // Before any communicator is made, so by all ranks before any call: the streams that wait lie
+    // in queues of their own, and making memory waits for nobody.
+    value_or_throw(make_memory());
+    auto communicator = make("calls", std::size_t{64} << 20);
+    auto crowded = make("crowded", std::size_t{64} << 10);
+    graphs(communicator);
+    trials(communicator);
+    crowd(crowded);
+    if (size_ == 2) figures(communicator);
+    // To free memory waits for all streams of the process: not before all are through.
+    watch_.at("the end");
+    communicator.barrier();
+  }
+
+ private:
+  Communicator make(const char* name, std::size_t device_memory) {
+    CommunicatorOptions options;
+    options.name = name;
+    options.device = 0;
+    options.device_memory = device_memory;
+    options.timeout = std::chrono::seconds(30);
+    options.start_timeout = std::chrono::seconds(60);
+    return Communicator::create(make_prefix_store(store_, name), rank_, size_, options);
+  }
+
+  Status make_memory() {
+    const std::size_t bytes = size_ == 2 ? kMostTimed : kArena;
+    CCOLL_TRY(device::put(device::make_stream(), stream_));
+    CCOLL_TRY(device::put(device::make_stream(), other_stream_));
+    CCOLL_TRY(device::put(device::allocate_on_device(bytes), device_in_));
+    CCOLL_TRY(device::put(device::allocate_on_device(bytes), device_out_));
+    return device::put(device::allocate_mapped(bytes), pinned_);
+  }
+
+  CallOptions in(const device::OwnStream& stream) const {
+    CallOptions options;
+    options.stream = stream.get();
+    return options;
+  }
+  void wait(const device::OwnStream& stream) const {
+    check(cudaStreamSynchronize(stream.get()), "waiting for a stream");
+  }
+  void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) const {
+    check(cudaMemcpyAsync(to, from, bytes, kind, stream_.get()), "copying");
+  }
+  void expect_none(const Communicator& communicator) const {
+    if (const auto error = communicator.error(); !error.empty())
+      throw std::runtime_error("broken: " + error);
+  }
+  void judge(bool right, const std::string& what) {
+    report_.tried++;
+    if (!right && report_.wrong.size() < 20)
+      report_.wrong.push_back(fmt::format("rank {} of {}: {}", rank_, size_, what));
+  }
+
+  void graphs(Communicator& communicator);
+  void trials(Communicator& communicator);
+  void trial(Communicator& communicator, const Draw& draw);
+  void make_call(Communicator& communicator, const Draw& draw, const void* input, void* output);
+  void crowd(Communicator& communicator);
+  void figures(Communicator& communicator);
+  double median_of(Communicator& communicator, const std::function<void()>& what) const;
+
+  const int rank_;
+  const int size_;
+  RankReport& report_;
+  Watch watch_;
+  std::mt19937_64 same_, own_;
+  const std::shared_ptr<Store> store_;
+  Bytes host_in_, host_out_;
+  device::DeviceMemory device_in_, device_out_;
+  device::MappedMemory pinned_;
+  device::OwnStream stream_, other_stream_;
+};
+
+/// A graph that is captured before the communicator has made any call, and runs a thousand times,
+/// with plain calls in between.
+void Rank::graphs(Communicator& communicator) {
+  constexpr std::size_t kCount = 1000, kShare = 100;
+  constexpr int kLaunches = 5;
+  const int rounds = testing::by_effort(8, 200, 1000);
+  auto* const sums = reinterpret_cast<std::uint32_t*>(device_in_.get());
+  auto* const gathered = reinterpret_cast<std::uint32_t*>(device_out_.get());
+  const Graph graph = capture(stream_.get(), [&] {
+    communicator.all_reduce(sums, sums, kCount, DataType::uint32, ReduceOp::sum, in(stream_));
+    communicator.all_gather(sums, gathered, kShare, DataType::uint32, in(stream_));
+  });
+  std::vector<std::uint32_t> values(kCount), got(kCount), parts(kShare);
+  const auto size = static_cast<std::uint32_t>(size_);
+  for (int round = 0; round < rounds; round++) {
+    watch_.at(
+        fmt::format("a graph's launches {} to {}", kLaunches * round, kLaunches * (round + 1) - 1));
+    const auto from = static_cast<std::uint32_t>(7 * round);
+    std::iota(values.begin(), values.end(), from + static_cast<std::uint32_t>(rank_));
+    copy(sums, values.data(), 4 * kCount, cudaMemcpyHostToDevice);
+    for (int i = 0; i < kLaunches; i++)
+      check(cudaGraphLaunch(graph.get(), stream_.get()), "launching a graph");
+    communicator.all_reduce(sums, sums, kCount, DataType::uint32, ReduceOp::sum, in(stream_));
+    copy(got.data(), sums, 4 * kCount, cudaMemcpyDeviceToHost);
+    copy(parts.data(), gathered + (size - 1) * kShare, 4 * kShare, cudaMemcpyDeviceToHost);
+    wait(stream_);
+    expect_none(communicator);
+    std::uint32_t factor = 1;  // of all but the first sum and the last
+    for (int i = 0; i + 1 < kLaunches; i++) factor *= size;
+    bool right = true;
+    for (std::uint32_t i = 0; i < kCount; i++) {
+      const std::uint32_t sum = size * (from + i) + size * (size - 1) / 2;
+      right &= got[i] == sum * factor * size;
+      if (i < kShare) right &= parts[i] == sum * factor;
+    }
+    judge(right, fmt::format("a graph, launched {} times", kLaunches * (round + 1)));
+  }
+}
+
+void Rank::trials(Communicator& communicator) {
+  const int count = testing::by_effort(30, 400, 2000);
+  for (int i = 0; i < count; i++) trial(communicator, random_draw(same_, size_));
+}
+
+/// One call on the host, then in the stream on buffers that lie here and there.
+void Rank::trial(Communicator& communicator, const Draw& draw) {
+  watch_.at(draw.text());
+  const std::size_t input_bytes = draw.bytes(true, size_);
+  const std::size_t output_bytes = draw.bytes(false, size_);
+  Bytes input(input_bytes), before(output_bytes + 2 * kGuard);
+  fill(input.data(), input_bytes, draw.type, own_);
+  fill(before.data(), before.size(), DataType::uint8, own_);
+  if (draw.in_place) std::ranges::copy(input, before.begin() + kGuard);
+  Bytes expected = before;
+  std::byte* const result = expected.data() + kGuard;
+  draw.begin(communicator, draw.in_place ? result : input.data(), result, {}).wait();
+
+  const bool input_there = own_() % 4 != 0, output_there = own_() % 4 != 0;
+  // Past its offset and the guards there is room for the largest.
+  std::byte* const from = (input_there ? device_in_.get() : host_in_.data()) + own_() % 256;
+  std::byte* const to = (output_there ? device_out_.get() : host_out_.data()) + own_() % 256;
+  const auto put = [&](bool there, std::byte* place, const Bytes& bytes) {
+    if (there)
+      copy(place, bytes.data(), bytes.size(), cudaMemcpyHostToDevice);
+    else
+      std::ranges::copy(bytes, place);
+  };
+  put(input_there, from, input);
+  put(output_there, to, before);
+  make_call(communicator, draw, draw.in_place ? to + kGuard : from, to + kGuard);
+  const auto get = [&](bool there, const std::byte* place, Bytes& bytes) {
+    if (there)
+      copy(bytes.data(), place, bytes.size(), cudaMemcpyDeviceToHost);
+    else
+      std::copy_n(place, bytes.size(), bytes.data());
+  };
+  Bytes got(before.size()), kept(input_bytes);
+  get(output_there, to, got);
+  get(input_there, from, kept);
+  wait(stream_);
+  expect_none(communicator);
+  judge(got == expected, draw.text());
+  judge(kept == input, draw.text() + ": its input was written");
+}
+
+/// By one of the ways there are; over when it returns.
+void Rank::make_call(Communicator& communicator, const Draw& draw, const void* input,
+                     void* output) {
+  const auto begin = [&] { return draw.begin(communicator, input, output, in(stream_)); };
+  // All ranks run their graphs as often, so that is drawn alike; how they wait is not.
+  if (same_() % 3 == 0) {
+    const Graph graph = capture(stream_.get(), begin);
+    const auto launches = draw.in_place ? 1 : 1 + same_() % 3;
+    for (std::size_t i = 0; i < launches; i++)
+      check(cudaGraphLaunch(graph.get(), stream_.get()), "launching a graph");
+    wait(stream_);
+    return;
+  }
+  auto work = begin();
+  if (own_() % 2 == 0) return work.wait();
+  wait(stream_);
+}
+
+/// More calls in two streams than there is memory for, one of them larger than all of it.
+void Rank::crowd(Communicator& communicator) {
+  const int calls = testing::by_effort(30, 120, 120);
+  const device::OwnStream* const streams[] = {&stream_, &other_stream_};
+  const auto size = static_cast<std::uint32_t>(size_);
+  auto* const all = reinterpret_cast<std::uint32_t*>(device_in_.get());
+  for (int round = 0; round < testing::by_effort(1, 5, 20); round++) {
+    watch_.at(fmt::format("{} calls under way, round {}", calls, round));
+    std::vector<std::uint32_t> values(kArena / 4);
+    std::iota(values.begin(), values.end(), static_cast<std::uint32_t>(rank_));
+    copy(all, values.data(), kArena, cudaMemcpyHostToDevice);
+    wait(stream_);
+    std::size_t end = 0;
+    for (int i = 0; i < calls; i++) {
+      const std::size_t count = i % 40 == 20 ? 40'000 : same_() % 6000;
+      communicator.all_reduce(all + end, all + end, count, DataType::uint32, ReduceOp::sum,
+                              in(*streams[i % 2]));
+      end += count;
+    }
+    for (const auto* stream : streams) wait(*stream);
+    expect_none(communicator);
+    std::vector<std::uint32_t> got(end);
+    copy(got.data(), all, 4 * end, cudaMemcpyDeviceToHost);
+    wait(stream_);
+    bool right = true;
+    for (std::uint32_t i = 0; i < end; i++) right &= got[i] == size * i + size * (size - 1) / 2;
+    judge(right, fmt::format("{} calls under way", calls));
+  }
+}
+
+double Rank::median_of(Communicator& communicator, const std::function<void()>& what) const {
+  std::vector<double> seconds;
+  for (int i = 0; i < testing::by_effort(3, 31, 31); i++) {
+    communicator.barrier();
+    const auto begin = std::chrono::steady_clock::now();
+    what();
+    wait(stream_);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    if (i > 0) seconds.push_back(took.count());
+  }
+  std::ranges::sort(seconds);
+  return seconds[seconds.size() / 2];
+}
+
+/// Beside the copies alone, which both ranks make at once, too.
+void Rank::figures(Communicator& communicator) {
+  for (const std::size_t bytes : {std::size_t{8}, std::size_t{64} << 10, kMostTimed}) {
+    watch_.at(fmt::format("timed calls of {} bytes", bytes));
+    const double call = median_of(communicator, [&] {
+      communicator.all_reduce(device_in_.get(), device_out_.get(), bytes / 4, DataType::uint32,
+                              ReduceOp::sum, in(stream_));
+    });
+    expect_none(communicator);
+    const double copies = median_of(communicator, [&] {
+      check(
+          cudaMemcpyAsync(pinned_.get(), device_in_.get(), bytes, cudaMemcpyDefault, stream_.get()),
+          "copying to the host");
+      check(cudaMemcpyAsync(device_out_.get(), pinned_.get(), bytes, cudaMemcpyDefault,
+                            stream_.get()),
+            "copying to the GPU");
+    });
+    report_.figures.push_back({{"what", "all_reduce in streams"},
+                               {"ranks", size_},
+                               {"bytes", bytes},
+                               {"seconds", call},
+                               {"copies_s", copies}});
+  }
+}
+
+/// All of it; what goes wrong is in the report.
+RankReport run_rank(const PhaseContext& context, const std::shared_ptr<Store>& store, int rank,
+                    int size) {
+  RankReport report;
+  try {
+    Rank(store, rank, size, context, report).run();
+  } catch (const std::exception& error) {
+    report.failed = fmt::format("rank {} of {}: {}", rank, size, error.what());
+  }
+  return report;
+}
+
+void tell(const PhaseContext& context, const RankReport& report, int rank, const char* ranks_are,
+          Findings& findings) {
+  for (std::uint64_t i = 0; i < report.tried; i++) findings.tried();
+  for (const std::string& each : report.wrong) findings.wrong(each);
+  if (!report.failed.empty()) findings.wrong(report.failed);
+  if (rank != 0) return;
+  for (nlohmann::json figure : report.figures) {
+    figure.update({{"phase", context.name}, {"ranks_are", ranks_are}});
+    context.records.add(figure);
+    std::printf("%s\n", fmt::format("2 {}, all_reduce of {} B: {:.1f} us, the copies alone {:.1f}",
+                                    ranks_are, figure["bytes"].get<std::size_t>(),
+                                    figure["seconds"].get<double>() * 1e6,
+                                    figure["copies_s"].get<double>() * 1e6)
+                            .c_str());
+  }
+  std::fflush(stdout);
+}
+
+void run_threads(const PhaseContext& context, int size, Findings& findings) {
+  const auto store = make_inproc_store();
+  std::vector<RankReport> reports(static_cast<std::size_t>(size));
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < size; rank++) {
+      threads.emplace_back([&, rank] {
+        reports[static_cast<std::size_t>(rank)] = run_rank(context, store, rank, size);
+      });
+    }
+  }
+  std::uint64_t tried = 0;
+  for (int rank = 0; rank < size; rank++) {
+    const auto& report = reports[static_cast<std::size_t>(rank)];
+    tell(context, report, rank, "threads", findings);
+    tried += report.tried;
+  }
+  context.records.add({{"phase", context.name},
+                       {"what", "trials"},
+                       {"ranks_are", "threads"},
+                       {"ranks", size},
+                       {"seed", context.seed},
+                       {"tried", tried}});
+}
+
+std::filesystem::path store_of(const std::string& out) { return out + "/communicators.store"; }
+
+}  // namespace
+
+int run_communicator(const std::string& handle) {
+  // Rank, seed, folder.
+  const auto first = handle.find(','), second = handle.find(',', first + 1);
+  std::uint64_t rank = 0, seed = 0;
+  std::from_chars(handle.data(), handle.data() + first, rank);
+  std::from_chars(handle.data() + first + 1, handle.data() + second, seed);
+  const std::string out = handle.substr(second + 1);
+  const Records records(out + "/results.jsonl");
+  const PhaseContext context{"communicators", records, seed, out};
+  Findings findings(context);
+  const auto store = make_file_store(store_of(out).string());
+  // Each after the one before, whose ranks also begin it together.
+  for (const int size : {2, 4, kProcesses}) {
+    if (static_cast<int>(rank) >= size) continue;
+    const auto report = run_rank(context, make_prefix_store(store, fmt::format("{}", size)),
+                                 static_cast<int>(rank), size);
+    tell(context, report, static_cast<int>(rank), "processes", findings);
+    if (!report.failed.empty()) break;
+  }
+  return findings.close(fmt::format("calls of rank {}", rank));
+}
+
+int run_communicators(const PhaseContext& context) {
+  Findings findings(context);
+  for (const int size : {1, 2, 3, 4, 8}) run_threads(context, size, findings);
+  std::filesystem::remove(store_of(context.out));
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < kProcesses; rank++) {
+    children.push_back(
+        start_peer("communicator", fmt::format("{},{},{}", rank, context.seed, context.out)));
+  }
+  await_peers(children, findings);
+  std::filesystem::remove(store_of(context.out));
+  return findings.close("calls and processes");
+}
+
+}  // namespace ccoll::gpu_check

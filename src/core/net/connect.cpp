@@ -28,6 +28,8 @@ using Milliseconds = std::chrono::milliseconds;
 constexpr Milliseconds kTryTimeout = 10s;
 constexpr Milliseconds kFirstPause = 10ms;
 constexpr Milliseconds kLongestPause = 1s;
+/// A peer that links are opened to has been there; one that hangs up lacks something for a moment.
+constexpr Milliseconds kLongestPauseForLink = 200ms;
 /// What this process itself lacks, such as descriptors, is waited for so long: the peer is not to
 /// blame, and others are to hear soon.
 constexpr Milliseconds kLackLimit = 1s;
@@ -150,13 +152,15 @@ Result<HostPort> parse_target(const std::string& address) {
 /// ranks do not knock in step.
 class Pauses {
  public:
+  explicit Pauses(Milliseconds longest) : longest_(longest) {}
   Milliseconds next() {
     const Milliseconds pause = pause_ * std::uniform_int_distribution<int>(75, 125)(random_) / 100;
-    pause_ = std::min(pause_ * 2, kLongestPause);
+    pause_ = std::min(pause_ * 2, longest_);
     return pause;
   }
 
  private:
+  const Milliseconds longest_;
   Milliseconds pause_ = kFirstPause;
   std::minstd_rand random_{std::random_device{}()};
 };
@@ -175,7 +179,7 @@ asio::awaitable<Result<Stream>> connect(std::shared_ptr<Service> service, std::s
     const Milliseconds limit = std::min(kTryTimeout, until(deadline));
     return Limits{limit, limit};
   };
-  Pauses pauses;
+  Pauses pauses(purpose == Purpose::link ? kLongestPauseForLink : kLongestPause);
   auto lacking_since = Clock::time_point::max();
   for (std::uint64_t tries = 1;; ++tries) {
     Result<Stream> stream = co_await try_all(context, *target, credentials, purpose, limits);

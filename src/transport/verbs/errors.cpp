@@ -79,18 +79,30 @@ Meaning meaning_of(ibv_wc_status status) {
   return {"unknown status", ErrorKind::internal, "see the kernel's log"};
 }
 
+constexpr const char* kDown = "this end's port is down: is its cable plugged in, its link up?";
+
 }  // namespace
 
 Failure failure_of(ibv_wc_status status, std::uint32_t vendor_code, const Path& path) {
   Meaning meaning = meaning_of(status);
-  if (path.is_down && meaning.kind == ErrorKind::peer_lost)
-    meaning.likely = "this end's port is down: is its cable plugged in, its link up?";
+  if (path.is_down && meaning.kind == ErrorKind::peer_lost) meaning.likely = kDown;
   const bool is_peers = meaning.kind != ErrorKind::internal;
   return {meaning.kind,
           fmt::format("RDMA from {} to rank {} at {}: {} (status {}, vendor's code {:#x}): {}",
                       path.device, path.peer, path.host, meaning.name, static_cast<int>(status),
                       vendor_code, meaning.likely),
           is_peers ? std::optional(path.peer) : std::nullopt};
+}
+
+Failure failure_of_stalled(std::chrono::duration<double> waited, const Path& path) {
+  return {ErrorKind::peer_lost,
+          fmt::format("RDMA from {} to rank {} at {}: no answer, and after {:.1f} s the device has "
+                      "not given up either, as it should have: {}",
+                      path.device, path.peer, path.host, waited.count(),
+                      path.is_down ? kDown
+                                   : "it has stalled (see the kernel's log), or the path is broken "
+                                     "(look at cable, switch and link)"),
+          path.peer};
 }
 
 Failure failure_to_post(const char* what, int code, const Path& path) {

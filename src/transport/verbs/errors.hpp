@@ -5,6 +5,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -25,6 +26,9 @@ inline bool is_flush(ibv_wc_status status) { return status == IBV_WC_WR_FLUSH_ER
 
 /// Of any status but success.
 Failure failure_of(ibv_wc_status status, std::uint32_t vendor_code, const Path& path);
+
+/// Of a device that has neither confirmed a request nor given it up in all that time.
+Failure failure_of_stalled(std::chrono::duration<double> waited, const Path& path);
 
 /// Of a request "to send" or "to receive" that ended with this errno.
 Failure failure_to_post(const char* what, int code, const Path& path);

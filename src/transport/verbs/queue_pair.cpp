@@ -64,9 +64,36 @@ void QueuePair::look_before_sleep() {
   while (take_some() > 0) {
   }
   if (popped_ - told_ >= kCreditBatch) tell_popped();
+  watch();
   if (is_armed_) return;
   arm();
   take_some();
+}
+
+void QueuePair::watch() {
+  if (failure_) return;
+  switch (watchdog_.look(posted_, completed_, devices_.settings())) {
+    case Watchdog::Advice::wait:
+      return;
+    case Watchdog::Advice::ask:
+      // Without room for it there is enough that is told of.
+      if (may_say()) post_nothing();
+      return;
+    case Watchdog::Advice::give_up:
+      path_.is_down = devices_.is_down_now(port_index_);
+      return fail_with(failure_of_stalled(Watchdog::patience(devices_.settings()), path_));
+  }
+}
+
+void QueuePair::post_nothing() {
+  ibv_send_wr request{};
+  request.wr_id = ++posted_;
+  request.opcode = IBV_WR_RDMA_WRITE;
+  request.send_flags = IBV_SEND_SIGNALED;
+  const Slots& slots = out_.peer_base != 0 ? out_ : in_;
+  request.wr.rdma.remote_addr = slots.peer_base;
+  request.wr.rdma.rkey = slots.peer_key;
+  post(request);
 }
 
 int QueuePair::take_some() {

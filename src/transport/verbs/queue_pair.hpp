@@ -42,6 +42,7 @@
 #include "transport/verbs/device.hpp"
 #include "transport/verbs/errors.hpp"
 #include "transport/verbs/registration.hpp"
+#include "transport/verbs/watchdog.hpp"
 #include "transport/waiter.hpp"
 
 namespace ccoll::verbs {
@@ -263,6 +264,10 @@ class QueuePair {
   int take_some();
   void look_for_events();
   void arm();
+  /// Fails where the device neither confirms nor gives up what was posted.
+  void watch();
+  /// What writes nothing, but is told of when it and all before it have been confirmed.
+  void post_nothing();
   void end();
   void see_off();
   Slots& slots_of(End end) { return end == End::sends ? out_ : in_; }
@@ -301,6 +306,7 @@ class QueuePair {
   std::shared_ptr<Company> company_;
   unsigned links_ = 0;
   bool is_armed_ = false;
+  Watchdog watchdog_;
   std::uint32_t receives_owed_ = 0;  ///< to be posted anew
 
   std::uint64_t posted_ = 0;     ///< sends of any word

@@ -275,6 +275,59 @@ TEST_CASE(
   faulty.end();
 }
 
+TEST_CASE("rdma: a device that neither delivers nor gives up has lost the peer, to who waits",
+          "[transport][verbs]") {
+  const bool is_sender = GENERATE(false, true);
+  Faulty faulty;
+  faulty.settle();
+  auto& pair = *faulty.pair;
+  for (std::uint64_t i = 1; i < 3; i++) faulty.exchange(i);
+  // Slices are what it does not deliver, or the credit for four.
+  const auto data = pattern(1, 100);
+  if (!is_sender) push(*pair.sender, 3, data);
+  rdma::plug(false);
+  if (is_sender)
+    push(*pair.sender, 3, data);
+  else
+    REQUIRE(faulty.receives(3, data));
+  pair.waiters[is_sender ? 0 : 1]->prepare();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto failure_there = [&] {
+    return is_sender ? pair.sender->failure() : pair.receiver->failure();
+  };
+  while (failure_there() == nullptr && std::chrono::steady_clock::now() < end) {
+    pair.sender->progress();
+    pair.receiver->front();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  REQUIRE(failure_there() != nullptr);
+  CHECK_THAT(failure_there()->message, Catch::Contains("it has stalled"));
+  CHECK(failure_there()->kind == ErrorKind::peer_lost);
+  rdma::plug(true);
+  faulty.end();
+}
+
+TEST_CASE("rdma: of a device that confirms what it is asked for nothing is thought",
+          "[transport][verbs]") {
+  Faulty faulty;
+  faulty.settle();
+  auto& pair = *faulty.pair;
+  for (std::uint64_t i = 1; i < 3; i++) faulty.exchange(i);
+  const auto sent = rdma::times_sent(1);
+  for (const auto& waiter : pair.waiters) waiter->prepare();
+  const auto end = std::chrono::steady_clock::now() + 3 * verbs::Watchdog::kQuiet;
+  while (std::chrono::steady_clock::now() < end) {
+    pair.sender->progress();
+    pair.receiver->front();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  // Three slices went untold of, too few for a credit, so one write asked for them.
+  CHECK(rdma::times_sent(1) == sent + 1);
+  CHECK(pair.sender->failure() == nullptr);
+  for (std::uint64_t i = 3; i < 20; i++) faulty.exchange(i);
+  faulty.end();
+}
+
 TEST_CASE("rdma: a port that went down is named, though its event has not come",
           "[transport][verbs]") {
   Faulty faulty;

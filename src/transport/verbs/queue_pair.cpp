@@ -17,6 +17,9 @@ namespace {
 constexpr std::chrono::milliseconds kPatienceForData{2000};
 constexpr std::chrono::milliseconds kPatienceForLeave{300};
 constexpr std::chrono::milliseconds kPatienceForSilence{20};
+/// An answer comes within microseconds; what takes longer is not to keep others from the CPU.
+constexpr std::chrono::milliseconds kBusily{1};
+constexpr std::chrono::microseconds kNap{200};
 
 }  // namespace
 
@@ -224,12 +227,15 @@ void QueuePair::see_off() {
   const auto patience = peer_->is_silent.load(std::memory_order_relaxed) ? kPatienceForSilence
                         : has_data                                       ? kPatienceForData
                                                                          : kPatienceForLeave;
-  const auto end = std::chrono::steady_clock::now() + patience;
+  const auto begun = std::chrono::steady_clock::now();
   while (!failure_ && left_ != kBothEnds && completed_ != posted_) {
     if (poll()) continue;
-    if (std::chrono::steady_clock::now() > end)
-      return peer_->is_silent.store(true, std::memory_order_relaxed);
-    std::this_thread::yield();
+    const auto waited = std::chrono::steady_clock::now() - begun;
+    if (waited > patience) return peer_->is_silent.store(true, std::memory_order_relaxed);
+    if (waited < kBusily)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(kNap);
   }
   peer_->is_silent.store(false, std::memory_order_relaxed);
 }

@@ -139,9 +139,9 @@ struct CCOLL_API CommunicatorOptions {
   int device = kHost;
   /// Pinned memory of the host through which calls in streams of a communicator are copied, in
   /// bytes; each communicator with such calls has so much. Collectives that find it full wait in
-  /// their streams. What is larger, messages that find no room, and graphs have memory beside it,
-  /// which is kept for the next until the communicator ends: Counters::device_memory_bytes. At
-  /// least 1.
+  /// their streams. What is larger, messages, and graphs have memory beside it, which is kept for
+  /// the next: Counters::device_memory_bytes. What a communicator had serves the next one of the
+  /// process; CUDA gets it back when there is none, and no graph with calls of one. At least 1.
   std::size_t device_memory = std::size_t{64} << 20;
   /// Every send waits for its receive, whatever its size: finds programs that only work as long as
   /// messages are small. CCOLL_STRICT_SENDS.
@@ -184,18 +184,21 @@ struct CCOLL_API CommunicatorOptions {
 /// ends.
 ///
 /// In a group such a call only begins, and the group's end does not wait for it; blocking sends and
-/// receives in one stream begin together at the group's end, as a batch. Outside of one, a receive
-/// holds back what comes behind it in its stream: what two ranks send each other they send by
-/// send_recv, a batch, a group, or in two streams. Messages of different streams may overtake one
-/// another. Who calls in several streams does so in an order in which the calls can end. Ranks of
-/// one process have streams of their own (better with cudaStreamNonBlocking): in one that they
-/// share, also the default stream, each would wait for those that come behind it. More streams than
+/// receives in one stream begin together at the group's end, as a batch, behind what else the group
+/// has put into it: a collective that needs what they bring is called after the group. Outside of
+/// one, a receive holds back what comes behind it in its stream: what two ranks send each other
+/// they send by send_recv, a batch, a group, or in two streams. Messages of different streams may
+/// overtake one another; those without a stream keep their order, wherever their buffers are. Who
+/// calls in several streams does so in an order in which the calls can end. Ranks of one process
+/// have streams of their own (better with cudaStreamNonBlocking): in one that they share, also the
+/// default stream, each would wait for those that come behind it. More streams than
 /// CUDA_DEVICE_MAX_CONNECTIONS (8) in one process may wait for each other as if they were one.
 ///
-/// Captured, such a call becomes part of a graph, which may run any number of times. All ranks run
-/// theirs as often, in the same order among all their calls, also those without a stream: who calls
-/// without one waits for the graph first. When the communicator has failed or is gone, a graph runs
-/// on with undefined results. The `*_async` form returns the Work of no operation.
+/// Captured, such a call becomes part of a graph, which may run any number of times, never beside
+/// itself, however often it was instantiated. All ranks run theirs as often, in the same order
+/// among all their calls, also those without a stream: who calls without one waits for the graph
+/// first. When the communicator has failed or is gone, a graph runs on with undefined results. The
+/// `*_async` form returns the Work of no operation.
 ///
 /// Without a stream, memory of a GPU is taken, too, where this rank has a device or the process
 /// used CUDA before the communicator was made: the call begins once what CUDA's default stream has

@@ -111,7 +111,8 @@ void Background::turn() {
             getpid());
     std::_Exit(EXIT_FAILURE);
   }
-  if (go_on) schedule();
+  // Who told of a stream since saw that this turn was scheduled, and scheduled none.
+  if (go_on || communicator->has_reached()) schedule();
 }
 
 bool Background::turn_as_owner(Communicator::Implementation& communicator) {

@@ -23,7 +23,7 @@ using Implementation = Communicator::Implementation;
 
 /// Messages in one stream.
 struct Batch {
-  std::shared_ptr<Implementation> communicator;
+  std::weak_ptr<Implementation> communicator;
   CallOptions options;
   std::string label;  ///< what the options name
   std::vector<MessageRequest> requests;
@@ -176,8 +176,15 @@ class Together {
 
 std::optional<Failure> begin_batches() {
   std::optional<Failure> first;
-  for (auto& [communicator, options, label, requests] : std::exchange(open_group.batches, {})) {
+  for (auto& [its, options, label, requests] : std::exchange(open_group.batches, {})) {
     options.label = label;
+    const auto communicator = its.lock();
+    if (!communicator) {
+      if (!first)
+        first = {ErrorKind::aborted, "the communicator ended before its group of calls did",
+                 std::nullopt};
+      continue;
+    }
     const auto begun = communicator->begin_in_stream("batch", requests, options);
     if (!begun && !first) first = communicator->told(begun.error(), label);
   }
@@ -219,7 +226,7 @@ std::vector<Work>& call_group::works_with_room() {
 void call_group::put_off(const std::shared_ptr<Implementation>& communicator,
                          std::span<const MessageRequest> requests, const CallOptions& options) {
   const auto is_its = [&](const Batch& batch) {
-    return batch.communicator == communicator && batch.options.stream == options.stream;
+    return batch.communicator.lock() == communicator && batch.options.stream == options.stream;
   };
   auto& batches = open_group.batches;
   auto found = std::ranges::find_if(batches, is_its);

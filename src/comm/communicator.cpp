@@ -94,8 +94,12 @@ void run(std::shared_ptr<Implementation> communicator, Call call, const CallOpti
   }
   if (call_group::is_open())
     return call_group::add([&] { return start(communicator, std::move(call), options); });
-  if (communicator->has_device_memory(call))
-    return start_in_stream(communicator, std::move(call), options).wait();
+  if (communicator->has_device_memory(call)) {
+    const auto ended = complete(communicator, call, options).and_then([&] {
+      return communicator->run_in_stream(call);
+    });
+    return communicator->value_or_raise(ended, options.label);
+  }
   Implementation::Owner owner(*communicator);
   auto work = communicator->alone_as_owner(call).and_then(
       [&] { return begin(communicator, call, options); });

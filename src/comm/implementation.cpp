@@ -173,7 +173,7 @@ void Communicator::Implementation::wait_to_own() {
 
 void Communicator::Implementation::release_to_background() {
   const bool must_wake = background_->sleeps() && !left_to_background_as_owner();
-  if (!busy_as_owner()) return disown();
+  if (!busy_as_owner()) return disown_idle();
   // seq_cst; partner: Background::turn, which says that it is awake before it tries to own. Either
   // it gets the flag, or is seen to be awake here. If it has gone to sleep since, it had the flag.
   disown();
@@ -294,19 +294,19 @@ Status Communicator::Implementation::alone_as_owner(const Call& call) const {
   if (blocking_ == nullptr) [[likely]]
     return {};
   return fail(ErrorKind::invalid_argument,
-              "two threads are in blocking collectives of one communicator at once: {} (call {}) "
-              "has not returned, and {} was called; give each thread its own, by duplicate(), or "
-              "put the calls in order",
-              describe(blocking_->run.signature), blocking_->run.sequence,
-              describe(signature_of(call)));
+              "two threads are in blocking collectives of one communicator at once: {} has not "
+              "returned, and {} was called; give each thread its own, by duplicate(), or put the "
+              "calls in order",
+              describe(*blocking_), describe(signature_of(call)));
 }
 
 Status Communicator::Implementation::finish_as_owner(const Work::State& work) {
   const struct Unblock {
-    const CollectiveOperation*& blocking;
+    const Signature*& blocking;
     ~Unblock() { blocking = nullptr; }
   } unblock{blocking_};
-  blocking_ = static_cast<const CollectiveOperation*>(work.operations.front().get());
+  blocking_ =
+      &static_cast<const CollectiveOperation*>(work.operations.front().get())->run.signature;
   wait_as_owner(work, Clock::time_point::max());
   // A collective ends so only with all that is under way.
   if (work.failure() != nullptr) return tl::unexpected(*broken_);

@@ -95,7 +95,7 @@ class Communicator::Implementation final
       if (communicator_.busy_as_owner())
         communicator_.release_to_background();
       else
-        communicator_.disown();
+        communicator_.disown_idle();
     }
     Owner(const Owner&) = delete;
     Owner& operator=(const Owner&) = delete;
@@ -136,9 +136,13 @@ class Communicator::Implementation final
   /// Whether memory of a device is among the buffers; false where this rank need not expect any.
   bool has_device_memory(const Call& call) const;
   bool has_device_memory(const void* input, const void* output) const;
-  bool has_device_memory(std::span<const MessageRequest> requests) const;
+  /// Whether they are posted when a stream has come to them: some are of a device's memory, or
+  /// stand behind such.
+  bool come_by_streams(std::span<const MessageRequest> requests) const;
   /// Nothing as the stream: one of our own, behind the default stream.
   Result<Work> begin_in_stream(Call call, std::optional<cudaStream_t> stream);
+  /// In a stream of the communicator's own, until it is over: throws its failure.
+  Status run_in_stream(const Call& call);
   Result<Work> begin_in_stream(std::vector<std::shared_ptr<MessageOperation>> operations,
                                std::chrono::milliseconds timeout,
                                std::optional<cudaStream_t> stream);
@@ -209,6 +213,15 @@ class Communicator::Implementation final
   // For Background, on the service thread:
   bool try_own() { return owner_.try_take(); }
   void disown() { owner_.give_back(); }
+  /// Of one with nothing under way. What a stream has come to just now finds nobody else to begin
+  /// it: who tells of it sees that a turn is due, or that somebody has the flag.
+  void disown_idle() {
+    disown();
+    if (has_reached()) [[unlikely]]
+      begin_what_is_reached();
+  }
+  bool has_reached() const { return stream_calls_.has_reached(); }
+  void begin_what_is_reached();
   bool is_forked() const { return forked_.load(std::memory_order_relaxed); }
   bool busy_as_owner() const {
     return !collectives_.empty() || messages_.busy() || stream_calls_.busy_as_owner();
@@ -543,7 +556,7 @@ class Communicator::Implementation final
   Clock::time_point last_moved_;
   Clock::time_point looked_;                          ///< for ranks that messages wait for
   std::array<Repeatable, kRepeatables> repeatables_;  ///< by PlainCall::hash()
-  const CollectiveOperation* blocking_ = nullptr;  ///< the collective that a thread is blocked in
+  const Signature* blocking_ = nullptr;  ///< of the collective that a thread is blocked in
   std::uint64_t children_ = 0;
   std::optional<Announcement> announcement_;
   std::byte barrier_[2] = {};

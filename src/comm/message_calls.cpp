@@ -128,7 +128,7 @@ Work start_in_stream(const std::shared_ptr<Implementation>& communicator, std::s
 
 Work start(std::shared_ptr<Implementation> communicator, std::string_view call,
            std::span<const MessageRequest> requests, const CallOptions& options) {
-  if (options.stream || communicator->has_device_memory(requests))
+  if (options.stream || communicator->come_by_streams(requests))
     return start_in_stream(communicator, call, requests, options);
   Implementation::Owner owner(*communicator);
   return communicator->begun_or_throw(begin(communicator, call, requests, options), options);
@@ -158,7 +158,7 @@ Work run(std::shared_ptr<Implementation> communicator, std::string_view call,
     call_group::add([&] { return work = start(communicator, call, requests, options); });
     return work;
   }
-  if (communicator->has_device_memory(requests)) {
+  if (communicator->come_by_streams(requests)) {
     auto work = start_in_stream(communicator, call, requests, options);
     work.wait();
     return work;
@@ -174,7 +174,7 @@ Work run(std::shared_ptr<Implementation> communicator, std::string_view call,
 std::optional<Pattern> short_way(const Implementation& communicator, const MessageRequest& request,
                                  const CallOptions& options) {
   if (has_options(options) || call_group::is_open()) return std::nullopt;
-  if (communicator.has_device_memory({&request, 1})) return std::nullopt;
+  if (communicator.come_by_streams({&request, 1})) return std::nullopt;
   auto pattern = pattern_of(request, communicator.size());
   return pattern ? std::optional(*pattern) : std::nullopt;
 }

@@ -63,7 +63,10 @@ void StreamCall::passed() noexcept {
 void StreamCall::begin_as_owner(Communicator::Implementation& communicator) {
   if (stage_ == Stage::leaving && !shown_.empty()) return;  // it has failed meanwhile
   auto begun = caught([&] { return begin_(communicator); });
+  stands_before_.reset();
   if (begun) return began_as_owner(std::move(*begun));
+  // What kept it from beginning may have broken the communicator, and ended it with all others.
+  if (stage_ == Stage::leaving && !shown_.empty()) return;
   // Of a graph nobody is told: the next call is.
   for (const auto& each : shown_) each->failure = begun.error();
   leave_as_owner();
@@ -88,6 +91,7 @@ bool StreamCall::settle_as_owner() {
 
 void StreamCall::leave_as_owner() {
   operations_.clear();
+  stands_before_.reset();
   stage_ = Stage::leaving;
   const auto failed = [](const auto& each) { return each->failure.has_value(); };
   if (std::ranges::any_of(shown_, failed)) give_up_at_ = Clock::now() + kToPass;
@@ -129,8 +133,10 @@ Status StreamCall::look_as_owner(Clock::time_point now) {
   auto trouble = passage_->trouble();
   const bool is_late = give_up_at_ && now >= *give_up_at_;
   if (stage_ != Stage::leaving || (trouble && !is_late) || !begin_to_end()) return trouble;
+  const Failure late{ErrorKind::timed_out,
+                     "its part ended well, but another's of its batch did not", std::nullopt};
   for (const auto& each : shown_)
-    if (!each->failure) each->failure = trouble.error();
+    if (!each->failure) each->failure = trouble ? late : trouble.error();
   end_unpassed();
   return trouble;
 }
@@ -161,6 +167,11 @@ Result<device::Staging*> StreamCalls::staging(int device, std::size_t bytes) {
   if (!made) return tl::unexpected(std::move(made.error()));
   staging_ = std::move(*made);
   return staging_.get();
+}
+
+std::optional<int> StreamCalls::device() const {
+  const std::lock_guard lock(making_);
+  return staging_ ? std::optional(staging_->device()) : std::nullopt;
 }
 
 std::uint64_t StreamCalls::held_bytes() const {
@@ -255,13 +266,13 @@ bool Communicator::Implementation::has_device_memory(const Call& call) const {
   return any(call.input, Buffer::input) || any(call.output, Buffer::output);
 }
 
-bool Communicator::Implementation::has_device_memory(
-    std::span<const MessageRequest> requests) const {
-  return knows_devices_ && !is_forked() &&
-         std::ranges::any_of(requests, [](const MessageRequest& request) {
-           const bool sends = request.what == MessageRequest::What::send;
-           return request.count > 0 && device::device_of(sends ? request.input : request.output);
-         });
+bool Communicator::Implementation::come_by_streams(std::span<const MessageRequest> requests) const {
+  if (!knows_devices_ || is_forked()) return false;
+  if (stream_calls_.have_messages_to_post()) return true;
+  return std::ranges::any_of(requests, [](const MessageRequest& request) {
+    const bool sends = request.what == MessageRequest::What::send;
+    return request.count > 0 && device::device_of(sends ? request.input : request.output);
+  });
 }
 
 Result<std::shared_ptr<device::Passage>> Communicator::Implementation::passage(
@@ -280,6 +291,8 @@ Result<std::shared_ptr<device::Passage>> Communicator::Implementation::passage(
                     *its, *device);
     }
   }
+  // Messages of the host's that stand behind some of a device's.
+  if (!device && !request.stream) device = stream_calls_.device();
   if (!device)
     return fail(ErrorKind::invalid_argument,
                 "a stream is given, and this rank's data are on the host: expected a GPU's number "
@@ -291,11 +304,10 @@ Result<std::shared_ptr<device::Passage>> Communicator::Implementation::passage(
                 "a buffer is memory of GPU {}, and calls before were on GPU {}: expected one GPU "
                 "for all calls of a rank",
                 *device, (*staging)->device());
-  if (request.stream) {
-    const auto captured = device::is_captured(*request.stream);
-    if (!captured) return tl::unexpected(captured.error());
-    request.is_captured = *captured;
-  }
+  // Without a stream, what the default one has now is waited for.
+  const auto captured = device::is_captured(request.stream.value_or(nullptr));
+  if (!captured) return tl::unexpected(captured.error());
+  request.is_captured = request.stream && *captured;
   return (*staging)->passage(request);
 }
 
@@ -398,17 +410,38 @@ Result<Work> Communicator::Implementation::begin_in_stream(
         return Operations(copies.begin(), copies.end());
       });
     });
+    if (!stream) in_stream.stand_before_others(stream_calls_.messages_to_post());
     return std::nullopt;
   };
   // A message may end only after one that is called later.
-  return submit({.reads = reads, .writes = writes, .stream = stream, .may_wait_for_room = false},
+  return submit({.reads = reads, .writes = writes, .stream = stream, .ends_in_order = false},
                 std::move(shown), prepare);
 }
 
 void Communicator::Implementation::stream_reached(std::shared_ptr<StreamCall> call) noexcept {
   stream_calls_.reached(std::move(call));
   waiter_->ring();
-  background_->schedule();
+  begin_what_is_reached();
+}
+
+void Communicator::Implementation::begin_what_is_reached() { background_->schedule(); }
+
+Status Communicator::Implementation::run_in_stream(const Call& call) {
+  const auto signature = signature_of(call);
+  {
+    Owner owner(*this);
+    CCOLL_TRY(alone_as_owner(call));
+    blocking_ = &signature;
+  }
+  const auto unblock = [this](const void*) {
+    Owner owner(*this);
+    blocking_ = nullptr;
+  };
+  const std::unique_ptr<const Signature, decltype(unblock)> blocked(&signature, unblock);
+  auto work = begin_in_stream(call, std::nullopt);
+  if (!work) return tl::unexpected(work.error());
+  work->wait();
+  return {};
 }
 
 }  // namespace ccoll

@@ -39,6 +39,8 @@ class StreamCall final : public device::StreamListener,
   const Operations& shown() const { return shown_; }
   /// Before it is put into a stream.
   void begin_when_reached(Begin begin) { begin_ = std::move(begin); }
+  /// Holds `who` until it has begun.
+  void stand_before_others(std::shared_ptr<const void> who) { stands_before_ = std::move(who); }
   void release() { passage_->release(); }
 
   void reached() noexcept override;
@@ -86,6 +88,7 @@ class StreamCall final : public device::StreamListener,
   // owner: holder of the owner flag
   Stage stage_ = Stage::coming;
   Operations operations_;
+  std::shared_ptr<const void> stands_before_;    ///< set before it is in a stream
   std::optional<Clock::time_point> give_up_at_;  ///< of one that has failed: waiting to be passed
 
   friend class StreamCalls;
@@ -102,7 +105,13 @@ class StreamCalls {
 
   /// Of that device, or of the one that it was first made for; made when it is first needed.
   Result<device::Staging*> staging(int device, std::size_t bytes);
+  /// Nothing: there is none yet.
+  std::optional<int> device() const;
   std::uint64_t held_bytes() const;
+  /// Held by each message without a stream of the caller's that is yet to be posted: those that are
+  /// called later, wherever their buffers are, do not overtake it.
+  const std::shared_ptr<const void>& messages_to_post() const { return messages_to_post_; }
+  bool have_messages_to_post() const { return messages_to_post_.use_count() > 1; }
   /// Held by who makes a call, so that streams, their memory and the communicator have calls in one
   /// order.
   std::mutex& submission() { return submission_; }
@@ -110,12 +119,14 @@ class StreamCalls {
   /// From a thread of CUDA: `call` is to begin. Its stream goes on where the communicator has
   /// ended.
   void reached(std::shared_ptr<StreamCall> call) noexcept;
+  /// Whether any have come that are yet to begin.
+  bool has_reached() const { return has_reached_.load(); }
   /// In a forked child, which has none.
   void forked();
 
   // owner: holder of the owner flag
 
-  bool busy_as_owner() const { return !calls_.empty() || has_reached_.load(); }
+  bool busy_as_owner() const { return !calls_.empty() || has_reached(); }
   /// One that is not captured; before it is put into its stream.
   void add_as_owner(std::shared_ptr<StreamCall> call) { calls_.push_back(std::move(call)); }
   /// True if anything moved.
@@ -134,6 +145,7 @@ class StreamCalls {
   /// Those that streams have come to since, the first one.
   std::shared_ptr<StreamCall> take_reached();
 
+  const std::shared_ptr<const void> messages_to_post_ = std::make_shared<int>();
   std::mutex submission_;
   mutable std::mutex making_;
   std::shared_ptr<device::Staging> staging_;  // guarded by making_; stays when it is there

@@ -5,12 +5,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdint>
 #include <numeric>
 #include <optional>
 #include <random>
+#include <thread>
 
 #include "schedule/problem.hpp"
 #include "support/children.hpp"
@@ -641,6 +643,136 @@ TEST_CASE("devices: messages without a stream are not overtaken", "[comm]") {
     for (int i = 0; i < 50; i++)
       expect(buffers[static_cast<std::size_t>(i)].values() == Values(20, i), "overtaken");
   }));
+}
+
+TEST_CASE("devices: nor by those of the host's memory, nor by empty ones", "[comm]") {
+  check_all_well(run_on_devices(2, [](Communicator& c) {
+    constexpr int kMessages = 60;
+    std::vector<Device> there;
+    std::vector<Values> here;
+    std::vector<Work> works;
+    const auto count_of = [](int i) { return i % 5 == 4 ? 0UL : 20UL; };
+    // The two ends differ in where they have a message.
+    const auto is_there = [&](int i) { return c.rank() == 0 ? i % 3 == 0 : i % 2 == 0; };
+    for (int i = 0; i < kMessages; i++) {
+      const auto values = c.rank() == 0 ? Values(20, i) : Values(20);
+      there.emplace_back(values);
+      here.push_back(values);
+    }
+    for (int i = 0; i < kMessages; i++) {
+      const auto n = static_cast<std::size_t>(i);
+      auto* const data = is_there(i) ? there[n].data() : here[n].data();
+      works.push_back(c.rank() == 0 ? c.send_async(data, count_of(i), kType, 1)
+                                    : c.recv_async(data, count_of(i), kType, 0));
+    }
+    for (auto& work : works) work.wait();
+    for (int i = 0; c.rank() == 1 && i < kMessages; i++) {
+      const auto n = static_cast<std::size_t>(i);
+      expect((is_there(i) ? there[n].values() : here[n]) == Values(20, count_of(i) > 0 ? i : 0),
+             fmt::format("message {} was overtaken", i));
+    }
+  }));
+}
+
+TEST_CASE("devices: a message that ends only after collectives does not hold them up", "[comm]") {
+  auto options = options_for("");
+  options.device_memory = 64 << 10;
+  options.timeout = 60s;
+  check_all_well(run_on_devices(
+      2,
+      [](Communicator& c) {
+        constexpr std::size_t kCount = 12'000;
+        const Device message(ramp(kCount, c.rank())), sums(Values(kCount, 1));
+        std::optional<Work> coming;
+        if (c.rank() == 0) coming = c.recv_async(message.data(), kCount, kType, 1);
+        for (int i = 0; i < 5; i++)
+          c.all_reduce(sums.data(), sums.data(), kCount, kType, ReduceOp::sum);
+        if (c.rank() == 1) c.send(message.data(), kCount, kType, 0);
+        if (coming) coming->wait();
+        expect(message.values() == ramp(kCount, 1), "the message");
+        expect(sums.values() == Values(kCount, 32), "the sums");
+      },
+      options));
+}
+
+TEST_CASE("devices: a communicator's end in an open group is its batches' end", "[comm]") {
+  auto options = options_for("");
+  options.device = 0;
+  const OwnedStream stream;
+  const Device buffer(Values(4));
+  const auto group = [&](bool is_closed) {
+    group_begin();
+    {
+      auto alone = Communicator::create(make_inproc_store(), 0, 1, options);
+      alone.send(buffer.data(), 4, kType, 0, 0, in(stream));
+      if (is_closed) alone.close();
+    }
+    group_end();
+  };
+  for (const bool is_closed : {false, true})
+    CHECK_THAT(message_of([&] { group(is_closed); }),
+               Catch::StartsWith("aborted") && Catch::Contains("ended before its group"));
+}
+
+TEST_CASE("devices: two threads in blocking collectives are told", "[comm]") {
+  std::atomic<int> refused{0};
+  check_all_well(run_on_devices(2, [&](Communicator& c) {
+    const Device sums(Values(10, 1));
+    const auto call = [&] { c.all_reduce(sums.data(), sums.data(), 10, kType, ReduceOp::sum); };
+    if (c.rank() == 1) {
+      while (refused == 0) std::this_thread::sleep_for(1ms);
+      return call();
+    }
+    const auto errors = testing::run_threads(2, [&](int) {
+      const auto error = message_of(call);
+      const bool is_well = error == "no error";
+      refused += !is_well;
+      expect(is_well || (error.starts_with("invalid_argument: two threads") &&
+                         error.find("all_reduce of 10 int32") != std::string::npos),
+             error);
+    });
+    for (const auto& error : errors) expect(error.empty(), error);
+    expect(refused == 1, "both threads were refused, or none");
+    expect(sums.values() == Values(10, 2), "the sums");
+  }));
+}
+
+TEST_CASE("devices: what a communicator had of the host's memory serves the next", "[comm]") {
+  auto options = options_for("");
+  options.device = 0;
+  options.device_memory = 64 << 10;
+  const auto make = [&] { return Communicator::create(make_inproc_store(), 0, 1, options); };
+  const Device large(Values(40'000, 1));
+  constexpr std::uint64_t kRing = 64 << 10, kApart = 256 << 10;
+  {
+    auto there_meanwhile = make();
+    for (int i = 0; i < 3; i++) {
+      auto each = make();
+      CHECK(each.counters().device_memory_bytes == kRing + (i > 0 ? kApart : 0));
+      each.all_reduce(large.data(), large.data(), 40'000, kType, ReduceOp::sum);
+      CHECK(each.counters().device_memory_bytes == kRing + kApart);
+    }
+    CHECK(there_meanwhile.counters().device_memory_bytes == kRing);
+  }
+  CHECK(make().counters().device_memory_bytes == kRing);
+}
+
+TEST_CASE("devices: a call behind the default stream is refused while that is in a capture's way",
+          "[comm]") {
+  auto options = options_for("");
+  options.device = 0;
+  auto alone = Communicator::create(make_inproc_store(), 0, 1, options);
+  const OwnedStream blocking(cudaStreamDefault);
+  const Device sums(Values(10, 1));
+  const auto call = [&] { alone.all_reduce(sums.data(), sums.data(), 10, kType, ReduceOp::sum); };
+  {
+    const Graph graph(blocking, [&] {
+      CHECK_THAT(message_of(call),
+                 Catch::StartsWith("invalid_argument") && Catch::Contains("cudaStreamNonBlocking"));
+    });
+  }
+  call();
+  CHECK(sums.values() == Values(10, 1));
 }
 
 TEST_CASE("devices: threads of one rank call at once, in streams of their own", "[comm]") {

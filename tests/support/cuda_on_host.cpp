@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -67,6 +68,7 @@ struct CUgraph_st {
 struct CUstream_st {
   Queue queue;
   std::shared_ptr<CUgraph_st> capture;
+  bool is_blocking = false;  ///< here only to be captured
 };
 
 struct CUevent_st {
@@ -606,8 +608,8 @@ cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int /*priority*/) {
   const std::lock_guard lock(mu);
-  if (flags != cudaStreamNonBlocking) return cudaErrorNotSupported;
   streams.insert(*stream = new CUstream_st);
+  (*stream)->is_blocking = flags != cudaStreamNonBlocking;
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
@@ -702,6 +704,9 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatu
                                      const cudaGraphNode_t** /*dependencies*/,
                                      const cudaGraphEdgeData** /*edges*/, std::size_t* /*count*/) {
   const std::lock_guard lock(mu);
+  const auto is_in_its_way = [](auto* each) { return each->is_blocking && each->capture; };
+  if (stream == nullptr && std::ranges::any_of(streams, is_in_its_way))
+    return cudaErrorStreamCaptureImplicit;
   const auto& capture = known(stream)->capture;
   *status = capture ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   if (capture && id != nullptr) *id = capture->id;

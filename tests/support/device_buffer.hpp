@@ -85,8 +85,8 @@ class DeviceBuffer {
 
 class OwnedStream {
  public:
-  OwnedStream() {
-    check_cuda(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, 0), "making a stream");
+  explicit OwnedStream(unsigned flags = cudaStreamNonBlocking) {
+    check_cuda(cudaStreamCreateWithPriority(&stream_, flags, 0), "making a stream");
   }
   OwnedStream(const OwnedStream&) = delete;
   OwnedStream& operator=(const OwnedStream&) = delete;
@@ -104,7 +104,8 @@ class Graph {
  public:
   template <typename Body>
   Graph(cudaStream_t stream, Body body) {
-    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "beginning a capture");
+    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
+               "beginning a capture");
     body();
     cudaGraph_t graph = nullptr;
     check_cuda(cudaStreamEndCapture(stream, &graph), "ending a capture");

@@ -29,10 +29,6 @@ std::uint64_t aligned(std::uint64_t bytes) {
 /// Whether this thread is one of CUDA's, in a listener, where nothing of CUDA may be called.
 thread_local bool in_listener = false;
 
-/// Of this process. While there are any, CUDA may wait for them when memory is given back to it,
-/// and they for the thread that gives it back.
-std::atomic<int> passages_under_way{0};
-
 /// Memory of the host that the device copies from and to by itself.
 class PinnedMemory {
  public:
@@ -92,19 +88,14 @@ class Ring {
     std::uint64_t offset;
     bool has_room;
   };
-  /// `words`: told when there is room, where there is none yet. Nothing where there is none and it
-  /// may not wait.
-  std::optional<Taken> take(std::uint64_t bytes, Words* words, bool may_wait) {
+  /// `words`: told when there is room, where there is none yet.
+  Taken take(std::uint64_t bytes, Words* words) {
     const std::uint64_t begin = end_ + bytes > bytes_ ? 0 : end_;
     pieces_.push_back({begin, begin + bytes, words, false, false});
     const bool has_room = first_waiting() == pieces_.size() - 1 && is_free(pieces_.size() - 1);
-    if (!has_room && !may_wait) {
-      pieces_.pop_back();
-      return std::nullopt;
-    }
     end_ = begin + bytes;
     pieces_.back().has_room = has_room;
-    return Taken{first_ + pieces_.size() - 1, begin, has_room};
+    return {first_ + pieces_.size() - 1, begin, has_room};
   }
 
   /// Whom there is room for now, is told.
@@ -237,7 +228,13 @@ class DeviceStaging final : public Staging, public std::enable_shared_from_this<
     has_ = {};
   }
 
+  /// Once is enough.
   Status open();
+  /// Whether it is open, and serves whoever asks for that.
+  bool is_like(const StagingOptions& options) const {
+    return has_.ring != nullptr && options_.device == options.device &&
+           options_.bytes == options.bytes;
+  }
   Result<std::shared_ptr<Passage>> passage(const PassageRequest& request) override;
   int device() const override { return options_.device; }
   std::uint64_t held_bytes() const override { return held_bytes_.load(); }
@@ -295,35 +292,45 @@ class DeviceStaging final : public Staging, public std::enable_shared_from_this<
   std::vector<std::pair<Words*, std::uint64_t>> free_words_;  // guarded by mu_; on the device, too
 };
 
-/// Stagings that could not be freed where they were let go of.
-struct Parked {
-  std::mutex mu;
-  std::vector<DeviceStaging*> stagings;  // guarded by mu
+/// All stagings of this process. While one is in use, CUDA may wait for calls in its streams when
+/// any memory is given back, and those for the thread that gives it back: what is let go of serves
+/// the next that wants such a one, and all is freed when none is in use.
+class StagingPool {
+ public:
+  static StagingPool& of_process() {
+    static auto* const all = new StagingPool;
+    return *all;
+  }
+
+  /// In use from now on; yet to be opened, if it is new.
+  std::shared_ptr<DeviceStaging> take(StagingOptions options) {
+    const std::lock_guard lock(mu_);
+    const auto found =
+        std::ranges::find_if(idle_, [&](const auto& each) { return each->is_like(options); });
+    std::unique_ptr<DeviceStaging> taken;
+    if (found != idle_.end()) {
+      taken = std::move(*found);
+      idle_.erase(found);
+    } else {
+      taken = std::make_unique<DeviceStaging>(std::move(options));
+    }
+    idle_.reserve(idle_.size() + ++in_use_);  // letting go needs no memory
+    return {taken.release(), [this](DeviceStaging* staging) { let_go(staging); }};
+  }
+
+ private:
+  void let_go(DeviceStaging* staging) {
+    const std::lock_guard lock(mu_);
+    idle_.emplace_back(staging);
+    // CUDA's own threads may not free anything; the next to let go of one does. Who wants one
+    // meanwhile waits, so that no call comes into a stream.
+    if (--in_use_ == 0 && !in_listener) idle_.clear();
+  }
+
+  std::mutex mu_;
+  std::vector<std::unique_ptr<DeviceStaging>> idle_;  // guarded by mu_
+  std::size_t in_use_ = 0;                            // guarded by mu_
 };
-Parked& parked() {
-  static auto* const all = new Parked;
-  return *all;
-}
-
-bool may_free() { return !in_listener && passages_under_way.load() == 0; }
-
-void free_parked() {
-  if (!may_free()) return;
-  std::vector<DeviceStaging*> stagings;
-  {
-    const std::lock_guard lock(parked().mu);
-    stagings.swap(parked().stagings);
-  }
-  for (DeviceStaging* staging : stagings) delete staging;
-}
-
-void let_go(DeviceStaging* staging) {
-  {
-    const std::lock_guard lock(parked().mu);
-    parked().stagings.push_back(staging);
-  }
-  free_parked();
-}
 
 /// What a stream may still use although nobody knows when: kept as long as the process.
 void keep_for_ever(std::shared_ptr<void> what) {
@@ -345,12 +352,10 @@ DevicePassage::DevicePassage(std::shared_ptr<DeviceStaging> staging, const Passa
   for (const MemoryRange& range : merged(request.reads, request.writes)) {
     placed_.push_back({range, nullptr});
   }
-  ++passages_under_way;
 }
 
 DevicePassage::~DevicePassage() {
   if (lease_.words != nullptr) staging_->give_back(std::move(lease_));
-  --passages_under_way;
 }
 
 std::uint64_t DevicePassage::bytes() const {
@@ -499,6 +504,7 @@ void DevicePassage::drop(void* hold) {
 // What passages have
 
 Status DeviceStaging::open() {
+  if (has_.ring != nullptr) return {};
   const CurrentDevice current(options_.device);
   CCOLL_TRY(current.status());
   const BesideCaptures beside;
@@ -564,16 +570,14 @@ Result<Lease> DeviceStaging::lease(const PassageRequest& request, std::uint64_t 
 
 Status DeviceStaging::find_room(Lease& lease, const PassageRequest& request, std::uint64_t bytes) {
   if (bytes == 0) return {};
-  if (!request.is_captured && bytes <= options_.bytes) {
-    const std::lock_guard lock(mu_);
-    if (const auto taken = ring_.take(bytes, lease.words, request.may_wait_for_room)) {
-      lease.data = has_.ring->data() + taken->offset;
-      lease.piece = taken->number;
-      lease.must_wait_for_room = !taken->has_room;
-      return {};
-    }
-  }
-  return memory_apart(lease, bytes);
+  if (request.is_captured || !request.ends_in_order || bytes > options_.bytes)
+    return memory_apart(lease, bytes);
+  const std::lock_guard lock(mu_);
+  const auto taken = ring_.take(bytes, lease.words);
+  lease.data = has_.ring->data() + taken.offset;
+  lease.piece = taken.number;
+  lease.must_wait_for_room = !taken.has_room;
+  return {};
 }
 
 /// Of a power of two, so that what is kept serves many sizes; never given back on a call's way,
@@ -631,16 +635,21 @@ void DeviceStaging::give_back(Lease lease) {
 
 Result<bool> is_captured(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  CCOLL_TRY(cuda_status(cudaStreamGetCaptureInfo(stream, &status, nullptr),
-                        "asking whether a stream is captured"));
+  const auto error = cudaStreamGetCaptureInfo(stream, &status, nullptr);
+  if (error == cudaErrorStreamCaptureImplicit) {
+    (void)cudaGetLastError();
+    return fail(ErrorKind::invalid_argument,
+                "the default stream cannot be used while a stream that waits for it is captured: "
+                "expected another stream, or one made with cudaStreamNonBlocking to be captured");
+  }
+  CCOLL_TRY(cuda_status(error, "asking whether a stream is captured"));
   if (status == cudaStreamCaptureStatusInvalidated)
     return fail(ErrorKind::invalid_argument, "the stream's capture has failed before");
   return status == cudaStreamCaptureStatusActive;
 }
 
 Result<std::shared_ptr<Staging>> make_staging(StagingOptions options) {
-  free_parked();
-  const std::shared_ptr<DeviceStaging> made(new DeviceStaging(std::move(options)), &let_go);
+  auto made = StagingPool::of_process().take(std::move(options));
   CCOLL_TRY(made->open());
   return made;
 }

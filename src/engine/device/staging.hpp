@@ -6,10 +6,10 @@
 /// and tells again. Nobody waits for the device meanwhile. What the call is, this does not know.
 ///
 /// Memory of the host is a ring of a fixed size. A call that finds it full waits for room in its
-/// stream, not in its caller, until calls before it have passed; so calls that may wait for room
-/// have to be able to come to their ends in the order in which their passages were made. What is
-/// larger than the ring, captured, or may not wait, has memory apart, which is kept for the next
-/// that needs some.
+/// stream, not in its caller, until calls before it have passed; so only calls that come to their
+/// ends in the order in which their passages were made have a part in it. What may end after later
+/// ones, is larger than the ring, or captured, has memory apart, which is kept for the next that
+/// needs some.
 ///
 /// Without CUDA's headers; in a build without CUDA there is none to be had.
 
@@ -86,7 +86,8 @@ struct PassageRequest {
   /// Those come to their calls in the order in which they were put into their streams.
   std::optional<cudaStream_t> stream;
   bool is_captured = false;  ///< of the stream: is_captured() holds
-  bool may_wait_for_room = true;
+  /// Whether it ends in the order of those of which this is said, not only after later ones.
+  bool ends_in_order = true;
 };
 
 /// Any thread may call, but passages are made and put into their streams by one at a time. Lives as
@@ -108,8 +109,9 @@ struct StagingOptions {
   std::function<Memory(std::size_t bytes)> allocate;
 };
 
-/// `unsupported` where there is no such device, in CUDA's words, or no CUDA in this build;
-/// `exhausted`.
+/// One that is new, or that nobody uses any more: CUDA gets memory back only when none of the
+/// process is in use. `unsupported` where there is no such device, in CUDA's words, or no CUDA in
+/// this build; `exhausted`.
 Result<std::shared_ptr<Staging>> make_staging(StagingOptions options);
 
 }  // namespace ccoll::device

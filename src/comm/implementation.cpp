@@ -294,19 +294,22 @@ Status Communicator::Implementation::alone_as_owner(const Call& call) const {
   if (blocking_ == nullptr) [[likely]]
     return {};
   return fail(ErrorKind::invalid_argument,
-              "two threads are in blocking collectives of one communicator at once: {} has not "
+              "two threads are in blocking collectives of one communicator at once: {}{} has not "
               "returned, and {} was called; give each thread its own, by duplicate(), or put the "
               "calls in order",
-              describe(*blocking_), describe(signature_of(call)));
+              describe(blocking_->signature),
+              blocking_->number ? fmt::format(" (call {})", *blocking_->number) : "",
+              describe(signature_of(call)));
 }
 
 Status Communicator::Implementation::finish_as_owner(const Work::State& work) {
+  const auto& run = static_cast<const CollectiveOperation*>(work.operations.front().get())->run;
+  const Blocking blocking{run.signature, run.sequence};
   const struct Unblock {
-    const Signature*& blocking;
+    const Blocking*& blocking;
     ~Unblock() { blocking = nullptr; }
   } unblock{blocking_};
-  blocking_ =
-      &static_cast<const CollectiveOperation*>(work.operations.front().get())->run.signature;
+  blocking_ = &blocking;
   wait_as_owner(work, Clock::time_point::max());
   // A collective ends so only with all that is under way.
   if (work.failure() != nullptr) return tl::unexpected(*broken_);

@@ -556,7 +556,12 @@ class Communicator::Implementation final
   Clock::time_point last_moved_;
   Clock::time_point looked_;                          ///< for ranks that messages wait for
   std::array<Repeatable, kRepeatables> repeatables_;  ///< by PlainCall::hash()
-  const Signature* blocking_ = nullptr;  ///< of the collective that a thread is blocked in
+  /// A collective that a thread is blocked in.
+  struct Blocking {
+    const Signature& signature;
+    std::optional<std::uint64_t> number;  ///< none where its stream has yet to come to it
+  };
+  const Blocking* blocking_ = nullptr;
   std::uint64_t children_ = 0;
   std::optional<Announcement> announcement_;
   std::byte barrier_[2] = {};

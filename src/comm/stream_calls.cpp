@@ -428,16 +428,17 @@ void Communicator::Implementation::begin_what_is_reached() { background_->schedu
 
 Status Communicator::Implementation::run_in_stream(const Call& call) {
   const auto signature = signature_of(call);
+  const Blocking blocking{signature, std::nullopt};
   {
     Owner owner(*this);
     CCOLL_TRY(alone_as_owner(call));
-    blocking_ = &signature;
+    blocking_ = &blocking;
   }
   const auto unblock = [this](const void*) {
     Owner owner(*this);
     blocking_ = nullptr;
   };
-  const std::unique_ptr<const Signature, decltype(unblock)> blocked(&signature, unblock);
+  const std::unique_ptr<const Blocking, decltype(unblock)> blocked(&blocking, unblock);
   auto work = begin_in_stream(call, std::nullopt);
   if (!work) return tl::unexpected(work.error());
   work->wait();

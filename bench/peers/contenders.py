@@ -86,12 +86,22 @@ class CcollRegistered(Ccoll):
     memory = "registered"
 
 
+def last_figure(output, column):
+    """Of the last row; launchers may say something of their own after it."""
+    for line in reversed(output.splitlines()):
+        try:
+            return float(line.split(",")[column])
+        except (IndexError, ValueError):
+            continue
+    raise RuntimeError(f"no row of figures in what it printed: {output.strip()[-200:]!r}")
+
+
 class Peer:
     """A program that prints one row: op,ranks,bytes,usec."""
     can_renew = False  # whether it can write its input again before every call
 
     def read(self, output):
-        return float(output.strip().splitlines()[-1].split(",")[3]), ""
+        return last_figure(output, 3), ""
 
 
 class Mpi(Peer):
@@ -248,7 +258,7 @@ class Limits:
         return [self.program, figure, size]
 
     def read(self, output):
-        return float(output.strip().splitlines()[-1].split(",")[2])
+        return last_figure(output, 2)
 
 
 def whole(size):

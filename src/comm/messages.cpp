@@ -139,6 +139,8 @@ void Messages::complete(MessageOperation& operation, std::optional<Failure> fail
   if (tracing_ != nullptr && !failure && held->what != What::probe) trace(*held);
   if (failure) held->failure = told_(std::move(*failure), held->label);
   held->done.store(true, std::memory_order_release);
+  // Also where that was all: who waits for it must not sleep now.
+  moved_ = true;
 }
 
 void Messages::record_begin(MessageOperation& operation) {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "comm/messages.hpp"
+#include "engine/inproc_ranks.hpp"
 #include "on_transports.hpp"
 
 using namespace ccoll;
@@ -85,6 +86,41 @@ TEST_CASE("messages: up to the greatest eager limit, ranks that send before they
         expect(got == content(peer, 0, got.size()), "the message is damaged");
       },
       options);
+}
+
+TEST_CASE("messages: a round in which an operation ends counts as one in which something moved",
+          "[comm]") {
+  // Who waits for it would sleep else, and nobody rings any more.
+  test::Links links(2, 1);
+  const std::array groups{Group::whole_job(2, 0), Group::whole_job(2, 1)};
+  const auto told = [](Failure failure, std::string_view) { return failure; };
+  std::array ranks{Messages(groups[0], links.of(0), {}, told),
+                   Messages(groups[1], links.of(1), {}, told)};
+  const std::size_t bytes = GENERATE(std::size_t{0}, 100, 64 << 10, 1 << 20);
+  const auto data = content(0, 1, bytes);
+  Bytes got(bytes);
+  std::array operations{std::make_shared<MessageOperation>(), std::make_shared<MessageOperation>()};
+  for (std::size_t i = 0; i < 2; i++) {
+    auto& operation = *operations[i];
+    operation.what = i == 0 ? MessageOperation::What::send : MessageOperation::What::recv;
+    operation.pattern = {static_cast<Rank>(1 - i), 5};
+    operation.type = DataType::uint8;
+    operation.bytes = bytes;
+    operation.input = reinterpret_cast<const std::byte*>(data.data());
+    operation.output = reinterpret_cast<std::byte*>(got.data());
+    REQUIRE(ranks[i].post(operations[i]));
+  }
+  const auto end = std::chrono::steady_clock::now() + 20s;
+  while (!operations[0]->done || !operations[1]->done) {
+    REQUIRE(std::chrono::steady_clock::now() < end);
+    for (std::size_t i = 0; i < 2; i++) {
+      const bool was_done = operations[i]->done;
+      const auto moved = ranks[i].advance(Messages::Attention::everyone);
+      REQUIRE(moved);
+      CHECK((*moved || operations[i]->done == was_done));
+    }
+  }
+  CHECK(got == data);
 }
 
 TEST_CASE("messages: go on while their receiver is in a collective and has received nothing yet",

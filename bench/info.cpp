@@ -59,6 +59,7 @@ std::string transport_text() {
          line("shm", fmt::format("yes: ranks that are processes of one host; slots of {} MiB per "
                                  "rank (CCOLL_SLOT_MEMORY)",
                                  CommunicatorOptions::from_environment().slot_memory >> 20)) +
+         line("", "read where it lies: " + describe_single_copy()) +
          line("tcp", "yes: ranks that are processes, on one host or many") +
          line("inproc", "yes: ranks that are threads of one process") +
          line("cuda_ipc", "no: not built yet; what is on GPUs goes through memory of the host") +

@@ -133,6 +133,11 @@ struct CCOLL_API CommunicatorOptions {
   /// that are made from this one included; links for which none are left use the next transport.
   /// CCOLL_SLOT_MEMORY, in MiB.
   std::size_t slot_memory = std::size_t{256} << 20;
+  /// What this rank sends from ordinary memory to ranks of its host may be read by them where it
+  /// lies, by process_vm_readv(2), and it may read what they send so: one copy instead of two. Tried
+  /// with each rank when they first meet; where the kernel forbids it (ptrace_scope, seccomp), or
+  /// one of the two does not want it, slices go through shared slots. CCOLL_SINGLE_COPY.
+  bool single_copy = true;
   /// Where this rank's data are: the number of a GPU, as CUDA counts them in this process, or
   /// kHost. Ranks may differ, and several may have one GPU. Below kHost is
   /// Error{invalid_argument}; a GPU that is not there, or a build without CUDA, Error{unsupported}.

@@ -75,9 +75,9 @@ CostTable estimates(std::string_view transport, double cores_per_rank, bool one_
   costs.links.step_ns = 120;
   costs.links.bandwidth_bytes_per_s = 9e9;
   costs.reduce_bytes_per_s = 12e9;
-  // What stays in a core's cache between one rank's writing and another's reading; where ranks take
-  // turns, each does as much as it can in its turn.
-  costs.slot_bytes = cores_per_rank < 1 ? 64 << 10 : 32 << 10;
+  // What is fetched from its sender's memory is best fetched in few calls of the kernel, what goes
+  // through slots has to stay in a cache. Where ranks take turns, more than two have slots.
+  costs.slot_bytes = cores_per_rank < 1 ? 64 << 10 : 128 << 10;
   return costs;
 }
 

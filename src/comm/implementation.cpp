@@ -93,8 +93,8 @@ void Communicator::Implementation::configure() {
                        member_->tuning());
   crowded_ = costs_.cores_per_rank < 1;
   const auto beside = std::ranges::count(ranks, ranks[group_.rank()].host, &PeerAddress::host);
-  if (const auto cache = last_level_cache_bytes(); cache != 0)
-    streams_from_bytes_ = cache / static_cast<std::uint64_t>(beside);
+  if (const auto cache = host_cache_bytes(); cache != 0)
+    cached_bytes_ = cache / static_cast<std::uint64_t>(beside);
   in_memory_ = is_memory(transport);
   tracing_ = Tracing::begin({job(), id_, name_, rank(), size(), hosts_});
   messages_.record(&recorder_, tracing_.get());

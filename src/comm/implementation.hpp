@@ -519,14 +519,14 @@ class Communicator::Implementation final
   const CommunicatorOptions options_;
   const Group group_;
   const std::string name_;
-  CostTable costs_;                                // immutable after make
-  std::vector<std::uint32_t> hosts_;               // of Problem::host_of; immutable after make
-  Forced forced_;                                  // immutable after make
-  bool crowded_ = false;                           // immutable after make: ranks outnumber cores
-  bool in_memory_ = false;                         // immutable after make: all ranks share some
-  bool subscribed_ = false;                        // immutable after make: it was there at all
-  bool knows_devices_ = false;                     // immutable after make: CUDA is in use here
-  std::uint64_t streams_from_bytes_ = UINT64_MAX;  // of PlanRequest; immutable after make
+  CostTable costs_;                          // immutable after make
+  std::vector<std::uint32_t> hosts_;         // of Problem::host_of; immutable after make
+  Forced forced_;                            // immutable after make
+  bool crowded_ = false;                     // immutable after make: ranks outnumber cores
+  bool in_memory_ = false;                   // immutable after make: all ranks share some
+  bool subscribed_ = false;                  // immutable after make: it was there at all
+  bool knows_devices_ = false;               // immutable after make: CUDA is in use here
+  std::uint64_t cached_bytes_ = UINT64_MAX;  // of PlanRequest; immutable after make
   const std::shared_ptr<Waiter> waiter_;
 
   std::atomic<bool> closed_{false};

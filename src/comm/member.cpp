@@ -142,6 +142,7 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
                                                       .table = member->control_->table(),
                                                       .connect_timeout = options.start_timeout,
                                                       .slot_memory_bytes = options.slot_memory,
+                                                      .single_copy = options.single_copy,
                                                       .checksum = options.checksum},
                                      options.transport);
   member->dispatcher_->set_transport(member->transports_);

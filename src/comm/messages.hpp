@@ -213,6 +213,7 @@ class Messages {
 
   /// Slices of one link in one round: whoever makes progress has others to look after.
   static constexpr int kSlicesAtOnce = 16;
+  static constexpr std::size_t kReadAtOnce = 256 << 10;
   /// What a message without a receive costs beside its data.
   static constexpr std::size_t kEnvelopeBytes = 128;
 

@@ -227,7 +227,8 @@ Status Messages::take(Channel& channel, MessageOperation& recv, const Envelope& 
 }
 
 Status Messages::read_rests(Channel& channel) {
-  for (int slices = 0; !channel.arriving.empty() && slices < kSlicesAtOnce; slices++) {
+  std::size_t read = 0;
+  while (!channel.arriving.empty() && read < kReadAtOnce) {
     auto& recv = *channel.arriving.front();
     auto* place = recv.output + recv.moved_bytes;
     const auto* header = channel.in_bulk->peek();
@@ -251,6 +252,7 @@ Status Messages::read_rests(Channel& channel) {
     if (view->data != place) std::memcpy(place, view->data, bytes);
     if (!channel.in_bulk->pop()) return taken_back(channel.peer);
     recv.moved_bytes += bytes;
+    read += bytes;
     channel.traffic.bytes_received += bytes;
     moved_ = true;
     if (recv.moved_bytes < recv.received->bytes) continue;

@@ -66,7 +66,9 @@ std::uint64_t Messages::push_head(Channel& channel, Frame frame, const std::byte
 }
 
 Status Messages::push_head(Channel& channel, MessageOperation& send) {
-  const auto charge = charge_of(send.bytes);
+  // Of what waits for its receive nothing needs to be there before, where it is lent anyway.
+  const bool lends_all = send.bytes > limits_.eager_bytes && channel.out->copies_once();
+  const auto charge = lends_all ? kEnvelopeBytes : charge_of(send.bytes);
   const bool charged = charge <= channel.credit;
   const auto head = charged ? charge - kEnvelopeBytes : 0;
   const bool wants_grant = limits_.strict || !charged || head < send.bytes;

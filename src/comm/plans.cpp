@@ -118,7 +118,7 @@ Result<std::shared_ptr<Plan>> Communicator::Implementation::plan_for(const Call&
 #endif
   request.type = call.type;
   request.op = kernel_op(call.op);
-  request.streams_from_bytes = streams_from_bytes_;
+  request.cached_bytes = cached_bytes_;
   tell_choice(rank(), asked, chosen);
   auto plan = Plan::make(request, links_);
   if (!plan) return tl::unexpected(plan.error());

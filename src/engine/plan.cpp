@@ -2,6 +2,7 @@
 #include "engine/plan.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <iterator>
 #include <tuple>
@@ -13,8 +14,10 @@
 namespace ccoll {
 namespace {
 
-/// Steps of one lane in one round: whoever makes progress has deadlines and others to look after.
+/// Of one lane in one round: whoever makes progress has other lanes, for which peers may wait, and
+/// deadlines to look after.
 constexpr int kStepsAtOnce = 16;
+constexpr std::size_t kBytesAtOnce = 256 << 10;
 
 void copy(std::byte* to, const std::byte* from, std::size_t bytes, bool streams) {
   if (to == from) return;
@@ -40,15 +43,15 @@ Status Plan::resolve(const PlanRequest& request, LinkTable& links) {
   algorithm_ = request.choice.algorithm;
   rank_ = program.rank;
   elem_bytes_ = size_of(request.type);
-  streams_from_bytes_ = request.streams_from_bytes;
+  cached_bytes_ = request.cached_bytes;
   slice_elems_ = request.choice.slice_elems;
   stripes_ = program.stripes;
   if (request.op)
     combine_ = find_combine(request.type, *request.op);
   else
     custom_fold_ = std::make_unique<CustomFold>(request.type, elem_bytes_);
-  measure();
   std::size_t widest = 1;
+  bool receives = false;
   for (std::size_t i = 0; i < program.lanes.size(); i++) {
     const auto& lane = program.lanes[i];
     auto& ready = lanes_.emplace_back();
@@ -59,9 +62,13 @@ Status Plan::resolve(const PlanRequest& request, LinkTable& links) {
       CCOLL_TRY(resolve_step(request, lane, static_cast<std::uint16_t>(i), step, links,
                              ready.steps.back()));
       widest = std::max(widest, step.receives.size() + 1);
+      receives |= !step.receives.empty();
     }
   }
   sources_.resize(widest);
+  // Who combines what it gets reads it out of a slot as well, and who only sends may as well copy.
+  sender_copies_ = reduces(problem_.kind) || !receives;
+  measure();
   can_be_short_ = make_short();
   return {};
 }
@@ -97,6 +104,7 @@ Status Plan::resolve_step(const PlanRequest& request, const Lane& lane, std::uin
 
 void Plan::measure() {
   windows_ = window_count(problem_, blocks_, {algorithm_, 1, slice_elems_});
+  std::array<std::uint64_t, 2> bytes_of{};
   for (const auto buffer : {Buffer::input, Buffer::output}) {
     auto& extents = buffer == Buffer::input ? inputs_ : outputs_;
     const bool one_block = holds_own_block_only(problem_.kind, buffer);
@@ -107,8 +115,12 @@ void Plan::measure() {
       extents[block] = {one_block ? 0 : offset, elems};
       offset += elems;
     }
-    if (buffer == Buffer::output) streams_ = offset * elem_bytes_ >= streams_from_bytes_;
+    const auto whole = one_block ? block_elems(problem_, blocks_, rank_, buffer) : offset;
+    bytes_of[buffer == Buffer::output] = has(problem_, rank_, buffer) ? whole * elem_bytes_ : 0;
   }
+  const auto [input, output] = bytes_of;
+  streams_ = input + output > cached_bytes_;
+  copier_ = sender_copies_ || input >= cached_bytes_ ? Copier::sender : Copier::receiver;
 }
 
 void Plan::place(const PlanRequest& request, const Lane& lane, const std::vector<Operand>& operands,
@@ -221,7 +233,9 @@ Plan::Polled Plan::flush() {
 
 Result<bool> Plan::advance_lane(ReadyLane& lane) {
   bool moved = false;
-  for (int steps = 0; lane.window < windows_ && steps < kStepsAtOnce; steps++) {
+  std::size_t bytes = 0;
+  for (int steps = 0; lane.window < windows_ && steps < kStepsAtOnce && bytes < kBytesAtOnce;
+       steps++) {
     if (lane.steps.empty()) {
       lane.window = windows_;
       break;
@@ -236,6 +250,7 @@ Result<bool> Plan::advance_lane(ReadyLane& lane) {
       if (observer_ != nullptr) tell_move(lane);
       CCOLL_TRY(run_step(lane));
       if (observer_ != nullptr) tell_run(lane, lane.bytes);
+      bytes += lane.bytes;
     } else if (!after_holds(lane, lane.steps[lane.position])) {
       break;
     }
@@ -405,7 +420,7 @@ void Plan::send(const ReadyStep& step, std::uint32_t bytes, const std::byte* len
   for (auto* link : step.sends) {
     if (shared != nullptr && link->push_shared(header, shared)) continue;
     if (lent != nullptr) {
-      link->lend(header, lent);
+      link->lend(header, lent, copier_);
       continue;
     }
     if (shared != nullptr) std::memcpy(link->room(bytes), shared, bytes);

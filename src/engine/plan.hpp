@@ -39,8 +39,9 @@ struct PlanRequest {
   /// Also of a pre-multiplied sum, whose input start() is given multiplied. None: each run brings
   /// the caller's own function.
   std::optional<ReduceOp> op = ReduceOp::sum;
-  /// Outputs of at least so many bytes are written past the caches, where that is worth it.
-  std::uint64_t streams_from_bytes = UINT64_MAX;
+  /// Of this rank's buffers, what the caches keep. Where it is less than they are, outputs are
+  /// written past the caches, if that is worth it.
+  std::uint64_t cached_bytes = UINT64_MAX;
 };
 
 /// One run of a Plan. The buffers, and `custom`, belong to it until done() or a failure.
@@ -312,13 +313,14 @@ class Plan {
   Algorithm algorithm_ = Algorithm::ring;
   std::uint32_t rank_ = 0;
   std::size_t elem_bytes_ = 1;
-  std::uint64_t streams_from_bytes_ = UINT64_MAX;
+  std::uint64_t cached_bytes_ = UINT64_MAX;
   std::uint64_t slice_elems_ = 1;
   std::uint64_t stripes_ = 1;
   CombineFunction combine_ = nullptr;
   std::unique_ptr<CustomFold> custom_fold_;  ///< in its place, for the caller's own function
   std::vector<ReadyLane> lanes_;
   bool can_be_short_ = false;
+  bool sender_copies_ = false;  ///< whatever the sizes are
   std::vector<std::pair<SendLink*, Rank>> outgoing_;  ///< every link the program sends on, once
   std::vector<const std::byte*> sources_;             ///< room for the widest step
 
@@ -336,7 +338,8 @@ class Plan {
   std::uint64_t windows_ = 0;
   std::vector<Extent> inputs_;  ///< by block; scratch is measured like the input
   std::vector<Extent> outputs_;
-  bool streams_ = false;               ///< the output is larger than what the caches keep
+  bool streams_ = false;               ///< the buffers are larger than what the caches keep
+  Copier copier_ = Copier::receiver;
   std::optional<MadeCall> different_;  ///< of check()
 };
 

@@ -67,7 +67,10 @@ std::uint16_t usable_cores() {
       std::clamp(std::min<double>(cores, std::ceil(quota_cores())), 1.0, 65535.0));
 }
 
-std::uint64_t last_level_cache_bytes() {
+/// More than this there is of no processor's last level for each of its cores.
+constexpr std::uint64_t kMostCacheOfCore = std::uint64_t{32} << 20;
+
+std::uint64_t host_cache_bytes() {
   const NoFork no_fork;  // as above
   static const std::uint64_t largest = [] {
     std::uint64_t bytes = 0;
@@ -75,7 +78,7 @@ std::uint64_t last_level_cache_bytes() {
       const auto path = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", index);
       std::istringstream line(kernel_line(path).value_or(""));  // "32768K"
       std::uint64_t kib = 0;
-      if (!(line >> kib)) return bytes;
+      if (!(line >> kib)) return std::min(bytes, usable_cores() * kMostCacheOfCore);
       bytes = std::max(bytes, kib << 10);
     }
   }();

@@ -28,7 +28,9 @@ Result<PeerAddress> identify(const asio::ip::tcp::endpoint& endpoint);
 /// Cores that this process may use: its affinity mask, limited by the control group's quota.
 std::uint16_t usable_cores();
 
-/// Of the largest cache that a core of this machine reaches; 0 where the kernel does not say.
-std::uint64_t last_level_cache_bytes();
+/// Of the largest cache that a core of this machine reaches, what this host's cores may count on
+/// together: a guest with few of the cores of a large machine is told of all of it. 0 where the
+/// kernel does not say.
+std::uint64_t host_cache_bytes();
 
 }  // namespace ccoll

@@ -98,6 +98,14 @@ struct Problem {
   friend bool operator==(const Problem&, const Problem&) = default;
 };
 
+/// Whether that rank has that buffer.
+inline bool has(const Problem& problem, Rank rank, Buffer buffer) {
+  if (rank == problem.root) return true;
+  const bool only_roots_input = problem.kind == Kind::broadcast || problem.kind == Kind::scatter;
+  const bool only_roots_output = problem.kind == Kind::reduce || problem.kind == Kind::gather;
+  return buffer == Buffer::input ? !only_roots_input : !only_roots_output;
+}
+
 struct Choice {
   Algorithm algorithm = Algorithm::ring;
   /// Copies of the algorithm's lanes; copy s of L takes windows s, s + L, s + 2L, …

@@ -57,6 +57,11 @@ inline constexpr std::size_t kCommonSliceBytes = 128 << 10;
 /// Slices that every link holds at least; schedules are verified never to need more.
 inline constexpr std::size_t kLinkSlots = 4;
 
+/// Who copies a slice that is lent, where its receiver cannot read it where it lies: the receiver,
+/// at once to where it belongs; or the sender, into memory of the link, while the receiver takes
+/// what came before.
+enum class Copier : std::uint8_t { receiver, sender };
+
 /// What a link has to tell of itself to whoever counts.
 struct LinkReport {
   /// Which transport it is, as far as that is settled.
@@ -74,6 +79,8 @@ class SendLink {
   virtual std::size_t most_bytes() const { return kMaxSliceBytes; }
   /// What long data are best cut into.
   virtual std::size_t good_bytes() const { return 128 << 10; }
+  /// Whether a slice that is lent is copied only once, to where it belongs.
+  virtual bool copies_once() const { return false; }
   /// Whether one more slice may be pushed or lent now. room(), push() and lend() may be called only
   /// then, and check it: a slice too many would overwrite one that is yet to be read.
   virtual bool has_room() = 0;
@@ -83,8 +90,9 @@ class SendLink {
   /// are made one after another travel together.
   virtual void push(const SliceHeader& header) = 0;
   /// Sends a slice from where it lies, as push() does. The memory stays untouched until drained()
-  /// or revoke().
-  virtual void lend(const SliceHeader& header, const std::byte* data) = 0;
+  /// or revoke(). `copier`, a hint: Copier::sender where that has nothing else to do meanwhile.
+  virtual void lend(const SliceHeader& header, const std::byte* data,
+                    Copier copier = Copier::receiver) = 0;
 
   /// What became of a slice that was to be sent: `gone`: it arrives without further calls.
   enum class Sent : std::uint8_t { no_room, waits, gone };

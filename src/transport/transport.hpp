@@ -29,6 +29,9 @@ struct TransportContext {
   std::chrono::milliseconds connect_timeout{60000};
   /// The most that slots of this rank's links in shared memory may take.
   std::size_t slot_memory_bytes = std::size_t{256} << 20;
+  /// In shared memory, larger slices of ordinary memory are read where they lie, if that is allowed
+  /// (shm/single_copy.hpp).
+  bool single_copy = true;
   /// Slices over wires carry checksums; the same on all ranks.
   bool checksum = false;
 };
@@ -75,6 +78,8 @@ const TransportKind* find_transport(std::string_view name);
 Result<std::uint8_t> usable_fabrics();
 /// PeerAddress::rails of this process.
 std::uint8_t usable_rails();
+/// What `cc-bench info` says of reading what other processes send where it lies.
+std::string describe_single_copy();
 /// What `cc-bench info` says of RDMA: each device, or why there is none and what to do.
 std::vector<std::string> describe_fabrics();
 

@@ -44,7 +44,7 @@ using Plans = std::vector<std::unique_ptr<Plan>>;
 
 /// Every rank's plan for the whole problem, made from that rank's view of it.
 inline Plans make_plans(const Problem& whole, const Choice& choice, DataType type, Links& links,
-                        std::uint64_t streams_from_bytes = UINT64_MAX,
+                        std::uint64_t cached_bytes = UINT64_MAX,
                         ReduceOp op = ReduceOp::sum) {
   Plans plans;
   for (Rank rank = 0; rank < whole.size; rank++) {
@@ -54,7 +54,7 @@ inline Plans make_plans(const Problem& whole, const Choice& choice, DataType typ
     request.program = make_program(request.problem, choice, rank);
     request.type = type;
     request.op = op;
-    request.streams_from_bytes = streams_from_bytes;
+    request.cached_bytes = cached_bytes;
     plans.push_back(Plan::make(request, links.of(rank)).value());
   }
   return plans;

@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, kKinds> kKindNames = {
 constexpr std::array<std::string_view, kCalls> kCallNames = {
     "read",      "readv",      "recv",         "recvmsg",   "send",   "sendmsg",
     "write",     "epoll_wait", "accept",       "connect",   "socket", "epoll_create1",
-    "epoll_ctl", "eventfd",    "memfd_create", "ftruncate", "mmap",
+    "epoll_ctl", "eventfd",    "memfd_create", "ftruncate", "mmap",   "process_vm_readv",
 };
 
 struct Armed {

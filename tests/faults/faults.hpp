@@ -54,8 +54,9 @@ enum class Call : std::uint8_t {
   memfd_create,
   ftruncate,
   mmap,
+  process_vm_readv,
 };
-inline constexpr std::size_t kCalls = 17;
+inline constexpr std::size_t kCalls = 18;
 std::string_view to_string(Call call);
 
 /// A fault at a certain call: `times` of them from the `number`-th (from 1) on.

@@ -41,6 +41,8 @@ int __real_eventfd(unsigned, int);
 int __real_memfd_create(const char*, unsigned);
 int __real_ftruncate64(int, off64_t);
 void* __real_mmap64(void*, size_t, int, int, int, off64_t);
+ssize_t __real_process_vm_readv(pid_t, const iovec*, unsigned long, const iovec*, unsigned long,
+                                unsigned long);
 }
 
 namespace {
@@ -358,6 +360,13 @@ void* __wrap_mmap64(void* address, size_t bytes, int protection, int flags, int 
                     off64_t offset) {
   if (lacks(Call::mmap, descriptor, {ENOMEM})) return MAP_FAILED;
   return __real_mmap64(address, bytes, protection, flags, descriptor, offset);
+}
+
+ssize_t __wrap_process_vm_readv(pid_t process, const iovec* local, unsigned long locals,
+                                const iovec* remote, unsigned long remotes, unsigned long flags) {
+  if (armed()) pause_before(Call::process_vm_readv, -1);
+  if (lacks(Call::process_vm_readv, -1, {ENOMEM})) return -1;
+  return __real_process_vm_readv(process, local, locals, remote, remotes, flags);
 }
 
 }  // extern "C"

@@ -75,7 +75,7 @@ bool child_knows(std::chrono::microseconds after) {
     std::atomic<bool> asks = false;
     std::thread other([&] {
       asks = true;
-      (void)last_level_cache_bytes();
+      (void)host_cache_bytes();
       (void)identify({});
     });
     while (!asks) continue;
@@ -84,7 +84,7 @@ bool child_knows(std::chrono::microseconds after) {
     const pid_t child = fork();
     if (child == 0) {
       alarm(5);
-      (void)last_level_cache_bytes();
+      (void)host_cache_bytes();
       (void)identify({});
       _exit(0);
     }

@@ -26,6 +26,9 @@ namespace {
 
 const TransportKind& shm_kind() { return *find_transport("shm"); }
 
+/// What is not mapped is copied into slots.
+Pair::Setting mapped_only() { return {.single_copy = {false, false}}; }
+
 /// Memory that is registered until it goes.
 class Shared {
  public:
@@ -136,7 +139,7 @@ TEST_CASE("registered memory: what lies in it is found, and nothing else",
 
 TEST_CASE("lending: a slice of registered memory is read where it lies, a short one is copied",
           "[transport]") {
-  Pair pair(shm_kind());
+  Pair pair(shm_kind(), mapped_only());
   pair.open();
   const Shared memory(kLarge);
   std::ranges::copy(pattern(1, kLarge), memory.data());
@@ -165,7 +168,7 @@ TEST_CASE("lending: slices of memory of all kinds arrive whole and in order",
   const auto seed = std::random_device{}();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
-  Pair pair(shm_kind());
+  Pair pair(shm_kind(), mapped_only());
   pair.open();
   const auto before = mappings();
   {
@@ -208,7 +211,7 @@ TEST_CASE("lending: slices of memory of all kinds arrive whole and in order",
 TEST_CASE("lending: readers that stand still in slices of many links are waited for together",
           "[transport]") {
   constexpr std::uint16_t kLinks = 63;
-  Pair pair(shm_kind());
+  Pair pair(shm_kind(), mapped_only());
   const Shared memory(kLarge);
   std::vector<std::unique_ptr<SendLink>> senders;
   std::vector<std::unique_ptr<ReceiveLink>> receivers;
@@ -234,7 +237,7 @@ TEST_CASE("lending: what is taken back is refused, and who reads it then finds o
           "[transport]") {
   for (const bool reads : {false, true}) {
     CAPTURE(reads);
-    Pair pair(shm_kind());
+    Pair pair(shm_kind(), mapped_only());
     pair.open();
     const Shared memory(kLarge);
     hand_over(pair, memory);
@@ -252,7 +255,7 @@ TEST_CASE("lending: what is taken back is refused, and who reads it then finds o
 }
 
 TEST_CASE("lending: a reader that is slow is waited for, for a while", "[transport][stress]") {
-  Pair pair(shm_kind());
+  Pair pair(shm_kind(), mapped_only());
   pair.open();
   const Shared memory(kLarge);
   hand_over(pair, memory);
@@ -280,7 +283,7 @@ TEST_CASE("lending: a reader that is slow is waited for, for a while", "[transpo
 
 TEST_CASE("lending: memory that is freed on its way fails the link, and is nobody's any more",
           "[transport]") {
-  Pair pair(shm_kind());
+  Pair pair(shm_kind(), mapped_only());
   pair.open();
   const auto before = mappings();
   {

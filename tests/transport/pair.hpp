@@ -36,6 +36,7 @@ class Pair {
     std::array<std::string, 2> tokens{};
     std::size_t others = 0;  ///< ranks of the table beside the two, who never come
     bool checksum = false;
+    std::array<bool, 2> single_copy{true, true};
     std::size_t slot_memory_bytes = TransportContext{}.slot_memory_bytes;
     std::optional<std::array<std::uint8_t, 2>> rails{};  ///< not as many as there are ports
     /// Called when the address table stands and the transports do not.
@@ -66,6 +67,7 @@ class Pair {
       auto context = context_;
       context.rank = rank;
       context.token = setting.tokens[rank];
+      context.single_copy = setting.single_copy[rank];
       if (setting.next != nullptr) nexts_[rank] = setting.next->make(context, nullptr);
       transports_[rank] = kind.make(context, nexts_[rank]);
     }

@@ -84,7 +84,8 @@ std::string verdict(bool taken, std::string_view why_not = "") {
 }
 
 /// What a sender says after the greeting.
-std::string offer_of(const LinkId& id, std::uint32_t cell = 0, bool has_spread = false) {
+std::string offer_of(const LinkId& id, std::uint32_t cell = 0, bool has_spread = false,
+                     const shm::ProcessMark& mark = {}) {
   return net::Writer()
       .number(id.communicator)
       .number(id.from)
@@ -92,6 +93,8 @@ std::string offer_of(const LinkId& id, std::uint32_t cell = 0, bool has_spread =
       .number(id.lane)
       .number(cell)
       .number(std::uint8_t{has_spread})
+      .number(mark.address)
+      .number(mark.value)
       .take();
 }
 
@@ -355,10 +358,10 @@ namespace {
 /// A link whose sender is this test, which may write what it likes into the memory.
 class LinkByHand {
  public:
-  explicit LinkByHand(Pair& pair) {
+  explicit LinkByHand(Pair& pair, const shm::ProcessMark& mark = {}) {
     REQUIRE_FALSE(sender_.connect(shm::door_name(pair.context().table, 1)));
     REQUIRE(sender_.greet());
-    sender_.send(offer_of({pair.communicator, 0, 1, 0}),
+    sender_.send(offer_of({pair.communicator, 0, 1, 0}, 0, false, mark),
                  std::array{memory_.number(), event_.number(), bells_.number()});
     REQUIRE(sender_.receive());
     pair.open_receiver();
@@ -373,9 +376,12 @@ class LinkByHand {
   shm::Ring& ring() { return *shm::Ring::at(mapped_); }
   /// The n-th slice, in the n-th slot if it needs one.
   shm::Ring::Line& push(std::uint32_t number, std::uint32_t bytes) {
+    return push(number, bytes, {number, 0, 0});
+  }
+  shm::Ring::Line& push(std::uint32_t number, std::uint32_t bytes, const shm::Ring::Place& place) {
     auto& line = ring().lines[number];
     line.header = {number, {}, bytes, 0};
-    if (!shm::Ring::Line::holds(bytes)) line.place = {number, 0, 0};
+    if (!shm::Ring::Line::holds(bytes)) line.place = place;
     line.stamp.store(number + 1);
     return line;
   }
@@ -400,6 +406,25 @@ TEST_CASE("shm: a slice that says it is longer than its slot fails the link", "[
   CHECK(pair.receiver->failure()->kind == ErrorKind::corrupt);
   CHECK(pair.receiver->failure()->message ==
         "rank 0 sent a slice of 131073 bytes over shared memory, the most is 131072");
+}
+
+TEST_CASE("shm: who does not fetch does not read a sender's memory, nor more than a slot unasked",
+          "[transport]") {
+  const bool fetches = GENERATE(true, false);
+  CAPTURE(fetches);
+  Pair pair(shm_kind());
+  const auto data = pattern(1, shm::kSlotBytes + 1);
+  LinkByHand link(pair, fetches ? shm::process_mark() : shm::ProcessMark{});
+  link.push(0, fetches ? shm::kSlotBytes + 1 : 1000,
+            {shm::Ring::kUnmapped, 0, reinterpret_cast<std::uintptr_t>(data.data())});
+  CHECK(eventually(pair, [&] {
+    return pair.receiver->front() == nullptr && pair.receiver->failure() != nullptr;
+  }));
+  CHECK(link.ring().fetches.load() == (fetches ? 1 : 0));
+  CHECK(pair.receiver->failure()->kind == ErrorKind::corrupt);
+  CHECK(pair.receiver->failure()->message.find(
+            fetches ? "rank 0 sent a slice of 131073 bytes"
+                    : "rank 0 would have memory of its process read, unasked") == 0);
 }
 
 TEST_CASE("shm: what a slice has said of itself when it was looked at, it cannot take back",

@@ -42,7 +42,7 @@ std::vector<std::byte> stream_of(const std::vector<std::size_t>& sizes, bool che
       std::ranges::copy(data, link.room(data.size()));
       link.push(header(i, data.size()));
     } else {
-      link.lend(header(i, data.size()), data.data());
+      link.lend(header(i, data.size()), data.data(), Copier::receiver);
     }
     while (!link.drained()) {
       link.progress();

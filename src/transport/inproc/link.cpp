@@ -52,7 +52,7 @@ void InprocSendLink::push(const SliceHeader& header) {
   publish(header, next().copy.data(), Loan::ended);
 }
 
-void InprocSendLink::lend(const SliceHeader& header, const std::byte* data) {
+void InprocSendLink::lend(const SliceHeader& header, const std::byte* data, Copier /*copier*/) {
   publish(header, data, Loan::offered);
   lent_until_ = pushed_;
 }

@@ -17,7 +17,7 @@ class InprocSendLink final : public SendLink {
   bool has_room() override;
   std::byte* room(std::size_t bytes) override;
   void push(const SliceHeader& header) override;
-  void lend(const SliceHeader& header, const std::byte* data) override;
+  void lend(const SliceHeader& header, const std::byte* data, Copier copier) override;
   bool progress() override { return false; }
   bool drained() override;
   bool connected() const override { return fifo_->receiver.hung(); }

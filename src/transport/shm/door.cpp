@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sender                                        receiver
 // connects; hello and proof of the token, as on every connection
-// link id, bell's cell;
+// link id, bell's cell, how its process is known;
 //   memory, bell's event and cells;
 //   memory of shared slots, if any      ──────►  maps it and takes the offer
 //                                       ◄──────  verdict: taken, why not, or to come again later
@@ -15,6 +15,7 @@
 #include <asio/use_awaitable.hpp>
 #include <set>
 
+#include "core/log.hpp"
 #include "core/net/accept.hpp"
 #include "core/net/address.hpp"
 #include "core/net/bytes.hpp"
@@ -28,7 +29,7 @@
 namespace ccoll::shm {
 namespace {
 
-constexpr std::size_t kHelloBytes = kLinkIdBytes + 4 + 1;
+constexpr std::size_t kHelloBytes = kLinkIdBytes + 4 + 1 + 8 + 8;
 constexpr std::size_t kVerdictHeadBytes = 1 + 4;
 enum class Verdict : std::uint8_t { refused, taken, later };
 constexpr std::size_t kMostReasonBytes = 400;
@@ -38,11 +39,17 @@ struct Hello {
   LinkId id;
   std::uint32_t cell = 0;
   bool has_spread = false;
+  ProcessMark mark;
 };
 
 std::string encode(const Hello& hello) {
   net::Writer writer;
-  return write(writer, hello.id).number(hello.cell).number(std::uint8_t{hello.has_spread}).take();
+  return write(writer, hello.id)
+      .number(hello.cell)
+      .number(std::uint8_t{hello.has_spread})
+      .number(hello.mark.address)
+      .number(hello.mark.value)
+      .take();
 }
 
 std::optional<Hello> decode(std::string_view bytes) {
@@ -51,6 +58,7 @@ std::optional<Hello> decode(std::string_view bytes) {
   hello.id = read_link_id(reader);
   hello.cell = reader.number<std::uint32_t>();
   hello.has_spread = reader.number<std::uint8_t>() != 0;
+  hello.mark = {reader.number<std::uint64_t>(), reader.number<std::uint64_t>()};
   if (!reader.complete()) return std::nullopt;
   return hello;
 }
@@ -64,13 +72,23 @@ Result<Offer> map_offer(WithDescriptors& came, const Hello& hello) {
   if (!memory) return tl::unexpected(memory.error());
   auto bell = Bell::of_peer(std::move(came.descriptors[1]), came.descriptors[2], hello.cell);
   if (!bell) return tl::unexpected(bell.error());
-  Offer offer{std::move(*memory), nullptr, std::move(*bell), FileDescriptor()};
+  Offer offer{std::move(*memory), nullptr, std::nullopt, std::move(*bell), FileDescriptor()};
   if (hello.has_spread) {
     auto spread = Segment::map(came.descriptors[3], Spread::kBytes);
     if (!spread) return tl::unexpected(spread.error());
     offer.spread = std::move(*spread);
   }
   return offer;
+}
+
+/// Whether what the sender lends can be read where it lies.
+void reach(Offer& offer, pid_t sender, const Hello& hello, std::uint32_t rank) {
+  auto memory = PeerMemory::reach(sender, hello.mark);
+  if (memory)
+    offer.sender_memory = *memory;
+  else
+    log().debug("rank {}: what rank {} sends is copied twice: {}", rank, hello.id.from,
+                memory.error().message);
 }
 
 /// What the coroutines at a door share. Used on the service thread only, but to silence the
@@ -83,6 +101,7 @@ struct Answering {
         token(context.token),
         rank(context.rank),
         size(context.table.size()),
+        single_copy(context.single_copy),
         has_place(std::move(p)),
         handler(std::move(h)),
         borrowed(std::move(b)),
@@ -93,6 +112,7 @@ struct Answering {
   const std::string token;
   const std::uint32_t rank;
   const std::size_t size;
+  const bool single_copy;
   const Door::HasPlace has_place;
   net::Silenceable<const LinkId&, Offer> handler;
   const std::shared_ptr<Borrowed> borrowed;
@@ -124,8 +144,8 @@ asio::awaitable<void> borrow(Answering& door, Socket& socket) {
 asio::awaitable<void> answer_one(std::shared_ptr<Answering> door, Socket accepted) {
   Socket socket = std::move(accepted);
   net::close_on_exec(socket.native_handle());
-  if (auto same = check_user(socket, "a process"); !same)
-    co_return door->newcomers.refused(same.error().message);
+  const auto process = process_of_user(socket, "a process");
+  if (!process) co_return door->newcomers.refused(process.error().message);
   Result<net::Purpose> purpose;
   {
     const net::Newcomers::Guest guest(door->newcomers, socket);
@@ -145,6 +165,7 @@ asio::awaitable<void> answer_one(std::shared_ptr<Answering> door, Socket accepte
   // A peer that has proven the token and yet talks nonsense: drop it.
   if (!hello || hello->id.to != door->rank || hello->id.from >= door->size) co_return;
   auto offer = door->refusal ? tl::unexpected(*door->refusal) : map_offer(*came, *hello);
+  if (offer && door->single_copy) reach(*offer, *process, *hello, door->rank);
   const auto text = offer ? std::string() : offer.error().message.substr(0, kMostReasonBytes);
   const auto verdict = !offer                       ? Verdict::refused
                        : door->has_place(hello->id) ? Verdict::taken
@@ -181,7 +202,7 @@ asio::awaitable<Status> knock(Socket& socket, Protocol::endpoint door, std::stri
   if (!status) co_return status;
   const auto& bell = *hand_over->waiter->bell();
   const auto& spread = hand_over->spread;
-  const auto hello = encode({id, bell.cell(), spread != nullptr});
+  const auto hello = encode({id, bell.cell(), spread != nullptr, hand_over->mark});
   std::vector<int> descriptors = {hand_over->memory->file().number(), bell.event().number(),
                                   bell.memory().number()};
   if (spread) descriptors.push_back(spread->memory().file().number());

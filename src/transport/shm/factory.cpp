@@ -79,6 +79,7 @@ class ShmTransport final : public Transport {
     hand_over->memory = std::move(*memory);
     hand_over->spread = spread_of(id.communicator);
     hand_over->waiter = std::move(waiter);
+    if (context_.single_copy) hand_over->mark = process_mark();
     offer_link(context_, id, hand_over);
     return std::make_unique<ShmSendLink>(id, std::move(hand_over), std::move(slots), lines_,
                                          lender_to(id.to), instead_);
@@ -93,8 +94,8 @@ class ShmTransport final : public Transport {
       instead = std::move(*opened);
     }
     auto delivery = meeting_->await(id, waiter);
-    return std::make_unique<ShmReceiveLink>(id, std::move(delivery), borrowed_, std::move(instead),
-                                            std::move(waiter));
+    return std::make_unique<ShmReceiveLink>(id, std::move(delivery), borrowed_, budget_,
+                                            std::move(instead), std::move(waiter));
   }
 
   void listen(std::shared_ptr<Arrivals> arrivals) override {

@@ -15,6 +15,9 @@ namespace {
 /// Fewer bytes are copied before a loan could be looked up and waited for.
 constexpr std::size_t kWorthLending = 8 << 10;
 
+/// Fewer bytes are copied twice before the kernel has copied them once.
+constexpr std::size_t kWorthFetching = 16 << 10;
+
 /// So short slices are written for each receiver as soon as their common place is found.
 constexpr std::size_t kWorthSharing = 1 << 10;
 
@@ -117,15 +120,19 @@ void ShmSendLink::tell() {
     bell->ring_if_asleep();
 }
 
-void ShmSendLink::lend(const SliceHeader& header, const std::byte* data) {
+void ShmSendLink::lend(const SliceHeader& header, const std::byte* data, Copier copier) {
   if (instead_) [[unlikely]]
-    return instead_->lend(header, data);
+    return instead_->lend(header, data, copier);
+  CCOLL_CHECK(settled_ && writer_.has_room(), "to rank {}, lane {}", id_.to, id_.lane);
   if (header.bytes >= kWorthLending) {
     if (const auto place = lender_->find(data, header.bytes)) {
-      CCOLL_CHECK(settled_ && writer_.has_room(), "to rank {}, lane {}", id_.to, id_.lane);
       writer_.lend(header, place->memory, place->offset);
       return tell();
     }
+  }
+  if (copier == Copier::receiver && header.bytes >= kWorthFetching && is_fetched()) {
+    writer_.lend_unmapped(header, reinterpret_cast<std::uintptr_t>(data));
+    return tell();
   }
   if (header.bytes > 0) std::memcpy(room(header.bytes), data, header.bytes);
   push(header);
@@ -195,10 +202,12 @@ LinkReport ShmSendLink::report() const {
 
 ShmReceiveLink::ShmReceiveLink(const LinkId& id, std::shared_ptr<Delivery<Offer>> delivery,
                                std::shared_ptr<Borrowed> borrowed,
+                               std::shared_ptr<SlotBudget> budget,
                                std::unique_ptr<ReceiveLink> instead, std::shared_ptr<Waiter> waiter)
     : id_(id),
       delivery_(std::move(delivery)),
       borrowed_(std::move(borrowed)),
+      budget_(std::move(budget)),
       waiter_(std::move(waiter)),
       instead_(std::move(instead)) {
   settle();
@@ -228,6 +237,10 @@ bool ShmReceiveLink::take_over() {
   hand_bell();
   ring_ = Ring::at(offer_.memory->data());
   reader_.emplace(ring_);
+  if (!offer_.sender_memory) return true;
+  // What is not to stay as it comes, but to be combined, comes to memory of this link.
+  fetched_share_ = budget_->take_spare(kSlotBytes);
+  if (fetched_share_) reader_->fetch();
   return true;
 }
 
@@ -253,20 +266,50 @@ const ReceiveLink::View* ShmReceiveLink::front() {
 
 const std::byte* ShmReceiveLink::find() {
   const auto place = reader_->place();
+  if (place.slot == Ring::kUnmapped) return fetch(place.offset);
   is_lent_ = place.slot == Ring::kLent;
-  return place.slot < Ring::kSpread ? find_in_slot(place) : find_elsewhere(place);
+  if (place.slot > Ring::kUnmapped) return find_elsewhere(place);
+  return has_slot_size(view_.header.bytes) ? reader_->in_slot(place) : nullptr;
 }
 
-const std::byte* ShmReceiveLink::find_in_slot(const Ring::Place& place) {
+const std::byte* ShmReceiveLink::fetch(std::uint64_t address) {
   const auto bytes = view_.header.bytes;
+  const bool is_offered = offered_.size() == bytes;
+  if (failure_ || (!is_offered && !has_slot_size(bytes))) return nullptr;
+  if (!fetched_share_) {
+    failure_ = {ErrorKind::corrupt,
+                fmt::format("rank {} would have memory of its process read, unasked", id_.from),
+                id_.from};
+    return nullptr;
+  }
+  auto* to = offered_.data();
+  if (!is_offered) {
+    if (!fetched_) fetched_ = std::make_unique_for_overwrite<std::byte[]>(kSlotBytes);
+    to = fetched_.get();
+  }
+  // Read now, and worth something if it was not taken back meanwhile, whatever happens later.
+  Status read;
+  taken_back_ = !reader_->begin_loan();
+  if (!taken_back_) {
+    read = offer_.sender_memory->read(address, to, bytes);
+    taken_back_ = !reader_->end_loan();
+  }
+  if (taken_back_ || read) return to;
+  failure_ = {read.error().kind,
+              fmt::format("what rank {} sends cannot be read: {}", id_.from, read.error().message),
+              id_.from};
+  return nullptr;
+}
+
+bool ShmReceiveLink::has_slot_size(std::size_t bytes) {
   if (bytes <= kSlotBytes) [[likely]]
-    return reader_->in_slot(place);
+    return true;
   if (!failure_)
     failure_ = {ErrorKind::corrupt,
                 fmt::format("rank {} sent a slice of {} bytes over shared memory, the most is {}",
                             id_.from, bytes, kSlotBytes),
                 id_.from};
-  return nullptr;
+  return false;
 }
 
 const std::byte* ShmReceiveLink::find_elsewhere(const Ring::Place& place) {
@@ -284,7 +327,7 @@ const std::byte* ShmReceiveLink::find_elsewhere(const Ring::Place& place) {
 bool ShmReceiveLink::begin_read() {
   if (!settled_) [[unlikely]]
     return instead_->begin_read();
-  return !is_lent_ || reader_->begin_loan();
+  return !taken_back_ && (!is_lent_ || reader_->begin_loan());
 }
 
 const SliceHeader* ShmReceiveLink::peek() {
@@ -295,6 +338,7 @@ const SliceHeader* ShmReceiveLink::peek() {
 
 void ShmReceiveLink::offer(std::byte* data, std::size_t bytes) {
   if (instead_) instead_->offer(data, bytes);
+  offered_ = {data, bytes};
 }
 
 bool ShmReceiveLink::whole() const {
@@ -315,6 +359,7 @@ bool ShmReceiveLink::pop() {
   }
   looked_ = false;
   view_.data = nullptr;
+  offered_ = {};
   if (reader_->pop(view_.header.bytes)) offer_.sender->ring_if_asleep();
   return good;
 }

@@ -4,11 +4,12 @@
 /// Links between processes of one host, over memory that both map. The sender makes the memory and
 /// hands it over; where that does not work, the link is one of the fallback transport at both ends,
 /// before any slice has travelled. Slices of registered memory are lent where they lie, once the
-/// receiver has mapped it.
+/// receiver has mapped it, and so are larger ones of other memory where the receiver can read that.
 
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <span>
 #include <variant>
 
 #include "transport/bell.hpp"
@@ -17,6 +18,7 @@
 #include "transport/segment.hpp"
 #include "transport/shm/lending.hpp"
 #include "transport/shm/ring.hpp"
+#include "transport/shm/single_copy.hpp"
 #include "transport/shm/spread.hpp"
 #include "transport/slot_budget.hpp"
 #include "transport/transport.hpp"
@@ -27,7 +29,8 @@ namespace ccoll::shm {
 /// connection on which the receiver hands over its own bell.
 struct Offer {
   std::shared_ptr<Segment> memory;
-  std::shared_ptr<Segment> spread;  ///< the sender's shared slots, if it has any
+  std::shared_ptr<Segment> spread;          ///< the sender's shared slots, if it has any
+  std::optional<PeerMemory> sender_memory;  ///< where it can be read from
   std::shared_ptr<Bell> sender;
   FileDescriptor connection;
 };
@@ -40,6 +43,7 @@ struct HandOver {
   std::shared_ptr<Segment> memory;
   std::shared_ptr<Spread> spread;  ///< or null
   std::shared_ptr<Waiter> waiter;  ///< the sender's
+  ProcessMark mark;                ///< of the sender's process, if it is to be read from
   /// The receiver's process has the memory; or why it has not.
   Delivery<std::monostate> taken;
   /// Only ever a failure: why the receiver, whose process has it, cannot be rung.
@@ -48,6 +52,9 @@ struct HandOver {
   std::atomic<Bell*> bell{nullptr};
   std::shared_ptr<Bell> receiver;
 };
+
+/// What is fetched of a long message at once.
+inline constexpr std::size_t kFetchedBytes = 256 << 10;
 
 class ShmSendLink final : public SendLink {
  public:
@@ -60,11 +67,15 @@ class ShmSendLink final : public SendLink {
 
   std::size_t most_bytes() const override { return kSlotBytes; }
   /// Read by the peer while it is in a cache, and while the next one is written.
-  std::size_t good_bytes() const override { return instead_ ? instead_->good_bytes() : 32 << 10; }
+  std::size_t good_bytes() const override {
+    if (instead_) return instead_->good_bytes();
+    return is_fetched() ? kFetchedBytes : 32 << 10;
+  }
+  bool copies_once() const override { return !instead_ && is_fetched(); }
   bool has_room() override;
   std::byte* room(std::size_t bytes) override;
   void push(const SliceHeader& header) override;
-  void lend(const SliceHeader& header, const std::byte* data) override;
+  void lend(const SliceHeader& header, const std::byte* data, Copier copier) override;
   Sent send(const SliceHeader& header, const std::byte* data) override;
   std::byte* shared_room(const std::byte* data, std::size_t bytes) override;
   bool push_shared(const SliceHeader& header, const std::byte* shared) override;
@@ -83,6 +94,9 @@ class ShmSendLink final : public SendLink {
   bool grow();
   /// Whether the receiver lives and cannot be rung, for want of descriptors: it would sleep.
   bool is_deaf() const;
+  /// Whether the receiver fetches what is lent from where it lies in this process. One that does
+  /// goes on doing so.
+  bool is_fetched() const { return fetched_ || (fetched_ = writer_.is_fetched()); }
   /// What was pushed is the receiver's to read.
   void tell();
 
@@ -96,6 +110,7 @@ class ShmSendLink final : public SendLink {
   RingWriter writer_;
   std::optional<std::chrono::steady_clock::time_point> revoked_;  ///< when that began
   bool settled_ = false;
+  mutable bool fetched_ = false;
   std::unique_ptr<SendLink> instead_;  ///< of the fallback
   bool instead_works_ = false;
   mutable std::optional<Failure> failure_;
@@ -105,8 +120,8 @@ class ShmReceiveLink final : public ReceiveLink {
  public:
   /// `instead`: the same link by the fallback, or null.
   ShmReceiveLink(const LinkId& id, std::shared_ptr<Delivery<Offer>> delivery,
-                 std::shared_ptr<Borrowed> borrowed, std::unique_ptr<ReceiveLink> instead,
-                 std::shared_ptr<Waiter> waiter);
+                 std::shared_ptr<Borrowed> borrowed, std::shared_ptr<SlotBudget> budget,
+                 std::unique_ptr<ReceiveLink> instead, std::shared_ptr<Waiter> waiter);
   ~ShmReceiveLink() override;
 
   const SliceHeader* peek() override;
@@ -149,14 +164,18 @@ class ShmReceiveLink final : public ReceiveLink {
   }
   /// Where the front slice lies that does not fit its line. Null after a failure.
   const std::byte* find();
-  /// The same of one that lies in a slot, and of one outside the ring; what is lent is mapped here
-  /// until it is popped.
-  const std::byte* find_in_slot(const Ring::Place& place);
+  /// The same of one in other memory than the ring's; what is lent is mapped here until it is
+  /// popped.
   const std::byte* find_elsewhere(const Ring::Place& place);
+  /// Copied from the sender's process to where it was offered a place, or to fetched_.
+  const std::byte* fetch(std::uint64_t address);
+  /// Of the front slice: false, and the link has failed, if it cannot be so long.
+  bool has_slot_size(std::size_t bytes);
 
   const LinkId id_;
   const std::shared_ptr<Delivery<Offer>> delivery_;
   const std::shared_ptr<Borrowed> borrowed_;
+  const std::shared_ptr<SlotBudget> budget_;
   const std::shared_ptr<Waiter> waiter_;
   bool settled_ = false;
   std::unique_ptr<ReceiveLink> instead_;  ///< until settled; in use when it connects first
@@ -168,6 +187,10 @@ class ShmReceiveLink final : public ReceiveLink {
   bool looked_ = false;   ///< whether view_ has its header
   bool is_lent_ = false;  ///< the front slice, once it has been found
   std::shared_ptr<const Segment> loan_;  ///< of it
+  bool taken_back_ = false;              ///< the front slice, when it was fetched
+  std::span<std::byte> offered_;         ///< for the front slice
+  std::unique_ptr<std::byte[]> fetched_;
+  SlotBudget::Share fetched_share_;  ///< for that; none: nothing is fetched
   mutable std::optional<Failure> failure_;
 };
 

@@ -10,6 +10,8 @@
 /// in memory of the writer's process that the reader's has mapped. The reader hands the line, the
 /// slot and the loan back by counting up `popped`; of lines alone for several at once, because the
 /// writer has more of them than it needs, and a store that is news costs as much as all the rest.
+/// What is lent may also lie in memory that the reader has not mapped and yet reads from
+/// (single_copy.hpp).
 ///
 ///   writer                                   reader
 ///   line i % kLines ← header, small data
@@ -66,11 +68,12 @@ struct BasicRing {
 
   /// Where data that do not fit their line lie.
   struct Place {
-    std::uint32_t slot;    ///< or kLent, kSpread
+    std::uint32_t slot;    ///< or kLent, kSpread, kUnmapped
     std::uint32_t memory;  ///< of what is lent: its number in the writer's process
-    std::uint64_t offset;  ///< in that memory, or in that of the shared slots
+    std::uint64_t offset;  ///< in that memory, or in that of the shared slots; or an address there
   };
-  static constexpr std::uint32_t kLent = UINT32_MAX, kSpread = UINT32_MAX - 1;
+  static constexpr std::uint32_t kLent = UINT32_MAX, kSpread = UINT32_MAX - 1,
+                                 kUnmapped = UINT32_MAX - 2;
 
   /// One cache line.
   struct alignas(64) Line {
@@ -94,9 +97,11 @@ struct BasicRing {
   };
 
   std::array<Line, kLines> lines;
-  alignas(64) Atomic<std::uint64_t> popped;   // written by the reader
-  Atomic<std::uint32_t> reading;              // written by the reader: what is lent
+  alignas(64) Atomic<std::uint64_t> popped;  // written by the reader, polled by the writer
+  // Written by the reader, at which the writer does not look while all goes well: what is lent.
+  alignas(64) Atomic<std::uint32_t> reading;
   alignas(64) Atomic<std::uint32_t> revoked;  // written by the writer: nothing is lent any more
+  Atomic<std::uint32_t> fetches;  // written by the reader: it reads also what it has not mapped
   Atomic<std::uint32_t> writer_gone;
   Atomic<std::uint32_t> reader_gone;
 
@@ -185,12 +190,12 @@ class BasicRingWriter {
   }
   /// A slice of more than a line's bytes that lies in memory which the reader has mapped.
   void lend(const SliceHeader& header, std::uint32_t memory, std::uint64_t offset) {
-    auto& line = this->line();
-    line.set(header);
-    line.place = {Ring::kLent, memory, offset};
-    taken_[pushed_ % Ring::kLines] = kNothing;
-    line.stamp.store(++pushed_);
-    lent_until_ = pushed_;
+    lend(header, {Ring::kLent, memory, offset});
+  }
+  /// The same in other memory of this process, of a reader that fetches from there.
+  bool is_fetched() const { return ring_->fetches.load(std::memory_order_relaxed) != 0; }
+  void lend_unmapped(const SliceHeader& header, std::uint64_t address) {
+    lend(header, {Ring::kUnmapped, 0, address});
   }
   /// Whether all that was lent has been popped.
   bool drained() {
@@ -209,6 +214,14 @@ class BasicRingWriter {
   /// one's cache takes longer than to go on with the next slot.
   static constexpr std::size_t kTakesTurns = 16 << 10;
 
+  void lend(const SliceHeader& header, const typename Ring::Place& place) {
+    auto& line = this->line();
+    line.set(header);
+    line.place = place;
+    taken_[pushed_ % Ring::kLines] = kNothing;
+    line.stamp.store(++pushed_);
+    lent_until_ = pushed_;
+  }
   typename Ring::Line& line() { return ring_->lines[pushed_ % Ring::kLines]; }
   bool has_line() const { return pushed_ - popped_ < lines_; }
   bool has_line_and_slot() const { return has_line() && taken_slots_ < slots_; }
@@ -257,6 +270,7 @@ class BasicRingReader {
   const std::byte* in_slot(const typename Ring::Place& place) const {
     return ring_->slot(place.slot % Ring::kLines);
   }
+  void fetch() { ring_->fetches.store(1, std::memory_order_relaxed); }
   /// Before a lent slice is read: false if it was taken back.
   bool begin_loan() {
     ring_->reading.store(1);

@@ -17,12 +17,12 @@
 
 namespace ccoll::shm {
 
-Status check_user(Socket& socket, std::string_view who) {
+Result<pid_t> process_of_user(Socket& socket, std::string_view who) {
   ucred peer{};
   socklen_t size = sizeof peer;
   if (getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
     return fail(ErrorKind::peer_lost, "SO_PEERCRED: {}", std::strerror(errno));
-  if (peer.uid == geteuid()) return {};
+  if (peer.uid == geteuid()) return peer.pid;
   return fail(ErrorKind::unsupported, "{} runs as user {}, this rank as user {}", who, peer.uid,
               geteuid());
 }
@@ -55,8 +55,7 @@ asio::awaitable<Status> enter(Socket& socket, Protocol::endpoint door, std::stri
   const auto code = co_await connect(socket, door);
   if (code) co_return fail(ErrorKind::peer_lost, "{}", os_error(code));
   net::close_on_exec(socket.native_handle());
-  auto status = check_user(socket, "it");
-  if (!status) co_return status;
+  if (auto same = process_of_user(socket, "it"); !same) co_return tl::unexpected(same.error());
   co_return co_await net::greet(socket, std::move(token), purpose, kPatience);
 }
 

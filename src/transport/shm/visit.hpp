@@ -4,6 +4,8 @@
 /// One rank's visits at another's door (door.hpp), and what either end reads there. On the service
 /// thread.
 
+#include <sys/types.h>
+
 #include <asio/awaitable.hpp>
 #include <asio/local/stream_protocol.hpp>
 #include <chrono>
@@ -24,8 +26,9 @@ using Socket = Protocol::socket;
 /// The peer's door has stood since start-up.
 inline constexpr std::chrono::seconds kPatience{10};
 
-/// Whether the other end is the same user's; `who` it is, for the message.
-Status check_user(Socket& socket, std::string_view who);
+/// The process at the other end, as this one's namespace numbers it (0: it does not), if it is the
+/// same user's; `who` it is, for the message.
+Result<pid_t> process_of_user(Socket& socket, std::string_view who);
 
 /// Connects and proves that it knows the token, for whom a Deadline of kPatience may stand around
 /// it. Retries for a while where nobody answers.

@@ -83,7 +83,9 @@ void TcpSendLink::push(const SliceHeader& header) {
   enqueue(header, slots_[pushed_ % kSlots].copy.data());
 }
 
-void TcpSendLink::lend(const SliceHeader& header, const std::byte* data) { enqueue(header, data); }
+void TcpSendLink::lend(const SliceHeader& header, const std::byte* data, Copier /*copier*/) {
+  enqueue(header, data);
+}
 
 void TcpSendLink::enqueue(const SliceHeader& header, const std::byte* data) {
   CCOLL_CHECK(has_room(), "to rank {}", stream_.peer());

@@ -78,7 +78,7 @@ class TcpSendLink final : public SendLink {
   bool has_room() override { return pushed_ - sent_ < kSlots; }
   std::byte* room(std::size_t bytes) override;
   void push(const SliceHeader& header) override;
-  void lend(const SliceHeader& header, const std::byte* data) override;
+  void lend(const SliceHeader& header, const std::byte* data, Copier copier) override;
   bool progress() override;
   bool drained() override { return sent_ == pushed_; }
   bool connected() const override { return stream_.fd() >= 0; }

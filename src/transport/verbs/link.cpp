@@ -87,9 +87,9 @@ void VerbsSendLink::push(const SliceHeader& header) {
   pair_->push(sealed(header, pair_->room()));
 }
 
-void VerbsSendLink::lend(const SliceHeader& header, const std::byte* data) {
+void VerbsSendLink::lend(const SliceHeader& header, const std::byte* data, Copier copier) {
   if (instead_) [[unlikely]]
-    return instead_->lend(header, data);
+    return instead_->lend(header, data, copier);
   CCOLL_CHECK(pair_ && pair_->has_room(), "to rank {}, lane {}", id_.to, id_.lane);
   const auto whole = sealed(header, data);
   if (pair_->lend(whole, data)) return;

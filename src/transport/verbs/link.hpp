@@ -34,7 +34,7 @@ class VerbsSendLink final : public SendLink {
   bool has_room() override;
   std::byte* room(std::size_t bytes) override;
   void push(const SliceHeader& header) override;
-  void lend(const SliceHeader& header, const std::byte* data) override;
+  void lend(const SliceHeader& header, const std::byte* data, Copier copier) override;
   void announce(const std::byte* data, std::size_t bytes) override;
   bool progress() override;
   bool drained() override {

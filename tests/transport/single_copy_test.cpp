@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of other processes that is read where it lies, and links that do so.
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <thread>
+
+#include "support/effort.hpp"
+#include "transport/pair.hpp"
+#include "transport/shm/ring.hpp"
+#include "transport/shm/single_copy.hpp"
+
+using namespace ccoll;
+using namespace ccoll::testing;
+using namespace std::chrono_literals;
+using shm::PeerMemory;
+using shm::process_mark;
+
+namespace {
+
+const TransportKind& shm_kind() { return *find_transport("shm"); }
+
+constexpr std::size_t kLarge = 64 << 10;
+
+std::uint64_t address_of(const void* place) { return reinterpret_cast<std::uintptr_t>(place); }
+
+/// A child that does nothing until it is killed, if it is not at once.
+class Child {
+ public:
+  Child() : pid_(fork()) {
+    if (pid_ != 0) return;
+    while (true) pause();
+  }
+  ~Child() { end(); }
+  Child(const Child&) = delete;
+
+  pid_t pid() const { return pid_; }
+  void end() {
+    if (!alive_) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    alive_ = false;
+  }
+
+ private:
+  const pid_t pid_;
+  bool alive_ = true;
+};
+
+void lend(Pair& pair, std::uint64_t sequence, const std::byte* data, std::size_t bytes) {
+  REQUIRE(eventually(pair, [&] { return pair.sender->has_room(); }));
+  pair.sender->lend(header(sequence, bytes), data);
+}
+
+const ReceiveLink::View* await_front(Pair& pair) {
+  const ReceiveLink::View* view = nullptr;
+  REQUIRE(eventually(pair, [&] { return (view = pair.receiver->front()) != nullptr; }));
+  return view;
+}
+
+/// Until the sender knows that slices are fetched.
+void settle(Pair& pair) {
+  REQUIRE(eventually(pair, [&] { return pair.sender->has_room(); }));
+  REQUIRE(eventually(pair, [&] {
+    pair.receiver->front();
+    return pair.sender->copies_once();
+  }));
+}
+
+}  // namespace
+
+TEST_CASE("single copy: what lies in a process's memory is read from there",
+          "[transport][property]") {
+  const auto memory = PeerMemory::reach(getpid(), process_mark()).value();
+  const auto seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  const auto there = pattern(1, 100'000);
+  std::vector<std::byte> here(there.size());
+  for (int round = 0; round < by_effort(100, 1000, 10'000); round++) {
+    const auto begin = random() % there.size(), bytes = random() % (there.size() - begin + 1);
+    std::ranges::fill(here, std::byte{0});
+    REQUIRE(memory.read(address_of(there.data() + begin), here.data(), bytes));
+    CHECK(std::ranges::equal(std::span(here).first(bytes), std::span(there).subspan(begin, bytes)));
+    CHECK(std::ranges::all_of(std::span(here).subspan(bytes),
+                              [](auto b) { return b == std::byte{0}; }));
+  }
+}
+
+TEST_CASE("single copy: of a process that is another one nothing is read", "[transport]") {
+  auto mark = process_mark();
+  CHECK(PeerMemory::reach(0, mark).error().kind == ErrorKind::unsupported);
+  CHECK(PeerMemory::reach(getpid(), {}).error().kind == ErrorKind::unsupported);
+  mark.value++;
+  CHECK(PeerMemory::reach(getpid(), mark).error().kind == ErrorKind::peer_lost);
+}
+
+// Under sanitizers a forked child may not be able to do even nothing.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("single copy: a forked child is another process, and one that has ended is none",
+          "[transport]") {
+  const auto mark = process_mark();
+  Child child;
+  // It has the same at the same place, but for the mark.
+  CHECK(PeerMemory::reach(child.pid(), mark).error().kind == ErrorKind::peer_lost);
+  child.end();
+  CHECK(PeerMemory::reach(child.pid(), mark).error().message.find("No such process") !=
+        std::string::npos);
+}
+#endif
+
+TEST_CASE("single copy: a longer slice of ordinary memory is copied when it is looked at, once",
+          "[transport]") {
+  Pair pair(shm_kind());
+  pair.open();
+  settle(pair);
+  auto data = pattern(1, kLarge);
+  const auto original = data;
+  std::vector<std::byte> place(kLarge);
+  for (const bool offers : {true, false}) {
+    CAPTURE(offers);
+    data = original;
+    lend(pair, 1, data.data(), kLarge);
+    CHECK_FALSE(pair.sender->drained());
+    if (offers) pair.receiver->offer(place.data(), place.size());
+    const auto* view = await_front(pair);
+    CHECK((view->data == place.data()) == offers);
+    // Looked at again it is the same, whatever becomes of the sender's.
+    std::ranges::fill(data, std::byte{0});
+    CHECK(pair.receiver->front() == view);
+    CHECK(equals(*view, original));
+    CHECK_FALSE(pair.sender->drained());
+    REQUIRE(pair.receiver->begin_read());
+    CHECK(pair.receiver->pop());
+    CHECK(pair.sender->drained());
+  }
+  // What was offered for one is not the next one's.
+  data = original;
+  std::ranges::fill(place, std::byte{0});
+  pair.receiver->offer(place.data(), place.size());
+  lend(pair, 2, data.data(), 100);
+  await_front(pair);
+  REQUIRE(pair.receiver->begin_read());
+  CHECK(pair.receiver->pop());
+  lend(pair, 3, data.data(), kLarge);
+  CHECK(equals(*await_front(pair), original));
+  CHECK(std::ranges::all_of(place, [](auto b) { return b == std::byte{0}; }));
+}
+
+TEST_CASE("single copy: a slice that the sender is to copy, or a short one, is copied at once",
+          "[transport]") {
+  Pair pair(shm_kind());
+  pair.open();
+  settle(pair);
+  const auto data = pattern(1, kLarge);
+  const auto bytes = GENERATE(std::size_t{100}, kLarge);
+  REQUIRE(pair.sender->has_room());
+  pair.sender->lend(header(1, bytes), data.data(),
+                    bytes == kLarge ? Copier::sender : Copier::receiver);
+  CHECK(pair.sender->drained());
+  CHECK(
+      std::ranges::equal(std::span(await_front(pair)->data, bytes), std::span(data).first(bytes)));
+}
+
+TEST_CASE("single copy: where one of the two does not want it, slices go through slots",
+          "[transport]") {
+  const auto wants = GENERATE(std::array{true, false}, std::array{false, true});
+  CAPTURE(wants[0], wants[1]);
+  Pair pair(shm_kind(), {.single_copy = wants});
+  pair.open();
+  const auto data = pattern(1, kLarge);
+  for (std::uint64_t i = 0; i < 20; i++) {
+    lend(pair, i, data.data(), kLarge);
+    CHECK(pair.sender->drained());
+    CHECK(equals(*await_front(pair), data));
+    REQUIRE(pair.receiver->begin_read());
+    CHECK(pair.receiver->pop());
+    CHECK_FALSE(pair.sender->copies_once());
+  }
+}
+
+TEST_CASE("single copy: what was taken back before it was read is refused", "[transport]") {
+  const bool looks = GENERATE(true, false);
+  CAPTURE(looks);
+  Pair pair(shm_kind());
+  pair.open();
+  settle(pair);
+  auto data = pattern(1, kLarge);
+  const auto original = data;
+  lend(pair, 1, data.data(), kLarge);
+  lend(pair, 2, data.data(), kLarge);
+  if (looks) await_front(pair);
+  pair.sender->revoke();
+  std::ranges::fill(data, std::byte{0});
+  const auto* view = await_front(pair);
+  // What had been read by then is as it was.
+  REQUIRE(pair.receiver->begin_read() == looks);
+  if (!looks) return;
+  CHECK(equals(*view, original));
+  CHECK(pair.receiver->pop());
+  await_front(pair);
+  CHECK_FALSE(pair.receiver->begin_read());
+}
+
+TEST_CASE("single copy: nobody uses what was overwritten while it was read",
+          "[transport][stress]") {
+  const auto original = pattern(1, shm::kSlotBytes);
+  int good = 0, refused = 0;
+  for (int round = 0; round < by_effort(20, 100, 1000); round++) {
+    Pair pair(shm_kind());
+    pair.open();
+    settle(pair);
+    auto data = original;
+    lend(pair, 1, data.data(), data.size());
+    std::thread owner([&] {
+      std::this_thread::sleep_for(std::chrono::microseconds(round % 20));
+      pair.sender->revoke();
+      std::ranges::fill(data, std::byte{0});
+    });
+    const auto* view = await_front(pair);
+    const bool is_good = pair.receiver->begin_read();
+    if (is_good) CHECK(equals(*view, original));
+    (is_good ? good : refused)++;
+    owner.join();
+  }
+  CHECK(good + refused > 0);
+}
+
+TEST_CASE("single copy: memory that is gone fails the link", "[transport]") {
+  Pair pair(shm_kind());
+  pair.open();
+  settle(pair);
+  void* const gone =
+      mmap(nullptr, kLarge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(gone != MAP_FAILED);
+  lend(pair, 1, static_cast<const std::byte*>(gone), kLarge);
+  REQUIRE(munmap(gone, kLarge) == 0);
+  CHECK(eventually(pair, [&] {
+    return pair.receiver->front() == nullptr && pair.receiver->failure() != nullptr;
+  }));
+  CHECK(pair.receiver->failure()->kind == ErrorKind::peer_lost);
+  CHECK(pair.receiver->failure()->message.find("what rank 0 sends cannot be read: ") == 0);
+  CHECK(pair.receiver->failure()->culprit == 0U);
+}

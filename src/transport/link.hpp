@@ -82,7 +82,8 @@ class SendLink {
   /// Whether a slice that is lent is copied only once, to where it belongs.
   virtual bool copies_once() const { return false; }
   /// Whether one more slice may be pushed or lent now. room(), push() and lend() may be called only
-  /// then, and check it: a slice too many would overwrite one that is yet to be read.
+  /// then, and check it: a slice too many would overwrite one that is yet to be read. The slice may
+  /// be pushed later, though the link has failed meanwhile: then it goes nowhere.
   virtual bool has_room() = 0;
   /// Memory for a slice of `bytes`; valid until push.
   virtual std::byte* room(std::size_t bytes) = 0;

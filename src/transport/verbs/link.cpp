@@ -75,7 +75,8 @@ bool VerbsSendLink::has_room() {
 std::byte* VerbsSendLink::room(std::size_t bytes) {
   if (instead_) [[unlikely]]
     return instead_->room(bytes);
-  CCOLL_CHECK(pair_ && pair_->has_room() && bytes <= QueuePair::kSlotBytes, "{} bytes to rank {}",
+  // Not has_room(): the queue pair may have failed since that was asked.
+  CCOLL_CHECK(pair_ && pair_->has_slot() && bytes <= QueuePair::kSlotBytes, "{} bytes to rank {}",
               bytes, id_.to);
   return pair_->room();
 }
@@ -83,14 +84,14 @@ std::byte* VerbsSendLink::room(std::size_t bytes) {
 void VerbsSendLink::push(const SliceHeader& header) {
   if (instead_) [[unlikely]]
     return instead_->push(header);
-  CCOLL_CHECK(pair_ && pair_->has_room(), "to rank {}, lane {}", id_.to, id_.lane);
+  CCOLL_CHECK(pair_ && pair_->has_slot(), "to rank {}, lane {}", id_.to, id_.lane);
   pair_->push(sealed(header, pair_->room()));
 }
 
 void VerbsSendLink::lend(const SliceHeader& header, const std::byte* data, Copier copier) {
   if (instead_) [[unlikely]]
     return instead_->lend(header, data, copier);
-  CCOLL_CHECK(pair_ && pair_->has_room(), "to rank {}, lane {}", id_.to, id_.lane);
+  CCOLL_CHECK(pair_ && pair_->has_slot(), "to rank {}, lane {}", id_.to, id_.lane);
   const auto whole = sealed(header, data);
   if (pair_->lend(whole, data)) return;
   if (header.bytes > 0) std::memcpy(room(header.bytes), data, header.bytes);

@@ -153,9 +153,12 @@ class QueuePair {
 
   // The sender's.
   bool has_room() const {
-    return pushed_ - credited_ < kSlots && posted_ - completed_ < kMostPosted && !failure_ &&
+    return has_slot() && posted_ - completed_ < kMostPosted && !failure_ &&
            !peer_left(End::receives);
   }
+  /// Of what has_room() says the part that stays true until the next slice, whatever another link
+  /// of this queue pair, or of the company, finds meanwhile.
+  bool has_slot() const { return pushed_ - credited_ < kSlots; }
   std::byte* room() { return slot(out_, pushed_) + kPayloadAt; }
   void push(const SliceHeader& header);
   /// False if that memory is not known to the device: the slice is yet to be pushed.
@@ -204,9 +207,11 @@ class QueuePair {
       (kSlots + kSlots / kCreditBatch + kOffers + kLeaves) / kReceiveBatch * kReceiveBatch +
       2 * kReceiveBatch;
   static constexpr std::uint32_t kMostPosted = 4 * kSlots;
-  /// Beside slices of two writes each: credits, offers and last words.
+  /// Its payload, where the receiver wants it, and the rest.
+  static constexpr std::uint32_t kWritesOfSlice = 2;
+  /// Beside slices: credits, offers and last words.
   static constexpr std::uint32_t kSends =
-      kMostPosted + 2 + kSlots / kCreditBatch + kOffers + kLeaves;
+      kMostPosted + kWritesOfSlice + kSlots / kCreditBatch + kOffers + kLeaves;
   /// Of every so many slices one is signalled: it completes those before it.
   static constexpr std::uint32_t kSignalEvery = kSlots;
 
@@ -242,9 +247,9 @@ class QueuePair {
   Status post_receives();
   /// What the queue has no room for is told later.
   void tell_popped();
-  /// Whether a credit or an offer goes into the queue. The peer's device may be late to confirm
-  /// what has come, and so give rise to more.
-  bool may_say() const { return posted_ - completed_ < kSends - kLeaves; }
+  /// Whether a credit or an offer goes into the queue, beside a slice that was promised room. The
+  /// peer's device may be late to confirm what has come, and so give rise to more.
+  bool may_say() const { return posted_ - completed_ < kSends - kLeaves - kWritesOfSlice; }
   void say(Word word, std::uint64_t count) { post(request_of(word, count, true)); }
   ibv_send_wr request_of(Word word, std::uint64_t count, bool is_signalled);
   void post(ibv_send_wr&& first) { post(first); }

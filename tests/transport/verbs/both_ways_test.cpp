@@ -167,6 +167,40 @@ TEST_CASE("rdma: an end that is gone is told to its peer; the other direction go
   both.close();
 }
 
+TEST_CASE("rdma: a slice that was promised room may go nowhere, whatever another link finds",
+          "[transport][verbs]") {
+  const bool is_lent = GENERATE(false, true);
+  const bool has_failed = GENERATE(false, true);
+  CAPTURE(is_lent, has_failed);
+  constexpr std::size_t kBytes = 16 << 10;
+  Registered memory(kBytes);
+  Both both;
+  for (const std::size_t from : {0, 1}) both.open(from);
+  for (const std::size_t from : {0, 1}) both.exchange(from, 0);
+  REQUIRE(both.senders[0]->has_room());
+  if (has_failed) {
+    both.receivers[1]->offer(memory.data.data(), kBytes);
+    both.receivers[1]->revoke();
+  } else {
+    both.receivers[0].reset();
+    REQUIRE(eventually(*both.pair, [&] {
+      both.receivers[1]->front();
+      return both.senders[0]->failure() != nullptr;
+    }));
+  }
+  if (is_lent) {
+    both.senders[0]->lend(header(1, kBytes), memory.data.data());
+  } else {
+    both.senders[0]->room(kBytes);
+    both.senders[0]->push(header(1, kBytes));
+  }
+  REQUIRE(both.senders[0]->failure() != nullptr);
+  CHECK(both.senders[0]->failure()->kind ==
+        (has_failed ? ErrorKind::aborted : ErrorKind::peer_lost));
+  for (std::uint64_t i = 1; i < 20 && !has_failed; i++) both.exchange(1, i);
+  both.close(is_lent || has_failed ? 1 : 0);
+}
+
 TEST_CASE("rdma: nothing is told to a sender that has left", "[transport][verbs]") {
   Both both;
   both.open(0);

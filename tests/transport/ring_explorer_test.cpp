@@ -18,11 +18,12 @@ using testing::ModelAtomic;
 namespace {
 
 constexpr std::uint64_t kSlices = 3;
-/// In the line, in a slot, and in a slot for which the writer looks whether all has been read.
-constexpr std::size_t kSmall = 24, kMiddle = 25, kLarge = 8 << 10;
 
 using Ring = shm::BasicRing<ModelAtomic, 2, 1>;
 using Word = BasicSleepWord<ModelAtomic>;
+
+/// In the line, in a slot, and in a slot for which the writer looks whether all has been read.
+constexpr std::size_t kSmall = Ring::Line::kDataBytes, kMiddle = kSmall + 1, kLarge = 8 << 10;
 
 alignas(4096) std::array<std::byte, Ring::kBytes> memory;
 

@@ -86,7 +86,9 @@ TEST_CASE(
         grown_while_full += ends.has_room() ? 0 : 1;
         ends.grow(ends.slots() + 1 + static_cast<std::uint32_t>(random() % (most - ends.slots())));
       } else if (random() % 2 == 0 && ends.has_room()) {
-        ends.push(random() % 3 == 0 ? random() % 25 : 25 + random() % 5'000);
+        constexpr auto kMostInLine = shm::Ring::Line::kDataBytes;
+        ends.push(random() % 3 == 0 ? random() % (kMostInLine + 1)
+                                    : kMostInLine + 1 + random() % 5'000);
       } else if (ends.under_way() > 0) {
         ends.pop();
       }

@@ -4,14 +4,14 @@
 /// The memory between the two ends of a shared-memory link, and the protocol on it: a bounded ring
 /// of slices with one writer and one reader, in processes of their own or threads of one.
 ///
-/// A slice is announced by one cache line: its header, its data where they fit, and a stamp that
-/// publishes both. Larger data lie in a slot whose number the line says; or in one that several
-/// rings share (spread.hpp), for all their readers; or are lent: then they lie where the line says,
-/// in memory of the writer's process that the reader's has mapped. The reader hands the line, the
-/// slot and the loan back by counting up `popped`; of lines alone for several at once, because the
-/// writer has more of them than it needs, and a store that is news costs as much as all the rest.
-/// What is lent may also lie in memory that the reader has not mapped and yet reads from
-/// (single_copy.hpp).
+/// A slice is announced by a line: its header, its data where they fit, and a stamp that publishes
+/// both; one cache line, and as many more as the data take. Larger data lie in a slot whose number
+/// the line says; or in one that several rings share (spread.hpp), for all their readers; or are
+/// lent: then they lie where the line says, in memory of the writer's process that the reader's has
+/// mapped. The reader hands the line, the slot and the loan back by counting up `popped`; of lines
+/// alone for several at once, because the writer has more of them than it needs, and a store that
+/// is news costs as much as all the rest. What is lent may also lie in memory that the reader has
+/// not mapped and yet reads from (single_copy.hpp).
 ///
 ///   writer                                   reader
 ///   line i % kLines ← header, small data
@@ -75,9 +75,9 @@ struct BasicRing {
   static constexpr std::uint32_t kLent = UINT32_MAX, kSpread = UINT32_MAX - 1,
                                  kUnmapped = UINT32_MAX - 2;
 
-  /// One cache line.
+  /// Cache lines, of which only those are touched that its data take.
   struct alignas(64) Line {
-    static constexpr std::size_t kDataBytes = 24;
+    static constexpr std::size_t kDataBytes = 216;
     static constexpr bool holds(std::size_t bytes) { return bytes <= kDataBytes; }
 
     Atomic<std::uint64_t> stamp;  // written by the writer: publishes the line and its slot
@@ -109,7 +109,7 @@ struct BasicRing {
   std::byte* slot(std::uint32_t number) {
     return reinterpret_cast<std::byte*>(this) + kFirstSlot + number * kSlotBytes;
   }
-  static constexpr std::size_t kFirstSlot = 4096;
+  static constexpr std::size_t kFirstSlot = 12 << 10;
   static constexpr std::size_t kBytes = kFirstSlot + kLines * kSlotBytes;
 
   /// In memory that is all zero.
@@ -120,7 +120,7 @@ struct BasicRing {
 };
 
 using Ring = BasicRing<std::atomic, 32>;
-static_assert(sizeof(Ring::Line) == 64);
+static_assert(sizeof(Ring::Line) == 256);
 static_assert(sizeof(Ring) <= Ring::kFirstSlot);
 static_assert(Ring::kLines >= kLinkSlots);
 
@@ -175,8 +175,7 @@ class BasicRingWriter {
       chosen_ = false;
     }
     line.stamp.store(++pushed_);
-    // The reader had it last. It comes while this rank waits for an answer, not when it next sends.
-    if (has_line()) prefetch_to_write(&this->line());
+    fetch_next(header.bytes);
   }
   /// A slice of more than a line's bytes that lies in a shared slot, at `offset` of their memory.
   void push_spread(const SliceHeader& header, std::uint32_t slot, std::uint64_t offset) {
@@ -210,6 +209,8 @@ class BasicRingWriter {
  private:
   /// Data that take longer to copy than the reader's count does to come.
   static constexpr std::size_t kWorthALook = 4 << 10;
+  /// More takes its time anyway.
+  static constexpr std::size_t kWorthFetching = 4 << 10;
   /// So much was read by the other core just now, if it was read at all: to fetch it back from that
   /// one's cache takes longer than to go on with the next slot.
   static constexpr std::size_t kTakesTurns = 16 << 10;
@@ -221,6 +222,20 @@ class BasicRingWriter {
     taken_[pushed_ % Ring::kLines] = kNothing;
     line.stamp.store(++pushed_);
     lent_until_ = pushed_;
+  }
+  /// The memory of the next slice, if that is as long as this one. The reader had it last: so it
+  /// comes while this rank waits for an answer, not when it next sends.
+  void fetch_next(std::size_t bytes) {
+    if (!has_line()) return;
+    constexpr auto kHeadBytes = sizeof(typename Ring::Line) - Ring::Line::kDataBytes;
+    const bool in_line = Ring::Line::holds(bytes);
+    fetch(&line(), in_line ? kHeadBytes + bytes : kHeadBytes);
+    if (!in_line && bytes <= kWorthFetching && taken_slots_ < slots_)
+      fetch(ring_->slot(next_slot_), bytes);
+  }
+  static void fetch(const void* memory, std::size_t bytes) {
+    const auto* const begin = static_cast<const std::byte*>(memory);
+    for (std::size_t at = 0; at < bytes; at += 64) prefetch_to_write(begin + at);
   }
   typename Ring::Line& line() { return ring_->lines[pushed_ % Ring::kLines]; }
   bool has_line() const { return pushed_ - popped_ < lines_; }

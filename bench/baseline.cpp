@@ -2,6 +2,7 @@
 #include "baseline.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "core/json.hpp"
 #include "text_file.hpp"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "counters.hpp"
 
+#include <nlohmann/json.hpp>
+
 namespace ccoll::bench {
 
 nlohmann::json counters_json(int rank, const Counters& counters) {

@@ -3,7 +3,7 @@
 
 /// What all ranks have counted in a run, for --json.
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "ccoll/communicator.hpp"
 

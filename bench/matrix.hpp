@@ -4,7 +4,7 @@
 /// `cc-bench matrix`: latency and bandwidth of every pair of ranks, one pair at a time, and the
 /// links that stand out.
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

@@ -4,7 +4,7 @@
 /// The page that --html writes: charts of time and bus bandwidth by size and a table of the same
 /// figures, in one file that needs no network.
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace ccoll::bench {

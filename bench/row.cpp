@@ -2,6 +2,7 @@
 #include "row.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "sizes.hpp"
 

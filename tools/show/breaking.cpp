@@ -2,6 +2,7 @@
 #include "show/breaking.hpp"
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <array>

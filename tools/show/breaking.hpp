@@ -4,7 +4,6 @@
 /// Schedules that are wrong on purpose, for learners: one of the library's with one message
 /// changed, and the ring that a tutorial teaches. The verifier must find what is wrong.
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +11,10 @@
 #include "core/result.hpp"
 #include "show/call.hpp"
 #include "show/picture.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace ccoll::show {
 

@@ -4,7 +4,6 @@
 /// The call that a command line asks about: which operation, among how many ranks, by which
 /// algorithm. Every command that takes these options takes them from here.
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,6 +12,10 @@
 #include "bench/operations.hpp"
 #include "ccoll/types.hpp"
 #include "core/result.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace ccoll::show {
 

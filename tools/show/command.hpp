@@ -4,13 +4,16 @@
 /// What the subcommands of cc-show have in common. Each has a file of its own, which offers a
 /// function `Action add_NAME(CLI::App&)`, and a row in commands.cpp.
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "core/result.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace ccoll::show {
 

@@ -3,6 +3,7 @@
 /// The list of all subcommands, and reading the command line.
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <array>
 #include <utility>

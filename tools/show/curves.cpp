@@ -2,6 +2,7 @@
 #include "show/curves.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>

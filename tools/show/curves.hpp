@@ -11,7 +11,7 @@
 ///         "sizes": ["64 bytes: …", …],   // a sentence for each of the last slider's values
 ///         "crossings": ["ring becomes …"]}]}
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 #include "algorithms/algorithms.hpp"

@@ -2,6 +2,7 @@
 #include "show/list.hpp"
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <memory>
 #include <vector>

@@ -5,7 +5,7 @@
 /// script and style lie in page/ and are the same for every run; what it shows is the picture's
 /// JSON.
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "show/command.hpp"

@@ -2,6 +2,7 @@
 #include "show/rounds_json.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "schedule/text.hpp"

@@ -51,7 +51,7 @@
 /// or passing: on its way from a receive to a send without being stored. "result" says that this
 /// is what the rank must have there in the end. "content" is null for what a finding has spoilt.
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "show/picture.hpp"
 

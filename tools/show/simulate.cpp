@@ -2,6 +2,7 @@
 #include "show/simulate.hpp"
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <charconv>
 #include <memory>

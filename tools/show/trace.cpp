@@ -2,6 +2,7 @@
 #include "show/trace.hpp"
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <cstdint>
 #include <filesystem>

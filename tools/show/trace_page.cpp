@@ -2,6 +2,7 @@
 #include "show/trace_page.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <map>

@@ -2,6 +2,8 @@
 #include "show/view.hpp"
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include <charconv>
 #include <limits>

@@ -3,7 +3,6 @@
 
 /// How a picture is looked at: what every command that shows one takes and does.
 
-#include <CLI/CLI.hpp>
 #include <cstddef>
 #include <optional>
 #include <string>

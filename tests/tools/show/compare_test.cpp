@@ -2,6 +2,7 @@
 #include "show/compare.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "said.hpp"
 #include "show/call.hpp"

@@ -2,6 +2,7 @@
 #include "show/page.hpp"
 
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <filesystem>
 #include <fstream>

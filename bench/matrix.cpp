@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "measure.hpp"
 #include "row.hpp"
 #include "sizes.hpp"
 
@@ -34,10 +35,6 @@ double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
-}
-
-double us_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
 /// Calls `run` once to warm up and then for the median of its times.

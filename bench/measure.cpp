@@ -20,10 +20,6 @@ using Clock = std::chrono::steady_clock;
 constexpr double kBatchUs = 50'000;
 constexpr double kLongCallUs = 100'000;
 
-double us_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
-}
-
 /// The value below which `share` of the sorted values lie, by nearest rank.
 double quantile(const std::vector<double>& sorted, double share) {
   const auto rank = static_cast<std::size_t>(std::ceil(share * double(sorted.size())));
@@ -100,6 +96,10 @@ double cpu_us(clockid_t clock) {
 }
 
 }  // namespace
+
+double us_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
 
 void Timing::divide_by(double parts) {
   for (double* time : {&usec, &min_us, &p50_us, &p99_us, &max_us}) *time /= parts;

@@ -42,6 +42,9 @@ struct Timing {
   void divide_by(double parts);
 };
 
+/// By the steady clock.
+double us_since(std::chrono::steady_clock::time_point start);
+
 /// Below this a clock reading round every call would show in the result.
 inline constexpr double kTimedSinglyUs = 10;
 

@@ -34,7 +34,7 @@ constexpr std::uint16_t kToGate = 1;   // own data for ranks elsewhere
 constexpr std::uint16_t kGateway = 2;  // the host's data for ranks elsewhere, as their gate
 // All-gather; lanes 2 and 3 take other ranks' blocks.
 constexpr std::uint16_t kOwn = 0;  // the own block to its host's others and to other hosts' gates
-constexpr std::uint16_t kHandOn = 1;  // blocks from elsewhere, as their gate
+constexpr std::uint16_t kPassOn = 1;  // blocks from elsewhere, as their gate
 
 struct Place {
   Place(const Problem& problem, Rank of) : hosts(problem), rank(of), host(hosts.host_of(of)) {}
@@ -132,7 +132,7 @@ Program two_level_all_gather(const Problem& problem, Rank rank) {
       hand_on.steps.push_back(
           {.receives = {{of, kOwn}}, .store = {output(of)}, .sends = beside, .lend = Lend::always});
     } else {
-      from_elsewhere.steps.push_back({.receives = {{gate, kHandOn}}, .store = {output(of)}});
+      from_elsewhere.steps.push_back({.receives = {{gate, kPassOn}}, .store = {output(of)}});
     }
   }
   Lane from_beside;

@@ -20,8 +20,8 @@ using std::chrono::milliseconds;
 /// At the end of a job all leave at once, and connections would be made for nothing.
 constexpr milliseconds kDelay{50};
 /// Between two rounds of calls to ranks that could not be reached in time.
-constexpr milliseconds kFirstPause{100};
-constexpr milliseconds kLongestPause{2000};
+constexpr milliseconds kFirstMendPause{100};
+constexpr milliseconds kLongestMendPause{2000};
 /// One attempt to reach a rank, and again for its greeting.
 constexpr milliseconds kConnectLimit{5000};
 /// A listener stands for as long as its rank takes part, so where nobody listens any more the rank
@@ -42,7 +42,7 @@ void Hub::mend() {
   above_ = next_above(rank_);
   if (!above_ || edges_.contains(*above_)) return;
   seeking_ = true;
-  pause_ = kFirstPause;
+  pause_ = kFirstMendPause;
   seek_again(kDelay);
 }
 
@@ -67,7 +67,7 @@ void Hub::seek() {
                });
   } else if (!peer && passed_over_ && !leaving_) {
     seek_again(pause_);
-    pause_ = std::min(2 * pause_, kLongestPause);
+    pause_ = std::min(2 * pause_, kLongestMendPause);
   } else {
     above_ = peer;
     seeking_ = false;

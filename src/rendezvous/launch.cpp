@@ -151,10 +151,10 @@ Status check_dumps(const std::string& dumps) {
   return {};
 }
 
-using Variables = std::vector<std::pair<std::string, std::string>>;
+using Assignments = std::vector<std::pair<std::string, std::string>>;
 
 /// This process's environment with `variables` over it.
-std::vector<std::string> environment_with(const Variables& variables) {
+std::vector<std::string> environment_with(const Assignments& variables) {
   std::vector<std::string> result;
   for (char** entry = environ; *entry; ++entry) {
     const std::string_view text(*entry);
@@ -167,15 +167,15 @@ std::vector<std::string> environment_with(const Variables& variables) {
   return result;
 }
 
-Variables variables_of(const LaunchOptions& options, int local_rank, const std::string& store,
-                       const std::string& token_file) {
-  Variables variables = {{"CCOLL_RANK", std::to_string(options.first_rank() + local_rank)},
-                         {"CCOLL_SIZE", std::to_string(options.nodes * options.ranks)},
-                         {"CCOLL_LOCAL_RANK", std::to_string(local_rank)},
-                         {"CCOLL_LOCAL_SIZE", std::to_string(options.ranks)},
-                         {"CCOLL_STORE", "tcp://" + store},
-                         {"CCOLL_SERVE_STORE", "0"},
-                         {"CCOLL_TOKEN_FILE", token_file}};
+Assignments variables_of(const LaunchOptions& options, int local_rank, const std::string& store,
+                         const std::string& token_file) {
+  Assignments variables = {{"CCOLL_RANK", std::to_string(options.first_rank() + local_rank)},
+                           {"CCOLL_SIZE", std::to_string(options.nodes * options.ranks)},
+                           {"CCOLL_LOCAL_RANK", std::to_string(local_rank)},
+                           {"CCOLL_LOCAL_SIZE", std::to_string(options.ranks)},
+                           {"CCOLL_STORE", "tcp://" + store},
+                           {"CCOLL_SERVE_STORE", "0"},
+                           {"CCOLL_TOKEN_FILE", token_file}};
   variables.insert(variables.end(), options.variables.begin(), options.variables.end());
   return variables;
 }

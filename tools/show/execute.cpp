@@ -49,14 +49,14 @@ std::uint64_t elements_of(const Rounds& rounds, Buffer buffer) {
 }
 
 /// One rank: its plan and its memory.
-struct Runner {
+struct Executor {
   std::vector<std::byte> input;
   std::vector<std::byte> output;
   std::unique_ptr<Plan> plan;
   PlanRun run;
 };
 
-Status prepare(const Picture& picture, Rank rank, LinkTable& links, Runner& runner) {
+Status prepare(const Picture& picture, Rank rank, LinkTable& links, Executor& executor) {
   const Rounds& rounds = picture.rounds;
   const Call& call = picture.call;
   const std::size_t elem_bytes = call.operation->has_data ? size_of(call.type) : 1;
@@ -70,17 +70,17 @@ Status prepare(const Picture& picture, Rank rank, LinkTable& links, Runner& runn
   request.op = call.operation->has_data ? call.op : ReduceOp::max;
   auto plan = Plan::make(request, links);
   if (!plan) return tl::unexpected(plan.error());
-  runner.plan = std::move(*plan);
-  runner.input = input_bytes(call.type, rank, elements_of(rounds, Buffer::input));
-  runner.output.resize(elements_of(rounds, Buffer::output) * elem_bytes);
-  runner.run.input.data = runner.input.data();
-  runner.run.output.data = runner.output.data();
+  executor.plan = std::move(*plan);
+  executor.input = input_bytes(call.type, rank, elements_of(rounds, Buffer::input));
+  executor.output.resize(elements_of(rounds, Buffer::output) * elem_bytes);
+  executor.run.input.data = executor.input.data();
+  executor.run.output.data = executor.output.data();
   return {};
 }
 
-void start(Runner& runner) {
-  ++runner.run.sequence;
-  runner.plan->start(runner.run);
+void start(Executor& executor) {
+  ++executor.run.sequence;
+  executor.plan->start(executor.run);
 }
 
 tl::unexpected<Failure> never_ends() {
@@ -89,15 +89,15 @@ tl::unexpected<Failure> never_ends() {
 }
 
 /// One call by this thread, which moves all ranks in turn.
-Status run_to_end(std::vector<Runner>& runners) {
-  for (Runner& runner : runners) start(runner);
+Status run_to_end(std::vector<Executor>& executors) {
+  for (Executor& executor : executors) start(executor);
   auto last_moved = Clock::now();
   while (Clock::now() - last_moved < kPatience) {
     bool all_done = true;
-    for (Runner& runner : runners) {
-      if (runner.plan->done()) continue;
+    for (Executor& executor : executors) {
+      if (executor.plan->done()) continue;
       all_done = false;
-      const auto moved = runner.plan->advance();
+      const auto moved = executor.plan->advance();
       CCOLL_TRY(moved);
       if (*moved) last_moved = Clock::now();
     }
@@ -107,11 +107,11 @@ Status run_to_end(std::vector<Runner>& runners) {
 }
 
 /// One rank's part in a call, by a thread of its own.
-Status run_rank(Runner& runner) {
-  start(runner);
+Status run_rank(Executor& executor) {
+  start(executor);
   auto idle_since = Clock::now();
-  for (std::uint64_t idle = 0; !runner.plan->done();) {
-    const auto moved = runner.plan->advance();
+  for (std::uint64_t idle = 0; !executor.plan->done();) {
+    const auto moved = executor.plan->advance();
     CCOLL_TRY(moved);
     idle = *moved ? 0 : idle + 1;
     if (idle == 0) continue;
@@ -123,12 +123,12 @@ Status run_rank(Runner& runner) {
 }
 
 /// How long a call takes. All ranks' communicators serve to begin together and to find the slowest.
-Status measure(std::vector<Runner>& runners, Executed& executed) {
+Status measure(std::vector<Executor>& executors, Executed& executed) {
   const std::string wrong =
-      on_every_rank(static_cast<Rank>(runners.size()), "inproc", [&](Communicator& communicator) {
-        Runner& runner = runners[static_cast<std::size_t>(communicator.rank())];
+      on_every_rank(static_cast<Rank>(executors.size()), "inproc", [&](Communicator& communicator) {
+        Executor& executor = executors[static_cast<std::size_t>(communicator.rank())];
         const bench::Timing timing = bench::measure(communicator, kEffort, [&] {
-          const Status status = run_rank(runner);
+          const Status status = run_rank(executor);
           if (!status) throw std::runtime_error(status.error().message);
         });
         if (communicator.rank() > 0) return;
@@ -157,7 +157,7 @@ Status check(const Picture& picture) {
 }
 
 /// What each rank must have, and whether it is what the picture says.
-void look_at_results(const Picture& picture, const std::vector<Runner>& runners,
+void look_at_results(const Picture& picture, const std::vector<Executor>& executors,
                      Executed& executed) {
   const Rounds& rounds = picture.rounds;
   const std::vector<Numbers> said =
@@ -171,7 +171,7 @@ void look_at_results(const Picture& picture, const std::vector<Runner>& runners,
       if (!has_result(rounds.problem, rank, block) || extent.elems == 0) continue;
       const Numbers& expected = said[board.content_at(rank, Place::output, block)];
       const Numbers found =
-          texts_of(picture.call.type, runners[rank].output, extent.first, extent.elems);
+          texts_of(picture.call.type, executors[rank].output, extent.first, extent.elems);
       for (std::size_t i = 0; i < found.size(); ++i) {
         executed.wrong += found[i] == expected[i] ? 0 : 1;
         executed.outputs[rank].push_back(found[i]);
@@ -186,15 +186,15 @@ Result<Executed> execute(const Picture& picture, const ExecuteOptions& options) 
   CCOLL_TRY(check(picture));
   const auto links = LocalLinks::open(picture.rounds.problem.size, options.transport);
   if (!links) return tl::unexpected(links.error());
-  std::vector<Runner> runners(picture.rounds.problem.size);
-  for (Rank rank = 0; rank < runners.size(); ++rank) {
-    CCOLL_TRY(prepare(picture, rank, (*links)->of(rank), runners[rank]));
+  std::vector<Executor> executors(picture.rounds.problem.size);
+  for (Rank rank = 0; rank < executors.size(); ++rank) {
+    CCOLL_TRY(prepare(picture, rank, (*links)->of(rank), executors[rank]));
   }
-  CCOLL_TRY(run_to_end(runners));
+  CCOLL_TRY(run_to_end(executors));
   Executed executed;
-  executed.outputs.resize(runners.size());
-  if (picture.call.operation->has_data) look_at_results(picture, runners, executed);
-  if (options.timed) CCOLL_TRY(measure(runners, executed));
+  executed.outputs.resize(executors.size());
+  if (picture.call.operation->has_data) look_at_results(picture, executors, executed);
+  if (options.timed) CCOLL_TRY(measure(executors, executed));
   return executed;
 }
 

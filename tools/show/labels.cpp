@@ -14,7 +14,7 @@ namespace {
 
 /// More messages, or ranks of one, than this are counted instead of named.
 constexpr std::size_t kMostGroups = 2;
-constexpr std::size_t kMostRanks = 4;
+constexpr std::size_t kMostRanksNamed = 4;
 /// The same of the blocks of a message, or of stretches of them.
 constexpr std::size_t kMostBlocks = 3;
 
@@ -54,7 +54,7 @@ std::string told(std::vector<Group> groups, std::string_view arrow) {
   std::string text;
   for (Group& group : groups) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", group.what, arrow);
-    if (group.ranks.size() > kMostRanks) {
+    if (group.ranks.size() > kMostRanksNamed) {
       text += fmt::format(" {} ranks", group.ranks.size());
       continue;
     }

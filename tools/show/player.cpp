@@ -15,7 +15,7 @@ namespace ccoll::show {
 
 namespace {
 
-constexpr std::string_view kKeys = "<- back  -> on  Home End  up down: scroll  v: values  q: quit";
+constexpr std::string_view kHelp = "<- back  -> on  Home End  up down: scroll  v: values  q: quit";
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -97,8 +97,8 @@ class Player {
       text += lines[i] + "\n";
     }
     const std::size_t below = lines.size() - std::min(scrolled_ + room, lines.size());
-    if (below > 0) return text + fmt::format("... {} more lines\n{}", below, kKeys);
-    return text + "\n" + std::string(kKeys);
+    if (below > 0) return text + fmt::format("... {} more lines\n{}", below, kHelp);
+    return text + "\n" + std::string(kHelp);
   }
 
   const Picture& picture_;

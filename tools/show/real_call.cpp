@@ -71,11 +71,11 @@ Result<const bench::Operation*> operation_of(const Words& words) {
 }
 
 /// A rank's numbers in each.
-using Lines = std::vector<std::vector<double>>;
+using InputLines = std::vector<std::vector<double>>;
 
 /// Those of the file that --in names; none where it is an expression.
-Result<Lines> lines_of(const std::string& path) {
-  Lines lines;
+Result<InputLines> input_lines(const std::string& path) {
+  InputLines lines;
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return lines;
   const auto text = bench::text_in(path, kMostInputBytes);
@@ -97,8 +97,8 @@ Result<Lines> lines_of(const std::string& path) {
 }
 
 /// Element by element what each rank puts in: `elems` of them.
-Result<std::vector<double>> values_of(const Words& words, const Lines& lines, std::uint32_t rank,
-                                      std::uint64_t elems) {
+Result<std::vector<double>> values_of(const Words& words, const InputLines& lines,
+                                      std::uint32_t rank, std::uint64_t elems) {
   std::vector<double> values;
   if (!lines.empty()) {
     if (elems == 0) return values;
@@ -117,7 +117,7 @@ Result<std::vector<double>> values_of(const Words& words, const Lines& lines, st
 }
 
 /// One line of the file that --in may name decides, else one element for each rank.
-std::uint64_t count_of(const Words& words, const Lines& lines, Example example) {
+std::uint64_t count_of(const Words& words, const InputLines& lines, Example example) {
   const bench::Operation& operation = *example.operation;
   if (!operation.has_data || operation.ragged) return 0;
   if (words.call.count) return *words.call.count;
@@ -186,7 +186,7 @@ Status check_size(const Example& example) {
 }
 
 /// Gives every rank its numbers, and room for what it gets.
-Status fill(const Words& words, const Lines& lines, Example& example) {
+Status fill(const Words& words, const InputLines& lines, Example& example) {
   const DataType type = example.arguments.type;
   example.before.resize(example.ranks);
   example.after.resize(example.ranks);
@@ -229,7 +229,7 @@ Result<Example> example_of(const Words& words) {
   example.arguments.op = kinds->front();
   example.arguments.root = static_cast<int>(words.call.root);
   example.arguments.options.algorithm = words.call.algorithm;
-  const auto lines = lines_of(words.input);
+  const auto lines = input_lines(words.input);
   CCOLL_TRY(lines);
   example.arguments.count = count_of(words, *lines, example);
   CCOLL_TRY(check_size(example));

@@ -99,7 +99,7 @@ Result<Call> call_in(const Header& header) {
 }
 
 /// Of a text that has been parsed: programs and lanes come in order, then steps, "0: …".
-std::vector<StepLine> lines_of(std::string_view text) {
+std::vector<StepLine> step_lines(std::string_view text) {
   std::vector<StepLine> lines;
   std::uint32_t programs = 0;
   std::uint16_t lanes = 0;
@@ -159,7 +159,7 @@ Result<ScheduleFile> parse_schedule_file(std::string_view text) {
     return fail(ErrorKind::invalid_argument, "line {}: {} ranks, but the programs are of {}",
                 header.number, call->problem.size, programs->size());
   }
-  return ScheduleFile{std::move(*call), std::move(*programs), lines_of(text)};
+  return ScheduleFile{std::move(*call), std::move(*programs), step_lines(text)};
 }
 
 Result<ScheduleFile> read_schedule_file(const std::string& path) {

@@ -19,7 +19,7 @@ namespace {
 /// More rows than this do not fit a screen.
 constexpr std::size_t kMostRows = 16;
 /// More elements of a block than this are not shown as numbers.
-constexpr std::size_t kMostNumbers = 4;
+constexpr std::size_t kMostNumbersShown = 4;
 constexpr std::size_t kLongestBar = 40;
 constexpr std::size_t kRankWidth = 9;
 constexpr std::size_t kMessagesWidth = 6;
@@ -98,7 +98,7 @@ void Screen::choose_layout() {
                             : sample(rounds.problem.size, kMostRows);
   blocks_ = sample(rounds.blocks, rounds.blocks);
   named_ = rounds.problem.size <= kMostNamed;
-  const bool few = block_elems(rounds.problem, rounds.blocks, 0) <= kMostNumbers &&
+  const bool few = block_elems(rounds.problem, rounds.blocks, 0) <= kMostNumbersShown &&
                    rounds.problem.size <= kMostNamed;
   numbers_ = style_.values.value_or(few) && rounds.problem.kind != Kind::barrier;
   std::size_t width = measure();
@@ -200,10 +200,10 @@ std::string Screen::numbers_text(std::uint32_t content) const {
   if (!numbers_ || content >= picture_.numbers.size()) return {};
   const Numbers& numbers = picture_.numbers[content];
   std::string text;
-  for (std::size_t i = 0; i < numbers.size() && i < kMostNumbers; ++i) {
+  for (std::size_t i = 0; i < numbers.size() && i < kMostNumbersShown; ++i) {
     text += fmt::format("{}{}", i > 0 ? " " : "", numbers[i]);
   }
-  if (numbers.size() > kMostNumbers) text += " ..";
+  if (numbers.size() > kMostNumbersShown) text += " ..";
   return text;
 }
 

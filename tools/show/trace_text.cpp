@@ -23,7 +23,7 @@ constexpr std::size_t kMostRows = 20;
 constexpr std::size_t kMostWaits = 12;
 constexpr std::size_t kMostSlow = 5;
 /// Of a critical path, at its beginning and at its end.
-constexpr std::size_t kMostPieces = 24;
+constexpr std::size_t kMostPiecesAtEachEnd = 24;
 
 /// What all ranks together say of one call, without its steps.
 struct Span {
@@ -207,9 +207,9 @@ std::string path_text(const TracedCall& call) {
       path.size(), path.front().step.rank, path.back().step.rank, "at", "rank", "lane", "step",
       "window", "on its way", "at work", "what; why not earlier");
   for (std::size_t i = 0; i < path.size(); ++i) {
-    if (path.size() > 2 * kMostPieces && i == kMostPieces) {
-      text += fmt::format("  ({} pieces are left out)\n", path.size() - 2 * kMostPieces);
-      i = path.size() - kMostPieces;
+    if (path.size() > 2 * kMostPiecesAtEachEnd && i == kMostPiecesAtEachEnd) {
+      text += fmt::format("  ({} pieces are left out)\n", path.size() - 2 * kMostPiecesAtEachEnd);
+      i = path.size() - kMostPiecesAtEachEnd;
     }
     text += piece_text(call, path[i], i > 0 ? path[i - 1].step.rank : 0);
   }

@@ -21,7 +21,7 @@
 namespace ccoll::shm {
 namespace {
 
-constexpr std::size_t kHelloBytes = 4 + 4;
+constexpr std::size_t kIntroductionBytes = 4 + 4;
 
 struct Notice {
   enum class Kind : std::uint8_t { offer = 1, withdrawal = 2 };
@@ -32,7 +32,7 @@ struct Notice {
 };
 constexpr std::size_t kNoticeBytes = 1 + 4 + 8 + 8;
 
-std::string encode(const Notice& notice) {
+std::string encode_notice(const Notice& notice) {
   return net::Writer()
       .number(static_cast<std::uint8_t>(notice.kind))
       .number(notice.number)
@@ -41,7 +41,7 @@ std::string encode(const Notice& notice) {
       .take();
 }
 
-std::optional<Notice> decode(std::string_view bytes) {
+std::optional<Notice> decode_notice(std::string_view bytes) {
   net::Reader reader(bytes);
   const auto kind = reader.number<std::uint8_t>();
   Notice notice{static_cast<Notice::Kind>(kind), reader.number<std::uint32_t>(), 0, 0};
@@ -112,7 +112,7 @@ asio::awaitable<Status> offer(Socket& socket, Lent& lent,
                               std::shared_ptr<const RegisteredMemory> memory) {
   const Notice notice{Notice::Kind::offer, memory->number, memory->bytes, memory->file_offset};
   std::vector<int> descriptors(1, memory->file.number());
-  const auto sent = co_await send(socket, lent, encode(notice), std::move(descriptors));
+  const auto sent = co_await send(socket, lent, encode_notice(notice), std::move(descriptors));
   if (!sent) co_return sent;
   const Awaits awaits(lent.answers, socket);
   if (lent.has_ended()) co_return Status{};
@@ -147,7 +147,7 @@ asio::awaitable<Status> attend(Socket& socket, Lent& lent) {
     }
     auto status = Status{};
     if (withdrawn) {
-      auto notice = encode({Notice::Kind::withdrawal, *withdrawn, 0, 0});
+      auto notice = encode_notice({Notice::Kind::withdrawal, *withdrawn, 0, 0});
       status = co_await send(socket, lent, std::move(notice), std::vector<int>());
     } else if (offered) {
       status = co_await offer(socket, lent, std::move(offered));
@@ -187,7 +187,7 @@ asio::awaitable<void> lend(asio::io_context& context, std::string door, std::str
 asio::awaitable<std::optional<std::uint32_t>> introduced(Socket& socket, std::uint32_t to,
                                                          std::size_t size) {
   const net::Deadline deadline(socket, kPatience);
-  const auto hello = co_await receive_exactly(socket, kHelloBytes);
+  const auto hello = co_await receive_exactly(socket, kIntroductionBytes);
   if (!hello) co_return std::nullopt;
   net::Reader reader(*hello);
   const auto from = reader.number<std::uint32_t>();
@@ -287,7 +287,7 @@ asio::awaitable<void> Borrowed::serve(std::shared_ptr<Borrowed> self, Socket& so
   if (!from) co_return;
   for (;;) {
     auto came = co_await receive(socket, kNoticeBytes);
-    const auto notice = came ? decode(came->bytes) : std::nullopt;
+    const auto notice = came ? decode_notice(came->bytes) : std::nullopt;
     if (!notice) break;
     if (notice->kind == Notice::Kind::withdrawal) {
       static_cast<void>(self->take(*from, notice->number));

@@ -135,8 +135,9 @@ struct CCOLL_API CommunicatorOptions {
   std::size_t slot_memory = std::size_t{256} << 20;
   /// What this rank sends from ordinary memory to ranks of its host may be read by them where it
   /// lies, by process_vm_readv(2), and it may read what they send so: one copy instead of two. Tried
-  /// with each rank when they first meet; where the kernel forbids it (ptrace_scope, seccomp), or
-  /// one of the two does not want it, slices go through shared slots. CCOLL_SINGLE_COPY.
+  /// for each link when it is made; where the kernel forbids it then or later (ptrace_scope,
+  /// seccomp, lost privileges, memory of a device), or one of the two does not want it, slices go
+  /// through shared slots. CCOLL_SINGLE_COPY.
   bool single_copy = true;
   /// Where this rank's data are: the number of a GPU, as CUDA counts them in this process, or
   /// kHost. Ranks may differ, and several may have one GPU. Below kHost is

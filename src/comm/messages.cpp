@@ -112,13 +112,12 @@ Status Messages::advance(Channel& channel, bool listen) {
   if (channel.out != nullptr) {
     CCOLL_TRY(push_control(channel));
     CCOLL_TRY(push_heads(channel));
-  }
-  if (channel.operations > 0 || listen) CCOLL_TRY(read_heads(channel));
-  // Before this rank is busy with reading for itself: its peers read what they granted meanwhile.
-  if (channel.out != nullptr) {
-    CCOLL_TRY(push_rests(channel));
     CCOLL_TRY(flush(channel));
   }
+  if (channel.operations > 0 || listen) CCOLL_TRY(read_heads(channel));
+  // What has just been granted goes before this rank is busy with reading for itself: its peer can
+  // read meanwhile.
+  CCOLL_TRY(push_rests(channel));
   return read_rests(channel);
 }
 

@@ -131,6 +131,7 @@ Status Messages::granted(Channel& channel, std::uint64_t id) {
 }
 
 Status Messages::push_rests(Channel& channel) {
+  if (channel.sending.empty()) return {};
   for (int slices = 0; !channel.sending.empty() && slices < kSlicesAtOnce; slices++) {
     if (!channel.out_bulk->has_room()) {
       moved_ |= channel.out_bulk->progress();
@@ -150,6 +151,7 @@ Status Messages::push_rests(Channel& channel) {
     channel.flushing_bulk.push_back(&send);
     channel.sending.pop_front();
   }
+  if (!channel.out_bulk->drained()) moved_ |= channel.out_bulk->progress();
   return {};
 }
 

@@ -77,7 +77,8 @@ class SendLink {
 
   /// The most that a slice may have here: kCommonSliceBytes or more.
   virtual std::size_t most_bytes() const { return kMaxSliceBytes; }
-  /// What long data are best cut into.
+  /// What long data are best cut into that are lent to who offers a place for each slice: may be
+  /// more than most_bytes().
   virtual std::size_t good_bytes() const { return 128 << 10; }
   /// Whether a slice that is lent is copied only once, to where it belongs.
   virtual bool copies_once() const { return false; }

@@ -123,6 +123,39 @@ TEST_CASE("messages: a round in which an operation ends counts as one in which s
   CHECK(got == data);
 }
 
+TEST_CASE("messages: what a peer has taken is sent, though it leaves while another is awaited",
+          "[comm]") {
+  test::Links links(2, 1);
+  const std::array groups{Group::whole_job(2, 0), Group::whole_job(2, 1)};
+  const auto told = [](Failure failure, std::string_view) { return failure; };
+  std::array ranks{Messages(groups[0], links.of(0), {}, told),
+                   Messages(groups[1], links.of(1), {}, told)};
+  const auto data = content(0, 1, 256 << 10);
+  Bytes got(data.size()), never(8);
+  const auto post = [&](std::size_t rank, MessageOperation::What what, const Bytes& place) {
+    auto operation = std::make_shared<MessageOperation>();
+    operation->what = what;
+    operation->pattern = {static_cast<Rank>(1 - rank), 5};
+    operation->type = DataType::uint8;
+    operation->bytes = place.size();
+    operation->input = reinterpret_cast<const std::byte*>(place.data());
+    operation->output = const_cast<std::byte*>(operation->input);
+    REQUIRE(ranks[rank].post(operation));
+    return operation;
+  };
+  const auto sent = post(0, MessageOperation::What::send, data);
+  const auto awaited = post(0, MessageOperation::What::recv, never);
+  const auto received = post(1, MessageOperation::What::recv, got);
+  for (int round = 0; round < 1000 && !received->done; round++)
+    for (auto& rank : ranks) REQUIRE(rank.advance(Messages::Attention::everyone));
+  REQUIRE(received->done);
+  REQUIRE_FALSE(sent->done);
+  links.leave(1);
+  CHECK_FALSE(ranks[0].advance(Messages::Attention::everyone));
+  CHECK(sent->done);
+  CHECK_FALSE(awaited->done);
+}
+
 TEST_CASE("messages: go on while their receiver is in a collective and has received nothing yet",
           "[comm]") {
   // More than a link holds, and less than the receiver keeps.

@@ -32,7 +32,7 @@ namespace ccoll::testing {
 
 class Explorer {
  public:
-  static constexpr std::size_t kThreads = 2, kLocations = 10, kCells = 8, kEvents = 2;
+  static constexpr std::size_t kThreads = 2, kLocations = 12, kCells = 8, kEvents = 2;
 
   struct Outcome {
     std::size_t runs = 0;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shared-memory links between two processes: `ring` slices of all sizes with pauses and sleeps at
-// both ends, `descriptors` a receiver that has none left. No Catch2 here: the processes fork before
+// both ends, `descriptors` a receiver that has none left, `refusal` a sender whose memory cannot be
+// read any more. No Catch2 here: the processes fork before
 // there is any thread.
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -10,6 +12,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <stdexcept>
 #include <string_view>
@@ -250,11 +253,70 @@ void descriptors(std::uint32_t number, int other) {
   rank.meet();
 }
 
+/// Rank 0's memory may be read by rank 1, and then not any more: what it sends is whole all the
+/// same.
+void refusal(std::uint32_t number, int other) {
+  // Whoever may read any memory is to be somebody else.
+  constexpr uid_t kNobody = 65534;
+  if (geteuid() == 0)
+    expect(setresgid(kNobody, kNobody, kNobody) == 0 && setresuid(kNobody, kNobody, kNobody) == 0,
+           "it stays root");
+  expect(prctl(PR_SET_DUMPABLE, 1) == 0, "its memory is not to be read");
+  Rank rank(number, other);
+  constexpr std::uint64_t kSlices = 40;
+  constexpr std::size_t kBytes = 100'000;
+  const auto end = Clock::now() + 30s;
+  if (number == 1) {
+    rank.open_receiver();
+    for (std::uint64_t i = 0; i < kSlices; i++) {
+      const ReceiveLink::View* view = nullptr;
+      while ((view = rank.receiver->front()) == nullptr)
+        expect(Clock::now() < end && rank.receiver->failure() == nullptr, "none comes");
+      expect(view->header.sequence == i && view->header.bytes == kBytes &&
+                 rank.receiver->begin_read() && is_stamped(view->data, kBytes, 0, i),
+             fmt::format("slice {} is not what was sent", i));
+      expect(rank.receiver->pop(), "it was taken back");
+      if (i == 0) rank.meet();
+    }
+  } else {
+    rank.open_sender();
+    std::vector<std::vector<std::byte>> lent;
+    for (std::uint64_t i = 0; i < kSlices; i++) {
+      stamp(lent.emplace_back(kBytes).data(), kBytes, 0, i);
+      for (; !rank.sender->has_room(); rank.sender->progress())
+        expect(Clock::now() < end && rank.sender->failure() == nullptr, "it cannot be sent");
+      rank.sender->lend(testing::header(i, kBytes), lent.back().data(), Copier::receiver);
+      if (i == 0) rank.meet();
+      if (i == 0) expect(rank.sender->copies_once(), "nothing is read where it lies");
+      if (i == kSlices / 2) prctl(PR_SET_DUMPABLE, 0);
+    }
+    for (; !rank.sender->drained(); rank.sender->progress())
+      expect(Clock::now() < end, "it is not drained");
+    expect(!rank.sender->copies_once(), "it may still be read");
+  }
+  rank.meet();
+}
+
+/// Whether processes of one user may read each other's memory here.
+bool may_read() {
+  int scope = 0;
+  std::ifstream("/proc/sys/kernel/yama/ptrace_scope") >> scope;
+  return scope == 0;
+}
+
+constexpr int kSkipped = 77;
+
 }  // namespace
 
 int main(int count, char** arguments) {
   const std::string_view what = count > 1 ? arguments[1] : "";
-  const bool well = what == "ring" ? in_two(ring) : what == "descriptors" && in_two(descriptors);
+  if (what == "refusal" && !may_read()) {
+    std::cerr << "SKIPPED: kernel.yama.ptrace_scope is not 0\n";
+    return kSkipped;
+  }
+  const bool well = what == "ring"          ? in_two(ring)
+                    : what == "descriptors" ? in_two(descriptors)
+                                            : what == "refusal" && in_two(refusal);
   if (!well) std::cerr << "failed: " << what << "\n";
   return well ? 0 : 1;
 }

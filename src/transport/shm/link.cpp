@@ -5,7 +5,9 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
 
+#include "core/log.hpp"
 #include "core/net/bytes.hpp"
 #include "transport/shm/descriptors.hpp"
 
@@ -115,6 +117,14 @@ void ShmSendLink::push(const SliceHeader& header) {
   tell();
 }
 
+bool ShmSendLink::progress() {
+  if (instead_) return instead_->progress();
+  // After a failed call the memory is the caller's again.
+  if (revoked_ || !writer_.remake()) return false;
+  tell();
+  return true;
+}
+
 void ShmSendLink::tell() {
   if (Bell* const bell = hand_over_->bell.load()) [[likely]]
     bell->ring_if_asleep();
@@ -130,8 +140,11 @@ void ShmSendLink::lend(const SliceHeader& header, const std::byte* data, Copier 
       return tell();
     }
   }
-  if (copier == Copier::receiver && header.bytes >= kWorthFetching && is_fetched()) {
-    writer_.lend_unmapped(header, reinterpret_cast<std::uintptr_t>(data));
+  // What is too long for a slot was begun while it was fetched; else it is copied by remake().
+  const bool is_worth_it = copier == Copier::receiver && header.bytes >= kWorthFetching;
+  if ((is_worth_it && is_fetched()) || header.bytes > kSlotBytes) {
+    CCOLL_CHECK(header.bytes <= kMostFetchedBytes, "{} bytes to rank {}", header.bytes, id_.to);
+    writer_.lend_unmapped(header, data);
     return tell();
   }
   if (header.bytes > 0) std::memcpy(room(header.bytes), data, header.bytes);
@@ -265,7 +278,10 @@ const ReceiveLink::View* ShmReceiveLink::front() {
 }
 
 const std::byte* ShmReceiveLink::find() {
+  if (is_refused_ && !reader_->is_remade()) return nullptr;
   const auto place = reader_->place();
+  if (is_refused_ && place.slot == Ring::kRemade && view_.header.bytes <= kMostFetchedBytes)
+    return reader_->remade();
   if (place.slot == Ring::kUnmapped) return fetch(place.offset);
   is_lent_ = place.slot == Ring::kLent;
   if (place.slot > Ring::kUnmapped) return find_elsewhere(place);
@@ -295,10 +311,20 @@ const std::byte* ShmReceiveLink::fetch(std::uint64_t address) {
     taken_back_ = !reader_->end_loan();
   }
   if (taken_back_ || read) return to;
-  failure_ = {read.error().kind,
-              fmt::format("what rank {} sends cannot be read: {}", id_.from, read.error().message),
-              id_.from};
+  refuse(read.error());
   return nullptr;
+}
+
+void ShmReceiveLink::refuse(const Failure& why) {
+  const auto message = fmt::format("what rank {} sends cannot be read: {}", id_.from, why.message);
+  if (why.kind == ErrorKind::peer_lost) {
+    failure_ = {why.kind, message, id_.from};
+    return;
+  }
+  if (!std::exchange(has_told_, true)) log().info("{}; it goes through slots", message);
+  is_refused_ = true;
+  reader_->refuse();
+  offer_.sender->ring_if_asleep();
 }
 
 bool ShmReceiveLink::has_slot_size(std::size_t bytes) {
@@ -360,6 +386,7 @@ bool ShmReceiveLink::pop() {
   looked_ = false;
   view_.data = nullptr;
   offered_ = {};
+  is_refused_ = false;
   if (reader_->pop(view_.header.bytes)) offer_.sender->ring_if_asleep();
   return good;
 }

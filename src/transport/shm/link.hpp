@@ -53,9 +53,6 @@ struct HandOver {
   std::shared_ptr<Bell> receiver;
 };
 
-/// What is fetched of a long message at once.
-inline constexpr std::size_t kFetchedBytes = 256 << 10;
-
 class ShmSendLink final : public SendLink {
  public:
   /// `slots`: for kLinkSlots of them. It takes the rest of `lines` when it has none left and they
@@ -66,10 +63,10 @@ class ShmSendLink final : public SendLink {
   ~ShmSendLink() override;
 
   std::size_t most_bytes() const override { return kSlotBytes; }
-  /// Read by the peer while it is in a cache, and while the next one is written.
   std::size_t good_bytes() const override {
     if (instead_) return instead_->good_bytes();
-    return is_fetched() ? kFetchedBytes : 32 << 10;
+    // Through slots, the peer reads one while it is in a cache, and while the next one is written.
+    return is_fetched() ? kMostFetchedBytes : 32 << 10;
   }
   bool copies_once() const override { return !instead_ && is_fetched(); }
   bool has_room() override;
@@ -79,7 +76,7 @@ class ShmSendLink final : public SendLink {
   Sent send(const SliceHeader& header, const std::byte* data) override;
   std::byte* shared_room(const std::byte* data, std::size_t bytes) override;
   bool push_shared(const SliceHeader& header, const std::byte* shared) override;
-  bool progress() override { return instead_ && instead_->progress(); }
+  bool progress() override;
   bool drained() override { return instead_ ? instead_->drained() : writer_.drained(); }
   void begin_revoke() override;
   void revoke() override;
@@ -94,9 +91,8 @@ class ShmSendLink final : public SendLink {
   bool grow();
   /// Whether the receiver lives and cannot be rung, for want of descriptors: it would sleep.
   bool is_deaf() const;
-  /// Whether the receiver fetches what is lent from where it lies in this process. One that does
-  /// goes on doing so.
-  bool is_fetched() const { return fetched_ || (fetched_ = writer_.is_fetched()); }
+  /// Whether the receiver fetches what is lent from where it lies in this process.
+  bool is_fetched() const { return hand_over_->mark.address != 0 && writer_.is_fetched(); }
   /// What was pushed is the receiver's to read.
   void tell();
 
@@ -110,7 +106,6 @@ class ShmSendLink final : public SendLink {
   RingWriter writer_;
   std::optional<std::chrono::steady_clock::time_point> revoked_;  ///< when that began
   bool settled_ = false;
-  mutable bool fetched_ = false;
   std::unique_ptr<SendLink> instead_;  ///< of the fallback
   bool instead_works_ = false;
   mutable std::optional<Failure> failure_;
@@ -167,8 +162,10 @@ class ShmReceiveLink final : public ReceiveLink {
   /// The same of one in other memory than the ring's; what is lent is mapped here until it is
   /// popped.
   const std::byte* find_elsewhere(const Ring::Place& place);
-  /// Copied from the sender's process to where it was offered a place, or to fetched_.
+  /// Copied from the sender's process to where it was offered a place, or to fetched_. Null where
+  /// the kernel refuses that: then the sender copies it.
   const std::byte* fetch(std::uint64_t address);
+  void refuse(const Failure& why);
   /// Of the front slice: false, and the link has failed, if it cannot be so long.
   bool has_slot_size(std::size_t bytes);
 
@@ -188,6 +185,8 @@ class ShmReceiveLink final : public ReceiveLink {
   bool is_lent_ = false;  ///< the front slice, once it has been found
   std::shared_ptr<const Segment> loan_;  ///< of it
   bool taken_back_ = false;              ///< the front slice, when it was fetched
+  bool is_refused_ = false;              ///< the front slice, where it lay first
+  bool has_told_ = false;                ///< why the first was refused
   std::span<std::byte> offered_;         ///< for the front slice
   std::unique_ptr<std::byte[]> fetched_;
   SlotBudget::Share fetched_share_;  ///< for that; none: nothing is fetched

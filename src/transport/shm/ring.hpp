@@ -11,7 +11,8 @@
 /// mapped. The reader hands the line, the slot and the loan back by counting up `popped`; of lines
 /// alone for several at once, because the writer has more of them than it needs, and a store that
 /// is news costs as much as all the rest. What is lent may also lie in memory that the reader has
-/// not mapped and yet reads from (single_copy.hpp).
+/// not mapped and yet reads from (single_copy.hpp). Where the kernel refuses that, be it later, the
+/// reader says so, slice by slice, and the writer copies it and stamps its line once more.
 ///
 ///   writer                                   reader
 ///   line i % kLines ← header, small data
@@ -25,9 +26,10 @@
 ///   revoked ← 1                              reading ← 1; revoked == 0: reads what is lent
 ///   reading == 0, or patience is over    ◄── reading ← 0; revoked == 0: what it read is good
 ///
-/// All are seq_cst: stamp and popped because they are also the news, and the looks for news, of the
-/// sleeping protocol (transport/sleep_word.hpp); release and acquire would do otherwise. revoked
-/// and reading because each end stores one and then looks at the other. There are no fences.
+/// All but one are seq_cst: stamp, popped and refused because they are also the news, and the looks
+/// for news, of the sleeping protocol (transport/sleep_word.hpp); release and acquire would do
+/// otherwise. revoked and reading because each end stores one and then looks at the other. fetches
+/// is relaxed: it publishes nothing, and who sees it late makes a copy more. There are no fences.
 ///
 /// Templates over the atomic type, so that tests/transport/ring_explorer_test.cpp can go through
 /// all that a C++ machine may do, which this one never shows.
@@ -38,6 +40,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <span>
 #include <utility>
 
 #include "transport/link.hpp"
@@ -59,6 +62,9 @@ inline void prefetch_to_write(const void* line) {
 inline constexpr std::size_t kSlotBytes = 128 << 10;
 static_assert(kSlotBytes >= kCommonSliceBytes);
 
+/// Most bytes of one that is lent from memory which the reader has not mapped.
+inline constexpr std::size_t kMostFetchedBytes = 256 << 10;
+
 /// `kMostUntold`: lines that may have been read without the writer having been told.
 template <template <typename> typename Atomic, std::size_t kCount,
           std::size_t kMostUntold = kCount / 8>
@@ -68,12 +74,14 @@ struct BasicRing {
 
   /// Where data that do not fit their line lie.
   struct Place {
-    std::uint32_t slot;    ///< or kLent, kSpread, kUnmapped
+    std::uint32_t slot;    ///< or kLent, kSpread, kUnmapped, kRemade
     std::uint32_t memory;  ///< of what is lent: its number in the writer's process
     std::uint64_t offset;  ///< in that memory, or in that of the shared slots; or an address there
   };
   static constexpr std::uint32_t kLent = UINT32_MAX, kSpread = UINT32_MAX - 1,
-                                 kUnmapped = UINT32_MAX - 2;
+                                 kUnmapped = UINT32_MAX - 2, kRemade = UINT32_MAX - 3;
+  /// Of the stamp of a line whose slice was refused where it lay.
+  static constexpr std::uint64_t kStampedAgain = std::uint64_t{1} << 63;
 
   /// Cache lines, of which only those are touched that its data take.
   struct alignas(64) Line {
@@ -102,6 +110,7 @@ struct BasicRing {
   alignas(64) Atomic<std::uint32_t> reading;
   alignas(64) Atomic<std::uint32_t> revoked;  // written by the writer: nothing is lent any more
   Atomic<std::uint32_t> fetches;  // written by the reader: it reads also what it has not mapped
+  Atomic<std::uint64_t> refused;  // written by the reader: the stamp of a slice it cannot read so
   Atomic<std::uint32_t> writer_gone;
   Atomic<std::uint32_t> reader_gone;
 
@@ -109,8 +118,10 @@ struct BasicRing {
   std::byte* slot(std::uint32_t number) {
     return reinterpret_cast<std::byte*>(this) + kFirstSlot + number * kSlotBytes;
   }
+  /// Where the slice lies that was refused last: behind the slots.
+  std::byte* remade() { return slot(kLines); }
   static constexpr std::size_t kFirstSlot = 12 << 10;
-  static constexpr std::size_t kBytes = kFirstSlot + kLines * kSlotBytes;
+  static constexpr std::size_t kBytes = kFirstSlot + kLines * kSlotBytes + kMostFetchedBytes;
 
   /// In memory that is all zero.
   static BasicRing* make(std::byte* memory) { return new (memory) BasicRing(); }
@@ -193,8 +204,26 @@ class BasicRingWriter {
   }
   /// The same in other memory of this process, of a reader that fetches from there.
   bool is_fetched() const { return ring_->fetches.load(std::memory_order_relaxed) != 0; }
-  void lend_unmapped(const SliceHeader& header, std::uint64_t address) {
-    lend(header, {Ring::kUnmapped, 0, address});
+  void lend_unmapped(const SliceHeader& header, const std::byte* data) {
+    const auto line = pushed_ % Ring::kLines;
+    lend(header, {Ring::kUnmapped, 0, reinterpret_cast<std::uintptr_t>(data)});
+    taken_[line] = kUnmapped;
+    unmapped_[line] = {data, header.bytes};
+  }
+  /// Copies the slice that the reader has refused where it lies, if it has: true, and it can be
+  /// read. Its memory must still be as it was lent. What it was is not taken from the line: the
+  /// reader may be a broken or an evil process.
+  bool remake() {
+    const auto refused = ring_->refused.load();
+    if (refused <= remade_) return false;
+    remade_ = refused;
+    const auto number = (refused - 1) % Ring::kLines;
+    if (refused > pushed_ || refused <= popped_ || taken_[number] != kUnmapped) return false;
+    std::ranges::copy(unmapped_[number], ring_->remade());
+    auto& line = ring_->lines[number];
+    line.place = {Ring::kRemade, 0, 0};
+    line.stamp.store(refused | Ring::kStampedAgain);
+    return true;
   }
   /// Whether all that was lent has been popped.
   bool drained() {
@@ -245,7 +274,7 @@ class BasicRingWriter {
       const auto taken = taken_[popped_ % Ring::kLines];
       if (taken == kOwnSlot)
         taken_slots_--;
-      else if (taken != kNothing)
+      else if (taken < kUnmapped)
         spread_readers_[taken]--;
     }
   }
@@ -260,8 +289,11 @@ class BasicRingWriter {
   std::uint32_t taken_slots_ = 0;
   std::uint32_t next_slot_ = 0;  ///< they come back in the order in which they are taken
   bool chosen_ = false;          ///< whether room() has told of it
-  static constexpr std::uint32_t kNothing = UINT32_MAX, kOwnSlot = UINT32_MAX - 1;
+  static constexpr std::uint32_t kNothing = UINT32_MAX, kOwnSlot = UINT32_MAX - 1,
+                                 kUnmapped = UINT32_MAX - 2;
   std::array<std::uint32_t, Ring::kLines> taken_{};  ///< by line: one of these, or a shared slot
+  std::array<std::span<const std::byte>, Ring::kLines> unmapped_{};  ///< by line, of kUnmapped
+  std::uint64_t remade_ = 0;  ///< the stamp of the last that was refused
   std::uint32_t* const spread_readers_;
 };
 
@@ -273,7 +305,7 @@ class BasicRingReader {
   explicit BasicRingReader(Ring* ring) : ring_(ring) {}
 
   /// Whether the front slice is there.
-  bool there() const { return line().stamp.load() == popped_ + 1; }
+  bool there() const { return (line().stamp.load() & ~Ring::kStampedAgain) == popped_ + 1; }
   /// Copies of what its line says. Everything is to be decided by one of each: the writer may be a
   /// broken or an evil process, and say something else the next moment.
   SliceHeader header() const { return copy_of(line().header); }
@@ -286,6 +318,14 @@ class BasicRingReader {
     return ring_->slot(place.slot % Ring::kLines);
   }
   void fetch() { ring_->fetches.store(1, std::memory_order_relaxed); }
+  /// The front slice lies where it cannot be read, and nothing more is to be lent from such places.
+  /// Its line is not to be looked at until it is_remade().
+  void refuse() {
+    ring_->fetches.store(0, std::memory_order_relaxed);
+    ring_->refused.store(popped_ + 1);
+  }
+  bool is_remade() const { return line().stamp.load() == (Ring::kStampedAgain | (popped_ + 1)); }
+  const std::byte* remade() const { return ring_->remade(); }
   /// Before a lent slice is read: false if it was taken back.
   bool begin_loan() {
     ring_->reading.store(1);

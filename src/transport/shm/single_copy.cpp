@@ -17,8 +17,8 @@
 namespace ccoll::shm {
 namespace {
 
-/// A page that is all zero again in a forked child, which is another process. There before main, so
-/// that nobody forks while it is made; null where there is no memory for it.
+/// A page that is all zero again in a forked child, which is another process; null where there is
+/// no memory for it.
 using Place = std::atomic<std::uint64_t>;
 
 Place* make_place() {
@@ -30,7 +30,12 @@ Place* make_place() {
   return nullptr;
 }
 
-Place* const place = make_place();
+Place* place() {
+  static Place* const made = make_place();
+  return made;
+}
+/// Before main, so that nobody forks while it is made.
+[[maybe_unused]] const bool is_made = place() != nullptr;
 
 std::uint64_t random_number() {
   std::random_device random;
@@ -42,20 +47,21 @@ void* at(std::uint64_t address) {
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));
 }
 
+/// Which need not be for ever, nor of all its memory: not even that there is no such process, if
+/// only its first thread has ended.
 tl::unexpected<Failure> unreadable(pid_t process, int error) {
-  const auto kind = error == ENOMEM                     ? ErrorKind::exhausted
-                    : error == EPERM || error == ENOSYS ? ErrorKind::unsupported
-                                                        : ErrorKind::peer_lost;
-  return fail(kind, "process_vm_readv from process {}: {}", process, os_error(error));
+  return fail(error == ENOMEM ? ErrorKind::exhausted : ErrorKind::unsupported,
+              "process_vm_readv from process {}: {}", process, os_error(error));
 }
 
 }  // namespace
 
 ProcessMark process_mark() {
-  if (place == nullptr) return {};
+  auto* const mark = place();
+  if (mark == nullptr) return {};
   std::uint64_t none = 0;
-  if (place->load() == 0) place->compare_exchange_strong(none, random_number());
-  return {reinterpret_cast<std::uintptr_t>(place), place->load()};
+  if (mark->load() == 0) mark->compare_exchange_strong(none, random_number());
+  return {reinterpret_cast<std::uintptr_t>(mark), mark->load()};
 }
 
 Result<PeerMemory> PeerMemory::reach(pid_t process, const ProcessMark& mark) {

@@ -85,13 +85,14 @@ void VerbsSendLink::push(const SliceHeader& header) {
   if (instead_) [[unlikely]]
     return instead_->push(header);
   CCOLL_CHECK(pair_ && pair_->has_slot(), "to rank {}, lane {}", id_.to, id_.lane);
-  pair_->push(sealed(header, pair_->room()));
+  if (pair_->takes_slices()) pair_->push(sealed(header, pair_->room()));
 }
 
 void VerbsSendLink::lend(const SliceHeader& header, const std::byte* data, Copier copier) {
   if (instead_) [[unlikely]]
     return instead_->lend(header, data, copier);
   CCOLL_CHECK(pair_ && pair_->has_slot(), "to rank {}, lane {}", id_.to, id_.lane);
+  if (!pair_->takes_slices()) return;
   const auto whole = sealed(header, data);
   if (pair_->lend(whole, data)) return;
   if (header.bytes > 0) std::memcpy(room(header.bytes), data, header.bytes);

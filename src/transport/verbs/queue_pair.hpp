@@ -153,9 +153,9 @@ class QueuePair {
 
   // The sender's.
   bool has_room() const {
-    return has_slot() && posted_ - completed_ < kMostPosted && !failure_ &&
-           !peer_left(End::receives);
+    return has_slot() && posted_ - completed_ < kMostPosted && takes_slices();
   }
+  bool takes_slices() const { return !failure_ && !peer_left(End::receives); }
   /// Of what has_room() says the part that stays true until the next slice, whatever another link
   /// of this queue pair, or of the company, finds meanwhile.
   bool has_slot() const { return pushed_ - credited_ < kSlots; }

@@ -29,6 +29,8 @@ class Reading {
   /// Ends what was begun. How many, from the first on, their owners had not taken back meanwhile:
   /// what was computed from another is not to be used.
   std::size_t end() {
+    if (begun_ - ended_ > 1)
+      for (auto i = ended_; i < begun_; i++) links_[i]->end_read();
     std::size_t good = ended_;
     for (; ended_ < begun_; ended_++)
       if (links_[ended_]->pop() && good == ended_) good++;

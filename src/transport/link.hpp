@@ -166,6 +166,9 @@ class ReceiveLink {
   virtual bool connected() const = 0;
   /// Before reading the view: false if its owner took it back, which fails the call.
   virtual bool begin_read() = 0;
+  /// For who reads from several links, after the last read of all and before the first pop(), which
+  /// tells an owner: nobody else's waits meanwhile.
+  virtual void end_read() {}
   /// After the last read and before anything computed from it is pushed: false if its owner took
   /// it back meanwhile, which fails the call. Ends every read that begin_read() has begun.
   [[nodiscard]] virtual bool pop() = 0;

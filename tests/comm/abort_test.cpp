@@ -127,11 +127,8 @@ struct Held {
     holds = gate.holds_one();
   }
   ~Held() { gate.open(); }
-  /// Whether the one that is held may read what the others have lent: they have to wait for it. In
-  /// a system call it may ring one of several and not have ended to read another's.
-  bool is_read() const {
-    return ranks[0].transport_to(1) == "inproc" && (&gate == &of_functions || ranks.size() > 2);
-  }
+  /// Whether the one that is held reads what the others have lent: they have to wait for it.
+  bool is_read() const { return &gate == &of_functions && ranks[0].transport_to(1) == "inproc"; }
   Gate& gate;
   std::vector<Communicator> ranks;
   std::vector<std::future<Told>> told;  // before the ranks: they use them

@@ -105,8 +105,10 @@ bool InprocReceiveLink::begin_read() {
   return slot.loan.compare_exchange_strong(expected, Loan::reading, std::memory_order_acquire);
 }
 
+void InprocReceiveLink::end_read() { first().loan.store(Loan::ended, std::memory_order_release); }
+
 bool InprocReceiveLink::pop() {
-  first().loan.store(Loan::ended, std::memory_order_release);
+  end_read();
   fifo_->tail.store(++popped_);
   fifo_->sender.ring_if_asleep();
   return true;

@@ -48,6 +48,7 @@ class InprocReceiveLink final : public ReceiveLink {
   bool whole() const override { return fifo_->head.load() != popped_; }
   bool connected() const override { return fifo_->sender.hung(); }
   bool begin_read() override;
+  void end_read() override;
   bool pop() override;
   const Failure* failure() const override;
   LinkReport report() const override { return {"inproc", 0}; }

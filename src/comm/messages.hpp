@@ -235,7 +235,8 @@ class Messages {
   Status push_head(Channel& channel, MessageOperation& send);
   /// A message's head with that much data; gives it its id.
   std::uint64_t push_head(Channel& channel, Frame frame, const std::byte* data, std::size_t bytes);
-  std::size_t charge_of(std::size_t bytes) const;
+  /// Data that the head of a message of so many bytes carries, if credit suffices.
+  std::size_t head_bytes(const Channel& channel, std::size_t bytes) const;
   Status push_rests(Channel& channel);
   Status flush(Channel& channel);
   Status granted(Channel& channel, std::uint64_t id);

@@ -36,7 +36,8 @@ Status Messages::push_heads(Channel& channel) {
     auto& send = *channel.queued.front();
     // Credit may have come back while nobody listened. First, because what else has come is
     // answered on this link, and may take its room.
-    if (channel.credit < charge_of(send.bytes)) CCOLL_TRY(read_heads(channel));
+    if (channel.credit < kEnvelopeBytes + head_bytes(channel, send.bytes))
+      CCOLL_TRY(read_heads(channel));
     if (!channel.out->has_room()) {
       moved_ |= channel.out->progress();
       if (!channel.out->has_room()) break;
@@ -48,8 +49,11 @@ Status Messages::push_heads(Channel& channel) {
   return {};
 }
 
-std::size_t Messages::charge_of(std::size_t bytes) const {
-  return kEnvelopeBytes + std::min(bytes, limits_.eager_bytes);
+std::size_t Messages::head_bytes(const Channel& channel, std::size_t bytes) const {
+  if (bytes <= limits_.eager_bytes) return bytes;
+  // Of what waits for its receive nothing needs to be there before, where it is lent anyway.
+  const auto* const rest_link = channel.out_bulk != nullptr ? channel.out_bulk : channel.out;
+  return rest_link->copies_once() ? 0 : limits_.eager_bytes;
 }
 
 std::uint64_t Messages::push_head(Channel& channel, Frame frame, const std::byte* data,
@@ -66,11 +70,9 @@ std::uint64_t Messages::push_head(Channel& channel, Frame frame, const std::byte
 }
 
 Status Messages::push_head(Channel& channel, MessageOperation& send) {
-  // Of what waits for its receive nothing needs to be there before, where it is lent anyway.
-  const bool lends_all = send.bytes > limits_.eager_bytes && channel.out->copies_once();
-  const auto charge = lends_all ? kEnvelopeBytes : charge_of(send.bytes);
-  const bool charged = charge <= channel.credit;
-  const auto head = charged ? charge - kEnvelopeBytes : 0;
+  const auto wanted = head_bytes(channel, send.bytes);
+  const bool charged = kEnvelopeBytes + wanted <= channel.credit;
+  const auto head = charged ? wanted : 0;
   const bool wants_grant = limits_.strict || !charged || head < send.bytes;
   send.id = push_head(channel,
                       {.bytes = send.bytes,
@@ -96,7 +98,7 @@ Messages::Sent Messages::send_now(const Pattern& to, const std::byte* data, std:
   if (found == by_peer_.end() || limits_.strict || bytes > kShortBytes) return Sent::no;
   auto& channel = *found->second;
   auto* const out = channel.out;
-  if (out == nullptr || bytes > limits_.eager_bytes || channel.credit < charge_of(bytes) ||
+  if (out == nullptr || bytes > limits_.eager_bytes || channel.credit < kEnvelopeBytes + bytes ||
       !out->connected() || !out->has_room() || out->failure() != nullptr)
     return Sent::no;
   push_head(

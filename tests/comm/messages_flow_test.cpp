@@ -88,51 +88,12 @@ TEST_CASE("messages: up to the greatest eager limit, ranks that send before they
       options);
 }
 
-TEST_CASE("messages: a round in which an operation ends counts as one in which something moved",
-          "[comm]") {
-  // Who waits for it would sleep else, and nobody rings any more.
-  test::Links links(2, 1);
-  const std::array groups{Group::whole_job(2, 0), Group::whole_job(2, 1)};
-  const auto told = [](Failure failure, std::string_view) { return failure; };
-  std::array ranks{Messages(groups[0], links.of(0), {}, told),
-                   Messages(groups[1], links.of(1), {}, told)};
-  const std::size_t bytes = GENERATE(std::size_t{0}, 100, 64 << 10, 1 << 20);
-  const auto data = content(0, 1, bytes);
-  Bytes got(bytes);
-  std::array operations{std::make_shared<MessageOperation>(), std::make_shared<MessageOperation>()};
-  for (std::size_t i = 0; i < 2; i++) {
-    auto& operation = *operations[i];
-    operation.what = i == 0 ? MessageOperation::What::send : MessageOperation::What::recv;
-    operation.pattern = {static_cast<Rank>(1 - i), 5};
-    operation.type = DataType::uint8;
-    operation.bytes = bytes;
-    operation.input = reinterpret_cast<const std::byte*>(data.data());
-    operation.output = reinterpret_cast<std::byte*>(got.data());
-    REQUIRE(ranks[i].post(operations[i]));
-  }
-  const auto end = std::chrono::steady_clock::now() + 20s;
-  while (!operations[0]->done || !operations[1]->done) {
-    REQUIRE(std::chrono::steady_clock::now() < end);
-    for (std::size_t i = 0; i < 2; i++) {
-      const bool was_done = operations[i]->done;
-      const auto moved = ranks[i].advance(Messages::Attention::everyone);
-      REQUIRE(moved);
-      CHECK((*moved || operations[i]->done == was_done));
-    }
-  }
-  CHECK(got == data);
-}
+namespace {
 
-TEST_CASE("messages: what a peer has taken is sent, though it leaves while another is awaited",
-          "[comm]") {
-  test::Links links(2, 1);
-  const std::array groups{Group::whole_job(2, 0), Group::whole_job(2, 1)};
-  const auto told = [](Failure failure, std::string_view) { return failure; };
-  std::array ranks{Messages(groups[0], links.of(0), {}, told),
-                   Messages(groups[1], links.of(1), {}, told)};
-  const auto data = content(0, 1, 256 << 10);
-  Bytes got(data.size()), never(8);
-  const auto post = [&](std::size_t rank, MessageOperation::What what, const Bytes& place) {
+/// Two ranks' messages, moved by hand.
+struct TwoRanks {
+  std::shared_ptr<MessageOperation> post(std::size_t rank, MessageOperation::What what,
+                                         const Bytes& place) {
     auto operation = std::make_shared<MessageOperation>();
     operation->what = what;
     operation->pattern = {static_cast<Rank>(1 - rank), 5};
@@ -142,16 +103,53 @@ TEST_CASE("messages: what a peer has taken is sent, though it leaves while anoth
     operation->output = const_cast<std::byte*>(operation->input);
     REQUIRE(ranks[rank].post(operation));
     return operation;
-  };
-  const auto sent = post(0, MessageOperation::What::send, data);
-  const auto awaited = post(0, MessageOperation::What::recv, never);
-  const auto received = post(1, MessageOperation::What::recv, got);
+  }
+  auto advance(std::size_t rank) { return ranks[rank].advance(Messages::Attention::everyone); }
+
+  static Failure told(Failure failure, std::string_view) { return failure; }
+  test::Links links{2, 1};
+  const std::array<Group, 2> groups{Group::whole_job(2, 0), Group::whole_job(2, 1)};
+  std::array<Messages, 2> ranks{Messages(groups[0], links.of(0), {}, told),
+                                Messages(groups[1], links.of(1), {}, told)};
+};
+
+}  // namespace
+
+TEST_CASE("messages: a round in which an operation ends counts as one in which something moved",
+          "[comm]") {
+  // Who waits for it would sleep else, and nobody rings any more.
+  TwoRanks two;
+  const auto data = content(0, 1, GENERATE(std::size_t{0}, 100, 64 << 10, 1 << 20));
+  Bytes got(data.size());
+  const std::array operations{two.post(0, MessageOperation::What::send, data),
+                              two.post(1, MessageOperation::What::recv, got)};
+  const auto end = std::chrono::steady_clock::now() + 20s;
+  while (!operations[0]->done || !operations[1]->done) {
+    REQUIRE(std::chrono::steady_clock::now() < end);
+    for (std::size_t i = 0; i < 2; i++) {
+      const bool was_done = operations[i]->done;
+      const auto moved = two.advance(i);
+      REQUIRE(moved);
+      CHECK((*moved || operations[i]->done == was_done));
+    }
+  }
+  CHECK(got == data);
+}
+
+TEST_CASE("messages: what a peer has taken is sent, though it leaves while another is awaited",
+          "[comm]") {
+  TwoRanks two;
+  const auto data = content(0, 1, 256 << 10);
+  Bytes got(data.size()), never(8);
+  const auto sent = two.post(0, MessageOperation::What::send, data);
+  const auto awaited = two.post(0, MessageOperation::What::recv, never);
+  const auto received = two.post(1, MessageOperation::What::recv, got);
   for (int round = 0; round < 1000 && !received->done; round++)
-    for (auto& rank : ranks) REQUIRE(rank.advance(Messages::Attention::everyone));
+    for (const std::size_t rank : {0, 1}) REQUIRE(two.advance(rank));
   REQUIRE(received->done);
   REQUIRE_FALSE(sent->done);
-  links.leave(1);
-  CHECK_FALSE(ranks[0].advance(Messages::Attention::everyone));
+  two.links.leave(1);
+  CHECK_FALSE(two.advance(0));
   CHECK(sent->done);
   CHECK_FALSE(awaited->done);
 }

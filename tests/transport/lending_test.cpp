@@ -13,6 +13,7 @@
 #include "core/net/bytes.hpp"
 #include "support/effort.hpp"
 #include "transport/by_hand.hpp"
+#include "transport/lending.hpp"
 #include "transport/pair.hpp"
 #include "transport/registered_memory.hpp"
 #include "transport/segment.hpp"
@@ -67,17 +68,6 @@ bool soon(Condition condition) {
     std::this_thread::sleep_for(1ms);
   }
   return true;
-}
-
-void lend(Pair& pair, std::uint64_t sequence, const std::byte* data, std::size_t bytes) {
-  REQUIRE(eventually(pair, [&] { return pair.sender->has_room(); }));
-  pair.sender->lend(header(sequence, bytes), data);
-}
-
-const ReceiveLink::View* await_front(Pair& pair) {
-  const ReceiveLink::View* view = nullptr;
-  REQUIRE(eventually(pair, [&] { return (view = pair.receiver->front()) != nullptr; }));
-  return view;
 }
 
 /// Sends slices of it until one is lent.

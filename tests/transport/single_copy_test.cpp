@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of other processes that is read where it lies, and links that do so.
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +14,8 @@
 #include <thread>
 
 #include "support/effort.hpp"
+#include "support/secret_memory.hpp"
+#include "transport/lending.hpp"
 #include "transport/pair.hpp"
 #include "transport/shm/ring.hpp"
 #include "transport/shm/single_copy.hpp"
@@ -57,17 +56,6 @@ class Child {
   const pid_t pid_;
   bool alive_ = true;
 };
-
-void lend(Pair& pair, std::uint64_t sequence, const std::byte* data, std::size_t bytes) {
-  REQUIRE(eventually(pair, [&] { return pair.sender->has_room(); }));
-  pair.sender->lend(header(sequence, bytes), data);
-}
-
-const ReceiveLink::View* await_front(Pair& pair) {
-  const ReceiveLink::View* view = nullptr;
-  REQUIRE(eventually(pair, [&] { return (view = pair.receiver->front()) != nullptr; }));
-  return view;
-}
 
 /// Until the sender knows that slices are fetched.
 void settle(Pair& pair) {
@@ -251,18 +239,14 @@ TEST_CASE("single copy: nobody uses what was overwritten while it was read",
   if (overwritten == 0) WARN("nothing was ever overwritten in the middle of being read");
 }
 
-#ifdef SYS_memfd_secret
 TEST_CASE("single copy: what cannot be read where it lies is copied by its sender", "[transport]") {
-  // A processor reads it, and the kernel does not.
   constexpr std::size_t kLong = shm::kMostFetchedBytes;
-  const FileDescriptor secret(static_cast<int>(syscall(SYS_memfd_secret, O_CLOEXEC)));
-  if (secret.number() < 0 || ftruncate(secret.number(), kLong) != 0) {
-    WARN("SKIPPED: memfd_secret: " << std::strerror(errno));
+  const SecretMemory secret(kLong);
+  if (secret.bytes().empty()) {
+    WARN("SKIPPED: no memfd_secret");
     return;
   }
-  void* const mapped = mmap(nullptr, kLong, PROT_READ | PROT_WRITE, MAP_SHARED, secret.number(), 0);
-  REQUIRE(mapped != MAP_FAILED);
-  auto* const hidden = static_cast<std::byte*>(mapped);
+  auto* const hidden = secret.bytes().data();
   std::ranges::copy(pattern(1, kLong), hidden);
   const auto open = pattern(2, kLong);
   Pair pair(shm_kind());
@@ -294,9 +278,7 @@ TEST_CASE("single copy: what cannot be read where it lies is copied by its sende
   pair.receiver->offer(place.data(), kLong);
   const auto* view = await_front(pair);
   CHECK(std::ranges::equal(std::span(view->data, kLong), std::span(hidden, kLong)));
-  munmap(mapped, kLong);
 }
-#endif
 
 TEST_CASE("single copy: of a process that is another one by now the link fails", "[transport]") {
   Pair pair(shm_kind());

@@ -368,7 +368,7 @@ void ShmReceiveLink::offer(std::byte* data, std::size_t bytes) {
 }
 
 bool ShmReceiveLink::whole() const {
-  if (reader_ && reader_->there()) return true;
+  if (reader_ && is_readable()) return true;
   return instead_ && instead_->whole();
 }
 
@@ -394,7 +394,7 @@ bool ShmReceiveLink::pop() {
 const Failure* ShmReceiveLink::failure() const {
   if (!reader_ || is_elsewhere()) return instead_ ? instead_->failure() : nullptr;
   // What was sent before leaving is still delivered; look again for a slice that came just before.
-  if (!failure_ && ring_->writer_gone.load() != 0 && !reader_->there()) failure_ = gone(id_.from);
+  if (!failure_ && ring_->writer_gone.load() != 0 && !is_readable()) failure_ = gone(id_.from);
   return failure_ ? &*failure_ : nullptr;
 }
 

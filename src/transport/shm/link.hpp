@@ -157,6 +157,8 @@ class ShmReceiveLink final : public ReceiveLink {
     view_.header = reader_->header();
     return looked_ = true;
   }
+  /// Whether it can be read: not while its sender is yet to copy it.
+  bool is_readable() const { return reader_->there() && (!is_refused_ || reader_->is_remade()); }
   /// Where the front slice lies that does not fit its line. Null after a failure.
   const std::byte* find();
   /// The same of one in other memory than the ring's; what is lent is mapped here until it is

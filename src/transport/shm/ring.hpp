@@ -186,7 +186,7 @@ class BasicRingWriter {
       chosen_ = false;
     }
     line.stamp.store(++pushed_);
-    fetch_next(header.bytes);
+    prefetch_next(header.bytes);
   }
   /// A slice of more than a line's bytes that lies in a shared slot, at `offset` of their memory.
   void push_spread(const SliceHeader& header, std::uint32_t slot, std::uint64_t offset) {
@@ -239,7 +239,7 @@ class BasicRingWriter {
   /// Data that take longer to copy than the reader's count does to come.
   static constexpr std::size_t kWorthALook = 4 << 10;
   /// More takes its time anyway.
-  static constexpr std::size_t kWorthFetching = 4 << 10;
+  static constexpr std::size_t kWorthPrefetching = 4 << 10;
   /// So much was read by the other core just now, if it was read at all: to fetch it back from that
   /// one's cache takes longer than to go on with the next slot.
   static constexpr std::size_t kTakesTurns = 16 << 10;
@@ -254,15 +254,15 @@ class BasicRingWriter {
   }
   /// The memory of the next slice, if that is as long as this one. The reader had it last: so it
   /// comes while this rank waits for an answer, not when it next sends.
-  void fetch_next(std::size_t bytes) {
+  void prefetch_next(std::size_t bytes) {
     if (!has_line()) return;
     constexpr auto kHeadBytes = sizeof(typename Ring::Line) - Ring::Line::kDataBytes;
     const bool in_line = Ring::Line::holds(bytes);
-    fetch(&line(), in_line ? kHeadBytes + bytes : kHeadBytes);
-    if (!in_line && bytes <= kWorthFetching && taken_slots_ < slots_)
-      fetch(ring_->slot(next_slot_), bytes);
+    prefetch(&line(), in_line ? kHeadBytes + bytes : kHeadBytes);
+    if (!in_line && bytes <= kWorthPrefetching && taken_slots_ < slots_)
+      prefetch(ring_->slot(next_slot_), bytes);
   }
-  static void fetch(const void* memory, std::size_t bytes) {
+  static void prefetch(const void* memory, std::size_t bytes) {
     const auto* const begin = static_cast<const std::byte*>(memory);
     for (std::size_t at = 0; at < bytes; at += 64) prefetch_to_write(begin + at);
   }

@@ -20,34 +20,58 @@ namespace {
 
 enum class Made : std::uint8_t { ordinary, registered };
 
-/// Whole pages, where it is told to be or anywhere.
+/// Addresses that nobody else gets, so that memory can be freed and made anew where it was.
+class Place {
+ public:
+  explicit Place(std::size_t bytes)
+      : bytes_(bytes), start_(map(nullptr, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1)) {}
+  ~Place() { munmap(start_, bytes_); }
+  Place(const Place&) = delete;
+
+  std::size_t bytes() const { return bytes_; }
+  /// Memory of `file`, else of the process alone.
+  std::byte* fill(const FileDescriptor& file) const {
+    const int flags = file.open() ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
+    return map(start_, PROT_READ | PROT_WRITE, flags | MAP_FIXED, file.number());
+  }
+  void clear() const { map(start_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1); }
+
+ private:
+  std::byte* map(std::byte* where, int access, int flags, int file) const {
+    void* const mapped = mmap(where, bytes_, access, flags, file, 0);
+    CCOLL_CHECK(mapped != MAP_FAILED, "{}", errno);
+    return static_cast<std::byte*>(mapped);
+  }
+
+  const std::size_t bytes_;
+  std::byte* const start_;
+};
+
+/// What stands at a place until it is freed.
 class Memory {
  public:
-  Memory(Made made, std::size_t bytes, std::byte* where = nullptr) : bytes_(bytes) {
+  Memory(Made made, const Place& place) : place_(place) {
     FileDescriptor file(made == Made::registered ? memfd_create("ccoll-placing", MFD_CLOEXEC) : -1);
-    int flags = made == Made::registered ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
-    if (file.open()) CCOLL_CHECK(ftruncate(file.number(), off_t(bytes)) == 0, "{}", errno);
-    if (where != nullptr) flags |= MAP_FIXED_NOREPLACE;
-    void* const mapped = mmap(where, bytes, PROT_READ | PROT_WRITE, flags, file.number(), 0);
-    CCOLL_CHECK(mapped != MAP_FAILED, "{}", errno);
-    data_ = static_cast<std::byte*>(mapped);
+    if (file.open()) CCOLL_CHECK(ftruncate(file.number(), off_t(place.bytes())) == 0, "{}", errno);
+    data_ = place.fill(file);
     if (file.open())
-      number_ = RegisteredMemories::of_process().add(data_, bytes, std::move(file), 0).value();
+      number_ =
+          RegisteredMemories::of_process().add(data_, place.bytes(), std::move(file), 0).value();
   }
   ~Memory() {
     if (number_ != 0) RegisteredMemories::of_process().remove(number_);
-    munmap(data_, bytes_);
+    place_.clear();
   }
   Memory(const Memory&) = delete;
 
   std::byte* data() const { return data_; }
-  void fill(std::uint64_t seed) const { std::ranges::copy(pattern(seed, bytes_), data_); }
+  void fill(std::uint64_t seed) const { std::ranges::copy(pattern(seed, place_.bytes()), data_); }
   bool holds(std::uint64_t seed) const {
-    return std::ranges::equal(std::span(data_, bytes_), pattern(seed, bytes_));
+    return std::ranges::equal(std::span(data_, place_.bytes()), pattern(seed, place_.bytes()));
   }
 
  private:
-  const std::size_t bytes_;
+  const Place& place_;
   std::byte* data_ = nullptr;
   std::uint32_t number_ = 0;
 };
@@ -94,13 +118,12 @@ TEST_CASE("placing: what was registered, freed and mapped anew at its address is
     CAPTURE(kind.name);
     Pair pair(kind);
     begin(pair);
-    std::byte* from = nullptr;
-    std::byte* to = nullptr;
+    const Place inputs(kSlice), outputs(kSlice);
     int placed = 0;
     for (std::uint64_t i = 1; i <= 20; i++) {
-      const Memory input(Made::registered, kSlice, from), output(Made::registered, kSlice, to);
-      from = input.data();
-      to = output.data();
+      const Memory input(Made::registered, inputs), output(Made::registered, outputs);
+      std::byte* const from = input.data();
+      std::byte* const to = output.data();
       input.fill(i);
       pair.receiver->offer(to, kSlice);
       pause(pair);
@@ -121,13 +144,12 @@ TEST_CASE("placing: slices of what is announced follow one another to where they
       CAPTURE(kind.name, made);
       Pair pair(kind);
       pair.open();
-      std::byte* from = nullptr;
-      std::byte* to = nullptr;
+      const Place inputs(kBytes), outputs(kBytes);
       int placed = 0;
       for (std::uint64_t i = 1; i <= 10; i++) {
-        const Memory input(made, kBytes, from), output(made, kBytes, to);
-        from = input.data();
-        to = output.data();
+        const Memory input(made, inputs), output(made, outputs);
+        std::byte* const from = input.data();
+        std::byte* const to = output.data();
         input.fill(i);
         pair.receiver->announce(to, kBytes);
         pair.sender->announce(from, kBytes);
@@ -161,7 +183,8 @@ TEST_CASE("placing: once a receiver has revoked its offers nobody writes there",
     CAPTURE(kind.name);
     Pair pair(kind);
     begin(pair);
-    const Memory input(Made::registered, kSlice), output(Made::registered, kSlice);
+    const Place inputs(kSlice), outputs(kSlice);
+    const Memory input(Made::registered, inputs), output(Made::registered, outputs);
     input.fill(1);
     output.fill(2);
     pair.receiver->offer(output.data(), kSlice);

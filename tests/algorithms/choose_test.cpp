@@ -186,6 +186,33 @@ TEST_CASE("choosing: where ranks share cores, few messages win", "[algorithms]")
   CHECK(theory.total.messages <= 4 * 64);
 }
 
+TEST_CASE("choosing: of what is as fast, what sends least often wins", "[algorithms]") {
+  // Of one host's memory.
+  CostTable costs;
+  costs.links = {
+      .latency_ns = 150, .bandwidth_bytes_per_s = 9e9, .sender_share = 1, .step_ns = 120};
+  costs.inside = costs.links;
+  int alike = 0;
+  for (const Kind kind : {Kind::broadcast, Kind::reduce, Kind::all_reduce, Kind::all_gather}) {
+    for (const Rank size : {2U, 3U, 8U}) {
+      for (const std::uint64_t bytes : {8U, 32U << 10, 512U << 10, 8U << 20}) {
+        const Problem problem = problem_of(kind, size, bytes);
+        const Chosen chosen = choose(problem, 4, costs);
+        const auto messages_of = [&](Algorithm algorithm) {
+          return find_algorithm(kind, algorithm)->theory(problem).busiest.messages;
+        };
+        INFO(test::describe(problem, chosen.choice));
+        for (const Candidate& other : chosen.candidates) {
+          if (other.predicted_ns > chosen.candidates.front().predicted_ns * 1.0001) continue;
+          alike += messages_of(other.algorithm) > messages_of(chosen.choice.algorithm);
+          CHECK(messages_of(other.algorithm) >= messages_of(chosen.choice.algorithm));
+        }
+      }
+    }
+  }
+  CHECK(alike > 0);
+}
+
 TEST_CASE("choosing: what sends most counts for less where receivers bear a part", "[algorithms]") {
   const CostTable wire;
   CostTable copies;

@@ -9,19 +9,33 @@
 #include <fstream>
 #include <string>
 #include <thread>
+#include <utility>
 
 namespace ccoll::testing {
 
-/// Whether thread `id` (its gettid()) of this process comes to sleep; false after 20 s.
+/// How often thread `id` (its gettid()) of this process has gone to sleep so far, if it sleeps now;
+/// else empty.
+inline std::string sleeps_of(pid_t id) {
+  std::ifstream file("/proc/self/task/" + std::to_string(id) + "/status");
+  bool is_asleep = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("State:")) is_asleep = line.find('S', 6) != line.npos;
+    if (line.starts_with("voluntary_ctxt_switches:")) return is_asleep ? line : "";
+  }
+  return "";
+}
+
+/// Whether thread `id` comes to sleep for good: one sleep, for as long as no lock on its way to the
+/// call takes, however busy the machine is. False after 20 s.
 inline bool falls_asleep(pid_t id) {
+  constexpr int kLooks = 20;
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (std::chrono::steady_clock::now() < end) {
-    std::ifstream file("/proc/self/task/" + std::to_string(id) + "/stat");
-    std::string text;
-    std::getline(file, text);
-    // The state stands behind the name, which may have parentheses of its own.
-    const auto name = text.rfind(')');
-    if (name != text.npos && text.compare(name, 3, ") S") == 0) return true;
+  std::string sleeps;
+  for (int same = 0; std::chrono::steady_clock::now() < end;) {
+    auto now = sleeps_of(id);
+    same = !now.empty() && now == sleeps ? same + 1 : 0;
+    if (same == kLooks) return true;
+    sleeps = std::move(now);
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   return false;

@@ -18,7 +18,7 @@
 #include "core/result.hpp"
 #include "core/signature.hpp"
 #include "engine/buffer_view.hpp"
-#include "engine/device/staging.hpp"
+#include "engine/device/way.hpp"
 #include "schedule/problem.hpp"
 
 namespace ccoll {

@@ -105,7 +105,9 @@ Status Communicator::Implementation::find_device() {
   knows_devices_ = options_.device != kHost || device::is_cuda_in_use();
   // Those that are made from this one take theirs when they need it.
   if (options_.device == kHost || id_ != job()) return {};
-  return stream_calls_.staging(options_.device, options_.device_memory).map([](auto*) {});
+  return stream_calls_.staging(options_.device, options_.device_memory).and_then([](auto* staging) {
+    return staging->take_ring();
+  });
 }
 
 Result<std::string> Communicator::Implementation::transport_to(Rank peer) const {
@@ -218,10 +220,10 @@ Result<std::shared_ptr<Operation>> Communicator::Implementation::put_into_queue_
   if (operation->gate) operation->deadline = Clock::time_point::max();
   operation->publish_at = operation->begun + kPublishAfter;
   // What a graph calls is called now, and what streams hold back is yet to come.
-  const auto place = call.from_graph
-                         ? std::ranges::find_if(collectives_, &CollectiveOperation::is_held_back,
-                                                [](const auto& each) -> auto& { return *each; })
-                         : collectives_.end();
+  const auto place = call.from_graph ? std::ranges::find_if(
+                                           collectives_, &CollectiveOperation::is_held_back,
+                                           [](const auto& each) -> auto& { return *each; })
+                                     : collectives_.end();
   const bool may_be_numbered =
       !call.gate && (place == collectives_.begin() || (*std::prev(place))->is_numbered);
   if (may_be_numbered) {

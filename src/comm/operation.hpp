@@ -15,7 +15,7 @@
 #include "ccoll/communicator.hpp"
 #include "comm/reductions.hpp"
 #include "core/result.hpp"
-#include "engine/device/staging.hpp"
+#include "engine/device/way.hpp"
 #include "engine/plan.hpp"
 
 namespace ccoll {

@@ -116,6 +116,18 @@ inline Result<OwnEvent> make_event(unsigned flags = cudaEventDisableTiming) {
   return OwnEvent(event);
 }
 
+/// Whether a stream has come to it. No device is made current: on a thread that has none yet that
+/// would give it a context.
+inline Result<bool> has_happened(const OwnEvent& event) {
+  const BesideCaptures beside;
+  const auto error = cudaEventQuery(event.get());
+  if (error == cudaSuccess) return true;
+  if (error != cudaErrorNotReady)
+    return tl::unexpected(cuda_failure(error, "what was put into a stream"));
+  (void)cudaGetLastError();
+  return false;
+}
+
 /// At least a byte, so that there is an address.
 inline Result<DeviceMemory> allocate_on_device(std::uint64_t bytes) {
   void* memory = nullptr;

@@ -6,7 +6,7 @@
 #include <atomic>
 
 #include "engine/device/cuda.hpp"
-#include "engine/device/staging.hpp"
+#include "engine/device/way.hpp"
 
 namespace ccoll::device {
 

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/device/leases.hpp"
+
+#include <bit>
+#include <tuple>
+
+#include "engine/device/stream_hold.hpp"
+
+namespace ccoll::device {
+namespace {
+
+/// All of this process. While one is in use, CUDA may wait for calls in its streams when
+/// any memory is given back, and those for the thread that gives it back: what is let go of serves
+/// the next that wants such a one, and all is freed when none is in use.
+class LeasesPool {
+ public:
+  static LeasesPool& of_process() {
+    static auto* const all = new LeasesPool;
+    return *all;
+  }
+
+  /// In use from now on; yet to be opened, if it is new.
+  std::shared_ptr<Leases> take(StagingOptions options) {
+    const std::lock_guard lock(mu_);
+    const auto found =
+        std::ranges::find_if(idle_, [&](const auto& each) { return each->is_like(options); });
+    std::unique_ptr<Leases> taken;
+    if (found != idle_.end()) {
+      taken = std::move(*found);
+      idle_.erase(found);
+    } else {
+      taken = std::make_unique<Leases>(std::move(options));
+    }
+    idle_.reserve(idle_.size() + ++in_use_);  // letting go needs no memory
+    return {taken.release(), [this](Leases* leases) { let_go(leases); }};
+  }
+
+  void also(std::function<void()> free) {
+    const std::lock_guard lock(mu_);
+    also_.push_back(std::move(free));
+  }
+
+ private:
+  void let_go(Leases* leases) {
+    const std::lock_guard lock(mu_);
+    idle_.emplace_back(leases);
+    // CUDA's own threads may not free anything; the next to let go of one does. Who wants one
+    // meanwhile waits, so that no call comes into a stream.
+    if (--in_use_ != 0 || is_in_listener()) return;
+    idle_.clear();
+    for (const auto& free : also_) free();
+  }
+
+  std::mutex mu_;
+  std::vector<std::function<void()>> also_;    // guarded by mu_
+  std::vector<std::unique_ptr<Leases>> idle_;  // guarded by mu_
+  std::size_t in_use_ = 0;                     // guarded by mu_
+};
+
+}  // namespace
+
+Leases::~Leases() {
+  const CurrentDevice current(options_.device);
+  const BesideCaptures beside;
+  has_ = {};
+}
+
+std::shared_ptr<Leases> Leases::take(StagingOptions options) {
+  return LeasesPool::of_process().take(std::move(options));
+}
+
+Status Leases::open() {
+  if (is_open_) return {};
+  const CurrentDevice current(options_.device);
+  CCOLL_TRY(current.status());
+  const BesideCaptures beside;
+  CCOLL_TRY(put(find_driver(), driver_));
+  CCOLL_TRY(put(make_event(), has_.behind_default));
+  CCOLL_TRY(put(make_event(), has_.came_last));
+  CCOLL_TRY(more_words());
+  is_open_ = true;
+  return {};
+}
+
+Status Leases::take_ring() {
+  if (has_.ring != nullptr) return {};
+  const CurrentDevice current(options_.device);
+  CCOLL_TRY(current.status());
+  const BesideCaptures beside;
+  CCOLL_TRY(put(PinnedMemory::make(options_.allocate, options_.bytes), has_.ring));
+  held_bytes_ += has_.ring->bytes();
+  return {};
+}
+
+Status Leases::more_words() {
+  MappedMemory slab;
+  CCOLL_TRY(put(allocate_mapped(kSlab * sizeof(Words)), slab));
+  const auto there = on_device(slab.get());
+  if (!there) return tl::unexpected(there.error());
+  const std::lock_guard lock(mu_);
+  auto* const words = reinterpret_cast<Words*>(slab.get());
+  const auto address = reinterpret_cast<std::uint64_t>(*there);
+  // Room for all, so that giving back needs no memory.
+  free_words_.reserve((has_.slabs.size() + 1) * kSlab);
+  has_.slabs.push_back(std::move(slab));
+  for (std::size_t i = 0; i < kSlab; ++i) {
+    free_words_.emplace_back(words + i, address + i * sizeof(Words));
+  }
+  return {};
+}
+
+Result<Lease> Leases::lease(const PassageRequest& request, std::uint64_t bytes) {
+  const CurrentDevice current(options_.device);
+  CCOLL_TRY(current.status());
+  const BesideCaptures beside;
+  Lease lease;
+  if (!request.is_captured) {
+    CCOLL_TRY(take_event(lease.end));
+    if (request.program) CCOLL_TRY(take_event(lease.begin));
+  }
+  if (!request.stream) CCOLL_TRY(stream_of_ours(lease));
+  std::pair<Words*, std::uint64_t> words = idle(free_words_);
+  if (words.first == nullptr) {
+    CCOLL_TRY(more_words());
+    words = idle(free_words_);
+  }
+  std::tie(lease.words, lease.words_on_device) = words;
+  *lease.words = {};
+  if (auto found = find_room(lease, request, bytes); !found) {
+    give_back(std::move(lease));
+    return tl::unexpected(std::move(found.error()));
+  }
+  return lease;
+}
+
+Status Leases::take_event(OwnEvent& to) {
+  to = idle(has_.events);
+  if (to) return {};
+  CCOLL_TRY(put(make_event(), to));
+  keep_place(has_.events);
+  return {};
+}
+
+Status Leases::find_room(Lease& lease, const PassageRequest& request, std::uint64_t bytes) {
+  if (bytes == 0) return {};
+  if (request.is_captured || !request.ends_in_order || bytes > options_.bytes)
+    return memory_apart(lease, bytes);
+  CCOLL_TRY(take_ring());
+  const std::lock_guard lock(mu_);
+  const auto taken = ring_.take(bytes, lease.words);
+  lease.data = has_.ring->data() + taken.offset;
+  lease.piece = taken.number;
+  lease.must_wait_for_room = !taken.has_room;
+  return {};
+}
+
+/// Of a power of two, so that what is kept serves many sizes; never given back on a call's way,
+/// where CUDA might wait for streams.
+Status Leases::memory_apart(Lease& lease, std::uint64_t bytes) {
+  const auto size = std::bit_ceil(bytes);
+  {
+    const std::lock_guard lock(mu_);
+    const auto fits = [size](const auto& memory) { return memory->bytes() == size; };
+    if (const auto found = std::ranges::find_if(has_.apart, fits); found != has_.apart.end()) {
+      lease.apart = std::move(*found);
+      has_.apart.erase(found);
+    }
+  }
+  if (!lease.apart) {
+    CCOLL_TRY(put(PinnedMemory::make(options_.allocate, size), lease.apart));
+    keep_place(has_.apart);
+    held_bytes_ += size;
+  }
+  lease.data = lease.apart->data();
+  return {};
+}
+
+Status Leases::stream_of_ours(Lease& lease) {
+  lease.stream = idle(has_.streams);
+  if (!lease.stream) {
+    CCOLL_TRY(put(make_stream(), lease.stream));
+    keep_place(has_.streams);
+  }
+  CCOLL_TRY(cuda_status(cudaEventRecord(has_.behind_default.get(), nullptr),
+                        "recording an event in the default stream"));
+  return cuda_status(cudaStreamWaitEvent(lease.stream.get(), has_.behind_default.get(), 0),
+                     "having a stream wait for the default stream");
+}
+
+Status Leases::wait_for_room(const Lease& lease, cudaStream_t stream) const {
+  if (!lease.must_wait_for_room) return {};
+  const auto room = lease.words_on_device + offsetof(Words, room);
+  return driver_->status(driver_->wait_value(stream, room, 1, CU_STREAM_WAIT_VALUE_GEQ),
+                         "having a stream wait for room");
+}
+
+Status Leases::in_order(cudaStream_t stream) {
+  return cuda_status(cudaStreamWaitEvent(stream, has_.came_last.get(), 0),
+                     "having a stream wait for the call before");
+}
+
+Status Leases::has_come(cudaStream_t stream) {
+  return cuda_status(cudaEventRecord(has_.came_last.get(), stream), "recording an event");
+}
+
+void Leases::give_back(Lease lease) {
+  const std::lock_guard lock(mu_);
+  if (lease.words != nullptr) free_words_.emplace_back(lease.words, lease.words_on_device);
+  for (OwnEvent* const event : {&lease.begin, &lease.end})
+    if (*event) has_.events.push_back(std::move(*event));
+  if (lease.stream) has_.streams.push_back(std::move(lease.stream));
+  if (lease.apart) has_.apart.push_back(std::move(lease.apart));
+  if (lease.piece) ring_.give_back(*lease.piece);
+}
+void when_no_calls_are_left(std::function<void()> free) {
+  LeasesPool::of_process().also(std::move(free));
+}
+
+void keep_for_ever(std::shared_ptr<void> what) {
+  static auto* const mu = new std::mutex;
+  static auto* const kept = new std::vector<std::shared_ptr<void>>;
+  const std::lock_guard lock(*mu);
+  kept->push_back(std::move(what));
+}
+
+}  // namespace ccoll::device

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What the calls of a communicator in streams have while they are under way, whichever way they
+/// go: memory of the host, words, events, streams. All is kept for the next call, and for the next
+/// communicator. Needs CUDA's headers: only sources include this.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "engine/device/cuda.hpp"
+#include "engine/device/driver.hpp"
+#include "engine/device/pinned.hpp"
+#include "engine/device/staging.hpp"
+
+namespace ccoll::device {
+
+/// What a passage has.
+struct Lease {
+  std::byte* data = nullptr;
+  Words* words = nullptr;
+  std::uint64_t words_on_device = 0;
+  std::optional<std::uint64_t> piece;   ///< its number in the ring
+  bool must_wait_for_room = false;      ///< of the ring
+  std::unique_ptr<PinnedMemory> apart;  ///< or null
+  OwnEvent begin, end;                  ///< recorded before and behind it; null: it is captured
+  OwnStream stream;                     ///< null: the caller's
+};
+
+/// Any thread may call, but leases are taken by one at a time.
+class Leases final {
+ public:
+  explicit Leases(StagingOptions options) : options_(std::move(options)), ring_(options_.bytes) {}
+  Leases(const Leases&) = delete;
+  Leases& operator=(const Leases&) = delete;
+  ~Leases();
+
+  /// One that is new, or that nobody uses any more; yet to be opened, if it is new.
+  static std::shared_ptr<Leases> take(StagingOptions options);
+  /// Once is enough.
+  Status open();
+  /// Whether it is open, and serves whoever asks for that.
+  bool is_like(const StagingOptions& options) const {
+    return is_open_ && options_.device == options.device && options_.bytes == options.bytes;
+  }
+  int device() const { return options_.device; }
+  std::uint64_t held_bytes() const { return held_bytes_.load(); }
+  const Driver& driver() const { return *driver_; }
+  Status take_ring();
+
+  Result<Lease> lease(const PassageRequest& request, std::uint64_t bytes);
+  void give_back(Lease lease);
+  /// Has the lease's stream wait until there is room in the ring.
+  Status wait_for_room(const Lease& lease, cudaStream_t stream) const;
+  /// Has a stream of ours come to its call only after those before it have.
+  Status in_order(cudaStream_t stream);
+  /// The stream is one of ours, and has told that it has come to its call.
+  Status has_come(cudaStream_t stream);
+
+ private:
+  /// Words at a time.
+  static constexpr std::size_t kSlab = 512;
+
+  /// What is given back while the device is the current one.
+  struct Resources {
+    std::unique_ptr<PinnedMemory> ring;
+    OwnEvent behind_default;  ///< recorded in the default stream
+    OwnEvent came_last;       ///< recorded in the last stream of ours
+    std::vector<MappedMemory> slabs;
+    std::vector<OwnEvent> events;
+    std::vector<OwnStream> streams;
+    std::vector<std::unique_ptr<PinnedMemory>> apart;
+  };
+
+  Status more_words();
+  Status find_room(Lease& lease, const PassageRequest& request, std::uint64_t bytes);
+  Status memory_apart(Lease& lease, std::uint64_t bytes);
+  Status stream_of_ours(Lease& lease);
+  Status take_event(OwnEvent& to);
+  /// One that is there and not in use, or null.
+  template <typename T>
+  T idle(std::vector<T>& from) {
+    const std::lock_guard lock(mu_);
+    if (from.empty()) return {};
+    T found = std::move(from.back());
+    from.pop_back();
+    return found;
+  }
+  /// For one that has just been made, so that giving it back needs no memory.
+  template <typename T>
+  void keep_place(std::vector<T>& in) {
+    const std::lock_guard lock(mu_);
+    in.reserve(++made_);
+  }
+
+  const StagingOptions options_;
+  const Driver* driver_ = nullptr;  // immutable after open()
+  bool is_open_ = false;            // immutable after open()
+  std::atomic<std::uint64_t> held_bytes_{0};
+  std::size_t made_ = 0;  // guarded by mu_; of all lists' elements
+  std::mutex mu_;         // nothing of CUDA is called under it: listeners take it
+  Ring ring_;             // guarded by mu_
+  Resources has_;         // lists are guarded by mu_, the rest is whose takes leases
+  std::vector<std::pair<Words*, std::uint64_t>> free_words_;  // guarded by mu_; on the device, too
+};
+
+/// `free` is called whenever no Leases of the process are in use any more: what is given back to
+/// CUDA only then.
+void when_no_calls_are_left(std::function<void()> free);
+
+/// What a stream may still use although nobody knows when: kept as long as the process.
+void keep_for_ever(std::shared_ptr<void> what);
+
+}  // namespace ccoll::device

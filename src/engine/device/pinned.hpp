@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Memory of the host that the device copies from and to by itself: what calls in streams have of
+/// it, and where in it their buffers lie. Needs CUDA's headers: only sources include this.
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "ccoll/memory.hpp"
+#include "engine/device/cuda.hpp"
+#include "engine/device/way.hpp"
+
+namespace ccoll::device {
+
+/// Memory of the host that the device copies from and to by itself.
+class PinnedMemory {
+ public:
+  static Result<std::unique_ptr<PinnedMemory>> make(
+      const std::function<Memory(std::size_t)>& allocate, std::uint64_t bytes) {
+    auto memory = caught([&]() -> Result<Memory> { return allocate(bytes); });
+    if (!memory) return tl::unexpected(std::move(memory.error()));
+    std::unique_ptr<PinnedMemory> made(new PinnedMemory(std::move(*memory)));
+    CCOLL_TRY(cuda_status(
+        cudaHostRegister(made->data(), bytes, cudaHostRegisterPortable | cudaHostRegisterMapped),
+        fmt::format("registering {} bytes of the host with CUDA", bytes)));
+    made->is_registered_ = true;
+    return made;
+  }
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+  ~PinnedMemory() {
+    if (is_registered_) cudaHostUnregister(memory_.data());
+  }
+
+  std::byte* data() const { return memory_.data(); }
+  std::uint64_t bytes() const { return memory_.size_bytes(); }
+
+ private:
+  explicit PinnedMemory(Memory memory) : memory_(std::move(memory)) {}
+
+  Memory memory_;
+  bool is_registered_ = false;
+};
+
+/// Two words that a stream waits for: for room, and to go on. The host writes each once for a call.
+struct Words {
+  std::uint32_t room;
+  std::uint32_t go;
+};
+
+/// Pieces of a ring in the order in which they were taken, which is also the order in which those
+/// that are taken again get their room.
+class Ring {
+ public:
+  explicit Ring(std::uint64_t bytes) : bytes_(bytes) {}
+
+  struct Taken {
+    std::uint64_t number;
+    std::uint64_t offset;
+    bool has_room;
+  };
+  /// `words`: told when there is room, where there is none yet.
+  Taken take(std::uint64_t bytes, Words* words) {
+    const std::uint64_t begin = end_ + bytes > bytes_ ? 0 : end_;
+    pieces_.push_back({begin, begin + bytes, words, false, false});
+    const bool has_room = first_waiting() == pieces_.size() - 1 && is_free(pieces_.size() - 1);
+    end_ = begin + bytes;
+    pieces_.back().has_room = has_room;
+    return {first_ + pieces_.size() - 1, begin, has_room};
+  }
+
+  /// Whom there is room for now, is told.
+  void give_back(std::uint64_t number) {
+    pieces_[number - first_].is_over = true;
+    while (!pieces_.empty() && pieces_.front().is_over) {
+      pieces_.pop_front();
+      ++first_;
+    }
+    for (std::size_t i = first_waiting(); i < pieces_.size() && is_free(i); i = first_waiting()) {
+      pieces_[i].has_room = true;
+      // The words of one that is over may be another's already.
+      if (pieces_[i].is_over) continue;
+      std::atomic_ref(pieces_[i].words->room).store(1, std::memory_order_release);
+    }
+  }
+
+ private:
+  struct Piece {
+    std::uint64_t begin;
+    std::uint64_t end;
+    Words* words;
+    bool has_room;
+    bool is_over;
+  };
+
+  std::size_t first_waiting() const {
+    const auto waits = [](const Piece& piece) { return !piece.has_room; };
+    return static_cast<std::size_t>(std::ranges::find_if(pieces_, waits) - pieces_.begin());
+  }
+  bool is_free(std::size_t index) const {
+    const Piece& piece = pieces_[index];
+    return std::none_of(pieces_.begin(), pieces_.begin() + static_cast<std::ptrdiff_t>(index),
+                        [&](const Piece& other) {
+                          return !other.is_over && other.begin < piece.end &&
+                                 piece.begin < other.end;
+                        });
+  }
+
+  const std::uint64_t bytes_;
+  std::deque<Piece> pieces_;
+  std::uint64_t first_ = 0;  ///< number of the first piece
+  std::uint64_t end_ = 0;    ///< of the last piece
+};
+
+/// Where the ranges of a call lie in memory of the host: each that overlaps no other after the one
+/// before.
+class Placement {
+ public:
+  Placement(std::span<const MemoryRange> reads, std::span<const MemoryRange> writes)
+      : reads_(merged(reads, {})), writes_(merged(writes, {})) {
+    for (const MemoryRange& range : merged(reads, writes)) placed_.push_back({range, nullptr});
+  }
+
+  /// As given, overlapping ones as one, by address.
+  std::span<const MemoryRange> reads() const { return reads_; }
+  std::span<const MemoryRange> writes() const { return writes_; }
+  /// Of the host's memory.
+  std::uint64_t bytes() const {
+    std::uint64_t bytes = 0;
+    for (const Placed& each : placed_) bytes += aligned(each.range.bytes);
+    return bytes;
+  }
+  /// Once; there are bytes().
+  void put(std::byte* host) {
+    for (Placed& each : placed_) {
+      each.host = host;
+      host += aligned(each.range.bytes);
+    }
+  }
+  /// Of a place in one of the ranges; null: it is in none.
+  std::byte* find(const void* place) const {
+    const auto* const at = static_cast<const std::byte*>(place);
+    const auto found = std::ranges::find_if(placed_, [at](const Placed& each) {
+      return each.range.data <= at && at < each.range.data + each.range.bytes;
+    });
+    return found == placed_.end() ? nullptr : found->host + (at - found->range.data);
+  }
+
+ private:
+  struct Placed {
+    MemoryRange range;
+    std::byte* host;
+  };
+  /// Of what copies begin with, on the host.
+  static constexpr std::uint64_t kAlignment = 256;
+
+  static std::uint64_t aligned(std::uint64_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  static std::vector<MemoryRange> merged(std::span<const MemoryRange> some,
+                                         std::span<const MemoryRange> more) {
+    std::vector<MemoryRange> ranges(some.begin(), some.end());
+    ranges.insert(ranges.end(), more.begin(), more.end());
+    std::erase_if(ranges, [](const MemoryRange& range) { return range.bytes == 0; });
+    std::ranges::sort(ranges, {}, &MemoryRange::data);
+    std::vector<MemoryRange> merged;
+    for (const MemoryRange& range : ranges) {
+      if (!merged.empty() && range.data < merged.back().data + merged.back().bytes) {
+        MemoryRange& last = merged.back();
+        last.bytes = std::max<std::uint64_t>(
+            last.bytes, static_cast<std::uint64_t>(range.data - last.data) + range.bytes);
+      } else {
+        merged.push_back(range);
+      }
+    }
+    return merged;
+  }
+
+  std::vector<MemoryRange> reads_, writes_;
+  std::vector<Placed> placed_;
+};
+
+}  // namespace ccoll::device

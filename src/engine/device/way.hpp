@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// How a communicator's calls take place in CUDA's streams. One interface, whoever makes the call:
+/// the host, on memory of its own to which the stream copies (staging.hpp), or the device itself
+/// (device_way.hpp). Which of the ways a call goes is known to all ranks alike.
+///
+/// Without CUDA's headers; in a build without CUDA there is none to be had.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "ccoll/stream.hpp"
+#include "core/result.hpp"
+
+namespace ccoll::device {
+
+/// Whether this process uses CUDA already. Neither loads nor initialises anything.
+bool is_cuda_in_use();
+
+/// The device whose memory is there, or manages it, so that the host does not simply read and write
+/// it; nothing for the host's own. No context is made; nothing where CUDA is not in use.
+std::optional<int> device_of(const void* address);
+
+/// How many bytes from there on are of one allocation of a device.
+std::uint64_t bytes_of_allocation_from(const void* address);
+
+/// Whether what is put into the stream becomes part of a graph.
+Result<bool> is_captured(cudaStream_t stream);
+
+/// Some memory: of the device or, in calls that a device makes, of the host.
+struct MemoryRange {
+  std::byte* data;
+  std::uint64_t bytes;
+};
+
+/// Told by threads of CUDA, in which nothing of CUDA may be called. Must not wait for what needs a
+/// stream to go on.
+class StreamListener {
+ public:
+  virtual ~StreamListener() = default;
+  /// The stream has come to the call: what the host reads is in memory of the host.
+  virtual void reached() noexcept = 0;
+  /// What the call has written is where it belongs, and the stream goes on.
+  virtual void passed() noexcept = 0;
+};
+
+/// How far a call is that ranks enter together.
+enum class Entry : std::uint8_t {
+  waiting,  ///< others have yet to come
+  entered,  ///< it is in the stream
+  apart,    ///< the ranks' streams are captured in graphs of their own: it is in none, and can go
+            ///< another way, on all ranks
+};
+
+/// One call's way through a stream; of a captured one, each time its graph runs.
+class Passage {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  virtual ~Passage() = default;
+
+  /// Puts all of it into the stream that it was made for, once. `listener` lives until the stream,
+  /// or the graph, is done with it. After a failure the stream may hold some of it, and goes on
+  /// once it is released.
+  virtual Status enqueue(std::shared_ptr<StreamListener> listener) = 0;
+  /// Whether the stream has come to it.
+  virtual bool reached() const = 0;
+  /// Whether the stream is done with it.
+  virtual bool passed() const = 0;
+  /// What CUDA says where the stream will never pass, such as an error of the caller's own kernel.
+  virtual Status trouble() const = 0;
+
+  // Of a call that the host makes:
+
+  /// Where on the host a place in one of the call's ranges is, for as long as the passage lives.
+  virtual std::byte* on_host(const void* place) const = 0;
+  /// Lets the stream go on, once: now, or as soon as it comes to it.
+  virtual void release() = 0;
+
+  // Of a call that a device makes; the host lets nothing go on, but may end all with
+  // DeviceWay::abort:
+
+  virtual bool is_made_by_device() const { return false; }
+  /// After enqueue(), until it is no longer `waiting`, or `until` has passed. What is still waited
+  /// for counts as reached from begin_without_stream() on.
+  virtual Result<Entry> enter(TimePoint /*until*/) { return Entry::entered; }
+  virtual void begin_without_stream() {}
+  /// Whether nobody tells the listener, so that somebody has to look at reached() and passed().
+  virtual bool is_looked_at() const { return false; }
+  /// Of one that has passed: whether what it has written is whole.
+  virtual Status outcome() const { return {}; }
+};
+
+struct DeviceProgram;
+
+/// What a passage is asked for.
+struct PassageRequest {
+  /// What is copied: of the device's memory in calls that the host makes, of the host's in those
+  /// that a device makes. They may overlap each other, and then do so where they are copied, too.
+  std::span<const MemoryRange> reads;
+  std::span<const MemoryRange> writes;
+  /// Nothing: one of our own, behind what the default stream has now, in which nobody else waits.
+  /// Those come to their calls in the order in which they were put into their streams.
+  std::optional<cudaStream_t> stream;
+  bool is_captured = false;  ///< of the stream: is_captured() holds
+  /// Whether it ends in the order of those of which this is said, not only after later ones.
+  bool ends_in_order = true;
+
+  // Of a call that a device makes:
+  std::shared_ptr<const DeviceProgram> program = nullptr;
+  std::byte* input = nullptr;  ///< null where there is none, and of a barrier
+  std::byte* output = nullptr;
+  bool in_place = false;  ///< they share memory
+};
+
+/// Any thread may call, but passages are made and put into their streams by one at a time. Lives as
+/// long as a passage of it does.
+class Way {
+ public:
+  virtual ~Way() = default;
+  /// `exhausted` where there is no memory.
+  virtual Result<std::shared_ptr<Passage>> passage(const PassageRequest& request) = 0;
+};
+
+}  // namespace ccoll::device

@@ -48,6 +48,8 @@ inline constexpr std::uint8_t kSendRecv = 255;
 inline constexpr std::uint8_t kSplit = 254;
 inline constexpr std::uint8_t kSubgroup = 253;
 inline constexpr std::uint8_t kMesh = 252;
+/// The `kind` of the calls by which ranks make what their devices have in common.
+inline constexpr std::uint8_t kDeviceWay = 243;
 /// The `kind` of the calls by which ranks learn how long byte strings are, before these are moved.
 inline constexpr std::uint8_t kBroadcastBytes = 251;
 inline constexpr std::uint8_t kAllGatherBytes = 247;

@@ -42,6 +42,8 @@ std::string_view helper_name(std::uint8_t kind) {
       return "subgroup";
     case kMesh:
       return "mesh";
+    case kDeviceWay:
+      return "device_way";
     case kBroadcastBytes:
       return "broadcast_bytes";
     case kAllGatherBytes:

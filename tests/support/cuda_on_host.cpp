@@ -843,7 +843,12 @@ cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t given,
                                       unsigned /*flags*/) {
   const std::lock_guard lock(mu);
   const std::unique_ptr<UserObject> object(reinterpret_cast<UserObject*>(given));
-  graph->objects.emplace_back(object->what, object->destroy);
+  // By the thread that runs functions of the host, when nobody has the graph any more.
+  graph->objects.emplace_back(object->what, [destroy = object->destroy](void* what) {
+    motor.start();
+    const std::lock_guard last(mu);
+    host_functions.emplace_back([destroy, what] { destroy(what); });
+  });
   return cudaSuccess;
 }
 void cuda_on_host_fails(cudaError_t error) { broken_by = error; }

@@ -77,6 +77,7 @@ Status Leases::open() {
   CCOLL_TRY(put(find_driver(), driver_));
   CCOLL_TRY(put(make_event(), has_.behind_default));
   CCOLL_TRY(put(make_event(), has_.came_last));
+  CCOLL_TRY(put(allocate_on_device(kBarrierBytes), has_.barrier));
   CCOLL_TRY(more_words());
   is_open_ = true;
   return {};
@@ -113,6 +114,7 @@ Result<Lease> Leases::lease(const PassageRequest& request, std::uint64_t bytes) 
   const CurrentDevice current(options_.device);
   CCOLL_TRY(current.status());
   const BesideCaptures beside;
+  sweep();
   Lease lease;
   if (!request.is_captured) {
     CCOLL_TRY(take_event(lease.end));
@@ -126,6 +128,10 @@ Result<Lease> Leases::lease(const PassageRequest& request, std::uint64_t bytes) 
   }
   std::tie(lease.words, lease.words_on_device) = words;
   *lease.words = {};
+  {
+    const std::lock_guard lock(mu_);
+    later_.reserve(later_.size() + ++out_);
+  }
   if (auto found = find_room(lease, request, bytes); !found) {
     give_back(std::move(lease));
     return tl::unexpected(std::move(found.error()));
@@ -205,6 +211,7 @@ Status Leases::has_come(cudaStream_t stream) {
 
 void Leases::give_back(Lease lease) {
   const std::lock_guard lock(mu_);
+  if (lease.words != nullptr) --out_;
   if (lease.words != nullptr) free_words_.emplace_back(lease.words, lease.words_on_device);
   for (OwnEvent* const event : {&lease.begin, &lease.end})
     if (*event) has_.events.push_back(std::move(*event));
@@ -212,6 +219,26 @@ void Leases::give_back(Lease lease) {
   if (lease.apart) has_.apart.push_back(std::move(lease.apart));
   if (lease.piece) ring_.give_back(*lease.piece);
 }
+void Leases::give_back_later(Lease lease) {
+  const std::lock_guard lock(mu_);
+  later_.push_back(std::move(lease));
+}
+
+void Leases::sweep() {
+  std::vector<Lease> some;
+  {
+    const std::lock_guard lock(mu_);
+    if (later_.empty()) return;
+    some.reserve(later_.size());
+    some.swap(later_);
+  }
+  for (Lease& lease : some) {
+    // Of a device that has failed nothing is used any more.
+    has_happened(lease.end).value_or(false) ? give_back(std::move(lease))
+                                            : give_back_later(std::move(lease));
+  }
+}
+
 void when_no_calls_are_left(std::function<void()> free) {
   LeasesPool::of_process().also(std::move(free));
 }

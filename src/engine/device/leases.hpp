@@ -34,6 +34,10 @@ struct Lease {
   OwnStream stream;                     ///< null: the caller's
 };
 
+/// Of a device's memory, for barriers: in the first half is what they read, in the second what they
+/// write.
+inline constexpr std::size_t kBarrierBytes = 512;
+
 /// Any thread may call, but leases are taken by one at a time.
 class Leases final {
  public:
@@ -54,9 +58,13 @@ class Leases final {
   std::uint64_t held_bytes() const { return held_bytes_.load(); }
   const Driver& driver() const { return *driver_; }
   Status take_ring();
+  std::byte* barrier_bytes() const { return has_.barrier.get(); }
 
   Result<Lease> lease(const PassageRequest& request, std::uint64_t bytes);
   void give_back(Lease lease);
+  /// Of a call whose stream may not have passed it: when it has, which the next to take a lease
+  /// finds out.
+  void give_back_later(Lease lease);
   /// Has the lease's stream wait until there is room in the ring.
   Status wait_for_room(const Lease& lease, cudaStream_t stream) const;
   /// Has a stream of ours come to its call only after those before it have.
@@ -73,12 +81,14 @@ class Leases final {
     std::unique_ptr<PinnedMemory> ring;
     OwnEvent behind_default;  ///< recorded in the default stream
     OwnEvent came_last;       ///< recorded in the last stream of ours
+    DeviceMemory barrier;
     std::vector<MappedMemory> slabs;
     std::vector<OwnEvent> events;
     std::vector<OwnStream> streams;
     std::vector<std::unique_ptr<PinnedMemory>> apart;
   };
 
+  void sweep();
   Status more_words();
   Status find_room(Lease& lease, const PassageRequest& request, std::uint64_t bytes);
   Status memory_apart(Lease& lease, std::uint64_t bytes);
@@ -104,10 +114,12 @@ class Leases final {
   const Driver* driver_ = nullptr;  // immutable after open()
   bool is_open_ = false;            // immutable after open()
   std::atomic<std::uint64_t> held_bytes_{0};
-  std::size_t made_ = 0;  // guarded by mu_; of all lists' elements
-  std::mutex mu_;         // nothing of CUDA is called under it: listeners take it
-  Ring ring_;             // guarded by mu_
-  Resources has_;         // lists are guarded by mu_, the rest is whose takes leases
+  std::size_t made_ = 0;      // guarded by mu_; of all lists' elements
+  std::mutex mu_;             // nothing of CUDA is called under it: listeners take it
+  Ring ring_;                 // guarded by mu_
+  Resources has_;             // lists are guarded by mu_, the rest is whose takes leases
+  std::vector<Lease> later_;  // guarded by mu_; room for all that are out
+  std::size_t out_ = 0;       // guarded by mu_; leases
   std::vector<std::pair<Words*, std::uint64_t>> free_words_;  // guarded by mu_; on the device, too
 };
 

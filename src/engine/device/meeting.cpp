@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/device/meeting.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/text.hpp"
@@ -8,20 +9,23 @@
 namespace ccoll::device {
 namespace {
 
-/// A launch is of one program, and of one graph or none.
-Status agree(std::span<const TeamCall> calls) {
+/// A launch is of one program, and of one graph or none. False where each rank's stream is captured
+/// in some graph, but not all in one.
+Result<bool> fit(std::span<const TeamCall> calls) {
   for (const TeamCall& call : calls) {
     if (call.program != calls[0].program) {
       return fail(ErrorKind::mismatch, "ranks {} and {} of a team make different calls",
                   calls[0].rank, call.rank);
     }
-    if (call.capture == calls[0].capture) continue;
-    return fail(ErrorKind::mismatch,
-                "the streams of ranks {} and {} of a team are not captured in one graph: expected "
-                "is one for all ranks, or none",
-                calls[0].rank, call.rank);
   }
-  return {};
+  const auto odd = std::ranges::find_if(
+      calls, [&](const TeamCall& call) { return call.capture != calls[0].capture; });
+  if (odd == calls.end()) return true;
+  if (std::ranges::find(calls, 0U, &TeamCall::capture) == calls.end()) return false;
+  return fail(ErrorKind::mismatch,
+              "the streams of ranks {} and {} of a team are not captured in one graph: expected is "
+              "one for all ranks, or none",
+              calls[0].rank, odd->rank);
 }
 
 }  // namespace
@@ -58,39 +62,65 @@ Status TeamMeeting::take_seat(const TeamCall& call) {
 Status TeamMeeting::launch(std::uint32_t last) {
   std::vector<TeamCall> calls;
   for (const Seat& seat : seats_) calls.push_back(seat.call);
-  Status launched = agree(calls);
-  if (launched) launched = device_.launch(calls, last);
-  if (!launched) return break_with(std::move(launched.error()));
+  const auto fits = fit(calls);
+  if (!fits) return break_with(fits.error(), false);
+  if (*fits) {
+    if (auto launched = device_.launch(calls, last); !launched) {
+      return break_with(std::move(launched.error()));
+    }
+  }
   {
     const std::lock_guard lock(mu_);
     if (broken_) return tl::unexpected(*broken_);
-    for (Seat& seat : seats_) seat.at = At::launched;
+    for (Seat& seat : seats_) seat.at = *fits ? At::launched : At::apart;
     waiting_ = 0;
   }
   changed_.notify_all();
   return {};
 }
 
-Status TeamMeeting::leave(std::uint32_t rank, TimePoint deadline) {
+bool TeamMeeting::is_waiting(std::uint32_t rank) const {
+  return !broken_ && seats_[rank].at == At::waiting;
+}
+
+Result<Entry> TeamMeeting::enter(std::uint32_t rank, TimePoint until) {
   std::unique_lock lock(mu_);
   if (rank >= seats_.size() || (!broken_ && seats_[rank].at < At::waiting)) {
     return fail(ErrorKind::invalid_argument,
                 "rank {} of a team of {} leaves a call that it has not made", rank, seats_.size());
   }
   Seat& seat = seats_[rank];
-  changed_.wait_until(lock, deadline, [&] { return seat.at == At::launched || broken_; });
-  if (seat.at != At::launched) {
-    const Failure why = broken_ ? *broken_ : late(rank);
+  changed_.wait_until(lock, until, [&] { return !is_waiting(rank); });
+  if (is_waiting(rank)) return Entry::waiting;
+  if (seat.at < At::launched) return tl::unexpected(*broken_);
+  const bool is_apart = seat.at == At::apart;
+  lock.unlock();
+  // Until it is away nobody launches anew, so this is the launch that it was there for.
+  if (!is_apart) {
+    if (auto left = device_.leave(seat.call); !left) return break_with(std::move(left.error()));
+  }
+  lock.lock();
+  seat.at = At::away;
+  return is_apart ? Entry::apart : Entry::entered;
+}
+
+Status TeamMeeting::leave(std::uint32_t rank, TimePoint deadline) {
+  for (;;) {
+    const auto entry = enter(rank, deadline);
+    if (!entry) return tl::unexpected(entry.error());
+    if (*entry == Entry::entered) return {};
+    if (*entry == Entry::apart) {
+      return break_with({ErrorKind::mismatch,
+                         "the streams of a team's ranks are captured in graphs of their own: "
+                         "expected is one for all ranks",
+                         std::nullopt});
+    }
+    std::unique_lock lock(mu_);
+    if (!is_waiting(rank)) continue;
+    const Failure why = late(rank);
     lock.unlock();
     return break_with(why);
   }
-  lock.unlock();
-  // Until it is away nobody launches anew, so this is the launch that it was there for.
-  Status left = device_.leave(seat.call);
-  if (!left) return break_with(std::move(left.error()));
-  lock.lock();
-  seat.at = At::away;
-  return {};
 }
 
 /// Why rank `rank` waits in vain; holds mu_.
@@ -117,15 +147,16 @@ std::optional<Failure> TeamMeeting::broken() const {
   return broken_;
 }
 
-tl::unexpected<Failure> TeamMeeting::break_with(Failure why) {
-  bool is_first = false;
+tl::unexpected<Failure> TeamMeeting::break_with(Failure why, bool ends_kernels) {
+  bool ends_now = false;
   {
     const std::lock_guard lock(mu_);
-    is_first = !broken_;
-    if (is_first) broken_ = std::move(why);
+    if (!broken_) broken_ = std::move(why);
     why = *broken_;
+    ends_now = ends_kernels && !has_ended_;
+    has_ended_ |= ends_kernels;
   }
-  if (is_first) device_.abort();
+  if (ends_now) device_.abort();
   changed_.notify_all();
   return tl::unexpected(std::move(why));
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/result.hpp"
+#include "engine/device/way.hpp"
 
 struct CUstream_st;
 
@@ -28,6 +29,7 @@ struct TeamCall {
   const LoadedProgram* program = nullptr;  ///< the same for all ranks
   std::byte* input = nullptr;
   std::byte* output = nullptr;
+  bool in_place = false;  ///< they share memory
   CUstream_st* stream = nullptr;
   std::uint64_t capture = 0;  ///< which one the stream is part of; 0: none
 };
@@ -49,7 +51,8 @@ class TeamDevice {
 };
 
 /// Whatever fails breaks it, as it breaks a communicator: all calls end, and later ones fail, with
-/// the first cause. Any thread may call; a rank makes one call at a time.
+/// the first cause. (What has been launched does not end where ranks only make calls that do not
+/// fit together: it can end well.) Any thread may call; a rank makes one call at a time.
 class TeamMeeting {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -60,7 +63,10 @@ class TeamMeeting {
   /// launches. `invalid_argument`, and nothing is broken, where the rank has not left its call
   /// before.
   Status arrive(TeamCall call);
-  /// After arrive(): waits until all have arrived and the launch is done, or `deadline`.
+  /// After arrive(): waits until all have arrived and the launch is done, and the rank has left it;
+  /// or until `until`, and it may come again then. Nothing is launched where the ranks are `apart`.
+  Result<Entry> enter(std::uint32_t rank, TimePoint until);
+  /// The same, but who waits in vain until `deadline`, or is apart from others, breaks the meeting.
   Status leave(std::uint32_t rank, TimePoint deadline);
   /// Ends everything with `why`, unless something else has before.
   void abort(const Failure& why) { break_with(why); }
@@ -68,7 +74,7 @@ class TeamMeeting {
   std::optional<Failure> broken() const;
 
  private:
-  enum class At : std::uint8_t { away, arriving, waiting, launched };
+  enum class At : std::uint8_t { away, arriving, waiting, launched, apart };
   struct Seat {
     At at = At::away;
     TeamCall call;  ///< written by its rank's thread before it is `waiting`, then only read
@@ -76,8 +82,9 @@ class TeamMeeting {
 
   Status take_seat(const TeamCall& call);
   Status launch(std::uint32_t last);
+  bool is_waiting(std::uint32_t rank) const;  ///< holds mu_
   Failure late(std::uint32_t rank) const;
-  tl::unexpected<Failure> break_with(Failure why);
+  tl::unexpected<Failure> break_with(Failure why, bool ends_kernels = true);
 
   TeamDevice& device_;
   mutable std::mutex mu_;
@@ -85,6 +92,7 @@ class TeamMeeting {
   std::vector<Seat> seats_;        // by rank; `at` is guarded by mu_
   std::uint32_t waiting_ = 0;      // guarded by mu_
   std::optional<Failure> broken_;  // guarded by mu_
+  bool has_ended_ = false;         // guarded by mu_; the kernels are told to end
 };
 
 }  // namespace ccoll::device

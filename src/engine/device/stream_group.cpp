@@ -2,6 +2,7 @@
 #include "engine/device/stream_group.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -53,6 +54,12 @@ class StreamGroup::Device {
     words_.give_up(options_.rank, why);
     words_.release();
   }
+  void release() const { words_.release(); }
+  bool has_ended() const {
+    if (!called_.load(std::memory_order_acquire)) return true;
+    // No device is made current, as this may be any thread. One that has failed has ended.
+    return has_happened(finished_).value_or(true);
+  }
 
  private:
   struct Call {
@@ -76,7 +83,7 @@ class StreamGroup::Device {
   const std::unique_ptr<SharedGroup> shared_;
   const GroupWords words_;
   OwnEvent finished_;  // immutable after open(); recorded behind the last call, but for graphs
-  bool called_ = false;
+  std::atomic<bool> called_{false};
   std::vector<std::unique_ptr<LoadedSteps>> programs_;
   const LoadedSteps* last_ = nullptr;  ///< called
 };
@@ -329,5 +336,9 @@ Status StreamGroup::check() const {
 }
 
 void StreamGroup::abort(const Failure& why) { device_->abort(why); }
+
+void StreamGroup::release() const { device_->release(); }
+
+bool StreamGroup::has_ended() const { return device_->has_ended(); }
 
 }  // namespace ccoll::device

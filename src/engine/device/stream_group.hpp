@@ -22,7 +22,7 @@ namespace ccoll::device {
 
 struct LoadedSteps;
 
-/// abort() by any thread; all else by one at a time.
+/// abort() and check() by any thread; all else by one at a time.
 class StreamGroup {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -55,6 +55,11 @@ class StreamGroup {
   /// Lets the streams of all ranks go on, with `why` as the error of all of them unless there is
   /// one already. Does not wait.
   void abort(const Failure& why);
+  /// The same again after an abort: what a stream has written since may have undone it. Any thread
+  /// may call.
+  void release() const;
+  /// Whether what was called has ended, except by graphs; after an abort by any thread.
+  bool has_ended() const;
 
  private:
   class Device;

@@ -8,14 +8,6 @@ namespace {
 
 thread_local bool in_listener = false;
 
-/// Until the end of a scope.
-struct InListener {
-  InListener() { in_listener = true; }
-  InListener(const InListener&) = delete;
-  InListener& operator=(const InListener&) = delete;
-  ~InListener() { in_listener = false; }
-};
-
 void CUDART_CB on_reached(void* held) {
   const InListener here;
   auto& hold = *static_cast<StreamHold*>(held);
@@ -39,6 +31,8 @@ void CUDART_CB drop(void* held) {
 
 }  // namespace
 
+InListener::InListener() { in_listener = true; }
+InListener::~InListener() { in_listener = false; }
 bool is_in_listener() { return in_listener; }
 
 Status give_to_graph(cudaStream_t stream, std::unique_ptr<StreamHold> hold) {

@@ -27,6 +27,14 @@ struct StreamHold {
   std::shared_ptr<StreamListener> listener;
 };
 
+/// Says until the end of a scope that this thread is one of CUDA's, in a function of the host.
+class InListener {
+ public:
+  InListener();
+  InListener(const InListener&) = delete;
+  InListener& operator=(const InListener&) = delete;
+  ~InListener();
+};
 /// Whether this thread is one of CUDA's, in a function of the host, where nothing of CUDA may be
 /// called.
 bool is_in_listener();
@@ -37,7 +45,7 @@ Status give_to_graph(cudaStream_t stream, std::unique_ptr<StreamHold> hold);
 Status tell_reached(cudaStream_t stream, StreamHold& hold);
 /// The same when it has passed the call; of one that is not captured the hold goes with that.
 Status tell_passed(cudaStream_t stream, StreamHold& hold);
-/// The stream calls `function`, as part of a call.
+/// The stream calls `function`, which says that it is InListener, as part of a call.
 Status put_function(cudaStream_t stream, cudaHostFn_t function, void* argument);
 
 }  // namespace ccoll::device

@@ -22,6 +22,7 @@ struct LoadedProgram {
   const void* kernel = nullptr;
   std::uint32_t threads = 0;
   std::size_t shared_bytes = 0;
+  const LoadedProgram* in_place = nullptr;  ///< what serves in its place where buffers are so
 };
 
 namespace {
@@ -82,7 +83,7 @@ class Team::Device final : public TeamDevice {
   ~Device() override;
 
   Status open();
-  Result<const LoadedProgram*> load(const LoweredTeam& lowered);
+  Result<LoadedProgram*> load(const LoweredTeam& lowered);
   /// Whether what was launched has ended by `deadline`.
   Result<bool> ended_by(TimePoint deadline) const;
   /// Whether all blocks have finished, and else where they stand.
@@ -93,6 +94,8 @@ class Team::Device final : public TeamDevice {
   Status launch(std::span<const TeamCall> calls, std::uint32_t last) override;
   Status leave(const TeamCall& call) override;
   void abort() override;
+  /// Once what was launched has ended.
+  void forget_abort() { store_relaxed(abort_word(), 0); }
 
  private:
   /// What is given back while `options_.device` is the current one.
@@ -111,7 +114,7 @@ class Team::Device final : public TeamDevice {
   Status upload(LoadedProgram& loaded, const LoweredTeam& lowered);
   Status shape(LoadedProgram& loaded) const;
   Result<std::uint32_t> blocks_at_once(const LoadedProgram& loaded, std::uint32_t threads) const;
-  TeamLaunch arguments(std::span<const TeamCall> calls) const;
+  TeamLaunch arguments(const LoadedProgram& program, std::span<const TeamCall> calls) const;
   std::uint64_t* abort_word() const {
     return reinterpret_cast<std::uint64_t*>(resources_.words.get());
   }
@@ -182,7 +185,7 @@ Status Team::Device::zero_state() {
   return cuda_status(cudaStreamSynchronize(to.uploads.get()), kWhat);
 }
 
-Result<const LoadedProgram*> Team::Device::load(const LoweredTeam& lowered) {
+Result<LoadedProgram*> Team::Device::load(const LoweredTeam& lowered) {
   const TeamProgram& program = lowered.program;
   if (lowered.workspace_bytes > options_.workspace_bytes || program.flag_count() > kMostFlags ||
       program.workspace != 2 * options_.ranks) {
@@ -288,9 +291,11 @@ Status Team::Device::launch(std::span<const TeamCall> calls, std::uint32_t last)
     CCOLL_TRY(cuda_status(cudaStreamWaitEvent(stream, resources_.arrived[call.rank].get(), 0),
                           fmt::format("a team's launch waiting for rank {}'s stream", call.rank)));
   }
-  const LoadedProgram& program = *calls[0].program;
+  const bool in_place = std::ranges::any_of(calls, &TeamCall::in_place);
+  const auto* const beside = calls[0].program->in_place;
+  const LoadedProgram& program = in_place && beside != nullptr ? *beside : *calls[0].program;
   if (program.kernel != nullptr) {
-    TeamLaunch launch = arguments(calls);
+    TeamLaunch launch = arguments(program, calls);
     void* each[] = {&launch};
     CCOLL_TRY(cuda_status(
         cudaLaunchCooperativeKernel(program.kernel, dim3(program.program.block_count),
@@ -306,9 +311,10 @@ Status Team::Device::launch(std::span<const TeamCall> calls, std::uint32_t last)
   return cuda_status(cudaEventRecord(event.get(), stream), "recording the end of a team's launch");
 }
 
-TeamLaunch Team::Device::arguments(std::span<const TeamCall> calls) const {
+TeamLaunch Team::Device::arguments(const LoadedProgram& program,
+                                   std::span<const TeamCall> calls) const {
   TeamLaunch launch;
-  launch.program = calls[0].program->program;
+  launch.program = program.program;
   launch.state = {reinterpret_cast<TeamTicket*>(resources_.tickets.get()),
                   reinterpret_cast<std::uint64_t*>(resources_.flags.get()), kMostBlocks};
   for (const TeamCall& call : calls) {
@@ -387,12 +393,34 @@ Result<std::unique_ptr<Team>> Team::make(const TeamOptions& options) {
 }
 
 Team::Team(std::unique_ptr<Device> device, std::uint32_t ranks)
-    : device_(std::move(device)), meeting_(std::make_unique<TeamMeeting>(ranks, *device_)) {}
+    : ranks_(ranks),
+      device_(std::move(device)),
+      meeting_(std::make_unique<TeamMeeting>(ranks, *device_)) {}
 
 Team::~Team() = default;
 
 Result<const LoadedProgram*> Team::load(const LoweredTeam& lowered) {
   return device_->load(lowered);
+}
+
+Result<const LoadedProgram*> Team::load(const LoweredTeam& separate, const LoweredTeam& in_place) {
+  auto loaded = device_->load(separate);
+  if (!loaded) return tl::unexpected(std::move(loaded.error()));
+  if (std::ranges::count(separate.steps, true, &TeamStep::lends) !=
+      std::ranges::count(in_place.steps, true, &TeamStep::lends)) {
+    auto beside = device_->load(in_place);
+    if (!beside) return tl::unexpected(std::move(beside.error()));
+    (*loaded)->in_place = *beside;
+  }
+  return *loaded;
+}
+
+bool Team::renew() {
+  const auto ended = device_->ended_by(std::chrono::steady_clock::now());
+  if (!ended || !*ended) return false;
+  device_->forget_abort();
+  meeting_ = std::make_unique<TeamMeeting>(ranks_, *device_);
+  return true;
 }
 
 Status Team::wait(TimePoint deadline) {

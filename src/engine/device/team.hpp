@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/result.hpp"
@@ -47,11 +48,16 @@ class Team {
   /// streams are captured. `unsupported` where it needs more blocks at once than the GPU runs, or
   /// more memory than the team has; the message says how much.
   Result<const LoadedProgram*> load(const LoweredTeam& lowered);
+  /// The same of a program that was lowered for buffers that are in place nowhere, and beside it
+  /// for such as are in place on every rank, which serves where they are on any.
+  Result<const LoadedProgram*> load(const LoweredTeam& separate, const LoweredTeam& in_place);
 
   /// A rank's part in a call of all of them, which the last to come launches: see TeamMeeting.
-  /// `call.capture` is found out. In-place buffers must be those that the program was lowered for.
+  /// `call.capture` is found out. In-place buffers must be those that the program was lowered for,
+  /// unless it was loaded for either.
   Status arrive(const TeamCall& call) { return meeting_->arrive(call); }
   Status leave(std::uint32_t rank, TimePoint deadline) { return meeting_->leave(rank, deadline); }
+  Result<Entry> enter(std::uint32_t rank, TimePoint until) { return meeting_->enter(rank, until); }
 
   /// The host waits for the end of what was launched, except by graphs. At the deadline the team is
   /// broken and its kernels end; the failure says where they stood, and if they do not end, that
@@ -61,11 +67,15 @@ class Team {
   Status check(const LoadedProgram* program) const;
   /// Ends everything with `why`.
   void abort(const Failure& why) { meeting_->abort(why); }
+  /// Of one that nobody uses any more: makes it as good as new, but for the programs that it has.
+  /// False where what it has launched has not ended.
+  bool renew();
 
  private:
   class Device;
   explicit Team(std::unique_ptr<Device> device, std::uint32_t ranks);
 
+  const std::uint32_t ranks_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<TeamMeeting> meeting_;
 };

@@ -82,6 +82,9 @@ class Passage {
   /// Lets the stream go on, once: now, or as soon as it comes to it.
   virtual void release() = 0;
 
+  /// Instead of that, where nobody looks after it any more.
+  virtual void forsake() { release(); }
+
   // Of a call that a device makes; the host lets nothing go on, but may end all with
   // DeviceWay::abort:
 

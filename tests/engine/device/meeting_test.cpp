@@ -177,8 +177,44 @@ TEST_CASE("meeting: calls that do not fit together are refused for all", "[engin
     CHECK(refused.error().message.find("ranks 0 and 1 of a team") != std::string::npos);
     CHECK(meeting.leave(0, in_time()).error() == refused.error());
     CHECK(device.launches() == 0);
+    // What was launched before may end well.
+    CHECK(device.aborts == 0);
+    meeting.abort({ErrorKind::aborted, "enough", std::nullopt});
     CHECK(device.aborts == 1);
+    CHECK(meeting.broken() == refused.error());
   }
+}
+
+TEST_CASE("meeting: ranks that are captured apart are told, and may go on otherwise",
+          "[engine][device]") {
+  Device device(2);
+  TeamMeeting meeting(2, device);
+  for (int call = 0; call < 2; ++call) {
+    for (const std::uint32_t rank : {0U, 1U}) {
+      TeamCall captured = call_of(rank);
+      captured.stream = reinterpret_cast<CUstream_st*>(64 * (rank + 1));
+      REQUIRE(meeting.arrive(captured));
+      if (rank == 0) CHECK(meeting.enter(0, steady_clock::now()) == Entry::waiting);
+    }
+    for (const std::uint32_t rank : {0U, 1U}) CHECK(meeting.enter(rank, in_time()) == Entry::apart);
+  }
+  CHECK(device.launches() == 0);
+  CHECK_FALSE(meeting.broken());
+}
+
+TEST_CASE("meeting: who cannot go another way is refused where ranks are captured apart",
+          "[engine][device]") {
+  Device device(2);
+  TeamMeeting meeting(2, device);
+  for (const std::uint32_t rank : {0U, 1U}) {
+    TeamCall captured = call_of(rank);
+    captured.stream = reinterpret_cast<CUstream_st*>(64 * (rank + 1));
+    REQUIRE(meeting.arrive(captured));
+  }
+  const auto refused = meeting.leave(0, in_time());
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message.find("graphs of their own") != std::string::npos);
+  CHECK(meeting.leave(1, in_time()).error() == refused.error());
 }
 
 TEST_CASE("meeting: what the device refuses is every rank's failure", "[engine][device]") {

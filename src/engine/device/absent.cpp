@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/staging.hpp"
+#include "engine/device/device_way.hpp"
 
 namespace ccoll::device {
 
@@ -17,5 +17,13 @@ std::optional<int> device_of(const void* /*address*/) { return std::nullopt; }
 std::uint64_t bytes_of_allocation_from(const void* /*address*/) { return UINT64_MAX; }
 Result<bool> is_captured(cudaStream_t /*stream*/) { return absent(); }
 Result<std::shared_ptr<Staging>> make_staging(StagingOptions /*options*/) { return absent(); }
+Result<std::string> identity_of(int /*device*/) { return absent(); }
+Result<std::shared_ptr<DeviceWay>> join_team(const TeamWayOptions& /*options*/) { return absent(); }
+
+Result<std::shared_ptr<DeviceWay>> make_steps(const StepsWayOptions& /*options*/,
+                                              Exchange& /*exchange*/,
+                                              Exchange::TimePoint /*deadline*/) {
+  return absent();
+}
 
 }  // namespace ccoll::device

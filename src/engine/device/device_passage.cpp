@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/device/device_passage.hpp"
+
+#include <cstring>
+
+namespace ccoll::device {
+namespace {
+
+/// One copy that a stream is to make by the host.
+struct Copy {
+  std::shared_ptr<DevicePassage> passage;
+  void (*run)(DevicePassage& passage) noexcept;
+};
+
+void CUDART_CB run_once(void* argument) {
+  const InListener here;
+  const std::unique_ptr<Copy> copy(static_cast<Copy*>(argument));
+  copy->run(*copy->passage);
+}
+
+}  // namespace
+
+DevicePassage::DevicePassage(std::shared_ptr<Leases> leases, const PassageRequest& request)
+    : leases_(std::move(leases)),
+      stream_(request.stream),
+      placement_(request.reads, request.writes),
+      input_(request.input),
+      output_(request.output) {
+  marks_.is_captured = request.is_captured;
+}
+
+DevicePassage::~DevicePassage() {
+  if (lease_.words == nullptr) return;
+  // Nothing of CUDA is asked here: this may be one of its threads.
+  const bool is_over = marks_.is_captured || marks_.passed.load(std::memory_order_acquire);
+  is_over ? leases_->give_back(std::move(lease_)) : leases_->give_back_later(std::move(lease_));
+}
+
+Status DevicePassage::take_lease(const PassageRequest& request) {
+  CCOLL_TRY(put(leases_->lease(request, placement_.bytes()), lease_));
+  placement_.put(lease_.data);
+  for (std::byte** const buffer : {&input_, &output_}) {
+    auto* const here = *buffer == nullptr ? nullptr : placement_.find(*buffer);
+    if (here != nullptr) CCOLL_TRY(put(on_device(here), *buffer));
+  }
+  return {};
+}
+
+bool DevicePassage::reached() const {
+  if (early_.load(std::memory_order_acquire) || marks_.reached.load(std::memory_order_acquire))
+    return true;
+  if (marks_.is_captured || !is_begun_.load(std::memory_order_acquire)) return false;
+  // An error is trouble()'s.
+  const bool has_come = has_happened(lease_.begin).value_or(false);
+  if (has_come) marks_.reached.store(true, std::memory_order_release);
+  return has_come;
+}
+
+bool DevicePassage::passed() const {
+  if (marks_.passed.load(std::memory_order_acquire)) return true;
+  if (marks_.is_captured || !is_in_stream_.load(std::memory_order_acquire)) return false;
+  const bool is_over = has_happened(lease_.end).value_or(false);
+  if (is_over) marks_.passed.store(true, std::memory_order_release);
+  return is_over;
+}
+
+Status DevicePassage::trouble() const {
+  const bool may_ask = !marks_.is_captured && is_in_stream_.load(std::memory_order_acquire);
+  if (!may_ask || marks_.passed.load(std::memory_order_acquire)) return {};
+  const auto ended = has_happened(lease_.end);
+  return ended ? Status() : tl::unexpected(ended.error());
+}
+
+std::byte* DevicePassage::on_host(const void* /*place*/) const {
+  CCOLL_CHECK(false, "of a call that the device makes nothing is on the host");
+  return nullptr;
+}
+
+Status DevicePassage::put_before() {
+  if (!is_captured()) {
+    CCOLL_TRY(cuda_status(cudaEventRecord(lease_.begin.get(), stream()), "recording an event"));
+    is_begun_.store(true, std::memory_order_release);
+  }
+  CCOLL_TRY(leases_->wait_for_room(lease_, stream()));
+  return placement_.reads().empty() ? Status() : put_copy(&copy_in);
+}
+
+Status DevicePassage::put_behind() {
+  if (!placement_.writes().empty()) CCOLL_TRY(put_copy(&copy_out));
+  if (!is_captured()) {
+    CCOLL_TRY(cuda_status(cudaEventRecord(lease_.end.get(), stream()), "recording an event"));
+  }
+  is_in_stream_.store(true, std::memory_order_release);
+  return {};
+}
+
+Status DevicePassage::put_copy(CopyOfHost run) {
+  if (is_captured()) {
+    // The graph holds this as long as it may run.
+    auto& copies = run == &copy_in ? captured_in_ : captured_out_;
+    copies = {this, run};
+    return put_function(
+        stream(),
+        [](void* argument) {
+          const InListener here;
+          auto& copy = *static_cast<CapturedCopy*>(argument);
+          copy.run(*copy.passage);
+        },
+        &copies);
+  }
+  auto copy = std::make_unique<Copy>(shared_from_this(), run);
+  CCOLL_TRY(put_function(stream(), &run_once, copy.get()));
+  (void)copy.release();
+  return {};
+}
+
+void DevicePassage::copy_in(DevicePassage& passage) noexcept {
+  for (const MemoryRange& range : passage.placement_.reads())
+    std::memcpy(passage.placement_.find(range.data), range.data, range.bytes);
+}
+
+void DevicePassage::copy_out(DevicePassage& passage) noexcept {
+  for (const MemoryRange& range : passage.placement_.writes())
+    std::memcpy(range.data, passage.placement_.find(range.data), range.bytes);
+}
+
+}  // namespace ccoll::device

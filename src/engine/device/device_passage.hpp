@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What the passages of calls that devices make have in common: where the device finds the call's
+/// buffers, and how far the stream has come. Needs CUDA's headers: only sources include this.
+///
+/// Buffers of the host are copied, when the stream comes there, to pinned memory, which the device
+/// reads and writes in their place. Of a call that is not captured two events tell how far its
+/// stream is, so that no function of the host stands in it unless there is something to copy.
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <optional>
+
+#include "engine/device/leases.hpp"
+#include "engine/device/stream_hold.hpp"
+#include "engine/device/way.hpp"
+
+namespace ccoll::device {
+
+class DevicePassage : public Passage, public std::enable_shared_from_this<DevicePassage> {
+ public:
+  DevicePassage(std::shared_ptr<Leases> leases, const PassageRequest& request);
+  DevicePassage(const DevicePassage&) = delete;
+  DevicePassage& operator=(const DevicePassage&) = delete;
+  ~DevicePassage() override;
+  /// Before anything else, once.
+  Status take_lease(const PassageRequest& request);
+
+  bool is_made_by_device() const override { return true; }
+  bool is_looked_at() const override { return !marks_.is_captured; }
+  void begin_without_stream() override { early_.store(true, std::memory_order_release); }
+  bool reached() const override;
+  bool passed() const override;
+  Status trouble() const override;
+  std::byte* on_host(const void* place) const override;
+  void release() override {}
+
+ protected:
+  cudaStream_t stream() const { return stream_ ? *stream_ : lease_.stream.get(); }
+  /// All of it.
+  bool is_in_stream() const { return is_in_stream_.load(std::memory_order_acquire); }
+  bool is_captured() const { return marks_.is_captured; }
+  int device() const { return leases_->device(); }
+  Leases& leases() const { return *leases_; }
+  StreamMarks& marks() { return marks_; }
+  /// Where the device finds the input and the output.
+  std::byte* input() const { return input_; }
+  std::byte* output() const { return output_; }
+  /// What comes before the call in its stream, and behind it. Of a captured one the graph holds
+  /// this passage by then.
+  Status put_before();
+  Status put_behind();
+  /// None of it is in the stream, nor will be: as good as passed.
+  void withdraw() { marks_.passed.store(true, std::memory_order_release); }
+
+ private:
+  using CopyOfHost = void (*)(DevicePassage& passage) noexcept;
+  /// What the stream of a captured call is to copy by the host, each time.
+  struct CapturedCopy {
+    DevicePassage* passage = nullptr;
+    CopyOfHost run = nullptr;
+  };
+
+  /// Has the stream call it.
+  Status put_copy(CopyOfHost run);
+  static void copy_in(DevicePassage& passage) noexcept;
+  static void copy_out(DevicePassage& passage) noexcept;
+
+  const std::shared_ptr<Leases> leases_;
+  const std::optional<cudaStream_t> stream_;
+  Placement placement_;  // immutable after take_lease()
+  Lease lease_;          // immutable after take_lease()
+  std::byte* input_;     // immutable after take_lease()
+  std::byte* output_;    // immutable after take_lease()
+  CapturedCopy captured_in_, captured_out_;
+  mutable StreamMarks marks_;  ///< of what is not captured, as far as it has been looked at
+  std::atomic<bool> early_{false};
+  std::atomic<bool> is_begun_{false};      ///< put_before() has
+  std::atomic<bool> is_in_stream_{false};  ///< all of it
+};
+
+}  // namespace ccoll::device

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Ways of calls that devices make by themselves, with no data going through the host: a team
+/// (team.hpp), where all ranks are threads of one process on one GPU, and stream steps
+/// (stream_group.hpp), where they are of several processes of a host. A rank has one of its
+/// communicator's, or none; all ranks the same.
+///
+/// Without CUDA's headers; in a build without CUDA there is none to be had.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "ccoll/types.hpp"
+#include "core/result.hpp"
+#include "engine/device/exchange.hpp"
+#include "engine/device/staging.hpp"
+#include "engine/device/way.hpp"
+#include "schedule/schedule.hpp"
+
+namespace ccoll::device {
+
+/// What a way has made of a schedule; goes with the last that has it.
+struct DeviceProgram {
+  virtual ~DeviceProgram() = default;
+};
+
+/// The same on all ranks.
+struct ProgramRequest {
+  Problem problem;
+  Choice choice;
+  Schedule schedule;  ///< verified; called for each rank
+  DataType type = DataType::uint8;
+  ReduceOp op = ReduceOp::sum;
+};
+
+/// load() and passage() as Way says of the latter; abort() by any thread.
+class DeviceWay : public Way {
+ public:
+  /// "team", as CCOLL_DEVICE_WAY has it.
+  virtual std::string_view name() const = 0;
+  /// May be called while streams are captured. `unsupported` where the way has not what it needs:
+  /// then it has not on any rank.
+  virtual Result<std::shared_ptr<const DeviceProgram>> load(const ProgramRequest& request) = 0;
+  /// Whether a call is in its stream only when all ranks have made it: see Passage::enter.
+  virtual bool is_entered_together() const = 0;
+  /// Lets all streams go on, on all ranks, with what is under way undone and undefined results;
+  /// `why` is the outcome of all of it, unless there is a cause already. For good. Does not wait.
+  virtual void abort(const Failure& why) = 0;
+  /// Of the device's memory.
+  virtual std::uint64_t held_bytes() const = 0;
+};
+
+/// A name of the GPU that is equal exactly for the same one, whichever process of the host asks.
+Result<std::string> identity_of(int device);
+
+struct TeamWayOptions {
+  std::uint64_t communicator = 0;  ///< by which the ranks of this process find each other
+  std::uint32_t rank = 0;
+  std::uint32_t size = 1;
+  /// Of the device, for slots and scratch of all ranks' programs.
+  std::uint64_t workspace_bytes = 32 << 20;
+  std::shared_ptr<Staging> staging;  ///< of this rank's calls that the host makes
+};
+
+/// Of all `size` ranks, each of which calls it; waits for none of them. What one cannot have none
+/// has: where it fails, it fails on all with the same failure. Its kernels are loaded then, and its
+/// memory is there.
+Result<std::shared_ptr<DeviceWay>> join_team(const TeamWayOptions& options);
+
+struct StepsWayOptions {
+  std::uint32_t rank = 0;
+  std::uint32_t size = 1;
+  /// Of each rank's device, for slots and scratch of its programs; the same on all.
+  std::uint64_t workspace_bytes = 32 << 20;
+  std::shared_ptr<Staging> staging;  ///< of this rank's calls that the host makes
+};
+
+/// By all ranks together: shares memory, and tries out what is shared. It may fail on some ranks
+/// only, who have to agree then.
+Result<std::shared_ptr<DeviceWay>> make_steps(const StepsWayOptions& options, Exchange& exchange,
+                                              Exchange::TimePoint deadline);
+
+}  // namespace ccoll::device

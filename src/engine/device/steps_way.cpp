@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranks of a communicator as a group of stream steps: each has its own part of the group as its
+// way.
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "core/log.hpp"
+#include "engine/device/device_passage.hpp"
+#include "engine/device/device_way.hpp"
+#include "engine/device/stream_group.hpp"
+
+namespace ccoll::device {
+namespace {
+
+struct StepsDeviceProgram final : DeviceProgram {
+  explicit StepsDeviceProgram(const LoadedSteps* loaded) : steps(loaded) {}
+  const LoadedSteps* const steps;
+};
+
+/// A group, and who sees to it that its streams go on once it is aborted: what a stream has written
+/// since may have undone that, and graphs may run again when no communicator is there any more.
+class StepsGroup final : public std::enable_shared_from_this<StepsGroup> {
+ public:
+  /// Where it goes with a graph, that is in a thread of CUDA, in which nothing of CUDA may be
+  /// called.
+  static std::shared_ptr<StepsGroup> make(std::unique_ptr<StreamGroup> group) {
+    return {new StepsGroup(std::move(group)), [](StepsGroup* gone) {
+              if (!is_in_listener()) return delete gone;
+              std::thread([gone] { delete gone; }).detach();
+            }};
+  }
+
+  StreamGroup& group() const { return *group_; }
+
+  /// Any thread may call, also CUDA's.
+  void abort(const Failure& why) noexcept {
+    group_->abort(why);
+    if (is_aborted_.exchange(true)) return;
+    try {
+      std::thread([self = shared_from_this()] { self->let_go_on(); }).detach();
+    } catch (...) {
+      log().error("no thread to let streams go on that have been given up");
+    }
+  }
+
+  void graph_comes() {
+    const std::lock_guard lock(mu_);
+    ++graphs_;
+    changed_.notify_all();
+  }
+  void graph_has_gone() {
+    const std::lock_guard lock(mu_);
+    --graphs_;
+  }
+
+ private:
+  explicit StepsGroup(std::unique_ptr<StreamGroup> group) : group_(std::move(group)) {}
+
+  /// As long as anybody else has it.
+  void let_go_on() {
+    constexpr std::chrono::microseconds kAgain{100};
+    constexpr std::chrono::milliseconds kIdle{100};
+    while (weak_from_this().use_count() > 1) {
+      group_->release();
+      std::unique_lock lock(mu_);
+      const bool is_busy = graphs_ > 0 || !group_->has_ended();
+      changed_.wait_for(
+          lock, is_busy ? std::chrono::duration_cast<std::chrono::nanoseconds>(kAgain) : kIdle);
+    }
+  }
+
+  const std::unique_ptr<StreamGroup> group_;
+  std::atomic<bool> is_aborted_{false};
+  std::mutex mu_;
+  std::condition_variable changed_;
+  int graphs_ = 0;  // guarded by mu_; calls of graphs under way
+};
+
+class StepsPassage final : public DevicePassage {
+ public:
+  StepsPassage(std::shared_ptr<StepsGroup> group, std::shared_ptr<Leases> leases,
+               const PassageRequest& request)
+      : DevicePassage(std::move(leases), request),
+        group_(std::move(group)),
+        program_(request.program) {}
+
+  Status enqueue(std::shared_ptr<StreamListener> listener) override;
+  Status outcome() const override { return group_->group().check(); }
+  void forsake() override {
+    group_->abort({ErrorKind::aborted, "a rank's communicator has ended", std::nullopt});
+  }
+
+ private:
+  /// Tells the group of a graph's call, too.
+  class Counting final : public StreamListener {
+   public:
+    Counting(std::shared_ptr<StepsGroup> group, std::shared_ptr<StreamListener> listener)
+        : group_(std::move(group)), listener_(std::move(listener)) {}
+    void reached() noexcept override {
+      group_->graph_comes();
+      listener_->reached();
+    }
+    void passed() noexcept override {
+      group_->graph_has_gone();
+      listener_->passed();
+    }
+
+   private:
+    const std::shared_ptr<StepsGroup> group_;
+    const std::shared_ptr<StreamListener> listener_;
+  };
+
+  Status put_call();
+
+  const std::shared_ptr<StepsGroup> group_;
+  const std::shared_ptr<const DeviceProgram> program_;
+};
+
+Status StepsPassage::enqueue(std::shared_ptr<StreamListener> listener) {
+  const CurrentDevice current(device());
+  CCOLL_TRY(current.status());
+  if (!is_captured()) {
+    CCOLL_TRY(put_before());
+    auto put = put_call();
+    if (put) put = put_behind();
+    // What the stream has of it may still use the buffers.
+    if (!put) keep_for_ever(shared_from_this());
+    return put;
+  }
+  auto hold = std::make_unique<StreamHold>(shared_from_this(), marks(),
+                                           std::make_shared<Counting>(group_, std::move(listener)));
+  StreamHold& held = *hold;
+  CCOLL_TRY(give_to_graph(stream(), std::move(hold)));
+  CCOLL_TRY(tell_reached(stream(), held));
+  CCOLL_TRY(put_before());
+  CCOLL_TRY(put_call());
+  CCOLL_TRY(put_behind());
+  return tell_passed(stream(), held);
+}
+
+Status StepsPassage::put_call() {
+  auto* const in = input() != nullptr ? input() : leases().barrier_bytes();
+  auto* const out = output() != nullptr ? output() : leases().barrier_bytes() + kBarrierBytes / 2;
+  const auto* const steps = static_cast<const StepsDeviceProgram&>(*program_).steps;
+  return group_->group().call(steps, in, out, stream());
+}
+
+class StepsWay final : public DeviceWay {
+ public:
+  StepsWay(std::shared_ptr<Leases> leases, std::uint64_t bytes, std::shared_ptr<StepsGroup> group)
+      : leases_(std::move(leases)), bytes_(bytes), group_(std::move(group)) {}
+
+  std::string_view name() const override { return "steps"; }
+  Result<std::shared_ptr<const DeviceProgram>> load(const ProgramRequest& request) override;
+  Result<std::shared_ptr<Passage>> passage(const PassageRequest& request) override {
+    const auto passage = std::make_shared<StepsPassage>(group_, leases_, request);
+    CCOLL_TRY(passage->take_lease(request));
+    return passage;
+  }
+  bool is_entered_together() const override { return false; }
+  void abort(const Failure& why) override { group_->abort(why); }
+  std::uint64_t held_bytes() const override { return bytes_; }
+
+ private:
+  const std::shared_ptr<Leases> leases_;
+  const std::uint64_t bytes_;
+  const std::shared_ptr<StepsGroup> group_;
+};
+
+Result<std::shared_ptr<const DeviceProgram>> StepsWay::load(const ProgramRequest& request) {
+  LowerRequest lowering;
+  lowering.problem = request.problem;
+  lowering.choice = request.choice;
+  lowering.schedule = request.schedule;
+  lowering.type = request.type;
+  lowering.op = request.op;
+  // Nobody sees another's buffers.
+  lowering.lends = false;
+  const auto lowered = lower(lowering);
+  if (!lowered) return tl::unexpected(lowered.error());
+  const auto loaded = group_->group().load(*lowered);
+  if (!loaded) return tl::unexpected(loaded.error());
+  return std::make_shared<const StepsDeviceProgram>(*loaded);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<DeviceWay>> make_steps(const StepsWayOptions& options, Exchange& exchange,
+                                              Exchange::TimePoint deadline) {
+  StreamGroupOptions group;
+  group.rank = options.rank;
+  group.size = options.size;
+  group.device = options.staging->device();
+  group.shared_bytes = options.workspace_bytes;
+  auto made = StreamGroup::make(group, exchange, deadline);
+  if (!made) return tl::unexpected(std::move(made.error()));
+  return std::make_shared<StepsWay>(options.staging->leases(), options.workspace_bytes,
+                                    StepsGroup::make(std::move(*made)));
+}
+
+}  // namespace ccoll::device

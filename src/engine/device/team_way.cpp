@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranks of a communicator as a team: they find each other in this process, share one Team, and
+// each has its part of it as its way.
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/process_mutex.hpp"
+#include "engine/device/device_passage.hpp"
+#include "engine/device/device_way.hpp"
+#include "engine/device/team.hpp"
+
+namespace ccoll::device {
+namespace {
+
+struct TeamDeviceProgram final : DeviceProgram {
+  explicit TeamDeviceProgram(const LoadedProgram* loaded) : program(loaded) {}
+  const LoadedProgram* const program;
+};
+
+/// What the ranks share, and then those of another communicator.
+class SharedTeam {
+ public:
+  static Result<std::unique_ptr<SharedTeam>> make(const TeamOptions& options) {
+    std::unique_ptr<SharedTeam> made(new SharedTeam(options));
+    CCOLL_TRY(put(Team::make(options), made->team_));
+    return made;
+  }
+  SharedTeam(const SharedTeam&) = delete;
+  SharedTeam& operator=(const SharedTeam&) = delete;
+  ~SharedTeam() = default;
+
+  Team& team() const { return *team_; }
+  const TeamOptions& options() const { return options_; }
+  /// Ends all that is under way with `why`, which is its outcome.
+  void abort(const Failure& why) {
+    {
+      const std::lock_guard lock(mu_);
+      if (!cause_) cause_ = why;
+    }
+    team_->abort(why);
+  }
+  std::optional<Failure> cause() const {
+    const std::lock_guard lock(mu_);
+    return cause_;
+  }
+  /// For another communicator's ranks; false where something of the last one's may still run.
+  bool renew() {
+    const std::lock_guard lock(mu_);
+    cause_.reset();
+    return team_->renew();
+  }
+  /// Each program once: ranks ask for the same ones.
+  Result<std::shared_ptr<const DeviceProgram>> load(const ProgramRequest& request);
+
+ private:
+  struct Loaded {
+    Problem problem;
+    Choice choice;
+    DataType type;
+    ReduceOp op;
+    std::shared_ptr<const DeviceProgram> program;
+    bool is(const ProgramRequest& request) const {
+      return choice == request.choice && type == request.type && op == request.op &&
+             problem == request.problem;
+    }
+  };
+
+  explicit SharedTeam(const TeamOptions& options) : options_(options) {}
+
+  const TeamOptions options_;
+  std::unique_ptr<Team> team_;  // immutable after make()
+  mutable std::mutex mu_;
+  std::optional<Failure> cause_;  // guarded by mu_; why all has ended
+  std::mutex loading_;
+  std::vector<Loaded> programs_;  // guarded by loading_
+};
+
+Result<std::shared_ptr<const DeviceProgram>> SharedTeam::load(const ProgramRequest& request) {
+  const std::lock_guard lock(loading_);
+  const auto known =
+      std::ranges::find_if(programs_, [&](const Loaded& loaded) { return loaded.is(request); });
+  if (known != programs_.end()) return known->program;
+  LowerRequest lowering;
+  lowering.problem = request.problem;
+  lowering.choice = request.choice;
+  lowering.schedule = request.schedule;
+  lowering.type = request.type;
+  lowering.op = request.op;
+  const auto separate = lower(lowering);
+  if (!separate) return tl::unexpected(separate.error());
+  lowering.in_place.assign(request.problem.size, true);
+  const auto in_place = lower(lowering);
+  if (!in_place) return tl::unexpected(in_place.error());
+  const auto loaded = team_->load(*separate, *in_place);
+  if (!loaded) return tl::unexpected(loaded.error());
+  const auto made = std::make_shared<const TeamDeviceProgram>(*loaded);
+  programs_.push_back({request.problem, request.choice, request.type, request.op, made});
+  return made;
+}
+
+/// Teams that no communicator has any more serve the next: CUDA may wait for any stream of the
+/// process when memory is given back.
+class TeamPool {
+ public:
+  static TeamPool& of_process() {
+    static auto* const all = new TeamPool;
+    return *all;
+  }
+
+  Result<std::shared_ptr<SharedTeam>> take(const TeamOptions& options) {
+    auto team = idle(options);
+    if (!team) CCOLL_TRY(put(SharedTeam::make(options), team));
+    return std::shared_ptr<SharedTeam>(team.release(), [this](SharedTeam* left) {
+      const std::lock_guard lock(mu_);
+      idle_.emplace_back(left);
+    });
+  }
+
+ private:
+  TeamPool() {
+    when_no_calls_are_left([this] { free_all(); });
+  }
+  std::unique_ptr<SharedTeam> idle(const TeamOptions& options) {
+    const std::lock_guard lock(mu_);
+    const auto fits = [&](const std::unique_ptr<SharedTeam>& team) {
+      const TeamOptions& its = team->options();
+      return its.ranks == options.ranks && its.device == options.device &&
+             its.workspace_bytes == options.workspace_bytes && team->renew();
+    };
+    const auto found = std::ranges::find_if(idle_, fits);
+    if (found == idle_.end()) return nullptr;
+    auto team = std::move(*found);
+    idle_.erase(found);
+    return team;
+  }
+  void free_all() {
+    std::vector<std::unique_ptr<SharedTeam>> all;
+    const std::lock_guard lock(mu_);
+    all.swap(idle_);
+  }
+
+  ProcessMutex mu_;
+  std::vector<std::unique_ptr<SharedTeam>> idle_;  // guarded by mu_
+};
+
+/// Where the ranks of a communicator find their team: the first to come makes it.
+class TeamMeetingPlace {
+ public:
+  /// Of one communicator.
+  struct Place {
+    std::mutex mu;
+    std::optional<Result<std::shared_ptr<SharedTeam>>> team;  // guarded by mu; set once
+  };
+
+  static std::shared_ptr<Place> of(std::uint64_t communicator) {
+    static auto* const mu = new ProcessMutex;
+    static auto* const places = new std::map<std::uint64_t, std::weak_ptr<Place>>;  // guarded by mu
+    const std::lock_guard lock(*mu);
+    std::erase_if(*places, [](const auto& entry) { return entry.second.expired(); });
+    auto place = (*places)[communicator].lock();
+    if (!place) (*places)[communicator] = place = std::make_shared<Place>();
+    return place;
+  }
+};
+
+class TeamWay;
+
+class TeamPassage final : public DevicePassage {
+ public:
+  TeamPassage(std::shared_ptr<const TeamWay> way, std::shared_ptr<Leases> leases,
+              const PassageRequest& request)
+      : DevicePassage(std::move(leases), request),
+        way_(std::move(way)),
+        program_(request.program),
+        in_place_(request.in_place) {}
+
+  Status enqueue(std::shared_ptr<StreamListener> listener) override;
+  Result<Entry> enter(TimePoint until) override;
+  Status outcome() const override;
+
+ private:
+  const std::shared_ptr<const TeamWay> way_;
+  const std::shared_ptr<const DeviceProgram> program_;
+  const bool in_place_;
+};
+
+class TeamWay final : public DeviceWay, public std::enable_shared_from_this<TeamWay> {
+ public:
+  TeamWay(const TeamWayOptions& options, std::shared_ptr<TeamMeetingPlace::Place> place,
+          std::shared_ptr<SharedTeam> team)
+      : rank_(options.rank),
+        leases_(options.staging->leases()),
+        place_(std::move(place)),
+        team_(std::move(team)) {}
+
+  std::string_view name() const override { return "team"; }
+  Result<std::shared_ptr<const DeviceProgram>> load(const ProgramRequest& request) override {
+    return team_->load(request);
+  }
+  Result<std::shared_ptr<Passage>> passage(const PassageRequest& request) override {
+    const auto passage = std::make_shared<TeamPassage>(shared_from_this(), leases_, request);
+    CCOLL_TRY(passage->take_lease(request));
+    return passage;
+  }
+  bool is_entered_together() const override { return true; }
+  void abort(const Failure& why) override { team_->abort(why); }
+  std::uint64_t held_bytes() const override { return team_->options().workspace_bytes; }
+
+  std::uint32_t rank() const { return rank_; }
+  std::optional<Failure> cause() const { return team_->cause(); }
+  Team& team() const { return team_->team(); }
+
+ private:
+  const std::uint32_t rank_;
+  const std::shared_ptr<Leases> leases_;
+  const std::shared_ptr<TeamMeetingPlace::Place> place_;
+  const std::shared_ptr<SharedTeam> team_;  // the last: it goes while the leases are in use
+};
+
+Status TeamPassage::enqueue(std::shared_ptr<StreamListener> listener) {
+  const CurrentDevice current(device());
+  CCOLL_TRY(current.status());
+  if (is_captured()) {
+    CCOLL_TRY(give_to_graph(
+        stream(), std::make_unique<StreamHold>(shared_from_this(), marks(), std::move(listener))));
+  }
+  CCOLL_TRY(put_before());
+  TeamCall call;
+  call.rank = way_->rank();
+  call.program = static_cast<const TeamDeviceProgram&>(*program_).program;
+  call.input = input() != nullptr ? input() : leases().barrier_bytes();
+  call.output = output() != nullptr ? output() : leases().barrier_bytes() + kBarrierBytes / 2;
+  call.in_place = in_place_;
+  call.stream = stream();
+  const auto arrived = way_->team().arrive(call);
+  // What breaks the team enter() tells.
+  const bool is_refused = !arrived && arrived.error().kind == ErrorKind::invalid_argument;
+  return is_refused ? arrived : Status();
+}
+
+Result<Entry> TeamPassage::enter(TimePoint until) {
+  auto entry = way_->team().enter(way_->rank(), until);
+  if (!entry || *entry == Entry::apart) withdraw();
+  if (!entry || *entry != Entry::entered) return entry;
+  const CurrentDevice current(device());
+  auto behind = current.status();
+  if (behind) behind = put_behind();
+  if (behind) return entry;
+  // What the stream has of it may still use the buffers.
+  keep_for_ever(shared_from_this());
+  return tl::unexpected(std::move(behind.error()));
+}
+
+Status TeamPassage::outcome() const {
+  auto why = is_in_stream() ? way_->cause() : std::nullopt;
+  return why ? tl::unexpected(std::move(*why)) : Status();
+}
+
+}  // namespace
+
+Result<std::shared_ptr<DeviceWay>> join_team(const TeamWayOptions& options) {
+  TeamOptions team;
+  team.ranks = options.size;
+  team.device = options.staging->device();
+  team.workspace_bytes = options.workspace_bytes;
+  auto place = TeamMeetingPlace::of(options.communicator);
+  const std::lock_guard lock(place->mu);
+  if (!place->team) place->team = TeamPool::of_process().take(team);
+  auto& made = *place->team;
+  if (!made) return tl::unexpected(made.error());
+  if ((*made)->options().device != team.device) {
+    return fail(ErrorKind::unsupported, "a team's ranks are on GPU {} and GPU {}",
+                (*made)->options().device, team.device);
+  }
+  return std::make_shared<TeamWay>(options, place, *made);
+}
+
+}  // namespace ccoll::device

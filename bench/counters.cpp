@@ -9,6 +9,8 @@ nlohmann::json counters_json(int rank, const Counters& counters) {
   nlohmann::json json = {
       {"rank", rank}, {"collectives", counters.collectives}, {"peers", nlohmann::json::array()}};
   if (counters.device_memory_bytes > 0) json["device_memory_bytes"] = counters.device_memory_bytes;
+  if (counters.device_workspace_bytes > 0)
+    json["device_workspace_bytes"] = counters.device_workspace_bytes;
   for (const PeerCounters& peer : counters.peers) {
     json["peers"].push_back({{"rank", peer.rank},
                              {"transport", peer.transport},

@@ -92,8 +92,8 @@ class CCOLL_API Work {
 };
 
 /// How a communicator is made and works. All ranks give the same `token`, `transport`, `algorithm`,
-/// `max_lanes`, `deterministic` and `checksum` (Error{mismatch} where one of the last five
-/// differs); the others may differ.
+/// `max_lanes`, `deterministic`, `checksum` and `device_way` (Error{mismatch} where one of the last
+/// six differs), and those with a GPU the same `device_workspace`; the others may differ.
 struct CCOLL_API CommunicatorOptions {
   /// Stands before the communicator's errors; empty: "world", which does not. Ranks may differ.
   std::string name = {};
@@ -149,6 +149,15 @@ struct CCOLL_API CommunicatorOptions {
   /// the next: Counters::device_memory_bytes. What a communicator had serves the next one of the
   /// process; CUDA gets it back when there is none, and no graph with calls of one. At least 1.
   std::size_t device_memory = std::size_t{64} << 20;
+  /// How devices make collectives where all ranks have one: "team", one kernel for all ranks of a
+  /// process on one GPU; "steps", by the streams of several processes of a host; "host", not at
+  /// all; empty: the first that the ranks' places allow. One that they do not allow is "host".
+  /// CCOLL_DEVICE_WAY.
+  std::string device_way = {};
+  /// Of a GPU's memory, what each communicator whose collectives devices make takes for itself, in
+  /// bytes: of a team for all its ranks together, else for each rank.
+  /// Counters::device_workspace_bytes. At least 1.
+  std::size_t device_workspace = std::size_t{32} << 20;
   /// Every send waits for its receive, whatever its size: finds programs that only work as long as
   /// messages are small. CCOLL_STRICT_SENDS.
   bool strict_sends = false;
@@ -184,10 +193,21 @@ struct CCOLL_API CommunicatorOptions {
 /// are there; what a blocking recv, send_recv or batch returns says nothing, and a message that
 /// does not fit it shows in the Work alone. Its time limit begins when the stream comes to it.
 ///
+/// Where every rank has a GPU and all are on one host, devices make collectives (not messages,
+/// v-operations, calls of several buffers, pre-multiplied sums and functions of the caller's own)
+/// by themselves, and no data go through the host: CommunicatorOptions::device_way. So all such
+/// calls of the communicator then take place in streams, also those without a stream and with
+/// memory of the host alone, which a rank copies to where its device reads it; a communicator whose
+/// calls are to stay on the host is made beside, without a device. Ranks that are threads of one
+/// process on one GPU are a team: a kernel for all of them. Their calls return when all ranks have
+/// made them, within the call's time limit, which then begins 50 ms after the call at the latest;
+/// one thread makes them for several ranks in a CallGroup, at whose end they take their place in
+/// the streams.
+///
 /// An error shows in the Work, in the next call, and in error(). By then the stream goes on, and
 /// the results of what it had not passed are undefined; a Work tells it once the stream has passed,
 /// or after 5 s, and adds that the buffers may still be read and written. So does what abort()
-/// ends.
+/// ends. The stream of a team's rank goes on when those of the others have come to the call, too.
 ///
 /// In a group such a call only begins, and the group's end does not wait for it; blocking sends and
 /// receives in one stream begin together at the group's end, as a batch, behind what else the group
@@ -204,7 +224,9 @@ struct CCOLL_API CommunicatorOptions {
 /// itself, however often it was instantiated. All ranks run theirs as often, in the same order
 /// among all their calls, also those without a stream: who calls without one waits for the graph
 /// first. When the communicator has failed or is gone, a graph runs on with undefined results. The
-/// `*_async` form returns the Work of no operation.
+/// `*_async` form returns the Work of no operation. A team's ranks are captured in one graph, whose
+/// calls count as none of the communicator's; captured in graphs of their own, the host makes the
+/// call, and one rank that is captured beside another that is not is Error{mismatch}.
 ///
 /// Without a stream, memory of a GPU is taken, too, where this rank has a device or the process
 /// used CUDA before the communicator was made: the call begins once what CUDA's default stream has

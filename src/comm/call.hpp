@@ -43,8 +43,11 @@ struct Call {
   std::optional<std::uint8_t> shown_as;
   std::chrono::milliseconds timeout{0};
   std::string_view label;
-  /// Of a call in a stream, whose buffers are those of the host by then.
+  /// Of a call in a stream, whose buffers are those of the host by then: what it waits for.
   std::shared_ptr<const device::Passage> gate = nullptr;
+  /// Of a call that devices make: by that algorithm. The host runs a barrier beside it, under this
+  /// call's signature.
+  std::optional<Algorithm> on_device = std::nullopt;
   bool from_graph = false;  ///< made by one that runs: comes before what streams hold back
 
   bool ragged() const { return !block_counts.empty(); }
@@ -77,6 +80,12 @@ struct PlainCall {
 
 /// "all_gather", "all_gather_v".
 std::string name_of(const Call& call);
+
+/// Whether devices have what it takes, which depends on the call's signature alone.
+inline bool suits_devices(const Call& call) {
+  return !call.ragged() && !call.coalesced && !call.shown_as &&
+         call.op.form() == Reduction::Form::plain;
+}
 
 /// Elements that `rank` has in a buffer; 0 where it uses none.
 std::uint64_t elems_of(const Call& call, Buffer buffer, Rank rank, Rank size);

@@ -29,12 +29,22 @@ struct Batch {
   std::vector<MessageRequest> requests;
 };
 
+/// A call that ranks enter together.
+struct JointCall {
+  std::weak_ptr<Implementation> communicator;
+  call_group::GoOn go_on;
+};
+
 struct OpenGroup {
   int depth = 0;
   std::vector<Work> works;
   std::vector<Batch> batches;
+  std::list<JointCall> joint_calls;
 };
 thread_local OpenGroup open_group;
+
+const Failure kEnded{ErrorKind::aborted, "the communicator ended before its group of calls did",
+                     std::nullopt};
 
 /// The communicators of several works, all owned by this thread at once, so that none waits while
 /// another moves. Each is let go once its works are over: it may be about to end.
@@ -174,15 +184,42 @@ class Together {
   std::chrono::microseconds aside_{};
 };
 
+/// Those that wait for calls of this very thread are its own, too: each goes on as far as it can,
+/// before any is waited for.
+std::optional<Failure> enter_joint_calls() {
+  constexpr std::chrono::milliseconds kPatience{10};
+  std::optional<Failure> first;
+  auto calls = std::exchange(open_group.joint_calls, {});
+  bool moved = true;
+  while (!calls.empty()) {
+    const auto until = Clock::now() + (moved ? Clock::duration{} : kPatience);
+    moved = false;
+    std::vector<const Implementation*> waiting;
+    for (auto call = calls.begin(); call != calls.end();) {
+      const auto communicator = call->communicator.lock();
+      if (std::ranges::find(waiting, communicator.get()) != waiting.end()) {
+        ++call;
+        continue;
+      }
+      const auto entered = !communicator ? Result<bool>(tl::unexpected(kEnded))
+                                         : call->go_on(waiting.empty() ? until : Clock::now());
+      if (!entered && !first)
+        first = communicator ? communicator->told(entered.error()) : entered.error();
+      moved |= !entered || *entered;
+      if (entered && !*entered) waiting.push_back(communicator.get());
+      call = entered && !*entered ? std::next(call) : calls.erase(call);
+    }
+  }
+  return first;
+}
+
 std::optional<Failure> begin_batches() {
   std::optional<Failure> first;
   for (auto& [its, options, label, requests] : std::exchange(open_group.batches, {})) {
     options.label = label;
     const auto communicator = its.lock();
     if (!communicator) {
-      if (!first)
-        first = {ErrorKind::aborted, "the communicator ended before its group of calls did",
-                 std::nullopt};
+      if (!first) first = kEnded;
       continue;
     }
     const auto begun = communicator->begin_in_stream("batch", requests, options);
@@ -196,7 +233,8 @@ std::optional<Failure> finish() {
   if (open_group.depth == 0)
     raise({ErrorKind::invalid_argument, "group_end: no group was begun", std::nullopt});
   if (--open_group.depth > 0) return std::nullopt;
-  auto first = begin_batches();
+  auto first = enter_joint_calls();
+  if (auto failure = begin_batches(); failure && !first) first = std::move(failure);
   const auto works = std::exchange(open_group.works, {});
   Together(works).wait();
   for (const auto& work : works)
@@ -233,6 +271,10 @@ void call_group::put_off(const std::shared_ptr<Implementation>& communicator,
   if (found == batches.end())
     found = batches.insert(found, {communicator, options, std::string(options.label), {}});
   found->requests.insert(found->requests.end(), requests.begin(), requests.end());
+}
+
+void call_group::put_off(const std::shared_ptr<Implementation>& communicator, GoOn go_on) {
+  open_group.joint_calls.push_back({communicator, std::move(go_on)});
 }
 
 void group_begin() { open_group.depth++; }

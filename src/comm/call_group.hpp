@@ -3,6 +3,8 @@
 
 /// The calling thread's open group of calls, as the calls see it.
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -29,6 +31,11 @@ void add(Begin begin) {
 /// it from whom it waits for. They have been checked; the options are those of the first.
 void put_off(const std::shared_ptr<Communicator::Implementation>& communicator,
              std::span<const MessageRequest> requests, const CallOptions& options);
+/// A call that waits for other ranks to make theirs, which this thread may have yet to do, goes on
+/// when the group ends: `go_on` waits until `until` at the latest, and says whether it is done with
+/// that. One after another for each communicator, in their order.
+using GoOn = std::function<Result<bool>(std::chrono::steady_clock::time_point until)>;
+void put_off(const std::shared_ptr<Communicator::Implementation>& communicator, GoOn go_on);
 /// A failure in an open group: of calls whose result nothing that comes before group_end could be.
 Status refuse_in_one(std::string_view call);
 

@@ -45,11 +45,11 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator, Call& ca
 
 // A call holds its communicator by a pointer of its own: another thread may close it meanwhile.
 
-/// Whether the call takes place in a stream: the one that it names, or the default stream where it
-/// has memory of a device.
+/// Whether the call takes place in a stream: the one that it names, or one behind the default
+/// stream where it has memory of a device, or where another rank may have.
 bool is_in_stream(const Implementation& communicator, const Call& call,
                   const CallOptions& options) {
-  return options.stream || communicator.has_device_memory(call);
+  return options.stream || communicator.is_for_streams(call);
 }
 
 Work start_in_stream(const std::shared_ptr<Implementation>& communicator, Call call,
@@ -94,7 +94,7 @@ void run(std::shared_ptr<Implementation> communicator, Call call, const CallOpti
   }
   if (call_group::is_open())
     return call_group::add([&] { return start(communicator, std::move(call), options); });
-  if (communicator->has_device_memory(call)) {
+  if (communicator->is_for_streams(call)) {
     const auto ended = complete(communicator, call, options).and_then([&] {
       return communicator->run_in_stream(call);
     });
@@ -114,7 +114,7 @@ void run(const std::shared_ptr<Implementation>& member, Kind kind, const Buffers
          const Reduction& op, const CallOptions& options, int root = 0) {
   const auto& [input, output, count, type] = buffers;
   if (op.form() == Reduction::Form::plain && !has_options(options) && !call_group::is_open() &&
-      !member->has_device_memory(input, output) &&
+      !member->is_for_streams(input, output) &&
       member->repeat({kind, type, op.op(), static_cast<Rank>(root), count, input, output}))
     return;
   run(member, call(kind, buffers, op, root), options);

@@ -79,6 +79,7 @@ Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementati
   made->dump_signal_ = DumpSignal::join(made);
   made->member_->control().subscribe(id, made);
   made->subscribed_ = true;
+  CCOLL_TRY(made->find_device_way());
   return made;
 }
 
@@ -101,15 +102,6 @@ void Communicator::Implementation::configure() {
   dump_directory_ = read_variable("CCOLL_DUMP").value_or("");
 }
 
-Status Communicator::Implementation::find_device() {
-  knows_devices_ = options_.device != kHost || device::is_cuda_in_use();
-  // Those that are made from this one take theirs when they need it.
-  if (options_.device == kHost || id_ != job()) return {};
-  return stream_calls_.staging(options_.device, options_.device_memory).and_then([](auto* staging) {
-    return staging->take_ring();
-  });
-}
-
 Result<std::string> Communicator::Implementation::transport_to(Rank peer) const {
   auto kind = member_->transports()->in_use_to(group_.job_rank(peer));
   if (!kind) return tl::unexpected(kind.error());
@@ -130,6 +122,7 @@ Status Communicator::Implementation::close() {
   std::optional<Failure> late;
   {
     Owner owner(*this);
+    if (has_device_way() && !broken_) end_what_devices_made_as_owner();
     was_told = broken_.has_value();
     if (!was_told && dump_wanted_) write_dump_as_owner(wanted_dump());
     // A lost link may be that of a rank that has left, too.
@@ -261,6 +254,7 @@ Status Communicator::Implementation::number_as_owner(CollectiveOperation& operat
 Status Communicator::Implementation::make_ready(const Call& call, CollectiveOperation& operation) {
   auto& run = operation.run;
   run.signature = signature_of(call);
+  if (call.on_device) return make_ready_beside(*call.on_device, operation);
   auto plan = plan_for(call, run.signature);
   if (!plan) return tl::unexpected(plan.error());
   operation.plan = *plan;

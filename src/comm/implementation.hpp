@@ -20,6 +20,7 @@
 #include "algorithms/algorithms.hpp"
 #include "ccoll/communicator.hpp"
 #include "comm/call.hpp"
+#include "comm/device_ways.hpp"
 #include "comm/dump/dump.hpp"
 #include "comm/flight_recorder.hpp"
 #include "comm/fork_notice.hpp"
@@ -41,6 +42,10 @@ namespace ccoll {
 
 class Background;
 class DumpSignal;
+namespace device {
+class ExchangeDoor;
+struct DoorAddress;
+}  // namespace device
 
 class Communicator::Implementation final
     : public ControlObserver,
@@ -133,9 +138,10 @@ class Communicator::Implementation final
 
   // stream_calls.cpp: calls in CUDA's streams, arguments already checked. Without the owner flag.
 
-  /// Whether memory of a device is among the buffers; false where this rank need not expect any.
-  bool has_device_memory(const Call& call) const;
-  bool has_device_memory(const void* input, const void* output) const;
+  /// Whether a call without a stream takes place in one all the same: memory of a device is among
+  /// the buffers, or devices make it, as the other ranks' may be such memory.
+  bool is_for_streams(const Call& call) const;
+  bool is_for_streams(const void* input, const void* output) const;
   /// Whether they are posted when a stream has come to them: some are of a device's memory, or
   /// stand behind such.
   bool come_by_streams(std::span<const MessageRequest> requests) const;
@@ -146,6 +152,9 @@ class Communicator::Implementation final
   Result<Work> begin_in_stream(std::vector<std::shared_ptr<MessageOperation>> operations,
                                std::chrono::milliseconds timeout,
                                std::optional<cudaStream_t> stream);
+  bool has_device_way() const { return stream_calls_.device_way() != nullptr; }
+  /// What a device has made is not whole.
+  void device_failed_as_owner(const Failure& failure);
   /// The same of requests that are yet to be checked (message_calls.cpp).
   Result<Work> begin_in_stream(std::string_view call, std::span<const MessageRequest> requests,
                                const CallOptions& options);
@@ -277,7 +286,6 @@ class Communicator::Implementation final
   Implementation(std::shared_ptr<Member> member, std::uint64_t id,
                  const CommunicatorOptions& options, Group group, std::shared_ptr<Waiter> waiter);
   void configure();
-  Status find_device();
 
   void wait_to_own();
   /// Of what is under way.
@@ -309,13 +317,70 @@ class Communicator::Implementation final
   bool round_as_owner(Messages::Attention attention);
   Clock::time_point look_at_limits_as_owner(Clock::time_point now);
 
+  // device_calls.cpp
+  /// Takes what calls in streams need, if this rank has a GPU.
+  Status find_device();
+  /// How devices make collectives. Collective, where that is by stream steps.
+  Status find_device_way();
+  Status make_device_way();
+  Status make_steps(Result<std::shared_ptr<device::Staging>> staging);
+  Result<std::shared_ptr<device::DeviceWay>> meet_for_steps(
+      device::ExchangeDoor& door, std::span<const device::DoorAddress> addresses,
+      std::shared_ptr<device::Staging> staging) const;
+  /// Everyone's, by rank.
+  Status tell_all_at_start(const void* mine, void* everyones, std::size_t bytes);
+  /// Of a call that is checked: what devices make it by. Null: the host makes it, on all ranks.
+  struct OnDevice {
+    Algorithm algorithm;
+    std::shared_ptr<const device::DeviceProgram> program;
+  };
+  Result<const OnDevice*> device_program_for(const Call& call);
+  Result<OnDevice> load_device_program(const Call& call, const Signature& asked);
+  Forced device_forced(const Call& call, const DeviceLimits& limits) const;
+  /// What the host does of a call that devices make.
+  Status make_ready_beside(Algorithm algorithm, CollectiveOperation& operation);
+  /// Nothing: the ranks' streams are captured apart, and all of them have the host make it.
+  Result<std::optional<Work>> begin_on_device(const Call& call, std::optional<cudaStream_t> stream,
+                                              const OnDevice& on_device);
+  Clock::time_point limit_of(const Call& call) const;
+  /// A call that ranks enter together.
+  struct Entering {
+    bool is_captured = false;
+    Clock::time_point since;
+    Clock::time_point limit;  ///< of one that is captured
+  };
+  /// As far as it is at `until`.
+  Result<device::Entry> enter(device::Passage& passage, const Entering& entering,
+                              Clock::time_point until);
+  /// A caller knows from its stream alone that a call is over: the other ranks' hosts may not yet.
+  void end_what_devices_made_as_owner();
+  /// What kept it from being entered, as its caller is told; nothing where that is found anyway.
+  Status not_entered(device::Passage& passage, bool is_captured, const Failure& why);
+
   // stream_calls.cpp
+  Result<Work> begin_by_host(Call call, std::optional<cudaStream_t> stream);
   /// Puts the host's memory into a call, and says what begins with it at once; nothing where that
   /// begins when the stream has come to it, as it then tells the StreamCall.
   using Prepare = std::function<std::optional<Call>(
       StreamCall&, const std::shared_ptr<device::Passage>&, bool is_captured)>;
   Result<std::shared_ptr<device::Passage>> passage(device::PassageRequest request);
-  Result<Work> submit(device::PassageRequest request, Operations shown, const Prepare& prepare);
+  /// Has its place among the communicator's calls, and is yet to be put into its stream.
+  struct Submitted {
+    Work work;
+    std::shared_ptr<StreamCall> call;
+    std::shared_ptr<device::Passage> passage;
+    bool is_captured = false;
+  };
+  /// Holds the streams' submission(), as enqueue() does.
+  Result<Submitted> submit(device::PassageRequest request, Operations shown,
+                           const Prepare& prepare);
+  Status enqueue(const Submitted& submitted);
+  /// One that ranks enter together, in an open group: it enters at the group's end.
+  void put_off(const Submitted& submitted, const Call& call, std::optional<cudaStream_t> stream);
+  /// The call as it takes its place now, or where it is captured when its graph runs.
+  static std::optional<Call> begun_in_order(Call& call, StreamCall& in_stream,
+                                            const std::shared_ptr<device::Passage>& passage,
+                                            bool is_captured);
 
   // groups.cpp
   Result<std::vector<Rank>> subgroup_ranks(std::span<const int> ranks) const;
@@ -525,6 +590,7 @@ class Communicator::Implementation final
   bool crowded_ = false;                     // immutable after make: ranks outnumber cores
   bool in_memory_ = false;                   // immutable after make: all ranks share some
   bool subscribed_ = false;                  // immutable after make: it was there at all
+  DeviceWayPick device_way_;                 // immutable after make
   bool knows_devices_ = false;               // immutable after make: CUDA is in use here
   std::uint64_t cached_bytes_ = UINT64_MAX;  // of PlanRequest; immutable after make
   const std::shared_ptr<Waiter> waiter_;
@@ -542,6 +608,8 @@ class Communicator::Implementation final
   std::uint64_t sequence_ = 0;  ///< of the next collective
   Messages messages_;
   StreamCalls stream_calls_;  ///< by its own tags
+  /// What devices make calls by, where they do; guarded by the streams' submission().
+  std::unordered_map<Signature, OnDevice, SignatureHash> device_programs_;
   std::optional<Failure> broken_;
   std::optional<Standing> at_break_;  ///< as broken_
   /// What this rank will break with, while the control path may know better.

@@ -6,10 +6,12 @@
 
 #include "comm/agreement.hpp"
 #include "comm/costs.hpp"
+#include "comm/mix.hpp"
 #include "comm/remarks.hpp"
 #include "core/log.hpp"
 #include "core/net/interface.hpp"
 #include "core/net/listener.hpp"
+#include "engine/device/device_way.hpp"
 #include "rendezvous/identity.hpp"
 
 namespace ccoll {
@@ -70,6 +72,13 @@ static Status check_agreement(const std::vector<PeerAddress>& table) {
   return {};
 }
 
+/// PeerAddress::device. Of a GPU that cannot be used none: who needs it is told why.
+static std::uint32_t device_number(int device) {
+  if (device < 0) return 0;
+  const auto identity = device::identity_of(device);
+  return identity ? static_cast<std::uint32_t>(mix_text(*identity)) | 1U : 0;
+}
+
 static Status check_heartbeat(std::chrono::milliseconds limit) {
   constexpr std::chrono::milliseconds kLeast{100};
   if (limit.count() == 0 || (limit >= kLeast && limit <= kMaxHeartbeat)) return {};
@@ -111,6 +120,7 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
   auto& address = *identified;
   address.agreement = *agreement;
   if (size > 1) member->residence_.emplace(address);
+  address.device = device_number(options.device);
   const auto fabrics = usable_fabrics();
   if (!fabrics) return tl::unexpected(fabrics.error());
   address.fabrics = *fabrics;

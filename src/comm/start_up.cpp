@@ -169,6 +169,7 @@ CommunicatorOptions CommunicatorOptions::from_environment() {
   CommunicatorOptions options;
   options.transport = variable("CCOLL_TRANSPORT");
   options.algorithm = variable("CCOLL_ALGO");
+  options.device_way = variable("CCOLL_DEVICE_WAY");
   options.interface = variable("CCOLL_SOCKET_IFNAME");
   if (const auto seconds = number("CCOLL_HEARTBEAT", 0, kMaxHeartbeat.count() / 1000))
     options.heartbeat = std::chrono::seconds(*seconds);

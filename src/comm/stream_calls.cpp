@@ -17,9 +17,12 @@ constexpr std::chrono::seconds kToPass{5};
 /// Calls that stand for so long have CUDA asked whether they stand for good; and so often.
 constexpr std::chrono::milliseconds kBetweenLooks{1000};
 
+/// What a device makes, and nobody tells of, is looked at so often while there is any.
+constexpr std::chrono::microseconds kBetweenPolls{250};
+
 /// What the device's memory in a buffer is; the rest of it is the host's.
-std::vector<device::MemoryRange> ranges_of(const BufferView& view, std::uint64_t elems,
-                                           std::size_t width) {
+std::vector<device::MemoryRange> device_ranges_of(const BufferView& view, std::uint64_t elems,
+                                                  std::size_t width) {
   std::vector<device::MemoryRange> ranges;
   const auto add = [&](std::byte* data, std::uint64_t count) {
     if (count > 0 && device::device_of(data)) ranges.push_back({data, count * width});
@@ -48,7 +51,7 @@ void move_to_host(BufferView& view, std::uint64_t elems, const device::Passage& 
 
 void StreamCall::reached() noexcept {
   const auto communicator = communicator_.lock();
-  if (!communicator) return passage_->release();
+  if (!communicator) return passage_->forsake();
   if (begin_)
     communicator->stream_reached(shared_from_this());
   else
@@ -56,8 +59,26 @@ void StreamCall::reached() noexcept {
 }
 
 void StreamCall::passed() noexcept {
-  if (begin_to_end()) end_shown();
+  end_part();
   if (const auto communicator = communicator_.lock()) communicator->waiter().ring();
+}
+
+bool StreamCall::look_whether_passed_as_owner(std::optional<Failure>& trouble) {
+  if (!is_looked_at() || !passage_->passed()) return false;
+  has_passed_ = true;
+  if (auto outcome = passage_->outcome(); !outcome) {
+    for (const auto& each : shown_)
+      if (!each->failure) each->failure = outcome.error();
+    trouble = std::move(outcome.error());
+  }
+  end_part();
+  return true;
+}
+
+const Operations& StreamCall::left_behind() const {
+  static const Operations kNone;
+  const bool is_made = passage_->is_made_by_device() && (shown_.empty() || passage_->passed());
+  return is_made && stage_ == Stage::under_way ? operations_ : kNone;
 }
 
 void StreamCall::begin_as_owner(Communicator::Implementation& communicator) {
@@ -82,9 +103,10 @@ bool StreamCall::settle_as_owner() {
   const auto done = [](const auto& each) { return each->done.load(std::memory_order_acquire); };
   if (!std::ranges::all_of(operations_, done)) return false;
   for (std::size_t i = 0; i < shown_.size(); i++) {
-    shown_[i]->failure = operations_[i]->failure;
+    if (!shown_[i]->failure) shown_[i]->failure = operations_[i]->failure;
     shown_[i]->received = operations_[i]->received;
   }
+  if (is_looked_at()) device_deadline_ = operations_.front()->deadline;
   leave_as_owner();
   return true;
 }
@@ -95,6 +117,7 @@ void StreamCall::leave_as_owner() {
   stage_ = Stage::leaving;
   const auto failed = [](const auto& each) { return each->failure.has_value(); };
   if (std::ranges::any_of(shown_, failed)) give_up_at_ = Clock::now() + kToPass;
+  end_part();
   // The last: the stream may pass, and the call be over, at once.
   passage_->release();
 }
@@ -129,8 +152,16 @@ bool StreamCall::is_over_as_owner() const {
   return stage_ == Stage::leaving && is_done();
 }
 
+Status StreamCall::look_at_time_as_owner(Clock::time_point now) const {
+  if (!device_deadline_ || now < *device_deadline_ || has_passed_ || give_up_at_) return {};
+  return fail(ErrorKind::timed_out,
+              "a call whose ranks have all come to it is not over in time: the device has not made "
+              "it");
+}
+
 Status StreamCall::look_as_owner(Clock::time_point now) {
   auto trouble = passage_->trouble();
+  if (trouble) trouble = look_at_time_as_owner(now);
   const bool is_late = give_up_at_ && now >= *give_up_at_;
   if (stage_ != Stage::leaving || (trouble && !is_late) || !begin_to_end()) return trouble;
   const Failure late{ErrorKind::timed_out,
@@ -148,6 +179,10 @@ void StreamCall::end_unpassed() {
   end_shown();
 }
 
+void StreamCall::end_part() {
+  if (parts_left_.fetch_sub(1) == 1 && begin_to_end()) end_shown();
+}
+
 void StreamCall::end_shown() {
   for (const auto& each : shown_) each->done.store(true, std::memory_order_release);
 }
@@ -156,17 +191,22 @@ void StreamCall::end_shown() {
 
 StreamCalls::~StreamCalls() {
   for (auto call = take_reached(); call != nullptr; call = std::move(call->next_reached_))
-    call->release();
+    call->forsake();
 }
 
 Result<device::Staging*> StreamCalls::staging(int device, std::size_t bytes) {
+  return shared_staging(device, bytes).map([](const auto& staging) { return staging.get(); });
+}
+
+Result<std::shared_ptr<device::Staging>> StreamCalls::shared_staging(int device,
+                                                                     std::size_t bytes) {
   const std::lock_guard lock(making_);
-  if (staging_) return staging_.get();
+  if (staging_) return staging_;
   auto made = device::make_staging(
       {.device = device, .bytes = bytes, .allocate = [](auto size) { return allocate(size); }});
   if (!made) return tl::unexpected(std::move(made.error()));
   staging_ = std::move(*made);
-  return staging_.get();
+  return staging_;
 }
 
 std::optional<int> StreamCalls::device() const {
@@ -181,7 +221,7 @@ std::uint64_t StreamCalls::held_bytes() const {
 
 void StreamCalls::reached(std::shared_ptr<StreamCall> call) noexcept {
   const std::lock_guard lock(reached_mutex_);
-  if (abandoned_) return call->release();
+  if (abandoned_) return call->forsake();
   auto* const last = call.get();
   (last_reached_ != nullptr ? last_reached_->next_reached_ : first_reached_) = std::move(call);
   last_reached_ = last;
@@ -211,7 +251,12 @@ bool StreamCalls::advance_as_owner(Communicator::Implementation& communicator) {
     if (std::ranges::find(calls_, call) == calls_.end()) calls_.push_back(call);
     moved = true;
   }
-  for (const auto& call : calls_) moved |= call->settle_as_owner();
+  std::optional<Failure> trouble;
+  for (const auto& call : calls_) {
+    moved |= call->settle_as_owner();
+    moved |= call->look_whether_passed_as_owner(trouble);
+  }
+  if (trouble) communicator.device_failed_as_owner(*trouble);
   moved |= std::erase_if(calls_, [](const auto& call) { return call->is_over_as_owner(); }) > 0;
   if (calls_.empty()) look_at_.reset();
   return moved;
@@ -222,13 +267,25 @@ void StreamCalls::fail_as_owner(const Failure& failure) {
   if (look_at_) look_at_ = Clock::now();
 }
 
+Operations StreamCalls::left_behind_as_owner() const {
+  Operations all;
+  for (const auto& call : calls_) std::ranges::copy(call->left_behind(), std::back_inserter(all));
+  return all;
+}
+
+void StreamCalls::abort_device_as_owner(const Failure& failure, bool only_own) {
+  if (!way_) return;
+  const auto may_be_there = [](const auto& call) { return call->may_be_on_device(); };
+  if (!only_own || std::ranges::any_of(calls_, may_be_there)) way_->abort(failure);
+}
+
 void StreamCalls::abandon_as_owner(const Failure& failure) {
   {
     const std::lock_guard lock(reached_mutex_);
     abandoned_ = true;
   }
   for (auto call = take_reached(); call != nullptr; call = std::move(call->next_reached_))
-    call->release();
+    call->forsake();
   for (const auto& call : calls_) call->abandon_as_owner(failure);
   calls_.clear();
 }
@@ -249,19 +306,23 @@ Status StreamCalls::supervise_as_owner(Clock::time_point now, Clock::time_point&
       if (auto looked = call->look_as_owner(now); !looked && trouble) trouble = std::move(looked);
   }
   next = std::min(next, *look_at_);
+  const auto is_looked_at = [](const auto& call) { return call->is_looked_at(); };
+  if (std::ranges::any_of(calls_, is_looked_at)) next = std::min(next, now + kBetweenPolls);
   return trouble;
 }
 
 // The communicator's part
 
-bool Communicator::Implementation::has_device_memory(const void* input, const void* output) const {
-  return knows_devices_ && !is_forked() && (device::device_of(input) || device::device_of(output));
+bool Communicator::Implementation::is_for_streams(const void* input, const void* output) const {
+  if (!knows_devices_ || is_forked()) return false;
+  return has_device_way() || device::device_of(input) || device::device_of(output);
 }
 
-bool Communicator::Implementation::has_device_memory(const Call& call) const {
+bool Communicator::Implementation::is_for_streams(const Call& call) const {
   if (!knows_devices_ || is_forked()) return false;
+  if (has_device_way() && suits_devices(call)) return true;
   const auto any = [&](const BufferView& view, Buffer buffer) {
-    return !ranges_of(view, elems_of(call, buffer, rank(), size()), 1).empty();
+    return !device_ranges_of(view, elems_of(call, buffer, rank(), size()), 1).empty();
   };
   return any(call.input, Buffer::input) || any(call.output, Buffer::output);
 }
@@ -308,14 +369,14 @@ Result<std::shared_ptr<device::Passage>> Communicator::Implementation::passage(
   const auto captured = device::is_captured(request.stream.value_or(nullptr));
   if (!captured) return tl::unexpected(captured.error());
   request.is_captured = request.stream && *captured;
+  if (request.program) return stream_calls_.device_way()->passage(request);
   return (*staging)->passage(request);
 }
 
-Result<Work> Communicator::Implementation::submit(device::PassageRequest request, Operations shown,
-                                                  const Prepare& prepare) {
+Result<Communicator::Implementation::Submitted> Communicator::Implementation::submit(
+    device::PassageRequest request, Operations shown, const Prepare& prepare) {
   if (is_forked()) return tl::unexpected(news().value());
   CCOLL_TRY(called_from_outside());
-  const std::lock_guard lock(stream_calls_.submission());
   auto passage = caught([&] { return this->passage(request); });
   if (!passage) {
     // What only this rank lacks, the others would wait for.
@@ -343,39 +404,68 @@ Result<Work> Communicator::Implementation::submit(device::PassageRequest request
       call->began_as_owner(std::move(operations));
     }
   }
-  const auto put = caught([&] { return (*passage)->enqueue(call); });
-  if (put) return Work(state);
-  if (is_captured) return tl::unexpected(put.error());
+  return Submitted{Work(state), call, *passage, is_captured};
+}
+
+Status Communicator::Implementation::enqueue(const Submitted& submitted) {
+  const auto put = caught([&] { return submitted.passage->enqueue(submitted.call); });
+  if (put) return {};
+  if (submitted.is_captured && !submitted.passage->is_made_by_device())
+    return tl::unexpected(put.error());
   Owner owner(*this);
+  CCOLL_TRY(usable_as_owner());
   threw_as_owner(put.error());
   return tl::unexpected(*broken_);
 }
 
 Result<Work> Communicator::Implementation::begin_in_stream(Call call,
                                                            std::optional<cudaStream_t> stream) {
+  const std::lock_guard lock(stream_calls_.submission());
+  const auto on_device = device_program_for(call);
+  if (!on_device) return tl::unexpected(on_device.error());
+  if (*on_device != nullptr) {
+    auto begun = begin_on_device(call, stream, **on_device);
+    if (!begun) return tl::unexpected(std::move(begun.error()));
+    if (*begun) return std::move(**begun);
+  }
+  return begin_by_host(std::move(call), stream);
+}
+
+Result<Work> Communicator::Implementation::begin_by_host(Call call,
+                                                         std::optional<cudaStream_t> stream) {
   const auto width = size_of(call.type);
   const auto in = elems_of(call, Buffer::input, rank(), size());
   const auto out = elems_of(call, Buffer::output, rank(), size());
-  const auto reads = ranges_of(call.input, in, width), writes = ranges_of(call.output, out, width);
+  const auto reads = device_ranges_of(call.input, in, width),
+             writes = device_ranges_of(call.output, out, width);
   const auto prepare = [&](StreamCall& in_stream, const std::shared_ptr<device::Passage>& passage,
                            bool is_captured) -> std::optional<Call> {
     move_to_host(call.input, in, *passage);
     move_to_host(call.output, out, *passage);
-    if (!is_captured) {
-      call.gate = passage;
-      return call;
-    }
-    call.from_graph = true;
-    in_stream.begin_when_reached(
-        [call, label = std::string(call.label)](Implementation& communicator) mutable {
-          call.label = label;
-          return communicator.begin_as_owner(call).map(
-              [](const auto& operation) { return Operations{operation}; });
-        });
-    return std::nullopt;
+    return begun_in_order(call, in_stream, passage, is_captured);
   };
-  return submit({.reads = reads, .writes = writes, .stream = stream},
-                {std::make_shared<StreamOperation>()}, prepare);
+  auto submitted = submit({.reads = reads, .writes = writes, .stream = stream},
+                          {std::make_shared<StreamOperation>()}, prepare);
+  if (!submitted) return tl::unexpected(std::move(submitted.error()));
+  CCOLL_TRY(enqueue(*submitted));
+  return std::move(submitted->work);
+}
+
+std::optional<Call> Communicator::Implementation::begun_in_order(
+    Call& call, StreamCall& in_stream, const std::shared_ptr<device::Passage>& passage,
+    bool is_captured) {
+  if (!is_captured) {
+    call.gate = passage;
+    return call;
+  }
+  call.from_graph = true;
+  in_stream.begin_when_reached(
+      [call, label = std::string(call.label)](Implementation& communicator) mutable {
+        call.label = label;
+        return communicator.begin_as_owner(call).map(
+            [](const auto& operation) { return Operations{operation}; });
+      });
+  return std::nullopt;
 }
 
 Result<Work> Communicator::Implementation::begin_in_stream(
@@ -414,8 +504,13 @@ Result<Work> Communicator::Implementation::begin_in_stream(
     return std::nullopt;
   };
   // A message may end only after one that is called later.
-  return submit({.reads = reads, .writes = writes, .stream = stream, .ends_in_order = false},
-                std::move(shown), prepare);
+  const std::lock_guard lock(stream_calls_.submission());
+  auto submitted =
+      submit({.reads = reads, .writes = writes, .stream = stream, .ends_in_order = false},
+             std::move(shown), prepare);
+  if (!submitted) return tl::unexpected(std::move(submitted.error()));
+  CCOLL_TRY(enqueue(*submitted));
+  return std::move(submitted->work);
 }
 
 void Communicator::Implementation::stream_reached(std::shared_ptr<StreamCall> call) noexcept {

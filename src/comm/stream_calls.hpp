@@ -2,10 +2,12 @@
 #pragma once
 
 /// A communicator's calls in CUDA's streams: what is under way of them, and how they end. The call
-/// itself is an operation like any other, on memory of the host to which the stream copies
-/// (engine/device/staging.hpp). A collective takes its place among the communicator's others when
-/// it is called, and begins when the stream has come to it; messages, and what is part of a graph,
-/// are called when the stream has come to them.
+/// itself is an operation like any other: on memory of the host to which the stream copies
+/// (engine/device/staging.hpp) or, beside a device that makes the call
+/// (engine/device/device_way.hpp), the barrier by which ranks find whether all make the same. A
+/// collective takes its place among the communicator's others when it is called, and begins when
+/// the stream has come to it; messages, and what is part of a graph, are called when the stream has
+/// come to them.
 
 #include <atomic>
 #include <functional>
@@ -16,6 +18,7 @@
 
 #include "comm/operation.hpp"
 #include "core/result.hpp"
+#include "engine/device/device_way.hpp"
 #include "engine/device/staging.hpp"
 
 namespace ccoll {
@@ -41,7 +44,8 @@ class StreamCall final : public device::StreamListener,
   void begin_when_reached(Begin begin) { begin_ = std::move(begin); }
   /// Holds `who` until it has begun.
   void stand_before_others(std::shared_ptr<const void> who) { stands_before_ = std::move(who); }
-  void release() { passage_->release(); }
+  /// Nobody looks after it any more.
+  void forsake() { passage_->forsake(); }
 
   void reached() noexcept override;
   void passed() noexcept override;
@@ -53,6 +57,15 @@ class StreamCall final : public device::StreamListener,
   void began_as_owner(Operations operations);
   /// Lets the stream go on if all is done; true if so.
   bool settle_as_owner();
+  /// Of one that a device makes and nobody tells of: whether the stream has passed it since the
+  /// last look; `trouble`: what is wrong with what it has made.
+  bool look_whether_passed_as_owner(std::optional<Failure>& trouble);
+  bool is_looked_at() const { return passage_->is_looked_at() && !has_passed_; }
+  bool may_be_on_device() const {
+    return passage_->is_made_by_device() && !has_passed_ && !passage_->passed();
+  }
+  /// What its host has yet to do though the device has made it, or may have.
+  const Operations& left_behind() const;
   /// Ends with `failure`, unless its operations have ended before.
   void fail_as_owner(const Failure& failure);
   /// The same, and its Work ends now, whatever the stream does.
@@ -73,8 +86,11 @@ class StreamCall final : public device::StreamListener,
   };
   /// The Work is over: once, whoever finds it so.
   bool begin_to_end() { return !ending_.exchange(true); }
+  /// The host has done its part, or the stream has passed: with both it is over.
+  void end_part();
   void end_shown();
   void end_unpassed();
+  Status look_at_time_as_owner(Clock::time_point now) const;
   bool is_done() const;
   /// The stream may go on.
   void leave_as_owner();
@@ -83,6 +99,7 @@ class StreamCall final : public device::StreamListener,
   const std::shared_ptr<device::Passage> passage_;
   const Operations shown_;
   Begin begin_;  // immutable once it is in a stream
+  std::atomic<int> parts_left_{2};
   std::atomic<bool> ending_{false};
 
   // owner: holder of the owner flag
@@ -90,6 +107,9 @@ class StreamCall final : public device::StreamListener,
   Operations operations_;
   std::shared_ptr<const void> stands_before_;    ///< set before it is in a stream
   std::optional<Clock::time_point> give_up_at_;  ///< of one that has failed: waiting to be passed
+  bool has_passed_ = false;                      ///< of one that is looked at
+  /// Of one that a device makes, when the host has done its part: until when it may take.
+  std::optional<Clock::time_point> device_deadline_;
 
   friend class StreamCalls;
   std::shared_ptr<StreamCall> next_reached_;  // guarded by StreamCalls::reached_mutex_
@@ -105,9 +125,14 @@ class StreamCalls {
 
   /// Of that device, or of the one that it was first made for; made when it is first needed.
   Result<device::Staging*> staging(int device, std::size_t bytes);
+  Result<std::shared_ptr<device::Staging>> shared_staging(int device, std::size_t bytes);
   /// Nothing: there is none yet.
   std::optional<int> device() const;
   std::uint64_t held_bytes() const;
+  /// Null: the host makes all calls.
+  const std::shared_ptr<device::DeviceWay>& device_way() const { return way_; }
+  /// While nobody calls yet.
+  void take_way(std::shared_ptr<device::DeviceWay> way) { way_ = std::move(way); }
   /// Held by each message without a stream of the caller's that is yet to be posted: those that are
   /// called later, wherever their buffers are, do not overtake it.
   const std::shared_ptr<const void>& messages_to_post() const { return messages_to_post_; }
@@ -136,6 +161,12 @@ class StreamCalls {
   /// Their Works end now, and whatever streams still come to goes on: nobody looks after it any
   /// more.
   void abandon_as_owner(const Failure& failure);
+  /// What hosts have yet to do of calls that devices have made, or may have: other ranks wait for
+  /// it.
+  Operations left_behind_as_owner() const;
+  /// Whatever devices make ends, on all ranks, with `failure`; `only_own`: if any of this rank is
+  /// under way.
+  void abort_device_as_owner(const Failure& failure, bool only_own);
   /// In a forked child: Works end, and all that is the parent's stays as it is.
   void end_copy_as_owner(const Failure& failure);
   /// Looks whether streams will ever pass; `next`: when to look again.
@@ -149,6 +180,7 @@ class StreamCalls {
   std::mutex submission_;
   mutable std::mutex making_;
   std::shared_ptr<device::Staging> staging_;  // guarded by making_; stays when it is there
+  std::shared_ptr<device::DeviceWay> way_;    // immutable once there are calls
 
   std::mutex reached_mutex_;
   std::shared_ptr<StreamCall> first_reached_;  // guarded by reached_mutex_

@@ -24,7 +24,8 @@ struct PeerAddress {
   std::uint32_t pid = 0;
   std::uint8_t fabrics = 0;  ///< RDMA networks that it is in, a bit each; 0: none, or not used
   std::uint8_t rails = 0;    ///< RDMA ports that lanes may be spread over, at most kMostRails
-  std::uint32_t device = 0;  ///< 0: data lives in host memory
+  /// 0: data lives in host memory; else equal on two ranks of a host exactly when they have one GPU.
+  std::uint32_t device = 0;
   /// What the rank was started with that must be the same on all; see comm/agreement.hpp.
   std::uint32_t agreement = 0;
   friend bool operator==(const PeerAddress&, const PeerAddress&) = default;

@@ -61,6 +61,8 @@ constexpr Variable kSettings[] = {
     {"CCOLL_ALGO", "by cost",
      "an algorithm for every operation that has it: `ring`, `double_tree`, …"},
     {"CCOLL_LANES", "by cost", "most copies of an algorithm's lanes, 1 to 1024"},
+    {"CCOLL_DEVICE_WAY", "what the ranks' places allow",
+     "how GPUs make collectives where all ranks have one: `team`, `steps` or, not at all, `host`"},
     {"CCOLL_DETERMINISTIC", "0",
      "1: what floats are reduced to depends on the contributions alone, not on the algorithm, the "
      "size of the call or the transport"},

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives that devices make by themselves: which way there is, the programs, and the call. The
+// host runs a barrier beside each, under the call's signature and number, from when the stream has
+// come to it: so ranks that make other calls, or none, are found as they always are, and nothing of
+// that is in the device's way.
+#include <algorithm>
+#include <array>
+
+#include "comm/call_group.hpp"
+#include "comm/implementation.hpp"
+#include "comm/remarks.hpp"
+#include "core/deadline.hpp"
+#include "core/log.hpp"
+#include "engine/describe.hpp"
+#include "engine/device/exchange_door.hpp"
+
+namespace ccoll {
+namespace {
+
+/// A communicator that ends waits so long for the hosts of calls that are over on the device.
+constexpr std::chrono::seconds kForHosts{1};
+
+/// What ranks make together they have made in that time, or not at all.
+constexpr std::chrono::seconds kForSteps{30};
+
+/// Memory of the host among a call's buffers, which is copied.
+std::vector<device::MemoryRange> host_ranges_of(const BufferView& view, std::uint64_t bytes) {
+  if (bytes == 0 || view.data == nullptr || device::device_of(view.data)) return {};
+  return {{view.data, bytes}};
+}
+
+}  // namespace
+
+// The way
+
+Status Communicator::Implementation::find_device() {
+  knows_devices_ = options_.device != kHost || device::is_cuda_in_use();
+  // Those that are made from this one take theirs when they need it.
+  if (options_.device == kHost || id_ != job()) return {};
+  return stream_calls_.staging(options_.device, options_.device_memory).map([](auto*) {});
+}
+
+Status Communicator::Implementation::find_device_way() {
+  if (options_.device == kHost) return {};
+  std::vector<PeerAddress> ranks;
+  for (const auto job_rank : group_.job_ranks()) ranks.push_back(member_->table()[job_rank]);
+  device_way_ = pick_device_way(ranks, options_.device_way);
+  if (auto made = make_device_way(); !made) {
+    if (rank() == 0)
+      log().warn("{}: collectives of {} GPUs go through the host: {}", name_, size(),
+                 made.error().message);
+    device_way_ = {kHostWay, std::move(made.error().message)};
+  } else if (rank() == 0) {
+    log().info("{}: collectives in CUDA's streams go by {}: {}", name_, device_way_.name,
+               device_way_.why);
+  }
+  if (has_device_way() || id_ != job()) return {};
+  return stream_calls_.staging(options_.device, options_.device_memory).and_then([](auto* staging) {
+    return staging->take_ring();
+  });
+}
+
+Status Communicator::Implementation::make_device_way() {
+  if (device_way_.name == kHostWay) return {};
+  auto staging = stream_calls_.shared_staging(options_.device, options_.device_memory);
+  if (device_way_.name == kStepsWay) return make_steps(std::move(staging));
+  if (!staging) return tl::unexpected(std::move(staging.error()));
+  auto way = device::join_team({.communicator = id_,
+                                .rank = rank(),
+                                .size = size(),
+                                .workspace_bytes = options_.device_workspace,
+                                .staging = std::move(*staging)});
+  return way.map([&](auto& made) { stream_calls_.take_way(std::move(made)); });
+}
+
+/// Each of its calls is made by all ranks, whatever fails on some: they agree at the end.
+Status Communicator::Implementation::make_steps(Result<std::shared_ptr<device::Staging>> staging) {
+  auto door = device::ExchangeDoor::open();
+  std::vector<device::DoorAddress> addresses(size());
+  const auto own = door && staging ? door->address() : device::DoorAddress{};
+  CCOLL_TRY(tell_all_at_start(&own, addresses.data(), sizeof own));
+  Result<std::shared_ptr<device::DeviceWay>> way;
+  if (!staging) {
+    way = tl::unexpected(std::move(staging.error()));
+  } else if (!door) {
+    way = tl::unexpected(std::move(door.error()));
+  } else if (std::ranges::find(addresses, device::DoorAddress{}) != addresses.end()) {
+    way = fail(ErrorKind::unsupported, "another rank could not begin");
+  } else {
+    way = meet_for_steps(*door, addresses, std::move(*staging));
+  }
+  struct Verdict {
+    bool is_well = false;
+    std::array<char, 247> reason{};
+  };
+  Verdict mine;
+  mine.is_well = way.has_value();
+  if (!way) way.error().message.copy(mine.reason.data(), mine.reason.size() - 1);
+  std::vector<Verdict> verdicts(size());
+  CCOLL_TRY(tell_all_at_start(&mine, verdicts.data(), sizeof mine));
+  const auto odd = std::ranges::find(verdicts, false, &Verdict::is_well);
+  if (odd != verdicts.end())
+    return fail(ErrorKind::unsupported, "rank {}: {}", odd - verdicts.begin(), odd->reason.data());
+  stream_calls_.take_way(std::move(*way));
+  return {};
+}
+
+Result<std::shared_ptr<device::DeviceWay>> Communicator::Implementation::meet_for_steps(
+    device::ExchangeDoor& door, std::span<const device::DoorAddress> addresses,
+    std::shared_ptr<device::Staging> staging) const {
+  const auto deadline = Clock::now() + std::min<Clock::duration>(options_.timeout, kForSteps);
+  const auto exchange = door.meet(rank(), addresses, deadline);
+  if (!exchange) return tl::unexpected(exchange.error());
+  return device::make_steps({.rank = rank(),
+                             .size = size(),
+                             .workspace_bytes = options_.device_workspace,
+                             .staging = std::move(staging)},
+                            **exchange, deadline);
+}
+
+Status Communicator::Implementation::tell_all_at_start(const void* mine, void* everyones,
+                                                       std::size_t bytes) {
+  Call call;
+  call.kind = Kind::all_gather;
+  call.shown_as = kDeviceWay;
+  call.input.data = static_cast<std::byte*>(const_cast<void*>(mine));
+  call.output.data = static_cast<std::byte*>(everyones);
+  call.count = bytes;
+  Owner owner(*this);
+  return run_as_owner(call);
+}
+
+// Programs
+
+Forced Communicator::Implementation::device_forced(const Call& call,
+                                                   const DeviceLimits& limits) const {
+  auto forcing = forced(call.algorithm);
+  forcing.order = order_of(call.op, call.type, options_.deterministic);
+  forcing.max_lanes = std::min(forcing.max_lanes.value_or(limits.lanes), limits.lanes);
+  return forcing;
+}
+
+Result<const Communicator::Implementation::OnDevice*>
+Communicator::Implementation::device_program_for(const Call& call) {
+  if (!has_device_way() || !suits_devices(call)) return nullptr;
+  const auto asked = signature_of(call);
+  const auto key = key_of(call, asked);
+  auto found = device_programs_.find(key);
+  if (found == device_programs_.end()) {
+    auto loaded = caught([&] { return load_device_program(call, asked); });
+    if (!loaded && loaded.error().kind == ErrorKind::invalid_argument)
+      return tl::unexpected(std::move(loaded.error()));
+    if (!loaded) {
+      const Owner owner(*this);
+      CCOLL_TRY(usable_as_owner());
+      threw_as_owner(loaded.error());
+      return tl::unexpected(*broken_);
+    }
+    found = device_programs_.emplace(key, std::move(*loaded)).first;
+  }
+  return found->second.program ? &found->second : nullptr;
+}
+
+Result<Communicator::Implementation::OnDevice> Communicator::Implementation::load_device_program(
+    const Call& call, const Signature& asked) {
+  const auto problem = problem_of(call);
+  Failure refusal;
+  for (const auto& limits : device_limits(device_way_.name)) {
+    const auto chosen =
+        choose(problem, size_of(call.type), device_costs(device_way_.name, size(), limits),
+               device_forced(call, limits));
+    auto program = stream_calls_.device_way()->load(
+        {.problem = problem,
+         .choice = chosen.choice,
+         .schedule = [&](Rank of) { return make_program(problem, chosen.choice, of); },
+         .type = call.type,
+         .op = call.op.op()});
+    if (program) {
+      tell_choice(rank(), asked, chosen);
+      return OnDevice{chosen.choice.algorithm, std::move(*program)};
+    }
+    if (program.error().kind != ErrorKind::unsupported)
+      return tl::unexpected(std::move(program.error()));
+    refusal = std::move(program.error());
+  }
+  if (rank() == 0)
+    log().warn("{}: {} goes through the host, not by {}: {}", name_, describe(asked),
+               device_way_.name, refusal.message);
+  return OnDevice{};
+}
+
+// The call
+
+Status Communicator::Implementation::make_ready_beside(Algorithm algorithm,
+                                                       CollectiveOperation& operation) {
+  Call barrier;
+  barrier.kind = Kind::barrier;
+  barrier.count = 1;
+  barrier.op = ReduceOp::max;
+  auto plan = plan_for(barrier, signature_of(barrier));
+  if (!plan) return tl::unexpected(plan.error());
+  operation.plan = *plan;
+  auto& run = operation.run;
+  run.signature.algorithm = static_cast<std::uint8_t>(algorithm);
+  run.input.data = &barrier_[0];
+  run.output.data = &barrier_[1];
+  return {};
+}
+
+Result<std::optional<Work>> Communicator::Implementation::begin_on_device(
+    const Call& call, std::optional<cudaStream_t> stream, const OnDevice& on_device) {
+  const auto width = size_of(call.type);
+  const auto in = elems_of(call, Buffer::input, rank(), size()) * width;
+  const auto out = elems_of(call, Buffer::output, rank(), size()) * width;
+  const auto reads = host_ranges_of(call.input, in), writes = host_ranges_of(call.output, out);
+  auto beside = call;
+  beside.on_device = on_device.algorithm;
+  const auto together = stream_calls_.device_way()->is_entered_together();
+  const auto prepare = [&](StreamCall& in_stream, const std::shared_ptr<device::Passage>& passage,
+                           bool is_captured) -> std::optional<Call> {
+    // One graph has all ranks' parts of it: none can be missing, nor another call.
+    if (is_captured && together) return std::nullopt;
+    return begun_in_order(beside, in_stream, passage, is_captured);
+  };
+  const auto submitted = submit({.reads = reads,
+                                 .writes = writes,
+                                 .stream = stream,
+                                 .program = on_device.program,
+                                 .input = call.kind == Kind::barrier ? nullptr : call.input.data,
+                                 .output = call.kind == Kind::barrier ? nullptr : call.output.data,
+                                 .in_place = call.in_place},
+                                {std::make_shared<StreamOperation>()}, prepare);
+  if (!submitted) return tl::unexpected(submitted.error());
+  if (together && call_group::is_open()) {
+    put_off(*submitted, call, stream);
+    return submitted->work;
+  }
+  CCOLL_TRY(enqueue(*submitted));
+  if (!together) return submitted->work;
+  const Entering entering{submitted->is_captured, Clock::now(), limit_of(call)};
+  for (;;) {
+    const auto entry = enter(*submitted->passage, entering, Clock::now() + kPublishAfter);
+    if (!entry) return tl::unexpected(entry.error());
+    if (*entry == device::Entry::apart) return std::nullopt;
+    if (*entry == device::Entry::entered) return submitted->work;
+  }
+}
+
+Clock::time_point Communicator::Implementation::limit_of(const Call& call) const {
+  return deadline_after(call.timeout.count() > 0 ? call.timeout : options_.timeout);
+}
+
+/// A thread that makes the calls of several ranks would wait in the first for the others.
+void Communicator::Implementation::put_off(const Submitted& submitted, const Call& call,
+                                           std::optional<cudaStream_t> stream) {
+  struct PutOff {
+    std::weak_ptr<Implementation> communicator;
+    Submitted submitted;
+    Call call;
+    std::string label;
+    std::optional<cudaStream_t> stream;
+    std::optional<Entering> entering = std::nullopt;  ///< once it is enqueued
+    std::unique_lock<std::mutex> submission = {};     ///< from then on
+  };
+  const auto off = std::make_shared<PutOff>(
+      PutOff{weak_from_this(), submitted, call, std::string(call.label), stream});
+  off->call.label = off->label;
+  call_group::put_off(shared_from_this(), [off](Clock::time_point until) -> Result<bool> {
+    // The group has it.
+    auto& self = *off->communicator.lock();
+    if (!off->entering) {
+      off->submission = std::unique_lock(self.stream_calls_.submission(), std::try_to_lock);
+      if (!off->submission) return false;
+      CCOLL_TRY(self.enqueue(off->submitted));
+      off->entering = {off->submitted.is_captured, Clock::now(), self.limit_of(off->call)};
+    }
+    const auto entry = self.enter(*off->submitted.passage, *off->entering, until);
+    if (!entry) return tl::unexpected(entry.error());
+    if (*entry != device::Entry::apart) return *entry == device::Entry::entered;
+    return self.begin_by_host(off->call, off->stream).map([](const Work&) { return true; });
+  });
+}
+
+Result<device::Entry> Communicator::Implementation::enter(device::Passage& passage,
+                                                          const Entering& entering,
+                                                          Clock::time_point until) {
+  const auto entry = passage.enter(until);
+  if (entry && *entry != device::Entry::waiting) return entry;
+  if (!entry) {
+    CCOLL_TRY(not_entered(passage, entering.is_captured, entry.error()));
+    return device::Entry::entered;
+  }
+  const Owner owner(*this);
+  CCOLL_TRY(usable_as_owner());
+  const auto now = Clock::now();
+  // From now on its time limit counts, and ranks that make other calls are looked for.
+  if (now - entering.since >= kPublishAfter) passage.begin_without_stream();
+  if (!entering.is_captured || now < entering.limit) return entry;
+  break_as_owner(
+      {ErrorKind::timed_out, "not all ranks of the process have made a call while it was captured",
+       std::nullopt},
+      true);
+  return tl::unexpected(*broken_);
+}
+
+Status Communicator::Implementation::not_entered(device::Passage& passage, bool is_captured,
+                                                 const Failure& why) {
+  const Owner owner(*this);
+  CCOLL_TRY(usable_as_owner());
+  // The barrier beside it finds which calls those are, and what their callers call them.
+  if (why.kind == ErrorKind::mismatch && !is_captured) {
+    passage.begin_without_stream();
+    return {};
+  }
+  break_as_owner(why.kind == ErrorKind::mismatch ? why : failed_here(why), true);
+  return tl::unexpected(*broken_);
+}
+
+void Communicator::Implementation::end_what_devices_made_as_owner() {
+  progress_as_owner();  // begins what streams have come to
+  wait_as_owner({weak_from_this(), stream_calls_.left_behind_as_owner()}, Clock::now() + kForHosts);
+}
+
+void Communicator::Implementation::device_failed_as_owner(const Failure& failure) {
+  if (!broken_) break_as_owner(failure, true);
+}
+
+}  // namespace ccoll

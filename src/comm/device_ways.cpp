@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/device_ways.hpp"
+
+#include <algorithm>
+#include <functional>
+
+#include "core/result.hpp"
+#include "core/text.hpp"
+
+namespace ccoll {
+namespace {
+
+/// As many as a team has buffers' addresses for (engine/device/program.hpp).
+constexpr std::size_t kMostRanks = 64;
+
+/// By what the ranks' places allow.
+DeviceWayPick pick_by_place(std::span<const PeerAddress> ranks) {
+  const auto all_have = [&](auto what) {
+    return std::ranges::all_of(ranks, [&](const PeerAddress& rank) {
+      return std::invoke(what, rank) == std::invoke(what, ranks.front());
+    });
+  };
+  std::vector<std::uint32_t> without;
+  for (std::uint32_t rank = 0; rank < ranks.size(); ++rank)
+    if (ranks[rank].device == 0) without.push_back(rank);
+  if (!without.empty()) return {kHostWay, fmt::format("{} without a GPU", list_ranks(without))};
+  if (ranks.size() > kMostRanks)
+    return {kHostWay, fmt::format("{} ranks: at most {}", ranks.size(), kMostRanks)};
+  if (!all_have(&PeerAddress::host)) return {kHostWay, "ranks are on several hosts"};
+  if (!all_have(&PeerAddress::process))
+    return {kStepsWay, fmt::format("{} ranks are several processes of one host", ranks.size())};
+  if (!all_have(&PeerAddress::device))
+    return {kStepsWay, fmt::format("{} ranks of one process are on several GPUs", ranks.size())};
+  return {kTeamWay,
+          ranks.size() == 1
+              ? std::string("one rank on its GPU")
+              : fmt::format("{} ranks are threads of one process on one GPU", ranks.size())};
+}
+
+}  // namespace
+
+DeviceWayPick pick_device_way(std::span<const PeerAddress> ranks, std::string_view forced) {
+  const auto pick = pick_by_place(ranks);
+  if (forced.empty() || forced == pick.name) return pick;
+  // Steps are right wherever a team is.
+  const bool is_allowed = forced == kHostWay || (forced == kStepsWay && pick.name == kTeamWay);
+  if (is_allowed) return {forced, "it was asked for"};
+  return {kHostWay, fmt::format("{} was asked for, but {}", forced, pick.why)};
+}
+
+std::vector<DeviceLimits> device_limits(std::string_view way) {
+  constexpr std::size_t kKiB = 1024;
+  // A block of threads for each lane; what several blocks work on at once should stay in a cache.
+  if (way == kTeamWay)
+    return {{512 * kKiB, 16}, {256 * kKiB, 16}, {128 * kKiB, 8}, {64 * kKiB, 8},
+            {32 * kKiB, 4},   {16 * kKiB, 4},   {16 * kKiB, 2},  {16 * kKiB, 1}};
+  // One stream does all lanes, and each slice costs a few operations.
+  return {{4096 * kKiB, 1}, {1024 * kKiB, 1}, {256 * kKiB, 1}, {64 * kKiB, 1}, {16 * kKiB, 1}};
+}
+
+CostTable device_costs(std::string_view way, std::uint32_t ranks, const DeviceLimits& limits) {
+  CostTable costs;
+  costs.slot_bytes = limits.slice_bytes;
+  if (way == kTeamWay) {
+    // A flag from one block to another through the GPU's cache, and what one block moves.
+    costs.links = {.latency_ns = 1500, .bandwidth_bytes_per_s = 40e9, .step_ns = 500};
+    costs.reduce_bytes_per_s = 40e9;
+    costs.rails = limits.lanes;
+  } else {
+    // A turn of the GPU for another process, and all of the GPU meanwhile.
+    costs.links = {.latency_ns = 15'000, .bandwidth_bytes_per_s = 800e9, .step_ns = 5000};
+    costs.reduce_bytes_per_s = 800e9;
+    costs.cores_per_rank = 1.0 / ranks;
+  }
+  costs.inside = costs.links;
+  return costs;
+}
+
+}  // namespace ccoll

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Which way collectives of a communicator go whose ranks have GPUs, and what that costs. Pure:
+/// from what all ranks know of each other, so that all come to the same.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "algorithms/algorithms.hpp"
+#include "core/peer_address.hpp"
+
+namespace ccoll {
+
+/// As CommunicatorOptions::device_way has them.
+inline constexpr std::string_view kTeamWay = "team", kStepsWay = "steps", kHostWay = "host";
+
+struct DeviceWayPick {
+  std::string_view name = kHostWay;
+  std::string why;  ///< "all 4 ranks are threads of one process on one GPU"
+};
+
+/// For a communicator of those ranks; `forced`: what was asked for, or empty.
+DeviceWayPick pick_device_way(std::span<const PeerAddress> ranks, std::string_view forced);
+
+/// What a program is made with: the most that its slices and lanes may be.
+struct DeviceLimits {
+  std::size_t slice_bytes = 0;
+  std::uint16_t lanes = 1;
+};
+/// From those with which programs are fastest down to those that need the least memory.
+std::vector<DeviceLimits> device_limits(std::string_view way);
+
+/// Estimates: nobody has measured them.
+CostTable device_costs(std::string_view way, std::uint32_t ranks, const DeviceLimits& limits);
+
+}  // namespace ccoll

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Calls in streams of a device that the host plays (support/cuda_on_host.cpp).
+
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schedule/problem.hpp"
+#include "support/device_buffer.hpp"
+#include "support/ranks.hpp"
+
+namespace ccoll::testing {
+
+using Values = std::vector<std::int32_t>;
+using Device = DeviceBuffer<std::int32_t>;
+constexpr DataType kType = DataType::int32;
+
+/// The way that collectives of devices are to go in this run of the tests; each is run for each.
+inline std::string way() {
+  const char* const asked = std::getenv("CCOLL_TEST_DEVICE_WAY");
+  return asked != nullptr ? asked : "host";
+}
+
+/// With the device, and that way.
+inline CommunicatorOptions on_device(CommunicatorOptions options = options_for("")) {
+  options.device = 0;
+  options.device_way = way();
+  return options;
+}
+
+/// Ranks as threads; those that `has_device` says have the device. Beside the communicator the body
+/// is given another one of the same ranks, whose calls are the host's.
+inline std::vector<std::string> run_on_devices_and_host(
+    int size, const std::function<void(Communicator&, Communicator&)>& body,
+    const CommunicatorOptions& options, const std::function<bool(int)>& has_device) {
+  const auto store = make_inproc_store();
+  return run_threads(size, [&](int rank) {
+    auto host = Communicator::create(make_prefix_store(store, "host"), rank, size, options);
+    auto communicator = Communicator::create(
+        make_prefix_store(store, "devices"), rank, size,
+        has_device(rank) ? on_device(options) : [&] {
+          auto mine = options;
+          mine.device_way = way();
+          return mine;
+        }());
+    body(communicator, host);
+  });
+}
+
+inline std::vector<std::string> run_on_devices(
+    int size, const std::function<void(Communicator&)>& body,
+    const CommunicatorOptions& options = options_for(""),
+    const std::function<bool(int)>& has_device = [](int) { return true; }) {
+  return run_on_devices_and_host(
+      size, [&](Communicator& communicator, Communicator&) { body(communicator); }, options,
+      has_device);
+}
+
+inline void check_all_well(const std::vector<std::string>& errors) {
+  CHECK(errors == std::vector<std::string>(errors.size()));
+}
+
+inline Values ramp(std::size_t count, int from) {
+  Values values(count);
+  std::iota(values.begin(), values.end(), from);
+  return values;
+}
+
+inline CallOptions in(cudaStream_t stream) {
+  CallOptions options;
+  options.stream = stream;
+  return options;
+}
+
+struct Collective {
+  Kind kind;
+  std::size_t count;
+  int root;
+  Reduction op = ReduceOp::sum;
+  DataType type = kType;
+
+  std::size_t elems(bool input, int size) const {
+    const bool many = input ? kind == Kind::reduce_scatter || kind == Kind::scatter
+                            : kind == Kind::all_gather || kind == Kind::gather;
+    return many || kind == Kind::all_to_all ? count * static_cast<std::size_t>(size) : count;
+  }
+  /// `async`: by the form that returns a Work.
+  std::optional<Work> make(Communicator& communicator, const void* input, void* output,
+                           const CallOptions& options, bool async) const;
+  /// Of another type than kType; returns when the call does.
+  void make_of(DataType type, Communicator& communicator, const void* input, void* output,
+               const CallOptions& options) const {
+    auto other = *this;
+    other.type = type;
+    other.make(communicator, input, output, options, false);
+  }
+};
+
+inline std::optional<Work> Collective::make(Communicator& c, const void* input, void* output,
+                                            const CallOptions& options, bool async) const {
+  switch (kind) {
+    case Kind::all_reduce:
+      if (async) return c.all_reduce_async(input, output, count, type, op, options);
+      c.all_reduce(input, output, count, type, op, options);
+      break;
+    case Kind::reduce:
+      if (async) return c.reduce_async(input, output, count, type, op, root, options);
+      c.reduce(input, output, count, type, op, root, options);
+      break;
+    case Kind::broadcast:
+      if (async) return c.broadcast_async(input, output, count, type, root, options);
+      c.broadcast(input, output, count, type, root, options);
+      break;
+    case Kind::all_gather:
+      if (async) return c.all_gather_async(input, output, count, type, options);
+      c.all_gather(input, output, count, type, options);
+      break;
+    case Kind::reduce_scatter:
+      if (async) return c.reduce_scatter_async(input, output, count, type, op, options);
+      c.reduce_scatter(input, output, count, type, op, options);
+      break;
+    case Kind::all_to_all:
+      if (async) return c.all_to_all_async(input, output, count, type, options);
+      c.all_to_all(input, output, count, type, options);
+      break;
+    case Kind::gather:
+      if (async) return c.gather_async(input, output, count, type, root, options);
+      c.gather(input, output, count, type, root, options);
+      break;
+    case Kind::scatter:
+      if (async) return c.scatter_async(input, output, count, type, root, options);
+      c.scatter(input, output, count, type, root, options);
+      break;
+    case Kind::barrier:
+      if (async) return c.barrier_async(options);
+      c.barrier(options);
+      break;
+  }
+  return std::nullopt;
+}
+
+constexpr Kind kKinds[] = {Kind::all_reduce,     Kind::reduce,     Kind::broadcast,
+                           Kind::all_gather,     Kind::all_to_all, Kind::gather,
+                           Kind::reduce_scatter, Kind::scatter,    Kind::barrier};
+
+}  // namespace ccoll::testing

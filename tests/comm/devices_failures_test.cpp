@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// How calls in CUDA's streams end where anything goes wrong, on a device that the host plays.
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "devices.hpp"
+#include "support/children.hpp"
+#include "support/cuda_on_host.hpp"
+
+using namespace ccoll;
+using namespace ccoll::testing;
+using namespace std::chrono_literals;
+
+TEST_CASE("devices: the end of a call's time limit lets the stream go on", "[comm]") {
+  auto options = options_for("");
+  options.timeout = 300ms;
+  const auto errors = run_on_devices(
+      2,
+      [](Communicator& c) {
+        const OwnedStream stream;
+        const Device buffer(ramp(10, 0));
+        if (c.rank() == 0) {
+          auto work = c.all_reduce_async(buffer.data(), buffer.data(), 10, kType, ReduceOp::sum,
+                                         in(stream));
+          auto behind = c.all_reduce_async(buffer.data(), buffer.data(), 10, kType, ReduceOp::sum,
+                                           in(stream));
+          stream.wait();
+          expect(behind.test() && !behind.error().empty(), "the call behind it has no error");
+          expect(c.error().find("timed out") != std::string::npos, "error() does not say so");
+          work.wait();
+        } else {
+          for (int i = 0; i < 2000 && c.error().empty(); i++) std::this_thread::sleep_for(1ms);
+          c.all_reduce(buffer.data(), buffer.data(), 10, kType, ReduceOp::sum, in(stream));
+        }
+      },
+      options);
+  CHECK_THAT(errors[0], Catch::Contains("all_reduce") && Catch::Contains("timed out") &&
+                            Catch::Contains("rank 1"));
+  CHECK_THAT(errors[1], Catch::Contains("broken") && Catch::Contains("timed out"));
+}
+
+TEST_CASE("devices: a rank whose stream does not come to the call is named", "[comm]") {
+  auto options = options_for("");
+  options.timeout = 400ms;
+  std::atomic<bool> is_over{false};
+  const auto errors = run_on_devices(
+      2,
+      [&](Communicator& c) {
+        const OwnedStream stream;
+        const Device there(ramp(10, 0));
+        Values here(10);
+        if (c.rank() == 1) {
+          // As a long kernel of the caller's.
+          check_cuda(cudaLaunchHostFunc(
+                         stream,
+                         [](void* over) {
+                           const auto end = std::chrono::steady_clock::now() + 3s;
+                           while (!*static_cast<std::atomic<bool>*>(over) &&
+                                  std::chrono::steady_clock::now() < end) {
+                             std::this_thread::sleep_for(1ms);
+                           }
+                         },
+                         &is_over),
+                     "a host function");
+        }
+        auto* const buffer = c.rank() == 1 ? there.data() : here.data();
+        auto work = c.all_reduce_async(buffer, buffer, 10, kType, ReduceOp::sum,
+                                       c.rank() == 1 ? in(stream) : CallOptions{});
+        if (c.rank() == 1) {
+          for (int i = 0; i < 2000 && c.error().empty(); i++) std::this_thread::sleep_for(1ms);
+          is_over = true;
+        }
+        work.wait();
+      },
+      options, [](int rank) { return rank == 1; });
+  CHECK_THAT(errors[0], Catch::Contains("timed out") && Catch::Contains("rank 1") &&
+                            Catch::Contains("its stream has not come to it"));
+  CHECK_THAT(errors[1], Catch::Contains("timed out"));
+}
+
+TEST_CASE("devices: ranks that call different things are told, and their streams go on", "[comm]") {
+  const auto errors = run_on_devices(2, [](Communicator& c) {
+    const OwnedStream stream;
+    const Device buffer(ramp(10, 0));
+    auto options = in(stream);
+    options.label = c.rank() == 0 ? "gradients" : "weights";
+    auto work =
+        c.rank() == 0
+            ? c.all_reduce_async(buffer.data(), buffer.data(), 10, kType, ReduceOp::sum, options)
+            : c.broadcast_async(buffer.data(), buffer.data(), 9, kType, 0, options);
+    stream.wait();
+    work.wait();
+    c.barrier();
+  });
+  for (const auto& error : errors)
+    CHECK_THAT(error, Catch::Contains("gradients") && Catch::Contains("weights"));
+}
+
+TEST_CASE("devices: abort() and close() end what is in streams", "[comm]") {
+  const bool closes = GENERATE(false, true);
+  const auto errors = run_on_devices(2, [closes](Communicator& c) {
+    const OwnedStream stream;
+    const Device buffer(ramp(10, 0));
+    if (c.rank() == 1) {
+      // The other's call is under way, or soon is.
+      std::this_thread::sleep_for(20ms);
+      return c.abort("enough");
+    }
+    auto work =
+        c.all_reduce_async(buffer.data(), buffer.data(), 10, kType, ReduceOp::sum, in(stream));
+    if (closes) c.close();
+    stream.wait();
+    work.wait();
+  });
+  // In a team the call itself waits for the other rank.
+  const bool is_closed = closes && way() != "team";
+  CHECK_THAT(errors[0], is_closed ? Catch::Contains("destroyed") : Catch::Contains("enough"));
+  CHECK(errors[1].empty());
+}
+
+TEST_CASE("devices: what CUDA says of a device that has failed is told on all ranks", "[comm]") {
+  std::atomic<int> ended{0};
+  const auto errors = run_on_devices(
+      2,
+      [&](Communicator& c) {
+        const OwnedStream stream;
+        const Device there(ramp(10, 0));
+        Values here(10);
+        auto* const buffer = c.rank() == 0 ? there.data() : here.data();
+        c.barrier();
+        if (c.rank() == 0) cuda_on_host_fails(cudaErrorIllegalAddress);
+        auto again = [&] {
+          auto work = c.all_reduce_async(buffer, buffer, 10, kType, ReduceOp::sum,
+                                         c.rank() == 0 ? in(stream) : CallOptions{});
+          work.wait();
+        };
+        const auto told = message_of(again);
+        // The device is mended before its streams are given back.
+        if (++ended == 2) cuda_on_host_fails(cudaSuccess);
+        while (ended < 2) std::this_thread::yield();
+        throw std::runtime_error(told);
+      },
+      options_for(""), [](int rank) { return rank == 0; });
+  for (const auto& error : errors)
+    CHECK_THAT(error, Catch::Contains("rank 0 failed") && Catch::Contains("700"));
+}
+
+TEST_CASE("devices: a Work ends where the device fails when the call has ended well", "[comm]") {
+  std::atomic<bool> is_held{false}, may_go{false}, has_failed{false};
+  const auto errors = run_on_devices(
+      2,
+      [&](Communicator& c) {
+        if (c.rank() == 1) {
+          while (!is_held) std::this_thread::yield();
+          Values here(10);
+          c.all_reduce(here.data(), here.data(), 10, kType);
+          std::this_thread::sleep_for(50ms);
+          cuda_on_host_fails(cudaErrorIllegalAddress);
+          has_failed = true;
+          return;
+        }
+        const OwnedStream stream, other;
+        const Device there(ramp(10, 0));
+        auto work =
+            c.all_reduce_async(there.data(), there.data(), 10, kType, ReduceOp::sum, in(stream));
+        // The stream has come to the call. From now on it can be told of nothing more.
+        std::this_thread::sleep_for(50ms);
+        std::pair hold(&is_held, &may_go);
+        const auto wait = [](void* both) {
+          const auto [held, go] = *static_cast<decltype(hold)*>(both);
+          *held = true;
+          while (!*go) std::this_thread::yield();
+        };
+        check_cuda(cudaLaunchHostFunc(other, wait, &hold), "a host function");
+        const auto told = message_of([&] { work.wait(); });
+        may_go = true;
+        while (!has_failed) std::this_thread::yield();
+        cuda_on_host_fails(cudaSuccess);
+        throw std::runtime_error(told);
+      },
+      options_for(""), [](int rank) { return rank == 0; });
+  CHECK_THAT(errors[0], Catch::Contains("700") && Catch::Contains("has not passed the call"));
+}
+
+TEST_CASE("devices: a forked child has no part in what is in streams", "[comm]") {
+  if (!kChildrenHaveMemory) return;
+  check_all_well(run_on_devices(2, [](Communicator& c) {
+    const OwnedStream stream;
+    const Device buffer(ramp(10, 0));
+    c.barrier();
+    if (c.rank() == 1) std::this_thread::sleep_for(100ms);
+    auto work =
+        c.all_reduce_async(buffer.data(), buffer.data(), 10, kType, ReduceOp::sum, in(stream));
+    if (c.rank() == 0) {
+      const pid_t child = fork();
+      if (child == 0) {
+        alarm(10);
+        const auto is_told = [](const std::string& text) {
+          return text.find("forked child") != std::string::npos;
+        };
+        const bool well =
+            is_told(message_of([&] { work.wait(); })) && is_told(c.error()) &&
+            is_told(message_of([&] { c.all_reduce(buffer.data(), buffer.data(), 10, kType); }));
+        _exit(well ? 0 : 1);
+      }
+      int status = -1;
+      waitpid(child, &status, 0);
+      expect(status == 0, fmt::format("the child ended with status {:#x}", status));
+    }
+    work.wait();
+    auto expected = ramp(10, 0);
+    for (auto& value : expected) value *= 2;
+    expect(buffer.values() == expected, "the parent's call");
+  }));
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls that are captured in graphs, on a device that the host plays.
+#include <chrono>
+#include <span>
+#include <thread>
+
+#include "devices.hpp"
+
+using namespace ccoll;
+using namespace ccoll::testing;
+using namespace std::chrono_literals;
+
+TEST_CASE("devices: a graph runs as often as one likes, among other calls", "[comm]") {
+  check_all_well(run_on_devices(2, [](Communicator& c) {
+    const OwnedStream stream;
+    const Device buffer(Values(500, 1)), got(Values(10));
+    const int other = 1 - c.rank();
+    // The very first call of the communicator in a stream.
+    c.barrier();
+    const Graph graph(stream, [&] {
+      const auto work =
+          c.all_reduce_async(buffer.data(), buffer.data(), 500, kType, ReduceOp::sum, in(stream));
+      expect(Work(work).test(), "a captured call's Work is not over");
+      c.send_recv(buffer.data(), 10, other, got.data(), 10, other, kType, 0, in(stream));
+    });
+    std::int32_t value = 1;
+    for (int i = 0; i < 12; i++) {
+      graph.launch(stream);
+      value *= 2;
+      if (i % 3 == 0) {
+        c.all_reduce(buffer.data(), buffer.data(), 500, kType, ReduceOp::sum, in(stream));
+        value *= 2;
+      }
+      if (i % 4 == 0) stream.wait();
+    }
+    stream.wait();
+    expect(buffer.values() == Values(500, value), "a graph's all_reduce");
+    expect(got.values() == Values(10, value), "a graph's message");
+    c.close();
+    // What is left of it does not stand in the stream's way.
+    graph.launch(stream);
+    stream.wait();
+  }));
+}
+
+TEST_CASE("devices: a graph goes on after its communicator has failed, or is gone", "[comm]") {
+  const auto how = GENERATE(as<std::string>(), "mismatch", "abort", "close while it runs");
+  CAPTURE(how);
+  const auto errors = run_on_devices(2, [&](Communicator& c) {
+    const OwnedStream stream;
+    const Device buffer(Values(100, 1));
+    c.barrier();
+    const Graph graph(stream, [&] {
+      c.all_reduce(buffer.data(), buffer.data(), 100, kType, ReduceOp::sum, in(stream));
+    });
+    graph.launch(stream);
+    stream.wait();
+    if (how == "mismatch") {
+      message_of([&] {
+        c.rank() == 0 ? c.all_reduce(buffer.data(), buffer.data(), 100, kType)
+                      : c.broadcast(buffer.data(), buffer.data(), 99, kType, 0);
+        c.barrier();
+      });
+      expect(c.error().find("broadcast") != std::string::npos, c.error());
+    } else if (how == "abort") {
+      c.abort("enough");
+    } else {
+      for (int i = 0; i < 20; i++) graph.launch(stream);
+      c.close();
+    }
+    for (int i = 0; i < 3; i++) graph.launch(stream);
+    stream.wait();
+  });
+  check_all_well(errors);
+}
+
+namespace {
+
+/// The streams of several ranks as branches of one graph, which begins and ends in the first.
+class Branches {
+ public:
+  explicit Branches(std::span<const OwnedStream> streams) : streams_(streams) {
+    check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event");
+  }
+  Branches(const Branches&) = delete;
+  Branches& operator=(const Branches&) = delete;
+  ~Branches() { cudaEventDestroy(event_); }
+
+  void fork() const {
+    check_cuda(cudaEventRecord(event_, streams_[0]), "recording an event");
+    for (const auto& other : streams_.subspan(1))
+      check_cuda(cudaStreamWaitEvent(other, event_, 0), "waiting for an event");
+  }
+  void join() const {
+    for (const auto& other : streams_.subspan(1)) {
+      check_cuda(cudaEventRecord(event_, other), "recording an event");
+      check_cuda(cudaStreamWaitEvent(streams_[0], event_, 0), "waiting for an event");
+    }
+  }
+
+ private:
+  std::span<const OwnedStream> streams_;
+  cudaEvent_t event_ = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("devices: one graph of several ranks' calls, which one thread captures", "[comm]") {
+  constexpr int kRanks = 3;
+  constexpr std::size_t kCount = 500;
+  auto ranks = Communicator::create_all(kRanks, on_device());
+  const OwnedStream streams[kRanks];
+  std::vector<Device> sums;
+  for (int rank = 0; rank < kRanks; rank++) sums.emplace_back(Values(kCount, 1));
+  Values here(kCount, 5);
+  const auto call_all = [&] {
+    CallGroup group;
+    for (std::size_t i = 0; i < kRanks; i++)
+      ranks[i].all_reduce(sums[i].data(), sums[i].data(), kCount, kType, ReduceOp::sum,
+                          in(streams[i]));
+    // Two calls of each rank in one group, one of them with memory of the host.
+    for (std::size_t i = 0; i < kRanks; i++)
+      ranks[i].broadcast(i == 1 ? here.data() : sums[i].data(),
+                         i == 1 ? here.data() : sums[i].data(), kCount, kType, 2, in(streams[i]));
+    group.end();
+  };
+  const Branches branches(streams);
+  // The very first call.
+  const Graph graph(streams[0], [&] {
+    branches.fork();
+    call_all();
+    branches.join();
+  });
+  for (int i = 0; i < 8; i++) {
+    graph.launch(streams[0]);
+    streams[0].wait();
+    if (i % 3 == 0) {
+      call_all();
+      for (const auto& stream : streams) stream.wait();
+    }
+  }
+  // Rank 1 has what the broadcast brings in the host's memory, and sums that grow more slowly.
+  CHECK(sums[0].values() == sums[2].values());
+  CHECK(here == sums[2].values());
+  for (auto& rank : ranks) CHECK(rank.error().empty());
+  for (auto& rank : ranks) rank.close();
+  // What is left of them does not stand in the stream's way.
+  graph.launch(streams[0]);
+  streams[0].wait();
+}
+
+TEST_CASE("devices: a rank that is captured beside one that is not is refused by a team",
+          "[comm]") {
+  if (way() != "team") return;
+  const auto errors = run_on_devices(2, [](Communicator& c) {
+    const OwnedStream stream;
+    const Device sums(Values(10, 1));
+    const auto call = [&] {
+      c.all_reduce(sums.data(), sums.data(), 10, kType, ReduceOp::sum, in(stream));
+    };
+    std::string error;
+    if (c.rank() == 0)
+      const Graph graph(stream, [&] { error = message_of(call); });
+    else
+      error = message_of([&] {
+        call();
+        for (int i = 0; i < 5000 && c.error().empty(); i++) std::this_thread::sleep_for(1ms);
+        c.barrier();
+      });
+    throw std::runtime_error(error);
+  });
+  for (const auto& error : errors) CHECK_THAT(error, Catch::Contains("captured in one graph"));
+}
+
+TEST_CASE("devices: a rank whose call is captured waits no longer than its limit for others",
+          "[comm]") {
+  if (way() != "team") return;
+  auto options = options_for("");
+  options.timeout = 200ms;
+  const auto errors = run_on_devices(
+      2,
+      [](Communicator& c) {
+        const OwnedStream stream;
+        const Device sums(Values(10, 1));
+        std::string error;
+        if (c.rank() == 0) {
+          const Graph graph(stream, [&] {
+            error = message_of([&] {
+              c.all_reduce(sums.data(), sums.data(), 10, kType, ReduceOp::sum, in(stream));
+            });
+          });
+        } else {
+          for (int i = 0; i < 5000 && c.error().empty(); i++) std::this_thread::sleep_for(1ms);
+          error = c.error();
+        }
+        throw std::runtime_error(error);
+      },
+      options);
+  for (const auto& error : errors) CHECK_THAT(error, Catch::Contains("captured"));
+}

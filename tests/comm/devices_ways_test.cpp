@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives that devices make by themselves, on a device that the host plays: which way they go,
+// that none of their data goes through the host, and what differs from calls that the host makes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <random>
+#include <span>
+#include <thread>
+
+#include "comm/device_ways.hpp"
+#include "core/element.hpp"
+#include "devices.hpp"
+#include "support/effort.hpp"
+
+using namespace ccoll;
+using namespace ccoll::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::vector<PeerAddress> addresses(std::size_t count) {
+  std::vector<PeerAddress> ranks(count);
+  for (auto& rank : ranks) {
+    rank.host = 1;
+    rank.process = 2;
+    rank.device = 3;
+  }
+  return ranks;
+}
+
+using Bytes = std::vector<std::byte>;
+
+/// The same on all ranks.
+struct Draw {
+  Collective collective;
+  DataType type = DataType::uint8;
+  bool in_place = false;
+};
+
+Draw random_draw(std::mt19937& chance, int size) {
+  const std::size_t counts[] = {0, 1, 2, 17, 1000, 20'011};
+  Draw draw;
+  draw.collective.kind = kKinds[chance() % std::size(kKinds)];
+  draw.collective.count = counts[chance() % std::size(counts)];
+  draw.collective.root = static_cast<int>(chance() % static_cast<unsigned>(size));
+  draw.type = kDataTypes[chance() % kDataTypes.size()];
+  do {
+    draw.collective.op = kReduceOps[chance() % kReduceOps.size()];
+  } while (!is_defined(draw.collective.op.op(), draw.type));
+  const auto kind = draw.collective.kind;
+  draw.in_place = (kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::broadcast) &&
+                  chance() % 3 == 0;
+  return draw;
+}
+
+}  // namespace
+
+TEST_CASE("devices: the way follows from where ranks are", "[comm][unit]") {
+  CHECK(pick_device_way(addresses(1), "").name == "team");
+  CHECK(pick_device_way(addresses(4), "").name == "team");
+  CHECK(pick_device_way(addresses(4), "steps").name == "steps");
+  CHECK(pick_device_way(addresses(4), "host").name == "host");
+  CHECK(pick_device_way(addresses(65), "").name == "host");
+  auto ranks = addresses(4);
+  ranks[3].process = 7;
+  CHECK(pick_device_way(ranks, "").name == "steps");
+  const auto refused = pick_device_way(ranks, "team");
+  CHECK(refused.name == "host");
+  CHECK(refused.why == "team was asked for, but 4 ranks are several processes of one host");
+  ranks[1].host = 9;
+  CHECK(pick_device_way(ranks, "").name == "host");
+  ranks = addresses(4);
+  ranks[2].device = 8;
+  CHECK(pick_device_way(ranks, "").name == "steps");
+  ranks[2].device = 0;
+  CHECK(pick_device_way(ranks, "steps").name == "host");
+  CHECK(pick_device_way(ranks, "").why == "rank 2 without a GPU");
+}
+
+TEST_CASE("devices: every type and operation, anywhere, by the bits that the host leaves",
+          "[comm][property]") {
+  const unsigned seed = std::random_device{}();
+  const int size = GENERATE(1, 2, 3, 4, 8);
+  CAPTURE(seed, size);
+  const int trials = by_effort(20, 80, 1000);
+  auto options = options_for("");
+  // Then bits depend on what ranks contribute alone.
+  options.deterministic = true;
+  const auto body = [&](Communicator& communicator, Communicator& host) {
+    std::mt19937 same(seed);
+    std::mt19937 own(seed + 1 + static_cast<unsigned>(communicator.rank()));
+    const OwnedStream stream;
+    for (int i = 0; i < trials; i++) {
+      const auto draw = random_draw(same, size);
+      const auto bytes = [&](bool input) {
+        return draw.collective.elems(input, size) * size_of(draw.type);
+      };
+      Bytes input(bytes(true)), output(bytes(false));
+      for (auto& byte : input) byte = static_cast<std::byte>(own());
+      for (auto& byte : output) byte = static_cast<std::byte>(own());
+      if (draw.in_place) output = input;
+      // Some places before and behind, which are not to be touched.
+      const std::size_t offset = own() % 64, guard = 64;
+      Bytes around(offset + output.size() + guard, std::byte{0x5a});
+      std::ranges::copy(output, around.begin() + static_cast<std::ptrdiff_t>(offset));
+      Bytes placed(own() % 64);
+      const auto input_offset = placed.size();
+      placed.insert(placed.end(), input.begin(), input.end());
+      const DeviceBuffer<std::byte> there(around), from(placed);
+      auto* const to = there.data() + offset;
+      const auto call = draw.collective;
+      call.make_of(draw.type, communicator, draw.in_place ? to : from.data() + input_offset, to,
+                   in(stream));
+      stream.wait();
+      auto expected = output;
+      call.make_of(draw.type, host, draw.in_place ? expected.data() : input.data(), expected.data(),
+                   {});
+      std::ranges::copy(expected, around.begin() + static_cast<std::ptrdiff_t>(offset));
+      expect(
+          there.values() == around,
+          fmt::format("{} of {} {}, {}{}", to_string(call.kind), call.count, to_string(draw.type),
+                      to_string(call.op.op()), draw.in_place ? ", in place" : ""));
+      expect(from.values() == placed, "the input was written");
+    }
+  };
+  check_all_well(run_on_devices_and_host(size, body, options, [](int) { return true; }));
+}
+
+TEST_CASE("devices: nothing of what devices make goes through the host", "[comm]") {
+  if (way() == "host") return;
+  auto options = options_for("");
+  options.device_memory = (1 << 20) + 256;  // as nobody has had before
+  check_all_well(run_on_devices(
+      3,
+      [](Communicator& c) {
+        const OwnedStream stream;
+        const Device sums(ramp(10'000, c.rank()));
+        Values here = ramp(10'000, c.rank());
+        c.all_reduce(sums.data(), sums.data(), 10'000, kType, ReduceOp::sum, in(stream));
+        c.barrier(in(stream));
+        stream.wait();
+        expect(c.counters().device_memory_bytes == 0, "memory of the host was taken");
+        expect(c.counters().device_workspace_bytes > 0, "no memory of the device was taken");
+        // Only that of the rank's own that is on the host is copied.
+        c.all_reduce(here.data(), here.data(), 10'000, kType, ReduceOp::max);
+        expect(here == ramp(10'000, 2), "a call on the host's memory");
+        expect(c.counters().device_memory_bytes > 0, "nothing was copied");
+      },
+      options));
+}
+
+TEST_CASE("devices: a team's call returns when all ranks have made it", "[comm]") {
+  if (way() != "team") return;
+  std::atomic<bool> has_called{false};
+  check_all_well(run_on_devices(2, [&](Communicator& c) {
+    const OwnedStream stream;
+    const Device sums(Values(100, 1));
+    if (c.rank() == 1) {
+      std::this_thread::sleep_for(150ms);
+      has_called = true;
+    }
+    const auto work =
+        c.all_reduce_async(sums.data(), sums.data(), 100, kType, ReduceOp::sum, in(stream));
+    expect(has_called, "it returned before");
+    Work(work).wait();
+    expect(sums.values() == Values(100, 2), "the sums");
+  }));
+}
+
+TEST_CASE("devices: calls that go different ways and differ name each other", "[comm]") {
+  const bool is_message = GENERATE(false, true);
+  const auto errors = run_on_devices(2, [&](Communicator& c) {
+    const OwnedStream stream;
+    const Device sums(Values(100, 1));
+    if (c.rank() == 0) {
+      auto options = in(stream);
+      options.label = "sums";
+      c.all_reduce(sums.data(), sums.data(), 100, kType, ReduceOp::sum, options);
+    } else {
+      // Of a kind that the host makes.
+      CallOptions options;
+      options.label = "scaled";
+      options.stream = stream;
+      c.all_reduce(sums.data(), sums.data(), 100, kType,
+                   is_message ? Reduction::premultiplied_sum(2)
+                              : Reduction::custom([](const void*, void*, std::size_t, DataType) {},
+                                                  {.name = "none"}),
+                   options);
+    }
+    stream.wait();
+    for (int i = 0; i < 5000 && c.error().empty(); i++) std::this_thread::sleep_for(1ms);
+    throw std::runtime_error(c.error());
+  });
+  for (const auto& error : errors) {
+    CHECK_THAT(error, Catch::Contains("ranks call different things"));
+    CHECK_THAT(error, Catch::Contains("sums") && Catch::Contains("scaled"));
+  }
+}
+
+TEST_CASE("devices: calls of both ways keep their order", "[comm]") {
+  check_all_well(run_on_devices(3, [](Communicator& c) {
+    const OwnedStream one, two;
+    const Device sums(Values(1000, 1));
+    std::vector<Device> others;
+    std::int32_t value = 1;
+    for (int i = 0; i < 20; i++) {
+      c.all_reduce(sums.data(), sums.data(), 1000, kType, ReduceOp::sum, in(one));
+      c.all_reduce(sums.data(), sums.data(), 1000, kType, Reduction::premultiplied_sum(2), in(one));
+      c.broadcast(sums.data(), sums.data(), 1000, kType, i % 3, in(one));
+      value = static_cast<std::int32_t>(static_cast<std::uint32_t>(value) * 18U);
+      others.emplace_back(Values(10, i));
+      const Device& other = others.back();
+      c.all_reduce(other.data(), other.data(), 10, kType, ReduceOp::max, in(two));
+      if (i % 5 != 0) continue;
+      two.wait();
+      expect(other.values() == Values(10, i), "in another stream");
+    }
+    one.wait();
+    two.wait();
+    expect(sums.values() == Values(1000, value), "in one stream");
+  }));
+}
+
+TEST_CASE("devices: communicators come and go beside one with calls under way", "[comm]") {
+  check_all_well(run_on_devices(2, [](Communicator& c) {
+    const OwnedStream stream;
+    const Device sums(Values(50, 1));
+    std::int32_t value = 1;
+    for (int i = 0; i < 20; i++) {
+      auto copy = c.duplicate();
+      copy.all_reduce(sums.data(), sums.data(), 50, kType, ReduceOp::sum, in(stream));
+      c.all_reduce(sums.data(), sums.data(), 50, kType, ReduceOp::sum, in(stream));
+      value = static_cast<std::int32_t>(static_cast<std::uint32_t>(value) * 4U);
+      stream.wait();
+      expect(sums.values() == Values(50, value), fmt::format("round {}", i));
+    }
+  }));
+}

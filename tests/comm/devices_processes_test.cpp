@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that are processes, or threads of several, on one GPU that the host plays: what devices
+// make by stream steps, and what becomes of it when a rank is killed or memory cannot be shared. A
+// program of its own, because it forks.
+#include <fmt/format.h>
+#include <sys/prctl.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "devices.hpp"
+#include "support/children.hpp"
+#include "support/directory.hpp"
+#include "support/effort.hpp"
+
+using namespace ccoll;
+using namespace ccoll::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// What is not hung ends within it, however busy the machine is.
+constexpr auto kLong = 60s;
+
+using Body = std::function<void(Communicator& communicator, Communicator& host)>;
+
+struct Ranks {
+  int processes = 2;
+  int of_each = 1;            ///< threads of a process
+  std::set<int> killed = {};  ///< processes that kill themselves
+  std::string fault = {};     ///< CCOLL_GPU_FAULT
+  std::chrono::milliseconds timeout = 30s;
+};
+
+void run_rank(const Ranks& ranks, const std::string& directory, int rank, const Body& body) {
+  const int size = ranks.processes * ranks.of_each;
+  auto options = options_for("", ranks.timeout);
+  const auto store = make_file_store(directory + "/store");
+  auto host = Communicator::create(make_prefix_store(store, "host"), rank, size, options);
+  options.device = 0;
+  auto communicator =
+      Communicator::create(make_prefix_store(store, "devices"), rank, size, options);
+  body(communicator, host);
+}
+
+/// A process for each so many ranks.
+void run_processes(const std::string& what, const Ranks& ranks, const Body& body) {
+  const Directory directory;
+  std::vector<pid_t> children;
+  for (int process = 0; process < ranks.processes; process++) {
+    children.push_back(fork());
+    if (children.back() != 0) continue;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (!ranks.fault.empty()) setenv("CCOLL_GPU_FAULT", ranks.fault.c_str(), 1);
+    const auto errors = run_threads(ranks.of_each, [&](int thread) {
+      run_rank(ranks, directory.path(), process * ranks.of_each + thread, body);
+    });
+    int wrong = 0;
+    for (const auto& error : errors) {
+      if (error.empty()) continue;
+      std::cout << fmt::format("{}: a rank of process {}: {}\n", what, process, error);
+      wrong = 1;
+    }
+    std::cout << std::flush;
+    std::_Exit(wrong);
+  }
+  const auto limit = std::chrono::steady_clock::now() + kLong;
+  for (int process = 0; process < ranks.processes; process++) {
+    int status = 0;
+    const auto child = children[static_cast<std::size_t>(process)];
+    while (waitpid(child, &status, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() > limit) kill(child, SIGKILL);
+      std::this_thread::sleep_for(1ms);
+    }
+    const bool well = ranks.killed.contains(process)
+                          ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
+                          : WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    check(well, fmt::format("{}: process {} ended with status {:#x}", what, process, status));
+  }
+}
+
+/// Random calls, plain and in graphs, of memory here and there, against those on the host.
+void try_calls(Communicator& c, Communicator& host, unsigned seed) {
+  std::mt19937 same(seed), own(seed + 1 + static_cast<unsigned>(c.rank()));
+  const OwnedStream stream;
+  const int trials = by_effort(8, 25, 300);
+  for (int i = 0; i < trials; i++) {
+    const std::size_t counts[] = {0, 1, 100, 30'011};
+    Collective call{kKinds[same() % std::size(kKinds)], counts[same() % std::size(counts)],
+                    static_cast<int>(same() % static_cast<unsigned>(c.size()))};
+    if (same() % 8 == 0) call.op = Reduction::premultiplied_sum(3);
+    const bool in_graph = same() % 3 == 0;
+    const auto input = ramp(call.elems(true, c.size()), 100 * c.rank() + i);
+    Values expected(call.elems(false, c.size()), -1);
+    const Device from(input), to(expected);
+    Values here = expected;
+    const bool from_there = own() % 4 != 0, to_there = own() % 4 != 0;
+    const auto make = [&] {
+      call.make(c, from_there ? static_cast<const void*>(from.data()) : input.data(),
+                to_there ? to.data() : here.data(), in(stream), false);
+    };
+    if (in_graph) {
+      const Graph graph(stream, make);
+      for (int launch = 0; launch < 3; launch++) graph.launch(stream);
+      stream.wait();
+    } else {
+      make();
+      stream.wait();
+    }
+    call.make(host, input.data(), expected.data(), {}, false);
+    expect((to_there ? to.values() : here) == expected,
+           fmt::format("{} of {}{}", to_string(call.kind), call.count,
+                       in_graph ? ", in a graph" : ""));
+  }
+  expect(c.error().empty(), c.error());
+}
+
+Work sums(Communicator& c, const Device& buffer, std::size_t count, cudaStream_t stream,
+          ReduceOp op = ReduceOp::sum) {
+  return c.all_reduce_async(buffer.data(), buffer.data(), count, kType, op, in(stream));
+}
+
+void calls_are_right() {
+  const unsigned seed = std::random_device{}();
+  std::cout << "seed " << seed << std::endl;
+  for (const auto& [processes, of_each] : {std::pair{2, 1}, {3, 1}, {2, 2}}) {
+    run_processes(fmt::format("{} processes of {} ranks", processes, of_each),
+                  {.processes = processes, .of_each = of_each},
+                  [seed](Communicator& c, Communicator& host) {
+                    expect(c.counters().device_workspace_bytes > 0, "it is not by steps");
+                    try_calls(c, host, seed);
+                    // What is made from it has a way of its own.
+                    auto half = c.split(c.rank() % 2, 0);
+                    expect(half->counters().device_workspace_bytes > 0, "a split is not by steps");
+                    const OwnedStream stream;
+                    const Device ones(Values(9, 1));
+                    sums(*half, ones, 9, stream).wait();
+                    expect(ones.values() == Values(9, half->size()), "a split's sums");
+                  });
+  }
+}
+
+void memory_that_cannot_be_shared() {
+  for (const std::string fault : {"export", "import", "apart"}) {
+    run_processes("fault " + fault, {.fault = fault}, [](Communicator& c, Communicator& host) {
+      expect(c.counters().device_workspace_bytes == 0, "it is by steps");
+      try_calls(c, host, 1);
+    });
+  }
+}
+
+void other_calls() {
+  // Of the same steps: nothing but the signatures tells them apart.
+  run_processes("sum and max", {}, [](Communicator& c, Communicator&) {
+    const OwnedStream stream;
+    const Device buffer(Values(100, 1));
+    auto options = in(stream);
+    options.label = c.rank() == 0 ? "gradients" : "weights";
+    auto work = c.all_reduce_async(buffer.data(), buffer.data(), 100, kType,
+                                   c.rank() == 0 ? ReduceOp::sum : ReduceOp::max, options);
+    const auto told = message_of([&] { work.wait(); });
+    expect(told.find("gradients") != std::string::npos && told.find("weights") != std::string::npos,
+           "told: " + told);
+    stream.wait();
+  });
+}
+
+void a_rank_that_does_not_come() {
+  run_processes(
+      "a rank that does not come", {.timeout = 400ms}, [](Communicator& c, Communicator&) {
+        const OwnedStream stream;
+        const Device buffer(Values(100, 1));
+        std::string told;
+        if (c.rank() == 0) {
+          auto work = sums(c, buffer, 100, stream);
+          told = message_of([&] { work.wait(); });
+          stream.wait();
+        } else {
+          for (int i = 0; i < 5000 && c.error().empty(); i++) std::this_thread::sleep_for(1ms);
+          told = c.error();
+        }
+        expect(
+            told.find("timed out") != std::string::npos && told.find("rank 1") != std::string::npos,
+            "told: " + told);
+      });
+}
+
+/// Rank 2 kills itself in the middle of it all; the others end, and go on without it.
+void a_rank_that_is_killed(bool in_graph) {
+  run_processes(in_graph ? "killed in a graph" : "killed", {.processes = 3, .killed = {2}},
+                [in_graph](Communicator& c, Communicator&) {
+                  const OwnedStream stream;
+                  const Device buffer(Values(30'000, 1));
+                  std::optional<Graph> graph;
+                  if (in_graph) graph.emplace(stream, [&] { sums(c, buffer, 30'000, stream); });
+                  std::optional<Work> last;
+                  for (int i = 0; i < 200 && c.error().empty(); i++) {
+                    if (c.rank() == 2 && i == 10) {
+                      if (in_graph) graph->launch(stream);
+                      ::kill(getpid(), SIGKILL);
+                    }
+                    try {
+                      in_graph ? graph->launch(stream)
+                               : void(last = sums(c, buffer, 30'000, stream));
+                    } catch (const Error&) {
+                      break;
+                    }
+                    if (i % 4 == 0) stream.wait();
+                  }
+                  for (int i = 0; i < 10'000 && c.error().empty(); i++)
+                    std::this_thread::sleep_for(1ms);
+                  expect(!c.error().empty(), "nobody is missed");
+                  // Streams go on, and graphs, whatever they leave.
+                  stream.wait();
+                  if (in_graph)
+                    for (int i = 0; i < 3; i++) graph->launch(stream);
+                  stream.wait();
+                  auto rest = c.shrink();
+                  expect(rest.size() == 2, "the survivors are two");
+                  expect(rest.counters().device_workspace_bytes > 0, "they are not by steps");
+                  const Device again(Values(1000, 1));
+                  sums(rest, again, 1000, stream).wait();
+                  expect(again.values() == Values(1000, 2), "the survivors' sums");
+                });
+}
+
+}  // namespace
+
+int main() {
+  calls_are_right();
+  memory_that_cannot_be_shared();
+  other_calls();
+  a_rank_that_does_not_come();
+  a_rank_that_is_killed(false);
+  a_rank_that_is_killed(true);
+  std::cout << fmt::format("{} failures\n", failures);
+  return failures == 0 ? 0 : 1;
+}

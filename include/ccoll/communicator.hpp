@@ -346,7 +346,8 @@ class CCOLL_API Communicator {
   /// operation, or it has not the algorithm that `options` ask for.
   std::string algorithm_for(std::string_view operation, std::size_t count, DataType type,
                             const CallOptions& options = {}) const;
-  /// Why: the candidates with their predicted times and roundings, and the reason, as a table.
+  /// Why: the candidates with their predicted times and roundings, and the reason, as a table. Where
+  /// devices make such calls, a line before it says so, and by which way.
   std::string explain(std::string_view operation, std::size_t count, DataType type,
                       const CallOptions& options = {}) const;
 

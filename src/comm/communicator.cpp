@@ -144,10 +144,12 @@ Call coalesced(const Implementation& communicator, Kind kind, std::span<const Bu
                   options, op);
 }
 
-/// What algorithm_for and explain are asked.
+/// What algorithm_for and explain are asked, and by whose costs that is answered.
 struct Question {
   Problem problem;
   Forced forced;
+  CostTable costs;
+  std::string who;  ///< makes such calls, in a line; empty: the host
 };
 
 Result<Question> question(const Implementation& communicator, std::string_view operation,
@@ -161,7 +163,15 @@ Result<Question> question(const Implementation& communicator, std::string_view o
   if (collective->ragged) problem = evenly_ragged(std::move(problem));
   auto forced = communicator.forced(*asked);
   forced.order = order_of(ReduceOp::sum, type, communicator.is_deterministic());
-  return Question{std::move(problem), forced};
+  if (!communicator.has_device_way() || collective->ragged)
+    return Question{std::move(problem), forced, communicator.costs(), ""};
+  const auto& [way, why] = communicator.device_way();
+  const auto limits = device_limits(way).front();
+  return Question{
+      std::move(problem), limited(forced, limits), device_costs(way, communicator.size(), limits),
+      fmt::format("made by GPUs, by {} ({}); what they cost is estimated, and nobody has "
+                  "measured it; slices are smaller where memory does not suffice\n",
+                  way, why)};
 }
 
 /// A barrier is an idempotent all_reduce, by max, of one byte that the communicator has.
@@ -407,18 +417,18 @@ std::string Communicator::transport_to(int peer) const {
 std::string Communicator::algorithm_for(std::string_view operation, std::size_t count,
                                         DataType type, const CallOptions& options) const {
   const auto communicator = implementation();  // another thread may close it meanwhile
-  const auto [problem, forced] = communicator->value_or_raise(
+  const auto asked = communicator->value_or_raise(
       question(*communicator, operation, count, type, options), options.label);
-  const auto chosen = choose(problem, size_of(type), communicator->costs(), forced);
+  const auto chosen = choose(asked.problem, size_of(type), asked.costs, asked.forced);
   return std::string(to_string(chosen.choice.algorithm));
 }
 
 std::string Communicator::explain(std::string_view operation, std::size_t count, DataType type,
                                   const CallOptions& options) const {
   const auto communicator = implementation();
-  const auto [problem, forced] = communicator->value_or_raise(
+  const auto asked = communicator->value_or_raise(
       question(*communicator, operation, count, type, options), options.label);
-  return ccoll::explain(problem, type, communicator->costs(), forced);
+  return asked.who + ccoll::explain(asked.problem, type, asked.costs, asked.forced);
 }
 
 std::string Communicator::dump() const {

@@ -132,17 +132,8 @@ Status Communicator::Implementation::tell_all_at_start(const void* mine, void* e
 
 // Programs
 
-Forced Communicator::Implementation::device_forced(const Call& call,
-                                                   const DeviceLimits& limits) const {
-  auto forcing = forced(call.algorithm);
-  forcing.order = order_of(call.op, call.type, options_.deterministic);
-  forcing.max_lanes = std::min(forcing.max_lanes.value_or(limits.lanes), limits.lanes);
-  return forcing;
-}
-
 Result<const Communicator::Implementation::OnDevice*>
 Communicator::Implementation::device_program_for(const Call& call) {
-  if (!has_device_way() || !suits_devices(call)) return nullptr;
   const auto asked = signature_of(call);
   const auto key = key_of(call, asked);
   auto found = device_programs_.find(key);
@@ -164,11 +155,13 @@ Communicator::Implementation::device_program_for(const Call& call) {
 Result<Communicator::Implementation::OnDevice> Communicator::Implementation::load_device_program(
     const Call& call, const Signature& asked) {
   const auto problem = problem_of(call);
+  auto forcing = forced(call.algorithm);
+  forcing.order = order_of(call.op, call.type, options_.deterministic);
   Failure refusal;
   for (const auto& limits : device_limits(device_way_.name)) {
     const auto chosen =
         choose(problem, size_of(call.type), device_costs(device_way_.name, size(), limits),
-               device_forced(call, limits));
+               limited(forcing, limits));
     auto program = stream_calls_.device_way()->load(
         {.problem = problem,
          .choice = chosen.choice,
@@ -222,6 +215,7 @@ Result<std::optional<Work>> Communicator::Implementation::begin_on_device(
     if (is_captured && together) return std::nullopt;
     return begun_in_order(beside, in_stream, passage, is_captured);
   };
+  std::unique_lock lock(stream_calls_.submission());
   const auto submitted = submit({.reads = reads,
                                  .writes = writes,
                                  .stream = stream,
@@ -237,6 +231,7 @@ Result<std::optional<Work>> Communicator::Implementation::begin_on_device(
   }
   CCOLL_TRY(enqueue(*submitted));
   if (!together) return submitted->work;
+  lock.unlock();
   const Entering entering{submitted->is_captured, Clock::now(), limit_of(call)};
   for (;;) {
     const auto entry = enter(*submitted->passage, entering, Clock::now() + kPublishAfter);
@@ -260,7 +255,7 @@ void Communicator::Implementation::put_off(const Submitted& submitted, const Cal
     std::string label;
     std::optional<cudaStream_t> stream;
     std::optional<Entering> entering = std::nullopt;  ///< once it is enqueued
-    std::unique_lock<std::mutex> submission = {};     ///< from then on
+    std::unique_lock<std::mutex> lock = {};           ///< from then on
   };
   const auto off = std::make_shared<PutOff>(
       PutOff{weak_from_this(), submitted, call, std::string(call.label), stream});
@@ -269,8 +264,9 @@ void Communicator::Implementation::put_off(const Submitted& submitted, const Cal
     // The group has it.
     auto& self = *off->communicator.lock();
     if (!off->entering) {
-      off->submission = std::unique_lock(self.stream_calls_.submission(), std::try_to_lock);
-      if (!off->submission) return false;
+      off->lock = std::unique_lock(self.stream_calls_.device_submission(), std::try_to_lock);
+      if (!off->lock) return false;
+      const std::lock_guard lock(self.stream_calls_.submission());
       CCOLL_TRY(self.enqueue(off->submitted));
       off->entering = {off->submitted.is_captured, Clock::now(), self.limit_of(off->call)};
     }

@@ -58,6 +58,11 @@ std::vector<DeviceLimits> device_limits(std::string_view way) {
   return {{4096 * kKiB, 1}, {1024 * kKiB, 1}, {256 * kKiB, 1}, {64 * kKiB, 1}, {16 * kKiB, 1}};
 }
 
+Forced limited(Forced forced, const DeviceLimits& limits) {
+  forced.max_lanes = std::min(forced.max_lanes.value_or(limits.lanes), limits.lanes);
+  return forced;
+}
+
 CostTable device_costs(std::string_view way, std::uint32_t ranks, const DeviceLimits& limits) {
   CostTable costs;
   costs.slot_bytes = limits.slice_bytes;

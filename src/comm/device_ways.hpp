@@ -35,6 +35,9 @@ struct DeviceLimits {
 /// From those with which programs are fastest down to those that need the least memory.
 std::vector<DeviceLimits> device_limits(std::string_view way);
 
+/// `forced` with no more lanes than that.
+Forced limited(Forced forced, const DeviceLimits& limits);
+
 /// Estimates: nobody has measured them.
 CostTable device_costs(std::string_view way, std::uint32_t ranks, const DeviceLimits& limits);
 

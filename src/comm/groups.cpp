@@ -97,9 +97,13 @@ Status Communicator::Implementation::agree(std::uint8_t shown_as, const std::str
 }
 
 Made Communicator::Implementation::duplicate(const GroupOptions& options) {
-  Owner owner(*this);
-  CCOLL_TRY(usable_as_owner());
-  const auto number = ++children_;
+  std::uint64_t number = 0;
+  {
+    // No longer: making it may wait for other ranks, who may wait for calls of this one.
+    Owner owner(*this);
+    CCOLL_TRY(usable_as_owner());
+    number = ++children_;
+  }
   const auto id = mix(id_, Birth::duplicate, number);
   return made_or_told(id, [&] {
     std::vector<Rank> ranks(size());

@@ -152,6 +152,8 @@ class Communicator::Implementation final
   Result<Work> begin_in_stream(std::vector<std::shared_ptr<MessageOperation>> operations,
                                std::chrono::milliseconds timeout,
                                std::optional<cudaStream_t> stream);
+  /// Which way devices make them, and why.
+  const DeviceWayPick& device_way() const { return device_way_; }
   bool has_device_way() const { return stream_calls_.device_way() != nullptr; }
   /// What a device has made is not whole.
   void device_failed_as_owner(const Failure& failure);
@@ -329,14 +331,14 @@ class Communicator::Implementation final
       std::shared_ptr<device::Staging> staging) const;
   /// Everyone's, by rank.
   Status tell_all_at_start(const void* mine, void* everyones, std::size_t bytes);
-  /// Of a call that is checked: what devices make it by. Null: the host makes it, on all ranks.
+  /// Of a call that is checked and suits_devices(): what they make it by. Null: the host makes it,
+  /// on all ranks. Holds the streams' device_submission(), as what follows does.
   struct OnDevice {
     Algorithm algorithm;
     std::shared_ptr<const device::DeviceProgram> program;
   };
   Result<const OnDevice*> device_program_for(const Call& call);
   Result<OnDevice> load_device_program(const Call& call, const Signature& asked);
-  Forced device_forced(const Call& call, const DeviceLimits& limits) const;
   /// What the host does of a call that devices make.
   Status make_ready_beside(Algorithm algorithm, CollectiveOperation& operation);
   /// Nothing: the ranks' streams are captured apart, and all of them have the host make it.
@@ -608,7 +610,7 @@ class Communicator::Implementation final
   std::uint64_t sequence_ = 0;  ///< of the next collective
   Messages messages_;
   StreamCalls stream_calls_;  ///< by its own tags
-  /// What devices make calls by, where they do; guarded by the streams' submission().
+  /// What devices make calls by, where they do; guarded by the streams' device_submission().
   std::unordered_map<Signature, OnDevice, SignatureHash> device_programs_;
   std::optional<Failure> broken_;
   std::optional<Standing> at_break_;  ///< as broken_

@@ -420,7 +420,8 @@ Status Communicator::Implementation::enqueue(const Submitted& submitted) {
 
 Result<Work> Communicator::Implementation::begin_in_stream(Call call,
                                                            std::optional<cudaStream_t> stream) {
-  const std::lock_guard lock(stream_calls_.submission());
+  if (!has_device_way() || !suits_devices(call)) return begin_by_host(std::move(call), stream);
+  const std::lock_guard lock(stream_calls_.device_submission());
   const auto on_device = device_program_for(call);
   if (!on_device) return tl::unexpected(on_device.error());
   if (*on_device != nullptr) {
@@ -444,6 +445,7 @@ Result<Work> Communicator::Implementation::begin_by_host(Call call,
     move_to_host(call.output, out, *passage);
     return begun_in_order(call, in_stream, passage, is_captured);
   };
+  const std::lock_guard lock(stream_calls_.submission());
   auto submitted = submit({.reads = reads, .writes = writes, .stream = stream},
                           {std::make_shared<StreamOperation>()}, prepare);
   if (!submitted) return tl::unexpected(std::move(submitted.error()));

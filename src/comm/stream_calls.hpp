@@ -140,6 +140,9 @@ class StreamCalls {
   /// Held by who makes a call, so that streams, their memory and the communicator have calls in one
   /// order.
   std::mutex& submission() { return submission_; }
+  /// Held beside it, and before, by who makes a call that devices make: also while it waits for
+  /// other ranks to make theirs, so that messages can still be sent.
+  std::mutex& device_submission() { return device_submission_; }
 
   /// From a thread of CUDA: `call` is to begin. Its stream goes on where the communicator has
   /// ended.
@@ -178,6 +181,7 @@ class StreamCalls {
 
   const std::shared_ptr<const void> messages_to_post_ = std::make_shared<int>();
   std::mutex submission_;
+  std::mutex device_submission_;
   mutable std::mutex making_;
   std::shared_ptr<device::Staging> staging_;  // guarded by making_; stays when it is there
   std::shared_ptr<device::DeviceWay> way_;    // immutable once there are calls

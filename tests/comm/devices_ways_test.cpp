@@ -144,6 +144,10 @@ TEST_CASE("devices: nothing of what devices make goes through the host", "[comm]
         stream.wait();
         expect(c.counters().device_memory_bytes == 0, "memory of the host was taken");
         expect(c.counters().device_workspace_bytes > 0, "no memory of the device was taken");
+        const auto explained = c.explain("all_reduce", 1000, kType);
+        expect(explained.starts_with("made by GPUs, by " + way() + " (") &&
+                   !c.explain("all_gather_v", 1000, kType).starts_with("made"),
+               explained);
         // Only that of the rank's own that is on the host is copied.
         c.all_reduce(here.data(), here.data(), 10'000, kType, ReduceOp::max);
         expect(here == ramp(10'000, 2), "a call on the host's memory");

@@ -143,6 +143,15 @@ std::string name_of(const Call& call) {
   return fmt::format("{}{}", to_string(call.kind), call.ragged() ? "_v" : "");
 }
 
+Call all_gather_of(const void* input, void* output, std::size_t bytes) {
+  Call call;
+  call.kind = Kind::all_gather;
+  call.input.data = static_cast<std::byte*>(const_cast<void*>(input));
+  call.output.data = static_cast<std::byte*>(output);
+  call.count = bytes;
+  return call;
+}
+
 std::uint64_t elems_of(const Call& call, Buffer buffer, Rank rank, Rank size) {
   const bool is_root = rank == call.root, input = buffer == Buffer::input;
   if (call.kind == Kind::barrier) return 0;

@@ -87,6 +87,9 @@ inline bool suits_devices(const Call& call) {
          call.op.form() == Reduction::Form::plain;
 }
 
+/// Of everyone's `bytes` at `input`.
+Call all_gather_of(const void* input, void* output, std::size_t bytes);
+
 /// Elements that `rank` has in a buffer; 0 where it uses none.
 std::uint64_t elems_of(const Call& call, Buffer buffer, Rank rank, Rank size);
 

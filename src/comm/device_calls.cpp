@@ -120,12 +120,8 @@ Result<std::shared_ptr<device::DeviceWay>> Communicator::Implementation::meet_fo
 
 Status Communicator::Implementation::tell_all_at_start(const void* mine, void* everyones,
                                                        std::size_t bytes) {
-  Call call;
-  call.kind = Kind::all_gather;
+  auto call = all_gather_of(mine, everyones, bytes);
   call.shown_as = kDeviceWay;
-  call.input.data = static_cast<std::byte*>(const_cast<void*>(mine));
-  call.output.data = static_cast<std::byte*>(everyones);
-  call.count = bytes;
   Owner owner(*this);
   return run_as_owner(call);
 }

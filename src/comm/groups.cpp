@@ -68,12 +68,8 @@ Status Communicator::Implementation::run_for(std::uint8_t shown_as, Call call) {
 Status Communicator::Implementation::exchange(std::uint8_t shown_as, const void* input,
                                               void* output, std::size_t bytes,
                                               const CallOptions& options, Rank shown_root) {
-  Call call;
-  call.kind = Kind::all_gather;
+  auto call = all_gather_of(input, output, bytes);
   call.root = shown_root;
-  call.input.data = static_cast<std::byte*>(const_cast<void*>(input));
-  call.output.data = static_cast<std::byte*>(output);
-  call.count = bytes;
   call.timeout = options.timeout;
   call.label = options.label;
   return run_for(shown_as, std::move(call));

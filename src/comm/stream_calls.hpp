@@ -90,7 +90,10 @@ class StreamCall final : public device::StreamListener,
   void end_part();
   void end_shown();
   void end_unpassed();
-  Status look_at_time_as_owner(Clock::time_point now) const;
+  /// Of what a device makes, and the host has done its part of.
+  Status look_at_time_as_owner(Clock::time_point now);
+  /// It ends with `failure` once the stream has passed, or some time later.
+  void give_up_as_owner(const Failure& failure);
   bool is_done() const;
   /// The stream may go on.
   void leave_as_owner();

@@ -30,6 +30,7 @@ TEST_CASE("devices: the end of a call's time limit lets the stream go on", "[com
           auto behind = c.all_reduce_async(buffer.data(), buffer.data(), 10, kType, ReduceOp::sum,
                                            in(stream));
           stream.wait();
+          for (int i = 0; i < 2000 && !behind.test(); i++) std::this_thread::sleep_for(1ms);
           expect(behind.test() && !behind.error().empty(), "the call behind it has no error");
           expect(c.error().find("timed out") != std::string::npos, "error() does not say so");
           work.wait();
@@ -217,4 +218,62 @@ TEST_CASE("devices: a forked child has no part in what is in streams", "[comm]")
     for (auto& value : expected) value *= 2;
     expect(buffer.values() == expected, "the parent's call");
   }));
+}
+
+TEST_CASE("devices: after an abort ranks shrink, and devices make their calls again", "[comm]") {
+  check_all_well(run_on_devices(3, [](Communicator& c) {
+    const OwnedStream stream;
+    const Device buffer(Values(1000, 1));
+    const auto call = [&](Communicator& of, ReduceOp op) {
+      of.all_reduce(buffer.data(), buffer.data(), 1000, kType, op, in(stream));
+    };
+    // Some of them may be what rank 1 ends.
+    static_cast<void>(message_of([&] {
+      for (int i = 0; i < 5; i++) call(c, ReduceOp::max);
+    }));
+    if (c.rank() == 1) c.abort("enough");
+    for (int i = 0; i < 5000 && c.error().empty(); i++) std::this_thread::sleep_for(1ms);
+    stream.wait();
+    auto again = c.shrink();
+    expect(again.size() == 3, "all are there");
+    expect((again.counters().device_workspace_bytes > 0) == (way() != "host"), "another way");
+    check_cuda(cudaMemsetAsync(buffer.data(), 1, 4000, stream), "memset");
+    call(again, ReduceOp::sum);
+    stream.wait();
+    expect(buffer.values() == Values(1000, 0x03030303), "the sums");
+  }));
+}
+
+TEST_CASE("devices: a device that does not make its part in time is told of", "[comm]") {
+  if (way() == "host") return;
+  auto options = options_for("");
+  options.timeout = 300ms;
+  std::atomic<bool> is_held{false}, may_go{false};
+  std::atomic<int> told_ranks{0};
+  const auto errors = run_on_devices(
+      2,
+      [&](Communicator& c) {
+        const OwnedStream stream, other;
+        const Device there(ramp(10, 0));
+        Values here(10);
+        std::pair hold(&is_held, &may_go);
+        if (c.rank() == 0) {
+          // Nothing of the host's memory gets to the device while this lasts.
+          const auto wait = [](void* both) {
+            const auto [held, go] = *static_cast<decltype(hold)*>(both);
+            *held = true;
+            while (!*go) std::this_thread::yield();
+          };
+          check_cuda(cudaLaunchHostFunc(other, wait, &hold), "a host function");
+        }
+        while (!is_held) std::this_thread::yield();
+        auto* const buffer = c.rank() == 0 ? here.data() : there.data();
+        auto work = c.all_reduce_async(buffer, buffer, 10, kType, ReduceOp::sum, in(stream));
+        for (int i = 0; i < 5000 && c.error().empty(); i++) std::this_thread::sleep_for(1ms);
+        if (++told_ranks == 2) may_go = true;
+        work.wait();
+      },
+      options);
+  for (const auto& error : errors)
+    CHECK_THAT(error, Catch::Contains("not over in time: the device has not made it"));
 }

@@ -20,6 +20,16 @@ void CUDART_CB run_once(void* argument) {
 
 }  // namespace
 
+LowerRequest lowering_of(const ProgramRequest& request) {
+  LowerRequest lowering;
+  lowering.problem = request.problem;
+  lowering.choice = request.choice;
+  lowering.schedule = request.schedule;
+  lowering.type = request.type;
+  lowering.op = request.op;
+  return lowering;
+}
+
 DevicePassage::DevicePassage(std::shared_ptr<Leases> leases, const PassageRequest& request)
     : leases_(std::move(leases)),
       stream_(request.stream),

@@ -13,11 +13,16 @@
 #include <memory>
 #include <optional>
 
+#include "engine/device/device_way.hpp"
 #include "engine/device/leases.hpp"
+#include "engine/device/lower.hpp"
 #include "engine/device/stream_hold.hpp"
 #include "engine/device/way.hpp"
 
 namespace ccoll::device {
+
+/// What a program is lowered from, for buffers that are in place nowhere.
+LowerRequest lowering_of(const ProgramRequest& request);
 
 class DevicePassage : public Passage, public std::enable_shared_from_this<DevicePassage> {
  public:

@@ -171,12 +171,7 @@ class StepsWay final : public DeviceWay {
 };
 
 Result<std::shared_ptr<const DeviceProgram>> StepsWay::load(const ProgramRequest& request) {
-  LowerRequest lowering;
-  lowering.problem = request.problem;
-  lowering.choice = request.choice;
-  lowering.schedule = request.schedule;
-  lowering.type = request.type;
-  lowering.op = request.op;
+  auto lowering = lowering_of(request);
   // Nobody sees another's buffers.
   lowering.lends = false;
   const auto lowered = lower(lowering);

@@ -84,12 +84,7 @@ Result<std::shared_ptr<const DeviceProgram>> SharedTeam::load(const ProgramReque
   const auto known =
       std::ranges::find_if(programs_, [&](const Loaded& loaded) { return loaded.is(request); });
   if (known != programs_.end()) return known->program;
-  LowerRequest lowering;
-  lowering.problem = request.problem;
-  lowering.choice = request.choice;
-  lowering.schedule = request.schedule;
-  lowering.type = request.type;
-  lowering.op = request.op;
+  auto lowering = lowering_of(request);
   const auto separate = lower(lowering);
   if (!separate) return tl::unexpected(separate.error());
   lowering.in_place.assign(request.problem.size, true);

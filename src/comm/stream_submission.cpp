@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a communicator's calls come into CUDA's streams: whether they belong there, where on the host
+// their buffers are then, and their places among the communicator's others.
+#include <algorithm>
+
+#include "comm/background.hpp"
+#include "comm/implementation.hpp"
+
+namespace ccoll {
+namespace {
+
+/// What the device's memory in a buffer is; the rest of it is the host's.
+std::vector<device::MemoryRange> device_ranges_of(const BufferView& view, std::uint64_t elems,
+                                                  std::size_t width) {
+  std::vector<device::MemoryRange> ranges;
+  const auto add = [&](std::byte* data, std::uint64_t count) {
+    if (count > 0 && device::device_of(data)) ranges.push_back({data, count * width});
+  };
+  if (view.segments.empty()) add(view.data, elems);
+  for (std::size_t i = 0; i < view.segments.size(); i++) {
+    const auto end = i + 1 < view.segments.size() ? view.segments[i + 1].first : elems;
+    add(view.segments[i].data, end - view.segments[i].first);
+  }
+  return ranges;
+}
+
+/// The view with the host's memory in place of the device's.
+void move_to_host(BufferView& view, std::uint64_t elems, const device::Passage& passage) {
+  if (elems == 0) return;
+  const auto move = [&](std::byte*& data) {
+    if (device::device_of(data)) data = passage.on_host(data);
+  };
+  for (auto& segment : view.segments) move(segment.data);
+  move(view.data);
+}
+
+}  // namespace
+
+bool Communicator::Implementation::is_for_streams(const void* input, const void* output) const {
+  if (!knows_devices_ || is_forked()) return false;
+  return has_device_way() || device::device_of(input) || device::device_of(output);
+}
+
+bool Communicator::Implementation::is_for_streams(const Call& call) const {
+  if (!knows_devices_ || is_forked()) return false;
+  if (has_device_way() && suits_devices(call)) return true;
+  const auto any = [&](const BufferView& view, Buffer buffer) {
+    return !device_ranges_of(view, elems_of(call, buffer, rank(), size()), 1).empty();
+  };
+  return any(call.input, Buffer::input) || any(call.output, Buffer::output);
+}
+
+bool Communicator::Implementation::come_by_streams(std::span<const MessageRequest> requests) const {
+  if (!knows_devices_ || is_forked()) return false;
+  if (stream_calls_.have_messages_to_post()) return true;
+  return std::ranges::any_of(requests, [](const MessageRequest& request) {
+    const bool sends = request.what == MessageRequest::What::send;
+    return request.count > 0 && device::device_of(sends ? request.input : request.output);
+  });
+}
+
+Result<std::shared_ptr<device::Passage>> Communicator::Implementation::passage(
+    device::PassageRequest request) {
+  // Where the rank has declared none, it is that of the memory.
+  std::optional<int> device;
+  if (options_.device != kHost) device = options_.device;
+  for (const auto& ranges : {request.reads, request.writes}) {
+    for (const auto& range : ranges) {
+      const auto its = device::device_of(range.data);
+      if (!device) device = its;
+      if (its && *its != *device)
+        return fail(ErrorKind::invalid_argument,
+                    "a buffer is memory of GPU {}: expected memory of GPU {}, which the rank has, "
+                    "or of the host",
+                    *its, *device);
+    }
+  }
+  // Messages of the host's that stand behind some of a device's.
+  if (!device && !request.stream) device = stream_calls_.device();
+  if (!device)
+    return fail(ErrorKind::invalid_argument,
+                "a stream is given, and this rank's data are on the host: expected a GPU's number "
+                "as CommunicatorOptions::device");
+  const auto staging = stream_calls_.staging(*device, options_.device_memory);
+  if (!staging) return tl::unexpected(staging.error());
+  if ((*staging)->device() != *device)
+    return fail(ErrorKind::invalid_argument,
+                "a buffer is memory of GPU {}, and calls before were on GPU {}: expected one GPU "
+                "for all calls of a rank",
+                *device, (*staging)->device());
+  // Without a stream, what the default one has now is waited for.
+  const auto captured = device::is_captured(request.stream.value_or(nullptr));
+  if (!captured) return tl::unexpected(captured.error());
+  request.is_captured = request.stream && *captured;
+  if (request.program) return stream_calls_.device_way()->passage(request);
+  return (*staging)->passage(request);
+}
+
+Result<Communicator::Implementation::Submitted> Communicator::Implementation::submit(
+    device::PassageRequest request, Operations shown, const Prepare& prepare) {
+  if (is_forked()) return tl::unexpected(news().value());
+  CCOLL_TRY(called_from_outside());
+  auto passage = caught([&] { return this->passage(request); });
+  if (!passage) {
+    // What only this rank lacks, the others would wait for.
+    if (passage.error().kind == ErrorKind::invalid_argument) return tl::unexpected(passage.error());
+    Owner owner(*this);
+    CCOLL_TRY(usable_as_owner());
+    threw_as_owner(passage.error());
+    return tl::unexpected(*broken_);
+  }
+  const bool is_captured = request.stream && device::is_captured(*request.stream).value_or(false);
+  // A graph's call has nobody to tell how it went.
+  if (is_captured) shown.clear();
+  const auto call = std::make_shared<StreamCall>(weak_from_this(), *passage, std::move(shown));
+  const auto state = std::make_shared<Work::State>(Work::State{shared_from_this(), call->shown()});
+  Operations operations(1);
+  const auto begin = prepare(*call, *passage, is_captured);
+  {
+    Owner owner(*this);
+    CCOLL_TRY(usable_as_owner());
+    if (!is_captured) stream_calls_.add_as_owner(call);
+    if (begin) {
+      auto begun = begin_as_owner(*begin);
+      if (!begun) return tl::unexpected(begun.error());
+      operations[0] = std::move(*begun);
+      call->began_as_owner(std::move(operations));
+    }
+  }
+  return Submitted{Work(state), call, *passage, is_captured};
+}
+
+Status Communicator::Implementation::enqueue(const Submitted& submitted) {
+  const auto put = caught([&] { return submitted.passage->enqueue(submitted.call); });
+  if (put) return {};
+  if (submitted.is_captured && !submitted.passage->is_made_by_device())
+    return tl::unexpected(put.error());
+  Owner owner(*this);
+  CCOLL_TRY(usable_as_owner());
+  threw_as_owner(put.error());
+  return tl::unexpected(*broken_);
+}
+
+Result<Work> Communicator::Implementation::begin_in_stream(Call call,
+                                                           std::optional<cudaStream_t> stream) {
+  if (!has_device_way() || !suits_devices(call)) return begin_by_host(std::move(call), stream);
+  const std::lock_guard lock(stream_calls_.device_submission());
+  const auto on_device = device_program_for(call);
+  if (!on_device) return tl::unexpected(on_device.error());
+  if (*on_device != nullptr) {
+    auto begun = begin_on_device(call, stream, **on_device);
+    if (!begun) return tl::unexpected(std::move(begun.error()));
+    if (*begun) return std::move(**begun);
+  }
+  return begin_by_host(std::move(call), stream);
+}
+
+Result<Work> Communicator::Implementation::begin_by_host(Call call,
+                                                         std::optional<cudaStream_t> stream) {
+  const auto width = size_of(call.type);
+  const auto in = elems_of(call, Buffer::input, rank(), size());
+  const auto out = elems_of(call, Buffer::output, rank(), size());
+  const auto reads = device_ranges_of(call.input, in, width),
+             writes = device_ranges_of(call.output, out, width);
+  const auto prepare = [&](StreamCall& in_stream, const std::shared_ptr<device::Passage>& passage,
+                           bool is_captured) -> std::optional<Call> {
+    move_to_host(call.input, in, *passage);
+    move_to_host(call.output, out, *passage);
+    return begun_in_order(call, in_stream, passage, is_captured);
+  };
+  const std::lock_guard lock(stream_calls_.submission());
+  auto submitted = submit({.reads = reads, .writes = writes, .stream = stream},
+                          {std::make_shared<StreamOperation>()}, prepare);
+  if (!submitted) return tl::unexpected(std::move(submitted.error()));
+  CCOLL_TRY(enqueue(*submitted));
+  return std::move(submitted->work);
+}
+
+std::optional<Call> Communicator::Implementation::begun_in_order(
+    Call& call, StreamCall& in_stream, const std::shared_ptr<device::Passage>& passage,
+    bool is_captured) {
+  if (!is_captured) {
+    call.gate = passage;
+    return call;
+  }
+  call.from_graph = true;
+  in_stream.begin_when_reached(
+      [call, label = std::string(call.label)](Implementation& communicator) mutable {
+        call.label = label;
+        return communicator.begin_as_owner(call).map(
+            [](const auto& operation) { return Operations{operation}; });
+      });
+  return std::nullopt;
+}
+
+Result<Work> Communicator::Implementation::begin_in_stream(
+    std::vector<std::shared_ptr<MessageOperation>> operations, std::chrono::milliseconds timeout,
+    std::optional<cudaStream_t> stream) {
+  std::vector<device::MemoryRange> reads, writes;
+  Operations shown;
+  for (const auto& operation : operations) {
+    const bool sends = operation->what == MessageOperation::What::send;
+    auto* const data = sends ? const_cast<std::byte*>(operation->input) : operation->output;
+    shown.push_back(std::make_shared<StreamOperation>());
+    shown.back()->received = operation->received;
+    if (operation->bytes == 0 || !device::device_of(data)) continue;
+    reads.push_back({data, operation->bytes});
+    // Of what a message may be shorter than, the rest stays as it is: it goes to the host and back.
+    if (!sends) writes.push_back({data, operation->bytes});
+  }
+  const auto prepare = [&](StreamCall& in_stream, const std::shared_ptr<device::Passage>& passage,
+                           bool /*is_captured*/) -> std::optional<Call> {
+    for (const auto& operation : operations) {
+      if (operation->bytes == 0) continue;
+      if (device::device_of(operation->input))
+        operation->input = passage->on_host(operation->input);
+      if (device::device_of(operation->output))
+        operation->output = passage->on_host(operation->output);
+    }
+    in_stream.begin_when_reached([operations, timeout](Implementation& communicator) {
+      // New ones each time: a graph comes again.
+      std::vector<std::shared_ptr<MessageOperation>> copies;
+      for (const auto& operation : operations) copies.push_back(MessageOperation::like(*operation));
+      return communicator.begin_as_owner(copies, timeout).map([&] {
+        return Operations(copies.begin(), copies.end());
+      });
+    });
+    if (!stream) in_stream.stand_before_others(stream_calls_.messages_to_post());
+    return std::nullopt;
+  };
+  // A message may end only after one that is called later.
+  const std::lock_guard lock(stream_calls_.submission());
+  auto submitted =
+      submit({.reads = reads, .writes = writes, .stream = stream, .ends_in_order = false},
+             std::move(shown), prepare);
+  if (!submitted) return tl::unexpected(std::move(submitted.error()));
+  CCOLL_TRY(enqueue(*submitted));
+  return std::move(submitted->work);
+}
+
+void Communicator::Implementation::stream_reached(std::shared_ptr<StreamCall> call) noexcept {
+  stream_calls_.reached(std::move(call));
+  waiter_->ring();
+  begin_what_is_reached();
+}
+
+void Communicator::Implementation::begin_what_is_reached() { background_->schedule(); }
+
+Status Communicator::Implementation::run_in_stream(const Call& call) {
+  const auto signature = signature_of(call);
+  const Blocking blocking{signature, std::nullopt};
+  {
+    Owner owner(*this);
+    CCOLL_TRY(alone_as_owner(call));
+    blocking_ = &blocking;
+  }
+  const auto unblock = [this](const void*) {
+    Owner owner(*this);
+    blocking_ = nullptr;
+  };
+  const std::unique_ptr<const Blocking, decltype(unblock)> blocked(&blocking, unblock);
+  auto work = begin_in_stream(call, std::nullopt);
+  if (!work) return tl::unexpected(work.error());
+  work->wait();
+  return {};
+}
+
+}  // namespace ccoll

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicators whose ranks are all on one GPU, as threads of this process and as processes: what
-// their calls in streams leave is what the same calls leave in memory of the host.
+// Communicators whose ranks are all on one GPU, as threads of this process and as processes, each
+// way in which their calls go there: what their calls in streams leave is what the same calls leave
+// on the host, by communicators without a GPU.
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -188,13 +189,15 @@ struct RankReport {
 /// What a rank does: all of it the same on all ranks, but for where its buffers are.
 class Rank {
  public:
-  Rank(const std::shared_ptr<Store>& store, int rank, int size, const PhaseContext& context,
-       RankReport& report)
+  Rank(const std::shared_ptr<Store>& store, int rank, int size, std::string way,
+       const PhaseContext& context, RankReport& report)
       : rank_(rank),
         size_(size),
+        way_(std::move(way)),
         report_(report),
         watch_([this, &context](const std::string& what) {
-          const auto said = fmt::format("rank {} of {} stands in: {}", rank_, size_, what);
+          const auto said =
+              fmt::format("rank {} of {}, by {}, stands in: {}", rank_, size_, way_, what);
           std::printf("%s\n", said.c_str());
           std::fflush(stdout);
           context.records.add({{"phase", context.name}, {"what", "stands"}, {"said", said}});
@@ -209,10 +212,13 @@ class Rank {
     // Before any communicator is made, so by all ranks before any call: the streams that wait lie
     // in queues of their own, and making memory waits for nobody.
     value_or_throw(make_memory());
-    auto communicator = make("calls", std::size_t{64} << 20);
-    auto crowded = make("crowded", std::size_t{64} << 10);
+    auto host = make("host", kHost, std::size_t{64} << 20);
+    auto communicator = make("calls", 0, std::size_t{64} << 20);
+    auto crowded = make("crowded", 0, std::size_t{64} << 10);
+    const bool is_made_by_device = communicator.counters().device_workspace_bytes > 0;
+    judge(is_made_by_device == (way_ != "host"), "calls do not go that way");
     graphs(communicator);
-    trials(communicator);
+    trials(communicator, host);
     crowd(crowded);
     if (size_ == 2) figures(communicator);
     // To free memory waits for all streams of the process: not before all are through.
@@ -221,10 +227,11 @@ class Rank {
   }
 
  private:
-  Communicator make(const char* name, std::size_t device_memory) {
+  Communicator make(const char* name, int device, std::size_t device_memory) {
     CommunicatorOptions options;
     options.name = name;
-    options.device = 0;
+    options.device = device;
+    options.device_way = way_;
     options.device_memory = device_memory;
     options.timeout = std::chrono::seconds(30);
     options.start_timeout = std::chrono::seconds(60);
@@ -258,12 +265,12 @@ class Rank {
   void judge(bool right, const std::string& what) {
     report_.tried++;
     if (!right && report_.wrong.size() < 20)
-      report_.wrong.push_back(fmt::format("rank {} of {}: {}", rank_, size_, what));
+      report_.wrong.push_back(fmt::format("rank {} of {}, by {}: {}", rank_, size_, way_, what));
   }
 
   void graphs(Communicator& communicator);
-  void trials(Communicator& communicator);
-  void trial(Communicator& communicator, const Draw& draw);
+  void trials(Communicator& communicator, Communicator& host);
+  void trial(Communicator& communicator, Communicator& host, const Draw& draw);
   void make_call(Communicator& communicator, const Draw& draw, const void* input, void* output);
   void crowd(Communicator& communicator);
   void figures(Communicator& communicator);
@@ -271,6 +278,7 @@ class Rank {
 
   const int rank_;
   const int size_;
+  const std::string way_;
   RankReport& report_;
   Watch watch_;
   std::mt19937_64 same_, own_;
@@ -320,13 +328,13 @@ void Rank::graphs(Communicator& communicator) {
   }
 }
 
-void Rank::trials(Communicator& communicator) {
-  const int count = testing::by_effort(30, 400, 2000);
-  for (int i = 0; i < count; i++) trial(communicator, random_draw(same_, size_));
+void Rank::trials(Communicator& communicator, Communicator& host) {
+  const int count = testing::by_effort(20, 400, 2000);
+  for (int i = 0; i < count; i++) trial(communicator, host, random_draw(same_, size_));
 }
 
 /// One call on the host, then in the stream on buffers that lie here and there.
-void Rank::trial(Communicator& communicator, const Draw& draw) {
+void Rank::trial(Communicator& communicator, Communicator& host, const Draw& draw) {
   watch_.at(draw.text());
   const std::size_t input_bytes = draw.bytes(true, size_);
   const std::size_t output_bytes = draw.bytes(false, size_);
@@ -336,7 +344,7 @@ void Rank::trial(Communicator& communicator, const Draw& draw) {
   if (draw.in_place) std::ranges::copy(input, before.begin() + kGuard);
   Bytes expected = before;
   std::byte* const result = expected.data() + kGuard;
-  draw.begin(communicator, draw.in_place ? result : input.data(), result, {}).wait();
+  draw.begin(host, draw.in_place ? result : input.data(), result, {}).wait();
 
   const bool input_there = own_() % 4 != 0, output_there = own_() % 4 != 0;
   // Past its offset and the guards there is room for the largest.
@@ -446,6 +454,7 @@ void Rank::figures(Communicator& communicator) {
             "copying to the GPU");
     });
     report_.figures.push_back({{"what", "all_reduce in streams"},
+                               {"way", way_},
                                {"ranks", size_},
                                {"bytes", bytes},
                                {"seconds", call},
@@ -455,12 +464,12 @@ void Rank::figures(Communicator& communicator) {
 
 /// All of it; what goes wrong is in the report.
 RankReport run_rank(const PhaseContext& context, const std::shared_ptr<Store>& store, int rank,
-                    int size) {
+                    int size, const std::string& way) {
   RankReport report;
   try {
-    Rank(store, rank, size, context, report).run();
+    Rank(store, rank, size, way, context, report).run();
   } catch (const std::exception& error) {
-    report.failed = fmt::format("rank {} of {}: {}", rank, size, error.what());
+    report.failed = fmt::format("rank {} of {}, by {}: {}", rank, size, way, error.what());
   }
   return report;
 }
@@ -474,23 +483,25 @@ void tell(const PhaseContext& context, const RankReport& report, int rank, const
   for (nlohmann::json figure : report.figures) {
     figure.update({{"phase", context.name}, {"ranks_are", ranks_are}});
     context.records.add(figure);
-    std::printf("%s\n", fmt::format("2 {}, all_reduce of {} B: {:.1f} us, the copies alone {:.1f}",
-                                    ranks_are, figure["bytes"].get<std::size_t>(),
-                                    figure["seconds"].get<double>() * 1e6,
-                                    figure["copies_s"].get<double>() * 1e6)
-                            .c_str());
+    std::printf(
+        "%s\n",
+        fmt::format("2 {}, by {}, all_reduce of {} B: {:.1f} us, the copies alone {:.1f}",
+                    ranks_are, figure["way"].get<std::string>(), figure["bytes"].get<std::size_t>(),
+                    figure["seconds"].get<double>() * 1e6, figure["copies_s"].get<double>() * 1e6)
+            .c_str());
   }
   std::fflush(stdout);
 }
 
-void run_threads(const PhaseContext& context, int size, Findings& findings) {
+void run_threads(const PhaseContext& context, int size, const std::string& way,
+                 Findings& findings) {
   const auto store = make_inproc_store();
   std::vector<RankReport> reports(static_cast<std::size_t>(size));
   {
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < size; rank++) {
       threads.emplace_back([&, rank] {
-        reports[static_cast<std::size_t>(rank)] = run_rank(context, store, rank, size);
+        reports[static_cast<std::size_t>(rank)] = run_rank(context, store, rank, size, way);
       });
     }
   }
@@ -503,6 +514,7 @@ void run_threads(const PhaseContext& context, int size, Findings& findings) {
   context.records.add({{"phase", context.name},
                        {"what", "trials"},
                        {"ranks_are", "threads"},
+                       {"way", way},
                        {"ranks", size},
                        {"seed", context.seed},
                        {"tried", tried}});
@@ -524,19 +536,24 @@ int run_communicator(const std::string& handle) {
   Findings findings(context);
   const auto store = make_file_store(store_of(out).string());
   // Each after the one before, whose ranks also begin it together.
+  bool is_well = true;
   for (const int size : {2, 4, kProcesses}) {
-    if (static_cast<int>(rank) >= size) continue;
-    const auto report = run_rank(context, make_prefix_store(store, fmt::format("{}", size)),
-                                 static_cast<int>(rank), size);
-    tell(context, report, static_cast<int>(rank), "processes", findings);
-    if (!report.failed.empty()) break;
+    for (const std::string way : {"steps", "host"}) {
+      if (static_cast<int>(rank) >= size || !is_well) continue;
+      const auto report =
+          run_rank(context, make_prefix_store(store, fmt::format("{} {}", way, size)),
+                   static_cast<int>(rank), size, way);
+      tell(context, report, static_cast<int>(rank), "processes", findings);
+      is_well = report.failed.empty();
+    }
   }
   return findings.close(fmt::format("calls of rank {}", rank));
 }
 
 int run_communicators(const PhaseContext& context) {
   Findings findings(context);
-  for (const int size : {1, 2, 3, 4, 8}) run_threads(context, size, findings);
+  for (const int size : {1, 2, 3, 4, 8})
+    for (const std::string way : {"team", "host"}) run_threads(context, size, way, findings);
   std::filesystem::remove(store_of(context.out));
   std::vector<pid_t> children;
   for (int rank = 0; rank < kProcesses; rank++) {

@@ -95,6 +95,8 @@ Status DevicePassage::put_before() {
   return placement_.reads().empty() ? Status() : put_copy(&copy_in);
 }
 
+Status DevicePassage::put_wait_for_host() { return leases_->wait_for_host(lease_, stream(), true); }
+
 Status DevicePassage::put_behind() {
   if (!placement_.writes().empty()) CCOLL_TRY(put_copy(&copy_out));
   if (!is_captured()) {

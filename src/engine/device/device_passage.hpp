@@ -57,6 +57,9 @@ class DevicePassage : public Passage, public std::enable_shared_from_this<Device
   /// this passage by then.
   Status put_before();
   Status put_behind();
+  /// Of a captured call: its stream waits until the host lets it go on, each time.
+  Status put_wait_for_host();
+  void let_go_on() { std::atomic_ref(lease_.words->go).store(1, std::memory_order_release); }
   /// None of it is in the stream, nor will be: as good as passed.
   void withdraw() { marks_.passed.store(true, std::memory_order_release); }
 

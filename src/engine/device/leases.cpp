@@ -200,6 +200,15 @@ Status Leases::wait_for_room(const Lease& lease, cudaStream_t stream) const {
                          "having a stream wait for room");
 }
 
+Status Leases::wait_for_host(const Lease& lease, cudaStream_t stream, bool again) const {
+  const auto go = lease.words_on_device + offsetof(Words, go);
+  CCOLL_TRY(driver_->status(driver_->wait_value(stream, go, 1, CU_STREAM_WAIT_VALUE_GEQ),
+                            "having a stream wait for a call"));
+  if (!again) return {};
+  return driver_->status(driver_->write_value(stream, go, 0, CU_STREAM_WRITE_VALUE_DEFAULT),
+                         "having a stream take back what it waited for");
+}
+
 Status Leases::in_order(cudaStream_t stream) {
   return cuda_status(cudaStreamWaitEvent(stream, has_.came_last.get(), 0),
                      "having a stream wait for the call before");

@@ -67,6 +67,9 @@ class Leases final {
   void give_back_later(Lease lease);
   /// Has the lease's stream wait until there is room in the ring.
   Status wait_for_room(const Lease& lease, cudaStream_t stream) const;
+  /// Has the stream wait until the host lets the lease's call go on, and `again`, as part of a
+  /// graph.
+  Status wait_for_host(const Lease& lease, cudaStream_t stream, bool again) const;
   /// Has a stream of ours come to its call only after those before it have.
   Status in_order(cudaStream_t stream);
   /// The stream is one of ours, and has told that it has come to its call.

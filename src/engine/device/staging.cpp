@@ -112,8 +112,6 @@ Status StagedPassage::copy(std::span<const MemoryRange> ranges, Copy copy_one) c
 }
 
 Status StagedPassage::put(cudaStream_t stream, StreamHold& hold) {
-  const Driver& driver = leases_->driver();
-  const auto go = lease_.words_on_device + offsetof(Words, go);
   CCOLL_TRY(leases_->wait_for_room(lease_, stream));
   CCOLL_TRY(copy(placement_.reads(), [&](std::byte* there, std::byte* here, std::uint64_t bytes) {
     return cudaMemcpyAsync(here, there, bytes, cudaMemcpyDefault, stream);
@@ -121,12 +119,7 @@ Status StagedPassage::put(cudaStream_t stream, StreamHold& hold) {
   if (!stream_) CCOLL_TRY(leases_->in_order(stream));
   CCOLL_TRY(tell_reached(stream, hold));
   if (!stream_) CCOLL_TRY(leases_->has_come(stream));
-  CCOLL_TRY(driver.status(driver.wait_value(stream, go, 1, CU_STREAM_WAIT_VALUE_GEQ),
-                          "having a stream wait for a call"));
-  if (!lease_.end) {
-    CCOLL_TRY(driver.status(driver.write_value(stream, go, 0, CU_STREAM_WRITE_VALUE_DEFAULT),
-                            "having a stream take back what it waited for"));
-  }
+  CCOLL_TRY(leases_->wait_for_host(lease_, stream, !lease_.end));
   CCOLL_TRY(copy(placement_.writes(), [&](std::byte* there, std::byte* here, std::uint64_t bytes) {
     return cudaMemcpyAsync(there, here, bytes, cudaMemcpyDefault, stream);
   }));

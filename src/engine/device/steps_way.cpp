@@ -89,8 +89,12 @@ class StepsPassage final : public DevicePassage {
 
   Status enqueue(std::shared_ptr<StreamListener> listener) override;
   Status outcome() const override { return group_->group().check(); }
+  void release() override {
+    if (is_captured()) let_go_on();
+  }
   void forsake() override {
     group_->abort({ErrorKind::aborted, "a rank's communicator has ended", std::nullopt});
+    release();
   }
 
  private:
@@ -135,6 +139,8 @@ Status StepsPassage::enqueue(std::shared_ptr<StreamListener> listener) {
   StreamHold& held = *hold;
   CCOLL_TRY(give_to_graph(stream(), std::move(hold)));
   CCOLL_TRY(tell_reached(stream(), held));
+  // Or calls behind it, in this graph or not, would be reached before it has its number.
+  CCOLL_TRY(put_wait_for_host());
   CCOLL_TRY(put_before());
   CCOLL_TRY(put_call());
   CCOLL_TRY(put_behind());

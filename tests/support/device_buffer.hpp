@@ -30,7 +30,12 @@ class DevicePool {
     auto& free = of(bytes);
     if (free.empty()) {
       void* memory = nullptr;
-      check_cuda(cudaMalloc(&memory, std::bit_ceil(bytes)), "cudaMalloc");
+      // Also while another rank of the process captures.
+      auto mode = cudaStreamCaptureModeRelaxed;
+      cudaThreadExchangeStreamCaptureMode(&mode);
+      const auto error = cudaMalloc(&memory, std::bit_ceil(bytes));
+      cudaThreadExchangeStreamCaptureMode(&mode);
+      check_cuda(error, "cudaMalloc");
       return memory;
     }
     void* const memory = free.back();

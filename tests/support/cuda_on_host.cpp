@@ -8,8 +8,9 @@
 /// Memory that is shared by descriptor is a memfd, so that processes have it in common as they
 /// would on a device; words that streams wait for are the host's own. CCOLL_WRONG_BITS=1: of
 /// kernels' outputs, and of copies that the device makes by itself, one in 200 has a wrong bit.
-/// CCOLL_GPU_FAULT: export, import (refused), apart (what is imported is other memory) or words (no
-/// stream sees a word that it waits for).
+/// CCOLL_GPU_FAULT: export, import (refused), apart (what is imported is other memory), words (no
+/// stream sees a word that it waits for), stale (one in three launches of graphs moves no data) or
+/// first (no kernel can be captured before it was launched).
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -55,6 +56,7 @@ struct Item {
   Done done;
   std::function<bool()> is_ready;  ///< of a wait for something else than an event
   std::size_t number = 0;
+  bool moves_data = false;
 };
 
 struct CUgraph_st {
@@ -86,6 +88,11 @@ namespace {
 
 using namespace ccoll;
 using namespace ccoll::device;
+
+bool has_fault(const char* which) {
+  const char* const fault = std::getenv("CCOLL_GPU_FAULT");
+  return fault != nullptr && std::strcmp(fault, which) == 0;
+}
 
 /// Whether this thread runs a function of the host, which may call nothing of CUDA.
 thread_local bool in_host_function = false;
@@ -187,6 +194,8 @@ bool waits_for_word() {
 
 void begin_graph(const std::shared_ptr<const CUgraph_st>& graph, const Done& ended) {
   RunningGraph& begun = running.emplace_back(graph->queues, ended, graph);
+  static std::size_t launches = 0;
+  const bool is_stale = ++launches % 3 == 0 && has_fault("stale");
   std::vector<Done> events;
   for (std::size_t i = 0; i < graph->events; ++i) {
     events.push_back(std::make_shared<std::atomic<bool>>(false));
@@ -195,6 +204,7 @@ void begin_graph(const std::shared_ptr<const CUgraph_st>& graph, const Done& end
     for (Item& item : queue) {
       if (item.what == Item::record) item.run = [done = events[item.number]] { *done = true; };
       if (item.what == Item::wait && !item.is_ready) item.done = events[item.number];
+      if (item.moves_data && is_stale) item.run = [] {};
     }
   }
 }
@@ -218,16 +228,27 @@ void put(cudaStream_t to, Item item) {
   queue.push_back(std::move(item));
 }
 
-cudaError_t put(cudaStream_t to, std::function<void()> run) {
+cudaError_t put(cudaStream_t to, std::function<void()> run, bool moves_data = false) {
   Item item;
   item.run = std::move(run);
+  item.moves_data = moves_data;
   put(to, std::move(item));
   return cudaSuccess;
+}
+
+cudaError_t put_data(cudaStream_t to, std::function<void()> run) {
+  return put(to, std::move(run), true);
 }
 
 void maybe_spoil(std::byte* out, std::uint64_t bytes) {
   static const bool spoils = std::getenv("CCOLL_WRONG_BITS") != nullptr;
   if (spoils && bytes != 0 && ++kernels_run % 200 == 100) out[chance() % bytes] ^= std::byte{1};
+}
+
+bool may_launch(const void* kernel, cudaStream_t stream) {
+  static std::set<const void*> launched;  // guarded by mu
+  if (!known(stream)->capture) launched.insert(kernel);
+  return launched.contains(kernel) || !has_fault("first");
 }
 
 void run_combine(const CombineArguments& arguments) {
@@ -316,11 +337,6 @@ struct UserObject {
   void* what;
   cudaHostFn_t destroy;
 };
-
-bool has_fault(const char* which) {
-  const char* const fault = std::getenv("CCOLL_GPU_FAULT");
-  return fault != nullptr && std::strcmp(fault, which) == 0;
-}
 
 // The driver's calls, by the names that are looked for. A handle is a memfd, an address is the
 // host's.
@@ -576,7 +592,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   };
   if (!within_one(to) || !within_one(from)) return cudaErrorInvalidValue;
   if (kind == cudaMemcpyDefault && known(to) && known(from)) {
-    return put(stream, [=] {
+    return put_data(stream, [=] {
       std::memcpy(to, from, bytes);
       maybe_spoil(static_cast<std::byte*>(to), bytes);
     });
@@ -585,11 +601,11 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   if (kind == cudaMemcpyHostToDevice) {
     // Of pageable memory: read before the call returns.
     const auto* const first = static_cast<const std::byte*>(from);
-    return put(stream, [to, staged = std::vector<std::byte>(first, first + bytes)] {
+    return put_data(stream, [to, staged = std::vector<std::byte>(first, first + bytes)] {
       std::memcpy(to, staged.data(), staged.size());
     });
   }
-  put(stream, [=] { std::memcpy(to, from, bytes); });
+  put_data(stream, [=] { std::memcpy(to, from, bytes); });
   // To pageable memory: written before the call returns.
   return kind == cudaMemcpyDeviceToHost ? cudaStreamSynchronize(stream) : cudaSuccess;
 }
@@ -763,13 +779,15 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const voi
 cudaError_t cudaLaunchKernel(const void* kernel, dim3 /*grid*/, dim3 /*block*/, void** arguments,
                              std::size_t /*shared*/, cudaStream_t stream) {
   const std::lock_guard lock(mu);
+  if (!may_launch(kernel, stream)) return cudaErrorStreamCaptureUnsupported;
   if (kernel == &reading) return put(stream, [] {});
-  return put(stream,
-             [call = *static_cast<const CombineArguments*>(arguments[0])] { run_combine(call); });
+  return put_data(
+      stream, [call = *static_cast<const CombineArguments*>(arguments[0])] { run_combine(call); });
 }
-cudaError_t cudaLaunchCooperativeKernel(const void* /*kernel*/, dim3 grid, dim3 block,
+cudaError_t cudaLaunchCooperativeKernel(const void* kernel_of, dim3 grid, dim3 block,
                                         void** arguments, std::size_t shared, cudaStream_t stream) {
   const std::lock_guard lock(mu);
+  if (!may_launch(kernel_of, stream)) return cudaErrorStreamCaptureUnsupported;
   const TeamLaunch& call = *static_cast<const TeamLaunch*>(arguments[0]);
   if (grid.x != call.program.block_count || shared != 8 * call.program.shared_words() ||
       grid.x > 16 * 1024 / block.x) {
@@ -781,7 +799,7 @@ cudaError_t cudaLaunchCooperativeKernel(const void* /*kernel*/, dim3 grid, dim3 
     testing::run_on_host(patient, 1);
     maybe_spoil(patient.buffers[1], 1);
   };
-  if (known(stream)->capture) return put(stream, kernel);
+  if (known(stream)->capture) return put_data(stream, kernel);
   // The host goes on meanwhile: such a kernel may end only when it is told to.
   Item ended;
   ended.what = Item::wait;

@@ -8,6 +8,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <sstream>
 
 namespace ccoll::gpu_check {
 
@@ -22,6 +23,17 @@ pid_t start_peer(const std::string& kind, const std::string& handle,
   }
   execl("/proc/self/exe", "run", "--peer-of", kind.c_str(), handle.c_str(), nullptr);
   _exit(127);
+}
+
+std::string PeerArguments::text(const std::string& kind, int size, int rank,
+                                const PhaseContext& context) {
+  return fmt::format("{} {} {} {} {}", kind, size, rank, context.seed, context.out);
+}
+
+PeerArguments::PeerArguments(const std::string& handle) {
+  std::istringstream text(handle);
+  text >> kind >> size >> rank >> seed >> std::ws;
+  std::getline(text, out);
 }
 
 void await_peers(const std::vector<pid_t>& children, Findings& findings) {

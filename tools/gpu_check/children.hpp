@@ -18,6 +18,18 @@ namespace ccoll::gpu_check {
 pid_t start_peer(const std::string& kind, const std::string& handle,
                  const std::vector<FileDescriptor>& inherited = {});
 
+/// What most of them are told: the handle's parts.
+struct PeerArguments {
+  explicit PeerArguments(const std::string& handle);
+  static std::string text(const std::string& kind, int size, int rank, const PhaseContext& context);
+
+  std::string kind;
+  int size = 0;
+  int rank = 0;
+  std::uint64_t seed = 0;
+  std::string out;
+};
+
 /// Waits for all. What one of them finds wrong, it has said.
 void await_peers(const std::vector<pid_t>& children, Findings& findings);
 

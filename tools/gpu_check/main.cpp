@@ -34,10 +34,22 @@ struct Row {
 
 constexpr Row kPhases[] = {
     {"probe", 60, run_probe},          {"kernels", 120, run_kernels},
-    {"teams", 200, run_teams},         {"graphs", 0, nullptr},
+    {"teams", 200, run_teams},         {"graphs", 100, run_graphs},
     {"processes", 150, run_processes}, {"communicators", 150, run_communicators},
     {"adversary", 0, nullptr},         {"figures", 120, run_figures},
     {"sanitizers", 0, nullptr},        {"faults", 0, nullptr},
+};
+
+/// A phase's other processes, but for probe's.
+struct Peer {
+  const char* kind;
+  int (*run)(const std::string& handle);
+};
+
+constexpr Peer kPeers[] = {
+    {"process", run_process},
+    {"communicator", run_communicator},
+    {"graph", run_graph},
 };
 
 struct Arguments {
@@ -141,7 +153,7 @@ int run_phase(const Arguments& arguments) {
     if (arguments.phase != row.name || row.run == nullptr) continue;
     // As many of the device's queues as there can be: streams that share one wait for one another,
     // and so would ranks that are threads.
-    if (arguments.phase == "communicators") setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     if (const int status = open_device(); status != kPassed) return status;
     const Records records(arguments.run.out + "/results.jsonl");
     return row.run({arguments.phase, records, arguments.seed, arguments.run.out, arguments.mps});
@@ -175,13 +187,10 @@ int run_all(const Arguments& arguments) {
 }
 
 int run(const Arguments& arguments) {
-  if (arguments.kind == "process") {
+  for (const Peer& peer : kPeers) {
+    if (arguments.kind != peer.kind) continue;
     const int status = open_device();
-    return status == kPassed ? run_process(arguments.handle) : status;
-  }
-  if (arguments.kind == "communicator") {
-    const int status = open_device();
-    return status == kPassed ? run_communicator(arguments.handle) : status;
+    return status == kPassed ? peer.run(arguments.handle) : status;
   }
   if (!arguments.kind.empty()) return read_as_peer(arguments.kind, arguments.handle);
   return arguments.phase.empty() ? run_all(arguments) : run_phase(arguments);

@@ -59,6 +59,10 @@ int read_as_peer(const std::string& kind, const std::string& handle);
 int run_kernels(const PhaseContext& context);
 /// Teams of 1, 2, 3, 4 and 8 ranks, bit by bit what the host's interpreter does.
 int run_teams(const PhaseContext& context);
+/// Graphs of two communicators, and of two teams, replayed among plain calls.
+int run_graphs(const PhaseContext& context);
+/// A process that captures its first calls.
+int run_graph(const std::string& handle);
 /// Groups of 2, 3 and 8 processes, bit by bit what the host's interpreter does, and how long their
 /// calls take beside the time from one process to another.
 int run_processes(const PhaseContext& context);

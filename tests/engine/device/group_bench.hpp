@@ -143,15 +143,8 @@ class GroupTrials {
     const auto program = lowered_for_streams(made);
     const auto steps = bench_.group().load(program);
     const std::size_t calls = 1 + random_() % GroupBench::kRooms;
-    std::vector<TeamMemory> memory, expected;
-    TeamMemory next(made, random_);
-    for (std::size_t call = 0; call < calls; call++) {
-      for (Rank rank = 0; rank < made.problem.size; rank++) {
-        for (auto& byte : next.all(rank)) byte = static_cast<std::byte>(random_());
-      }
-      memory.push_back(next);
-      host_.run(program, expected.emplace_back(next).buffers(), 1);
-    }
+    std::vector<TeamMemory> memory = random_memory(made, calls), expected = memory;
+    for (auto& each : expected) host_.run(program, each.buffers(), 1);
     const unsigned way = random_() % 3;
     CCOLL_TRY(steps);
     CCOLL_TRY(way == 0   ? one_by_one(*steps, memory)
@@ -166,7 +159,35 @@ class GroupTrials {
     return {};
   }
 
+  /// So many launches of one graph, each with other data, one in 16 of which is looked at.
+  Status replay(const TeamCase& made, std::size_t launches) {
+    const auto program = lowered_for_streams(made);
+    const auto steps = bench_.group().load(program);
+    std::vector<TeamMemory> memory = random_memory(made, launches), expected = memory;
+    CCOLL_TRY(steps);
+    CCOLL_TRY(bench_.replay(*steps, memory));
+    for (std::size_t i = 0; i < launches; i++) {
+      if (i > 2 && i + 1 < launches && i % 16 != 0) continue;
+      host_.run(program, expected[i].buffers(), 1);
+      if (std::ranges::equal(memory[i].all(bench_.rank()), expected[i].all(bench_.rank())))
+        continue;
+      return fail(ErrorKind::corrupt, "rank {}: launch {} of {}: bits differ from the host's",
+                  bench_.rank(), i, launches);
+    }
+    return {};
+  }
+
  private:
+  /// Of the same shape, with other bits each.
+  std::vector<TeamMemory> random_memory(const TeamCase& made, std::size_t count) {
+    std::vector<TeamMemory> memory(count, TeamMemory(made, random_));
+    for (TeamMemory& each : memory) {
+      for (Rank rank = 0; rank < made.problem.size; rank++) {
+        for (auto& byte : each.all(rank)) byte = static_cast<std::byte>(random_());
+      }
+    }
+    return memory;
+  }
   GroupBench::TimePoint soon() const { return std::chrono::steady_clock::now() + patience_; }
 
   Status one_by_one(const device::LoadedSteps* steps, std::vector<TeamMemory>& memory) {

@@ -10,7 +10,8 @@
 /// kernels' outputs, and of copies that the device makes by itself, one in 200 has a wrong bit.
 /// CCOLL_GPU_FAULT: export, import (refused), apart (what is imported is other memory), words (no
 /// stream sees a word that it waits for), stale (one in three launches of graphs moves no data) or
-/// first (no kernel can be captured before it was launched).
+/// first (no kernel can be captured before it was launched)
+/// or stall (when a kernel of adversaries is launched, the device does nothing any more).
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -36,6 +37,7 @@
 #include <thread>
 #include <vector>
 
+#include "adversary_kernels.hpp"
 #include "engine/device/team_kernel.hpp"
 #include "kernels/device/combine.hpp"
 #include "kernels/device/combine_kernel.hpp"
@@ -136,7 +138,10 @@ std::atomic<int> kernels_running = 0;
 /// What an error of the device leaves of it: nothing goes on any more.
 std::atomic<cudaError_t> broken_by{cudaSuccess};
 
-char combine_kernels[4], team_kernels[4], reading;
+/// For good, and nothing says so.
+std::atomic<bool> is_stalled = false;
+
+char combine_kernels[4], team_kernels[4], reading, fresh_kernels[gpu_check::kFreshKernels];
 
 CUstream_st* known(cudaStream_t stream) { return stream == nullptr ? &legacy : stream; }
 
@@ -163,6 +168,7 @@ bool can_go_on(const Item& item) {
 
 /// Runs one item of one of the queues that can go on; false where there is none.
 bool step_streams() {
+  if (is_stalled) return false;
   std::vector<Queue*> ready;
   for (Queue* queue : all_queues()) {
     if (!queue->empty() && can_go_on(queue->front())) ready.push_back(queue);
@@ -214,7 +220,7 @@ cudaError_t drain(const std::function<bool()>& until) {
     if (broken_by != cudaSuccess) return broken_by;
     if (step_streams()) continue;
     // Nothing can go on but what a kernel that runs, or somebody who writes a word, lets go on.
-    if (kernels_running == 0 && !waits_for_word() && !step_streams()) {
+    if (kernels_running == 0 && !is_stalled && !waits_for_word() && !step_streams()) {
       return until() ? cudaSuccess : cudaErrorLaunchTimeout;
     }
     mu.rest();
@@ -249,6 +255,18 @@ bool may_launch(const void* kernel, cudaStream_t stream) {
   static std::set<const void*> launched;  // guarded by mu
   if (!known(stream)->capture) launched.insert(kernel);
   return launched.contains(kernel) || !has_fault("first");
+}
+
+/// As a kernel that is loaded at its first launch: after all that the device had.
+cudaError_t launch_fresh(std::uint32_t number, void** arguments, cudaStream_t stream) {
+  static std::set<std::uint32_t> loaded;  // guarded by mu
+  is_stalled = is_stalled || has_fault("stall");
+  if (loaded.insert(number).second) cudaDeviceSynchronize();
+  auto* const words = *static_cast<std::uint32_t**>(arguments[0]);
+  const auto count = *static_cast<const std::uint32_t*>(arguments[1]);
+  return put_data(stream, [=] {
+    for (std::uint32_t i = 0; i < count; ++i) words[i] += number + 1;
+  });
 }
 
 void run_combine(const CombineArguments& arguments) {
@@ -477,6 +495,7 @@ const void* team_kernel_of_small_floats() { return &team_kernels[3]; }
 namespace ccoll::gpu_check {
 
 const void* read_kernel() { return &reading; }
+const void* fresh_kernel(std::uint32_t number) { return &fresh_kernels[number]; }
 
 }  // namespace ccoll::gpu_check
 
@@ -781,6 +800,9 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 /*grid*/, dim3 /*block*/, 
   const std::lock_guard lock(mu);
   if (!may_launch(kernel, stream)) return cudaErrorStreamCaptureUnsupported;
   if (kernel == &reading) return put(stream, [] {});
+  for (std::uint32_t i = 0; i < gpu_check::kFreshKernels; ++i) {
+    if (kernel == &fresh_kernels[i]) return launch_fresh(i, arguments, stream);
+  }
   return put_data(
       stream, [call = *static_cast<const CombineArguments*>(arguments[0])] { run_combine(call); });
 }

@@ -36,7 +36,7 @@ constexpr Row kPhases[] = {
     {"probe", 60, run_probe},          {"kernels", 120, run_kernels},
     {"teams", 200, run_teams},         {"graphs", 100, run_graphs},
     {"processes", 150, run_processes}, {"communicators", 150, run_communicators},
-    {"adversary", 0, nullptr},         {"figures", 120, run_figures},
+    {"adversary", 100, run_adversary},         {"figures", 120, run_figures},
     {"sanitizers", 0, nullptr},        {"faults", 0, nullptr},
 };
 

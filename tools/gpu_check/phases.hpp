@@ -68,11 +68,15 @@ int run_graph(const std::string& handle);
 int run_processes(const PhaseContext& context);
 /// One of them.
 int run_process(const std::string& handle);
+/// Groups of 2 and 3 of them, with other work on the GPU meanwhile.
+void run_disturbed_processes(const PhaseContext& context, Findings& findings);
 /// Communicators of threads and of processes whose ranks have the GPU: calls in streams, bit by bit
 /// what they are on the host, and how long they take beside their copies.
 int run_communicators(const PhaseContext& context);
 /// One of its processes.
 int run_communicator(const std::string& handle);
+/// Teams, communicators and processes beside whatever else a process may do with its GPU.
+int run_adversary(const PhaseContext& context);
 /// How fast copying, reducing and a team's all_reduce are, beside what the device can.
 int run_figures(const PhaseContext& context);
 

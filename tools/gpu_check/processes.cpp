@@ -8,12 +8,14 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <random>
 #include <thread>
 
 #include "../../tests/engine/device/group_bench.hpp"
 #include "children.hpp"
 #include "core/net/bytes.hpp"
+#include "disturbance.hpp"
 #include "engine/device/driver.hpp"
 #include "engine/device/rank_steps.hpp"
 #include "kernels/device/launch.hpp"
@@ -30,6 +32,8 @@ using test::TeamCase;
 using test::TeamMemory;
 
 constexpr Rank kProcesses = 8;
+/// In groups of two and of all of these.
+constexpr Rank kDisturbed = 3;
 /// Those that are not in a group wait for it to end.
 constexpr std::chrono::seconds kPatience{90};
 constexpr int kHandOvers = 200;
@@ -38,12 +42,13 @@ constexpr int kHandOvers = 200;
 struct Part {
   Rank rank = 0;
   bool mps = false;
+  bool disturbed = false;  ///< a few calls, with other work on the GPU meanwhile
   std::uint64_t seed = 0;
   std::vector<int> sockets;  ///< to each rank; the own is -1
   std::string out;
 
   std::string text() const {
-    std::string all = fmt::format("{},{},{}", rank, mps ? 1 : 0, seed);
+    std::string all = fmt::format("{},{},{},{}", rank, mps ? 1 : 0, disturbed ? 1 : 0, seed);
     for (const int socket : sockets) all += fmt::format(",{}", socket);
     return all + "," + out;
   }
@@ -60,6 +65,7 @@ struct Part {
     Part part;
     part.rank = static_cast<Rank>(next());
     part.mps = next() != 0;
+    part.disturbed = next() != 0;
     // A seed has at most 32 bits here.
     part.seed = static_cast<std::uint64_t>(next());
     for (Rank rank = 0; rank < kProcesses; rank++) part.sockets.push_back(static_cast<int>(next()));
@@ -176,10 +182,11 @@ class Process {
   explicit Process(Part part)
       : part_(std::move(part)),
         records_(part_.out + "/results.jsonl"),
-        context_{"processes", records_, part_.seed},
+        context_{part_.disturbed ? "adversary" : "processes", records_, part_.seed},
         findings_(context_) {}
 
   int run() {
+    if (part_.disturbed) return run_disturbed();
     double hand_over = 0;
     if (part_.rank < 2) {
       findings_.tried();
@@ -201,12 +208,28 @@ class Process {
   }
 
  private:
+  int run_disturbed() {
+    if (part_.rank >= kDisturbed) return kPassed;
+    // Memory of groups is taken and given back while others work, too.
+    Disturbance disturbance;
+    for (const Rank size : {Rank{2}, kDisturbed}) {
+      if (part_.rank >= size) continue;
+      if (const Status ran = run_group(size, std::nullopt); !ran) {
+        findings_.wrong(fmt::format("rank {} of {}: {}", part_.rank, size, ran.error().message));
+        break;
+      }
+    }
+    for (const std::string& each : disturbance.end()) findings_.wrong(each);
+    return close();
+  }
+
   int close() const {
     if (part_.rank == 0) return findings_.close(part_.mps ? "calls by MPS" : "calls");
     return findings_.close(fmt::format("calls of rank {}", part_.rank));
   }
 
-  Status run_group(Rank size, double hand_over) {
+  /// `hand_over`: calls are timed beside it.
+  Status run_group(Rank size, std::optional<double> hand_over) {
     auto exchange = exchange_of(part_, size);
     device::StreamGroupOptions options;
     options.rank = part_.rank;
@@ -217,10 +240,11 @@ class Process {
     CCOLL_TRY(run_list(bench, size));
     // All are done with their calls.
     if (auto over = exchange.swap("", {}, soon()); !over) return tl::unexpected(over.error());
+    if (!hand_over) return {};
     for (const std::uint64_t bytes : {8, 64 << 10}) {
       const auto timed = time_call(bench, exchange, timed_case(size, bytes));
       CCOLL_TRY(timed);
-      if (part_.rank == 0) record(size, bytes, *timed, hand_over);
+      if (part_.rank == 0) record(size, bytes, *timed, *hand_over);
     }
     if (auto over = exchange.swap("", {}, soon()); !over) return tl::unexpected(over.error());
     return {};
@@ -231,7 +255,9 @@ class Process {
     std::mt19937_64 random(part_.seed + size);
     const auto cases = test::pairwise_cover(size, random);
     test::GroupTrials trials(bench, random, kPatience);
-    const std::size_t stride = part_.mps ? 8 : testing::by_effort(30, 2, 1);
+    const std::size_t stride = part_.mps         ? 8
+                               : part_.disturbed ? testing::by_effort(60, 8, 4)
+                                                 : testing::by_effort(30, 2, 1);
     for (std::size_t i = 0; i < cases.size(); i += stride) {
       findings_.tried();
       const Status ran = trials.run(cases[i]);
@@ -291,18 +317,25 @@ std::vector<std::vector<FileDescriptor>> make_sockets() {
   return sockets;
 }
 
-pid_t start(const PhaseContext& context, Rank rank, bool mps,
+enum class Setting { alone, by_mps, disturbed };
+
+pid_t start(const PhaseContext& context, Rank rank, Setting setting,
             const std::vector<FileDescriptor>& sockets) {
-  Part part{rank, mps, context.seed & UINT32_MAX, {}, context.out};
+  Part part{rank,
+            setting == Setting::by_mps,
+            setting == Setting::disturbed,
+            context.seed & UINT32_MAX,
+            {},
+            context.out};
   for (const FileDescriptor& socket : sockets) part.sockets.push_back(socket.number());
   return start_peer("process", part.text(), sockets);
 }
 
-void run_pool(const PhaseContext& context, bool mps, Findings& findings) {
+void run_pool(const PhaseContext& context, Setting setting, Findings& findings) {
   auto sockets = make_sockets();
   std::vector<pid_t> children;
   for (Rank rank = 0; rank < kProcesses; rank++) {
-    children.push_back(start(context, rank, mps, sockets[rank]));
+    children.push_back(start(context, rank, setting, sockets[rank]));
   }
   sockets.clear();
   await_peers(children, findings);
@@ -340,13 +373,17 @@ int run_process(const std::string& handle) {
   return Process(Part::from(handle)).run();
 }
 
+void run_disturbed_processes(const PhaseContext& context, Findings& findings) {
+  run_pool(context, Setting::disturbed, findings);
+}
+
 int run_processes(const PhaseContext& context) {
   Findings findings(context);
-  run_pool(context, false, findings);
+  run_pool(context, Setting::alone, findings);
   if (context.mps) {
     const PrivateMps mps(context.out);
     if (mps.runs()) {
-      run_pool(context, true, findings);
+      run_pool(context, Setting::by_mps, findings);
     } else {
       std::printf("MPS cannot be started here: nothing is said of it\n");
     }

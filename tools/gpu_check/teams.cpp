@@ -5,6 +5,7 @@
 #include "phases.hpp"
 #include "support/effort.hpp"
 #include "team_bench.hpp"
+#include "team_list.hpp"
 
 namespace ccoll::gpu_check {
 namespace {
@@ -62,7 +63,8 @@ const char* name(TeamBench::Way way) {
   return "";
 }
 
-/// False when the team can run no more.
+}  // namespace
+
 bool try_team(Rank ranks, std::uint32_t threads, const std::vector<TeamCase>& cases,
               Findings& findings, std::mt19937_64& random) {
   TeamBench bench(ranks, threads);
@@ -79,6 +81,8 @@ bool try_team(Rank ranks, std::uint32_t threads, const std::vector<TeamCase>& ca
   }
   return true;
 }
+
+namespace {
 
 /// A call that never ends by itself, because a block does nothing that others wait for.
 Status try_endless(std::mt19937_64& random) {

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Calls of a team, each in one of the ways in which ranks make them.
+
+#include <random>
+#include <vector>
+
+#include "../../tests/engine/device/team_case.hpp"
+#include "phases.hpp"
+
+namespace ccoll::gpu_check {
+
+/// Bit by bit what the host's interpreter does, and with exact sums what the operation says, with
+/// up to `threads` in a block. False when the team can run no more.
+bool try_team(Rank ranks, std::uint32_t threads, const std::vector<test::TeamCase>& cases,
+              Findings& findings, std::mt19937_64& random);
+
+}  // namespace ccoll::gpu_check

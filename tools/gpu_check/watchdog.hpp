@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Ends a process of a phase that hangs, as wrong, with what it stood in: what CUDA waits for has
+/// no limit.
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+#include "phases.hpp"
+
+namespace ccoll::gpu_check {
+
+/// Any thread may tell what is done next: one that has `patience` to itself is a hang.
+class Watchdog {
+ public:
+  Watchdog(const PhaseContext& context, std::chrono::seconds patience)
+      : context_(context),
+        patience_(patience),
+        thread_([this](const std::stop_token& stop) { look(stop); }) {}
+
+  void at(std::string what) {
+    const std::lock_guard lock(mu_);
+    what_ = std::move(what);
+    since_ = Clock::now();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void look(const std::stop_token& stop) {
+    std::unique_lock lock(mu_);
+    while (!bell_.wait_for(lock, stop, std::chrono::milliseconds(200), [] { return false; }) &&
+           !stop.stop_requested()) {
+      if (Clock::now() - since_ < patience_) continue;
+      Findings(context_).wrong(fmt::format("hangs for {} s in: {}", patience_.count(), what_));
+      std::_Exit(kWrong);
+    }
+  }
+
+  const PhaseContext& context_;
+  const std::chrono::seconds patience_;
+  std::mutex mu_;
+  std::string what_ = "its beginning";      // guarded by mu_
+  Clock::time_point since_ = Clock::now();  // guarded by mu_
+  std::condition_variable_any bell_;
+  std::jthread thread_;  // the last: it uses all of it
+};
+
+}  // namespace ccoll::gpu_check

@@ -9,9 +9,9 @@
 /// would on a device; words that streams wait for are the host's own. CCOLL_WRONG_BITS=1: of
 /// kernels' outputs, and of copies that the device makes by itself, one in 200 has a wrong bit.
 /// CCOLL_GPU_FAULT: export, import (refused), apart (what is imported is other memory), words (no
-/// stream sees a word that it waits for), stale (one in three launches of graphs moves no data) or
-/// first (no kernel can be captured before it was launched)
-/// or stall (when a kernel of adversaries is launched, the device does nothing any more).
+/// stream sees a word that it waits for), stale (one in three launches of graphs moves no data),
+/// first (no kernel can be captured before it was launched), stall (when a kernel of adversaries is
+/// launched, the device does nothing any more) or deaf (no kernel sees that it is to end).
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -817,6 +817,8 @@ cudaError_t cudaLaunchCooperativeKernel(const void* kernel_of, dim3 grid, dim3 b
   }
   TeamLaunch patient = call;
   patient.spins_per_look = 1;  // each look lets other threads run first
+  static const std::uint64_t never = 0;
+  if (has_fault("deaf")) patient.abort = &never;
   const auto kernel = [patient] {
     testing::run_on_host(patient, 1);
     maybe_spoil(patient.buffers[1], 1);

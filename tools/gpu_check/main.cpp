@@ -37,7 +37,7 @@ constexpr Row kPhases[] = {
     {"teams", 200, run_teams},         {"graphs", 100, run_graphs},
     {"processes", 150, run_processes}, {"communicators", 150, run_communicators},
     {"adversary", 100, run_adversary},         {"figures", 120, run_figures},
-    {"sanitizers", 0, nullptr},        {"faults", 0, nullptr},
+    {"sanitizers", 0, nullptr},        {"faults", 100, run_faults},
 };
 
 /// A phase's other processes, but for probe's.
@@ -50,6 +50,7 @@ constexpr Peer kPeers[] = {
     {"process", run_process},
     {"communicator", run_communicator},
     {"graph", run_graph},
+    {"fault", run_fault},
 };
 
 struct Arguments {

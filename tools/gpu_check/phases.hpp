@@ -79,5 +79,9 @@ int run_communicator(const std::string& handle);
 int run_adversary(const PhaseContext& context);
 /// How fast copying, reducing and a team's all_reduce are, beside what the device can.
 int run_figures(const PhaseContext& context);
+/// Ranks that are killed, stopped, absent, or abort, and a kernel that is told to end.
+int run_faults(const PhaseContext& context);
+/// A process of which one rank does so.
+int run_fault(const std::string& handle);
 
 }  // namespace ccoll::gpu_check

@@ -16,4 +16,11 @@ namespace ccoll::gpu_check {
 bool try_team(Rank ranks, std::uint32_t threads, const std::vector<test::TeamCase>& cases,
               Findings& findings, std::mt19937_64& random);
 
+/// Never ends by itself, because a block does nothing that others wait for.
+struct EndlessCall {
+  test::TeamCase made;
+  device::LoweredTeam lowered;
+};
+EndlessCall endless_call();
+
 }  // namespace ccoll::gpu_check

@@ -6,6 +6,7 @@
 #include "support/effort.hpp"
 #include "team_bench.hpp"
 #include "team_list.hpp"
+#include "watchdog.hpp"
 
 namespace ccoll::gpu_check {
 namespace {
@@ -82,10 +83,7 @@ bool try_team(Rank ranks, std::uint32_t threads, const std::vector<TeamCase>& ca
   return true;
 }
 
-namespace {
-
-/// A call that never ends by itself, because a block does nothing that others wait for.
-Status try_endless(std::mt19937_64& random) {
+EndlessCall endless_call() {
   TeamCase made;
   made.problem.size = 4;
   made.problem.count = 1000;
@@ -94,6 +92,14 @@ Status try_endless(std::mt19937_64& random) {
   made.in_place.assign(4, false);
   auto lowered = made.lowered();
   lowered.blocks[1].steps.end = lowered.blocks[1].steps.begin + 1;
+  return {made, lowered};
+}
+
+namespace {
+
+/// A call that never ends by itself is ended at its deadline.
+Status try_endless(std::mt19937_64& random) {
+  const auto [made, lowered] = endless_call();
   TeamMemory memory(made, random);
   TeamBench bench(4, device::kMostTeamThreads);
   const auto program = bench.team().load(lowered);
@@ -119,6 +125,8 @@ Status try_endless(std::mt19937_64& random) {
 int run_teams(const PhaseContext& context) {
   Findings findings(context);
   std::mt19937_64 random(context.seed);
+  Watchdog watchdog(context, std::chrono::seconds(testing::by_effort(15, 60, 60)));
+  watchdog.at("a call that cannot end");
   findings.tried();
   if (const Status ended = try_endless(random); !ended) findings.wrong(ended.error().message);
   for (const Rank ranks : {1U, 2U, 3U, 4U, 8U}) {
@@ -129,6 +137,7 @@ int run_teams(const PhaseContext& context) {
       const std::size_t stride = testing::by_effort(30, 1, 1);
       for (std::size_t i = 0; i < cases.size(); i += stride) chosen.push_back(cases[i]);
       const auto begin = std::chrono::steady_clock::now();
+      watchdog.at(fmt::format("a team of {} with {} threads in a block", ranks, threads));
       try_team(ranks, threads, chosen, findings, random);
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
       context.records.add({{"phase", context.name},

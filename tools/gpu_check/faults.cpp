@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rank is killed, stopped, absent, or aborts, while calls are under way; and a kernel that spins
+// is told to end. What the others are then owed is checked by themselves.
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "children.hpp"
+#include "graph.hpp"
+#include "phases.hpp"
+#include "support/effort.hpp"
+#include "survivor.hpp"
+#include "team_bench.hpp"
+#include "team_list.hpp"
+
+namespace ccoll::gpu_check {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kSize = 3;
+constexpr std::chrono::seconds kPatience{60};
+constexpr Fault kFaults[] = {Fault::killed, Fault::stopped, Fault::absent, Fault::aborted};
+
+std::string store_of(const PhaseContext& context) { return context.out + "/faults.store"; }
+
+/// The same for all ranks.
+FaultCase case_of(const PhaseContext& context, Fault fault) {
+  FaultCase made{fault, kSize, 0, context.seed + static_cast<std::uint64_t>(fault)};
+  made.victim = static_cast<int>(std::mt19937_64(made.seed)() % kSize);
+  return made;
+}
+
+void tell(const PhaseContext& context, const FaultCase& what, int rank, const char* ranks_are,
+          const Survival& survival, Findings& findings) {
+  for (std::uint64_t i = 0; i < survival.tried; i++) findings.tried();
+  for (const auto& each : survival.wrong) findings.wrong(each);
+  std::printf("%s\n",
+              fmt::format("{}, rank {} {}: rank {} after {:.3f} s: {}", ranks_are, what.victim,
+                          to_string(what.fault), rank, survival.error_after_s, survival.said)
+                  .c_str());
+  std::fflush(stdout);
+  context.records.add({{"phase", context.name},
+                       {"what", "survival"},
+                       {"fault", to_string(what.fault)},
+                       {"ranks_are", ranks_are},
+                       {"ranks", what.size},
+                       {"victim", what.victim},
+                       {"rank", rank},
+                       {"error_after_s", survival.error_after_s},
+                       {"said", survival.said}});
+}
+
+void run_threads(const PhaseContext& context, const FaultCase& what, Watchdog& watchdog,
+                 Findings& findings) {
+  const auto store = make_inproc_store();
+  std::vector<Survival> survivals(kSize);
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < kSize; rank++) {
+      threads.emplace_back([&, rank] {
+        survivals[static_cast<std::size_t>(rank)] = run_through(what, rank, store, watchdog);
+      });
+    }
+  }
+  for (int rank = 0; rank < kSize; rank++)
+    tell(context, what, rank, "threads", survivals[static_cast<std::size_t>(rank)], findings);
+}
+
+/// A kernel waits for what never comes, until another thread ends it; then the GPU goes on.
+void abort_spinning(Findings& findings, std::mt19937_64& random) {
+  const EndlessCall endless = endless_call();
+  findings.tried();
+  TeamBench bench(endless.made.problem.size, device::kMostTeamThreads);
+  const auto program = value_or_throw(bench.team().load(endless.lowered));
+  test::TeamMemory memory(endless.made, random);
+  value_or_throw(bench.begin(program, memory));
+  std::jthread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    bench.team().abort({ErrorKind::aborted, "told by another thread", 2});
+  });
+  const auto begin = Clock::now();
+  const Status ended =
+      bench.team().wait(begin + std::chrono::seconds(testing::by_effort(2, 10, 10)));
+  const std::chrono::duration<double> took = Clock::now() - begin;
+  const std::string said = ended ? "it ended well" : ended.error().message;
+  std::printf("a kernel that spins, aborted by another thread: after %.3f s: %s\n", took.count(),
+              said.c_str());
+  if (ended || ended.error().kind != ErrorKind::aborted ||
+      said.find("told by another thread") == said.npos) {
+    findings.wrong("a kernel that spins and is aborted by another thread: " + said);
+    // What runs on cannot be given back.
+    std::_Exit(findings.close("things after faults"));
+  }
+  check(cudaDeviceSynchronize(), "a kernel that was told to end");
+}
+
+void run_processes_through(const PhaseContext& context, const FaultCase& what, Findings& findings) {
+  std::filesystem::remove(store_of(context));
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < what.size; rank++) {
+    children.push_back(start_peer("fault", PeerArguments::text(std::string(to_string(what.fault)),
+                                                               what.size, rank, context)));
+  }
+  const bool ends = what.fault == Fault::killed || what.fault == Fault::stopped;
+  const pid_t victim = children[static_cast<std::size_t>(what.victim)];
+  if (ends) std::erase(children, victim);
+  await_peers(children, findings);
+  if (!ends) return;
+  kill(victim, SIGKILL);
+  int status = 0;
+  waitpid(victim, &status, 0);
+  findings.tried();
+  if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
+    findings.wrong(fmt::format("rank {} was to be {}, and ended by itself", what.victim,
+                               to_string(what.fault)));
+}
+
+}  // namespace
+
+int run_fault(const std::string& handle) {
+  const PeerArguments arguments(handle);
+  const Records records(arguments.out + "/results.jsonl");
+  const PhaseContext context{"faults", records, arguments.seed, arguments.out};
+  const auto fault = std::ranges::find(kFaults, arguments.kind, to_string);
+  const FaultCase what = case_of(context, *fault);
+  Watchdog watchdog(context, kPatience);
+  Findings findings(context);
+  const auto store =
+      make_prefix_store(make_file_store(store_of(context)), std::string(to_string(what.fault)));
+  tell(context, what, arguments.rank, "processes",
+       run_through(what, arguments.rank, store, watchdog), findings);
+  return findings.close(fmt::format("things of rank {}", arguments.rank));
+}
+
+int run_faults(const PhaseContext& context) {
+  Findings findings(context);
+  Watchdog watchdog(context, kPatience);
+  for (const Fault fault : kFaults) {
+    watchdog.at(fmt::format("processes of which one is {}", to_string(fault)));
+    run_processes_through(context, case_of(context, fault), findings);
+  }
+  std::filesystem::remove(store_of(context));
+  for (const Fault fault : {Fault::absent, Fault::aborted})
+    run_threads(context, case_of(context, fault), watchdog, findings);
+  watchdog.at("the abort of a kernel that spins");
+  std::mt19937_64 random(context.seed);
+  abort_spinning(findings, random);
+  watchdog.at("a team after faults");
+  auto cases = test::pairwise_cover(4, random);
+  cases.resize(5);
+  try_team(4, device::kMostTeamThreads, cases, findings, random);
+  return findings.close("things after faults");
+}
+
+}  // namespace ccoll::gpu_check

@@ -37,13 +37,13 @@
 #include <thread>
 #include <vector>
 
-#include "adversary_kernels.hpp"
 #include "engine/device/team_kernel.hpp"
 #include "kernels/device/combine.hpp"
 #include "kernels/device/combine_kernel.hpp"
 #include "read_kernel.hpp"
 #include "support/cuda_on_host.hpp"
 #include "support/team_on_host.hpp"
+#include "wayward_kernels.hpp"
 
 struct Item;
 
@@ -141,7 +141,8 @@ std::atomic<cudaError_t> broken_by{cudaSuccess};
 /// For good, and nothing says so.
 std::atomic<bool> is_stalled = false;
 
-char combine_kernels[4], team_kernels[4], reading, fresh_kernels[gpu_check::kFreshKernels];
+char combine_kernels[4], team_kernels[4], reading, fresh_kernels[gpu_check::kFreshKernels],
+    canaries[2];
 
 CUstream_st* known(cudaStream_t stream) { return stream == nullptr ? &legacy : stream; }
 
@@ -496,6 +497,8 @@ namespace ccoll::gpu_check {
 
 const void* read_kernel() { return &reading; }
 const void* fresh_kernel(std::uint32_t number) { return &fresh_kernels[number]; }
+const void* kernel_out_of_bounds() { return &canaries[0]; }
+const void* kernel_beside_barrier() { return &canaries[1]; }
 
 }  // namespace ccoll::gpu_check
 
@@ -799,7 +802,8 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 /*grid*/, dim3 /*block*/, 
                              std::size_t /*shared*/, cudaStream_t stream) {
   const std::lock_guard lock(mu);
   if (!may_launch(kernel, stream)) return cudaErrorStreamCaptureUnsupported;
-  if (kernel == &reading) return put(stream, [] {});
+  if (kernel == &reading || kernel == &canaries[0] || kernel == &canaries[1])
+    return put(stream, [] {});
   for (std::uint32_t i = 0; i < gpu_check::kFreshKernels; ++i) {
     if (kernel == &fresh_kernels[i]) return launch_fresh(i, arguments, stream);
   }

@@ -104,15 +104,16 @@ TEST_CASE("gpu-check: told to stop it ends its phase and still makes its table",
   CHECK(status_of(endings) == kWrong);
 }
 
-TEST_CASE("gpu-check: phases that are not there, or not asked for, never pass", "[tools]") {
+TEST_CASE("gpu-check: phases that lack something, or are not asked for, never pass", "[tools]") {
   const ccoll::testing::Directory directory;
-  const auto endings =
-      run(directory, {phase("one", "true"), {"two", seconds(60), {}}, phase("three", "true")},
-          seconds(60), {"two", "three"});
+  const auto endings = run(directory,
+                           {phase("one", "true"), phase("two", "echo there is no tool; exit 78"),
+                            phase("three", "true")},
+                           seconds(60), {"two", "three"});
   CHECK(endings[0].outcome == Outcome::incomplete);
   CHECK(endings[0].said == "not asked for");
   CHECK(endings[1].outcome == Outcome::incomplete);
-  CHECK(endings[1].said == "not built yet");
+  CHECK(endings[1].said == "there is no tool");
   CHECK(endings[2].outcome == Outcome::passed);
   CHECK(status_of(endings) == kPassed);
 }

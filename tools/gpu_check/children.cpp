@@ -11,18 +11,36 @@
 #include <sstream>
 
 namespace ccoll::gpu_check {
+namespace {
 
-pid_t start_peer(const std::string& kind, const std::string& handle,
-                 const std::vector<FileDescriptor>& inherited) {
+pid_t start(const std::vector<std::string>& command, const std::vector<FileDescriptor>& inherited) {
   std::fflush(stdout);
+  std::vector<char*> arguments;
+  for (const std::string& each : command) arguments.push_back(const_cast<char*>(each.c_str()));
+  arguments.push_back(nullptr);
   const pid_t child = fork();
   if (child != 0) return child;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (const FileDescriptor& each : inherited) {
     if (each.open()) fcntl(each.number(), F_SETFD, 0);
   }
-  execl("/proc/self/exe", "run", "--peer-of", kind.c_str(), handle.c_str(), nullptr);
+  execv(arguments[0], arguments.data());
   _exit(127);
+}
+
+}  // namespace
+
+std::string own_path() {
+  char path[4096] = {};
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+  return length > 0 ? path : "";
+}
+
+pid_t start_program(const std::vector<std::string>& command) { return start(command, {}); }
+
+pid_t start_peer(const std::string& kind, const std::string& handle,
+                 const std::vector<FileDescriptor>& inherited) {
+  return start({own_path(), "--peer-of", kind, handle}, inherited);
 }
 
 std::string PeerArguments::text(const std::string& kind, int size, int rank,

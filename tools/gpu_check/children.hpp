@@ -13,6 +13,11 @@
 
 namespace ccoll::gpu_check {
 
+std::string own_path();
+
+/// A program with its arguments, which dies with the thread that starts it.
+pid_t start_program(const std::vector<std::string>& command);
+
 /// This program again as `kind` (--peer-of), with nothing of CUDA in it yet, and with the
 /// descriptors that `inherited` holds. It dies with the thread that starts it.
 pid_t start_peer(const std::string& kind, const std::string& handle,

@@ -5,8 +5,8 @@
 #include <random>
 #include <stdexcept>
 
-#include "adversary_kernels.hpp"
 #include "graph.hpp"
+#include "wayward_kernels.hpp"
 
 namespace ccoll::gpu_check {
 namespace {

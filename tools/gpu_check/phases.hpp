@@ -77,6 +77,10 @@ int run_communicators(const PhaseContext& context);
 int run_communicator(const std::string& handle);
 /// Teams, communicators and processes beside whatever else a process may do with its GPU.
 int run_adversary(const PhaseContext& context);
+/// compute-sanitizer's memcheck and synccheck on what they have to find, and on small teams.
+int run_sanitizers(const PhaseContext& context);
+/// A process that runs under one.
+int run_sanitized(const std::string& handle);
 /// How fast copying, reducing and a team's all_reduce are, beside what the device can.
 int run_figures(const PhaseContext& context);
 /// Ranks that are killed, stopped, absent, or abort, and a kernel that is told to end.

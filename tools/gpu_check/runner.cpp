@@ -113,6 +113,8 @@ Ending ending_of(const Phase& phase, int status, const std::string& last) {
       return {phase.name, Outcome::wrong, last};
     case kNoDevice:
       return {phase.name, Outcome::no_device, last};
+    case kIncomplete:
+      return {phase.name, Outcome::incomplete, last};
     default:
       return {phase.name, Outcome::wrong,
               fmt::format("ended with status {}: {}", WEXITSTATUS(status), last)};
@@ -176,9 +178,7 @@ std::vector<Ending> run_phases(const std::vector<Phase>& phases, const RunOption
   for (const Phase& phase : phases) {
     const bool none = count(endings, Outcome::no_device) != 0;
     Ending ending{phase.name, Outcome::incomplete, ""};
-    if (phase.command.empty()) {
-      ending.said = "not built yet";
-    } else if (!is_asked_for(phase.name, options.only)) {
+    if (!is_asked_for(phase.name, options.only)) {
       ending.said = "not asked for";
     } else if (none) {
       ending.said = "no device";

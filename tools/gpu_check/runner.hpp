@@ -14,18 +14,19 @@ namespace ccoll::gpu_check {
 inline constexpr int kPassed = 0;
 inline constexpr int kWrong = 1;
 inline constexpr int kNoDevice = 77;
+inline constexpr int kIncomplete = 78;  ///< it lacks something, which its last line tells
 
 struct Phase {
   std::string name;
   std::chrono::seconds limit{60};
-  std::vector<std::string> command;  ///< empty: not built yet
+  std::vector<std::string> command;
 };
 
 enum class Outcome {
   passed,
   wrong,      ///< said so, crashed, or did not end within its limit
   no_device,  ///< none that CUDA can use
-  incomplete  ///< not run, or cut off where all time was used up
+  incomplete  ///< not run, cut off where all time was used up, or said so
 };
 
 struct Ending {

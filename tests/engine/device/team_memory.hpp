@@ -47,6 +47,10 @@ class TeamMemory {
   }
   std::byte* input(Rank rank) { return memory_[rank].data() + places_[rank].input; }
   std::byte* output(Rank rank) { return memory_[rank].data() + places_[rank].output; }
+  /// What a call reads or writes of a rank.
+  std::span<std::byte> buffer(Rank rank, Buffer which) {
+    return {which == Buffer::input ? input(rank) : output(rank), bytes_of(rank, which)};
+  }
   /// Of a rank, with the guards.
   std::span<std::byte> all(Rank rank) { return memory_[rank]; }
   Problem view(Rank rank) const { return view_of(of_.problem, rank); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "adversary_kernels.hpp"
+#include "wayward_kernels.hpp"
 
 #include <array>
 #include <utility>
@@ -11,6 +11,17 @@ template <std::uint32_t number>
 __global__ void add_number(std::uint32_t* words, std::uint32_t count) {
   const std::uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < count) words[i] += number + 1;
+}
+
+__global__ void read_out_of_bounds(std::uint32_t* words, std::uint32_t count) {
+  words[threadIdx.x] = words[count + threadIdx.x];
+}
+
+__global__ void pass_barrier_by(std::uint32_t* words, std::uint32_t count) {
+  __shared__ std::uint32_t seen;
+  if (threadIdx.x == 1) seen = count;
+  if (threadIdx.x % 3 != 0) __syncthreads();
+  words[threadIdx.x] = seen;
 }
 
 template <std::uint32_t... numbers>
@@ -25,5 +36,9 @@ const void* fresh_kernel(std::uint32_t number) {
   static const auto kernels = all(std::make_integer_sequence<std::uint32_t, kFreshKernels>());
   return kernels[number];
 }
+
+const void* kernel_out_of_bounds() { return reinterpret_cast<const void*>(&read_out_of_bounds); }
+
+const void* kernel_beside_barrier() { return reinterpret_cast<const void*>(&pass_barrier_by); }
 
 }  // namespace ccoll::gpu_check

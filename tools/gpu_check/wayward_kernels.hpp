@@ -11,4 +11,10 @@ inline constexpr std::uint32_t kFreshKernels = 64;
 /// std::uint32_t count)`, which adds `number` + 1 to each word; `number` below kFreshKernels.
 const void* fresh_kernel(std::uint32_t number);
 
+/// What sanitizers have to find: `void(std::uint32_t* words, std::uint32_t count)`, launched with
+/// one block of at most `count` threads. One reads behind `count` words, of the other's threads
+/// some do not come to a barrier.
+const void* kernel_out_of_bounds();
+const void* kernel_beside_barrier();
+
 }  // namespace ccoll::gpu_check

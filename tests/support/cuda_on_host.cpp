@@ -11,7 +11,8 @@
 /// CCOLL_GPU_FAULT: export, import (refused), apart (what is imported is other memory), words (no
 /// stream sees a word that it waits for), stale (one in three launches of graphs moves no data),
 /// first (no kernel can be captured before it was launched), stall (when a kernel of adversaries is
-/// launched, the device does nothing any more) or deaf (no kernel sees that it is to end).
+/// launched, the device does nothing any more), deaf (no kernel sees that it is to end) or drift
+/// (all takes longer and longer).
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -38,9 +39,9 @@
 #include <vector>
 
 #include "engine/device/team_kernel.hpp"
+#include "figure_kernels.hpp"
 #include "kernels/device/combine.hpp"
 #include "kernels/device/combine_kernel.hpp"
-#include "read_kernel.hpp"
 #include "support/cuda_on_host.hpp"
 #include "support/team_on_host.hpp"
 #include "wayward_kernels.hpp"
@@ -141,8 +142,9 @@ std::atomic<cudaError_t> broken_by{cudaSuccess};
 /// For good, and nothing says so.
 std::atomic<bool> is_stalled = false;
 
-char combine_kernels[4], team_kernels[4], reading, fresh_kernels[gpu_check::kFreshKernels],
-    canaries[2];
+char combine_kernels[4], team_kernels[4], fresh_kernels[gpu_check::kFreshKernels];
+/// Kernels that leave nothing.
+char idle_kernels[6];
 
 CUstream_st* known(cudaStream_t stream) { return stream == nullptr ? &legacy : stream; }
 
@@ -256,6 +258,10 @@ bool may_launch(const void* kernel, cudaStream_t stream) {
   static std::set<const void*> launched;  // guarded by mu
   if (!known(stream)->capture) launched.insert(kernel);
   return launched.contains(kernel) || !has_fault("first");
+}
+
+bool leaves_nothing(const void* kernel) {
+  return std::ranges::any_of(idle_kernels, [=](const char& each) { return kernel == &each; });
 }
 
 /// As a kernel that is loaded at its first launch: after all that the device had.
@@ -495,10 +501,13 @@ const void* team_kernel_of_small_floats() { return &team_kernels[3]; }
 
 namespace ccoll::gpu_check {
 
-const void* read_kernel() { return &reading; }
+const void* read_kernel() { return &idle_kernels[0]; }
+const void* fan_kernel() { return &idle_kernels[3]; }
+const void* empty_kernel() { return &idle_kernels[4]; }
+const void* round_trip_kernel() { return &idle_kernels[5]; }
 const void* fresh_kernel(std::uint32_t number) { return &fresh_kernels[number]; }
-const void* kernel_out_of_bounds() { return &canaries[0]; }
-const void* kernel_beside_barrier() { return &canaries[1]; }
+const void* kernel_out_of_bounds() { return &idle_kernels[1]; }
+const void* kernel_beside_barrier() { return &idle_kernels[2]; }
 
 }  // namespace ccoll::gpu_check
 
@@ -722,7 +731,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return drain([=] { return event->done->load(); });
 }
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t /*begin*/, cudaEvent_t /*end*/) {
-  *ms = 1;
+  static std::atomic<int> asked = 0;
+  *ms = has_fault("drift") ? static_cast<float>(++asked) : 1;
   return cudaSuccess;
 }
 
@@ -802,8 +812,7 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 /*grid*/, dim3 /*block*/, 
                              std::size_t /*shared*/, cudaStream_t stream) {
   const std::lock_guard lock(mu);
   if (!may_launch(kernel, stream)) return cudaErrorStreamCaptureUnsupported;
-  if (kernel == &reading || kernel == &canaries[0] || kernel == &canaries[1])
-    return put(stream, [] {});
+  if (leaves_nothing(kernel)) return put(stream, [] {});
   for (std::uint32_t i = 0; i < gpu_check::kFreshKernels; ++i) {
     if (kernel == &fresh_kernels[i]) return launch_fresh(i, arguments, stream);
   }
@@ -814,6 +823,7 @@ cudaError_t cudaLaunchCooperativeKernel(const void* kernel_of, dim3 grid, dim3 b
                                         void** arguments, std::size_t shared, cudaStream_t stream) {
   const std::lock_guard lock(mu);
   if (!may_launch(kernel_of, stream)) return cudaErrorStreamCaptureUnsupported;
+  if (leaves_nothing(kernel_of)) return put(stream, [] {});
   const TeamLaunch& call = *static_cast<const TeamLaunch*>(arguments[0]);
   if (grid.x != call.program.block_count || shared != 8 * call.program.shared_words() ||
       grid.x > 16 * 1024 / block.x) {

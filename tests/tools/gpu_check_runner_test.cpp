@@ -7,6 +7,7 @@
 #include <sstream>
 #include <thread>
 
+#include "report.hpp"
 #include "runner.hpp"
 #include "support/directory.hpp"
 
@@ -136,4 +137,55 @@ TEST_CASE("gpu-check: a result is in the file before the next phase begins", "[t
       run(directory, {phase("one", "echo done"),
                       phase("two", "grep -q '\"outcome\":\"passed\",\"phase\":\"one\"' " + file)});
   CHECK(endings[1].outcome == Outcome::passed);
+}
+
+TEST_CASE("gpu-check: the report has all phases, and figures with their targets", "[tools]") {
+  using nlohmann::json;
+  const std::vector<Ending> endings = {{"teams", Outcome::passed, "0 of 3 calls wrong", 12.4},
+                                       {"faults", Outcome::incomplete, "no time left", 0}};
+  const std::vector<json> records = {
+      {{"what", "begin"}},
+      {{"what", "device"}, {"name", "GPU X"}, {"compute", "9.0"}, {"driver", 1}, {"runtime", 2}},
+      {{"what", "figure"}, {"name", "copy"}, {"bytes", 2e9}, {"median_s", 0.5}},
+      {{"what", "result"}, {"name", "a"}, {"measured", 1.2}, {"unit", "b"}, {"target", 1.3}},
+      {{"what", "result"}, {"name", "c"}, {"measured", 1.4}, {"unit", "b"}, {"target", 1.3}},
+      {{"what", "result"},
+       {"name", "d"},
+       {"measured", 0.8},
+       {"unit", "e"},
+       {"target", 0.9},
+       {"is_least", true}},
+      {{"what", "result"}, {"name", "f"}, {"measured", 3}, {"unit", "g"}},
+      {{"what", "all_reduce by ring"},
+       {"ranks", 2},
+       {"bytes", 8},
+       {"seconds", 1e-5},
+       {"to_bound", 0.5}}};
+  CHECK(report("2000-01-01", endings, records) ==
+        "## 2000-01-01: GPU X, compute 9.0, driver 1, runtime 2\n"
+        "\n"
+        "| phase | outcome | s | |\n"
+        "|---|---|---|---|\n"
+        "| teams | passed | 12 | 0 of 3 calls wrong |\n"
+        "| faults | incomplete | 0 | no time left |\n"
+        "\n"
+        "| figure | measured | target |\n"
+        "|---|---|---|\n"
+        "| copy | 4.0 GB/s | |\n"
+        "| a | 1.200 × b | at most 1.3: met |\n"
+        "| c | 1.400 × b | at most 1.3: missed |\n"
+        "| d | 0.800 × e | at least 0.9: missed |\n"
+        "| f | 3.000 × g |  |\n"
+        "| all_reduce of 2 processes, 8 B | 10.0 µs | 0.50 of the most: met |\n");
+}
+
+TEST_CASE("gpu-check: a report is of its own run, whatever lines a cut one left", "[tools]") {
+  const ccoll::testing::Directory directory;
+  const std::string path = directory.path() + "/results.jsonl";
+  std::ofstream(path) << "{\"a\":1}\n{\"b\":\n[2]\n{\"c\":3}\n";
+  CHECK(read_records(path, 0).size() == 2);
+  const auto later = read_records(path, 8);
+  REQUIRE(later.size() == 1);
+  CHECK(later[0].value("c", 0) == 3);
+  CHECK(read_records(path + ".none", 0).empty());
 }

@@ -5,12 +5,15 @@
 
 #include <charconv>
 #include <cstdio>
+#include <ctime>
 #include <exception>
-#include <functional>
+#include <filesystem>
+#include <fstream>
 #include <string_view>
 
 #include "children.hpp"
 #include "phases.hpp"
+#include "report.hpp"
 #include "runner.hpp"
 #include "support/effort.hpp"
 
@@ -19,7 +22,8 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: run --out DIR [--budget SECONDS] [--only PHASE,...] [--seed N] [--mps]\n"
-    "Checks ccoll on this machine's first GPU and writes DIR/results.jsonl as it goes. Status 0, 1 "
+    "Checks ccoll on this machine's first GPU and writes DIR/results.jsonl as it goes, at the end "
+    "DIR/table.md. Status 0, 1 "
     "if\n"
     "anything is wrong, 77 if there is no GPU that CUDA can use. A phase that did not run to its "
     "end\n"
@@ -34,16 +38,11 @@ struct Row {
 
 // What proves rightness first; last what may leave the GPU the worse for it.
 constexpr Row kPhases[] = {
-    {"probe", 60, run_probe},
-    {"kernels", 120, run_kernels},
-    {"teams", 200, run_teams},
-    {"graphs", 100, run_graphs},
-    {"processes", 150, run_processes},
-    {"communicators", 150, run_communicators},
-    {"adversary", 100, run_adversary},
-    {"sanitizers", 100, run_sanitizers},
-    {"figures", 120, run_figures},
-    {"faults", 100, run_faults},
+    {"probe", 60, run_probe},          {"kernels", 120, run_kernels},
+    {"teams", 200, run_teams},         {"graphs", 100, run_graphs},
+    {"processes", 150, run_processes}, {"communicators", 150, run_communicators},
+    {"adversary", 100, run_adversary}, {"sanitizers", 100, run_sanitizers},
+    {"figures", 120, run_figures},     {"faults", 100, run_faults},
 };
 
 /// A phase's other processes, but for probe's.
@@ -160,6 +159,13 @@ int run_phase(const Arguments& arguments) {
   refuse(fmt::format("no phase '{}'", arguments.phase));
 }
 
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  char text[16] = {};
+  std::strftime(text, sizeof text, "%Y-%m-%d", std::gmtime(&now));
+  return text;
+}
+
 int run_all(const Arguments& arguments) {
   std::vector<Phase> phases;
   for (const Row& row : kPhases) {
@@ -179,7 +185,12 @@ int run_all(const Arguments& arguments) {
               static_cast<long long>(arguments.run.budget.count()));
   if (testing::reduced()) std::printf("a small part of it all: CCOLL_TEST_REDUCED is set\n");
   std::fflush(stdout);
+  const std::string results = arguments.run.out + "/results.jsonl";
+  std::error_code none_yet;
+  const auto before = std::filesystem::file_size(results, none_yet);
   const auto endings = run_phases(phases, arguments.run);
+  std::ofstream(arguments.run.out + "/table.md")
+      << report(today(), endings, read_records(results, none_yet ? 0 : before));
   std::fputs(table(endings).c_str(), stdout);
   return status_of(endings);
 }

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <string_view>
 #include <thread>
 
 #include "records.hpp"
@@ -149,6 +148,12 @@ bool is_asked_for(const std::string& name, const std::vector<std::string>& only)
   return only.empty() || std::ranges::find(only, name) != only.end();
 }
 
+std::ptrdiff_t count(const std::vector<Ending>& endings, Outcome outcome) {
+  return std::ranges::count(endings, outcome, &Ending::outcome);
+}
+
+}  // namespace
+
 std::string_view word(Outcome outcome) {
   switch (outcome) {
     case Outcome::passed:
@@ -162,12 +167,6 @@ std::string_view word(Outcome outcome) {
   }
   return "";
 }
-
-std::ptrdiff_t count(const std::vector<Ending>& endings, Outcome outcome) {
-  return std::ranges::count(endings, outcome, &Ending::outcome);
-}
-
-}  // namespace
 
 std::vector<Ending> run_phases(const std::vector<Phase>& phases, const RunOptions& options) {
   std::filesystem::create_directories(options.out);

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ccoll::gpu_check {
@@ -28,6 +29,9 @@ enum class Outcome {
   no_device,  ///< none that CUDA can use
   incomplete  ///< not run, cut off where all time was used up, or said so
 };
+
+/// As in the table: "passed", "WRONG".
+std::string_view word(Outcome outcome);
 
 struct Ending {
   std::string phase;

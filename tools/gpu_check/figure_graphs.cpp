@@ -21,7 +21,8 @@ const std::chrono::milliseconds kLoad{testing::by_effort(0, 200, 200)};
 
 Candidate round_trips(std::byte* flags) {
   return {
-      fmt::format("{} round trips of a flag", kRoundTrips), 0, [flags](cudaStream_t stream) -> Status {
+      fmt::format("{} round trips of a flag", kRoundTrips), 0,
+      [flags](cudaStream_t stream) -> Status {
         CCOLL_TRY(device::cuda_status(cudaMemsetAsync(flags, 0, 256, stream), "zeroing two flags"));
         std::byte* words = flags;
         std::uint32_t rounds = kRoundTrips;

@@ -38,11 +38,11 @@ struct Row {
 
 // What proves rightness first; last what may leave the GPU the worse for it.
 constexpr Row kPhases[] = {
-    {"probe", 30, run_probe},          {"kernels", 60, run_kernels},
-    {"teams", 100, run_teams},         {"graphs", 80, run_graphs},
+    {"probe", 30, run_probe},         {"kernels", 60, run_kernels},
+    {"teams", 100, run_teams},        {"graphs", 80, run_graphs},
     {"processes", 80, run_processes}, {"communicators", 80, run_communicators},
     {"adversary", 80, run_adversary}, {"sanitizers", 120, run_sanitizers},
-    {"figures", 120, run_figures},     {"faults", 80, run_faults},
+    {"figures", 120, run_figures},    {"faults", 80, run_faults},
 };
 
 /// A phase's other processes, but for probe's.

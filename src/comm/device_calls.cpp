@@ -5,6 +5,7 @@
 // that is in the device's way.
 #include <algorithm>
 #include <array>
+#include <thread>
 
 #include "comm/call_group.hpp"
 #include "comm/implementation.hpp"
@@ -19,6 +20,9 @@ namespace {
 
 /// A communicator that ends waits so long for the hosts of calls that are over on the device.
 constexpr std::chrono::seconds kForHosts{1};
+
+/// Who waits for a stream to come to a call that other ranks do not make looks so often.
+constexpr std::chrono::milliseconds kBetweenLooks{1};
 
 /// What ranks make together they have made in that time, or not at all.
 constexpr std::chrono::seconds kForSteps{30};
@@ -278,34 +282,36 @@ Result<device::Entry> Communicator::Implementation::enter(device::Passage& passa
                                                           Clock::time_point until) {
   const auto entry = passage.enter(until);
   if (entry && *entry != device::Entry::waiting) return entry;
-  if (!entry) {
-    CCOLL_TRY(not_entered(passage, entering.is_captured, entry.error()));
-    return device::Entry::entered;
+  const bool differs = !entry && entry.error().kind == ErrorKind::mismatch && !entering.is_captured;
+  {
+    const Owner owner(*this);
+    CCOLL_TRY(usable_as_owner());
+    const auto now = Clock::now();
+    // From now on its time limit counts, and ranks that make other calls are looked for.
+    if (!stream_calls_.may_come_from_graphs() && (differs || now - entering.since >= kPublishAfter))
+      passage.begin_without_stream();
+    const bool has_begun = !entering.is_captured && passage.reached();
+    // The barrier beside it finds which calls differ, and what their callers call them.
+    if (differs && has_begun) return device::Entry::entered;
+    const bool may_wait = (entry || differs) && (has_begun || now < entering.limit);
+    if (!may_wait) {
+      break_as_owner(not_entered(entry, entering.is_captured), true);
+      return tl::unexpected(*broken_);
+    }
   }
-  const Owner owner(*this);
-  CCOLL_TRY(usable_as_owner());
-  const auto now = Clock::now();
-  // From now on its time limit counts, and ranks that make other calls are looked for.
-  if (now - entering.since >= kPublishAfter) passage.begin_without_stream();
-  if (!entering.is_captured || now < entering.limit) return entry;
-  break_as_owner(
-      {ErrorKind::timed_out, "not all ranks of the process have made a call while it was captured",
-       std::nullopt},
-      true);
-  return tl::unexpected(*broken_);
+  if (differs) std::this_thread::sleep_until(std::min(until, Clock::now() + kBetweenLooks));
+  return device::Entry::waiting;
 }
 
-Status Communicator::Implementation::not_entered(device::Passage& passage, bool is_captured,
-                                                 const Failure& why) {
-  const Owner owner(*this);
-  CCOLL_TRY(usable_as_owner());
-  // The barrier beside it finds which calls those are, and what their callers call them.
-  if (why.kind == ErrorKind::mismatch && !is_captured) {
-    passage.begin_without_stream();
-    return {};
-  }
-  break_as_owner(why.kind == ErrorKind::mismatch ? why : failed_here(why), true);
-  return tl::unexpected(*broken_);
+Failure Communicator::Implementation::not_entered(const Result<device::Entry>& entry,
+                                                  bool is_captured) const {
+  if (!entry && entry.error().kind == ErrorKind::mismatch) return entry.error();
+  if (!entry) return failed_here(entry.error());
+  return {ErrorKind::timed_out,
+          fmt::format(
+              "not all ranks of the process have made a call {}",
+              is_captured ? "while it was captured" : "to which this rank's stream has not come"),
+          std::nullopt};
 }
 
 void Communicator::Implementation::end_what_devices_made_as_owner() {

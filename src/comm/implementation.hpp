@@ -349,15 +349,15 @@ class Communicator::Implementation final
   struct Entering {
     bool is_captured = false;
     Clock::time_point since;
-    Clock::time_point limit;  ///< of one that is captured
+    Clock::time_point limit;  ///< until the stream comes to it, or of one that is captured
   };
   /// As far as it is at `until`.
   Result<device::Entry> enter(device::Passage& passage, const Entering& entering,
                               Clock::time_point until);
   /// A caller knows from its stream alone that a call is over: the other ranks' hosts may not yet.
   void end_what_devices_made_as_owner();
-  /// What kept it from being entered, as its caller is told; nothing where that is found anyway.
-  Status not_entered(device::Passage& passage, bool is_captured, const Failure& why);
+  /// What kept a call from being entered, or that nothing has until its limit.
+  Failure not_entered(const Result<device::Entry>& entry, bool is_captured) const;
 
   // stream_calls.cpp
   Result<Work> begin_by_host(Call call, std::optional<cudaStream_t> stream);
@@ -380,9 +380,9 @@ class Communicator::Implementation final
   /// One that ranks enter together, in an open group: it enters at the group's end.
   void put_off(const Submitted& submitted, const Call& call, std::optional<cudaStream_t> stream);
   /// The call as it takes its place now, or where it is captured when its graph runs.
-  static std::optional<Call> begun_in_order(Call& call, StreamCall& in_stream,
-                                            const std::shared_ptr<device::Passage>& passage,
-                                            bool is_captured);
+  std::optional<Call> begun_in_order(Call& call, StreamCall& in_stream,
+                                     const std::shared_ptr<device::Passage>& passage,
+                                     bool is_captured);
 
   // groups.cpp
   Result<std::vector<Rank>> subgroup_ranks(std::span<const int> ranks) const;

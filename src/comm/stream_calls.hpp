@@ -147,6 +147,11 @@ class StreamCalls {
   /// other ranks to make theirs, so that messages can still be sent.
   std::mutex& device_submission() { return device_submission_; }
 
+  /// From the first captured collective on that hosts number: in a stream graphs may stand before
+  /// a call, whose collectives come before it.
+  bool may_come_from_graphs() const { return may_come_from_graphs_.load(); }
+  void come_from_graphs() { may_come_from_graphs_.store(true); }
+
   /// From a thread of CUDA: `call` is to begin. Its stream goes on where the communicator has
   /// ended.
   void reached(std::shared_ptr<StreamCall> call) noexcept;
@@ -188,6 +193,7 @@ class StreamCalls {
   mutable std::mutex making_;
   std::shared_ptr<device::Staging> staging_;  // guarded by making_; stays when it is there
   std::shared_ptr<device::DeviceWay> way_;    // immutable once there are calls
+  std::atomic<bool> may_come_from_graphs_{false};
 
   std::mutex reached_mutex_;
   std::shared_ptr<StreamCall> first_reached_;  // guarded by reached_mutex_

@@ -184,6 +184,7 @@ std::optional<Call> Communicator::Implementation::begun_in_order(
     return call;
   }
   call.from_graph = true;
+  stream_calls_.come_from_graphs();
   in_stream.begin_when_reached(
       [call, label = std::string(call.label)](Implementation& communicator) mutable {
         call.label = label;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls that are captured in graphs, on a device that the host plays.
+#include <atomic>
 #include <chrono>
 #include <span>
 #include <thread>
@@ -103,6 +104,16 @@ class Branches {
   cudaEvent_t event_ = nullptr;
 };
 
+/// As a long kernel of the caller's, of 5 s at most.
+void hold_until(std::atomic<bool>& may_go, cudaStream_t stream) {
+  const auto wait = [](void* go) {
+    const auto end = std::chrono::steady_clock::now() + 5s;
+    while (!*static_cast<std::atomic<bool>*>(go) && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(1ms);
+  };
+  check_cuda(cudaLaunchHostFunc(stream, wait, &may_go), "a host function");
+}
+
 }  // namespace
 
 TEST_CASE("devices: one graph of several ranks' calls, which one thread captures", "[comm]") {
@@ -170,6 +181,59 @@ TEST_CASE("devices: a rank that is captured beside one that is not is refused by
     throw std::runtime_error(error);
   });
   for (const auto& error : errors) CHECK_THAT(error, Catch::Contains("captured in one graph"));
+}
+
+TEST_CASE("devices: a call that waits for other ranks comes behind the graph before it", "[comm]") {
+  std::atomic<bool> may_go{false};
+  check_all_well(run_on_devices(2, [&](Communicator& c) {
+    const OwnedStream stream;
+    const Device sums(Values(100, 1)), all(Values(20));
+    const Graph graph(stream, [&] {
+      c.all_reduce(sums.data(), sums.data(), 100, kType, ReduceOp::sum, in(stream));
+    });
+    if (c.rank() == 0) hold_until(may_go, stream);
+    graph.launch(stream);
+    if (c.rank() == 1) {
+      std::this_thread::sleep_for(200ms);
+      may_go = true;
+    }
+    c.all_gather(sums.data(), all.data(), 10, kType, in(stream));
+    stream.wait();
+    expect(all.values() == Values(20, 2), "the graph came first");
+  }));
+}
+
+TEST_CASE("devices: behind a graph a call waits no longer than its limit for others", "[comm]") {
+  if (way() != "team") return;
+  const bool differ = GENERATE(false, true);
+  std::atomic<bool> may_go{false};
+  auto options = options_for("");
+  options.timeout = 300ms;
+  const auto errors = run_on_devices(
+      2,
+      [&](Communicator& c) {
+        const OwnedStream stream;
+        const Device sums(Values(10, 1));
+        const Graph graph(stream, [&] {
+          c.all_reduce(sums.data(), sums.data(), 10, kType, ReduceOp::sum, in(stream));
+        });
+        hold_until(may_go, stream);
+        graph.launch(stream);
+        std::string error;
+        if (c.rank() == 0 || differ) {
+          error = message_of(
+              [&] { c.broadcast(sums.data(), sums.data(), 10, kType, c.rank(), in(stream)); });
+        }
+        for (int i = 0; i < 5000 && c.error().empty(); i++) std::this_thread::sleep_for(1ms);
+        may_go = true;
+        stream.wait();
+        throw std::runtime_error(c.error() + error);
+      },
+      options);
+  for (const auto& error : errors) {
+    CHECK_THAT(error, differ ? Catch::Contains("make different calls")
+                             : Catch::Contains("to which this rank's stream has not come"));
+  }
 }
 
 TEST_CASE("devices: a rank whose call is captured waits no longer than its limit for others",

@@ -263,7 +263,9 @@ Operations StreamCalls::left_behind_as_owner() const {
 void StreamCalls::abort_device_as_owner(const Failure& failure, bool only_own) {
   if (!way_) return;
   const auto may_be_there = [](const auto& call) { return call->may_be_on_device(); };
-  if (!only_own || std::ranges::any_of(calls_, may_be_there)) way_->abort(failure);
+  const bool is_to_end =
+      !only_own || way_->has_graph_under_way() || std::ranges::any_of(calls_, may_be_there);
+  if (is_to_end) way_->abort(failure);
 }
 
 void StreamCalls::abandon_as_owner(const Failure& failure) {

@@ -3,6 +3,8 @@
 // make by stream steps, and what becomes of it when a rank is killed or memory cannot be shared. A
 // program of its own, because it forks.
 #include <fmt/format.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 
 #include <chrono>
@@ -229,6 +231,30 @@ void a_rank_that_is_killed(bool in_graph) {
                 });
 }
 
+/// Rank 1 is killed in the middle of a graph's call of which rank 0 has closed the communicator, so
+/// that nobody tells it of that loss.
+void a_rank_that_is_killed_after_a_close() {
+  run_processes("killed after a close", {.killed = {1}}, [](Communicator& c, Communicator&) {
+    constexpr std::size_t kCount = 30'000;
+    const OwnedStream stream;
+    const Device buffer(Values(kCount, 1));
+    // What its device reads first kills rank 1, a while after that.
+    void* const deadly = mmap(nullptr, 4 * kCount, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    signal(SIGSEGV, [](int) {
+      sleep(1);
+      ::kill(getpid(), SIGKILL);
+    });
+    const Graph graph(stream, [&] {
+      c.all_reduce(c.rank() == 1 ? deadly : buffer.data(), buffer.data(), kCount, kType,
+                   ReduceOp::sum, in(stream));
+    });
+    graph.launch(stream);
+    std::this_thread::sleep_for(300ms);
+    c.close();
+    stream.wait();
+  });
+}
+
 }  // namespace
 
 int main() {
@@ -238,6 +264,7 @@ int main() {
   a_rank_that_does_not_come();
   a_rank_that_is_killed(false);
   a_rank_that_is_killed(true);
+  a_rank_that_is_killed_after_a_close();
   std::cout << fmt::format("{} failures\n", failures);
   return failures == 0 ? 0 : 1;
 }

@@ -49,6 +49,9 @@ class DeviceWay : public Way {
   /// Lets all streams go on, on all ranks, with what is under way undone and undefined results;
   /// `why` is the outcome of all of it, unless there is a cause already. For good. Does not wait.
   virtual void abort(const Failure& why) = 0;
+  /// Whether a graph of this rank is in the middle of a call for which it may wait for ever where
+  /// another rank is lost.
+  virtual bool has_graph_under_way() const = 0;
   /// Of the device's memory.
   virtual std::uint64_t held_bytes() const = 0;
 };

@@ -55,6 +55,10 @@ class StepsGroup final : public std::enable_shared_from_this<StepsGroup> {
     const std::lock_guard lock(mu_);
     --graphs_;
   }
+  bool has_graph_under_way() const {
+    const std::lock_guard lock(mu_);
+    return graphs_ > 0;
+  }
 
  private:
   explicit StepsGroup(std::unique_ptr<StreamGroup> group) : group_(std::move(group)) {}
@@ -74,7 +78,7 @@ class StepsGroup final : public std::enable_shared_from_this<StepsGroup> {
 
   const std::unique_ptr<StreamGroup> group_;
   std::atomic<bool> is_aborted_{false};
-  std::mutex mu_;
+  mutable std::mutex mu_;
   std::condition_variable changed_;
   int graphs_ = 0;  // guarded by mu_; calls of graphs under way
 };
@@ -168,6 +172,7 @@ class StepsWay final : public DeviceWay {
   }
   bool is_entered_together() const override { return false; }
   void abort(const Failure& why) override { group_->abort(why); }
+  bool has_graph_under_way() const override { return group_->has_graph_under_way(); }
   std::uint64_t held_bytes() const override { return bytes_; }
 
  private:

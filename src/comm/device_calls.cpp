@@ -22,7 +22,7 @@ namespace {
 constexpr std::chrono::seconds kForHosts{1};
 
 /// Who waits for a stream to come to a call that other ranks do not make looks so often.
-constexpr std::chrono::milliseconds kBetweenTries{1};
+constexpr std::chrono::milliseconds kBetweenEntries{1};
 
 /// What ranks make together they have made in that time, or not at all.
 constexpr std::chrono::seconds kForSteps{30};
@@ -299,7 +299,7 @@ Result<device::Entry> Communicator::Implementation::enter(device::Passage& passa
       return tl::unexpected(*broken_);
     }
   }
-  if (differs) std::this_thread::sleep_until(std::min(until, Clock::now() + kBetweenTries));
+  if (differs) std::this_thread::sleep_until(std::min(until, Clock::now() + kBetweenEntries));
   return device::Entry::waiting;
 }
 

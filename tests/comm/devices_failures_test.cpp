@@ -47,8 +47,8 @@ TEST_CASE("devices: the end of a call's time limit lets the stream go on", "[com
 
 TEST_CASE("devices: a rank whose stream does not come to the call is named", "[comm]") {
   auto options = options_for("");
-  options.timeout = 400ms;
-  std::atomic<bool> is_over{false};
+  options.timeout = 1s;
+  std::atomic<bool> is_called{false}, is_over{false};
   const auto errors = run_on_devices(
       2,
       [&](Communicator& c) {
@@ -60,7 +60,7 @@ TEST_CASE("devices: a rank whose stream does not come to the call is named", "[c
           check_cuda(cudaLaunchHostFunc(
                          stream,
                          [](void* over) {
-                           const auto end = std::chrono::steady_clock::now() + 3s;
+                           const auto end = std::chrono::steady_clock::now() + 5s;
                            while (!*static_cast<std::atomic<bool>*>(over) &&
                                   std::chrono::steady_clock::now() < end) {
                              std::this_thread::sleep_for(1ms);
@@ -69,11 +69,15 @@ TEST_CASE("devices: a rank whose stream does not come to the call is named", "[c
                          &is_over),
                      "a host function");
         }
+        // When its limit begins, the other rank is sure to stand there.
+        for (int i = 0; c.rank() == 0 && i < 5000 && !is_called; i++)
+          std::this_thread::sleep_for(1ms);
         auto* const buffer = c.rank() == 1 ? there.data() : here.data();
         auto work = c.all_reduce_async(buffer, buffer, 10, kType, ReduceOp::sum,
                                        c.rank() == 1 ? in(stream) : CallOptions{});
         if (c.rank() == 1) {
-          for (int i = 0; i < 2000 && c.error().empty(); i++) std::this_thread::sleep_for(1ms);
+          is_called = true;
+          for (int i = 0; i < 5000 && c.error().empty(); i++) std::this_thread::sleep_for(1ms);
           is_over = true;
         }
         work.wait();

@@ -6,6 +6,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -15,6 +16,9 @@
 #include "core/result.hpp"
 
 namespace ccoll::device {
+
+/// How long kernels and streams have to end that were told to.
+inline constexpr std::chrono::seconds kGrace{5};
 
 /// `what` was tried, and failed with `error`, which the caller's own look at CUDA's last error is
 /// not to find.

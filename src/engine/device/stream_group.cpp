@@ -23,8 +23,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// How long streams have to end once all may go on.
-constexpr std::chrono::seconds kGrace{5};
 /// A block of a kernel has at least so much to do.
 constexpr std::uint64_t kBytesPerBlock = 32 << 10;
 

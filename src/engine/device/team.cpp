@@ -29,8 +29,6 @@ namespace {
 
 constexpr std::uint32_t kMostFlags = 32768;
 constexpr std::uint32_t kMostBlocks = 2048;
-/// How long kernels have to end that were told to.
-constexpr std::chrono::seconds kGrace{5};
 /// What a kernel has without asking for more.
 constexpr std::size_t kMostSharedBytes = 48 << 10;
 /// The abort word has a line of memory to itself.

@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <random>
 #include <sstream>
 
 #include "../../tests/engine/device/team_memory.hpp"
 #include "children.hpp"
+#include "core/variables.hpp"
 #include "engine/device/team.hpp"
 #include "graph.hpp"
 #include "support/effort.hpp"
@@ -23,9 +23,7 @@ namespace {
 constexpr int kFound = 99;
 
 std::string find_sanitizer() {
-  const char* const path = std::getenv("PATH");
-  std::istringstream folders((path == nullptr ? "" : std::string(path) + ":") +
-                             "/usr/local/cuda/bin");
+  std::istringstream folders(read_variable("PATH").value_or("") + ":/usr/local/cuda/bin");
   for (std::string folder; std::getline(folders, folder, ':');) {
     const std::string program = folder + "/compute-sanitizer";
     if (access(program.c_str(), X_OK) == 0) return program;

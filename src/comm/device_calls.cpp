@@ -18,6 +18,9 @@
 namespace ccoll {
 namespace {
 
+/// Programs of a communicator. They stay as long as it does; other calls go through the host.
+constexpr std::size_t kMostPrograms = 1024;
+
 /// A communicator that ends waits so long for the hosts of calls that are over on the device.
 constexpr std::chrono::seconds kForHosts{1};
 
@@ -49,15 +52,7 @@ Status Communicator::Implementation::find_device_way() {
   std::vector<PeerAddress> ranks;
   for (const auto job_rank : group_.job_ranks()) ranks.push_back(member_->table()[job_rank]);
   device_way_ = pick_device_way(ranks, options_.device_way);
-  if (auto made = make_device_way(); !made) {
-    if (rank() == 0)
-      log().warn("{}: collectives of {} GPUs go through the host: {}", name_, size(),
-                 made.error().message);
-    device_way_ = {kHostWay, std::move(made.error().message)};
-  } else if (rank() == 0) {
-    log().info("{}: collectives in CUDA's streams go by {}: {}", name_, device_way_.name,
-               device_way_.why);
-  }
+  if (device_way_.name != kHostWay) CCOLL_TRY(make_device_way());
   if (has_device_way() || id_ != job()) return {};
   return stream_calls_.staging(options_.device, options_.device_memory).and_then([](auto* staging) {
     return staging->take_ring();
@@ -65,16 +60,33 @@ Status Communicator::Implementation::find_device_way() {
 }
 
 Status Communicator::Implementation::make_device_way() {
-  if (device_way_.name == kHostWay) return {};
   auto staging = stream_calls_.shared_staging(options_.device, options_.device_memory);
-  if (device_way_.name == kStepsWay) return make_steps(std::move(staging));
-  if (!staging) return tl::unexpected(std::move(staging.error()));
+  // What one rank of a team lacks alone the others do not hear of: none has a communicator then.
+  if (!staging && device_way_.name == kTeamWay) return tl::unexpected(std::move(staging.error()));
+  const auto made = device_way_.name == kStepsWay ? make_steps(std::move(staging))
+                                                  : join_team(std::move(*staging));
+  if (rank() == 0 && made)
+    log().info("{}: collectives in CUDA's streams go by {}: {}", name_, device_way_.name,
+               device_way_.why);
+  if (rank() == 0 && !made)
+    log().warn("{}: collectives of {} GPUs go through the host: {}", name_, size(),
+               made.error().message);
+  if (!made) device_way_ = {kHostWay, made.error().message};
+  return {};
+}
+
+Status Communicator::Implementation::join_team(std::shared_ptr<device::Staging> staging) {
   auto way = device::join_team({.communicator = id_,
                                 .rank = rank(),
                                 .size = size(),
                                 .workspace_bytes = options_.device_workspace,
-                                .staging = std::move(*staging)});
-  return way.map([&](auto& made) { stream_calls_.take_way(std::move(made)); });
+                                .staging = std::move(staging)});
+  return way.map([&](auto& made) { take_device_way(std::move(made)); });
+}
+
+void Communicator::Implementation::take_device_way(std::shared_ptr<device::DeviceWay> way) {
+  const Owner owner(*this);  // the service thread may break the communicator just now
+  stream_calls_.take_way(std::move(way));
 }
 
 /// Each of its calls is made by all ranks, whatever fails on some: they agree at the end.
@@ -105,7 +117,7 @@ Status Communicator::Implementation::make_steps(Result<std::shared_ptr<device::S
   const auto odd = std::ranges::find(verdicts, false, &Verdict::is_well);
   if (odd != verdicts.end())
     return fail(ErrorKind::unsupported, "rank {}: {}", odd - verdicts.begin(), odd->reason.data());
-  stream_calls_.take_way(std::move(*way));
+  take_device_way(std::move(*way));
   return {};
 }
 
@@ -138,6 +150,7 @@ Communicator::Implementation::device_program_for(const Call& call) {
   const auto key = key_of(call, asked);
   auto found = device_programs_.find(key);
   if (found == device_programs_.end()) {
+    if (device_programs_.size() >= kMostPrograms) return nullptr;
     auto loaded = caught([&] { return load_device_program(call, asked); });
     if (!loaded && loaded.error().kind == ErrorKind::invalid_argument)
       return tl::unexpected(std::move(loaded.error()));
@@ -205,6 +218,8 @@ Result<std::optional<Work>> Communicator::Implementation::begin_on_device(
   const auto width = size_of(call.type);
   const auto in = elems_of(call, Buffer::input, rank(), size()) * width;
   const auto out = elems_of(call, Buffer::output, rank(), size()) * width;
+  if (in > 0) CCOLL_TRY(check_device_of(call.input.data, options_.device));
+  if (out > 0) CCOLL_TRY(check_device_of(call.output.data, options_.device));
   const auto reads = host_ranges_of(call.input, in), writes = host_ranges_of(call.output, out);
   auto beside = call;
   beside.on_device = on_device.algorithm;
@@ -213,6 +228,7 @@ Result<std::optional<Work>> Communicator::Implementation::begin_on_device(
                            bool is_captured) -> std::optional<Call> {
     // One graph has all ranks' parts of it: none can be missing, nor another call.
     if (is_captured && together) return std::nullopt;
+    in_stream.limit_device(call.timeout.count() > 0 ? call.timeout : options_.timeout);
     return begun_in_order(beside, in_stream, passage, is_captured);
   };
   std::unique_lock lock(stream_calls_.submission());
@@ -281,7 +297,11 @@ Result<device::Entry> Communicator::Implementation::enter(device::Passage& passa
                                                           const Entering& entering,
                                                           Clock::time_point until) {
   const auto entry = passage.enter(until);
-  if (entry && *entry != device::Entry::waiting) return entry;
+  if (entry && *entry != device::Entry::waiting) {
+    // All have made it: who waits now waits for streams.
+    passage.count_as_reached(false);
+    return entry;
+  }
   const bool differs = !entry && entry.error().kind == ErrorKind::mismatch && !entering.is_captured;
   {
     const Owner owner(*this);
@@ -289,7 +309,7 @@ Result<device::Entry> Communicator::Implementation::enter(device::Passage& passa
     const auto now = Clock::now();
     // From now on its time limit counts, and ranks that make other calls are looked for.
     if (!stream_calls_.may_come_from_graphs() && (differs || now - entering.since >= kPublishAfter))
-      passage.begin_without_stream();
+      passage.count_as_reached(true);
     const bool has_begun = !entering.is_captured && passage.reached();
     // The barrier beside it finds which calls differ, and what their callers call them.
     if (differs && has_begun) return device::Entry::entered;

@@ -204,9 +204,14 @@ bool Communicator::Implementation::take_news_as_owner() {
 
 std::string Communicator::Implementation::first_error() const {
   if (is_forked()) return told(news().value()).message;
-  const std::lock_guard lock(mutex_);
-  const auto& failure = first_failure_ ? first_failure_ : news_;
-  return failure ? told(*failure).message : "";
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto& failure = first_failure_ ? first_failure_ : news_) return told(*failure).message;
+  }
+  // What another rank has ended streams may have passed before this one hears of it.
+  const auto& way = stream_calls_.device_way();
+  const auto ended = way ? way->cause() : std::nullopt;
+  return ended ? told(*ended).message : "";
 }
 
 Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::time_point now) {

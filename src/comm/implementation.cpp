@@ -236,7 +236,9 @@ Result<std::shared_ptr<Operation>> Communicator::Implementation::put_into_queue_
 
 void Communicator::Implementation::limit_gated_as_owner(CollectiveOperation& operation,
                                                         Clock::time_point now) {
-  if (operation.deadline != Clock::time_point::max() || operation.is_held_back()) return;
+  // Also of one that has begun without its stream, once there is nobody left to find.
+  if (!operation.gate->reached()) operation.deadline = Clock::time_point::max();
+  if (operation.deadline != Clock::time_point::max() || !operation.gate->reached()) return;
   set_limit(operation, now, operation.timeout);
   operation.publish_at = operation.begun + kPublishAfter;
 }

@@ -6,6 +6,7 @@
 
 #include "comm/background.hpp"
 #include "comm/implementation.hpp"
+#include "core/deadline.hpp"
 
 namespace ccoll {
 namespace {
@@ -81,7 +82,6 @@ bool StreamCall::settle_as_owner() {
     if (!shown_[i]->failure) shown_[i]->failure = operations_[i]->failure;
     shown_[i]->received = operations_[i]->received;
   }
-  if (is_looked_at()) device_deadline_ = operations_.front()->deadline;
   leave_as_owner();
   return true;
 }
@@ -131,7 +131,10 @@ bool StreamCall::is_over_as_owner() const {
 }
 
 Status StreamCall::look_at_time_as_owner(Clock::time_point now) {
-  if (!device_deadline_ || now < *device_deadline_ || !may_be_on_device() || give_up_at_) return {};
+  const bool is_devices = stage_ == Stage::leaving && is_looked_at() && may_be_on_device();
+  if (!is_devices || give_up_at_ || !passage_->reached()) return {};
+  if (!device_deadline_) device_deadline_ = deadline_after(device_limit_, now);
+  if (now < *device_deadline_) return {};
   const Failure late{ErrorKind::timed_out,
                      "a call to which the streams of all ranks have come is not over in time: the "
                      "device has not made it",

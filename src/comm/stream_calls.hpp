@@ -23,6 +23,9 @@
 
 namespace ccoll {
 
+/// That the memory is of that device, or of the host.
+Status check_device_of(const void* data, int device);
+
 using Operations = std::vector<std::shared_ptr<Operation>>;
 
 /// One call, or one that its graph makes again and again.
@@ -42,6 +45,8 @@ class StreamCall final : public device::StreamListener,
   const Operations& shown() const { return shown_; }
   /// Before it is put into a stream.
   void begin_when_reached(Begin begin) { begin_ = std::move(begin); }
+  /// Of one that a device makes: how long that may take once the ranks' streams have come to it.
+  void limit_device(std::chrono::milliseconds limit) { device_limit_ = limit; }
   /// Holds `who` until it has begun.
   void stand_before_others(std::shared_ptr<const void> who) { stands_before_ = std::move(who); }
   /// Nobody looks after it any more.
@@ -111,7 +116,8 @@ class StreamCall final : public device::StreamListener,
   std::shared_ptr<const void> stands_before_;    ///< set before it is in a stream
   std::optional<Clock::time_point> give_up_at_;  ///< of one that has failed: waiting to be passed
   bool has_passed_ = false;                      ///< of one that is looked at
-  /// Of one that a device makes, when the host has done its part: until when it may take.
+  std::chrono::milliseconds device_limit_{0};  ///< set before it is in a stream
+  /// Once the host has done its part of it, and the stream has come to it.
   std::optional<Clock::time_point> device_deadline_;
 
   friend class StreamCalls;

@@ -36,6 +36,15 @@ void move_to_host(BufferView& view, std::uint64_t elems, const device::Passage& 
 
 }  // namespace
 
+Status check_device_of(const void* data, int device) {
+  const auto its = device::device_of(data);
+  if (!its || *its == device) return {};
+  return fail(ErrorKind::invalid_argument,
+              "a buffer is memory of GPU {}: expected memory of GPU {}, which the rank has, or of "
+              "the host",
+              *its, device);
+}
+
 bool Communicator::Implementation::is_for_streams(const void* input, const void* output) const {
   if (!knows_devices_ || is_forked()) return false;
   return has_device_way() || device::device_of(input) || device::device_of(output);
@@ -66,13 +75,8 @@ Result<std::shared_ptr<device::Passage>> Communicator::Implementation::passage(
   if (options_.device != kHost) device = options_.device;
   for (const auto& ranges : {request.reads, request.writes}) {
     for (const auto& range : ranges) {
-      const auto its = device::device_of(range.data);
-      if (!device) device = its;
-      if (its && *its != *device)
-        return fail(ErrorKind::invalid_argument,
-                    "a buffer is memory of GPU {}: expected memory of GPU {}, which the rank has, "
-                    "or of the host",
-                    *its, *device);
+      if (!device) device = device::device_of(range.data);
+      if (device) CCOLL_TRY(check_device_of(range.data, *device));
     }
   }
   // Messages of the host's that stand behind some of a device's.

@@ -3,13 +3,16 @@
 
 /// Calls in streams of a device that the host plays (support/cuda_on_host.cpp).
 
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <numeric>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "schedule/problem.hpp"
@@ -77,6 +80,16 @@ inline CallOptions in(cudaStream_t stream) {
   CallOptions options;
   options.stream = stream;
   return options;
+}
+
+/// As a long kernel of the caller's, of 5 s at most.
+inline void hold_until(std::atomic<bool>& may_go, cudaStream_t stream) {
+  const auto wait = [](void* go) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (!*static_cast<std::atomic<bool>*>(go) && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  check_cuda(cudaLaunchHostFunc(stream, wait, &may_go), "a host function");
 }
 
 struct Collective {

@@ -104,16 +104,6 @@ class Branches {
   cudaEvent_t event_ = nullptr;
 };
 
-/// As a long kernel of the caller's, of 5 s at most.
-void hold_until(std::atomic<bool>& may_go, cudaStream_t stream) {
-  const auto wait = [](void* go) {
-    const auto end = std::chrono::steady_clock::now() + 5s;
-    while (!*static_cast<std::atomic<bool>*>(go) && std::chrono::steady_clock::now() < end)
-      std::this_thread::sleep_for(1ms);
-  };
-  check_cuda(cudaLaunchHostFunc(stream, wait, &may_go), "a host function");
-}
-
 }  // namespace
 
 TEST_CASE("devices: one graph of several ranks' calls, which one thread captures", "[comm]") {

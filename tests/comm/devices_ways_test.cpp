@@ -13,6 +13,7 @@
 #include "comm/device_ways.hpp"
 #include "core/element.hpp"
 #include "devices.hpp"
+#include "support/cuda_on_host.hpp"
 #include "support/effort.hpp"
 
 using namespace ccoll;
@@ -242,4 +243,67 @@ TEST_CASE("devices: communicators come and go beside one with calls under way", 
       expect(sums.values() == Values(50, value), fmt::format("round {}", i));
     }
   }));
+}
+
+TEST_CASE("devices: a call may wait for its stream, also where others have made it later",
+          "[comm]") {
+  auto options = options_for("");
+  options.timeout = 500ms;
+  std::atomic<bool> may_go{false};
+  check_all_well(run_on_devices(
+      2,
+      [&](Communicator& c) {
+        const OwnedStream stream;
+        const Device sums(Values(10, 1));
+        hold_until(may_go, stream);
+        // Longer than a call waits before it is looked for.
+        if (c.rank() == 1) std::this_thread::sleep_for(200ms);
+        auto work =
+            c.all_reduce_async(sums.data(), sums.data(), 10, kType, ReduceOp::sum, in(stream));
+        if (c.rank() == 1) {
+          std::this_thread::sleep_for(1s);
+          may_go = true;
+        }
+        work.wait();
+        expect(sums.values() == Values(10, 2), "the sums");
+      },
+      options));
+}
+
+TEST_CASE("devices: memory of another GPU is refused", "[comm]") {
+  check_all_well(run_on_devices(2, [](Communicator& c) {
+    const Device other(Values(10, 1)), own(Values(20, 1));
+    cuda_on_host_moves(other.data(), 40, true);
+    const OwnedStream stream;
+    const auto check = [&](const std::string& error) {
+      expect(error.find("memory of GPU 1: expected memory of GPU 0") != error.npos, error);
+    };
+    check(message_of(
+        [&] { c.all_reduce(other.data(), own.data(), 10, kType, ReduceOp::sum, in(stream)); }));
+    check(message_of([&] { c.all_gather(own.data(), other.data(), 5, kType); }));
+    check(message_of([&] { c.send(other.data(), 10, kType, 1 - c.rank(), 0, in(stream)); }));
+    cuda_on_host_moves(other.data(), 40, false);
+    c.all_reduce(own.data(), own.data(), 10, kType);
+    expect(own.values()[9] == 2 && own.values()[10] == 1, "a call behind those");
+  }));
+}
+
+TEST_CASE("devices: where a rank has no memory for its part of a way no rank has that", "[comm]") {
+  const auto errors = run_on_devices(2, [](Communicator& c) {
+    const OwnedStream stream;
+    const Device sums(Values(10, 1));
+    const auto error = message_of([&] {
+      cuda_on_host_is_full(c.rank() == 0);
+      auto copy = c.duplicate();
+      cuda_on_host_is_full(false);
+      copy.all_reduce_async(sums.data(), sums.data(), 10, kType, ReduceOp::sum, in(stream)).wait();
+    });
+    cuda_on_host_is_full(false);
+    if (error != "no error") throw std::runtime_error(error);
+    expect(sums.values() == Values(10, 2), "the sums");
+  });
+  // Only ranks that make their way together can agree on another.
+  if (way() != "team") return check_all_well(errors);
+  for (const auto& error : errors)
+    CHECK_THAT(error, Catch::Contains("rank 0") && Catch::Contains("bytes on a GPU"));
 }

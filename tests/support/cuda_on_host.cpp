@@ -307,9 +307,13 @@ bool contains(const Stretches& stretches, const void* place) {
   return place < static_cast<const std::byte*>(begin) + bytes;
 }
 
+thread_local bool is_full = false;
+Stretches of_another;  // guarded by mu; what is said to be memory of GPU 1
+
 cudaError_t allocate(void** memory, std::size_t bytes, Stretches& among) {
   const std::lock_guard lock(mu);
   if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
+  if (is_full) return cudaErrorMemoryAllocation;
   *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(*memory, 0xcd, bytes);
   among[*memory] = bytes;
@@ -530,7 +534,7 @@ extern "C" {
       tell(0U);
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      tell(0);
+      tell(contains(of_another, at) ? 1 : 0);
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
       tell(reinterpret_cast<CUdeviceptr>(std::prev(on_device.upper_bound(at))->first));
@@ -908,6 +912,12 @@ cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t given,
   return cudaSuccess;
 }
 void cuda_on_host_fails(cudaError_t error) { broken_by = error; }
+void cuda_on_host_is_full(bool is) { is_full = is; }
+void cuda_on_host_moves(const void* memory, std::size_t bytes, bool is_there) {
+  const std::lock_guard lock(mu);
+  of_another.erase(memory);
+  if (is_there) of_another[memory] = bytes;
+}
 
 cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** address, unsigned /*version*/,
                                              unsigned long long /*flags*/,

@@ -5,10 +5,18 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
+
 extern "C" {
 
 /// From now on nothing goes on and whoever asks gets `error`, as after a kernel that read where
 /// nothing is; until cudaSuccess is given.
 void cuda_on_host_fails(cudaError_t error);
+
+/// Whether this thread gets no memory of the GPU from now on.
+void cuda_on_host_is_full(bool is);
+
+/// Whether the memory there is said to be of GPU 1.
+void cuda_on_host_moves(const void* memory, std::size_t bytes, bool is_there);
 
 }  // extern "C"

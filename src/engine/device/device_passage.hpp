@@ -35,7 +35,7 @@ class DevicePassage : public Passage, public std::enable_shared_from_this<Device
 
   bool is_made_by_device() const override { return true; }
   bool is_looked_at() const override { return !marks_.is_captured; }
-  void begin_without_stream() override { early_.store(true, std::memory_order_release); }
+  void count_as_reached(bool does) override { early_.store(does, std::memory_order_release); }
   bool reached() const override;
   bool passed() const override;
   Status trouble() const override;

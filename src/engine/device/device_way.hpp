@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -49,6 +50,9 @@ class DeviceWay : public Way {
   /// Lets all streams go on, on all ranks, with what is under way undone and undefined results;
   /// `why` is the outcome of all of it, unless there is a cause already. For good. Does not wait.
   virtual void abort(const Failure& why) = 0;
+  /// Why all of it has ended, on all ranks; nothing as long as it has not. Before any stream goes on
+  /// with a call undone it is there. Any thread may call.
+  virtual std::optional<Failure> cause() const = 0;
   /// Whether a graph of this rank is in the middle of a call for which it may wait for ever where
   /// another rank is lost.
   virtual bool has_graph_under_way() const = 0;

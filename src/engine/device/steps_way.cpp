@@ -172,6 +172,10 @@ class StepsWay final : public DeviceWay {
   }
   bool is_entered_together() const override { return false; }
   void abort(const Failure& why) override { group_->abort(why); }
+  std::optional<Failure> cause() const override {
+    auto whole = group_->group().check();
+    return whole ? std::nullopt : std::optional(std::move(whole.error()));
+  }
   bool has_graph_under_way() const override { return group_->has_graph_under_way(); }
   std::uint64_t held_bytes() const override { return bytes_; }
 

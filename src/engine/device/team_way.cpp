@@ -203,12 +203,12 @@ class TeamWay final : public DeviceWay, public std::enable_shared_from_this<Team
   }
   bool is_entered_together() const override { return true; }
   void abort(const Failure& why) override { team_->abort(why); }
+  std::optional<Failure> cause() const override { return team_->cause(); }
   /// One graph has the parts of all.
   bool has_graph_under_way() const override { return false; }
   std::uint64_t held_bytes() const override { return team_->options().workspace_bytes; }
 
   std::uint32_t rank() const { return rank_; }
-  std::optional<Failure> cause() const { return team_->cause(); }
   Team& team() const { return team_->team(); }
 
  private:

@@ -89,10 +89,10 @@ class Passage {
   // DeviceWay::abort:
 
   virtual bool is_made_by_device() const { return false; }
-  /// After enqueue(), until it is no longer `waiting`, or `until` has passed. What is still waited
-  /// for counts as reached from begin_without_stream() on.
+  /// After enqueue(), until it is no longer `waiting`, or `until` has passed.
   virtual Result<Entry> enter(TimePoint /*until*/) { return Entry::entered; }
-  virtual void begin_without_stream() {}
+  /// Whether it counts as reached though its stream has yet to come to it.
+  virtual void count_as_reached(bool /*does*/) {}
   /// Whether nobody tells the listener, so that somebody has to look at reached() and passed().
   virtual bool is_looked_at() const { return false; }
   /// Of one that has passed: whether what it has written is whole.

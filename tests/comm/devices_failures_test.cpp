@@ -9,12 +9,49 @@
 #include <thread>
 
 #include "devices.hpp"
+#include "engine/device/driver.hpp"
 #include "support/children.hpp"
 #include "support/cuda_on_host.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;
 using namespace std::chrono_literals;
+
+namespace {
+
+/// A stream stands until it is let go on, as behind work of the caller's; and nothing else does.
+class Held {
+ public:
+  explicit Held(cudaStream_t stream) {
+    void* memory = nullptr;
+    check_cuda(cudaHostAlloc(&memory, sizeof *word_, cudaHostAllocMapped), "memory for a word");
+    word_ = static_cast<std::uint32_t*>(memory);
+    *word_ = 0;
+    const auto put =
+        (*device::find_driver())
+            ->wait_value(stream, reinterpret_cast<CUdeviceptr>(word_), 1, CU_STREAM_WAIT_VALUE_GEQ);
+    expect(put == CUDA_SUCCESS, "a wait for a word");
+  }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  ~Held() { go_on(); }  // the word stays, for the stream may yet look at it
+
+  void go_on() { std::atomic_ref(*word_).store(1); }
+
+ private:
+  std::uint32_t* word_ = nullptr;
+};
+
+/// Whether it has come to its end within 10 s.
+bool ends(cudaStream_t stream) {
+  const auto event = *device::make_event();
+  check_cuda(cudaEventRecord(event.get(), stream), "an event");
+  for (int i = 0; i < 10'000 && cudaEventQuery(event.get()) == cudaErrorNotReady; i++)
+    std::this_thread::sleep_for(1ms);
+  return cudaEventQuery(event.get()) == cudaSuccess;
+}
+
+}  // namespace
 
 TEST_CASE("devices: the end of a call's time limit lets the stream go on", "[comm]") {
   auto options = options_for("");
@@ -280,4 +317,71 @@ TEST_CASE("devices: a device that does not make its part in time is told of", "[
       options);
   for (const auto& error : errors)
     CHECK_THAT(error, Catch::Contains("not over in time: the device has not made it"));
+}
+
+TEST_CASE("devices: what calls in streams have stays when all communicators are gone", "[comm]") {
+  const bool is_barrier = GENERATE(false, true);
+  const OwnedStream streams[2];
+  const Device buffers[2] = {Device(ramp(70'000, 0)), Device(ramp(70'000, 0))};
+  const Values here(70'000, 5);
+  std::optional<Held> held;
+  std::atomic<bool> is_over{false};
+  std::atomic<int> called{0}, closed_before{0};
+  // A close() that waits for the device has the test fail, not stand.
+  std::jthread late;
+  check_all_well(run_on_devices(2, [&](Communicator& c) {
+    const auto rank = static_cast<std::size_t>(c.rank());
+    if (rank == 1) {
+      held.emplace(streams[1]);
+      late = std::jthread([&] {
+        for (int i = 0; i < 5000 && !is_over; i++) std::this_thread::sleep_for(1ms);
+        is_over = true;
+        held->go_on();
+      });
+    }
+    auto* const buffer = buffers[rank].data();
+    if (is_barrier)
+      c.barrier_async(in(streams[rank]));
+    else
+      c.all_reduce_async(rank == 0 ? here.data() : buffer, buffer, 70'000, kType, ReduceOp::sum,
+                         in(streams[rank]));
+    // Time for what the stream is to copy from the host.
+    std::this_thread::sleep_for(100ms);
+    for (++called; called < 2;) std::this_thread::yield();
+    // What it says of calls under way differs from way to way.
+    static_cast<void>(message_of([&] { c.close(); }));
+    closed_before += is_over ? 0 : 1;
+  }));
+  CHECK(closed_before == 2);
+  CHECK_FALSE(is_over.exchange(true));
+  late.join();
+  // Which no kernel does that finds its memory gone.
+  for (const auto& stream : streams) CHECK(ends(stream));
+}
+
+TEST_CASE("devices: a stream whose call has failed does not wait for room", "[comm]") {
+  auto options = options_for("", 1s);
+  options.device_memory = 4096;
+  const OwnedStream streams[2];
+  std::optional<Held> held;
+  Values here[2] = {Values(700), Values(700)};
+  check_all_well(run_on_devices(
+      2,
+      [&](Communicator& c) {
+        const Device there(Values(700, 1));
+        const auto rank = static_cast<std::size_t>(c.rank());
+        if (rank == 1) held.emplace(streams[1]);
+        const auto call = [&](int number) {
+          auto* const output = rank == 0 ? here[number].data() : there.data();
+          return c.all_reduce_async(there.data(), output, 700 - 100 * number * rank, kType,
+                                    ReduceOp::sum, in(streams[rank]));
+        };
+        auto first = call(0);
+        // Rank 0 needs room for it, and gets none before the first has ended.
+        expect(!message_of([&] { call(1).wait(); }).empty(), "calls that differ");
+        static_cast<void>(message_of([&] { first.wait(); }));
+      },
+      options));
+  held->go_on();
+  for (const auto& stream : streams) CHECK(ends(stream));
 }

@@ -92,18 +92,36 @@ Status DevicePassage::put_before() {
     is_begun_.store(true, std::memory_order_release);
   }
   CCOLL_TRY(leases_->wait_for_room(lease_, stream()));
-  return placement_.reads().empty() ? Status() : put_copy(&copy_in);
+  // It also holds the memory until there is room in it.
+  const bool holds = !is_captured() && is_in_pinned_memory();
+  return holds || !placement_.reads().empty() ? put_copy(&copy_in) : Status();
 }
 
 Status DevicePassage::put_wait_for_host() { return leases_->wait_for_host(lease_, stream(), true); }
 
 Status DevicePassage::put_behind() {
-  if (!placement_.writes().empty()) CCOLL_TRY(put_copy(&copy_out));
-  if (!is_captured()) {
-    CCOLL_TRY(cuda_status(cudaEventRecord(lease_.end.get(), stream()), "recording an event"));
-  }
+  if (is_captured()) return placement_.writes().empty() ? Status() : put_copy(&copy_out);
+  return put_end();
+}
+
+Status DevicePassage::put_end() {
+  if (is_in_pinned_memory()) CCOLL_TRY(put_copy(&copy_out));
+  CCOLL_TRY(cuda_status(cudaEventRecord(lease_.end.get(), stream()), "recording an event"));
   is_in_stream_.store(true, std::memory_order_release);
   return {};
+}
+
+void DevicePassage::put_off() {
+  // Of a captured one the graph has it all; one that is asked about again is off already.
+  if (is_captured()) marks_.passed.store(true, std::memory_order_release);
+  if (is_captured() || is_off_.exchange(true, std::memory_order_acq_rel)) return;
+  const CurrentDevice current(device());
+  auto put = current.status();
+  if (put) put = put_end();
+  // What the stream has of it may still use the buffers.
+  if (!put) keep_for_ever(shared_from_this());
+  // Where nothing is copied any more, nobody else's part of the ring is touched.
+  std::atomic_ref(lease_.words->room).store(1, std::memory_order_release);
 }
 
 Status DevicePassage::put_copy(CopyOfHost run) {
@@ -127,13 +145,17 @@ Status DevicePassage::put_copy(CopyOfHost run) {
 }
 
 void DevicePassage::copy_in(DevicePassage& passage) noexcept {
+  if (passage.is_off_.load(std::memory_order_acquire)) return;
   for (const MemoryRange& range : passage.placement_.reads())
     std::memcpy(passage.placement_.find(range.data), range.data, range.bytes);
 }
 
 void DevicePassage::copy_out(DevicePassage& passage) noexcept {
-  for (const MemoryRange& range : passage.placement_.writes())
-    std::memcpy(range.data, passage.placement_.find(range.data), range.bytes);
+  if (!passage.is_off_.load(std::memory_order_acquire)) {
+    for (const MemoryRange& range : passage.placement_.writes())
+      std::memcpy(range.data, passage.placement_.find(range.data), range.bytes);
+  }
+  if (!passage.is_captured()) passage.marks_.passed.store(true, std::memory_order_release);
 }
 
 }  // namespace ccoll::device

@@ -6,7 +6,9 @@
 ///
 /// Buffers of the host are copied, when the stream comes there, to pinned memory, which the device
 /// reads and writes in their place. Of a call that is not captured two events tell how far its
-/// stream is, so that no function of the host stands in it unless there is something to copy.
+/// stream is, so that no function of the host stands in it unless there is something to copy. Those
+/// functions hold the call's pinned memory until its stream has passed it, whoever else lets go of
+/// it before, and give it back then: calls behind it may wait for that in their streams.
 
 #include <atomic>
 #include <cstddef>
@@ -60,8 +62,9 @@ class DevicePassage : public Passage, public std::enable_shared_from_this<Device
   /// Of a captured call: its stream waits until the host lets it go on, each time.
   Status put_wait_for_host();
   void let_go_on() { std::atomic_ref(lease_.words->go).store(1, std::memory_order_release); }
-  /// None of it is in the stream, nor will be: as good as passed.
-  void withdraw() { marks_.passed.store(true, std::memory_order_release); }
+  /// Instead of put_behind(), of a call that nobody makes: its stream needs no room any more, and
+  /// none of its buffers once it has passed what is in it.
+  void put_off();
 
  private:
   using CopyOfHost = void (*)(DevicePassage& passage) noexcept;
@@ -75,6 +78,8 @@ class DevicePassage : public Passage, public std::enable_shared_from_this<Device
   Status put_copy(CopyOfHost run);
   static void copy_in(DevicePassage& passage) noexcept;
   static void copy_out(DevicePassage& passage) noexcept;
+  bool is_in_pinned_memory() const { return lease_.data != nullptr; }
+  Status put_end();
 
   const std::shared_ptr<Leases> leases_;
   const std::optional<cudaStream_t> stream_;
@@ -87,6 +92,7 @@ class DevicePassage : public Passage, public std::enable_shared_from_this<Device
   std::atomic<bool> early_{false};
   std::atomic<bool> is_begun_{false};      ///< put_before() has
   std::atomic<bool> is_in_stream_{false};  ///< all of it
+  std::atomic<bool> is_off_{false};        ///< put_off() has
 };
 
 }  // namespace ccoll::device

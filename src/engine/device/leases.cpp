@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/device/leases.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <tuple>
 
@@ -11,7 +12,8 @@ namespace {
 
 /// All of this process. While one is in use, CUDA may wait for calls in its streams when
 /// any memory is given back, and those for the thread that gives it back: what is let go of serves
-/// the next that wants such a one, and all is freed when none is in use.
+/// the next that wants such a one, and all is freed when none is in use, and no stream has yet to
+/// pass a call that had a part in one.
 class LeasesPool {
  public:
   static LeasesPool& of_process() {
@@ -47,8 +49,10 @@ class LeasesPool {
     // CUDA's own threads may not free anything; the next to let go of one does. Who wants one
     // meanwhile waits, so that no call comes into a stream.
     if (--in_use_ != 0 || is_in_listener()) return;
-    idle_.clear();
+    if (!std::ranges::all_of(idle_, [](const auto& each) { return each->is_passed(); })) return;
+    // These may run kernels yet that use what calls have had.
     for (const auto& free : also_) free();
+    idle_.clear();
   }
 
   std::mutex mu_;
@@ -246,6 +250,11 @@ void Leases::sweep() {
     has_happened(lease.end).value_or(false) ? give_back(std::move(lease))
                                             : give_back_later(std::move(lease));
   }
+}
+
+bool Leases::is_passed() const {
+  return std::ranges::all_of(
+      later_, [](const Lease& lease) { return has_happened(lease.end).value_or(false); });
 }
 
 void when_no_calls_are_left(std::function<void()> free) {

@@ -59,6 +59,8 @@ class Leases final {
   const Driver& driver() const { return *driver_; }
   Status take_ring();
   std::byte* barrier_bytes() const { return has_.barrier.get(); }
+  /// Of one that nobody uses any more: whether the streams of all its calls have passed them.
+  bool is_passed() const;
 
   Result<Lease> lease(const PassageRequest& request, std::uint64_t bytes);
   void give_back(Lease lease);
@@ -126,8 +128,8 @@ class Leases final {
   std::vector<std::pair<Words*, std::uint64_t>> free_words_;  // guarded by mu_; on the device, too
 };
 
-/// `free` is called whenever no Leases of the process are in use any more: what is given back to
-/// CUDA only then.
+/// `free` is called whenever no Leases of the process are in use any more, nor any of their calls
+/// under way: what is given back to CUDA only then.
 void when_no_calls_are_left(std::function<void()> free);
 
 /// What a stream may still use although nobody knows when: kept as long as the process.

@@ -225,7 +225,10 @@ Status TeamPassage::enqueue(std::shared_ptr<StreamListener> listener) {
     CCOLL_TRY(give_to_graph(
         stream(), std::make_unique<StreamHold>(shared_from_this(), marks(), std::move(listener))));
   }
-  CCOLL_TRY(put_before());
+  if (auto put = put_before(); !put) {
+    put_off();
+    return put;
+  }
   TeamCall call;
   call.rank = way_->rank();
   call.program = static_cast<const TeamDeviceProgram&>(*program_).program;
@@ -235,13 +238,14 @@ Status TeamPassage::enqueue(std::shared_ptr<StreamListener> listener) {
   call.stream = stream();
   const auto arrived = way_->team().arrive(call);
   // What breaks the team enter() tells.
-  const bool is_refused = !arrived && arrived.error().kind == ErrorKind::invalid_argument;
-  return is_refused ? arrived : Status();
+  if (arrived || arrived.error().kind != ErrorKind::invalid_argument) return {};
+  put_off();
+  return arrived;
 }
 
 Result<Entry> TeamPassage::enter(TimePoint until) {
   auto entry = way_->team().enter(way_->rank(), until);
-  if (!entry || *entry == Entry::apart) withdraw();
+  if (!entry || *entry == Entry::apart) put_off();
   if (!entry || *entry != Entry::entered) return entry;
   const CurrentDevice current(device());
   auto behind = current.status();
@@ -253,7 +257,7 @@ Result<Entry> TeamPassage::enter(TimePoint until) {
 }
 
 Status TeamPassage::outcome() const {
-  auto why = is_in_stream() ? way_->cause() : std::nullopt;
+  auto why = way_->cause();
   return why ? tl::unexpected(std::move(*why)) : Status();
 }
 

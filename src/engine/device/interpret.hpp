@@ -53,10 +53,11 @@ class TeamInterpreter {
   }
 
  private:
-  /// Takes the ticket, and advances those that fall to this block.
+  /// Takes the ticket, and advances those that fall to this block. What is aborted by now stops
+  /// before its first slice is made.
   CCOLL_HOST_DEVICE void begin() {
+    if (is_first()) stopped_[0] = load_relaxed(launch_.abort) != 0 ? 1 : 0;
     const TeamTicket ticket = launch_.state.tickets[number_];
-    if (is_first()) stopped_[0] = 0;
     for (std::uint32_t i = block_.thread(); i < mine_.ends; i += block_.threads()) counts_[i] = 0;
     // All have read the ticket before it is written.
     block_.barrier();

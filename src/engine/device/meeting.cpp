@@ -9,6 +9,9 @@
 namespace ccoll::device {
 namespace {
 
+/// So long a launch that is under way is waited for when all is over.
+constexpr std::chrono::seconds kForLaunch{5};
+
 /// A launch is of one program, and of one graph or none. False where each rank's stream is captured
 /// in some graph, but not all in one.
 Result<bool> fit(std::span<const TeamCall> calls) {
@@ -28,6 +31,14 @@ Result<bool> fit(std::span<const TeamCall> calls) {
               calls[0].rank, odd->rank);
 }
 
+Failure not_launched(std::uint32_t rank) {
+  return {ErrorKind::timed_out,
+          fmt::format("rank {} of a team waited in vain for the launch, which the device's queue "
+                      "has no room for; its buffers may still be written",
+                      rank),
+          std::nullopt};
+}
+
 }  // namespace
 
 Status TeamMeeting::arrive(TeamCall call) {
@@ -39,6 +50,7 @@ Status TeamMeeting::arrive(TeamCall call) {
     if (broken_) return tl::unexpected(*broken_);
     seats_[call.rank] = {At::waiting, call};
     is_last = ++waiting_ == seats_.size();
+    if (is_last) set_all(At::launching);
   }
   return is_last ? launch(call.rank) : Status();
 }
@@ -63,24 +75,24 @@ Status TeamMeeting::launch(std::uint32_t last) {
   std::vector<TeamCall> calls;
   for (const Seat& seat : seats_) calls.push_back(seat.call);
   const auto fits = fit(calls);
-  if (!fits) return break_with(fits.error(), false);
-  if (*fits) {
-    if (auto launched = device_.launch(calls, last); !launched) {
-      return break_with(std::move(launched.error()));
-    }
-  }
-  {
-    const std::lock_guard lock(mu_);
-    if (broken_) return tl::unexpected(*broken_);
-    for (Seat& seat : seats_) seat.at = *fits ? At::launched : At::apart;
-    waiting_ = 0;
-  }
+  const auto launched = fits && *fits ? device_.launch(calls, last) : Status();
+  if (!fits) static_cast<void>(break_with(fits.error(), false));
+  if (!launched) static_cast<void>(break_with(launched.error()));
+  const std::lock_guard lock(mu_);
+  const bool is_apart = fits && !*fits;
+  set_all(!fits || !launched ? At::waiting : is_apart ? At::apart : At::launched);
+  waiting_ = 0;
   changed_.notify_all();
+  if (broken_) return tl::unexpected(*broken_);
   return {};
 }
 
+void TeamMeeting::set_all(At at) {
+  for (Seat& seat : seats_) seat.at = at;
+}
+
 bool TeamMeeting::is_waiting(std::uint32_t rank) const {
-  return !broken_ && seats_[rank].at == At::waiting;
+  return seats_[rank].at == At::launching || (!broken_ && seats_[rank].at == At::waiting);
 }
 
 Result<Entry> TeamMeeting::enter(std::uint32_t rank, TimePoint until) {
@@ -90,8 +102,10 @@ Result<Entry> TeamMeeting::enter(std::uint32_t rank, TimePoint until) {
                 "rank {} of a team of {} leaves a call that it has not made", rank, seats_.size());
   }
   Seat& seat = seats_[rank];
-  changed_.wait_until(lock, until, [&] { return !is_waiting(rank); });
-  if (is_waiting(rank)) return Entry::waiting;
+  changed_.wait_until(lock, until, [&] { return broken_ || !is_waiting(rank); });
+  if (!broken_ && is_waiting(rank)) return Entry::waiting;
+  changed_.wait_for(lock, kForLaunch, [&] { return !is_waiting(rank); });
+  if (is_waiting(rank)) return tl::unexpected(not_launched(rank));
   if (seat.at < At::launched) return tl::unexpected(*broken_);
   const bool is_apart = seat.at == At::apart;
   lock.unlock();
@@ -101,6 +115,7 @@ Result<Entry> TeamMeeting::enter(std::uint32_t rank, TimePoint until) {
   }
   lock.lock();
   seat.at = At::away;
+  if (has_ended_) return tl::unexpected(*broken_);
   return is_apart ? Entry::apart : Entry::entered;
 }
 
@@ -116,7 +131,7 @@ Status TeamMeeting::leave(std::uint32_t rank, TimePoint deadline) {
                          std::nullopt});
     }
     std::unique_lock lock(mu_);
-    if (!is_waiting(rank)) continue;
+    if (broken_ || !is_waiting(rank)) continue;
     const Failure why = late(rank);
     lock.unlock();
     return break_with(why);
@@ -129,13 +144,7 @@ Failure TeamMeeting::late(std::uint32_t rank) const {
   for (std::uint32_t other = 0; other < seats_.size(); ++other) {
     if (seats_[other].at < At::waiting) missing.push_back(other);
   }
-  if (missing.empty()) {
-    return {ErrorKind::timed_out,
-            fmt::format("rank {} of a team waited in vain for the launch, which the device's queue "
-                        "has no room for; its buffers may still be written",
-                        rank),
-            std::nullopt};
-  }
+  if (missing.empty()) return not_launched(rank);
   return {ErrorKind::timed_out,
           fmt::format("rank {} of a team waited in vain for {} to make the call", rank,
                       list_ranks(missing)),
@@ -148,15 +157,14 @@ std::optional<Failure> TeamMeeting::broken() const {
 }
 
 tl::unexpected<Failure> TeamMeeting::break_with(Failure why, bool ends_kernels) {
-  bool ends_now = false;
   {
     const std::lock_guard lock(mu_);
     if (!broken_) broken_ = std::move(why);
     why = *broken_;
-    ends_now = ends_kernels && !has_ended_;
+    // Who hears of it may let a stream go on to a kernel, which is to find that it has ended.
+    if (ends_kernels && !has_ended_) device_.abort();
     has_ended_ |= ends_kernels;
   }
-  if (ends_now) device_.abort();
   changed_.notify_all();
   return tl::unexpected(std::move(why));
 }

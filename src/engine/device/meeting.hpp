@@ -46,7 +46,8 @@ class TeamDevice {
   virtual Status launch(std::span<const TeamCall> calls, std::uint32_t last) = 0;
   /// By the rank's own thread: what its stream is given from now on comes after the launch.
   virtual Status leave(const TeamCall& call) = 0;
-  /// Ends the kernels that run, soon, and those that are still to run, at once. Does not wait.
+  /// Ends the kernels that run, soon, and those that are still to run before they write anything.
+  /// Does not wait, nor call the meeting.
   virtual void abort() = 0;
 };
 
@@ -65,6 +66,8 @@ class TeamMeeting {
   Status arrive(TeamCall call);
   /// After arrive(): waits until all have arrived and the launch is done, and the rank has left it;
   /// or until `until`, and it may come again then. Nothing is launched where the ranks are `apart`.
+  /// Where kernels have been told to end, a launch that is under way is waited for nevertheless,
+  /// but not for ever, and left before the cause is told: so nothing is written behind the rank.
   Result<Entry> enter(std::uint32_t rank, TimePoint until);
   /// The same, but who waits in vain until `deadline`, or is apart from others, breaks the meeting.
   Status leave(std::uint32_t rank, TimePoint deadline);
@@ -74,7 +77,7 @@ class TeamMeeting {
   std::optional<Failure> broken() const;
 
  private:
-  enum class At : std::uint8_t { away, arriving, waiting, launched, apart };
+  enum class At : std::uint8_t { away, arriving, waiting, launching, launched, apart };
   struct Seat {
     At at = At::away;
     TeamCall call;  ///< written by its rank's thread before it is `waiting`, then only read
@@ -82,6 +85,7 @@ class TeamMeeting {
 
   Status take_seat(const TeamCall& call);
   Status launch(std::uint32_t last);
+  void set_all(At at);                        ///< holds mu_
   bool is_waiting(std::uint32_t rank) const;  ///< holds mu_
   Failure late(std::uint32_t rank) const;
   tl::unexpected<Failure> break_with(Failure why, bool ends_kernels = true);

@@ -60,6 +60,7 @@ class Device final : public TeamDevice {
   void abort() override { ++aborts; }
 
   int launches() const { return launches_; }
+  int left(std::uint32_t rank) const { return left_[rank]; }
 
   std::uint32_t fails_to_arrive = UINT32_MAX;
   bool launch_fails = false;
@@ -258,4 +259,27 @@ TEST_CASE("meeting: an abort ends who waits, with its reason", "[engine][device]
   meeting.abort({ErrorKind::aborted, "too late to be the cause", std::nullopt});
   CHECK(waits.get().error() == why);
   CHECK(device.aborts == 1);
+}
+
+TEST_CASE("meeting: a launch that is under way when all is over is left before the cause is told",
+          "[engine][device]") {
+  Device device(2);
+  TeamMeeting meeting(2, device);
+  std::latch held(1);
+  device.holds_up = &held;
+  REQUIRE(meeting.arrive(call_of(0)));
+  auto waits = std::async(std::launch::async, [&] { return meeting.enter(0, in_time()); });
+  auto last = std::async(std::launch::async, [&] { return meeting.arrive(call_of(1)); });
+  device.launching.wait();
+  const Failure why{ErrorKind::aborted, "enough", std::nullopt};
+  meeting.abort(why);
+  CHECK(device.aborts == 1);
+  CHECK(waits.wait_for(milliseconds(50)) == std::future_status::timeout);
+  held.count_down();
+  CHECK(waits.get().error() == why);
+  CHECK(last.get().error() == why);
+  CHECK(device.left(0) == 1);
+  CHECK(meeting.enter(1, in_time()).error() == why);
+  CHECK(device.left(1) == 1);
+  CHECK(device.wrong == 0);
 }

@@ -173,3 +173,21 @@ TEST_CASE("team: an abort ends every block, and the next call needs no reset",
   }
   CHECK(aborted > 0);
 }
+
+TEST_CASE("team: what is aborted before it runs writes nothing", "[engine][device][property]") {
+  const auto seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  TeamOnHost team(kMostBlocks, kMostFlags);
+  for (const auto& entry : catalogue()) {
+    const auto made = test::random_case(entry, random);
+    CAPTURE(seed, made.text());
+    TeamMemory memory(made, random);
+    const TeamMemory before = memory;
+    team.abort();
+    const auto endings = team.run(made.lowered(), memory.buffers(), random() % 4 == 0 ? 4 : 1);
+    CHECK(std::ranges::count(endings, TeamEnding::none) == 0);
+    CHECK(memory == before);
+    team.forget_abort();
+    compare(team, made, 1, 1, random);
+  }
+}

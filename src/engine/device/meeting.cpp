@@ -156,6 +156,11 @@ std::optional<Failure> TeamMeeting::broken() const {
   return broken_;
 }
 
+std::optional<Failure> TeamMeeting::ended() const {
+  const std::lock_guard lock(mu_);
+  return has_ended_ ? broken_ : std::nullopt;
+}
+
 tl::unexpected<Failure> TeamMeeting::break_with(Failure why, bool ends_kernels) {
   {
     const std::lock_guard lock(mu_);

@@ -75,6 +75,8 @@ class TeamMeeting {
   void abort(const Failure& why) { break_with(why); }
   /// The first cause, of a meeting that is broken.
   std::optional<Failure> broken() const;
+  /// The same where kernels have been told to end: what has been launched may not be whole.
+  std::optional<Failure> ended() const;
 
  private:
   enum class At : std::uint8_t { away, arriving, waiting, launching, launched, apart };

@@ -65,6 +65,8 @@ class Team {
   Status wait(TimePoint deadline);
   /// After a graph has ended whose last call was of `program`: whether all blocks have finished.
   Status check(const LoadedProgram* program) const;
+  /// Why kernels have been told to end, where they have.
+  std::optional<Failure> ended() const { return meeting_->ended(); }
   /// Ends everything with `why`.
   void abort(const Failure& why) { meeting_->abort(why); }
   /// Of one that nobody uses any more: makes it as good as new, but for the programs that it has.

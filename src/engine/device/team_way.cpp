@@ -43,9 +43,11 @@ class SharedTeam {
     }
     team_->abort(why);
   }
+  /// Why what is under way is not whole, where it is not. A team that breaks by itself ends its
+  /// kernels before its communicator hears of it.
   std::optional<Failure> cause() const {
     const std::lock_guard lock(mu_);
-    return cause_;
+    return cause_ ? cause_ : team_->ended();
   }
   /// For another communicator's ranks; false where something of the last one's may still run.
   bool renew() {

@@ -283,3 +283,20 @@ TEST_CASE("meeting: a launch that is under way when all is over is left before t
   CHECK(device.left(1) == 1);
   CHECK(device.wrong == 0);
 }
+
+TEST_CASE("meeting: it tells whether what was launched may not be whole", "[engine][device]") {
+  for (const bool differs : {true, false}) {
+    Device device(2);
+    TeamMeeting meeting(2, device);
+    for (const std::uint32_t rank : {0U, 1U}) REQUIRE(meeting.arrive(call_of(rank)));
+    for (const std::uint32_t rank : {0U, 1U}) REQUIRE(meeting.leave(rank, in_time()));
+    CHECK_FALSE(meeting.ended());
+    TeamCall next = call_of(1);
+    if (differs) next.program = program(2);
+    device.launch_fails = !differs;
+    REQUIRE(meeting.arrive(call_of(0)));
+    const auto refused = meeting.arrive(next);
+    REQUIRE_FALSE(refused);
+    CHECK(meeting.ended() == (differs ? std::nullopt : std::optional(refused.error())));
+  }
+}

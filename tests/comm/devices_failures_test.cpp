@@ -385,3 +385,35 @@ TEST_CASE("devices: a stream whose call has failed does not wait for room", "[co
   held->go_on();
   for (const auto& stream : streams) CHECK(ends(stream));
 }
+
+TEST_CASE("devices: a rank gives no context to a GPU that is not its own", "[comm]") {
+  // What earlier communicators have left on GPU 0 goes with the last one of it.
+  check_all_well(run_on_devices(2, [](Communicator& c) { c.barrier(); }));
+  cuda_on_host_has(2);
+  auto options = on_device();
+  options.device = 1;
+  const auto store = make_inproc_store();
+  check_all_well(run_threads(2, [&](int rank) {
+    auto c = Communicator::create(store, rank, 2, options);
+    // As of all threads that have used no GPU.
+    const device::CurrentDevice current(1);
+    const OwnedStream stream;
+    const Device buffer(Values(10, 1));
+    auto work =
+        c.all_reduce_async(buffer.data(), buffer.data(), 10, kType, ReduceOp::sum, in(stream));
+    // Nobody but the communicators' own threads looks after it.
+    stream.wait();
+    for (int i = 0; i < 5000 && !work.test(); i++) std::this_thread::sleep_for(1ms);
+    work.wait();
+    expect(buffer.values() == Values(10, 2), "the sums");
+  }));
+  CHECK(cuda_on_host_has_context(1));
+  CHECK_FALSE(cuda_on_host_has_context(0));
+  // One that has a context becomes the current one again.
+  check_cuda(cudaSetDevice(0), "a device");
+  { const device::CurrentDevice current(1); }
+  int now = -1;
+  check_cuda(cudaGetDevice(&now), "a device");
+  CHECK(now == 0);
+  cuda_on_host_has(1);
+}

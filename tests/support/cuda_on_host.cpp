@@ -139,6 +139,16 @@ std::atomic<int> kernels_running = 0;
 /// What an error of the device leaves of it: nothing goes on any more.
 std::atomic<cudaError_t> broken_by{cudaSuccess};
 
+int device_count = 1;    // guarded by mu
+std::set<int> contexts;  // guarded by mu; of devices that have one
+thread_local int current_device = 0;
+
+/// Whatever needs a context makes it.
+void use_current_device() {
+  const std::lock_guard lock(mu);
+  contexts.insert(current_device);
+}
+
 /// For good, and nothing says so.
 std::atomic<bool> is_stalled = false;
 
@@ -308,10 +318,11 @@ bool contains(const Stretches& stretches, const void* place) {
 }
 
 thread_local bool is_full = false;
-Stretches of_another;  // guarded by mu; what is said to be memory of GPU 1
+Stretches of_another;  // guarded by mu; what is said to be memory of another GPU
 
 cudaError_t allocate(void** memory, std::size_t bytes, Stretches& among) {
   const std::lock_guard lock(mu);
+  use_current_device();
   if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
   if (is_full) return cudaErrorMemoryAllocation;
   *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
@@ -378,6 +389,10 @@ CUresult error_string(CUresult /*error*/, const char** text) {
 }
 CUresult device_attribute(int* value, CUdevice_attribute /*which*/, CUdevice /*device*/) {
   *value = 1;
+  return CUDA_SUCCESS;
+}
+CUresult context_state(CUdevice device, unsigned* /*flags*/, int* active) {
+  *active = cuda_on_host_has_context(device) ? 1 : 0;
   return CUDA_SUCCESS;
 }
 CUresult granularity(std::size_t* unit, const CUmemAllocationProp* /*of*/,
@@ -474,6 +489,7 @@ CUresult write_value(CUstream stream, CUdeviceptr address, cuuint32_t value, uns
 const std::map<std::string, void*> driver_calls = {
     {"cuGetErrorString", reinterpret_cast<void*>(&error_string)},
     {"cuDeviceGetAttribute", reinterpret_cast<void*>(&device_attribute)},
+    {"cuDevicePrimaryCtxGetState", reinterpret_cast<void*>(&context_state)},
     {"cuMemGetAllocationGranularity", reinterpret_cast<void*>(&granularity)},
     {"cuMemCreate", reinterpret_cast<void*>(&create)},
     {"cuMemRelease", reinterpret_cast<void*>(&release)},
@@ -534,7 +550,7 @@ extern "C" {
       tell(0U);
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      tell(contains(of_another, at) ? 1 : 0);
+      tell(contains(of_another, at) ? device_count : device_count - 1);
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
       tell(reinterpret_cast<CUdeviceptr>(std::prev(on_device.upper_bound(at))->first));
@@ -548,12 +564,19 @@ extern "C" {
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  const std::lock_guard lock(mu);
+  *count = device_count;
   return cudaSuccess;
 }
-cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; }
+cudaError_t cudaSetDevice(int device) {
+  const std::lock_guard lock(mu);
+  if (device < 0 || device >= device_count) return cudaErrorInvalidDevice;
+  current_device = device;
+  use_current_device();
+  return cudaSuccess;
+}
 cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
+  *device = current_device;
   return cudaSuccess;
 }
 cudaError_t cudaDriverGetVersion(int* version) { return cudaRuntimeGetVersion(version); }
@@ -659,6 +682,7 @@ cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int /*priority*/) {
   const std::lock_guard lock(mu);
+  use_current_device();
   streams.insert(*stream = new CUstream_st);
   (*stream)->is_blocking = flags != cudaStreamNonBlocking;
   return cudaSuccess;
@@ -698,6 +722,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t to, cudaEvent_t event, unsigned /*f
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
   const std::lock_guard lock(mu);
+  use_current_device();
   *event = new CUevent_st;
   return cudaSuccess;
 }
@@ -724,6 +749,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t on) {
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const std::lock_guard lock(mu);
+  use_current_device();
   if (broken_by != cudaSuccess) return broken_by;
   if (event->capture || is_forbidden()) return cudaErrorCapturedEvent;
   for (std::size_t i = chance() % 8; !*event->done && step_streams() && i > 0; --i) {
@@ -917,6 +943,15 @@ void cuda_on_host_moves(const void* memory, std::size_t bytes, bool is_there) {
   const std::lock_guard lock(mu);
   of_another.erase(memory);
   if (is_there) of_another[memory] = bytes;
+}
+void cuda_on_host_has(int devices) {
+  const std::lock_guard lock(mu);
+  device_count = devices;
+  contexts.clear();
+}
+bool cuda_on_host_has_context(int device) {
+  const std::lock_guard lock(mu);
+  return contexts.contains(device);
 }
 
 cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** address, unsigned /*version*/,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// CUDA's errors as failures, and what CUDA hands out with an owner. Needs CUDA's headers: no other
-/// header includes this.
+/// CUDA's errors as failures, and what CUDA hands out with an owner. Needs CUDA's headers, as do
+/// the headers that include this (driver.hpp, leases.hpp, pinned.hpp): a header that serves builds
+/// without CUDA includes none of them.
 
 #include <cuda_runtime_api.h>
 
@@ -49,7 +50,12 @@ Status put(Result<T> made, T& to) {
   return {};
 }
 
-/// The calling thread's current device until the end of a scope.
+/// Whether the GPU has a context in this process. Where nobody can tell it counts as having one.
+bool has_context(int device);
+
+/// The calling thread's current device until the end of a scope. A device that has no context does
+/// not become the current one again: that would give it one, with memory that nobody asked for. So
+/// a thread that has used no GPU yet stays with this one.
 class CurrentDevice {
  public:
   explicit CurrentDevice(int device) {
@@ -61,7 +67,7 @@ class CurrentDevice {
   CurrentDevice(const CurrentDevice&) = delete;
   CurrentDevice& operator=(const CurrentDevice&) = delete;
   ~CurrentDevice() {
-    if (changed_) cudaSetDevice(before_);
+    if (changed_ && has_context(before_)) cudaSetDevice(before_);
   }
   const Status& status() const { return status_; }
 
@@ -120,9 +126,11 @@ inline Result<OwnEvent> make_event(unsigned flags = cudaEventDisableTiming) {
   return OwnEvent(event);
 }
 
-/// Whether a stream has come to it. No device is made current: on a thread that has none yet that
-/// would give it a context.
-inline Result<bool> has_happened(const OwnEvent& event) {
+/// Whether a stream has come to it; the event is of `device`. Asked while another is the current
+/// one, CUDA would give that a context: also on a thread that has used none yet, whose is GPU 0.
+inline Result<bool> has_happened(const OwnEvent& event, int device) {
+  const CurrentDevice current(device);
+  CCOLL_TRY(current.status());
   const BesideCaptures beside;
   const auto error = cudaEventQuery(event.get());
   if (error == cudaSuccess) return true;

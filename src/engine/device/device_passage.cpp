@@ -61,7 +61,7 @@ bool DevicePassage::reached() const {
     return true;
   if (marks_.is_captured || !is_begun_.load(std::memory_order_acquire)) return false;
   // An error is trouble()'s.
-  const bool has_come = has_happened(lease_.begin).value_or(false);
+  const bool has_come = has_happened(lease_.begin, device()).value_or(false);
   if (has_come) marks_.reached.store(true, std::memory_order_release);
   return has_come;
 }
@@ -69,7 +69,7 @@ bool DevicePassage::reached() const {
 bool DevicePassage::passed() const {
   if (marks_.passed.load(std::memory_order_acquire)) return true;
   if (marks_.is_captured || !is_in_stream_.load(std::memory_order_acquire)) return false;
-  const bool is_over = has_happened(lease_.end).value_or(false);
+  const bool is_over = has_happened(lease_.end, device()).value_or(false);
   if (is_over) marks_.passed.store(true, std::memory_order_release);
   return is_over;
 }
@@ -77,7 +77,7 @@ bool DevicePassage::passed() const {
 Status DevicePassage::trouble() const {
   const bool may_ask = !marks_.is_captured && is_in_stream_.load(std::memory_order_acquire);
   if (!may_ask || marks_.passed.load(std::memory_order_acquire)) return {};
-  const auto ended = has_happened(lease_.end);
+  const auto ended = has_happened(lease_.end, device());
   return ended ? Status() : tl::unexpected(ended.error());
 }
 

@@ -32,6 +32,7 @@ Status find_driver_call(const char* name, F*& found) {
 struct Driver {
   decltype(::cuGetErrorString)* get_error_string = nullptr;
   decltype(::cuDeviceGetAttribute)* device_get_attribute = nullptr;
+  decltype(::cuDevicePrimaryCtxGetState)* context_state = nullptr;
   decltype(::cuMemGetAllocationGranularity)* granularity = nullptr;
   decltype(::cuMemCreate)* create = nullptr;
   decltype(::cuMemRelease)* release = nullptr;
@@ -50,6 +51,7 @@ struct Driver {
     Driver driver;
     CCOLL_TRY(find_driver_call("cuGetErrorString", driver.get_error_string));
     CCOLL_TRY(find_driver_call("cuDeviceGetAttribute", driver.device_get_attribute));
+    CCOLL_TRY(find_driver_call("cuDevicePrimaryCtxGetState", driver.context_state));
     CCOLL_TRY(find_driver_call("cuMemGetAllocationGranularity", driver.granularity));
     CCOLL_TRY(find_driver_call("cuMemCreate", driver.create));
     CCOLL_TRY(find_driver_call("cuMemRelease", driver.release));

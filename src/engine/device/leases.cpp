@@ -247,14 +247,15 @@ void Leases::sweep() {
   }
   for (Lease& lease : some) {
     // Of a device that has failed nothing is used any more.
-    has_happened(lease.end).value_or(false) ? give_back(std::move(lease))
-                                            : give_back_later(std::move(lease));
+    has_happened(lease.end, device()).value_or(false) ? give_back(std::move(lease))
+                                                      : give_back_later(std::move(lease));
   }
 }
 
 bool Leases::is_passed() const {
-  return std::ranges::all_of(
-      later_, [](const Lease& lease) { return has_happened(lease.end).value_or(false); });
+  return std::ranges::all_of(later_, [this](const Lease& lease) {
+    return has_happened(lease.end, device()).value_or(false);
+  });
 }
 
 void when_no_calls_are_left(std::function<void()> free) {

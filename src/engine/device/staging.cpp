@@ -131,7 +131,7 @@ Status StagedPassage::put(cudaStream_t stream, StreamHold& hold) {
 
 Status StagedPassage::trouble() const {
   if (!is_in_stream_.load(std::memory_order_acquire) || passed()) return {};
-  const auto ended = has_happened(lease_.end);
+  const auto ended = has_happened(lease_.end, leases_->device());
   return ended ? Status() : tl::unexpected(ended.error());
 }
 

@@ -55,8 +55,8 @@ class StreamGroup::Device {
   void release() const { words_.release(); }
   bool has_ended() const {
     if (!called_.load(std::memory_order_acquire)) return true;
-    // No device is made current, as this may be any thread. One that has failed has ended.
-    return has_happened(finished_).value_or(true);
+    // One that has failed has ended.
+    return has_happened(finished_, options_.device).value_or(true);
   }
 
  private:

@@ -145,22 +145,29 @@ TEST_CASE("devices: ranks that call different things are told, and their streams
 
 TEST_CASE("devices: abort() and close() end what is in streams", "[comm]") {
   const bool closes = GENERATE(false, true);
-  const auto errors = run_on_devices(2, [closes](Communicator& c) {
+  // In a team the call itself waits for the other rank.
+  const bool is_team = way() == "team";
+  std::atomic<bool> is_called{false}, is_over{false};
+  const auto errors = run_on_devices(2, [&](Communicator& c) {
     const OwnedStream stream;
     const Device buffer(ramp(10, 0));
     if (c.rank() == 1) {
-      // The other's call is under way, or soon is.
-      std::this_thread::sleep_for(20ms);
+      if (is_team) std::this_thread::sleep_for(20ms);
+      while (!is_team && !is_over && (closes || !is_called)) std::this_thread::sleep_for(1ms);
       return c.abort("enough");
     }
-    auto work =
-        c.all_reduce_async(buffer.data(), buffer.data(), 10, kType, ReduceOp::sum, in(stream));
-    if (closes) c.close();
-    stream.wait();
-    work.wait();
+    const auto told = message_of([&] {
+      auto work =
+          c.all_reduce_async(buffer.data(), buffer.data(), 10, kType, ReduceOp::sum, in(stream));
+      is_called = true;
+      if (closes) c.close();
+      stream.wait();
+      work.wait();
+    });
+    is_over = true;
+    throw std::runtime_error(told);
   });
-  // In a team the call itself waits for the other rank.
-  const bool is_closed = closes && way() != "team";
+  const bool is_closed = closes && !is_team;
   CHECK_THAT(errors[0], is_closed ? Catch::Contains("destroyed") : Catch::Contains("enough"));
   CHECK(errors[1].empty());
 }

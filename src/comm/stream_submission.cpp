@@ -102,7 +102,6 @@ Result<std::shared_ptr<device::Passage>> Communicator::Implementation::passage(
 
 Result<Communicator::Implementation::Submitted> Communicator::Implementation::submit(
     device::PassageRequest request, Operations shown, const Prepare& prepare) {
-  if (is_forked()) return tl::unexpected(news().value());
   CCOLL_TRY(called_from_outside());
   auto passage = caught([&] { return this->passage(request); });
   if (!passage) {
@@ -147,6 +146,7 @@ Status Communicator::Implementation::enqueue(const Submitted& submitted) {
 
 Result<Work> Communicator::Implementation::begin_in_stream(Call call,
                                                            std::optional<cudaStream_t> stream) {
+  if (is_forked()) return tl::unexpected(news().value());
   if (!has_device_way() || !suits_devices(call)) return begin_by_host(std::move(call), stream);
   const std::lock_guard lock(stream_calls_.device_submission());
   const auto on_device = device_program_for(call);
@@ -201,6 +201,7 @@ std::optional<Call> Communicator::Implementation::begun_in_order(
 Result<Work> Communicator::Implementation::begin_in_stream(
     std::vector<std::shared_ptr<MessageOperation>> operations, std::chrono::milliseconds timeout,
     std::optional<cudaStream_t> stream) {
+  if (is_forked()) return tl::unexpected(news().value());
   std::vector<device::MemoryRange> reads, writes;
   Operations shown;
   for (const auto& operation : operations) {

@@ -268,6 +268,40 @@ TEST_CASE("devices: a forked child has no part in what is in streams", "[comm]")
   }));
 }
 
+TEST_CASE("devices: a child is told that is forked while a thread is in a call", "[comm]") {
+  if (!kChildrenHaveMemory) return;
+  std::atomic<bool> has_forked{false};
+  check_all_well(run_on_devices(2, [&](Communicator& c) {
+    const OwnedStream stream;
+    const Device buffer(Values(10, 1));
+    const auto call = [&] {
+      c.all_reduce(buffer.data(), buffer.data(), 10, kType, ReduceOp::sum, in(stream));
+    };
+    if (c.rank() == 1) {
+      while (!has_forked) std::this_thread::sleep_for(1ms);
+    } else {
+      std::thread forking([&] {
+        std::this_thread::sleep_for(100ms);  // a team's call waits for the other rank meanwhile
+        fork_child("a child", [&] {
+          const auto is_told = [](const std::string& text) {
+            return text.find("forked child") != std::string::npos;
+          };
+          const auto send = [&] { c.send(buffer.data(), 10, kType, 1, 0, in(stream)); };
+          _exit(is_told(message_of(call)) && is_told(message_of(send)) ? 0 : 1);
+        });
+        has_forked = true;
+      });
+      call();
+      forking.join();
+      stream.wait();
+      return expect(failures == 0, "the child");
+    }
+    call();
+    stream.wait();
+    expect(buffer.values() == Values(10, 2), "the parent's call");
+  }));
+}
+
 TEST_CASE("devices: after an abort ranks shrink, and devices make their calls again", "[comm]") {
   check_all_well(run_on_devices(3, [](Communicator& c) {
     const OwnedStream stream;

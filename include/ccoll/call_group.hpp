@@ -11,7 +11,10 @@ namespace ccoll {
 /// From here to the matching group_end, blocking calls that this thread makes, on any
 /// communicators, only begin: their buffers belong to them, and their results are there, when the
 /// outermost group_end has returned. Groups nest. Other threads' calls and asynchronous calls are
-/// as ever. What a call makes for its caller (split, subgroup, a mesh) or tells it (probe) cannot
+/// as ever. A call for which GPUs wait for each other's (a team's), or a blocking message, comes
+/// into its stream only when the group ends, and so does what this thread calls in streams after
+/// it, in the order of its calls: what else the caller puts into those streams meanwhile is before
+/// them. What a call makes for its caller (split, subgroup, a mesh) or tells it (probe) cannot
 /// wait for the end and is refused with Error{invalid_argument}. What came, recv, send_recv and
 /// batch cannot tell here and return Received{}, or nothing: only the Work of their `*_async` forms
 /// tells.

@@ -21,25 +21,14 @@ namespace {
 
 using Implementation = Communicator::Implementation;
 
-/// Messages in one stream.
-struct Batch {
-  std::weak_ptr<Implementation> communicator;
-  CallOptions options;
-  std::string label;  ///< what the options name
-  std::vector<MessageRequest> requests;
-};
-
-/// A call that ranks enter together.
-struct JointCall {
-  std::weak_ptr<Implementation> communicator;
-  call_group::GoOn go_on;
-};
+using call_group::Batch;
+using call_group::PutOff;
 
 struct OpenGroup {
   int depth = 0;
   std::vector<Work> works;
-  std::vector<Batch> batches;
-  std::list<JointCall> joint_calls;
+  std::list<PutOff> put_off;
+  std::optional<Failure> failure;  ///< the first of those that were put off
 };
 thread_local OpenGroup open_group;
 
@@ -184,48 +173,43 @@ class Together {
   std::chrono::microseconds aside_{};
 };
 
-/// Those that wait for calls of this very thread are its own, too: each goes on as far as it can,
-/// before any is waited for.
-std::optional<Failure> enter_joint_calls() {
-  constexpr std::chrono::milliseconds kPatience{10};
-  std::optional<Failure> first;
-  auto calls = std::exchange(open_group.joint_calls, {});
-  bool moved = true;
-  while (!calls.empty()) {
-    const auto until = Clock::now() + (moved ? Clock::duration{} : kPatience);
-    moved = false;
-    std::vector<const Implementation*> waiting;
-    for (auto call = calls.begin(); call != calls.end();) {
-      const auto communicator = call->communicator.lock();
-      if (std::ranges::find(waiting, communicator.get()) != waiting.end()) {
-        ++call;
-        continue;
-      }
-      const auto entered = !communicator ? Result<bool>(tl::unexpected(kEnded))
-                                         : call->go_on(waiting.empty() ? until : Clock::now());
-      if (!entered && !first)
-        first = communicator ? communicator->told(entered.error()) : entered.error();
-      moved |= !entered || *entered;
-      if (entered && !*entered) waiting.push_back(communicator.get());
-      call = entered && !*entered ? std::next(call) : calls.erase(call);
-    }
-  }
-  return first;
+bool is_of(const PutOff& call, const std::weak_ptr<Implementation>& communicator) {
+  return !call.communicator.owner_before(communicator) &&
+         !communicator.owner_before(call.communicator);
 }
 
-std::optional<Failure> begin_batches() {
-  std::optional<Failure> first;
-  for (auto& [its, options, label, requests] : std::exchange(open_group.batches, {})) {
-    options.label = label;
-    const auto communicator = its.lock();
-    if (!communicator) {
-      if (!first) first = kEnded;
+bool must_come_after(const PutOff& call, const PutOff& earlier) {
+  if (is_of(call, earlier.communicator)) return true;
+  const bool is_one_stream = call.stream && call.stream == earlier.stream;
+  return is_one_stream && (call.together == 0 || call.together != earlier.together);
+}
+
+/// One after the other, only the first of those that wait until `until`. True if any is done.
+bool go_round(std::list<PutOff>& calls, Clock::time_point until) {
+  bool moved = false;
+  for (auto call = calls.begin(); call != calls.end();) {
+    const auto stands_before = [&](const PutOff& earlier) {
+      return must_come_after(*call, earlier);
+    };
+    if (std::any_of(calls.begin(), call, stands_before)) {
+      ++call;
       continue;
     }
-    const auto begun = communicator->begin_in_stream("batch", requests, options);
-    if (!begun && !first) first = communicator->told(begun.error(), label);
+    const auto communicator = call->communicator.lock();
+    const auto begun =
+        communicator ? call->go_on(*communicator, until) : Result<bool>(tl::unexpected(kEnded));
+    if (begun && !*begun) {
+      until = Clock::now();
+      ++call;
+      continue;
+    }
+    if (!begun && !open_group.failure)
+      open_group.failure =
+          communicator ? communicator->told(begun.error(), call->label) : begun.error();
+    moved = true;
+    call = calls.erase(call);
   }
-  return first;
+  return moved;
 }
 
 /// The outermost group's end, when all is over: the first failure. Nothing for an inner one.
@@ -233,8 +217,8 @@ std::optional<Failure> finish() {
   if (open_group.depth == 0)
     raise({ErrorKind::invalid_argument, "group_end: no group was begun", std::nullopt});
   if (--open_group.depth > 0) return std::nullopt;
-  auto first = enter_joint_calls();
-  if (auto failure = begin_batches(); failure && !first) first = std::move(failure);
+  call_group::go_on(nullptr, Clock::time_point::max());
+  auto first = std::exchange(open_group.failure, {});
   const auto works = std::exchange(open_group.works, {});
   Together(works).wait();
   for (const auto& work : works)
@@ -261,20 +245,44 @@ std::vector<Work>& call_group::works_with_room() {
   return works;
 }
 
+bool call_group::has_put_off() { return !open_group.put_off.empty(); }
+
+void call_group::put_off(PutOff call) { open_group.put_off.push_back(std::move(call)); }
+
 void call_group::put_off(const std::shared_ptr<Implementation>& communicator,
                          std::span<const MessageRequest> requests, const CallOptions& options) {
-  const auto is_its = [&](const Batch& batch) {
-    return batch.communicator.lock() == communicator && batch.options.stream == options.stream;
-  };
-  auto& batches = open_group.batches;
-  auto found = std::ranges::find_if(batches, is_its);
-  if (found == batches.end())
-    found = batches.insert(found, {communicator, options, std::string(options.label), {}});
-  found->requests.insert(found->requests.end(), requests.begin(), requests.end());
+  auto& calls = open_group.put_off;
+  const auto last = std::find_if(calls.rbegin(), calls.rend(),
+                                 [&](const PutOff& call) { return call.stream == options.stream; });
+  auto batch = last != calls.rend() && is_of(*last, communicator) ? last->batch : nullptr;
+  if (batch == nullptr) {
+    batch = std::make_shared<Batch>(Batch{options, std::string(options.label), {}});
+    batch->options.label = batch->label;
+    put_off({.communicator = communicator,
+             .stream = options.stream,
+             .label = batch->label,
+             .go_on =
+                 [batch](Implementation& its, Clock::time_point) {
+                   return its.begin_in_stream("batch", batch->requests, batch->options)
+                       .map([](const Work&) { return true; });
+                 },
+             .batch = batch});
+  }
+  batch->requests.insert(batch->requests.end(), requests.begin(), requests.end());
 }
 
-void call_group::put_off(const std::shared_ptr<Implementation>& communicator, GoOn go_on) {
-  open_group.joint_calls.push_back({communicator, std::move(go_on)});
+void call_group::go_on(const Work::State* awaited, Clock::time_point limit) {
+  constexpr std::chrono::milliseconds kPatience{10};
+  if (!has_put_off()) return;
+  // What they begin now, as the host where devices do not, is not put off again.
+  auto calls = std::exchange(open_group.put_off, {});
+  bool moved = true;
+  while (!calls.empty() && (awaited == nullptr || !awaited->done())) {
+    const auto now = Clock::now();
+    moved = go_round(calls, moved ? now : std::min(limit, now + kPatience));
+    if (now >= limit) break;
+  }
+  open_group.put_off = std::move(calls);
 }
 
 void group_begin() { open_group.depth++; }

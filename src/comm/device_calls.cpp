@@ -241,12 +241,12 @@ Result<std::optional<Work>> Communicator::Implementation::begin_on_device(
                                  .in_place = call.in_place},
                                 {std::make_shared<StreamOperation>()}, prepare);
   if (!submitted) return tl::unexpected(submitted.error());
-  if (together && call_group::is_open()) {
+  if (!together) return put(*submitted, stream, call.label);
+  if (call_group::is_open()) {
     put_off(*submitted, call, stream);
     return submitted->work;
   }
   CCOLL_TRY(enqueue(*submitted));
-  if (!together) return submitted->work;
   lock.unlock();
   const Entering entering{submitted->is_captured, Clock::now(), limit_of(call)};
   for (;;) {
@@ -264,8 +264,7 @@ Clock::time_point Communicator::Implementation::limit_of(const Call& call) const
 /// A thread that makes the calls of several ranks would wait in the first for the others.
 void Communicator::Implementation::put_off(const Submitted& submitted, const Call& call,
                                            std::optional<cudaStream_t> stream) {
-  struct PutOff {
-    std::weak_ptr<Implementation> communicator;
+  struct Entrance {
     Submitted submitted;
     Call call;
     std::string label;
@@ -273,12 +272,14 @@ void Communicator::Implementation::put_off(const Submitted& submitted, const Cal
     std::optional<Entering> entering = std::nullopt;  ///< once it is enqueued
     std::unique_lock<std::mutex> lock = {};           ///< from then on
   };
-  const auto off = std::make_shared<PutOff>(
-      PutOff{weak_from_this(), submitted, call, std::string(call.label), stream});
+  const auto off =
+      std::make_shared<Entrance>(Entrance{submitted, call, std::string(call.label), stream});
   off->call.label = off->label;
-  call_group::put_off(shared_from_this(), [off](Clock::time_point until) -> Result<bool> {
-    // The group has it.
-    auto& self = *off->communicator.lock();
+  auto go_on = [off](Implementation& self, Clock::time_point until) -> Result<bool> {
+    if (self.is_forked()) {
+      off->lock.release();  // it is the parent's
+      return tl::unexpected(self.news().value());
+    }
     if (!off->entering) {
       off->lock = std::unique_lock(self.stream_calls_.device_submission(), std::try_to_lock);
       if (!off->lock) return false;
@@ -290,7 +291,12 @@ void Communicator::Implementation::put_off(const Submitted& submitted, const Cal
     if (!entry) return tl::unexpected(entry.error());
     if (*entry != device::Entry::apart) return *entry == device::Entry::entered;
     return self.begin_by_host(off->call, off->stream).map([](const Work&) { return true; });
-  });
+  };
+  call_group::put_off({.communicator = weak_from_this(),
+                       .stream = stream,
+                       .label = off->label,
+                       .go_on = std::move(go_on),
+                       .together = id_});
 }
 
 Result<device::Entry> Communicator::Implementation::enter(device::Passage& passage,

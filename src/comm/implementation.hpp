@@ -334,7 +334,7 @@ class Communicator::Implementation final
   /// Everyone's, by rank.
   Status tell_all_at_start(const void* mine, void* everyones, std::size_t bytes);
   /// Of a call that is checked and suits_devices(): what they make it by. Null: the host makes it,
-  /// on all ranks. Holds the streams' device_submission(), as what follows does.
+  /// on all ranks. Holds the streams' submission().
   struct OnDevice {
     Algorithm algorithm;
     std::shared_ptr<const device::DeviceProgram> program;
@@ -343,7 +343,8 @@ class Communicator::Implementation final
   Result<OnDevice> load_device_program(const Call& call, const Signature& asked);
   /// What the host does of a call that devices make.
   Status make_ready_beside(Algorithm algorithm, CollectiveOperation& operation);
-  /// Nothing: the ranks' streams are captured apart, and all of them have the host make it.
+  /// Nothing: the ranks' streams are captured apart, and all of them have the host make it. Holds
+  /// the streams' device_submission(), unless anything of this thread's open group is put off.
   Result<std::optional<Work>> begin_on_device(const Call& call, std::optional<cudaStream_t> stream,
                                               const OnDevice& on_device);
   Clock::time_point limit_of(const Call& call) const;
@@ -379,6 +380,9 @@ class Communicator::Implementation final
   Result<Submitted> submit(device::PassageRequest request, Operations shown,
                            const Prepare& prepare);
   Status enqueue(const Submitted& submitted);
+  /// enqueue(), where anything of this thread's open group is put off in its turn behind that.
+  Result<Work> put(const Submitted& submitted, std::optional<cudaStream_t> stream,
+                   std::string_view label);
   /// One that ranks enter together, in an open group: it enters at the group's end.
   void put_off(const Submitted& submitted, const Call& call, std::optional<cudaStream_t> stream);
   /// The call as it takes its place now, or where it is captured when its graph runs.
@@ -612,7 +616,7 @@ class Communicator::Implementation final
   std::uint64_t sequence_ = 0;  ///< of the next collective
   Messages messages_;
   StreamCalls stream_calls_;  ///< by its own tags
-  /// What devices make calls by, where they do; guarded by the streams' device_submission().
+  /// What devices make calls by, where they do; guarded by the streams' submission().
   std::unordered_map<Signature, OnDevice, SignatureHash> device_programs_;
   std::optional<Failure> broken_;
   std::optional<Standing> at_break_;  ///< as broken_

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "comm/background.hpp"
+#include "comm/call_group.hpp"
 #include "comm/implementation.hpp"
 
 namespace ccoll {
@@ -144,15 +145,43 @@ Status Communicator::Implementation::enqueue(const Submitted& submitted) {
   return tl::unexpected(*broken_);
 }
 
+Result<Work> Communicator::Implementation::put(const Submitted& submitted,
+                                               std::optional<cudaStream_t> stream,
+                                               std::string_view label) {
+  if (!call_group::has_put_off()) {
+    CCOLL_TRY(enqueue(submitted));
+    return submitted.work;
+  }
+  auto go_on = [submitted](Implementation& self, Clock::time_point) -> Result<bool> {
+    if (self.is_forked()) return tl::unexpected(self.news().value());
+    const std::lock_guard lock(self.stream_calls_.submission());
+    CCOLL_TRY(self.enqueue(submitted));
+    const Owner owner(self);
+    return self.usable_as_owner().map([] { return true; });
+  };
+  call_group::put_off({.communicator = weak_from_this(),
+                       .stream = stream,
+                       .label = std::string(label),
+                       .go_on = std::move(go_on)});
+  return submitted.work;
+}
+
 Result<Work> Communicator::Implementation::begin_in_stream(Call call,
                                                            std::optional<cudaStream_t> stream) {
   if (is_forked()) return tl::unexpected(news().value());
   if (!has_device_way() || !suits_devices(call)) return begin_by_host(std::move(call), stream);
-  const std::lock_guard lock(stream_calls_.device_submission());
-  const auto on_device = device_program_for(call);
+  // What is put off waits for its turn then; and the lock this thread may have, for what stands
+  // before it.
+  std::unique_lock lock(stream_calls_.device_submission(), std::defer_lock);
+  if (!call_group::has_put_off()) lock.lock();
+  const auto on_device = [&]() -> Result<OnDevice> {
+    const std::lock_guard loading(stream_calls_.submission());
+    return device_program_for(call).map(
+        [](const auto* found) { return found ? *found : OnDevice{}; });
+  }();
   if (!on_device) return tl::unexpected(on_device.error());
-  if (*on_device != nullptr) {
-    auto begun = begin_on_device(call, stream, **on_device);
+  if (on_device->program) {
+    auto begun = begin_on_device(call, stream, *on_device);
     if (!begun) return tl::unexpected(std::move(begun.error()));
     if (*begun) return std::move(**begun);
   }
@@ -176,8 +205,7 @@ Result<Work> Communicator::Implementation::begin_by_host(Call call,
   auto submitted = submit({.reads = reads, .writes = writes, .stream = stream},
                           {std::make_shared<StreamOperation>()}, prepare);
   if (!submitted) return tl::unexpected(std::move(submitted.error()));
-  CCOLL_TRY(enqueue(*submitted));
-  return std::move(submitted->work);
+  return put(*submitted, stream, call.label);
 }
 
 std::optional<Call> Communicator::Implementation::begun_in_order(
@@ -240,8 +268,7 @@ Result<Work> Communicator::Implementation::begin_in_stream(
       submit({.reads = reads, .writes = writes, .stream = stream, .ends_in_order = false},
              std::move(shown), prepare);
   if (!submitted) return tl::unexpected(std::move(submitted.error()));
-  CCOLL_TRY(enqueue(*submitted));
-  return std::move(submitted->work);
+  return put(*submitted, stream, operations.empty() ? "" : operations.front()->label);
 }
 
 void Communicator::Implementation::stream_reached(std::shared_ptr<StreamCall> call) noexcept {

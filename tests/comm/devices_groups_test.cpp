@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups of calls in CUDA's streams, on a device that the host plays: what one thread calls for
+// several ranks comes into streams in the order of its calls, whoever makes them.
+#include <fmt/format.h>
+
+#include <random>
+#include <utility>
+
+#include "devices.hpp"
+#include "support/effort.hpp"
+
+using namespace ccoll;
+using namespace ccoll::testing;
+
+namespace {
+
+constexpr std::size_t kCount = 100;
+
+/// One thread has all ranks of two communicators, one of which goes through the host, and a stream
+/// for each rank. Every call's result is the next one's input, so that it tells their order.
+class Driver {
+ public:
+  explicit Driver(unsigned seed) : random_(seed) {
+    for (int rank = 0; rank < kRanks; rank++) {
+      expected_.push_back(rank + 1);
+      from_.emplace_back(Values(kCount, rank + 1));
+      to_.emplace_back(Values(kCount));
+    }
+  }
+
+  void run_group() {
+    std::vector<Work> works;
+    {
+      CallGroup group;
+      for (int call = 0; call < 6; call++) {
+        const auto made = make_call();
+        works.insert(works.end(), made.begin(), made.end());
+      }
+      group.end();
+    }
+    for (auto& work : works) work.wait();
+    for (std::size_t i = 0; i < kRanks; i++) {
+      streams_[i].wait();
+      INFO(calls_ << " on rank " << i);
+      REQUIRE(from_[i].values() == Values(kCount, expected_[i]));
+      REQUIRE(devices_[i].error() + hosts_[i].error() == "");
+      // Small numbers again.
+      const Values values(kCount, expected_[i] = static_cast<std::int32_t>(i) + 1);
+      check_cuda(cudaMemcpy(from_[i].data(), values.data(), 4 * kCount, cudaMemcpyHostToDevice),
+                 "memcpy");
+    }
+    calls_.clear();
+  }
+
+ private:
+  static constexpr int kRanks = 3;
+  enum class What : std::uint8_t { sum, scaled, broadcast, ragged, by_host, rotation };
+
+  std::size_t below(std::size_t limit) { return random_() % limit; }
+
+  /// By all ranks; the Works, if asynchronous.
+  std::vector<Work> make_call() {
+    auto what = static_cast<What>(below(6));
+    // Two in a row are one batch.
+    if (what == What::rotation && last_ == what) what = What::sum;
+    last_ = what;
+    const int root = static_cast<int>(below(kRanks));
+    const bool async = below(2) == 0;
+    calls_ += fmt::format(" {}{}", static_cast<int>(what), async ? "a" : "");
+    std::vector<Work> works;
+    const auto before = expected_;
+    std::int32_t total = 0;
+    for (const auto value : before) total += value;
+    for (int rank = 0; rank < kRanks; rank++) {
+      const auto i = static_cast<std::size_t>(rank);
+      if (auto work = make_call(what, i, root, async)) works.push_back(*work);
+      const auto root_value = before[static_cast<std::size_t>(root)];
+      switch (what) {
+        case What::sum:
+        case What::by_host:
+          expected_[i] = total;
+          break;
+        case What::scaled:
+          expected_[i] = 3 * total;
+          break;
+        case What::broadcast:
+        case What::ragged:
+          expected_[i] = root_value;
+          break;
+        case What::rotation:
+          expected_[i] = before[(i + kRanks - 1) % kRanks];
+          break;
+      }
+    }
+    if (what == What::ragged || what == What::rotation) std::swap(from_, to_);
+    return works;
+  }
+
+  std::optional<Work> make_call(What what, std::size_t i, int root, bool async) {
+    auto& c = devices_[i];
+    const auto options = in(streams_[i]);
+    void *const from = from_[i].data(), *const to = to_[i].data();
+    Collective call{Kind::all_reduce, kCount, root};
+    switch (what) {
+      case What::sum:
+        break;
+      case What::scaled:
+        call.op = Reduction::premultiplied_sum(std::int32_t{3});
+        break;
+      case What::broadcast:
+        call.kind = Kind::broadcast;
+        break;
+      case What::by_host:
+        return call.make(hosts_[i], from, from, options, async);
+      case What::ragged: {
+        Block outputs[kRanks];
+        for (int rank = 0; rank < kRanks; rank++)
+          outputs[rank] = rank == root ? Block{to, kCount, kType} : Block{nullptr, 0, kType};
+        const ConstBlock input{from, static_cast<int>(i) == root ? kCount : 0, kType};
+        if (async) return c.all_gather_v_async(input, outputs, options);
+        c.all_gather_v(input, outputs, options);
+        return std::nullopt;
+      }
+      case What::rotation: {
+        const auto rank = static_cast<int>(i);
+        c.recv(to, kCount, kType, (rank + kRanks - 1) % kRanks, 0, options);
+        c.send(from, kCount, kType, (rank + 1) % kRanks, 0, options);
+        return std::nullopt;
+      }
+    }
+    return call.make(c, from, from, options, async);
+  }
+
+  std::mt19937 random_;
+  std::vector<Communicator> devices_ = Communicator::create_all(kRanks, on_device());
+  std::vector<Communicator> hosts_ = Communicator::create_all(kRanks, [] {
+    auto options = on_device();
+    options.device_way = "host";
+    return options;
+  }());
+  const OwnedStream streams_[kRanks];
+  std::vector<Device> from_, to_;
+  std::vector<std::int32_t> expected_;
+  What last_ = What::sum;
+  std::string calls_;
+};
+
+}  // namespace
+
+TEST_CASE("devices: a group's calls come into streams in the order of the calls",
+          "[comm][property]") {
+  const auto seed = std::random_device{}();
+  CAPTURE(seed);
+  Driver driver(seed);
+  const int groups = by_effort(5, 20, 500);
+  for (int i = 0; i < groups; i++) driver.run_group();
+}
+
+TEST_CASE("devices: ranks of one thread may share a stream in a group", "[comm]") {
+  if (way() != "team") return;
+  auto ranks = Communicator::create_all(2, on_device());
+  const OwnedStream stream;
+  const Device first(Values(10, 1)), second(Values(10, 2));
+  CallGroup group;
+  for (int i = 0; i < 2; i++) {
+    ranks[0].all_reduce(first.data(), first.data(), 10, kType, ReduceOp::sum, in(stream));
+    ranks[1].all_reduce(second.data(), second.data(), 10, kType, ReduceOp::sum, in(stream));
+  }
+  group.end();
+  stream.wait();
+  CHECK((first.values() == Values(10, 6) && second.values() == Values(10, 6)));
+}

@@ -12,12 +12,12 @@ namespace ccoll {
 /// communicators, only begin: their buffers belong to them, and their results are there, when the
 /// outermost group_end has returned. Groups nest. Other threads' calls and asynchronous calls are
 /// as ever. A call for which GPUs wait for each other's (a team's), or a blocking message, comes
-/// into its stream only when the group ends, and so does what this thread calls in streams after
-/// it, in the order of its calls: what else the caller puts into those streams meanwhile is before
-/// them. What a call makes for its caller (split, subgroup, a mesh) or tells it (probe) cannot
-/// wait for the end and is refused with Error{invalid_argument}. What came, recv, send_recv and
-/// batch cannot tell here and return Received{}, or nothing: only the Work of their `*_async` forms
-/// tells.
+/// into its stream only when the group ends (or this thread waits for a Work, see group_end), and
+/// so does what this thread calls in streams after it, in the order of its calls: what else the
+/// caller puts into those streams meanwhile is before them. What a call makes for its caller
+/// (split, subgroup, a mesh) or tells it (probe) cannot wait for the end and is refused with
+/// Error{invalid_argument}. What came, recv, send_recv and batch cannot tell here and return
+/// Received{}, or nothing: only the Work of their `*_async` forms tells.
 ///
 /// A call with wrong arguments throws at once; those begun before go on.
 CCOLL_API void group_begin();
@@ -25,6 +25,10 @@ CCOLL_API void group_begin();
 /// Waits until all calls of the group are over, moving all of them on, and then throws the first
 /// failure among them, in the order of the calls. Of an inner group: does nothing. Throws
 /// Error{invalid_argument} where no group was begun.
+///
+/// Work::wait in the open group has calls that were put off come into their streams first, until
+/// its own is over or its time has passed; Work::test has them go on as far as they can without
+/// waiting. Each ends by its own time limit at the latest. What fails then group_end throws, too.
 CCOLL_API void group_end();
 
 /// A group as long as a scope.

@@ -72,7 +72,8 @@ class CCOLL_API Work {
   Work() = default;
   /// Waits until it is over and throws its error if it failed. Where `timeout` passes first it
   /// throws Error{timed_out} and the operation goes on, as test() tells; the call's own limit, an
-  /// Error{timed_out} too, ends it. Zero or less: no limit but the call's own.
+  /// Error{timed_out} too, ends it. Zero or less: no limit but the call's own. In an open group, see
+  /// group_end.
   void wait(std::chrono::milliseconds timeout = std::chrono::milliseconds(0));
   /// Makes progress without waiting; true once the operation is over, well or not.
   bool test();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <thread>
 
+#include "comm/call_group.hpp"
 #include "comm/implementation.hpp"
 #include "comm/operation.hpp"
 #include "core/deadline.hpp"
@@ -11,6 +12,7 @@ void Work::wait(std::chrono::milliseconds timeout) {
   if (!state_) return;
   const auto limit = timeout.count() > 0 ? deadline_after(timeout) : Clock::time_point::max();
   if (const auto communicator = state_->communicator.lock(); communicator && !state_->done()) {
+    call_group::go_on(state_.get(), limit);
     Communicator::Implementation::Owner owner(*communicator);
     if (!communicator->wait_as_owner(*state_, limit))
       throw Error(
@@ -22,6 +24,7 @@ void Work::wait(std::chrono::milliseconds timeout) {
 
 bool Work::test() {
   if (!state_ || state_->done()) return true;
+  call_group::go_on(state_.get(), Clock::time_point::min());
   if (const auto communicator = state_->communicator.lock()) communicator->poll();
   return state_->done();
 }

@@ -3,7 +3,10 @@
 // several ranks comes into streams in the order of its calls, whoever makes them.
 #include <fmt/format.h>
 
+#include <atomic>
+#include <chrono>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "devices.hpp"
@@ -11,6 +14,7 @@
 
 using namespace ccoll;
 using namespace ccoll::testing;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -33,7 +37,8 @@ class Driver {
     {
       CallGroup group;
       for (int call = 0; call < 6; call++) {
-        const auto made = make_call();
+        auto made = make_call();
+        if (!made.empty() && below(4) == 0) made[below(made.size())].wait(20s);
         works.insert(works.end(), made.begin(), made.end());
       }
       group.end();
@@ -169,4 +174,63 @@ TEST_CASE("devices: ranks of one thread may share a stream in a group", "[comm]"
   group.end();
   stream.wait();
   CHECK((first.values() == Values(10, 6) && second.values() == Values(10, 6)));
+}
+
+TEST_CASE("devices: a Work may be waited for, and asked for, in its open group", "[comm]") {
+  check_all_well(run_on_devices(2, [](Communicator& c) {
+    const OwnedStream stream;
+    const Device sums(Values(10, 1));
+    const auto call = [&] {
+      return c.all_reduce_async(sums.data(), sums.data(), 10, kType, ReduceOp::sum, in(stream));
+    };
+    CallGroup group;
+    auto waited = call();
+    waited.wait(20s);
+    expect(sums.values() == Values(10, 2), "what is waited for");
+    auto asked = call();
+    for (int i = 0; i < 20'000 && !asked.test(); i++) std::this_thread::sleep_for(1ms);
+    expect(asked.test(), "what is asked for is not over");
+    expect(sums.values() == Values(10, 4), "what is asked for");
+    if (c.rank() == 0) {
+      auto early = call();
+      expect(message_of([&] { early.wait(30ms); }).starts_with("timed_out"), "it does not return");
+      // One behind it.
+      auto next = call();
+      c.barrier(in(stream));
+      next.wait(20s);
+      group.end();
+    } else {
+      std::this_thread::sleep_for(60ms);
+      call();
+      call();
+      group.end();
+      c.barrier();
+    }
+    stream.wait();
+    expect(sums.values() == Values(10, 16), "what is called after it");
+  }));
+}
+
+TEST_CASE("devices: what fails as a Work is waited for is its group's failure, too", "[comm]") {
+  if (way() != "team") return;
+  std::atomic<bool> is_over{false};
+  const auto errors = run_on_devices(
+      2,
+      [&](Communicator& c) {
+        if (c.rank() == 1) {
+          while (!is_over) std::this_thread::sleep_for(1ms);
+          return;
+        }
+        const OwnedStream stream;
+        const Device sums(Values(10, 1));
+        CallGroup group;
+        auto work =
+            c.all_reduce_async(sums.data(), sums.data(), 10, kType, ReduceOp::sum, in(stream));
+        const auto waited = message_of([&] { work.wait(20s); });
+        const auto ended = message_of([&] { group.end(); });
+        is_over = true;
+        throw std::runtime_error(waited + "; " + ended);
+      },
+      options_for("", 300ms));
+  CHECK_THAT(errors[0], Catch::Matches("timed_out: .* timed out after 300 ms.*; timed_out: .*"));
 }

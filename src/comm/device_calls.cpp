@@ -270,7 +270,9 @@ void Communicator::Implementation::put_off(const Submitted& submitted, const Cal
     std::string label;
     std::optional<cudaStream_t> stream;
     std::optional<Entering> entering = std::nullopt;  ///< once it is enqueued
-    std::unique_lock<std::mutex> lock = {};           ///< from then on
+    // From then on:
+    std::shared_ptr<std::mutex> mutex = nullptr;  ///< of a communicator that may end before
+    std::unique_lock<std::mutex> lock = {};
   };
   const auto off =
       std::make_shared<Entrance>(Entrance{submitted, call, std::string(call.label), stream});
@@ -281,7 +283,8 @@ void Communicator::Implementation::put_off(const Submitted& submitted, const Cal
       return tl::unexpected(self.news().value());
     }
     if (!off->entering) {
-      off->lock = std::unique_lock(self.stream_calls_.device_submission(), std::try_to_lock);
+      off->mutex = self.stream_calls_.device_submission();
+      off->lock = std::unique_lock(*off->mutex, std::try_to_lock);
       if (!off->lock) return false;
       const std::lock_guard lock(self.stream_calls_.submission());
       CCOLL_TRY(self.enqueue(off->submitted));

@@ -172,7 +172,7 @@ Result<Work> Communicator::Implementation::begin_in_stream(Call call,
   if (!has_device_way() || !suits_devices(call)) return begin_by_host(std::move(call), stream);
   // What is put off waits for its turn then; and the lock this thread may have, for what stands
   // before it.
-  std::unique_lock lock(stream_calls_.device_submission(), std::defer_lock);
+  std::unique_lock lock(*stream_calls_.device_submission(), std::defer_lock);
   if (!call_group::has_put_off()) lock.lock();
   const auto on_device = [&]() -> Result<OnDevice> {
     const std::lock_guard loading(stream_calls_.submission());

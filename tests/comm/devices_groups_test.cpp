@@ -234,3 +234,19 @@ TEST_CASE("devices: what fails as a Work is waited for is its group's failure, t
       options_for("", 300ms));
   CHECK_THAT(errors[0], Catch::Matches("timed_out: .* timed out after 300 ms.*; timed_out: .*"));
 }
+
+TEST_CASE("devices: a communicator that ends while its put-off call waits is the group's failure",
+          "[comm]") {
+  if (way() != "team") return;
+  auto ranks = Communicator::create_all(2, on_device());
+  const OwnedStream stream;
+  const Device sums(Values(10, 1));
+  group_begin();
+  auto work =
+      ranks[0].all_reduce_async(sums.data(), sums.data(), 10, kType, ReduceOp::sum, in(stream));
+  CHECK_FALSE(work.test());
+  ranks[0].close();
+  CHECK_THAT(message_of([] { group_end(); }),
+             Catch::StartsWith("aborted") && Catch::Contains("ended before its group"));
+  CHECK(work.test());
+}

@@ -271,8 +271,8 @@ void Communicator::Implementation::put_off(const Submitted& submitted, const Cal
     std::optional<cudaStream_t> stream;
     std::optional<Entering> entering = std::nullopt;  ///< once it is enqueued
     // From then on:
-    std::shared_ptr<std::mutex> mutex = nullptr;  ///< of a communicator that may end before
-    std::unique_lock<std::mutex> lock = {};
+    std::shared_ptr<std::timed_mutex> mutex = nullptr;  ///< of a communicator that may end before
+    std::unique_lock<std::timed_mutex> lock = {};
   };
   const auto off =
       std::make_shared<Entrance>(Entrance{submitted, call, std::string(call.label), stream});
@@ -284,7 +284,7 @@ void Communicator::Implementation::put_off(const Submitted& submitted, const Cal
     }
     if (!off->entering) {
       off->mutex = self.stream_calls_.device_submission();
-      off->lock = std::unique_lock(*off->mutex, std::try_to_lock);
+      off->lock = std::unique_lock(*off->mutex, until);
       if (!off->lock) return false;
       const std::lock_guard lock(self.stream_calls_.submission());
       CCOLL_TRY(self.enqueue(off->submitted));

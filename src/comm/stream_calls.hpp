@@ -150,9 +150,9 @@ class StreamCalls {
   /// order.
   std::mutex& submission() { return submission_; }
   /// Held beside it, and before, by who makes a call that devices make: also while it waits for
-  /// other ranks to make theirs, so that messages can still be sent. A call that a group has put off
-  /// may hold it when the communicator ends.
-  const std::shared_ptr<std::mutex>& device_submission() { return device_submission_; }
+  /// other ranks to make theirs, so that messages can still be sent. A call that a group has put
+  /// off may hold it when the communicator ends.
+  const std::shared_ptr<std::timed_mutex>& device_submission() { return device_submission_; }
 
   /// From the first captured collective on that hosts number: in a stream graphs may stand before
   /// a call, whose collectives come before it.
@@ -196,7 +196,7 @@ class StreamCalls {
 
   const std::shared_ptr<const void> messages_to_post_ = std::make_shared<int>();
   std::mutex submission_;
-  const std::shared_ptr<std::mutex> device_submission_ = std::make_shared<std::mutex>();
+  const std::shared_ptr<std::timed_mutex> device_submission_ = std::make_shared<std::timed_mutex>();
   mutable std::mutex making_;
   std::shared_ptr<device::Staging> staging_;  // guarded by making_; stays when it is there
   std::shared_ptr<device::DeviceWay> way_;    // immutable once there are calls

@@ -173,7 +173,9 @@ Result<Work> Communicator::Implementation::begin_in_stream(Call call,
   // What is put off waits for its turn then; and the lock this thread may have, for what stands
   // before it.
   std::unique_lock lock(*stream_calls_.device_submission(), std::defer_lock);
-  if (!call_group::has_put_off()) lock.lock();
+  if (!call_group::has_put_off() && !lock.try_lock_until(limit_of(call)))
+    return fail(ErrorKind::timed_out,
+                "the call before it, of another thread of this rank, has not been made in time");
   const auto on_device = [&]() -> Result<OnDevice> {
     const std::lock_guard loading(stream_calls_.submission());
     return device_program_for(call).map(

@@ -2,6 +2,7 @@
 // Groups of calls in CUDA's streams, on a device that the host plays: what one thread calls for
 // several ranks comes into streams in the order of its calls, whoever makes them.
 #include <fmt/format.h>
+#include <time.h>
 
 #include <atomic>
 #include <chrono>
@@ -249,4 +250,45 @@ TEST_CASE("devices: a communicator that ends while its put-off call waits is the
   CHECK_THAT(message_of([] { group_end(); }),
              Catch::StartsWith("aborted") && Catch::Contains("ended before its group"));
   CHECK(work.test());
+}
+
+TEST_CASE("devices: a group that waits for another thread's call does not spin", "[comm]") {
+  if (way() != "team") return;
+  std::atomic<bool> is_over{false};
+  check_all_well(run_on_devices(2, [&](Communicator& c) {
+    const OwnedStream streams[2];
+    const Device sums[2] = {Device(Values(10, 1)), Device(Values(10, 1))};
+    const auto call = [&](std::size_t i) {
+      c.all_reduce(sums[i].data(), sums[i].data(), 10, kType, ReduceOp::sum, in(streams[i]));
+    };
+    if (c.rank() == 1) {
+      while (!is_over) std::this_thread::sleep_for(1ms);
+      call(0);
+      call(1);
+    } else {
+      CallGroup group;
+      call(0);
+      std::thread before([&] { call(1); });
+      std::this_thread::sleep_for(100ms);  // it waits for the other rank meanwhile
+      std::thread other([&] {
+        std::this_thread::sleep_for(400ms);
+        is_over = true;
+      });
+      const auto busy = [] {
+        timespec time{};
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+        return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+      };
+      const auto begun = busy();
+      group.end();
+      const auto ended = busy();
+      before.join();
+      other.join();
+      expect(ended - begun < 0.1, fmt::format("busy for {} s", ended - begun));
+    }
+    for (std::size_t i = 0; i < 2; i++) {
+      streams[i].wait();
+      expect(sums[i].values() == Values(10, 2), "the sums");
+    }
+  }));
 }

@@ -312,6 +312,7 @@ Result<device::Entry> Communicator::Implementation::enter(device::Passage& passa
     return entry;
   }
   const bool differs = !entry && entry.error().kind == ErrorKind::mismatch && !entering.is_captured;
+  std::optional<Failure> why;
   {
     const Owner owner(*this);
     CCOLL_TRY(usable_as_owner());
@@ -323,24 +324,34 @@ Result<device::Entry> Communicator::Implementation::enter(device::Passage& passa
     // The barrier beside it finds which calls differ, and what their callers call them.
     if (differs && has_begun) return device::Entry::entered;
     const bool may_wait = (entry || differs) && (has_begun || now < entering.limit);
-    if (!may_wait) {
-      break_as_owner(not_entered(entry, entering.is_captured), true);
-      return tl::unexpected(*broken_);
-    }
+    if (!may_wait) why = not_entered_as_owner(entry, entering.is_captured);
+  }
+  if (why) {
+    // What its stream has of it is over soon, and behind what may have been launched meanwhile.
+    (void)passage.enter(Clock::now());
+    return tl::unexpected(std::move(*why));
   }
   if (differs) std::this_thread::sleep_until(std::min(until, Clock::now() + kBetweenEntries));
   return device::Entry::waiting;
 }
 
-Failure Communicator::Implementation::not_entered(const Result<device::Entry>& entry,
-                                                  bool is_captured) const {
-  if (!entry && entry.error().kind == ErrorKind::mismatch) return entry.error();
-  if (!entry) return failed_here(entry.error());
-  return {ErrorKind::timed_out,
-          fmt::format(
-              "not all ranks of the process have made a call {}",
-              is_captured ? "while it was captured" : "to which this rank's stream has not come"),
-          std::nullopt};
+Failure Communicator::Implementation::not_entered_as_owner(const Result<device::Entry>& entry,
+                                                           bool is_captured) {
+  // The rank that has ended it for all tells of that soon; here it has been an earlier failure.
+  const bool is_told = !entry && stream_calls_.device_way()->is_aborted();
+  if (is_told || (!entry && entry.error().kind == ErrorKind::mismatch)) {
+    break_as_owner(entry.error(), true);
+  } else if (!entry) {
+    threw_as_owner(entry.error());
+  } else {
+    break_as_owner({ErrorKind::timed_out,
+                    fmt::format("not all ranks of the process have made a call {}",
+                                is_captured ? "while it was captured"
+                                            : "to which this rank's stream has not come"),
+                    std::nullopt},
+                   true);
+  }
+  return is_told ? usable_as_owner().error() : *broken_;
 }
 
 void Communicator::Implementation::end_what_devices_made_as_owner() {

@@ -128,7 +128,7 @@ void Communicator::Implementation::break_as_owner(const Failure& failure, bool t
   }
   collectives_.clear();
   messages_.end_all(*broken_);
-  stream_calls_.abort_device_as_owner(told(*broken_), closed_.load());
+  stream_calls_.abort_device_as_owner(*broken_, closed_.load());
   stream_calls_.fail_as_owner(told(*broken_));
   take_waits_back_as_owner();
   if (tell) member_->control().flood(id_, *broken_);

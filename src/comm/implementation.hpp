@@ -360,7 +360,7 @@ class Communicator::Implementation final
   /// A caller knows from its stream alone that a call is over: the other ranks' hosts may not yet.
   void end_what_devices_made_as_owner();
   /// What kept a call from being entered, or that nothing has until its limit.
-  Failure not_entered(const Result<device::Entry>& entry, bool is_captured) const;
+  Failure not_entered_as_owner(const Result<device::Entry>& entry, bool is_captured);
 
   // stream_calls.cpp
   Result<Work> begin_by_host(Call call, std::optional<cudaStream_t> stream);

@@ -39,12 +39,13 @@ void StreamCall::passed() noexcept {
   if (const auto communicator = communicator_.lock()) communicator->waiter().ring();
 }
 
-bool StreamCall::look_whether_passed_as_owner(std::optional<Failure>& trouble) {
+bool StreamCall::look_whether_passed_as_owner(const Communicator::Implementation& communicator,
+                                              std::optional<Failure>& trouble) {
   if (!is_looked_at() || !passage_->passed()) return false;
   has_passed_ = true;
   if (auto outcome = passage_->outcome(); !outcome) {
     for (const auto& each : shown_)
-      if (!each->failure) each->failure = outcome.error();
+      if (!each->failure) each->failure = communicator.told(outcome.error());
     trouble = std::move(outcome.error());
   }
   end_part();
@@ -246,7 +247,7 @@ bool StreamCalls::advance_as_owner(Communicator::Implementation& communicator) {
   std::optional<Failure> trouble;
   for (const auto& call : calls_) {
     moved |= call->settle_as_owner();
-    moved |= call->look_whether_passed_as_owner(trouble);
+    moved |= call->look_whether_passed_as_owner(communicator, trouble);
   }
   if (trouble) communicator.device_failed_as_owner(*trouble);
   moved |= std::erase_if(calls_, [](const auto& call) { return call->is_over_as_owner(); }) > 0;

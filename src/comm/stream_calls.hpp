@@ -64,7 +64,8 @@ class StreamCall final : public device::StreamListener,
   bool settle_as_owner();
   /// Of one that a device makes and nobody tells of: whether the stream has passed it since the
   /// last look; `trouble`: what is wrong with what it has made.
-  bool look_whether_passed_as_owner(std::optional<Failure>& trouble);
+  bool look_whether_passed_as_owner(const Communicator::Implementation& communicator,
+                                    std::optional<Failure>& trouble);
   bool is_looked_at() const { return passage_->is_looked_at() && !has_passed_; }
   bool may_be_on_device() const {
     return passage_->is_made_by_device() && !has_passed_ && !passage_->passed();

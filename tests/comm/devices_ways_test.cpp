@@ -289,19 +289,25 @@ TEST_CASE("devices: memory of another GPU is refused", "[comm]") {
 }
 
 TEST_CASE("devices: where a rank has no memory for its part of a way no rank has that", "[comm]") {
-  const auto errors = run_on_devices(2, [](Communicator& c) {
-    const OwnedStream stream;
-    const Device sums(Values(10, 1));
-    const auto error = message_of([&] {
-      cuda_on_host_is_full(c.rank() == 0);
-      auto copy = c.duplicate();
-      cuda_on_host_is_full(false);
-      copy.all_reduce_async(sums.data(), sums.data(), 10, kType, ReduceOp::sum, in(stream)).wait();
-    });
-    cuda_on_host_is_full(false);
-    if (error != "no error") throw std::runtime_error(error);
-    expect(sums.values() == Values(10, 2), "the sums");
-  });
+  auto options = options_for("");
+  options.device_memory = 12'345;  // as nobody had before, who would have left memory to others
+  const auto errors = run_on_devices(
+      2,
+      [](Communicator& c) {
+        const OwnedStream stream;
+        const Device sums(Values(10, 1));
+        const auto error = message_of([&] {
+          cuda_on_host_is_full(c.rank() == 0);
+          auto copy = c.duplicate();
+          cuda_on_host_is_full(false);
+          copy.all_reduce_async(sums.data(), sums.data(), 10, kType, ReduceOp::sum, in(stream))
+              .wait();
+        });
+        cuda_on_host_is_full(false);
+        if (error != "no error") throw std::runtime_error(error);
+        expect(sums.values() == Values(10, 2), "the sums");
+      },
+      options);
   // Only ranks that make their way together can agree on another.
   if (way() != "team") return check_all_well(errors);
   for (const auto& error : errors)

@@ -50,6 +50,8 @@ class DeviceWay : public Way {
   /// Lets all streams go on, on all ranks, with what is under way undone and undefined results;
   /// `why` is the outcome of all of it, unless there is a cause already. For good. Does not wait.
   virtual void abort(const Failure& why) = 0;
+  /// Whether abort() has ended it, on whichever rank.
+  virtual bool is_aborted() const = 0;
   /// Why all of it has ended, on all ranks; nothing as long as it has not. Before any stream goes on
   /// with a call undone it is there. Any thread may call.
   virtual std::optional<Failure> cause() const = 0;

@@ -172,6 +172,7 @@ class StepsWay final : public DeviceWay {
   }
   bool is_entered_together() const override { return false; }
   void abort(const Failure& why) override { group_->abort(why); }
+  bool is_aborted() const override { return cause().has_value(); }
   std::optional<Failure> cause() const override {
     auto whole = group_->group().check();
     return whole ? std::nullopt : std::optional(std::move(whole.error()));

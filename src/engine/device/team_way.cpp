@@ -49,6 +49,10 @@ class SharedTeam {
     const std::lock_guard lock(mu_);
     return cause_ ? cause_ : team_->ended();
   }
+  bool is_aborted() const {
+    const std::lock_guard lock(mu_);
+    return cause_.has_value();
+  }
   /// For another communicator's ranks; false where something of the last one's may still run.
   bool renew() {
     const std::lock_guard lock(mu_);
@@ -205,6 +209,7 @@ class TeamWay final : public DeviceWay, public std::enable_shared_from_this<Team
   }
   bool is_entered_together() const override { return true; }
   void abort(const Failure& why) override { team_->abort(why); }
+  bool is_aborted() const override { return team_->is_aborted(); }
   std::optional<Failure> cause() const override { return team_->cause(); }
   /// One graph has the parts of all.
   bool has_graph_under_way() const override { return false; }

@@ -315,16 +315,20 @@ Result<device::Entry> Communicator::Implementation::enter(device::Passage& passa
   std::optional<Failure> why;
   {
     const Owner owner(*this);
-    CCOLL_TRY(usable_as_owner());
     const auto now = Clock::now();
-    // From now on its time limit counts, and ranks that make other calls are looked for.
-    if (!stream_calls_.may_come_from_graphs() && (differs || now - entering.since >= kPublishAfter))
-      passage.count_as_reached(true);
-    const bool has_begun = !entering.is_captured && passage.reached();
-    // The barrier beside it finds which calls differ, and what their callers call them.
-    if (differs && has_begun) return device::Entry::entered;
-    const bool may_wait = (entry || differs) && (has_begun || now < entering.limit);
-    if (!may_wait) why = not_entered_as_owner(entry, entering.is_captured);
+    if (const auto usable = usable_as_owner(); !usable) {
+      why = usable.error();
+    } else {
+      // From now on its time limit counts, and ranks that make other calls are looked for.
+      if (!stream_calls_.may_come_from_graphs() &&
+          (differs || now - entering.since >= kPublishAfter))
+        passage.count_as_reached(true);
+      const bool has_begun = !entering.is_captured && passage.reached();
+      // The barrier beside it finds which calls differ, and what their callers call them.
+      if (differs && has_begun) return device::Entry::entered;
+      const bool may_wait = (entry || differs) && (has_begun || now < entering.limit);
+      if (!may_wait) why = not_entered_as_owner(entry, entering.is_captured);
+    }
   }
   if (why) {
     // What its stream has of it is over soon, and behind what may have been launched meanwhile.

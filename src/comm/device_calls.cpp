@@ -271,8 +271,8 @@ void Communicator::Implementation::put_off(const Submitted& submitted, const Cal
     std::optional<cudaStream_t> stream;
     std::optional<Entering> entering = std::nullopt;  ///< once it is enqueued
     // From then on:
-    std::shared_ptr<std::timed_mutex> mutex = nullptr;  ///< of a communicator that may end before
-    std::unique_lock<std::timed_mutex> lock = {};
+    std::shared_ptr<TimedMutex> mutex = nullptr;  ///< of a communicator that may end before
+    std::unique_lock<TimedMutex> lock = {};
   };
   const auto off =
       std::make_shared<Entrance>(Entrance{submitted, call, std::string(call.label), stream});

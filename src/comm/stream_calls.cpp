@@ -228,7 +228,7 @@ std::shared_ptr<StreamCall> StreamCalls::take_reached() {
 
 void StreamCalls::forked() {
   new (&submission_) std::mutex;
-  new (device_submission_.get()) std::timed_mutex;
+  new (device_submission_.get()) TimedMutex;
   new (&reached_mutex_) std::mutex;
   new (&making_) std::mutex;
   has_reached_.store(false);

@@ -18,6 +18,7 @@
 
 #include "comm/operation.hpp"
 #include "core/result.hpp"
+#include "core/timed_mutex.hpp"
 #include "engine/device/device_way.hpp"
 #include "engine/device/staging.hpp"
 
@@ -117,7 +118,7 @@ class StreamCall final : public device::StreamListener,
   std::shared_ptr<const void> stands_before_;    ///< set before it is in a stream
   std::optional<Clock::time_point> give_up_at_;  ///< of one that has failed: waiting to be passed
   bool has_passed_ = false;                      ///< of one that is looked at
-  std::chrono::milliseconds device_limit_{0};  ///< set before it is in a stream
+  std::chrono::milliseconds device_limit_{0};    ///< set before it is in a stream
   /// Once the host has done its part of it, and the stream has come to it.
   std::optional<Clock::time_point> device_deadline_;
 
@@ -153,7 +154,7 @@ class StreamCalls {
   /// Held beside it, and before, by who makes a call that devices make: also while it waits for
   /// other ranks to make theirs, so that messages can still be sent. A call that a group has put
   /// off may hold it when the communicator ends.
-  const std::shared_ptr<std::timed_mutex>& device_submission() { return device_submission_; }
+  const std::shared_ptr<TimedMutex>& device_submission() { return device_submission_; }
 
   /// From the first captured collective on that hosts number: in a stream graphs may stand before
   /// a call, whose collectives come before it.
@@ -197,7 +198,7 @@ class StreamCalls {
 
   const std::shared_ptr<const void> messages_to_post_ = std::make_shared<int>();
   std::mutex submission_;
-  const std::shared_ptr<std::timed_mutex> device_submission_ = std::make_shared<std::timed_mutex>();
+  const std::shared_ptr<TimedMutex> device_submission_ = std::make_shared<TimedMutex>();
   mutable std::mutex making_;
   std::shared_ptr<device::Staging> staging_;  // guarded by making_; stays when it is there
   std::shared_ptr<device::DeviceWay> way_;    // immutable once there are calls

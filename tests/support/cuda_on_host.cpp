@@ -130,8 +130,9 @@ class Mutex {
 Mutex mu;
 std::mt19937_64 chance{std::random_device{}()};
 CUstream_st legacy;
-std::set<CUstream_st*> streams{&legacy};
-std::map<const CUgraph_st*, std::shared_ptr<CUgraph_st>> graphs;
+// None of these is ever destroyed: threads that nobody waits for ask while the process ends.
+auto& streams = *new std::set<CUstream_st*>{&legacy};
+auto& graphs = *new std::map<const CUgraph_st*, std::shared_ptr<CUgraph_st>>;
 std::size_t captures = 0;
 std::atomic<std::size_t> kernels_run = 0;
 std::atomic<int> kernels_running = 0;
@@ -139,8 +140,8 @@ std::atomic<int> kernels_running = 0;
 /// What an error of the device leaves of it: nothing goes on any more.
 std::atomic<cudaError_t> broken_by{cudaSuccess};
 
-int device_count = 1;    // guarded by mu
-std::set<int> contexts;  // guarded by mu; of devices that have one
+int device_count = 1;                 // guarded by mu
+auto& contexts = *new std::set<int>;  // guarded by mu; of devices that have one
 thread_local int current_device = 0;
 
 /// Whatever needs a context makes it.
@@ -164,7 +165,7 @@ struct RunningGraph {
   Done ended;
   std::shared_ptr<const CUgraph_st> of;
 };
-std::list<RunningGraph> running;
+auto& running = *new std::list<RunningGraph>;
 
 std::vector<Queue*> all_queues() {
   std::vector<Queue*> queues;
@@ -308,7 +309,8 @@ bool is_forbidden() { return mode != cudaStreamCaptureModeRelaxed && is_capturin
 
 /// Stretches of memory, by where they begin.
 using Stretches = std::map<const void*, std::size_t>;
-Stretches on_device, pinned;
+auto& on_device = *new Stretches;
+auto& pinned = *new Stretches;
 
 bool contains(const Stretches& stretches, const void* place) {
   const auto next = stretches.upper_bound(place);
@@ -318,7 +320,7 @@ bool contains(const Stretches& stretches, const void* place) {
 }
 
 thread_local bool is_full = false;
-Stretches of_another;  // guarded by mu; what is said to be memory of another GPU
+auto& of_another = *new Stretches;  // guarded by mu; what is said to be memory of another GPU
 
 cudaError_t allocate(void** memory, std::size_t bytes, Stretches& among) {
   const std::lock_guard lock(mu);
@@ -332,7 +334,7 @@ cudaError_t allocate(void** memory, std::size_t bytes, Stretches& among) {
 }
 
 /// Functions of the host that streams have come to.
-std::deque<std::function<void()>> host_functions;  // guarded by mu
+auto& host_functions = *new std::deque<std::function<void()>>;  // guarded by mu
 
 /// The device's own threads: one goes on with streams while nobody waits, the other runs functions
 /// of the host, one after another.

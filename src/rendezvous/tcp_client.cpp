@@ -6,6 +6,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "core/deadline.hpp"
 #include "core/net/address.hpp"
 #include "core/net/frame.hpp"
 #include "core/net/listener.hpp"
@@ -207,6 +208,11 @@ Result<std::shared_ptr<Store>> connect(const std::string& address, const std::st
                connected->set_value(fail(failure.kind, "no connection to the store at {}: {}",
                                          address, failure.message));
              });
+  // Later than any answer: the service thread may have had no memory even to say so.
+  constexpr std::chrono::seconds kSlack{10};
+  if (future.wait_until(deadline_after(timeout) + kSlack) != std::future_status::ready)
+    return fail(ErrorKind::exhausted, "no connection to the store at {}: its service has no memory",
+                address);
   auto connection = future.get();
   if (!connection) return tl::unexpected(connection.error());
   return make_store(

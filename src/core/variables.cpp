@@ -171,6 +171,7 @@ constexpr Variable kSystem[] = {
      "where ranks of one host meet that Open MPI, MPICH or Slurm gave no address"},
     {"TERM", "`dumb`", "what the terminal is: cc-show draws a screen where it is not `dumb`"},
     {"NO_COLOR", "colours in a terminal", "anything: cc-show writes without colours"},
+    {"PATH", "none", "where tools/gpu-check looks for CUDA's compute-sanitizer first"},
 };
 
 constexpr VariableGroup kGroups[] = {

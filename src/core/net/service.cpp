@@ -234,18 +234,21 @@ class Ending {
 void spawn(const asio::any_io_executor& where, asio::awaitable<void> task, std::string what,
            std::function<void(const Failure&)> failed) {
   const auto* const executor = where.target<asio::io_context::executor_type>();
-  const auto ending = std::make_shared<Ending>(executor, std::move(what), std::move(failed));
-  const auto ended = [ending](const std::exception_ptr& thrown) { ending->come(thrown); };
-  try {
-    if (executor == nullptr || executor->running_in_this_thread())
-      return asio::co_spawn(where, std::move(task), ended);
+  auto ended = [ending = std::make_shared<Ending>(executor, std::move(what), std::move(failed))](
+                   const std::exception_ptr& thrown) { ending->come(thrown); };
+  if (executor != nullptr && !executor->running_in_this_thread()) {
     // A coroutine that begins elsewhere first has itself posted there, and where there is no memory
-    // for that, Asio ends the process; this throws.
-    asio::post(where, [where, task = std::move(task), ended]() mutable {
-      asio::co_spawn(where, std::move(task), ended);
+    // for that, Asio ends the process; this throws. Nothing of it stays here: whoever lets go of
+    // its ending last says how it has ended, and here that would be nobody.
+    asio::post(where, [where, task = std::move(task), ended = std::move(ended)]() mutable {
+      asio::co_spawn(where, std::move(task), std::move(ended));
     });
+    return;
+  }
+  try {
+    asio::co_spawn(where, std::move(task), ended);
   } catch (...) {
-    ending->come(nullptr);  // the caller is told
+    ended(nullptr);  // the caller is told
     throw;
   }
 }

@@ -29,6 +29,8 @@ CCOLL_API void group_begin();
 /// Work::wait in the open group has calls that were put off come into their streams first, until
 /// its own is over or its time has passed; Work::test has them go on as far as they can without
 /// waiting. Each ends by its own time limit at the latest. What fails then group_end throws, too.
+/// As long as a call is put off no other thread makes calls in streams of its communicator, which
+/// would come into them before it.
 CCOLL_API void group_end();
 
 /// A group as long as a scope.

@@ -21,6 +21,7 @@
 #include "children.hpp"
 #include "core/text.hpp"
 #include "engine/device/cuda.hpp"
+#include "graph.hpp"
 #include "phases.hpp"
 #include "schedule/problem.hpp"
 #include "support/effort.hpp"
@@ -37,8 +38,6 @@ constexpr std::size_t kGuard = 64;
 constexpr std::size_t kMostBytes = 1 << 20;
 constexpr std::size_t kArena = 4 << 20;
 constexpr std::size_t kMostTimed = 16 << 20;
-
-void check(cudaError_t error, std::string_view what) { value_or_throw(cuda_status(error, what)); }
 
 /// One call, the same on all ranks.
 struct Draw {
@@ -125,23 +124,6 @@ void fill(std::byte* to, std::size_t bytes, DataType type, std::mt19937_64& rand
   if (type == DataType::float32) return fill_with<float>(to, bytes, random);
   if (type == DataType::float64) return fill_with<double>(to, bytes, random);
   for (std::size_t i = 0; i < bytes; i++) to[i] = static_cast<std::byte>(random());
-}
-
-struct DestroyGraph {
-  void operator()(cudaGraphExec_t graph) const { cudaGraphExecDestroy(graph); }
-};
-using Graph = std::unique_ptr<CUgraphExec_st, DestroyGraph>;
-
-Graph capture(cudaStream_t stream, const std::function<void()>& body) {
-  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "beginning a graph");
-  body();
-  cudaGraph_t graph = nullptr;
-  check(cudaStreamEndCapture(stream, &graph), "ending a graph");
-  cudaGraphExec_t made = nullptr;
-  const auto error = cudaGraphInstantiate(&made, graph, 0);
-  cudaGraphDestroy(graph);
-  check(error, "instantiating a graph");
-  return Graph(made);
 }
 
 /// Says what a rank stands in, should it stand: its calls' own time limits have passed by then, so
@@ -297,7 +279,8 @@ void Rank::graphs(Communicator& communicator) {
   const int rounds = testing::by_effort(8, 200, 1000);
   auto* const sums = reinterpret_cast<std::uint32_t*>(device_in_.get());
   auto* const gathered = reinterpret_cast<std::uint32_t*>(device_out_.get());
-  const Graph graph = capture(stream_.get(), [&] {
+  const cudaStream_t streams[] = {stream_.get()};
+  const Graph graph(streams, [&] {
     communicator.all_reduce(sums, sums, kCount, DataType::uint32, ReduceOp::sum, in(stream_));
     communicator.all_gather(sums, gathered, kShare, DataType::uint32, in(stream_));
   });
@@ -309,8 +292,7 @@ void Rank::graphs(Communicator& communicator) {
     const auto from = static_cast<std::uint32_t>(7 * round);
     std::iota(values.begin(), values.end(), from + static_cast<std::uint32_t>(rank_));
     copy(sums, values.data(), 4 * kCount, cudaMemcpyHostToDevice);
-    for (int i = 0; i < kLaunches; i++)
-      check(cudaGraphLaunch(graph.get(), stream_.get()), "launching a graph");
+    for (int i = 0; i < kLaunches; i++) graph.launch(streams);
     communicator.all_reduce(sums, sums, kCount, DataType::uint32, ReduceOp::sum, in(stream_));
     copy(got.data(), sums, 4 * kCount, cudaMemcpyDeviceToHost);
     copy(parts.data(), gathered + (size - 1) * kShare, 4 * kShare, cudaMemcpyDeviceToHost);
@@ -380,10 +362,10 @@ void Rank::make_call(Communicator& communicator, const Draw& draw, const void* i
   const auto begin = [&] { return draw.begin(communicator, input, output, in(stream_)); };
   // All ranks run their graphs as often, so that is drawn alike; how they wait is not.
   if (same_() % 3 == 0) {
-    const Graph graph = capture(stream_.get(), begin);
+    const cudaStream_t streams[] = {stream_.get()};
+    const Graph graph(streams, begin);
     const auto launches = draw.in_place ? 1 : 1 + same_() % 3;
-    for (std::size_t i = 0; i < launches; i++)
-      check(cudaGraphLaunch(graph.get(), stream_.get()), "launching a graph");
+    for (std::size_t i = 0; i < launches; i++) graph.launch(streams);
     wait(stream_);
     return;
   }

@@ -4,8 +4,9 @@
 ///
 /// Every rank has a block for every other, and nothing can be combined, so all that matters is that
 /// nobody is asked for two things at once. In round r, rank i sends to i+r and receives from i-r:
-/// each round is a permutation. Sending and receiving are two lanes, so that a slow sender does not
-/// keep a rank from sending on.
+/// each round is a permutation. Sending, receiving and copying the own block are a lane each, so
+/// that a slow sender does not keep a rank from sending on, and who finds all there when it comes
+/// takes it before it copies what nobody waits for.
 ///
 /// Rounds: n-1, none waiting for another. Bytes sent per rank: (n-1) blocks. Any n, blocks of any
 /// sizes, which only their sender and receiver know; not in place.
@@ -46,16 +47,16 @@ Program pairwise_all_to_all(const Problem& problem, Rank rank) {
   const Rank n = problem.size;
   Lane send;
   Lane receive;
+  Lane own;
   for (Rank round = 1; round < n; ++round) {
     const Rank to = ahead(rank, round, n);
     send.steps.push_back({.local = {input(to)}, .sends = {to}, .lend = Lend::always});
     const Rank from = behind(rank, round, n);
     receive.steps.push_back({.receives = {{.peer = from, .lane = 0}}, .store = {output(from)}});
   }
-  // Last, when the first messages are under way.
-  send.steps.push_back({.local = {input(rank)}, .store = {output(rank)}});
+  own.steps.push_back({.local = {input(rank)}, .store = {output(rank)}});
   Program program = empty_program(problem, rank, n);
-  program.lanes = {std::move(send), std::move(receive)};
+  program.lanes = {std::move(send), std::move(receive), std::move(own)};
   return program;
 }
 

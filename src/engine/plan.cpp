@@ -66,6 +66,7 @@ Status Plan::resolve(const PlanRequest& request, LinkTable& links) {
     }
   }
   sources_.resize(widest);
+  find_fillers();
   // Who combines what it gets reads it out of a slot as well, and who only sends may as well copy.
   sender_copies_ = reduces(problem_.kind) || !receives;
   measure();
@@ -100,6 +101,20 @@ Status Plan::resolve_step(const PlanRequest& request, const Lane& lane, std::uin
       !ready.combines && step.receives.empty() && !step.store.empty() &&
       std::ranges::all_of(step.local, [](const auto& o) { return o.buffer == Buffer::input; });
   return {};
+}
+
+void Plan::find_fillers() {
+  // What is reduced in place is read where the result comes.
+  if (reduces(problem_.kind) || stripes_ != 1) return;
+  std::vector<std::uint32_t> stores(blocks_);
+  for (const auto& lane : lanes_)
+    for (const auto& step : lane.steps)
+      for (const auto& part : step.store)
+        if (part.buffer == Buffer::output) stores[part.block]++;
+  for (auto& lane : lanes_)
+    for (auto& step : lane.steps)
+      step.fills_block = step.store.size() == 1 && step.store[0].buffer == Buffer::output &&
+                         stores[step.store[0].block] == 1;
 }
 
 void Plan::measure() {
@@ -336,6 +351,14 @@ bool Plan::after_holds(const ReadyLane& lane, const ReadyStep& step) const {
          (other.window == lane.window && other.position > step.after->step);
 }
 
+void Plan::offer(const ReadyLane& lane, const ReadyStep& step) const {
+  auto& link = *step.receives[0];
+  link.offer(lane.store[0].data, lane.bytes);
+  if (!step.fills_block || !run_->output.segments.empty()) return;
+  const auto elems = outputs_[step.store[0].block].elems;
+  link.offer_beyond((elems - lane.window * slice_elems_) * elem_bytes_ - lane.bytes);
+}
+
 Result<bool> Plan::can_run(ReadyLane& lane) {
   const auto& step = lane.steps[lane.position];
   if (!after_holds(lane, step)) {
@@ -344,7 +367,7 @@ Result<bool> Plan::can_run(ReadyLane& lane) {
   }
   // Not earlier: until then the place may still be in use.
   if (step.receives.size() == 1 && !step.combines && step.local.empty() && lane.store.size() == 1)
-    step.receives[0]->offer(lane.store[0].data, lane.bytes);
+    offer(lane, step);
   bool ready = true;
   // All are looked at, also when the first is missing, so that all of them move.
   for (std::size_t i = 0; i < step.receives.size(); i++) {

@@ -152,7 +152,10 @@ class Plan {
     Lend lend = Lend::never;
     bool combines = false;
     bool copies_input = false;  ///< stores it, and no more
-    Volume before;              ///< of runs with blocks of other sizes
+    /// Stores a block of the output, which no other step does, window after window: nobody reads or
+    /// writes the rest of it meanwhile.
+    bool fills_block = false;
+    Volume before;  ///< of runs with blocks of other sizes
   };
   /// Where a step's data lie if they are in one piece, whichever the run's buffers are; in bytes.
   struct Place {
@@ -212,6 +215,8 @@ class Plan {
   bool has_sizes_of(const PlanRun& run) const {
     return run.block_counts == problem_.block_counts && run.output_counts == problem_.output_counts;
   }
+  /// Which steps have fills_block.
+  void find_fillers();
   /// The blocks' extents and the number of windows.
   void measure();
   Status resolve_step(const PlanRequest& request, const Lane& lane, std::uint16_t number,
@@ -233,6 +238,8 @@ class Plan {
   /// and the receivers need not wait for the copy, whose memory has just been in this rank's cache.
   bool lends_input(const ReadyStep& step) const;
   void leave(ReadyLane& lane);
+  /// Tells the link of a step that stores what it receives where that belongs.
+  void offer(const ReadyLane& lane, const ReadyStep& step) const;
   /// True when the present step can be carried out now.
   Result<bool> can_run(ReadyLane& lane);
   bool after_holds(const ReadyLane& lane, const ReadyStep& step) const;
@@ -320,7 +327,7 @@ class Plan {
   std::unique_ptr<CustomFold> custom_fold_;  ///< in its place, for the caller's own function
   std::vector<ReadyLane> lanes_;
   bool can_be_short_ = false;
-  bool sender_copies_ = false;  ///< whatever the sizes are
+  bool sender_copies_ = false;                        ///< whatever the sizes are
   std::vector<std::pair<SendLink*, Rank>> outgoing_;  ///< every link the program sends on, once
   std::vector<const std::byte*> sources_;             ///< room for the widest step
 
@@ -338,7 +345,7 @@ class Plan {
   std::uint64_t windows_ = 0;
   std::vector<Extent> inputs_;  ///< by block; scratch is measured like the input
   std::vector<Extent> outputs_;
-  bool streams_ = false;               ///< the buffers are larger than what the caches keep
+  bool streams_ = false;  ///< the buffers are larger than what the caches keep
   Copier copier_ = Copier::receiver;
   std::optional<MadeCall> different_;  ///< of check()
 };

@@ -154,6 +154,9 @@ class ReceiveLink {
   /// The payload of the front slice may be put at `data` if it has exactly `bytes`; holds for that
   /// slice only, and is a hint. Not after front() has been called for it since it was peeked at.
   virtual void offer(std::byte* data, std::size_t bytes) = 0;
+  /// After offer(): payloads of the same call that follow that slice may be put right behind it, of
+  /// whole slices and at most `bytes` together. A hint, which holds until the next offer().
+  virtual void offer_beyond(std::size_t /*bytes*/) {}
   /// The payloads of the slices that follow those announced so far, `bytes` together and no more
   /// than whole ones, may be put one behind the other from `data` on, until they are popped or
   /// revoke() is called. A hint; a link of which some is announced is so of all its payloads.

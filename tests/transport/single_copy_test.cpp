@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of other processes that is read where it lies, and links that do so.
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -146,6 +147,86 @@ TEST_CASE("single copy: a longer slice of ordinary memory is copied when it is l
   CHECK(std::ranges::all_of(place, [](auto b) { return b == std::byte{0}; }));
 }
 
+TEST_CASE("single copy: slices that lie one behind the other are read at once, as far as offered",
+          "[transport]") {
+  Pair pair(shm_kind());
+  pair.open();
+  settle(pair);
+  auto data = pattern(1, 5 * kLarge);
+  const auto original = data;
+  std::vector<std::byte> place(data.size());
+  const auto slice = [](auto& memory, std::size_t i) {
+    return std::span(memory).subspan(i * kLarge, kLarge);
+  };
+  // Of one call four, which are one stretch of memory, and one of the next call.
+  for (std::size_t i = 0; i < 5; i++) lend(pair, i < 4 ? 1 : 2, slice(data, i).data(), kLarge);
+  std::size_t read = 0, popped = 0;
+  const auto take = [&](std::size_t beyond, std::size_t reads) {
+    CAPTURE(popped, beyond);
+    pair.receiver->offer(slice(place, popped).data(), kLarge);
+    pair.receiver->offer_beyond(beyond);
+    const auto* view = await_front(pair);
+    for (read += reads; reads > 0; reads--)
+      std::ranges::fill(slice(data, read - reads), std::byte{0});
+    CHECK(view->data == slice(place, popped).data());
+    CHECK(std::ranges::equal(std::span(place).first(read * kLarge),
+                             std::span(original).first(read * kLarge)));
+    CHECK(std::ranges::all_of(std::span(place).subspan(read * kLarge),
+                              [](auto b) { return b == std::byte{0}; }));
+    REQUIRE(pair.receiver->begin_read());
+    CHECK(pair.receiver->pop());
+    popped++;
+  };
+  take(2 * kLarge - 1, 2);
+  take(3 * kLarge, 0);
+  // As far as they are of one call.
+  take(2 * kLarge, 2);
+  take(kLarge, 0);
+  take(0, 1);
+  CHECK(pair.sender->drained());
+  // What lies elsewhere, or is offered a place elsewhere, is read by itself.
+  data = original;
+  for (const std::size_t i : {0, 1, 3}) lend(pair, 3, slice(data, i).data(), kLarge);
+  for (const std::size_t i : {0, 1, 3}) {
+    const std::size_t at = i == 0 ? 0 : i + 1;
+    pair.receiver->offer(slice(place, at).data(), kLarge);
+    pair.receiver->offer_beyond(i == 0 ? 4 * kLarge : 0);
+    CHECK(std::ranges::equal(std::span(await_front(pair)->data, kLarge), slice(original, i)));
+    REQUIRE(pair.receiver->begin_read());
+    CHECK(pair.receiver->pop());
+  }
+}
+
+TEST_CASE("single copy: of slices at once of which some cannot be read, the first is",
+          "[transport]") {
+  Pair pair(shm_kind());
+  pair.open();
+  settle(pair);
+  auto* const memory = static_cast<std::byte*>(
+      mmap(nullptr, 2 * kLarge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  REQUIRE(memory != MAP_FAILED);
+  const auto original = pattern(1, 2 * kLarge);
+  std::ranges::copy(original, memory);
+  lend(pair, 1, memory, kLarge);
+  lend(pair, 1, memory + kLarge, kLarge);
+  REQUIRE(mprotect(memory + kLarge, kLarge, PROT_NONE) == 0);
+  std::vector<std::byte> place(2 * kLarge);
+  pair.receiver->offer(place.data(), kLarge);
+  pair.receiver->offer_beyond(kLarge);
+  CHECK(std::ranges::equal(std::span(await_front(pair)->data, kLarge),
+                           std::span(original).first(kLarge)));
+  REQUIRE(pair.receiver->begin_read());
+  CHECK(pair.receiver->pop());
+  CHECK(pair.sender->copies_once());
+  REQUIRE(mprotect(memory + kLarge, kLarge, PROT_READ) == 0);
+  pair.receiver->offer(place.data() + kLarge, kLarge);
+  CHECK(std::ranges::equal(std::span(await_front(pair)->data, kLarge),
+                           std::span(original).last(kLarge)));
+  REQUIRE(pair.receiver->begin_read());
+  CHECK(pair.receiver->pop());
+  munmap(memory, 2 * kLarge);
+}
+
 TEST_CASE("single copy: a slice that the sender is to copy, or a short one, is copied at once",
           "[transport]") {
   Pair pair(shm_kind());
@@ -224,7 +305,8 @@ TEST_CASE("single copy: nobody uses what was overwritten while it was read",
       }
       // Not revoke(), which would wait until the reader has ended.
       pair.sender->begin_revoke();
-      std::ranges::fill(data, std::byte{0});
+      // What is read last.
+      std::ranges::fill(std::span(data).last(kLarge), std::byte{0});
     });
     looks = true;
     // Not eventually(), which moves the sender's end as well.

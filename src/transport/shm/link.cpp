@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/shm/link.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstring>
@@ -303,16 +304,52 @@ const std::byte* ShmReceiveLink::fetch(std::uint64_t address) {
     if (!fetched_) fetched_ = std::make_unique_for_overwrite<std::byte[]>(kSlotBytes);
     to = fetched_.get();
   }
-  // Read now, and worth something if it was not taken back meanwhile, whatever happens later.
-  Status read;
-  taken_back_ = !reader_->begin_loan();
-  if (!taken_back_) {
-    read = offer_.sender_memory->read(address, to, bytes);
-    taken_back_ = !reader_->end_loan();
+  const bool is_there = to == ahead_.data() && bytes <= ahead_.size() &&
+                        address == ahead_address_ && view_.header.sequence == ahead_sequence_;
+  if (!is_there) {
+    ahead_ = {to, is_offered ? bytes_at_once(address) : bytes};
+    ahead_address_ = address;
+    ahead_sequence_ = view_.header.sequence;
+    auto read = read_ahead();
+    if (!read && ahead_.size() > bytes) {
+      // It may be one of the others that cannot be read.
+      ahead_ = ahead_.first(bytes);
+      read = read_ahead();
+    }
+    if (!read) {
+      ahead_ = {};
+      refuse(read.error());
+      return nullptr;
+    }
   }
-  if (taken_back_ || read) return to;
-  refuse(read.error());
-  return nullptr;
+  ahead_ = ahead_.subspan(bytes);
+  ahead_address_ += bytes;
+  return to;
+}
+
+Status ShmReceiveLink::read_ahead() {
+  // Read now, and worth something if it was not taken back meanwhile, whatever happens later.
+  taken_back_ = !reader_->begin_loan();
+  if (taken_back_) return {};
+  auto read = offer_.sender_memory->read(ahead_address_, ahead_.data(), ahead_.size());
+  taken_back_ = !reader_->end_loan();
+  if (taken_back_) return {};
+  return read;
+}
+
+std::size_t ShmReceiveLink::bytes_at_once(std::uint64_t address) const {
+  const auto& front = view_.header;
+  std::size_t bytes = front.bytes;
+  const auto most = std::min(kMostFetchedBytes, bytes + offered_beyond_);
+  for (std::uint32_t behind = 1; behind < Ring::kLines && reader_->there(behind); behind++) {
+    const auto next = reader_->header(behind);
+    const auto place = reader_->place(behind);
+    if (next.sequence != front.sequence || next.signature != front.signature) break;
+    if (Ring::Line::holds(next.bytes) || bytes + next.bytes > most) break;
+    if (place.slot != Ring::kUnmapped || place.offset != address + bytes) break;
+    bytes += next.bytes;
+  }
+  return bytes;
 }
 
 void ShmReceiveLink::refuse(const Failure& why) {
@@ -365,6 +402,7 @@ const SliceHeader* ShmReceiveLink::peek() {
 void ShmReceiveLink::offer(std::byte* data, std::size_t bytes) {
   if (instead_) instead_->offer(data, bytes);
   offered_ = {data, bytes};
+  offered_beyond_ = 0;
 }
 
 bool ShmReceiveLink::whole() const {
@@ -386,6 +424,7 @@ bool ShmReceiveLink::pop() {
   looked_ = false;
   view_.data = nullptr;
   offered_ = {};
+  offered_beyond_ = 0;
   is_refused_ = false;
   if (reader_->pop(view_.header.bytes)) offer_.sender->ring_if_asleep();
   return good;

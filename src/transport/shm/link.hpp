@@ -121,6 +121,7 @@ class ShmReceiveLink final : public ReceiveLink {
 
   const SliceHeader* peek() override;
   void offer(std::byte* data, std::size_t bytes) override;
+  void offer_beyond(std::size_t bytes) override { offered_beyond_ = bytes; }
   const View* front() override;
   bool whole() const override;
   bool connected() const override;
@@ -167,6 +168,11 @@ class ShmReceiveLink final : public ReceiveLink {
   /// Copied from the sender's process to where it was offered a place, or to fetched_. Null where
   /// the kernel refuses that: then the sender copies it.
   const std::byte* fetch(std::uint64_t address);
+  /// What ahead_ is to be.
+  Status read_ahead();
+  /// How many bytes from `address` on are of the front slice and of those behind it that are there
+  /// and lie where the places that were offered for them do.
+  std::size_t bytes_at_once(std::uint64_t address) const;
   void refuse(const Failure& why);
   /// Of the front slice: false, and the link has failed, if it cannot be so long.
   bool has_slot_size(std::size_t bytes);
@@ -190,6 +196,10 @@ class ShmReceiveLink final : public ReceiveLink {
   bool is_refused_ = false;              ///< the front slice, where it lay first
   bool has_told_ = false;                ///< why the first was refused
   std::span<std::byte> offered_;         ///< for the front slice
+  std::size_t offered_beyond_ = 0;       ///< behind it, for the next ones
+  std::span<std::byte> ahead_;           ///< what has been fetched of the next ones
+  std::uint64_t ahead_address_ = 0;      ///< where that lies in the sender's process
+  std::uint64_t ahead_sequence_ = 0;     ///< of its call
   std::unique_ptr<std::byte[]> fetched_;
   SlotBudget::Share fetched_share_;  ///< for that; none: nothing is fetched
   mutable std::optional<Failure> failure_;

@@ -63,7 +63,7 @@ inline constexpr std::size_t kSlotBytes = 128 << 10;
 static_assert(kSlotBytes >= kCommonSliceBytes);
 
 /// Most bytes of one that is lent from memory which the reader has not mapped.
-inline constexpr std::size_t kMostFetchedBytes = 256 << 10;
+inline constexpr std::size_t kMostFetchedBytes = 1 << 20;
 
 /// `kMostUntold`: lines that may have been read without the writer having been told.
 template <template <typename> typename Atomic, std::size_t kCount,
@@ -304,13 +304,15 @@ class BasicRingReader {
  public:
   explicit BasicRingReader(Ring* ring) : ring_(ring) {}
 
-  /// Whether the front slice is there.
-  bool there() const { return (line().stamp.load() & ~Ring::kStampedAgain) == popped_ + 1; }
+  /// Whether the front slice is there, or the one so many behind it.
+  bool there(std::uint32_t behind = 0) const {
+    return (line(behind).stamp.load() & ~Ring::kStampedAgain) == popped_ + behind + 1;
+  }
   /// Copies of what its line says. Everything is to be decided by one of each: the writer may be a
   /// broken or an evil process, and say something else the next moment.
-  SliceHeader header() const { return copy_of(line().header); }
+  SliceHeader header(std::uint32_t behind = 0) const { return copy_of(line(behind).header); }
   /// Of a slice that does not fit its line.
-  typename Ring::Place place() const { return copy_of(line().place); }
+  typename Ring::Place place(std::uint32_t behind = 0) const { return copy_of(line(behind).place); }
   /// Where it lies, if it fits its line.
   const std::byte* in_line() const { return line().data.data(); }
   /// If it lies in a slot of this ring.
@@ -355,7 +357,9 @@ class BasicRingReader {
     std::atomic_signal_fence(std::memory_order_seq_cst);
     return copy;
   }
-  typename Ring::Line& line() const { return ring_->lines[popped_ % Ring::kLines]; }
+  typename Ring::Line& line(std::uint32_t behind = 0) const {
+    return ring_->lines[(popped_ + behind) % Ring::kLines];
+  }
 
   Ring* const ring_;
   std::uint64_t popped_ = 0;

@@ -200,7 +200,10 @@ Picoseconds Machine::take_thread(const SimLane& lane, Picoseconds ready, Picosec
   if (system_.cores > 0) {
     const std::size_t node = system_.resources[lane.thread].node;
     const auto first = cores_.begin() + static_cast<std::ptrdiff_t>(node * system_.cores);
-    const auto core = std::min_element(first, first + system_.cores);
+    // Of those that are free by then the last, so that the others can do something earlier.
+    const auto core = std::max_element(first, first + system_.cores, [&](auto a, auto b) {
+      return a <= start && b <= start ? a < b : a > b;
+    });
     start = std::max(start, *core);
     *core = start + duration;
   }

@@ -52,39 +52,63 @@ void run_on_host(const device::TeamLaunch& launch, std::uint32_t threads_per_blo
   }
 }
 
-TeamOnHost::TeamOnHost(std::uint32_t blocks, std::uint32_t flags)
-    : tickets_(blocks), flags_(std::size_t{flags} * device::kFlagWords), progress_(blocks) {}
+TeamOnHost::TeamOnHost(std::uint32_t blocks, std::uint32_t flags, std::uint32_t devices)
+    : devices_(devices, {std::vector<device::TeamTicket>(blocks),
+                         std::vector<std::uint64_t>(std::size_t{flags} * device::kFlagWords),
+                         {}}),
+      progress_(blocks + devices) {}
 
 std::vector<device::TeamEnding> TeamOnHost::run(const device::LoweredTeam& team,
                                                 const std::vector<Buffers>& buffers,
                                                 std::uint32_t threads_per_block) {
   device::TeamLaunch launch;
   launch.program = team.on_host();
-  if (launch.program.block_count > tickets_.size() ||
-      std::size_t{launch.program.flag_count()} * device::kFlagWords > flags_.size()) {
+  if (launch.program.block_count > devices_[0].tickets.size() ||
+      std::size_t{launch.program.flag_count()} * device::kFlagWords > devices_[0].flags.size()) {
     throw std::runtime_error("a program of more blocks or flags than there is memory for");
   }
-  // Nothing in it outlives a call.
-  workspace_.assign(team.workspace_bytes + device::kTeamAlignment, std::byte{0xa5});
   std::byte** next = launch.buffers;
   for (const Buffers& of_rank : buffers) {
     *next++ = of_rank.input;
     *next++ = of_rank.output;
   }
-  const auto place = reinterpret_cast<std::uintptr_t>(workspace_.data());
-  *next = workspace_.data() + (device::kTeamAlignment - place % device::kTeamAlignment);
-  launch.state = {tickets_.data(), flags_.data(), static_cast<std::uint32_t>(tickets_.size())};
+  std::uint64_t** flags = launch.state.flags;
+  for (Device& each : devices_) {
+    // Nothing in it outlives a call.
+    each.workspace.assign(team.workspace_bytes + device::kTeamAlignment, std::byte{0xa5});
+    const auto place = reinterpret_cast<std::uintptr_t>(each.workspace.data());
+    *next++ = each.workspace.data() + (device::kTeamAlignment - place % device::kTeamAlignment);
+    *flags++ = each.flags.data();
+  }
   launch.abort = &abort_;
   // Each look lets other threads run first, and there may be hundreds on a core.
   launch.spins_per_look = 20;
   launch.progress = progress_.data();
-  run_on_host(launch, threads_per_block);
+  run_on_devices(team, launch, threads_per_block);
 
   std::vector<device::TeamEnding> endings;
   for (std::uint32_t block = 0; block < launch.program.block_count; ++block) {
     endings.push_back(static_cast<device::TeamEnding>(progress_[block].ending));
   }
   return endings;
+}
+
+/// What each has of it, all at a time.
+void TeamOnHost::run_on_devices(const device::LoweredTeam& team, const device::TeamLaunch& launch,
+                                std::uint32_t threads_per_block) {
+  std::vector<std::jthread> parts;
+  for (std::uint32_t number = 0; number < devices_.size(); ++number) {
+    parts.emplace_back([this, &team, &launch, number, threads_per_block] {
+      device::TeamLaunch part = launch;
+      const auto blocks = team.blocks_of(number);
+      part.program.blocks = blocks.data();
+      part.program.block_count = static_cast<std::uint32_t>(blocks.size());
+      auto& tickets = devices_[number].tickets;
+      part.state.tickets = tickets.data();
+      part.state.ticket_count = static_cast<std::uint32_t>(tickets.size());
+      run_on_host(part, threads_per_block);
+    });
+  }
 }
 
 void TeamOnHost::abort() { device::store_relaxed(&abort_, 1); }

@@ -19,8 +19,8 @@ void run_on_host(const device::TeamLaunch& launch, std::uint32_t threads_per_blo
 /// What is device memory for a team, and outlives its calls. One call at a time.
 class TeamOnHost {
  public:
-  /// `blocks`, `flags`: the most that a program may have.
-  TeamOnHost(std::uint32_t blocks, std::uint32_t flags);
+  /// `blocks`, `flags`: the most that a program may have, on each of so many devices.
+  TeamOnHost(std::uint32_t blocks, std::uint32_t flags, std::uint32_t devices = 1);
 
   /// Of each rank.
   struct Buffers {
@@ -35,13 +35,21 @@ class TeamOnHost {
   void abort();
   void forget_abort() { abort_ = 0; }
 
-  const std::vector<device::TeamTicket>& tickets() const { return tickets_; }
+  const std::vector<device::TeamTicket>& tickets(std::size_t device = 0) const {
+    return devices_[device].tickets;
+  }
   const std::vector<device::TeamProgress>& progress() const { return progress_; }
 
  private:
-  std::vector<device::TeamTicket> tickets_;
-  std::vector<std::uint64_t> flags_;
-  std::vector<std::byte> workspace_;
+  struct Device {
+    std::vector<device::TeamTicket> tickets;
+    std::vector<std::uint64_t> flags;
+    std::vector<std::byte> workspace;
+  };
+  void run_on_devices(const device::LoweredTeam& team, const device::TeamLaunch& launch,
+                      std::uint32_t threads_per_block);
+
+  std::vector<Device> devices_;
   std::vector<device::TeamProgress> progress_;
   std::uint64_t abort_ = 0;
 };

@@ -69,14 +69,14 @@ class TeamInterpreter {
       launch_.state.tickets[i] = next;
     }
     if (!is_first()) return;
-    store_relaxed(&launch_.progress[number_].ending, 0);
-    store_relaxed(&launch_.progress[number_].steps, 0);
-    store_release(&launch_.progress[number_].call, next.calls);
+    store_relaxed(&launch_.progress[mine_.number].ending, 0);
+    store_relaxed(&launch_.progress[mine_.number].steps, 0);
+    store_release(&launch_.progress[mine_.number].call, next.calls);
   }
 
   CCOLL_HOST_DEVICE void end(TeamEnding ending) {
     if (!is_first()) return;
-    store_release(&launch_.progress[number_].ending, static_cast<std::uint64_t>(ending));
+    store_release(&launch_.progress[mine_.number].ending, static_cast<std::uint64_t>(ending));
   }
 
   /// False when the call is aborted. `done`: the block's steps so far.
@@ -94,8 +94,8 @@ class TeamInterpreter {
     if (active) publish(step);
     ++done;
     if (is_first()) {
-      if (mine_.awaited) store_release(done_flag(number_), base_ + done);
-      store_relaxed(&launch_.progress[number_].steps, done);
+      if (mine_.awaited) store_release(done_flag(mine_.number), base_ + done);
+      store_relaxed(&launch_.progress[mine_.number].steps, done);
     }
     return true;
   }
@@ -186,7 +186,7 @@ class TeamInterpreter {
 
   CCOLL_HOST_DEVICE void at_slot(std::uint32_t cursor, const TeamEnd& end) {
     const TeamChannel& channel = program_.channels[end.channel];
-    at_[cursor] = launch_.buffers[program_.workspace] + channel.slots +
+    at_[cursor] = launch_.buffers[program_.workspace + channel.to] + channel.slots +
                   counts_[end.number] % program_.slots * channel.slot_bytes;
     left_[cursor] = UINT64_MAX;
   }
@@ -283,24 +283,25 @@ class TeamInterpreter {
   CCOLL_HOST_DEVICE bool is_owner(const TeamEnd& end) const {
     return end.number % block_.threads() == block_.thread();
   }
-  CCOLL_HOST_DEVICE std::uint64_t* flag(std::uint32_t number) const {
-    return launch_.state.flags + std::uint64_t{number} * kFlagWords;
+  CCOLL_HOST_DEVICE std::uint64_t* flag(std::uint32_t device, std::uint32_t number) const {
+    return launch_.state.flags[device] + std::uint64_t{number} * kFlagWords;
   }
   CCOLL_HOST_DEVICE std::uint64_t* pushed_flag(const TeamEnd& end) const {
-    return flag(2 * end.channel);
+    return flag(program_.channels[end.channel].to, 2 * end.channel);
   }
   CCOLL_HOST_DEVICE std::uint64_t* popped_flag(const TeamEnd& end) const {
-    return flag(2 * end.channel + 1);
+    return flag(program_.channels[end.channel].from, 2 * end.channel + 1);
   }
+  /// Of one of this block's rank.
   CCOLL_HOST_DEVICE std::uint64_t* done_flag(std::uint32_t block) const {
-    return flag(2 * program_.channel_count + block);
+    return flag(mine_.device, 2 * program_.channel_count + block);
   }
 
   const B& block_;
   const TeamLaunch& launch_;
   const TeamProgram& program_;
   const TeamBlock& mine_;
-  const std::uint32_t number_;
+  const std::uint32_t number_;  ///< in the launch
   std::uint64_t base_ = 0;
   std::uint64_t* const stopped_;
   std::byte** const at_;       ///< by cursor, as are the next two

@@ -2,6 +2,7 @@
 #include "engine/device/lower.hpp"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "schedule/resolve.hpp"
@@ -62,6 +63,8 @@ class Lowering {
     program.stripes = schedule_.stripes;
     program.slots = request_.slots;
     program.workspace = 2 * schedule_.problem.size;
+    for (const std::uint32_t device : request_.devices)
+      used_.resize(std::max<std::size_t>(used_.size(), device + 1));
     for (Rank rank = 0; rank < schedule_.problem.size; ++rank) {
       views_.push_back(view_of(schedule_.problem, rank));
     }
@@ -69,8 +72,9 @@ class Lowering {
 
   void place_scratch() {
     for (const ResolvedLane& lane : schedule_.lanes) {
-      scratch_.push_back(out_.workspace_bytes);
-      out_.workspace_bytes += lane.scratch_blocks * aligned(out_.program.slice_bytes);
+      std::uint64_t& used = used_[device_of(lane.rank)];
+      scratch_.push_back(used);
+      used += lane.scratch_blocks * aligned(out_.program.slice_bytes);
     }
   }
 
@@ -86,6 +90,8 @@ class Lowering {
   void add_block(std::uint32_t number) {
     const ResolvedLane& lane = schedule_.lanes[number];
     TeamBlock& block = out_.blocks.emplace_back();
+    block.number = block_of_[number];
+    block.device = device_of(lane.rank);
     block.rank = lane.rank;
     block.lane = lane.number;
     block.stripe = lane.stripe;
@@ -152,7 +158,7 @@ class Lowering {
       const std::uint32_t blocks = schedule_.blocks;
       const std::uint64_t cell = (segment.block + blocks - lane.scratch_block) % blocks;
       const auto number = static_cast<std::size_t>(&lane - schedule_.lanes.data());
-      part.buffer = out_.program.workspace;
+      part.buffer = out_.program.workspace + device_of(lane.rank);
       part.offset = scratch_[number] + cell * aligned(out_.program.slice_bytes);
       part.moves = false;
       return part;
@@ -179,6 +185,10 @@ class Lowering {
     }
     range.end = size32(out_.ends);
     return range;
+  }
+
+  std::uint32_t device_of(Rank rank) const {
+    return request_.devices.empty() ? 0 : request_.devices[rank];
   }
 
   bool is_in_place(Rank rank) const {
@@ -228,10 +238,14 @@ class Lowering {
   }
 
   void place_slots() {
-    for (TeamChannel& channel : out_.channels) {
-      channel.slots = out_.workspace_bytes;
-      out_.workspace_bytes += request_.slots * channel.slot_bytes;
+    for (std::uint32_t link = 0; link < out_.channels.size(); ++link) {
+      TeamChannel& channel = out_.channels[link];
+      channel.from = device_of(schedule_.lanes[schedule_.links[link].from_lane].rank);
+      channel.to = device_of(schedule_.links[link].to);
+      channel.slots = used_[channel.to];
+      used_[channel.to] += request_.slots * channel.slot_bytes;
     }
+    out_.workspace_bytes = *std::ranges::max_element(used_);
   }
 
   void finish() {
@@ -257,6 +271,7 @@ class Lowering {
   const std::uint64_t elem_bytes_;
   LoweredTeam out_;
   std::vector<Problem> views_;           ///< by rank
+  std::vector<std::uint64_t> used_{0};   ///< by device: of its workspace
   std::vector<std::uint64_t> scratch_;   ///< by lane: where its scratch begins in the workspace
   std::vector<std::uint32_t> block_of_;  ///< by lane
   std::vector<std::uint32_t> ends_;      ///< of the present block: its links
@@ -275,8 +290,30 @@ TeamProgram LoweredTeam::on_host() const {
   return here;
 }
 
+std::vector<TeamBlock> LoweredTeam::blocks_of(std::uint32_t device) const {
+  std::vector<TeamBlock> own;
+  for (const TeamBlock& block : blocks)
+    if (block.device == device) own.push_back(block);
+  if (!own.empty() || blocks.empty()) return own;
+  TeamBlock idle;
+  idle.stripe = kNone;  // in which there is no window
+  idle.number = static_cast<std::uint32_t>(blocks.size()) + device;
+  idle.device = device;
+  return {idle};
+}
+
+bool LoweredTeam::reads_across() const {
+  return std::ranges::any_of(ends, [this](const TeamEnd& end) {
+    const TeamChannel& channel = channels[end.channel];
+    const auto lent = std::span(parts).subspan(end.lent.begin, end.lent.end - end.lent.begin);
+    return channel.from != channel.to && std::ranges::any_of(lent, [this](const TeamPart& part) {
+             return part.buffer < program.workspace;
+           });
+  });
+}
+
 Result<LoweredTeam> lower(const LowerRequest& request) {
-  const auto& [problem, choice, schedule, type, op, in_place, slots, lends] = request;
+  const auto& [problem, choice, schedule, type, op, in_place, slots, lends, devices] = request;
   if (slots == 0 || (!in_place.empty() && in_place.size() != problem.size)) {
     return fail(ErrorKind::invalid_argument,
                 "a team of {} ranks with {} slots per link, and whether it is in place said of {}; "
@@ -286,6 +323,13 @@ Result<LoweredTeam> lower(const LowerRequest& request) {
   if (problem.size > kMostTeamRanks) {
     return fail(ErrorKind::unsupported, "a team of {} ranks: a GPU has at most {} of one process",
                 problem.size, kMostTeamRanks);
+  }
+  if (!devices.empty() &&
+      (devices.size() != problem.size || std::ranges::max(devices) >= kMostTeamDevices)) {
+    return fail(ErrorKind::unsupported,
+                "a team of {} ranks, of {} of which is said that they are on GPUs up to number {}: "
+                "at most {} GPUs are a team's",
+                problem.size, devices.size(), std::ranges::max(devices), kMostTeamDevices);
   }
   if (reduces(problem.kind) && !is_defined(op, type)) {
     return fail(ErrorKind::invalid_argument, "{} is not defined on {}", to_string(op),

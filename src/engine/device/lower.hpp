@@ -30,6 +30,8 @@ struct LowerRequest {
   std::uint32_t slots = kTeamSlots;
   /// False: every slice goes through a slot, also where the schedule lends it.
   bool lends = true;
+  /// By rank, the number of its device in the team, from 0 on; empty: all have one.
+  std::vector<std::uint32_t> devices = {};
 };
 
 /// Owns the lists of a program.
@@ -41,10 +43,16 @@ struct LoweredTeam {
   std::vector<TeamChannel> channels;
   TeamProgram program;  ///< its lists' pointers are null
   /// Of slots and scratch, which hold nothing from one call to the next: programs may share it.
+  /// Each device has some, of which none needs more.
   std::uint64_t workspace_bytes = 0;
 
   /// The program with the lists where they are here, as long as this lives.
   TeamProgram on_host() const;
+  /// What is for one of the devices. Where that is nothing, though others have something to do, one
+  /// block that takes its ticket and ends: all devices count all calls.
+  std::vector<TeamBlock> blocks_of(std::uint32_t device) const;
+  /// Whether a block reads buffers of a rank of another device where they lie.
+  bool reads_across() const;
 };
 
 /// Where each slice's memory begins in the workspace, which itself must.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A schedule as the team kernel runs it: all ranks of one process on one GPU, a block of threads
-/// for each lane of each rank. Flat plain data, so that it is copied to the device once and used by
-/// any number of calls: what changes from call to call is in a TeamLaunch, or in device memory that
-/// the kernel itself advances. Shared by host and device code; knows no schedule and no CUDA.
+/// A schedule as the team kernel runs it: all ranks of one process, a block of threads for each
+/// lane of each rank, on the GPU that the rank has. Flat plain data, so that it is copied to each
+/// device once and used by any number of calls: what changes from call to call is in a TeamLaunch,
+/// or in device memory that the kernel itself advances. Shared by host and device code; knows no
+/// schedule and no CUDA.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +15,9 @@
 namespace ccoll::device {
 
 inline constexpr std::uint32_t kNone = UINT32_MAX;
+
+/// The most devices that a team has, as many as one machine's switches join.
+inline constexpr std::uint32_t kMostTeamDevices = 16;
 
 /// Part of one of a program's lists.
 struct Range {
@@ -31,10 +35,14 @@ struct TeamPart {
 };
 
 /// What one lane of one rank sends to one peer. Its flags count slices: those pushed, which the
-/// sender's block writes, and those popped, which the receiver's writes.
+/// sender's block writes, and those popped, which the receiver's writes. A word lies on the device
+/// of who waits for it, and slots on that of who reads them: what crosses from one device to
+/// another is written there, which nobody waits for; only what is lent is read across.
 struct TeamChannel {
-  std::uint64_t slots = 0;       ///< where the ring of slots begins in the workspace
+  std::uint64_t slots = 0;       ///< where the ring of slots begins in the receiver's workspace
   std::uint64_t slot_bytes = 0;  ///< 0 where every slice is lent
+  std::uint32_t from = 0;        ///< the sender's device, by its number in the team
+  std::uint32_t to = 0;          ///< the receiver's
 };
 
 /// One end of a channel, as a step has it.
@@ -69,10 +77,13 @@ struct TeamBlock {
   Range steps;
   std::uint32_t stripe = 0;
   std::uint32_t ends = 0;
-  bool awaited = false;  ///< other blocks' steps come after some of its own
+  std::uint32_t number = 0;  ///< among those of all devices
+  std::uint32_t device = 0;  ///< its number in the team
+  bool awaited = false;      ///< other blocks' steps, of its rank, come after some of its own
 };
 
-/// The lists are where the pointers say, in device memory or, for tests, the host's.
+/// The lists are where the pointers say, in device memory or, for tests, the host's. A device's has
+/// its own blocks, and all of everything else.
 struct TeamProgram {
   const TeamBlock* blocks = nullptr;
   const TeamStep* steps = nullptr;
@@ -85,7 +96,7 @@ struct TeamProgram {
   DataType type = DataType::uint8;
   ReduceOp op = ReduceOp::sum;
   std::uint32_t stripes = 1;
-  std::uint32_t workspace = 0;  ///< its number among a launch's buffers
+  std::uint32_t workspace = 0;  ///< number among a launch's buffers of device 0's
   std::uint64_t windows = 0;
   std::uint64_t slice_bytes = 0;
   std::uint64_t span = 1;       ///< no count of a call is greater
@@ -94,6 +105,7 @@ struct TeamProgram {
 
   /// Words of memory that a block's threads share.
   constexpr std::uint32_t shared_words() const { return 1 + most_ends + 3 * widest; }
+  /// Of one that has the blocks of all devices: so many flags has each.
   constexpr std::uint32_t flag_count() const { return 2 * channel_count + block_count; }
 };
 
@@ -110,11 +122,12 @@ struct TeamTicket {
 
 /// What a team's calls leave to the next, in device memory that is zeroed once. Every call of
 /// whatever program advances all tickets, each by one block and before anything else, so that
-/// between calls they are the same, also after an abort: nothing needs to be reset.
+/// between calls they are the same, also after an abort: nothing needs to be reset. So it is on
+/// every device of a team, whose calls all have a part on each.
 struct TeamState {
-  TeamTicket* tickets = nullptr;  ///< ticket_count of them
-  std::uint64_t* flags = nullptr;
-  std::uint32_t ticket_count = 0;  ///< at least the program's blocks
+  TeamTicket* tickets = nullptr;                ///< ticket_count of them, on the launch's device
+  std::uint64_t* flags[kMostTeamDevices] = {};  ///< by device
+  std::uint32_t ticket_count = 0;               ///< at least the program's blocks
 };
 
 enum class TeamEnding : std::uint64_t { none, finished, aborted };
@@ -129,15 +142,16 @@ struct TeamProgress {
 /// The most ranks that a team has: their buffers' addresses travel in the kernel's arguments.
 inline constexpr std::uint32_t kMostTeamRanks = 64;
 
-/// One call. `buffers`: rank r's input is number 2r and its output 2r + 1; then the workspace.
+/// One device's part of a call. `buffers`: rank r's input is number 2r and its output 2r + 1; then
+/// each device's workspace.
 struct TeamLaunch {
   TeamProgram program;
   TeamState state;
-  std::byte* buffers[2 * kMostTeamRanks + 1] = {};
+  std::byte* buffers[2 * kMostTeamRanks + kMostTeamDevices] = {};
   const std::uint64_t* abort = nullptr;  ///< the host stores something else than 0 there
   /// Looks at a flag between two looks at the abort word, which lies in the host's memory.
   std::uint32_t spins_per_look = 1000;
-  TeamProgress* progress = nullptr;  ///< by block
+  TeamProgress* progress = nullptr;  ///< by block's number
 };
 
 }  // namespace ccoll::device

@@ -313,8 +313,9 @@ TeamLaunch Team::Device::arguments(const LoadedProgram& program,
                                    std::span<const TeamCall> calls) const {
   TeamLaunch launch;
   launch.program = program.program;
-  launch.state = {reinterpret_cast<TeamTicket*>(resources_.tickets.get()),
-                  reinterpret_cast<std::uint64_t*>(resources_.flags.get()), kMostBlocks};
+  launch.state.tickets = reinterpret_cast<TeamTicket*>(resources_.tickets.get());
+  launch.state.flags[0] = reinterpret_cast<std::uint64_t*>(resources_.flags.get());
+  launch.state.ticket_count = kMostBlocks;
   for (const TeamCall& call : calls) {
     launch.buffers[2 * call.rank] = call.input;
     launch.buffers[2 * call.rank + 1] = call.output;

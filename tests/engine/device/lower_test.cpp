@@ -57,6 +57,53 @@ TEST_CASE("lower: a gathered slice is read where it lies, and copied where it ma
   CHECK(slot_bytes(ring.lowered()) >= before);
 }
 
+TEST_CASE("lower: slots and pushed words are with the receiver, scratch with its rank",
+          "[engine][device][unit]") {
+  auto made = make_case(Kind::all_reduce, Algorithm::ring, 4, 100, 30);
+  made.in_place.assign(4, true);
+  made.devices = {1, 0, 1, 0};
+  const auto team = made.lowered();
+  REQUIRE(slot_bytes(team) > 0);
+  std::vector<std::uint64_t> used(2);
+  for (const auto& block : team.blocks) {
+    CHECK(block.device == made.devices[block.rank]);
+    CHECK(team.blocks[block.number].rank == block.rank);
+    for (auto s = block.steps.begin; s < block.steps.end; s++) {
+      const auto& step = team.steps[s];
+      for (auto i = step.receives.begin; i < step.receives.end; i++)
+        CHECK(team.channels[team.ends[i].channel].to == block.device);
+      for (auto i = step.sends.begin; i < step.sends.end; i++)
+        CHECK(team.channels[team.ends[i].channel].from == block.device);
+      for (auto i = step.store.begin; i < step.store.end; i++)
+        if (team.parts[i].buffer >= team.program.workspace)
+          CHECK(team.parts[i].buffer == team.program.workspace + block.device);
+    }
+  }
+  for (const auto& channel : team.channels) used[channel.to] += kTeamSlots * channel.slot_bytes;
+  // Two ranks' on each, not all ranks' on all.
+  CHECK(team.workspace_bytes == std::ranges::max(used));
+  CHECK(team.blocks_of(0).size() + team.blocks_of(1).size() == team.blocks.size());
+  // One on which nobody has anything to do takes part all the same.
+  REQUIRE(team.blocks_of(2).size() == 1);
+  CHECK(team.blocks_of(2)[0].number >= team.blocks.size());
+  CHECK(team.blocks_of(2)[0].steps.begin == team.blocks_of(2)[0].steps.end);
+}
+
+TEST_CASE("lower: only what crosses from device to device is read across", "[engine][device]") {
+  auto made = make_case(Kind::all_gather, Algorithm::one_shot, 4, 100, 30);
+  CHECK_FALSE(made.lowered().reads_across());
+  made.devices = {0, 0, 0, 1};
+  CHECK(made.lowered().reads_across());
+  auto request = made.request();
+  request.lends = false;
+  CHECK_FALSE(lower(request).value().reads_across());
+  request = made.request();
+  request.devices.pop_back();
+  CHECK(lower(request).error().message.find("of 3 of which") != std::string::npos);
+  request.devices = {0, 1, 2, 16};
+  CHECK(lower(request).error().kind == ErrorKind::unsupported);
+}
+
 TEST_CASE("lower: nothing to do is no block", "[engine][device][unit]") {
   for (const auto& entry : catalogue()) {
     if (entry.kind == Kind::barrier) continue;

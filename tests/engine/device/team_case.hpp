@@ -20,25 +20,41 @@
 
 namespace ccoll::test {
 
+/// " 0 2 1"
+template <typename Number>
+std::string listed(const std::vector<Number>& numbers) {
+  std::string text;
+  for (const Number number : numbers) {
+    text += ' ';
+    text += std::to_string(number);
+  }
+  return text;
+}
+
 struct TeamCase {
   const CatalogueEntry* entry = nullptr;
   Problem problem;
   Choice choice;
   DataType type = DataType::uint8;
   ReduceOp op = ReduceOp::sum;
-  std::vector<bool> in_place;  ///< by rank
+  std::vector<bool> in_place;          ///< by rank
+  std::vector<std::uint32_t> devices;  ///< by rank; empty: one for all
 
   std::string text() const {
-    return fmt::format("{} by {}, {} ranks, root {}, count {}{}, {} lanes, slices of {}, {} {}",
-                       to_string(problem.kind), to_string(choice.algorithm), problem.size,
-                       problem.root, problem.count, problem.block_counts.empty() ? "" : " ragged",
-                       choice.lanes, choice.slice_elems, to_string(op), to_string(type));
+    return fmt::format(
+        "{} by {}, {} ranks, root {}, count {}{}, {} lanes, slices of {}, {} {}, on{}",
+        to_string(problem.kind), to_string(choice.algorithm), problem.size, problem.root,
+        problem.count, problem.block_counts.empty() ? "" : " ragged", choice.lanes,
+        choice.slice_elems, to_string(op), to_string(type),
+        devices.empty() ? " one GPU" : listed(devices));
   }
   device::LowerRequest request() const {
     const auto schedule = [whole = problem, made = choice](Rank rank) {
       return make_program(view_of(whole, rank), made, rank);
     };
-    return {problem, choice, schedule, type, op, in_place};
+    device::LowerRequest made{problem, choice, schedule, type, op, in_place};
+    made.devices = devices;
+    return made;
   }
   device::LoweredTeam lowered() const { return device::lower(request()).value(); }
 };
@@ -79,6 +95,13 @@ inline TeamCase random_case(const CatalogueEntry& entry, Rank size, std::mt19937
 
 inline TeamCase random_case(const CatalogueEntry& entry, std::mt19937_64& random) {
   return random_case(entry, static_cast<Rank>(1 + random() % 8), random);
+}
+
+/// Ranks on up to so many devices, in any order; some may have none.
+inline void spread(TeamCase& over, std::uint32_t devices, std::mt19937_64& random) {
+  over.devices.clear();
+  for (Rank rank = 0; rank < over.problem.size; rank++)
+    over.devices.push_back(static_cast<std::uint32_t>(random() % devices));
 }
 
 /// Cases of `size` ranks that together have every pair there is of algorithm, type, operation,

@@ -93,6 +93,28 @@ TEST_CASE("team: so it does with blocks of several threads", "[engine][device][p
   }
 }
 
+TEST_CASE("team: so it does on several devices, each with memory, flags and tickets of its own",
+          "[engine][device][property]") {
+  const auto seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  const std::uint32_t devices = GENERATE(2U, 3U, 8U);
+  TeamOnHost team(kMostBlocks, kMostFlags, devices);
+  const int draws = testing::by_effort(1, 3, 100);
+  for (const auto& entry : catalogue()) {
+    for (int draw = 0; draw < draws; draw++) {
+      auto made = test::random_case(entry, random);
+      test::spread(made, devices, random);
+      CAPTURE(seed, draw, made.text());
+      compare(team, made, 1, 2, random);
+    }
+  }
+  // Also those on which no rank is have counted all calls.
+  for (std::uint32_t device = 1; device < devices; device++) {
+    CHECK(team.tickets(device)[0].calls == team.tickets(0)[0].calls);
+    CHECK(team.tickets(device)[0].base == team.tickets(0)[0].base);
+  }
+}
+
 TEST_CASE("team: sums that no order can change are right by every algorithm",
           "[engine][device][property]") {
   const auto seed = std::random_device{}();
@@ -146,12 +168,14 @@ TEST_CASE("team: an abort ends every block, and the next call needs no reset",
           "[engine][device][property]") {
   const auto seed = std::random_device{}();
   std::mt19937_64 random(seed);
-  TeamOnHost team(kMostBlocks, kMostFlags);
+  const std::uint32_t devices = GENERATE(1U, 3U);
+  TeamOnHost team(kMostBlocks, kMostFlags, devices);
   const int rounds = testing::by_effort(4, 10, 400);
   int aborted = 0;
   for (int round = 0; round < rounds; round++) {
     const auto entries = catalogue();
-    const auto made = test::random_case(entries[random() % entries.size()], random);
+    auto made = test::random_case(entries[random() % entries.size()], random);
+    test::spread(made, devices, random);
     auto broken = made.lowered();
     CAPTURE(seed, round, made.text());
     if (broken.blocks.empty()) continue;

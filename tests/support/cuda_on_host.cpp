@@ -8,11 +8,15 @@
 /// Memory that is shared by descriptor is a memfd, so that processes have it in common as they
 /// would on a device; words that streams wait for are the host's own. CCOLL_WRONG_BITS=1: of
 /// kernels' outputs, and of copies that the device makes by itself, one in 200 has a wrong bit.
-/// CCOLL_GPU_FAULT: export, import (refused), apart (what is imported is other memory), words (no
-/// stream sees a word that it waits for), stale (one in three launches of graphs moves no data),
-/// first (no kernel can be captured before it was launched), stall (when a kernel of adversaries is
-/// launched, the device does nothing any more), deaf (no kernel sees that it is to end) or drift
-/// (all takes longer and longer).
+/// There may be several devices, CCOLL_GPU_COUNT at first. Memory, streams and events belong to
+/// one; a kernel is refused in a stream of another than the current one, as is an event that is
+/// recorded in another's stream, and a kernel that is given what its device does not reach ends in
+/// an illegal address. Copies and waits are not bound to the current device. CCOLL_GPU_FAULT:
+/// export, import (refused), apart (what is imported is other memory), words (no stream sees a word
+/// that it waits for), stale (one in three launches of graphs moves no data), first (no kernel can
+/// be captured before it was launched), stall (when a kernel of adversaries is launched, the device
+/// does nothing any more), deaf (no kernel sees that it is to end) or drift (all takes longer and
+/// longer).
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -48,6 +52,11 @@
 
 struct Item;
 
+/// How often something was begun, and has ended: each time that a graph is launched.
+struct Runs {
+  std::atomic<std::size_t> begun = 0, ended = 0;
+};
+
 /// What a stream or a graph does in order.
 using Queue = std::deque<Item>;
 using Done = std::shared_ptr<std::atomic<bool>>;
@@ -71,12 +80,14 @@ struct CUgraph_st {
 };
 
 struct CUstream_st {
+  int device = 0;
   Queue queue;
   std::shared_ptr<CUgraph_st> capture;
   bool is_blocking = false;  ///< here only to be captured
 };
 
 struct CUevent_st {
+  int device = 0;
   Done done = std::make_shared<std::atomic<bool>>(true);
   std::shared_ptr<CUgraph_st> capture;
   std::size_t number = 0;
@@ -129,9 +140,8 @@ class Mutex {
 
 Mutex mu;
 std::mt19937_64 chance{std::random_device{}()};
-CUstream_st legacy;
 // None of these is ever destroyed: threads that nobody waits for ask while the process ends.
-auto& streams = *new std::set<CUstream_st*>{&legacy};
+auto& streams = *new std::set<CUstream_st*>;
 auto& graphs = *new std::map<const CUgraph_st*, std::shared_ptr<CUgraph_st>>;
 std::size_t captures = 0;
 std::atomic<std::size_t> kernels_run = 0;
@@ -140,8 +150,13 @@ std::atomic<int> kernels_running = 0;
 /// What an error of the device leaves of it: nothing goes on any more.
 std::atomic<cudaError_t> broken_by{cudaSuccess};
 
-int device_count = 1;                 // guarded by mu
+/// Guarded by mu.
+int device_count = [] {
+  const char* const count = std::getenv("CCOLL_GPU_COUNT");
+  return count != nullptr ? std::atoi(count) : 1;
+}();
 auto& contexts = *new std::set<int>;  // guarded by mu; of devices that have one
+auto& refusing = *new std::set<int>;  // guarded by mu; those that launch no teams
 thread_local int current_device = 0;
 
 /// Whatever needs a context makes it.
@@ -157,7 +172,20 @@ char combine_kernels[4], team_kernels[4], fresh_kernels[gpu_check::kFreshKernels
 /// Kernels that leave nothing.
 char idle_kernels[6];
 
-CUstream_st* known(cudaStream_t stream) { return stream == nullptr ? &legacy : stream; }
+/// Each device has its own default stream.
+CUstream_st* legacy_of(int device) {
+  static auto& all = *new std::map<int, CUstream_st*>;  // guarded by mu
+  CUstream_st*& stream = all[device];
+  if (stream == nullptr) {
+    streams.insert(stream = new CUstream_st);
+    stream->device = device;
+  }
+  return stream;
+}
+
+CUstream_st* known(cudaStream_t stream) {
+  return stream == nullptr ? legacy_of(current_device) : stream;
+}
 
 /// A launch of a graph: its queues go on beside the streams.
 struct RunningGraph {
@@ -287,14 +315,6 @@ cudaError_t launch_fresh(std::uint32_t number, void** arguments, cudaStream_t st
   });
 }
 
-void run_combine(const CombineArguments& arguments) {
-  if (!begin(arguments.words, true)) return;
-  combine(LoneThread(), arguments.type, arguments.op,
-          {arguments.sources, arguments.source_count, arguments.out, arguments.bytes,
-           arguments.divisor});
-  maybe_spoil(arguments.out, arguments.bytes);
-}
-
 bool is_capturing_any() {
   for (const CUstream_st* stream : streams) {
     if (stream->capture) return true;
@@ -307,16 +327,100 @@ thread_local cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
 /// What a capture of the global kind forbids.
 bool is_forbidden() { return mode != cudaStreamCaptureModeRelaxed && is_capturing_any(); }
 
+struct Stretch {
+  std::size_t bytes = 0;
+  int device = 0;
+  /// Of memory that is mapped, as pools' and that of VMM allocations is, who may access it; of
+  /// other memory nothing: whoever has its device for a peer.
+  std::optional<std::set<int>> open_to = std::nullopt;
+};
+
 /// Stretches of memory, by where they begin.
-using Stretches = std::map<const void*, std::size_t>;
+using Stretches = std::map<const void*, Stretch>;
 auto& on_device = *new Stretches;
 auto& pinned = *new Stretches;
+auto& peers = *new std::set<std::pair<int, int>>;  // guarded by mu; who reaches whom
+cuda_on_host_peers peering = kPeersWell;           // guarded by mu
+Done peers_go_on = std::make_shared<std::atomic<bool>>(false);
 
-bool contains(const Stretches& stretches, const void* place) {
+const Stretch* find(const Stretches& stretches, const void* place) {
   const auto next = stretches.upper_bound(place);
-  if (next == stretches.begin()) return false;
-  const auto& [begin, bytes] = *std::prev(next);
-  return place < static_cast<const std::byte*>(begin) + bytes;
+  if (next == stretches.begin()) return nullptr;
+  const auto& [begin, found] = *std::prev(next);
+  return place < static_cast<const std::byte*>(begin) + found.bytes ? &found : nullptr;
+}
+bool contains(const Stretches& stretches, const void* place) {
+  return find(stretches, place) != nullptr;
+}
+
+/// Whether the device's kernels may read and write there.
+bool reaches(int device, const void* place) {
+  const Stretch* const there = find(on_device, place);
+  if (there == nullptr || there->device == device) return true;
+  return there->open_to ? there->open_to->contains(device)
+                        : peers.contains({device, there->device});
+}
+
+/// What a kernel that was given such an address makes of all there is.
+void check_reach(int device, const void* place) {
+  if (place != nullptr && !reaches(device, place)) broken_by = cudaErrorIllegalAddress;
+}
+
+/// All that a device's blocks of a team read and write.
+void check_reach(int device, const TeamLaunch& call) {
+  const TeamProgram& program = call.program;
+  const auto check_parts = [&](Range parts) {
+    for (std::uint32_t i = parts.begin; i < parts.end; ++i)
+      check_reach(device, call.buffers[program.parts[i].buffer]);
+  };
+  const auto check_ends = [&](Range ends) {
+    for (std::uint32_t i = ends.begin; i < ends.end; ++i) {
+      const TeamChannel& channel = program.channels[program.ends[i].channel];
+      check_parts(program.ends[i].lent);
+      check_reach(device, call.buffers[program.workspace + channel.to]);
+      check_reach(device, call.state.flags[channel.to]);
+      check_reach(device, call.state.flags[channel.from]);
+    }
+  };
+  check_reach(device, call.state.tickets);
+  for (const void* list : std::initializer_list<const void*>{
+           program.blocks, program.steps, program.ends, program.parts, program.channels})
+    if (find(on_device, list) != nullptr && find(on_device, list)->device != device)
+      broken_by = cudaErrorIllegalAddress;
+  for (std::uint32_t number = 0; number < program.block_count; ++number) {
+    const Range steps = program.blocks[number].steps;
+    for (std::uint32_t i = steps.begin; i < steps.end; ++i) {
+      check_parts(program.steps[i].local);
+      check_parts(program.steps[i].store);
+      check_ends(program.steps[i].receives);
+      check_ends(program.steps[i].sends);
+    }
+  }
+}
+
+/// Whether it reads or writes another device's memory.
+bool crosses(const CombineArguments& arguments, int device) {
+  const auto is_others = [device](const void* place) {
+    const Stretch* const there = find(on_device, place);
+    return there != nullptr && there->device != device;
+  };
+  bool does = is_others(arguments.out);
+  for (std::uint32_t i = 0; i < arguments.source_count; ++i)
+    does = does || is_others(arguments.sources[i]);
+  return does;
+}
+
+void run_combine(const CombineArguments& arguments, int device) {
+  if (!begin(arguments.words, true)) return;
+  for (std::uint32_t i = 0; i < arguments.source_count; ++i)
+    check_reach(device, arguments.sources[i]);
+  check_reach(device, arguments.out);
+  if (broken_by != cudaSuccess) return;
+  combine(LoneThread(), arguments.type, arguments.op,
+          {arguments.sources, arguments.source_count, arguments.out, arguments.bytes,
+           arguments.divisor});
+  maybe_spoil(arguments.out, arguments.bytes);
+  if (peering == kPeersWrong && crosses(arguments, device)) arguments.out[0] ^= std::byte{1};
 }
 
 thread_local bool is_full = false;
@@ -329,7 +433,7 @@ cudaError_t allocate(void** memory, std::size_t bytes, Stretches& among) {
   if (is_full) return cudaErrorMemoryAllocation;
   *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(*memory, 0xcd, bytes);
-  among[*memory] = bytes;
+  among[*memory] = {bytes, current_device};
   return cudaSuccess;
 }
 
@@ -403,8 +507,9 @@ CUresult granularity(std::size_t* unit, const CUmemAllocationProp* /*of*/,
   return CUDA_SUCCESS;
 }
 CUresult create(CUmemGenericAllocationHandle* handle, std::size_t bytes,
-                const CUmemAllocationProp* /*of*/, unsigned long long /*flags*/) {
-  const int file = memfd_create("a GPU's memory", MFD_CLOEXEC);
+                const CUmemAllocationProp* of, unsigned long long /*flags*/) {
+  const int device = of == nullptr ? 0 : of->location.id;
+  const int file = memfd_create(("GPU " + std::to_string(device)).c_str(), MFD_CLOEXEC);
   if (file < 0 || bytes % kUnit != 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
@@ -446,19 +551,39 @@ CUresult reserve(CUdeviceptr* address, std::size_t bytes, std::size_t /*alignmen
   *address = reinterpret_cast<CUdeviceptr>(place);
   return CUDA_SUCCESS;
 }
+/// It stands in the memory's name, also where another process has made it.
+int device_of(CUmemGenericAllocationHandle handle) {
+  char name[64] = {};
+  const auto link = "/proc/self/fd/" + std::to_string(handle);
+  if (readlink(link.c_str(), name, sizeof name - 1) < 0) return 0;
+  const char* const number = std::strstr(name, "GPU ");
+  return number == nullptr ? 0 : std::atoi(number + 4);
+}
+
 CUresult map(CUdeviceptr address, std::size_t bytes, std::size_t /*offset*/,
              CUmemGenericAllocationHandle handle, unsigned long long /*flags*/) {
   // No access to it yet.
   void* const place = mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE,
                            MAP_SHARED | MAP_FIXED, static_cast<int>(handle), 0);
+  const std::lock_guard lock(mu);
+  on_device[reinterpret_cast<const void*>(address)] = {bytes, device_of(handle), std::set<int>()};
   return place == MAP_FAILED ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
-CUresult set_access(CUdeviceptr address, std::size_t bytes, const CUmemAccessDesc* /*access*/,
-                    std::size_t /*count*/) {
+CUresult set_access(CUdeviceptr address, std::size_t bytes, const CUmemAccessDesc* access,
+                    std::size_t count) {
+  const std::lock_guard lock(mu);
+  Stretch& stretch = on_device[reinterpret_cast<const void*>(address)];
+  for (std::size_t i = 0; i < count; ++i) {
+    const int device = access[i].location.id;
+    if (device != stretch.device && peering == kPeersApart) return CUDA_ERROR_NOT_SUPPORTED;
+    stretch.open_to->insert(device);
+  }
   const int error = mprotect(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE);
   return error != 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 CUresult unmap(CUdeviceptr address, std::size_t bytes) {
+  const std::lock_guard lock(mu);
+  on_device.erase(reinterpret_cast<const void*>(address));
   void* const place = mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   return place == MAP_FAILED ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
@@ -488,7 +613,15 @@ CUresult write_value(CUstream stream, CUdeviceptr address, cuuint32_t value, uns
   return CUDA_SUCCESS;
 }
 
+}  // namespace
+
+extern "C" CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute,
+                                          CUdeviceptr place);
+
+namespace {
+
 const std::map<std::string, void*> driver_calls = {
+    {"cuPointerGetAttribute", reinterpret_cast<void*>(&cuPointerGetAttribute)},
     {"cuGetErrorString", reinterpret_cast<void*>(&error_string)},
     {"cuDeviceGetAttribute", reinterpret_cast<void*>(&device_attribute)},
     {"cuDevicePrimaryCtxGetState", reinterpret_cast<void*>(&context_state)},
@@ -552,17 +685,38 @@ extern "C" {
       tell(0U);
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      tell(contains(of_another, at) ? device_count : device_count - 1);
+      tell(contains(of_another, at) ? device_count : find(on_device, at)->device);
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
       tell(reinterpret_cast<CUdeviceptr>(std::prev(on_device.upper_bound(at))->first));
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-      tell(std::prev(on_device.upper_bound(at))->second);
+      tell(std::prev(on_device.upper_bound(at))->second.bytes);
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+      tell(is_devices && !find(on_device, at)->open_to ? 1U : 0U);
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+      tell(reaches(current_device, at) ? 3U : 0U);
       return CUDA_SUCCESS;
     default:
       return CUDA_ERROR_NOT_SUPPORTED;
   }
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  const std::lock_guard lock(mu);
+  *can = device != peer && peering != kPeersApart ? 1 : 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned /*flags*/) {
+  const std::lock_guard lock(mu);
+  if (peer < 0 || peer >= device_count || peer == current_device) return cudaErrorInvalidDevice;
+  use_current_device();
+  if (peering == kPeersApart) return cudaErrorPeerAccessUnsupported;
+  if (peering == kPeersTooMany) return cudaErrorTooManyPeers;
+  const bool is_new = peers.emplace(current_device, peer).second;
+  return is_new ? cudaSuccess : cudaErrorPeerAccessAlreadyEnabled;
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
@@ -586,8 +740,12 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
   *version = CUDART_VERSION;
   return cudaSuccess;
 }
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int /*device*/) {
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  const std::lock_guard lock(mu);
+  if (device < 0 || device >= device_count) return cudaErrorInvalidDevice;
   *properties = {};
+  properties->uuid.bytes[0] = static_cast<char>(device);
+  properties->pciBusID = device;
   std::strcpy(properties->name, "a GPU on the host");
   return cudaSuccess;
 }
@@ -602,10 +760,9 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 cudaError_t cudaDeviceSynchronize() {
   const std::lock_guard lock(mu);
   return drain([] {
-    for (const CUstream_st* stream : streams) {
-      if (!stream->queue.empty()) return false;
-    }
-    return true;
+    return std::ranges::all_of(streams, [](const CUstream_st* stream) {
+      return stream->device != current_device || stream->queue.empty();
+    });
   });
 }
 cudaError_t cudaGetLastError() { return broken_by; }
@@ -623,8 +780,12 @@ cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned /*flags*/) 
   return allocate(memory, bytes, pinned);
 }
 cudaError_t cudaFree(void* memory) {
-  cudaDeviceSynchronize();
   const std::lock_guard lock(mu);
+  // Of whatever device.
+  drain([] {
+    return std::ranges::all_of(streams,
+                               [](const CUstream_st* stream) { return stream->queue.empty(); });
+  });
   on_device.erase(memory);
   pinned.erase(memory);
   std::free(memory);
@@ -646,9 +807,9 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   };
   const auto within_one = [&](const void* place) {
     if (!contains(on_device, place)) return true;
-    const auto& [begin, size] = *std::prev(on_device.upper_bound(place));
+    const auto& [begin, whole] = *std::prev(on_device.upper_bound(place));
     return static_cast<const std::byte*>(place) + bytes <=
-           static_cast<const std::byte*>(begin) + size;
+           static_cast<const std::byte*>(begin) + whole.bytes;
   };
   if (!within_one(to) || !within_one(from)) return cudaErrorInvalidValue;
   if (kind == cudaMemcpyDefault && known(to) && known(from)) {
@@ -676,7 +837,10 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
 }
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream) {
   const std::lock_guard lock(mu);
-  return put(stream, [=] { std::memset(memory, value, bytes); });
+  return put(stream, [=, device = known(stream)->device] {
+    check_reach(device, memory);
+    std::memset(memory, value, bytes);
+  });
 }
 cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
   return cudaMemsetAsync(memory, value, bytes, nullptr);
@@ -686,6 +850,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
   const std::lock_guard lock(mu);
   use_current_device();
   streams.insert(*stream = new CUstream_st);
+  (*stream)->device = current_device;
   (*stream)->is_blocking = flags != cudaStreamNonBlocking;
   return cudaSuccess;
 }
@@ -726,6 +891,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
   const std::lock_guard lock(mu);
   use_current_device();
   *event = new CUevent_st;
+  (*event)->device = current_device;
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -736,6 +902,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t on) {
   const std::lock_guard lock(mu);
   CUstream_st* const stream = known(on);
+  if (event->device != stream->device) return cudaErrorInvalidResourceHandle;
   Item item;
   item.what = Item::record;
   event->capture = stream->capture;
@@ -843,19 +1010,30 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const voi
 cudaError_t cudaLaunchKernel(const void* kernel, dim3 /*grid*/, dim3 /*block*/, void** arguments,
                              std::size_t /*shared*/, cudaStream_t stream) {
   const std::lock_guard lock(mu);
+  if (known(stream)->device != current_device) return cudaErrorInvalidResourceHandle;
   if (!may_launch(kernel, stream)) return cudaErrorStreamCaptureUnsupported;
   if (leaves_nothing(kernel)) return put(stream, [] {});
   for (std::uint32_t i = 0; i < gpu_check::kFreshKernels; ++i) {
     if (kernel == &fresh_kernels[i]) return launch_fresh(i, arguments, stream);
   }
-  return put_data(
-      stream, [call = *static_cast<const CombineArguments*>(arguments[0])] { run_combine(call); });
+  const auto& call = *static_cast<const CombineArguments*>(arguments[0]);
+  put_data(stream, [call, device = current_device] { run_combine(call, device); });
+  if (peering == kPeersHang && crosses(call, current_device)) {
+    Item never;
+    never.what = Item::wait;
+    never.run = [] {};
+    never.done = peers_go_on;
+    put(stream, std::move(never));
+  }
+  return cudaSuccess;
 }
 cudaError_t cudaLaunchCooperativeKernel(const void* kernel_of, dim3 grid, dim3 block,
                                         void** arguments, std::size_t shared, cudaStream_t stream) {
   const std::lock_guard lock(mu);
+  if (known(stream)->device != current_device) return cudaErrorInvalidResourceHandle;
   if (!may_launch(kernel_of, stream)) return cudaErrorStreamCaptureUnsupported;
   if (leaves_nothing(kernel_of)) return put(stream, [] {});
+  if (refusing.contains(current_device)) return cudaErrorLaunchOutOfResources;
   const TeamLaunch& call = *static_cast<const TeamLaunch*>(arguments[0]);
   if (grid.x != call.program.block_count || shared != 8 * call.program.shared_words() ||
       grid.x > 16 * 1024 / block.x) {
@@ -865,31 +1043,32 @@ cudaError_t cudaLaunchCooperativeKernel(const void* kernel_of, dim3 grid, dim3 b
   patient.spins_per_look = 1;  // each look lets other threads run first
   static const std::uint64_t never = 0;
   if (has_fault("deaf")) patient.abort = &never;
-  const auto kernel = [patient] {
-    testing::run_on_host(patient, 1);
-    maybe_spoil(patient.buffers[1], 1);
-  };
-  if (known(stream)->capture) return put_data(stream, kernel);
-  // The host goes on meanwhile: such a kernel may end only when it is told to.
-  Item ended;
-  ended.what = Item::wait;
-  ended.run = [] {};
-  ended.done = std::make_shared<std::atomic<bool>>(false);
-  put(stream, [kernel, done = ended.done] {
+  // The host and other devices go on meanwhile: such a kernel may end only when it is told to.
+  const auto runs = std::make_shared<Runs>();
+  put_data(stream, [patient, runs, device = current_device] {
+    check_reach(device, patient);
+    if (broken_by != cudaSuccess) return;
+    ++runs->begun;
     ++kernels_running;
-    std::thread([kernel, done] {
-      kernel();
-      *done = true;
+    std::thread([patient, runs] {
+      testing::run_on_host(patient, 1);
+      maybe_spoil(patient.buffers[1], 1);
+      ++runs->ended;
       --kernels_running;
     }).detach();
   });
-  known(stream)->queue.push_back(std::move(ended));
+  Item ended;
+  ended.what = Item::wait;
+  ended.run = [] {};
+  ended.is_ready = [runs] { return runs->ended == runs->begun; };
+  put(stream, std::move(ended));
   return cudaSuccess;
 }
 
 cudaError_t cudaHostRegister(void* memory, std::size_t bytes, unsigned /*flags*/) {
   const std::lock_guard lock(mu);
-  return pinned.emplace(memory, bytes).second ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered;
+  return pinned.emplace(memory, Stretch{bytes}).second ? cudaSuccess
+                                                       : cudaErrorHostMemoryAlreadyRegistered;
 }
 cudaError_t cudaHostUnregister(void* memory) {
   const std::lock_guard lock(mu);
@@ -899,10 +1078,7 @@ cudaError_t cudaHostUnregister(void* memory) {
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* argument) {
   motor.start();
   const std::lock_guard lock(mu);
-  struct Calls {
-    std::atomic<std::size_t> begun = 0, ended = 0;
-  };
-  const auto calls = std::make_shared<Calls>();
+  const auto calls = std::make_shared<Runs>();
   put(stream, [=] {
     ++calls->begun;
     host_functions.emplace_back([=] {
@@ -944,7 +1120,22 @@ void cuda_on_host_is_full(bool is) { is_full = is; }
 void cuda_on_host_moves(const void* memory, std::size_t bytes, bool is_there) {
   const std::lock_guard lock(mu);
   of_another.erase(memory);
-  if (is_there) of_another[memory] = bytes;
+  if (is_there) of_another[memory] = {bytes};
+}
+void cuda_on_host_refuses(int device, bool does) {
+  const std::lock_guard lock(mu);
+  does ? void(refusing.insert(device)) : void(refusing.erase(device));
+}
+void cuda_on_host_closes(const void* memory) {
+  const std::lock_guard lock(mu);
+  Stretch& stretch = on_device.at(memory);
+  stretch.open_to = std::set{stretch.device};
+}
+void cuda_on_host_has_peers(cuda_on_host_peers how) {
+  const std::lock_guard lock(mu);
+  *peers_go_on = true;
+  peers_go_on = std::make_shared<std::atomic<bool>>(false);
+  peering = how;
 }
 void cuda_on_host_has(int devices) {
   const std::lock_guard lock(mu);

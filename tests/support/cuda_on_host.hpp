@@ -19,9 +19,21 @@ void cuda_on_host_is_full(bool is);
 /// Whether the memory there is said to be of a GPU behind the last: of GPU 1, where there is one.
 void cuda_on_host_moves(const void* memory, std::size_t bytes, bool is_there);
 
-/// From now on there are so many devices, which differ in nothing but whether they have a context;
-/// none has one yet. All memory is of the last of them. At first there is one device.
+/// From now on there are so many devices; none has a context yet.
 void cuda_on_host_has(int devices);
 bool cuda_on_host_has_context(int device);
+
+/// How devices reach each other's memory from now on: as they should; only what is mapped for them;
+/// not at all, and say so; their kernels read and write other bits there; or never end there, until
+/// this is called again.
+typedef enum { kPeersWell, kPeersTooMany, kPeersApart, kPeersWrong, kPeersHang } cuda_on_host_peers;
+void cuda_on_host_has_peers(cuda_on_host_peers how);
+
+/// Whether the device refuses cooperative launches from now on.
+void cuda_on_host_refuses(int device, bool does);
+
+/// The memory is from now on as that of pools is: of no device but its own, whatever peers there
+/// are.
+void cuda_on_host_closes(const void* memory);
 
 }  // extern "C"

@@ -25,9 +25,10 @@ inline void check_cuda(cudaError_t error, const char* what) {
 /// of the process, so that ranks that are threads would wait for one another in it.
 class DevicePool {
  public:
+  /// Of the current device.
   static void* take(std::size_t bytes) {
     const std::lock_guard lock(mutex());
-    auto& free = of(bytes);
+    auto& free = of(current(), bytes);
     if (free.empty()) {
       void* memory = nullptr;
       // Also while another rank of the process captures.
@@ -42,9 +43,14 @@ class DevicePool {
     free.pop_back();
     return memory;
   }
-  static void give_back(void* memory, std::size_t bytes) {
+  static void give_back(void* memory, std::size_t bytes, int device) {
     const std::lock_guard lock(mutex());
-    of(bytes).push_back(memory);
+    of(device, bytes).push_back(memory);
+  }
+  static int current() {
+    int device = 0;
+    check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+    return device;
   }
 
  private:
@@ -52,9 +58,10 @@ class DevicePool {
     static std::mutex mutex;
     return mutex;
   }
-  static std::vector<void*>& of(std::size_t bytes) {
-    static auto* const free = new std::map<std::size_t, std::vector<void*>>;  // guarded by mutex()
-    return (*free)[std::bit_ceil(bytes)];
+  static std::vector<void*>& of(int device, std::size_t bytes) {
+    using Free = std::map<std::pair<int, std::size_t>, std::vector<void*>>;
+    static auto* const free = new Free;  // guarded by mutex()
+    return (*free)[{device, std::bit_ceil(bytes)}];
   }
 };
 
@@ -67,10 +74,10 @@ class DeviceBuffer {
                "copying to the device");
   }
   DeviceBuffer(DeviceBuffer&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), count_(other.count_) {}
+      : data_(std::exchange(other.data_, nullptr)), count_(other.count_), device_(other.device_) {}
   DeviceBuffer& operator=(DeviceBuffer&&) = delete;
   ~DeviceBuffer() {
-    if (data_ != nullptr) DevicePool::give_back(data_, bytes());
+    if (data_ != nullptr) DevicePool::give_back(data_, bytes(), device_);
   }
 
   T* data() const { return data_; }
@@ -86,6 +93,7 @@ class DeviceBuffer {
 
   T* data_ = nullptr;
   std::size_t count_;
+  int device_ = DevicePool::current();
 };
 
 class OwnedStream {

@@ -150,13 +150,13 @@ struct CCOLL_API CommunicatorOptions {
   /// the next: Counters::device_memory_bytes. What a communicator had serves the next one of the
   /// process; CUDA gets it back when there is none, and no graph with calls of one. At least 1.
   std::size_t device_memory = std::size_t{64} << 20;
-  /// How devices make collectives where all ranks have one: "team", one kernel for all ranks of a
-  /// process on one GPU; "steps", by the streams of several processes of a host; "host", not at
+  /// How devices make collectives where all ranks have one: "team", a kernel on each GPU for all
+  /// ranks of one process; "steps", by the streams of several processes of a host; "host", not at
   /// all; empty: the first that the ranks' places allow. One that they do not allow is "host".
   /// CCOLL_DEVICE_WAY.
   std::string device_way = {};
   /// Of a GPU's memory, what each communicator whose collectives devices make takes for itself, in
-  /// bytes: of a team for all its ranks together, else for each rank.
+  /// bytes: of a team for all its ranks on the GPU together, else for each rank.
   /// Counters::device_workspace_bytes. At least 1.
   std::size_t device_workspace = std::size_t{32} << 20;
   /// Every send waits for its receive, whatever its size: finds programs that only work as long as
@@ -200,7 +200,7 @@ struct CCOLL_API CommunicatorOptions {
 /// calls of the communicator then take place in streams, also those without a stream and with
 /// memory of the host alone, which a rank copies to where its device reads it; a communicator whose
 /// calls are to stay on the host is made beside, without a device. Ranks that are threads of one
-/// process on one GPU are a team: a kernel for all of them. Their calls return when all ranks have
+/// process, each with a GPU, are a team: a kernel on each GPU. Their calls return when all ranks have
 /// made them, within the call's time limit, which then begins 50 ms after the call at the latest;
 /// one thread makes them for several ranks in a CallGroup, at whose end they take their place in
 /// the streams.

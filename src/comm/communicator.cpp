@@ -165,13 +165,14 @@ Result<Question> question(const Implementation& communicator, std::string_view o
   forced.order = order_of(ReduceOp::sum, type, communicator.is_deterministic());
   if (!communicator.has_device_way() || collective->ragged)
     return Question{std::move(problem), forced, communicator.costs(), ""};
-  const auto& [way, why] = communicator.device_way();
-  const auto limits = device_limits(way).front();
+  const auto& pick = communicator.device_way();
+  const auto limits = device_limits(pick.name).front();
   return Question{
-      std::move(problem), limited(forced, limits), device_costs(way, communicator.size(), limits),
+      std::move(problem), limited(forced, limits),
+      device_costs(pick.name, communicator.size(), pick.gpus, limits),
       fmt::format("made by GPUs, by {} ({}); what they cost is estimated, and nobody has "
                   "measured it; slices are smaller where memory does not suffice\n",
-                  way, why)};
+                  pick.name, pick.why)};
 }
 
 /// A barrier is an idempotent all_reduce, by max, of one byte that the communicator has.

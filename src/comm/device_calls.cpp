@@ -5,6 +5,7 @@
 // that is in the device's way.
 #include <algorithm>
 #include <array>
+#include <map>
 #include <thread>
 
 #include "comm/call_group.hpp"
@@ -36,6 +37,26 @@ std::vector<device::MemoryRange> host_ranges_of(const BufferView& view, std::uin
   return {{view.data, bytes}};
 }
 
+/// How this process, whose ranks they are, numbers their GPUs; nothing where they have but one.
+Result<std::vector<int>> devices_of(std::span<const PeerAddress> ranks) {
+  constexpr int kMostGpus = 64;
+  std::map<std::uint32_t, int> numbers;
+  for (const PeerAddress& rank : ranks) numbers.emplace(rank.device, -1);
+  if (numbers.size() == 1) return std::vector<int>();
+  for (int device = 0; device < kMostGpus; device++) {
+    const auto known = numbers.find(device_number(device));
+    if (known != numbers.end()) known->second = device;
+  }
+  std::vector<int> devices;
+  for (const PeerAddress& rank : ranks) {
+    devices.push_back(numbers.at(rank.device));
+    if (devices.back() >= 0) continue;
+    return fail(ErrorKind::unsupported, "rank {}'s GPU is not among the process's first {}",
+                devices.size() - 1, kMostGpus);
+  }
+  return devices;
+}
+
 }  // namespace
 
 // The way
@@ -52,33 +73,43 @@ Status Communicator::Implementation::find_device_way() {
   std::vector<PeerAddress> ranks;
   for (const auto job_rank : group_.job_ranks()) ranks.push_back(member_->table()[job_rank]);
   device_way_ = pick_device_way(ranks, options_.device_way);
-  if (device_way_.name != kHostWay) CCOLL_TRY(make_device_way());
+  while (device_way_.name != kHostWay && !has_device_way()) CCOLL_TRY(make_device_way(ranks));
   if (has_device_way() || id_ != job()) return {};
   return stream_calls_.staging(options_.device, options_.device_memory).and_then([](auto* staging) {
     return staging->take_ring();
   });
 }
 
-Status Communicator::Implementation::make_device_way() {
+/// Or the next is to be made.
+Status Communicator::Implementation::make_device_way(std::span<const PeerAddress> ranks) {
   auto staging = stream_calls_.shared_staging(options_.device, options_.device_memory);
   // What one rank of a team lacks alone the others do not hear of: none has a communicator then.
   if (!staging && device_way_.name == kTeamWay) return tl::unexpected(std::move(staging.error()));
   const auto made = device_way_.name == kStepsWay ? make_steps(std::move(staging))
-                                                  : join_team(std::move(*staging));
+                                                  : join_team(std::move(*staging), ranks);
   if (rank() == 0 && made)
     log().info("{}: collectives in CUDA's streams go by {}: {}", name_, device_way_.name,
                device_way_.why);
-  if (rank() == 0 && !made)
-    log().warn("{}: collectives of {} GPUs go through the host: {}", name_, size(),
+  if (made) return {};
+  const auto next = device_way_.next;
+  if (rank() == 0 && next == kHostWay)
+    log().warn("{}: collectives of {} ranks' GPUs go through the host: {}", name_, size(),
                made.error().message);
-  if (!made) device_way_ = {kHostWay, made.error().message};
+  if (rank() == 0 && next != kHostWay)
+    log().warn("{}: collectives of {} ranks' GPUs go by {}, if they can, not by {}: {}", name_,
+               size(), next, device_way_.name, made.error().message);
+  device_way_ = {next, made.error().message, kHostWay, device_way_.gpus};
   return {};
 }
 
-Status Communicator::Implementation::join_team(std::shared_ptr<device::Staging> staging) {
+Status Communicator::Implementation::join_team(std::shared_ptr<device::Staging> staging,
+                                               std::span<const PeerAddress> ranks) {
+  auto devices = devices_of(ranks);
+  if (!devices) return tl::unexpected(std::move(devices.error()));
   auto way = device::join_team({.communicator = id_,
                                 .rank = rank(),
                                 .size = size(),
+                                .devices = std::move(*devices),
                                 .workspace_bytes = options_.device_workspace,
                                 .staging = std::move(staging)});
   return way.map([&](auto& made) { take_device_way(std::move(made)); });
@@ -172,9 +203,9 @@ Result<Communicator::Implementation::OnDevice> Communicator::Implementation::loa
   forcing.order = order_of(call.op, call.type, options_.deterministic);
   Failure refusal;
   for (const auto& limits : device_limits(device_way_.name)) {
-    const auto chosen =
-        choose(problem, size_of(call.type), device_costs(device_way_.name, size(), limits),
-               limited(forcing, limits));
+    const auto chosen = choose(problem, size_of(call.type),
+                               device_costs(device_way_.name, size(), device_way_.gpus, limits),
+                               limited(forcing, limits));
     auto program = stream_calls_.device_way()->load(
         {.problem = problem,
          .choice = chosen.choice,

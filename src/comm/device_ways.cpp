@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 #include "core/result.hpp"
 #include "core/text.hpp"
@@ -12,6 +13,12 @@ namespace {
 
 /// As many as a team has buffers' addresses for (engine/device/program.hpp).
 constexpr std::size_t kMostRanks = 64;
+
+std::size_t count_gpus(std::span<const PeerAddress> ranks) {
+  std::set<std::uint32_t> gpus;
+  for (const PeerAddress& rank : ranks) gpus.insert(rank.device);
+  return gpus.size();
+}
 
 /// By what the ranks' places allow.
 DeviceWayPick pick_by_place(std::span<const PeerAddress> ranks) {
@@ -27,10 +34,14 @@ DeviceWayPick pick_by_place(std::span<const PeerAddress> ranks) {
   if (ranks.size() > kMostRanks)
     return {kHostWay, fmt::format("{} ranks: at most {}", ranks.size(), kMostRanks)};
   if (!all_have(&PeerAddress::host)) return {kHostWay, "ranks are on several hosts"};
+  const std::size_t gpus = count_gpus(ranks);
   if (!all_have(&PeerAddress::process))
-    return {kStepsWay, fmt::format("{} ranks are several processes of one host", ranks.size())};
-  if (!all_have(&PeerAddress::device))
-    return {kStepsWay, fmt::format("{} ranks of one process are on several GPUs", ranks.size())};
+    return {kStepsWay, fmt::format("{} ranks are several processes of one host", ranks.size()),
+            kHostWay, gpus};
+  if (gpus > 1)
+    return {kTeamWay,
+            fmt::format("{} ranks are threads of one process on {} GPUs", ranks.size(), gpus),
+            kStepsWay, gpus};
   return {kTeamWay,
           ranks.size() == 1
               ? std::string("one rank on its GPU")
@@ -41,10 +52,11 @@ DeviceWayPick pick_by_place(std::span<const PeerAddress> ranks) {
 
 DeviceWayPick pick_device_way(std::span<const PeerAddress> ranks, std::string_view forced) {
   const auto pick = pick_by_place(ranks);
-  if (forced.empty() || forced == pick.name) return pick;
+  if (forced.empty()) return pick;
+  if (forced == pick.name) return {pick.name, pick.why, kHostWay, pick.gpus};
   // Steps are right wherever a team is.
   const bool is_allowed = forced == kHostWay || (forced == kStepsWay && pick.name == kTeamWay);
-  if (is_allowed) return {forced, "it was asked for"};
+  if (is_allowed) return {forced, "it was asked for", kHostWay, pick.gpus};
   return {kHostWay, fmt::format("{} was asked for, but {}", forced, pick.why)};
 }
 
@@ -63,12 +75,15 @@ Forced limited(Forced forced, const DeviceLimits& limits) {
   return forced;
 }
 
-CostTable device_costs(std::string_view way, std::uint32_t ranks, const DeviceLimits& limits) {
+CostTable device_costs(std::string_view way, std::uint32_t ranks, std::size_t gpus,
+                       const DeviceLimits& limits) {
   CostTable costs;
   costs.slot_bytes = limits.slice_bytes;
   if (way == kTeamWay) {
     // A flag from one block to another through the GPU's cache, and what one block moves.
     costs.links = {.latency_ns = 1500, .bandwidth_bytes_per_s = 40e9, .step_ns = 500};
+    // Or from one GPU to another.
+    if (gpus > 1) costs.links = {.latency_ns = 2500, .bandwidth_bytes_per_s = 20e9, .step_ns = 500};
     costs.reduce_bytes_per_s = 40e9;
     costs.rails = limits.lanes;
   } else {

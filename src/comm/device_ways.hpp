@@ -22,6 +22,9 @@ inline constexpr std::string_view kTeamWay = "team", kStepsWay = "steps", kHostW
 struct DeviceWayPick {
   std::string_view name = kHostWay;
   std::string why;  ///< "all 4 ranks are threads of one process on one GPU"
+  /// What serves where that one cannot be made.
+  std::string_view next = kHostWay;
+  std::size_t gpus = 1;  ///< that the ranks have
 };
 
 /// For a communicator of those ranks; `forced`: what was asked for, or empty.
@@ -39,6 +42,8 @@ std::vector<DeviceLimits> device_limits(std::string_view way);
 Forced limited(Forced forced, const DeviceLimits& limits);
 
 /// Estimates: nobody has measured them.
-CostTable device_costs(std::string_view way, std::uint32_t ranks, const DeviceLimits& limits);
+/// `gpus`: how many the ranks have.
+CostTable device_costs(std::string_view way, std::uint32_t ranks, std::size_t gpus,
+                       const DeviceLimits& limits);
 
 }  // namespace ccoll

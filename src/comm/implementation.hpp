@@ -324,8 +324,8 @@ class Communicator::Implementation final
   Status find_device();
   /// How devices make collectives. Collective, where that is by stream steps.
   Status find_device_way();
-  Status make_device_way();
-  Status join_team(std::shared_ptr<device::Staging> staging);
+  Status make_device_way(std::span<const PeerAddress> ranks);
+  Status join_team(std::shared_ptr<device::Staging> staging, std::span<const PeerAddress> ranks);
   void take_device_way(std::shared_ptr<device::DeviceWay> way);
   Status make_steps(Result<std::shared_ptr<device::Staging>> staging);
   Result<std::shared_ptr<device::DeviceWay>> meet_for_steps(

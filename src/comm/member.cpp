@@ -72,8 +72,7 @@ static Status check_agreement(const std::vector<PeerAddress>& table) {
   return {};
 }
 
-/// PeerAddress::device. Of a GPU that cannot be used none: who needs it is told why.
-static std::uint32_t device_number(int device) {
+std::uint32_t device_number(int device) {
   if (device < 0) return 0;
   const auto identity = device::identity_of(device);
   return identity ? static_cast<std::uint32_t>(mix_text(*identity)) | 1U : 0;

@@ -26,6 +26,9 @@ class Dispatcher;
 /// Of CommunicatorOptions::heartbeat.
 inline constexpr std::chrono::milliseconds kMaxHeartbeat = std::chrono::hours(24);
 
+/// PeerAddress::device. Of a GPU that cannot be used none: who needs it is told why.
+std::uint32_t device_number(int device);
+
 class Member {
  public:
   /// Meets the other ranks at `store`. Collective.

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "schedule/problem.hpp"
+#include "support/cuda_on_host.hpp"
 #include "support/device_buffer.hpp"
 #include "support/ranks.hpp"
 
@@ -31,9 +32,18 @@ inline std::string way() {
   return asked != nullptr ? asked : "host";
 }
 
-/// With the device, and that way.
-inline CommunicatorOptions on_device(CommunicatorOptions options = options_for("")) {
-  options.device = 0;
+/// How many GPUs the ranks have in this run of the tests.
+inline int gpus() {
+  const char* const asked = std::getenv("CCOLL_TEST_GPUS");
+  static const int count = asked != nullptr ? std::atoi(asked) : 1;
+  return count;
+}
+/// In turn, but not so that neighbours never share one.
+inline int gpu_of(int rank) { return (rank + rank / gpus()) % gpus(); }
+
+/// With the rank's device, and that way.
+inline CommunicatorOptions on_device(CommunicatorOptions options = options_for(""), int rank = 0) {
+  options.device = gpu_of(rank);
   options.device_way = way();
   return options;
 }
@@ -44,11 +54,13 @@ inline std::vector<std::string> run_on_devices_and_host(
     int size, const std::function<void(Communicator&, Communicator&)>& body,
     const CommunicatorOptions& options, const std::function<bool(int)>& has_device) {
   const auto store = make_inproc_store();
+  cuda_on_host_has(gpus());
   return run_threads(size, [&](int rank) {
     auto host = Communicator::create(make_prefix_store(store, "host"), rank, size, options);
+    if (gpus() > 1 && has_device(rank)) check_cuda(cudaSetDevice(gpu_of(rank)), "a device");
     auto communicator = Communicator::create(
         make_prefix_store(store, "devices"), rank, size,
-        has_device(rank) ? on_device(options) : [&] {
+        has_device(rank) ? on_device(options, rank) : [&] {
           auto mine = options;
           mine.device_way = way();
           return mine;

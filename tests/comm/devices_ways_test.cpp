@@ -75,7 +75,14 @@ TEST_CASE("devices: the way follows from where ranks are", "[comm][unit]") {
   CHECK(pick_device_way(ranks, "").name == "host");
   ranks = addresses(4);
   ranks[2].device = 8;
-  CHECK(pick_device_way(ranks, "").name == "steps");
+  CHECK(pick_device_way(ranks, "").name == "team");
+  CHECK(pick_device_way(ranks, "").why == "4 ranks are threads of one process on 2 GPUs");
+  // Where GPUs do not reach each other streams may; where it was asked for, the host alone.
+  CHECK(pick_device_way(ranks, "").next == "steps");
+  CHECK(pick_device_way(ranks, "team").next == "host");
+  CHECK(pick_device_way(addresses(4), "").next == "host");
+  CHECK(pick_device_way(ranks, "steps").name == "steps");
+  CHECK(pick_device_way(ranks, "").gpus == 2);
   ranks[2].device = 0;
   CHECK(pick_device_way(ranks, "steps").name == "host");
   CHECK(pick_device_way(ranks, "").why == "rank 2 without a GPU");
@@ -276,7 +283,9 @@ TEST_CASE("devices: memory of another GPU is refused", "[comm]") {
     cuda_on_host_moves(other.data(), 40, true);
     const OwnedStream stream;
     const auto check = [&](const std::string& error) {
-      expect(error.find("memory of GPU 1: expected memory of GPU 0") != error.npos, error);
+      expect(error.find(fmt::format("memory of GPU {}: expected memory of GPU {}", gpus(),
+                                    gpu_of(c.rank()))) != error.npos,
+             error);
     };
     check(message_of(
         [&] { c.all_reduce(other.data(), own.data(), 10, kType, ReduceOp::sum, in(stream)); }));

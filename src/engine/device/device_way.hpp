@@ -2,7 +2,7 @@
 #pragma once
 
 /// Ways of calls that devices make by themselves, with no data going through the host: a team
-/// (team.hpp), where all ranks are threads of one process on one GPU, and stream steps
+/// (team.hpp), where all ranks are threads of one process, and stream steps
 /// (stream_group.hpp), where they are of several processes of a host. A rank has one of its
 /// communicator's, or none; all ranks the same.
 ///
@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ccoll/types.hpp"
 #include "core/result.hpp"
@@ -52,8 +53,8 @@ class DeviceWay : public Way {
   virtual void abort(const Failure& why) = 0;
   /// Whether abort() has ended it, on whichever rank.
   virtual bool is_aborted() const = 0;
-  /// Why all of it has ended, on all ranks; nothing as long as it has not. Before any stream goes on
-  /// with a call undone it is there. Any thread may call.
+  /// Why all of it has ended, on all ranks; nothing as long as it has not. Before any stream goes
+  /// on with a call undone it is there. Any thread may call.
   virtual std::optional<Failure> cause() const = 0;
   /// Whether a graph of this rank is in the middle of a call for which it may wait for ever where
   /// another rank is lost.
@@ -69,7 +70,9 @@ struct TeamWayOptions {
   std::uint64_t communicator = 0;  ///< by which the ranks of this process find each other
   std::uint32_t rank = 0;
   std::uint32_t size = 1;
-  /// Of the device, for slots and scratch of all ranks' programs.
+  /// By rank, where they have several GPUs; else empty.
+  std::vector<int> devices = {};
+  /// Of each device, for slots and scratch of its ranks' programs.
   std::uint64_t workspace_bytes = 32 << 20;
   std::shared_ptr<Staging> staging;  ///< of this rank's calls that the host makes
 };

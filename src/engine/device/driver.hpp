@@ -43,6 +43,7 @@ struct Driver {
   decltype(::cuMemUnmap)* unmap = nullptr;
   decltype(::cuMemAddressFree)* unreserve = nullptr;
   decltype(::cuMemSetAccess)* set_access = nullptr;
+  decltype(::cuPointerGetAttribute)* pointer_attribute = nullptr;
   // Not by decltype: cuda.h renames these.
   CUresult(CUDAAPI* wait_value)(CUstream, CUdeviceptr, cuuint32_t, unsigned) = nullptr;
   CUresult(CUDAAPI* write_value)(CUstream, CUdeviceptr, cuuint32_t, unsigned) = nullptr;
@@ -62,6 +63,7 @@ struct Driver {
     CCOLL_TRY(find_driver_call("cuMemUnmap", driver.unmap));
     CCOLL_TRY(find_driver_call("cuMemAddressFree", driver.unreserve));
     CCOLL_TRY(find_driver_call("cuMemSetAccess", driver.set_access));
+    CCOLL_TRY(find_driver_call("cuPointerGetAttribute", driver.pointer_attribute));
     CCOLL_TRY(find_driver_call("cuStreamWaitValue32", driver.wait_value));
     CCOLL_TRY(find_driver_call("cuStreamWriteValue32", driver.write_value));
     return driver;

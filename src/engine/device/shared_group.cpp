@@ -15,6 +15,7 @@
 #include "core/net/bytes.hpp"
 #include "engine/device/driver.hpp"
 #include "engine/device/program.hpp"
+#include "engine/device/trial.hpp"
 #include "kernels/device/launch.hpp"
 
 namespace ccoll::device {
@@ -24,17 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 /// What ranks say to each other at set-up.
 constexpr std::uint32_t kVersion = 1;
-/// Of the pattern that ranks read.
-constexpr std::size_t kTrialBytes = 4096;
 constexpr std::size_t kMostReasonBytes = 1000;
-
-std::vector<std::byte> pattern_of(std::uint32_t rank) {
-  std::vector<std::byte> pattern(kTrialBytes);
-  for (std::size_t i = 0; i < pattern.size(); ++i) {
-    pattern[i] = static_cast<std::byte>(i * 7 + i / 256 + (rank + 1) * 37);
-  }
-  return pattern;
-}
 
 /// All ranks hear of the first that failed.
 Status agree(Exchange& exchange, const Status& own, Exchange::TimePoint deadline) {
@@ -58,46 +49,6 @@ Status agree(Exchange& exchange, const Status& own, Exchange::TimePoint deadline
   return {};
 }
 
-/// A stream with what is tried out on it. What hangs there is not touched any more, nor given back.
-class Trial {
- public:
-  static Result<std::unique_ptr<Trial>> make(std::uint32_t ranks) {
-    auto made = std::make_unique<Trial>();
-    CCOLL_TRY(put(make_stream(), made->stream_));
-    CCOLL_TRY(put(make_event(), made->event_));
-    CCOLL_TRY(put(allocate_on_device(ranks * kTrialBytes), made->memory_));
-    return made;
-  }
-
-  cudaStream_t stream() const { return stream_.get(); }
-  std::byte* memory() const { return memory_.get(); }
-
-  Status mark() {
-    return cuda_status(cudaEventRecord(event_.get(), stream_.get()), "recording an event");
-  }
-  Result<bool> has_ended() const {
-    const cudaError_t error = cudaEventQuery(event_.get());
-    if (error == cudaErrorNotReady) return (void)cudaGetLastError(), false;
-    CCOLL_TRY(cuda_status(error, "trying out what GPUs share"));
-    return true;
-  }
-  /// Until `limit`, what was marked.
-  Status wait(Clock::time_point limit, const char* what) const {
-    for (;;) {
-      const auto ended = has_ended();
-      CCOLL_TRY(ended);
-      if (*ended) return {};
-      if (Clock::now() >= limit) return fail(ErrorKind::timed_out, "{} did not end in time", what);
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-    }
-  }
-
- private:
-  OwnStream stream_;
-  OwnEvent event_;
-  DeviceMemory memory_;
-};
-
 /// What is not to be touched stays reachable.
 void abandon(std::unique_ptr<Trial> trial, std::vector<std::shared_ptr<SharedMemory>> memories,
              std::shared_ptr<MappedSegment> segment) {
@@ -112,16 +63,6 @@ void abandon(std::unique_ptr<Trial> trial, std::vector<std::shared_ptr<SharedMem
   all.push_back({std::move(trial), std::move(memories), std::move(segment)});
 }
 
-Status write_pattern(Trial& trial, const SharedGroup& group, std::uint32_t rank,
-                     Clock::time_point limit) {
-  const auto pattern = pattern_of(rank);
-  CCOLL_TRY(cuda_status(cudaMemcpyAsync(group.memory(rank), pattern.data(), kTrialBytes,
-                                        cudaMemcpyHostToDevice, trial.stream()),
-                        "writing a pattern"));
-  CCOLL_TRY(trial.mark());
-  return trial.wait(limit, "writing a pattern");
-}
-
 /// Each rank's pattern is what its kernel reads here.
 Status read_patterns(Trial& trial, const SharedGroup& group, std::uint32_t ranks,
                      Clock::time_point limit) {
@@ -131,15 +72,11 @@ Status read_patterns(Trial& trial, const SharedGroup& group, std::uint32_t ranks
   }
   CCOLL_TRY(trial.mark());
   CCOLL_TRY(trial.wait(limit, "reading other ranks' memory"));
-  std::vector<std::byte> here(ranks * kTrialBytes);
-  CCOLL_TRY(cuda_status(cudaMemcpyAsync(here.data(), trial.memory(), here.size(),
-                                        cudaMemcpyDeviceToHost, trial.stream()),
-                        "reading other ranks' memory"));
-  CCOLL_TRY(trial.mark());
-  CCOLL_TRY(trial.wait(limit, "reading other ranks' memory"));
+  const auto here = trial.read(trial.memory(), ranks, limit);
+  CCOLL_TRY(here);
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    const auto expected = pattern_of(rank);
-    if (std::equal(expected.begin(), expected.end(), here.data() + rank * kTrialBytes)) continue;
+    const auto expected = trial_pattern(rank);
+    if (std::equal(expected.begin(), expected.end(), here->data() + rank * kTrialBytes)) continue;
     return fail(ErrorKind::unsupported, "the memory of rank {}'s GPU reads wrong", rank);
   }
   return {};
@@ -295,7 +232,7 @@ Status SharedGroup::try_out(Exchange& exchange, TimePoint deadline) {
     return works;
   };
   Status works = put(Trial::make(options_.size), trial);
-  if (works) works = write_pattern(*trial, *this, options_.rank, limit());
+  if (works) works = trial->write(options_.rank, memory(options_.rank), limit());
   CCOLL_TRY(agree(exchange, heard(std::move(works)), deadline));
   CCOLL_TRY(agree(exchange, heard(read_patterns(*trial, *this, options_.size, limit())), deadline));
   works = heard(pass_words(*trial, *this, options_, limit()));

@@ -2,6 +2,7 @@
 #include "engine/device/team.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <thread>
@@ -10,25 +11,33 @@
 
 #include "core/text.hpp"
 #include "engine/device/cuda.hpp"
+#include "engine/device/peers.hpp"
 #include "kernels/device/combine.hpp"
 #include "kernels/device/layer.hpp"
 
 namespace ccoll::device {
 
 struct LoadedProgram {
-  TeamProgram program;            ///< its lists are in `lists`
-  std::vector<TeamBlock> blocks;  ///< for messages
-  DeviceMemory lists;
+  /// What one GPU has of it.
+  struct Part {
+    TeamProgram program;  ///< its lists are in `lists`
+    DeviceMemory lists;
+    std::uint32_t threads = 0;
+  };
+  std::vector<Part> parts;        ///< by the GPU's number in the team
+  std::vector<TeamBlock> blocks;  ///< of all, for messages
   const void* kernel = nullptr;
-  std::uint32_t threads = 0;
   std::size_t shared_bytes = 0;
   const LoadedProgram* in_place = nullptr;  ///< what serves in its place where buffers are so
+  const LoadedProgram* lending_nothing = nullptr;  ///< or not all GPUs reach them
 };
 
 namespace {
 
 constexpr std::uint32_t kMostFlags = 32768;
 constexpr std::uint32_t kMostBlocks = 2048;
+/// Those of GPUs that have nothing to do have numbers behind the others'.
+constexpr std::uint32_t kMostProgress = kMostBlocks + kMostTeamDevices;
 /// What a kernel has without asking for more.
 constexpr std::size_t kMostSharedBytes = 48 << 10;
 /// The abort word has a line of memory to itself.
@@ -73,6 +82,7 @@ class Lists {
 
 }  // namespace
 
+/// All of the team's.
 class Team::Device final : public TeamDevice {
  public:
   explicit Device(const TeamOptions& options) : options_(options) {}
@@ -84,6 +94,9 @@ class Team::Device final : public TeamDevice {
   Result<LoadedProgram*> load(const LoweredTeam& lowered);
   /// Whether what was launched has ended by `deadline`.
   Result<bool> ended_by(TimePoint deadline) const;
+  /// Whether all GPUs have counted the same calls.
+  bool is_even() const { return is_even_; }
+  const std::vector<std::uint32_t>& numbers() const { return numbers_; }
   /// Whether all blocks have finished, and else where they stand.
   Status finished(const LoadedProgram* program) const;
   const LoadedProgram* launched() const;
@@ -96,53 +109,111 @@ class Team::Device final : public TeamDevice {
   void forget_abort() { store_relaxed(abort_word(), 0); }
 
  private:
-  /// What is given back while `options_.device` is the current one.
-  struct Resources {
+  /// One GPU, and what is given back while it is the current one.
+  struct Gpu {
+    int device = 0;
     OwnStream launches, uploads;
-    std::vector<OwnEvent> arrived;  ///< by rank
-    OwnEvent finished;              ///< recorded on `launches`
-    OwnEvent captured;              ///< recorded in a graph
+    /// Of captures, each while one is under way, but for what is launched in a rank's own stream.
+    std::vector<OwnStream> captured_launches;
+    OwnEvent finished;  ///< recorded on `launches`
+    OwnEvent captured;  ///< recorded in a graph
     DeviceMemory tickets, flags, workspace;
-    MappedMemory words;  ///< the abort word, then at kProgressAt the blocks' progress
-    std::vector<std::unique_ptr<LoadedProgram>> programs;
+    std::byte* words = nullptr;  ///< where it sees them
   };
 
-  Status open_streams();
-  Status zero_state();
-  Status upload(LoadedProgram& loaded, const LoweredTeam& lowered);
-  Status shape(LoadedProgram& loaded) const;
-  Result<std::uint32_t> blocks_at_once(const LoadedProgram& loaded, std::uint32_t threads) const;
-  TeamLaunch arguments(const LoadedProgram& program, std::span<const TeamCall> calls) const;
-  std::uint64_t* abort_word() const {
-    return reinterpret_cast<std::uint64_t*>(resources_.words.get());
+  Status number_devices();
+  Status open(Gpu& gpu);
+  Status zero_state(Gpu& gpu) const;
+  Status upload(LoadedProgram::Part& part, const LoweredTeam& lowered, std::uint32_t number) const;
+  Status shape(LoadedProgram::Part& part, const LoadedProgram& loaded, const Gpu& gpu) const;
+  Result<std::uint32_t> blocks_at_once(const LoadedProgram& loaded, const Gpu& gpu,
+                                       std::uint32_t threads) const;
+  int device_of(std::uint32_t rank) const { return gpus_[numbers_[rank]].device; }
+  bool is_reached(const TeamCall& call) const;
+  const LoadedProgram& fitting(std::span<const TeamCall> calls) const;
+  Result<std::vector<cudaStream_t>> streams_for(std::span<const TeamCall> calls,
+                                                std::uint32_t last);
+  static Result<cudaStream_t> captured_stream(Gpu& gpu, std::uint64_t capture);
+  Status launch_parts(const LoadedProgram& program, std::span<const TeamCall> calls,
+                      std::span<const cudaStream_t> streams);
+  bool end_parts(std::uint32_t count, bool is_captured);
+  Status join(std::span<const cudaStream_t> streams, std::uint32_t home, bool is_captured) const;
+  TeamLaunch arguments(const LoadedProgram& program, std::span<const TeamCall> calls,
+                       std::uint32_t number) const;
+  const OwnEvent& end_of(const Gpu& gpu, bool is_captured) const {
+    return is_captured ? gpu.captured : gpu.finished;
   }
+  std::uint64_t* abort_word() const { return reinterpret_cast<std::uint64_t*>(words_.get()); }
   TeamProgress* progress() const {
-    return reinterpret_cast<TeamProgress*>(resources_.words.get() + kProgressAt);
+    return reinterpret_cast<TeamProgress*>(words_.get() + kProgressAt);
   }
 
   const TeamOptions options_;
-  Resources resources_;                      // but for `programs`, immutable after open()
-  std::byte* words_on_device_ = nullptr;     // immutable after open()
-  mutable std::mutex mu_;                    // also guards resources_.programs
+  std::vector<std::uint32_t> numbers_;  // by rank; immutable after open()
+  std::vector<Gpu> gpus_;               // by number; immutable after open(), but captured_launches
+  std::vector<OwnEvent> arrived_;       // by rank; immutable after open()
+  MappedMemory words_;                  // the abort word, then at kProgressAt the blocks' progress
+  mutable std::mutex mu_;
+  std::vector<std::unique_ptr<LoadedProgram>> programs_;  // guarded by mu_
   const LoadedProgram* launched_ = nullptr;  // guarded by mu_; the last one, not by graphs
+  std::uint32_t home_ = 0;  // guarded by mu_; the GPU on which the last launch ends
+  std::atomic<bool> is_even_{true};
 };
 
 Team::Device::~Device() {
-  const CurrentDevice current(options_.device);
   const BesideCaptures beside;
-  if (resources_.launches) cudaStreamSynchronize(resources_.launches.get());
-  resources_ = {};
+  for (const Gpu& gpu : gpus_) {
+    const CurrentDevice current(gpu.device);
+    if (gpu.launches) cudaStreamSynchronize(gpu.launches.get());
+  }
+  for (std::uint32_t number = 0; number < gpus_.size(); ++number) {
+    const CurrentDevice current(gpus_[number].device);
+    gpus_[number] = {};
+    for (std::uint32_t rank = 0; rank < arrived_.size(); ++rank)
+      if (numbers_[rank] == number) arrived_[rank].reset();
+    for (const auto& program : programs_) program->parts[number].lists.reset();
+    if (number + 1 == gpus_.size()) words_.reset();
+  }
 }
 
 Status Team::Device::open() {
-  const CurrentDevice current(options_.device);
-  CCOLL_TRY(current.status());
+  CCOLL_TRY(number_devices());
   const BesideCaptures beside;
-  const auto cooperative = attribute(cudaDevAttrCooperativeLaunch, options_.device);
+  std::vector<int> devices;
+  for (const Gpu& gpu : gpus_) devices.push_back(gpu.device);
+  CCOLL_TRY(reach_peers(devices));
+  for (Gpu& gpu : gpus_) {
+    const CurrentDevice current(gpu.device);
+    CCOLL_TRY(current.status());
+    CCOLL_TRY(open(gpu));
+  }
+  arrived_.resize(options_.ranks);
+  for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) {
+    const CurrentDevice current(device_of(rank));
+    CCOLL_TRY(put(make_event(), arrived_[rank]));
+  }
+  return {};
+}
+
+/// In the order of the first rank on each.
+Status Team::Device::number_devices() {
+  for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) {
+    const int device = options_.devices.empty() ? options_.device : options_.devices[rank];
+    const auto known = std::ranges::find(gpus_, device, &Gpu::device);
+    numbers_.push_back(static_cast<std::uint32_t>(known - gpus_.begin()));
+    if (known == gpus_.end()) gpus_.emplace_back().device = device;
+  }
+  if (gpus_.size() <= kMostTeamDevices) return {};
+  return fail(ErrorKind::unsupported, "a team on {} GPUs: at most {}", gpus_.size(),
+              kMostTeamDevices);
+}
+
+Status Team::Device::open(Gpu& gpu) {
+  const auto cooperative = attribute(cudaDevAttrCooperativeLaunch, gpu.device);
   CCOLL_TRY(cooperative);
   if (*cooperative == 0) {
     return fail(ErrorKind::unsupported, "GPU {} has no cooperative launches, which a team needs",
-                options_.device);
+                gpu.device);
   }
   // Loaded lazily, a kernel could wait at its first launch for one that spins.
   for (const Family family :
@@ -151,36 +222,30 @@ Status Team::Device::open() {
     CCOLL_TRY(cuda_status(cudaFuncGetAttributes(&ignored, kernel_of(family)),
                           "loading a team's kernels"));
   }
-  CCOLL_TRY(open_streams());
-  return zero_state();
+  CCOLL_TRY(put(make_stream(), gpu.launches));
+  CCOLL_TRY(put(make_stream(), gpu.uploads));
+  if (gpus_.size() > 1) CCOLL_TRY(put(make_stream(), gpu.captured_launches.emplace_back()));
+  CCOLL_TRY(put(make_event(), gpu.finished));
+  CCOLL_TRY(put(make_event(), gpu.captured));
+  constexpr std::size_t kWords = kProgressAt + kMostProgress * sizeof(TeamProgress);
+  if (!words_) {
+    CCOLL_TRY(put(allocate_mapped(kWords), words_));
+    std::memset(words_.get(), 0, kWords);
+  }
+  CCOLL_TRY(put(on_device(words_.get()), gpu.words));
+  return zero_state(gpu);
 }
 
-Status Team::Device::open_streams() {
-  Resources& to = resources_;
-  CCOLL_TRY(put(make_stream(), to.launches));
-  CCOLL_TRY(put(make_stream(), to.uploads));
-  CCOLL_TRY(put(make_event(), to.finished));
-  CCOLL_TRY(put(make_event(), to.captured));
-  to.arrived.resize(options_.ranks);
-  for (OwnEvent& event : to.arrived) CCOLL_TRY(put(make_event(), event));
-  return {};
-}
-
-Status Team::Device::zero_state() {
+Status Team::Device::zero_state(Gpu& gpu) const {
   constexpr std::size_t kTickets = kMostBlocks * sizeof(TeamTicket);
   constexpr std::size_t kFlags = std::size_t{kMostFlags} * kFlagWords * sizeof(std::uint64_t);
-  constexpr std::size_t kWords = kProgressAt + kMostBlocks * sizeof(TeamProgress);
-  Resources& to = resources_;
-  CCOLL_TRY(put(allocate_on_device(kTickets), to.tickets));
-  CCOLL_TRY(put(allocate_on_device(kFlags), to.flags));
-  CCOLL_TRY(put(allocate_on_device(options_.workspace_bytes), to.workspace));
-  CCOLL_TRY(put(allocate_mapped(kWords), to.words));
-  CCOLL_TRY(put(on_device(to.words.get()), words_on_device_));
-  std::memset(to.words.get(), 0, kWords);
+  CCOLL_TRY(put(allocate_on_device(kTickets), gpu.tickets));
+  CCOLL_TRY(put(allocate_on_device(kFlags), gpu.flags));
+  CCOLL_TRY(put(allocate_on_device(options_.workspace_bytes), gpu.workspace));
   constexpr const char* kWhat = "zeroing a team's flags";
-  CCOLL_TRY(cuda_status(cudaMemsetAsync(to.tickets.get(), 0, kTickets, to.uploads.get()), kWhat));
-  CCOLL_TRY(cuda_status(cudaMemsetAsync(to.flags.get(), 0, kFlags, to.uploads.get()), kWhat));
-  return cuda_status(cudaStreamSynchronize(to.uploads.get()), kWhat);
+  CCOLL_TRY(cuda_status(cudaMemsetAsync(gpu.tickets.get(), 0, kTickets, gpu.uploads.get()), kWhat));
+  CCOLL_TRY(cuda_status(cudaMemsetAsync(gpu.flags.get(), 0, kFlags, gpu.uploads.get()), kWhat));
+  return cuda_status(cudaStreamSynchronize(gpu.uploads.get()), kWhat);
 }
 
 Result<LoadedProgram*> Team::Device::load(const LoweredTeam& lowered) {
@@ -193,47 +258,56 @@ Result<LoadedProgram*> Team::Device::load(const LoweredTeam& lowered) {
                 program.workspace / 2, lowered.workspace_bytes, program.flag_count(),
                 options_.ranks, options_.workspace_bytes, kMostFlags);
   }
-  const CurrentDevice current(options_.device);
-  CCOLL_TRY(current.status());
+  for (const TeamBlock& block : lowered.blocks) {
+    if (block.device == numbers_[block.rank]) continue;
+    return fail(ErrorKind::invalid_argument,
+                "a program that has rank {} on the team's GPU number {}: it is on number {}",
+                block.rank, block.device, numbers_[block.rank]);
+  }
   const BesideCaptures beside;
   auto loaded = std::make_unique<LoadedProgram>();
-  loaded->program = program;
+  loaded->parts.resize(gpus_.size());
   loaded->blocks = lowered.blocks;
   if (program.block_count != 0) {
-    CCOLL_TRY(shape(*loaded));
-    CCOLL_TRY(upload(*loaded, lowered));
+    loaded->kernel = kernel_of(family_of(program.type, program.op));
+    loaded->shared_bytes = program.shared_words() * sizeof(std::uint64_t);
+    if (loaded->shared_bytes > kMostSharedBytes) {
+      return fail(ErrorKind::unsupported,
+                  "a program whose blocks need {} bytes of shared memory: at most {} are there",
+                  loaded->shared_bytes, kMostSharedBytes);
+    }
+    for (std::uint32_t number = 0; number < gpus_.size(); ++number) {
+      const CurrentDevice current(gpus_[number].device);
+      CCOLL_TRY(current.status());
+      loaded->parts[number].program = program;
+      CCOLL_TRY(upload(loaded->parts[number], lowered, number));
+      CCOLL_TRY(shape(loaded->parts[number], *loaded, gpus_[number]));
+    }
   }
   const std::lock_guard lock(mu_);
-  return resources_.programs.emplace_back(std::move(loaded)).get();
+  return programs_.emplace_back(std::move(loaded)).get();
 }
 
 /// The most threads with which all blocks run at once.
-Status Team::Device::shape(LoadedProgram& loaded) const {
-  const TeamProgram& program = loaded.program;
-  loaded.kernel = kernel_of(family_of(program.type, program.op));
-  loaded.shared_bytes = program.shared_words() * sizeof(std::uint64_t);
-  if (loaded.shared_bytes > kMostSharedBytes) {
-    return fail(ErrorKind::unsupported,
-                "a program whose blocks need {} bytes of shared memory: at most {} are there",
-                loaded.shared_bytes, kMostSharedBytes);
-  }
+Status Team::Device::shape(LoadedProgram::Part& part, const LoadedProgram& loaded,
+                           const Gpu& gpu) const {
   std::uint32_t most = 0;
   for (std::uint32_t threads = options_.most_threads; threads >= 32; threads /= 2) {
-    const auto at_once = blocks_at_once(loaded, threads);
+    const auto at_once = blocks_at_once(loaded, gpu, threads);
     CCOLL_TRY(at_once);
     most = std::max(most, *at_once);
-    if (program.block_count > *at_once) continue;
-    loaded.threads = threads;
+    if (part.program.block_count > *at_once) continue;
+    part.threads = threads;
     return {};
   }
   return fail(ErrorKind::unsupported,
               "a program of {} blocks, which have to run at once: GPU {} runs {} at most",
-              program.block_count, options_.device, most);
+              part.program.block_count, gpu.device, most);
 }
 
-Result<std::uint32_t> Team::Device::blocks_at_once(const LoadedProgram& loaded,
+Result<std::uint32_t> Team::Device::blocks_at_once(const LoadedProgram& loaded, const Gpu& gpu,
                                                    std::uint32_t threads) const {
-  const auto processors = attribute(cudaDevAttrMultiProcessorCount, options_.device);
+  const auto processors = attribute(cudaDevAttrMultiProcessorCount, gpu.device);
   CCOLL_TRY(processors);
   int of_each = 0;
   CCOLL_TRY(
@@ -243,93 +317,211 @@ Result<std::uint32_t> Team::Device::blocks_at_once(const LoadedProgram& loaded,
   return std::min(kMostBlocks, static_cast<std::uint32_t>(of_each * *processors));
 }
 
-Status Team::Device::upload(LoadedProgram& loaded, const LoweredTeam& lowered) {
+Status Team::Device::upload(LoadedProgram::Part& part, const LoweredTeam& lowered,
+                            std::uint32_t number) const {
   Lists lists;
-  const std::size_t blocks = lists.add(lowered.blocks), steps = lists.add(lowered.steps),
+  const auto own = lowered.blocks_of(number);
+  const std::size_t blocks = lists.add(own), steps = lists.add(lowered.steps),
                     ends = lists.add(lowered.ends), parts = lists.add(lowered.parts),
                     channels = lists.add(lowered.channels);
   const auto& bytes = lists.bytes();
-  CCOLL_TRY(put(allocate_on_device(bytes.size()), loaded.lists));
-  std::byte* const there = loaded.lists.get();
-  const cudaStream_t stream = resources_.uploads.get();
+  CCOLL_TRY(put(allocate_on_device(bytes.size()), part.lists));
+  std::byte* const there = part.lists.get();
+  const cudaStream_t stream = gpus_[number].uploads.get();
   constexpr const char* kWhat = "copying a program to the GPU";
   CCOLL_TRY(cuda_status(
       cudaMemcpyAsync(there, bytes.data(), bytes.size(), cudaMemcpyHostToDevice, stream), kWhat));
   CCOLL_TRY(cuda_status(cudaStreamSynchronize(stream), kWhat));
-  loaded.program.blocks = reinterpret_cast<const TeamBlock*>(there + blocks);
-  loaded.program.steps = reinterpret_cast<const TeamStep*>(there + steps);
-  loaded.program.ends = reinterpret_cast<const TeamEnd*>(there + ends);
-  loaded.program.parts = reinterpret_cast<const TeamPart*>(there + parts);
-  loaded.program.channels = reinterpret_cast<const TeamChannel*>(there + channels);
+  part.program.block_count = static_cast<std::uint32_t>(own.size());
+  part.program.blocks = reinterpret_cast<const TeamBlock*>(there + blocks);
+  part.program.steps = reinterpret_cast<const TeamStep*>(there + steps);
+  part.program.ends = reinterpret_cast<const TeamEnd*>(there + ends);
+  part.program.parts = reinterpret_cast<const TeamPart*>(there + parts);
+  part.program.channels = reinterpret_cast<const TeamChannel*>(there + channels);
   return {};
 }
 
 // A rank's stream is touched by the rank's own thread only, as it may be one of the thread's own
-// (cudaStreamPerThread). A captured launch goes to one of the ranks' streams, because the team's
-// would then be part of that capture until it ends.
+// (cudaStreamPerThread). A captured launch goes to the stream of the rank that arrived last,
+// because a stream of the team's would be part of that capture until it ends. On other GPUs it is,
+// for want of one of that thread's there, and the next capture has another one meanwhile.
 
 Status Team::Device::arrive(TeamCall& call) {
-  const CurrentDevice current(options_.device);
+  const CurrentDevice current(device_of(call.rank));
   CCOLL_TRY(current.status());
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   unsigned long long id = 0;
   CCOLL_TRY(cuda_status(cudaStreamGetCaptureInfo(call.stream, &status, &id),
                         fmt::format("asking whether rank {}'s stream is captured", call.rank)));
   call.capture = status == cudaStreamCaptureStatusNone ? 0 : id + 1;
-  return cuda_status(cudaEventRecord(resources_.arrived[call.rank].get(), call.stream),
+  call.is_shut = call.program->lending_nothing != nullptr && !is_reached(call);
+  return cuda_status(cudaEventRecord(arrived_[call.rank].get(), call.stream),
                      fmt::format("recording an event in rank {}'s stream", call.rank));
 }
 
-Status Team::Device::launch(std::span<const TeamCall> calls, std::uint32_t last) {
-  const CurrentDevice current(options_.device);
-  CCOLL_TRY(current.status());
-  const bool is_captured = calls[0].capture != 0;
-  const cudaStream_t stream = is_captured ? calls[last].stream : resources_.launches.get();
-  for (const TeamCall& call : calls) {
-    CCOLL_TRY(cuda_status(cudaStreamWaitEvent(stream, resources_.arrived[call.rank].get(), 0),
-                          fmt::format("a team's launch waiting for rank {}'s stream", call.rank)));
-  }
-  const bool in_place = std::ranges::any_of(calls, &TeamCall::in_place);
-  const auto* const beside = calls[0].program->in_place;
-  const LoadedProgram& program = in_place && beside != nullptr ? *beside : *calls[0].program;
-  if (program.kernel != nullptr) {
-    TeamLaunch launch = arguments(program, calls);
-    void* each[] = {&launch};
-    CCOLL_TRY(cuda_status(
-        cudaLaunchCooperativeKernel(program.kernel, dim3(program.program.block_count),
-                                    dim3(program.threads), each, program.shared_bytes, stream),
-        fmt::format("launching a team's {} blocks of {} threads", program.program.block_count,
-                    program.threads)));
-  }
-  if (!is_captured) {
-    const std::lock_guard lock(mu_);
-    launched_ = &program;
-  }
-  const OwnEvent& event = is_captured ? resources_.captured : resources_.finished;
-  return cuda_status(cudaEventRecord(event.get(), stream), "recording the end of a team's launch");
+/// By all other GPUs.
+bool Team::Device::is_reached(const TeamCall& call) const {
+  std::vector<int> others;
+  for (const Gpu& gpu : gpus_)
+    if (gpu.device != device_of(call.rank)) others.push_back(gpu.device);
+  return device::is_reached(call.input, others) && device::is_reached(call.output, others);
 }
 
-TeamLaunch Team::Device::arguments(const LoadedProgram& program,
-                                   std::span<const TeamCall> calls) const {
+const LoadedProgram& Team::Device::fitting(std::span<const TeamCall> calls) const {
+  const LoadedProgram& called = *calls[0].program;
+  if (std::ranges::any_of(calls, &TeamCall::is_shut)) return *called.lending_nothing;
+  const bool in_place = std::ranges::any_of(calls, &TeamCall::in_place);
+  return in_place && called.in_place != nullptr ? *called.in_place : called;
+}
+
+Status Team::Device::launch(std::span<const TeamCall> calls, std::uint32_t last) {
+  const bool is_captured = calls[0].capture != 0;
+  const std::uint32_t home = is_captured ? numbers_[last] : 0;
+  const auto streams = streams_for(calls, last);
+  CCOLL_TRY(streams);
+  for (std::uint32_t number = 0; number < gpus_.size(); ++number) {
+    const cudaStream_t stream = (*streams)[number];
+    // Other GPUs have yet to hear that the call before has ended on all.
+    if (!is_captured && number != home) {
+      CCOLL_TRY(cuda_status(cudaStreamWaitEvent(stream, gpus_[home].finished.get(), 0),
+                            "a team's launch waiting for the one before"));
+    }
+    for (const TeamCall& call : calls) {
+      CCOLL_TRY(
+          cuda_status(cudaStreamWaitEvent(stream, arrived_[call.rank].get(), 0),
+                      fmt::format("a team's launch waiting for rank {}'s stream", call.rank)));
+    }
+  }
+  const LoadedProgram& program = fitting(calls);
+  if (program.kernel != nullptr) CCOLL_TRY(launch_parts(program, calls, *streams));
+  {
+    const std::lock_guard lock(mu_);
+    home_ = home;
+    if (!is_captured) launched_ = &program;
+  }
+  return join(*streams, home, is_captured);
+}
+
+/// By the GPUs' numbers, those that a call is launched on.
+Result<std::vector<cudaStream_t>> Team::Device::streams_for(std::span<const TeamCall> calls,
+                                                            std::uint32_t last) {
+  std::vector<cudaStream_t> streams;
+  for (Gpu& gpu : gpus_) streams.push_back(gpu.launches.get());
+  const std::uint64_t capture = calls[0].capture;
+  for (std::uint32_t number = 0; capture != 0 && number < gpus_.size(); ++number) {
+    if (number == numbers_[last]) {
+      streams[number] = calls[last].stream;
+    } else {
+      CCOLL_TRY(put(captured_stream(gpus_[number], capture), streams[number]));
+    }
+  }
+  return streams;
+}
+
+/// One that is part of no other capture.
+Result<cudaStream_t> Team::Device::captured_stream(Gpu& gpu, std::uint64_t capture) {
+  for (const OwnStream& stream : gpu.captured_launches) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    unsigned long long id = 0;
+    CCOLL_TRY(cuda_status(cudaStreamGetCaptureInfo(stream.get(), &status, &id),
+                          "asking whether a team's stream is captured"));
+    const bool is_in_it = status == cudaStreamCaptureStatusActive && id + 1 == capture;
+    if (status == cudaStreamCaptureStatusNone || is_in_it) return stream.get();
+  }
+  const CurrentDevice current(gpu.device);
+  CCOLL_TRY(current.status());
+  const BesideCaptures beside;
+  OwnStream stream;
+  CCOLL_TRY(put(make_stream(), stream));
+  return gpu.captured_launches.emplace_back(std::move(stream)).get();
+}
+
+Status Team::Device::launch_parts(const LoadedProgram& program, std::span<const TeamCall> calls,
+                                  std::span<const cudaStream_t> streams) {
+  for (std::uint32_t number = 0; number < gpus_.size(); ++number) {
+    const LoadedProgram::Part& part = program.parts[number];
+    const CurrentDevice current(gpus_[number].device);
+    Status launched = current.status();
+    if (launched) {
+      TeamLaunch launch = arguments(program, calls, number);
+      void* each[] = {&launch};
+      launched =
+          cuda_status(cudaLaunchCooperativeKernel(program.kernel, dim3(part.program.block_count),
+                                                  dim3(part.threads), each, program.shared_bytes,
+                                                  streams[number]),
+                      fmt::format("launching a team's {} blocks of {} threads on GPU {}",
+                                  part.program.block_count, part.threads, gpus_[number].device));
+    }
+    if (launched) continue;
+    if (number != 0 && !end_parts(number, calls[0].capture != 0))
+      launched.error().message += "; buffers may still be written";
+    return launched;
+  }
+  return {};
+}
+
+/// Of a call that only the first `count` GPUs have got: no rank's stream waits for it, and nothing
+/// may rely on all having counted it. False where they have not ended.
+bool Team::Device::end_parts(std::uint32_t count, bool is_captured) {
+  is_even_ = false;
+  abort();
+  // A graph that lacks a part runs after the abort, and writes nothing.
+  if (is_captured) return true;
+  const auto deadline = std::chrono::steady_clock::now() + kGrace;
+  bool have_ended = true;
+  for (const Gpu& gpu : std::span(gpus_).first(count)) {
+    const CurrentDevice current(gpu.device);
+    if (cudaEventRecord(gpu.finished.get(), gpu.launches.get()) != cudaSuccess) return false;
+    bool has_ended = false;
+    while (!has_ended && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+      has_ended = has_happened(gpu.finished, gpu.device).value_or(false);
+    }
+    have_ended = have_ended && has_ended;
+  }
+  return have_ended;
+}
+
+/// What comes behind the end on the GPU `home` comes behind that on all.
+Status Team::Device::join(std::span<const cudaStream_t> streams, std::uint32_t home,
+                          bool is_captured) const {
+  constexpr const char* kWhat = "recording the end of a team's launch";
+  for (std::uint32_t number = 0; number < gpus_.size(); ++number) {
+    if (number == home) continue;
+    const OwnEvent& end = end_of(gpus_[number], is_captured);
+    CCOLL_TRY(cuda_status(cudaEventRecord(end.get(), streams[number]), kWhat));
+    CCOLL_TRY(cuda_status(cudaStreamWaitEvent(streams[home], end.get(), 0), kWhat));
+  }
+  return cuda_status(cudaEventRecord(end_of(gpus_[home], is_captured).get(), streams[home]), kWhat);
+}
+
+TeamLaunch Team::Device::arguments(const LoadedProgram& program, std::span<const TeamCall> calls,
+                                   std::uint32_t number) const {
   TeamLaunch launch;
-  launch.program = program.program;
-  launch.state.tickets = reinterpret_cast<TeamTicket*>(resources_.tickets.get());
-  launch.state.flags[0] = reinterpret_cast<std::uint64_t*>(resources_.flags.get());
+  launch.program = program.parts[number].program;
+  launch.state.tickets = reinterpret_cast<TeamTicket*>(gpus_[number].tickets.get());
   launch.state.ticket_count = kMostBlocks;
   for (const TeamCall& call : calls) {
     launch.buffers[2 * call.rank] = call.input;
     launch.buffers[2 * call.rank + 1] = call.output;
   }
-  launch.buffers[launch.program.workspace] = resources_.workspace.get();
-  launch.abort = reinterpret_cast<const std::uint64_t*>(words_on_device_);
-  launch.progress = reinterpret_cast<TeamProgress*>(words_on_device_ + kProgressAt);
+  for (std::uint32_t each = 0; each < gpus_.size(); ++each) {
+    launch.state.flags[each] = reinterpret_cast<std::uint64_t*>(gpus_[each].flags.get());
+    launch.buffers[launch.program.workspace + each] = gpus_[each].workspace.get();
+  }
+  launch.abort = reinterpret_cast<const std::uint64_t*>(gpus_[number].words);
+  launch.progress = reinterpret_cast<TeamProgress*>(gpus_[number].words + kProgressAt);
   return launch;
 }
 
 Status Team::Device::leave(const TeamCall& call) {
-  const CurrentDevice current(options_.device);
+  const CurrentDevice current(device_of(call.rank));
   CCOLL_TRY(current.status());
-  const OwnEvent& event = call.capture != 0 ? resources_.captured : resources_.finished;
+  const std::uint32_t home = [this] {
+    const std::lock_guard lock(mu_);
+    return home_;
+  }();
+  const OwnEvent& event = end_of(gpus_[home], call.capture != 0);
   return cuda_status(cudaStreamWaitEvent(call.stream, event.get(), 0),
                      fmt::format("rank {}'s stream waiting for its team", call.rank));
 }
@@ -341,11 +533,11 @@ void Team::Device::abort() {
 
 Result<bool> Team::Device::ended_by(TimePoint deadline) const {
   if (launched() == nullptr) return true;
-  const CurrentDevice current(options_.device);
+  const CurrentDevice current(gpus_[0].device);
   CCOLL_TRY(current.status());
   const BesideCaptures beside;
   for (;;) {
-    const cudaError_t error = cudaEventQuery(resources_.finished.get());
+    const cudaError_t error = cudaEventQuery(gpus_[0].finished.get());
     if (error == cudaSuccess) return true;
     if (error != cudaErrorNotReady) {
       return tl::unexpected(cuda_failure(error, "waiting for a team's launch"));
@@ -364,7 +556,7 @@ const LoadedProgram* Team::Device::launched() const {
 
 Status Team::Device::finished(const LoadedProgram* program) const {
   std::vector<std::string> standing;
-  const std::size_t blocks = program == nullptr ? 0 : program->program.block_count;
+  const std::size_t blocks = program == nullptr ? 0 : program->blocks.size();
   for (std::size_t i = 0; i < blocks && standing.size() < 4; ++i) {
     const TeamProgress& at = progress()[i];
     const auto ending = static_cast<TeamEnding>(load_acquire(&at.ending));
@@ -386,6 +578,11 @@ Result<std::unique_ptr<Team>> Team::make(const TeamOptions& options) {
                 "multiple of 32 threads up to {}",
                 options.ranks, options.most_threads, kMostTeamRanks, kMostTeamThreads);
   }
+  if (!options.devices.empty() && options.devices.size() != options.ranks) {
+    return fail(ErrorKind::invalid_argument,
+                "the GPUs of {} of a team's {} ranks: expected are those of all, or none",
+                options.devices.size(), options.ranks);
+  }
   auto device = std::make_unique<Device>(options);
   CCOLL_TRY(device->open());
   return std::unique_ptr<Team>(new Team(std::move(device), options.ranks));
@@ -402,7 +599,8 @@ Result<const LoadedProgram*> Team::load(const LoweredTeam& lowered) {
   return device_->load(lowered);
 }
 
-Result<const LoadedProgram*> Team::load(const LoweredTeam& separate, const LoweredTeam& in_place) {
+Result<const LoadedProgram*> Team::load(const LoweredTeam& separate, const LoweredTeam& in_place,
+                                        const LoweredTeam* lending_nothing) {
   auto loaded = device_->load(separate);
   if (!loaded) return tl::unexpected(std::move(loaded.error()));
   if (std::ranges::count(separate.steps, true, &TeamStep::lends) !=
@@ -411,12 +609,19 @@ Result<const LoadedProgram*> Team::load(const LoweredTeam& separate, const Lower
     if (!beside) return tl::unexpected(std::move(beside.error()));
     (*loaded)->in_place = *beside;
   }
+  if (lending_nothing != nullptr) {
+    auto beside = device_->load(*lending_nothing);
+    if (!beside) return tl::unexpected(std::move(beside.error()));
+    (*loaded)->lending_nothing = *beside;
+  }
   return *loaded;
 }
 
+const std::vector<std::uint32_t>& Team::device_numbers() const { return device_->numbers(); }
+
 bool Team::renew() {
   const auto ended = device_->ended_by(std::chrono::steady_clock::now());
-  if (!ended || !*ended) return false;
+  if (!ended || !*ended || !device_->is_even()) return false;
   device_->forget_abort();
   meeting_ = std::make_unique<TeamMeeting>(ranks_, *device_);
   return true;

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The ranks of one process on one GPU: what their calls share, and the launch of one cooperative
-/// kernel for all of them. Knows CUDA's streams by name only; only in builds with CUDA.
+/// The ranks of one process: what their calls share, and the launch of a cooperative kernel on each
+/// of their GPUs, for all ranks that have it. Knows CUDA's streams by name only; only in builds
+/// with CUDA.
 ///
-/// A call is launched on a stream of the team, behind what each rank's stream held, and what comes
-/// later in these streams comes after it. So calls follow one another. Where the streams are being
-/// captured the launch becomes a node of their graph; a graph is then not to run at the same time
-/// as another one of this team, or as a plain call of it.
+/// A call is launched on streams of the team, behind what each rank's stream held, and what comes
+/// later in any of these streams comes after all of it. So calls follow one another. Where the
+/// streams are being captured the launches become nodes of their graph; a graph is then not to run
+/// at the same time as another one of this team, or as a plain call of it.
+///
+/// Kernels of several GPUs read and write each other's memory: slots and flags of the team, and
+/// what is lent of ranks' buffers. Buffers that not all GPUs reach are lent to none (peers.hpp).
 
 #include <chrono>
 #include <cstddef>
@@ -15,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/result.hpp"
 #include "engine/device/lower.hpp"
@@ -26,9 +31,11 @@ namespace ccoll::device {
 struct TeamOptions {
   std::uint32_t ranks = 1;  ///< at most kMostTeamRanks
   int device = 0;
-  /// What programs may need for slots and scratch; they share it.
+  /// Of each GPU: what programs may need for slots and scratch; they share it.
   std::uint64_t workspace_bytes = 32 << 20;
   std::uint32_t most_threads = kMostTeamThreads;  ///< per block; a multiple of 32
+  /// By rank, where they have several GPUs, at most kMostTeamDevices; empty: all have `device`.
+  std::vector<int> devices = {};
 };
 
 /// Any thread may call. Must outlive its calls and the graphs that they were captured in.
@@ -37,20 +44,27 @@ class Team {
   using TimePoint = TeamMeeting::TimePoint;
 
   /// Takes the memory and loads the kernels: nothing of that is left for the first call, which may
-  /// be captured. `unsupported` where the GPU has no cooperative launches.
+  /// be captured. `unsupported` where a GPU has no cooperative launches, or one does not reach
+  /// another's memory, which is tried out.
   static Result<std::unique_ptr<Team>> make(const TeamOptions& options);
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
   /// Waits for the calls that have been launched.
   ~Team();
 
-  /// Copies a program to the device, where it stays as long as the team. May be called while
-  /// streams are captured. `unsupported` where it needs more blocks at once than the GPU runs, or
+  /// By rank, the number of its GPU among the team's: for whom programs are lowered.
+  const std::vector<std::uint32_t>& device_numbers() const;
+
+  /// Copies a program to the devices, where it stays as long as the team. May be called while
+  /// streams are captured. `unsupported` where it needs more blocks at once than a GPU runs, or
   /// more memory than the team has; the message says how much.
   Result<const LoadedProgram*> load(const LoweredTeam& lowered);
   /// The same of a program that was lowered for buffers that are in place nowhere, and beside it
   /// for such as are in place on every rank, which serves where they are on any.
-  Result<const LoadedProgram*> load(const LoweredTeam& separate, const LoweredTeam& in_place);
+  /// `lending_nothing` serves where a GPU does not reach all that others lend it; without it those
+  /// buffers must be memory of cudaMalloc.
+  Result<const LoadedProgram*> load(const LoweredTeam& separate, const LoweredTeam& in_place,
+                                    const LoweredTeam* lending_nothing = nullptr);
 
   /// A rank's part in a call of all of them, which the last to come launches: see TeamMeeting.
   /// `call.capture` is found out. In-place buffers must be those that the program was lowered for,

@@ -91,12 +91,17 @@ Result<std::shared_ptr<const DeviceProgram>> SharedTeam::load(const ProgramReque
       std::ranges::find_if(programs_, [&](const Loaded& loaded) { return loaded.is(request); });
   if (known != programs_.end()) return known->program;
   auto lowering = lowering_of(request);
+  lowering.devices = team_->device_numbers();
   const auto separate = lower(lowering);
   if (!separate) return tl::unexpected(separate.error());
   lowering.in_place.assign(request.problem.size, true);
   const auto in_place = lower(lowering);
   if (!in_place) return tl::unexpected(in_place.error());
-  const auto loaded = team_->load(*separate, *in_place);
+  LoweredTeam lending_nothing;
+  const bool needs_it = separate->reads_across() || in_place->reads_across();
+  lowering.lends = false;
+  if (needs_it) CCOLL_TRY(put(lower(lowering), lending_nothing));
+  const auto loaded = team_->load(*separate, *in_place, needs_it ? &lending_nothing : nullptr);
   if (!loaded) return tl::unexpected(loaded.error());
   const auto made = std::make_shared<const TeamDeviceProgram>(*loaded);
   programs_.push_back({request.problem, request.choice, request.type, request.op, made});
@@ -130,7 +135,8 @@ class TeamPool {
     const auto fits = [&](const std::unique_ptr<SharedTeam>& team) {
       const TeamOptions& its = team->options();
       return its.ranks == options.ranks && its.device == options.device &&
-             its.workspace_bytes == options.workspace_bytes && team->renew();
+             its.devices == options.devices && its.workspace_bytes == options.workspace_bytes &&
+             team->renew();
     };
     const auto found = std::ranges::find_if(idle_, fits);
     if (found == idle_.end()) return nullptr;
@@ -273,16 +279,20 @@ Status TeamPassage::outcome() const {
 Result<std::shared_ptr<DeviceWay>> join_team(const TeamWayOptions& options) {
   TeamOptions team;
   team.ranks = options.size;
-  team.device = options.staging->device();
+  const int own = options.staging->device();
+  team.device = options.devices.empty() ? own : options.devices.front();
+  team.devices = options.devices;
   team.workspace_bytes = options.workspace_bytes;
   auto place = TeamMeetingPlace::of(options.communicator);
   const std::lock_guard lock(place->mu);
   if (!place->team) place->team = TeamPool::of_process().take(team);
   auto& made = *place->team;
   if (!made) return tl::unexpected(made.error());
-  if ((*made)->options().device != team.device) {
-    return fail(ErrorKind::unsupported, "a team's ranks are on GPU {} and GPU {}",
-                (*made)->options().device, team.device);
+  const TeamOptions& its = (*made)->options();
+  const int known_as = its.devices.empty() ? its.device : its.devices[options.rank];
+  if (known_as != own) {
+    return fail(ErrorKind::unsupported, "rank {} of a team is on GPU {}, not on GPU {}",
+                options.rank, own, known_as);
   }
   return std::make_shared<TeamWay>(options, place, *made);
 }

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/device/peers.hpp"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "engine/device/driver.hpp"
+#include "engine/device/trial.hpp"
+#include "kernels/device/launch.hpp"
+
+namespace ccoll::device {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// How long one GPU's kernels may take to read and write some bytes of another's.
+constexpr std::chrono::seconds kLimit{5};
+
+/// A trial's patterns: its own, what it has read elsewhere, and what others have written.
+enum Place : std::size_t { own, read, written, places };
+std::byte* at(const Trial& trial, Place place) { return trial.memory() + place * kTrialBytes; }
+
+std::uint32_t number_of(int device) { return static_cast<std::uint32_t>(device); }
+std::vector<std::byte> pattern_of(int device) { return trial_pattern(number_of(device)); }
+
+Status enable(int device, int peer) {
+  int can = 0;
+  CCOLL_TRY(cuda_status(cudaDeviceCanAccessPeer(&can, device, peer), "asking for peers"));
+  if (can == 0) return fail(ErrorKind::unsupported, "CUDA has no way there");
+  const auto error = cudaDeviceEnablePeerAccess(peer, 0);
+  if (error != cudaErrorPeerAccessAlreadyEnabled) return cuda_status(error, "enabling access");
+  (void)cudaGetLastError();
+  return {};
+}
+
+/// What the process knows of its GPUs.
+class Peers {
+ public:
+  static Peers& of_process() {
+    static auto* const all = new Peers;
+    return *all;
+  }
+
+  Status reach(std::span<const int> devices) {
+    const std::lock_guard lock(mu_);
+    for (const int device : devices) {
+      for (const int peer : devices) {
+        if (device == peer) continue;
+        const auto known = known_.find({device, peer});
+        CCOLL_TRY(known != known_.end() ? known->second : find_out(device, peer));
+      }
+    }
+    return {};
+  }
+
+ private:
+  Status find_out(int device, int peer) {
+    auto works = try_out(device, peer);
+    // There may be memory next time.
+    if (!works && works.error().kind == ErrorKind::exhausted) return works;
+    if (!works) {
+      works.error().message = fmt::format("GPU {} does not reach the memory of GPU {}: {}", device,
+                                          peer, works.error().message);
+      // What one cannot rely on is given up, for whatever reason.
+      works.error().kind = ErrorKind::unsupported;
+    }
+    known_[{device, peer}] = works;
+    return works;
+  }
+
+  Status try_out(int device, int peer) {
+    const auto there = trial_on(peer), here = trial_on(device);
+    CCOLL_TRY(there);
+    CCOLL_TRY(here);
+    const CurrentDevice current(device);
+    CCOLL_TRY(current.status());
+    const BesideCaptures beside;
+    CCOLL_TRY(enable(device, peer));
+    auto works = pass_patterns(**here, device, **there, peer);
+    // What may hang is not touched any more.
+    if (!works && works.error().kind == ErrorKind::timed_out) {
+      for (const int each : {device, peer}) {
+        abandoned_.push_back(std::move(trials_[each]));
+        trials_.erase(each);
+      }
+    }
+    return works;
+  }
+
+  /// By kernels of `device`: the peer's is read there, and its own written there.
+  static Status pass_patterns(Trial& here, int device, Trial& there, int peer) {
+    const auto limit = Clock::now() + kLimit;
+    const LaunchShape shape{1, 64};
+    CCOLL_TRY(launch_copy(at(there, own), at(here, read), kTrialBytes, shape, here.stream()));
+    CCOLL_TRY(launch_copy(at(here, own), at(there, written), kTrialBytes, shape, here.stream()));
+    CCOLL_TRY(here.mark());
+    CCOLL_TRY(here.wait(limit, "a kernel that reads and writes there"));
+    const auto got = here.read(at(here, read), 1, limit);
+    CCOLL_TRY(got);
+    if (*got != pattern_of(peer))
+      return fail(ErrorKind::unsupported, "what it reads there is wrong");
+    const CurrentDevice current(peer);
+    CCOLL_TRY(current.status());
+    const auto left = there.read(at(there, written), 1, limit);
+    CCOLL_TRY(left);
+    if (*left != pattern_of(device))
+      return fail(ErrorKind::unsupported, "what it writes there is wrong");
+    return {};
+  }
+
+  Result<Trial*> trial_on(int device) {
+    const CurrentDevice current(device);
+    CCOLL_TRY(current.status());
+    const BesideCaptures beside;
+    if (const auto known = trials_.find(device); known != trials_.end()) return known->second.get();
+    // Loaded later, kernels might wait for whatever runs.
+    CCOLL_TRY(load_kernels());
+    std::unique_ptr<Trial> trial;
+    CCOLL_TRY(put(Trial::make(places), trial));
+    CCOLL_TRY(trial->write(number_of(device), at(*trial, own), Clock::now() + kLimit));
+    return (trials_[device] = std::move(trial)).get();
+  }
+
+  std::mutex mu_;
+  std::map<std::pair<int, int>, Status> known_;  // guarded by mu_; who reaches whom
+  /// By device. They stay, as CUDA may wait for any stream when memory is given back.
+  std::map<int, std::unique_ptr<Trial>> trials_;   // guarded by mu_
+  std::vector<std::unique_ptr<Trial>> abandoned_;  // guarded by mu_
+};
+
+}  // namespace
+
+Status reach_peers(std::span<const int> devices) { return Peers::of_process().reach(devices); }
+
+bool is_reached(const void* address, std::span<const int> devices) {
+  const auto driver = find_driver();
+  if (!driver) return false;
+  const auto place = reinterpret_cast<CUdeviceptr>(address);
+  const auto ask = (*driver)->pointer_attribute;
+  unsigned is_plain = 0;
+  if (ask(&is_plain, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, place) == CUDA_SUCCESS &&
+      is_plain != 0) {
+    return true;
+  }
+  return std::ranges::all_of(devices, [&](int device) {
+    const CurrentDevice current(device);
+    unsigned access = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
+    return current.status() &&
+           ask(&access, CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, place) == CUDA_SUCCESS &&
+           access != CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
+  });
+}
+
+}  // namespace ccoll::device

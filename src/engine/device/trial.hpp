@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What is tried out on a GPU before anything relies on it: a stream, some memory, and waiting with
+/// a limit. Needs CUDA's headers: only sources include this.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "engine/device/cuda.hpp"
+
+namespace ccoll::device {
+
+/// Bytes of a pattern that GPUs read.
+inline constexpr std::size_t kTrialBytes = 4096;
+
+/// Different for each number.
+inline std::vector<std::byte> trial_pattern(std::uint32_t number) {
+  std::vector<std::byte> pattern(kTrialBytes);
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    pattern[i] = static_cast<std::byte>(i * 7 + i / 256 + (number + 1) * 37);
+  }
+  return pattern;
+}
+
+/// On the device that is the current one when it is made, as it is to be for all calls. What hangs
+/// there is not touched any more, nor given back.
+class Trial {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// With memory for so many patterns.
+  static Result<std::unique_ptr<Trial>> make(std::size_t patterns) {
+    auto made = std::make_unique<Trial>();
+    CCOLL_TRY(put(make_stream(), made->stream_));
+    CCOLL_TRY(put(make_event(), made->event_));
+    CCOLL_TRY(put(allocate_on_device(patterns * kTrialBytes), made->memory_));
+    return made;
+  }
+
+  cudaStream_t stream() const { return stream_.get(); }
+  std::byte* memory() const { return memory_.get(); }
+
+  Status mark() {
+    return cuda_status(cudaEventRecord(event_.get(), stream_.get()), "recording an event");
+  }
+  Result<bool> has_ended() const {
+    const cudaError_t error = cudaEventQuery(event_.get());
+    if (error == cudaErrorNotReady) return (void)cudaGetLastError(), false;
+    CCOLL_TRY(cuda_status(error, "trying out what GPUs share"));
+    return true;
+  }
+  /// Until `limit`, what was marked.
+  Status wait(Clock::time_point limit, std::string_view what) const {
+    for (;;) {
+      const auto ended = has_ended();
+      CCOLL_TRY(ended);
+      if (*ended) return {};
+      if (Clock::now() >= limit) return fail(ErrorKind::timed_out, "{} did not end in time", what);
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+  /// The pattern with that number, to `there`.
+  Status write(std::uint32_t number, std::byte* there, Clock::time_point limit) {
+    const auto pattern = trial_pattern(number);
+    CCOLL_TRY(cuda_status(
+        cudaMemcpyAsync(there, pattern.data(), kTrialBytes, cudaMemcpyHostToDevice, stream()),
+        "writing a pattern"));
+    CCOLL_TRY(mark());
+    return wait(limit, "writing a pattern");
+  }
+  /// What lies there.
+  Result<std::vector<std::byte>> read(const std::byte* there, std::size_t patterns,
+                                      Clock::time_point limit) {
+    std::vector<std::byte> here(patterns * kTrialBytes);
+    constexpr const char* kWhat = "reading patterns";
+    CCOLL_TRY(cuda_status(
+        cudaMemcpyAsync(here.data(), there, here.size(), cudaMemcpyDeviceToHost, stream()), kWhat));
+    CCOLL_TRY(mark());
+    CCOLL_TRY(wait(limit, kWhat));
+    return here;
+  }
+
+ private:
+  OwnStream stream_;
+  OwnEvent event_;
+  DeviceMemory memory_;
+};
+
+}  // namespace ccoll::device

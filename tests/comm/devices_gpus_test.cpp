@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// Teams whose ranks have several GPUs of a process, which the host plays: each has kernels, streams
+// and memory of its own, and reaches others' memory only once it has been told to.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <random>
+
+#include "devices.hpp"
+#include "support/effort.hpp"
+
+using namespace ccoll;
+using namespace ccoll::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Ranks as threads, each with the GPU that it is told, which is its current one.
+std::vector<std::string> run_on_gpus(const std::vector<int>& gpu_of_rank,
+                                     const std::function<void(Communicator&)>& body,
+                                     std::string_view way = "") {
+  cuda_on_host_has(16);
+  const auto store = make_inproc_store();
+  const auto size = static_cast<int>(gpu_of_rank.size());
+  return run_threads(size, [&](int rank) {
+    auto options = options_for("");
+    options.device = gpu_of_rank[static_cast<std::size_t>(rank)];
+    options.device_way = way;
+    check_cuda(cudaSetDevice(options.device), "a device");
+    auto communicator = Communicator::create(store, rank, size, options);
+    body(communicator);
+  });
+}
+
+std::string way_of(const Communicator& c) {
+  const auto explained = c.explain("all_reduce", 1000, kType);
+  const std::string before = "made by GPUs, by ";
+  if (!explained.starts_with(before)) return "host";
+  return explained.substr(before.size(), explained.find(' ', before.size()) - before.size());
+}
+
+/// Some calls of every kind, the results of which are known.
+void call_all(Communicator& c) {
+  const OwnedStream stream;
+  const int size = c.size(), rank = c.rank();
+  const auto n = static_cast<std::size_t>(size);
+  for (const std::size_t count : {1U, 300U, 20'000U}) {
+    Values sums(count), gathered(count * n), scattered(count);
+    for (std::size_t i = 0; i < count; i++) {
+      const auto value = static_cast<std::int32_t>(i);
+      sums[i] = size * value + size * (size - 1) / 2;
+      for (std::size_t from = 0; from < n; from++)
+        gathered[from * count + i] = value + static_cast<std::int32_t>(from);
+      scattered[i] =
+          size * (value + rank * static_cast<std::int32_t>(count)) + size * (size - 1) / 2;
+    }
+    const Device own(ramp(count, rank)), all(Values(count * n, 0)), in_place(ramp(count, rank));
+    const Device long_own(ramp(count * n, rank)), part(Values(count, 0)),
+        exchanged(Values(count * n, 0));
+    c.all_reduce(in_place.data(), in_place.data(), count, kType, ReduceOp::sum, in(stream));
+    c.all_gather(own.data(), all.data(), count, kType, in(stream));
+    c.reduce_scatter(long_own.data(), part.data(), count, kType, ReduceOp::sum, in(stream));
+    c.all_to_all(all.data(), exchanged.data(), count, kType, in(stream));
+    c.barrier(in(stream));
+    stream.wait();
+    expect(in_place.values() == sums, "all_reduce");
+    expect(all.values() == gathered, "all_gather");
+    expect(part.values() == scattered, "reduce_scatter");
+    // Everybody has the same, and gets each one's copy of its own block.
+    Values copies(count * n);
+    for (std::size_t i = 0; i < count * n; i++)
+      copies[i] = rank + static_cast<std::int32_t>(i % count);
+    expect(exchanged.values() == copies, "all_to_all");
+  }
+}
+
+}  // namespace
+
+TEST_CASE("gpus: ranks on several GPUs of a process are a team, in any mix", "[comm][property]") {
+  const unsigned seed = std::random_device{}();
+  std::mt19937 random(seed);
+  const int trials = by_effort(4, 10, 100);
+  for (int trial = 0; trial < trials; trial++) {
+    const unsigned gpus = 2 + random() % 3;
+    std::vector<int> of_rank(2 + random() % 7);
+    std::string placed;
+    for (auto& gpu : of_rank) {
+      gpu = static_cast<int>(random() % gpus);
+      placed += ' ';
+      placed += std::to_string(gpu);
+    }
+    CAPTURE(seed, trial, placed);
+    check_all_well(run_on_gpus(of_rank, [](Communicator& c) {
+      expect(way_of(c) == "team", way_of(c));
+      call_all(c);
+      expect(c.counters().device_memory_bytes == 0, "data went through the host");
+    }));
+  }
+}
+
+TEST_CASE("gpus: a call begins when all ranks' streams have come to it, on all GPUs", "[comm]") {
+  std::atomic<bool> may_go{false};
+  check_all_well(run_on_gpus({0, 1, 0, 2}, [&](Communicator& c) {
+    const OwnedStream streams[2];
+    const Device sums(Values(3000, 1)), late(Values(3000, 1));
+    for (int call = 0; call < 6; call++) {
+      // In streams that nothing else orders.
+      const auto& stream = streams[call % 2];
+      if (call == 0 && c.rank() == 3) hold_until(may_go, stream);
+      c.all_reduce(sums.data(), sums.data(), 3000, kType, ReduceOp::sum, in(stream));
+    }
+    if (c.rank() == 3) may_go = true;
+    for (const auto& stream : streams) stream.wait();
+    expect(sums.values() == Values(3000, 4096), "sums of sums");
+  }));
+}
+
+TEST_CASE("gpus: one thread has several, plain and in one graph", "[comm]") {
+  constexpr int kRanks = 5;
+  cuda_on_host_has(16);
+  std::vector<CommunicatorOptions> all;
+  const auto store = make_inproc_store();
+  std::vector<std::optional<Communicator>> ranks(kRanks);
+  check_all_well(run_threads(kRanks, [&](int rank) {
+    auto options = options_for("");
+    options.device = rank % 3;
+    ranks[static_cast<std::size_t>(rank)].emplace(
+        Communicator::create(store, rank, kRanks, options));
+  }));
+  std::vector<std::unique_ptr<OwnedStream>> streams;
+  std::vector<Device> sums;
+  for (int rank = 0; rank < kRanks; rank++) {
+    check_cuda(cudaSetDevice(rank % 3), "a device");
+    streams.push_back(std::make_unique<OwnedStream>());
+    sums.emplace_back(Values(700, 1));
+  }
+  std::int32_t expected = 1;
+  const auto call = [&] {
+    CallGroup group;
+    for (std::size_t i = 0; i < kRanks; i++)
+      ranks[i]->all_reduce(sums[i].data(), sums[i].data(), 700, kType, ReduceOp::sum,
+                           in(*streams[i]));
+    group.end();
+  };
+  const auto check = [&] {
+    for (std::size_t i = 0; i < kRanks; i++) {
+      streams[i]->wait();
+      CHECK(sums[i].values() == Values(700, expected));
+    }
+  };
+  std::vector<std::unique_ptr<Graph>> graphs;
+  for (int i = 0; i < 3; i++) {
+    cudaEvent_t event = nullptr;
+    graphs.push_back(std::make_unique<Graph>(*streams[0], [&] {
+      const auto order = [&](cudaStream_t before, cudaStream_t behind, int device) {
+        check_cuda(cudaSetDevice(device), "a device");
+        check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "an event");
+        check_cuda(cudaEventRecord(event, before), "recording an event");
+        check_cuda(cudaStreamWaitEvent(behind, event, 0), "waiting for an event");
+        check_cuda(cudaEventDestroy(event), "an event");
+      };
+      for (int rank = 1; rank < kRanks; rank++)
+        order(*streams[0], *streams[static_cast<std::size_t>(rank)], 0);
+      call();
+      call();
+      for (int rank = 1; rank < kRanks; rank++)
+        order(*streams[static_cast<std::size_t>(rank)], *streams[0], rank % 3);
+    }));
+    call();
+    expected *= kRanks;
+    check();
+  }
+  for (int i = 0; i < 2; i++) {
+    // Of those that wrap around all are right as long as they are alike.
+    graphs[static_cast<std::size_t>(i)]->launch(*streams[0]);
+    streams[0]->wait();
+    expected *= kRanks * kRanks;
+    check();
+  }
+  check_cuda(cudaSetDevice(0), "a device");
+}
+
+TEST_CASE("gpus: buffers that other GPUs do not reach are lent to none", "[comm]") {
+  check_all_well(run_on_gpus({0, 1, 2}, [](Communicator& c) {
+    expect(way_of(c) == "team", way_of(c));
+    const OwnedStream stream;
+    // As of a pool; not given back to those that others have, too.
+    void* memory = nullptr;
+    auto mode = cudaStreamCaptureModeRelaxed;
+    cudaThreadExchangeStreamCaptureMode(&mode);
+    check_cuda(cudaMalloc(&memory, 9000), "cudaMalloc");
+    auto* const closed = static_cast<std::int32_t*>(memory);
+    if (c.rank() == 1) cuda_on_host_closes(memory);
+    const Device all(Values(3000, 0));
+    const Values own = ramp(1000, c.rank());
+    check_cuda(cudaMemcpy(closed, own.data(), 4000, cudaMemcpyHostToDevice), "copying");
+    for (int i = 0; i < 3; i++) {
+      c.all_gather(closed, all.data(), 1000, kType, in(stream));
+      stream.wait();
+      for (std::size_t from = 0; from < 3; from++)
+        expect(all.values()[from * 1000 + 7] == static_cast<std::int32_t>(from) + 7, "a block");
+    }
+    c.barrier();
+  }));
+}
+
+TEST_CASE("gpus: where GPUs do not reach each other the next way serves, on all ranks", "[comm]") {
+  // Of each kind GPUs that nobody has tried out before. What streams share is tried out, too.
+  const auto [how, first, serves] =
+      GENERATE(table<cuda_on_host_peers, int, std::string>({{kPeersTooMany, 4, "steps"},
+                                                            {kPeersApart, 6, "host"},
+                                                            {kPeersWrong, 8, "host"},
+                                                            {kPeersHang, 10, "host"}}));
+  CAPTURE(how);
+  cuda_on_host_has_peers(how);
+  const auto begun = std::chrono::steady_clock::now();
+  check_all_well(run_on_gpus({first, first + 1, first}, [way = serves](Communicator& c) {
+    expect(way_of(c) == way, way_of(c));
+    call_all(c);
+  }));
+  if (how == kPeersHang) CHECK(std::chrono::steady_clock::now() - begun > 5s);
+  // What is known is not tried out again, and does not hang again.
+  const auto again = std::chrono::steady_clock::now();
+  check_all_well(run_on_gpus(
+      {first, first + 1},
+      [](Communicator& c) {
+        expect(way_of(c) == "host", way_of(c));
+        call_all(c);
+      },
+      "team"));
+  CHECK(std::chrono::steady_clock::now() - again < 5s);
+  cuda_on_host_has_peers(kPeersWell);
+}
+
+TEST_CASE("gpus: a launch that one GPU refuses ends the others' parts, and serves nobody after",
+          "[comm]") {
+  std::atomic<int> called{0};
+  const std::vector<int> of_rank = {12, 13, 12};
+  const auto errors = run_on_gpus(of_rank, [&](Communicator& c) {
+    const OwnedStream stream;
+    const Device sums(Values(3000, 1));
+    c.all_reduce(sums.data(), sums.data(), 3000, kType, ReduceOp::sum, in(stream));
+    stream.wait();
+    expect(sums.values() == Values(3000, 3), "the sums");
+    cuda_on_host_refuses(13, true);
+    ++called;
+    while (called < 3) std::this_thread::sleep_for(1ms);
+    c.all_reduce(sums.data(), sums.data(), 3000, kType, ReduceOp::sum, in(stream));
+  });
+  for (const auto& error : errors) {
+    CAPTURE(error);
+    CHECK(error.find("on GPU 13") != error.npos);
+    CHECK(error.find("may still be written") == error.npos);
+  }
+  cuda_on_host_refuses(13, false);
+  check_all_well(run_on_gpus(of_rank, [](Communicator& c) {
+    expect(way_of(c) == "team", way_of(c));
+    call_all(c);
+  }));
+}

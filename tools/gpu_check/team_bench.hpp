@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A team on the device with a stream for each rank, and calls of it on memory that tests make.
+/// A team with a stream for each rank on its GPU, and calls of it on memory that tests make.
 
 #include <algorithm>
 #include <chrono>
@@ -18,9 +18,15 @@ namespace ccoll::gpu_check {
 
 class TeamBench {
  public:
-  TeamBench(std::uint32_t ranks, std::uint32_t threads)
-      : team_(value_or_throw(device::Team::make({ranks, 0, 64 << 20, threads}))) {
+  /// `devices`: by rank, or empty for the first one.
+  TeamBench(std::uint32_t ranks, std::uint32_t threads, const std::vector<int>& devices = {})
+      : devices_(devices.empty() ? std::vector<int>(ranks) : devices),
+        team_(value_or_throw(device::Team::make({.ranks = ranks,
+                                                 .workspace_bytes = 64 << 20,
+                                                 .most_threads = threads,
+                                                 .devices = devices_}))) {
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      const device::CurrentDevice current(devices_[rank]);
       streams_.push_back(value_or_throw(device::make_stream()));
     }
     memory_.resize(ranks);
@@ -54,7 +60,11 @@ class TeamBench {
       }
     }
     CCOLL_TRY(team_->wait(soon()));
-    return device::cuda_status(cudaDeviceSynchronize(), "a team's call");
+    for (const int device : devices_) {
+      const device::CurrentDevice current(device);
+      CCOLL_TRY(device::cuda_status(cudaDeviceSynchronize(), "a team's call"));
+    }
+    return {};
   }
 
   /// A call whose end nobody waits for; the ranks' memory stays on the device.
@@ -76,6 +86,7 @@ class TeamBench {
  private:
   Status make_room(std::uint32_t rank, std::size_t bytes) {
     if (bytes <= sizes_[rank]) return {};
+    const device::CurrentDevice current(devices_[rank]);
     CCOLL_TRY(device::put(device::allocate_on_device(2 * bytes), memory_[rank]));
     sizes_[rank] = 2 * bytes;
     return {};
@@ -98,6 +109,7 @@ class TeamBench {
 
   Status arrive(const device::LoadedProgram* program, test::TeamMemory& memory, std::uint32_t rank,
                 CUstream_st* stream) {
+    const device::CurrentDevice current(devices_[rank]);
     const auto all = memory.all(rank);
     std::byte* const there = memory_[rank].get();
     CCOLL_TRY(device::cuda_status(
@@ -114,12 +126,14 @@ class TeamBench {
 
   Status leave(test::TeamMemory& memory, std::uint32_t rank, CUstream_st* stream) {
     CCOLL_TRY(team_->leave(rank, soon()));
+    const device::CurrentDevice current(devices_[rank]);
     const auto all = memory.all(rank);
     return device::cuda_status(cudaMemcpyAsync(all.data(), memory_[rank].get(), all.size(),
                                                cudaMemcpyDeviceToHost, stream),
                                "copying a rank's memory from the GPU");
   }
 
+  const std::vector<int> devices_;  ///< by rank
   std::vector<device::OwnStream> streams_;
   std::vector<device::DeviceMemory> memory_;
   std::vector<std::size_t> sizes_;

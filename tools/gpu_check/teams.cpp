@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <numeric>
 #include <random>
 
 #include "../../tests/engine/device/team_exact.hpp"
+#include "engine/device/peers.hpp"
 #include "phases.hpp"
 #include "support/effort.hpp"
 #include "team_bench.hpp"
@@ -45,7 +48,9 @@ Status compare_sums(TeamBench& bench, const TeamCase& made, const device::Loaded
 
 Status try_case(TeamBench& bench, testing::TeamOnHost& host, const TeamCase& made,
                 TeamBench::Way way, std::mt19937_64& random) {
-  const auto lowered = made.lowered();
+  TeamCase placed = made;
+  placed.devices = bench.team().device_numbers();
+  const auto lowered = placed.lowered();
   const auto program = bench.team().load(lowered);
   CCOLL_TRY(program);
   CCOLL_TRY(compare_bits(bench, host, made, lowered, *program, way, random));
@@ -67,16 +72,17 @@ const char* name(TeamBench::Way way) {
 }  // namespace
 
 bool try_team(Rank ranks, std::uint32_t threads, const std::vector<TeamCase>& cases,
-              Findings& findings, std::mt19937_64& random) {
-  TeamBench bench(ranks, threads);
-  testing::TeamOnHost host(kMostBlocks, kMostFlags);
+              Findings& findings, std::mt19937_64& random, const std::vector<int>& devices) {
+  TeamBench bench(ranks, threads, devices);
+  testing::TeamOnHost host(kMostBlocks, kMostFlags, device::kMostTeamDevices);
   for (std::size_t i = 0; i < cases.size() && !findings.is_hopeless(); ++i) {
     const auto way = static_cast<TeamBench::Way>(random() % 3);
     findings.tried();
     const Status ran = try_case(bench, host, cases[i], way, random);
     if (ran) continue;
-    findings.wrong(fmt::format("{}: {}, up to {} threads per block, {}", ran.error().message,
-                               cases[i].text(), threads, name(way)));
+    findings.wrong(fmt::format("{}: {}, on GPUs{}, up to {} threads per block, {}",
+                               ran.error().message, cases[i].text(),
+                               devices.empty() ? " 0" : test::listed(devices), threads, name(way)));
     // Bits may differ and all else work; whatever else fails has broken the team.
     if (ran.error().kind != ErrorKind::corrupt) return false;
   }
@@ -122,6 +128,44 @@ Status try_endless(std::mt19937_64& random) {
 
 }  // namespace
 
+namespace {
+
+/// Teams over all GPUs there are, in some order, where there are several. That they do not reach
+/// each other is told, and is nobody's fault here.
+void try_all_gpus(Findings& findings, const PhaseContext& context, Watchdog& watchdog,
+                  std::mt19937_64& random) {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess || count < 2) return;
+  count = std::min(count, static_cast<int>(device::kMostTeamDevices));
+  std::vector<int> all(static_cast<std::size_t>(count));
+  std::iota(all.begin(), all.end(), 0);
+  watchdog.at("what GPUs reach of each other");
+  if (const auto reached = device::reach_peers(all); !reached) {
+    std::printf("no team of %d GPUs: %s\n", count, reached.error().message.c_str());
+    context.records.add(
+        {{"phase", context.name}, {"what", "no peers"}, {"why", reached.error().message}});
+    return;
+  }
+  for (const Rank ranks : {static_cast<Rank>(count), 8U}) {
+    std::vector<int> devices;
+    for (Rank rank = 0; rank < ranks; ++rank) devices.push_back(static_cast<int>(rank) % count);
+    std::shuffle(devices.begin(), devices.end(), random);
+    const auto cases = test::pairwise_cover(ranks, random);
+    std::vector<TeamCase> chosen;
+    const std::size_t stride = testing::by_effort(30, 4, 1);
+    for (std::size_t i = 0; i < cases.size(); i += stride) chosen.push_back(cases[i]);
+    watchdog.at(fmt::format("a team of {} on {} GPUs", ranks, count));
+    try_team(ranks, device::kMostTeamThreads, chosen, findings, random, devices);
+    context.records.add({{"phase", context.name},
+                         {"what", "team of several GPUs"},
+                         {"ranks", ranks},
+                         {"gpus", count},
+                         {"cases", chosen.size()}});
+  }
+}
+
+}  // namespace
+
 int run_teams(const PhaseContext& context) {
   Findings findings(context);
   std::mt19937_64 random(context.seed);
@@ -148,6 +192,7 @@ int run_teams(const PhaseContext& context) {
                            {"seconds", took.count()}});
     }
   }
+  try_all_gpus(findings, context, watchdog, random);
   return findings.close("calls");
 }
 

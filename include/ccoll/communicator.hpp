@@ -72,8 +72,8 @@ class CCOLL_API Work {
   Work() = default;
   /// Waits until it is over and throws its error if it failed. Where `timeout` passes first it
   /// throws Error{timed_out} and the operation goes on, as test() tells; the call's own limit, an
-  /// Error{timed_out} too, ends it. Zero or less: no limit but the call's own. In an open group, see
-  /// group_end.
+  /// Error{timed_out} too, ends it. Zero or less: no limit but the call's own. In an open group,
+  /// see group_end.
   void wait(std::chrono::milliseconds timeout = std::chrono::milliseconds(0));
   /// Makes progress without waiting; true once the operation is over, well or not.
   bool test();
@@ -94,7 +94,8 @@ class CCOLL_API Work {
 
 /// How a communicator is made and works. All ranks give the same `token`, `transport`, `algorithm`,
 /// `max_lanes`, `deterministic`, `checksum` and `device_way` (Error{mismatch} where one of the last
-/// six differs), and those with a GPU the same `device_workspace`; the others may differ.
+/// six differs), and those with a GPU the same `device_workspace`, `device_blocks` and
+/// `device_copies`; the others may differ.
 struct CCOLL_API CommunicatorOptions {
   /// Stands before the communicator's errors; empty: "world", which does not. Ranks may differ.
   std::string name = {};
@@ -135,8 +136,8 @@ struct CCOLL_API CommunicatorOptions {
   /// CCOLL_SLOT_MEMORY, in MiB.
   std::size_t slot_memory = std::size_t{256} << 20;
   /// What this rank sends from ordinary memory to ranks of its host may be read by them where it
-  /// lies, by process_vm_readv(2), and it may read what they send so: one copy instead of two. Tried
-  /// for each link when it is made; where the kernel forbids it then or later (ptrace_scope,
+  /// lies, by process_vm_readv(2), and it may read what they send so: one copy instead of two.
+  /// Tried for each link when it is made; where the kernel forbids it then or later (ptrace_scope,
   /// seccomp, lost privileges, memory of a device), or one of the two does not want it, slices go
   /// through shared slots. CCOLL_SINGLE_COPY.
   bool single_copy = true;
@@ -159,6 +160,14 @@ struct CCOLL_API CommunicatorOptions {
   /// bytes: of a team for all its ranks on the GPU together, else for each rank.
   /// Counters::device_workspace_bytes. At least 1.
   std::size_t device_workspace = std::size_t{32} << 20;
+  /// How many blocks of threads at most a GPU runs for a collective that it makes: the rest is left
+  /// to other kernels. Collectives that cannot do with so few go through the host. 0: as many as it
+  /// runs at once, or 32 of each rank by steps. CCOLL_DEVICE_BLOCKS.
+  std::size_t device_blocks = 0;
+  /// Whether a team's all_gather and all_to_all on memory of the GPU are copies, which need no
+  /// multiprocessor: "always", "never", or empty: where they are large. Copies that are under way
+  /// are not ended by an abort. CCOLL_DEVICE_COPIES.
+  std::string device_copies = {};
   /// Every send waits for its receive, whatever its size: finds programs that only work as long as
   /// messages are small. CCOLL_STRICT_SENDS.
   bool strict_sends = false;
@@ -200,10 +209,10 @@ struct CCOLL_API CommunicatorOptions {
 /// calls of the communicator then take place in streams, also those without a stream and with
 /// memory of the host alone, which a rank copies to where its device reads it; a communicator whose
 /// calls are to stay on the host is made beside, without a device. Ranks that are threads of one
-/// process, each with a GPU, are a team: a kernel on each GPU. Their calls return when all ranks have
-/// made them, within the call's time limit, which then begins 50 ms after the call at the latest;
-/// one thread makes them for several ranks in a CallGroup, at whose end they take their place in
-/// the streams.
+/// process, each with a GPU, are a team: a kernel on each GPU. Their calls return when all ranks
+/// have made them, within the call's time limit, which then begins 50 ms after the call at the
+/// latest; one thread makes them for several ranks in a CallGroup, at whose end they take their
+/// place in the streams.
 ///
 /// An error shows in the Work, in the next call, and in error(). By then the stream goes on, and
 /// the results of what it had not passed are undefined; a Work tells it once the stream has passed,
@@ -349,8 +358,8 @@ class CCOLL_API Communicator {
   /// operation, or it has not the algorithm that `options` ask for.
   std::string algorithm_for(std::string_view operation, std::size_t count, DataType type,
                             const CallOptions& options = {}) const;
-  /// Why: the candidates with their predicted times and roundings, and the reason, as a table. Where
-  /// devices make such calls, a line before it says so, and by which way.
+  /// Why: the candidates with their predicted times and roundings, and the reason, as a table.
+  /// Where devices make such calls, a line before it says so, and by which way.
   std::string explain(std::string_view operation, std::size_t count, DataType type,
                       const CallOptions& options = {}) const;
 

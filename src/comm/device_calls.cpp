@@ -57,6 +57,15 @@ Result<std::vector<int>> devices_of(std::span<const PeerAddress> ranks) {
   return devices;
 }
 
+std::uint32_t most_blocks_of(const CommunicatorOptions& options) {
+  return static_cast<std::uint32_t>(std::min<std::size_t>(options.device_blocks, UINT32_MAX));
+}
+
+device::CopyUse copy_use_of(const CommunicatorOptions& options) {
+  if (options.device_copies.empty()) return device::CopyUse::by_size;
+  return options.device_copies == kNeverCopies ? device::CopyUse::never : device::CopyUse::always;
+}
+
 }  // namespace
 
 // The way
@@ -111,6 +120,8 @@ Status Communicator::Implementation::join_team(std::shared_ptr<device::Staging> 
                                 .size = size(),
                                 .devices = std::move(*devices),
                                 .workspace_bytes = options_.device_workspace,
+                                .most_blocks = most_blocks_of(options_),
+                                .copies = copy_use_of(options_),
                                 .staging = std::move(staging)});
   return way.map([&](auto& made) { take_device_way(std::move(made)); });
 }
@@ -161,6 +172,7 @@ Result<std::shared_ptr<device::DeviceWay>> Communicator::Implementation::meet_fo
   return device::make_steps({.rank = rank(),
                              .size = size(),
                              .workspace_bytes = options_.device_workspace,
+                             .most_blocks = most_blocks_of(options_),
                              .staging = std::move(staging)},
                             **exchange, deadline);
 }

@@ -18,6 +18,8 @@ namespace ccoll {
 
 /// As CommunicatorOptions::device_way has them.
 inline constexpr std::string_view kTeamWay = "team", kStepsWay = "steps", kHostWay = "host";
+/// As CommunicatorOptions::device_copies has them.
+inline constexpr std::string_view kAlwaysCopies = "always", kNeverCopies = "never";
 
 struct DeviceWayPick {
   std::string_view name = kHostWay;

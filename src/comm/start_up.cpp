@@ -170,11 +170,14 @@ CommunicatorOptions CommunicatorOptions::from_environment() {
   options.transport = variable("CCOLL_TRANSPORT");
   options.algorithm = variable("CCOLL_ALGO");
   options.device_way = variable("CCOLL_DEVICE_WAY");
+  options.device_copies = variable("CCOLL_DEVICE_COPIES");
   options.interface = variable("CCOLL_SOCKET_IFNAME");
   if (const auto seconds = number("CCOLL_HEARTBEAT", 0, kMaxHeartbeat.count() / 1000))
     options.heartbeat = std::chrono::seconds(*seconds);
   if (const auto lanes = number("CCOLL_LANES", 1, 1024))
     options.max_lanes = static_cast<int>(*lanes);
+  if (const auto blocks = number("CCOLL_DEVICE_BLOCKS", 1, 1 << 16))
+    options.device_blocks = static_cast<std::size_t>(*blocks);
   if (const auto limit = number("CCOLL_EAGER_LIMIT", 0, kMaxEagerBytes))
     options.eager_limit = static_cast<std::size_t>(*limit);
   if (const auto mib = number("CCOLL_SLOT_MEMORY", 1, 1 << 20))

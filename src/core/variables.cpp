@@ -63,6 +63,11 @@ constexpr Variable kSettings[] = {
     {"CCOLL_LANES", "by cost", "most copies of an algorithm's lanes, 1 to 1024"},
     {"CCOLL_DEVICE_WAY", "what the ranks' places allow",
      "how GPUs make collectives where all ranks have one: `team`, `steps` or, not at all, `host`"},
+    {"CCOLL_DEVICE_BLOCKS", "as many as run at once; by steps 32 of each rank",
+     "how many blocks of threads at most a GPU runs for a collective that it makes"},
+    {"CCOLL_DEVICE_COPIES", "where they are large",
+     "`always` or `never`: whether a team's all_gather and all_to_all are copies, without a "
+     "kernel"},
     {"CCOLL_DETERMINISTIC", "0",
      "1: what floats are reduced to depends on the contributions alone, not on the algorithm, the "
      "size of the call or the transport"},

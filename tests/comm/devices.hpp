@@ -26,11 +26,15 @@ using Values = std::vector<std::int32_t>;
 using Device = DeviceBuffer<std::int32_t>;
 constexpr DataType kType = DataType::int32;
 
-/// The way that collectives of devices are to go in this run of the tests; each is run for each.
-inline std::string way() {
+/// What CCOLL_TEST_DEVICE_WAY asks for; the tests are run for each.
+inline std::string asked_way() {
   const char* const asked = std::getenv("CCOLL_TEST_DEVICE_WAY");
   return asked != nullptr ? asked : "host";
 }
+
+/// The way that collectives of devices are to go in this run of the tests: also a team that copies
+/// whatever it can is one.
+inline std::string way() { return asked_way() == "copies" ? "team" : asked_way(); }
 
 /// How many GPUs the ranks have in this run of the tests.
 inline int gpus() {
@@ -45,6 +49,7 @@ inline int gpu_of(int rank) { return (rank + rank / gpus()) % gpus(); }
 inline CommunicatorOptions on_device(CommunicatorOptions options = options_for(""), int rank = 0) {
   options.device = gpu_of(rank);
   options.device_way = way();
+  if (asked_way() == "copies") options.device_copies = "always";
   return options;
 }
 

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "devices.hpp"
+#include "support/cuda_on_host.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;
@@ -148,6 +149,103 @@ TEST_CASE("devices: one graph of several ranks' calls, which one thread captures
   // What is left of them does not stand in the stream's way.
   graph.launch(streams[0]);
   streams[0].wait();
+}
+
+TEST_CASE("devices: copies and kernels of a team follow one another, also in graphs", "[comm]") {
+  if (way() != "team") return;
+  constexpr std::size_t kRanks = 3, kCount = 1000;
+  const auto copies = GENERATE(as<std::string>(), "always", "never");
+  auto options = on_device();
+  options.device_copies = copies;
+  auto ranks = Communicator::create_all(kRanks, options);
+  const OwnedStream streams[kRanks];
+  std::vector<Device> sums, gathered, exchanged;
+  std::vector<Values> expected;
+  for (std::size_t i = 0; i < kRanks; i++) {
+    expected.push_back(ramp(kRanks * kCount, static_cast<int>(i)));
+    sums.emplace_back(expected[i]);
+    gathered.emplace_back(expected[i]);
+    exchanged.emplace_back(Values(kRanks * kCount));
+  }
+  Values in_place(expected[1].begin() + kCount, expected[1].begin() + 2 * kCount);
+  // Of one of the ranks the all_gather is in place.
+  const auto call_all = [&] {
+    CallGroup group;
+    for (std::size_t i = 0; i < kRanks; i++)
+      ranks[i].all_gather(i == 1 ? gathered[i].data() + kCount : sums[i].data(), gathered[i].data(),
+                          kCount, kType, in(streams[i]));
+    for (std::size_t i = 0; i < kRanks; i++)
+      ranks[i].all_to_all(gathered[i].data(), exchanged[i].data(), kCount, kType, in(streams[i]));
+    for (std::size_t i = 0; i < kRanks; i++)
+      ranks[i].all_reduce(exchanged[i].data(), sums[i].data(), kRanks * kCount, kType,
+                          ReduceOp::sum, in(streams[i]));
+    group.end();
+  };
+  const Branches branches(streams);
+  const auto kernels = cuda_on_host_team_kernels();
+  const Graph graph(streams[0], [&] {
+    branches.fork();
+    call_all();
+    branches.join();
+  });
+  CHECK(cuda_on_host_team_kernels() - kernels == (copies == "always" ? 1 : 3));
+  for (int round = 0; round < 4; round++) {
+    for (const auto& stream : streams) stream.wait();
+    for (int i = 0; i < 2; i++) graph.launch(streams[0]);
+    // What comes into the others' streams comes behind it.
+    branches.fork();
+    call_all();
+    for (int i = 0; i < 3; i++) {
+      // Block i of what rank r has exchanged is block r of what rank i has gathered.
+      Values sum(kCount);
+      for (std::size_t rank = 0; rank < kRanks; rank++) {
+        const auto& block = rank == 1 ? in_place : expected[rank];
+        for (std::size_t k = 0; k < kCount; k++) sum[k] += block[k];
+      }
+      for (auto& each : expected)
+        for (std::size_t k = 0; k < each.size(); k++) each[k] = sum[k % kCount];
+    }
+  }
+  for (const auto& stream : streams) stream.wait();
+  for (std::size_t i = 0; i < kRanks; i++) CHECK(sums[i].values() == expected[i]);
+  for (auto& rank : ranks) CHECK(rank.error().empty());
+}
+
+TEST_CASE("devices: a graph beside another call of its team is told on all ranks", "[comm]") {
+  if (way() != "team") return;
+  constexpr int kRanks = 2;
+  auto ranks = Communicator::create_all(kRanks, on_device());
+  const OwnedStream streams[kRanks], captured[kRanks];
+  std::vector<Device> sums;
+  for (int rank = 0; rank < kRanks; rank++) sums.emplace_back(Values(100, 1));
+  const auto call_all = [&](std::span<const OwnedStream> in_streams) {
+    std::vector<Work> works;
+    CallGroup group;
+    for (std::size_t i = 0; i < kRanks; i++)
+      works.push_back(ranks[i].all_reduce_async(sums[i].data(), sums[i].data(), 100, kType,
+                                                ReduceOp::sum, in(in_streams[i])));
+    group.end();
+    return works;
+  };
+  const Branches branches(captured);
+  const Graph graph(captured[0], [&] {
+    branches.fork();
+    call_all(captured);
+    branches.join();
+  });
+  graph.launch(captured[0]);
+  captured[0].wait();
+  CHECK(sums[0].values() == Values(100, 2));
+
+  cuda_on_host_holds_kernels(true);
+  auto works = call_all(streams);
+  while (cuda_on_host_held_kernels() == 0) works[0].test();
+  graph.launch(captured[0]);
+  captured[0].wait();
+  cuda_on_host_holds_kernels(false);
+  for (auto& work : works)
+    CHECK_THAT(message_of([&] { work.wait(); }), Catch::Contains("found another one under way"));
+  for (auto& rank : ranks) CHECK_THAT(rank.error(), Catch::Contains("found another one under way"));
 }
 
 TEST_CASE("devices: a rank that is captured beside one that is not is refused by a team",

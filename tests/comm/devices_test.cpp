@@ -262,6 +262,9 @@ TEST_CASE("devices: what cannot be right is refused", "[comm]") {
   options.device = 0;
   options.device_memory = 0;
   CHECK_THAT(message_of(make), Catch::Contains("device_memory of 0 bytes"));
+  options.device_memory = 1;
+  options.device_copies = "sometimes";
+  CHECK_THAT(message_of(make), Catch::StartsWith("invalid_argument: device_copies 'sometimes'"));
   options = options_for("");
   options.device = 0;
   auto alone = Communicator::create(make_inproc_store(), 0, 1, options);

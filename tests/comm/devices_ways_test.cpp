@@ -164,6 +164,26 @@ TEST_CASE("devices: nothing of what devices make goes through the host", "[comm]
       options));
 }
 
+TEST_CASE("devices: what a team cannot make with so few blocks goes through the host", "[comm]") {
+  if (way() != "team") return;
+  const std::size_t most = GENERATE(1, 2, 64);
+  auto options = options_for("");
+  options.device_blocks = most;
+  options.device_memory = (1 << 20) + 1024 * most;  // as nobody has had before
+  check_all_well(run_on_devices(
+      2,
+      [&](Communicator& c) {
+        const OwnedStream stream;
+        const Device sums(Values(100, 1));
+        c.all_reduce(sums.data(), sums.data(), 100, kType, ReduceOp::sum, in(stream));
+        stream.wait();
+        expect(sums.values() == Values(100, 2), "the sums");
+        // Each rank has a block at least.
+        expect((c.counters().device_memory_bytes == 0) == (most >= 2), "it went the other way");
+      },
+      options));
+}
+
 TEST_CASE("devices: a team's call returns when all ranks have made it", "[comm]") {
   if (way() != "team") return;
   std::atomic<bool> has_called{false};
@@ -180,6 +200,30 @@ TEST_CASE("devices: a team's call returns when all ranks have made it", "[comm]"
     Work(work).wait();
     expect(sums.values() == Values(100, 2), "the sums");
   }));
+}
+
+TEST_CASE("devices: a team copies nothing from the host to the host, which would wait", "[comm]") {
+  if (way() != "team") return;
+  auto options = options_for("");
+  options.device_copies = "always";
+  check_all_well(run_on_devices(
+      2,
+      [](Communicator& c) {
+        const OwnedStream stream;
+        const Values mine = ramp(100, 100 * c.rank());
+        Values all(200);
+        std::atomic<bool> may_go{false};
+        hold_until(may_go, stream);
+        const auto begin = std::chrono::steady_clock::now();
+        auto work = c.all_gather_async(mine.data(), all.data(), 100, kType, in(stream));
+        const auto took = std::chrono::steady_clock::now() - begin;
+        may_go = true;
+        work.wait();
+        stream.wait();
+        expect(took < 4s, "it waited for its stream");
+        expect(all == ramp(200, 0), "what was gathered");
+      },
+      options));
 }
 
 TEST_CASE("devices: calls that go different ways and differ name each other", "[comm]") {

@@ -170,7 +170,21 @@ std::atomic<bool> is_stalled = false;
 
 char combine_kernels[4], team_kernels[4], fresh_kernels[gpu_check::kFreshKernels];
 /// Kernels that leave nothing.
-char idle_kernels[6];
+char idle_kernels[7];
+
+std::atomic<int> team_kernels_launched = 0;
+std::atomic<bool> holds_kernels = false;
+std::atomic<int> held_kernels = 0;
+
+/// As if some of the call's blocks were under way, until it is told to end.
+void hold(const TeamLaunch& call) {
+  std::uint64_t* const owner = &call.state.claim->owner;
+  while (!exchange_if(owner, 0, 2 * call.id)) relax();
+  ++held_kernels;
+  while (holds_kernels && load_relaxed(call.abort) == 0) relax();
+  --held_kernels;
+  store_release(owner, 0);
+}
 
 /// Each device has its own default stream.
 CUstream_st* legacy_of(int device) {
@@ -663,6 +677,7 @@ const void* round_trip_kernel() { return &idle_kernels[5]; }
 const void* fresh_kernel(std::uint32_t number) { return &fresh_kernels[number]; }
 const void* kernel_out_of_bounds() { return &idle_kernels[1]; }
 const void* kernel_beside_barrier() { return &idle_kernels[2]; }
+const void* occupying_kernel() { return &idle_kernels[6]; }
 
 }  // namespace ccoll::gpu_check
 
@@ -813,10 +828,13 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   };
   if (!within_one(to) || !within_one(from)) return cudaErrorInvalidValue;
   if (kind == cudaMemcpyDefault && known(to) && known(from)) {
-    return put_data(stream, [=] {
+    put_data(stream, [=] {
       std::memcpy(to, from, bytes);
       maybe_spoil(static_cast<std::byte*>(to), bytes);
     });
+    // Within the host it returns when it is done.
+    const bool waits = contains(pinned, to) && contains(pinned, from) && !::known(stream)->capture;
+    return waits ? cudaStreamSynchronize(stream) : cudaSuccess;
   }
   if (kind == cudaMemcpyDefault) return cudaErrorNotSupported;
   if (kind == cudaMemcpyHostToDevice) {
@@ -1039,24 +1057,27 @@ cudaError_t cudaLaunchCooperativeKernel(const void* kernel_of, dim3 grid, dim3 b
       grid.x > 16 * 1024 / block.x) {
     return cudaErrorCooperativeLaunchTooLarge;
   }
+  ++team_kernels_launched;
   TeamLaunch patient = call;
   patient.spins_per_look = 1;  // each look lets other threads run first
-  static const std::uint64_t never = 0;
+  static std::uint64_t never = 0;
   if (has_fault("deaf")) patient.abort = &never;
   // The host and other devices go on meanwhile: such a kernel may end only when it is told to.
   const auto runs = std::make_shared<Runs>();
-  put_data(stream, [patient, runs, device = current_device] {
-    check_reach(device, patient);
-    if (broken_by != cudaSuccess) return;
-    ++runs->begun;
-    ++kernels_running;
-    std::thread([patient, runs] {
-      testing::run_on_host(patient, 1);
-      maybe_spoil(patient.buffers[1], 1);
-      ++runs->ended;
-      --kernels_running;
-    }).detach();
-  });
+  put_data(stream,
+           [patient, runs, device = current_device, is_held = known(stream)->capture == nullptr] {
+             check_reach(device, patient);
+             if (broken_by != cudaSuccess) return;
+             ++runs->begun;
+             ++kernels_running;
+             std::thread([patient, runs, is_held] {
+               if (is_held && holds_kernels) hold(patient);
+               testing::run_on_host(patient, 1);
+               maybe_spoil(patient.buffers[1], 1);
+               ++runs->ended;
+               --kernels_running;
+             }).detach();
+           });
   Item ended;
   ended.what = Item::wait;
   ended.run = [] {};
@@ -1117,6 +1138,9 @@ cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t given,
 }
 void cuda_on_host_fails(cudaError_t error) { broken_by = error; }
 void cuda_on_host_is_full(bool is) { is_full = is; }
+int cuda_on_host_team_kernels() { return team_kernels_launched; }
+void cuda_on_host_holds_kernels(bool holds) { holds_kernels = holds; }
+int cuda_on_host_held_kernels() { return held_kernels; }
 void cuda_on_host_moves(const void* memory, std::size_t bytes, bool is_there) {
   const std::lock_guard lock(mu);
   of_another.erase(memory);

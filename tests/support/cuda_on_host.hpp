@@ -16,6 +16,14 @@ void cuda_on_host_fails(cudaError_t error);
 /// Whether this thread gets no memory of the GPU from now on.
 void cuda_on_host_is_full(bool is);
 
+/// How many kernels of teams have been launched, or put into graphs.
+int cuda_on_host_team_kernels();
+
+/// Whether teams' kernels that are not captured stand in the middle from now on, until they are
+/// told to end; how many do.
+void cuda_on_host_holds_kernels(bool holds);
+int cuda_on_host_held_kernels();
+
 /// Whether the memory there is said to be of a GPU behind the last: of GPU 1, where there is one.
 void cuda_on_host_moves(const void* memory, std::size_t bytes, bool is_there);
 

@@ -35,6 +35,14 @@ void interpret(const B& block, const device::TeamLaunch& launch, std::uint32_t n
   }
 }
 
+std::vector<device::TeamEnding> endings_of(const device::TeamLaunch& launch) {
+  std::vector<device::TeamEnding> endings;
+  for (std::uint32_t block = 0; block < launch.program.block_count; ++block) {
+    endings.push_back(static_cast<device::TeamEnding>(launch.progress[block].ending));
+  }
+  return endings;
+}
+
 }  // namespace
 
 void run_on_host(const device::TeamLaunch& launch, std::uint32_t threads_per_block) {
@@ -55,17 +63,48 @@ void run_on_host(const device::TeamLaunch& launch, std::uint32_t threads_per_blo
 TeamOnHost::TeamOnHost(std::uint32_t blocks, std::uint32_t flags, std::uint32_t devices)
     : devices_(devices, {std::vector<device::TeamTicket>(blocks),
                          std::vector<std::uint64_t>(std::size_t{flags} * device::kFlagWords),
+                         {},
                          {}}),
       progress_(blocks + devices) {}
 
 std::vector<device::TeamEnding> TeamOnHost::run(const device::LoweredTeam& team,
                                                 const std::vector<Buffers>& buffers,
                                                 std::uint32_t threads_per_block) {
+  share_workspace(team.workspace_bytes);
+  const device::TeamLaunch launch = launch_of(team, buffers);
+  run_on_devices(team, launch, threads_per_block);
+  return endings_of(launch);
+}
+
+std::vector<device::TeamEnding> TeamOnHost::run_beside(const device::LoweredTeam& team,
+                                                       const std::vector<Buffers>& buffers,
+                                                       std::uint64_t id,
+                                                       std::uint32_t threads_per_block) {
+  device::TeamLaunch launch = launch_of(team, buffers);
+  launch.id = id;
+  // To tell them apart.
+  std::vector<device::TeamProgress> progress(progress_.size());
+  launch.progress = progress.data();
+  run_on_devices(team, launch, threads_per_block);
+  return endings_of(launch);
+}
+
+void TeamOnHost::share_workspace(std::uint64_t bytes) {
+  // Nothing in it outlives a call.
+  for (Device& each : devices_)
+    each.workspace.assign(bytes + device::kTeamAlignment, std::byte{0xa5});
+}
+
+device::TeamLaunch TeamOnHost::launch_of(const device::LoweredTeam& team,
+                                         const std::vector<Buffers>& buffers) {
   device::TeamLaunch launch;
   launch.program = team.on_host();
-  if (launch.program.block_count > devices_[0].tickets.size() ||
-      std::size_t{launch.program.flag_count()} * device::kFlagWords > devices_[0].flags.size()) {
-    throw std::runtime_error("a program of more blocks or flags than there is memory for");
+  for (const Device& each : devices_) {
+    if (launch.program.block_count <= each.tickets.size() &&
+        std::size_t{launch.program.flag_count()} * device::kFlagWords <= each.flags.size() &&
+        team.workspace_bytes + device::kTeamAlignment <= each.workspace.size())
+      continue;
+    throw std::runtime_error("a program of more blocks or flags or bytes than there is memory for");
   }
   std::byte** next = launch.buffers;
   for (const Buffers& of_rank : buffers) {
@@ -74,23 +113,16 @@ std::vector<device::TeamEnding> TeamOnHost::run(const device::LoweredTeam& team,
   }
   std::uint64_t** flags = launch.state.flags;
   for (Device& each : devices_) {
-    // Nothing in it outlives a call.
-    each.workspace.assign(team.workspace_bytes + device::kTeamAlignment, std::byte{0xa5});
     const auto place = reinterpret_cast<std::uintptr_t>(each.workspace.data());
     *next++ = each.workspace.data() + (device::kTeamAlignment - place % device::kTeamAlignment);
     *flags++ = each.flags.data();
   }
   launch.abort = &abort_;
+  launch.busy = &busy_;
   // Each look lets other threads run first, and there may be hundreds on a core.
   launch.spins_per_look = 20;
   launch.progress = progress_.data();
-  run_on_devices(team, launch, threads_per_block);
-
-  std::vector<device::TeamEnding> endings;
-  for (std::uint32_t block = 0; block < launch.program.block_count; ++block) {
-    endings.push_back(static_cast<device::TeamEnding>(progress_[block].ending));
-  }
-  return endings;
+  return launch;
 }
 
 /// What each has of it, all at a time.
@@ -104,6 +136,7 @@ void TeamOnHost::run_on_devices(const device::LoweredTeam& team, const device::T
       part.program.blocks = blocks.data();
       part.program.block_count = static_cast<std::uint32_t>(blocks.size());
       auto& tickets = devices_[number].tickets;
+      part.state.claim = &devices_[number].claim;
       part.state.tickets = tickets.data();
       part.state.ticket_count = static_cast<std::uint32_t>(tickets.size());
       run_on_host(part, threads_per_block);

@@ -10,13 +10,14 @@
 #include <vector>
 
 #include "engine/device/lower.hpp"
+#include "kernels/device/layer.hpp"
 
 namespace ccoll::testing {
 
 /// The kernel: returns when all its blocks have ended.
 void run_on_host(const device::TeamLaunch& launch, std::uint32_t threads_per_block);
 
-/// What is device memory for a team, and outlives its calls. One call at a time.
+/// What is device memory for a team, and outlives its calls.
 class TeamOnHost {
  public:
   /// `blocks`, `flags`: the most that a program may have, on each of so many devices.
@@ -27,14 +28,24 @@ class TeamOnHost {
     std::byte* input = nullptr;
     std::byte* output = nullptr;
   };
-  /// Runs one call to its end, with so many threads per block; how each block ended.
+  /// Runs one call to its end, with so many threads per block; how each block ended. One at a time,
+  /// which run_beside() need not be.
   std::vector<device::TeamEnding> run(const device::LoweredTeam& team,
                                       const std::vector<Buffers>& buffers,
                                       std::uint32_t threads_per_block);
   /// May be called while another thread runs a call.
   void abort();
-  void forget_abort() { abort_ = 0; }
+  void forget_abort() { abort_ = busy_ = 0; }
+  /// The same of calls that may be under way at once, each with an id of its own, on a workspace
+  /// that share_workspace() has made large enough for all of them.
+  std::vector<device::TeamEnding> run_beside(const device::LoweredTeam& team,
+                                             const std::vector<Buffers>& buffers, std::uint64_t id,
+                                             std::uint32_t threads_per_block);
+  void share_workspace(std::uint64_t bytes);
+  /// Whether a call has found another one under way.
+  bool was_busy() const { return device::load_acquire(&busy_) != 0; }
 
+  const device::TeamClaim& claim(std::size_t device = 0) const { return devices_[device].claim; }
   const std::vector<device::TeamTicket>& tickets(std::size_t device = 0) const {
     return devices_[device].tickets;
   }
@@ -45,13 +56,17 @@ class TeamOnHost {
     std::vector<device::TeamTicket> tickets;
     std::vector<std::uint64_t> flags;
     std::vector<std::byte> workspace;
+    device::TeamClaim claim;
   };
+  device::TeamLaunch launch_of(const device::LoweredTeam& team,
+                               const std::vector<Buffers>& buffers);
   void run_on_devices(const device::LoweredTeam& team, const device::TeamLaunch& launch,
                       std::uint32_t threads_per_block);
 
   std::vector<Device> devices_;
   std::vector<device::TeamProgress> progress_;
   std::uint64_t abort_ = 0;
+  std::uint64_t busy_ = 0;
 };
 
 }  // namespace ccoll::testing

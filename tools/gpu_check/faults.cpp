@@ -16,6 +16,7 @@
 #include "survivor.hpp"
 #include "team_bench.hpp"
 #include "team_list.hpp"
+#include "timed_team.hpp"
 
 namespace ccoll::gpu_check {
 namespace {
@@ -99,6 +100,50 @@ void abort_spinning(Findings& findings, std::mt19937_64& random) {
   check(cudaDeviceSynchronize(), "a kernel that was told to end");
 }
 
+/// A graph that is launched while another call of its team cannot end: both do, and are told.
+void run_beside(Findings& findings, std::mt19937_64& random) {
+  const EndlessCall endless = endless_call();
+  const auto ranks = static_cast<std::uint32_t>(endless.made.problem.size);
+  findings.tried();
+  test::TeamMemory memory(endless.made, random), beside(endless.made, random);
+  TeamBench bench(ranks, device::kMostTeamThreads);
+  const auto stuck = value_or_throw(bench.team().load(endless.lowered));
+  const auto whole = value_or_throw(bench.team().load(endless.made.lowered()));
+  std::vector<device::OwnStream> owned;
+  std::vector<cudaStream_t> streams;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    owned.push_back(value_or_throw(device::make_stream()));
+    streams.push_back(owned.back().get());
+  }
+  const auto buffers = value_or_throw(make_buffers(2 * ranks, memory.all(0).size()));
+  const Graph graph(streams, [&] {
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      value_or_throw(bench.team().arrive({.rank = rank,
+                                          .program = whole,
+                                          .input = buffers[2 * rank].get(),
+                                          .output = buffers[2 * rank + 1].get(),
+                                          .stream = streams[rank]}));
+    }
+    for (std::uint32_t rank = 0; rank < ranks; ++rank)
+      value_or_throw(bench.team().leave(rank, TeamBench::soon()));
+  });
+  value_or_throw(bench.begin(stuck, memory));
+  // Until it has surely begun; who asks lets what plays a GPU go on.
+  const auto behind = value_or_throw(device::make_event());
+  check(cudaEventRecord(behind.get(), bench.stream(0)), "an event behind a call");
+  const auto begin = Clock::now();
+  while (Clock::now() < begin + std::chrono::milliseconds(200)) cudaEventQuery(behind.get());
+  (void)cudaGetLastError();
+  graph.launch(streams);
+  check(cudaStreamSynchronize(streams[0]), "a graph beside a call of its team");
+  const Status ended = bench.team().wait(TeamBench::soon());
+  const std::string said = ended ? "it ended well" : ended.error().message;
+  std::printf("a call that cannot end, and a graph beside it: %s\n", said.c_str());
+  if (said.find("found another one under way") == said.npos)
+    findings.wrong("a graph beside another call of its team: " + said);
+  check(cudaDeviceSynchronize(), "two calls that found each other");
+}
+
 void run_processes_through(const PhaseContext& context, const FaultCase& what, Findings& findings) {
   std::filesystem::remove(store_of(context));
   std::vector<pid_t> children;
@@ -147,8 +192,10 @@ int run_faults(const PhaseContext& context) {
   std::filesystem::remove(store_of(context));
   for (const Fault fault : {Fault::absent, Fault::aborted})
     run_threads(context, case_of(context, fault), watchdog, findings);
-  watchdog.at("the abort of a kernel that spins");
   std::mt19937_64 random(context.seed);
+  watchdog.at("a graph beside another call of its team");
+  run_beside(findings, random);
+  watchdog.at("the abort of a kernel that spins");
   abort_spinning(findings, random);
   watchdog.at("a team after faults");
   auto cases = test::pairwise_cover(4, random);

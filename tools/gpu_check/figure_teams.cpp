@@ -20,14 +20,15 @@ struct Operation {
   std::vector<Algorithm> algorithms;
   double target;               ///< times the floor
   bool reads_all, writes_all;  ///< the larger buffer of all ranks, else of one
+  bool is_copies = false;      ///< also by copies
 };
 
 const std::vector<Operation>& operations() {
   static const std::vector<Operation> all = {
       {Kind::all_reduce, {Algorithm::two_shot, Algorithm::ring}, 1.3, true, true},
-      {Kind::all_to_all, {Algorithm::pairwise}, 1.3, true, true},
+      {Kind::all_to_all, {Algorithm::pairwise}, 1.3, true, true, true},
       {Kind::reduce_scatter, {Algorithm::one_shot, Algorithm::ring}, 1.3, true, false},
-      {Kind::all_gather, {Algorithm::one_shot, Algorithm::ring}, 1.5, false, true},
+      {Kind::all_gather, {Algorithm::one_shot, Algorithm::ring}, 1.5, false, true, true},
       {Kind::broadcast, {Algorithm::linear, Algorithm::ring}, 1.5, false, true},
   };
   return all;
@@ -36,7 +37,10 @@ const std::vector<Operation>& operations() {
 class LargeCalls {
  public:
   LargeCalls(const FigureBench& bench, const Ceilings& ceilings, std::uint32_t ranks)
-      : bench_(bench), ceilings_(ceilings), team_(ranks, bench.buffers, bench.buffer_bytes) {}
+      : bench_(bench),
+        ceilings_(ceilings),
+        team_(ranks, bench.buffers, bench.buffer_bytes),
+        copying_(ranks, bench.buffers, bench.buffer_bytes, device::CopyUse::always) {}
 
   void time(const Operation& operation) {
     std::vector<Candidate> timed = {plain(operation)};
@@ -48,15 +52,22 @@ class LargeCalls {
           add(timed, operation, {algorithm, lanes(blocks_each), (slice_kib << 10) / 4});
       }
     }
+    const std::size_t by_kernel = timed.size();
+    if (operation.is_copies) add_copies(timed, operation);
     bench_.clockwork.run(timed, kLoad);
     for (const Candidate& each : timed) bench_.book.rate(each, timed[0]);
-    if (timed.size() == 1) return;
-    const auto best = std::ranges::min_element(timed.begin() + 1, timed.end(), {}, median_of);
+    if (by_kernel == 1) return;
+    const auto best = std::ranges::min_element(
+        timed.begin() + 1, timed.begin() + static_cast<std::ptrdiff_t>(by_kernel), {}, median_of);
     const double floor = reads(operation) * ceilings_.read + writes(operation) * ceilings_.write;
     const auto name = fmt::format("{} of {} ranks, {} MiB", to_string(operation.kind),
                                   team_.ranks(), bench_.buffer_bytes >> 20);
     bench_.book.result({name, median_of(*best) / floor, "the floor", operation.target});
     bench_.book.result({name, median_of(*best) / median_of(timed[0]), "a plain kernel"});
+    if (timed.size() == by_kernel) return;
+    const double copied = median_of(timed.back());
+    bench_.book.result({name + ", by copies", copied / floor, "the floor"});
+    bench_.book.result({name + ", by copies", copied / median_of(*best), "the team's kernel"});
   }
 
  private:
@@ -90,20 +101,32 @@ class LargeCalls {
   }
 
   void add(std::vector<Candidate>& timed, const Operation& of, const Choice& choice) {
-    const auto name = fmt::format("{} of {} ranks by {}, {} lanes, slices of {} KiB",
-                                  to_string(of.kind), team_.ranks(), to_string(choice.algorithm),
-                                  choice.lanes, choice.slice_elems * 4 >> 10);
-    const auto program = team_.load(of.kind, choice, bench_.buffer_bytes);
+    add(timed, of, choice, team_,
+        fmt::format("{} of {} ranks by {}, {} lanes, slices of {} KiB", to_string(of.kind),
+                    team_.ranks(), to_string(choice.algorithm), choice.lanes,
+                    choice.slice_elems * 4 >> 10));
+  }
+
+  /// The kernel that it stands for is the smallest, and not launched.
+  void add_copies(std::vector<Candidate>& timed, const Operation& of) {
+    add(timed, of, {of.algorithms[0], 1, (32 << 10) / 4}, copying_,
+        fmt::format("{} of {} ranks by copies", to_string(of.kind), team_.ranks()));
+  }
+
+  void add(std::vector<Candidate>& timed, const Operation& of, const Choice& choice,
+           TimedTeam& team, const std::string& name) {
+    const auto program = team.load(of.kind, choice, bench_.buffer_bytes);
     if (!program) return bench_.book.skip(name, program.error().message);
-    bench_.book.judge(team_.is_right(*program, bench_.clockwork.stream()), name);
-    timed.push_back({name, reads(of) + writes(of), [this, made = *program](cudaStream_t stream) {
-                       return team_.call(made, stream);
+    bench_.book.judge(team.is_right(*program, bench_.clockwork.stream()), name);
+    timed.push_back({name, reads(of) + writes(of), [&team, made = *program](cudaStream_t stream) {
+                       return team.call(made, stream);
                      }});
   }
 
   const FigureBench& bench_;
   const Ceilings ceilings_;
-  TimedTeam team_;
+  TimedTeam team_;     ///< by its kernel
+  TimedTeam copying_;  ///< by copies
 };
 
 }  // namespace

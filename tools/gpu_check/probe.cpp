@@ -14,6 +14,7 @@
 #include "engine/device/team.hpp"
 #include "kernels/device/layer.hpp"
 #include "phases.hpp"
+#include "wayward_kernels.hpp"
 
 namespace ccoll::gpu_check {
 namespace {
@@ -210,6 +211,57 @@ Status wait_for_values(const Driver& driver) {
   return fail(ErrorKind::corrupt, "the stream did not wait, or did not write");
 }
 
+/// Copies within the GPU, as teams make them, while kernels have all of its multiprocessors.
+Status copy_beside_full_gpu() {
+  constexpr std::uint64_t kCopied = 16 << 20;
+  constexpr std::chrono::milliseconds kPatience{500};
+  constexpr const char* kWhat = "copies beside a full GPU";
+  int processors = 0, of_each = 0;
+  CCOLL_TRY(
+      cuda_status(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0), kWhat));
+  CCOLL_TRY(cuda_status(
+      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&of_each, occupying_kernel(), 1024, 0), kWhat));
+  device::DeviceMemory memory;
+  device::MappedMemory go;
+  device::OwnStream full, beside;
+  device::OwnEvent copied;
+  CCOLL_TRY(device::put(device::allocate_on_device(2 * kCopied), memory));
+  CCOLL_TRY(device::put(device::allocate_mapped(128), go));
+  CCOLL_TRY(device::put(device::make_stream(), full));
+  CCOLL_TRY(device::put(device::make_stream(), beside));
+  CCOLL_TRY(device::put(device::make_event(), copied));
+  std::memset(go.get(), 0, 128);
+  const auto there = device::on_device(go.get());
+  CCOLL_TRY(there);
+  const auto copy = [&] {
+    return cuda_status(cudaMemcpyAsync(memory.get() + kCopied, memory.get(), kCopied,
+                                       cudaMemcpyDefault, beside.get()),
+                       kWhat);
+  };
+  // Whatever it needs is loaded by now.
+  CCOLL_TRY(copy());
+  CCOLL_TRY(cuda_status(cudaStreamSynchronize(beside.get()), kWhat));
+  auto* word = reinterpret_cast<const std::uint32_t*>(*there);
+  std::uint64_t most_ns = 4 * std::chrono::nanoseconds(kPatience).count();
+  void* arguments[] = {&word, &most_ns};
+  CCOLL_TRY(cuda_status(
+      cudaLaunchKernel(occupying_kernel(), dim3(static_cast<unsigned>(processors * of_each)),
+                       dim3(1024), arguments, 0, full.get()),
+      kWhat));
+  std::this_thread::sleep_for(kPatience / 10);
+  auto put = copy();
+  if (put) put = cuda_status(cudaEventRecord(copied.get(), beside.get()), kWhat);
+  bool is_over = false;
+  const auto begin = std::chrono::steady_clock::now();
+  while (put && !is_over && std::chrono::steady_clock::now() < begin + kPatience)
+    is_over = device::has_happened(copied, 0).value_or(false);
+  device::store_release(reinterpret_cast<std::uint32_t*>(go.get()), 1);
+  CCOLL_TRY(cuda_status(cudaDeviceSynchronize(), kWhat));
+  CCOLL_TRY(std::move(put));
+  if (is_over) return {};
+  return fail(ErrorKind::unsupported, "a copy within the GPU waits for a multiprocessor");
+}
+
 /// Two ranks' all_reduce of 1,000 int32, called four times plainly, or three times in a graph, as
 /// the team's very first calls, and then plainly. The graph's program is loaded while it is
 /// captured.
@@ -350,6 +402,7 @@ int run_probe(const PhaseContext& context) {
   needed("the device", describe(context));
   needed("a team's cooperative launch", SmallTeam().run(false));
   needed("the same in a graph, as its first call", SmallTeam().run(true));
+  tell(context, "copies while no multiprocessor is free", copy_beside_full_gpu());
   tell(context, "legacy CUDA IPC", share_by_ipc());
   if (const auto driver = Driver::open(); !driver) {
     tell(context, "the driver's calls", tl::unexpected(driver.error()));

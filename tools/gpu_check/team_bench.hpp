@@ -19,12 +19,14 @@ namespace ccoll::gpu_check {
 class TeamBench {
  public:
   /// `devices`: by rank, or empty for the first one.
-  TeamBench(std::uint32_t ranks, std::uint32_t threads, const std::vector<int>& devices = {})
+  TeamBench(std::uint32_t ranks, std::uint32_t threads,
+            device::CopyUse copies = device::CopyUse::by_size, const std::vector<int>& devices = {})
       : devices_(devices.empty() ? std::vector<int>(ranks) : devices),
         team_(value_or_throw(device::Team::make({.ranks = ranks,
                                                  .workspace_bytes = 64 << 20,
                                                  .most_threads = threads,
-                                                 .devices = devices_}))) {
+                                                 .devices = devices_,
+                                                 .copies = copies}))) {
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       const device::CurrentDevice current(devices_[rank]);
       streams_.push_back(value_or_throw(device::make_stream()));

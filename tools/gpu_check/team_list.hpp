@@ -15,7 +15,9 @@ namespace ccoll::gpu_check {
 /// up to `threads` in a block, each rank on its GPU, or all on the first. False when the team can
 /// run no more.
 bool try_team(Rank ranks, std::uint32_t threads, const std::vector<test::TeamCase>& cases,
-              Findings& findings, std::mt19937_64& random, const std::vector<int>& devices = {});
+              Findings& findings, std::mt19937_64& random,
+              device::CopyUse copies = device::CopyUse::by_size,
+              const std::vector<int>& devices = {});
 
 /// Never ends by itself, because a block does nothing that others wait for.
 struct EndlessCall {

@@ -6,11 +6,16 @@
 namespace ccoll::gpu_check {
 
 TeamPart::TeamPart(std::uint32_t ranks, std::uint64_t seed)
-    : random_(seed), team_(value_or_throw(device::Team::make({ranks, 0, 64 << 20}))) {
+    : random_(seed),
+      team_(value_or_throw(device::Team::make(
+          {.ranks = ranks, .workspace_bytes = 64 << 20, .copies = device::CopyUse::always}))) {
   for (std::uint32_t rank = 0; rank < ranks; rank++)
     streams_.push_back(value_or_throw(device::make_stream()));
   const auto entries = catalogue();
-  while (programs_.size() < kPrograms)
+  for (const Kind kind : {Kind::all_gather, Kind::all_to_all})
+    add(test::random_case(*std::ranges::find(entries, kind, &CatalogueEntry::kind), ranks,
+                          random_));
+  for (std::size_t i = 0; i < kPrograms; i++)
     add(test::random_case(entries[random_() % entries.size()], ranks, random_));
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A team without a communicator, called by one thread: several programs one after another.
+/// A team without a communicator, called by one thread: several programs one after another, of
+/// which those that can be are copies.
 
 #include <memory>
 #include <random>
@@ -23,7 +24,7 @@ class TeamPart final : public Part {
   std::string wrong() override;
 
  private:
-  static constexpr std::size_t kPrograms = 4;
+  static constexpr std::size_t kPrograms = 4;  ///< at random
 
   struct Program {
     test::TeamCase made;

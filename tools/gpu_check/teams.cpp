@@ -72,17 +72,19 @@ const char* name(TeamBench::Way way) {
 }  // namespace
 
 bool try_team(Rank ranks, std::uint32_t threads, const std::vector<TeamCase>& cases,
-              Findings& findings, std::mt19937_64& random, const std::vector<int>& devices) {
-  TeamBench bench(ranks, threads, devices);
+              Findings& findings, std::mt19937_64& random, device::CopyUse copies,
+              const std::vector<int>& devices) {
+  TeamBench bench(ranks, threads, copies, devices);
   testing::TeamOnHost host(kMostBlocks, kMostFlags, device::kMostTeamDevices);
   for (std::size_t i = 0; i < cases.size() && !findings.is_hopeless(); ++i) {
     const auto way = static_cast<TeamBench::Way>(random() % 3);
     findings.tried();
     const Status ran = try_case(bench, host, cases[i], way, random);
     if (ran) continue;
-    findings.wrong(fmt::format("{}: {}, on GPUs{}, up to {} threads per block, {}",
-                               ran.error().message, cases[i].text(),
-                               devices.empty() ? " 0" : test::listed(devices), threads, name(way)));
+    findings.wrong(
+        fmt::format("{}: {}, on GPUs{}, up to {} threads per block{}, {}", ran.error().message,
+                    cases[i].text(), devices.empty() ? " 0" : test::listed(devices), threads,
+                    copies == device::CopyUse::always ? " or by copies" : "", name(way)));
     // Bits may differ and all else work; whatever else fails has broken the team.
     if (ran.error().kind != ErrorKind::corrupt) return false;
   }
@@ -155,13 +157,26 @@ void try_all_gpus(Findings& findings, const PhaseContext& context, Watchdog& wat
     const std::size_t stride = testing::by_effort(30, 4, 1);
     for (std::size_t i = 0; i < cases.size(); i += stride) chosen.push_back(cases[i]);
     watchdog.at(fmt::format("a team of {} on {} GPUs", ranks, count));
-    try_team(ranks, device::kMostTeamThreads, chosen, findings, random, devices);
+    try_team(ranks, device::kMostTeamThreads, chosen, findings, random, device::CopyUse::by_size,
+             devices);
     context.records.add({{"phase", context.name},
                          {"what", "team of several GPUs"},
                          {"ranks", ranks},
                          {"gpus", count},
                          {"cases", chosen.size()}});
   }
+}
+
+/// Calls that can be copies, among some that cannot, of each of which there are fewer.
+void try_copies(Rank ranks, const std::vector<TeamCase>& cases, Findings& findings,
+                std::mt19937_64& random) {
+  std::vector<TeamCase> chosen;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const bool is_copied = !cases[i].lowered().copies.empty();
+    if (is_copied || i % testing::by_effort(30, 4, 4) == 0) chosen.push_back(cases[i]);
+  }
+  if (testing::reduced() && chosen.size() > 12) chosen.resize(12);
+  try_team(ranks, device::kMostTeamThreads, chosen, findings, random, device::CopyUse::always);
 }
 
 }  // namespace
@@ -191,6 +206,8 @@ int run_teams(const PhaseContext& context) {
                            {"cases", chosen.size()},
                            {"seconds", took.count()}});
     }
+    watchdog.at(fmt::format("a team of {} by copies", ranks));
+    try_copies(ranks, cases, findings, random);
   }
   try_all_gpus(findings, context, watchdog, random);
   return findings.close("calls");

@@ -26,11 +26,13 @@ Result<Buffers> make_buffers(std::size_t count, std::uint64_t bytes) {
   return all;
 }
 
-TimedTeam::TimedTeam(std::uint32_t ranks, const Buffers& buffers, std::uint64_t buffer_bytes)
+TimedTeam::TimedTeam(std::uint32_t ranks, const Buffers& buffers, std::uint64_t buffer_bytes,
+                     device::CopyUse copies)
     : ranks_(ranks),
       buffers_(buffers),
       buffer_bytes_(buffer_bytes),
-      team_(value_or_throw(device::Team::make({ranks, 0, kWorkspaceBytes}))) {
+      team_(value_or_throw(device::Team::make(
+          {.ranks = ranks, .workspace_bytes = kWorkspaceBytes, .copies = copies}))) {
   for (std::uint32_t rank = 1; rank < ranks; ++rank)
     streams_.push_back(value_or_throw(device::make_stream()));
 }

@@ -25,7 +25,8 @@ class TimedTeam {
  public:
   /// Of `buffers` the first half are ranks' inputs, the others their outputs; rank 0 is on the
   /// stream that is given to call().
-  TimedTeam(std::uint32_t ranks, const Buffers& buffers, std::uint64_t buffer_bytes);
+  TimedTeam(std::uint32_t ranks, const Buffers& buffers, std::uint64_t buffer_bytes,
+            device::CopyUse copies = device::CopyUse::never);
 
   struct Program {
     Kind kind;

@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "kernels/device/layer.hpp"
+
 namespace ccoll::gpu_check {
 namespace {
 
@@ -24,6 +26,15 @@ __global__ void pass_barrier_by(std::uint32_t* words, std::uint32_t count) {
   words[threadIdx.x] = seen;
 }
 
+__global__ void __launch_bounds__(1024) occupy(const std::uint32_t* go, std::uint64_t most_ns) {
+  std::uint64_t begin = 0;
+  std::uint64_t now = 0;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
+  do {
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  } while (device::load_relaxed(go) == 0 && now - begin < most_ns);
+}
+
 template <std::uint32_t... numbers>
 std::array<const void*, sizeof...(numbers)> all(
     std::integer_sequence<std::uint32_t, numbers...> /*all*/) {
@@ -38,6 +49,8 @@ const void* fresh_kernel(std::uint32_t number) {
 }
 
 const void* kernel_out_of_bounds() { return reinterpret_cast<const void*>(&read_out_of_bounds); }
+
+const void* occupying_kernel() { return reinterpret_cast<const void*>(&occupy); }
 
 const void* kernel_beside_barrier() { return reinterpret_cast<const void*>(&pass_barrier_by); }
 

@@ -17,4 +17,8 @@ const void* fresh_kernel(std::uint32_t number);
 const void* kernel_out_of_bounds();
 const void* kernel_beside_barrier();
 
+/// Takes multiprocessors from others: `void(const std::uint32_t* go, std::uint64_t most_ns)`, which
+/// ends when `go` is not 0, or after that time.
+const void* occupying_kernel();
+
 }  // namespace ccoll::gpu_check

@@ -17,6 +17,7 @@
 
 #include "ccoll/types.hpp"
 #include "core/result.hpp"
+#include "engine/device/copies.hpp"
 #include "engine/device/exchange.hpp"
 #include "engine/device/staging.hpp"
 #include "engine/device/way.hpp"
@@ -74,6 +75,8 @@ struct TeamWayOptions {
   std::vector<int> devices = {};
   /// Of each device, for slots and scratch of its ranks' programs.
   std::uint64_t workspace_bytes = 32 << 20;
+  std::uint32_t most_blocks = 0;  ///< of a call; 0: as many as the device runs at once
+  CopyUse copies = CopyUse::by_size;
   std::shared_ptr<Staging> staging;  ///< of this rank's calls that the host makes
 };
 
@@ -87,6 +90,7 @@ struct StepsWayOptions {
   std::uint32_t size = 1;
   /// Of each rank's device, for slots and scratch of its programs; the same on all.
   std::uint64_t workspace_bytes = 32 << 20;
+  std::uint32_t most_blocks = 0;     ///< of a rank's kernel; 0: 32
   std::shared_ptr<Staging> staging;  ///< of this rank's calls that the host makes
 };
 

@@ -38,7 +38,7 @@ class TeamInterpreter {
         counts_(shared + 1) {}
 
   CCOLL_HOST_DEVICE void run() {
-    begin();
+    if (!begin()) return end(TeamEnding::aborted);
     const std::uint32_t steps = mine_.steps.end - mine_.steps.begin;
     std::uint64_t done = 0;
     for (std::uint64_t window = mine_.stripe; window < program_.windows;
@@ -53,10 +53,16 @@ class TeamInterpreter {
   }
 
  private:
-  /// Takes the ticket, and advances those that fall to this block. What is aborted by now stops
-  /// before its first slice is made.
-  CCOLL_HOST_DEVICE void begin() {
-    if (is_first()) stopped_[0] = load_relaxed(launch_.abort) != 0 ? 1 : 0;
+  /// Takes the ticket, and advances those that fall to this block. What is aborted by now, or finds
+  /// another call under way, ends here: false.
+  CCOLL_HOST_DEVICE bool begin() {
+    if (is_first()) {
+      const bool is_aborted = load_relaxed(launch_.abort) != 0;
+      stopped_[0] = claim() || is_aborted ? 1 : 0;
+    }
+    block_.barrier();
+    // Until the next barrier nobody says so anew.
+    const bool is_stopped = load_relaxed(stopped_) != 0;
     const TeamTicket ticket = launch_.state.tickets[number_];
     for (std::uint32_t i = block_.thread(); i < mine_.ends; i += block_.threads()) counts_[i] = 0;
     // All have read the ticket before it is written.
@@ -68,15 +74,41 @@ class TeamInterpreter {
          i += std::uint64_t{block_.threads()} * program_.block_count) {
       launch_.state.tickets[i] = next;
     }
-    if (!is_first()) return;
-    store_relaxed(&launch_.progress[mine_.number].ending, 0);
-    store_relaxed(&launch_.progress[mine_.number].steps, 0);
-    store_release(&launch_.progress[mine_.number].call, next.calls);
+    if (is_first()) {
+      store_relaxed(&launch_.progress[mine_.number].ending, 0);
+      store_relaxed(&launch_.progress[mine_.number].steps, 0);
+      store_release(&launch_.progress[mine_.number].call, next.calls);
+    }
+    return !is_stopped;
   }
 
+  /// Waits until the team is the call's own: its first block claims it, for all of them. Another
+  /// call that has it is told to end, as this one is by the result, and ends, since all blocks of a
+  /// call run at once: so each call is of one team after the other, and nothing is left to reset.
+  CCOLL_HOST_DEVICE bool claim() {
+    std::uint64_t* const owner = &launch_.state.claim->owner;
+    std::uint64_t seen = 2 * launch_.id;
+    if (number_ == 0) {
+      if (exchange_if(owner, 0, seen)) return false;
+      store_relaxed(launch_.busy, 1);
+      store_release(launch_.abort, 1);
+      while (!exchange_if(owner, 0, seen + 1)) relax();
+      return true;
+    }
+    while ((seen = load_relaxed(owner)) / 2 != launch_.id) relax();
+    load_acquire(owner);
+    return seen % 2 != 0;
+  }
+
+  /// The last block leaves the team to the next call, with all that its own have done.
   CCOLL_HOST_DEVICE void end(TeamEnding ending) {
+    block_.barrier();
     if (!is_first()) return;
     store_release(&launch_.progress[mine_.number].ending, static_cast<std::uint64_t>(ending));
+    TeamClaim& claim = *launch_.state.claim;
+    if (add(&claim.gone, 1) < program_.block_count) return;
+    store_relaxed(&claim.gone, 0);
+    store_release(&claim.owner, 0);
   }
 
   /// False when the call is aborted. `done`: the block's steps so far.

@@ -38,6 +38,7 @@ class Lowering {
     CCOLL_TRY(pair_slices());
     place_slots();
     finish();
+    out_.copies = copies_of(request_.problem, request_.type);
     return std::move(out_);
   }
 

@@ -11,6 +11,7 @@
 
 #include "ccoll/types.hpp"
 #include "core/result.hpp"
+#include "engine/device/copies.hpp"
 #include "engine/device/program.hpp"
 #include "schedule/schedule.hpp"
 
@@ -41,7 +42,8 @@ struct LoweredTeam {
   std::vector<TeamEnd> ends;
   std::vector<TeamPart> parts;
   std::vector<TeamChannel> channels;
-  TeamProgram program;  ///< its lists' pointers are null
+  std::vector<TeamCopy> copies;  ///< the same, where it is no more than copies
+  TeamProgram program;           ///< its lists' pointers are null
   /// Of slots and scratch, which hold nothing from one call to the next: programs may share it.
   /// Each device has some, of which none needs more.
   std::uint64_t workspace_bytes = 0;

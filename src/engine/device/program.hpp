@@ -120,12 +120,20 @@ struct TeamTicket {
   std::uint64_t calls = 0;
 };
 
+/// By which calls of a team have it one at a time, and find out where they would not.
+struct TeamClaim {
+  std::uint64_t owner = 0;  ///< 0: none; else twice a call's id, plus 1 if another had it before
+  std::uint64_t apart[kFlagWords - 1] = {};
+  std::uint64_t gone = 0;  ///< of the owner's blocks
+};
+
 /// What a team's calls leave to the next, in device memory that is zeroed once. Every call of
-/// whatever program advances all tickets, each by one block and before anything else, so that
-/// between calls they are the same, also after an abort: nothing needs to be reset. So it is on
-/// every device of a team, whose calls all have a part on each.
+/// whatever program claims it and then advances all tickets, each by one block and before anything
+/// else, so that between calls they are the same, also after an abort: nothing needs to be reset.
+/// So it is on every device of a team, whose calls all have a part on each.
 struct TeamState {
-  TeamTicket* tickets = nullptr;                ///< ticket_count of them, on the launch's device
+  TeamClaim* claim = nullptr;                   ///< on the launch's device, as are the tickets
+  TeamTicket* tickets = nullptr;                ///< ticket_count of them
   std::uint64_t* flags[kMostTeamDevices] = {};  ///< by device
   std::uint32_t ticket_count = 0;               ///< at least the program's blocks
 };
@@ -148,7 +156,10 @@ struct TeamLaunch {
   TeamProgram program;
   TeamState state;
   std::byte* buffers[2 * kMostTeamRanks + kMostTeamDevices] = {};
-  const std::uint64_t* abort = nullptr;  ///< the host stores something else than 0 there
+  /// Not 0. Of calls that may run at the same time each has another; a graph's keep theirs.
+  std::uint64_t id = 1;
+  std::uint64_t* abort = nullptr;  ///< something else than 0 there ends calls
+  std::uint64_t* busy = nullptr;   ///< not 0: why, a call has found another one under way
   /// Looks at a flag between two looks at the abort word, which lies in the host's memory.
   std::uint32_t spins_per_look = 1000;
   TeamProgress* progress = nullptr;  ///< by block's number

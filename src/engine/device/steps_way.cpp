@@ -206,6 +206,7 @@ Result<std::shared_ptr<DeviceWay>> make_steps(const StepsWayOptions& options, Ex
   group.size = options.size;
   group.device = options.staging->device();
   group.shared_bytes = options.workspace_bytes;
+  if (options.most_blocks != 0) group.most_blocks = options.most_blocks;
   auto made = StreamGroup::make(group, exchange, deadline);
   if (!made) return tl::unexpected(std::move(made.error()));
   return std::make_shared<StepsWay>(options.staging->leases(), options.workspace_bytes,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/text.hpp"
+#include "engine/device/copy_engines.hpp"
 #include "engine/device/cuda.hpp"
 #include "engine/device/peers.hpp"
 #include "kernels/device/combine.hpp"
@@ -24,8 +25,10 @@ struct LoadedProgram {
     DeviceMemory lists;
     std::uint32_t threads = 0;
   };
-  std::vector<Part> parts;        ///< by the GPU's number in the team
-  std::vector<TeamBlock> blocks;  ///< of all, for messages
+  std::vector<Part> parts;                      ///< by the GPU's number in the team
+  std::vector<TeamBlock> blocks;                ///< of all, for messages
+  std::vector<TeamCopy> copies;                 ///< which make its calls, where there are any
+  mutable std::atomic<bool> was_copied{false};  ///< a call of it was made by those
   const void* kernel = nullptr;
   std::size_t shared_bytes = 0;
   const LoadedProgram* in_place = nullptr;  ///< what serves in its place where buffers are so
@@ -38,9 +41,12 @@ constexpr std::uint32_t kMostFlags = 32768;
 constexpr std::uint32_t kMostBlocks = 2048;
 /// Those of GPUs that have nothing to do have numbers behind the others'.
 constexpr std::uint32_t kMostProgress = kMostBlocks + kMostTeamDevices;
+constexpr std::size_t kTicketsAt = 128;
+static_assert(sizeof(TeamClaim) <= kTicketsAt);
 /// What a kernel has without asking for more.
 constexpr std::size_t kMostSharedBytes = 48 << 10;
-/// The abort word has a line of memory to itself.
+/// The abort word has a line of memory to itself, but for the word beside it that says why.
+constexpr std::size_t kBusyAt = 1;
 constexpr std::size_t kProgressAt = 128;
 
 const void* kernel_of(Family family) {
@@ -97,8 +103,10 @@ class Team::Device final : public TeamDevice {
   /// Whether all GPUs have counted the same calls.
   bool is_even() const { return is_even_; }
   const std::vector<std::uint32_t>& numbers() const { return numbers_; }
-  /// Whether all blocks have finished, and else where they stand.
+  /// After a call's end: whether it is whole.
   Status finished(const LoadedProgram* program) const;
+  /// What has not ended of what was launched.
+  std::string standing() const;
   const LoadedProgram* launched() const;
 
   Status arrive(TeamCall& call) override;
@@ -106,7 +114,12 @@ class Team::Device final : public TeamDevice {
   Status leave(const TeamCall& call) override;
   void abort() override;
   /// Once what was launched has ended.
-  void forget_abort() { store_relaxed(abort_word(), 0); }
+  void forget_abort() {
+    store_relaxed(abort_word(), 0);
+    store_relaxed(abort_word() + kBusyAt, 0);
+  }
+  /// Whether a call has found another one under way, and both have been told to end.
+  bool was_busy() const { return load_acquire(abort_word() + kBusyAt) != 0; }
 
  private:
   /// One GPU, and what is given back while it is the current one.
@@ -115,12 +128,13 @@ class Team::Device final : public TeamDevice {
     OwnStream launches, uploads;
     /// Of captures, each while one is under way, but for what is launched in a rank's own stream.
     std::vector<OwnStream> captured_launches;
-    OwnEvent finished;  ///< recorded on `launches`
-    OwnEvent captured;  ///< recorded in a graph
-    DeviceMemory tickets, flags, workspace;
-    std::byte* words = nullptr;  ///< where it sees them
+    OwnEvent finished;                       ///< recorded on `launches`
+    OwnEvent captured;                       ///< recorded in a graph
+    DeviceMemory tickets, flags, workspace;  ///< before the tickets the claim
+    std::byte* words = nullptr;              ///< where it sees them
   };
 
+  std::string standing_blocks(const LoadedProgram* program) const;
   Status number_devices();
   Status open(Gpu& gpu);
   Status zero_state(Gpu& gpu) const;
@@ -134,6 +148,9 @@ class Team::Device final : public TeamDevice {
   Result<std::vector<cudaStream_t>> streams_for(std::span<const TeamCall> calls,
                                                 std::uint32_t last);
   static Result<cudaStream_t> captured_stream(Gpu& gpu, std::uint64_t capture);
+  /// Whether by copies, else by kernels.
+  Result<bool> make(const LoadedProgram& program, std::span<const TeamCall> calls,
+                    std::span<const cudaStream_t> streams);
   Status launch_parts(const LoadedProgram& program, std::span<const TeamCall> calls,
                       std::span<const cudaStream_t> streams);
   bool end_parts(std::uint32_t count, bool is_captured);
@@ -153,9 +170,11 @@ class Team::Device final : public TeamDevice {
   std::vector<Gpu> gpus_;               // by number; immutable after open(), but captured_launches
   std::vector<OwnEvent> arrived_;       // by rank; immutable after open()
   MappedMemory words_;                  // the abort word, then at kProgressAt the blocks' progress
+  std::uint64_t launches_ = 0;          // one launch comes after the other
   mutable std::mutex mu_;
   std::vector<std::unique_ptr<LoadedProgram>> programs_;  // guarded by mu_
   const LoadedProgram* launched_ = nullptr;  // guarded by mu_; the last one, not by graphs
+  bool launched_copies_ = false;             // guarded by mu_; it was made by copies
   std::uint32_t home_ = 0;  // guarded by mu_; the GPU on which the last launch ends
   std::atomic<bool> is_even_{true};
 };
@@ -237,7 +256,7 @@ Status Team::Device::open(Gpu& gpu) {
 }
 
 Status Team::Device::zero_state(Gpu& gpu) const {
-  constexpr std::size_t kTickets = kMostBlocks * sizeof(TeamTicket);
+  constexpr std::size_t kTickets = kTicketsAt + kMostBlocks * sizeof(TeamTicket);
   constexpr std::size_t kFlags = std::size_t{kMostFlags} * kFlagWords * sizeof(std::uint64_t);
   CCOLL_TRY(put(allocate_on_device(kTickets), gpu.tickets));
   CCOLL_TRY(put(allocate_on_device(kFlags), gpu.flags));
@@ -268,6 +287,7 @@ Result<LoadedProgram*> Team::Device::load(const LoweredTeam& lowered) {
   auto loaded = std::make_unique<LoadedProgram>();
   loaded->parts.resize(gpus_.size());
   loaded->blocks = lowered.blocks;
+  if (are_wanted(options_.copies, lowered.copies)) loaded->copies = lowered.copies;
   if (program.block_count != 0) {
     loaded->kernel = kernel_of(family_of(program.type, program.op));
     loaded->shared_bytes = program.shared_words() * sizeof(std::uint64_t);
@@ -276,12 +296,19 @@ Result<LoadedProgram*> Team::Device::load(const LoweredTeam& lowered) {
                   "a program whose blocks need {} bytes of shared memory: at most {} are there",
                   loaded->shared_bytes, kMostSharedBytes);
     }
+    // What is refused has taken no memory, which CUDA would take back only behind all streams.
     for (std::uint32_t number = 0; number < gpus_.size(); ++number) {
       const CurrentDevice current(gpus_[number].device);
       CCOLL_TRY(current.status());
-      loaded->parts[number].program = program;
+      LoadedProgram::Part& part = loaded->parts[number];
+      part.program = program;
+      part.program.block_count = static_cast<std::uint32_t>(lowered.blocks_of(number).size());
+      CCOLL_TRY(shape(part, *loaded, gpus_[number]));
+    }
+    for (std::uint32_t number = 0; number < gpus_.size(); ++number) {
+      const CurrentDevice current(gpus_[number].device);
+      CCOLL_TRY(current.status());
       CCOLL_TRY(upload(loaded->parts[number], lowered, number));
-      CCOLL_TRY(shape(loaded->parts[number], *loaded, gpus_[number]));
     }
   }
   const std::lock_guard lock(mu_);
@@ -301,8 +328,9 @@ Status Team::Device::shape(LoadedProgram::Part& part, const LoadedProgram& loade
     return {};
   }
   return fail(ErrorKind::unsupported,
-              "a program of {} blocks, which have to run at once: GPU {} runs {} at most",
-              part.program.block_count, gpu.device, most);
+              "a program of {} blocks, which have to run at once: GPU {} runs {} at most{}",
+              part.program.block_count, gpu.device, most,
+              most != 0 && most == options_.most_blocks ? ", as told" : "");
 }
 
 Result<std::uint32_t> Team::Device::blocks_at_once(const LoadedProgram& loaded, const Gpu& gpu,
@@ -314,7 +342,8 @@ Result<std::uint32_t> Team::Device::blocks_at_once(const LoadedProgram& loaded, 
       cuda_status(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
                       &of_each, loaded.kernel, static_cast<int>(threads), loaded.shared_bytes),
                   "asking how many blocks run at once"));
-  return std::min(kMostBlocks, static_cast<std::uint32_t>(of_each * *processors));
+  const std::uint32_t most = options_.most_blocks == 0 ? kMostBlocks : options_.most_blocks;
+  return std::min({kMostBlocks, most, static_cast<std::uint32_t>(of_each * *processors)});
 }
 
 Status Team::Device::upload(LoadedProgram::Part& part, const LoweredTeam& lowered,
@@ -332,7 +361,6 @@ Status Team::Device::upload(LoadedProgram::Part& part, const LoweredTeam& lowere
   CCOLL_TRY(cuda_status(
       cudaMemcpyAsync(there, bytes.data(), bytes.size(), cudaMemcpyHostToDevice, stream), kWhat));
   CCOLL_TRY(cuda_status(cudaStreamSynchronize(stream), kWhat));
-  part.program.block_count = static_cast<std::uint32_t>(own.size());
   part.program.blocks = reinterpret_cast<const TeamBlock*>(there + blocks);
   part.program.steps = reinterpret_cast<const TeamStep*>(there + steps);
   part.program.ends = reinterpret_cast<const TeamEnd*>(there + ends);
@@ -393,13 +421,32 @@ Status Team::Device::launch(std::span<const TeamCall> calls, std::uint32_t last)
     }
   }
   const LoadedProgram& program = fitting(calls);
-  if (program.kernel != nullptr) CCOLL_TRY(launch_parts(program, calls, *streams));
+  bool is_copied = false;
+  if (program.kernel != nullptr) CCOLL_TRY(put(make(program, calls, *streams), is_copied));
+  if (is_copied) program.was_copied = calls[0].program->was_copied = true;
   {
     const std::lock_guard lock(mu_);
     home_ = home;
-    if (!is_captured) launched_ = &program;
+    if (!is_captured) {
+      launched_ = &program;
+      launched_copies_ = is_copied;
+    }
   }
   return join(*streams, home, is_captured);
+}
+
+Result<bool> Team::Device::make(const LoadedProgram& program, std::span<const TeamCall> calls,
+                                std::span<const cudaStream_t> streams) {
+  ++launches_;
+  // Between GPUs copies would depend on how these reach each other, which is only known of kernels.
+  if (gpus_.size() == 1) {
+    const CurrentDevice current(gpus_[0].device);
+    CCOLL_TRY(current.status());
+    const auto copies = copies_for(program.copies, arguments(program, calls, 0));
+    if (!copies.empty()) return put_copies(copies, streams[0]).map([] { return true; });
+  }
+  CCOLL_TRY(launch_parts(program, calls, streams));
+  return false;
 }
 
 /// By the GPUs' numbers, those that a call is launched on.
@@ -499,7 +546,9 @@ TeamLaunch Team::Device::arguments(const LoadedProgram& program, std::span<const
                                    std::uint32_t number) const {
   TeamLaunch launch;
   launch.program = program.parts[number].program;
-  launch.state.tickets = reinterpret_cast<TeamTicket*>(gpus_[number].tickets.get());
+  launch.id = launches_;
+  launch.state.claim = reinterpret_cast<TeamClaim*>(gpus_[number].tickets.get());
+  launch.state.tickets = reinterpret_cast<TeamTicket*>(gpus_[number].tickets.get() + kTicketsAt);
   launch.state.ticket_count = kMostBlocks;
   for (const TeamCall& call : calls) {
     launch.buffers[2 * call.rank] = call.input;
@@ -509,7 +558,8 @@ TeamLaunch Team::Device::arguments(const LoadedProgram& program, std::span<const
     launch.state.flags[each] = reinterpret_cast<std::uint64_t*>(gpus_[each].flags.get());
     launch.buffers[launch.program.workspace + each] = gpus_[each].workspace.get();
   }
-  launch.abort = reinterpret_cast<const std::uint64_t*>(gpus_[number].words);
+  launch.abort = reinterpret_cast<std::uint64_t*>(gpus_[number].words);
+  launch.busy = launch.abort + kBusyAt;
   launch.progress = reinterpret_cast<TeamProgress*>(gpus_[number].words + kProgressAt);
   return launch;
 }
@@ -554,7 +604,25 @@ const LoadedProgram* Team::Device::launched() const {
   return launched_;
 }
 
+std::string Team::Device::standing() const {
+  {
+    const std::lock_guard lock(mu_);
+    if (launched_copies_) return "the last one's copies are not all made";
+  }
+  return standing_blocks(launched());
+}
+
 Status Team::Device::finished(const LoadedProgram* program) const {
+  if (program != nullptr && program->was_copied) {
+    // Copies are made whatever has been aborted, also of what that has left undone.
+    if (load_relaxed(abort_word()) == 0) return {};
+    return fail(ErrorKind::aborted, "a call that may be by copies ended after an abort");
+  }
+  const auto standing = standing_blocks(program);
+  return standing.empty() ? Status() : fail(ErrorKind::aborted, "{}", standing);
+}
+
+std::string Team::Device::standing_blocks(const LoadedProgram* program) const {
   std::vector<std::string> standing;
   const std::size_t blocks = program == nullptr ? 0 : program->blocks.size();
   for (std::size_t i = 0; i < blocks && standing.size() < 4; ++i) {
@@ -566,8 +634,7 @@ Status Team::Device::finished(const LoadedProgram* program) const {
                                    ending == TeamEnding::aborted ? "aborted" : "not ended",
                                    load_relaxed(&at.steps), load_relaxed(&at.call)));
   }
-  if (standing.empty()) return {};
-  return fail(ErrorKind::aborted, "{}", joined(standing));
+  return joined(standing);
 }
 
 Result<std::unique_ptr<Team>> Team::make(const TeamOptions& options) {
@@ -594,6 +661,21 @@ Team::Team(std::unique_ptr<Device> device, std::uint32_t ranks)
       meeting_(std::make_unique<TeamMeeting>(ranks, *device_)) {}
 
 Team::~Team() = default;
+
+Status Team::arrive(const TeamCall& call) {
+  (void)ended();
+  return meeting_->arrive(call);
+}
+
+std::optional<Failure> Team::ended() const {
+  if (device_->was_busy()) {
+    meeting_->abort({ErrorKind::aborted,
+                     "a call of a team found another one under way on the device: a graph must not "
+                     "run beside another call of the same team",
+                     std::nullopt});
+  }
+  return meeting_->ended();
+}
 
 Result<const LoadedProgram*> Team::load(const LoweredTeam& lowered) {
   return device_->load(lowered);
@@ -635,9 +717,7 @@ Status Team::wait(TimePoint deadline) {
   }
   if (*ended) return check(device_->launched());
   Failure late{ErrorKind::timed_out, "a team's calls have not ended in time", std::nullopt};
-  if (const Status standing = device_->finished(device_->launched()); !standing) {
-    late.message += ": " + standing.error().message;
-  }
+  if (const auto standing = device_->standing(); !standing.empty()) late.message += ": " + standing;
   meeting_->abort(late);
   ended = device_->ended_by(std::chrono::steady_clock::now() + kGrace);
   if (!ended || !*ended) {
@@ -650,6 +730,7 @@ Status Team::wait(TimePoint deadline) {
 
 Status Team::check(const LoadedProgram* program) const {
   const Status finished = device_->finished(program);
+  (void)ended();
   if (finished) return {};
   if (auto cause = meeting_->broken()) return tl::unexpected(std::move(*cause));
   return finished;

@@ -8,7 +8,12 @@
 /// A call is launched on streams of the team, behind what each rank's stream held, and what comes
 /// later in any of these streams comes after all of it. So calls follow one another. Where the
 /// streams are being captured the launches become nodes of their graph; a graph is then not to run
-/// at the same time as another one of this team, or as a plain call of it.
+/// at the same time as another one of this team, or as a plain call of it: kernels that find each
+/// other end both, and the team.
+///
+/// In the place of the kernel stand copies where a call of ranks that share a GPU is no more than
+/// that (copies.hpp) and large enough. They cannot be ended midway: what has been launched by then
+/// copies also after an abort.
 ///
 /// Kernels of several GPUs read and write each other's memory: slots and flags of the team, and
 /// what is lent of ranks' buffers. Buffers that not all GPUs reach are lent to none (peers.hpp).
@@ -36,6 +41,9 @@ struct TeamOptions {
   std::uint32_t most_threads = kMostTeamThreads;  ///< per block; a multiple of 32
   /// By rank, where they have several GPUs, at most kMostTeamDevices; empty: all have `device`.
   std::vector<int> devices = {};
+  /// Of a call: so many of a GPU's multiprocessors are in use at most. 0: as many as run at once.
+  std::uint32_t most_blocks = 0;
+  CopyUse copies = CopyUse::by_size;
 };
 
 /// Any thread may call. Must outlive its calls and the graphs that they were captured in.
@@ -56,8 +64,8 @@ class Team {
   const std::vector<std::uint32_t>& device_numbers() const;
 
   /// Copies a program to the devices, where it stays as long as the team. May be called while
-  /// streams are captured. `unsupported` where it needs more blocks at once than a GPU runs, or
-  /// more memory than the team has; the message says how much.
+  /// streams are captured. `unsupported` where it needs more blocks at once than a GPU runs or the
+  /// options allow, or more memory than the team has; the message says how much.
   Result<const LoadedProgram*> load(const LoweredTeam& lowered);
   /// The same of a program that was lowered for buffers that are in place nowhere, and beside it
   /// for such as are in place on every rank, which serves where they are on any.
@@ -69,7 +77,7 @@ class Team {
   /// A rank's part in a call of all of them, which the last to come launches: see TeamMeeting.
   /// `call.capture` is found out. In-place buffers must be those that the program was lowered for,
   /// unless it was loaded for either.
-  Status arrive(const TeamCall& call) { return meeting_->arrive(call); }
+  Status arrive(const TeamCall& call);
   Status leave(std::uint32_t rank, TimePoint deadline) { return meeting_->leave(rank, deadline); }
   Result<Entry> enter(std::uint32_t rank, TimePoint until) { return meeting_->enter(rank, until); }
 
@@ -77,10 +85,11 @@ class Team {
   /// broken and its kernels end; the failure says where they stood, and if they do not end, that
   /// buffers may still be written.
   Status wait(TimePoint deadline);
-  /// After a graph has ended whose last call was of `program`: whether all blocks have finished.
+  /// After a graph has ended whose last call was of `program`: whether all blocks have finished, or
+  /// all copies are made and nothing has been aborted.
   Status check(const LoadedProgram* program) const;
-  /// Why kernels have been told to end, where they have.
-  std::optional<Failure> ended() const { return meeting_->ended(); }
+  /// Why kernels have been told to end, where they have, also by each other.
+  std::optional<Failure> ended() const;
   /// Ends everything with `why`.
   void abort(const Failure& why) { meeting_->abort(why); }
   /// Of one that nobody uses any more: makes it as good as new, but for the programs that it has.

@@ -136,6 +136,7 @@ class TeamPool {
       const TeamOptions& its = team->options();
       return its.ranks == options.ranks && its.device == options.device &&
              its.devices == options.devices && its.workspace_bytes == options.workspace_bytes &&
+             its.most_blocks == options.most_blocks && its.copies == options.copies &&
              team->renew();
     };
     const auto found = std::ranges::find_if(idle_, fits);
@@ -283,6 +284,8 @@ Result<std::shared_ptr<DeviceWay>> join_team(const TeamWayOptions& options) {
   team.device = options.devices.empty() ? own : options.devices.front();
   team.devices = options.devices;
   team.workspace_bytes = options.workspace_bytes;
+  team.most_blocks = options.most_blocks;
+  team.copies = options.copies;
   auto place = TeamMeetingPlace::of(options.communicator);
   const std::lock_guard lock(place->mu);
   if (!place->team) place->team = TeamPool::of_process().take(team);

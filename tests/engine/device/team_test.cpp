@@ -215,3 +215,114 @@ TEST_CASE("team: what is aborted before it runs writes nothing", "[engine][devic
     compare(team, made, 1, 1, random);
   }
 }
+
+namespace {
+
+/// Calls under way at once, of programs and on data of their own.
+struct Rivals {
+  explicit Rivals(std::size_t count, std::mt19937_64& random) {
+    const auto entries = catalogue();
+    while (calls.size() < count) {
+      auto made = test::random_case(entries[random() % entries.size()], random);
+      if (made.lowered().blocks.empty()) continue;
+      expected.emplace_back(made, random);
+      memory.push_back(expected.back());
+      run_plans(made, expected.back(), random);
+      calls.push_back({made, made.lowered()});
+    }
+    endings.resize(count);
+  }
+  std::uint64_t workspace_bytes() const {
+    std::uint64_t most = 0;
+    for (const auto& call : calls) most = std::max(most, call.lowered.workspace_bytes);
+    return most;
+  }
+  void run(TeamOnHost& team, std::size_t i, std::uint32_t threads) {
+    endings[i] = team.run_beside(calls[i].lowered, memory[i].buffers(), i + 1, threads);
+  }
+
+  struct Call {
+    TeamCase made;
+    device::LoweredTeam lowered;
+  };
+  std::vector<Call> calls;
+  std::vector<TeamMemory> memory, expected;
+  std::vector<std::vector<TeamEnding>> endings;
+};
+
+bool is_unclaimed(const TeamOnHost& team) {
+  return team.claim().owner == 0 && team.claim().gone == 0;
+}
+
+}  // namespace
+
+TEST_CASE("team: of calls at once each is whole, or it is told that the team was busy",
+          "[engine][device][property]") {
+  const auto seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  TeamOnHost team(kMostBlocks, kMostFlags);
+  const int rounds = testing::by_effort(10, 40, 1'000);
+  int busy = 0;
+  for (int round = 0; round < rounds; round++) {
+    CAPTURE(seed, round);
+    Rivals rivals(2 + random() % 2, random);
+    team.share_workspace(rivals.workspace_bytes());
+    {
+      std::vector<std::jthread> threads;
+      for (std::size_t i = 0; i < rivals.calls.size(); i++) {
+        threads.emplace_back(
+            [&, i, of_block = round % 4 == 0 ? 4U : 1U] { rivals.run(team, i, of_block); });
+      }
+    }
+    for (std::size_t i = 0; i < rivals.calls.size(); i++) {
+      CAPTURE(i, rivals.calls[i].made.text());
+      CHECK(std::ranges::count(rivals.endings[i], TeamEnding::none) == 0);
+      const bool is_whole = all_finished(rivals.endings[i]);
+      CHECK((is_whole || team.was_busy()));
+      if (is_whole) CHECK(rivals.memory[i] == rivals.expected[i]);
+    }
+    busy += team.was_busy() ? 1 : 0;
+    // Nothing but what tells it is reset.
+    CHECK(is_unclaimed(team));
+    team.forget_abort();
+    compare(team, rivals.calls[0].made, 1, 1, random);
+  }
+  CHECK(busy > 0);
+}
+
+TEST_CASE("team: a call that finds another one under way ends both, and writes nothing",
+          "[engine][device]") {
+  const auto seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  TeamOnHost team(kMostBlocks, kMostFlags);
+  const int rounds = testing::by_effort(3, 10, 200);
+  for (int round = 0; round < rounds; round++) {
+    CAPTURE(seed, round);
+    Rivals rivals(2, random);
+    // Of the first call a block does nothing: it stands until it is told to end.
+    TeamCase first;
+    first.problem.size = 4;
+    first.problem.count = 300;
+    first.choice = {Algorithm::ring, 1, 20};
+    first.in_place.assign(4, false);
+    auto endless = first.lowered();
+    endless.blocks[1].steps.end = endless.blocks[1].steps.begin;
+    TeamMemory data(first, random);
+    team.share_workspace(std::max(rivals.workspace_bytes(), endless.workspace_bytes));
+    const TeamMemory before = rivals.memory[0];
+    std::vector<TeamEnding> endings;
+    {
+      std::jthread call([&] { endings = team.run_beside(endless, data.buffers(), 7, 1); });
+      while (device::load_acquire(&team.claim().owner) == 0) std::this_thread::yield();
+      rivals.run(team, 0, round % 2 == 0 ? 4 : 1);
+    }
+    CHECK(team.was_busy());
+    CHECK_FALSE(all_finished(endings));
+    CHECK(std::ranges::count(rivals.endings[0], TeamEnding::aborted) ==
+          static_cast<std::ptrdiff_t>(rivals.endings[0].size()));
+    CHECK(rivals.memory[0] == before);
+    CHECK(is_unclaimed(team));
+    team.forget_abort();
+    compare(team, first, 1, 1, random);
+  }
+}

@@ -73,6 +73,29 @@ TEST_CASE("what one block publishes another takes whole", "[kernels][device]") {
   CHECK(wrong == std::array<std::uint32_t, kThreads>{});
 }
 
+TEST_CASE("of words that several write none is lost, and one at a time has what they guard",
+          "[kernels][device]") {
+  constexpr std::uint64_t kRounds = 500;
+  std::uint64_t owner = 0, count = 0, guarded = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (std::uint64_t id = 1; id <= kThreads; ++id) {
+      threads.emplace_back([&, id] {
+        for (std::uint64_t round = 0; round < kRounds; ++round) {
+          add(&count, 1);
+          while (!exchange_if(&owner, 0, id)) relax();
+          ++guarded;
+          store_release(&owner, 0);
+        }
+      });
+    }
+  }
+  CHECK(count == kThreads * kRounds);
+  CHECK(guarded == kThreads * kRounds);
+  CHECK(add(&count, 2) == kThreads * kRounds + 2);
+  CHECK_FALSE(exchange_if(&owner, 1, 2));
+}
+
 TEST_CASE("a 16-byte word whose flag is new holds the data stored with it", "[kernels][device]") {
   constexpr std::uint64_t kRounds = 2000;
   Word16 word;

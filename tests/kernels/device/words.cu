@@ -14,6 +14,7 @@ __global__ void all_words(std::uint32_t* small, std::uint64_t* big, Word16* whol
   store_release(big, load_acquire(big + 1));
   store_relaxed(big + 2, load_relaxed(big + 3));
   store_relaxed(whole, load_relaxed(whole + 1));
+  if (exchange_if(big + 3, 0, 1)) add(big + 4, 1);
 }
 
 __global__ void pass_on(const std::byte* theirs, std::byte* mine, std::uint64_t bytes,

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/device/copy_engines.hpp"
+
+#include <algorithm>
+
+#include "engine/device/cuda.hpp"
+#include "engine/device/way.hpp"
+
+namespace ccoll::device {
+namespace {
+
+/// Of all ranks.
+bool are_on_device(const TeamLaunch& launch) {
+  return std::all_of(launch.buffers, launch.buffers + launch.program.workspace,
+                     [](const std::byte* buffer) { return device_of(buffer).has_value(); });
+}
+
+}  // namespace
+
+std::vector<PlacedCopy> copies_for(std::span<const TeamCopy> copies, const TeamLaunch& launch) {
+  if (copies.empty() || !are_on_device(launch)) return {};
+  return place(copies, launch.buffers, &bytes_of_allocation_from);
+}
+
+Status put_copies(std::span<const PlacedCopy> copies, cudaStream_t stream) {
+  for (const auto& [from, to, bytes] : copies) {
+    CCOLL_TRY(cuda_status(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream),
+                          fmt::format("a team's copy of {} bytes", bytes)));
+  }
+  return {};
+}
+
+}  // namespace ccoll::device

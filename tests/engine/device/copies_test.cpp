@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls as copies: they leave, guards and inputs included, what the team kernel's code leaves.
+#include "engine/device/copies.hpp"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "support/effort.hpp"
+#include "team_memory.hpp"
+
+using namespace ccoll;
+using ccoll::device::CopyUse;
+using ccoll::device::PlacedCopy;
+using ccoll::test::TeamCase;
+using ccoll::test::TeamMemory;
+
+namespace {
+
+std::uint64_t no_limit(const void* /*from*/) { return UINT64_MAX; }
+
+std::vector<std::byte*> list_of(const std::vector<testing::TeamOnHost::Buffers>& buffers) {
+  std::vector<std::byte*> list;
+  for (const auto& of_rank : buffers) list.insert(list.end(), {of_rank.input, of_rank.output});
+  return list;
+}
+
+/// As a device does, which need not make a copy from its beginning to its end.
+void make(const std::vector<PlacedCopy>& copies) {
+  for (const PlacedCopy& copy : copies) {
+    REQUIRE((copy.from + copy.bytes <= copy.to || copy.to + copy.bytes <= copy.from));
+    std::memcpy(copy.to, copy.from, copy.bytes);
+  }
+}
+
+Problem problem_of(Kind kind, Rank size, std::uint64_t count) {
+  Problem problem;
+  problem.kind = kind;
+  problem.size = size;
+  problem.count = count;
+  return problem;
+}
+
+/// Of problems of bytes: all inputs, then all outputs.
+std::vector<PlacedCopy> placed_side_by_side(
+    const Problem& problem, std::vector<std::byte>& memory,
+    const std::function<std::uint64_t(const void*)>& bytes_from) {
+  const std::uint64_t all = problem.count * problem.size;
+  const std::uint64_t input = problem.kind == Kind::all_gather ? problem.count : all;
+  memory.resize(problem.size * (input + all));
+  std::vector<std::byte*> buffers(std::size_t{2} * problem.size);
+  for (Rank rank = 0; rank < problem.size; rank++) {
+    buffers[2 * rank] = memory.data() + rank * input;
+    buffers[2 * rank + 1] = memory.data() + problem.size * input + rank * all;
+  }
+  return device::place(device::copies_of(problem, DataType::uint8), buffers.data(), bytes_from);
+}
+
+}  // namespace
+
+TEST_CASE("copies: they leave what the kernel of the same call leaves",
+          "[engine][device][property]") {
+  const auto seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  testing::TeamOnHost team(test::kMostBlocks, test::kMostFlags);
+  const int draws = testing::by_effort(5, 20, 500);
+  for (const auto& entry : catalogue()) {
+    if (entry.kind != Kind::all_gather && entry.kind != Kind::all_to_all) continue;
+    for (int draw = 0; draw < draws; draw++) {
+      const auto made = test::random_case(entry, random);
+      CAPTURE(seed, draw, made.text());
+      TeamMemory expected(made, random);
+      TeamMemory memory = expected;
+      team.run(made.lowered(), expected.buffers(), 1);
+      make(device::place(made.lowered().copies, list_of(memory.buffers()).data(), &no_limit));
+      CHECK(memory == expected);
+    }
+  }
+}
+
+TEST_CASE("copies: operations that combine, or are of one root, are none", "[engine][device]") {
+  for (const Kind kind : {Kind::all_reduce, Kind::reduce_scatter, Kind::broadcast, Kind::barrier})
+    CHECK(device::copies_of(problem_of(kind, 4, 100), DataType::int32).empty());
+  CHECK(device::copies_of(problem_of(Kind::all_gather, 4, 0), DataType::int32).empty());
+}
+
+TEST_CASE("copies: as few as the layout allows, and as many bytes as are needed",
+          "[engine][device]") {
+  const auto limit_of_one = [](const void*) { return std::uint64_t{1}; };
+  std::vector<std::byte> memory;
+  for (const Rank size : {1U, 2U, 5U, 8U}) {
+    CAPTURE(size);
+    const auto gather = problem_of(Kind::all_gather, size, 16);
+    const auto exchange = problem_of(Kind::all_to_all, size, 16);
+    const auto bytes = [](const std::vector<PlacedCopy>& copies) {
+      std::uint64_t all = 0;
+      for (const PlacedCopy& copy : copies) all += copy.bytes;
+      return all;
+    };
+    // Apart, as memory is where no copy may have more than a block.
+    const auto apart = placed_side_by_side(gather, memory, limit_of_one);
+    CHECK(apart.size() == 2 * size - 1);
+    CHECK(bytes(apart) == 16 * size * size);
+    const auto of_pairs = placed_side_by_side(exchange, memory, limit_of_one);
+    CHECK(of_pairs.size() == size * size);
+    CHECK(bytes(of_pairs) == 16 * size * size);
+    // Inputs that follow one another are gathered by one copy.
+    CHECK(placed_side_by_side(gather, memory, &no_limit).size() == size);
+  }
+}
+
+TEST_CASE("copies: two that follow one another are not one that reads what it writes",
+          "[engine][device]") {
+  std::vector<std::byte> memory(8);
+  for (std::size_t i = 0; i < memory.size(); i++) memory[i] = static_cast<std::byte>(i);
+  // From bytes 0 and 1 to 1 and 2.
+  std::byte* const buffers[] = {memory.data(), memory.data() + 1};
+  const std::vector<device::TeamCopy> copies = {{0, 1, 0, 0, 1}, {0, 1, 1, 1, 1}};
+  const auto placed = device::place(copies, buffers, &no_limit);
+  CHECK(placed.size() == 2);
+  make(placed);
+  CHECK(memory[2] == std::byte{0});
+}
+
+TEST_CASE("copies: what is in its place already is not copied", "[engine][device]") {
+  constexpr Rank kSize = 4;
+  std::vector<std::vector<std::byte>> outputs(kSize, std::vector<std::byte>(kSize));
+  std::vector<std::byte*> buffers;
+  for (Rank rank = 0; rank < kSize; rank++)
+    buffers.insert(buffers.end(), {outputs[rank].data() + rank, outputs[rank].data()});
+  const auto copies = device::copies_of(problem_of(Kind::all_gather, kSize, 1), DataType::uint8);
+  CHECK(device::place(copies, buffers.data(), &no_limit).size() == 2 * kSize - 2);
+}
+
+TEST_CASE("copies: a call is by copies from some MiB for each of them on", "[engine][device]") {
+  const auto are_wanted = [](std::vector<std::uint64_t> sizes, CopyUse use = CopyUse::by_size) {
+    std::vector<device::TeamCopy> copies;
+    for (const auto bytes : sizes) copies.push_back({0, 1, 0, 0, bytes});
+    return device::are_wanted(use, copies);
+  };
+  constexpr std::uint64_t kMiB = 1 << 20;
+  CHECK(are_wanted({4 * kMiB}));
+  CHECK_FALSE(are_wanted({4 * kMiB - 1}));
+  CHECK(are_wanted({7 * kMiB, kMiB}));
+  CHECK_FALSE(are_wanted({64, 64}));
+  CHECK(are_wanted({64, 64}, CopyUse::always));
+  CHECK_FALSE(are_wanted({4 * kMiB}, CopyUse::never));
+}

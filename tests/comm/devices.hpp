@@ -45,6 +45,26 @@ inline int gpus() {
 /// In turn, but not so that neighbours never share one.
 inline int gpu_of(int rank) { return (rank + rank / gpus()) % gpus(); }
 
+/// Makes the rank's the current one, where there are several.
+inline void use_gpu_of(int rank) {
+  cuda_on_host_has(gpus());
+  if (gpus() > 1) check_cuda(cudaSetDevice(gpu_of(rank)), "a device");
+}
+
+/// Of each of two ranks, whose GPU is then the current one.
+class TwoStreams {
+ public:
+  const OwnedStream& operator[](std::size_t rank) const { return rank == 0 ? first_ : second_; }
+
+ private:
+  static unsigned flags_on_gpu_of(int rank) {
+    use_gpu_of(rank);
+    return cudaStreamNonBlocking;
+  }
+  OwnedStream first_{flags_on_gpu_of(0)};
+  OwnedStream second_{flags_on_gpu_of(1)};
+};
+
 /// With the rank's device, and that way.
 inline CommunicatorOptions on_device(CommunicatorOptions options = options_for(""), int rank = 0) {
   options.device = gpu_of(rank);
@@ -59,7 +79,7 @@ inline std::vector<std::string> run_on_devices_and_host(
     int size, const std::function<void(Communicator&, Communicator&)>& body,
     const CommunicatorOptions& options, const std::function<bool(int)>& has_device) {
   const auto store = make_inproc_store();
-  cuda_on_host_has(gpus());
+  use_gpu_of(0);
   return run_threads(size, [&](int rank) {
     auto host = Communicator::create(make_prefix_store(store, "host"), rank, size, options);
     if (gpus() > 1 && has_device(rank)) check_cuda(cudaSetDevice(gpu_of(rank)), "a device");

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <type_traits>
 
@@ -16,6 +17,7 @@ namespace ccoll {
 /// What kind of memory.
 enum class Where : std::uint8_t {
   host,
+  device,  ///< of an NVIDIA GPU
 };
 
 /// Registered memory: the processes of other ranks on this host map it when data in it are first
@@ -35,6 +37,10 @@ enum class Where : std::uint8_t {
 /// ones. Not thread-safe by itself, as any value; a forked child has no part in it.
 ///
 /// Nothing is left behind however a process ends: it is a memfd.
+///
+/// Memory of a GPU (Where::device) is a VMM allocation of CUDA's, which GPUs of this process that
+/// reach its own may use, too. Any call takes it as it takes memory of cudaMalloc, in streams and
+/// without. Freeing it waits for no stream, as cudaFree would: those that use it have passed.
 class CCOLL_API Memory {
  public:
   /// None.
@@ -43,7 +49,8 @@ class CCOLL_API Memory {
   Memory& operator=(Memory&& other) noexcept;
   ~Memory();
 
-  /// Aligned to pages where allocate() made it. Null where there is none.
+  /// Aligned to pages where allocate() made it. Null where there is none. Of a GPU's memory it is
+  /// an address of CUDA's, which the host does not read or write.
   std::byte* data() const noexcept;
   std::size_t size_bytes() const noexcept;
   /// As many whole elements as fit.
@@ -58,15 +65,20 @@ class CCOLL_API Memory {
  private:
   struct State;
   explicit Memory(std::unique_ptr<State> state);
-  friend Memory allocate(std::size_t bytes, Where where);
+  friend Memory allocate(std::size_t bytes, Where where, std::optional<int> device);
   friend Memory register_memory(void* data, std::size_t bytes, int file, std::uint64_t file_offset);
 
   std::unique_ptr<State> state_;
 };
 
-/// New memory of `bytes` (at least 1), all zero. Throws Error: `invalid_argument`, or `exhausted`
-/// where the system has no more memory or descriptors.
-[[nodiscard]] CCOLL_API Memory allocate(std::size_t bytes, Where where = Where::host);
+/// New memory of `bytes` (at least 1); the host's is all zero, what a GPU's holds is undefined.
+/// `device`: whose memory, for Where::device alone, by CUDA's number in this process; none: the
+/// calling thread's current one, which stays that unless it has used none yet. Whole pages are
+/// taken of a GPU, which are 2 MiB on most. Throws Error: `invalid_argument`, `exhausted` where
+/// there is no more memory or no more descriptors, `unsupported` where CUDA finds no GPU or none
+/// that shares memory, in CUDA's words, or the build has no CUDA.
+[[nodiscard]] CCOLL_API Memory allocate(std::size_t bytes, Where where = Where::host,
+                                        std::optional<int> device = std::nullopt);
 
 /// Registers memory that is shared already: `bytes` at `data`, a mapping with MAP_SHARED of what
 /// lies at `file_offset` in `file` (a memfd, or a file of /dev/shm), which must not be made shorter

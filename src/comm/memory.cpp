@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/device/registered.hpp"
 #include "transport/registered_memory.hpp"
 #include "transport/segment.hpp"
 
@@ -15,13 +16,14 @@ namespace ccoll {
 struct Memory::State {
   std::byte* data;
   std::size_t bytes;
-  std::shared_ptr<Segment> segment;  ///< where it is ours to free
+  std::shared_ptr<Segment> segment;  ///< where it is the host's, and ours to free
   std::uint32_t number;
+  std::unique_ptr<device::Registered> of_gpu = nullptr;  ///< where it is not the host's
   pid_t process = getpid();
 
   /// A forked child has no part in what its parent lends.
   ~State() {
-    if (process == getpid()) RegisteredMemories::of_process().remove(number);
+    if (!of_gpu && process == getpid()) RegisteredMemories::of_process().remove(number);
   }
 };
 
@@ -53,11 +55,21 @@ void refuse_nothing(const char* call, std::size_t bytes) {
 
 }  // namespace
 
-Memory allocate(std::size_t bytes, Where where) {
+Memory allocate(std::size_t bytes, Where where, std::optional<int> device) {
   refuse_nothing("allocate", bytes);
+  if (where == Where::device) {
+    auto made = value_of("allocate", bytes, device::Registered::make(device, bytes));
+    auto* const data = made->data();
+    return Memory(std::unique_ptr<Memory::State>(
+        new Memory::State{data, bytes, nullptr, 0, std::move(made)}));
+  }
   if (where != Where::host)
+    throw Error(
+        ErrorKind::invalid_argument,
+        fmt::format("allocate: Where {} given, host or device expected", static_cast<int>(where)));
+  if (device)
     throw Error(ErrorKind::invalid_argument,
-                fmt::format("allocate: Where {} given, host expected", static_cast<int>(where)));
+                fmt::format("allocate: GPU {} given for memory of the host", *device));
   auto segment = value_of("allocate", bytes, Segment::make_lendable("ccoll-memory", bytes));
   auto* const data = segment->data();
   const auto number =

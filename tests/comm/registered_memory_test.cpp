@@ -62,7 +62,13 @@ TEST_CASE("memory: what cannot be is refused, and said", "[comm][unit]") {
   CHECK(message_of([] { (void)allocate(0); }) ==
         "invalid_argument: allocate: 0 bytes given, at least 1 expected");
   CHECK(message_of([] { (void)allocate(1, static_cast<Where>(7)); }) ==
-        "invalid_argument: allocate: Where 7 given, host expected");
+        "invalid_argument: allocate: Where 7 given, host or device expected");
+  CHECK(message_of([] { (void)allocate(1, Where::host, 0); }) ==
+        "invalid_argument: allocate: GPU 0 given for memory of the host");
+  // There may be a GPU.
+  const auto of_gpu = message_of([] { (void)allocate(1, Where::device); });
+  CAPTURE(of_gpu);
+  CHECK((of_gpu == "no error" || of_gpu.starts_with("unsupported: allocate of 1 bytes: ")));
   CHECK(message_of([] {
           (void)allocate(std::size_t{1} << 62);
         }).starts_with("exhausted: allocate of 4611686018427387904 bytes: shared memory: "));

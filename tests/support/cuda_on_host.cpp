@@ -795,6 +795,7 @@ cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned /*flags*/) 
   return allocate(memory, bytes, pinned);
 }
 cudaError_t cudaFree(void* memory) {
+  use_current_device();
   const std::lock_guard lock(mu);
   // Of whatever device.
   drain([] {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/device/device_way.hpp"
+#include "engine/device/registered.hpp"
 
 namespace ccoll::device {
 
@@ -18,6 +19,10 @@ std::uint64_t bytes_of_allocation_from(const void* /*address*/) { return UINT64_
 Result<bool> is_captured(cudaStream_t /*stream*/) { return absent(); }
 Result<std::shared_ptr<Staging>> make_staging(StagingOptions /*options*/) { return absent(); }
 Result<std::string> identity_of(int /*device*/) { return absent(); }
+Result<std::unique_ptr<Registered>> Registered::make(std::optional<int> /*device*/,
+                                                     std::uint64_t /*bytes*/) {
+  return absent();
+}
 Result<std::shared_ptr<DeviceWay>> join_team(const TeamWayOptions& /*options*/) { return absent(); }
 
 Result<std::shared_ptr<DeviceWay>> make_steps(const StepsWayOptions& /*options*/,

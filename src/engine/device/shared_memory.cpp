@@ -65,14 +65,15 @@ CUmemAllocationProp properties_of(int device) {
 /// The driver's calls, on a device, until the end of a scope.
 class OnDevice {
  public:
-  explicit OnDevice(int device) : current_(device), driver_(find(current_.status())) {}
+  explicit OnDevice(int device) : current_(device), driver_(find(device, current_.status())) {}
   const Result<const Driver*>& driver() const { return driver_; }
 
  private:
-  static Result<const Driver*> find(const Status& current) {
+  static Result<const Driver*> find(int device, const Status& current) {
     CCOLL_TRY(current);
-    // Makes the device's context where there is none yet: the driver's own calls do not.
-    CCOLL_TRY(cuda_status(cudaFree(nullptr), "using a GPU"));
+    // Makes the device's context where there is none yet: the driver's own calls do not. Where
+    // there is one, it might wait for streams.
+    if (!has_context(device)) CCOLL_TRY(cuda_status(cudaFree(nullptr), "using a GPU"));
     return find_driver();
   }
 
@@ -146,21 +147,35 @@ Status SharedMemory::map(unsigned long long handle, std::uint64_t bytes) {
   const Driver& cu = **find_driver();
   CUdeviceptr address = 0;
   CCOLL_TRY(cu.status(cu.reserve(&address, bytes, 0, 0, 0), "cuMemAddressReserve"));
-  Status mapped = cu.status(cu.map(address, bytes, 0, handle, 0), "cuMemMap");
-  if (mapped) {
-    CUmemAccessDesc access = {};
-    access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    access.location.id = device_;
-    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    mapped = cu.status(cu.set_access(address, bytes, &access, 1), "cuMemSetAccess");
-    if (!mapped) cu.unmap(address, bytes);
-  }
-  if (!mapped) {
+  if (auto mapped = cu.status(cu.map(address, bytes, 0, handle, 0), "cuMemMap"); !mapped) {
     cu.unreserve(address, bytes);
     return mapped;
   }
   data_ = reinterpret_cast<std::byte*>(address);
   size_ = bytes;
+  return let_use(device_);
+}
+
+Status SharedMemory::let_use(int device) const {
+  const Driver& cu = **find_driver();
+  CUmemAccessDesc access = {};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = device;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return cu.status(cu.set_access(reinterpret_cast<CUdeviceptr>(data_), size_, &access, 1),
+                   "cuMemSetAccess");
+}
+
+Status SharedMemory::open_to_peers() const {
+  int count = 0;
+  CCOLL_TRY(cuda_status(cudaGetDeviceCount(&count), "asking how many GPUs there are"));
+  for (int peer = 0; peer < count; ++peer) {
+    int reaches = 0;
+    if (peer == device_) continue;
+    CCOLL_TRY(cuda_status(cudaDeviceCanAccessPeer(&reaches, peer, device_),
+                          "asking whether a GPU reaches another"));
+    if (reaches != 0) CCOLL_TRY(let_use(peer));
+  }
   return {};
 }
 

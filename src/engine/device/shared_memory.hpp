@@ -31,6 +31,8 @@ class SharedMemory {
   /// Unmaps it. Nothing may use it any more.
   ~SharedMemory();
 
+  /// Lets the GPUs of this process that reach its own use it, too.
+  Status open_to_peers() const;
   /// Where GPU `device` sees it.
   std::byte* data() const { return data_; }
   std::uint64_t size() const { return size_; }
@@ -42,6 +44,7 @@ class SharedMemory {
  private:
   explicit SharedMemory(int device) : device_(device) {}
   Status map(unsigned long long handle, std::uint64_t bytes);
+  Status let_use(int device) const;
 
   const int device_;
   std::byte* data_ = nullptr;

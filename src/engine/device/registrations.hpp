@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The memory of GPUs that users of this process have of ccoll::allocate, so that whoever may lend
+/// some of it finds it. As transport/registered_memory.hpp is for the host's. Only in builds with
+/// CUDA, of which it knows nothing here.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "engine/device/shared_memory.hpp"
+
+namespace ccoll::device {
+
+/// One table per process, for all its ranks. Thread-safe.
+class Registrations {
+ public:
+  /// Whoever has let others map some of it.
+  class Watcher {
+   public:
+    virtual ~Watcher() = default;
+    /// Nobody may be lent any of it any more. From any thread; must not block.
+    virtual void withdraw(std::uint64_t id) = 0;
+  };
+
+  static Registrations& of_process();
+
+  void add(std::shared_ptr<SharedMemory> memory);
+  /// Tells all watchers.
+  void remove(const SharedMemory& memory);
+  /// What all of [data, data + bytes) lies in; null if nothing.
+  std::shared_ptr<SharedMemory> find(const std::byte* data, std::uint64_t bytes) const;
+  /// For as long as it lives.
+  void watch(const std::weak_ptr<Watcher>& watcher);
+
+ private:
+  using End = const std::byte*;  // one past the last byte
+
+  mutable std::mutex mu_;
+  std::map<End, std::shared_ptr<SharedMemory>> by_end_;  // guarded by mu_
+  std::vector<std::weak_ptr<Watcher>> watchers_;         // guarded by mu_
+};
+
+}  // namespace ccoll::device

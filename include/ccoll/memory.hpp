@@ -40,7 +40,13 @@ enum class Where : std::uint8_t {
 ///
 /// Memory of a GPU (Where::device) is a VMM allocation of CUDA's, which GPUs of this process that
 /// reach its own may use, too. Any call takes it as it takes memory of cudaMalloc, in streams and
-/// without. Freeing it waits for no stream, as cudaFree would: those that use it have passed.
+/// without. Collectives that devices make in their ranks' streams ("steps" at
+/// CommunicatorOptions::device_way) read what other ranks send of it where it lies, whatever its
+/// size, once all ranks have mapped it; others copy it as any memory of a GPU. A graph is captured
+/// with what is lent by then, after up to a second in which it may be mapped, and its memory is
+/// kept as long as the graph may run. Freeing waits for no stream, as cudaFree would: those that
+/// use it have passed. What was mapped of it goes when the other ranks hear of that, or at the
+/// latest with their communicators.
 class CCOLL_API Memory {
  public:
   /// None.

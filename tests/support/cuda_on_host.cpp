@@ -426,13 +426,13 @@ bool crosses(const CombineArguments& arguments, int device) {
 
 void run_combine(const CombineArguments& arguments, int device) {
   if (!begin(arguments.words, true)) return;
+  const std::byte* sources[kMostSources] = {};
   for (std::uint32_t i = 0; i < arguments.source_count; ++i)
-    check_reach(device, arguments.sources[i]);
+    check_reach(device, sources[i] = source_of(arguments, i));
   check_reach(device, arguments.out);
   if (broken_by != cudaSuccess) return;
   combine(LoneThread(), arguments.type, arguments.op,
-          {arguments.sources, arguments.source_count, arguments.out, arguments.bytes,
-           arguments.divisor});
+          {sources, arguments.source_count, arguments.out, arguments.bytes, arguments.divisor});
   maybe_spoil(arguments.out, arguments.bytes);
   if (peering == kPeersWrong && crosses(arguments, device)) arguments.out[0] ^= std::byte{1};
 }

@@ -15,6 +15,7 @@
 
 #include "core/result.hpp"
 #include "engine/device/rank_steps.hpp"
+#include "kernels/device/combine_kernel.hpp"
 #include "kernels/device/layer.hpp"
 
 namespace ccoll::device {
@@ -26,7 +27,8 @@ class GroupWords {
       : memory_(memory), size_(size), links_(links) {}
 
   static std::size_t bytes(std::uint32_t size, std::uint32_t links) {
-    return kRankBytes * (1 + size) + sizeof(Head) + 8 * std::size_t{size} * size * links;
+    const GroupWords end(nullptr, size, links);
+    return end.places_at(size, 0);
   }
 
   // Where words are, from the memory's beginning.
@@ -35,6 +37,23 @@ class GroupWords {
   static constexpr std::size_t begun_at(std::uint32_t rank) { return kRanksAt + kRankBytes * rank; }
   /// Two words to try out what waits for words.
   static constexpr std::size_t trial_at(std::uint32_t rank) { return begun_at(rank) + 8; }
+  /// What rank `rank` says that it lends: kLoanWords of its input, then of its output.
+  static constexpr std::size_t loans_at(std::uint32_t rank, std::size_t buffer) {
+    return begun_at(rank) + 16 + buffer * kLoanWords * sizeof(std::uint32_t);
+  }
+  /// From a rank's to the next one's.
+  static constexpr std::uint32_t loan_stride() { return kRankBytes / sizeof(std::uint32_t); }
+  /// What `reader` has mapped of `lender`.
+  std::size_t places_at(std::uint32_t reader, std::uint32_t lender) const {
+    const std::size_t channels = 8 * std::size_t{size_} * size_ * links_;
+    const std::size_t first = (channels_at() + channels + 63) / 64 * 64;
+    const std::size_t pair = std::size_t{reader} * size_ + lender;
+    return first + pair * kLoanPlaces * sizeof(LoanPlace);
+  }
+  LoanPlace& place(std::uint32_t reader, std::uint32_t lender, std::uint32_t number) const {
+    auto* const places = reinterpret_cast<LoanPlace*>(memory_ + places_at(reader, lender));
+    return places[number % kLoanPlaces];
+  }
   std::size_t at(const StepWord& word) const {
     const std::size_t channel = (std::size_t{word.from} * size_ + word.to) * links_ + word.link;
     return channels_at() + 8 * channel + (word.popped ? 4 : 0);

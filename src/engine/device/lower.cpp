@@ -131,6 +131,7 @@ class Lowering {
     step.lends = request_.lends && (from.lend == Lend::always ||
                                     (from.lend == Lend::if_separate && !is_in_place(lane.rank)));
     step.makes = !step.lends || step.store.begin != step.store.end;
+    lends_.push_back(from.lend);
     const auto cursors = sources + 1 + schedule_.links_of(from.sends).size();
     out_.program.widest = std::max(out_.program.widest, static_cast<std::uint32_t>(cursors));
     out_.steps.push_back(step);
@@ -199,11 +200,12 @@ class Lowering {
   /// A window's k-th slice on a link is taken by the k-th step that pops from it: so it is known
   /// beforehand where a lent one lies.
   Status pair_slices() {
+    out_.loans.resize(out_.ends.size());
     for (std::uint32_t link = 0; link < schedule_.links.size(); ++link) {
       const std::vector<Use>&pushes = pushes_[link], &pops = pops_[link];
       bool paired = pushes.size() == pops.size();
       for (std::size_t i = 0; paired && i < pushes.size(); ++i) {
-        paired = pair(link, out_.steps[pushes[i].step], pops[i]);
+        paired = pair(link, pushes[i], pops[i]);
       }
       if (paired) continue;
       return fail(ErrorKind::internal,
@@ -214,12 +216,18 @@ class Lowering {
     return {};
   }
 
-  bool pair(std::uint32_t link, const TeamStep& push, const Use& use) {
-    const TeamStep& pop = out_.steps[use.step];
+  bool pair(std::uint32_t link, const Use& from, const Use& to) {
+    const TeamStep &push = out_.steps[from.step], &pop = out_.steps[to.step];
     const std::uint64_t bytes = bytes_of(push, kNoLimit);
     if (push.windows != pop.windows || bytes != bytes_of(pop, kNoLimit)) return false;
+    const bool stores = push.store.begin != push.store.end;
+    const Range lent = stores ? push.store : push.local;
+    const bool is_there = stores || push.receives.begin == push.receives.end;
+    if (lends_[from.step] != Lend::never && is_there) {
+      out_.loans[from.end] = out_.loans[to.end] = {lent, lends_[from.step] == Lend::if_separate};
+    }
     if (push.lends) {
-      out_.ends[use.end].lent = push.store.begin != push.store.end ? push.store : push.local;
+      out_.ends[to.end].lent = lent;
       return true;
     }
     TeamChannel& channel = out_.channels[link];
@@ -276,6 +284,7 @@ class Lowering {
   std::vector<std::uint64_t> scratch_;   ///< by lane: where its scratch begins in the workspace
   std::vector<std::uint32_t> block_of_;  ///< by lane
   std::vector<std::uint32_t> ends_;      ///< of the present block: its links
+  std::vector<Lend> lends_;              ///< by step
   std::vector<std::vector<Use>> pushes_, pops_;  ///< by link
 };
 

@@ -35,6 +35,12 @@ struct LowerRequest {
   std::vector<std::uint32_t> devices = {};
 };
 
+/// Where the schedule lets a slice be read instead of in its slot.
+struct TeamLoan {
+  Range parts;               ///< of the sender's memory; empty: nowhere
+  bool if_separate = false;  ///< only if the sender's input and output are apart
+};
+
 /// Owns the lists of a program.
 struct LoweredTeam {
   std::vector<TeamBlock> blocks;  ///< none where there is nothing to do
@@ -43,6 +49,7 @@ struct LoweredTeam {
   std::vector<TeamPart> parts;
   std::vector<TeamChannel> channels;
   std::vector<TeamCopy> copies;  ///< the same, where it is no more than copies
+  std::vector<TeamLoan> loans;   ///< by end, of sends and receives, whatever the request lends
   TeamProgram program;           ///< its lists' pointers are null
   /// Of slots and scratch, which hold nothing from one call to the next: programs may share it.
   /// Each device has some, of which none needs more.

@@ -19,11 +19,12 @@ struct Channel {
   std::uint64_t popped = 0;
 };
 
-/// A stretch of a slice, of which the front is to be used next.
+/// A stretch of a slice.
 struct Piece {
-  StepPlace place;
+  StepSource source;
   std::uint64_t bytes = 0;
 };
+/// Of which the front is to be used next.
 using Pieces = std::vector<Piece>;
 
 class Ordering {
@@ -115,7 +116,7 @@ class Ordering {
         begin = std::min(begin, part.offset);
         end = std::max(end, part.offset + std::min(part.bytes, program_.slice_bytes));
       });
-      if (end != 0 && rank == out_.rank) scratch_ = used[rank] - begin;
+      scratch_.push_back(used[rank] - begin);
       if (end != 0) used[rank] += end - begin;
       out_.shared_bytes = std::max(out_.shared_bytes, used[rank]);
     }
@@ -254,73 +255,141 @@ class Ordering {
   void add_folds(const TeamStep& step, std::uint64_t window) {
     std::vector<Pieces> sources;
     for (std::uint32_t i = step.receives.begin; i < step.receives.end; ++i) {
-      const TeamEnd& end = team_.ends[i];
-      sources.push_back(slot_of(end, channels_[end.channel].popped));
+      sources.push_back(received(i, window));
     }
-    if (step.local.begin != step.local.end) {
-      sources.insert(sources.begin() + step.own_place, pieces_of(step.local, window));
+    const bool has_local = step.local.begin != step.local.end;
+    if (has_local) {
+      sources.insert(sources.begin() + step.own_place, pieces_of(step.local, window, out_.rank));
     }
     const bool stores = step.store.begin != step.store.end;
-    std::vector<Pieces> slots;
-    for (std::uint32_t i = step.sends.begin; i < step.sends.end; ++i) {
-      const TeamEnd& end = team_.ends[i];
-      slots.push_back(slot_of(end, channels_[end.channel].pushed));
-    }
-    const Pieces made = stores ? pieces_of(step.store, window) : slots.at(0);
+    const Pieces stored = pieces_of(step.store, window, out_.rank);
     // A slot has no end of its own.
-    const std::uint64_t bytes = bytes_of(
-        stores ? made : sources.at(step.local.begin != step.local.end ? step.own_place : 0));
-    fold(sources, made, bytes, step.divisor);
-    for (std::size_t i = stores ? 0 : 1; i < slots.size(); ++i) fold({made}, slots[i], bytes, 1);
+    const std::uint64_t bytes =
+        bytes_of(stores ? stored : sources.at(has_local ? step.own_place : 0));
+    StepFold like;
+    like.divisor = step.divisor;
+    if (stores) fold(sources, stored, bytes, like);
+    // One step's slices are lent all alike.
+    if (step.sends.begin == step.sends.end || is_in_scratch(step.sends.begin)) return;
+    like.is_to_slot = true;
+    like.lent = buffer_of(step.sends.begin);
+    if (like.lent.is_any()) note_lendable(step.sends.begin, window);
+    Pieces made = stored;
+    for (std::uint32_t i = step.sends.begin; i < step.sends.end; ++i) {
+      const Pieces slot = slot_of(i, channels_[team_.ends[i].channel].pushed);
+      const bool is_made = !made.empty();
+      if (is_made) like.divisor = 1;
+      fold(is_made ? std::vector<Pieces>{made} : sources, slot, bytes, like);
+      if (!is_made) made = slot;
+    }
   }
 
-  /// A fold for each stretch for which all stand in one piece.
-  void fold(std::vector<Pieces> sources, Pieces to, std::uint64_t bytes, std::uint32_t divisor) {
+  /// A fold such as `made` for each stretch for which all stand in one piece.
+  void fold(std::vector<Pieces> sources, Pieces to, std::uint64_t bytes, StepFold made) {
     while (bytes != 0) {
-      std::uint64_t stretch = std::min(bytes, to.front().bytes);
-      for (const Pieces& source : sources) stretch = std::min(stretch, source.front().bytes);
-      StepFold made{{size32(out_.places), 0}, to.front().place, stretch, divisor};
+      made.bytes = std::min(bytes, to.front().bytes);
+      for (const Pieces& source : sources) made.bytes = std::min(made.bytes, source.front().bytes);
+      made.sources.begin = size32(out_.sources);
       for (Pieces& source : sources) {
-        out_.places.push_back(source.front().place);
-        advance(source, stretch);
+        out_.sources.push_back(source.front().source);
+        note_used(source.front().source.place, made.bytes);
+        advance(source, made.bytes);
       }
-      made.sources.end = size32(out_.places);
+      made.sources.end = size32(out_.sources);
+      made.out = to.front().source.place;
+      note_used(made.out, made.bytes);
       out_.folds.push_back(made);
-      advance(to, stretch);
-      bytes -= stretch;
+      advance(to, made.bytes);
+      bytes -= made.bytes;
     }
   }
 
   static void advance(Pieces& pieces, std::uint64_t bytes) {
-    pieces.front().place.offset += bytes;
-    if (pieces.front().bytes != UINT64_MAX) pieces.front().bytes -= bytes;
-    if (pieces.front().bytes == 0) pieces.erase(pieces.begin());
+    Piece& front = pieces.front();
+    front.source.place.offset += bytes;
+    front.source.lent_offset += bytes;
+    if (front.bytes != UINT64_MAX) front.bytes -= bytes;
+    if (front.bytes == 0) pieces.erase(pieces.begin());
   }
 
-  Pieces slot_of(const TeamEnd& end, std::uint64_t count) const {
-    const Channel& channel = channels_[end.channel];
-    const std::uint64_t slot = count % program_.slots * team_.channels[end.channel].slot_bytes;
-    return {{{StepPlace::In::shared, channel.from, channel.slots_at + slot}, UINT64_MAX}};
+  // Of the caller's buffers.
+
+  void note_used(const StepPlace& place, std::uint64_t bytes) {
+    if (place.in != StepPlace::In::shared) out_.used[number_of(place.in)].add(place.offset, bytes);
+  }
+  void note_lendable(std::uint32_t end, std::uint64_t window) {
+    for (const Piece& piece : pieces_of(team_.loans[end].parts, window, out_.rank)) {
+      const StepPlace& place = piece.source.place;
+      out_.lendable[number_of(place.in)].add(place.offset, piece.bytes);
+    }
+  }
+  static std::size_t number_of(StepPlace::In in) { return in == StepPlace::In::input ? 0 : 1; }
+
+  /// Of a send or a receive: the memory of the caller of which the slice may be lent. One whose
+  /// parts are of several buffers is not.
+  StepBuffer buffer_of(std::uint32_t end) const {
+    const auto [parts, if_separate] = team_.loans[end];
+    if (parts.begin == parts.end || !is_of_one_buffer(parts)) return {};
+    const std::uint32_t buffer = team_.parts[parts.begin].buffer;
+    if (buffer == program_.workspace) return {};
+    return {buffer % 2 == 0 ? StepPlace::In::input : StepPlace::In::output, if_separate};
+  }
+  /// Of such: whether the slice is lent, since all ranks see it.
+  bool is_in_scratch(std::uint32_t end) const {
+    const auto [parts, if_separate] = team_.loans[end];
+    return parts.begin != parts.end && !if_separate && is_of_one_buffer(parts) &&
+           team_.parts[parts.begin].buffer == program_.workspace;
+  }
+  bool is_of_one_buffer(Range parts) const {
+    for (std::uint32_t i = parts.begin; i < parts.end; ++i) {
+      if (team_.parts[i].buffer != team_.parts[parts.begin].buffer) return false;
+    }
+    return true;
   }
 
-  Pieces pieces_of(Range parts, std::uint64_t window) const {
+  /// A slice as its receiver finds it.
+  Pieces received(std::uint32_t end, std::uint64_t window) const {
+    const Channel& channel = channels_[team_.ends[end].channel];
+    Pieces slot = slot_of(end, channel.popped);
+    if (is_in_scratch(end)) return pieces_of(team_.loans[end].parts, window, channel.from);
+    const StepBuffer lent = buffer_of(end);
+    if (!lent.is_any()) return slot;
+    Pieces pieces = pieces_of(team_.loans[end].parts, window, channel.from);
+    for (auto& [source, bytes] : pieces) {
+      source.lent = lent;
+      source.lent_offset = source.place.offset;
+      source.place = slot.front().source.place;
+      slot.front().source.place.offset += bytes;
+    }
+    return pieces;
+  }
+
+  Pieces slot_of(std::uint32_t end, std::uint64_t count) const {
+    const std::uint32_t number = team_.ends[end].channel;
+    const Channel& channel = channels_[number];
+    const std::uint64_t slot = count % program_.slots * team_.channels[number].slot_bytes;
+    const StepPlace place{StepPlace::In::shared, channel.from, channel.slots_at + slot};
+    return {{{place, {}, 0}, UINT64_MAX}};
+  }
+
+  Pieces pieces_of(Range parts, std::uint64_t window, std::uint32_t rank) const {
     Pieces pieces;
     for (std::uint32_t i = parts.begin; i < parts.end; ++i) {
       const TeamPart& part = team_.parts[i];
       const std::uint64_t first = window * program_.slice_bytes;
       if (part.bytes <= first) continue;
       const std::uint64_t offset = part.offset + (part.moves ? first : 0);
-      pieces.push_back(
-          {place_of(part.buffer, offset), std::min(part.bytes - first, program_.slice_bytes)});
+      pieces.push_back({{place_of(part.buffer, offset, rank), {}, 0},
+                        std::min(part.bytes - first, program_.slice_bytes)});
     }
     return pieces;
   }
 
-  StepPlace place_of(std::uint32_t buffer, std::uint64_t offset) const {
+  StepPlace place_of(std::uint32_t buffer, std::uint64_t offset, std::uint32_t rank) const {
     if (buffer == program_.workspace) {
-      return {StepPlace::In::shared, out_.rank, scratch_ + offset};
+      return {StepPlace::In::shared, rank, scratch_[rank] + offset};
     }
-    return {buffer % 2 == 0 ? StepPlace::In::input : StepPlace::In::output, out_.rank, offset};
+    return {buffer % 2 == 0 ? StepPlace::In::input : StepPlace::In::output, rank, offset};
   }
 
   static std::uint64_t bytes_of(const Pieces& pieces) {
@@ -337,7 +406,8 @@ class Ordering {
   const LoweredTeam& team_;
   const TeamProgram& program_;
   std::vector<Channel> channels_;
-  std::uint64_t scratch_ = 0;  ///< what to add to an offset of the rank's scratch; may wrap around
+  /// By rank, what to add to an offset of its scratch; may wrap around.
+  std::vector<std::uint64_t> scratch_;
   RankSteps out_;
 };
 

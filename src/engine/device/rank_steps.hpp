@@ -12,7 +12,14 @@
 /// its receiver has read. Both begin and end a call as 0, so that the values waited for are
 /// constants of the program: who pops the last slice resets pushed before it says so, and the
 /// sender's call ends with waiting for that and resetting popped.
+///
+/// What the schedule lends of a rank's scratch is read there; what it lends of the caller's buffers
+/// is read there if the rank can lend these, which it alone knows and only when it is called: steps
+/// say both, the slot and the place (lending.hpp). All else is the same, so that it makes no
+/// difference to the order.
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -33,6 +40,20 @@ struct StepPlace {
   std::uint64_t offset = 0;
 };
 
+/// A caller's buffer of which slices may be lent.
+struct StepBuffer {
+  StepPlace::In in = StepPlace::In::shared;  ///< `shared`: there is none
+  bool if_separate = false;                  ///< not where input and output share memory
+  bool is_any() const { return in != StepPlace::In::shared; }
+};
+
+/// Where a source lies.
+struct StepSource {
+  StepPlace place;
+  StepBuffer lent;  ///< of the slot's owner; if that lends it, `place` is not read, but …
+  std::uint64_t lent_offset = 0;  ///< … this place of it
+};
+
 /// A word of a channel, by what all programs of the same ranks call it.
 struct StepWord {
   std::uint32_t from = 0;
@@ -44,10 +65,23 @@ struct StepWord {
 
 /// Several sources combined into one stretch of memory.
 struct StepFold {
-  Range sources;  ///< places
+  Range sources;
   StepPlace out;
   std::uint64_t bytes = 0;
   std::uint32_t divisor = 1;
+  bool is_to_slot = false;
+  StepBuffer lent;  ///< of this rank; if that lends it, the fold is left out
+};
+
+/// Bytes of a buffer, from its beginning.
+struct StepExtent {
+  std::uint64_t begin = UINT64_MAX;
+  std::uint64_t end = 0;
+  void add(std::uint64_t offset, std::uint64_t bytes) {
+    begin = std::min(begin, offset);
+    end = std::max(end, offset + bytes);
+  }
+  bool is_empty() const { return begin >= end; }
 };
 
 struct RankStep {
@@ -68,7 +102,11 @@ struct RankSteps {
   std::vector<RankStep> steps;
   std::vector<StepWord> words;
   std::vector<StepFold> folds;
-  std::vector<StepPlace> places;
+  std::vector<StepSource> sources;
+  /// Of the caller's input and output, in this order: what this rank reads and writes of it, and
+  /// what others do if it is lent.
+  std::array<StepExtent, 2> used;
+  std::array<StepExtent, 2> lendable;
   /// What each rank's shared memory must hold at least, the same for all.
   std::uint64_t shared_bytes = 0;
   /// Channels from one rank to another, the most there are of any two.
@@ -78,7 +116,7 @@ struct RankSteps {
 /// Counts in words stay below it, so that a word which holds it lets everything go on.
 inline constexpr std::uint32_t kReleased = 1U << 30;
 
-/// Of a program that was lowered without lending. `internal` where its steps wait for each other in
+/// Of a program that was lowered without lending; `internal` where its steps wait for each other in
 /// a circle, which the verifier refuses.
 Result<RankSteps> steps_of(const LoweredTeam& team, std::uint32_t rank);
 

@@ -36,6 +36,7 @@ class SharedMemory {
   /// Where GPU `device` sees it.
   std::byte* data() const { return data_; }
   std::uint64_t size() const { return size_; }
+  int device() const { return device_; }
   /// To hand to a peer; of what was made here.
   const FileDescriptor& file() const { return file_; }
   /// Different from all others', as good as certainly.

@@ -188,7 +188,7 @@ class StepsWay final : public DeviceWay {
 
 Result<std::shared_ptr<const DeviceProgram>> StepsWay::load(const ProgramRequest& request) {
   auto lowering = lowering_of(request);
-  // Nobody sees another's buffers.
+  // Who sees another's buffers shows when they are there.
   lowering.lends = false;
   const auto lowered = lower(lowering);
   if (!lowered) return tl::unexpected(lowered.error());

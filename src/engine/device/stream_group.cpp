@@ -2,13 +2,16 @@
 #include "engine/device/stream_group.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "engine/device/driver.hpp"
+#include "engine/device/lending.hpp"
 #include "kernels/device/launch.hpp"
 
 namespace ccoll::device {
@@ -26,6 +29,14 @@ using Clock = std::chrono::steady_clock;
 /// A block of a kernel has at least so much to do.
 constexpr std::uint64_t kBytesPerBlock = 32 << 10;
 
+/// What is captured stays as it is: so long others have to map what it is to lend.
+constexpr std::chrono::milliseconds kForOthersToMap{1000};
+
+/// Of the caller's buffers, as RankSteps counts them.
+constexpr StepPlace::In kBuffers[] = {StepPlace::In::input, StepPlace::In::output};
+
+std::size_t number_of(StepPlace::In buffer) { return buffer == kBuffers[0] ? 0 : 1; }
+
 }  // namespace
 
 class StreamGroup::Device {
@@ -37,7 +48,7 @@ class StreamGroup::Device {
   Device& operator=(const Device&) = delete;
   ~Device();
 
-  Status open();
+  Status open(Exchange& exchange, TimePoint deadline);
   Result<const LoadedSteps*> load(const LoweredTeam& lowered);
   Status call(const LoadedSteps& steps, std::byte* input, std::byte* output, CUstream_st* stream);
   /// Whether what was called has ended by `deadline`; false at once where a rank has given up.
@@ -58,16 +69,26 @@ class StreamGroup::Device {
     // One that has failed has ended.
     return has_happened(finished_, options_.device).value_or(true);
   }
+  std::uint64_t slot_bytes() const { return slot_bytes_.load(std::memory_order_relaxed); }
 
  private:
   struct Call {
     const RankSteps& steps;
-    std::byte* const input;
-    std::byte* const output;
+    const std::array<std::byte*, 2> buffers;
     const cudaStream_t stream;
+    bool are_apart = true;                              ///< the buffers
+    std::array<std::optional<Lending::Loan>, 2> loans;  ///< of these
+
+    bool lends(const StepBuffer& buffer) const {
+      return buffer.is_any() && loans[number_of(buffer.in)] && (are_apart || !buffer.if_separate);
+    }
   };
 
-  Status put_in(const LoadedSteps& steps, const Call& call) const;
+  void find_loans(Call& call, bool is_captured) const;
+  Status put_in(const LoadedSteps& steps, const Call& call);
+  Status put_step(const LoadedSteps& steps, std::uint32_t number, const Call& call);
+  Status lend(const Call& call) const;
+  Status take_back(const Call& call) const;
   Status fold(const Call& call, const StepFold& fold, LaunchWords words) const;
   Status write(const Call& call, std::size_t at, std::uint32_t value) const;
   std::byte* address(const Call& call, const StepPlace& place) const;
@@ -80,10 +101,12 @@ class StreamGroup::Device {
   const Driver& driver_;
   const std::unique_ptr<SharedGroup> shared_;
   const GroupWords words_;
+  std::shared_ptr<Lending> lending_;  // immutable after open()
   OwnEvent finished_;  // immutable after open(); recorded behind the last call, but for graphs
   std::atomic<bool> called_{false};
   std::vector<std::unique_ptr<LoadedSteps>> programs_;
   const LoadedSteps* last_ = nullptr;  ///< called
+  std::atomic<std::uint64_t> slot_bytes_{0};
 };
 
 StreamGroup::Device::~Device() {
@@ -92,9 +115,12 @@ StreamGroup::Device::~Device() {
   finished_.reset();
 }
 
-Status StreamGroup::Device::open() {
+Status StreamGroup::Device::open(Exchange& exchange, TimePoint deadline) {
   const CurrentDevice current(options_.device);
   CCOLL_TRY(current.status());
+  CCOLL_TRY(
+      put(Lending::make(options_.rank, options_.size, options_.device, words_, exchange, deadline),
+          lending_));
   return put(make_event(), finished_);
 }
 
@@ -131,7 +157,9 @@ Status StreamGroup::Device::call(const LoadedSteps& steps, std::byte* input, std
     CCOLL_TRY(cuda_status(cudaStreamWaitEvent(stream, finished_.get(), 0),
                           "a call waiting for the one before"));
   }
-  Status called = put_in(steps, {steps.of, input, output, stream});
+  Call made{.steps = steps.of, .buffers = {input, output}, .stream = stream, .loans = {}};
+  find_loans(made, is_captured);
+  Status called = put_in(steps, made);
   if (is_captured) return called;
   last_ = &steps;
   called_ = true;
@@ -143,29 +171,80 @@ Status StreamGroup::Device::call(const LoadedSteps& steps, std::byte* input, std
   return called;
 }
 
-Status StreamGroup::Device::put_in(const LoadedSteps& steps, const Call& call) const {
-  const RankSteps& of = steps.of;
-  for (std::uint32_t i = 0; i < of.steps.size(); ++i) {
-    const RankStep& step = of.steps[i];
-    for (std::uint32_t word = step.waits.begin; word < step.waits.end; ++word) {
-      CCOLL_TRY(driver_.status(driver_.wait_value(call.stream, on_device(words_.at(of.words[word])),
-                                                  of.words[word].value, CU_STREAM_WAIT_VALUE_GEQ),
-                               "cuStreamWaitValue32"));
-    }
-    for (std::uint32_t fold = step.folds.begin; fold < step.folds.end; ++fold) {
-      LaunchWords words;
-      words.abort = shared_->word_on_device(GroupWords::abort_at());
-      if (fold == step.folds.begin) {
-        words.begun = shared_->word_on_device(GroupWords::begun_at(options_.rank));
-        words.number = steps.base + i + 1;
-      }
-      CCOLL_TRY(this->fold(call, of.folds[fold], words));
-    }
-    for (std::uint32_t word = step.writes.begin; word < step.writes.end; ++word) {
-      CCOLL_TRY(write(call, words_.at(of.words[word]), of.words[word].value));
-    }
+void StreamGroup::Device::find_loans(Call& call, bool is_captured) const {
+  std::array<std::pair<std::uintptr_t, std::uintptr_t>, 2> used;
+  for (const StepPlace::In buffer : kBuffers) {
+    const std::size_t number = number_of(buffer);
+    std::byte* const begin = call.buffers[number];
+    const StepExtent own = call.steps.used[number], lent = call.steps.lendable[number];
+    const auto address = reinterpret_cast<std::uintptr_t>(begin);
+    if (!own.is_empty()) used[number] = {address + own.begin, address + own.end};
+    if (lent.is_empty()) continue;
+    call.loans[number] =
+        lending_->find(begin + lent.begin, lent.end - lent.begin,
+                       is_captured ? kForOthersToMap : std::chrono::milliseconds(0));
+    // Of the buffer's beginning, which may lie before the memory's.
+    if (call.loans[number]) call.loans[number]->offset -= lent.begin;
   }
+  call.are_apart = used[0].second <= used[1].first || used[1].second <= used[0].first;
+}
+
+Status StreamGroup::Device::put_in(const LoadedSteps& steps, const Call& call) {
+  CCOLL_TRY(lend(call));
+  for (std::uint32_t i = 0; i < steps.of.steps.size(); ++i) CCOLL_TRY(put_step(steps, i, call));
+  CCOLL_TRY(take_back(call));
   return write(call, GroupWords::begun_at(options_.rank), 0);
+}
+
+Status StreamGroup::Device::put_step(const LoadedSteps& steps, std::uint32_t number,
+                                     const Call& call) {
+  const RankSteps& of = steps.of;
+  const RankStep& step = of.steps[number];
+  for (std::uint32_t word = step.waits.begin; word < step.waits.end; ++word) {
+    CCOLL_TRY(driver_.status(driver_.wait_value(call.stream, on_device(words_.at(of.words[word])),
+                                                of.words[word].value, CU_STREAM_WAIT_VALUE_GEQ),
+                             "cuStreamWaitValue32"));
+  }
+  const std::uint32_t begun = steps.base + number + 1;
+  bool is_said = step.folds.begin == step.folds.end;
+  for (std::uint32_t i = step.folds.begin; i < step.folds.end; ++i) {
+    const StepFold& fold = of.folds[i];
+    if (call.lends(fold.lent)) continue;
+    LaunchWords words;
+    words.abort = shared_->word_on_device(GroupWords::abort_at());
+    if (!std::exchange(is_said, true)) {
+      words.begun = shared_->word_on_device(GroupWords::begun_at(options_.rank));
+      words.number = begun;
+    }
+    if (fold.is_to_slot) slot_bytes_.fetch_add(fold.bytes, std::memory_order_relaxed);
+    CCOLL_TRY(this->fold(call, fold, words));
+  }
+  if (!is_said) CCOLL_TRY(write(call, GroupWords::begun_at(options_.rank), begun));
+  for (std::uint32_t word = step.writes.begin; word < step.writes.end; ++word) {
+    CCOLL_TRY(write(call, words_.at(of.words[word]), of.words[word].value));
+  }
+  return {};
+}
+
+/// Who sees the number sees the rest.
+Status StreamGroup::Device::lend(const Call& call) const {
+  for (std::size_t i = 0; i < call.loans.size(); ++i) {
+    if (!call.loans[i]) continue;
+    const auto& [number, offset] = *call.loans[i];
+    const std::size_t at = GroupWords::loans_at(options_.rank, i);
+    CCOLL_TRY(write(call, at + 4, static_cast<std::uint32_t>(offset)));
+    CCOLL_TRY(write(call, at + 8, static_cast<std::uint32_t>(offset >> 32)));
+    CCOLL_TRY(write(call, at, 2 * number + (call.are_apart ? 0 : 1)));
+  }
+  return {};
+}
+
+/// Behind the wait for all to have read.
+Status StreamGroup::Device::take_back(const Call& call) const {
+  for (std::size_t i = 0; i < call.loans.size(); ++i) {
+    if (call.loans[i]) CCOLL_TRY(write(call, GroupWords::loans_at(options_.rank, i), 0));
+  }
+  return {};
 }
 
 Status StreamGroup::Device::write(const Call& call, std::size_t at, std::uint32_t value) const {
@@ -176,31 +255,35 @@ Status StreamGroup::Device::write(const Call& call, std::size_t at, std::uint32_
 
 Status StreamGroup::Device::fold(const Call& call, const StepFold& fold, LaunchWords words) const {
   std::vector<const std::byte*> sources;
+  std::vector<LentSource> lent;
   for (std::uint32_t i = fold.sources.begin; i < fold.sources.end; ++i) {
-    sources.push_back(address(call, call.steps.places[i]));
+    const StepSource& source = call.steps.sources[i];
+    sources.push_back(address(call, source.place));
+    LentSource& other = lent.emplace_back();
+    if (!source.lent.is_any()) continue;
+    other.offset = source.lent_offset;
+    other.lender = static_cast<std::uint16_t>(source.place.rank);
+    other.buffer = static_cast<std::uint8_t>(number_of(source.lent.in));
+    other.if_separate = source.lent.if_separate;
   }
+  words.loans.said = shared_->word_on_device(GroupWords::loans_at(0, 0));
+  words.loans.stride = GroupWords::loan_stride();
+  words.loans.places = reinterpret_cast<const LoanPlace*>(
+      shared_->word_on_device(words_.places_at(options_.rank, 0)));
   const std::uint64_t blocks = (fold.bytes + kBytesPerBlock - 1) / kBytesPerBlock;
   const LaunchShape shape{
       static_cast<std::uint32_t>(std::min<std::uint64_t>(blocks, options_.most_blocks)), 512};
   std::byte* const out = address(call, fold.out);
-  if (sources.size() == 1 && fold.divisor == 1) {
-    return launch_copy(sources[0], out, fold.bytes, shape, call.stream, words);
-  }
-  return launch_combine(call.steps.type, call.steps.op, sources, out,
-                        fold.bytes / size_of(call.steps.type), fold.divisor, shape, call.stream,
-                        words);
+  // Of one source, bits are copied.
+  const bool copies = sources.size() == 1 && fold.divisor == 1;
+  const DataType type = copies ? DataType::uint8 : call.steps.type;
+  return launch_combine(type, copies ? ReduceOp::bit_or : call.steps.op, sources, out,
+                        fold.bytes / size_of(type), fold.divisor, shape, call.stream, words, lent);
 }
 
 std::byte* StreamGroup::Device::address(const Call& call, const StepPlace& place) const {
-  switch (place.in) {
-    case StepPlace::In::input:
-      return call.input + place.offset;
-    case StepPlace::In::output:
-      return call.output + place.offset;
-    case StepPlace::In::shared:
-      return shared_->memory(place.rank) + place.offset;
-  }
-  return nullptr;
+  if (place.in == StepPlace::In::shared) return shared_->memory(place.rank) + place.offset;
+  return call.buffers[number_of(place.in)] + place.offset;
 }
 
 Result<bool> StreamGroup::Device::ended_by(TimePoint deadline) const {
@@ -277,7 +360,7 @@ Result<std::unique_ptr<StreamGroup>> StreamGroup::make(const StreamGroupOptions&
   const auto driver = find_driver();
   CCOLL_TRY(driver);
   auto device = std::make_unique<Device>(options, std::move(shared), **driver);
-  CCOLL_TRY(device->open());
+  CCOLL_TRY(device->open(exchange, deadline));
   return std::unique_ptr<StreamGroup>(new StreamGroup(std::move(device)));
 }
 
@@ -338,5 +421,7 @@ void StreamGroup::abort(const Failure& why) { device_->abort(why); }
 void StreamGroup::release() const { device_->release(); }
 
 bool StreamGroup::has_ended() const { return device_->has_ended(); }
+
+std::uint64_t StreamGroup::slot_bytes() const { return device_->slot_bytes(); }
 
 }  // namespace ccoll::device

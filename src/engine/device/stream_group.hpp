@@ -44,6 +44,8 @@ class StreamGroup {
   /// order. Buffers belong to the call until the stream has passed it. Waits for nobody, but for
   /// room in the device's queue where a call has more steps than fit. A captured call may be
   /// replayed as often as all ranks do so, not at the same time as another call of the group.
+  /// Others read what it lends of memory of ccoll::allocate where that lies (lending.hpp), in
+  /// a captured one if they have mapped it within a second.
   Status call(const LoadedSteps* steps, std::byte* input, std::byte* output, CUstream_st* stream);
 
   /// The host waits for the end of what was called, except by graphs. At the deadline, or when some
@@ -60,6 +62,8 @@ class StreamGroup {
   void release() const;
   /// Whether what was called has ended, except by graphs; after an abort by any thread.
   bool has_ended() const;
+  /// What the calls until now put into slots, a captured one once; any thread may call.
+  std::uint64_t slot_bytes() const;
 
  private:
   class Device;

@@ -13,7 +13,8 @@ constexpr const char* kAbsent =
 Status launch_combine(DataType /*type*/, ReduceOp /*op*/,
                       std::span<const std::byte* const> /*sources*/, std::byte* /*out*/,
                       std::uint64_t /*elems*/, std::uint32_t /*divisor*/, LaunchShape /*shape*/,
-                      Stream /*stream*/, LaunchWords /*words*/) {
+                      Stream /*stream*/, LaunchWords /*words*/,
+                      std::span<const LentSource> /*lent*/) {
   return fail(ErrorKind::unsupported, "{}", kAbsent);
 }
 

@@ -35,11 +35,15 @@ struct Grid {
 template <Family family>
 __global__ void __launch_bounds__(kMostThreads)
     combine_kernel(const __grid_constant__ CombineArguments arguments) {
+  __shared__ const std::byte* sources[kMostSources];
   const bool ends = threadIdx.x == 0 && !begin(arguments.words, blockIdx.x == 0);
+  for (std::uint32_t i = threadIdx.x; i < arguments.source_count; i += blockDim.x) {
+    sources[i] = source_of(arguments, i);
+  }
   if (__syncthreads_or(ends) != 0) return;
-  combine_family<family>(Grid(), arguments.type, arguments.op,
-                         {arguments.sources, arguments.source_count, arguments.out, arguments.bytes,
-                          arguments.divisor});
+  combine_family<family>(
+      Grid(), arguments.type, arguments.op,
+      {sources, arguments.source_count, arguments.out, arguments.bytes, arguments.divisor});
 }
 
 }  // namespace ccoll::device

@@ -18,15 +18,50 @@ inline constexpr std::size_t kMostSources = 64;
 /// The most threads a block of these kernels has, for which registers are shared out.
 inline constexpr std::uint32_t kMostThreads = 512;
 
+/// How many memories of one lender a reader has mapped at most, at a time.
+inline constexpr std::uint32_t kLoanPlaces = 64;
+/// Words that a lender says of each of its two buffers: twice the memory's number, and 1 more where
+/// the buffers are not apart, or 0: nothing of it is lent; then where in that memory the buffer
+/// begins, the lower and the upper half.
+inline constexpr std::uint32_t kLoanWords = 4;
+
+/// A memory that a reader has mapped, at its number % kLoanPlaces. Its host writes it before it
+/// tells the lender that it may lend, and clears it when that takes the memory back.
+struct LoanPlace {
+  std::uint32_t number = 0;  ///< no two of a lender are the same, also one after the other
+  std::uint32_t unused = 0;
+  std::uint64_t address = 0;
+};
+
+/// Where a launch finds what is lent to it, all in memory of the host.
+struct LaunchLoans {
+  const std::uint32_t* said = nullptr;  ///< by lender 0, of its first buffer
+  std::uint32_t stride = 0;             ///< words from what one says to what the next does
+  const LoanPlace* places = nullptr;    ///< of lender 0, then kLoanPlaces for each next
+};
+
 /// Words of the host's memory, as the device sees it, by which a launch is watched.
 struct LaunchWords {
   const std::uint32_t* abort = nullptr;  ///< null: none; where it is not 0 nothing is done
   std::uint32_t* begun = nullptr;        ///< null: none; else `number` is stored there
   std::uint32_t number = 0;
+  LaunchLoans loans = {};
+};
+
+inline constexpr std::uint16_t kNobody = UINT16_MAX;
+
+/// A source that its owner may lend, which shows only when the launch runs: then it is at that
+/// place of the owner's buffer, else where the launch says.
+struct LentSource {
+  std::uint64_t offset = 0;
+  std::uint16_t lender = kNobody;
+  std::uint8_t buffer = 0;
+  bool if_separate = false;  ///< only where the lender's buffers are apart
 };
 
 struct CombineArguments {
   const std::byte* sources[kMostSources] = {};
+  LentSource lent[kMostSources] = {};
   std::byte* out = nullptr;
   std::uint64_t bytes = 0;
   std::uint32_t source_count = 0;
@@ -41,6 +76,25 @@ CCOLL_HOST_DEVICE inline bool begin(const LaunchWords& words, bool first) {
   if (words.abort != nullptr && load_relaxed(words.abort) != 0) return false;
   if (first && words.begun != nullptr) store_relaxed(words.begun, words.number);
   return true;
+}
+
+/// Where source `i` lies. Of memory that its owner has taken back meanwhile, which it must not:
+/// where nothing is, so that the launch fails rather than read something else.
+CCOLL_HOST_DEVICE inline const std::byte* source_of(const CombineArguments& arguments,
+                                                    std::uint32_t i) {
+  const LentSource& lent = arguments.lent[i];
+  if (lent.lender == kNobody) return arguments.sources[i];
+  const LaunchLoans& loans = arguments.words.loans;
+  const std::uint32_t* const said =
+      loans.said + lent.lender * loans.stride + lent.buffer * kLoanWords;
+  const std::uint32_t first = load_relaxed(said);
+  const bool is_apart = first % 2 == 0;
+  if (first == 0 || (lent.if_separate && !is_apart)) return arguments.sources[i];
+  const std::uint32_t number = first / 2;
+  const LoanPlace& place = loans.places[lent.lender * kLoanPlaces + number % kLoanPlaces];
+  if (load_relaxed(&place.number) != number) return nullptr;
+  const std::uint64_t begin = load_relaxed(said + 1) | std::uint64_t{load_relaxed(said + 2)} << 32;
+  return reinterpret_cast<const std::byte*>(load_relaxed(&place.address) + begin + lent.offset);
 }
 
 /// The kernels, each `void(const CombineArguments)`, as cudaLaunchKernel takes them. A file for

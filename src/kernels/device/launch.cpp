@@ -65,7 +65,7 @@ std::string gpus_text(int count) {
 
 Status launch_combine(DataType type, ReduceOp op, std::span<const std::byte* const> sources,
                       std::byte* out, std::uint64_t elems, std::uint32_t divisor, LaunchShape shape,
-                      Stream stream, LaunchWords words) {
+                      Stream stream, LaunchWords words, std::span<const LentSource> lent) {
   if (!is_defined(op, type)) {
     return fail(ErrorKind::unsupported, "{} is not defined on {}", to_string(op), to_string(type));
   }
@@ -75,6 +75,7 @@ Status launch_combine(DataType type, ReduceOp op, std::span<const std::byte* con
   }
   CombineArguments arguments;
   std::copy(sources.begin(), sources.end(), arguments.sources);
+  std::copy(lent.begin(), lent.end(), arguments.lent);
   arguments.source_count = static_cast<std::uint32_t>(sources.size());
   arguments.out = out;
   arguments.bytes = elems * size_of(type);

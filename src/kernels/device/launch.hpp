@@ -28,9 +28,10 @@ struct LaunchShape {
 /// What a CombineFunction does (kernels/combine.hpp), by the current device, in the order of
 /// `stream`: returns without waiting. Pointers must be valid on the device; at most kMostSources.
 /// `unsupported` where `op` is not defined on `type` or the build has no CUDA; what CUDA says else.
+/// `lent`: of each source, or empty.
 Status launch_combine(DataType type, ReduceOp op, std::span<const std::byte* const> sources,
                       std::byte* out, std::uint64_t elems, std::uint32_t divisor, LaunchShape shape,
-                      Stream stream, LaunchWords words = {});
+                      Stream stream, LaunchWords words = {}, std::span<const LentSource> lent = {});
 
 /// Copies on the current device, in the order of `stream`. The two may be the same place, but not
 /// overlap otherwise.

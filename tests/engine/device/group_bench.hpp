@@ -6,10 +6,12 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
 #include "engine/device/cuda.hpp"
+#include "engine/device/registered.hpp"
 #include "engine/device/stream_group.hpp"
 #include "team_memory.hpp"
 
@@ -34,12 +36,25 @@ class GroupBench {
     for (auto& room : made->rooms_) {
       CCOLL_TRY(device::put(device::allocate_on_device(kRoomBytes), room));
     }
+    for (std::size_t room = 0; room < kRooms; room++) CCOLL_TRY(made->take(room));
     return made;
   }
 
   device::StreamGroup& group() { return *group_; }
   Rank rank() const { return rank_; }
   CUstream_st* stream(std::size_t number = 0) const { return streams_[number % 2].get(); }
+
+  /// Whether trips from now on go to memory of ccoll::allocate, of which others may be lent.
+  void register_memory(bool does) { is_registered_ = does; }
+
+  const std::byte* registered(std::size_t room) const { return registered_[room]->data(); }
+  /// That memory, for the caller to keep or to free, and other in its place.
+  std::unique_ptr<device::Registered> give_away(std::size_t room) {
+    return std::move(registered_[room]);
+  }
+  Status take(std::size_t room) {
+    return device::put(device::Registered::make(std::nullopt, kRoomBytes), registered_[room]);
+  }
 
   /// As many calls may be on their way.
   static constexpr std::size_t kRooms = 3;
@@ -49,7 +64,10 @@ class GroupBench {
   class Trip {
    public:
     Trip(GroupBench& bench, std::size_t room, TeamMemory& memory)
-        : memory_(memory), rank_(bench.rank_), there_(bench.rooms_[room].get()) {}
+        : memory_(memory),
+          rank_(bench.rank_),
+          there_(bench.is_registered_ ? bench.registered_[room]->data()
+                                      : bench.rooms_[room].get()) {}
     Status go(cudaStream_t stream) {
       const auto all = memory_.all(rank_);
       if (all.size() > kRoomBytes) return fail(ErrorKind::internal, "a case of too many bytes");
@@ -126,6 +144,8 @@ class GroupBench {
   const Rank rank_;
   static constexpr std::size_t kRoomBytes = 1 << 20;
   device::DeviceMemory rooms_[kRooms];
+  std::unique_ptr<device::Registered> registered_[kRooms];
+  bool is_registered_ = false;
   device::OwnStream streams_[2];
   std::unique_ptr<device::StreamGroup> group_;  // ends before the streams do
 };
@@ -135,17 +155,22 @@ class GroupTrials {
  public:
   /// `patience`: what is not hung ends within it.
   GroupTrials(GroupBench& bench, std::mt19937_64& random, std::chrono::seconds patience)
-      : bench_(bench), random_(random), patience_(patience) {}
+      : bench_(bench), random_(random), patience_(patience) {
+    auto same = random;
+    own_.seed(same() + bench.rank());
+  }
 
-  /// One to three calls of a program: one by one, one behind another, or by a graph. `corrupt`
+  /// One to three calls of a program: one by one, one behind another, or by a graph, each rank's
+  /// in memory of cudaMalloc or of ccoll::allocate. `corrupt`
   /// where the rank's memory is not bit by bit what the team kernel's code leaves on the host.
-  Status run(const TeamCase& made) {
+  Status run(const TeamCase& made, std::optional<bool> is_registered = std::nullopt) {
     const auto program = lowered_for_streams(made);
     const auto steps = bench_.group().load(program);
     const std::size_t calls = 1 + random_() % GroupBench::kRooms;
     std::vector<TeamMemory> memory = random_memory(made, calls), expected = memory;
     for (auto& each : expected) host_.run(program, each.buffers(), 1);
     const unsigned way = random_() % 3;
+    bench_.register_memory(is_registered.value_or(own_() % 2 == 0));
     CCOLL_TRY(steps);
     CCOLL_TRY(way == 0   ? one_by_one(*steps, memory)
               : way == 1 ? all_at_once(*steps, memory)
@@ -160,7 +185,9 @@ class GroupTrials {
   }
 
   /// So many launches of one graph, each with other data, one in 16 of which is looked at.
-  Status replay(const TeamCase& made, std::size_t launches) {
+  Status replay(const TeamCase& made, std::size_t launches,
+                std::optional<bool> is_registered = std::nullopt) {
+    bench_.register_memory(is_registered.value_or(own_() % 2 == 0));
     const auto program = lowered_for_streams(made);
     const auto steps = bench_.group().load(program);
     std::vector<TeamMemory> memory = random_memory(made, launches), expected = memory;
@@ -206,6 +233,7 @@ class GroupTrials {
 
   GroupBench& bench_;
   std::mt19937_64& random_;
+  std::mt19937_64 own_;  ///< this rank's own
   const std::chrono::seconds patience_;
   testing::TeamOnHost host_{512, 8192};
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What streams of several ranks are given to do leaves in memory, whatever order they come to it
 // in, what the team kernel's code leaves there, and every word as it was.
+#include <array>
 #include <catch2/catch.hpp>
 #include <map>
 #include <tuple>
@@ -31,8 +32,15 @@ device::LoweredTeam lowered(const TeamCase& of) {
 /// What one rank does in one call.
 struct Call {
   RankSteps steps;
-  std::byte* input = nullptr;
-  std::byte* output = nullptr;
+  std::array<std::byte*, 2> buffers = {};  ///< input and output
+  bool are_apart = true;
+  std::array<bool, 2> lent = {};
+
+  std::byte* buffer(StepPlace::In in) const { return buffers[number_of(in)]; }
+  bool lends(const device::StepBuffer& buffer) const {
+    return buffer.is_any() && lent[number_of(buffer.in)] && (are_apart || !buffer.if_separate);
+  }
+  static std::size_t number_of(StepPlace::In in) { return in == StepPlace::In::input ? 0 : 1; }
 };
 
 /// All ranks, each with its calls one after another, and what they share.
@@ -59,9 +67,9 @@ class Streams {
       }
       if (ready.empty()) return over;
       const Rank rank = ready[random() % ready.size()];
-      const Call& call = calls_[rank][at[rank].first];
-      go_on(call, call.steps.steps[at[rank].second]);
-      if (++at[rank].second == call.steps.steps.size()) at[rank] = {at[rank].first + 1, 0};
+      go_on(rank, at[rank].first, at[rank].second);
+      if (++at[rank].second == calls_[rank][at[rank].first].steps.steps.size())
+        at[rank] = {at[rank].first + 1, 0};
     }
   }
 
@@ -79,12 +87,21 @@ class Streams {
     }
     return true;
   }
-  void go_on(const Call& call, const RankStep& step) {
+  void go_on(Rank rank, std::size_t number, std::size_t at) {
+    const Call& call = calls_[rank][number];
+    const RankStep& step = call.steps.steps[at];
     for (auto i = step.folds.begin; i < step.folds.end; i++) {
       const device::StepFold& fold = call.steps.folds[i];
+      if (call.lends(fold.lent)) continue;
       std::vector<const std::byte*> sources;
-      for (auto s = fold.sources.begin; s < fold.sources.end; s++)
-        sources.push_back(address(call, call.steps.places[s]));
+      for (auto s = fold.sources.begin; s < fold.sources.end; s++) {
+        const device::StepSource& source = call.steps.sources[s];
+        // All ranks are in the same call there.
+        const Call& owner = calls_[source.place.rank][number];
+        sources.push_back(owner.lends(source.lent)
+                              ? owner.buffer(source.lent.in) + source.lent_offset
+                              : address(call, source.place));
+      }
       device::combine(device::LoneThread(), call.steps.type, call.steps.op,
                       {sources.data(), static_cast<std::uint32_t>(sources.size()),
                        address(call, fold.out), fold.bytes, fold.divisor});
@@ -94,7 +111,7 @@ class Streams {
   }
   std::byte* address(const Call& call, const StepPlace& place) {
     if (place.in == StepPlace::In::shared) return shared_[place.rank].data() + place.offset;
-    return (place.in == StepPlace::In::input ? call.input : call.output) + place.offset;
+    return call.buffer(place.in) + place.offset;
   }
 
   std::vector<std::vector<Call>> calls_;  // by rank
@@ -104,7 +121,7 @@ class Streams {
 
 }  // namespace
 
-TEST_CASE("rank steps: calls one after another leave what a team leaves, in any order of ranks",
+TEST_CASE("rank steps: whatever is lent, calls leave what a team leaves, in any order of ranks",
           "[engine][device][property]") {
   const auto seed = std::random_device{}();
   std::mt19937_64 random(seed);
@@ -126,8 +143,10 @@ TEST_CASE("rank steps: calls one after another leave what a team leaves, in any 
         TeamMemory& before = memory.emplace_back(made, random);
         team.run(program, expected.emplace_back(before).buffers(), 1);
         for (Rank rank = 0; rank < size; rank++) {
-          streams.add(rank, {device::steps_of(program, rank).value(), before.input(rank),
-                             before.output(rank)});
+          streams.add(rank, {.steps = device::steps_of(program, rank).value(),
+                             .buffers = {before.input(rank), before.output(rank)},
+                             .are_apart = !made.in_place[rank],
+                             .lent = {random() % 2 == 0, random() % 2 == 0}});
         }
       }
       CAPTURE(seed, draw, text);
@@ -154,4 +173,23 @@ TEST_CASE("rank steps: a circle is found, and a program that lends is refused",
   const auto lending = device::steps_of(made.lowered(), 0);
   REQUIRE(!lending);
   CHECK(lending.error().kind == ErrorKind::invalid_argument);
+}
+
+TEST_CASE("rank steps: what the schedule lends of a caller's buffer is all that others may read",
+          "[engine][device][unit]") {
+  TeamCase made;
+  made.problem.kind = Kind::all_gather;
+  made.problem.size = 3;
+  made.problem.count = 10;
+  made.choice = {Algorithm::ring, 1, 100};
+  made.type = DataType::float32;
+  made.in_place.assign(3, false);
+  const auto steps = device::steps_of(lowered(made), 1).value();
+  // Blocks 1 and 0 of the output, of 40 bytes each; all of what is sent.
+  CHECK(steps.lendable[0].is_empty());
+  CHECK(steps.lendable[1].begin == 0);
+  CHECK(steps.lendable[1].end == 80);
+  CHECK(std::ranges::all_of(steps.folds, [](const device::StepFold& fold) {
+    return fold.is_to_slot == (fold.lent.in == StepPlace::In::output);
+  }));
 }

@@ -6,10 +6,12 @@
 #include <sys/socket.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <random>
 #include <thread>
 
 #include "engine/device/exchange.hpp"
+#include "engine/device/rank_steps.hpp"
 #include "group_bench.hpp"
 #include "support/children.hpp"
 #include "support/effort.hpp"
@@ -34,6 +36,17 @@ constexpr auto kLong = 60s;
 StreamGroup::TimePoint in(std::chrono::milliseconds time) {
   return std::chrono::steady_clock::now() + time;
 }
+
+/// How much of GPUs' memory is mapped here, which others share.
+std::size_t mappings() {
+  std::ifstream maps("/proc/self/maps");
+  std::size_t count = 0;
+  for (std::string line; std::getline(maps, line);)
+    count += line.find("a GPU's memory") != line.npos;
+  return count;
+}
+/// Of one rank, when all that has been freed is gone: slots and rooms.
+constexpr std::size_t kMostMappings = 1 + GroupBench::kRooms;
 
 /// A socket between any two ranks: by rank, those to the others.
 std::vector<std::vector<FileDescriptor>> make_sockets(Rank size) {
@@ -92,9 +105,49 @@ std::unique_ptr<GroupBench> join(Rank rank, Rank size, device::Exchange& exchang
   return value_or_throw(GroupBench::make(options, exchange, in(kLong)));
 }
 
-void try_case(GroupTrials& trials, const TeamCase& made) {
-  const Status ran = trials.run(made);
+void try_case(GroupTrials& trials, const TeamCase& made,
+              std::optional<bool> is_registered = std::nullopt) {
+  const Status ran = trials.run(made, is_registered);
   check(ran.has_value(), fmt::format("{}: {}", made.text(), ran ? "" : ran.error().message));
+}
+
+/// One whose every slice is lent, or none.
+TeamCase ring_case(Kind kind, Rank size) {
+  TeamCase made;
+  made.problem.kind = kind;
+  made.problem.size = size;
+  made.problem.count = 3'000;
+  made.choice = {Algorithm::ring, 1, 100};
+  made.type = DataType::float32;
+  made.in_place.assign(size, false);
+  return made;
+}
+
+/// Of a call, what this rank puts into slots if it can lend all that the schedule lends.
+std::uint64_t bytes_not_lent(const TeamCase& made, Rank rank) {
+  const auto steps = device::steps_of(test::lowered_for_streams(made), rank).value();
+  std::uint64_t bytes = 0;
+  for (const auto& fold : steps.folds) {
+    const bool is_lent = fold.lent.is_any() && !(fold.lent.if_separate && made.in_place[rank]);
+    if (fold.is_to_slot && !is_lent) bytes += fold.bytes;
+  }
+  return bytes;
+}
+
+/// By a graph, since what is captured waits until others have mapped what it is to lend.
+void check_lent(GroupBench& bench, GroupTrials& trials, const TeamCase& made, bool is_lent,
+                const std::string& what) {
+  const std::uint64_t before = bench.group().slot_bytes();
+  const Status ran = trials.replay(made, 2, true);
+  check(ran.has_value(),
+        fmt::format("{}: {}: {}", what, made.text(), ran ? "" : ran.error().message));
+  const std::uint64_t bytes = bench.group().slot_bytes() - before;
+  const std::uint64_t expected = bytes_not_lent(made, bench.rank());
+  // In place is what both buffers have a part in, which they may not on this rank.
+  const bool may_be_less = made.in_place[bench.rank()];
+  check(!is_lent || bytes == expected || (may_be_less && bytes < expected),
+        fmt::format("{}: {}: {} bytes in slots, {} are not lent", what, made.text(), bytes,
+                    expected));
 }
 
 void test_matrix(unsigned seed) {
@@ -126,10 +179,96 @@ void test_threads(unsigned seed) {
         GroupTrials trials(*bench, random, kLong);
         for (std::size_t i = 0; i < catalogue().size(); i += 3)
           try_case(trials, test::random_case(catalogue()[i], 3, random));
+        check_lent(*bench, trials, ring_case(Kind::all_gather, 3), true, "ranks of one process");
       });
     }
   });
   unsetenv("CCOLL_GPU_FAULT");
+}
+
+/// All ranks' buffers are lent: only what no schedule lends goes through slots.
+void test_lent(unsigned seed) {
+  for (const Rank size : {2U, 3U}) {
+    run_processes("what is lent", size, [&](Rank rank, device::Exchange& exchange) {
+      std::mt19937_64 random(seed + size);
+      const auto bench = join(rank, size, exchange);
+      GroupTrials trials(*bench, random, kLong);
+      for (const auto& entry : catalogue())
+        check_lent(*bench, trials, test::random_case(entry, size, random), true, "what is lent");
+      const std::uint64_t before = bench->group().slot_bytes();
+      try_case(trials, ring_case(Kind::all_gather, size), true);
+      check(bench->group().slot_bytes() == before, "what has been mapped is lent by plain calls");
+      try_case(trials, ring_case(Kind::all_gather, size), false);
+      check(bench->group().slot_bytes() > before, "ordinary memory is not lent");
+    });
+  }
+}
+
+/// Memory that comes to the address of what was freed is other memory, to all.
+void test_freed(unsigned seed) {
+  const int rounds = testing::by_effort(8, 30, 300);
+  run_processes("freed and taken anew", 3, [&](Rank rank, device::Exchange& exchange) {
+    std::mt19937_64 random(seed);
+    const auto bench = join(rank, 3, exchange);
+    GroupTrials trials(*bench, random, kLong);
+    int again = 0;
+    for (int round = 0; round < rounds && failures == 0; round++) {
+      const std::byte* const was = bench->registered(0);
+      bench->give_away(0).reset();
+      value_or_throw(bench->take(0));
+      again += bench->registered(0) == was ? 1 : 0;
+      const auto made = ring_case(Kind::all_gather, 3);
+      // Some before others have mapped it, some after.
+      if (round % 3 == 0) try_case(trials, made, true);
+      check_lent(*bench, trials, made, true, "freed and taken anew");
+      try_case(trials, made, true);
+    }
+    check(again > rounds / 2, fmt::format("{} of {} are at the same address", again, rounds));
+    // What is given back is unmapped.
+    const auto limit = in(kLong);
+    while (mappings() > 3 * kMostMappings && in(0ms) < limit) std::this_thread::sleep_for(1ms);
+    check(mappings() <= 3 * kMostMappings, fmt::format("{} mappings are left", mappings()));
+    value_or_throw(exchange.swap("", {}, in(kLong)));
+  });
+}
+
+/// Where one rank cannot map, nothing is lent, and nobody waits for it.
+void test_not_mapped(unsigned seed) {
+  run_processes("a rank that cannot map", 3, [&](Rank rank, device::Exchange& exchange) {
+    std::mt19937_64 random(seed);
+    const auto bench = join(rank, 3, exchange);
+    if (rank == 1) setenv("CCOLL_GPU_FAULT", "import", 1);
+    GroupTrials trials(*bench, random, kLong);
+    const std::uint64_t before = bench->group().slot_bytes();
+    check_lent(*bench, trials, ring_case(Kind::all_gather, 3), rank == 1, "a rank that cannot map");
+    check((bench->group().slot_bytes() == before) == (rank == 1),
+          "those lend whom all the others can map");
+    value_or_throw(exchange.swap("", {}, in(kLong)));
+  });
+}
+
+/// More memories than there are places go through slots until there are.
+void test_many(unsigned seed) {
+  run_processes("more memories than places", 2, [&](Rank rank, device::Exchange& exchange) {
+    std::mt19937_64 random(seed);
+    const auto bench = join(rank, 2, exchange);
+    GroupTrials trials(*bench, random, kLong);
+    const auto made = ring_case(Kind::all_gather, 2);
+    std::vector<std::unique_ptr<device::Registered>> kept;
+    for (std::uint32_t i = 0; i < device::kLoanPlaces; i++) {
+      check_lent(*bench, trials, made, true, fmt::format("memory {}", i));
+      kept.push_back(bench->give_away(0));
+      value_or_throw(bench->take(0));
+    }
+    const std::uint64_t before = bench->group().slot_bytes();
+    check_lent(*bench, trials, made, false, "one too many");
+    check(bench->group().slot_bytes() > before, "one too many is not lent");
+    kept.clear();
+    bench->give_away(0).reset();
+    value_or_throw(bench->take(0));
+    check_lent(*bench, trials, made, true, "when there is a place again");
+    value_or_throw(exchange.swap("", {}, in(kLong)));
+  });
 }
 
 /// Who has mapped memory has it, though its maker is gone.
@@ -160,16 +299,8 @@ void test_outlives() {
   });
 }
 
-/// An all_reduce of many steps.
-TeamCase long_case(Rank size) {
-  TeamCase made;
-  made.problem.size = size;
-  made.problem.count = 3'000;
-  made.choice = {Algorithm::ring, 1, 100};
-  made.type = DataType::float32;
-  made.in_place.assign(size, false);
-  return made;
-}
+/// Of many steps.
+TeamCase long_case(Rank size) { return ring_case(Kind::all_reduce, size); }
 
 /// The stream has ended, works, and the group says why it does not.
 void check_survivor(GroupBench& bench, Rank rank, const device::LoadedSteps* steps,
@@ -206,6 +337,11 @@ void test_killed(unsigned seed) {
           const auto made = long_case(size);
           const auto steps = value_or_throw(bench->group().load(test::lowered_for_streams(made)));
           TeamMemory memory(made, random);
+          if (round % 3 != 0) {
+            // What is lent is read while its owner dies.
+            GroupTrials trials(*bench, random, kLong);
+            check_lent(*bench, trials, made, true, what);
+          }
           GroupBench::Trip trip(*bench, 0, memory), next(*bench, 1, memory);
           check(bench->begin(steps, trip).has_value(), what);
           if (round % 2 == 0) check(bench->begin(steps, next).has_value(), what);
@@ -247,6 +383,27 @@ void test_late() {
             "late: it says for whom it waits: " + said);
       check_survivor(*bench, rank, steps, ended, "late");
     }
+    value_or_throw(exchange.swap("", {}, in(kLong)));
+  });
+}
+
+/// Of a group that has been given up, who has mapped memory may still read it.
+void test_given_up_while_lent() {
+  run_processes("given up while lent", 2, [&](Rank rank, device::Exchange& exchange) {
+    std::mt19937_64 random(1);
+    const auto bench = join(rank, 2, exchange);
+    GroupTrials trials(*bench, random, kLong);
+    check_lent(*bench, trials, ring_case(Kind::all_gather, 2), true, "given up while lent");
+    value_or_throw(exchange.swap("", {}, in(kLong)));
+    const std::size_t before = mappings();
+    if (rank == 0) {
+      bench->group().abort({ErrorKind::aborted, "enough", std::nullopt});
+      bench->give_away(0).reset();
+    }
+    value_or_throw(exchange.swap("", {}, in(kLong)));
+    // That it is gone is heard of soon.
+    std::this_thread::sleep_for(100ms);
+    check(mappings() == before - (rank == 0 ? 1 : 0), "given up while lent: it stays mapped");
     value_or_throw(exchange.swap("", {}, in(kLong)));
   });
 }
@@ -342,10 +499,15 @@ int main() {
       {"memory outlives its maker", test_outlives},
       {"faults", test_faults},
       {"the matrix", [=] { test_matrix(seed); }},
+      {"what is lent", [=] { test_lent(seed); }},
+      {"freed and taken anew", [=] { test_freed(seed); }},
+      {"a rank that cannot map", [=] { test_not_mapped(seed); }},
+      {"more memories than places", [=] { test_many(seed); }},
       {"ranks of one process", [=] { test_threads(seed); }},
       {"killed", [=] { test_killed(seed); }},
       {"late", test_late},
       {"given up", test_given_up},
+      {"given up while lent", test_given_up_while_lent},
   };
   for (const auto& [name, part] : parts) {
     const auto begin = std::chrono::steady_clock::now();

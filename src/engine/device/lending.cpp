@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+// lender                                             each reader
+// offer: number, bytes, id; its descriptor ────────►  maps it, writes the place
+//                                          ◄────────  mapped, or refused
+// withdrawal: number                       ────────►  clears the place, unmaps it
+//
+// Each rank has an inbox, a socket of which all others have the other end.
+#include "engine/device/lending.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "core/log.hpp"
+#include "core/net/bytes.hpp"
+#include "core/os_error.hpp"
+#include "engine/device/cuda.hpp"
+#include "transport/shm/descriptors.hpp"
+
+namespace ccoll::device {
+
+namespace {
+
+constexpr std::size_t kMessageBytes = 1 + 4 + 4 + 8 + 8;
+/// An inbox that is full is tried again after it.
+constexpr int kAgainMs = 5;
+/// Numbers are said twice as large.
+constexpr std::uint32_t kMostNumber = UINT32_MAX / 2;
+
+}  // namespace
+
+Result<std::shared_ptr<Lending>> Lending::make(std::uint32_t rank, std::uint32_t size, int device,
+                                               GroupWords words, Exchange& exchange,
+                                               Exchange::TimePoint deadline) {
+  std::shared_ptr<Lending> made(new Lending(rank, size, device, words));
+  CCOLL_TRY(made->open(exchange, deadline));
+  Registrations::of_process().watch(made);
+  return made;
+}
+
+Lending::Lending(std::uint32_t rank, std::uint32_t size, int device, GroupWords words)
+    : rank_(rank),
+      size_(size),
+      device_(device),
+      words_(words),
+      outboxes_(size),
+      rounds_(kLoanPlaces),
+      taken_(kLoanPlaces) {}
+
+/// Who cannot have an inbox, or a thread for it, is lent nothing, and so nobody is.
+Status Lending::open(Exchange& exchange, Exchange::TimePoint deadline) {
+  int pair[2] = {-1, -1};
+  wakes_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  const bool is_open =
+      wakes_.open() && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0;
+  inbox_ = FileDescriptor(pair[0]);
+  const FileDescriptor others(pair[1]);
+  std::vector<int> files;
+  if (is_open) files.push_back(others.number());
+  auto parcels = exchange.swap("lending", files, deadline);
+  if (!parcels) return tl::unexpected(std::move(parcels.error()));
+  for (std::uint32_t rank = 0; rank < size_; ++rank) {
+    auto& theirs = (*parcels)[rank].files;
+    if (rank != rank_ && theirs.size() == 1) outboxes_[rank].socket = std::move(theirs[0]);
+  }
+  if (!is_open) return {};
+  try {
+    thread_ = std::thread([this] { serve(); });
+  } catch (const std::system_error& error) {
+    log().warn("no thread to map what other ranks lend of GPUs' memory: {}", error.what());
+    inbox_ = FileDescriptor();
+  }
+  return {};
+}
+
+Lending::~Lending() {
+  {
+    const std::lock_guard lock(mu_);
+    is_over_ = true;
+  }
+  if (!thread_.joinable()) return;
+  wake();
+  thread_.join();
+}
+
+void Lending::wake() const {
+  const std::uint64_t one = 1;
+  static_cast<void>(::write(wakes_.number(), &one, sizeof one) == sizeof one);
+}
+
+// What this rank lends
+
+std::optional<Lending::Loan> Lending::find(const std::byte* data, std::uint64_t bytes,
+                                           std::chrono::milliseconds patience) {
+  const auto memory = Registrations::of_process().find(data, bytes);
+  if (!memory || memory->device() != device_ || size_ == 1) return std::nullopt;
+  std::unique_lock lock(mu_);
+  auto [at, is_new] = lent_.try_emplace(memory->id());
+  Lent& lent = at->second;
+  if (is_new) {
+    lent.number = take_number();
+    lent.is_refused = lent.number == 0 || !thread_.joinable();
+    for (std::uint32_t rank = 0; rank < size_ && !lent.is_refused; ++rank) {
+      if (rank == rank_) continue;
+      lent.is_refused = !outboxes_[rank].socket.open();
+      if (!lent.is_refused) {
+        send(rank,
+             {Message::Kind::offer, rank_, lent.number, memory->size(), memory->id(), memory});
+      }
+    }
+    wake();
+  }
+  // Nobody frees it meanwhile.
+  changed_.wait_for(lock, patience, [&] { return lent.is_refused || lent.answers + 1 == size_; });
+  if (lent.is_refused || lent.answers + 1 != size_) return std::nullopt;
+  return Loan{lent.number, static_cast<std::uint64_t>(data - memory->data())};
+}
+
+/// One whose place no other has; 0: none.
+std::uint32_t Lending::take_number() {
+  for (std::uint32_t place = 0; place < kLoanPlaces; ++place) {
+    const std::uint64_t number = (std::uint64_t{rounds_[place]} + 1) * kLoanPlaces + place;
+    if (taken_[place] || number > kMostNumber) continue;
+    taken_[place] = true;
+    ++rounds_[place];
+    return static_cast<std::uint32_t>(number);
+  }
+  return 0;
+}
+
+void Lending::withdraw(std::uint64_t id) {
+  const std::lock_guard lock(mu_);
+  const auto found = lent_.find(id);
+  if (found == lent_.end()) return;
+  const std::uint32_t number = found->second.number;
+  lent_.erase(found);
+  if (number == 0) return;
+  taken_[number % kLoanPlaces] = false;
+  for (std::uint32_t rank = 0; rank < size_; ++rank) {
+    auto& waiting = outboxes_[rank].waiting;
+    const auto is_its_offer = [&](const Message& each) {
+      return each.kind == Message::Kind::offer && each.number == number;
+    };
+    if (rank == rank_ || std::erase_if(waiting, is_its_offer) != 0) continue;
+    send(rank, {Message::Kind::withdrawal, rank_, number});
+  }
+  wake();
+}
+
+void Lending::note_answer(const Message& answer) {
+  const std::lock_guard lock(mu_);
+  for (auto& [id, lent] : lent_) {
+    if (lent.number != answer.number) continue;
+    if (answer.kind == Message::Kind::refused) lent.is_refused = true;
+    ++lent.answers;
+  }
+  changed_.notify_all();
+}
+
+// Messages
+
+/// With the lock held.
+void Lending::send(std::uint32_t to, Message message) {
+  if (outboxes_[to].socket.open()) outboxes_[to].waiting.push_back(std::move(message));
+}
+
+/// Whether some have to be tried again.
+bool Lending::send_waiting() {
+  const std::lock_guard lock(mu_);
+  bool is_full = false;
+  for (Outbox& outbox : outboxes_) {
+    while (!outbox.waiting.empty()) {
+      const Message& next = outbox.waiting.front();
+      const auto bytes = net::Writer()
+                             .number(static_cast<std::uint8_t>(next.kind))
+                             .number(next.from)
+                             .number(next.number)
+                             .number(next.bytes)
+                             .number(next.id)
+                             .take();
+      std::vector<int> files;
+      if (next.memory) files.push_back(next.memory->file().number());
+      const auto sent = shm::send_with_descriptors(outbox.socket.number(), bytes, files);
+      if (!sent && sent.error().kind == ErrorKind::exhausted) {
+        is_full = true;
+        break;
+      }
+      if (!sent) {
+        close(outbox);
+        break;
+      }
+      outbox.waiting.pop_front();
+    }
+  }
+  return is_full;
+}
+
+/// That rank's group has ended, so nothing that is lent to all can be from now on.
+void Lending::close(Outbox& outbox) {
+  outbox.socket = FileDescriptor();
+  outbox.waiting.clear();
+  for (auto& [id, lent] : lent_) lent.is_refused = true;
+  changed_.notify_all();
+}
+
+void Lending::serve() {
+  for (;;) {
+    const bool comes_again = send_waiting();
+    std::array<pollfd, 2> any{{{wakes_.number(), POLLIN, 0}, {inbox_.number(), POLLIN, 0}}};
+    if (poll(any.data(), any.size(), comes_again ? kAgainMs : -1) < 0 && errno != EINTR) return;
+    std::uint64_t ignored = 0;
+    static_cast<void>(::read(wakes_.number(), &ignored, sizeof ignored) == sizeof ignored);
+    {
+      const std::lock_guard lock(mu_);
+      if (is_over_) return;
+    }
+    hear();
+  }
+}
+
+void Lending::hear() {
+  while (inbox_.open()) {
+    auto came = shm::receive_with_descriptors(inbox_.number(), kMessageBytes);
+    if (!came && came.error().kind == ErrorKind::exhausted) return;
+    if (!came) {
+      inbox_ = FileDescriptor();  // all others have gone
+      return;
+    }
+    net::Reader reader(came->bytes);
+    const auto kind = reader.number<std::uint8_t>();
+    Message message;
+    message.kind = static_cast<Message::Kind>(kind);
+    message.from = reader.number<std::uint32_t>();
+    message.number = reader.number<std::uint32_t>();
+    message.bytes = reader.number<std::uint64_t>();
+    message.id = reader.number<std::uint64_t>();
+    if (reader.complete() && message.from < size_ && message.from != rank_) {
+      take(message, std::move(came->descriptors));
+    }
+  }
+}
+
+void Lending::take(const Message& message, std::vector<FileDescriptor> files) {
+  switch (message.kind) {
+    case Message::Kind::offer: {
+      const bool is_mapped = borrow(message, files);
+      const std::lock_guard lock(mu_);
+      send(message.from,
+           {is_mapped ? Message::Kind::mapped : Message::Kind::refused, rank_, message.number});
+      return;
+    }
+    case Message::Kind::withdrawal:
+      return give_back(message);
+    case Message::Kind::mapped:
+    case Message::Kind::refused:
+      return note_answer(message);
+  }
+}
+
+// What others lend
+
+bool Lending::borrow(const Message& offer, const std::vector<FileDescriptor>& files) {
+  // Of the same process and GPU: the same address.
+  auto memory = SharedMemory::find(offer.id, device_);
+  if (!memory && files.size() == 1) {
+    auto mapped = SharedMemory::import(device_, files[0], offer.bytes);
+    if (mapped) memory = std::move(*mapped);
+    if (!mapped) {
+      log().debug("rank {}: memory that rank {} lends goes through slots: {}", rank_, offer.from,
+                  mapped.error().message);
+    }
+  }
+  if (!memory) return false;
+  LoanPlace& place = words_.place(rank_, offer.from, offer.number);
+  store_relaxed(&place.address, reinterpret_cast<std::uint64_t>(memory->data()));
+  store_release(&place.number, offer.number);
+  borrowed_[{offer.from, offer.number % kLoanPlaces}] = std::move(memory);
+  return true;
+}
+
+void Lending::give_back(const Message& withdrawal) {
+  LoanPlace& place = words_.place(rank_, withdrawal.from, withdrawal.number);
+  if (load_relaxed(&place.number) != withdrawal.number || words_.cause(rank_)) return;
+  store_relaxed(&place.number, 0);
+  borrowed_.erase({withdrawal.from, withdrawal.number % kLoanPlaces});
+}
+
+}  // namespace ccoll::device

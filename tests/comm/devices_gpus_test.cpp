@@ -109,7 +109,13 @@ TEST_CASE("gpus: a call begins when all ranks' streams have come to it, on all G
       if (call == 0 && c.rank() == 3) hold_until(may_go, stream);
       c.all_reduce(sums.data(), sums.data(), 3000, kType, ReduceOp::sum, in(stream));
     }
-    if (c.rank() == 3) may_go = true;
+    if (c.rank() == 3) {
+      // No kernel is in others' way meanwhile.
+      std::this_thread::sleep_for(50ms);
+      const int running = cuda_on_host_runs_teams();
+      may_go = true;
+      expect(running == 0, "kernels run that wait for a stream");
+    }
     for (const auto& stream : streams) stream.wait();
     expect(sums.values() == Values(3000, 4096), "sums of sums");
   }));
@@ -188,17 +194,16 @@ TEST_CASE("gpus: buffers that other GPUs do not reach are lent to none", "[comm]
     void* memory = nullptr;
     auto mode = cudaStreamCaptureModeRelaxed;
     cudaThreadExchangeStreamCaptureMode(&mode);
-    check_cuda(cudaMalloc(&memory, 9000), "cudaMalloc");
+    check_cuda(cudaMalloc(&memory, 12'000), "cudaMalloc");
     auto* const closed = static_cast<std::int32_t*>(memory);
     if (c.rank() == 1) cuda_on_host_closes(memory);
-    const Device all(Values(3000, 0));
-    const Values own = ramp(1000, c.rank());
-    check_cuda(cudaMemcpy(closed, own.data(), 4000, cudaMemcpyHostToDevice), "copying");
+    const Device own(ramp(1000, c.rank())), exchanged(Values(3000, 0));
     for (int i = 0; i < 3; i++) {
-      c.all_gather(closed, all.data(), 1000, kType, in(stream));
+      c.all_gather(own.data(), closed, 1000, kType, in(stream));
+      c.all_to_all(closed, exchanged.data(), 1000, kType, in(stream));
       stream.wait();
       for (std::size_t from = 0; from < 3; from++)
-        expect(all.values()[from * 1000 + 7] == static_cast<std::int32_t>(from) + 7, "a block");
+        expect(exchanged.values()[from * 1000 + 7] == c.rank() + 7, "a block");
     }
     c.barrier();
   }));

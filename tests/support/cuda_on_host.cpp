@@ -1147,6 +1147,7 @@ void cuda_on_host_moves(const void* memory, std::size_t bytes, bool is_there) {
   of_another.erase(memory);
   if (is_there) of_another[memory] = {bytes};
 }
+int cuda_on_host_runs_teams() { return kernels_running; }
 void cuda_on_host_refuses(int device, bool does) {
   const std::lock_guard lock(mu);
   does ? void(refusing.insert(device)) : void(refusing.erase(device));

@@ -37,6 +37,9 @@ bool cuda_on_host_has_context(int device);
 typedef enum { kPeersWell, kPeersTooMany, kPeersApart, kPeersWrong, kPeersHang } cuda_on_host_peers;
 void cuda_on_host_has_peers(cuda_on_host_peers how);
 
+/// How many devices run a team's kernel just now.
+int cuda_on_host_runs_teams();
+
 /// Whether the device refuses cooperative launches from now on.
 void cuda_on_host_refuses(int device, bool does);
 

@@ -399,7 +399,10 @@ TEST_CASE("devices: what calls in streams have stays when all communicators are 
   CHECK_FALSE(is_over.exchange(true));
   late.join();
   // Which no kernel does that finds its memory gone.
-  for (const std::size_t rank : {0, 1}) CHECK(ends(streams[rank]));
+  for (const std::size_t rank : {0, 1}) {
+    use_gpu_of(static_cast<int>(rank));
+    CHECK(ends(streams[rank]));
+  }
 }
 
 TEST_CASE("devices: a stream whose call has failed does not wait for room", "[comm]") {
@@ -426,7 +429,10 @@ TEST_CASE("devices: a stream whose call has failed does not wait for room", "[co
       },
       options));
   held->go_on();
-  for (const std::size_t rank : {0, 1}) CHECK(ends(streams[rank]));
+  for (const std::size_t rank : {0, 1}) {
+    use_gpu_of(static_cast<int>(rank));
+    CHECK(ends(streams[rank]));
+  }
 }
 
 TEST_CASE("devices: a rank gives no context to a GPU that is not its own", "[comm]") {

@@ -36,6 +36,7 @@ TEST_CASE("devices: what cannot be had of a GPU is refused, and said", "[comm][u
     return message_of([&] { (void)allocate(bytes, Where::device, device); });
   };
   CHECK(refused(0, 0) == "invalid_argument: allocate: 0 bytes given, at least 1 expected");
+  cuda_on_host_has(1);
   CHECK(refused(10, 1) == "invalid_argument: allocate of 10 bytes: GPU 1 given, there are 1");
   CHECK(refused(10, -1) == "invalid_argument: allocate of 10 bytes: GPU -1 given, there are 1");
   setenv("CCOLL_GPU_FAULT", "export", 1);

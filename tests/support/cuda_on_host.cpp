@@ -12,11 +12,11 @@
 /// one; a kernel is refused in a stream of another than the current one, as is an event that is
 /// recorded in another's stream, and a kernel that is given what its device does not reach ends in
 /// an illegal address. Copies and waits are not bound to the current device. CCOLL_GPU_FAULT:
-/// export, import (refused), apart (what is imported is other memory), words (no stream sees a word
-/// that it waits for), stale (one in three launches of graphs moves no data), first (no kernel can
-/// be captured before it was launched), stall (when a kernel of adversaries is launched, the device
-/// does nothing any more), deaf (no kernel sees that it is to end) or drift (all takes longer and
-/// longer).
+/// export, import (refused), later (but the first two imports), apart (what is imported is other
+/// memory), words (no stream sees a word that it waits for), stale (one in three launches of graphs
+/// moves no data), first (no kernel can be captured before it was launched), stall (when a kernel
+/// of adversaries is launched, the device does nothing any more), deaf (no kernel sees that it is
+/// to end) or drift (all takes longer and longer).
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -549,7 +549,9 @@ CUresult export_handle(void* file, CUmemGenericAllocationHandle handle,
 }
 CUresult import_handle(CUmemGenericAllocationHandle* handle, void* file,
                        CUmemAllocationHandleType /*type*/) {
-  if (has_fault("import")) return CUDA_ERROR_NOT_SUPPORTED;
+  static std::atomic<int> imports = 0;
+  const bool is_refused = has_fault("import") || (has_fault("later") && ++imports > 2);
+  if (is_refused) return CUDA_ERROR_NOT_SUPPORTED;
   const int given = static_cast<int>(reinterpret_cast<std::intptr_t>(file));
   if (has_fault("apart")) {
     return create(handle, static_cast<std::size_t>(lseek(given, 0, SEEK_END)), nullptr, 0);

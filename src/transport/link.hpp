@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -61,6 +62,20 @@ inline constexpr std::size_t kLinkSlots = 4;
 /// at once to where it belongs; or the sender, into memory of the link, while the receiver takes
 /// what came before.
 enum class Copier : std::uint8_t { receiver, sender };
+
+/// Memory that is not the host's to read and write, such as a GPU's, as its maker exports it.
+struct ExportedMemory {
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+  int file = -1;             ///< a dma-buf; it need be open only while it is made known
+  std::uint64_t offset = 0;  ///< of `data` in it
+};
+
+/// Exported memory that a link's own device reads and writes where it lies, as long as this lives.
+class DirectMemory {
+ public:
+  virtual ~DirectMemory() = default;
+};
 
 /// What a link has to tell of itself to whoever counts.
 struct LinkReport {
@@ -121,6 +136,12 @@ class SendLink {
   /// more for so much memory at once than for a slice of it. The memory stays untouched until all
   /// of it was lent and drained() holds, or until revoke(). A hint.
   virtual void announce(const std::byte* /*data*/, std::size_t /*bytes*/) {}
+  /// Makes such memory known to what serves this link, once that is connected; or why it cannot be.
+  virtual Result<std::shared_ptr<const DirectMemory>> make_direct(const ExportedMemory& memory);
+  /// As announce(), of memory that this link has made direct, and no hint: all of it is lent then,
+  /// and no CPU reads it.
+  virtual void announce_direct(const std::byte* /*data*/, std::size_t /*bytes*/,
+                               std::shared_ptr<const DirectMemory> /*memory*/) {}
   /// Moves on what was pushed; true if anything moved.
   virtual bool progress() = 0;
   /// Lent memory is the owner's again, and what was pushed arrives without further calls.
@@ -161,6 +182,12 @@ class ReceiveLink {
   /// than whole ones, may be put one behind the other from `data` on, until they are popped or
   /// revoke() is called. A hint; a link of which some is announced is so of all its payloads.
   virtual void announce(std::byte* /*data*/, std::size_t /*bytes*/) {}
+  /// As SendLink's.
+  virtual Result<std::shared_ptr<const DirectMemory>> make_direct(const ExportedMemory& memory);
+  /// As announce(), of memory that this link has made direct. What comes nevertheless elsewhere is
+  /// not the CPU's to copy there.
+  virtual void announce_direct(std::byte* /*data*/, std::size_t /*bytes*/,
+                               std::shared_ptr<const DirectMemory> /*memory*/) {}
   /// Null until the front slice is whole (or the link has failed). Moves bytes.
   virtual const View* front() = 0;
   /// Whether front() would give a slice, as far as it has come; moves nothing.
@@ -183,5 +210,18 @@ class ReceiveLink {
   virtual const Failure* failure() const = 0;
   virtual LinkReport report() const { return {}; }
 };
+
+/// Of links over what does not reach such memory.
+inline tl::unexpected<Failure> cannot_be_direct() {
+  return fail(ErrorKind::unsupported, "the link is not one over RDMA without checksums");
+}
+
+inline Result<std::shared_ptr<const DirectMemory>> SendLink::make_direct(const ExportedMemory&) {
+  return cannot_be_direct();
+}
+
+inline Result<std::shared_ptr<const DirectMemory>> ReceiveLink::make_direct(const ExportedMemory&) {
+  return cannot_be_direct();
+}
 
 }  // namespace ccoll

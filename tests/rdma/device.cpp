@@ -150,6 +150,7 @@ const auto& entries() {
       named("ibv_alloc_pd", alloc_pd),
       named("ibv_dealloc_pd", dealloc_pd),
       named("ibv_reg_mr", reg_mr),
+      named("ibv_reg_dmabuf_mr", reg_dmabuf_mr),
       named("ibv_dereg_mr", dereg_mr),
       named("ibv_create_comp_channel", create_comp_channel),
       named("ibv_destroy_comp_channel", destroy_comp_channel),
@@ -204,6 +205,13 @@ Objects objects() {
   const Lock lock(state().mutex);
   return {state().pairs.size(), state().queues.size(), state().channels.size(),
           state().registrations.size()};
+}
+
+std::size_t exported_memories() {
+  const Lock lock(state().mutex);
+  std::size_t count = 0;
+  for (const auto& each : state().registrations) count += each.view != nullptr ? 1 : 0;
+  return count;
 }
 
 std::uint64_t times_sent(std::size_t port) {

@@ -8,7 +8,9 @@
 /// leaves the real library there, behind the faults of faults.hpp. It knows what ccoll uses,
 /// reliable connections and RDMA writes, and is as strict as a device may be: queues hold what was
 /// asked for and no more, states need all their attributes, an error leaves of a completion what
-/// the specification says. Misuse that a device would not forgive ends the test with a message.
+/// the specification says. What is registered by a descriptor, as a GPU's memory is by its dma-buf,
+/// it reads and writes through that alone, so that its address may be one that no CPU can use.
+/// Misuse that a device would not forgive ends the test with a message.
 
 #include <infiniband/verbs.h>
 
@@ -25,6 +27,8 @@ struct Objects {
   friend bool operator==(const Objects&, const Objects&) = default;
 };
 Objects objects();
+/// Registrations by descriptor among them.
+std::size_t exported_memories();
 
 /// How often a message came for which no receive was posted.
 std::uint64_t times_not_ready();

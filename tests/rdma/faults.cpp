@@ -112,6 +112,9 @@ using Create = Between<Call::create_qp, decltype(&::ibv_create_qp)>;
 using Destroy = Between<Call::destroy_qp, decltype(&::ibv_destroy_qp)>;
 using Modify = Between<Call::modify_qp, decltype(&::ibv_modify_qp)>;
 using Register = Between<Call::reg_mr, decltype(&::ibv_reg_mr)>;
+using RegisterExported =
+    Between<Call::reg_dmabuf_mr,
+            ibv_mr* (*)(ibv_pd*, std::uint64_t, std::size_t, std::uint64_t, int, int)>;
 using Open = Between<Call::open_device, decltype(&::ibv_open_device)>;
 using PostSend = Between<Call::post_send, decltype(ibv_context_ops::post_send)>;
 using PostReceive = Between<Call::post_recv, decltype(ibv_context_ops::post_recv)>;
@@ -142,6 +145,14 @@ int destroy_qp(ibv_qp* pair) {
 
 ibv_mr* register_memory(ibv_pd* domain, void* begin, std::size_t bytes, int access) {
   ibv_mr* const made = Register::call(domain, begin, bytes, access);
+  const std::lock_guard lock(mutex);
+  if (made != nullptr) registered.insert(made);
+  return made;
+}
+
+ibv_mr* register_exported(ibv_pd* domain, std::uint64_t offset, std::size_t bytes,
+                          std::uint64_t address, int file, int access) {
+  ibv_mr* const made = RegisterExported::call(domain, offset, bytes, address, file, access);
   const std::lock_guard lock(mutex);
   if (made != nullptr) registered.insert(made);
   return made;
@@ -248,9 +259,9 @@ ibv_context* open_device(ibv_device* device) {
 }
 
 constexpr std::array<std::string_view, kCalls> kNames = {
-    "open_device",         "alloc_pd",  "query_device", "query_port",   "reg_mr",
-    "create_comp_channel", "create_cq", "create_qp",    "modify_qp",    "destroy_qp",
-    "post_send",           "post_recv", "poll_cq",      "req_notify_cq"};
+    "open_device",         "alloc_pd",  "query_device", "query_port", "reg_mr",     "reg_dmabuf_mr",
+    "create_comp_channel", "create_cq", "create_qp",    "modify_qp",  "destroy_qp", "post_send",
+    "post_recv",           "poll_cq",   "req_notify_cq"};
 
 void set(Call call, Failing failing) {
   const std::lock_guard lock(mutex);
@@ -336,6 +347,10 @@ void* between(std::string_view name, void* function) {
   if (name == "ibv_reg_mr")
     return put<Call::reg_mr, decltype(&::ibv_reg_mr)>(function),
            reinterpret_cast<void*>(register_memory);
+  if (name == "ibv_reg_dmabuf_mr") {
+    RegisterExported::real = reinterpret_cast<decltype(RegisterExported::real)>(function);
+    return reinterpret_cast<void*>(register_exported);
+  }
   if (name == "ibv_dereg_mr") {
     deregister = reinterpret_cast<decltype(deregister)>(function);
     return reinterpret_cast<void*>(deregister_memory);

@@ -19,6 +19,7 @@ enum class Call : std::uint8_t {
   query_device,
   query_port,
   reg_mr,
+  reg_dmabuf_mr,
   create_comp_channel,
   create_cq,
   create_qp,
@@ -29,7 +30,7 @@ enum class Call : std::uint8_t {
   poll_cq,
   req_notify_cq,
 };
-inline constexpr std::size_t kCalls = 14;
+inline constexpr std::size_t kCalls = 15;
 std::string_view to_string(Call call);
 
 /// The `number`-th of these calls from now (the next is 1) fails with this errno, and `times` - 1

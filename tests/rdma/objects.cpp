@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -62,9 +64,36 @@ ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t bytes, int access) {
   return &made.base;
 }
 
+ibv_mr* reg_dmabuf_mr(ibv_pd* domain, std::uint64_t offset, std::size_t bytes,
+                      std::uint64_t address, int file, int access) {
+  constexpr std::uint64_t kPage = 4096;
+  struct stat found {};
+  // Its pages are the device's: nothing of them can be moved on the way.
+  const bool fits = fstat(file, &found) == 0 && bytes > 0 && offset % kPage == address % kPage &&
+                    offset + bytes <= static_cast<std::uint64_t>(found.st_size);
+  void* const view = fits ? mmap(nullptr, offset % kPage + bytes, PROT_READ | PROT_WRITE,
+                                 MAP_SHARED, file, static_cast<off_t>(offset - offset % kPage))
+                          : MAP_FAILED;
+  if (view == MAP_FAILED) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  ibv_mr* const made = reg_mr(domain, reinterpret_cast<void*>(address), bytes, access);
+  const Lock lock(state().mutex);
+  if (made == nullptr)
+    munmap(view, offset % kPage + bytes);
+  else
+    whole(state().registrations, made).view = static_cast<std::byte*>(view) + offset % kPage;
+  return made;
+}
+
 int dereg_mr(ibv_mr* registration) {
   const Lock lock(state().mutex);
-  whole(state().registrations, registration);
+  const auto& ended = whole(state().registrations, registration);
+  if (ended.view != nullptr) {
+    const auto within = reinterpret_cast<std::uint64_t>(ended.view) % 4096;
+    munmap(ended.view - within, within + registration->length);
+  }
   state().registrations.remove_if([&](const auto& each) { return &each.base == registration; });
   return 0;
 }

@@ -67,6 +67,7 @@ struct Pair {
 struct Registration {
   ibv_mr base{};
   int access = 0;
+  std::byte* view = nullptr;  ///< of a dma-buf: where the device sees what base.addr names
 };
 
 /// All there is, of all contexts.
@@ -141,6 +142,8 @@ int poll_cq(ibv_cq* queue, int most, ibv_wc* places);
 int req_notify_cq(ibv_cq* queue, int);
 
 ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t bytes, int access);
+ibv_mr* reg_dmabuf_mr(ibv_pd* domain, std::uint64_t offset, std::size_t bytes,
+                      std::uint64_t address, int file, int access);
 int dereg_mr(ibv_mr* registration);
 ibv_comp_channel* create_comp_channel(ibv_context* context);
 int destroy_comp_channel(ibv_comp_channel* channel);

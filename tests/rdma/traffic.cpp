@@ -54,14 +54,17 @@ void complete_send(Pair& pair, const Send& send, ibv_wc_status status) {
     push(queue, done);
 }
 
-bool allows(std::uint32_t key, std::uint64_t address, std::uint64_t bytes, int access) {
+/// Where the device has what it may use so; null: it may not.
+std::byte* place_of(std::uint32_t key, std::uint64_t address, std::uint64_t bytes, int access) {
   for (const auto& each : state().registrations) {
-    const auto begin = reinterpret_cast<std::uint64_t>(each.base.addr);
-    if (each.base.rkey == key)
-      return (each.access & access) == access && address >= begin &&
-             address + bytes <= begin + each.base.length;
+    auto* const begin = static_cast<std::byte*>(each.base.addr);
+    const auto at = address - reinterpret_cast<std::uint64_t>(begin);
+    if (each.base.rkey != key) continue;
+    if ((each.access & access) != access || at + bytes < at || at + bytes > each.base.length)
+      return nullptr;
+    return (each.view != nullptr ? each.view : begin) + at;
   }
-  return false;
+  return nullptr;
 }
 
 Pair* peer_of(const Pair& pair) {
@@ -78,17 +81,16 @@ ibv_wc_status carry(Pair& pair, const Send& send) {
   std::vector<std::byte> bytes = send.inline_bytes;
   if ((send.request.send_flags & IBV_SEND_INLINE) == 0) {
     for (const auto& part : send.parts) {
-      if (!allows(part.lkey, part.addr, part.length, 0)) return IBV_WC_LOC_PROT_ERR;
-      const auto* const begin = reinterpret_cast<const std::byte*>(part.addr);
+      const auto* const begin = place_of(part.lkey, part.addr, part.length, 0);
+      if (begin == nullptr) return IBV_WC_LOC_PROT_ERR;
       bytes.insert(bytes.end(), begin, begin + part.length);
     }
   }
   Pair* const peer = peer_of(pair);
   if (peer == nullptr) return IBV_WC_RETRY_EXC_ERR;
   const auto& place = send.request.wr.rdma;
-  if (!bytes.empty() &&
-      ((peer->access & IBV_ACCESS_REMOTE_WRITE) == 0 ||
-       !allows(place.rkey, place.remote_addr, bytes.size(), IBV_ACCESS_REMOTE_WRITE))) {
+  auto* const to = place_of(place.rkey, place.remote_addr, bytes.size(), IBV_ACCESS_REMOTE_WRITE);
+  if (!bytes.empty() && ((peer->access & IBV_ACCESS_REMOTE_WRITE) == 0 || to == nullptr)) {
     to_error(*peer);
     tell_pair(*peer, IBV_EVENT_QP_ACCESS_ERR);
     return IBV_WC_REM_ACCESS_ERR;
@@ -98,7 +100,7 @@ ibv_wc_status carry(Pair& pair, const Send& send) {
     state().not_ready++;
     return IBV_WC_RNR_RETRY_EXC_ERR;
   }
-  std::ranges::copy(bytes, reinterpret_cast<std::byte*>(place.remote_addr));
+  if (!bytes.empty()) std::ranges::copy(bytes, to);
   state().sent[pair.port]++;
   if (!has_word) return IBV_WC_SUCCESS;
   Done done;

@@ -62,6 +62,7 @@ Result<Library> Library::find() {
     return fail(ErrorKind::unsupported, "{} lacks {}: it is too old; install a newer rdma-core",
                 kName, missing);
   look(library.query_gid_ex, "_ibv_query_gid_ex");
+  look(library.reg_dmabuf_mr, "ibv_reg_dmabuf_mr");
   return library;
 }
 

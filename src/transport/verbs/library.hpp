@@ -7,6 +7,9 @@
 
 #include <infiniband/verbs.h>
 
+#include <cstddef>
+#include <cstdint>
+
 #include "core/result.hpp"
 
 namespace ccoll::verbs {
@@ -37,6 +40,9 @@ struct Library {
   decltype(&::ibv_get_async_event) get_async_event;
   decltype(&::ibv_ack_async_event) ack_async_event;
   decltype(&::_ibv_query_gid_ex) query_gid_ex;  ///< null in libraries older than 2020
+  /// Null in libraries older than 2021, whose headers do not declare it.
+  ibv_mr* (*reg_dmabuf_mr)(ibv_pd*, std::uint64_t offset, std::size_t bytes, std::uint64_t address,
+                           int file, int access);
 
   /// Loaded by the first call, for good; or why there is none, and what to do.
   static Result<const Library*> load();

@@ -109,6 +109,18 @@ void VerbsSendLink::announce(const std::byte* data, std::size_t bytes) {
   if (pair_) pair_->announce(data, bytes);
 }
 
+Result<std::shared_ptr<const DirectMemory>> VerbsSendLink::make_direct(
+    const ExportedMemory& memory) {
+  // Checksums are the CPU's.
+  if (!pair_ || is_checked_) return cannot_be_direct();
+  return pair_->make_direct(memory);
+}
+
+void VerbsSendLink::announce_direct(const std::byte* data, std::size_t bytes,
+                                    std::shared_ptr<const DirectMemory> memory) {
+  pair_->announce(data, bytes, pair_->registration_of(std::move(memory)));
+}
+
 bool VerbsSendLink::progress() {
   if (instead_) return instead_->progress();
   return pair_ && pair_->poll();
@@ -208,6 +220,19 @@ void VerbsReceiveLink::announce(std::byte* data, std::size_t bytes) {
   const auto begin = announced_bytes_;
   announced_bytes_ += bytes;
   if (pair_ && bytes >= QueuePair::kWorthPlacing) pair_->offer(begin, data, bytes, false);
+}
+
+Result<std::shared_ptr<const DirectMemory>> VerbsReceiveLink::make_direct(
+    const ExportedMemory& memory) {
+  if (!pair_ || checked_as_) return cannot_be_direct();
+  return pair_->make_direct(memory);
+}
+
+void VerbsReceiveLink::announce_direct(std::byte* data, std::size_t bytes,
+                                       std::shared_ptr<const DirectMemory> memory) {
+  const auto begin = announced_bytes_;
+  announced_bytes_ += bytes;
+  pair_->offer(begin, data, bytes, false, pair_->registration_of(std::move(memory)));
 }
 
 void VerbsReceiveLink::revoke() {

@@ -36,6 +36,9 @@ class VerbsSendLink final : public SendLink {
   void push(const SliceHeader& header) override;
   void lend(const SliceHeader& header, const std::byte* data, Copier copier) override;
   void announce(const std::byte* data, std::size_t bytes) override;
+  Result<std::shared_ptr<const DirectMemory>> make_direct(const ExportedMemory& memory) override;
+  void announce_direct(const std::byte* data, std::size_t bytes,
+                       std::shared_ptr<const DirectMemory> memory) override;
   bool progress() override;
   bool drained() override {
     if (pair_) [[likely]]
@@ -76,6 +79,9 @@ class VerbsReceiveLink final : public ReceiveLink {
   const SliceHeader* peek() override;
   void offer(std::byte* data, std::size_t bytes) override;
   void announce(std::byte* data, std::size_t bytes) override;
+  Result<std::shared_ptr<const DirectMemory>> make_direct(const ExportedMemory& memory) override;
+  void announce_direct(std::byte* data, std::size_t bytes,
+                       std::shared_ptr<const DirectMemory> memory) override;
   const View* front() override;
   bool whole() const override;
   bool connected() const override { return pair_ || (instead_ && instead_->connected()); }

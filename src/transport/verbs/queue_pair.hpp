@@ -80,9 +80,9 @@ struct Offer {
   std::uint64_t bytes = 0;
   std::uint64_t address = 0;
   std::uint32_t key = 0;
-  std::uint32_t is_of_one = 0;  ///< all of it for one slice, or it is not used
-  std::uint32_t unused = 0;
-  std::uint32_t checksum = 0;  ///< always: a bit that flips would move bytes to another place
+  std::uint32_t is_of_one = 0;   ///< all of it for one slice, or it is not used
+  std::uint32_t is_for_all = 0;  ///< also slices that are hardly worth it: no CPU could copy them
+  std::uint32_t checksum = 0;    ///< always: a bit that flips would move bytes to another place
 };
 
 /// What precedes a payload in its slot.
@@ -164,6 +164,8 @@ class QueuePair {
   /// False if that memory is not known to the device: the slice is yet to be pushed.
   bool lend(const SliceHeader& header, const std::byte* data);
   void announce(const std::byte* data, std::size_t bytes);
+  void announce(const std::byte* data, std::size_t bytes,
+                std::shared_ptr<const Registration> memory);
   /// The device reads no lent memory any more.
   bool drained() {
     if (completed_ < lent_until_) return false;
@@ -177,10 +179,17 @@ class QueuePair {
   std::optional<ReceiveLink::View> front();
   void pop(std::size_t bytes);
   /// Bytes [begin, begin + bytes) of all payloads may be written to `data`; of one slice, or of as
-  /// many as they are.
-  void offer(std::uint64_t begin, std::byte* data, std::size_t bytes, bool is_of_one);
+  /// many as they are. `memory`: theirs, or null: to be found, or made known for this.
+  void offer(std::uint64_t begin, std::byte* data, std::size_t bytes, bool is_of_one,
+             std::shared_ptr<const Registration> memory = nullptr);
   /// Bytes of the slices that have been popped.
   std::uint64_t popped_bytes() const { return popped_bytes_; }
+
+  /// Either end's.
+  Result<std::shared_ptr<const DirectMemory>> make_direct(const ExportedMemory& memory) const;
+  /// What make_direct() has made.
+  std::shared_ptr<const Registration> registration_of(
+      std::shared_ptr<const DirectMemory> memory) const;
 
   /// Once this returns the device neither reads nor writes memory that was lent or offered. If
   /// there is any, the queue pair is of no use from then on.

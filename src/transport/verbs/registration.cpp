@@ -7,18 +7,38 @@
 #include "core/log.hpp"
 
 namespace ccoll::verbs {
+namespace {
+
+// Devices that write need the memory writable here, too; whoever only sends has it so as well.
+constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+
+}  // namespace
 
 std::shared_ptr<const Registration> Registration::make(const Library& library, ibv_pd* domain,
                                                        const std::byte* data, std::size_t bytes) {
-  // Devices that write need the memory writable here, too; whoever only sends has it so as well.
-  constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
   ibv_mr* const memory = library.reg_mr(domain, const_cast<std::byte*>(data), bytes, kAccess);
   if (memory == nullptr) {
     log().debug("{} bytes cannot be registered for RDMA, slices of them are copied: {}", bytes,
                 std::strerror(errno));
     return nullptr;
   }
-  return std::shared_ptr<const Registration>(new Registration(library, memory));
+  return std::shared_ptr<const Registration>(new Registration(library, memory, false));
+}
+
+Result<std::shared_ptr<const Registration>> Registration::make(const Library& library,
+                                                               ibv_pd* domain,
+                                                               const ExportedMemory& memory) {
+  if (library.reg_dmabuf_mr == nullptr)
+    return fail(ErrorKind::unsupported,
+                "this libibverbs has no ibv_reg_dmabuf_mr: install a newer rdma-core");
+  // By its address on the GPU, so that places in it are told as those of the host are.
+  const auto address = reinterpret_cast<std::uint64_t>(memory.data);
+  ibv_mr* const made =
+      library.reg_dmabuf_mr(domain, memory.offset, memory.bytes, address, memory.file, kAccess);
+  if (made == nullptr)
+    return fail(ErrorKind::unsupported, "{} bytes of a GPU cannot be registered for RDMA: {}",
+                memory.bytes, std::strerror(errno));
+  return std::shared_ptr<const Registration>(new Registration(library, made, true));
 }
 
 Registration::~Registration() {

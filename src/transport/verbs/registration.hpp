@@ -2,8 +2,8 @@
 #pragma once
 
 /// Memory of the caller's that a device may read and write: what is registered with ccoll is so
-/// once with each device, for as long as it lasts; other memory for one call, and never remembered,
-/// since what lies at an address may be another memory by the next call.
+/// once with each device, for as long as it lasts; other memory, and that of GPUs, for one call,
+/// and never remembered, since what lies at an address may be another memory by the next call.
 
 #include <unistd.h>
 
@@ -13,29 +13,38 @@
 #include <memory>
 #include <mutex>
 
+#include "transport/link.hpp"
 #include "transport/registered_memory.hpp"
 #include "transport/verbs/library.hpp"
 
 namespace ccoll::verbs {
 
 /// Ends with its last user.
-class Registration {
+class Registration final : public DirectMemory {
  public:
   /// Null where the device or the system refuses it.
   static std::shared_ptr<const Registration> make(const Library& library, ibv_pd* domain,
                                                   const std::byte* data, std::size_t bytes);
-  ~Registration();
+  /// Of what is not the host's; or why not.
+  static Result<std::shared_ptr<const Registration>> make(const Library& library, ibv_pd* domain,
+                                                          const ExportedMemory& memory);
+  ~Registration() override;
   Registration(const Registration&) = delete;
   Registration& operator=(const Registration&) = delete;
 
+  /// Whether no CPU reads or writes it.
+  bool is_exported() const { return is_exported_; }
+  ibv_pd* domain() const { return memory_->pd; }
   std::uint32_t local_key() const { return memory_->lkey; }
   std::uint32_t remote_key() const { return memory_->rkey; }
 
  private:
-  Registration(const Library& library, ibv_mr* memory) : library_(library), memory_(memory) {}
+  Registration(const Library& library, ibv_mr* memory, bool is_exported)
+      : library_(library), memory_(memory), is_exported_(is_exported) {}
 
   const Library& library_;
   ibv_mr* const memory_;
+  const bool is_exported_;
   const pid_t process_ = getpid();
 };
 

@@ -34,7 +34,7 @@ void QueuePair::push(const SliceHeader& header) { send(header, room(), nullptr);
 
 bool QueuePair::lend(const SliceHeader& header, const std::byte* data) {
   auto memory = take_announced(data, header.bytes);
-  if (header.bytes < kWorthPlacing) return false;
+  if (header.bytes < kWorthPlacing && !(memory && memory->is_exported())) return false;
   if (!memory) memory = registrations_->find(data, header.bytes);
   if (!memory) return false;
   send(header, data, memory.get());
@@ -48,6 +48,9 @@ void QueuePair::send(const SliceHeader& header, const std::byte* payload,
   if (header.bytes >= kWorthPlacing) {
     take_some();  // one may just have come
     offer = offer_for(header.bytes);
+  } else if (!offers_.empty()) {
+    offer = offer_for(header.bytes);
+    if (offer != nullptr && offer->is_for_all == 0) offer = nullptr;
   }
   std::byte* const place = room() - sizeof(SlotHead);
   SlotHead head{offers_seen_, offer != nullptr, header};
@@ -97,6 +100,26 @@ void QueuePair::announce(const std::byte* data, std::size_t bytes) {
     announced_.push_back({std::move(memory), data, bytes, bytes});
 }
 
+void QueuePair::announce(const std::byte* data, std::size_t bytes,
+                         std::shared_ptr<const Registration> memory) {
+  announced_.push_back({std::move(memory), data, bytes, bytes});
+}
+
+Result<std::shared_ptr<const DirectMemory>> QueuePair::make_direct(
+    const ExportedMemory& memory) const {
+  if (failure_) return tl::unexpected(*failure_);
+  auto made = Registration::make(devices_.library(), domain_, memory);
+  if (!made) return tl::unexpected(std::move(made.error()));
+  return std::move(*made);
+}
+
+std::shared_ptr<const Registration> QueuePair::registration_of(
+    std::shared_ptr<const DirectMemory> memory) const {
+  auto registration = std::static_pointer_cast<const Registration>(std::move(memory));
+  CCOLL_CHECK(registration->domain() == domain_, "memory of another link, of {}", path_.device);
+  return registration;
+}
+
 void QueuePair::drop_announced() {
   std::erase_if(announced_, [](const Announced& each) { return each.left == 0; });
 }
@@ -119,16 +142,18 @@ bool QueuePair::take_offer(std::uint32_t count) {
   return true;
 }
 
-void QueuePair::offer(std::uint64_t begin, std::byte* data, std::size_t bytes, bool is_of_one) {
+void QueuePair::offer(std::uint64_t begin, std::byte* data, std::size_t bytes, bool is_of_one,
+                      std::shared_ptr<const Registration> memory) {
   // Not before the peer is known to be ready: what it misses would be sent again, much later.
   if (arrived_ == 0 || failure_ || peer_left(End::sends) || !may_say() ||
       offers_made_ - offers_known_ >= kOffers)
     return;
-  auto memory = registrations_->find(data, bytes);
+  if (!memory) memory = registrations_->find(data, bytes);
   if (!memory && !is_of_one && bytes >= kWorthRegistering)
     memory = Registration::make(devices_.library(), domain_, data, bytes);
   if (!memory) return;
-  Offer offer{begin, bytes, address_of(data), memory->remote_key(), is_of_one, 0, 0};
+  Offer offer{
+      begin, bytes, address_of(data), memory->remote_key(), is_of_one, memory->is_exported(), 0};
   offer.checksum = checksum_of(offer);
   std::byte* const place = offer_place(in_, offers_made_++);
   std::memcpy(place, &offer, sizeof offer);

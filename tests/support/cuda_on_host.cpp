@@ -437,6 +437,58 @@ void run_combine(const CombineArguments& arguments, int device) {
   if (peering == kPeersWrong && crosses(arguments, device)) arguments.out[0] ^= std::byte{1};
 }
 
+/// Memory that no CPU can touch, by where it begins: where the device has it.
+struct Hidden {
+  std::byte* view;
+  std::size_t bytes;  ///< of whole pages
+  int file;
+};
+constexpr std::size_t kPage = 4096;
+/// Allocations begin within a page, as small ones of CUDA's may.
+constexpr std::size_t kWithinPage = 512;
+auto& hidden = *new std::map<const std::byte*, Hidden>;  // guarded by mu; by their first page
+bool hides = false;                                      // guarded by mu
+bool exports = true;                                     // guarded by mu
+bool orders_writes = true, can_flush = true;             // guarded by mu
+std::uint64_t copied = 0, flushes = 0;                   // guarded by mu
+
+/// Where this process can use what the device has at that address.
+template <typename T>
+T* seen(T* place) {
+  const auto* const at = reinterpret_cast<const std::byte*>(place);
+  const auto next = hidden.upper_bound(at);
+  if (next == hidden.begin()) return place;
+  const auto& [begin, memory] = *std::prev(next);
+  return at < begin + memory.bytes ? reinterpret_cast<T*>(memory.view + (at - begin)) : place;
+}
+
+cudaError_t allocate_hidden(void** made, std::size_t bytes) {
+  const std::size_t whole = (kWithinPage + bytes + kPage - 1) / kPage * kPage;
+  const int file = memfd_create("a GPU's hidden memory", MFD_CLOEXEC);
+  if (file < 0 || ftruncate(file, static_cast<off_t>(whole)) != 0) {
+    return cudaErrorMemoryAllocation;
+  }
+  void* const place = mmap(nullptr, whole, PROT_NONE, MAP_SHARED, file, 0);
+  void* const view = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (place == MAP_FAILED || view == MAP_FAILED) return cudaErrorMemoryAllocation;
+  std::memset(view, 0xcd, whole);
+  hidden[static_cast<std::byte*>(place)] = {static_cast<std::byte*>(view), whole, file};
+  *made = static_cast<std::byte*>(place) + kWithinPage;
+  on_device[*made] = bytes;
+  return cudaSuccess;
+}
+
+/// False where it is none.
+bool free_hidden(void* memory) {
+  const auto found = hidden.find(static_cast<std::byte*>(memory) - kWithinPage);
+  if (found == hidden.end()) return false;
+  munmap(static_cast<std::byte*>(memory) - kWithinPage, found->second.bytes);
+  munmap(found->second.view, found->second.bytes);
+  close(found->second.file);
+  hidden.erase(found);
+  return true;
+}
+
 thread_local bool is_full = false;
 auto& of_another = *new Stretches;  // guarded by mu; what is said to be memory of another GPU
 
@@ -445,6 +497,7 @@ cudaError_t allocate(void** memory, std::size_t bytes, Stretches& among) {
   use_current_device();
   if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
   if (is_full) return cudaErrorMemoryAllocation;
+  if (hides && &among == &on_device) return allocate_hidden(memory, bytes);
   *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(*memory, 0xcd, bytes);
   among[*memory] = {bytes, current_device};
@@ -507,8 +560,18 @@ CUresult error_string(CUresult /*error*/, const char** text) {
   *text = "an error of the host's GPU";
   return CUDA_SUCCESS;
 }
-CUresult device_attribute(int* value, CUdevice_attribute /*which*/, CUdevice /*device*/) {
+CUresult device_attribute(int* value, CUdevice_attribute which, CUdevice /*device*/) {
+  const std::lock_guard lock(mu);
   *value = 1;
+  if (which == CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) *value = exports ? 1 : 0;
+  if (which == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING) {
+    *value = orders_writes ? CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER
+                           : CU_GPU_DIRECT_RDMA_WRITES_ORDERING_NONE;
+  }
+  if (which == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS) {
+    *value = can_flush ? CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_MEMOPS
+                       : CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST;
+  }
   return CUDA_SUCCESS;
 }
 CUresult context_state(CUdevice device, unsigned* /*flags*/, int* active) {
@@ -608,8 +671,26 @@ CUresult unreserve(CUdeviceptr address, std::size_t bytes) {
   munmap(reinterpret_cast<void*>(address), bytes);
   return CUDA_SUCCESS;
 }
+/// Of a whole allocation's pages, no more and no less.
+CUresult export_range(void* handle, CUdeviceptr begin, std::size_t bytes, CUmemRangeHandleType type,
+                      unsigned long long flags) {
+  const std::lock_guard lock(mu);
+  const auto found = hidden.find(reinterpret_cast<const std::byte*>(begin));
+  if (type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags != 0 || found == hidden.end() ||
+      found->second.bytes != bytes) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const int file = dup(found->second.file);
+  std::memcpy(handle, &file, sizeof file);
+  return file < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
 CUresult wait_value(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
   const std::lock_guard lock(mu);
+  if ((flags & CU_STREAM_WAIT_VALUE_FLUSH) != 0) {
+    if (!can_flush) return CUDA_ERROR_NOT_SUPPORTED;
+    ++flushes;
+    flags &= ~static_cast<unsigned>(CU_STREAM_WAIT_VALUE_FLUSH);
+  }
   if (flags != CU_STREAM_WAIT_VALUE_GEQ) return CUDA_ERROR_NOT_SUPPORTED;
   Item item;
   item.what = Item::wait;
@@ -651,6 +732,7 @@ const std::map<std::string, void*> driver_calls = {
     {"cuMemMap", reinterpret_cast<void*>(&map)},
     {"cuMemUnmap", reinterpret_cast<void*>(&unmap)},
     {"cuMemSetAccess", reinterpret_cast<void*>(&set_access)},
+    {"cuMemGetHandleForAddressRange", reinterpret_cast<void*>(&export_range)},
     {"cuStreamWaitValue32", reinterpret_cast<void*>(&wait_value)},
     {"cuStreamWriteValue32", reinterpret_cast<void*>(&write_value)},
 };
@@ -806,7 +888,7 @@ cudaError_t cudaFree(void* memory) {
   });
   on_device.erase(memory);
   pinned.erase(memory);
-  std::free(memory);
+  if (!free_hidden(memory)) std::free(memory);
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* memory) { return cudaFree(memory); }
@@ -830,13 +912,20 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
            static_cast<const std::byte*>(begin) + whole.bytes;
   };
   if (!within_one(to) || !within_one(from)) return cudaErrorInvalidValue;
-  if (kind == cudaMemcpyDefault && known(to) && known(from)) {
+  const auto crosses = [](const void* here, const void* there) {
+    return contains(pinned, here) && contains(on_device, there);
+  };
+  if (crosses(to, from) || crosses(from, to)) copied += bytes;
+  const bool is_by_itself = kind == cudaMemcpyDefault && known(to) && known(from);
+  // Within the host it returns when it is done.
+  const bool waits = contains(pinned, to) && contains(pinned, from) && !::known(stream)->capture;
+  to = seen(static_cast<std::byte*>(to));
+  from = seen(static_cast<const std::byte*>(from));
+  if (is_by_itself) {
     put_data(stream, [=] {
       std::memcpy(to, from, bytes);
       maybe_spoil(static_cast<std::byte*>(to), bytes);
     });
-    // Within the host it returns when it is done.
-    const bool waits = contains(pinned, to) && contains(pinned, from) && !::known(stream)->capture;
     return waits ? cudaStreamSynchronize(stream) : cudaSuccess;
   }
   if (kind == cudaMemcpyDefault) return cudaErrorNotSupported;
@@ -858,10 +947,11 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
 }
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream) {
   const std::lock_guard lock(mu);
-  return put(stream, [=, device = known(stream)->device] {
-    check_reach(device, memory);
-    std::memset(memory, value, bytes);
-  });
+  return put(stream,
+             [=, there = seen(static_cast<std::byte*>(memory)), device = known(stream)->device] {
+               check_reach(device, memory);
+               std::memset(there, value, bytes);
+             });
 }
 cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
   return cudaMemsetAsync(memory, value, bytes, nullptr);
@@ -1164,6 +1254,27 @@ void cuda_on_host_has_peers(cuda_on_host_peers how) {
   *peers_go_on = true;
   peers_go_on = std::make_shared<std::atomic<bool>>(false);
   peering = how;
+}
+void cuda_on_host_hides_memory(bool does) {
+  const std::lock_guard lock(mu);
+  hides = does;
+}
+std::uint64_t cuda_on_host_copied() {
+  const std::lock_guard lock(mu);
+  return copied;
+}
+void cuda_on_host_exports(bool does) {
+  const std::lock_guard lock(mu);
+  exports = does;
+}
+void cuda_on_host_orders_writes(bool does, bool flush) {
+  const std::lock_guard lock(mu);
+  orders_writes = does;
+  can_flush = flush;
+}
+std::uint64_t cuda_on_host_flushes() {
+  const std::lock_guard lock(mu);
+  return flushes;
 }
 void cuda_on_host_has(int devices) {
   const std::lock_guard lock(mu);

@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdint>
 
 extern "C" {
 
@@ -46,5 +47,18 @@ void cuda_on_host_refuses(int device, bool does);
 /// The memory is from now on as that of pools is: of no device but its own, whatever peers there
 /// are.
 void cuda_on_host_closes(const void* memory);
+
+/// Whether cudaMalloc gives from now on memory that no CPU can touch, at addresses in the middle of
+/// a page: a fault is what reads or writes it there. It can be exported as a dma-buf, other memory
+/// cannot. Kernels know only the other.
+void cuda_on_host_hides_memory(bool does);
+/// How many bytes streams have copied between the device and pinned memory of the host.
+std::uint64_t cuda_on_host_copied();
+/// Whether the device makes dma-bufs; and whether it sees in order what others write there, or,
+/// where it does not, whether its streams can flush that.
+void cuda_on_host_exports(bool does);
+void cuda_on_host_orders_writes(bool does, bool can_flush);
+/// How often a stream was told to flush such writes.
+std::uint64_t cuda_on_host_flushes();
 
 }  // extern "C"

@@ -15,7 +15,9 @@ tl::unexpected<Failure> absent() {
 
 bool is_cuda_in_use() { return false; }
 std::optional<int> device_of(const void* /*address*/) { return std::nullopt; }
+std::optional<MemoryRange> allocation_of(const void* /*address*/) { return std::nullopt; }
 std::uint64_t bytes_of_allocation_from(const void* /*address*/) { return UINT64_MAX; }
+Result<ExportedRange> export_range(const MemoryRange& /*range*/) { return absent(); }
 Result<bool> is_captured(cudaStream_t /*stream*/) { return absent(); }
 Result<std::shared_ptr<Staging>> make_staging(StagingOptions /*options*/) { return absent(); }
 Result<std::string> identity_of(int /*device*/) { return absent(); }

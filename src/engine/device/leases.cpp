@@ -125,6 +125,7 @@ Result<Lease> Leases::lease(const PassageRequest& request, std::uint64_t bytes) 
     if (request.program) CCOLL_TRY(take_event(lease.begin));
   }
   if (!request.stream) CCOLL_TRY(stream_of_ours(lease));
+  if (request.landings > 0) CCOLL_TRY(take_stream(lease.landings));
   std::pair<Words*, std::uint64_t> words = idle(free_words_);
   if (words.first == nullptr) {
     CCOLL_TRY(more_words());
@@ -185,12 +186,16 @@ Status Leases::memory_apart(Lease& lease, std::uint64_t bytes) {
   return {};
 }
 
+Status Leases::take_stream(OwnStream& to) {
+  to = idle(has_.streams);
+  if (to) return {};
+  CCOLL_TRY(put(make_stream(), to));
+  keep_place(has_.streams);
+  return {};
+}
+
 Status Leases::stream_of_ours(Lease& lease) {
-  lease.stream = idle(has_.streams);
-  if (!lease.stream) {
-    CCOLL_TRY(put(make_stream(), lease.stream));
-    keep_place(has_.streams);
-  }
+  CCOLL_TRY(take_stream(lease.stream));
   CCOLL_TRY(cuda_status(cudaEventRecord(has_.behind_default.get(), nullptr),
                         "recording an event in the default stream"));
   return cuda_status(cudaStreamWaitEvent(lease.stream.get(), has_.behind_default.get(), 0),
@@ -204,10 +209,13 @@ Status Leases::wait_for_room(const Lease& lease, cudaStream_t stream) const {
                          "having a stream wait for room");
 }
 
-Status Leases::wait_for_host(const Lease& lease, cudaStream_t stream, bool again) const {
+Status Leases::wait_for_host(const Lease& lease, cudaStream_t stream, bool again,
+                             bool flushes) const {
   const auto go = lease.words_on_device + offsetof(Words, go);
-  CCOLL_TRY(driver_->status(driver_->wait_value(stream, go, 1, CU_STREAM_WAIT_VALUE_GEQ),
-                            "having a stream wait for a call"));
+  unsigned how = CU_STREAM_WAIT_VALUE_GEQ;
+  if (flushes) how |= CU_STREAM_WAIT_VALUE_FLUSH;
+  CCOLL_TRY(
+      driver_->status(driver_->wait_value(stream, go, 1, how), "having a stream wait for a call"));
   if (!again) return {};
   return driver_->status(driver_->write_value(stream, go, 0, CU_STREAM_WRITE_VALUE_DEFAULT),
                          "having a stream take back what it waited for");
@@ -228,7 +236,8 @@ void Leases::give_back(Lease lease) {
   if (lease.words != nullptr) free_words_.emplace_back(lease.words, lease.words_on_device);
   for (OwnEvent* const event : {&lease.begin, &lease.end})
     if (*event) has_.events.push_back(std::move(*event));
-  if (lease.stream) has_.streams.push_back(std::move(lease.stream));
+  for (OwnStream* const stream : {&lease.stream, &lease.landings})
+    if (*stream) has_.streams.push_back(std::move(*stream));
   if (lease.apart) has_.apart.push_back(std::move(lease.apart));
   if (lease.piece) ring_.give_back(*lease.piece);
 }

@@ -32,6 +32,7 @@ struct Lease {
   std::unique_ptr<PinnedMemory> apart;  ///< or null
   OwnEvent begin, end;                  ///< recorded before and behind it; null: it is captured
   OwnStream stream;                     ///< null: the caller's
+  OwnStream landings;                   ///< by which they copy; null: there are none
 };
 
 /// Of a device's memory, for barriers: in the first half is what they read, in the second what they
@@ -71,7 +72,9 @@ class Leases final {
   Status wait_for_room(const Lease& lease, cudaStream_t stream) const;
   /// Has the stream wait until the host lets the lease's call go on, and `again`, as part of a
   /// graph.
-  Status wait_for_host(const Lease& lease, cudaStream_t stream, bool again) const;
+  /// `flushes`: and sees from then on what others than the host have written before.
+  Status wait_for_host(const Lease& lease, cudaStream_t stream, bool again,
+                       bool flushes = false) const;
   /// Has a stream of ours come to its call only after those before it have.
   Status in_order(cudaStream_t stream);
   /// The stream is one of ours, and has told that it has come to its call.
@@ -97,6 +100,7 @@ class Leases final {
   Status more_words();
   Status find_room(Lease& lease, const PassageRequest& request, std::uint64_t bytes);
   Status memory_apart(Lease& lease, std::uint64_t bytes);
+  Status take_stream(OwnStream& to);
   Status stream_of_ours(Lease& lease);
   Status take_event(OwnEvent& to);
   /// One that is there and not in use, or null.

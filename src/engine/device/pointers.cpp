@@ -54,17 +54,24 @@ std::optional<int> device_of(const void* address) {
   return device;
 }
 
-std::uint64_t bytes_of_allocation_from(const void* address) {
+std::optional<MemoryRange> allocation_of(const void* address) {
   AskPointer* const ask = find_in_driver();
-  if (ask == nullptr) return UINT64_MAX;
+  if (ask == nullptr) return std::nullopt;
   const auto place = reinterpret_cast<CUdeviceptr>(address);
   CUdeviceptr begin = 0;
   std::size_t bytes = 0;
   if (ask(&begin, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, place) != CUDA_SUCCESS ||
       ask(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, place) != CUDA_SUCCESS || bytes == 0) {
-    return UINT64_MAX;
+    return std::nullopt;
   }
-  return begin + bytes - place;
+  return MemoryRange{reinterpret_cast<std::byte*>(begin), bytes};
+}
+
+std::uint64_t bytes_of_allocation_from(const void* address) {
+  const auto found = allocation_of(address);
+  if (!found) return UINT64_MAX;
+  return static_cast<std::uint64_t>(found->data + found->bytes -
+                                    static_cast<const std::byte*>(address));
 }
 
 }  // namespace ccoll::device

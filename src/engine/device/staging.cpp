@@ -2,20 +2,23 @@
 #include "engine/device/staging.hpp"
 
 #include <atomic>
+#include <deque>
 #include <utility>
 
+#include "engine/device/landing.hpp"
 #include "engine/device/leases.hpp"
 #include "engine/device/stream_hold.hpp"
 
 namespace ccoll::device {
 namespace {
 
-class StagedPassage final : public Passage, public std::enable_shared_from_this<StagedPassage> {
+class StagedPassage final : public Passage, public StagedLanding::Owner {
  public:
   StagedPassage(std::shared_ptr<Leases> leases, const PassageRequest& request)
       : leases_(std::move(leases)),
         stream_(request.stream),
-        placement_(request.reads, request.writes) {
+        placement_(request.reads, request.writes),
+        flushes_(request.flushes) {
     marks_.is_captured = request.is_captured;
   }
   StagedPassage(const StagedPassage&) = delete;
@@ -26,8 +29,12 @@ class StagedPassage final : public Passage, public std::enable_shared_from_this<
 
   /// Once.
   Status take_lease(const PassageRequest& request) {
-    CCOLL_TRY(device::put(leases_->lease(request, placement_.bytes()), lease_));
+    const auto staged = placement_.bytes();
+    CCOLL_TRY(
+        device::put(leases_->lease(request, staged + request.landings * Landing::kBytes), lease_));
     placement_.put(lease_.data);
+    for (std::size_t i = 0; i < request.landings; ++i)
+      landings_.emplace_back(*this, lease_.data + staged + i * Landing::kBytes);
     return {};
   }
 
@@ -39,19 +46,38 @@ class StagedPassage final : public Passage, public std::enable_shared_from_this<
   Status enqueue(std::shared_ptr<StreamListener> listener) override;
   bool reached() const override { return marks_.reached.load(std::memory_order_acquire); }
   bool passed() const override { return marks_.passed.load(std::memory_order_acquire); }
-  void release() override { std::atomic_ref(lease_.words->go).store(1, std::memory_order_release); }
+  void release() override { let_go(); }
   Status trouble() const override;
+
+  Landing* landing(std::size_t number) override { return &landings_[number]; }
+  int device() const override { return leases_->device(); }
+  cudaStream_t landing_stream() const override { return lease_.landings.get(); }
+  void takes_off() override { held_by_.fetch_add(1, std::memory_order_relaxed); }
+  void landed() noexcept override {
+    let_go();
+    if (const auto listener = listener_.lock()) listener->landed();
+  }
 
  private:
   /// One copy for each allocation that the range has a part in.
   template <typename Copy>
   Status copy(std::span<const MemoryRange> ranges, Copy copy_one) const;
   Status put(cudaStream_t stream, StreamHold& hold);
+  /// The last who holds the stream lets it go on; a graph's is held again from then on.
+  void let_go() {
+    if (held_by_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    held_by_.store(1, std::memory_order_relaxed);
+    std::atomic_ref(lease_.words->go).store(1, std::memory_order_release);
+  }
 
   const std::shared_ptr<Leases> leases_;
   const std::optional<cudaStream_t> stream_;
   Placement placement_;  // immutable after take_lease()
-  Lease lease_;          // immutable after take_lease()
+  const bool flushes_;
+  std::deque<StagedLanding> landings_;      // immutable after take_lease()
+  std::atomic<int> held_by_{1};             ///< the host, and what is about to land
+  std::weak_ptr<StreamListener> listener_;  // immutable once it is in a stream
+  Lease lease_;                             // immutable after take_lease()
   StreamMarks marks_;
   std::atomic<bool> is_in_stream_{false};
 };
@@ -77,6 +103,7 @@ class DeviceStaging final : public Staging {
 Status StagedPassage::enqueue(std::shared_ptr<StreamListener> listener) {
   const CurrentDevice current(leases_->device());
   CCOLL_TRY(current.status());
+  listener_ = listener;
   auto hold = std::make_unique<StreamHold>(shared_from_this(), marks_, std::move(listener));
   if (marks_.is_captured) {
     // From here on it is the graph's.
@@ -119,7 +146,7 @@ Status StagedPassage::put(cudaStream_t stream, StreamHold& hold) {
   if (!stream_) CCOLL_TRY(leases_->in_order(stream));
   CCOLL_TRY(tell_reached(stream, hold));
   if (!stream_) CCOLL_TRY(leases_->has_come(stream));
-  CCOLL_TRY(leases_->wait_for_host(lease_, stream, !lease_.end));
+  CCOLL_TRY(leases_->wait_for_host(lease_, stream, !lease_.end, flushes_));
   CCOLL_TRY(copy(placement_.writes(), [&](std::byte* there, std::byte* here, std::uint64_t bytes) {
     return cudaMemcpyAsync(there, here, bytes, cudaMemcpyDefault, stream);
   }));

@@ -15,6 +15,7 @@
 #include <span>
 
 #include "ccoll/stream.hpp"
+#include "core/file_descriptor.hpp"
 #include "core/result.hpp"
 
 namespace ccoll::device {
@@ -26,17 +27,19 @@ bool is_cuda_in_use();
 /// it; nothing for the host's own. No context is made; nothing where CUDA is not in use.
 std::optional<int> device_of(const void* address);
 
-/// How many bytes from there on are of one allocation of a device.
-std::uint64_t bytes_of_allocation_from(const void* address);
-
-/// Whether what is put into the stream becomes part of a graph.
-Result<bool> is_captured(cudaStream_t stream);
-
 /// Some memory: of the device or, in calls that a device makes, of the host.
 struct MemoryRange {
   std::byte* data;
   std::uint64_t bytes;
 };
+
+/// The allocation of a device that it is in, where CUDA knows one.
+std::optional<MemoryRange> allocation_of(const void* address);
+/// How many bytes from there on are of one allocation of a device.
+std::uint64_t bytes_of_allocation_from(const void* address);
+
+/// Whether what is put into the stream becomes part of a graph.
+Result<bool> is_captured(cudaStream_t stream);
 
 /// Told by threads of CUDA, in which nothing of CUDA may be called. Must not wait for what needs a
 /// stream to go on.
@@ -47,6 +50,36 @@ class StreamListener {
   virtual void reached() noexcept = 0;
   /// What the call has written is where it belongs, and the stream goes on.
   virtual void passed() noexcept = 0;
+  /// What a Landing has begun to copy is there.
+  virtual void landed() noexcept {}
+};
+
+/// Some memory of a device by which others, such as network cards, read and write it.
+struct ExportedRange {
+  FileDescriptor file;       ///< a dma-buf
+  std::uint64_t offset = 0;  ///< of the range in it
+  /// What others have written before the host lets a stream go on is seen by what stands behind
+  /// that in the stream only if it waits with PassageRequest::flushes.
+  bool needs_flush = false;
+};
+
+/// Of memory of one allocation of a device. `unsupported` where there is no such way to it, or none
+/// by which streams see what others have written.
+Result<ExportedRange> export_range(const MemoryRange& range);
+
+/// What copies to the device what the host has got for a receive into its memory, beside the stream
+/// that waits for that. One call at a time.
+class Landing {
+ public:
+  /// At most so much at once.
+  static constexpr std::size_t kBytes = 128 << 10;
+
+  virtual ~Landing() = default;
+  /// Whether all that was given to land() is there.
+  virtual bool is_free() const = 0;
+  /// Takes it, and begins to copy it there: of one that is_free(). The stream does not go on,
+  /// though it be released, until it is there.
+  virtual Status land(std::byte* there, const std::byte* data, std::size_t bytes) = 0;
 };
 
 /// How far a call is that ranks enter together.
@@ -79,6 +112,8 @@ class Passage {
 
   /// Where on the host a place in one of the call's ranges is, for as long as the passage lives.
   virtual std::byte* on_host(const void* place) const = 0;
+  /// The `number`-th of those that were asked for, which lives as long as this does.
+  virtual Landing* landing(std::size_t /*number*/) { return nullptr; }
   /// Lets the stream go on, once: now, or as soon as it comes to it.
   virtual void release() = 0;
 
@@ -113,6 +148,8 @@ struct PassageRequest {
   bool is_captured = false;  ///< of the stream: is_captured() holds
   /// Whether it ends in the order of those of which this is said, not only after later ones.
   bool ends_in_order = true;
+  std::size_t landings = 0;  ///< how many it needs
+  bool flushes = false;      ///< see ExportedRange; of the wait for the host
 
   // Of a call that a device makes:
   std::shared_ptr<const DeviceProgram> program = nullptr;

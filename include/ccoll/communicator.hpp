@@ -93,9 +93,9 @@ class CCOLL_API Work {
 };
 
 /// How a communicator is made and works. All ranks give the same `token`, `transport`, `algorithm`,
-/// `max_lanes`, `deterministic`, `checksum` and `device_way` (Error{mismatch} where one of the last
-/// six differs), and those with a GPU the same `device_workspace`, `device_blocks` and
-/// `device_copies`; the others may differ.
+/// `max_lanes`, `deterministic`, `checksum`, `device_way` and `gpu_direct` (Error{mismatch} where
+/// one of the last seven differs), and those with a GPU the same `device_workspace`,
+/// `device_blocks` and `device_copies`; the others may differ.
 struct CCOLL_API CommunicatorOptions {
   /// Stands before the communicator's errors; empty: "world", which does not. Ranks may differ.
   std::string name = {};
@@ -168,6 +168,12 @@ struct CCOLL_API CommunicatorOptions {
   /// multiprocessor: "always", "never", or empty: where they are large. Copies that are under way
   /// are not ended by an abort. CCOLL_DEVICE_COPIES.
   std::string device_copies = {};
+  /// Messages in streams above `eager_limit` between ranks that RDMA serves go from and to memory
+  /// of a rank's `device` without a copy on the host, where network card and GPU can do that
+  /// (docs/gpu.md says which do, and that nobody has run it on a card yet); not with `checksum`.
+  /// Each pair's first such message, in either direction, is copied: with it comes the link. Those
+  /// of graphs go for ever as when they were captured. CCOLL_GPU_DIRECT.
+  bool gpu_direct = false;
   /// Every send waits for its receive, whatever its size: finds programs that only work as long as
   /// messages are small. CCOLL_STRICT_SENDS.
   bool strict_sends = false;

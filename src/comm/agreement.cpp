@@ -13,8 +13,9 @@ namespace {
 
 constexpr int kMaxLanes = 1024;
 
-// From the lowest bit: 8 of the transport's row + 1, 8 of the algorithm's number + 1, 12 of the
-// lanes, where 0 is "not asked for"; and flags.
+// From the lowest bit: 7 of the transport's row + 1, a flag, 8 of the algorithm's number + 1, 12 of
+// the lanes, where 0 is "not asked for"; and more flags.
+constexpr std::uint32_t kTransportMask = 0x7f, kGpuDirect = 1U << 7;
 constexpr std::uint32_t kLanesAt = 16, kLanesMask = 0xfff;
 constexpr std::uint32_t kDeterministic = 1U << 28, kChecksum = 1U << 29;
 /// The place in kDeviceWays.
@@ -56,6 +57,7 @@ Result<std::uint32_t> agreement_of(const CommunicatorOptions& options) {
                 kMaxLanes);
   if (options.deterministic) agreement |= kDeterministic;
   if (options.checksum) agreement |= kChecksum;
+  if (options.gpu_direct) agreement |= kGpuDirect;
   const auto way = std::ranges::find(kDeviceWays, options.device_way);
   if (way == std::end(kDeviceWays))
     return fail(ErrorKind::invalid_argument,
@@ -68,12 +70,13 @@ Result<std::uint32_t> agreement_of(const CommunicatorOptions& options) {
 std::string agreement_text(std::uint32_t agreement) {
   const auto lanes = agreement >> kLanesAt & kLanesMask;
   const auto way = kDeviceWays[agreement >> kDeviceWayAt & kDeviceWayMask];
-  return fmt::format("transport {}, algorithm {}, lanes {}{}{}{}", transport_name(agreement & 0xff),
-                     algorithm_name((agreement >> 8) & 0xff),
-                     lanes == 0 ? "by cost" : std::to_string(lanes),
-                     (agreement & kDeterministic) != 0 ? ", deterministic" : "",
-                     (agreement & kChecksum) != 0 ? ", checksums" : "",
-                     way.empty() ? "" : fmt::format(", devices by {}", way));
+  return fmt::format(
+      "transport {}, algorithm {}, lanes {}{}{}{}{}", transport_name(agreement & kTransportMask),
+      algorithm_name((agreement >> 8) & 0xff), lanes == 0 ? "by cost" : std::to_string(lanes),
+      (agreement & kDeterministic) != 0 ? ", deterministic" : "",
+      (agreement & kChecksum) != 0 ? ", checksums" : "",
+      way.empty() ? "" : fmt::format(", devices by {}", way),
+      (agreement & kGpuDirect) != 0 ? ", GPUs' memory direct" : "");
 }
 
 }  // namespace ccoll

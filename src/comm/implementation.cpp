@@ -23,7 +23,7 @@ Communicator::Implementation::Implementation(std::shared_ptr<Member> member, std
       name_(options.name.empty() ? "world" : options.name),
       waiter_(std::move(waiter)),
       links_(id, group_.job_ranks(), member_->transports(), waiter_),
-      messages_(group_, links_, {options.eager_limit, options.strict_sends},
+      messages_(group_, links_, {options.eager_limit, options.strict_sends, options.gpu_direct},
                 [this](Failure failure, std::string_view label) {
                   return told(std::move(failure), label);
                 }) {

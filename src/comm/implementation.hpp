@@ -35,6 +35,7 @@
 #include "comm/patience.hpp"
 #include "comm/stream_calls.hpp"
 #include "comm/tracing.hpp"
+#include "core/log.hpp"
 #include "engine/links.hpp"
 #include "engine/plan.hpp"
 
@@ -380,6 +381,13 @@ class Communicator::Implementation final
   Result<Submitted> submit(device::PassageRequest request, Operations shown,
                            const Prepare& prepare);
   Status enqueue(const Submitted& submitted);
+  // direct_messages.cpp
+  /// Of a message whose buffer is memory of a GPU: whether that is made known to the link that it
+  /// goes over, which reads or writes it there. `needs_flush`: set where the stream has to flush
+  /// then.
+  bool make_direct(MessageOperation& operation, bool& needs_flush);
+  /// Once at each level.
+  void tell_not_direct(LogLevel level, Rank peer, std::string_view why);
   /// enqueue(), where anything of this thread's open group is put off in its turn behind that.
   Result<Work> put(const Submitted& submitted, std::optional<cudaStream_t> stream,
                    std::string_view label);
@@ -601,6 +609,8 @@ class Communicator::Implementation final
   DeviceWayPick device_way_;                 // immutable after make
   bool knows_devices_ = false;               // immutable after make: CUDA is in use here
   std::uint64_t cached_bytes_ = UINT64_MAX;  // of PlanRequest; immutable after make
+  /// A bit for each level.
+  std::atomic<unsigned> told_not_direct_{0};
   const std::shared_ptr<Waiter> waiter_;
 
   std::atomic<bool> closed_{false};

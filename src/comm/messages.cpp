@@ -16,6 +16,8 @@ std::shared_ptr<MessageOperation> MessageOperation::like(const MessageOperation&
   made->output = other.output;
   made->bytes = other.bytes;
   made->type = other.type;
+  made->direct = other.direct;
+  made->landing = other.landing;
   return made;
 }
 
@@ -108,7 +110,26 @@ Result<bool> Messages::advance(Attention attention) {
   return moved_;
 }
 
+bool Messages::may_be_direct(const MessageOperation& operation) const {
+  if (operation.bytes <= limits_.eager_bytes || !operation.pattern.from) return false;
+  const auto* const channel = channel_if_open(*operation.pattern.from);
+  if (channel == nullptr) return false;
+  return operation.what == What::send
+             ? channel->out_bulk != nullptr && channel->out_bulk->connected()
+             : channel->in_bulk != nullptr && channel->in_bulk->connected();
+}
+
+Result<std::shared_ptr<const DirectMemory>> Messages::make_direct(const MessageOperation& operation,
+                                                                  const ExportedMemory& memory) {
+  // It may have ended since that was asked.
+  if (!may_be_direct(operation)) return fail(ErrorKind::aborted, "there is no link any more");
+  const auto& channel = *by_peer_.at(*operation.pattern.from);
+  return operation.what == What::send ? channel.out_bulk->make_direct(memory)
+                                      : channel.in_bulk->make_direct(memory);
+}
+
 Status Messages::advance(Channel& channel, bool listen) {
+  if (!channel.landing.empty()) end_landed(channel);
   if (channel.out != nullptr) {
     CCOLL_TRY(push_control(channel));
     CCOLL_TRY(push_heads(channel));

@@ -45,6 +45,7 @@
 #include "comm/operation.hpp"
 #include "comm/tracing.hpp"
 #include "core/result.hpp"
+#include "engine/device/way.hpp"
 #include "engine/links.hpp"
 
 namespace ccoll {
@@ -81,6 +82,11 @@ struct MessageOperation final : Operation {
   std::byte* output = nullptr;
   std::uint64_t bytes = 0;  ///< of the buffer
   DataType type = DataType::uint8;
+  /// Of a buffer in memory of a GPU that the bulk link of its peer reads or writes there; null: the
+  /// buffer is the host's.
+  std::shared_ptr<const DirectMemory> direct;
+  /// Of a receive's: what takes there what does not come so.
+  std::shared_ptr<device::Landing> landing;
 
   // owner: holder of the owner flag
   Stage stage = Stage::queued;
@@ -95,6 +101,9 @@ class Messages {
   struct Limits {
     std::size_t eager_bytes = 64 << 10;
     bool strict = false;  ///< a send waits for its receive, whatever its size
+    /// Of what is larger than eager_bytes nothing is in the head: it may have to be placed in
+    /// memory that is not the host's.
+    bool all_in_rest = false;
   };
 
   /// A failure as the caller of an operation with that label is to hear of it.
@@ -108,6 +117,12 @@ class Messages {
     tracing_ = tracing;
   }
 
+  /// Whether a link is there that may make its buffer direct: until a message of that direction had
+  /// a rest, there is none.
+  bool may_be_direct(const MessageOperation& operation) const;
+  /// Has its link make it so.
+  Result<std::shared_ptr<const DirectMemory>> make_direct(const MessageOperation& operation,
+                                                          const ExportedMemory& memory);
   /// Puts it into its queue and takes what has already come for it. A failure is final.
   Status post(const std::shared_ptr<MessageOperation>& operation);
   /// The message that such a probe finds now, after a look at what has come.
@@ -203,6 +218,7 @@ class Messages {
     std::optional<Incoming> incoming;                          // on `in`
     std::deque<MessageOperation*> arriving;                    // receives, in the order of grants
     std::deque<MessageOperation*> flushing, flushing_bulk;     // by link
+    std::vector<MessageOperation*> landing;                    // receives that have all
     std::deque<Answer> answers;                                // grants to be pushed
     std::uint64_t next_id = 1;
     std::size_t credit = kUnexpectedBytes;  ///< what the peer's queue still takes
@@ -266,6 +282,11 @@ class Messages {
   /// From now on the receive is about that message, whatever it asked for.
   void settle(MessageOperation& recv, const Envelope& envelope);
   Status read_rests(Channel& channel);
+  /// To the receive's buffer, which has `recv.moved_bytes` before.
+  static Status store(MessageOperation& recv, const std::byte* data, std::size_t bytes);
+  /// All of it has come: it is complete, as soon as that is where it belongs.
+  void end_receive(Channel& channel, MessageOperation& recv);
+  void end_landed(Channel& channel);
   Status ended(Channel& channel);
   void answer_probes();
 

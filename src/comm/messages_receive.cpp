@@ -8,6 +8,9 @@
 namespace ccoll {
 namespace {
 
+static_assert(device::Landing::kBytes >= kCommonSliceBytes && kMaxEagerBytes <= kCommonSliceBytes,
+              "what comes is one slice, and lands at once");
+
 /// Why that message does not fit that receive, if so.
 std::optional<Failure> refusal(Rank rank, const MessageOperation& recv, const Envelope& envelope) {
   const auto refuse = [&](const std::string& why) {
@@ -64,7 +67,8 @@ Status Messages::peek(Channel& channel) {
   if (frame->kind != Frame::Kind::head) return {};
   // Its receive is settled now, so that the data can be placed where it belongs.
   auto* recv = channel.incoming->receive = take_receive(envelope_of(channel, header->bytes));
-  if (recv != nullptr && header->bytes > 0) channel.in->offer(recv->output, header->bytes);
+  if (recv != nullptr && recv->landing == nullptr && header->bytes > 0)
+    channel.in->offer(recv->output, header->bytes);
   return {};
 }
 
@@ -203,10 +207,10 @@ Messages::Found Messages::take_now(const Pattern& from, std::byte* data, std::si
 
 Status Messages::take(Channel& channel, MessageOperation& recv, const Envelope& envelope,
                       const std::byte* head, std::size_t head_bytes) {
-  if (head_bytes > 0 && head != recv.output) std::memcpy(recv.output, head, head_bytes);
+  if (head_bytes > 0 && head != recv.output) CCOLL_TRY(store(recv, head, head_bytes));
   channel.owed += envelope.charge;
   if (!envelope.wants_grant) {
-    complete(recv);
+    end_receive(channel, recv);
     return push_control(channel);
   }
   recv.id = envelope.id;
@@ -221,7 +225,11 @@ Status Messages::take(Channel& channel, MessageOperation& recv, const Envelope& 
       if (!link) return tl::unexpected(link.error());
       channel.in_bulk = *link;
     }
-    channel.in_bulk->announce(recv.output + head_bytes, envelope.bytes - head_bytes);
+    auto* const rest = recv.output + head_bytes;
+    if (recv.direct)
+      channel.in_bulk->announce_direct(rest, envelope.bytes - head_bytes, recv.direct);
+    else
+      channel.in_bulk->announce(rest, envelope.bytes - head_bytes);
   }
   return push_control(channel);
 }
@@ -242,14 +250,16 @@ Status Messages::read_rests(Channel& channel) {
     if (frame->kind != Frame::Kind::rest || frame->id != recv.id || bytes == 0 ||
         bytes > recv.received->bytes - recv.moved_bytes)
       return fail(ErrorKind::corrupt, "rank {} sent a part of another message", channel.peer);
-    channel.in_bulk->offer(place, bytes);
+    if (recv.landing == nullptr) channel.in_bulk->offer(place, bytes);
     const auto* view = channel.in_bulk->front();
     if (view == nullptr) {
       if (const Failure* failure = channel.in_bulk->failure()) return lost(recv, *failure);
       return {};
     }
+    const bool is_placed = view->data == place;
+    if (!is_placed && recv.landing != nullptr && !recv.landing->is_free()) return {};
     if (!channel.in_bulk->begin_read()) return taken_back(channel.peer);
-    if (view->data != place) std::memcpy(place, view->data, bytes);
+    if (!is_placed) CCOLL_TRY(store(recv, view->data, bytes));
     if (!channel.in_bulk->pop()) return taken_back(channel.peer);
     recv.moved_bytes += bytes;
     read += bytes;
@@ -257,9 +267,31 @@ Status Messages::read_rests(Channel& channel) {
     moved_ = true;
     if (recv.moved_bytes < recv.received->bytes) continue;
     channel.arriving.pop_front();
-    complete(recv);
+    end_receive(channel, recv);
   }
   return {};
+}
+
+Status Messages::store(MessageOperation& recv, const std::byte* data, std::size_t bytes) {
+  auto* const place = recv.output + recv.moved_bytes;
+  if (recv.landing != nullptr) return recv.landing->land(place, data, bytes);
+  std::memcpy(place, data, bytes);
+  return {};
+}
+
+void Messages::end_receive(Channel& channel, MessageOperation& recv) {
+  if (recv.landing != nullptr && !recv.landing->is_free())
+    channel.landing.push_back(&recv);
+  else
+    complete(recv);
+}
+
+void Messages::end_landed(Channel& channel) {
+  std::erase_if(channel.landing, [&](MessageOperation* recv) {
+    if (!recv->landing->is_free()) return false;
+    complete(*recv);
+    return true;
+  });
 }
 
 Status Messages::ended(Channel& channel) {

@@ -53,7 +53,7 @@ std::size_t Messages::head_bytes(const Channel& channel, std::size_t bytes) cons
   if (bytes <= limits_.eager_bytes) return bytes;
   // Of what waits for its receive nothing needs to be there before, where it is lent anyway.
   const auto* const rest_link = channel.out_bulk != nullptr ? channel.out_bulk : channel.out;
-  return rest_link->copies_once() ? 0 : limits_.eager_bytes;
+  return limits_.all_in_rest || rest_link->copies_once() ? 0 : limits_.eager_bytes;
 }
 
 std::uint64_t Messages::push_head(Channel& channel, Frame frame, const std::byte* data,
@@ -126,7 +126,11 @@ Status Messages::granted(Channel& channel, std::uint64_t id) {
     complete(send);
   } else {
     send.stage = Stage::sending;
-    channel.out_bulk->announce(send.input + send.moved_bytes, send.bytes - send.moved_bytes);
+    const auto* const rest = send.input + send.moved_bytes;
+    if (send.direct)
+      channel.out_bulk->announce_direct(rest, send.bytes - send.moved_bytes, send.direct);
+    else
+      channel.out_bulk->announce(rest, send.bytes - send.moved_bytes);
     channel.sending.push_back(&send);
   }
   return {};
@@ -165,7 +169,7 @@ Status Messages::flush(Channel& channel) {
     // Looked at before what was taken: whoever has taken all may leave.
     const Failure* const failure = link->failure();
     if (operations.empty() || !link->drained()) return failure;
-    for (auto* operation : operations) complete(*operation);
+    for (auto* operation : operations) end_receive(channel, *operation);
     operations.clear();
     return failure;
   };

@@ -186,6 +186,7 @@ CommunicatorOptions CommunicatorOptions::from_environment() {
   if (const auto strict = number("CCOLL_STRICT_SENDS", 0, 1)) options.strict_sends = *strict == 1;
   if (const auto same = number("CCOLL_DETERMINISTIC", 0, 1)) options.deterministic = *same == 1;
   if (const auto checked = number("CCOLL_CHECKSUM", 0, 1)) options.checksum = *checked == 1;
+  if (const auto direct = number("CCOLL_GPU_DIRECT", 0, 1)) options.gpu_direct = *direct == 1;
   if (const auto file = variable("CCOLL_TOKEN_FILE"); !file.empty())
     options.token = value_or_throw(read_token_file(file));
   return options;

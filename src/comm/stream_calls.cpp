@@ -39,6 +39,10 @@ void StreamCall::passed() noexcept {
   if (const auto communicator = communicator_.lock()) communicator->waiter().ring();
 }
 
+void StreamCall::landed() noexcept {
+  if (const auto communicator = communicator_.lock()) communicator->waiter().ring();
+}
+
 bool StreamCall::look_whether_passed_as_owner(const Communicator::Implementation& communicator,
                                               std::optional<Failure>& trouble) {
   if (!is_looked_at() || !passage_->passed()) return false;

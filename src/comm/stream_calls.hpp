@@ -55,6 +55,7 @@ class StreamCall final : public device::StreamListener,
 
   void reached() noexcept override;
   void passed() noexcept override;
+  void landed() noexcept override;
 
   // owner: holder of the communicator's owner flag
 

@@ -233,6 +233,8 @@ Result<Work> Communicator::Implementation::begin_in_stream(
     std::optional<cudaStream_t> stream) {
   if (is_forked()) return tl::unexpected(news().value());
   std::vector<device::MemoryRange> reads, writes;
+  std::size_t landings = 0;
+  bool needs_flush = false;
   Operations shown;
   for (const auto& operation : operations) {
     const bool sends = operation->what == MessageOperation::What::send;
@@ -240,14 +242,24 @@ Result<Work> Communicator::Implementation::begin_in_stream(
     shown.push_back(std::make_shared<StreamOperation>());
     shown.back()->received = operation->received;
     if (operation->bytes == 0 || !device::device_of(data)) continue;
+    if (options_.gpu_direct && make_direct(*operation, needs_flush)) {
+      landings += sends ? 0 : 1;
+      continue;
+    }
     reads.push_back({data, operation->bytes});
     // Of what a message may be shorter than, the rest stays as it is: it goes to the host and back.
     if (!sends) writes.push_back({data, operation->bytes});
   }
   const auto prepare = [&](StreamCall& in_stream, const std::shared_ptr<device::Passage>& passage,
                            bool /*is_captured*/) -> std::optional<Call> {
+    std::size_t landing = 0;
     for (const auto& operation : operations) {
       if (operation->bytes == 0) continue;
+      if (operation->direct) {
+        const bool sends = operation->what == MessageOperation::What::send;
+        if (!sends) operation->landing = {passage, passage->landing(landing++)};
+        continue;
+      }
       if (device::device_of(operation->input))
         operation->input = passage->on_host(operation->input);
       if (device::device_of(operation->output))
@@ -266,9 +278,13 @@ Result<Work> Communicator::Implementation::begin_in_stream(
   };
   // A message may end only after one that is called later.
   const std::lock_guard lock(stream_calls_.submission());
-  auto submitted =
-      submit({.reads = reads, .writes = writes, .stream = stream, .ends_in_order = false},
-             std::move(shown), prepare);
+  auto submitted = submit({.reads = reads,
+                           .writes = writes,
+                           .stream = stream,
+                           .ends_in_order = false,
+                           .landings = landings,
+                           .flushes = needs_flush},
+                          std::move(shown), prepare);
   if (!submitted) return tl::unexpected(std::move(submitted.error()));
   return put(*submitted, stream, operations.empty() ? "" : operations.front()->label);
 }

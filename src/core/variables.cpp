@@ -68,6 +68,9 @@ constexpr Variable kSettings[] = {
     {"CCOLL_DEVICE_COPIES", "where they are large",
      "`always` or `never`: whether a team's all_gather and all_to_all are copies, without a "
      "kernel"},
+    {"CCOLL_GPU_DIRECT", "0",
+     "1: messages in streams go over RDMA from and to memory of GPUs without a copy on the host, "
+     "where both ends can; never run on a card"},
     {"CCOLL_DETERMINISTIC", "0",
      "1: what floats are reduced to depends on the contributions alone, not on the algorithm, the "
      "size of the call or the transport"},

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages whose buffers are memory of a GPU, which RDMA reads and writes where it is. Never run on
+// a card.
+#include "comm/implementation.hpp"
+#include "core/log.hpp"
+
+namespace ccoll {
+
+bool Communicator::Implementation::make_direct(MessageOperation& operation, bool& needs_flush) {
+  const bool sends = operation.what == MessageOperation::What::send;
+  auto* const data = sends ? const_cast<std::byte*>(operation.input) : operation.output;
+  if (options_.device == kHost || !check_device_of(data, options_.device)) return false;
+  {
+    const Owner owner(*this);
+    if (!messages_.may_be_direct(operation)) return false;
+  }
+  const auto peer = *operation.pattern.from;
+  if (const auto way = transport_to(peer).value_or("no transport");
+      way != "verbs" || options_.checksum) {
+    // Of some pairs of most jobs that is nothing wrong.
+    tell_not_direct(LogLevel::info, peer,
+                    way == "verbs" ? "slices carry checksums" : "they go by " + way);
+    return false;
+  }
+  const auto exported = device::export_range({data, operation.bytes});
+  if (!exported) {
+    tell_not_direct(LogLevel::warn, peer, exported.error().message);
+    return false;
+  }
+  const Owner owner(*this);
+  auto made = messages_.make_direct(
+      operation, {data, operation.bytes, exported->file.number(), exported->offset});
+  if (!made) {
+    // What has broken meanwhile is told otherwise.
+    if (made.error().kind == ErrorKind::unsupported)
+      tell_not_direct(LogLevel::warn, peer, made.error().message);
+    return false;
+  }
+  operation.direct = std::move(*made);
+  if (!sends) needs_flush |= exported->needs_flush;
+  return true;
+}
+
+void Communicator::Implementation::tell_not_direct(LogLevel level, Rank peer,
+                                                   std::string_view why) {
+  const auto bit = 1U << static_cast<unsigned>(level);
+  if ((told_not_direct_.fetch_or(bit) & bit) != 0) return;
+  log().at(level,
+           "rank {}: messages in streams with rank {} are copied through the host, though "
+           "CCOLL_GPU_DIRECT is 1: {}; so may be others, of which nothing more is said",
+           rank(), peer, why);
+}
+
+}  // namespace ccoll

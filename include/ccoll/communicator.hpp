@@ -215,10 +215,10 @@ struct CCOLL_API CommunicatorOptions {
 /// calls of the communicator then take place in streams, also those without a stream and with
 /// memory of the host alone, which a rank copies to where its device reads it; a communicator whose
 /// calls are to stay on the host is made beside, without a device. Ranks that are threads of one
-/// process, each with a GPU, are a team: a kernel on each GPU. Their calls return when all ranks
-/// have made them, within the call's time limit, which then begins 50 ms after the call at the
-/// latest; one thread makes them for several ranks in a CallGroup, at whose end they take their
-/// place in the streams.
+/// process are a team: a kernel on each of their GPUs. Their calls return when all ranks have
+/// made them, within the call's time limit, which then begins 50 ms after the call at the latest;
+/// one thread makes them for several ranks in a CallGroup, at whose end they take their place in
+/// the streams.
 ///
 /// An error shows in the Work, in the next call, and in error(). By then the stream goes on, and
 /// the results of what it had not passed are undefined; a Work tells it once the stream has passed,

@@ -474,7 +474,7 @@ cudaError_t allocate_hidden(void** made, std::size_t bytes) {
   std::memset(view, 0xcd, whole);
   hidden[static_cast<std::byte*>(place)] = {static_cast<std::byte*>(view), whole, file};
   *made = static_cast<std::byte*>(place) + kWithinPage;
-  on_device[*made] = bytes;
+  on_device[*made] = {bytes, current_device};
   return cudaSuccess;
 }
 

@@ -238,13 +238,13 @@ struct CCOLL_API CommunicatorOptions {
 ///
 /// Captured, such a call becomes part of a graph, which may run any number of times, never beside
 /// itself, however often it was instantiated, nor beside another call or graph of the communicator:
-/// one comes after the other, in one stream or by events. All ranks run theirs as often, in the
-/// same order among all their calls, also those without a stream: who calls without one waits for
-/// the graph first. When the communicator has failed or is gone, a graph runs on with undefined
-/// results. The `*_async` form returns the Work of no operation. A team's ranks are captured in one
-/// graph, whose calls count as none of the communicator's; captured in graphs of their own, the
-/// host makes the call, and one rank that is captured beside another that is not is
-/// Error{mismatch}.
+/// one comes after the other, in one stream or by events (a team whose kernels find each other on
+/// their GPU ends them: Error{aborted}). All ranks run theirs as often, in the same order among all
+/// their calls, also those without a stream: who calls without one waits for the graph first. When
+/// the communicator has failed or is gone, a graph runs on with undefined results. The `*_async`
+/// form returns the Work of no operation. A team's ranks are captured in one graph, whose calls
+/// count as none of the communicator's; captured in graphs of their own, the host makes the call,
+/// and one rank that is captured beside another that is not is Error{mismatch}.
 ///
 /// Without a stream, memory of a GPU is taken, too, where this rank has a device or the process
 /// used CUDA before the communicator was made: the call begins once what CUDA's default stream has

@@ -173,6 +173,8 @@ void Communicator::Implementation::wait_to_own() {
 }
 
 void Communicator::Implementation::release_to_background() {
+  // What is under way goes on in the parent; threads that are not here may hold asio's locks.
+  if (is_forked()) return disown();
   const bool must_wake = background_->sleeps() && !left_to_background_as_owner();
   if (!busy_as_owner()) return disown_idle();
   // seq_cst; partner: Background::turn, which says that it is awake before it tries to own. Either

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <asio/post.hpp>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -23,6 +24,7 @@
 
 #include "ccoll/ccoll.hpp"
 #include "comm/dump/dump.hpp"
+#include "core/net/service.hpp"
 #include "support/children.hpp"
 #include "support/directory.hpp"
 #include "support/kept_port.hpp"
@@ -74,6 +76,28 @@ void sum_up(std::vector<Communicator>& ranks, const std::string& what) {
   for (const auto value : values) check(value == kSize, what);
 }
 
+/// Children that are forked while a thread that they do not have holds the service's locks do not
+/// need these. Of a rank with something under way, which its service would go on with.
+void locked_amid(Communicator& rank, const char* transport) {
+  const auto what = std::string("a child of one whose service is busy by ") + transport;
+  std::jthread busy([](const std::stop_token& stop) {
+    const auto service = net::Service::shared();
+    while (!stop.stop_requested()) {
+      for (int i = 0; i < 1000; i++) asio::post(service->context(), [] {});
+      service->catch_up();
+    }
+  });
+  for (int i = 0; i < 100; i++)
+    fork_child(what, [&] {
+      try {
+        rank.barrier();
+        check(false, what + ": a barrier is taken");
+      } catch (const Error& error) {
+        check(error.kind() == ErrorKind::aborted, what + ": " + error.what());
+      }
+    });
+}
+
 /// What is under way when a child is forked, and begun by other threads, goes on in the parent, and
 /// ends at once in the child.
 void under_way(std::vector<Communicator>& ranks, const char* transport) {
@@ -104,6 +128,7 @@ void under_way(std::vector<Communicator>& ranks, const char* transport) {
       check(error.kind() == ErrorKind::aborted, in(std::string("in a child: ") + error.what()));
     }
   });
+  if (testing::kChildrenHaveMemory) locked_amid(ranks[0], transport);
   const std::int32_t one = 1;
   ranks[1].send(std::span(&one, 1), 0, 7);
   blocked.join();

@@ -215,10 +215,11 @@ void children(const std::string& address, const char* transport) {
   sum_up(ranks, in("ranks that meet afterwards"));
 }
 
-/// Which processes the dumps in the directory are of.
+/// Which processes the dumps in the directory are of; one that is being written is none yet.
 std::vector<std::uint64_t> writers(const testing::Directory& directory) {
   std::vector<std::uint64_t> found;
   for (const auto& entry : std::filesystem::directory_iterator(directory.path())) {
+    if (!entry.path().string().ends_with(dump::kExtension)) continue;
     std::ifstream file(entry.path());
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     if (const auto dump = dump::parse(text)) found.push_back(dump->process);
@@ -230,9 +231,11 @@ std::vector<std::uint64_t> writers(const testing::Directory& directory) {
 void check_written(const testing::Directory& directory, std::size_t ranks,
                    const std::string& what) {
   const auto limit = std::chrono::steady_clock::now() + testing::kSoon / 2;
-  while (writers(directory).size() < ranks && std::chrono::steady_clock::now() < limit)
+  auto found = writers(directory);
+  while (found.size() < ranks && std::chrono::steady_clock::now() < limit) {
     std::this_thread::sleep_for(5ms);
-  const auto found = writers(directory);
+    found = writers(directory);
+  }
   check(std::ranges::count(found, static_cast<std::uint64_t>(getpid())) ==
             static_cast<std::ptrdiff_t>(ranks),
         what);

@@ -50,6 +50,13 @@ Status put(Result<T> made, T& to) {
   return {};
 }
 
+inline Result<int> attribute(cudaDeviceAttr which, int device) {
+  int value = 0;
+  CCOLL_TRY(cuda_status(cudaDeviceGetAttribute(&value, which, device),
+                        fmt::format("asking what GPU {} can do", device)));
+  return value;
+}
+
 /// Whether the GPU has a context in this process. Where nobody can tell it counts as having one.
 bool has_context(int device);
 

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/device/team_device.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "core/text.hpp"
+#include "engine/device/copy_engines.hpp"
+#include "engine/device/peers.hpp"
+
+namespace ccoll::device {
+
+Team::Device::~Device() {
+  const BesideCaptures beside;
+  for (const Gpu& gpu : gpus_) {
+    const CurrentDevice current(gpu.device);
+    if (gpu.launches) cudaStreamSynchronize(gpu.launches.get());
+  }
+  for (std::uint32_t number = 0; number < gpus_.size(); ++number) {
+    const CurrentDevice current(gpus_[number].device);
+    gpus_[number] = {};
+    for (std::uint32_t rank = 0; rank < arrived_.size(); ++rank)
+      if (numbers_[rank] == number) arrived_[rank].reset();
+    for (const auto& program : programs_) program->parts[number].lists.reset();
+    if (number + 1 == gpus_.size()) words_.reset();
+  }
+}
+
+Status Team::Device::open() {
+  CCOLL_TRY(number_devices());
+  const BesideCaptures beside;
+  std::vector<int> devices;
+  for (const Gpu& gpu : gpus_) devices.push_back(gpu.device);
+  CCOLL_TRY(reach_peers(devices));
+  for (Gpu& gpu : gpus_) {
+    const CurrentDevice current(gpu.device);
+    CCOLL_TRY(current.status());
+    CCOLL_TRY(open(gpu));
+  }
+  arrived_.resize(options_.ranks);
+  for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) {
+    const CurrentDevice current(device_of(rank));
+    CCOLL_TRY(put(make_event(), arrived_[rank]));
+  }
+  return {};
+}
+
+/// In the order of the first rank on each.
+Status Team::Device::number_devices() {
+  for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) {
+    const int device = options_.devices.empty() ? options_.device : options_.devices[rank];
+    const auto known = std::ranges::find(gpus_, device, &Gpu::device);
+    numbers_.push_back(static_cast<std::uint32_t>(known - gpus_.begin()));
+    if (known == gpus_.end()) gpus_.emplace_back().device = device;
+  }
+  if (gpus_.size() <= kMostTeamDevices) return {};
+  return fail(ErrorKind::unsupported, "a team on {} GPUs: at most {}", gpus_.size(),
+              kMostTeamDevices);
+}
+
+Status Team::Device::open(Gpu& gpu) {
+  const auto cooperative = attribute(cudaDevAttrCooperativeLaunch, gpu.device);
+  CCOLL_TRY(cooperative);
+  if (*cooperative == 0) {
+    return fail(ErrorKind::unsupported, "GPU {} has no cooperative launches, which a team needs",
+                gpu.device);
+  }
+  CCOLL_TRY(load_kernels());
+  CCOLL_TRY(put(make_stream(), gpu.launches));
+  CCOLL_TRY(put(make_stream(), gpu.uploads));
+  if (gpus_.size() > 1) CCOLL_TRY(put(make_stream(), gpu.captured_launches.emplace_back()));
+  CCOLL_TRY(put(make_event(), gpu.finished));
+  CCOLL_TRY(put(make_event(), gpu.captured));
+  constexpr std::size_t kWords = kProgressAt + kMostProgress * sizeof(TeamProgress);
+  if (!words_) {
+    CCOLL_TRY(put(allocate_mapped(kWords), words_));
+    std::memset(words_.get(), 0, kWords);
+  }
+  CCOLL_TRY(put(on_device(words_.get()), gpu.words));
+  return zero_state(gpu);
+}
+
+Status Team::Device::zero_state(Gpu& gpu) const {
+  constexpr std::size_t kTickets = kTicketsAt + kMostBlocks * sizeof(TeamTicket);
+  constexpr std::size_t kFlags = std::size_t{kMostFlags} * kFlagWords * sizeof(std::uint64_t);
+  CCOLL_TRY(put(allocate_on_device(kTickets), gpu.tickets));
+  CCOLL_TRY(put(allocate_on_device(kFlags), gpu.flags));
+  CCOLL_TRY(put(allocate_on_device(options_.workspace_bytes), gpu.workspace));
+  constexpr const char* kWhat = "zeroing a team's flags";
+  CCOLL_TRY(cuda_status(cudaMemsetAsync(gpu.tickets.get(), 0, kTickets, gpu.uploads.get()), kWhat));
+  CCOLL_TRY(cuda_status(cudaMemsetAsync(gpu.flags.get(), 0, kFlags, gpu.uploads.get()), kWhat));
+  return cuda_status(cudaStreamSynchronize(gpu.uploads.get()), kWhat);
+}
+
+// A rank's stream is touched by the rank's own thread only, as it may be one of the thread's own
+// (cudaStreamPerThread). A captured launch goes to the stream of the rank that arrived last,
+// because a stream of the team's would be part of that capture until it ends. On other GPUs it is,
+// for want of one of that thread's there, and the next capture has another one meanwhile.
+
+Status Team::Device::arrive(TeamCall& call) {
+  const CurrentDevice current(device_of(call.rank));
+  CCOLL_TRY(current.status());
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  unsigned long long id = 0;
+  CCOLL_TRY(cuda_status(cudaStreamGetCaptureInfo(call.stream, &status, &id),
+                        fmt::format("asking whether rank {}'s stream is captured", call.rank)));
+  call.capture = status == cudaStreamCaptureStatusNone ? 0 : id + 1;
+  call.is_shut = call.program->lending_nothing != nullptr && !is_reached(call);
+  return cuda_status(cudaEventRecord(arrived_[call.rank].get(), call.stream),
+                     fmt::format("recording an event in rank {}'s stream", call.rank));
+}
+
+/// By all other GPUs.
+bool Team::Device::is_reached(const TeamCall& call) const {
+  std::vector<int> others;
+  for (const Gpu& gpu : gpus_)
+    if (gpu.device != device_of(call.rank)) others.push_back(gpu.device);
+  return device::is_reached(call.input, others) && device::is_reached(call.output, others);
+}
+
+const LoadedProgram& Team::Device::fitting(std::span<const TeamCall> calls) const {
+  const LoadedProgram& called = *calls[0].program;
+  if (std::ranges::any_of(calls, &TeamCall::is_shut)) return *called.lending_nothing;
+  const bool in_place = std::ranges::any_of(calls, &TeamCall::in_place);
+  return in_place && called.in_place != nullptr ? *called.in_place : called;
+}
+
+Status Team::Device::launch(std::span<const TeamCall> calls, std::uint32_t last) {
+  const bool is_captured = calls[0].capture != 0;
+  const std::uint32_t home = is_captured ? numbers_[last] : 0;
+  const auto streams = streams_for(calls, last);
+  CCOLL_TRY(streams);
+  for (std::uint32_t number = 0; number < gpus_.size(); ++number) {
+    const cudaStream_t stream = (*streams)[number];
+    // Other GPUs have yet to hear that the call before has ended on all.
+    if (!is_captured && number != home) {
+      CCOLL_TRY(cuda_status(cudaStreamWaitEvent(stream, gpus_[home].finished.get(), 0),
+                            "a team's launch waiting for the one before"));
+    }
+    for (const TeamCall& call : calls) {
+      CCOLL_TRY(
+          cuda_status(cudaStreamWaitEvent(stream, arrived_[call.rank].get(), 0),
+                      fmt::format("a team's launch waiting for rank {}'s stream", call.rank)));
+    }
+  }
+  const LoadedProgram& program = fitting(calls);
+  bool is_copied = false;
+  if (program.kernel != nullptr) CCOLL_TRY(put(make(program, calls, *streams), is_copied));
+  if (is_copied) program.was_copied = calls[0].program->was_copied = true;
+  {
+    const std::lock_guard lock(mu_);
+    home_ = home;
+    if (!is_captured) {
+      launched_ = &program;
+      launched_copies_ = is_copied;
+    }
+  }
+  return join(*streams, home, is_captured);
+}
+
+Result<bool> Team::Device::make(const LoadedProgram& program, std::span<const TeamCall> calls,
+                                std::span<const cudaStream_t> streams) {
+  ++launches_;
+  // Between GPUs copies would depend on how these reach each other, which is only known of kernels.
+  if (gpus_.size() == 1) {
+    const CurrentDevice current(gpus_[0].device);
+    CCOLL_TRY(current.status());
+    const auto copies = copies_for(program.copies, arguments(program, calls, 0));
+    if (!copies.empty()) return put_copies(copies, streams[0]).map([] { return true; });
+  }
+  CCOLL_TRY(launch_parts(program, calls, streams));
+  return false;
+}
+
+/// By the GPUs' numbers, those that a call is launched on.
+Result<std::vector<cudaStream_t>> Team::Device::streams_for(std::span<const TeamCall> calls,
+                                                            std::uint32_t last) {
+  std::vector<cudaStream_t> streams;
+  for (Gpu& gpu : gpus_) streams.push_back(gpu.launches.get());
+  const std::uint64_t capture = calls[0].capture;
+  for (std::uint32_t number = 0; capture != 0 && number < gpus_.size(); ++number) {
+    if (number == numbers_[last]) {
+      streams[number] = calls[last].stream;
+    } else {
+      CCOLL_TRY(put(captured_stream(gpus_[number], capture), streams[number]));
+    }
+  }
+  return streams;
+}
+
+/// One that is part of no other capture.
+Result<cudaStream_t> Team::Device::captured_stream(Gpu& gpu, std::uint64_t capture) {
+  for (const OwnStream& stream : gpu.captured_launches) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    unsigned long long id = 0;
+    CCOLL_TRY(cuda_status(cudaStreamGetCaptureInfo(stream.get(), &status, &id),
+                          "asking whether a team's stream is captured"));
+    const bool is_in_it = status == cudaStreamCaptureStatusActive && id + 1 == capture;
+    if (status == cudaStreamCaptureStatusNone || is_in_it) return stream.get();
+  }
+  const CurrentDevice current(gpu.device);
+  CCOLL_TRY(current.status());
+  const BesideCaptures beside;
+  OwnStream stream;
+  CCOLL_TRY(put(make_stream(), stream));
+  return gpu.captured_launches.emplace_back(std::move(stream)).get();
+}
+
+Status Team::Device::launch_parts(const LoadedProgram& program, std::span<const TeamCall> calls,
+                                  std::span<const cudaStream_t> streams) {
+  for (std::uint32_t number = 0; number < gpus_.size(); ++number) {
+    const LoadedProgram::Part& part = program.parts[number];
+    const CurrentDevice current(gpus_[number].device);
+    Status launched = current.status();
+    if (launched) {
+      TeamLaunch launch = arguments(program, calls, number);
+      void* each[] = {&launch};
+      launched =
+          cuda_status(cudaLaunchCooperativeKernel(program.kernel, dim3(part.program.block_count),
+                                                  dim3(part.threads), each, program.shared_bytes,
+                                                  streams[number]),
+                      fmt::format("launching a team's {} blocks of {} threads on GPU {}",
+                                  part.program.block_count, part.threads, gpus_[number].device));
+    }
+    if (launched) continue;
+    if (number != 0 && !end_parts(number, calls[0].capture != 0))
+      launched.error().message += "; buffers may still be written";
+    return launched;
+  }
+  return {};
+}
+
+/// Of a call that only the first `count` GPUs have got: no rank's stream waits for it, and nothing
+/// may rely on all having counted it. False where they have not ended.
+bool Team::Device::end_parts(std::uint32_t count, bool is_captured) {
+  is_even_ = false;
+  abort();
+  // A graph that lacks a part runs after the abort, and writes nothing.
+  if (is_captured) return true;
+  const auto deadline = std::chrono::steady_clock::now() + kGrace;
+  bool have_ended = true;
+  for (const Gpu& gpu : std::span(gpus_).first(count)) {
+    const CurrentDevice current(gpu.device);
+    if (cudaEventRecord(gpu.finished.get(), gpu.launches.get()) != cudaSuccess) return false;
+    bool has_ended = false;
+    while (!has_ended && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+      has_ended = has_happened(gpu.finished, gpu.device).value_or(false);
+    }
+    have_ended = have_ended && has_ended;
+  }
+  return have_ended;
+}
+
+/// What comes behind the end on the GPU `home` comes behind that on all.
+Status Team::Device::join(std::span<const cudaStream_t> streams, std::uint32_t home,
+                          bool is_captured) const {
+  constexpr const char* kWhat = "recording the end of a team's launch";
+  for (std::uint32_t number = 0; number < gpus_.size(); ++number) {
+    if (number == home) continue;
+    const OwnEvent& end = end_of(gpus_[number], is_captured);
+    CCOLL_TRY(cuda_status(cudaEventRecord(end.get(), streams[number]), kWhat));
+    CCOLL_TRY(cuda_status(cudaStreamWaitEvent(streams[home], end.get(), 0), kWhat));
+  }
+  return cuda_status(cudaEventRecord(end_of(gpus_[home], is_captured).get(), streams[home]), kWhat);
+}
+
+TeamLaunch Team::Device::arguments(const LoadedProgram& program, std::span<const TeamCall> calls,
+                                   std::uint32_t number) const {
+  TeamLaunch launch;
+  launch.program = program.parts[number].program;
+  launch.id = launches_;
+  launch.state.claim = reinterpret_cast<TeamClaim*>(gpus_[number].tickets.get());
+  launch.state.tickets = reinterpret_cast<TeamTicket*>(gpus_[number].tickets.get() + kTicketsAt);
+  launch.state.ticket_count = kMostBlocks;
+  for (const TeamCall& call : calls) {
+    launch.buffers[2 * call.rank] = call.input;
+    launch.buffers[2 * call.rank + 1] = call.output;
+  }
+  for (std::uint32_t each = 0; each < gpus_.size(); ++each) {
+    launch.state.flags[each] = reinterpret_cast<std::uint64_t*>(gpus_[each].flags.get());
+    launch.buffers[launch.program.workspace + each] = gpus_[each].workspace.get();
+  }
+  launch.abort = reinterpret_cast<std::uint64_t*>(gpus_[number].words);
+  launch.busy = launch.abort + kBusyAt;
+  launch.progress = reinterpret_cast<TeamProgress*>(gpus_[number].words + kProgressAt);
+  return launch;
+}
+
+Status Team::Device::leave(const TeamCall& call) {
+  const CurrentDevice current(device_of(call.rank));
+  CCOLL_TRY(current.status());
+  const std::uint32_t home = [this] {
+    const std::lock_guard lock(mu_);
+    return home_;
+  }();
+  const OwnEvent& event = end_of(gpus_[home], call.capture != 0);
+  return cuda_status(cudaStreamWaitEvent(call.stream, event.get(), 0),
+                     fmt::format("rank {}'s stream waiting for its team", call.rank));
+}
+
+void Team::Device::abort() {
+  // Pairs with the kernels' relaxed looks: there is nothing else to be seen.
+  store_relaxed(abort_word(), 1);
+}
+
+Result<bool> Team::Device::ended_by(TimePoint deadline) const {
+  if (launched() == nullptr) return true;
+  const CurrentDevice current(gpus_[0].device);
+  CCOLL_TRY(current.status());
+  const BesideCaptures beside;
+  for (;;) {
+    const cudaError_t error = cudaEventQuery(gpus_[0].finished.get());
+    if (error == cudaSuccess) return true;
+    if (error != cudaErrorNotReady) {
+      return tl::unexpected(cuda_failure(error, "waiting for a team's launch"));
+    }
+    (void)cudaGetLastError();
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    // CUDA has no wait with a limit.
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+}
+
+const LoadedProgram* Team::Device::launched() const {
+  const std::lock_guard lock(mu_);
+  return launched_;
+}
+
+std::string Team::Device::standing() const {
+  {
+    const std::lock_guard lock(mu_);
+    if (launched_copies_) return "the last one's copies are not all made";
+  }
+  return standing_blocks(launched());
+}
+
+Status Team::Device::finished(const LoadedProgram* program) const {
+  if (program != nullptr && program->was_copied) {
+    // Copies are made whatever has been aborted, also of what that has left undone.
+    if (load_relaxed(abort_word()) == 0) return {};
+    return fail(ErrorKind::aborted, "a call that may be by copies ended after an abort");
+  }
+  const auto standing = standing_blocks(program);
+  return standing.empty() ? Status() : fail(ErrorKind::aborted, "{}", standing);
+}
+
+std::string Team::Device::standing_blocks(const LoadedProgram* program) const {
+  std::vector<std::string> standing;
+  const std::size_t blocks = program == nullptr ? 0 : program->blocks.size();
+  for (std::size_t i = 0; i < blocks && standing.size() < 4; ++i) {
+    const TeamProgress& at = progress()[i];
+    const auto ending = static_cast<TeamEnding>(load_acquire(&at.ending));
+    if (ending == TeamEnding::finished) continue;
+    standing.push_back(fmt::format("rank {}'s lane {} {} after {} steps of call {}",
+                                   program->blocks[i].rank, program->blocks[i].lane,
+                                   ending == TeamEnding::aborted ? "aborted" : "not ended",
+                                   load_relaxed(&at.steps), load_relaxed(&at.call)));
+  }
+  return joined(standing);
+}
+
+}  // namespace ccoll::device

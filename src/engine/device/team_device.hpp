@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What a team has on its GPUs: programs (team_programs.cpp), and its state, and how calls are
+/// launched and end there (team_device.cpp).
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/device/copies.hpp"
+#include "engine/device/cuda.hpp"
+#include "engine/device/team.hpp"
+#include "kernels/device/layer.hpp"
+
+namespace ccoll::device {
+
+struct LoadedProgram {
+  /// What one GPU has of it.
+  struct Part {
+    TeamProgram program;  ///< its lists are in `lists`
+    DeviceMemory lists;
+    std::uint32_t threads = 0;
+  };
+  std::vector<Part> parts;                      ///< by the GPU's number in the team
+  std::vector<TeamBlock> blocks;                ///< of all, for messages
+  std::vector<TeamCopy> copies;                 ///< which make its calls, where there are any
+  mutable std::atomic<bool> was_copied{false};  ///< a call of it was made by those
+  const void* kernel = nullptr;
+  std::size_t shared_bytes = 0;
+  const LoadedProgram* in_place = nullptr;  ///< what serves in its place where buffers are so
+  const LoadedProgram* lending_nothing = nullptr;  ///< or not all GPUs reach them
+};
+
+/// All of the team's.
+class Team::Device final : public TeamDevice {
+ public:
+  explicit Device(const TeamOptions& options) : options_(options) {}
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+  ~Device() override;
+
+  Status open();
+  Result<LoadedProgram*> load(const LoweredTeam& lowered);
+  /// Whether what was launched has ended by `deadline`.
+  Result<bool> ended_by(TimePoint deadline) const;
+  /// Whether all GPUs have counted the same calls.
+  bool is_even() const { return is_even_; }
+  const std::vector<std::uint32_t>& numbers() const { return numbers_; }
+  /// After a call's end: whether it is whole.
+  Status finished(const LoadedProgram* program) const;
+  /// What has not ended of what was launched.
+  std::string standing() const;
+  const LoadedProgram* launched() const;
+
+  Status arrive(TeamCall& call) override;
+  Status launch(std::span<const TeamCall> calls, std::uint32_t last) override;
+  Status leave(const TeamCall& call) override;
+  void abort() override;
+  /// Once what was launched has ended.
+  void forget_abort() {
+    store_relaxed(abort_word(), 0);
+    store_relaxed(abort_word() + kBusyAt, 0);
+  }
+  /// Whether a call has found another one under way, and both have been told to end.
+  bool was_busy() const { return load_acquire(abort_word() + kBusyAt) != 0; }
+
+ private:
+  static constexpr std::uint32_t kMostFlags = 32768;
+  static constexpr std::uint32_t kMostBlocks = 2048;
+  /// Those of GPUs that have nothing to do have numbers behind the others'.
+  static constexpr std::uint32_t kMostProgress = kMostBlocks + kMostTeamDevices;
+  static constexpr std::size_t kTicketsAt = 128;
+  static_assert(sizeof(TeamClaim) <= kTicketsAt);
+  /// The abort word has a line of memory to itself, but for the word beside it that says why.
+  static constexpr std::size_t kBusyAt = 1;
+  static constexpr std::size_t kProgressAt = 128;
+
+  /// One GPU, and what is given back while it is the current one.
+  struct Gpu {
+    int device = 0;
+    OwnStream launches, uploads;
+    /// Of captures, each while one is under way, but for what is launched in a rank's own stream.
+    std::vector<OwnStream> captured_launches;
+    OwnEvent finished;                       ///< recorded on `launches`
+    OwnEvent captured;                       ///< recorded in a graph
+    DeviceMemory tickets, flags, workspace;  ///< before the tickets the claim
+    std::byte* words = nullptr;              ///< where it sees them
+  };
+
+  std::string standing_blocks(const LoadedProgram* program) const;
+  Status number_devices();
+  Status open(Gpu& gpu);
+  static Status load_kernels();
+  Status zero_state(Gpu& gpu) const;
+  Status upload(LoadedProgram::Part& part, const LoweredTeam& lowered, std::uint32_t number) const;
+  Status shape(LoadedProgram::Part& part, const LoadedProgram& loaded, const Gpu& gpu) const;
+  Result<std::uint32_t> blocks_at_once(const LoadedProgram& loaded, const Gpu& gpu,
+                                       std::uint32_t threads) const;
+  int device_of(std::uint32_t rank) const { return gpus_[numbers_[rank]].device; }
+  bool is_reached(const TeamCall& call) const;
+  const LoadedProgram& fitting(std::span<const TeamCall> calls) const;
+  Result<std::vector<cudaStream_t>> streams_for(std::span<const TeamCall> calls,
+                                                std::uint32_t last);
+  static Result<cudaStream_t> captured_stream(Gpu& gpu, std::uint64_t capture);
+  /// Whether by copies, else by kernels.
+  Result<bool> make(const LoadedProgram& program, std::span<const TeamCall> calls,
+                    std::span<const cudaStream_t> streams);
+  Status launch_parts(const LoadedProgram& program, std::span<const TeamCall> calls,
+                      std::span<const cudaStream_t> streams);
+  bool end_parts(std::uint32_t count, bool is_captured);
+  Status join(std::span<const cudaStream_t> streams, std::uint32_t home, bool is_captured) const;
+  TeamLaunch arguments(const LoadedProgram& program, std::span<const TeamCall> calls,
+                       std::uint32_t number) const;
+  const OwnEvent& end_of(const Gpu& gpu, bool is_captured) const {
+    return is_captured ? gpu.captured : gpu.finished;
+  }
+  std::uint64_t* abort_word() const { return reinterpret_cast<std::uint64_t*>(words_.get()); }
+  TeamProgress* progress() const {
+    return reinterpret_cast<TeamProgress*>(words_.get() + kProgressAt);
+  }
+
+  const TeamOptions options_;
+  std::vector<std::uint32_t> numbers_;  // by rank; immutable after open()
+  std::vector<Gpu> gpus_;               // by number; immutable after open(), but captured_launches
+  std::vector<OwnEvent> arrived_;       // by rank; immutable after open()
+  MappedMemory words_;                  // the abort word, then at kProgressAt the blocks' progress
+  std::uint64_t launches_ = 0;          // one launch comes after the other
+  mutable std::mutex mu_;
+  std::vector<std::unique_ptr<LoadedProgram>> programs_;  // guarded by mu_
+  const LoadedProgram* launched_ = nullptr;  // guarded by mu_; the last one, not by graphs
+  bool launched_copies_ = false;             // guarded by mu_; it was made by copies
+  std::uint32_t home_ = 0;  // guarded by mu_; the GPU on which the last launch ends
+  std::atomic<bool> is_even_{true};
+};
+
+}  // namespace ccoll::device

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "engine/device/team_device.hpp"
+#include "kernels/device/combine.hpp"
+
+namespace ccoll::device {
+namespace {
+
+/// What a kernel has without asking for more.
+constexpr std::size_t kMostSharedBytes = 48 << 10;
+
+const void* kernel_of(Family family) {
+  switch (family) {
+    case Family::bits:
+      return team_kernel_of_bits();
+    case Family::integers:
+      return team_kernel_of_integers();
+    case Family::floats:
+      return team_kernel_of_floats();
+    case Family::small_floats:
+      return team_kernel_of_small_floats();
+  }
+  return nullptr;
+}
+
+/// A program's lists one after another, as they are to lie on the device.
+class Lists {
+ public:
+  template <typename T>
+  std::size_t add(const std::vector<T>& list) {
+    const std::size_t at = (bytes_.size() + kTeamAlignment - 1) / kTeamAlignment * kTeamAlignment;
+    bytes_.resize(at + list.size() * sizeof(T));
+    if (!list.empty()) std::memcpy(bytes_.data() + at, list.data(), list.size() * sizeof(T));
+    return at;
+  }
+  const std::vector<std::byte>& bytes() const { return bytes_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+}  // namespace
+
+/// Loaded lazily, a kernel could wait at its first launch for one that spins.
+Status Team::Device::load_kernels() {
+  for (const Family family :
+       {Family::bits, Family::integers, Family::floats, Family::small_floats}) {
+    cudaFuncAttributes ignored = {};
+    CCOLL_TRY(cuda_status(cudaFuncGetAttributes(&ignored, kernel_of(family)),
+                          "loading a team's kernels"));
+  }
+  return {};
+}
+
+Result<LoadedProgram*> Team::Device::load(const LoweredTeam& lowered) {
+  const TeamProgram& program = lowered.program;
+  if (lowered.workspace_bytes > options_.workspace_bytes || program.flag_count() > kMostFlags ||
+      program.workspace != 2 * options_.ranks) {
+    return fail(ErrorKind::unsupported,
+                "a program of {} ranks that needs {} bytes of workspace and {} flags: this team "
+                "has {} ranks, {} bytes and {} flags",
+                program.workspace / 2, lowered.workspace_bytes, program.flag_count(),
+                options_.ranks, options_.workspace_bytes, kMostFlags);
+  }
+  for (const TeamBlock& block : lowered.blocks) {
+    if (block.device == numbers_[block.rank]) continue;
+    return fail(ErrorKind::invalid_argument,
+                "a program that has rank {} on the team's GPU number {}: it is on number {}",
+                block.rank, block.device, numbers_[block.rank]);
+  }
+  const BesideCaptures beside;
+  auto loaded = std::make_unique<LoadedProgram>();
+  loaded->parts.resize(gpus_.size());
+  loaded->blocks = lowered.blocks;
+  if (are_wanted(options_.copies, lowered.copies)) loaded->copies = lowered.copies;
+  if (program.block_count != 0) {
+    loaded->kernel = kernel_of(family_of(program.type, program.op));
+    loaded->shared_bytes = program.shared_words() * sizeof(std::uint64_t);
+    if (loaded->shared_bytes > kMostSharedBytes) {
+      return fail(ErrorKind::unsupported,
+                  "a program whose blocks need {} bytes of shared memory: at most {} are there",
+                  loaded->shared_bytes, kMostSharedBytes);
+    }
+    // What is refused has taken no memory, which CUDA would take back only behind all streams.
+    for (std::uint32_t number = 0; number < gpus_.size(); ++number) {
+      const CurrentDevice current(gpus_[number].device);
+      CCOLL_TRY(current.status());
+      LoadedProgram::Part& part = loaded->parts[number];
+      part.program = program;
+      part.program.block_count = static_cast<std::uint32_t>(lowered.blocks_of(number).size());
+      CCOLL_TRY(shape(part, *loaded, gpus_[number]));
+    }
+    for (std::uint32_t number = 0; number < gpus_.size(); ++number) {
+      const CurrentDevice current(gpus_[number].device);
+      CCOLL_TRY(current.status());
+      CCOLL_TRY(upload(loaded->parts[number], lowered, number));
+    }
+  }
+  const std::lock_guard lock(mu_);
+  return programs_.emplace_back(std::move(loaded)).get();
+}
+
+/// The most threads with which all blocks run at once.
+Status Team::Device::shape(LoadedProgram::Part& part, const LoadedProgram& loaded,
+                           const Gpu& gpu) const {
+  std::uint32_t most = 0;
+  for (std::uint32_t threads = options_.most_threads; threads >= 32; threads /= 2) {
+    const auto at_once = blocks_at_once(loaded, gpu, threads);
+    CCOLL_TRY(at_once);
+    most = std::max(most, *at_once);
+    if (part.program.block_count > *at_once) continue;
+    part.threads = threads;
+    return {};
+  }
+  return fail(ErrorKind::unsupported,
+              "a program of {} blocks, which have to run at once: GPU {} runs {} at most{}",
+              part.program.block_count, gpu.device, most,
+              most != 0 && most == options_.most_blocks ? ", as told" : "");
+}
+
+Result<std::uint32_t> Team::Device::blocks_at_once(const LoadedProgram& loaded, const Gpu& gpu,
+                                                   std::uint32_t threads) const {
+  const auto processors = attribute(cudaDevAttrMultiProcessorCount, gpu.device);
+  CCOLL_TRY(processors);
+  int of_each = 0;
+  CCOLL_TRY(
+      cuda_status(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+                      &of_each, loaded.kernel, static_cast<int>(threads), loaded.shared_bytes),
+                  "asking how many blocks run at once"));
+  const std::uint32_t most = options_.most_blocks == 0 ? kMostBlocks : options_.most_blocks;
+  return std::min({kMostBlocks, most, static_cast<std::uint32_t>(of_each * *processors)});
+}
+
+Status Team::Device::upload(LoadedProgram::Part& part, const LoweredTeam& lowered,
+                            std::uint32_t number) const {
+  Lists lists;
+  const auto own = lowered.blocks_of(number);
+  const std::size_t blocks = lists.add(own), steps = lists.add(lowered.steps),
+                    ends = lists.add(lowered.ends), parts = lists.add(lowered.parts),
+                    channels = lists.add(lowered.channels);
+  const auto& bytes = lists.bytes();
+  CCOLL_TRY(put(allocate_on_device(bytes.size()), part.lists));
+  std::byte* const there = part.lists.get();
+  const cudaStream_t stream = gpus_[number].uploads.get();
+  constexpr const char* kWhat = "copying a program to the GPU";
+  CCOLL_TRY(cuda_status(
+      cudaMemcpyAsync(there, bytes.data(), bytes.size(), cudaMemcpyHostToDevice, stream), kWhat));
+  CCOLL_TRY(cuda_status(cudaStreamSynchronize(stream), kWhat));
+  part.program.blocks = reinterpret_cast<const TeamBlock*>(there + blocks);
+  part.program.steps = reinterpret_cast<const TeamStep*>(there + steps);
+  part.program.ends = reinterpret_cast<const TeamEnd*>(there + ends);
+  part.program.parts = reinterpret_cast<const TeamPart*>(there + parts);
+  part.program.channels = reinterpret_cast<const TeamChannel*>(there + channels);
+  return {};
+}
+
+}  // namespace ccoll::device

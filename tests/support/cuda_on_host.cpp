@@ -480,6 +480,7 @@ cudaError_t allocate_hidden(void** made, std::size_t bytes) {
 
 /// False where it is none.
 bool free_hidden(void* memory) {
+  if (memory == nullptr) return false;
   const auto found = hidden.find(static_cast<std::byte*>(memory) - kWithinPage);
   if (found == hidden.end()) return false;
   munmap(static_cast<std::byte*>(memory) - kWithinPage, found->second.bytes);

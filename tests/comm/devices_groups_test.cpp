@@ -178,7 +178,8 @@ TEST_CASE("devices: ranks of one thread may share a stream in a group", "[comm]"
 }
 
 TEST_CASE("devices: a Work may be waited for, and asked for, in its open group", "[comm]") {
-  check_all_well(run_on_devices(2, [](Communicator& c) {
+  std::atomic<bool> was_early{false};
+  check_all_well(run_on_devices(2, [&](Communicator& c) {
     const OwnedStream stream;
     const Device sums(Values(10, 1));
     const auto call = [&] {
@@ -194,14 +195,16 @@ TEST_CASE("devices: a Work may be waited for, and asked for, in its open group",
     expect(sums.values() == Values(10, 4), "what is asked for");
     if (c.rank() == 0) {
       auto early = call();
-      expect(message_of([&] { early.wait(30ms); }).starts_with("timed_out"), "it does not return");
+      const auto message = message_of([&] { early.wait(30ms); });
+      was_early = true;
+      expect(message.starts_with("timed_out"), "it does not return");
       // One behind it.
       auto next = call();
       c.barrier(in(stream));
       next.wait(20s);
       group.end();
     } else {
-      std::this_thread::sleep_for(60ms);
+      while (!was_early) std::this_thread::sleep_for(1ms);
       call();
       call();
       group.end();

@@ -131,9 +131,13 @@ Status StepsPassage::enqueue(std::shared_ptr<StreamListener> listener) {
   const CurrentDevice current(device());
   CCOLL_TRY(current.status());
   if (!is_captured()) {
-    CCOLL_TRY(put_before());
-    auto put = put_call();
-    if (put) put = put_behind();
+    auto put = put_before();
+    if (put) put = put_call();
+    if (!put) {
+      put_off();
+      return put;
+    }
+    put = put_behind();
     // What the stream has of it may still use the buffers.
     if (!put) keep_for_ever(shared_from_this());
     return put;

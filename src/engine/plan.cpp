@@ -18,6 +18,9 @@ namespace {
 /// deadlines to look after.
 constexpr int kStepsAtOnce = 16;
 constexpr std::size_t kBytesAtOnce = 256 << 10;
+/// The same of all lanes together, where slices are read where they lie, several at once: what is
+/// lent together is read together.
+constexpr std::size_t kLentBytesAtOnce = 1 << 20;
 
 void copy(std::byte* to, const std::byte* from, std::size_t bytes, bool streams) {
   if (to == from) return;
@@ -158,6 +161,9 @@ void Plan::start(const PlanRun& run) {
   pushed_ = owes_ = false;
   const bool brief = can_be_short_ && run.input.segments.empty() && run.output.segments.empty();
   way_ = brief ? Way::brief : Way::interpreted;
+  bytes_at_once_ = kBytesAtOnce;
+  if (!brief && lends_to_all())
+    bytes_at_once_ = std::max(kBytesAtOnce, kLentBytesAtOnce / outgoing_.size());
   for (auto& lane : lanes_) {
     lane.window = lane.stripe;
     lane.position = 0;
@@ -249,7 +255,7 @@ Plan::Polled Plan::flush() {
 Result<bool> Plan::advance_lane(ReadyLane& lane) {
   bool moved = false;
   std::size_t bytes = 0;
-  for (int steps = 0; lane.window < windows_ && steps < kStepsAtOnce && bytes < kBytesAtOnce;
+  for (int steps = 0; lane.window < windows_ && steps < kStepsAtOnce && bytes < bytes_at_once_;
        steps++) {
     if (lane.steps.empty()) {
       lane.window = windows_;
@@ -342,6 +348,11 @@ void Plan::leave(ReadyLane& lane) {
   if (++lane.position < lane.steps.size()) return;
   lane.position = 0;
   lane.window += stripes_;
+}
+
+bool Plan::lends_to_all() const {
+  return copier_ == Copier::receiver && !outgoing_.empty() &&
+         std::ranges::all_of(outgoing_, [](const auto& to) { return to.first->copies_once(); });
 }
 
 bool Plan::after_holds(const ReadyLane& lane, const ReadyStep& step) const {

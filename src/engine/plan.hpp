@@ -217,6 +217,8 @@ class Plan {
   }
   /// Which steps have fills_block.
   void find_fillers();
+  /// Whether every peer copies what this rank sends where it lies, as far as the links know.
+  bool lends_to_all() const;
   /// The blocks' extents and the number of windows.
   void measure();
   Status resolve_step(const PlanRequest& request, const Lane& lane, std::uint16_t number,
@@ -347,6 +349,7 @@ class Plan {
   std::vector<Extent> outputs_;
   bool streams_ = false;  ///< the buffers are larger than what the caches keep
   Copier copier_ = Copier::receiver;
+  std::size_t bytes_at_once_ = 0;      ///< of one lane in one round
   std::optional<MadeCall> different_;  ///< of check()
 };
 

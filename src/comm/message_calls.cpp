@@ -15,6 +15,9 @@ namespace {
 using Implementation = Communicator::Implementation;
 using What = MessageRequest::What;
 
+/// Of any type: their bytes are counted without a thought.
+constexpr std::size_t kMostElements = SIZE_MAX / 2 / sizeof(double);
+
 /// Of the short way: recorded when they are.
 constexpr auto kOver = FlightRecorder::State::ended;
 
@@ -170,13 +173,23 @@ Work run(std::shared_ptr<Implementation> communicator, std::string_view call,
   return work;
 }
 
-/// What to try the short way with, if that is open to such a call.
+/// What to try the short way with, if that is open to such a call; nothing where something is
+/// wrong, which the ordinary way tells.
 std::optional<Pattern> short_way(const Implementation& communicator, const MessageRequest& request,
                                  const CallOptions& options) {
   if (has_options(options) || call_group::is_open()) return std::nullopt;
-  if (communicator.come_by_streams({&request, 1})) return std::nullopt;
-  auto pattern = pattern_of(request, communicator.size());
-  return pattern ? std::optional(*pattern) : std::nullopt;
+  const bool sends = request.what == What::send;
+  const void* const data = sends ? request.input : request.output;
+  const bool has_any_tag = !sends && request.tag == kAnyTag;
+  const bool is_right = (data != nullptr || request.count == 0) && size_of(request.type) > 0 &&
+                        request.count <= kMostElements && request.peer >= 0 &&
+                        static_cast<Rank>(request.peer) < communicator.size() &&
+                        (request.tag >= 0 || has_any_tag);
+  if (!is_right || communicator.come_by_streams({&request, 1})) return std::nullopt;
+  Pattern pattern;
+  pattern.from = static_cast<Rank>(request.peer);
+  if (!has_any_tag) pattern.tag = static_cast<std::uint32_t>(request.tag);
+  return pattern;
 }
 
 }  // namespace
@@ -271,14 +284,12 @@ std::optional<Received> Communicator::Implementation::recv_short_as_owner(
   if (!calm_as_owner() || !from.from) return std::nullopt;
   const auto bytes = request.count * size_of(request.type);
   const auto begun = tracing_ != nullptr ? trace::now() : 0;
+  auto patience = Patience::short_one(crowded_, in_memory_);
+  const auto keeps_polling = [&] { return !wanted() && patience.keep_polling(); };
   return guarded_as_owner([&] {
-    auto patience = Patience::short_one(crowded_, in_memory_);
     Received got;
-    auto found = Messages::Found::nothing;
-    do {
-      found = messages_.take_now(from, static_cast<std::byte*>(request.output), bytes, request.type,
-                                 got);
-    } while (found == Messages::Found::nothing && !wanted() && patience.keep_polling());
+    const auto found = messages_.take_now(from, static_cast<std::byte*>(request.output), bytes,
+                                          request.type, got, keeps_polling);
     if (found != Messages::Found::message) return std::optional<Received>();
     moved_ = true;
     const auto tag = static_cast<std::uint32_t>(got.tag);

@@ -16,6 +16,9 @@ struct Frame {
     rest,    ///< on the bulk link: the next part of message `id`
   };
 
+  /// As they travel.
+  static constexpr std::uint8_t kWantsGrant = 1, kCharged = 2;
+
   Kind kind = Kind::head;
   /// Of a message among those from its sender to its receiver. 0: of none.
   std::uint64_t id = 0;
@@ -28,7 +31,27 @@ struct Frame {
 };
 
 /// The header of a slice with `payload` bytes.
-SliceHeader encode(const Frame& frame, std::size_t payload);
+inline SliceHeader encode(const Frame& frame, std::size_t payload) {
+  SliceHeader header;
+  header.sequence = frame.id;
+  header.signature.count = frame.bytes;
+  header.signature.root = frame.tag;
+  header.signature.kind = kSendRecv;
+  header.signature.type = frame.type;
+  header.signature.op = static_cast<std::uint8_t>(frame.kind);
+  header.signature.algorithm = static_cast<std::uint8_t>(
+      (frame.wants_grant ? Frame::kWantsGrant : 0) | (frame.charged ? Frame::kCharged : 0));
+  header.bytes = static_cast<std::uint32_t>(payload);
+  return header;
+}
+
+/// Whether such a slice is a message that is all there, charged, and waits for nothing.
+inline bool is_whole_message(const SliceHeader& header) {
+  const auto& signature = header.signature;
+  return signature.kind == kSendRecv &&
+         signature.op == static_cast<std::uint8_t>(Frame::Kind::head) &&
+         signature.algorithm == Frame::kCharged && header.bytes == signature.count;
+}
 
 /// What a slice that came from rank `from` says; refuses what no sender writes.
 Result<Frame> decode(const SliceHeader& header, std::uint32_t from);

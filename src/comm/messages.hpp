@@ -148,9 +148,10 @@ class Messages {
   };
   Sent send_now(const Pattern& to, const std::byte* data, std::size_t bytes, DataType type);
   enum class Found : std::uint8_t { nothing, message, another_way };
-  /// Takes the message that comes next from the rank that the pattern names, if it has come.
+  /// Takes the message that comes next from the rank that the pattern names, if it comes as long as
+  /// `keeps_polling` says so, which is asked after each look in vain.
   Found take_now(const Pattern& from, std::byte* data, std::size_t bytes, DataType type,
-                 Received& got);
+                 Received& got, const std::function<bool()>& keeps_polling);
   /// A send whose message is pushed.
   void finish(const std::shared_ptr<MessageOperation>& send);
 
@@ -225,6 +226,9 @@ class Messages {
     std::size_t owed = 0;                   ///< what this rank's queue has free again
     std::size_t kept = 0;                   ///< what this rank's queue holds of the peer's
     Traffic traffic;
+
+    /// Whether there is something to tell the peer.
+    bool has_news() const { return !answers.empty() || owed >= kUnexpectedBytes / 2; }
   };
 
   /// Slices of one link in one round: whoever makes progress has others to look after.
@@ -249,8 +253,10 @@ class Messages {
   Status push_control(Channel& channel);
   Status push_heads(Channel& channel);
   Status push_head(Channel& channel, MessageOperation& send);
-  /// A message's head with that much data; gives it its id.
-  std::uint64_t push_head(Channel& channel, Frame frame, const std::byte* data, std::size_t bytes);
+  /// The header of a message's head with that much data, which is to be sent.
+  static SliceHeader head_of(const Channel& channel, Frame frame, std::size_t bytes);
+  /// It is sent.
+  static void count_head(Channel& channel, const SliceHeader& head, bool charged);
   /// Data that the head of a message of so many bytes carries, if credit suffices.
   std::size_t head_bytes(const Channel& channel, std::size_t bytes) const;
   Status push_rests(Channel& channel);
@@ -262,8 +268,10 @@ class Messages {
   Status peek(Channel& channel);
   /// The slice that has been peeked at, if it has come.
   Result<bool> read_incoming(Channel& channel);
-  /// The next slice that is not only credit, of which it takes note.
-  const ReceiveLink::View* front_but_credit(Channel& channel);
+  /// Takes note of a credit, if that is what comes next.
+  bool read_credit(Channel& channel);
+  /// Until the header of a whole message is the next one.
+  Found wait_for_message(Channel& channel, const std::function<bool()>& keeps_polling);
   static Envelope envelope_of(const Channel& channel, std::size_t head_bytes);
   Status read_frame(Channel& channel, const ReceiveLink::View& view);
   static void count_arrival(Channel& channel, std::size_t head_bytes) {

@@ -158,23 +158,37 @@ Status Messages::receive_now(MessageOperation& recv) {
   return take(channel, recv, message.envelope, message.head.data(), message.head.size());
 }
 
-const ReceiveLink::View* Messages::front_but_credit(Channel& channel) {
-  while (true) {
-    if (!channel.incoming && (!peek(channel) || !channel.incoming)) return nullptr;
-    if (channel.incoming->frame.kind != Frame::Kind::credit) return channel.in->front();
-    if (!read_incoming(channel).value_or(false)) return nullptr;
+bool Messages::read_credit(Channel& channel) {
+  return peek(channel) && channel.incoming && channel.incoming->frame.kind == Frame::Kind::credit &&
+         read_incoming(channel).value_or(false);
+}
+
+Messages::Found Messages::wait_for_message(Channel& channel,
+                                           const std::function<bool()>& keeps_polling) {
+  // What has been peeked at by others is settled.
+  while (!channel.incoming) {
+    const auto* const header = channel.in->peek();
+    if (header == nullptr) {
+      if (!keeps_polling()) return Found::nothing;
+    } else if (is_whole_message(*header)) {
+      return Found::message;
+    } else if (!read_credit(channel)) {
+      break;
+    }
   }
+  return Found::another_way;
 }
 
 Messages::Found Messages::take_now(const Pattern& from, std::byte* data, std::size_t bytes,
-                                   DataType type, Received& got) {
+                                   DataType type, Received& got,
+                                   const std::function<bool()>& keeps_polling) {
+  const auto known = by_peer_.find(*from.from);
+  if (known == by_peer_.end()) return Found::another_way;
+  auto& channel = *known->second;
   const auto suits = [&](const Envelope& envelope) {
     return !envelope.wants_grant && envelope.bytes <= std::min(bytes, kShortBytes) &&
            envelope.bytes % size_of(type) == 0;
   };
-  const auto known = by_peer_.find(*from.from);
-  if (known == by_peer_.end()) return Found::another_way;
-  auto& channel = *known->second;
   const auto take = [&](const Envelope& envelope, const std::byte* head) {
     if (envelope.bytes > 0) std::memcpy(data, head, envelope.bytes);
     channel.owed += envelope.charge;
@@ -187,21 +201,27 @@ Messages::Found Messages::take_now(const Pattern& from, std::byte* data, std::si
     channel.kept -= message.envelope.charge;
     take(message.envelope, message.head.data());
   } else {
-    const auto* view = front_but_credit(channel);
-    if (view == nullptr)
-      return channel.in->failure() == nullptr ? Found::nothing : Found::another_way;
-    if (channel.incoming->frame.kind != Frame::Kind::head) return Found::another_way;
-    const auto envelope = envelope_of(channel, view->header.bytes);
+    if (const auto found = wait_for_message(channel, keeps_polling); found != Found::message)
+      return found;
+    const auto* const header = channel.in->peek();
+    const auto head_bytes = header->bytes;
+    const Envelope envelope{.from = channel.peer,
+                            .tag = header->signature.root,
+                            .bytes = head_bytes,
+                            .id = header->sequence,
+                            .type = header->signature.type,
+                            .charge = kEnvelopeBytes + head_bytes};
     if (!matches(from, envelope) || !suits(envelope) ||
-        !has_right_to(channel, envelope, view->header.bytes) || !channel.in->begin_read())
+        !has_right_to(channel, envelope, head_bytes))
       return Found::another_way;
+    const auto* const view = channel.in->front();
+    if (view == nullptr || !channel.in->begin_read()) return Found::another_way;
     take(envelope, view->data);
-    count_arrival(channel, view->header.bytes);
+    count_arrival(channel, head_bytes);
     if (!channel.in->pop()) return Found::another_way;
-    channel.incoming.reset();
   }
   // Where the link is yet to be opened, which may fail, the ordinary way will.
-  if (channel.out != nullptr) static_cast<void>(push_control(channel));
+  if (channel.has_news() && channel.out != nullptr) static_cast<void>(push_control(channel));
   return Found::message;
 }
 

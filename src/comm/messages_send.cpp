@@ -8,11 +8,8 @@
 namespace ccoll {
 
 Status Messages::push_control(Channel& channel) {
-  const auto has_news = [&] {
-    return !channel.answers.empty() || channel.owed >= kUnexpectedBytes / 2;
-  };
-  if (has_news() && channel.out == nullptr) CCOLL_TRY(open_out(channel));
-  while (has_news() && channel.out->has_room()) {
+  if (channel.has_news() && channel.out == nullptr) CCOLL_TRY(open_out(channel));
+  while (channel.has_news() && channel.out->has_room()) {
     Frame frame{.kind = Frame::Kind::credit, .bytes = channel.owed};
     if (!channel.answers.empty()) {
       const auto answer = channel.answers.front();
@@ -56,17 +53,17 @@ std::size_t Messages::head_bytes(const Channel& channel, std::size_t bytes) cons
   return limits_.all_in_rest || rest_link->copies_once() ? 0 : limits_.eager_bytes;
 }
 
-std::uint64_t Messages::push_head(Channel& channel, Frame frame, const std::byte* data,
-                                  std::size_t bytes) {
+SliceHeader Messages::head_of(const Channel& channel, Frame frame, std::size_t bytes) {
   frame.kind = Frame::Kind::head;
-  frame.id = channel.next_id++;
-  if (frame.charged) channel.credit -= kEnvelopeBytes + bytes;
-  auto* room = channel.out->room(bytes);
-  if (bytes > 0) std::memcpy(room, data, bytes);
-  channel.out->push(encode(frame, bytes));
+  frame.id = channel.next_id;
+  return encode(frame, bytes);
+}
+
+void Messages::count_head(Channel& channel, const SliceHeader& head, bool charged) {
+  channel.next_id++;
+  if (charged) channel.credit -= kEnvelopeBytes + head.bytes;
   channel.traffic.messages_sent++;
-  channel.traffic.bytes_sent += bytes;
-  return frame.id;
+  channel.traffic.bytes_sent += head.bytes;
 }
 
 Status Messages::push_head(Channel& channel, MessageOperation& send) {
@@ -74,13 +71,18 @@ Status Messages::push_head(Channel& channel, MessageOperation& send) {
   const bool charged = kEnvelopeBytes + wanted <= channel.credit;
   const auto head = charged ? wanted : 0;
   const bool wants_grant = limits_.strict || !charged || head < send.bytes;
-  send.id = push_head(channel,
-                      {.bytes = send.bytes,
-                       .tag = *send.pattern.tag,
-                       .type = static_cast<std::uint8_t>(send.type),
-                       .wants_grant = wants_grant,
-                       .charged = charged},
-                      send.input, head);
+  const auto header = head_of(channel,
+                              {.bytes = send.bytes,
+                               .tag = *send.pattern.tag,
+                               .type = static_cast<std::uint8_t>(send.type),
+                               .wants_grant = wants_grant,
+                               .charged = charged},
+                              head);
+  auto* const room = channel.out->room(head);
+  if (head > 0) std::memcpy(room, send.input, head);
+  channel.out->push(header);
+  count_head(channel, header, charged);
+  send.id = header.sequence;
   send.moved_bytes = head;
   send.stage = wants_grant ? Stage::announced : Stage::flushing;
   (wants_grant ? channel.announced : channel.flushing).push_back(&send);
@@ -99,12 +101,16 @@ Messages::Sent Messages::send_now(const Pattern& to, const std::byte* data, std:
   auto& channel = *found->second;
   auto* const out = channel.out;
   if (out == nullptr || bytes > limits_.eager_bytes || channel.credit < kEnvelopeBytes + bytes ||
-      !out->connected() || !out->has_room() || out->failure() != nullptr)
+      !out->connected() || out->failure() != nullptr)
     return Sent::no;
-  push_head(
+  const auto header = head_of(
       channel,
       {.bytes = bytes, .tag = *to.tag, .type = static_cast<std::uint8_t>(type), .charged = true},
-      data, bytes);
+      bytes);
+  const auto sent = out->send(header, data);
+  if (sent == SendLink::Sent::no_room) return Sent::no;
+  count_head(channel, header, true);
+  if (sent == SendLink::Sent::gone) return Sent::yes;
   if (!out->drained()) out->progress();
   return out->drained() ? Sent::yes : Sent::flushing;
 }

@@ -23,7 +23,7 @@ inline void copy_few(std::byte* to, const std::byte* from, std::size_t bytes) {
   } else if (bytes >= 4 && bytes < 8) {
     std::byte first[4], last[4];
     ends(first, last);
-  } else {
+  } else if (bytes > 0) {
     std::memcpy(to, from, bytes);
   }
 }

@@ -35,3 +35,24 @@ TEST_CASE("message frames: what is written is read, and what no sender writes is
   header.signature.kind = 0;
   CHECK(refused(header));
 }
+
+TEST_CASE("message frames: whole is what is all there, charged, and waits for nothing",
+          "[comm][unit]") {
+  using Kind = Frame::Kind;
+  for (const auto kind : {Kind::head, Kind::grant, Kind::credit, Kind::rest}) {
+    for (const bool wants_grant : {false, true}) {
+      for (const bool charged : {false, true}) {
+        for (const std::size_t payload : {0, 99, 100, 101}) {
+          const Frame frame{
+              .kind = kind, .id = 7, .bytes = 100, .wants_grant = wants_grant, .charged = charged};
+          const bool expected = kind == Kind::head && !wants_grant && charged && payload == 100;
+          CHECK(is_whole_message(encode(frame, payload)) == expected);
+        }
+      }
+    }
+  }
+  auto header = encode({.bytes = 8, .charged = true}, 8);
+  CHECK(is_whole_message(header));
+  header.signature.kind = 0;
+  CHECK_FALSE(is_whole_message(header));
+}

@@ -42,6 +42,18 @@ class Held {
   std::uint32_t* word_ = nullptr;
 };
 
+/// Whether nobody uses the first of so many GPUs any more, soon after its last communicator: what
+/// looks after streams that were given up does so every 100 ms.
+bool is_left_alone(int gpus) {
+  bool is_left = false;
+  for (int i = 0; i < 30 && !is_left; i++) {
+    cuda_on_host_has(gpus);
+    std::this_thread::sleep_for(400ms);
+    is_left = !cuda_on_host_has_context(0);
+  }
+  return is_left;
+}
+
 /// Whether it has come to its end within 10 s.
 bool ends(cudaStream_t stream) {
   const auto event = *device::make_event();
@@ -172,6 +184,26 @@ TEST_CASE("devices: abort() and close() end what is in streams", "[comm]") {
   const bool is_closed = closes && !is_team;
   CHECK_THAT(errors[0], is_closed ? Catch::Contains("destroyed") : Catch::Contains("enough"));
   CHECK(errors[1].empty());
+}
+
+TEST_CASE("devices: nobody looks after what was called as it was given up", "[comm]") {
+  if (gpus() > 1) return;
+  for (int round = 0; round < 20; round++) {
+    std::atomic<int> calls{0};
+    const auto errors = run_on_devices(2, [&](Communicator& c) {
+      if (c.rank() == 1) {
+        // In a team the call itself waits for the other rank.
+        for (int i = 0; i < 20 && calls < 2 + round; i++) std::this_thread::sleep_for(1ms);
+        return c.abort("enough");
+      }
+      const OwnedStream stream;
+      const Device buffer(ramp(10, 0));
+      for (;; calls++)
+        c.all_reduce_async(buffer.data(), buffer.data(), 10, kType, ReduceOp::sum, in(stream));
+    });
+    CHECK_THAT(errors[0], Catch::Contains("enough"));
+  }
+  CHECK(is_left_alone(1));
 }
 
 TEST_CASE("devices: what CUDA says of a device that has failed is told on all ranks", "[comm]") {
@@ -439,16 +471,9 @@ TEST_CASE("devices: a stream whose call has failed does not wait for room", "[co
 
 TEST_CASE("devices: a rank gives no context to a GPU that is not its own", "[comm]") {
   if (gpus() > 1) return;  // which are others' own
-  // What earlier communicators have left on GPU 0 goes with the last one of it, and what looks
-  // after the streams that they gave up, every 100 ms, soon after it.
+  // What earlier communicators have left on GPU 0 goes with the last one of it.
   check_all_well(run_on_devices(2, [](Communicator& c) { c.barrier(); }));
-  bool is_quiet = false;
-  for (int i = 0; i < 30 && !is_quiet; i++) {
-    cuda_on_host_has(2);
-    std::this_thread::sleep_for(400ms);
-    is_quiet = !cuda_on_host_has_context(0);
-  }
-  REQUIRE(is_quiet);
+  REQUIRE(is_left_alone(2));
   auto options = on_device();
   options.device = 1;
   const auto store = make_inproc_store();

@@ -60,6 +60,7 @@ std::string transport_text() {
                                  "rank (CCOLL_SLOT_MEMORY)",
                                  CommunicatorOptions::from_environment().slot_memory >> 20)) +
          line("", "read where it lies: " + describe_single_copy()) +
+         line("", "huge pages for that: " + describe_huge_pages()) +
          line("tcp", "yes: ranks that are processes, on one host or many") +
          line("inproc", "yes: ranks that are threads of one process") +
          line("cuda_ipc", "no: not built yet; what is on GPUs goes through memory of the host") +

@@ -183,6 +183,7 @@ CommunicatorOptions CommunicatorOptions::from_environment() {
   if (const auto mib = number("CCOLL_SLOT_MEMORY", 1, 1 << 20))
     options.slot_memory = static_cast<std::size_t>(*mib) << 20;
   if (const auto once = number("CCOLL_SINGLE_COPY", 0, 1)) options.single_copy = *once == 1;
+  if (const auto huge = number("CCOLL_HUGE_PAGES", 0, 1)) options.huge_pages = *huge == 1;
   if (const auto strict = number("CCOLL_STRICT_SENDS", 0, 1)) options.strict_sends = *strict == 1;
   if (const auto same = number("CCOLL_DETERMINISTIC", 0, 1)) options.deterministic = *same == 1;
   if (const auto checked = number("CCOLL_CHECKSUM", 0, 1)) options.checksum = *checked == 1;

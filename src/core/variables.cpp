@@ -87,6 +87,9 @@ constexpr Variable kSettings[] = {
     {"CCOLL_SINGLE_COPY", "1",
      "0: what ranks of a host send each other always goes through shared slots, and is never read "
      "from the sender's own memory by process_vm_readv(2)"},
+    {"CCOLL_HUGE_PAGES", "1",
+     "0: memory that is so read again and again stays as it is, and is not put together to huge "
+     "pages by madvise(2)"},
     {"CCOLL_IB_HCA", "every RDMA device",
      "ports for `verbs` by prefix: `mlx5_0:1,rxe`; `=mlx5_0` exactly; `^mlx5_1` all but these"},
     {"CCOLL_IB_GID_INDEX", "by the route to the peer",

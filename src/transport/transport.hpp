@@ -32,6 +32,8 @@ struct TransportContext {
   /// In shared memory, larger slices of ordinary memory are read where they lie, if that is allowed
   /// (shm/single_copy.hpp).
   bool single_copy = true;
+  /// Memory that is read so again and again is put together to huge pages (shm/huge_pages.hpp).
+  bool huge_pages = true;
   /// Slices over wires carry checksums; the same on all ranks.
   bool checksum = false;
 };
@@ -80,6 +82,8 @@ Result<std::uint8_t> usable_fabrics();
 std::uint8_t usable_rails();
 /// What `cc-bench info` says of reading what other processes send where it lies.
 std::string describe_single_copy();
+/// And of the huge pages that make it faster.
+std::string describe_huge_pages();
 /// What `cc-bench info` says of RDMA: each device, or why there is none and what to do.
 std::vector<std::string> describe_fabrics();
 

@@ -193,6 +193,8 @@ TEST_CASE("start-up: options of messages from the environment", "[comm]") {
         "invalid_argument: an eager limit of 131073 bytes: the most is 131072");
   CHECK_FALSE(with("CCOLL_SINGLE_COPY", "0").first.single_copy);
   CHECK(with("CCOLL_SINGLE_COPY", "1").first.single_copy);
+  CHECK_FALSE(with("CCOLL_HUGE_PAGES", "0").first.huge_pages);
+  CHECK(with("CCOLL_HUGE_PAGES", "1").first.huge_pages);
   CHECK(with("CCOLL_STRICT_SENDS", "1").first.strict_sends);
   CHECK_FALSE(with("CCOLL_STRICT_SENDS", "0").first.strict_sends);
   CHECK(with("CCOLL_HEARTBEAT", "0.5").second ==

@@ -37,6 +37,7 @@ class Pair {
     std::size_t others = 0;  ///< ranks of the table beside the two, who never come
     bool checksum = false;
     std::array<bool, 2> single_copy{true, true};
+    bool huge_pages = true;
     std::size_t slot_memory_bytes = TransportContext{}.slot_memory_bytes;
     std::optional<std::array<std::uint8_t, 2>> rails{};  ///< not as many as there are ports
     /// Called when the address table stands and the transports do not.
@@ -48,6 +49,7 @@ class Pair {
     auto service = net::Service::shared();
     context_ = {.service = service, .token = "", .rank = 0, .table = {}};
     context_.checksum = setting.checksum;
+    context_.huge_pages = setting.huge_pages;
     context_.slot_memory_bytes = setting.slot_memory_bytes;
     for (std::uint32_t rank = 0; rank < 2; rank++) {
       auto handler = [this, rank](net::Purpose purpose, net::Stream stream) {

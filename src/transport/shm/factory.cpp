@@ -82,7 +82,7 @@ class ShmTransport final : public Transport {
     if (context_.single_copy) hand_over->mark = process_mark();
     offer_link(context_, id, hand_over);
     return std::make_unique<ShmSendLink>(id, std::move(hand_over), std::move(slots), lines_,
-                                         lender_to(id.to), instead_);
+                                         lender_to(id.to), huge_pages_, instead_);
   }
 
   Result<std::unique_ptr<ReceiveLink>> open_receive(const LinkId& id,
@@ -132,6 +132,8 @@ class ShmTransport final : public Transport {
   const std::shared_ptr<Meeting<Offer>> meeting_ =
       std::make_shared<Meeting<Offer>>(context_.rank, kDescriptors);
   const std::shared_ptr<Borrowed> borrowed_ = std::make_shared<Borrowed>();
+  const std::shared_ptr<HugePages> huge_pages_ =
+      std::make_shared<HugePages>(context_.single_copy && context_.huge_pages);
   std::unique_ptr<Door> door_;
   std::atomic<bool> has_lacked_slots_{false};
   std::mutex mutex_;

@@ -41,10 +41,12 @@ void decline(const Offer& offer) {
 
 ShmSendLink::ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over,
                          SlotBudget::Share slots, std::uint32_t lines,
-                         std::shared_ptr<Lender> lender, std::shared_ptr<Instead> fallback)
+                         std::shared_ptr<Lender> lender, std::shared_ptr<HugePages> huge_pages,
+                         std::shared_ptr<Instead> fallback)
     : id_(id),
       hand_over_(std::move(hand_over)),
       lender_(std::move(lender)),
+      huge_pages_(std::move(huge_pages)),
       fallback_(std::move(fallback)),
       ring_(Ring::at(hand_over_->memory->data())),
       slots_(std::move(slots)),
@@ -145,6 +147,7 @@ void ShmSendLink::lend(const SliceHeader& header, const std::byte* data, Copier 
   const bool is_worth_it = copier == Copier::receiver && header.bytes >= kWorthFetching;
   if ((is_worth_it && is_fetched()) || header.bytes > kSlotBytes) {
     CCOLL_CHECK(header.bytes <= kMostFetchedBytes, "{} bytes to rank {}", header.bytes, id_.to);
+    huge_pages_->lend(data, header.bytes);
     writer_.lend_unmapped(header, data);
     return tell();
   }

@@ -16,6 +16,7 @@
 #include "transport/delivery.hpp"
 #include "transport/instead.hpp"
 #include "transport/segment.hpp"
+#include "transport/shm/huge_pages.hpp"
 #include "transport/shm/lending.hpp"
 #include "transport/shm/ring.hpp"
 #include "transport/shm/single_copy.hpp"
@@ -59,7 +60,7 @@ class ShmSendLink final : public SendLink {
   /// can be spared. `lines`: at most Ring::kLines, by how many slices it may be ahead.
   ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over, SlotBudget::Share slots,
               std::uint32_t lines, std::shared_ptr<Lender> lender,
-              std::shared_ptr<Instead> fallback);
+              std::shared_ptr<HugePages> huge_pages, std::shared_ptr<Instead> fallback);
   ~ShmSendLink() override;
 
   std::size_t most_bytes() const override { return kSlotBytes; }
@@ -99,6 +100,7 @@ class ShmSendLink final : public SendLink {
   const LinkId id_;
   const std::shared_ptr<HandOver> hand_over_;
   const std::shared_ptr<Lender> lender_;
+  const std::shared_ptr<HugePages> huge_pages_;
   const std::shared_ptr<Instead> fallback_;
   Ring* const ring_;
   SlotBudget::Share slots_;

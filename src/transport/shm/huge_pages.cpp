@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/shm/huge_pages.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <string>
+
+#include "core/log.hpp"
+#include "transport/transport.hpp"
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25  // of <linux/mman.h>; libraries older than the kernel lack it
+#endif
+
+namespace ccoll::shm {
+namespace {
+
+/// Larger ones, of machines whose pages have 64 KiB, are more than most buffers are.
+constexpr std::size_t kMostPageBytes = 4 << 20;
+constexpr std::size_t kLeastPageBytes = 4 << 10;  ///< of any that is no huge page
+
+constexpr const char* kSettings = "/sys/kernel/mm/transparent_hugepage/";
+
+bool are_allowed() {
+  // The one in brackets holds.
+  std::string word;
+  for (std::ifstream file(std::string(kSettings) + "enabled"); file >> word;)
+    if (word.front() == '[') return word != "[never]";
+  return false;
+}
+
+std::size_t bytes_of_page() {
+  if (!are_allowed()) return 0;
+  std::size_t bytes = 0;
+  std::ifstream(std::string(kSettings) + "hpage_pmd_size") >> bytes;
+  return bytes <= kMostPageBytes ? bytes : 0;
+}
+
+/// Whether all of it is in memory: or more memory would be taken than before.
+bool is_resident(void* memory, std::size_t bytes) {
+  std::array<unsigned char, kMostPageBytes / kLeastPageBytes> pages;
+  if (mincore(memory, bytes, pages.data()) != 0) return false;
+  const auto count = bytes / static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  return std::all_of(pages.begin(), pages.begin() + count,
+                     [](unsigned char page) { return (page & 1) != 0; });
+}
+
+}  // namespace
+
+HugePages::HugePages(bool wanted) : page_bytes_(wanted ? bytes_of_page() : 0) {}
+
+void HugePages::lend(const std::byte* data, std::size_t bytes) {
+  if (page_bytes_ == 0 || bytes == 0) return;
+  const auto begin = reinterpret_cast<std::uintptr_t>(data), end = begin + bytes;
+  for (auto number = begin / page_bytes_; number * page_bytes_ < end; number++) {
+    const auto from = std::max(begin, number * page_bytes_);
+    const auto to = std::min(end, (number + 1) * page_bytes_);
+    if (count(number, to - from)) collapse(number);
+  }
+}
+
+bool HugePages::count(std::uintptr_t number, std::size_t bytes) {
+  // Another thread lends something else just now: that is counted.
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return false;
+  auto& block = blocks_[number % kBlocks];
+  if (block.number != number) block = {number, 0, kPaysOff * page_bytes_};
+  block.lent += bytes;
+  if (block.lent < block.until) return false;
+  block.until *= 2;
+  return true;
+}
+
+void HugePages::collapse(std::uintptr_t number) const {
+  void* const memory = reinterpret_cast<void*>(number * page_bytes_);
+  if (!is_resident(memory, page_bytes_)) return;
+  // It may fail: what lies there is no such memory, or is being read just now.
+  const bool made = madvise(memory, page_bytes_, MADV_COLLAPSE) == 0;
+  log().debug("memory at {}, which is lent again and again, {} a huge page", fmt::ptr(memory),
+              made ? "is now" : "cannot be made");
+}
+
+}  // namespace ccoll::shm
+
+namespace ccoll {
+
+std::string describe_huge_pages() {
+  if (const auto bytes = shm::HugePages(true).page_bytes(); bytes > 0)
+    return fmt::format("yes, of {} KiB, if CCOLL_HUGE_PAGES is not 0", bytes >> 10);
+  return fmt::format("no: {}enabled says \"never\", or there is none such", shm::kSettings);
+}
+
+}  // namespace ccoll

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that is lent again and again, and becomes huge pages. Where the system has none, only that
+// nothing breaks is tested.
+#include "transport/shm/huge_pages.hpp"
+
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <fstream>
+#include <random>
+#include <span>
+#include <sstream>
+#include <string>
+
+#include "support/effort.hpp"
+#include "transport/lending.hpp"
+#include "transport/pair.hpp"
+
+using namespace ccoll;
+using namespace ccoll::testing;
+using shm::HugePages;
+
+namespace {
+
+const std::size_t kSmallPage = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+
+/// What a huge page would be, also where there are none.
+std::size_t huge_page() { return std::max(HugePages(true).page_bytes(), std::size_t{2} << 20); }
+
+/// Anonymous memory of so many huge pages, of small ones as yet; nothing of this process lies next
+/// to it.
+class Memory {
+ public:
+  explicit Memory(std::size_t pages)
+      : bytes_(pages * huge_page()), mapped_(bytes_ + 3 * huge_page()) {
+    void* const place =
+        mmap(nullptr, mapped_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    REQUIRE(place != MAP_FAILED);
+    all_ = static_cast<std::byte*>(place);
+    const auto begin = reinterpret_cast<std::uintptr_t>(all_) + huge_page();
+    data_ = reinterpret_cast<std::byte*>((begin + huge_page() - 1) / huge_page() * huge_page());
+    REQUIRE(mprotect(data_, bytes_, PROT_READ | PROT_WRITE) == 0);
+    prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+    std::mt19937_64 random(1);
+    for (std::size_t at = 0; at < bytes_; at += 512) data_[at] = static_cast<std::byte>(random());
+    prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
+  }
+  ~Memory() { munmap(all_, mapped_); }
+  Memory(const Memory&) = delete;
+
+  std::byte* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  std::span<const std::byte> whole() const { return {data_, bytes_}; }
+
+  /// How much of it are huge pages.
+  std::size_t huge() const {
+    std::ostringstream begins;
+    begins << std::hex << reinterpret_cast<std::uintptr_t>(data_) << '-';
+    std::ifstream smaps("/proc/self/smaps");
+    bool is_here = false;
+    for (std::string line; std::getline(smaps, line);) {
+      if (line.starts_with(begins.str())) is_here = true;
+      if (is_here && line.starts_with("AnonHugePages:"))
+        return std::stoul(line.substr(line.find_first_of("0123456789"))) * 1024;
+    }
+    FAIL("no such memory in /proc/self/smaps");
+    return 0;
+  }
+
+ private:
+  std::size_t bytes_;
+  std::size_t mapped_;
+  std::byte* all_;
+  std::byte* data_;
+};
+
+bool has_huge_pages() {
+  if (HugePages(true).page_bytes() > 0) return true;
+  WARN("no huge pages on this system");
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("huge pages: memory that is lent often becomes one, and its bytes stay", "[transport]") {
+  Memory memory(2);
+  const std::vector<std::byte> before(memory.data(), memory.data() + memory.bytes());
+  HugePages pages(true);
+  const auto slice = huge_page() / 4;
+  for (std::uint64_t round = 0; round < 2 * HugePages::kPaysOff; round++) {
+    if (round < HugePages::kPaysOff) CHECK(memory.huge() == 0);
+    // A slice may lie in two of them.
+    for (std::size_t at = slice / 2; at + slice <= huge_page() + slice / 2; at += slice)
+      pages.lend(memory.data() + at, slice);
+  }
+  // Of the second only a little was lent.
+  if (has_huge_pages()) CHECK(memory.huge() == huge_page());
+  CHECK(std::ranges::equal(memory.whole(), before));
+}
+
+TEST_CASE("huge pages: of any slices those become huge that were lent enough",
+          "[transport][property]") {
+  const auto seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  constexpr std::size_t kPages = 4;
+  Memory memory(kPages);
+  const std::vector<std::byte> before(memory.data(), memory.data() + memory.bytes());
+  HugePages pages(true);
+  std::array<std::size_t, kPages> lent{};
+  for (int slices = by_effort(100, 300, 3000); slices > 0; slices--) {
+    const auto begin = random() % memory.bytes();
+    const auto bytes = random() % std::min<std::size_t>(memory.bytes() - begin, 1 << 20);
+    pages.lend(memory.data() + begin, bytes);
+    for (std::size_t page = 0; page < kPages; page++) {
+      const auto from = std::max(begin, page * huge_page());
+      const auto to = std::min(begin + bytes, (page + 1) * huge_page());
+      if (from < to) lent[page] += to - from;
+    }
+  }
+  const auto enough = std::ranges::count_if(
+      lent, [](std::size_t bytes) { return bytes >= HugePages::kPaysOff * huge_page(); });
+  if (has_huge_pages()) CHECK(memory.huge() == static_cast<std::size_t>(enough) * huge_page());
+  CHECK(std::ranges::equal(memory.whole(), before));
+}
+
+TEST_CASE("huge pages: where one is not wanted, or would take more memory, there is none",
+          "[transport]") {
+  Memory memory(1);
+  auto* const missing = memory.data() + huge_page() / 2;
+  const bool wanted = GENERATE(false, true);
+  CAPTURE(wanted);
+  if (wanted) REQUIRE(madvise(missing, kSmallPage, MADV_DONTNEED) == 0);
+  HugePages pages(wanted);
+  for (std::uint64_t round = 0; round < 3 * HugePages::kPaysOff; round++)
+    pages.lend(memory.data(), huge_page());
+  CHECK(memory.huge() == 0);
+  unsigned char resident = 0;
+  REQUIRE(mincore(missing, kSmallPage, &resident) == 0);
+  CHECK((resident & 1) == (wanted ? 0 : 1));
+  // It is tried again later, and then all of it may be there.
+  missing[0] = std::byte{1};
+  for (std::uint64_t round = 0; round < 3 * HugePages::kPaysOff; round++)
+    pages.lend(memory.data(), huge_page());
+  if (has_huge_pages()) CHECK(memory.huge() == (wanted ? huge_page() : 0));
+  CHECK(missing[0] == std::byte{1});
+}
+
+TEST_CASE("huge pages: what cannot be one is left as it is", "[transport]") {
+  HugePages pages(true);
+  std::byte* gone = nullptr;
+  {
+    const Memory memory(1);
+    gone = memory.data();
+  }
+  void* const shared = mmap(nullptr, 2 * huge_page(), PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  REQUIRE(shared != MAP_FAILED);
+  for (std::uint64_t round = 0; round < 2 * HugePages::kPaysOff; round++) {
+    pages.lend(gone, huge_page());
+    pages.lend(static_cast<std::byte*>(shared), 2 * huge_page());
+    pages.lend(nullptr, 0);
+  }
+  munmap(shared, 2 * huge_page());
+}
+
+TEST_CASE("huge pages: what a link lends again and again is counted, if that is wanted",
+          "[transport]") {
+  const bool wanted = GENERATE(true, false);
+  CAPTURE(wanted);
+  Pair pair(*find_transport("shm"), {.huge_pages = wanted});
+  pair.open();
+  REQUIRE(eventually(pair, [&] { return pair.sender->has_room(); }));
+  REQUIRE(eventually(pair, [&] {
+    pair.receiver->front();
+    return pair.sender->copies_once();
+  }));
+  const Memory memory(1);
+  constexpr std::size_t kSlice = 128 << 10;
+  std::uint64_t sequence = 0;
+  for (std::uint64_t round = 0; round <= HugePages::kPaysOff; round++) {
+    for (std::size_t at = 0; at < memory.bytes(); at += kSlice) {
+      lend(pair, ++sequence, memory.data() + at, kSlice);
+      const auto* view = await_front(pair);
+      REQUIRE(std::equal(view->data, view->data + kSlice, memory.data() + at));
+      REQUIRE(pair.receiver->begin_read());
+      CHECK(pair.receiver->pop());
+    }
+  }
+  if (has_huge_pages()) CHECK(memory.huge() == (wanted ? huge_page() : 0));
+}

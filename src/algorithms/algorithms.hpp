@@ -20,7 +20,8 @@ namespace ccoll {
 struct Load {
   std::uint64_t messages = 0;  ///< sent
   std::uint64_t elems_sent = 0;
-  std::uint64_t elems_reduced = 0;  ///< elements received and combined with others
+  std::uint64_t elems_repeated = 0;  ///< of those: by steps that had sent them to another rank
+  std::uint64_t elems_reduced = 0;   ///< elements received and combined with others
   friend bool operator==(const Load&, const Load&) = default;
 };
 
@@ -124,6 +125,9 @@ struct CostTable {
   LinkCosts inside;                 ///< between two of one host; only where problems have host_of
   double reduce_bytes_per_s = 8e9;  ///< of the output, one source added
   double cores_per_rank = 1.0;      ///< below 1, ranks take turns on a core
+  /// Whether `links`, or `inside`, are memory that both ends look into.
+  bool is_memory = false;
+  bool is_memory_inside = false;
   std::size_t slot_bytes = 128 << 10;  ///< the most that one message carries
   /// Where wires move the bytes while ranks go on: how fast all that a rank sends over `links`, or
   /// over `inside`, passes. 0: ranks move them.

@@ -42,6 +42,9 @@ std::uint32_t tree_height(Rank size) {
   return static_cast<std::uint32_t>(std::bit_width(size - 1));
 }
 
+// All but the odd ranks have children.
+std::uint32_t forks(Rank size) { return size >= 2 ? size / 2 - 1 : 0; }
+
 std::uint32_t most_children(Rank size) { return size >= 4 ? 2 : size >= 2 ? 1 : 0; }
 
 }  // namespace ccoll

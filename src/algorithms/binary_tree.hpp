@@ -42,4 +42,7 @@ std::uint32_t tree_height(Rank size);
 /// Children of the rank that has most.
 std::uint32_t most_children(Rank size);
 
+/// Ranks that have two.
+std::uint32_t forks(Rank size);
+
 }  // namespace ccoll

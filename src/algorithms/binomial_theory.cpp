@@ -36,7 +36,11 @@ Theory binomial_theory_whole(const Problem& problem) {
   theory.depth = floor_log2(problem.size);
   theory.total = {.messages = edges, .elems_sent = edges * problem.count};
   if (problem.kind == Kind::broadcast) {
-    theory.busiest = {.messages = children, .elems_sent = children * problem.count};
+    // One rank in two has children, and sends to all of its own in one step.
+    theory.busiest = {.messages = children,
+                      .elems_sent = children * problem.count,
+                      .elems_repeated = repeated(problem.count, children)};
+    theory.total.elems_repeated = (edges - problem.size / 2) * problem.count;
   } else {
     theory.roundings = floor_log2(problem.size);
     theory.busiest = {

@@ -14,7 +14,7 @@ namespace ccoll {
 namespace {
 
 /// What differs by less the model cannot tell apart.
-constexpr double kAlike = 1.001;
+constexpr double kAlike = 1.02;
 
 struct Scored {
   Candidate candidate;

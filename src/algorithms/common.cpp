@@ -59,9 +59,11 @@ namespace {
 void count(Load& busiest, Load& total, const Load& load) {
   busiest.messages = std::max(busiest.messages, load.messages);
   busiest.elems_sent = std::max(busiest.elems_sent, load.elems_sent);
+  busiest.elems_repeated = std::max(busiest.elems_repeated, load.elems_repeated);
   busiest.elems_reduced = std::max(busiest.elems_reduced, load.elems_reduced);
   total.messages += load.messages;
   total.elems_sent += load.elems_sent;
+  total.elems_repeated += load.elems_repeated;
   total.elems_reduced += load.elems_reduced;
 }
 

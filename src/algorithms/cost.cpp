@@ -29,9 +29,14 @@ constexpr std::uint64_t kWindowsPerLane = 4;
 /// more in messages than they gain.
 constexpr std::uint64_t kSmallestSliceBytes = 8 << 10;
 
+/// Of a transfer through memory, what its sender does. That several ranks read what was written
+/// once has been measured where they take turns, not where each has a core.
+constexpr double kWritingShare = 0.5;
+
 /// What an algorithm does over one kind of links.
 struct Part {
   const LinkCosts& costs;
+  bool is_memory;
   double wires_bytes_per_s;
   double at_once;  ///< lanes whose bytes pass at the same time, each over a port of its own
   std::uint64_t depth;
@@ -46,16 +51,32 @@ std::uint64_t rest(std::uint64_t whole, std::uint64_t part) {
 Load rest(const Load& whole, const Load& part) {
   return {.messages = rest(whole.messages, part.messages),
           .elems_sent = rest(whole.elems_sent, part.elems_sent),
+          .elems_repeated = rest(whole.elems_repeated, part.elems_repeated),
           .elems_reduced = rest(whole.elems_reduced, part.elems_reduced)};
 }
 
 /// Between hosts and inside; an algorithm that does not know of hosts may use any links anywhere.
 std::array<Part, 2> parts_of(const Theory& theory, const CostTable& costs, double at_once) {
   const Across across = theory.across.value_or(Across{theory.depth, theory.busiest, theory.total});
-  return {Part{costs.links, costs.wires_bytes_per_s, at_once, across.depth, across.busiest,
-               across.total},
-          Part{costs.inside, costs.wires_inside_bytes_per_s, 1, rest(theory.depth, across.depth),
-               rest(theory.busiest, across.busiest), rest(theory.total, across.total)}};
+  return {Part{costs.links, costs.is_memory, costs.wires_bytes_per_s, at_once, across.depth,
+               across.busiest, across.total},
+          Part{costs.inside, costs.is_memory_inside, costs.wires_inside_bytes_per_s, 1,
+               rest(theory.depth, across.depth), rest(theory.busiest, across.busiest),
+               rest(theory.total, across.total)}};
+}
+
+/// Whose callers need nothing of the others, but for those who get the result: they pass several
+/// calls in one turn.
+bool goes_one_way(Kind kind) {
+  switch (kind) {
+    case Kind::broadcast:
+    case Kind::reduce:
+    case Kind::gather:
+    case Kind::scatter:
+      return true;
+    default:
+      return false;
+  }
 }
 
 /// Elements to nanoseconds.
@@ -150,11 +171,20 @@ double Model::ns(const Choice& choice, const CostTable& costs) const {
   double work_ns = 0;  // what an average rank does for all windows
   for (const Part& part : parts_of(theory_, costs, at_once)) {
     const LinkCosts& links = part.costs;
-    const double bytes_ns = times.bytes(part.busiest, links);
-    // Each hop waits for the message and moves its bytes.
+    const bool takes_turns = part.is_memory && costs.cores_per_rank < 1;
+    double bytes_ns = times.bytes(part.busiest, links);
+    // Each hop waits for the message and moves its bytes. Where ranks take turns, those that look
+    // into memory have theirs one after another before its receiver has its own.
+    const double turns = takes_turns && !goes_one_way(problem_.kind) ? 1 / costs.cores_per_rank : 1;
     const auto messages = static_cast<double>(part.busiest.messages);
-    path_ns += static_cast<double>(part.depth) *
-               (links.latency_ns + links.step_ns + bytes_ns / windows / std::max(1.0, messages));
+    path_ns += static_cast<double>(part.depth) * (turns * links.latency_ns + links.step_ns +
+                                                  bytes_ns / windows / std::max(1.0, messages));
+    // What goes to several is written once, and read by each.
+    const auto once = [&](const Load& load, double share) {
+      return takes_turns ? share * times.transfer(static_cast<double>(load.elems_repeated), links)
+                         : 0;
+    };
+    bytes_ns -= once(part.busiest, 1);
     // The other ends bear a part of what it sends, and it of what it receives: what it combines,
     // but at least the average.
     const auto sent = static_cast<double>(part.busiest.elems_sent);
@@ -172,7 +202,7 @@ double Model::ns(const Choice& choice, const CostTable& costs) const {
     sending_ns += messages * links.step_ns + (bytes_ns - elsewhere_ns) / windows;
     messages_ns += messages * links.step_ns;
     work_ns += (2 * static_cast<double>(part.total.messages) * links.step_ns * windows +
-                times.bytes(part.total, links)) /
+                times.bytes(part.total, links) - once(part.total, kWritingShare)) /
                problem_.size;
   }
   const double dear_ns = std::max(0.0, links_ - kCheapLinks) * kDearLinkSteps * costs.links.step_ns;

@@ -84,9 +84,11 @@ Theory double_tree_all_reduce_theory(const Problem& problem) {
   const std::uint64_t children = most_children(problem.size);
   theory.busiest = {.messages = inner + trees - 1,
                     .elems_sent = inner * larger + smaller,
+                    .elems_repeated = repeated(larger, children),
                     .elems_reduced = n == 3 ? problem.count : children * larger};
   theory.total = {.messages = 2 * (n - 1) * trees,
                   .elems_sent = 2 * (n - 1) * problem.count,
+                  .elems_repeated = forks(problem.size) * problem.count,
                   .elems_reduced = (n - 1) * problem.count};
   return theory;
 }
@@ -103,7 +105,10 @@ Theory double_tree_rooted_theory(const Problem& problem) {
   const std::uint64_t inner = std::max(problem.count, children * larger);
   theory.total = {.messages = (n - 1) * trees, .elems_sent = (n - 1) * problem.count};
   if (problem.kind == Kind::broadcast) {
-    theory.busiest = {.messages = std::max(trees, children), .elems_sent = inner};
+    theory.busiest = {.messages = std::max(trees, children),
+                      .elems_sent = inner,
+                      .elems_repeated = repeated(larger, children)};
+    theory.total.elems_repeated = forks(problem.size - 1) * problem.count;
   } else {
     theory.roundings = static_cast<std::uint32_t>(theory.depth);
     theory.busiest = {.messages = trees, .elems_sent = problem.count, .elems_reduced = inner};

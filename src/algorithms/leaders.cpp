@@ -98,6 +98,12 @@ Theory leaders_theory(const Problem& problem) {
     const std::uint64_t to_parent = up && node.parent ? 1 : 0;
     most_messages = std::max(most_messages, to_parent + (down ? beside + below : 0));
     across.busiest.messages = std::max(across.busiest.messages, to_parent + (down ? below : 0));
+    const std::uint64_t again = repeated(count, down ? beside + below : 0);
+    const std::uint64_t crossing_again = repeated(count, down ? below : 0);
+    theory.busiest.elems_repeated = std::max(theory.busiest.elems_repeated, again);
+    theory.total.elems_repeated += again;
+    across.busiest.elems_repeated = std::max(across.busiest.elems_repeated, crossing_again);
+    across.total.elems_repeated += crossing_again;
   }
   // Any other rank's way up.
   if (up) most_messages = std::max<std::uint64_t>(most_messages, 1);

@@ -85,6 +85,7 @@ Theory linear_theory_whole(const Problem& problem) {
   theory.depth = 1;
   theory.total = {.messages = others, .elems_sent = others * problem.count};
   if (problem.kind == Kind::broadcast) {
+    theory.total.elems_repeated = repeated(problem.count, others);
     theory.busiest = theory.total;
   } else {
     theory.roundings = 1;

@@ -61,9 +61,11 @@ Theory one_shot_all_reduce_theory(const Problem& problem) {
   theory.roundings = 1;
   theory.busiest = {.messages = others,
                     .elems_sent = others * problem.count,
+                    .elems_repeated = repeated(problem.count, others),
                     .elems_reduced = others * problem.count};
   theory.total = {.messages = std::uint64_t{others} * problem.size,
                   .elems_sent = others * problem.count * problem.size,
+                  .elems_repeated = repeated(problem.count, others) * problem.size,
                   .elems_reduced = others * problem.count * problem.size};
   return theory;
 }
@@ -91,8 +93,12 @@ Theory one_shot_all_gather_theory(const Problem& problem) {
   const Rank others = problem.size - 1;
   const BlockSizes sizes = block_sizes(problem, problem.size);
   theory.depth = 1;
-  theory.busiest = {.messages = others, .elems_sent = others * sizes.largest};
-  theory.total = {.messages = others * sizes.present, .elems_sent = others * sizes.total};
+  theory.busiest = {.messages = others,
+                    .elems_sent = others * sizes.largest,
+                    .elems_repeated = repeated(sizes.largest, others)};
+  theory.total = {.messages = others * sizes.present,
+                  .elems_sent = others * sizes.total,
+                  .elems_repeated = repeated(sizes.total, others)};
   return theory;
 }
 

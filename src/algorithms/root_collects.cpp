@@ -92,9 +92,11 @@ Theory root_collects_all_reduce_theory(const Problem& problem) {
   theory.roundings = 1;
   theory.busiest = {.messages = others,
                     .elems_sent = others * problem.count,
+                    .elems_repeated = repeated(problem.count, others),
                     .elems_reduced = others * problem.count};
   theory.total = {.messages = 2 * others,
                   .elems_sent = 2 * others * problem.count,
+                  .elems_repeated = repeated(problem.count, others),
                   .elems_reduced = others * problem.count};
   return theory;
 }
@@ -107,9 +109,12 @@ Theory root_collects_all_gather_theory(const Problem& problem) {
   const BlockSizes sizes = block_sizes(problem, n);
   const std::uint64_t own = block_elems(problem, n, kRoot);
   theory.depth = 2;
-  theory.busiest = {.messages = others, .elems_sent = others * sizes.total};
+  theory.busiest = {.messages = others,
+                    .elems_sent = others * sizes.total,
+                    .elems_repeated = repeated(sizes.total, others)};
   theory.total = {.messages = sizes.present - (own > 0 ? 1 : 0) + others,
-                  .elems_sent = n * sizes.total - own};
+                  .elems_sent = n * sizes.total - own,
+                  .elems_repeated = repeated(sizes.total, others)};
   return theory;
 }
 

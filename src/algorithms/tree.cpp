@@ -61,6 +61,10 @@ Theory tree_theory(const Problem& problem) {
   theory.busiest.elems_sent = theory.busiest.messages * problem.count;
   theory.total.messages = edges * (up && down ? 2 : 1);
   theory.total.elems_sent = theory.total.messages * problem.count;
+  if (down) {
+    theory.busiest.elems_repeated = repeated(problem.count, most_children(n));
+    theory.total.elems_repeated = forks(n) * problem.count;
+  }
   if (up) {
     theory.roundings = tree_height(n);
     theory.busiest.elems_reduced = most_children(n) * problem.count;

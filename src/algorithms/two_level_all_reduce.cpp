@@ -172,11 +172,13 @@ Theory two_level_all_reduce_theory(const Problem& problem) {
         const std::uint64_t there = elems > 0 ? 1 : 0;
         crossing = {.messages = (own.present - there) + there * (h - 1),
                     .elems_sent = (own.elems - elems) + elems * (h - 1),
+                    .elems_repeated = repeated(elems, h - 1),
                     .elems_reduced = elems * (h - 1)};
         load = {
             .messages =
                 load.messages - (own.elems > 0 ? 1 : 0) + crossing.messages + own.present * beside,
             .elems_sent = load.elems_sent - own.elems + crossing.elems_sent + own.elems * beside,
+            .elems_repeated = repeated(elems, h - 1 + beside) + repeated(own.elems - elems, beside),
             .elems_reduced = own.elems * beside + crossing.elems_reduced};
       }
       count_rank(theory, load, crossing);

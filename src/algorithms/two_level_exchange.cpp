@@ -227,9 +227,13 @@ Theory two_level_exchange_theory(const Problem& problem) {
     Load crossing;
     Load load;
     if (gathers) {
-      crossing = {.messages = own.present * (h - 1), .elems_sent = own.elems * (h - 1)};
-      load = {.messages = crossing.messages + (own.present + serves.present) * beside,
-              .elems_sent = crossing.elems_sent + (own.elems + serves.elems) * beside};
+      crossing = {.messages = own.present * (h - 1),
+                  .elems_sent = own.elems * (h - 1),
+                  .elems_repeated = repeated(own.elems, h - 1)};
+      load = {
+          .messages = crossing.messages + (own.present + serves.present) * beside,
+          .elems_sent = crossing.elems_sent + (own.elems + serves.elems) * beside,
+          .elems_repeated = repeated(own.elems, h - 1 + beside) + repeated(serves.elems, beside)};
     } else {
       const std::uint64_t collected = exchanges ? beside : 0;
       crossing = {.messages = serves.present, .elems_sent = serves.elems * (1 + collected)};

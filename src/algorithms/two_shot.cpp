@@ -56,9 +56,11 @@ Theory two_shot_all_reduce_theory(const Problem& problem) {
   // All blocks but its own, and then its own n-1 times.
   theory.busiest = {.messages = sizes.present + (n - 2),
                     .elems_sent = sizes.total + (n - 2) * sizes.largest,
+                    .elems_repeated = repeated(sizes.largest, n - 1),
                     .elems_reduced = (n - 1) * sizes.largest};
   theory.total = {.messages = 2 * (n - 1) * sizes.present,
                   .elems_sent = 2 * (n - 1) * sizes.total,
+                  .elems_repeated = repeated(sizes.total, n - 1),
                   .elems_reduced = (n - 1) * sizes.total};
   return theory;
 }

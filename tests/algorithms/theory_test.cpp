@@ -39,6 +39,7 @@ Load load_of(const Problem& problem, const Program& program, bool across) {
       const auto sends = static_cast<std::uint64_t>(std::ranges::count_if(step.sends, counts));
       load.messages += sends;
       load.elems_sent += elems * sends;
+      if (sends > 1) load.elems_repeated += elems * (sends - 1);
       const auto receives =
           static_cast<std::uint64_t>(std::ranges::count_if(step.receives, counts, &Receive::peer));
       const std::uint64_t folds = receives + (step.local.empty() ? 0 : 1);
@@ -54,9 +55,11 @@ struct Loads {
   void add(const Load& load) {
     busiest.messages = std::max(busiest.messages, load.messages);
     busiest.elems_sent = std::max(busiest.elems_sent, load.elems_sent);
+    busiest.elems_repeated = std::max(busiest.elems_repeated, load.elems_repeated);
     busiest.elems_reduced = std::max(busiest.elems_reduced, load.elems_reduced);
     total.messages += load.messages;
     total.elems_sent += load.elems_sent;
+    total.elems_repeated += load.elems_repeated;
     total.elems_reduced += load.elems_reduced;
   }
 };
@@ -112,8 +115,8 @@ std::uint64_t longest_crossing(const Problem& problem, const std::vector<Program
 }
 
 std::string shown(const Load& load) {
-  return fmt::format("{} messages, {} sent, {} reduced", load.messages, load.elems_sent,
-                     load.elems_reduced);
+  return fmt::format("{} messages, {} sent, {} repeated, {} reduced", load.messages,
+                     load.elems_sent, load.elems_repeated, load.elems_reduced);
 }
 
 TEST_CASE("the loads of the formulas are those of the programs", "[algorithms][property]") {

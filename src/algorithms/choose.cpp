@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "algorithms/algorithms.hpp"
 #include "algorithms/cost.hpp"
@@ -20,6 +21,7 @@ struct Scored {
   Candidate candidate;
   Choice choice;
   std::uint64_t messages;  ///< of the busiest rank, in one window
+  bool piles_up;           ///< several windows under way, of data that are to be combined
 };
 
 bool applies(const CatalogueEntry& entry, const Problem& problem) {
@@ -41,15 +43,20 @@ std::vector<Scored> score_all(const Problem& problem, std::size_t elem_bytes,
     const Theory theory = entry.theory(shared);
     scored.push_back({{entry.algorithm, tuned->predicted_ns, theory.roundings},
                       tuned->choice,
-                      theory.busiest.messages});
+                      theory.busiest.messages,
+                      reduces(entry.kind) && entry.windows_overlap});
   }
   const auto time_of = [](const Scored& one) { return one.candidate.predicted_ns; };
   std::ranges::stable_sort(scored, {}, time_of);
   if (scored.empty()) return scored;
   // Of what is as fast as the fastest, what sends least often: that costs what no model knows of.
+  // Of that, where data are combined, what has one window at a time: fewer slots are under way, and
+  // what is read from them is in a nearer cache.
   const double limit = time_of(scored.front()) * kAlike;
   const auto slower = std::ranges::upper_bound(scored, limit, {}, time_of);
-  const auto best = std::ranges::min_element(scored.begin(), slower, {}, &Scored::messages);
+  const auto best = std::ranges::min_element(scored.begin(), slower, {}, [](const Scored& one) {
+    return std::pair(one.messages, one.piles_up);
+  });
   std::rotate(scored.begin(), best, std::next(best));
   return scored;
 }

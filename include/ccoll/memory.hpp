@@ -21,7 +21,7 @@ enum class Where : std::uint8_t {
 };
 
 /// Registered memory: the processes of other ranks on this host map it when data in it are first
-/// sent to them, and from then on may read them where they lie: pieces of 8 KiB and more, of
+/// sent to them, and from then on may read them where they lie: pieces of 16 KiB and more, of
 /// collectives and of messages above the eager limit. From ordinary memory they are copied first.
 /// Any call takes such buffers, whole or in part, also where other ranks' are ordinary memory;
 /// results are the same.

@@ -60,8 +60,9 @@ inline constexpr std::size_t kLinkSlots = 4;
 
 /// Who copies a slice that is lent, where its receiver cannot read it where it lies: the receiver,
 /// at once to where it belongs; or the sender, into memory of the link, while the receiver takes
-/// what came before.
-enum class Copier : std::uint8_t { receiver, sender };
+/// what came before. `sender_always`: even where the receiver could read it, through memory, for
+/// that has more to do with it than the sender, and finds it nearer in the link's.
+enum class Copier : std::uint8_t { receiver, sender, sender_always };
 
 /// Memory that is not the host's to read and write, such as a GPU's, as its maker exports it.
 struct ExportedMemory {
@@ -107,7 +108,8 @@ class SendLink {
   /// are made one after another travel together.
   virtual void push(const SliceHeader& header) = 0;
   /// Sends a slice from where it lies, as push() does. The memory stays untouched until drained()
-  /// or revoke(). `copier`, a hint: Copier::sender where that has nothing else to do meanwhile.
+  /// or revoke(). `copier`, a hint: not Copier::receiver where the sender has nothing else to do
+  /// meanwhile.
   virtual void lend(const SliceHeader& header, const std::byte* data,
                     Copier copier = Copier::receiver) = 0;
 

@@ -391,3 +391,23 @@ TEST_CASE("lending: whoever is lent memory can read it and not write it", "[tran
   CHECK(pwrite(file, "x", 1, 7) < 0);
   CHECK(memory->data()[7] == std::byte{42});
 }
+
+TEST_CASE("registered memory: what its sender is to copy in any case is not lent", "[transport]") {
+  Pair pair(shm_kind(), mapped_only());
+  pair.open();
+  const Shared memory(kLarge);
+  std::ranges::copy(pattern(1, kLarge), memory.data());
+  const std::vector<std::byte> original(memory.data(), memory.data() + kLarge);
+  hand_over(pair, memory);
+  for (const auto copier : {Copier::receiver, Copier::sender, Copier::sender_always}) {
+    std::ranges::copy(original, memory.data());
+    REQUIRE(eventually(pair, [&] { return pair.sender->has_room(); }));
+    pair.sender->lend(header(1, kLarge), memory.data(), copier);
+    const bool copied = copier == Copier::sender_always;
+    CHECK(pair.sender->drained() == copied);
+    if (copied) std::ranges::fill(std::span(memory.data(), kLarge), std::byte{0});
+    CHECK(equals(*await_front(pair), original));
+    REQUIRE(pair.receiver->begin_read());
+    CHECK(pair.receiver->pop());
+  }
+}

@@ -16,7 +16,7 @@ namespace ccoll::shm {
 namespace {
 
 /// Fewer bytes are copied before a loan could be looked up and waited for.
-constexpr std::size_t kWorthLending = 8 << 10;
+constexpr std::size_t kWorthLending = 16 << 10;
 
 /// Fewer bytes are copied twice before the kernel has copied them once.
 constexpr std::size_t kWorthFetching = 16 << 10;
@@ -137,7 +137,7 @@ void ShmSendLink::lend(const SliceHeader& header, const std::byte* data, Copier 
   if (instead_) [[unlikely]]
     return instead_->lend(header, data, copier);
   CCOLL_CHECK(settled_ && writer_.has_room(), "to rank {}, lane {}", id_.to, id_.lane);
-  if (header.bytes >= kWorthLending) {
+  if (header.bytes >= kWorthLending && copier != Copier::sender_always) {
     if (const auto place = lender_->find(data, header.bytes)) {
       writer_.lend(header, place->memory, place->offset);
       return tell();

@@ -3,7 +3,10 @@
 // and memory of its own, and reaches others' memory only once it has been told to.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <random>
 
 #include "devices.hpp"
@@ -38,6 +41,30 @@ std::string way_of(const Communicator& c) {
   if (!explained.starts_with(before)) return "host";
   return explained.substr(before.size(), explained.find(' ', before.size()) - before.size());
 }
+
+/// Whether the stream, of the current device, comes to its end in that time.
+bool ends_within(std::chrono::seconds limit, cudaStream_t stream) {
+  cudaEvent_t end = nullptr;
+  check_cuda(cudaEventCreateWithFlags(&end, cudaEventDisableTiming), "an event");
+  check_cuda(cudaEventRecord(end, stream), "recording an event");
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  auto error = cudaErrorNotReady;
+  while (error == cudaErrorNotReady && std::chrono::steady_clock::now() < deadline)
+    error = cudaEventQuery(end);
+  check_cuda(cudaEventDestroy(end), "an event");
+  return error == cudaSuccess;
+}
+
+/// GPUs on which two calls of many lanes have no room together.
+class SmallGpus {
+ public:
+  SmallGpus() { cuda_on_host_has_multiprocessors(3); }
+  SmallGpus(const SmallGpus&) = delete;
+  SmallGpus& operator=(const SmallGpus&) = delete;
+  ~SmallGpus() { cuda_on_host_has_multiprocessors(16); }
+};
+/// So many elements have several lanes.
+constexpr std::size_t kOfManyLanes = 1 << 20;
 
 /// Some calls of every kind, the results of which are known.
 void call_all(Communicator& c) {
@@ -262,4 +289,125 @@ TEST_CASE("gpus: a launch that one GPU refuses ends the others' parts, and serve
     expect(way_of(c) == "team", way_of(c));
     call_all(c);
   }));
+}
+
+TEST_CASE("gpus: teams on the same GPUs never stand in each other's way", "[comm]") {
+  const SmallGpus small;
+  const auto of_rank = GENERATE(as<std::vector<int>>(), std::vector{0, 1}, std::vector{0, 1, 2});
+  constexpr int kRounds = 12;
+  std::atomic<bool> may_go[kRounds] = {};
+  check_all_well(run_on_gpus(of_rank, [&](Communicator& c) {
+    constexpr std::size_t kTeams = 2;
+    std::vector<Communicator> teams;
+    for (std::size_t i = 0; i < kTeams; i++) teams.push_back(c.duplicate());
+    const OwnedStream streams[kTeams];
+    std::vector<Device> sums;
+    for (std::size_t i = 0; i < kTeams; i++) sums.emplace_back(Values(kOfManyLanes, 1));
+    std::int32_t expected = 1;
+    for (auto& go : may_go) {
+      // Until all have been launched.
+      for (const auto& stream : streams)
+        if (c.rank() == 0) hold_until(go, stream);
+      for (std::size_t i = 0; i < kTeams; i++)
+        teams[i].all_reduce(sums[i].data(), sums[i].data(), kOfManyLanes, kType, ReduceOp::sum,
+                            in(streams[i]));
+      if (c.rank() == 0) go = true;
+      for (const auto& stream : streams) stream.wait();
+      expected *= c.size();
+    }
+    for (std::size_t i = 0; i < kTeams; i++) {
+      expect(sums[i].values() == Values(kOfManyLanes, expected), "sums of sums");
+      expect(teams[i].counters().device_memory_bytes == 0, "there was some room for each");
+    }
+  }));
+}
+
+TEST_CASE("gpus: graphs of teams on the same GPUs never stand in each other's way", "[comm]") {
+  constexpr int kRanks = 2, kTeams = 2;
+  const SmallGpus small;
+  cuda_on_host_has(16);
+  const auto store = make_inproc_store();
+  std::vector<std::vector<std::optional<Communicator>>> teams(kTeams);
+  for (auto& team : teams) team.resize(kRanks);
+  check_all_well(run_threads(kRanks, [&](int rank) {
+    auto options = options_for("");
+    options.device = rank;
+    for (std::size_t i = 0; i < kTeams; i++)
+      teams[i][static_cast<std::size_t>(rank)].emplace(
+          Communicator::create(make_prefix_store(store, std::to_string(i)), rank, kRanks, options));
+  }));
+  struct Calls {
+    std::vector<std::unique_ptr<OwnedStream>> streams;
+    std::vector<Device> sums;
+    std::unique_ptr<Graph> graph;
+  };
+  std::vector<Calls> calls(kTeams);
+  for (std::size_t i = 0; i < kTeams; i++) {
+    for (int rank = 0; rank < kRanks; rank++) {
+      check_cuda(cudaSetDevice(rank), "a device");
+      calls[i].streams.push_back(std::make_unique<OwnedStream>());
+      calls[i].sums.emplace_back(Values(kOfManyLanes, 1));
+    }
+    const auto& streams = calls[i].streams;
+    const auto order = [&](std::size_t before, std::size_t behind) {
+      cudaEvent_t event = nullptr;
+      check_cuda(cudaSetDevice(static_cast<int>(before)), "a device");
+      check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "an event");
+      check_cuda(cudaEventRecord(event, *streams[before]), "recording an event");
+      check_cuda(cudaStreamWaitEvent(*streams[behind], event, 0), "waiting for an event");
+      check_cuda(cudaEventDestroy(event), "an event");
+    };
+    calls[i].graph = std::make_unique<Graph>(*streams[0], [&] {
+      order(0, 1);
+      CallGroup group;
+      for (std::size_t rank = 0; rank < kRanks; rank++) {
+        auto* const sums = calls[i].sums[rank].data();
+        teams[i][rank]->all_reduce(sums, sums, kOfManyLanes, kType, ReduceOp::sum,
+                                   in(*streams[rank]));
+      }
+      group.end();
+      order(1, 0);
+    });
+  }
+  check_cuda(cudaSetDevice(0), "a device");
+  constexpr int kLaunches = 20;
+  bool have_ended = true;
+  for (int launch = 0; have_ended && launch < kLaunches; launch++) {
+    for (const auto& each : calls) each.graph->launch(*each.streams[0]);
+    for (const auto& each : calls) have_ended &= ends_within(10s, *each.streams[0]);
+  }
+  if (!have_ended) {
+    // Nobody ends them, and whatever is given back would wait for them.
+    std::fputs("graphs of two teams wait for each other\n", stderr);
+    std::_Exit(1);
+  }
+  for (std::size_t i = 0; i < kTeams; i++) {
+    calls[i].streams[0]->wait();
+    for (std::size_t rank = 0; rank < kRanks; rank++)
+      CHECK(calls[i].sums[rank].values() == Values(kOfManyLanes, 1 << kLaunches));
+    for (auto& rank : teams[i]) {
+      CHECK(rank->error().empty());
+      CHECK(rank->counters().device_memory_bytes == 0);
+    }
+  }
+}
+
+TEST_CASE("gpus: what is gone is in nobody's way", "[comm]") {
+  const SmallGpus small;
+  cuda_on_host_has(16);
+  auto options = options_for("");
+  options.device = 15;
+  // As long as it is there, teams that are gone are kept.
+  const auto keeper = Communicator::create_all(1, options);
+  const std::vector<std::vector<int>> all = {{0, 1},    {1, 0},    {0, 1, 0}, {0, 1, 1},
+                                             {1, 0, 0}, {1, 0, 1}, {0, 0, 1}, {1, 1, 0}};
+  for (const auto& of_rank : all) {
+    check_all_well(run_on_gpus(of_rank, [](Communicator& c) {
+      const OwnedStream stream;
+      const Device sums(Values(kOfManyLanes, 1));
+      c.all_reduce(sums.data(), sums.data(), kOfManyLanes, kType, ReduceOp::sum, in(stream));
+      stream.wait();
+      expect(c.counters().device_memory_bytes == 0, "it is not by a team");
+    }));
+  }
 }

@@ -186,6 +186,51 @@ void hold(const TeamLaunch& call) {
   store_release(owner, 0);
 }
 
+/// Of each device: a multiprocessor runs so many threads at once, of 64 registers each.
+constexpr unsigned kThreadsAtOnce = 1024;
+std::atomic<int> multiprocessors = 16;
+
+/// What blocks of a device are on its multiprocessors until their kernel ends. Only of kernels that
+/// wait for others; all else ends by itself.
+class Room {
+ public:
+  bool has(unsigned blocks, unsigned threads) {
+    const std::lock_guard lock(mu_);
+    unsigned all = 0;
+    for (const unsigned taken : taken_of_each()) all += (kThreadsAtOnce - taken) / threads;
+    return all >= blocks;
+  }
+  /// Where each has gone, which nobody can tell beforehand.
+  std::vector<std::size_t> take(unsigned blocks, unsigned threads) {
+    const std::lock_guard lock(mu_);
+    auto& taken = taken_of_each();
+    std::vector<std::size_t> places;
+    while (places.size() < blocks) {
+      const std::size_t place = chance() % taken.size();
+      if (kThreadsAtOnce - taken[place] < threads) continue;
+      taken[place] += threads;
+      places.push_back(place);
+    }
+    return places;
+  }
+  void give_back(const std::vector<std::size_t>& places, unsigned threads) {
+    const std::lock_guard lock(mu_);
+    for (const std::size_t place : places) taken_[place] -= threads;
+  }
+  static Room& of(int device) {
+    static auto& all = *new std::map<int, Room>;  // guarded by mu
+    return all[device];
+  }
+
+ private:
+  std::vector<unsigned>& taken_of_each() {
+    taken_.resize(static_cast<std::size_t>(multiprocessors));
+    return taken_;
+  }
+  std::mutex mu_;
+  std::vector<unsigned> taken_;  // guarded by mu_; threads on each multiprocessor
+};
+
 /// Each device has its own default stream.
 CUstream_st* legacy_of(int device) {
   static auto& all = *new std::map<int, CUstream_st*>;  // guarded by mu
@@ -300,6 +345,19 @@ cudaError_t put(cudaStream_t to, std::function<void()> run, bool moves_data = fa
 
 cudaError_t put_data(cudaStream_t to, std::function<void()> run) {
   return put(to, std::move(run), true);
+}
+
+/// Of a kernel that begins when all its blocks have room.
+void put_when_there_is_room(cudaStream_t to, unsigned blocks, unsigned threads,
+                            std::function<void()> run, bool moves_data = false) {
+  Item item;
+  item.what = Item::wait;
+  item.run = std::move(run);
+  item.is_ready = [&room = Room::of(known(to)->device), blocks, threads] {
+    return room.has(blocks, threads);
+  };
+  item.moves_data = moves_data;
+  put(to, std::move(item));
 }
 
 void maybe_spoil(std::byte* out, std::uint64_t bytes) {
@@ -850,7 +908,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int /*device*/) {
-  *value = which == cudaDevAttrMultiProcessorCount ? 16 : 1;
+  *value = which == cudaDevAttrMultiProcessorCount ? multiprocessors.load() : 1;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
@@ -1101,6 +1159,8 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   const std::lock_guard lock(mu);
+  // Events that were recorded in it still know it, but it holds nothing any more.
+  graph->objects.clear();
   graphs.erase(graph);
   return cudaSuccess;
 }
@@ -1116,7 +1176,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* /*
 /// As if a block took 64 registers for each thread.
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* /*kernel*/,
                                                           int threads, std::size_t /*shared*/) {
-  *blocks = 1024 / threads;
+  *blocks = static_cast<int>(kThreadsAtOnce) / threads;
   return cudaSuccess;
 }
 cudaError_t cudaLaunchKernel(const void* kernel, dim3 /*grid*/, dim3 /*block*/, void** arguments,
@@ -1148,7 +1208,7 @@ cudaError_t cudaLaunchCooperativeKernel(const void* kernel_of, dim3 grid, dim3 b
   if (refusing.contains(current_device)) return cudaErrorLaunchOutOfResources;
   const TeamLaunch& call = *static_cast<const TeamLaunch*>(arguments[0]);
   if (grid.x != call.program.block_count || shared != 8 * call.program.shared_words() ||
-      grid.x > 16 * 1024 / block.x) {
+      grid.x > static_cast<unsigned>(multiprocessors) * (kThreadsAtOnce / block.x)) {
     return cudaErrorCooperativeLaunchTooLarge;
   }
   ++team_kernels_launched;
@@ -1158,20 +1218,25 @@ cudaError_t cudaLaunchCooperativeKernel(const void* kernel_of, dim3 grid, dim3 b
   if (has_fault("deaf")) patient.abort = &never;
   // The host and other devices go on meanwhile: such a kernel may end only when it is told to.
   const auto runs = std::make_shared<Runs>();
-  put_data(stream,
-           [patient, runs, device = current_device, is_held = known(stream)->capture == nullptr] {
-             check_reach(device, patient);
-             if (broken_by != cudaSuccess) return;
-             ++runs->begun;
-             ++kernels_running;
-             std::thread([patient, runs, is_held] {
-               if (is_held && holds_kernels) hold(patient);
-               testing::run_on_host(patient, 1);
-               maybe_spoil(patient.buffers[1], 1);
-               ++runs->ended;
-               --kernels_running;
-             }).detach();
-           });
+  const auto run = [patient, runs, device = current_device, threads = block.x,
+                    is_held = known(stream)->capture == nullptr] {
+    check_reach(device, patient);
+    if (broken_by != cudaSuccess) return;
+    ++runs->begun;
+    ++kernels_running;
+    Room& room = Room::of(device);
+    std::thread([patient, runs, is_held, &room, threads,
+                 places = room.take(patient.program.block_count, threads)] {
+      if (is_held && holds_kernels) hold(patient);
+      testing::run_on_host(patient, 1);
+      maybe_spoil(patient.buffers[1], 1);
+      room.give_back(places, threads);
+      ++runs->ended;
+      --kernels_running;
+    }).detach();
+  };
+  // All its blocks begin at once, when there is room for them.
+  put_when_there_is_room(stream, grid.x, block.x, run, true);
   Item ended;
   ended.what = Item::wait;
   ended.run = [] {};
@@ -1241,6 +1306,7 @@ void cuda_on_host_moves(const void* memory, std::size_t bytes, bool is_there) {
   if (is_there) of_another[memory] = {bytes};
 }
 int cuda_on_host_runs_teams() { return kernels_running; }
+void cuda_on_host_has_multiprocessors(int count) { multiprocessors = count; }
 void cuda_on_host_refuses(int device, bool does) {
   const std::lock_guard lock(mu);
   does ? void(refusing.insert(device)) : void(refusing.erase(device));

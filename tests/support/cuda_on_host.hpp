@@ -41,6 +41,10 @@ void cuda_on_host_has_peers(cuda_on_host_peers how);
 /// How many devices run a team's kernel just now.
 int cuda_on_host_runs_teams();
 
+/// How many multiprocessors each device has from now on, while it runs nothing; 16 at first. Each
+/// has room for 1,024 threads of kernels that run until others let them go on.
+void cuda_on_host_has_multiprocessors(int count);
+
 /// Whether the device refuses cooperative launches from now on.
 void cuda_on_host_refuses(int device, bool does);
 

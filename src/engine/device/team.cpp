@@ -72,9 +72,17 @@ Result<const LoadedProgram*> Team::load(const LoweredTeam& separate, const Lower
 
 const std::vector<std::uint32_t>& Team::device_numbers() const { return device_->numbers(); }
 
-bool Team::renew() {
+bool Team::has_ended() const {
   const auto ended = device_->ended_by(std::chrono::steady_clock::now());
-  if (!ended || !*ended || !device_->is_even()) return false;
+  return ended && *ended && device_->is_even();
+}
+
+void Team::rest() {
+  if (has_ended()) device_->give_room_back();
+}
+
+bool Team::renew() {
+  if (!has_ended() || !device_->take_room()) return false;
   device_->forget_abort();
   meeting_ = std::make_unique<TeamMeeting>(ranks_, *device_);
   return true;

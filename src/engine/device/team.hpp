@@ -92,13 +92,18 @@ class Team {
   std::optional<Failure> ended() const;
   /// Ends everything with `why`.
   void abort(const Failure& why) { meeting_->abort(why); }
+  /// Of one that nobody uses any more: its blocks are no longer in others' way (block_budget.hpp),
+  /// unless something of what it has launched may still run.
+  void rest();
   /// Of one that nobody uses any more: makes it as good as new, but for the programs that it has.
-  /// False where what it has launched has not ended.
+  /// False where what it has launched has not ended, or its programs have no room.
   bool renew();
 
  private:
   class Device;
   explicit Team(std::unique_ptr<Device> device, std::uint32_t ranks);
+  /// All that it has launched, on all GPUs.
+  bool has_ended() const;
 
   const std::uint32_t ranks_;
   std::unique_ptr<Device> device_;

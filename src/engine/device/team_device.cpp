@@ -26,6 +26,7 @@ Team::Device::~Device() {
     for (const auto& program : programs_) program->parts[number].lists.reset();
     if (number + 1 == gpus_.size()) words_.reset();
   }
+  give_room_back();
 }
 
 Status Team::Device::open() {
@@ -68,6 +69,7 @@ Status Team::Device::open(Gpu& gpu) {
                 gpu.device);
   }
   CCOLL_TRY(load_kernels());
+  CCOLL_TRY(choose_threads(gpu));
   CCOLL_TRY(put(make_stream(), gpu.launches));
   CCOLL_TRY(put(make_stream(), gpu.uploads));
   if (gpus_.size() > 1) CCOLL_TRY(put(make_stream(), gpu.captured_launches.emplace_back()));

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/device/block_budget.hpp"
 #include "engine/device/copies.hpp"
 #include "engine/device/cuda.hpp"
 #include "engine/device/team.hpp"
@@ -51,6 +52,9 @@ class Team::Device final : public TeamDevice {
   Result<bool> ended_by(TimePoint deadline) const;
   /// Whether all GPUs have counted the same calls.
   bool is_even() const { return is_even_; }
+  /// Whether there is room for all its programs: see BlockBudget. What has none has none counted.
+  bool take_room();
+  void give_room_back() { BlockBudget::of_process().give_back(this); }
   const std::vector<std::uint32_t>& numbers() const { return numbers_; }
   /// After a call's end: whether it is whole.
   Status finished(const LoadedProgram* program) const;
@@ -91,6 +95,7 @@ class Team::Device final : public TeamDevice {
     OwnEvent captured;                       ///< recorded in a graph
     DeviceMemory tickets, flags, workspace;  ///< before the tickets the claim
     std::byte* words = nullptr;              ///< where it sees them
+    std::uint32_t most_threads = 0;          ///< of a block
   };
 
   std::string standing_blocks(const LoadedProgram* program) const;
@@ -99,9 +104,12 @@ class Team::Device final : public TeamDevice {
   static Status load_kernels();
   Status zero_state(Gpu& gpu) const;
   Status upload(LoadedProgram::Part& part, const LoweredTeam& lowered, std::uint32_t number) const;
-  Status shape(LoadedProgram::Part& part, const LoadedProgram& loaded, const Gpu& gpu) const;
-  Result<std::uint32_t> blocks_at_once(const LoadedProgram& loaded, const Gpu& gpu,
-                                       std::uint32_t threads) const;
+  /// Of a call whose kernels wait for each other.
+  bool counts_blocks() const { return gpus_.size() > 1; }
+  Result<BlockBudget::Need> shape(LoadedProgram::Part& part, const LoadedProgram& loaded,
+                                  const Gpu& gpu) const;
+  Status choose_threads(Gpu& gpu) const;
+  Status take_room(std::span<const BlockBudget::Need> needs);
   int device_of(std::uint32_t rank) const { return gpus_[numbers_[rank]].device; }
   bool is_reached(const TeamCall& call) const;
   const LoadedProgram& fitting(std::span<const TeamCall> calls) const;
@@ -133,6 +141,7 @@ class Team::Device final : public TeamDevice {
   std::uint64_t launches_ = 0;          // one launch comes after the other
   mutable std::mutex mu_;
   std::vector<std::unique_ptr<LoadedProgram>> programs_;  // guarded by mu_
+  std::vector<BlockBudget::Need> needs_;                  // guarded by mu_; of all programs
   const LoadedProgram* launched_ = nullptr;  // guarded by mu_; the last one, not by graphs
   bool launched_copies_ = false;             // guarded by mu_; it was made by copies
   std::uint32_t home_ = 0;  // guarded by mu_; the GPU on which the last launch ends

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "engine/device/team_device.hpp"
@@ -11,6 +12,9 @@ namespace {
 
 /// What a kernel has without asking for more.
 constexpr std::size_t kMostSharedBytes = 48 << 10;
+
+constexpr std::string_view kBesideOthers =
+    ", with room for two calls of each of the process's teams of several GPUs";
 
 const void* kernel_of(Family family) {
   switch (family) {
@@ -24,6 +28,21 @@ const void* kernel_of(Family family) {
       return team_kernel_of_small_floats();
   }
   return nullptr;
+}
+
+/// So many blocks of each rank there is to be room for in a team of several GPUs.
+constexpr std::uint32_t kBlocksOfRank = 16;
+
+/// How many the GPU runs, if there is nothing else.
+Result<std::uint32_t> blocks_at_once(const void* kernel, int device, std::uint32_t threads,
+                                     std::size_t shared_bytes) {
+  const auto processors = attribute(cudaDevAttrMultiProcessorCount, device);
+  CCOLL_TRY(processors);
+  int of_each = 0;
+  CCOLL_TRY(cuda_status(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+                            &of_each, kernel, static_cast<int>(threads), shared_bytes),
+                        "asking how many blocks run at once"));
+  return static_cast<std::uint32_t>(of_each * *processors);
 }
 
 /// A program's lists one after another, as they are to lie on the device.
@@ -51,6 +70,22 @@ Status Team::Device::load_kernels() {
     cudaFuncAttributes ignored = {};
     CCOLL_TRY(cuda_status(cudaFuncGetAttributes(&ignored, kernel_of(family)),
                           "loading a team's kernels"));
+  }
+  return {};
+}
+
+/// Where blocks of several teams are counted, those of which few run at once leave less room for
+/// all: so no program has larger ones than leave enough for any other of the team.
+Status Team::Device::choose_threads(Gpu& gpu) const {
+  gpu.most_threads = options_.most_threads;
+  if (!counts_blocks()) return {};
+  const auto ranks = static_cast<std::uint32_t>(
+      std::ranges::count(numbers_, static_cast<std::uint32_t>(&gpu - gpus_.data())));
+  for (; gpu.most_threads > 32; gpu.most_threads /= 2) {
+    const auto at_once =
+        blocks_at_once(team_kernel_of_small_floats(), gpu.device, gpu.most_threads, 0);
+    CCOLL_TRY(at_once);
+    if (BlockBudget().room(this, gpu.device, *at_once) >= ranks * kBlocksOfRank) break;
   }
   return {};
 }
@@ -85,14 +120,16 @@ Result<LoadedProgram*> Team::Device::load(const LoweredTeam& lowered) {
                   loaded->shared_bytes, kMostSharedBytes);
     }
     // What is refused has taken no memory, which CUDA would take back only behind all streams.
+    std::vector<BlockBudget::Need> needs;
     for (std::uint32_t number = 0; number < gpus_.size(); ++number) {
       const CurrentDevice current(gpus_[number].device);
       CCOLL_TRY(current.status());
       LoadedProgram::Part& part = loaded->parts[number];
       part.program = program;
       part.program.block_count = static_cast<std::uint32_t>(lowered.blocks_of(number).size());
-      CCOLL_TRY(shape(part, *loaded, gpus_[number]));
+      CCOLL_TRY(put(shape(part, *loaded, gpus_[number]), needs.emplace_back()));
     }
+    if (counts_blocks()) CCOLL_TRY(take_room(needs));
     for (std::uint32_t number = 0; number < gpus_.size(); ++number) {
       const CurrentDevice current(gpus_[number].device);
       CCOLL_TRY(current.status());
@@ -104,34 +141,47 @@ Result<LoadedProgram*> Team::Device::load(const LoweredTeam& lowered) {
 }
 
 /// The most threads with which all blocks run at once.
-Status Team::Device::shape(LoadedProgram::Part& part, const LoadedProgram& loaded,
-                           const Gpu& gpu) const {
+Result<BlockBudget::Need> Team::Device::shape(LoadedProgram::Part& part,
+                                              const LoadedProgram& loaded, const Gpu& gpu) const {
+  const std::uint32_t allowed = options_.most_blocks == 0 ? kMostBlocks : options_.most_blocks;
   std::uint32_t most = 0;
-  for (std::uint32_t threads = options_.most_threads; threads >= 32; threads /= 2) {
-    const auto at_once = blocks_at_once(loaded, gpu, threads);
+  for (std::uint32_t threads = gpu.most_threads; threads >= 32; threads /= 2) {
+    const auto at_once = blocks_at_once(loaded.kernel, gpu.device, threads, loaded.shared_bytes);
     CCOLL_TRY(at_once);
-    most = std::max(most, *at_once);
-    if (part.program.block_count > *at_once) continue;
+    const std::uint32_t room =
+        counts_blocks() ? BlockBudget::of_process().room(this, gpu.device, *at_once) : *at_once;
+    const std::uint32_t here = std::min({kMostBlocks, allowed, room});
+    most = std::max(most, here);
+    if (part.program.block_count > here) continue;
     part.threads = threads;
-    return {};
+    return BlockBudget::Need{gpu.device, part.program.block_count, *at_once};
   }
   return fail(ErrorKind::unsupported,
               "a program of {} blocks, which have to run at once: GPU {} runs {} at most{}",
               part.program.block_count, gpu.device, most,
-              most != 0 && most == options_.most_blocks ? ", as told" : "");
+              most != 0 && most == options_.most_blocks ? ", as told"
+              : counts_blocks()                         ? kBesideOthers
+                                                        : "");
 }
 
-Result<std::uint32_t> Team::Device::blocks_at_once(const LoadedProgram& loaded, const Gpu& gpu,
-                                                   std::uint32_t threads) const {
-  const auto processors = attribute(cudaDevAttrMultiProcessorCount, gpu.device);
-  CCOLL_TRY(processors);
-  int of_each = 0;
-  CCOLL_TRY(
-      cuda_status(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-                      &of_each, loaded.kernel, static_cast<int>(threads), loaded.shared_bytes),
-                  "asking how many blocks run at once"));
-  const std::uint32_t most = options_.most_blocks == 0 ? kMostBlocks : options_.most_blocks;
-  return std::min({kMostBlocks, most, static_cast<std::uint32_t>(of_each * *processors)});
+Status Team::Device::take_room(std::span<const BlockBudget::Need> needs) {
+  if (!BlockBudget::of_process().take(this, needs)) {
+    return fail(ErrorKind::unsupported,
+                "a program whose blocks another one has taken the room of{}", kBesideOthers);
+  }
+  const std::lock_guard lock(mu_);
+  needs_.insert(needs_.end(), needs.begin(), needs.end());
+  return {};
+}
+
+bool Team::Device::take_room() {
+  const std::lock_guard lock(mu_);
+  for (const BlockBudget::Need& need : needs_) {
+    if (BlockBudget::of_process().take(this, {&need, 1})) continue;
+    give_room_back();
+    return false;
+  }
+  return true;
 }
 
 Status Team::Device::upload(LoadedProgram::Part& part, const LoweredTeam& lowered,

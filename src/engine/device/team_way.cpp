@@ -53,13 +53,16 @@ class SharedTeam {
     const std::lock_guard lock(mu_);
     return cause_.has_value();
   }
-  /// For another communicator's ranks; false where something of the last one's may still run.
+  /// For another communicator's ranks; false where something of the last one's may still run, or
+  /// its programs have no room.
   bool renew() {
-    const std::lock_guard lock(mu_);
+    const std::scoped_lock locks(mu_, loading_);
     cause_.reset();
+    // There may be room for them now.
+    std::erase_if(programs_, [](const Loaded& loaded) { return !loaded.program; });
     return team_->renew();
   }
-  /// Each program once: ranks ask for the same ones.
+  /// Each program once: ranks ask for the same ones, and one that has been refused is on all.
   Result<std::shared_ptr<const DeviceProgram>> load(const ProgramRequest& request);
 
  private:
@@ -68,7 +71,7 @@ class SharedTeam {
     Choice choice;
     DataType type;
     ReduceOp op;
-    std::shared_ptr<const DeviceProgram> program;
+    Result<std::shared_ptr<const DeviceProgram>> program;
     bool is(const ProgramRequest& request) const {
       return choice == request.choice && type == request.type && op == request.op &&
              problem == request.problem;
@@ -76,6 +79,7 @@ class SharedTeam {
   };
 
   explicit SharedTeam(const TeamOptions& options) : options_(options) {}
+  Result<std::shared_ptr<const DeviceProgram>> load_new(const ProgramRequest& request);
 
   const TeamOptions options_;
   std::unique_ptr<Team> team_;  // immutable after make()
@@ -90,6 +94,14 @@ Result<std::shared_ptr<const DeviceProgram>> SharedTeam::load(const ProgramReque
   const auto known =
       std::ranges::find_if(programs_, [&](const Loaded& loaded) { return loaded.is(request); });
   if (known != programs_.end()) return known->program;
+  auto loaded = load_new(request);
+  // What was lacking for a moment is not remembered.
+  if (loaded || loaded.error().kind == ErrorKind::unsupported)
+    programs_.push_back({request.problem, request.choice, request.type, request.op, loaded});
+  return loaded;
+}
+
+Result<std::shared_ptr<const DeviceProgram>> SharedTeam::load_new(const ProgramRequest& request) {
   auto lowering = lowering_of(request);
   lowering.devices = team_->device_numbers();
   const auto separate = lower(lowering);
@@ -103,9 +115,7 @@ Result<std::shared_ptr<const DeviceProgram>> SharedTeam::load(const ProgramReque
   if (needs_it) CCOLL_TRY(put(lower(lowering), lending_nothing));
   const auto loaded = team_->load(*separate, *in_place, needs_it ? &lending_nothing : nullptr);
   if (!loaded) return tl::unexpected(loaded.error());
-  const auto made = std::make_shared<const TeamDeviceProgram>(*loaded);
-  programs_.push_back({request.problem, request.choice, request.type, request.op, made});
-  return made;
+  return std::make_shared<const TeamDeviceProgram>(*loaded);
 }
 
 /// Teams that no communicator has any more serve the next: CUDA may wait for any stream of the
@@ -124,6 +134,12 @@ class TeamPool {
       const std::lock_guard lock(mu_);
       idle_.emplace_back(left);
     });
+  }
+
+  /// Those that are idle are in nobody's way.
+  void rest() {
+    const std::lock_guard lock(mu_);
+    for (const auto& team : idle_) team->team().rest();
   }
 
  private:
@@ -207,6 +223,7 @@ class TeamWay final : public DeviceWay, public std::enable_shared_from_this<Team
 
   std::string_view name() const override { return "team"; }
   Result<std::shared_ptr<const DeviceProgram>> load(const ProgramRequest& request) override {
+    TeamPool::of_process().rest();
     return team_->load(request);
   }
   Result<std::shared_ptr<Passage>> passage(const PassageRequest& request) override {

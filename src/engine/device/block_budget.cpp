@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/device/block_budget.hpp"
+
+#include <algorithm>
+#include <mutex>
+
+namespace ccoll::device {
+namespace {
+
+/// Of each team there may be two calls at a time.
+constexpr std::uint32_t kCallsOfTeam = 2;
+
+}  // namespace
+
+BlockBudget& BlockBudget::of_process() {
+  static auto* const budget = new BlockBudget;
+  return *budget;
+}
+
+std::uint32_t BlockBudget::room(const void* team, int device, std::uint32_t at_once) const {
+  const std::lock_guard lock(mu_);
+  return room_as_holder(team, device, at_once);
+}
+
+std::uint32_t BlockBudget::room_as_holder(const void* team, int device,
+                                          std::uint32_t at_once) const {
+  std::uint32_t own = 0, others = 0, least = UINT32_MAX;
+  for (const auto& [of, taken] : taken_) {
+    if (of.first != device) continue;
+    least = std::min(least, taken.at_once);
+    (of.second == team ? own : others) += taken.blocks;
+  }
+  const std::uint32_t all = std::min(at_once, least) / kCallsOfTeam;
+  if (others > all) return 0;
+  const std::uint32_t room = (all - others + 1) / 2;
+  if (own <= room) return room;
+  // What it has it keeps, but not beside blocks of which fewer run, so that there is less for all.
+  return at_once < least ? 0 : own;
+}
+
+bool BlockBudget::take(const void* team, std::span<const Need> needs) {
+  const std::lock_guard lock(mu_);
+  const auto fits = [&](const Need& need) {
+    return need.blocks <= room_as_holder(team, need.device, need.at_once);
+  };
+  if (!std::ranges::all_of(needs, fits)) return false;
+  for (const Need& need : needs) {
+    Taken& taken = taken_[{need.device, team}];
+    taken.blocks = std::max(taken.blocks, need.blocks);
+    taken.at_once = std::min(taken.at_once, need.at_once);
+  }
+  return true;
+}
+
+void BlockBudget::give_back(const void* team) {
+  const std::lock_guard lock(mu_);
+  std::erase_if(taken_, [=](const auto& entry) { return entry.first.second == team; });
+}
+
+}  // namespace ccoll::device

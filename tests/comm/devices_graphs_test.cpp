@@ -248,6 +248,55 @@ TEST_CASE("devices: a graph beside another call of its team is told on all ranks
   for (auto& rank : ranks) CHECK_THAT(rank.error(), Catch::Contains("found another one under way"));
 }
 
+TEST_CASE("devices: a graph beside another call of its rank's streams is told on all ranks",
+          "[comm]") {
+  if (way() != "steps") return;
+  const auto first = GENERATE(as<std::string>(), "plain", "graph");
+  const auto second = GENERATE(as<std::string>(), "plain", "graph");
+  if (first == "plain" && second == "plain") return;
+  CAPTURE(first, second);
+  const auto errors = run_on_devices(2, [&](Communicator& c) {
+    const OwnedStream streams[2];
+    const Device sums[2] = {Device(Values(500, 1)), Device(Values(500, 1))};
+    std::vector<Work> works;
+    const auto call = [&](std::size_t i) {
+      return c.all_reduce_async(sums[i].data(), sums[i].data(), 500, kType, ReduceOp::sum,
+                                in(streams[i]));
+    };
+    const Graph graphs[2] = {{streams[0], [&] { call(0); }}, {streams[1], [&] { call(1); }}};
+    const auto begin = [&](const std::string& how, std::size_t i) {
+      how == "plain" ? works.push_back(call(i)) : graphs[i].launch(streams[i]);
+    };
+    // Behind one another they are well.
+    for (int i = 0; i < 3; i++) {
+      begin(first, 0);
+      streams[0].wait();
+      begin(second, 1);
+      streams[1].wait();
+    }
+    expect(sums[0].values() == Values(500, 8) && sums[1].values() == Values(500, 8), "the sums");
+    expect(c.error().empty(), c.error());
+    works.clear();
+    c.barrier();
+
+    // Those of rank 0 stand, as rank 1 does not come.
+    if (c.rank() == 0) begin(first, 0);
+    if (c.rank() == 0) begin(second, 1);
+    for (int i = 0; i < 4000 && c.error().empty(); i++) std::this_thread::sleep_for(1ms);
+    const auto error = c.error();
+    // Nor is it waited for.
+    if (c.rank() == 1) graphs[0].launch(streams[0]);
+    for (const auto& stream : streams) stream.wait();
+    for (auto& work : works) {
+      const auto outcome = message_of([&] { work.wait(); });
+      expect(outcome.find("found another one under way") != outcome.npos, "a Work: " + outcome);
+    }
+    throw std::runtime_error(error);
+  });
+  for (const auto& error : errors)
+    CHECK_THAT(error, Catch::Contains("found another one under way"));
+}
+
 TEST_CASE("devices: a rank that is captured beside one that is not is refused by a team",
           "[comm]") {
   if (way() != "team") return;

@@ -41,6 +41,10 @@ class GroupWords {
   static constexpr std::size_t loans_at(std::uint32_t rank, std::size_t buffer) {
     return begun_at(rank) + 16 + buffer * kLoanWords * sizeof(std::uint32_t);
   }
+  /// The number of the call that rank `rank` has begun last, of those that are not captured, and
+  /// behind it that of the one that it has ended last: which is how it tells of graphs that run
+  /// beside them.
+  static constexpr std::size_t plain_at(std::uint32_t rank) { return loans_at(rank, 2); }
   /// From a rank's to the next one's.
   static constexpr std::uint32_t loan_stride() { return kRankBytes / sizeof(std::uint32_t); }
   /// What `reader` has mapped of `lender`.

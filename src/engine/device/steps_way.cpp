@@ -46,14 +46,35 @@ class StepsGroup final : public std::enable_shared_from_this<StepsGroup> {
     }
   }
 
-  void graph_comes() {
-    const std::lock_guard lock(mu_);
-    ++graphs_;
-    changed_.notify_all();
+  // A graph is not to run beside another call of the rank, whose words and slots are the same. A
+  // graph's calls tell the host where they begin and end; others write down for it how many have.
+  // So any two that are under way at once are found out, at the latest when the graph's is over.
+
+  /// Any thread may call, also CUDA's, as the next two.
+  void graph_comes() noexcept {
+    const auto plain = group_->plain_calls();
+    bool is_alone = plain.begun == plain.ended;
+    {
+      const std::lock_guard lock(mu_);
+      is_alone = is_alone && graphs_ == 0;
+      begun_before_graph_ = plain.begun;
+      ++graphs_;
+      changed_.notify_all();
+    }
+    if (!is_alone) abort(beside_another());
   }
-  void graph_has_gone() {
+  void graph_has_gone() noexcept {
+    look();
     const std::lock_guard lock(mu_);
     --graphs_;
+  }
+  /// Whether another call has begun since a graph's did, which ends all.
+  void look() noexcept {
+    {
+      const std::lock_guard lock(mu_);
+      if (graphs_ == 0 || group_->plain_calls().begun == begun_before_graph_) return;
+    }
+    abort(beside_another());
   }
   bool has_graph_under_way() const {
     const std::lock_guard lock(mu_);
@@ -62,6 +83,13 @@ class StepsGroup final : public std::enable_shared_from_this<StepsGroup> {
 
  private:
   explicit StepsGroup(std::unique_ptr<StreamGroup> group) : group_(std::move(group)) {}
+
+  static Failure beside_another() {
+    return {ErrorKind::aborted,
+            "a call of a rank found another one under way in its streams: a graph must not run "
+            "beside another call of the same communicator",
+            std::nullopt};
+  }
 
   /// As long as anybody else has it.
   void let_go_on() {
@@ -80,7 +108,8 @@ class StepsGroup final : public std::enable_shared_from_this<StepsGroup> {
   std::atomic<bool> is_aborted_{false};
   mutable std::mutex mu_;
   std::condition_variable changed_;
-  int graphs_ = 0;  // guarded by mu_; calls of graphs under way
+  int graphs_ = 0;                        // guarded by mu_; calls of graphs under way
+  std::uint32_t begun_before_graph_ = 0;  // guarded by mu_; of calls that no graph has
 };
 
 class StepsPassage final : public DevicePassage {
@@ -92,7 +121,10 @@ class StepsPassage final : public DevicePassage {
         program_(request.program) {}
 
   Status enqueue(std::shared_ptr<StreamListener> listener) override;
-  Status outcome() const override { return group_->group().check(); }
+  Status outcome() const override {
+    group_->look();
+    return group_->group().check();
+  }
   void release() override {
     if (is_captured()) let_go_on();
   }
@@ -178,6 +210,7 @@ class StepsWay final : public DeviceWay {
   void abort(const Failure& why) override { group_->abort(why); }
   bool is_aborted() const override { return cause().has_value(); }
   std::optional<Failure> cause() const override {
+    group_->look();
     auto whole = group_->group().check();
     return whole ? std::nullopt : std::optional(std::move(whole.error()));
   }

@@ -69,6 +69,10 @@ class StreamGroup::Device {
     // One that has failed has ended.
     return has_happened(finished_, options_.device).value_or(true);
   }
+  PlainCalls plain_calls() const {
+    const std::uint32_t* const words = words_.word(GroupWords::plain_at(options_.rank));
+    return {load_acquire(words), load_acquire(words + 1)};
+  }
   std::uint64_t slot_bytes() const { return slot_bytes_.load(std::memory_order_relaxed); }
 
  private:
@@ -86,6 +90,7 @@ class StreamGroup::Device {
 
   void find_loans(Call& call, bool is_captured) const;
   Status put_in(const LoadedSteps& steps, const Call& call);
+  Status put_in_plain(const LoadedSteps& steps, const Call& call);
   Status put_step(const LoadedSteps& steps, std::uint32_t number, const Call& call);
   Status lend(const Call& call) const;
   Status take_back(const Call& call) const;
@@ -104,6 +109,7 @@ class StreamGroup::Device {
   std::shared_ptr<Lending> lending_;  // immutable after open()
   OwnEvent finished_;  // immutable after open(); recorded behind the last call, but for graphs
   std::atomic<bool> called_{false};
+  std::uint32_t plain_calls_ = 0;
   std::vector<std::unique_ptr<LoadedSteps>> programs_;
   const LoadedSteps* last_ = nullptr;  ///< called
   std::atomic<std::uint64_t> slot_bytes_{0};
@@ -159,8 +165,8 @@ Status StreamGroup::Device::call(const LoadedSteps& steps, std::byte* input, std
   }
   Call made{.steps = steps.of, .buffers = {input, output}, .stream = stream, .loans = {}};
   find_loans(made, is_captured);
-  Status called = put_in(steps, made);
-  if (is_captured) return called;
+  if (is_captured) return put_in(steps, made);
+  Status called = put_in_plain(steps, made);
   last_ = &steps;
   called_ = true;
   const Status recorded =
@@ -194,6 +200,14 @@ Status StreamGroup::Device::put_in(const LoadedSteps& steps, const Call& call) {
   for (std::uint32_t i = 0; i < steps.of.steps.size(); ++i) CCOLL_TRY(put_step(steps, i, call));
   CCOLL_TRY(take_back(call));
   return write(call, GroupWords::begun_at(options_.rank), 0);
+}
+
+/// Says where it begins and ends: see GroupWords::plain_at.
+Status StreamGroup::Device::put_in_plain(const LoadedSteps& steps, const Call& call) {
+  const std::size_t words = GroupWords::plain_at(options_.rank);
+  CCOLL_TRY(write(call, words, ++plain_calls_));
+  CCOLL_TRY(put_in(steps, call));
+  return write(call, words + 4, plain_calls_);
 }
 
 Status StreamGroup::Device::put_step(const LoadedSteps& steps, std::uint32_t number,
@@ -421,6 +435,8 @@ void StreamGroup::abort(const Failure& why) { device_->abort(why); }
 void StreamGroup::release() const { device_->release(); }
 
 bool StreamGroup::has_ended() const { return device_->has_ended(); }
+
+StreamGroup::PlainCalls StreamGroup::plain_calls() const { return device_->plain_calls(); }
 
 std::uint64_t StreamGroup::slot_bytes() const { return device_->slot_bytes(); }
 

@@ -62,6 +62,13 @@ class StreamGroup {
   void release() const;
   /// Whether what was called has ended, except by graphs; after an abort by any thread.
   bool has_ended() const;
+  /// The calls that were not captured, as the stream comes to them and is through with them, by
+  /// number. Any thread may call, also CUDA's.
+  struct PlainCalls {
+    std::uint32_t begun = 0;  ///< the last
+    std::uint32_t ended = 0;  ///< the last
+  };
+  PlainCalls plain_calls() const;
   /// What the calls until now put into slots, a captured one once; any thread may call.
   std::uint64_t slot_bytes() const;
 

@@ -42,6 +42,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/device/claim.hpp"
 #include "engine/device/team_kernel.hpp"
 #include "figure_kernels.hpp"
 #include "kernels/device/combine.hpp"
@@ -168,13 +169,13 @@ void use_current_device() {
 /// For good, and nothing says so.
 std::atomic<bool> is_stalled = false;
 
-char combine_kernels[4], team_kernels[4], fresh_kernels[gpu_check::kFreshKernels];
+char combine_kernels[4], team_kernels[4], claim_kernels[2], fresh_kernels[gpu_check::kFreshKernels];
 /// Kernels that leave nothing.
 char idle_kernels[7];
 
 std::atomic<int> team_kernels_launched = 0;
-std::atomic<bool> holds_kernels = false;
-std::atomic<int> held_kernels = 0;
+std::atomic<bool> holds_kernels = false, holds_copies = false;
+std::atomic<int> held_kernels = 0, held_copies = 0;
 
 /// As if some of the call's blocks were under way, until it is told to end.
 void hold(const TeamLaunch& call) {
@@ -363,6 +364,16 @@ void put_when_there_is_room(cudaStream_t to, unsigned blocks, unsigned threads,
 void maybe_spoil(std::byte* out, std::uint64_t bytes) {
   static const bool spoils = std::getenv("CCOLL_WRONG_BITS") != nullptr;
   if (spoils && bytes != 0 && ++kernels_run % 200 == 100) out[chance() % bytes] ^= std::byte{1};
+}
+
+/// What comes behind it stands as long as copies are held.
+void put_hold(cudaStream_t to) {
+  put(to, [] { ++held_copies; });
+  Item item;
+  item.what = Item::wait;
+  item.run = [] {};
+  item.is_ready = [] { return !holds_copies; };
+  put(to, std::move(item));
 }
 
 bool may_launch(const void* kernel, cudaStream_t stream) {
@@ -808,6 +819,8 @@ const void* team_kernel_of_bits() { return &team_kernels[0]; }
 const void* team_kernel_of_floats() { return &team_kernels[1]; }
 const void* team_kernel_of_integers() { return &team_kernels[2]; }
 const void* team_kernel_of_small_floats() { return &team_kernels[3]; }
+const void* copies_begin_kernel() { return &claim_kernels[0]; }
+const void* copies_end_kernel() { return &claim_kernels[1]; }
 
 }  // namespace ccoll::device
 
@@ -981,6 +994,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   to = seen(static_cast<std::byte*>(to));
   from = seen(static_cast<const std::byte*>(from));
   if (is_by_itself) {
+    if (holds_copies && !::known(stream)->capture) put_hold(stream);
     put_data(stream, [=] {
       std::memcpy(to, from, bytes);
       maybe_spoil(static_cast<std::byte*>(to), bytes);
@@ -1179,7 +1193,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const voi
   *blocks = static_cast<int>(kThreadsAtOnce) / threads;
   return cudaSuccess;
 }
-cudaError_t cudaLaunchKernel(const void* kernel, dim3 /*grid*/, dim3 /*block*/, void** arguments,
+cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments,
                              std::size_t /*shared*/, cudaStream_t stream) {
   const std::lock_guard lock(mu);
   if (known(stream)->device != current_device) return cudaErrorInvalidResourceHandle;
@@ -1187,6 +1201,13 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 /*grid*/, dim3 /*block*/, 
   if (leaves_nothing(kernel)) return put(stream, [] {});
   for (std::uint32_t i = 0; i < gpu_check::kFreshKernels; ++i) {
     if (kernel == &fresh_kernels[i]) return launch_fresh(i, arguments, stream);
+  }
+  if (kernel == copies_begin_kernel() || kernel == copies_end_kernel()) {
+    const auto& claim = *static_cast<const CopyClaim*>(arguments[0]);
+    const bool begins = kernel == copies_begin_kernel();
+    put_when_there_is_room(stream, grid.x, block.x,
+                           [claim, begins] { begins ? begin_copies(claim) : end_copies(claim); });
+    return cudaSuccess;
   }
   const auto& call = *static_cast<const CombineArguments*>(arguments[0]);
   put_data(stream, [call, device = current_device] { run_combine(call, device); });
@@ -1300,6 +1321,11 @@ void cuda_on_host_is_full(bool is) { is_full = is; }
 int cuda_on_host_team_kernels() { return team_kernels_launched; }
 void cuda_on_host_holds_kernels(bool holds) { holds_kernels = holds; }
 int cuda_on_host_held_kernels() { return held_kernels; }
+void cuda_on_host_holds_copies(bool holds) {
+  holds_copies = holds;
+  held_copies = 0;
+}
+int cuda_on_host_held_copies() { return held_copies; }
 void cuda_on_host_moves(const void* memory, std::size_t bytes, bool is_there) {
   const std::lock_guard lock(mu);
   of_another.erase(memory);

@@ -25,6 +25,11 @@ int cuda_on_host_team_kernels();
 void cuda_on_host_holds_kernels(bool holds);
 int cuda_on_host_held_kernels();
 
+/// Whether copies that the device makes by itself stand from now on, but for those of graphs; how
+/// many do.
+void cuda_on_host_holds_copies(bool holds);
+int cuda_on_host_held_copies();
+
 /// Whether the memory there is said to be of a GPU behind the last: of GPU 1, where there is one.
 void cuda_on_host_moves(const void* memory, std::size_t bytes, bool is_there);
 

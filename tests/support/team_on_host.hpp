@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "engine/device/claim.hpp"
 #include "engine/device/lower.hpp"
 #include "kernels/device/layer.hpp"
 
@@ -44,6 +45,9 @@ class TeamOnHost {
   void share_workspace(std::uint64_t bytes);
   /// Whether a call has found another one under way.
   bool was_busy() const { return device::load_acquire(&busy_) != 0; }
+
+  /// As a call by copies has it, on the first device.
+  device::CopyClaim copies(std::uint64_t id) { return {&devices_[0].claim, id, &abort_, &busy_}; }
 
   const device::TeamClaim& claim(std::size_t device = 0) const { return devices_[device].claim; }
   const std::vector<device::TeamTicket>& tickets(std::size_t device = 0) const {

@@ -100,22 +100,25 @@ void abort_spinning(Findings& findings, std::mt19937_64& random) {
   check(cudaDeviceSynchronize(), "a kernel that was told to end");
 }
 
-/// A graph that is launched while another call of its team cannot end: both do, and are told.
-void run_beside(Findings& findings, std::mt19937_64& random) {
+/// A graph that is launched while another call of its team cannot end, of the same operation or by
+/// copies: both end, and are told.
+void run_beside(bool by_copies, Findings& findings, std::mt19937_64& random) {
   const EndlessCall endless = endless_call();
   const auto ranks = static_cast<std::uint32_t>(endless.made.problem.size);
   findings.tried();
-  test::TeamMemory memory(endless.made, random), beside(endless.made, random);
-  TeamBench bench(ranks, device::kMostTeamThreads);
+  test::TeamCase made = endless.made;
+  if (by_copies) made.problem.kind = Kind::all_gather;
+  test::TeamMemory memory(endless.made, random), beside(made, random);
+  TeamBench bench(ranks, device::kMostTeamThreads, device::CopyUse::always);
   const auto stuck = value_or_throw(bench.team().load(endless.lowered));
-  const auto whole = value_or_throw(bench.team().load(endless.made.lowered()));
+  const auto whole = value_or_throw(bench.team().load(made.lowered()));
   std::vector<device::OwnStream> owned;
   std::vector<cudaStream_t> streams;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     owned.push_back(value_or_throw(device::make_stream()));
     streams.push_back(owned.back().get());
   }
-  const auto buffers = value_or_throw(make_buffers(2 * ranks, memory.all(0).size()));
+  const auto buffers = value_or_throw(make_buffers(2 * ranks, beside.all(0).size()));
   const Graph graph(streams, [&] {
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       value_or_throw(bench.team().arrive({.rank = rank,
@@ -138,9 +141,10 @@ void run_beside(Findings& findings, std::mt19937_64& random) {
   check(cudaStreamSynchronize(streams[0]), "a graph beside a call of its team");
   const Status ended = bench.team().wait(TeamBench::soon());
   const std::string said = ended ? "it ended well" : ended.error().message;
-  std::printf("a call that cannot end, and a graph beside it: %s\n", said.c_str());
+  const char* const what = by_copies ? "copies" : "a kernel";
+  std::printf("a call that cannot end, and a graph of %s beside it: %s\n", what, said.c_str());
   if (said.find("found another one under way") == said.npos)
-    findings.wrong("a graph beside another call of its team: " + said);
+    findings.wrong(fmt::format("a graph of {} beside another call of its team: {}", what, said));
   check(cudaDeviceSynchronize(), "two calls that found each other");
 }
 
@@ -194,7 +198,7 @@ int run_faults(const PhaseContext& context) {
     run_threads(context, case_of(context, fault), watchdog, findings);
   std::mt19937_64 random(context.seed);
   watchdog.at("a graph beside another call of its team");
-  run_beside(findings, random);
+  for (const bool by_copies : {false, true}) run_beside(by_copies, findings, random);
   watchdog.at("the abort of a kernel that spins");
   abort_spinning(findings, random);
   watchdog.at("a team after faults");

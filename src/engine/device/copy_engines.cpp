@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "engine/device/claim.hpp"
 #include "engine/device/cuda.hpp"
 #include "engine/device/way.hpp"
 
@@ -22,10 +23,26 @@ std::vector<PlacedCopy> copies_for(std::span<const TeamCopy> copies, const TeamL
   return place(copies, launch.buffers, &bytes_of_allocation_from);
 }
 
-Status put_copies(std::span<const PlacedCopy> copies, cudaStream_t stream) {
+Status put_copies(std::span<const PlacedCopy> copies, const TeamLaunch& launch,
+                  cudaStream_t stream) {
+  CopyClaim claim{launch.state.claim, launch.id, launch.abort, launch.busy};
+  void* each[] = {&claim};
+  const auto put_kernel = [&](const void* kernel) {
+    return cuda_status(cudaLaunchKernel(kernel, dim3(1), dim3(1), each, 0, stream),
+                       "claiming a team for copies");
+  };
+  CCOLL_TRY(put_kernel(copies_begin_kernel()));
   for (const auto& [from, to, bytes] : copies) {
     CCOLL_TRY(cuda_status(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream),
                           fmt::format("a team's copy of {} bytes", bytes)));
+  }
+  return put_kernel(copies_end_kernel());
+}
+
+Status load_copy_kernels() {
+  for (const void* kernel : {copies_begin_kernel(), copies_end_kernel()}) {
+    cudaFuncAttributes ignored = {};
+    CCOLL_TRY(cuda_status(cudaFuncGetAttributes(&ignored, kernel), "loading a team's kernels"));
   }
   return {};
 }

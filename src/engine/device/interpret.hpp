@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/device/claim.hpp"
 #include "engine/device/program.hpp"
 #include "kernels/device/combine.hpp"
 #include "kernels/device/layer.hpp"
@@ -90,9 +91,8 @@ class TeamInterpreter {
     std::uint64_t seen = 2 * launch_.id;
     if (number_ == 0) {
       if (exchange_if(owner, 0, seen)) return false;
-      store_relaxed(launch_.busy, 1);
-      store_release(launch_.abort, 1);
-      while (!exchange_if(owner, 0, seen + 1)) relax();
+      tell_busy(launch_.busy, launch_.abort);
+      while (!take_over(owner, seen + 1)) relax();
       return true;
     }
     while ((seen = load_relaxed(owner)) / 2 != launch_.id) relax();

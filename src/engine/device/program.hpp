@@ -120,9 +120,14 @@ struct TeamTicket {
   std::uint64_t calls = 0;
 };
 
+/// Ids are far below.
+inline constexpr std::uint64_t kByCopies = std::uint64_t{1} << 63;
+
 /// By which calls of a team have it one at a time, and find out where they would not.
 struct TeamClaim {
-  std::uint64_t owner = 0;  ///< 0: none; else twice a call's id, plus 1 if another had it before
+  /// 0: none; else twice a call's id, plus 1 if another had it before; or of a call by copies
+  /// (claim.hpp) its id and kByCopies.
+  std::uint64_t owner = 0;
   std::uint64_t apart[kFlagWords - 1] = {};
   std::uint64_t gone = 0;  ///< of the owner's blocks
 };

@@ -169,8 +169,14 @@ Result<bool> Team::Device::make(const LoadedProgram& program, std::span<const Te
   if (gpus_.size() == 1) {
     const CurrentDevice current(gpus_[0].device);
     CCOLL_TRY(current.status());
-    const auto copies = copies_for(program.copies, arguments(program, calls, 0));
-    if (!copies.empty()) return put_copies(copies, streams[0]).map([] { return true; });
+    const TeamLaunch launch = arguments(program, calls, 0);
+    const auto copies = copies_for(program.copies, launch);
+    if (!copies.empty()) {
+      const Status put = put_copies(copies, launch, streams[0]);
+      // What has not got all of it may stay claimed for ever.
+      if (!put) is_even_ = false;
+      return put.map([] { return true; });
+    }
   }
   CCOLL_TRY(launch_parts(program, calls, streams));
   return false;

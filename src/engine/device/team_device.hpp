@@ -50,7 +50,7 @@ class Team::Device final : public TeamDevice {
   Result<LoadedProgram*> load(const LoweredTeam& lowered);
   /// Whether what was launched has ended by `deadline`.
   Result<bool> ended_by(TimePoint deadline) const;
-  /// Whether all GPUs have counted the same calls.
+  /// Whether all GPUs have counted the same calls, and what claims the team gives it back.
   bool is_even() const { return is_even_; }
   /// Whether there is room for all its programs: see BlockBudget. What has none has none counted.
   bool take_room();

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/device/copy_engines.hpp"
 #include "engine/device/team_device.hpp"
 #include "kernels/device/combine.hpp"
 
@@ -71,7 +72,7 @@ Status Team::Device::load_kernels() {
     CCOLL_TRY(cuda_status(cudaFuncGetAttributes(&ignored, kernel_of(family)),
                           "loading a team's kernels"));
   }
-  return {};
+  return load_copy_kernels();
 }
 
 /// Where blocks of several teams are counted, those of which few run at once leave less room for

@@ -326,3 +326,45 @@ TEST_CASE("team: a call that finds another one under way ends both, and writes n
     compare(team, first, 1, 1, random);
   }
 }
+
+TEST_CASE("team: a call by copies and another one beside it are found out, and wait for nobody",
+          "[engine][device]") {
+  const auto seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  TeamOnHost team(kMostBlocks, kMostFlags);
+  const int rounds = testing::by_effort(5, 20, 500);
+  for (int round = 0; round < rounds; round++) {
+    CAPTURE(seed, round);
+    Rivals rivals(1, random);
+    const TeamMemory before = rivals.memory[0];
+    team.share_workspace(rivals.workspace_bytes());
+    const auto first = team.copies(7), second = team.copies(8);
+    // Behind one another they are well.
+    for (const auto& each : {first, second}) {
+      begin_copies(each);
+      end_copies(each);
+    }
+    CHECK_FALSE(team.was_busy());
+
+    begin_copies(first);
+    if (round % 3 == 0) {
+      begin_copies(second);
+      CHECK(team.was_busy());
+      // Of whatever may come next it is the first that has it.
+      if (round % 2 == 0) end_copies(second);
+      CHECK(team.claim().owner != 0);
+    }
+    // A kernel has it then, though the copies are never over.
+    rivals.run(team, 0, round % 2 == 0 ? 4 : 1);
+    CHECK(team.was_busy());
+    CHECK(std::ranges::count(rivals.endings[0], TeamEnding::aborted) ==
+          static_cast<std::ptrdiff_t>(rivals.endings[0].size()));
+    CHECK(rivals.memory[0] == before);
+    CHECK(is_unclaimed(team));
+    end_copies(first);
+    end_copies(second);
+    CHECK(is_unclaimed(team));
+    team.forget_abort();
+    compare(team, rivals.calls[0].made, 1, 1, random);
+  }
+}

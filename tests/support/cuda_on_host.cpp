@@ -5,18 +5,22 @@
 /// come to anything in any order that events leave open: what is put into a stream is kept, and
 /// taken from streams at random when somebody waits, or by a thread of the device's own from the
 /// first function of the host in a stream on. Memory of the device is not zero at first.
-/// Memory that is shared by descriptor is a memfd, so that processes have it in common as they
-/// would on a device; words that streams wait for are the host's own. CCOLL_WRONG_BITS=1: of
+/// Memory that is shared by descriptor, and that of cudaMalloc, which is shared by handle, are
+/// memfds, so that processes have them in common as they would on a device; who frees what another
+/// process has open, which CUDA leaves undefined, is told and aborted. Words that streams wait for
+/// are the host's own. CCOLL_WRONG_BITS=1: of
 /// kernels' outputs, and of copies that the device makes by itself, one in 200 has a wrong bit.
 /// There may be several devices, CCOLL_GPU_COUNT at first. Memory, streams and events belong to
 /// one; a kernel is refused in a stream of another than the current one, as is an event that is
 /// recorded in another's stream, and a kernel that is given what its device does not reach ends in
 /// an illegal address. Copies and waits are not bound to the current device. CCOLL_GPU_FAULT:
 /// export, import (refused), later (but the first two imports), apart (what is imported is other
-/// memory), words (no stream sees a word that it waits for), stale (one in three launches of graphs
-/// moves no data), first (no kernel can be captured before it was launched), stall (when a kernel
-/// of adversaries is launched, the device does nothing any more), deaf (no kernel sees that it is
-/// to end) or drift (all takes longer and longer).
+/// memory), handle (none of memory of cudaMalloc can be had), open (none can be opened), elsewhere
+/// (what is opened is other memory), endless (no kernel that reads it ends), words (no stream sees
+/// a word that it waits for), stale (one in three launches of graphs moves no data), first (no
+/// kernel can be captured before it was launched), stall (when a kernel of adversaries is launched,
+/// the device does nothing any more), deaf (no kernel sees that it is to end) or drift (all takes
+/// longer and longer).
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -37,6 +41,7 @@
 #include <optional>
 #include <random>
 #include <set>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -47,6 +52,7 @@
 #include "figure_kernels.hpp"
 #include "kernels/device/combine.hpp"
 #include "kernels/device/combine_kernel.hpp"
+#include "support/allocation_on_host.hpp"
 #include "support/cuda_on_host.hpp"
 #include "support/team_on_host.hpp"
 #include "wayward_kernels.hpp"
@@ -506,57 +512,44 @@ void run_combine(const CombineArguments& arguments, int device) {
   if (peering == kPeersWrong && crosses(arguments, device)) arguments.out[0] ^= std::byte{1};
 }
 
-/// Memory that no CPU can touch, by where it begins: where the device has it.
-struct Hidden {
-  std::byte* view;
-  std::size_t bytes;  ///< of whole pages
-  int file;
-};
-constexpr std::size_t kPage = 4096;
-/// Allocations begin within a page, as small ones of CUDA's may.
-constexpr std::size_t kWithinPage = 512;
-auto& hidden = *new std::map<const std::byte*, Hidden>;  // guarded by mu; by their first page
-bool hides = false;                                      // guarded by mu
-bool exports = true;                                     // guarded by mu
-bool orders_writes = true, can_flush = true;             // guarded by mu
-std::uint64_t copied = 0, flushes = 0;                   // guarded by mu
+/// What cudaMalloc has given, by its first page.
+using testing::AllocationOnHost;
+auto& allocations = *new std::map<const std::byte*, std::unique_ptr<AllocationOnHost>>;
+bool hides = false;                           // guarded by mu
+bool exports = true;                          // guarded by mu
+bool orders_writes = true, can_flush = true;  // guarded by mu
+std::uint64_t copied = 0, flushes = 0;        // guarded by mu
+
+/// The allocation whose pages a place is in; null: none.
+AllocationOnHost* allocation_at(const void* place) {
+  const auto* const at = static_cast<const std::byte*>(place);
+  const auto next = allocations.upper_bound(at);
+  if (next == allocations.begin()) return nullptr;
+  AllocationOnHost& found = *std::prev(next)->second;
+  return at < found.pages() + found.bytes_of_pages() ? &found : nullptr;
+}
 
 /// Where this process can use what the device has at that address.
 template <typename T>
 T* seen(T* place) {
   const auto* const at = reinterpret_cast<const std::byte*>(place);
-  const auto next = hidden.upper_bound(at);
-  if (next == hidden.begin()) return place;
-  const auto& [begin, memory] = *std::prev(next);
-  return at < begin + memory.bytes ? reinterpret_cast<T*>(memory.view + (at - begin)) : place;
+  const AllocationOnHost* const allocation = allocation_at(at);
+  return allocation == nullptr ? place : reinterpret_cast<T*>(allocation->seen(at));
 }
 
-cudaError_t allocate_hidden(void** made, std::size_t bytes) {
-  const std::size_t whole = (kWithinPage + bytes + kPage - 1) / kPage * kPage;
-  const int file = memfd_create("a GPU's hidden memory", MFD_CLOEXEC);
-  if (file < 0 || ftruncate(file, static_cast<off_t>(whole)) != 0) {
-    return cudaErrorMemoryAllocation;
-  }
-  void* const place = mmap(nullptr, whole, PROT_NONE, MAP_SHARED, file, 0);
-  void* const view = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  if (place == MAP_FAILED || view == MAP_FAILED) return cudaErrorMemoryAllocation;
-  std::memset(view, 0xcd, whole);
-  hidden[static_cast<std::byte*>(place)] = {static_cast<std::byte*>(view), whole, file};
-  *made = static_cast<std::byte*>(place) + kWithinPage;
-  on_device[*made] = {bytes, current_device};
-  return cudaSuccess;
-}
+/// What this process has opened of others' memory, and for which device.
+struct Opened {
+  cudaIpcMemHandle_t handle;
+  int device;
+  std::unique_ptr<AllocationOnHost> memory;
+  int times = 1;
+};
+auto& opened = *new std::map<const void*, Opened>;  // guarded by mu; by what was returned
 
-/// False where it is none.
-bool free_hidden(void* memory) {
-  if (memory == nullptr) return false;
-  const auto found = hidden.find(static_cast<std::byte*>(memory) - kWithinPage);
-  if (found == hidden.end()) return false;
-  munmap(static_cast<std::byte*>(memory) - kWithinPage, found->second.bytes);
-  munmap(found->second.view, found->second.bytes);
-  close(found->second.file);
-  hidden.erase(found);
-  return true;
+/// Of a kernel whose sources are all known when it is launched.
+bool reads_opened(const CombineArguments& arguments) {
+  return std::ranges::any_of(std::span(arguments.sources, arguments.source_count),
+                             [](const std::byte* source) { return opened.contains(source); });
 }
 
 thread_local bool is_full = false;
@@ -567,7 +560,14 @@ cudaError_t allocate(void** memory, std::size_t bytes, Stretches& among) {
   use_current_device();
   if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
   if (is_full) return cudaErrorMemoryAllocation;
-  if (hides && &among == &on_device) return allocate_hidden(memory, bytes);
+  if (&among == &on_device) {
+    auto made = AllocationOnHost::make(bytes, current_device, hides);
+    if (made == nullptr) return cudaErrorMemoryAllocation;
+    *memory = made->begin();
+    on_device[*memory] = {bytes, current_device};
+    allocations[made->pages()] = std::move(made);
+    return cudaSuccess;
+  }
   *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(*memory, 0xcd, bytes);
   among[*memory] = {bytes, current_device};
@@ -745,14 +745,24 @@ CUresult unreserve(CUdeviceptr address, std::size_t bytes) {
 CUresult export_range(void* handle, CUdeviceptr begin, std::size_t bytes, CUmemRangeHandleType type,
                       unsigned long long flags) {
   const std::lock_guard lock(mu);
-  const auto found = hidden.find(reinterpret_cast<const std::byte*>(begin));
-  if (type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags != 0 || found == hidden.end() ||
-      found->second.bytes != bytes) {
+  const AllocationOnHost* const found = allocation_at(reinterpret_cast<const void*>(begin));
+  if (type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags != 0 || found == nullptr ||
+      !found->is_hidden() || reinterpret_cast<CUdeviceptr>(found->pages()) != begin ||
+      found->bytes_of_pages() != bytes) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const int file = dup(found->second.file);
+  const int file = dup(found->file());
   std::memcpy(handle, &file, sizeof file);
   return file < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+CUresult address_range(CUdeviceptr* begin, std::size_t* bytes, CUdeviceptr place) {
+  const std::lock_guard lock(mu);
+  const auto* const at = reinterpret_cast<const void*>(place);
+  if (!contains(on_device, at)) return CUDA_ERROR_NOT_FOUND;
+  const auto& [first, stretch] = *std::prev(on_device.upper_bound(at));
+  if (begin != nullptr) *begin = reinterpret_cast<CUdeviceptr>(first);
+  if (bytes != nullptr) *bytes = stretch.bytes;
+  return CUDA_SUCCESS;
 }
 CUresult wait_value(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
   const std::lock_guard lock(mu);
@@ -802,6 +812,7 @@ const std::map<std::string, void*> driver_calls = {
     {"cuMemMap", reinterpret_cast<void*>(&map)},
     {"cuMemUnmap", reinterpret_cast<void*>(&unmap)},
     {"cuMemSetAccess", reinterpret_cast<void*>(&set_access)},
+    {"cuMemGetAddressRange", reinterpret_cast<void*>(&address_range)},
     {"cuMemGetHandleForAddressRange", reinterpret_cast<void*>(&export_range)},
     {"cuStreamWaitValue32", reinterpret_cast<void*>(&wait_value)},
     {"cuStreamWriteValue32", reinterpret_cast<void*>(&write_value)},
@@ -958,9 +969,20 @@ cudaError_t cudaFree(void* memory) {
     return std::ranges::all_of(streams,
                                [](const CUstream_st* stream) { return stream->queue.empty(); });
   });
+  if (memory == nullptr) return cudaSuccess;
+  if (pinned.erase(memory) == 1) {
+    std::free(memory);
+    return cudaSuccess;
+  }
+  const AllocationOnHost* const allocation = allocation_at(memory);
+  if (allocation == nullptr || allocation->begin() != memory) return cudaErrorInvalidValue;
+  if (allocation->is_open_elsewhere()) {
+    std::fputs("memory was freed that another process has open: what then happens is undefined\n",
+               stderr);
+    std::abort();
+  }
   on_device.erase(memory);
-  pinned.erase(memory);
-  if (!free_hidden(memory)) std::free(memory);
+  allocations.erase(allocation->pages());
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* memory) { return cudaFree(memory); }
@@ -1211,11 +1233,12 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** a
   }
   const auto& call = *static_cast<const CombineArguments*>(arguments[0]);
   put_data(stream, [call, device = current_device] { run_combine(call, device); });
-  if (peering == kPeersHang && crosses(call, current_device)) {
+  const bool hangs = has_fault("endless") && reads_opened(call);
+  if (hangs || (peering == kPeersHang && crosses(call, current_device))) {
     Item never;
     never.what = Item::wait;
     never.run = [] {};
-    never.done = peers_go_on;
+    never.done = hangs ? std::make_shared<std::atomic<bool>>(false) : peers_go_on;
     put(stream, std::move(never));
   }
   return cudaSuccess;
@@ -1388,13 +1411,53 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** address, u
   *address = known == driver_calls.end() ? nullptr : known->second;
   return cudaSuccess;
 }
-cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* /*handle*/, void* /*memory*/) {
-  return cudaErrorNotSupported;
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* memory) {
+  const std::lock_guard lock(mu);
+  if (has_fault("handle")) return cudaErrorNotSupported;
+  const AllocationOnHost* const allocation = allocation_at(memory);
+  if (allocation == nullptr || allocation->begin() != memory || on_device.at(memory).open_to)
+    return cudaErrorInvalidValue;
+  *handle = allocation->handle();
+  return cudaSuccess;
 }
-cudaError_t cudaIpcOpenMemHandle(void** /*memory*/, cudaIpcMemHandle_t /*handle*/,
-                                 unsigned /*flags*/) {
-  return cudaErrorNotSupported;
+cudaError_t cudaIpcOpenMemHandle(void** memory, cudaIpcMemHandle_t handle, unsigned flags) {
+  const std::lock_guard lock(mu);
+  use_current_device();
+  if (flags != cudaIpcMemLazyEnablePeerAccess) return cudaErrorInvalidValue;
+  if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
+  if (has_fault("open")) return cudaErrorMapBufferObjectFailed;
+  if (AllocationOnHost::is_of_this_process(handle)) return cudaErrorDeviceUninitialized;
+  for (auto& [place, each] : opened) {
+    if (each.device != current_device || std::memcmp(&each.handle, &handle, sizeof handle) != 0)
+      continue;
+    ++each.times;
+    *memory = const_cast<void*>(place);
+    return cudaSuccess;
+  }
+  auto made = AllocationOnHost::open(handle, has_fault("elsewhere"));
+  if (made == nullptr) return cudaErrorInvalidResourceHandle;
+  if (made->device() != current_device && peering == kPeersTooMany) return cudaErrorTooManyPeers;
+  if (made->device() != current_device && peering == kPeersApart)
+    return cudaErrorMapBufferObjectFailed;
+  *memory = made->begin();
+  on_device[*memory] = {made->bytes(), made->device(), std::set{made->device(), current_device}};
+  opened[*memory] = {handle, current_device, std::move(made)};
+  return cudaSuccess;
 }
-cudaError_t cudaIpcCloseMemHandle(void* /*memory*/) { return cudaErrorNotSupported; }
+cudaError_t cudaIpcCloseMemHandle(void* memory) {
+  const std::lock_guard lock(mu);
+  const auto found = opened.find(memory);
+  if (found == opened.end() || found->second.device != current_device) return cudaErrorInvalidValue;
+  if (--found->second.times > 0) return cudaSuccess;
+  on_device.erase(memory);
+  opened.erase(found);
+  return cudaSuccess;
+}
+int cuda_on_host_opened() {
+  const std::lock_guard lock(mu);
+  int times = 0;
+  for (const auto& [place, each] : opened) times += each.times;
+  return times;
+}
 
 }  // extern "C"

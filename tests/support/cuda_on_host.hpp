@@ -61,6 +61,8 @@ void cuda_on_host_closes(const void* memory);
 /// a page: a fault is what reads or writes it there. It can be exported as a dma-buf, other memory
 /// cannot. Kernels know only the other.
 void cuda_on_host_hides_memory(bool does);
+/// How often this process has opened memory of cudaMalloc of others, and not closed it again.
+int cuda_on_host_opened();
 /// How many bytes streams have copied between the device and pinned memory of the host.
 std::uint64_t cuda_on_host_copied();
 /// Whether the device makes dma-bufs; and whether it sees in order what others write there, or,

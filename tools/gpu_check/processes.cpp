@@ -270,7 +270,35 @@ class Process {
       findings_.wrong(fmt::format("{}: {}", cases[i].text(), ran.error().message));
     }
     findings_.tried();
-    return trials.replay(timed_case(size, 256), testing::by_effort<std::size_t>(30, 1000, 1000));
+    CCOLL_TRY(
+        trials.replay(timed_case(size, 256), testing::by_effort<std::size_t>(30, 1000, 1000)));
+    for (const test::MemoryKind kind : test::kLentKinds)
+      CCOLL_TRY(tell_lent(bench, trials, size, kind));
+    return {};
+  }
+
+  /// Whether others read memory of that kind where it lies; that they cannot is no defect of ours.
+  Status tell_lent(GroupBench& bench, test::GroupTrials& trials, Rank size,
+                   test::MemoryKind kind) const {
+    TeamCase made = timed_case(size, 4096);
+    made.problem.kind = Kind::all_gather;
+    const std::uint64_t before = bench.group().slot_bytes();
+    CCOLL_TRY(trials.replay(made, 2, kind));
+    const std::uint64_t bytes = bench.group().slot_bytes() - before;
+    if (part_.rank != 0) return {};
+    const bool is_registered = kind == test::MemoryKind::registered;
+    const char* const memory =
+        is_registered ? "registered memory of cudaMalloc" : "memory of ccoll::allocate";
+    records_.add({{"phase", context_.name},
+                  {"what", "lent"},
+                  {"memory", memory},
+                  {"mps", part_.mps},
+                  {"ranks", size},
+                  {"is_lent", bytes == 0}});
+    std::printf("%u processes: %s is %s\n", size, memory,
+                bytes == 0 ? "read where it lies" : "copied: see what was said");
+    std::fflush(stdout);
+    return {};
   }
 
   /// Kernels of different processes take turns, so the steps of all ranks count.

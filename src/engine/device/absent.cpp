@@ -25,6 +25,10 @@ Result<std::unique_ptr<Registered>> Registered::make(std::optional<int> /*device
                                                      std::uint64_t /*bytes*/) {
   return absent();
 }
+Result<std::unique_ptr<Registered>> Registered::of_user(std::byte* /*data*/,
+                                                        std::uint64_t /*bytes*/) {
+  return absent();
+}
 Result<std::shared_ptr<DeviceWay>> join_team(const TeamWayOptions& /*options*/) { return absent(); }
 
 Result<std::shared_ptr<DeviceWay>> make_steps(const StepsWayOptions& /*options*/,

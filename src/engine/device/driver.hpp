@@ -44,6 +44,7 @@ struct Driver {
   decltype(::cuMemAddressFree)* unreserve = nullptr;
   decltype(::cuMemSetAccess)* set_access = nullptr;
   decltype(::cuPointerGetAttribute)* pointer_attribute = nullptr;
+  decltype(::cuMemGetAddressRange)* address_range = nullptr;
   decltype(::cuMemGetHandleForAddressRange)* export_range = nullptr;  ///< null where there is none
   // Not by decltype: cuda.h renames these.
   CUresult(CUDAAPI* wait_value)(CUstream, CUdeviceptr, cuuint32_t, unsigned) = nullptr;
@@ -65,6 +66,7 @@ struct Driver {
     CCOLL_TRY(find_driver_call("cuMemAddressFree", driver.unreserve));
     CCOLL_TRY(find_driver_call("cuMemSetAccess", driver.set_access));
     CCOLL_TRY(find_driver_call("cuPointerGetAttribute", driver.pointer_attribute));
+    CCOLL_TRY(find_driver_call("cuMemGetAddressRange", driver.address_range));
     (void)find_driver_call("cuMemGetHandleForAddressRange", driver.export_range);
     CCOLL_TRY(find_driver_call("cuStreamWaitValue32", driver.wait_value));
     CCOLL_TRY(find_driver_call("cuStreamWriteValue32", driver.write_value));

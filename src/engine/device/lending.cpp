@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // lender                                             each reader
-// offer: number, bytes, id; its descriptor ────────►  maps it, writes the place
-//                                          ◄────────  mapped, or refused
-// withdrawal: number                       ────────►  clears the place, unmaps it
+// offer: number, directions; a descriptor ─────────►  maps it, writes the place
+//                                         ◄─────────  mapped, or refused and why
+// withdrawal: number                      ─────────►  clears the place, unmaps it
 //
 // Each rank has an inbox, a socket of which all others have the other end.
 #include "engine/device/lending.hpp"
@@ -27,7 +27,8 @@ namespace ccoll::device {
 
 namespace {
 
-constexpr std::size_t kMessageBytes = 1 + 4 + 4 + 8 + 8;
+constexpr std::size_t kMostTextBytes = 500;
+constexpr std::size_t kMostMessageBytes = 1 + 4 + 4 + 4 + kMostTextBytes;
 /// An inbox that is full is tried again after it.
 constexpr int kAgainMs = 5;
 /// Numbers are said twice as large.
@@ -82,6 +83,7 @@ Status Lending::open(Exchange& exchange, Exchange::TimePoint deadline) {
 Lending::~Lending() {
   {
     const std::lock_guard lock(mu_);
+    for (const auto& [id, lent] : lent_) withdraw(lent);
     is_over_ = true;
   }
   if (!thread_.joinable()) return;
@@ -99,19 +101,19 @@ void Lending::wake() const {
 std::optional<Lending::Loan> Lending::find(const std::byte* data, std::uint64_t bytes,
                                            std::chrono::milliseconds patience) {
   const auto memory = Registrations::of_process().find(data, bytes);
-  if (!memory || memory->device() != device_ || size_ == 1) return std::nullopt;
+  if (!memory || memory->device() != device_ || memory->directions().empty() || size_ == 1)
+    return std::nullopt;
   std::unique_lock lock(mu_);
   auto [at, is_new] = lent_.try_emplace(memory->id());
   Lent& lent = at->second;
   if (is_new) {
     lent.number = take_number();
     lent.is_refused = lent.number == 0 || !thread_.joinable();
-    for (std::uint32_t rank = 0; rank < size_ && !lent.is_refused; ++rank) {
-      if (rank == rank_) continue;
-      lent.is_refused = !outboxes_[rank].socket.open();
-      if (!lent.is_refused) {
-        send(rank,
-             {Message::Kind::offer, rank_, lent.number, memory->size(), memory->id(), memory});
+    if (!lent.is_refused) {
+      if (const auto offered = offer(*memory, lent.number); !offered) {
+        lent.is_refused = true;
+        // Of a rank that has gone others tell.
+        if (offered.error().kind != ErrorKind::peer_lost) tell_refused(offered.error().message);
       }
     }
     wake();
@@ -120,6 +122,19 @@ std::optional<Lending::Loan> Lending::find(const std::byte* data, std::uint64_t 
   changed_.wait_for(lock, patience, [&] { return lent.is_refused || lent.answers + 1 == size_; });
   if (lent.is_refused || lent.answers + 1 != size_) return std::nullopt;
   return Loan{lent.number, static_cast<std::uint64_t>(data - memory->data())};
+}
+
+/// To all others; with the lock held.
+Status Lending::offer(Lendable& memory, std::uint32_t number) {
+  for (std::uint32_t rank = 0; rank < size_; ++rank) {
+    if (rank == rank_) continue;
+    if (!outboxes_[rank].socket.open())
+      return fail(ErrorKind::peer_lost, "rank {} takes no offers any more", rank);
+    auto file = memory.file_to_give();
+    if (!file) return tl::unexpected(std::move(file.error()));
+    send(rank, {Message::Kind::offer, rank_, number, memory.directions(), std::move(*file)});
+  }
+  return {};
 }
 
 /// One whose place no other has; 0: none.
@@ -138,8 +153,14 @@ void Lending::withdraw(std::uint64_t id) {
   const std::lock_guard lock(mu_);
   const auto found = lent_.find(id);
   if (found == lent_.end()) return;
-  const std::uint32_t number = found->second.number;
+  withdraw(found->second);
   lent_.erase(found);
+  wake();
+}
+
+/// With the lock held.
+void Lending::withdraw(const Lent& lent) {
+  const std::uint32_t number = lent.number;
   if (number == 0) return;
   taken_[number % kLoanPlaces] = false;
   for (std::uint32_t rank = 0; rank < size_; ++rank) {
@@ -150,17 +171,28 @@ void Lending::withdraw(std::uint64_t id) {
     if (rank == rank_ || std::erase_if(waiting, is_its_offer) != 0) continue;
     send(rank, {Message::Kind::withdrawal, rank_, number});
   }
-  wake();
 }
 
 void Lending::note_answer(const Message& answer) {
   const std::lock_guard lock(mu_);
   for (auto& [id, lent] : lent_) {
     if (lent.number != answer.number) continue;
-    if (answer.kind == Message::Kind::refused) lent.is_refused = true;
+    if (answer.kind == Message::Kind::refused) {
+      lent.is_refused = true;
+      tell_refused(fmt::format("rank {}: {}", answer.from, answer.text));
+    }
     ++lent.answers;
   }
   changed_.notify_all();
+}
+
+/// With the lock held.
+void Lending::tell_refused(std::string_view why) {
+  if (std::exchange(is_refusal_told_, true)) return;
+  log().warn(
+      "rank {}: memory of its GPU that is registered is copied as if it were not: {}; so may be "
+      "other memory, of which nothing more is said",
+      rank_, why);
 }
 
 // Messages
@@ -181,11 +213,10 @@ bool Lending::send_waiting() {
                              .number(static_cast<std::uint8_t>(next.kind))
                              .number(next.from)
                              .number(next.number)
-                             .number(next.bytes)
-                             .number(next.id)
+                             .text(next.text)
                              .take();
       std::vector<int> files;
-      if (next.memory) files.push_back(next.memory->file().number());
+      if (next.file.open()) files.push_back(next.file.number());
       const auto sent = shm::send_with_descriptors(outbox.socket.number(), bytes, files);
       if (!sent && sent.error().kind == ErrorKind::exhausted) {
         is_full = true;
@@ -212,21 +243,21 @@ void Lending::close(Outbox& outbox) {
 void Lending::serve() {
   for (;;) {
     const bool comes_again = send_waiting();
-    std::array<pollfd, 2> any{{{wakes_.number(), POLLIN, 0}, {inbox_.number(), POLLIN, 0}}};
-    if (poll(any.data(), any.size(), comes_again ? kAgainMs : -1) < 0 && errno != EINTR) return;
-    std::uint64_t ignored = 0;
-    static_cast<void>(::read(wakes_.number(), &ignored, sizeof ignored) == sizeof ignored);
     {
       const std::lock_guard lock(mu_);
       if (is_over_) return;
     }
+    std::array<pollfd, 2> any{{{wakes_.number(), POLLIN, 0}, {inbox_.number(), POLLIN, 0}}};
+    if (poll(any.data(), any.size(), comes_again ? kAgainMs : -1) < 0 && errno != EINTR) return;
+    std::uint64_t ignored = 0;
+    static_cast<void>(::read(wakes_.number(), &ignored, sizeof ignored) == sizeof ignored);
     hear();
   }
 }
 
 void Lending::hear() {
   while (inbox_.open()) {
-    auto came = shm::receive_with_descriptors(inbox_.number(), kMessageBytes);
+    auto came = shm::receive_with_descriptors(inbox_.number(), kMostMessageBytes);
     if (!came && came.error().kind == ErrorKind::exhausted) return;
     if (!came) {
       inbox_ = FileDescriptor();  // all others have gone
@@ -238,21 +269,24 @@ void Lending::hear() {
     message.kind = static_cast<Message::Kind>(kind);
     message.from = reader.number<std::uint32_t>();
     message.number = reader.number<std::uint32_t>();
-    message.bytes = reader.number<std::uint64_t>();
-    message.id = reader.number<std::uint64_t>();
-    if (reader.complete() && message.from < size_ && message.from != rank_) {
-      take(message, std::move(came->descriptors));
-    }
+    message.text = reader.text();
+    if (!came->descriptors.empty()) message.file = std::move(came->descriptors[0]);
+    if (reader.complete() && message.from < size_ && message.from != rank_)
+      take(std::move(message));
   }
 }
 
-void Lending::take(const Message& message, std::vector<FileDescriptor> files) {
+void Lending::take(Message message) {
   switch (message.kind) {
     case Message::Kind::offer: {
-      const bool is_mapped = borrow(message, files);
+      const std::uint32_t from = message.from;
+      Message answer{Message::Kind::mapped, rank_, message.number};
+      if (auto mapped = borrow(std::move(message)); !mapped) {
+        answer.kind = Message::Kind::refused;
+        answer.text = mapped.error().message.substr(0, kMostTextBytes);
+      }
       const std::lock_guard lock(mu_);
-      send(message.from,
-           {is_mapped ? Message::Kind::mapped : Message::Kind::refused, rank_, message.number});
+      send(from, std::move(answer));
       return;
     }
     case Message::Kind::withdrawal:
@@ -265,23 +299,14 @@ void Lending::take(const Message& message, std::vector<FileDescriptor> files) {
 
 // What others lend
 
-bool Lending::borrow(const Message& offer, const std::vector<FileDescriptor>& files) {
-  // Of the same process and GPU: the same address.
-  auto memory = SharedMemory::find(offer.id, device_);
-  if (!memory && files.size() == 1) {
-    auto mapped = SharedMemory::import(device_, files[0], offer.bytes);
-    if (mapped) memory = std::move(*mapped);
-    if (!mapped) {
-      log().debug("rank {}: memory that rank {} lends goes through slots: {}", rank_, offer.from,
-                  mapped.error().message);
-    }
-  }
-  if (!memory) return false;
+Status Lending::borrow(Message offer) {
+  auto borrowed = device::borrow(device_, offer.text, std::move(offer.file));
+  CCOLL_TRY(borrowed);
   LoanPlace& place = words_.place(rank_, offer.from, offer.number);
-  store_relaxed(&place.address, reinterpret_cast<std::uint64_t>(memory->data()));
+  store_relaxed(&place.address, reinterpret_cast<std::uint64_t>(borrowed->data));
   store_release(&place.number, offer.number);
-  borrowed_[{offer.from, offer.number % kLoanPlaces}] = std::move(memory);
-  return true;
+  borrowed_[{offer.from, offer.number % kLoanPlaces}] = std::move(*borrowed);
+  return {};
 }
 
 void Lending::give_back(const Message& withdrawal) {

@@ -25,7 +25,11 @@
 /// - A memory's number is its own for ever, so that one which comes to the same address, or to the
 ///   same place in the tables, is never taken for it: a reader compares. Offers and their end come
 ///   in order.
-/// - A mapping keeps memory alive whose owner has been killed; what it lent is read, or given up.
+/// - A mapping keeps memory of ccoll::allocate alive whose owner has been killed; what it lent is
+///   read, or given up. Whether it keeps memory of cudaMalloc CUDA does not say.
+/// - Memory of cudaMalloc must not be freed by its user as long as anybody has it open. Each reader
+///   closes it when it hears that it is taken back, and the user may wait for that
+///   (ipc_memory.hpp).
 /// - What a graph lends is in the graph: its memory is kept as long as the graph may run, as all of
 ///   a graph's buffers are. Where it is not, kernels fail rather than read what came after it.
 
@@ -46,8 +50,8 @@
 #include "core/result.hpp"
 #include "engine/device/exchange.hpp"
 #include "engine/device/group_words.hpp"
+#include "engine/device/lendable.hpp"
 #include "engine/device/registrations.hpp"
-#include "engine/device/shared_memory.hpp"
 
 namespace ccoll::device {
 
@@ -65,7 +69,7 @@ class Lending final : public Registrations::Watcher {
                                                Exchange::TimePoint deadline);
   Lending(const Lending&) = delete;
   Lending& operator=(const Lending&) = delete;
-  /// Unmaps all: nobody may read it any more.
+  /// Takes back what is lent and unmaps what is borrowed: nobody may read it any more.
   ~Lending() override;
 
   /// How the others find these bytes. Nothing where they are not registered, some rank cannot map
@@ -80,9 +84,8 @@ class Lending final : public Registrations::Watcher {
     Kind kind = Kind::offer;
     std::uint32_t from = 0;
     std::uint32_t number = 0;
-    std::uint64_t bytes = 0;                         ///< of an offer
-    std::uint64_t id = 0;                            ///< of an offer
-    std::shared_ptr<SharedMemory> memory = nullptr;  ///< of an offer that is to be sent
+    std::string text = {};                   ///< of an offer the directions, of a refusal why
+    FileDescriptor file = FileDescriptor();  ///< of an offer
   };
   /// To one other rank, in order.
   struct Outbox {
@@ -99,10 +102,13 @@ class Lending final : public Registrations::Watcher {
   Status open(Exchange& exchange, Exchange::TimePoint deadline);
   void serve();
   void hear();
-  void take(const Message& message, std::vector<FileDescriptor> files);
-  bool borrow(const Message& offer, const std::vector<FileDescriptor>& files);
+  void take(Message message);
+  Status borrow(Message offer);
   void give_back(const Message& withdrawal);
   void note_answer(const Message& answer);
+  Status offer(Lendable& memory, std::uint32_t number);
+  void withdraw(const Lent& lent);
+  void tell_refused(std::string_view why);
   void send(std::uint32_t to, Message message);
   bool send_waiting();
   void close(Outbox& outbox);
@@ -116,7 +122,7 @@ class Lending final : public Registrations::Watcher {
   FileDescriptor wakes_;  // immutable after open()
   FileDescriptor inbox_;  // the thread's after open()
   /// What others lend; by lender and place. The thread's after open().
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::shared_ptr<SharedMemory>> borrowed_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Borrowed> borrowed_;
 
   std::mutex mu_;
   std::condition_variable changed_;     // of lent_
@@ -124,6 +130,7 @@ class Lending final : public Registrations::Watcher {
   std::map<std::uint64_t, Lent> lent_;  // guarded by mu_; by id
   std::vector<std::uint32_t> rounds_;   // guarded by mu_; by place, numbers it had
   std::vector<bool> taken_;             // guarded by mu_; by place
+  bool is_refusal_told_ = false;        // guarded by mu_
   bool is_over_ = false;                // guarded by mu_
   std::thread thread_;
 };

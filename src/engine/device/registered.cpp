@@ -3,36 +3,71 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <utility>
 
+#include "core/log.hpp"
 #include "engine/device/cuda.hpp"
+#include "engine/device/ipc_memory.hpp"
 #include "engine/device/registrations.hpp"
+#include "engine/device/shared_memory.hpp"
+#include "engine/device/way.hpp"
 
 namespace ccoll::device {
 namespace {
 
-class Allocated final : public Registered {
+/// Others may be lent it as long as this lives.
+class Lent final : public Registered {
  public:
-  explicit Allocated(std::shared_ptr<SharedMemory> memory) : memory_(std::move(memory)) {
-    Registrations::of_process().add(memory_);
+  /// `of_user`: null: it is of ccoll::allocate.
+  static Result<std::unique_ptr<Registered>> make(std::shared_ptr<Lendable> memory,
+                                                  std::shared_ptr<IpcMemory> of_user) {
+    CCOLL_TRY(Registrations::of_process().add(memory));
+    return std::unique_ptr<Registered>(new Lent(std::move(memory), std::move(of_user)));
   }
-  Allocated(const Allocated&) = delete;
-  Allocated& operator=(const Allocated&) = delete;
-  ~Allocated() override {
+  Lent(const Lent&) = delete;
+  Lent& operator=(const Lent&) = delete;
+  ~Lent() override {
     if (process_ == getpid()) {
-      Registrations::of_process().remove(*memory_);
+      take_back();
     } else {
       // It is the parent's: nothing of CUDA works here. Never destroyed.
-      static_cast<void>(new std::shared_ptr<SharedMemory>(std::move(memory_)));
+      static_cast<void>(new std::shared_ptr<Lendable>(std::move(memory_)));
     }
   }
 
   std::byte* data() const override { return memory_->data(); }
+  bool is_back_within(std::chrono::milliseconds limit) override {
+    if (process_ != getpid()) return true;
+    take_back();
+    constexpr std::chrono::hours kForEver{24 * 365};
+    const auto end =
+        std::chrono::steady_clock::now() + std::min<std::chrono::milliseconds>(limit, kForEver);
+    return !of_user_ || of_user_->is_closed_by(end);
+  }
 
  private:
-  std::shared_ptr<SharedMemory> memory_;
+  Lent(std::shared_ptr<Lendable> memory, std::shared_ptr<IpcMemory> of_user)
+      : memory_(std::move(memory)), of_user_(std::move(of_user)) {}
+  void take_back() {
+    if (std::exchange(is_lent_, false)) Registrations::of_process().remove(*memory_);
+  }
+
+  std::shared_ptr<Lendable> memory_;
+  const std::shared_ptr<IpcMemory> of_user_;
+  bool is_lent_ = true;
   const pid_t process_ = getpid();
 };
+
+void tell_not_lent(const IpcMemory& memory) {
+  static std::atomic<bool> is_told{false};
+  if (is_told.exchange(true)) return;
+  log().warn(
+      "memory of GPU {} that was registered is copied as if it were not, since other processes "
+      "cannot have it: {}; so may be other memory, of which nothing more is said",
+      memory.device(), memory.why_not());
+}
 
 Result<int> chosen(std::optional<int> device) {
   int current = 0;
@@ -53,7 +88,20 @@ Result<std::unique_ptr<Registered>> Registered::make(std::optional<int> device,
   auto memory = SharedMemory::make(*number, bytes);
   CCOLL_TRY(memory);
   CCOLL_TRY((*memory)->open_to_peers());
-  return std::make_unique<Allocated>(std::move(*memory));
+  return Lent::make(std::move(*memory), nullptr);
+}
+
+Result<std::unique_ptr<Registered>> Registered::of_user(std::byte* data, std::uint64_t bytes) {
+  const auto device = device_of(data);
+  if (!device) {
+    return fail(ErrorKind::invalid_argument, "{} given, an address of a GPU's memory expected{}",
+                fmt::ptr(data), is_cuda_in_use() ? "" : " (this process has not used CUDA yet)");
+  }
+  const auto memory = IpcMemory::make(*device, data, bytes);
+  CCOLL_TRY(memory);
+  auto made = Lent::make(*memory, *memory);
+  if (made && !(*memory)->why_not().empty()) tell_not_lent(**memory);
+  return made;
 }
 
 // Never destroyed: the program's own memory may end later at exit.
@@ -62,17 +110,28 @@ Registrations& Registrations::of_process() {
   return instance;
 }
 
-void Registrations::add(std::shared_ptr<SharedMemory> memory) {
+Status Registrations::add(std::shared_ptr<Lendable> memory) {
   const std::lock_guard lock(mu_);
   const End end = memory->data() + memory->size();
+  const auto next = by_end_.upper_bound(memory->data());
+  if (next != by_end_.end() && next->second->data() < end) {
+    return fail(ErrorKind::invalid_argument,
+                "some of it is registered already: {} bytes at {} and {} bytes at {}",
+                memory->size(), fmt::ptr(memory->data()), next->second->size(),
+                fmt::ptr(next->second->data()));
+  }
   by_end_[end] = std::move(memory);
+  return {};
 }
 
-void Registrations::remove(const SharedMemory& memory) {
+void Registrations::remove(const Lendable& memory) {
   std::vector<std::shared_ptr<Watcher>> told;
+  std::shared_ptr<Lendable> removed;
   {
     const std::lock_guard lock(mu_);
-    by_end_.erase(memory.data() + memory.size());
+    const auto found = by_end_.find(memory.data() + memory.size());
+    removed = std::move(found->second);
+    by_end_.erase(found);
     std::erase_if(watchers_, [](const auto& each) { return each.expired(); });
     for (const auto& each : watchers_)
       if (auto watcher = each.lock()) told.push_back(std::move(watcher));
@@ -81,15 +140,21 @@ void Registrations::remove(const SharedMemory& memory) {
   for (const auto& watcher : told) watcher->withdraw(memory.id());
 }
 
-std::shared_ptr<SharedMemory> Registrations::find(const std::byte* data,
-                                                  std::uint64_t bytes) const {
+std::shared_ptr<Lendable> Registrations::find(const std::byte* data, std::uint64_t bytes) const {
   const std::lock_guard lock(mu_);
   const auto next = by_end_.upper_bound(data);
   if (next == by_end_.end()) return nullptr;
-  const SharedMemory& memory = *next->second;
+  const Lendable& memory = *next->second;
   const bool is_in = data >= memory.data() &&
                      bytes <= memory.size() - static_cast<std::uint64_t>(data - memory.data());
   return is_in ? next->second : nullptr;
+}
+
+std::shared_ptr<Lendable> Registrations::find(std::uint64_t id) const {
+  const std::lock_guard lock(mu_);
+  for (const auto& [end, memory] : by_end_)
+    if (memory->id() == id) return memory;
+  return nullptr;
 }
 
 void Registrations::watch(const std::weak_ptr<Watcher>& watcher) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The memory of GPUs that users of this process have of ccoll::allocate, so that whoever may lend
-/// some of it finds it. As transport/registered_memory.hpp is for the host's. Only in builds with
-/// CUDA, of which it knows nothing here.
+/// The memory of GPUs that users of this process have of ccoll::allocate or have registered, so
+/// that whoever may lend some of it finds it. As transport/registered_memory.hpp is for the host's.
+/// Only in builds with CUDA, of which it knows nothing here.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,8 @@
 #include <mutex>
 #include <vector>
 
-#include "engine/device/shared_memory.hpp"
+#include "core/result.hpp"
+#include "engine/device/lendable.hpp"
 
 namespace ccoll::device {
 
@@ -29,11 +30,14 @@ class Registrations {
 
   static Registrations& of_process();
 
-  void add(std::shared_ptr<SharedMemory> memory);
+  /// `invalid_argument` where some of it is there already.
+  Status add(std::shared_ptr<Lendable> memory);
   /// Tells all watchers.
-  void remove(const SharedMemory& memory);
+  void remove(const Lendable& memory);
   /// What all of [data, data + bytes) lies in; null if nothing.
-  std::shared_ptr<SharedMemory> find(const std::byte* data, std::uint64_t bytes) const;
+  std::shared_ptr<Lendable> find(const std::byte* data, std::uint64_t bytes) const;
+  /// What has that number; null: none.
+  std::shared_ptr<Lendable> find(std::uint64_t id) const;
   /// For as long as it lives.
   void watch(const std::weak_ptr<Watcher>& watcher);
 
@@ -41,8 +45,8 @@ class Registrations {
   using End = const std::byte*;  // one past the last byte
 
   mutable std::mutex mu_;
-  std::map<End, std::shared_ptr<SharedMemory>> by_end_;  // guarded by mu_
-  std::vector<std::weak_ptr<Watcher>> watchers_;         // guarded by mu_
+  std::map<End, std::shared_ptr<Lendable>> by_end_;  // guarded by mu_
+  std::vector<std::weak_ptr<Watcher>> watchers_;     // guarded by mu_
 };
 
 }  // namespace ccoll::device

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/device/shared_memory.hpp"
 
+#include <fcntl.h>
 #include <sys/random.h>
 
 #include <cerrno>
@@ -113,6 +114,11 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::make(int device, std::uint64
   if (getrandom(&made->id_, sizeof made->id_, 0) != sizeof made->id_) {
     return fail(ErrorKind::internal, "no random number: getrandom: {}", os_error(errno));
   }
+  made->directions_ = net::Writer()
+                          .number(static_cast<std::uint8_t>(LentBy::descriptor))
+                          .number(made->id_)
+                          .number(whole)
+                          .take();
   const std::lock_guard lock(memories().mu);
   auto& all = memories().all;
   std::erase_if(all, [](const auto& each) { return each.second.expired(); });
@@ -141,6 +147,24 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::import(int device, const Fil
   std::shared_ptr<SharedMemory> made(new SharedMemory(device));
   CCOLL_TRY(made->map(handle, bytes));
   return made;
+}
+
+Result<Borrowed> SharedMemory::borrow(int device, net::Reader& directions,
+                                      const FileDescriptor& file) {
+  const auto id = directions.number<std::uint64_t>(), bytes = directions.number<std::uint64_t>();
+  if (!directions.complete() || !file.open())
+    return fail(ErrorKind::corrupt, "what is said of shared memory is nonsense");
+  // Of the same process and GPU: the same address.
+  auto memory = find(id, device);
+  if (!memory) CCOLL_TRY(put(import(device, file, bytes), memory));
+  std::byte* const data = memory->data();
+  return Borrowed{data, std::move(memory)};
+}
+
+Result<FileDescriptor> SharedMemory::file_to_give() {
+  FileDescriptor copy(fcntl(file_.number(), F_DUPFD_CLOEXEC, 0));
+  if (!copy.open()) return fail(ErrorKind::exhausted, "a descriptor: {}", os_error(errno));
+  return copy;
 }
 
 Status SharedMemory::map(unsigned long long handle, std::uint64_t bytes) {

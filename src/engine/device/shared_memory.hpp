@@ -11,12 +11,14 @@
 #include <memory>
 
 #include "core/file_descriptor.hpp"
+#include "core/net/bytes.hpp"
 #include "core/result.hpp"
+#include "engine/device/lendable.hpp"
 #include "transport/segment.hpp"
 
 namespace ccoll::device {
 
-class SharedMemory {
+class SharedMemory final : public Lendable {
  public:
   /// At least `bytes`, of GPU `device`.
   static Result<std::shared_ptr<SharedMemory>> make(int device, std::uint64_t bytes);
@@ -26,21 +28,24 @@ class SharedMemory {
   /// What another process has made, all `bytes` of it; for GPU `device`.
   static Result<std::shared_ptr<SharedMemory>> import(int device, const FileDescriptor& file,
                                                       std::uint64_t bytes);
+  /// By what its directions() say behind their first byte.
+  static Result<Borrowed> borrow(int device, net::Reader& directions, const FileDescriptor& file);
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
   /// Unmaps it. Nothing may use it any more.
-  ~SharedMemory();
+  ~SharedMemory() override;
 
   /// Lets the GPUs of this process that reach its own use it, too.
   Status open_to_peers() const;
   /// Where GPU `device` sees it.
-  std::byte* data() const { return data_; }
-  std::uint64_t size() const { return size_; }
-  int device() const { return device_; }
+  std::byte* data() const override { return data_; }
+  std::uint64_t size() const override { return size_; }
+  int device() const override { return device_; }
   /// To hand to a peer; of what was made here.
   const FileDescriptor& file() const { return file_; }
-  /// Different from all others', as good as certainly.
-  std::uint64_t id() const { return id_; }
+  std::uint64_t id() const override { return id_; }
+  const std::string& directions() const override { return directions_; }
+  Result<FileDescriptor> file_to_give() override;
 
  private:
   explicit SharedMemory(int device) : device_(device) {}
@@ -52,6 +57,7 @@ class SharedMemory {
   std::uint64_t size_ = 0;  ///< 0: nothing is mapped
   FileDescriptor file_;
   std::uint64_t id_ = 0;
+  std::string directions_;
 };
 
 /// A segment that the GPUs of this process map. Ranks of one process share one.

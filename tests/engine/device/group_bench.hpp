@@ -24,6 +24,50 @@ inline device::LoweredTeam lowered_for_streams(const TeamCase& of) {
   return device::lower(request).value();
 }
 
+/// What a caller's buffers may be: memory of cudaMalloc, of ccoll::allocate, or of cudaMalloc and
+/// registered.
+enum class MemoryKind { ordinary, allocated, registered };
+inline constexpr MemoryKind kMemoryKinds[] = {MemoryKind::ordinary, MemoryKind::allocated,
+                                              MemoryKind::registered};
+/// Of which others may be lent.
+inline constexpr MemoryKind kLentKinds[] = {MemoryKind::allocated, MemoryKind::registered};
+
+/// Of one of these kinds, for calls.
+class Room {
+ public:
+  static constexpr std::size_t kBytes = 1 << 20;
+
+  static Result<std::unique_ptr<Room>> make(MemoryKind kind) {
+    auto made = std::make_unique<Room>();
+    if (kind == MemoryKind::allocated) {
+      CCOLL_TRY(device::put(device::Registered::make(std::nullopt, kBytes), made->lent_));
+      made->data_ = made->lent_->data();
+      return made;
+    }
+    // Within its allocation, which others have to find.
+    constexpr std::size_t kBefore = 5 * 256 + 16;
+    CCOLL_TRY(device::put(device::allocate_on_device(kBefore + kBytes), made->own_));
+    made->data_ = made->own_.get() + kBefore;
+    if (kind == MemoryKind::registered)
+      CCOLL_TRY(device::put(device::Registered::of_user(made->data_, kBytes), made->lent_));
+    return made;
+  }
+  Room() = default;
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+  ~Room() {
+    // What somebody has open for good is never freed.
+    if (lent_ && own_ && !lent_->is_back_within(std::chrono::seconds(20))) (void)own_.release();
+  }
+  std::byte* data() const { return data_; }
+  device::Registered& lent() { return *lent_; }
+
+ private:
+  device::DeviceMemory own_;  ///< null: of ccoll::allocate
+  std::unique_ptr<device::Registered> lent_;
+  std::byte* data_ = nullptr;
+};
+
 class GroupBench {
  public:
   using TimePoint = device::StreamGroup::TimePoint;
@@ -33,10 +77,8 @@ class GroupBench {
     std::unique_ptr<GroupBench> made(new GroupBench(options.rank));
     CCOLL_TRY(device::put(device::StreamGroup::make(options, exchange, deadline), made->group_));
     for (auto& stream : made->streams_) CCOLL_TRY(device::put(device::make_stream(), stream));
-    for (auto& room : made->rooms_) {
-      CCOLL_TRY(device::put(device::allocate_on_device(kRoomBytes), room));
-    }
-    for (std::size_t room = 0; room < kRooms; room++) CCOLL_TRY(made->take(room));
+    for (const MemoryKind kind : kMemoryKinds)
+      for (std::size_t room = 0; room < kRooms; room++) CCOLL_TRY(made->take(kind, room));
     return made;
   }
 
@@ -44,16 +86,18 @@ class GroupBench {
   Rank rank() const { return rank_; }
   CUstream_st* stream(std::size_t number = 0) const { return streams_[number % 2].get(); }
 
-  /// Whether trips from now on go to memory of ccoll::allocate, of which others may be lent.
-  void register_memory(bool does) { is_registered_ = does; }
+  /// Trips go to memory of that kind from now on.
+  void use(MemoryKind kind) { kind_ = kind; }
 
-  const std::byte* registered(std::size_t room) const { return registered_[room]->data(); }
-  /// That memory, for the caller to keep or to free, and other in its place.
-  std::unique_ptr<device::Registered> give_away(std::size_t room) {
-    return std::move(registered_[room]);
+  std::unique_ptr<Room>& room(MemoryKind kind, std::size_t number) {
+    return rooms_[static_cast<std::size_t>(kind)][number];
   }
-  Status take(std::size_t room) {
-    return device::put(device::Registered::make(std::nullopt, kRoomBytes), registered_[room]);
+  /// That memory, for the caller to keep or to free; other has to take its place.
+  std::unique_ptr<Room> give_away(MemoryKind kind, std::size_t number) {
+    return std::move(room(kind, number));
+  }
+  Status take(MemoryKind kind, std::size_t number) {
+    return device::put(Room::make(kind), room(kind, number));
   }
 
   /// As many calls may be on their way.
@@ -64,13 +108,10 @@ class GroupBench {
   class Trip {
    public:
     Trip(GroupBench& bench, std::size_t room, TeamMemory& memory)
-        : memory_(memory),
-          rank_(bench.rank_),
-          there_(bench.is_registered_ ? bench.registered_[room]->data()
-                                      : bench.rooms_[room].get()) {}
+        : memory_(memory), rank_(bench.rank_), there_(bench.room(bench.kind_, room)->data()) {}
     Status go(cudaStream_t stream) {
       const auto all = memory_.all(rank_);
-      if (all.size() > kRoomBytes) return fail(ErrorKind::internal, "a case of too many bytes");
+      if (all.size() > Room::kBytes) return fail(ErrorKind::internal, "a case of too many bytes");
       return device::cuda_status(
           cudaMemcpyAsync(there_, all.data(), all.size(), cudaMemcpyHostToDevice, stream),
           "copying a rank's memory to the GPU");
@@ -142,10 +183,8 @@ class GroupBench {
   }
 
   const Rank rank_;
-  static constexpr std::size_t kRoomBytes = 1 << 20;
-  device::DeviceMemory rooms_[kRooms];
-  std::unique_ptr<device::Registered> registered_[kRooms];
-  bool is_registered_ = false;
+  std::unique_ptr<Room> rooms_[std::size(kMemoryKinds)][kRooms];
+  MemoryKind kind_ = MemoryKind::ordinary;
   device::OwnStream streams_[2];
   std::unique_ptr<device::StreamGroup> group_;  // ends before the streams do
 };
@@ -163,14 +202,14 @@ class GroupTrials {
   /// One to three calls of a program: one by one, one behind another, or by a graph, each rank's
   /// in memory of cudaMalloc or of ccoll::allocate. `corrupt`
   /// where the rank's memory is not bit by bit what the team kernel's code leaves on the host.
-  Status run(const TeamCase& made, std::optional<bool> is_registered = std::nullopt) {
+  Status run(const TeamCase& made, std::optional<MemoryKind> kind = std::nullopt) {
     const auto program = lowered_for_streams(made);
     const auto steps = bench_.group().load(program);
     const std::size_t calls = 1 + random_() % GroupBench::kRooms;
     std::vector<TeamMemory> memory = random_memory(made, calls), expected = memory;
     for (auto& each : expected) host_.run(program, each.buffers(), 1);
     const unsigned way = random_() % 3;
-    bench_.register_memory(is_registered.value_or(own_() % 2 == 0));
+    bench_.use(kind.value_or(kMemoryKinds[own_() % std::size(kMemoryKinds)]));
     CCOLL_TRY(steps);
     CCOLL_TRY(way == 0   ? one_by_one(*steps, memory)
               : way == 1 ? all_at_once(*steps, memory)
@@ -186,8 +225,8 @@ class GroupTrials {
 
   /// So many launches of one graph, each with other data, one in 16 of which is looked at.
   Status replay(const TeamCase& made, std::size_t launches,
-                std::optional<bool> is_registered = std::nullopt) {
-    bench_.register_memory(is_registered.value_or(own_() % 2 == 0));
+                std::optional<MemoryKind> kind = std::nullopt) {
+    bench_.use(kind.value_or(kMemoryKinds[own_() % std::size(kMemoryKinds)]));
     const auto program = lowered_for_streams(made);
     const auto steps = bench_.group().load(program);
     std::vector<TeamMemory> memory = random_memory(made, launches), expected = memory;

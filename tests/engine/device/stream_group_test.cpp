@@ -5,6 +5,8 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <random>
@@ -14,6 +16,7 @@
 #include "engine/device/rank_steps.hpp"
 #include "group_bench.hpp"
 #include "support/children.hpp"
+#include "support/cuda_on_host.hpp"
 #include "support/effort.hpp"
 
 using namespace ccoll;
@@ -23,6 +26,8 @@ using ccoll::device::StreamGroup;
 using ccoll::device::StreamGroupOptions;
 using ccoll::test::GroupBench;
 using ccoll::test::GroupTrials;
+using ccoll::test::kLentKinds;
+using ccoll::test::MemoryKind;
 using ccoll::test::TeamCase;
 using ccoll::test::TeamMemory;
 using ccoll::testing::check;
@@ -46,6 +51,27 @@ std::size_t mappings() {
 }
 /// Of one rank, when all that has been freed is gone: slots and rooms.
 constexpr std::size_t kMostMappings = 1 + GroupBench::kRooms;
+
+/// What this process says on standard error from now on.
+class Heard {
+ public:
+  Heard() { dup2(fileno(file_), STDERR_FILENO); }
+  std::string text() const {
+    std::string text(1 << 16, '\0');
+    const auto bytes = pread(fileno(file_), text.data(), text.size(), 0);
+    text.resize(static_cast<std::size_t>(std::max<ssize_t>(bytes, 0)));
+    return text;
+  }
+  int count(const std::string& words) const {
+    const std::string all = text();
+    int count = 0;
+    for (auto at = all.find(words); at != all.npos; at = all.find(words, at + 1)) count++;
+    return count;
+  }
+
+ private:
+  std::FILE* const file_ = std::tmpfile();
+};
 
 /// A socket between any two ranks: by rank, those to the others.
 std::vector<std::vector<FileDescriptor>> make_sockets(Rank size) {
@@ -105,8 +131,8 @@ std::unique_ptr<GroupBench> join(Rank rank, Rank size, device::Exchange& exchang
 }
 
 void try_case(GroupTrials& trials, const TeamCase& made,
-              std::optional<bool> is_registered = std::nullopt) {
-  const Status ran = trials.run(made, is_registered);
+              std::optional<MemoryKind> kind = std::nullopt) {
+  const Status ran = trials.run(made, kind);
   check(ran.has_value(), fmt::format("{}: {}", made.text(), ran ? "" : ran.error().message));
 }
 
@@ -134,10 +160,10 @@ std::uint64_t bytes_not_lent(const TeamCase& made, Rank rank) {
 }
 
 /// By a graph, since what is captured waits until others have mapped what it is to lend.
-void check_lent(GroupBench& bench, GroupTrials& trials, const TeamCase& made, bool is_lent,
-                const std::string& what) {
+void check_lent(GroupBench& bench, GroupTrials& trials, const TeamCase& made, MemoryKind kind,
+                bool is_lent, const std::string& what) {
   const std::uint64_t before = bench.group().slot_bytes();
-  const Status ran = trials.replay(made, 2, true);
+  const Status ran = trials.replay(made, 2, kind);
   check(ran.has_value(),
         fmt::format("{}: {}: {}", what, made.text(), ran ? "" : ran.error().message));
   const std::uint64_t bytes = bench.group().slot_bytes() - before;
@@ -178,7 +204,10 @@ void test_threads(unsigned seed) {
         GroupTrials trials(*bench, random, kLong);
         for (std::size_t i = 0; i < catalogue().size(); i += 3)
           try_case(trials, test::random_case(catalogue()[i], 3, random));
-        check_lent(*bench, trials, ring_case(Kind::all_gather, 3), true, "ranks of one process");
+        for (const MemoryKind kind : kLentKinds)
+          check_lent(*bench, trials, ring_case(Kind::all_gather, 3), kind, true,
+                     "ranks of one process");
+        check(cuda_on_host_opened() == 0, "no process opens its own memory");
       });
     }
   });
@@ -192,23 +221,30 @@ void test_lent(unsigned seed) {
       std::mt19937_64 random(seed + size);
       const auto bench = join(rank, size, exchange);
       GroupTrials trials(*bench, random, kLong);
-      for (const auto& entry : catalogue())
-        check_lent(*bench, trials, test::random_case(entry, size, random), true, "what is lent");
-      const std::uint64_t before = bench->group().slot_bytes();
+      for (const auto& entry : catalogue()) {
+        // Ranks differ.
+        const MemoryKind kind = kLentKinds[(random() % 2 + rank) % 2];
+        check_lent(*bench, trials, test::random_case(entry, size, random), kind, true,
+                   "what is lent");
+      }
       const auto made = ring_case(Kind::all_gather, size);
-      TeamMemory memory(made, random);
-      bench->register_memory(true);
       const auto steps = value_or_throw(bench->group().load(test::lowered_for_streams(made)));
-      check(bench->run(steps, memory, in(kLong)).has_value(), "a plain call");
-      check(bench->group().slot_bytes() == before, "what has been mapped is lent by plain calls");
-      try_case(trials, made, false);
-      check(bench->group().slot_bytes() > before, "ordinary memory is not lent");
+      for (const MemoryKind kind : kLentKinds) {
+        check_lent(*bench, trials, made, kind, true, "what is lent");
+        const std::uint64_t before = bench->group().slot_bytes();
+        TeamMemory memory(made, random);
+        bench->use(kind);
+        check(bench->run(steps, memory, in(kLong)).has_value(), "a plain call");
+        check(bench->group().slot_bytes() == before, "what has been mapped is lent by plain calls");
+        try_case(trials, made, MemoryKind::ordinary);
+        check(bench->group().slot_bytes() > before, "ordinary memory is not lent");
+      }
     });
   }
 }
 
 /// Memory that comes to the address of what was freed is other memory, to all.
-void test_freed(unsigned seed) {
+void test_freed(unsigned seed, MemoryKind kind) {
   const int rounds = testing::by_effort(8, 30, 300);
   run_processes("freed and taken anew", 3, [&](Rank rank, device::Exchange& exchange) {
     std::mt19937_64 random(seed);
@@ -216,38 +252,137 @@ void test_freed(unsigned seed) {
     GroupTrials trials(*bench, random, kLong);
     int again = 0;
     for (int round = 0; round < rounds && failures == 0; round++) {
-      const std::byte* const was = bench->registered(0);
-      bench->give_away(0).reset();
-      value_or_throw(bench->take(0));
-      again += bench->registered(0) == was ? 1 : 0;
+      const std::byte* const was = bench->room(kind, 0)->data();
+      bench->give_away(kind, 0).reset();
+      value_or_throw(bench->take(kind, 0));
+      again += bench->room(kind, 0)->data() == was ? 1 : 0;
       const auto made = ring_case(Kind::all_gather, 3);
       // Some before others have mapped it, some after.
-      if (round % 3 == 0) try_case(trials, made, true);
-      check_lent(*bench, trials, made, true, "freed and taken anew");
-      try_case(trials, made, true);
+      if (round % 3 == 0) try_case(trials, made, kind);
+      check_lent(*bench, trials, made, kind, true, "freed and taken anew");
+      try_case(trials, made, kind);
     }
     check(again > rounds / 2, fmt::format("{} of {} are at the same address", again, rounds));
     // What is given back is unmapped.
     const auto limit = in(kLong);
     while (mappings() > 3 * kMostMappings && in(0ms) < limit) std::this_thread::sleep_for(1ms);
     check(mappings() <= 3 * kMostMappings, fmt::format("{} mappings are left", mappings()));
+    const int most = kind == MemoryKind::registered ? 2 * int{GroupBench::kRooms} : 0;
+    check(cuda_on_host_opened() <= most, fmt::format("{} are open", cuda_on_host_opened()));
     value_or_throw(exchange.swap("", {}, in(kLong)));
   });
 }
 
 /// Where one rank cannot map, nothing is lent, and nobody waits for it.
 void test_not_mapped(unsigned seed) {
-  run_processes("a rank that cannot map", 3, [&](Rank rank, device::Exchange& exchange) {
+  struct Way {
+    MemoryKind kind;
+    const char* fault;
+    std::string said;
+  };
+  const Way ways[] = {
+      {MemoryKind::allocated, "later", "rank 1: cuMemImportFromShareableHandle"},
+      {MemoryKind::registered, "open", "rank 1: cudaIpcOpenMemHandle"},
+      {MemoryKind::registered, "elsewhere",
+       "rank 1: what its process has opened to others reads wrong"},
+      {MemoryKind::registered, "endless",
+       "rank 1: reading a pattern that its process has opened to others did not end in time"},
+  };
+  for (const auto& [kind, fault, said] : ways) {
+    run_processes(fault, 3, [&](Rank rank, device::Exchange& exchange) {
+      const Heard heard;
+      std::mt19937_64 random(seed);
+      // It maps what the group needs, and nothing else.
+      if (rank == 1) setenv("CCOLL_GPU_FAULT", fault, 1);
+      const auto bench = join(rank, 3, exchange);
+      GroupTrials trials(*bench, random, kLong);
+      const std::uint64_t before = bench->group().slot_bytes();
+      const auto made = ring_case(Kind::all_gather, 3);
+      // Who tries out what hangs does not hear meanwhile that others have mapped his own.
+      const bool may_lend = rank == 1, lends = may_lend && fault != std::string("endless");
+      check_lent(*bench, trials, made, kind, lends, fault);
+      const bool has_lent = bench->group().slot_bytes() == before;
+      check(has_lent ? may_lend : !lends, "those lend whom all the others can map");
+      value_or_throw(exchange.swap("", {}, in(kLong)));
+      // Once, however many memories there are.
+      check_lent(*bench, trials, made, kind, lends, fault);
+      for (const auto limit = in(kLong); rank != 1 && heard.count(said) == 0 && in(0ms) < limit;)
+        std::this_thread::sleep_for(1ms);
+      check(heard.count(said) == (rank == 1 ? 0 : 1),
+            fmt::format("{}: rank {} says why: {}", fault, rank, heard.text()));
+      value_or_throw(exchange.swap("", {}, in(kLong)));
+    });
+  }
+}
+
+/// Of memory of cudaMalloc that CUDA makes no handle of, which is said by who registers it.
+void test_not_shared(unsigned seed) {
+  run_processes("no handle", 2, [&](Rank rank, device::Exchange& exchange) {
+    const Heard heard;
     std::mt19937_64 random(seed);
-    // It maps what the group needs, and nothing else.
-    if (rank == 1) setenv("CCOLL_GPU_FAULT", "later", 1);
-    const auto bench = join(rank, 3, exchange);
+    setenv("CCOLL_GPU_FAULT", "handle", 1);
+    const auto bench = join(rank, 2, exchange);
     GroupTrials trials(*bench, random, kLong);
     const std::uint64_t before = bench->group().slot_bytes();
-    check_lent(*bench, trials, ring_case(Kind::all_gather, 3), rank == 1, "a rank that cannot map");
-    check((bench->group().slot_bytes() == before) == (rank == 1),
-          "those lend whom all the others can map");
+    check_lent(*bench, trials, ring_case(Kind::all_gather, 2), MemoryKind::registered, false,
+               "no handle");
+    check(bench->group().slot_bytes() > before, "what others cannot have is not lent");
+    check(heard.count("cudaIpcGetMemHandle") == 1, "no handle: " + heard.text());
     value_or_throw(exchange.swap("", {}, in(kLong)));
+  });
+}
+
+/// Parts of one allocation are opened once, closed when the last is taken back, and not before.
+void test_parts(unsigned seed) {
+  run_processes("parts of an allocation", 2, [&](Rank rank, device::Exchange& exchange) {
+    constexpr std::uint64_t kPart = 100'000;
+    const auto bench = join(rank, 2, exchange);
+    std::mt19937_64 random(seed);
+    const auto meet = [&] { value_or_throw(exchange.swap("", {}, in(kLong))); };
+    auto allocation = value_or_throw(device::allocate_on_device(3 * kPart));
+    std::vector<std::unique_ptr<device::Registered>> parts;
+    for (int i = 0; i < 3; i++) {
+      std::byte* const begin = allocation.get() + i * kPart;
+      parts.push_back(value_or_throw(device::Registered::of_user(begin, kPart)));
+      const auto overlapping = device::Registered::of_user(begin + kPart - 1, 1);
+      check(!overlapping && overlapping.error().kind == ErrorKind::invalid_argument,
+            "what is registered cannot be registered");
+    }
+    // So much of each is sent.
+    TeamCase made = ring_case(Kind::all_gather, 2);
+    made.problem.count = 1000;
+    made.in_place.assign(2, false);
+    const auto steps = value_or_throw(bench->group().load(test::lowered_for_streams(made)));
+    const auto opened_are = [&](int count) {
+      for (const auto limit = in(kLong); cuda_on_host_opened() != count && in(0ms) < limit;)
+        std::this_thread::sleep_for(1ms);
+      return cuda_on_host_opened() == count;
+    };
+    check(cuda_on_host_opened() == 0, "nothing is opened before it is sent");
+    meet();
+    for (const auto& part : parts) {
+      for (const auto limit = in(kLong); in(0ms) < limit;) {
+        const std::uint64_t before = bench->group().slot_bytes();
+        const auto called =
+            bench->group().call(steps, part->data(), part->data() + 8000, bench->stream());
+        check(called.has_value() && bench->group().wait(in(kLong)).has_value(), "a call");
+        const bool is_lent = bench->group().slot_bytes() == before;
+        const auto said = value_or_throw(exchange.swap(is_lent ? "lent" : "", {}, in(kLong)));
+        if (said[0].bytes == "lent" && said[1].bytes == "lent") break;
+      }
+      check(cuda_on_host_opened() == 1, "one allocation is opened once");
+    }
+    meet();
+    check(parts[0]->is_back_within(kLong), "the first part is back");
+    parts.pop_back();
+    meet();
+    check(cuda_on_host_opened() == 1, "it stays open while any part may be read");
+    meet();
+    check(parts[1]->is_back_within(kLong), "the last part is back");
+    meet();
+    check(opened_are(0), "then it is closed");
+    parts.clear();
+    allocation.reset();
   });
 }
 
@@ -258,19 +393,20 @@ void test_many(unsigned seed) {
     const auto bench = join(rank, 2, exchange);
     GroupTrials trials(*bench, random, kLong);
     const auto made = ring_case(Kind::all_gather, 2);
-    std::vector<std::unique_ptr<device::Registered>> kept;
+    std::vector<std::unique_ptr<test::Room>> kept;
     for (std::uint32_t i = 0; i < device::kLoanPlaces; i++) {
-      check_lent(*bench, trials, made, true, fmt::format("memory {}", i));
-      kept.push_back(bench->give_away(0));
-      value_or_throw(bench->take(0));
+      const MemoryKind kind = kLentKinds[i % 2];
+      check_lent(*bench, trials, made, kind, true, fmt::format("memory {}", i));
+      kept.push_back(bench->give_away(kind, 0));
+      value_or_throw(bench->take(kind, 0));
     }
     const std::uint64_t before = bench->group().slot_bytes();
-    check_lent(*bench, trials, made, false, "one too many");
+    check_lent(*bench, trials, made, kLentKinds[0], false, "one too many");
     check(bench->group().slot_bytes() > before, "one too many is not lent");
     kept.clear();
-    bench->give_away(0).reset();
-    value_or_throw(bench->take(0));
-    check_lent(*bench, trials, made, true, "when there is a place again");
+    bench->give_away(kLentKinds[0], 0).reset();
+    value_or_throw(bench->take(kLentKinds[0], 0));
+    check_lent(*bench, trials, made, kLentKinds[0], true, "when there is a place again");
     value_or_throw(exchange.swap("", {}, in(kLong)));
   });
 }
@@ -344,7 +480,7 @@ void test_killed(unsigned seed) {
           if (round % 3 != 0) {
             // What is lent is read while its owner dies.
             GroupTrials trials(*bench, random, kLong);
-            check_lent(*bench, trials, made, true, what);
+            check_lent(*bench, trials, made, kLentKinds[round % 2], true, what);
           }
           GroupBench::Trip trip(*bench, 0, memory), next(*bench, 1, memory);
           check(bench->begin(steps, trip).has_value(), what);
@@ -395,19 +531,44 @@ void test_late() {
 void test_given_up_while_lent() {
   run_processes("given up while lent", 2, [&](Rank rank, device::Exchange& exchange) {
     std::mt19937_64 random(1);
-    const auto bench = join(rank, 2, exchange);
+    auto bench = join(rank, 2, exchange);
     GroupTrials trials(*bench, random, kLong);
-    check_lent(*bench, trials, ring_case(Kind::all_gather, 2), true, "given up while lent");
+    for (const MemoryKind kind : kLentKinds)
+      check_lent(*bench, trials, ring_case(Kind::all_gather, 2), kind, true, "given up while lent");
     value_or_throw(exchange.swap("", {}, in(kLong)));
     const std::size_t before = mappings();
+    check(cuda_on_host_opened() == 1, "given up while lent: one is open");
+    const auto registered = bench->give_away(MemoryKind::registered, 0);
     if (rank == 0) {
       bench->group().abort({ErrorKind::aborted, "enough", std::nullopt});
-      bench->give_away(0).reset();
+      bench->give_away(MemoryKind::allocated, 0).reset();
+      check(!registered->lent().is_back_within(100ms), "given up while lent: it is not back");
     }
     value_or_throw(exchange.swap("", {}, in(kLong)));
     // That it is gone is heard of soon.
     std::this_thread::sleep_for(100ms);
     check(mappings() == before - (rank == 0 ? 1 : 0), "given up while lent: it stays mapped");
+    check(cuda_on_host_opened() == 1, "given up while lent: it stays open");
+    value_or_throw(exchange.swap("", {}, in(kLong)));
+    bench.reset();
+    check(registered->lent().is_back_within(kLong), "given up while lent: it comes back at last");
+  });
+}
+
+/// What a rank has lent comes back when its own group ends, though others' go on.
+void test_ended_here() {
+  run_processes("ended here", 2, [&](Rank rank, device::Exchange& exchange) {
+    std::mt19937_64 random(1);
+    auto bench = join(rank, 2, exchange);
+    GroupTrials trials(*bench, random, kLong);
+    check_lent(*bench, trials, ring_case(Kind::all_gather, 2), MemoryKind::registered, true,
+               "ended here");
+    value_or_throw(exchange.swap("", {}, in(kLong)));
+    if (rank == 0) {
+      const auto room = bench->give_away(MemoryKind::registered, 0);
+      bench.reset();
+      check(room->lent().is_back_within(kLong), "ended here: it comes back");
+    }
     value_or_throw(exchange.swap("", {}, in(kLong)));
   });
 }
@@ -504,14 +665,18 @@ int main() {
       {"faults", test_faults},
       {"the matrix", [=] { test_matrix(seed); }},
       {"what is lent", [=] { test_lent(seed); }},
-      {"freed and taken anew", [=] { test_freed(seed); }},
+      {"freed and taken anew", [=] { test_freed(seed, MemoryKind::allocated); }},
+      {"registered, freed and taken anew", [=] { test_freed(seed, MemoryKind::registered); }},
       {"a rank that cannot map", [=] { test_not_mapped(seed); }},
+      {"memory that is not shared", [=] { test_not_shared(seed); }},
+      {"parts of an allocation", [=] { test_parts(seed); }},
       {"more memories than places", [=] { test_many(seed); }},
       {"ranks of one process", [=] { test_threads(seed); }},
       {"killed", [=] { test_killed(seed); }},
       {"late", test_late},
       {"given up", test_given_up},
       {"given up while lent", test_given_up_while_lent},
+      {"ended here", test_ended_here},
   };
   for (const auto& [name, part] : parts) {
     const auto begin = std::chrono::steady_clock::now();

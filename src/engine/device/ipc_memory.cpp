@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/device/ipc_memory.hpp"
+
+#include <poll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "core/os_error.hpp"
+#include "engine/device/driver.hpp"
+#include "engine/device/peers.hpp"
+#include "engine/device/registrations.hpp"
+#include "engine/device/trial.hpp"
+#include "kernels/device/launch.hpp"
+
+namespace ccoll::device {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// How long it may take to read a pattern in another process's memory.
+constexpr std::chrono::seconds kLimit{5};
+
+using Handle = std::string;  // its bytes
+
+Result<Handle> handle_of(std::byte* allocation) {
+  cudaIpcMemHandle_t handle = {};
+  CCOLL_TRY(cuda_status(cudaIpcGetMemHandle(&handle, allocation), "cudaIpcGetMemHandle"));
+  return Handle(handle.reserved, sizeof handle.reserved);
+}
+
+/// An allocation of another process, open in this one as long as anybody here has a part of it.
+class Opened {
+ public:
+  static Result<std::shared_ptr<Opened>> open(int device, const Handle& handle) {
+    const std::lock_guard lock(all().mu);
+    const auto known = all().by_handle.find({device, handle});
+    if (known != all().by_handle.end())
+      if (auto found = known->second.lock()) return found;
+    const CurrentDevice current(device);
+    CCOLL_TRY(current.status());
+    const BesideCaptures beside;
+    cudaIpcMemHandle_t bytes = {};
+    if (handle.size() != sizeof bytes.reserved)
+      return fail(ErrorKind::corrupt, "a handle of {} bytes", handle.size());
+    std::memcpy(bytes.reserved, handle.data(), handle.size());
+    void* data = nullptr;
+    CCOLL_TRY(cuda_status(cudaIpcOpenMemHandle(&data, bytes, cudaIpcMemLazyEnablePeerAccess),
+                          "cudaIpcOpenMemHandle"));
+    std::shared_ptr<Opened> made(new Opened(device, handle, static_cast<std::byte*>(data)));
+    all().by_handle[{device, handle}] = made;
+    return made;
+  }
+  Opened(const Opened&) = delete;
+  Opened& operator=(const Opened&) = delete;
+  ~Opened() {
+    const std::lock_guard lock(all().mu);
+    const CurrentDevice current(device_);
+    const BesideCaptures beside;
+    cudaIpcCloseMemHandle(data_);
+    const auto known = all().by_handle.find({device_, handle_});
+    // It may have been opened anew meanwhile.
+    if (known != all().by_handle.end() && known->second.expired()) all().by_handle.erase(known);
+  }
+  std::byte* data() const { return data_; }
+
+ private:
+  struct All {
+    std::mutex mu;
+    std::map<std::pair<int, Handle>, std::weak_ptr<Opened>> by_handle;  // guarded by mu
+  };
+  /// Never destroyed: who has a part may end later at exit.
+  static All& all() {
+    static auto& instance = *new All;
+    return instance;
+  }
+  Opened(int device, Handle handle, std::byte* data)
+      : device_(device), handle_(std::move(handle)), data_(data) {}
+
+  const int device_;
+  const Handle handle_;
+  std::byte* const data_;
+};
+
+/// A pattern in memory of cudaMalloc, for others to read.
+struct Sample {
+  Handle handle;
+  std::uint32_t number = 0;
+};
+
+/// What this process lets others try out, and has itself tried out with others. All of it stays, as
+/// CUDA may wait for any stream when memory is given back.
+class Trials {
+ public:
+  static Trials& of_process() {
+    static auto& all = *new Trials;
+    return all;
+  }
+
+  /// Of this process, in memory of that GPU.
+  Result<Sample> sample(int device) {
+    const std::lock_guard lock(mu_);
+    if (const auto known = samples_.find(device); known != samples_.end())
+      return known->second.second;
+    Sample made;
+    if (getrandom(&made.number, sizeof made.number, 0) != sizeof made.number)
+      return fail(ErrorKind::internal, "no random number: getrandom: {}", os_error(errno));
+    const CurrentDevice current(device);
+    CCOLL_TRY(current.status());
+    const BesideCaptures beside;
+    std::unique_ptr<Trial> trial;
+    CCOLL_TRY(put(Trial::make(1), trial));
+    CCOLL_TRY(put(handle_of(trial->memory()), made.handle));
+    auto written = trial->write(made.number, trial->memory(), Clock::now() + kLimit);
+    if (!written) abandoned_.push_back(std::move(trial));
+    CCOLL_TRY(written);
+    return (samples_[device] = {std::move(trial), std::move(made)}).second;
+  }
+
+  /// Whether that GPU reads here what another process has written there.
+  Status try_out(int device, const Sample& sample) {
+    const std::lock_guard lock(mu_);
+    const auto known = known_.find({device, sample.handle});
+    if (known != known_.end()) return known->second;
+    auto works = read(device, sample);
+    // There may be memory next time.
+    if (!works && works.error().kind == ErrorKind::exhausted) return works;
+    known_[{device, sample.handle}] = works;
+    return works;
+  }
+
+ private:
+  Status read(int device, const Sample& sample) {
+    const CurrentDevice current(device);
+    CCOLL_TRY(current.status());
+    const BesideCaptures beside;
+    std::shared_ptr<Opened> there;
+    CCOLL_TRY(put(Opened::open(device, sample.handle), there));
+    std::unique_ptr<Trial>& trial = readers_[device];
+    if (!trial) CCOLL_TRY(put(Trial::make(1), trial));
+    const auto limit = Clock::now() + kLimit;
+    auto works = read(*trial, *there, sample.number, limit);
+    if (!works && works.error().kind == ErrorKind::timed_out) {
+      // What may hang is not touched any more.
+      abandoned_.push_back(std::move(trial));
+      hung_.push_back(std::move(there));
+    }
+    return works;
+  }
+
+  static Status read(Trial& trial, const Opened& there, std::uint32_t number,
+                     Clock::time_point limit) {
+    CCOLL_TRY(launch_copy(there.data(), trial.memory(), kTrialBytes, {1, 64}, trial.stream()));
+    CCOLL_TRY(trial.mark());
+    CCOLL_TRY(trial.wait(limit, "reading a pattern that its process has opened to others"));
+    const auto here = trial.read(trial.memory(), 1, limit);
+    CCOLL_TRY(here);
+    if (*here == trial_pattern(number)) return {};
+    return fail(ErrorKind::unsupported, "what its process has opened to others reads wrong");
+  }
+
+  std::mutex mu_;
+  std::map<int, std::pair<std::unique_ptr<Trial>, Sample>> samples_;  // guarded by mu_; by GPU
+  std::map<int, std::unique_ptr<Trial>> readers_;                     // guarded by mu_; by GPU
+  std::map<std::pair<int, Handle>, Status> known_;                    // guarded by mu_
+  std::vector<std::unique_ptr<Trial>> abandoned_;                     // guarded by mu_
+  std::vector<std::shared_ptr<Opened>> hung_;                         // guarded by mu_
+};
+
+/// What a reader has, last of all the owner's word of it.
+struct Part {
+  explicit Part(FileDescriptor held) : held_(std::move(held)) {}
+  Part(const Part&) = delete;
+  Part& operator=(const Part&) = delete;
+  ~Part() {
+    opened.reset();
+    // Closing it is not enough where a forked child has it, too.
+    shutdown(held_.number(), SHUT_RDWR);
+  }
+  std::shared_ptr<const Opened> opened;  ///< null: it is of this process
+
+ private:
+  const FileDescriptor held_;
+};
+
+bool has_ended(const FileDescriptor& reader, int timeout_ms) {
+  pollfd watched{reader.number(), 0, 0};
+  return poll(&watched, 1, timeout_ms) > 0;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<IpcMemory>> IpcMemory::make(int device, std::byte* data,
+                                                   std::uint64_t bytes) {
+  std::shared_ptr<IpcMemory> made(new IpcMemory(device, data, bytes));
+  const Driver* driver = nullptr;
+  CCOLL_TRY(put(find_driver(), driver));
+  const CurrentDevice current(device);
+  CCOLL_TRY(current.status());
+  // The driver's calls are of the thread's context, which it may not have yet.
+  CCOLL_TRY(cuda_status(cudaSetDevice(device), "using a GPU"));
+  CUdeviceptr begin = 0;
+  std::size_t size = 0;
+  CCOLL_TRY(
+      driver->status(driver->address_range(&begin, &size, reinterpret_cast<CUdeviceptr>(data)),
+                     "cuMemGetAddressRange"));
+  made->offset_ = reinterpret_cast<CUdeviceptr>(data) - begin;
+  if (bytes > size - made->offset_) {
+    return fail(ErrorKind::invalid_argument, "bytes {} to {} of an allocation that has {}",
+                made->offset_, made->offset_ + bytes, size);
+  }
+  if (getrandom(&made->id_, sizeof made->id_, 0) != sizeof made->id_)
+    return fail(ErrorKind::internal, "no random number: getrandom: {}", os_error(errno));
+  if (auto found = made->find_directions(); !found) made->why_not_ = found.error().message;
+  return made;
+}
+
+/// With its GPU as the current one.
+Status IpcMemory::find_directions() {
+  const Driver& driver = **find_driver();
+  unsigned can = 0;
+  CCOLL_TRY(
+      driver.status(driver.pointer_attribute(&can, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+                                             reinterpret_cast<CUdeviceptr>(data_)),
+                    "asking whether memory can be shared"));
+  if (can == 0) {
+    return fail(ErrorKind::unsupported,
+                "CUDA shares memory of cudaMalloc by handle, and none of its other kinds (managed, "
+                "of pools, mapped)");
+  }
+  Sample sample;
+  Handle handle;
+  CCOLL_TRY(put(handle_of(data_ - offset_), handle));
+  CCOLL_TRY(put(Trials::of_process().sample(device_), sample));
+  directions_ = net::Writer()
+                    .number(static_cast<std::uint8_t>(LentBy::handle))
+                    .number(id_)
+                    .number(offset_)
+                    .text(handle)
+                    .text(sample.handle)
+                    .number(sample.number)
+                    .take();
+  return {};
+}
+
+Result<Borrowed> IpcMemory::borrow(int device, net::Reader& directions, FileDescriptor held) {
+  const auto id = directions.number<std::uint64_t>();
+  const auto offset = directions.number<std::uint64_t>();
+  const Handle handle(directions.text());
+  const Handle trial(directions.text());
+  const Sample sample{trial, directions.number<std::uint32_t>()};
+  if (!directions.complete() || !held.open())
+    return fail(ErrorKind::corrupt, "what is said of memory of cudaMalloc is nonsense");
+  const auto part = std::make_shared<Part>(std::move(held));
+  // No process opens what is its own.
+  if (const auto own = Registrations::of_process().find(id)) {
+    const int both[] = {device, own->device()};
+    if (both[0] != both[1]) CCOLL_TRY(reach_peers(both));
+    return Borrowed{own->data(), part};
+  }
+  CCOLL_TRY(Trials::of_process().try_out(device, sample));
+  auto opened = Opened::open(device, handle);
+  if (!opened) return tl::unexpected(std::move(opened.error()));
+  std::byte* const data = (*opened)->data() + offset;
+  part->opened = std::move(*opened);
+  return Borrowed{data, part};
+}
+
+Result<FileDescriptor> IpcMemory::file_to_give() {
+  int pair[2] = {-1, -1};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+    return fail(ErrorKind::exhausted, "socketpair: {}", os_error(errno));
+  const std::lock_guard lock(mu_);
+  std::erase_if(readers_, [](const auto& reader) { return has_ended(reader, 0); });
+  readers_.emplace_back(pair[0]);
+  return FileDescriptor(pair[1]);
+}
+
+bool IpcMemory::is_closed_by(std::chrono::steady_clock::time_point limit) {
+  const auto left_ms = [&] {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(limit - Clock::now()).count();
+    return static_cast<int>(std::clamp<std::int64_t>(left, 0, INT_MAX));
+  };
+  const std::lock_guard lock(mu_);
+  for (const FileDescriptor& reader : readers_) {
+    while (!has_ended(reader, left_ms()))
+      if (left_ms() == 0) return false;
+  }
+  return true;
+}
+
+}  // namespace ccoll::device

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/device/lendable.hpp"
+
+#include <utility>
+
+#include "engine/device/ipc_memory.hpp"
+#include "engine/device/shared_memory.hpp"
+
+namespace ccoll::device {
+
+Result<Borrowed> borrow(int device, std::string_view directions, FileDescriptor file) {
+  net::Reader reader(directions);
+  switch (static_cast<LentBy>(reader.number<std::uint8_t>())) {
+    case LentBy::descriptor:
+      return SharedMemory::borrow(device, reader, file);
+    case LentBy::handle:
+      return IpcMemory::borrow(device, reader, std::move(file));
+  }
+  return fail(ErrorKind::corrupt, "it is offered in a way that is not known");
+}
+
+}  // namespace ccoll::device

@@ -3,6 +3,7 @@
 
 /// Memory that ranks of one host read where it lies.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -47,6 +48,9 @@ enum class Where : std::uint8_t {
 /// kept as long as the graph may run. Freeing waits for no stream, as cudaFree would: those that
 /// use it have passed. What was mapped of it goes when the other ranks hear of that, or at the
 /// latest with their communicators.
+///
+/// Memory of a GPU that the user has of cudaMalloc is read so, too, once he has registered it. What
+/// he has to do before he frees it stands at register_memory(data, bytes).
 class CCOLL_API Memory {
  public:
   /// None.
@@ -67,12 +71,17 @@ class CCOLL_API Memory {
   }
   /// Frees or deregisters it now.
   void reset() noexcept;
+  /// The same, and waits up to `limit` until no other rank has a GPU's memory open that was
+  /// registered: whether the user may call cudaFree now. Where not, it is deregistered, and may be
+  /// asked again. Of other memory it is true at once.
+  bool reset_within(std::chrono::milliseconds limit) noexcept;
 
  private:
   struct State;
   explicit Memory(std::unique_ptr<State> state);
   friend Memory allocate(std::size_t bytes, Where where, std::optional<int> device);
   friend Memory register_memory(void* data, std::size_t bytes, int file, std::uint64_t file_offset);
+  friend Memory register_memory(void* data, std::size_t bytes);
 
   std::unique_ptr<State> state_;
 };
@@ -94,5 +103,31 @@ class CCOLL_API Memory {
 /// some of it is registered already or the file has not so many bytes, `exhausted`.
 [[nodiscard]] CCOLL_API Memory register_memory(void* data, std::size_t bytes, int file,
                                                std::uint64_t file_offset = 0);
+
+/// Registers memory of a GPU that the user has of CUDA: `bytes` at `data`, somewhere in one
+/// allocation, of which any number of parts may be registered that do not overlap. What is memory
+/// of a GPU CUDA is asked, where it is in use in this process already. The memory stays the
+/// caller's and must last as long as what is returned, whose end deregisters it.
+///
+/// Of cudaMalloc: ranks of other processes open its allocation by legacy CUDA IPC, once in a
+/// process (of small allocations CUDA opens the whole pages of 2 MiB in which they lie, and so
+/// their neighbours), and read it as they read memory of allocate(bytes, Where::device). The first
+/// time they read a pattern in other memory of that process, within 5 s; where that is not right,
+/// they read none of its memory where it lies. Memory that others cannot have (of pools, as
+/// cudaMallocAsync gives it, managed or mapped, or of any kind where CUDA has no IPC, as between
+/// some containers) is registered all the same and copied as if it were not: which is a warning,
+/// once, with the reason.
+///
+/// **Before cudaFree.** CUDA leaves undefined what happens if memory is freed that another process
+/// has open. Deregistering waits for nobody; the others then close it, which takes them a moment,
+/// or longer where CUDA waits for their streams. So: memory.reset_within(limit), and cudaFree once
+/// that has been true; where a call has failed it is so when all ranks have closed the
+/// communicator. A rank that ends, however it does, has closed it. CUDA does not say what others
+/// read of such memory once its own process has been killed; memory of allocate() they keep.
+///
+/// Throws Error: `invalid_argument` where `data` is no address of a GPU's memory, the allocation
+/// has not so many bytes from there on, or some of it is registered already, as memory of
+/// allocate() is; `exhausted`; `unsupported` where the build has no CUDA or the driver is too old.
+[[nodiscard]] CCOLL_API Memory register_memory(void* data, std::size_t bytes);
 
 }  // namespace ccoll

@@ -37,6 +37,12 @@ std::byte* Memory::data() const noexcept { return state_ ? state_->data : nullpt
 std::size_t Memory::size_bytes() const noexcept { return state_ ? state_->bytes : 0; }
 void Memory::reset() noexcept { state_.reset(); }
 
+bool Memory::reset_within(std::chrono::milliseconds limit) noexcept {
+  if (state_ && state_->of_gpu && !state_->of_gpu->is_back_within(limit)) return false;
+  reset();
+  return true;
+}
+
 namespace {
 
 /// As value_or_throw(), and the message says which call it was.
@@ -92,6 +98,14 @@ Memory register_memory(void* data, std::size_t bytes, int file, std::uint64_t fi
       value_of("register_memory", bytes,
                RegisteredMemories::of_process().add(begin, bytes, std::move(own), file_offset));
   return Memory(std::unique_ptr<Memory::State>(new Memory::State{begin, bytes, nullptr, number}));
+}
+
+Memory register_memory(void* data, std::size_t bytes) {
+  refuse_nothing("register_memory", bytes);
+  auto* const begin = static_cast<std::byte*>(data);
+  auto made = value_of("register_memory", bytes, device::Registered::of_user(begin, bytes));
+  return Memory(
+      std::unique_ptr<Memory::State>(new Memory::State{begin, bytes, nullptr, 0, std::move(made)}));
 }
 
 }  // namespace ccoll

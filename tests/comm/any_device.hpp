@@ -12,21 +12,32 @@
 
 namespace ccoll::testing {
 
-/// Memory of the device, of cudaMalloc or of ccoll::allocate, somewhere in it.
+enum class MemoryKind {
+  ordinary,    ///< of cudaMalloc
+  allocated,   ///< of ccoll::allocate
+  registered,  ///< of cudaMalloc, and registered
+};
+
+/// The same number has the same kind.
+inline MemoryKind kind_of(unsigned number) { return static_cast<MemoryKind>(number % 3); }
+
+/// Memory of the device, somewhere in an allocation. What is registered is never freed, so nobody
+/// has to wait for it to be back.
 class AnyDevice {
  public:
-  AnyDevice(const Values& values, bool is_registered, std::size_t skipped) : count_(values.size()) {
-    if (!is_registered) {
-      ordinary_.emplace(values);
-      return;
+  AnyDevice(const Values& values, MemoryKind kind, std::size_t skipped) : count_(values.size()) {
+    if (kind == MemoryKind::allocated) {
+      lent_ = allocate((skipped + count_ + 1) * sizeof(values[0]), Where::device);
+      data_ = lent_.as<std::int32_t>().data() + skipped;
+    } else {
+      own_.emplace(Values(skipped + count_ + 1));
+      data_ = own_->data() + skipped;
     }
-    registered_ = allocate((skipped + count_ + 1) * sizeof(values[0]), Where::device);
-    data_ = registered_.as<std::int32_t>().data() + skipped;
+    if (kind == MemoryKind::registered) lent_ = register_memory(data_, bytes() + sizeof(values[0]));
     check_cuda(cudaMemcpy(data_, values.data(), bytes(), cudaMemcpyHostToDevice), "copying there");
   }
-  std::int32_t* data() const { return ordinary_ ? ordinary_->data() : data_; }
+  std::int32_t* data() const { return data_; }
   Values values() const {
-    if (ordinary_) return ordinary_->values();
     Values values(count_);
     check_cuda(cudaMemcpy(values.data(), data_, bytes(), cudaMemcpyDeviceToHost), "copying back");
     return values;
@@ -36,8 +47,8 @@ class AnyDevice {
   std::size_t bytes() const { return count_ * sizeof(std::int32_t); }
 
   const std::size_t count_;
-  std::optional<Device> ordinary_;
-  Memory registered_;
+  std::optional<Device> own_;
+  Memory lent_;
   std::int32_t* data_ = nullptr;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of a GPU that ccoll::allocate gives, on a GPU that the host plays: any call takes it as it
-// takes memory of cudaMalloc, and it goes without waiting for streams.
+// Memory of a GPU that ccoll::allocate gives, or that is registered, on a GPU that the host plays:
+// any call takes it as it takes memory of cudaMalloc, and it goes without waiting for streams.
 #include <atomic>
 #include <cstdlib>
 #include <random>
@@ -10,6 +10,7 @@
 #include "engine/device/way.hpp"
 #include "support/cuda_on_host.hpp"
 #include "support/effort.hpp"
+#include "support/logged.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;
@@ -67,6 +68,61 @@ TEST_CASE("devices: freeing memory of a GPU waits for no stream", "[comm][unit]"
   check_cuda(cudaEventDestroy(passed), "an event");
 }
 
+TEST_CASE("devices: memory of cudaMalloc is registered in parts that do not overlap",
+          "[comm][unit]") {
+  constexpr std::size_t kBytes = 1000;
+  std::byte* data = nullptr;
+  check_cuda(cudaMalloc(reinterpret_cast<void**>(&data), kBytes), "cudaMalloc");
+  const auto refused = [&](const void* begin, std::size_t bytes) {
+    return message_of([&] { (void)register_memory(const_cast<void*>(begin), bytes); });
+  };
+  CHECK(refused(data, 0) ==
+        "invalid_argument: register_memory: 0 bytes given, at least 1 expected");
+  CHECK(refused(&data, 8).find(", an address of a GPU's memory expected") != std::string::npos);
+  CHECK(refused(nullptr, 8).starts_with("invalid_argument: register_memory of 8 bytes: "));
+  CHECK(
+      refused(data + 10, kBytes - 9) ==
+      "invalid_argument: register_memory of 991 bytes: bytes 10 to 1001 of an allocation that has "
+      "1000");
+  {
+    Memory first = register_memory(data + 100, 100);
+    CHECK(first.data() == data + 100);
+    CHECK(first.size_bytes() == 100);
+    for (const std::size_t at : {0, 1, 100, 150, 199})
+      CHECK(refused(data + at, 100)
+                .starts_with("invalid_argument: register_memory of 100 bytes: "
+                             "some of it is registered already: ") == (at > 0));
+    const Memory second = register_memory(data + 200, kBytes - 200);
+    CHECK(first.reset_within(std::chrono::milliseconds(0)));
+    CHECK(first.data() == nullptr);
+    CHECK(first.reset_within(std::chrono::milliseconds::max()));
+    CHECK(refused(data, 200) == "no error");
+    const Memory allocated = allocate(100, Where::device);
+    CHECK(refused(allocated.data(), 1).find("is registered already") != std::string::npos);
+  }
+  CHECK(refused(data, kBytes) == "no error");
+  check_cuda(cudaFree(data), "cudaFree");
+  CHECK(refused(data, 1).find(", an address of a GPU's memory expected") != std::string::npos);
+}
+
+TEST_CASE(
+    "devices: memory that others cannot have is registered all the same, and that is said once",
+    "[comm]") {
+  const AnyDevice buffer(Values(100), MemoryKind::ordinary, 0);
+  cuda_on_host_closes(buffer.data());
+  const auto said = logged([&] {
+    for (int i = 0; i < 3; i++) {
+      Memory memory = register_memory(buffer.data(), 100);
+      CHECK(memory.data() == reinterpret_cast<std::byte*>(buffer.data()));
+      CHECK(memory.reset_within(std::chrono::milliseconds(0)));
+    }
+  });
+  CAPTURE(said);
+  const auto words = "none of its other kinds (managed, of pools, mapped)";
+  CHECK(said.find(words) != std::string::npos);
+  CHECK(said.find(words) == said.rfind(words));
+}
+
 TEST_CASE("devices: results do not depend on what memory each rank's buffers are",
           "[comm][property]") {
   const auto seed = std::random_device{}();
@@ -81,7 +137,8 @@ TEST_CASE("devices: results do not depend on what memory each rank's buffers are
       if (same() % 8 == 0) call.op = Reduction::premultiplied_sum(3);
       const auto input = ramp(call.elems(true, c.size()), 100 * c.rank() + i);
       Values expected(call.elems(false, c.size()), -1);
-      const AnyDevice from(input, own() % 2, own() % 3), to(expected, own() % 2, own() % 3);
+      const AnyDevice from(input, kind_of(own()), own() % 3),
+          to(expected, kind_of(own()), own() % 3);
       const bool in_stream = same() % 4 != 0;
       call.make(c, from.data(), to.data(), in_stream ? in(stream) : CallOptions{}, false);
       stream.wait();
@@ -89,7 +146,8 @@ TEST_CASE("devices: results do not depend on what memory each rank's buffers are
       expect(to.values() == expected, std::string(to_string(call.kind)));
       expect(from.values() == input, "the input was written");
     }
-    const AnyDevice mine(ramp(5000, c.rank()), own() % 2, 1), theirs(Values(5000), own() % 2, 2);
+    const AnyDevice mine(ramp(5000, c.rank()), kind_of(own()), 1),
+        theirs(Values(5000), kind_of(own()), 2);
     const int next = (c.rank() + 1) % c.size(), before = (c.rank() + c.size() - 1) % c.size();
     const auto options = in(stream);
     c.send_recv(mine.data(), 5000, next, theirs.data(), 5000, before, kType, 0, options);

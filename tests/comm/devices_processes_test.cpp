@@ -88,7 +88,7 @@ void run_processes(const std::string& what, const Ranks& ranks, const Body& body
 }
 
 /// Random calls, plain and in graphs, of memory here and there, against those on the host.
-void try_calls(Communicator& c, Communicator& host, unsigned seed, bool may_register = true) {
+void try_calls(Communicator& c, Communicator& host, unsigned seed, bool may_allocate = true) {
   std::mt19937 same(seed), own(seed + 1 + static_cast<unsigned>(c.rank()));
   const OwnedStream stream;
   const int trials = by_effort(8, 25, 300);
@@ -100,8 +100,11 @@ void try_calls(Communicator& c, Communicator& host, unsigned seed, bool may_regi
     const bool in_graph = same() % 3 == 0;
     const auto input = ramp(call.elems(true, c.size()), 100 * c.rank() + i);
     Values expected(call.elems(false, c.size()), -1);
-    const auto registers = [&] { return may_register && own() % 2 == 0; };
-    const AnyDevice from(input, registers(), own() % 3), to(expected, registers(), own() % 3);
+    const auto some_kind = [&] {
+      const MemoryKind kind = kind_of(own());
+      return kind == MemoryKind::allocated && !may_allocate ? MemoryKind::ordinary : kind;
+    };
+    const AnyDevice from(input, some_kind(), own() % 3), to(expected, some_kind(), own() % 3);
     Values here = expected;
     const bool from_there = own() % 4 != 0, to_there = own() % 4 != 0;
     const auto make = [&] {
@@ -157,6 +160,12 @@ void memory_that_cannot_be_shared() {
       try_calls(c, host, 1, fault != "export");
     });
   }
+  for (const std::string fault : {"handle", "open", "elsewhere"}) {
+    run_processes("fault " + fault, {.fault = fault}, [&](Communicator& c, Communicator& host) {
+      expect(c.counters().device_workspace_bytes > 0, "it is not by steps");
+      try_calls(c, host, 1);
+    });
+  }
 }
 
 void other_calls() {
@@ -195,12 +204,67 @@ void a_rank_that_does_not_come() {
       });
 }
 
+/// Memory of cudaMalloc, registered on some ranks, and on each freed and had anew in its turn: what
+/// comes to its address is other memory, to all.
+void registered_and_freed() {
+  const unsigned seed = std::random_device{}();
+  std::cout << "seed " << seed << std::endl;
+  run_processes("registered and freed", {.processes = 3}, [seed](Communicator& c, Communicator&) {
+    constexpr std::size_t kCount = 20'000, kBytes = kCount * sizeof(std::int32_t);
+    const auto ranks = static_cast<std::size_t>(c.size());
+    std::mt19937 own(seed + static_cast<unsigned>(c.rank()));
+    const OwnedStream stream;
+    int again = 0, opened = 0;
+    const void* was = nullptr;
+    const int rounds = by_effort(10, 40, 400);
+    for (int round = 0; round < rounds; round++) {
+      void* data = nullptr;
+      const std::size_t skipped = 4 * (own() % 100);
+      check_cuda(cudaMalloc(&data, skipped + (1 + ranks) * kBytes), "cudaMalloc");
+      again += data == was ? 1 : 0;
+      was = data;
+      auto* const begin = static_cast<std::int32_t*>(data) + skipped / 4;
+      Memory memory;
+      if (own() % 3 != 0) memory = register_memory(begin, (1 + ranks) * kBytes);
+      const auto mine = ramp(kCount, 1000 * round + c.rank());
+      Values gathered(ranks * kCount, -1);
+      auto* const there = begin + kCount;
+      check_cuda(cudaMemcpy(begin, mine.data(), kBytes, cudaMemcpyHostToDevice), "copying there");
+      check_cuda(cudaMemcpy(there, gathered.data(), ranks * kBytes, cudaMemcpyHostToDevice),
+                 "copying there");
+      for (int call = 0; call < 3; call++) {
+        // Those of a graph wait for others to have opened it.
+        const auto gather = [&] { c.all_gather(begin, there, kCount, kType, in(stream)); };
+        if (call == 1) {
+          const Graph graph(stream, gather);
+          graph.launch(stream);
+          stream.wait();
+        } else {
+          gather();
+        }
+      }
+      stream.wait();
+      opened = std::max(opened, cuda_on_host_opened());
+      Values expected;
+      for (int rank = 0; rank < c.size(); rank++)
+        for (const auto value : ramp(kCount, 1000 * round + rank)) expected.push_back(value);
+      check_cuda(cudaMemcpy(gathered.data(), there, ranks * kBytes, cudaMemcpyDeviceToHost),
+                 "copying back");
+      expect(gathered == expected, fmt::format("round {}", round));
+      expect(memory.reset_within(kLong), "it is not back");
+      check_cuda(cudaFree(data), "cudaFree");
+    }
+    expect(opened > 0, "none was opened");
+    expect(again > 0, "none is at the same address");
+  });
+}
+
 /// Rank 2 kills itself in the middle of it all; the others end, and go on without it.
-void a_rank_that_is_killed(bool in_graph) {
+void a_rank_that_is_killed(bool in_graph, MemoryKind kind) {
   run_processes(in_graph ? "killed in a graph" : "killed", {.processes = 3, .killed = {2}},
-                [in_graph](Communicator& c, Communicator&) {
+                [in_graph, kind](Communicator& c, Communicator&) {
                   const OwnedStream stream;
-                  const AnyDevice buffer(Values(30'000, 1), true, 1);
+                  const AnyDevice buffer(Values(30'000, 1), kind, 1);
                   std::optional<Graph> graph;
                   if (in_graph) graph.emplace(stream, [&] { sums(c, buffer, 30'000, stream); });
                   std::optional<Work> last;
@@ -265,8 +329,9 @@ int main() {
   memory_that_cannot_be_shared();
   other_calls();
   a_rank_that_does_not_come();
-  a_rank_that_is_killed(false);
-  a_rank_that_is_killed(true);
+  registered_and_freed();
+  for (const auto kind : {MemoryKind::allocated, MemoryKind::registered})
+    for (const bool in_graph : {false, true}) a_rank_that_is_killed(in_graph, kind);
   a_rank_that_is_killed_after_a_close();
   std::cout << fmt::format("{} failures\n", failures);
   return failures == 0 ? 0 : 1;

@@ -13,6 +13,7 @@
 #include <random>
 #include <thread>
 
+#include "ccoll/memory.hpp"
 #include "devices.hpp"
 #include "rdma/device.hpp"
 #include "rdma/faults.hpp"
@@ -149,6 +150,25 @@ TEST_CASE("direct: long messages between host and device, either way, and the ho
     expect(cuda_on_host_copied() == copied, "bytes were copied to or from pinned memory");
   });
   CHECK(exported() > before);
+}
+
+TEST_CASE("direct: registered memory of the device is no other memory", "[comm][verbs]") {
+  check_two([&](Communicator& c, Communicator& host, cudaStream_t stream) {
+    const int other = 1 - c.rank();
+    const auto mine = static_cast<std::uint32_t>(10 + c.rank());
+    const DeviceBuffer<std::uint8_t> out(content(kLong, mine)), got(Bytes(kLong, 0));
+    const Memory first = register_memory(out.data(), kLong);
+    const Memory second = register_memory(got.data() + 100, kLong - 200);
+    host.barrier();
+    const auto copied = cuda_on_host_copied();
+    host.barrier();
+    c.send_recv_async(out.data(), kLong, other, got.data(), kLong, other, kByte, 0, in(stream))
+        .wait();
+    host.barrier();
+    expect(cuda_on_host_copied() == copied, "bytes were copied to or from pinned memory");
+    host.barrier();
+    expect(got.values() == content(kLong, 21 - mine), "a message");
+  });
 }
 
 TEST_CASE("direct: short messages into long buffers of the device, and those that come first",

@@ -19,8 +19,8 @@
 /// (what is opened is other memory), endless (no kernel that reads it ends), words (no stream sees
 /// a word that it waits for), stale (one in three launches of graphs moves no data), first (no
 /// kernel can be captured before it was launched), stall (when a kernel of adversaries is launched,
-/// the device does nothing any more), deaf (no kernel sees that it is to end) or drift (all takes
-/// longer and longer).
+/// the device does nothing any more), deaf (no kernel sees that it is to end), torn (one block
+/// writes both halves of a word by themselves) or drift (all takes longer and longer).
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -47,6 +47,7 @@
 #include <thread>
 #include <vector>
 
+#include "../engine/device/word_hammer.hpp"
 #include "engine/device/claim.hpp"
 #include "engine/device/team_kernel.hpp"
 #include "figure_kernels.hpp"
@@ -56,6 +57,7 @@
 #include "support/cuda_on_host.hpp"
 #include "support/team_on_host.hpp"
 #include "wayward_kernels.hpp"
+#include "word_kernels.hpp"
 
 struct Item;
 
@@ -175,9 +177,11 @@ void use_current_device() {
 /// For good, and nothing says so.
 std::atomic<bool> is_stalled = false;
 
-char combine_kernels[4], team_kernels[4], claim_kernels[2], fresh_kernels[gpu_check::kFreshKernels];
+char combine_kernels[4], team_kernels[4][2], claim_kernels[2],
+    fresh_kernels[gpu_check::kFreshKernels];
 /// Kernels that leave nothing.
 char idle_kernels[7];
+char hammer_of_words;
 
 std::atomic<int> team_kernels_launched = 0;
 std::atomic<bool> holds_kernels = false, holds_copies = false;
@@ -404,6 +408,24 @@ cudaError_t launch_fresh(std::uint32_t number, void** arguments, cudaStream_t st
   });
 }
 
+/// Its blocks at the same time.
+cudaError_t launch_hammer(std::uint32_t blocks, void** arguments, cudaStream_t stream) {
+  return put_data(stream, [blocks, with = *static_cast<const test::WordHammer*>(arguments[0])] {
+    std::vector<std::jthread> running;
+    for (std::uint32_t number = 0; number < blocks; ++number) {
+      running.emplace_back([&with, number] { test::hammer(LoneThread(), number, with); });
+    }
+    if (!has_fault("torn")) return;
+    for (std::uint64_t round = 0; round < with.rounds; ++round) {
+      auto* const halves = reinterpret_cast<std::uint32_t*>(with.words);
+      const std::uint64_t word = test::hammered_word(round);
+      store_relaxed(&halves[0], static_cast<std::uint32_t>(word));
+      relax();
+      store_relaxed(&halves[1], static_cast<std::uint32_t>(word >> 32));
+    }
+  });
+}
+
 bool is_capturing_any() {
   for (const CUstream_st* stream : streams) {
     if (stream->capture) return true;
@@ -469,6 +491,7 @@ void check_reach(int device, const TeamLaunch& call) {
       check_reach(device, call.buffers[program.workspace + channel.to]);
       check_reach(device, call.state.flags[channel.to]);
       check_reach(device, call.state.flags[channel.from]);
+      check_reach(device, call.state.words[channel.to]);
     }
   };
   check_reach(device, call.state.tickets);
@@ -826,10 +849,12 @@ const void* combine_kernel_of_bits() { return &combine_kernels[0]; }
 const void* combine_kernel_of_floats() { return &combine_kernels[1]; }
 const void* combine_kernel_of_integers() { return &combine_kernels[2]; }
 const void* combine_kernel_of_small_floats() { return &combine_kernels[3]; }
-const void* team_kernel_of_bits() { return &team_kernels[0]; }
-const void* team_kernel_of_floats() { return &team_kernels[1]; }
-const void* team_kernel_of_integers() { return &team_kernels[2]; }
-const void* team_kernel_of_small_floats() { return &team_kernels[3]; }
+const void* team_kernel_of_bits(bool by_words) { return &team_kernels[0][by_words ? 1 : 0]; }
+const void* team_kernel_of_floats(bool by_words) { return &team_kernels[1][by_words ? 1 : 0]; }
+const void* team_kernel_of_integers(bool by_words) { return &team_kernels[2][by_words ? 1 : 0]; }
+const void* team_kernel_of_small_floats(bool by_words) {
+  return &team_kernels[3][by_words ? 1 : 0];
+}
 const void* copies_begin_kernel() { return &claim_kernels[0]; }
 const void* copies_end_kernel() { return &claim_kernels[1]; }
 
@@ -845,6 +870,7 @@ const void* fresh_kernel(std::uint32_t number) { return &fresh_kernels[number]; 
 const void* kernel_out_of_bounds() { return &idle_kernels[1]; }
 const void* kernel_beside_barrier() { return &idle_kernels[2]; }
 const void* occupying_kernel() { return &idle_kernels[6]; }
+const void* hammer_kernel() { return &hammer_of_words; }
 
 }  // namespace ccoll::gpu_check
 
@@ -1231,6 +1257,7 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** a
                            [claim, begins] { begins ? begin_copies(claim) : end_copies(claim); });
     return cudaSuccess;
   }
+  if (kernel == &hammer_of_words) return launch_hammer(grid.x, arguments, stream);
   const auto& call = *static_cast<const CombineArguments*>(arguments[0]);
   put_data(stream, [call, device = current_device] { run_combine(call, device); });
   const bool hangs = has_fault("endless") && reads_opened(call);
@@ -1251,6 +1278,8 @@ cudaError_t cudaLaunchCooperativeKernel(const void* kernel_of, dim3 grid, dim3 b
   if (leaves_nothing(kernel_of)) return put(stream, [] {});
   if (refusing.contains(current_device)) return cudaErrorLaunchOutOfResources;
   const TeamLaunch& call = *static_cast<const TeamLaunch*>(arguments[0]);
+  const auto number = static_cast<const char*>(kernel_of) - &team_kernels[0][0];
+  if (number % 2 != (call.program.by_words ? 1 : 0)) return cudaErrorInvalidDeviceFunction;
   if (grid.x != call.program.block_count || shared != 8 * call.program.shared_words() ||
       grid.x > static_cast<unsigned>(multiprocessors) * (kThreadsAtOnce / block.x)) {
     return cudaErrorCooperativeLaunchTooLarge;

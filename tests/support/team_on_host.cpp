@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/team_on_host.hpp"
 
+#include <algorithm>
 #include <barrier>
 #include <stdexcept>
 #include <thread>
@@ -16,7 +17,10 @@ using device::Family;
 template <Family family, device::Block B>
 void interpret(const B& block, const device::TeamLaunch& launch, std::uint32_t number,
                std::uint64_t* shared) {
-  device::TeamInterpreter<family, B>(block, launch, number, shared).run();
+  if (launch.program.by_words) {
+    return device::TeamInterpreter<family, true, B>(block, launch, number, shared).run();
+  }
+  device::TeamInterpreter<family, false, B>(block, launch, number, shared).run();
 }
 
 /// As the host picks one of the kernels.
@@ -63,6 +67,7 @@ void run_on_host(const device::TeamLaunch& launch, std::uint32_t threads_per_blo
 TeamOnHost::TeamOnHost(std::uint32_t blocks, std::uint32_t flags, std::uint32_t devices)
     : devices_(devices, {std::vector<device::TeamTicket>(blocks),
                          std::vector<std::uint64_t>(std::size_t{flags} * device::kFlagWords),
+                         std::vector<std::uint64_t>(device::kTeamWords),
                          {},
                          {}}),
       progress_(blocks + devices) {}
@@ -112,10 +117,12 @@ device::TeamLaunch TeamOnHost::launch_of(const device::LoweredTeam& team,
     *next++ = of_rank.output;
   }
   std::uint64_t** flags = launch.state.flags;
+  std::uint64_t** words = launch.state.words;
   for (Device& each : devices_) {
     const auto place = reinterpret_cast<std::uintptr_t>(each.workspace.data());
     *next++ = each.workspace.data() + (device::kTeamAlignment - place % device::kTeamAlignment);
     *flags++ = each.flags.data();
+    *words++ = each.words.data();
   }
   launch.abort = &abort_;
   launch.busy = &busy_;
@@ -141,6 +148,19 @@ void TeamOnHost::run_on_devices(const device::LoweredTeam& team, const device::T
       part.state.ticket_count = static_cast<std::uint32_t>(tickets.size());
       run_on_host(part, threads_per_block);
     });
+  }
+}
+
+void TeamOnHost::start_behind(std::uint64_t calls, std::mt19937_64& random) {
+  for (Device& each : devices_) {
+    for (auto& ticket : each.tickets) ticket.calls = calls;
+    // By the last calls that wrote them for no other end.
+    std::ranges::fill(each.words, 0);
+    const std::uint64_t first = calls < device::kTeamWords ? 1 : calls - device::kTeamWords + 1;
+    for (std::uint64_t call = first; call <= calls; ++call) {
+      each.words[device::aged_tiny_word(call)] =
+          device::tiny_word(call, static_cast<std::uint32_t>(random()));
+    }
   }
 }
 

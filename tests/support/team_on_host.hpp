@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <random>
 #include <vector>
 
 #include "engine/device/claim.hpp"
@@ -50,6 +51,13 @@ class TeamOnHost {
   device::CopyClaim copies(std::uint64_t id) { return {&devices_[0].claim, id, &abort_, &busy_}; }
 
   const device::TeamClaim& claim(std::size_t device = 0) const { return devices_[device].claim; }
+  /// As if so many calls had been, the last of which have left in each word that is used next what
+  /// may be the oldest there.
+  void start_behind(std::uint64_t calls, std::mt19937_64& random);
+  const std::vector<std::uint64_t>& flags() const { return devices_[0].flags; }
+  const std::vector<std::uint64_t>& words(std::size_t device = 0) const {
+    return devices_[device].words;
+  }
   const std::vector<device::TeamTicket>& tickets(std::size_t device = 0) const {
     return devices_[device].tickets;
   }
@@ -59,6 +67,7 @@ class TeamOnHost {
   struct Device {
     std::vector<device::TeamTicket> tickets;
     std::vector<std::uint64_t> flags;
+    std::vector<std::uint64_t> words;
     std::vector<std::byte> workspace;
     device::TeamClaim claim;
   };

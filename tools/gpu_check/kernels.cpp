@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <cstring>
 #include <random>
 
+#include "../../tests/engine/device/word_hammer.hpp"
 #include "../../tests/kernels/device/trial.hpp"
 #include "engine/device/cuda.hpp"
 #include "kernels/device/launch.hpp"
 #include "phases.hpp"
 #include "support/effort.hpp"
+#include "word_kernels.hpp"
 
 namespace ccoll::gpu_check {
 namespace {
@@ -106,6 +109,71 @@ void try_types(Bench& bench, Findings& findings, std::mt19937_64& random) {
   (try_type<Types>(bench, findings, random), ...);
 }
 
+/// What tiny slices travel by, read while it is written, for a while.
+class WordTrial {
+ public:
+  WordTrial() : host_(kMostWords, test::hammered_word(0)) { host_.resize(kMostWords + 2); }
+
+  Status run_on_device(std::mt19937_64& random) {
+    constexpr const char* kWhat = "copying words";
+    const std::size_t bytes = host_.size() * sizeof(std::uint64_t);
+    device::DeviceMemory there;
+    CCOLL_TRY(device::put(device::allocate_on_device(bytes), there));
+    CCOLL_TRY(device::cuda_status(
+        cudaMemcpy(there.get(), host_.data(), bytes, cudaMemcpyHostToDevice), kWhat));
+    CCOLL_TRY(hammer(there.get(), random));
+    CCOLL_TRY(device::cuda_status(
+        cudaMemcpy(host_.data(), there.get(), bytes, cudaMemcpyDeviceToHost), kWhat));
+    return found();
+  }
+
+  /// In memory of the host that the device sees.
+  Status run_on_host(std::mt19937_64& random) {
+    const std::size_t bytes = host_.size() * sizeof(std::uint64_t);
+    device::MappedMemory here;
+    CCOLL_TRY(device::put(device::allocate_mapped(bytes), here));
+    std::memcpy(here.get(), host_.data(), bytes);
+    std::byte* seen = nullptr;
+    CCOLL_TRY(device::put(device::on_device(here.get()), seen));
+    CCOLL_TRY(hammer(seen, random));
+    std::memcpy(host_.data(), here.get(), bytes);
+    return found();
+  }
+
+ private:
+  static constexpr std::uint32_t kMostWords = 4096;
+
+  Status hammer(std::byte* memory, std::mt19937_64& random) {
+    device::OwnStream stream;
+    CCOLL_TRY(device::put(device::make_stream(), stream));
+    auto* const words = reinterpret_cast<std::uint64_t*>(memory);
+    test::WordHammer with{words, 0, testing::by_effort(100U, 1000U, 1000U), words + kMostWords,
+                          words + kMostWords + 1};
+    void* each[] = {&with};
+    const auto end = std::chrono::steady_clock::now() +
+                     std::chrono::milliseconds(testing::by_effort(200, 500, 2000));
+    while (std::chrono::steady_clock::now() < end) {
+      with.count = static_cast<std::uint32_t>(1 + random() % kMostWords);
+      constexpr const char* kWhat = "words under stress";
+      CCOLL_TRY(device::cuda_status(
+          cudaLaunchKernel(hammer_kernel(), dim3(8), dim3(256), each, 0, stream.get()), kWhat));
+      CCOLL_TRY(device::cuda_status(cudaStreamSynchronize(stream.get()), kWhat));
+    }
+    return {};
+  }
+
+  Status found() const {
+    const std::uint64_t torn = host_[kMostWords], changes = host_[kMostWords + 1];
+    if (torn == 0 && changes > 100) return {};
+    return fail(ErrorKind::corrupt,
+                "words read while they were written: {} torn, and {} seen that had changed, of "
+                "which there are many",
+                torn, changes);
+  }
+
+  std::vector<std::uint64_t> host_;  ///< behind the words what was found
+};
+
 }  // namespace
 
 int run_kernels(const PhaseContext& context) {
@@ -113,6 +181,12 @@ int run_kernels(const PhaseContext& context) {
   std::mt19937_64 random(context.seed);
   Bench bench;
   try_types<CCOLL_ALL_TYPES>(bench, findings, random);
+  for (const bool is_on_device : {true, false}) {
+    WordTrial trial;
+    findings.tried();
+    const Status whole = is_on_device ? trial.run_on_device(random) : trial.run_on_host(random);
+    if (!whole) findings.wrong(whole.error().message);
+  }
   return findings.close("combinations");
 }
 

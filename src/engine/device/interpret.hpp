@@ -8,20 +8,23 @@
 /// release store to the channel's pushed flag; there one thread's acquire load, the block's
 /// barrier, and the bytes are read. The same way back with the popped flag, for the slot to be
 /// free. A flag holds the call's base plus a count, so it only grows, over all calls: what an
-/// earlier call left there, be it finished or aborted, is below whatever this one waits for.
+/// earlier call left there, be it finished or aborted, is below whatever this one waits for. Where
+/// all slices are tiny they travel by words instead (tiny_step.hpp).
 
 #include <cstddef>
 #include <cstdint>
 
 #include "engine/device/claim.hpp"
 #include "engine/device/program.hpp"
+#include "engine/device/stop_gate.hpp"
+#include "engine/device/tiny_step.hpp"
 #include "kernels/device/combine.hpp"
 #include "kernels/device/layer.hpp"
 
 namespace ccoll::device {
 
-/// Of programs whose type and operation are of one family.
-template <Family family, Block B>
+/// Of programs whose type and operation are of one family, and which go by words or do not.
+template <Family family, bool by_words, Block B>
 class TeamInterpreter {
  public:
   /// `shared`: program.shared_words() words that the block's threads share.
@@ -32,22 +35,23 @@ class TeamInterpreter {
         program_(launch.program),
         mine_(launch.program.blocks[number]),
         number_(number),
-        stopped_(shared),
-        at_(reinterpret_cast<std::byte**>(shared + 1 + launch.program.most_ends)),
-        left_(shared + 1 + launch.program.most_ends + launch.program.widest),
-        part_(left_ + launch.program.widest),
-        counts_(shared + 1) {}
+        gate_(block, shared),
+        ticket_(shared + kStopGateWords),
+        counts_(ticket_ + TeamProgram::kTicketWords),
+        at_(reinterpret_cast<std::byte**>(counts_ + program_.most_ends)),
+        left_(counts_ + program_.most_ends + program_.widest),
+        part_(left_ + program_.widest) {}
 
   CCOLL_HOST_DEVICE void run() {
     if (!begin()) return end(TeamEnding::aborted);
-    const std::uint32_t steps = mine_.steps.end - mine_.steps.begin;
+    const std::uint32_t steps = mine_.steps.size();
     std::uint64_t done = 0;
     for (std::uint64_t window = mine_.stripe; window < program_.windows;
          window += program_.stripes) {
       for (std::uint32_t i = 0; i < steps; ++i) {
-        if (!run_step(program_.steps[mine_.steps.begin + i], window, done)) {
-          return end(TeamEnding::aborted);
-        }
+        const TeamStep& step = program_.steps[mine_.steps.begin + i];
+        if (!run_step(step, window)) return end(TeamEnding::aborted);
+        tell(++done);
       }
     }
     end(TeamEnding::finished);
@@ -59,28 +63,33 @@ class TeamInterpreter {
   CCOLL_HOST_DEVICE bool begin() {
     if (is_first()) {
       const bool is_aborted = load_relaxed(launch_.abort) != 0;
-      stopped_[0] = claim() || is_aborted ? 1 : 0;
+      gate_.open();
+      if (claim() || is_aborted) gate_.stop();
+      // The block's own, which it then advances.
+      const TeamTicket ticket = launch_.state.tickets[number_];
+      ticket_[0] = ticket.base;
+      ticket_[1] = ticket.calls + 1;
     }
-    block_.barrier();
-    // Until the next barrier nobody says so anew.
-    const bool is_stopped = load_relaxed(stopped_) != 0;
-    const TeamTicket ticket = launch_.state.tickets[number_];
     for (std::uint32_t i = block_.thread(); i < mine_.ends; i += block_.threads()) counts_[i] = 0;
-    // All have read the ticket before it is written.
-    block_.barrier();
-    base_ = ticket.base;
-    const TeamTicket next{ticket.base + program_.span, ticket.calls + 1};
+    const bool goes_on = gate_.pass();
+    base_ = ticket_[0];
+    call_ = ticket_[1];
+    const TeamTicket next{base_ + program_.span, call_};
     for (std::uint64_t i = number_ + std::uint64_t{block_.thread()} * program_.block_count;
          i < launch_.state.ticket_count;
          i += std::uint64_t{block_.threads()} * program_.block_count) {
       launch_.state.tickets[i] = next;
     }
     if (is_first()) {
+      if (number_ == 0) {
+        store_relaxed(&launch_.state.words[mine_.device][aged_tiny_word(call_)],
+                      tiny_word(call_, 0));
+      }
       store_relaxed(&launch_.progress[mine_.number].ending, 0);
       store_relaxed(&launch_.progress[mine_.number].steps, 0);
-      store_release(&launch_.progress[mine_.number].call, next.calls);
+      store_release(&launch_.progress[mine_.number].call, call_);
     }
-    return !is_stopped;
+    return goes_on;
   }
 
   /// Waits until the team is the call's own: its first block claims it, for all of them. Another
@@ -111,25 +120,49 @@ class TeamInterpreter {
     store_release(&claim.owner, 0);
   }
 
-  /// False when the call is aborted. `done`: the block's steps so far.
-  CCOLL_HOST_DEVICE bool run_step(const TeamStep& step, std::uint64_t window, std::uint64_t& done) {
+  /// False when the call is aborted.
+  CCOLL_HOST_DEVICE bool run_step(const TeamStep& step, std::uint64_t window) {
+    if constexpr (by_words) {
+      return run_tiny(step, window);
+    } else {
+      return run_by_slots(step, window);
+    }
+  }
+
+  /// By slots, or from where slices lie.
+  CCOLL_HOST_DEVICE bool run_by_slots(const TeamStep& step, std::uint64_t window) {
     const bool active = window < step.windows;
     if (active || step.after != kNone) {
       await(step, window, active);
       if (active) place(step, window);
-      block_.barrier();
-      if (load_relaxed(stopped_) != 0) return false;
-      if (active) make(step, window);
-      // Also where nothing was made: until all have looked whether to stop, nobody may say so anew.
-      block_.barrier();
+      if (!gate_.pass()) return false;
     }
-    if (active) publish(step);
-    ++done;
-    if (is_first()) {
-      if (mine_.awaited) store_release(done_flag(mine_.number), base_ + done);
-      store_relaxed(&launch_.progress[mine_.number].steps, done);
+    if (active) {
+      make(step, window);
+      // The cursors are needed no longer, and what was made is there.
+      block_.barrier();
+      publish(step);
     }
     return true;
+  }
+
+  /// By words, for which each thread waits by itself.
+  CCOLL_HOST_DEVICE bool run_tiny(const TeamStep& step, std::uint64_t window) {
+    if (step.after != kNone) {
+      await(step, window, false);
+      if (!gate_.pass()) return false;
+    }
+    if (window >= step.windows) return true;
+    const TinyStep<family, B> tiny(block_, launch_, mine_.device, call_);
+    if (!tiny.make(step, window)) gate_.stop();
+    return gate_.pass();
+  }
+
+  /// How many steps this block has finished.
+  CCOLL_HOST_DEVICE void tell(std::uint64_t done) const {
+    if (!is_first()) return;
+    if (mine_.awaited) store_release(done_flag(mine_.number), base_ + done);
+    store_relaxed(&launch_.progress[mine_.number].steps, done);
   }
 
   // An end's count is read and advanced by one and the same thread.
@@ -155,7 +188,7 @@ class TeamInterpreter {
   CCOLL_HOST_DEVICE void wait_for(const std::uint64_t* flag, std::uint64_t count) {
     for (std::uint32_t spins = 1; load_relaxed(flag) < base_ + count; ++spins) {
       if (spins % launch_.spins_per_look == 0 && load_relaxed(launch_.abort) != 0) {
-        return store_relaxed(stopped_, 1);
+        return gate_.stop();
       }
       relax();
     }
@@ -179,17 +212,8 @@ class TeamInterpreter {
 
   // Cursors: first the sources in order of rank, then the destination, then the sends' slots.
 
-  CCOLL_HOST_DEVICE static std::uint32_t source_count(const TeamStep& step) {
-    return step.receives.end - step.receives.begin + (has_local(step) ? 1 : 0);
-  }
-  CCOLL_HOST_DEVICE static bool has_local(const TeamStep& step) {
-    return step.local.begin != step.local.end;
-  }
-  CCOLL_HOST_DEVICE static bool has_store(const TeamStep& step) {
-    return step.store.begin != step.store.end;
-  }
   CCOLL_HOST_DEVICE static std::uint32_t cursor_of(const TeamStep& step, std::uint32_t receive) {
-    return receive + (has_local(step) && receive >= step.own_place ? 1 : 0);
+    return receive + (step.has_local() && receive >= step.own_place ? 1 : 0);
   }
 
   /// Finds where the step's slices of this window lie.
@@ -198,22 +222,22 @@ class TeamInterpreter {
       const TeamEnd& end = program_.ends[i];
       if (!is_owner(end)) continue;
       const std::uint32_t cursor = cursor_of(step, i - step.receives.begin);
-      if (end.lent.begin != end.lent.end) {
+      if (!end.lent.is_empty()) {
         seek(cursor, end.lent, end.lent.begin, window);
       } else {
         at_slot(cursor, end);
       }
     }
-    const std::uint32_t destination = source_count(step);
+    const std::uint32_t destination = step.source_count();
     for (std::uint32_t i = step.sends.begin; !step.lends && i < step.sends.end; ++i) {
       const TeamEnd& end = program_.ends[i];
       if (!is_owner(end)) continue;
       at_slot(destination + 1 + i - step.sends.begin, end);
-      if (!has_store(step) && i == step.sends.begin) at_slot(destination, end);
+      if (!step.has_store() && i == step.sends.begin) at_slot(destination, end);
     }
     if (!is_first()) return;
-    if (has_local(step)) seek(step.own_place, step.local, step.local.begin, window);
-    if (has_store(step)) seek(destination, step.store, step.store.begin, window);
+    if (step.has_local()) seek(step.own_place, step.local, step.local.begin, window);
+    if (step.has_store()) seek(destination, step.store, step.store.begin, window);
   }
 
   CCOLL_HOST_DEVICE void at_slot(std::uint32_t cursor, const TeamEnd& end) {
@@ -228,33 +252,21 @@ class TeamInterpreter {
                               std::uint64_t window) {
     left_[cursor] = 0;
     for (; part < parts.end && left_[cursor] == 0; ++part) {
-      left_[cursor] = bytes_of(program_.parts[part], window);
-      at_[cursor] = address_of(program_.parts[part], window);
+      left_[cursor] = program_.bytes_of(program_.parts[part], window);
+      at_[cursor] = launch_.address_of(program_.parts[part], window);
       part_[cursor] = part;
     }
   }
 
-  CCOLL_HOST_DEVICE std::uint64_t bytes_of(const TeamPart& part, std::uint64_t window) const {
-    const std::uint64_t first = window * program_.slice_bytes;
-    if (part.bytes <= first) return 0;
-    const std::uint64_t rest = part.bytes - first;
-    return rest < program_.slice_bytes ? rest : program_.slice_bytes;
-  }
-
-  CCOLL_HOST_DEVICE std::byte* address_of(const TeamPart& part, std::uint64_t window) const {
-    const std::uint64_t moved = part.moves ? window * program_.slice_bytes : 0;
-    return launch_.buffers[part.buffer] + part.offset + moved;
-  }
-
   /// Combines the sources into the destination, and fills the sends' slots.
   CCOLL_HOST_DEVICE void make(const TeamStep& step, std::uint64_t window) {
-    const std::uint32_t sources = source_count(step);
+    const std::uint32_t sources = step.source_count();
     for (bool more = step.makes; more;) {
       const std::uint64_t bytes = fold(step, sources);
       more = !step.whole && advance(step, sources, bytes, window);
     }
-    if (step.lends || step.sends.begin == step.sends.end) return;
-    if (!has_store(step) && step.sends.end - step.sends.begin == 1) return;
+    if (step.lends || step.sends.is_empty()) return;
+    if (!step.has_store() && step.sends.size() == 1) return;
     // Who copies a byte need not be who made it.
     block_.barrier();
     fill_slots(step, sources, window);
@@ -281,29 +293,28 @@ class TeamInterpreter {
     }
     block_.barrier();
     // One of the two is there, and ends with the slice.
-    return left_[has_local(step) ? step.own_place : sources] != 0;
+    return left_[step.has_local() ? step.own_place : sources] != 0;
   }
 
   CCOLL_HOST_DEVICE Range parts_of(const TeamStep& step, std::uint32_t cursor,
                                    std::uint32_t sources) const {
     if (cursor == sources) return step.store;
-    if (has_local(step) && cursor == step.own_place) return step.local;
-    const bool after_own = has_local(step) && cursor > step.own_place;
-    return program_.ends[step.receives.begin + cursor - (after_own ? 1 : 0)].lent;
+    if (step.has_local() && cursor == step.own_place) return step.local;
+    return program_.ends[step.receive_of(cursor)].lent;
   }
 
   /// From the store, or else from the first send's slot.
   CCOLL_HOST_DEVICE void fill_slots(const TeamStep& step, std::uint32_t sources,
                                     std::uint64_t window) {
-    const std::uint32_t sends = step.sends.end - step.sends.begin;
+    const std::uint32_t sends = step.sends.size();
     std::byte* const* const slots = at_ + sources + 1;
-    const bool stored = has_store(step);
+    const bool stored = step.has_store();
     const Range layout = stored ? step.store : step.local;
     std::uint64_t offset = 0;
     for (std::uint32_t i = layout.begin; i < layout.end; ++i) {
       const TeamPart& part = program_.parts[i];
-      const std::uint64_t bytes = bytes_of(part, window);
-      const std::byte* const from = stored ? address_of(part, window) : slots[0] + offset;
+      const std::uint64_t bytes = program_.bytes_of(part, window);
+      const std::byte* const from = stored ? launch_.address_of(part, window) : slots[0] + offset;
       for (std::uint32_t send = stored ? 0 : 1; send < sends && bytes != 0; ++send) {
         copy(block_, from, slots[send] + offset, bytes);
       }
@@ -335,11 +346,13 @@ class TeamInterpreter {
   const TeamBlock& mine_;
   const std::uint32_t number_;  ///< in the launch
   std::uint64_t base_ = 0;
-  std::uint64_t* const stopped_;
-  std::byte** const at_;       ///< by cursor, as are the next two
-  std::uint64_t* const left_;  ///< bytes of its part; UINT64_MAX: of a slot
-  std::uint64_t* const part_;
+  std::uint64_t call_ = 0;  ///< from 1
+  StopGate<B> gate_;
+  std::uint64_t* const ticket_;  ///< base and call, as the first thread has read them
   std::uint64_t* const counts_;  ///< slices that passed each of the block's ends
+  std::byte** const at_;         ///< by cursor, as are the next two
+  std::uint64_t* const left_;    ///< bytes of its part; UINT64_MAX: of a slot
+  std::uint64_t* const part_;
 };
 
 }  // namespace ccoll::device

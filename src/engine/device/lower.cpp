@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "engine/device/tiny_lowering.hpp"
 #include "schedule/resolve.hpp"
 
 namespace ccoll::device {
@@ -36,6 +37,8 @@ class Lowering {
       if (block_of_[lane] != kNone) add_block(lane);
     }
     CCOLL_TRY(pair_slices());
+    place_channels();
+    put_by_words(request_, out_);
     place_slots();
     finish();
     out_.copies = copies_of(request_.problem, request_.type);
@@ -246,11 +249,16 @@ class Lowering {
     return bytes;
   }
 
-  void place_slots() {
+  void place_channels() {
     for (std::uint32_t link = 0; link < out_.channels.size(); ++link) {
       TeamChannel& channel = out_.channels[link];
       channel.from = device_of(schedule_.lanes[schedule_.links[link].from_lane].rank);
       channel.to = device_of(schedule_.links[link].to);
+    }
+  }
+
+  void place_slots() {
+    for (TeamChannel& channel : out_.channels) {
       channel.slots = used_[channel.to];
       used_[channel.to] += request_.slots * channel.slot_bytes;
     }
@@ -323,7 +331,8 @@ bool LoweredTeam::reads_across() const {
 }
 
 Result<LoweredTeam> lower(const LowerRequest& request) {
-  const auto& [problem, choice, schedule, type, op, in_place, slots, lends, devices] = request;
+  const auto& [problem, choice, schedule, type, op, in_place, slots, lends, devices, tiny_bytes] =
+      request;
   if (slots == 0 || (!in_place.empty() && in_place.size() != problem.size)) {
     return fail(ErrorKind::invalid_argument,
                 "a team of {} ranks with {} slots per link, and whether it is in place said of {}; "

@@ -33,6 +33,9 @@ struct LowerRequest {
   bool lends = true;
   /// By rank, the number of its device in the team, from 0 on; empty: all have one.
   std::vector<std::uint32_t> devices = {};
+  /// The most that all of a call's slices of a channel have together where words carry them; 0: no
+  /// words.
+  std::uint64_t tiny_bytes = kTinyBytes;
 };
 
 /// Where the schedule lets a slice be read instead of in its slot.

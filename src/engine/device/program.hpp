@@ -11,6 +11,9 @@
 #include <cstdint>
 
 #include "ccoll/types.hpp"
+#include "core/host_device.hpp"
+#include "engine/device/stop_gate.hpp"
+#include "engine/device/tiny_words.hpp"
 
 namespace ccoll::device {
 
@@ -23,6 +26,8 @@ inline constexpr std::uint32_t kMostTeamDevices = 16;
 struct Range {
   std::uint32_t begin = 0;
   std::uint32_t end = 0;
+  CCOLL_HOST_DEVICE constexpr bool is_empty() const { return begin == end; }
+  CCOLL_HOST_DEVICE constexpr std::uint32_t size() const { return end - begin; }
 };
 
 /// A block of a buffer. Window w's slice of it lies w × slice_bytes beyond the first one's; of
@@ -40,7 +45,7 @@ struct TeamPart {
 /// another is written there, which nobody waits for; only what is lent is read across.
 struct TeamChannel {
   std::uint64_t slots = 0;       ///< where the ring of slots begins in the receiver's workspace
-  std::uint64_t slot_bytes = 0;  ///< 0 where every slice is lent
+  std::uint64_t slot_bytes = 0;  ///< 0 where every slice is lent, or comes by words
   std::uint32_t from = 0;        ///< the sender's device, by its number in the team
   std::uint32_t to = 0;          ///< the receiver's
 };
@@ -50,8 +55,11 @@ struct TeamEnd {
   std::uint32_t channel = 0;
   std::uint32_t number = 0;  ///< of the block's ends: the place of its count
   /// Of a receive: the parts of the sender's memory where the slice lies; empty where it is in a
-  /// slot.
+  /// slot, or comes by words.
   Range lent;
+  /// Where its slice's words are, of a program by words: counted from the beginning of a set, on
+  /// the receiver's device.
+  std::uint32_t words = 0;
 };
 
 struct TeamStep {
@@ -68,6 +76,17 @@ struct TeamStep {
   bool lends = false;  ///< receivers read what it sends where it lies
   bool makes = true;   ///< false where it lends what is there already
   bool whole = true;   ///< no source and no destination is of several parts
+
+  // Sources are in order of rank.
+  CCOLL_HOST_DEVICE constexpr bool has_local() const { return !local.is_empty(); }
+  CCOLL_HOST_DEVICE constexpr bool has_store() const { return !store.is_empty(); }
+  CCOLL_HOST_DEVICE constexpr std::uint32_t source_count() const {
+    return receives.size() + (has_local() ? 1 : 0);
+  }
+  /// The end by which a source comes that is not the rank's own.
+  CCOLL_HOST_DEVICE constexpr std::uint32_t receive_of(std::uint32_t source) const {
+    return receives.begin + source - (has_local() && source > own_place ? 1 : 0);
+  }
 };
 
 /// What one block of threads does.
@@ -99,12 +118,25 @@ struct TeamProgram {
   std::uint32_t workspace = 0;  ///< number among a launch's buffers of device 0's
   std::uint64_t windows = 0;
   std::uint64_t slice_bytes = 0;
-  std::uint64_t span = 1;       ///< no count of a call is greater
-  std::uint32_t widest = 0;     ///< cursors of the step that has most
-  std::uint32_t most_ends = 0;  ///< of the block that has most
+  std::uint64_t span = 1;                     ///< no count of a call is greater
+  std::uint32_t widest = 0;                   ///< cursors of the step that has most
+  std::uint32_t most_ends = 0;                ///< of the block that has most
+  bool by_words = false;                      ///< all slices are tiny; each block runs one window
+  std::uint32_t useful_threads = UINT32_MAX;  ///< of a block; others have nothing to do
 
-  /// Words of memory that a block's threads share.
-  constexpr std::uint32_t shared_words() const { return 1 + most_ends + 3 * widest; }
+  /// Words of memory that a block's threads share: the gate's, the ticket, counts and cursors.
+  constexpr std::uint32_t shared_words() const {
+    return kStopGateWords + kTicketWords + most_ends + 3 * widest;
+  }
+  static constexpr std::uint32_t kTicketWords = 2;
+  /// Of a part in a window.
+  CCOLL_HOST_DEVICE constexpr std::uint64_t bytes_of(const TeamPart& part,
+                                                     std::uint64_t window) const {
+    const std::uint64_t first = window * slice_bytes;
+    if (part.bytes <= first) return 0;
+    const std::uint64_t rest = part.bytes - first;
+    return rest < slice_bytes ? rest : slice_bytes;
+  }
   /// Of one that has the blocks of all devices: so many flags has each.
   constexpr std::uint32_t flag_count() const { return 2 * channel_count + block_count; }
 };
@@ -140,6 +172,7 @@ struct TeamState {
   TeamClaim* claim = nullptr;                   ///< on the launch's device, as are the tickets
   TeamTicket* tickets = nullptr;                ///< ticket_count of them
   std::uint64_t* flags[kMostTeamDevices] = {};  ///< by device
+  std::uint64_t* words[kMostTeamDevices] = {};  ///< by device, kTeamWords of each: tiny_words.hpp
   std::uint32_t ticket_count = 0;               ///< at least the program's blocks
 };
 
@@ -168,6 +201,11 @@ struct TeamLaunch {
   /// Looks at a flag between two looks at the abort word, which lies in the host's memory.
   std::uint32_t spins_per_look = 1000;
   TeamProgress* progress = nullptr;  ///< by block's number
+
+  CCOLL_HOST_DEVICE std::byte* address_of(const TeamPart& part, std::uint64_t window) const {
+    const std::uint64_t moved = part.moves ? window * program.slice_bytes : 0;
+    return buffers[part.buffer] + part.offset + moved;
+  }
 };
 
 }  // namespace ccoll::device

@@ -57,6 +57,10 @@ class Ordering {
   };
 
   Status find_channels() {
+    if (team_.program.by_words) {
+      return fail(ErrorKind::invalid_argument,
+                  "steps of a program by words: expected is one lowered without");
+    }
     for (const TeamBlock& block : team_.blocks) {
       for (std::uint32_t i = block.steps.begin; i < block.steps.end; ++i) {
         const TeamStep& step = team_.steps[i];

@@ -116,8 +116,8 @@ struct RankSteps {
 /// Counts in words stay below it, so that a word which holds it lets everything go on.
 inline constexpr std::uint32_t kReleased = 1U << 30;
 
-/// Of a program that was lowered without lending; `internal` where its steps wait for each other in
-/// a circle, which the verifier refuses.
+/// Of a program that was lowered without lending and words; `internal` where its steps wait for
+/// each other in a circle, which the verifier refuses.
 Result<RankSteps> steps_of(const LoweredTeam& team, std::uint32_t rank);
 
 }  // namespace ccoll::device

@@ -227,6 +227,7 @@ Result<std::shared_ptr<const DeviceProgram>> StepsWay::load(const ProgramRequest
   auto lowering = lowering_of(request);
   // Who sees another's buffers shows when they are there.
   lowering.lends = false;
+  lowering.tiny_bytes = 0;
   const auto lowered = lower(lowering);
   if (!lowered) return tl::unexpected(lowered.error());
   const auto loaded = group_->group().load(*lowered);

@@ -56,8 +56,9 @@ Result<const LoadedProgram*> Team::load(const LoweredTeam& separate, const Lower
                                         const LoweredTeam* lending_nothing) {
   auto loaded = device_->load(separate);
   if (!loaded) return tl::unexpected(std::move(loaded.error()));
-  if (std::ranges::count(separate.steps, true, &TeamStep::lends) !=
-      std::ranges::count(in_place.steps, true, &TeamStep::lends)) {
+  if (separate.program.by_words != in_place.program.by_words ||
+      std::ranges::count(separate.steps, true, &TeamStep::lends) !=
+          std::ranges::count(in_place.steps, true, &TeamStep::lends)) {
     auto beside = device_->load(in_place);
     if (!beside) return tl::unexpected(std::move(beside.error()));
     (*loaded)->in_place = *beside;

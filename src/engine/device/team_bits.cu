@@ -3,8 +3,6 @@
 
 namespace ccoll::device {
 
-const void* team_kernel_of_bits() {
-  return reinterpret_cast<const void*>(&team_kernel<Family::bits>);
-}
+const void* team_kernel_of_bits(bool by_words) { return team_kernel_of<Family::bits>(by_words); }
 
 }  // namespace ccoll::device

@@ -86,7 +86,7 @@ Status Team::Device::open(Gpu& gpu) {
 
 Status Team::Device::zero_state(Gpu& gpu) const {
   constexpr std::size_t kTickets = kTicketsAt + kMostBlocks * sizeof(TeamTicket);
-  constexpr std::size_t kFlags = std::size_t{kMostFlags} * kFlagWords * sizeof(std::uint64_t);
+  constexpr std::size_t kFlags = kFlagBytes + kTeamWords * sizeof(std::uint64_t);
   CCOLL_TRY(put(allocate_on_device(kTickets), gpu.tickets));
   CCOLL_TRY(put(allocate_on_device(kFlags), gpu.flags));
   CCOLL_TRY(put(allocate_on_device(options_.workspace_bytes), gpu.workspace));
@@ -289,6 +289,8 @@ TeamLaunch Team::Device::arguments(const LoadedProgram& program, std::span<const
   }
   for (std::uint32_t each = 0; each < gpus_.size(); ++each) {
     launch.state.flags[each] = reinterpret_cast<std::uint64_t*>(gpus_[each].flags.get());
+    launch.state.words[each] =
+        reinterpret_cast<std::uint64_t*>(gpus_[each].flags.get() + kFlagBytes);
     launch.buffers[launch.program.workspace + each] = gpus_[each].workspace.get();
   }
   launch.abort = reinterpret_cast<std::uint64_t*>(gpus_[number].words);

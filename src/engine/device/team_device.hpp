@@ -76,6 +76,9 @@ class Team::Device final : public TeamDevice {
 
  private:
   static constexpr std::uint32_t kMostFlags = 32768;
+  /// Behind which the words of tiny slices lie.
+  static constexpr std::size_t kFlagBytes =
+      std::size_t{kMostFlags} * kFlagWords * sizeof(std::uint64_t);
   static constexpr std::uint32_t kMostBlocks = 2048;
   /// Those of GPUs that have nothing to do have numbers behind the others'.
   static constexpr std::uint32_t kMostProgress = kMostBlocks + kMostTeamDevices;

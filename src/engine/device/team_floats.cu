@@ -3,8 +3,8 @@
 
 namespace ccoll::device {
 
-const void* team_kernel_of_floats() {
-  return reinterpret_cast<const void*>(&team_kernel<Family::floats>);
+const void* team_kernel_of_floats(bool by_words) {
+  return team_kernel_of<Family::floats>(by_words);
 }
 
 }  // namespace ccoll::device

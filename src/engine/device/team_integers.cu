@@ -3,8 +3,8 @@
 
 namespace ccoll::device {
 
-const void* team_kernel_of_integers() {
-  return reinterpret_cast<const void*>(&team_kernel<Family::integers>);
+const void* team_kernel_of_integers(bool by_words) {
+  return team_kernel_of<Family::integers>(by_words);
 }
 
 }  // namespace ccoll::device

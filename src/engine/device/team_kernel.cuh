@@ -9,12 +9,19 @@
 
 namespace ccoll::device {
 
-template <Family family>
+template <Family family, bool by_words>
 __global__ void __launch_bounds__(kMostTeamThreads)
     team_kernel(const __grid_constant__ TeamLaunch launch) {
   extern __shared__ std::uint64_t shared[];
   const CudaBlock block;
-  TeamInterpreter<family, CudaBlock>(block, launch, blockIdx.x, shared).run();
+  TeamInterpreter<family, by_words, CudaBlock>(block, launch, blockIdx.x, shared).run();
+}
+
+/// Of a family, the one that runs such programs.
+template <Family family>
+const void* team_kernel_of(bool by_words) {
+  return by_words ? reinterpret_cast<const void*>(&team_kernel<family, true>)
+                  : reinterpret_cast<const void*>(&team_kernel<family, false>);
 }
 
 }  // namespace ccoll::device

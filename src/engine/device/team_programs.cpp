@@ -17,16 +17,16 @@ constexpr std::size_t kMostSharedBytes = 48 << 10;
 constexpr std::string_view kBesideOthers =
     ", with room for two calls of each of the process's teams of several GPUs";
 
-const void* kernel_of(Family family) {
+const void* kernel_of(Family family, bool by_words) {
   switch (family) {
     case Family::bits:
-      return team_kernel_of_bits();
+      return team_kernel_of_bits(by_words);
     case Family::integers:
-      return team_kernel_of_integers();
+      return team_kernel_of_integers(by_words);
     case Family::floats:
-      return team_kernel_of_floats();
+      return team_kernel_of_floats(by_words);
     case Family::small_floats:
-      return team_kernel_of_small_floats();
+      return team_kernel_of_small_floats(by_words);
   }
   return nullptr;
 }
@@ -68,9 +68,11 @@ class Lists {
 Status Team::Device::load_kernels() {
   for (const Family family :
        {Family::bits, Family::integers, Family::floats, Family::small_floats}) {
-    cudaFuncAttributes ignored = {};
-    CCOLL_TRY(cuda_status(cudaFuncGetAttributes(&ignored, kernel_of(family)),
-                          "loading a team's kernels"));
+    for (const bool by_words : {false, true}) {
+      cudaFuncAttributes ignored = {};
+      CCOLL_TRY(cuda_status(cudaFuncGetAttributes(&ignored, kernel_of(family, by_words)),
+                            "loading a team's kernels"));
+    }
   }
   return load_copy_kernels();
 }
@@ -84,7 +86,7 @@ Status Team::Device::choose_threads(Gpu& gpu) const {
       std::ranges::count(numbers_, static_cast<std::uint32_t>(&gpu - gpus_.data())));
   for (; gpu.most_threads > 32; gpu.most_threads /= 2) {
     const auto at_once =
-        blocks_at_once(team_kernel_of_small_floats(), gpu.device, gpu.most_threads, 0);
+        blocks_at_once(team_kernel_of_small_floats(false), gpu.device, gpu.most_threads, 0);
     CCOLL_TRY(at_once);
     if (BlockBudget().room(this, gpu.device, *at_once) >= ranks * kBlocksOfRank) break;
   }
@@ -113,7 +115,7 @@ Result<LoadedProgram*> Team::Device::load(const LoweredTeam& lowered) {
   loaded->blocks = lowered.blocks;
   if (are_wanted(options_.copies, lowered.copies)) loaded->copies = lowered.copies;
   if (program.block_count != 0) {
-    loaded->kernel = kernel_of(family_of(program.type, program.op));
+    loaded->kernel = kernel_of(family_of(program.type, program.op), program.by_words);
     loaded->shared_bytes = program.shared_words() * sizeof(std::uint64_t);
     if (loaded->shared_bytes > kMostSharedBytes) {
       return fail(ErrorKind::unsupported,
@@ -141,12 +143,13 @@ Result<LoadedProgram*> Team::Device::load(const LoweredTeam& lowered) {
   return programs_.emplace_back(std::move(loaded)).get();
 }
 
-/// The most threads with which all blocks run at once.
+/// The most threads with which all blocks run at once, of those that have something to do.
 Result<BlockBudget::Need> Team::Device::shape(LoadedProgram::Part& part,
                                               const LoadedProgram& loaded, const Gpu& gpu) const {
   const std::uint32_t allowed = options_.most_blocks == 0 ? kMostBlocks : options_.most_blocks;
   std::uint32_t most = 0;
   for (std::uint32_t threads = gpu.most_threads; threads >= 32; threads /= 2) {
+    if (threads > 32 && threads / 2 >= part.program.useful_threads) continue;
     const auto at_once = blocks_at_once(loaded.kernel, gpu.device, threads, loaded.shared_bytes);
     CCOLL_TRY(at_once);
     const std::uint32_t room =

@@ -3,8 +3,8 @@
 
 namespace ccoll::device {
 
-const void* team_kernel_of_small_floats() {
-  return reinterpret_cast<const void*>(&team_kernel<Family::small_floats>);
+const void* team_kernel_of_small_floats(bool by_words) {
+  return team_kernel_of<Family::small_floats>(by_words);
 }
 
 }  // namespace ccoll::device

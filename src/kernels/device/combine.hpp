@@ -143,91 +143,156 @@ CCOLL_HOST_DEVICE void combine_folded(const B& block, Op op, const Combination& 
   }
 }
 
+// Which fold serves a type and operation: `fold.run<T>(Op)` is called with both.
+
 /// Of integers, whatever their size.
-template <Block B>
-CCOLL_HOST_DEVICE void combine_bits(const B& block, ReduceOp op, const Combination& c) {
+template <class Fold>
+CCOLL_HOST_DEVICE void with_bits(ReduceOp op, const Fold& fold) {
   switch (op) {
     case ReduceOp::bit_and:
-      return combine_folded<std::uint8_t>(block, Fixed<ReduceOp::bit_and>(), c);
+      return fold.template run<std::uint8_t>(Fixed<ReduceOp::bit_and>());
     case ReduceOp::bit_or:
-      return combine_folded<std::uint8_t>(block, Fixed<ReduceOp::bit_or>(), c);
+      return fold.template run<std::uint8_t>(Fixed<ReduceOp::bit_or>());
     default:
-      return combine_folded<std::uint8_t>(block, Fixed<ReduceOp::bit_xor>(), c);
+      return fold.template run<std::uint8_t>(Fixed<ReduceOp::bit_xor>());
   }
 }
 
 /// Of bools, sum and max are or, product and min are and.
-template <Block B>
-CCOLL_HOST_DEVICE void combine_bools(const B& block, ReduceOp op, const Combination& c) {
+template <class Fold>
+CCOLL_HOST_DEVICE void with_bools(ReduceOp op, const Fold& fold) {
   switch (op) {
     case ReduceOp::product:
     case ReduceOp::min:
     case ReduceOp::bit_and:
-      return combine_folded<element::Bool>(block, Fixed<ReduceOp::bit_and>(), c);
+      return fold.template run<element::Bool>(Fixed<ReduceOp::bit_and>());
     case ReduceOp::bit_xor:
-      return combine_folded<element::Bool>(block, Fixed<ReduceOp::bit_xor>(), c);
+      return fold.template run<element::Bool>(Fixed<ReduceOp::bit_xor>());
     default:
-      return combine_folded<element::Bool>(block, Fixed<ReduceOp::bit_or>(), c);
+      return fold.template run<element::Bool>(Fixed<ReduceOp::bit_or>());
   }
 }
 
 /// Sum, product, min, max and avg. A sum is an average that nothing divides yet, and products of
 /// integers do not know their sign.
-template <typename T, Block B>
-CCOLL_HOST_DEVICE void combine_numbers(const B& block, ReduceOp op, const Combination& c) {
+template <typename T, class Fold>
+CCOLL_HOST_DEVICE void with_numbers(ReduceOp op, std::uint32_t divisor, const Fold& fold) {
   using Unsigned = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
                                                std::type_identity<T>>::type;
-  if constexpr (sizeof(T) <= 2) return combine_folded<T>(block, Chosen{op}, c);
+  if constexpr (sizeof(T) <= 2) return fold.template run<T>(Chosen{op});
   switch (op) {
     case ReduceOp::product:
-      return combine_folded<Unsigned>(block, Fixed<ReduceOp::product>(), c);
+      return fold.template run<Unsigned>(Fixed<ReduceOp::product>());
     case ReduceOp::min:
-      return combine_folded<T>(block, Fixed<ReduceOp::min>(), c);
+      return fold.template run<T>(Fixed<ReduceOp::min>());
     case ReduceOp::max:
-      return combine_folded<T>(block, Fixed<ReduceOp::max>(), c);
+      return fold.template run<T>(Fixed<ReduceOp::max>());
     default:
-      if (c.divisor == 1) return combine_folded<Unsigned>(block, Fixed<ReduceOp::sum>(), c);
-      return combine_folded<T>(block, Fixed<ReduceOp::avg>(), c);
+      if (divisor == 1) return fold.template run<Unsigned>(Fixed<ReduceOp::sum>());
+      return fold.template run<T>(Fixed<ReduceOp::avg>());
   }
 }
 
-template <Block B>
-CCOLL_HOST_DEVICE void combine_integers(const B& block, DataType type, ReduceOp op,
-                                        const Combination& c) {
+template <class Fold>
+CCOLL_HOST_DEVICE void with_integers(DataType type, ReduceOp op, std::uint32_t divisor,
+                                     const Fold& fold) {
   switch (type) {
     case DataType::int8:
-      return combine_numbers<std::int8_t>(block, op, c);
+      return with_numbers<std::int8_t>(op, divisor, fold);
     case DataType::uint8:
-      return combine_numbers<std::uint8_t>(block, op, c);
+      return with_numbers<std::uint8_t>(op, divisor, fold);
     case DataType::int16:
-      return combine_numbers<std::int16_t>(block, op, c);
+      return with_numbers<std::int16_t>(op, divisor, fold);
     case DataType::uint16:
-      return combine_numbers<std::uint16_t>(block, op, c);
+      return with_numbers<std::uint16_t>(op, divisor, fold);
     case DataType::int32:
-      return combine_numbers<std::int32_t>(block, op, c);
+      return with_numbers<std::int32_t>(op, divisor, fold);
     case DataType::uint32:
-      return combine_numbers<std::uint32_t>(block, op, c);
+      return with_numbers<std::uint32_t>(op, divisor, fold);
     case DataType::int64:
-      return combine_numbers<std::int64_t>(block, op, c);
+      return with_numbers<std::int64_t>(op, divisor, fold);
     default:
-      return combine_numbers<std::uint64_t>(block, op, c);
+      return with_numbers<std::uint64_t>(op, divisor, fold);
+  }
+}
+
+template <class Fold>
+CCOLL_HOST_DEVICE void with_small_floats(DataType type, ReduceOp op, std::uint32_t divisor,
+                                         const Fold& fold) {
+  switch (type) {
+    case DataType::float16:
+      return with_numbers<float16>(op, divisor, fold);
+    case DataType::bfloat16:
+      return with_numbers<bfloat16>(op, divisor, fold);
+    case DataType::float8_e4m3:
+      return with_numbers<float8_e4m3>(op, divisor, fold);
+    default:
+      return with_numbers<float8_e5m2>(op, divisor, fold);
+  }
+}
+
+/// Of one family, so that a kernel holds no others.
+template <Family family, class Fold>
+CCOLL_HOST_DEVICE void with_family(DataType type, ReduceOp op, std::uint32_t divisor,
+                                   const Fold& fold) {
+  if constexpr (family == Family::integers) {
+    with_integers(type, op, divisor, fold);
+  } else if constexpr (family == Family::small_floats) {
+    with_small_floats(type, op, divisor, fold);
+  } else if constexpr (family == Family::floats) {
+    if (type == DataType::float32) {
+      with_numbers<float>(op, divisor, fold);
+    } else {
+      with_numbers<double>(op, divisor, fold);
+    }
+  } else if (type == DataType::boolean) {
+    with_bools(op, fold);
+  } else {
+    with_bits(op, fold);
   }
 }
 
 template <Block B>
-CCOLL_HOST_DEVICE void combine_small_floats(const B& block, DataType type, ReduceOp op,
-                                            const Combination& c) {
-  switch (type) {
-    case DataType::float16:
-      return combine_numbers<float16>(block, op, c);
-    case DataType::bfloat16:
-      return combine_numbers<bfloat16>(block, op, c);
-    case DataType::float8_e4m3:
-      return combine_numbers<float8_e4m3>(block, op, c);
-    default:
-      return combine_numbers<float8_e5m2>(block, op, c);
+struct BlockFold {
+  const B& block;
+  const Combination& combination;
+  template <typename T, class Op>
+  CCOLL_HOST_DEVICE void run(Op op) const {
+    combine_folded<T>(block, op, combination);
   }
-}
+};
+
+/// What a fold of 8 bytes of each source has of some of them, which lie in registers.
+struct EightFold {
+  static constexpr unsigned kAtOnce = 4;
+  const std::uint64_t (&taken)[kAtOnce];
+  std::uint32_t first;  ///< the number of the first of them
+  std::uint32_t count;  ///< of all sources
+  std::uint32_t divisor;
+  PackedParts& parts;   ///< of those before them
+  std::uint64_t& made;  ///< of all
+  template <typename T, class Op>
+  CCOLL_HOST_DEVICE void run(Op op) const {
+    Pack<T, Op> pack;
+    if (first == 0) {
+      pack.start({taken[0], 0});
+    } else {
+      pack.resume(parts);
+    }
+    CCOLL_NO_UNROLL
+    for (std::uint32_t s = first == 0 ? 1 : 0; s < kAtOnce && first + s < count; ++s) {
+      std::uint64_t next = taken[0];
+      CCOLL_UNROLL
+      for (unsigned i = 1; i < kAtOnce; ++i) next = i == s ? taken[i] : next;
+      pack.fold(op, {next, 0});
+    }
+    if (first + kAtOnce < count) {
+      pack.pause(parts);
+    } else {
+      made = pack.finish(op, divisor).low;
+    }
+  }
+};
 
 }  // namespace detail
 
@@ -246,21 +311,33 @@ CCOLL_HOST_DEVICE void combine_family(const B& block, DataType type, ReduceOp op
   if (op != ReduceOp::avg) c.divisor = 1;
   if (c.source_count == 1 && c.divisor == 1) {
     copy(block, c.sources[0], c.out, c.bytes);
-  } else if constexpr (family == Family::integers) {
-    detail::combine_integers(block, type, op, c);
-  } else if constexpr (family == Family::small_floats) {
-    detail::combine_small_floats(block, type, op, c);
-  } else if constexpr (family == Family::floats) {
-    if (type == DataType::float32) {
-      detail::combine_numbers<float>(block, op, c);
-    } else {
-      detail::combine_numbers<double>(block, op, c);
-    }
-  } else if (type == DataType::boolean) {
-    detail::combine_bools(block, op, c);
   } else {
-    detail::combine_bits(block, op, c);
+    detail::with_family<family>(type, op, c.divisor, detail::BlockFold<B>{block, c});
   }
+}
+
+/// The same by one thread, of 8 bytes of each source, behind some of which may be nothing: what is
+/// made of that means nothing. `sources.count()` says how many there are, and `take(s, taken)` gets
+/// those from number s on, as many as it is asked for, or returns false: so does this then.
+template <Family family, class Sources>
+CCOLL_HOST_DEVICE bool combine_eight(DataType type, ReduceOp op, std::uint32_t divisor,
+                                     const Sources& sources, std::uint64_t& made) {
+  constexpr unsigned kAtOnce = detail::EightFold::kAtOnce;
+  if (op != ReduceOp::avg) divisor = 1;
+  const std::uint32_t count = sources.count();
+  PackedParts parts;
+  CCOLL_NO_UNROLL
+  for (std::uint32_t first = 0; first < count; first += kAtOnce) {
+    std::uint64_t taken[kAtOnce];
+    if (!sources.take(first, taken)) return false;
+    if (count == 1 && divisor == 1) {
+      made = taken[0];
+    } else {
+      detail::with_family<family>(type, op, divisor,
+                                  detail::EightFold{taken, first, count, divisor, parts, made});
+    }
+  }
+  return true;
 }
 
 /// What the CombineFunction of `type` and `op`, which must be defined on it, does, shared out among

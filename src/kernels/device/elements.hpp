@@ -67,6 +67,12 @@ using Stored = std::conditional_t<
     std::conditional_t<size == 2, std::uint16_t,
                        std::conditional_t<size == 4, std::uint32_t, std::uint64_t>>>;
 
+/// What a fold has made of the elements of one word, whatever their type, while it is no Pack: 16
+/// floats at most.
+struct PackedParts {
+  std::uint64_t words[8];
+};
+
 /// The elements of one word on their way through a fold.
 template <typename T, class Op>
 class Pack {
@@ -90,6 +96,14 @@ class Pack {
       for (unsigned i = 0; i < kElems; ++i) put(word, i, op.template finish<T>(parts_[i], divisor));
       return word;
     }
+  }
+
+  CCOLL_HOST_DEVICE void pause(PackedParts& parts) const {
+    static_assert(sizeof parts_ <= sizeof parts);
+    memcpy(&parts, parts_, sizeof parts_);
+  }
+  CCOLL_HOST_DEVICE void resume(const PackedParts& parts) {
+    memcpy(parts_, &parts, sizeof parts_);
   }
 
  private:
@@ -142,6 +156,10 @@ class Pack<T, Op> {
   }
   CCOLL_HOST_DEVICE Word16 finish(Op /*op*/, std::uint32_t /*divisor*/) const {
     return {parts_[0], parts_[1]};
+  }
+  CCOLL_HOST_DEVICE void pause(PackedParts& parts) const { memcpy(&parts, parts_, sizeof parts_); }
+  CCOLL_HOST_DEVICE void resume(const PackedParts& parts) {
+    memcpy(parts_, &parts, sizeof parts_);
   }
 
  private:

@@ -66,9 +66,8 @@ struct CudaBlock {
 };
 #endif
 
-// The PTX instructions themselves, because cuda::atomic_ref knows nothing of 16 bytes on every
-// architecture that we build for, and a test compares what is written here with what is compiled.
-// "memory" keeps the compiler from moving data accesses across.
+// The PTX instructions themselves, because a test compares what is written here with what is
+// compiled. "memory" keeps the compiler from moving data accesses across.
 
 CCOLL_HOST_DEVICE inline std::uint32_t load_acquire(const std::uint32_t* from) {
 #ifdef __CUDA_ARCH__
@@ -171,44 +170,14 @@ CCOLL_HOST_DEVICE inline std::uint64_t add(std::uint64_t* word, std::uint64_t va
 #endif
 }
 
-/// 16 bytes: of a tiny message 12 of data, then its flag in the upper half of `high`.
+/// 16 bytes of data. Never a word that is written and read at once: PTX's memory model relates
+/// accesses of up to 8 bytes, and one of more is several to it, in no order.
 struct alignas(16) Word16 {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
 };
 
-/// Whole on the device: PTX's memory model counts one access of type b128 as one. The host has no
-/// such load, so there it is two of 8 bytes, `high` first, which is the order that shows whoever
-/// sees a new flag the data of its store; a word that is written again before its reader is done
-/// may be torn there.
-CCOLL_HOST_DEVICE inline Word16 load_relaxed(const Word16* from) {
-  Word16 value;
-#ifdef __CUDA_ARCH__
-  asm volatile("{ .reg .b128 both; ld.relaxed.sys.b128 both, [%2]; mov.b128 {%0, %1}, both; }"
-               : "=l"(value.low), "=l"(value.high)
-               : "l"(from)
-               : "memory");
-#else
-  value.high = load_acquire(&from->high);
-  value.low = load_relaxed(&from->low);
-#endif
-  return value;
-}
-
-/// See load_relaxed: on the host `high` comes last.
-CCOLL_HOST_DEVICE inline void store_relaxed(Word16* to, Word16 value) {
-#ifdef __CUDA_ARCH__
-  asm volatile("{ .reg .b128 both; mov.b128 both, {%1, %2}; st.relaxed.sys.b128 [%0], both; }"
-               :
-               : "l"(to), "l"(value.low), "l"(value.high)
-               : "memory");
-#else
-  store_relaxed(&to->low, value.low);
-  store_release(&to->high, value.high);
-#endif
-}
-
-/// 16 bytes of data at an aligned address, ordered by nothing but barriers and flags. Never in the
+/// From and to an aligned address, ordered by nothing but barriers and flags. Never in the
 /// memory that a block shares: said so, the compiler need not let the access find that out.
 CCOLL_HOST_DEVICE inline Word16 load_data(const std::byte* from) {
 #ifdef __CUDA_ARCH__

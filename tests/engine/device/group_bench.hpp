@@ -21,6 +21,7 @@ namespace ccoll::test {
 inline device::LoweredTeam lowered_for_streams(const TeamCase& of) {
   auto request = of.request();
   request.lends = false;
+  request.tiny_bytes = 0;
   return device::lower(request).value();
 }
 

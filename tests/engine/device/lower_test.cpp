@@ -62,6 +62,7 @@ TEST_CASE("lower: slots and pushed words are with the receiver, scratch with its
   auto made = make_case(Kind::all_reduce, Algorithm::ring, 4, 100, 30);
   made.in_place.assign(4, true);
   made.devices = {1, 0, 1, 0};
+  made.tiny_bytes = 0;
   const auto team = made.lowered();
   REQUIRE(slot_bytes(team) > 0);
   std::vector<std::uint64_t> used(2);

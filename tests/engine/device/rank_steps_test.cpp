@@ -26,6 +26,7 @@ namespace {
 device::LoweredTeam lowered(const TeamCase& of) {
   auto request = of.request();
   request.lends = false;
+  request.tiny_bytes = 0;
   return device::lower(request).value();
 }
 
@@ -157,7 +158,7 @@ TEST_CASE("rank steps: whatever is lent, calls leave what a team leaves, in any 
   }
 }
 
-TEST_CASE("rank steps: a circle is found, and a program that lends is refused",
+TEST_CASE("rank steps: a circle is found, and a program that lends or goes by words is refused",
           "[engine][device][unit]") {
   TeamCase made;
   made.problem.size = 2;
@@ -172,7 +173,10 @@ TEST_CASE("rank steps: a circle is found, and a program that lends is refused",
   CHECK(found.error().kind == ErrorKind::internal);
   const auto lending = device::steps_of(made.lowered(), 0);
   REQUIRE(!lending);
-  CHECK(lending.error().kind == ErrorKind::invalid_argument);
+  CHECK(lending.error().message.find("by words") != std::string::npos);
+  made.tiny_bytes = 0;
+  CHECK(device::steps_of(made.lowered(), 0).error().message.find("lends memory") !=
+        std::string::npos);
 }
 
 TEST_CASE("rank steps: what the schedule lends of a caller's buffer is all that others may read",

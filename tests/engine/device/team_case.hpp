@@ -39,13 +39,15 @@ struct TeamCase {
   ReduceOp op = ReduceOp::sum;
   std::vector<bool> in_place;          ///< by rank
   std::vector<std::uint32_t> devices;  ///< by rank; empty: one for all
+  std::uint64_t tiny_bytes = device::kTinyBytes;
 
   std::string text() const {
     return fmt::format(
-        "{} by {}, {} ranks, root {}, count {}{}, {} lanes, slices of {}, {} {}, on{}",
+        "{} by {}, {} ranks, root {}, count {}{}, {} lanes, slices of {}, {} {}, {}, on{}",
         to_string(problem.kind), to_string(choice.algorithm), problem.size, problem.root,
         problem.count, problem.block_counts.empty() ? "" : " ragged", choice.lanes,
         choice.slice_elems, to_string(op), to_string(type),
+        tiny_bytes == 0 ? "no words" : "words where tiny",
         devices.empty() ? " one GPU" : listed(devices));
   }
   device::LowerRequest request() const {
@@ -54,6 +56,7 @@ struct TeamCase {
     };
     device::LowerRequest made{problem, choice, schedule, type, op, in_place};
     made.devices = devices;
+    made.tiny_bytes = tiny_bytes;
     return made;
   }
   device::LoweredTeam lowered() const { return device::lower(request()).value(); }
@@ -88,6 +91,7 @@ inline TeamCase random_case(const CatalogueEntry& entry, Rank size, std::mt19937
   do made.op = kReduceOps[random() % kReduceOps.size()];
   while (!is_defined(made.op, made.type));
   if (entry.kind == Kind::barrier) made.type = DataType::uint8, made.op = ReduceOp::bit_or;
+  if (random() % 3 == 0) made.tiny_bytes = 0;
   for (Rank rank = 0; rank < n; rank++)
     made.in_place.push_back(may_be_in_place(entry.kind) && random() % 3 == 0);
   return made;

@@ -96,27 +96,4 @@ TEST_CASE("of words that several write none is lost, and one at a time has what 
   CHECK_FALSE(exchange_if(&owner, 1, 2));
 }
 
-TEST_CASE("a 16-byte word whose flag is new holds the data stored with it", "[kernels][device]") {
-  constexpr std::uint64_t kRounds = 2000;
-  Word16 word;
-  std::uint64_t taken = 0;
-  std::jthread writer([&] {
-    for (std::uint64_t round = 1; round <= kRounds; ++round) {
-      while (load_relaxed(&taken) != round - 1) relax();
-      store_relaxed(&word, {round * 3, round << 32 | round});
-    }
-  });
-  std::uint64_t wrong = 0;
-  for (std::uint64_t round = 1; round <= kRounds; ++round) {
-    Word16 seen = load_relaxed(&word);
-    while (seen.high >> 32 != round) {
-      relax();
-      seen = load_relaxed(&word);
-    }
-    wrong += seen.low != round * 3 || (seen.high & 0xffffffff) != round;
-    store_relaxed(&taken, round);
-  }
-  CHECK(wrong == 0);
-}
-
 }  // namespace ccoll::device

@@ -8,12 +8,11 @@
 
 namespace ccoll::device {
 
-__global__ void all_words(std::uint32_t* small, std::uint64_t* big, Word16* whole) {
+__global__ void all_words(std::uint32_t* small, std::uint64_t* big) {
   store_release(small, load_acquire(small + 1));
   store_relaxed(small + 2, load_relaxed(small + 3));
   store_release(big, load_acquire(big + 1));
   store_relaxed(big + 2, load_relaxed(big + 3));
-  store_relaxed(whole, load_relaxed(whole + 1));
   if (exchange_if(big + 3, 0, 1)) add(big + 4, 1);
 }
 

@@ -68,14 +68,15 @@ Status Team::Device::open(Gpu& gpu) {
     return fail(ErrorKind::unsupported, "GPU {} has no cooperative launches, which a team needs",
                 gpu.device);
   }
-  CCOLL_TRY(load_kernels());
+  CCOLL_TRY(load_team_kernels());
+  CCOLL_TRY(load_copy_kernels());
   CCOLL_TRY(choose_threads(gpu));
   CCOLL_TRY(put(make_stream(), gpu.launches));
   CCOLL_TRY(put(make_stream(), gpu.uploads));
   if (gpus_.size() > 1) CCOLL_TRY(put(make_stream(), gpu.captured_launches.emplace_back()));
   CCOLL_TRY(put(make_event(), gpu.finished));
   CCOLL_TRY(put(make_event(), gpu.captured));
-  constexpr std::size_t kWords = kProgressAt + kMostProgress * sizeof(TeamProgress);
+  constexpr std::size_t kWords = kProgressAt + kMostTeamProgress * sizeof(TeamProgress);
   if (!words_) {
     CCOLL_TRY(put(allocate_mapped(kWords), words_));
     std::memset(words_.get(), 0, kWords);
@@ -85,13 +86,11 @@ Status Team::Device::open(Gpu& gpu) {
 }
 
 Status Team::Device::zero_state(Gpu& gpu) const {
-  constexpr std::size_t kTickets = kTicketsAt + kMostBlocks * sizeof(TeamTicket);
   constexpr std::size_t kFlags = kFlagBytes + kTeamWords * sizeof(std::uint64_t);
-  CCOLL_TRY(put(allocate_on_device(kTickets), gpu.tickets));
+  CCOLL_TRY(put(TeamTurns::make(gpu.uploads.get()), gpu.turns));
   CCOLL_TRY(put(allocate_on_device(kFlags), gpu.flags));
   CCOLL_TRY(put(allocate_on_device(options_.workspace_bytes), gpu.workspace));
   constexpr const char* kWhat = "zeroing a team's flags";
-  CCOLL_TRY(cuda_status(cudaMemsetAsync(gpu.tickets.get(), 0, kTickets, gpu.uploads.get()), kWhat));
   CCOLL_TRY(cuda_status(cudaMemsetAsync(gpu.flags.get(), 0, kFlags, gpu.uploads.get()), kWhat));
   return cuda_status(cudaStreamSynchronize(gpu.uploads.get()), kWhat);
 }
@@ -149,7 +148,7 @@ Status Team::Device::launch(std::span<const TeamCall> calls, std::uint32_t last)
   }
   const LoadedProgram& program = fitting(calls);
   bool is_copied = false;
-  if (program.kernel != nullptr) CCOLL_TRY(put(make(program, calls, *streams), is_copied));
+  if (program.kernel.function != nullptr) CCOLL_TRY(put(make(program, calls, *streams), is_copied));
   if (is_copied) program.was_copied = calls[0].program->was_copied = true;
   {
     const std::lock_guard lock(mu_);
@@ -219,16 +218,16 @@ Result<cudaStream_t> Team::Device::captured_stream(Gpu& gpu, std::uint64_t captu
 Status Team::Device::launch_parts(const LoadedProgram& program, std::span<const TeamCall> calls,
                                   std::span<const cudaStream_t> streams) {
   for (std::uint32_t number = 0; number < gpus_.size(); ++number) {
-    const LoadedProgram::Part& part = program.parts[number];
+    const ProgramPart& part = program.parts[number];
     const CurrentDevice current(gpus_[number].device);
     Status launched = current.status();
     if (launched) {
       TeamLaunch launch = arguments(program, calls, number);
       void* each[] = {&launch};
       launched =
-          cuda_status(cudaLaunchCooperativeKernel(program.kernel, dim3(part.program.block_count),
-                                                  dim3(part.threads), each, program.shared_bytes,
-                                                  streams[number]),
+          cuda_status(cudaLaunchCooperativeKernel(
+                          program.kernel.function, dim3(part.program.block_count),
+                          dim3(part.threads), each, program.kernel.shared_bytes, streams[number]),
                       fmt::format("launching a team's {} blocks of {} threads on GPU {}",
                                   part.program.block_count, part.threads, gpus_[number].device));
     }
@@ -280,9 +279,7 @@ TeamLaunch Team::Device::arguments(const LoadedProgram& program, std::span<const
   TeamLaunch launch;
   launch.program = program.parts[number].program;
   launch.id = launches_;
-  launch.state.claim = reinterpret_cast<TeamClaim*>(gpus_[number].tickets.get());
-  launch.state.tickets = reinterpret_cast<TeamTicket*>(gpus_[number].tickets.get() + kTicketsAt);
-  launch.state.ticket_count = kMostBlocks;
+  gpus_[number].turns.put_in(launch.state);
   for (const TeamCall& call : calls) {
     launch.buffers[2 * call.rank] = call.input;
     launch.buffers[2 * call.rank + 1] = call.output;
@@ -344,7 +341,7 @@ std::string Team::Device::standing() const {
     const std::lock_guard lock(mu_);
     if (launched_copies_) return "the last one's copies are not all made";
   }
-  return standing_blocks(launched());
+  return standing(launched());
 }
 
 Status Team::Device::finished(const LoadedProgram* program) const {
@@ -353,23 +350,12 @@ Status Team::Device::finished(const LoadedProgram* program) const {
     if (load_relaxed(abort_word()) == 0) return {};
     return fail(ErrorKind::aborted, "a call that may be by copies ended after an abort");
   }
-  const auto standing = standing_blocks(program);
-  return standing.empty() ? Status() : fail(ErrorKind::aborted, "{}", standing);
+  const auto left = standing(program);
+  return left.empty() ? Status() : fail(ErrorKind::aborted, "{}", left);
 }
 
-std::string Team::Device::standing_blocks(const LoadedProgram* program) const {
-  std::vector<std::string> standing;
-  const std::size_t blocks = program == nullptr ? 0 : program->blocks.size();
-  for (std::size_t i = 0; i < blocks && standing.size() < 4; ++i) {
-    const TeamProgress& at = progress()[i];
-    const auto ending = static_cast<TeamEnding>(load_acquire(&at.ending));
-    if (ending == TeamEnding::finished) continue;
-    standing.push_back(fmt::format("rank {}'s lane {} {} after {} steps of call {}",
-                                   program->blocks[i].rank, program->blocks[i].lane,
-                                   ending == TeamEnding::aborted ? "aborted" : "not ended",
-                                   load_relaxed(&at.steps), load_relaxed(&at.call)));
-  }
-  return joined(standing);
+std::string Team::Device::standing(const LoadedProgram* program) const {
+  return program == nullptr ? std::string() : standing_blocks(program->blocks, progress());
 }
 
 }  // namespace ccoll::device

@@ -16,24 +16,18 @@
 #include "engine/device/block_budget.hpp"
 #include "engine/device/copies.hpp"
 #include "engine/device/cuda.hpp"
+#include "engine/device/program_part.hpp"
 #include "engine/device/team.hpp"
 #include "kernels/device/layer.hpp"
 
 namespace ccoll::device {
 
 struct LoadedProgram {
-  /// What one GPU has of it.
-  struct Part {
-    TeamProgram program;  ///< its lists are in `lists`
-    DeviceMemory lists;
-    std::uint32_t threads = 0;
-  };
-  std::vector<Part> parts;                      ///< by the GPU's number in the team
+  std::vector<ProgramPart> parts;               ///< by the GPU's number in the team
   std::vector<TeamBlock> blocks;                ///< of all, for messages
   std::vector<TeamCopy> copies;                 ///< which make its calls, where there are any
   mutable std::atomic<bool> was_copied{false};  ///< a call of it was made by those
-  const void* kernel = nullptr;
-  std::size_t shared_bytes = 0;
+  ProgramKernel kernel;
   const LoadedProgram* in_place = nullptr;  ///< what serves in its place where buffers are so
   const LoadedProgram* lending_nothing = nullptr;  ///< or not all GPUs reach them
 };
@@ -75,15 +69,9 @@ class Team::Device final : public TeamDevice {
   bool was_busy() const { return load_acquire(abort_word() + kBusyAt) != 0; }
 
  private:
-  static constexpr std::uint32_t kMostFlags = 32768;
   /// Behind which the words of tiny slices lie.
   static constexpr std::size_t kFlagBytes =
-      std::size_t{kMostFlags} * kFlagWords * sizeof(std::uint64_t);
-  static constexpr std::uint32_t kMostBlocks = 2048;
-  /// Those of GPUs that have nothing to do have numbers behind the others'.
-  static constexpr std::uint32_t kMostProgress = kMostBlocks + kMostTeamDevices;
-  static constexpr std::size_t kTicketsAt = 128;
-  static_assert(sizeof(TeamClaim) <= kTicketsAt);
+      std::size_t{kMostTeamFlags} * kFlagWords * sizeof(std::uint64_t);
   /// The abort word has a line of memory to itself, but for the word beside it that says why.
   static constexpr std::size_t kBusyAt = 1;
   static constexpr std::size_t kProgressAt = 128;
@@ -94,23 +82,21 @@ class Team::Device final : public TeamDevice {
     OwnStream launches, uploads;
     /// Of captures, each while one is under way, but for what is launched in a rank's own stream.
     std::vector<OwnStream> captured_launches;
-    OwnEvent finished;                       ///< recorded on `launches`
-    OwnEvent captured;                       ///< recorded in a graph
-    DeviceMemory tickets, flags, workspace;  ///< before the tickets the claim
-    std::byte* words = nullptr;              ///< where it sees them
-    std::uint32_t most_threads = 0;          ///< of a block
+    OwnEvent finished;  ///< recorded on `launches`
+    OwnEvent captured;  ///< recorded in a graph
+    TeamTurns turns;
+    DeviceMemory flags, workspace;
+    std::byte* words = nullptr;      ///< where it sees them
+    std::uint32_t most_threads = 0;  ///< of a block
   };
 
-  std::string standing_blocks(const LoadedProgram* program) const;
+  std::string standing(const LoadedProgram* program) const;
   Status number_devices();
   Status open(Gpu& gpu);
-  static Status load_kernels();
   Status zero_state(Gpu& gpu) const;
-  Status upload(LoadedProgram::Part& part, const LoweredTeam& lowered, std::uint32_t number) const;
   /// Of a call whose kernels wait for each other.
   bool counts_blocks() const { return gpus_.size() > 1; }
-  Result<BlockBudget::Need> shape(LoadedProgram::Part& part, const LoadedProgram& loaded,
-                                  const Gpu& gpu) const;
+  ProgramRoom room_on(const Gpu& gpu) const;
   Status choose_threads(Gpu& gpu) const;
   Status take_room(std::span<const BlockBudget::Need> needs);
   int device_of(std::uint32_t rank) const { return gpus_[numbers_[rank]].device; }

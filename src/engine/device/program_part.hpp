@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What a GPU has of a program of the team kernel, and of its calls' order: for whoever launches
+/// it. Needs CUDA's headers: only sources, and headers that only they include, do.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "engine/device/cuda.hpp"
+#include "engine/device/lower.hpp"
+#include "engine/device/team_kernel.hpp"
+
+namespace ccoll::device {
+
+/// Of what one GPU has for programs.
+inline constexpr std::uint32_t kMostTeamFlags = 32768;
+inline constexpr std::uint32_t kMostTeamBlocks = 2048;
+/// Blocks of GPUs that have nothing to do have numbers behind the others'.
+inline constexpr std::uint32_t kMostTeamProgress = kMostTeamBlocks + kMostTeamDevices;
+
+/// The kernel that a program's launches are of.
+struct ProgramKernel {
+  const void* function = nullptr;  ///< null where there is nothing to do
+  std::size_t shared_bytes = 0;
+};
+
+/// What one GPU has of a program.
+struct ProgramPart {
+  TeamProgram program;  ///< its lists are in `lists`
+  DeviceMemory lists;
+  std::uint32_t threads = 0;  ///< of a block
+  std::uint32_t at_once = 0;  ///< blocks that the GPU runs, if it has nothing else
+};
+
+/// What programs may need.
+struct ProgramRoom {
+  std::uint32_t ranks = 1;                        ///< exactly
+  std::uint64_t workspace_bytes = 0;              ///< of each GPU
+  std::uint32_t most_threads = kMostTeamThreads;  ///< per block
+  std::uint32_t most_blocks = 0;                  ///< of a GPU; 0: as many as run at once
+  /// Of so many that a GPU runs if it has nothing else, those that the program may have; unless
+  /// all. `beside`: what the others are for, in words.
+  std::function<std::uint32_t(std::uint32_t at_once)> left = nullptr;
+  std::string_view beside = "";
+};
+
+/// All of them.
+Status load_team_kernels();
+/// `unsupported` where that is too much.
+Status check_room(const LoweredTeam& lowered, const ProgramRoom& room);
+Result<ProgramKernel> kernel_for(const TeamProgram& program);
+/// How many blocks run at once on that GPU, which is the current one, if it has nothing else.
+Result<std::uint32_t> blocks_at_once(const ProgramKernel& kernel, int device,
+                                     std::uint32_t threads);
+/// How many blocks of any program run at once on that GPU, which is the current one, whatever
+/// shared memory they need; no more than `most`, unless that is 0.
+Result<std::uint32_t> blocks_at_once(int device, std::uint32_t most);
+/// Finds the most threads with which all blocks of the part have room, of those that have something
+/// to do; `unsupported`: none.
+/// The GPU is the current one.
+Status shape(ProgramPart& part, const ProgramKernel& kernel, const ProgramRoom& room, int device);
+/// Copies to the current GPU what number `number` of the program's GPUs needs of it.
+Status upload(ProgramPart& part, const LoweredTeam& lowered, std::uint32_t number,
+              cudaStream_t stream);
+
+/// By what calls have a GPU one after another: the claim and the tickets, in its memory.
+class TeamTurns {
+ public:
+  /// On the current GPU; waits for the stream.
+  static Result<TeamTurns> make(cudaStream_t stream);
+  void put_in(TeamState& state) const;
+  void reset() { memory_.reset(); }
+
+ private:
+  static constexpr std::size_t kTicketsAt = 128;
+  static_assert(sizeof(TeamClaim) <= kTicketsAt);
+  DeviceMemory memory_;
+};
+
+/// Where those stand that have not finished, or nothing.
+std::string standing_blocks(std::span<const TeamBlock> blocks, const TeamProgress* progress);
+
+}  // namespace ccoll::device

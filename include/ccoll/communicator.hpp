@@ -156,10 +156,10 @@ struct CCOLL_API CommunicatorOptions {
   /// the next: Counters::device_memory_bytes. What a communicator had serves the next one of the
   /// process; CUDA gets it back when there is none, and no graph with calls of one. At least 1.
   std::size_t device_memory = std::size_t{64} << 20;
-  /// How devices make collectives where all ranks have one: "team", a kernel on each GPU for all
-  /// ranks of one process; "steps", by the streams of several processes of a host; "host", not at
-  /// all; empty: the first that the ranks' places allow. One that they do not allow is "host".
-  /// CCOLL_DEVICE_WAY.
+  /// How devices make collectives where all ranks have one: "team", a kernel on each GPU: for all
+  /// ranks of one process, or of several processes of a host with a GPU for each rank; "steps", by
+  /// the streams of several processes of a host; "host", not at all; empty: the first that the
+  /// ranks' places allow. One that they do not allow is "host". CCOLL_DEVICE_WAY.
   std::string device_way = {};
   /// Of a GPU's memory, what each communicator whose collectives devices make takes for itself, in
   /// bytes: of a team for all its ranks on the GPU together, else for each rank.
@@ -220,7 +220,8 @@ struct CCOLL_API CommunicatorOptions {
 /// calls of the communicator then take place in streams, also those without a stream and with
 /// memory of the host alone, which a rank copies to where its device reads it; a communicator whose
 /// calls are to stay on the host is made beside, without a device. Ranks that are threads of one
-/// process are a team: a kernel on each of their GPUs. Their calls return when all ranks have
+/// process are a team: a kernel on each of their GPUs. (Of several processes kernels make what
+/// ranks with a GPU each call, and streams what others do.) A process's calls return when all have
 /// made them, within the call's time limit, which then begins 50 ms after the call at the latest;
 /// one thread makes them for several ranks in a CallGroup, at whose end they take their place in
 /// the streams.
@@ -247,9 +248,10 @@ struct CCOLL_API CommunicatorOptions {
 /// their GPU ends them: Error{aborted}). All ranks run theirs as often, in the same order among all
 /// their calls, also those without a stream: who calls without one waits for the graph first. When
 /// the communicator has failed or is gone, a graph runs on with undefined results. The `*_async`
-/// form returns the Work of no operation. A team's ranks are captured in one graph, whose calls
-/// count as none of the communicator's; captured in graphs of their own, the host makes the call,
-/// and one rank that is captured beside another that is not is Error{mismatch}.
+/// form returns the Work of no operation. Ranks of one process that are a team are captured in one
+/// graph, whose calls count as none of the communicator's; captured in graphs of their own, the
+/// host makes the call, and one rank that is captured beside another that is not is
+/// Error{mismatch}.
 ///
 /// Without a stream, memory of a GPU is taken, too, where this rank has a device or the process
 /// used CUDA before the communicator was made: the call begins once what CUDA's default stream has

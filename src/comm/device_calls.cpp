@@ -29,7 +29,7 @@ constexpr std::chrono::seconds kForHosts{1};
 constexpr std::chrono::milliseconds kBetweenEntries{1};
 
 /// What ranks make together they have made in that time, or not at all.
-constexpr std::chrono::seconds kForSteps{30};
+constexpr std::chrono::seconds kForGroup{30};
 
 /// Memory of the host among a call's buffers, which is copied.
 std::vector<device::MemoryRange> host_ranges_of(const BufferView& view, std::uint64_t bytes) {
@@ -92,10 +92,11 @@ Status Communicator::Implementation::find_device_way() {
 /// Or the next is to be made.
 Status Communicator::Implementation::make_device_way(std::span<const PeerAddress> ranks) {
   auto staging = stream_calls_.shared_staging(options_.device, options_.device_memory);
+  const bool is_group = device_way_.name == kStepsWay || device_way_.is_across;
   // What one rank of a team lacks alone the others do not hear of: none has a communicator then.
-  if (!staging && device_way_.name == kTeamWay) return tl::unexpected(std::move(staging.error()));
-  const auto made = device_way_.name == kStepsWay ? make_steps(std::move(staging))
-                                                  : join_team(std::move(*staging), ranks);
+  if (!staging && !is_group) return tl::unexpected(std::move(staging.error()));
+  const auto made =
+      is_group ? make_group(std::move(staging)) : join_team(std::move(*staging), ranks);
   if (rank() == 0 && made)
     log().info("{}: collectives in CUDA's streams go by {}: {}", name_, device_way_.name,
                device_way_.why);
@@ -132,7 +133,7 @@ void Communicator::Implementation::take_device_way(std::shared_ptr<device::Devic
 }
 
 /// Each of its calls is made by all ranks, whatever fails on some: they agree at the end.
-Status Communicator::Implementation::make_steps(Result<std::shared_ptr<device::Staging>> staging) {
+Status Communicator::Implementation::make_group(Result<std::shared_ptr<device::Staging>> staging) {
   auto door = device::ExchangeDoor::open();
   std::vector<device::DoorAddress> addresses(size());
   const auto own = door && staging ? door->address() : device::DoorAddress{};
@@ -145,7 +146,7 @@ Status Communicator::Implementation::make_steps(Result<std::shared_ptr<device::S
   } else if (std::ranges::find(addresses, device::DoorAddress{}) != addresses.end()) {
     way = fail(ErrorKind::unsupported, "another rank could not begin");
   } else {
-    way = meet_for_steps(*door, addresses, std::move(*staging));
+    way = meet_for_group(*door, addresses, std::move(*staging));
   }
   struct Verdict {
     bool is_well = false;
@@ -163,15 +164,16 @@ Status Communicator::Implementation::make_steps(Result<std::shared_ptr<device::S
   return {};
 }
 
-Result<std::shared_ptr<device::DeviceWay>> Communicator::Implementation::meet_for_steps(
+Result<std::shared_ptr<device::DeviceWay>> Communicator::Implementation::meet_for_group(
     device::ExchangeDoor& door, std::span<const device::DoorAddress> addresses,
     std::shared_ptr<device::Staging> staging) const {
-  const auto deadline = Clock::now() + std::min<Clock::duration>(options_.timeout, kForSteps);
+  const auto deadline = Clock::now() + std::min<Clock::duration>(options_.timeout, kForGroup);
   const auto exchange = door.meet(rank(), addresses, deadline);
   if (!exchange) return tl::unexpected(exchange.error());
-  return device::make_steps({.rank = rank(),
+  return device::make_group({.rank = rank(),
                              .size = size(),
                              .workspace_bytes = options_.device_workspace,
+                             .by_kernels = device_way_.name == kTeamWay,
                              .most_blocks = most_blocks_of(options_),
                              .staging = std::move(staging)},
                             **exchange, deadline);

@@ -11,8 +11,8 @@
 namespace ccoll {
 namespace {
 
-/// As many as a team has buffers' addresses for (engine/device/program.hpp).
-constexpr std::size_t kMostRanks = 64;
+/// As many as a team has buffers' addresses for, and GPUs (engine/device/program.hpp).
+constexpr std::size_t kMostRanks = 64, kMostGpus = 16;
 
 std::size_t count_gpus(std::span<const PeerAddress> ranks) {
   std::set<std::uint32_t> gpus;
@@ -35,8 +35,17 @@ DeviceWayPick pick_by_place(std::span<const PeerAddress> ranks) {
     return {kHostWay, fmt::format("{} ranks: at most {}", ranks.size(), kMostRanks)};
   if (!all_have(&PeerAddress::host)) return {kHostWay, "ranks are on several hosts"};
   const std::size_t gpus = count_gpus(ranks);
-  if (!all_have(&PeerAddress::process))
-    return {kStepsWay, fmt::format("{} ranks are several processes of one host", ranks.size()),
+  const bool is_across = !all_have(&PeerAddress::process);
+  // Of two processes on one GPU a kernel that waits would keep the other's from running; and of one
+  // process the ranks of a GPU would have to come together for a launch.
+  if (is_across && gpus == ranks.size() && gpus <= kMostGpus)
+    return {kTeamWay,
+            fmt::format("{} ranks of several processes of one host have a GPU each", ranks.size()),
+            kStepsWay, gpus, true};
+  if (is_across)
+    return {kStepsWay,
+            fmt::format("{} ranks are several processes of one host, {}", ranks.size(),
+                        gpus < ranks.size() ? "which share GPUs" : "on too many GPUs"),
             kHostWay, gpus};
   if (gpus > 1)
     return {kTeamWay,
@@ -53,7 +62,7 @@ DeviceWayPick pick_by_place(std::span<const PeerAddress> ranks) {
 DeviceWayPick pick_device_way(std::span<const PeerAddress> ranks, std::string_view forced) {
   const auto pick = pick_by_place(ranks);
   if (forced.empty()) return pick;
-  if (forced == pick.name) return {pick.name, pick.why, kHostWay, pick.gpus};
+  if (forced == pick.name) return {pick.name, pick.why, kHostWay, pick.gpus, pick.is_across};
   // Steps are right wherever a team is.
   const bool is_allowed = forced == kHostWay || (forced == kStepsWay && pick.name == kTeamWay);
   if (is_allowed) return {forced, "it was asked for", kHostWay, pick.gpus};

@@ -27,6 +27,8 @@ struct DeviceWayPick {
   /// What serves where that one cannot be made.
   std::string_view next = kHostWay;
   std::size_t gpus = 1;  ///< that the ranks have
+  /// Of a team: it is of several processes, and each rank has a GPU of its own.
+  bool is_across = false;
 };
 
 /// For a communicator of those ranks; `forced`: what was asked for, or empty.

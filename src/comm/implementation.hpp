@@ -328,8 +328,8 @@ class Communicator::Implementation final
   Status make_device_way(std::span<const PeerAddress> ranks);
   Status join_team(std::shared_ptr<device::Staging> staging, std::span<const PeerAddress> ranks);
   void take_device_way(std::shared_ptr<device::DeviceWay> way);
-  Status make_steps(Result<std::shared_ptr<device::Staging>> staging);
-  Result<std::shared_ptr<device::DeviceWay>> meet_for_steps(
+  Status make_group(Result<std::shared_ptr<device::Staging>> staging);
+  Result<std::shared_ptr<device::DeviceWay>> meet_for_group(
       device::ExchangeDoor& door, std::span<const device::DoorAddress> addresses,
       std::shared_ptr<device::Staging> staging) const;
   /// Everyone's, by rank.

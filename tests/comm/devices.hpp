@@ -113,6 +113,14 @@ inline Values ramp(std::size_t count, int from) {
   return values;
 }
 
+/// By which way a communicator's collectives go.
+inline std::string way_of(const Communicator& c) {
+  const auto explained = c.explain("all_reduce", 1000, kType);
+  const std::string before = "made by GPUs, by ";
+  if (!explained.starts_with(before)) return "host";
+  return explained.substr(before.size(), explained.find(' ', before.size()) - before.size());
+}
+
 inline CallOptions in(cudaStream_t stream) {
   CallOptions options;
   options.stream = stream;

@@ -35,13 +35,6 @@ std::vector<std::string> run_on_gpus(const std::vector<int>& gpu_of_rank,
   });
 }
 
-std::string way_of(const Communicator& c) {
-  const auto explained = c.explain("all_reduce", 1000, kType);
-  const std::string before = "made by GPUs, by ";
-  if (!explained.starts_with(before)) return "host";
-  return explained.substr(before.size(), explained.find(' ', before.size()) - before.size());
-}
-
 /// Whether the stream, of the current device, comes to its end in that time.
 bool ends_within(std::chrono::seconds limit, cudaStream_t stream) {
   cudaEvent_t end = nullptr;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that are processes, or threads of several, on one GPU that the host plays: what devices
-// make by stream steps, and what becomes of it when a rank is killed or memory cannot be shared. A
-// program of its own, because it forks.
+// Ranks that are processes, or threads of several, on GPUs that the host plays: what devices make
+// by stream steps, where they share one, or by the team kernel, where each has its own; and what
+// becomes of it when a rank is killed or memory cannot be shared. A program of its own, because it
+// forks.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -20,6 +21,7 @@
 #include "support/children.hpp"
 #include "support/directory.hpp"
 #include "support/effort.hpp"
+#include "support/logged.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;
@@ -31,6 +33,11 @@ namespace {
 constexpr auto kLong = 60s;
 
 using Body = std::function<void(Communicator& communicator, Communicator& host)>;
+
+/// Whether each rank has a GPU of its own.
+bool has_gpus = false;
+/// By which way they go then.
+std::string way_then() { return has_gpus ? "team" : "steps"; }
 
 struct Ranks {
   int processes = 2;
@@ -45,20 +52,26 @@ void run_rank(const Ranks& ranks, const std::string& directory, int rank, const 
   auto options = options_for("", ranks.timeout);
   const auto store = make_file_store(directory + "/store");
   auto host = Communicator::create(make_prefix_store(store, "host"), rank, size, options);
-  options.device = 0;
+  options.device = has_gpus ? rank : 0;
+  check_cuda(cudaSetDevice(options.device), "a device");
   auto communicator =
       Communicator::create(make_prefix_store(store, "devices"), rank, size, options);
   body(communicator, host);
 }
 
 /// A process for each so many ranks.
-void run_processes(const std::string& what, const Ranks& ranks, const Body& body) {
+/// `prepare`: what one does first.
+void run_processes(
+    const std::string& what, const Ranks& ranks, const Body& body,
+    const std::function<void(int process)>& prepare = [](int) {}) {
   const Directory directory;
   std::vector<pid_t> children;
   for (int process = 0; process < ranks.processes; process++) {
     children.push_back(fork());
     if (children.back() != 0) continue;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (has_gpus) cuda_on_host_has(ranks.processes * ranks.of_each);
+    prepare(process);
     if (!ranks.fault.empty()) setenv("CCOLL_GPU_FAULT", ranks.fault.c_str(), 1);
     const auto errors = run_threads(ranks.of_each, [&](int thread) {
       run_rank(ranks, directory.path(), process * ranks.of_each + thread, body);
@@ -66,7 +79,8 @@ void run_processes(const std::string& what, const Ranks& ranks, const Body& body
     int wrong = 0;
     for (const auto& error : errors) {
       if (error.empty()) continue;
-      std::cout << fmt::format("{}: a rank of process {}: {}\n", what, process, error);
+      std::cout << fmt::format("{}, by {}: a rank of process {}: {}\n", what, way_then(), process,
+                               error);
       wrong = 1;
     }
     std::cout << std::flush;
@@ -107,9 +121,16 @@ void try_calls(Communicator& c, Communicator& host, unsigned seed, bool may_allo
     const AnyDevice from(input, some_kind(), own() % 3), to(expected, some_kind(), own() % 3);
     Values here = expected;
     const bool from_there = own() % 4 != 0, to_there = own() % 4 != 0;
+    const bool in_group = same() % 4 == 0;
     const auto make = [&] {
+      std::optional<CallGroup> group;
+      if (in_group) group.emplace();
       call.make(c, from_there ? static_cast<const void*>(from.data()) : input.data(),
                 to_there ? to.data() : here.data(), in(stream), false);
+      if (in_group) {
+        c.barrier(in(stream));
+        group->end();
+      }
     };
     if (in_graph) {
       const Graph graph(stream, make);
@@ -137,35 +158,64 @@ void calls_are_right() {
   const unsigned seed = std::random_device{}();
   std::cout << "seed " << seed << std::endl;
   for (const auto& [processes, of_each] : {std::pair{2, 1}, {3, 1}, {2, 2}}) {
-    run_processes(fmt::format("{} processes of {} ranks", processes, of_each),
-                  {.processes = processes, .of_each = of_each},
-                  [seed](Communicator& c, Communicator& host) {
-                    expect(c.counters().device_workspace_bytes > 0, "it is not by steps");
-                    try_calls(c, host, seed);
-                    // What is made from it has a way of its own.
-                    auto half = c.split(c.rank() % 2, 0);
-                    expect(half->counters().device_workspace_bytes > 0, "a split is not by steps");
-                    const OwnedStream stream;
-                    const Device ones(Values(9, 1));
-                    sums(*half, ones, 9, stream).wait();
-                    expect(ones.values() == Values(9, half->size()), "a split's sums");
-                  });
+    run_processes(
+        fmt::format("{} processes of {} ranks", processes, of_each),
+        {.processes = processes, .of_each = of_each}, [seed](Communicator& c, Communicator& host) {
+          expect(way_of(c) == way_then(), "it is by " + way_of(c));
+          expect(c.counters().device_workspace_bytes > 0, "it has no workspace");
+          try_calls(c, host, seed);
+          // What is made from it has a way of its own.
+          auto half = c.split(c.rank() % 2, 0);
+          // Of one rank, or of one process.
+          const bool is_team = half->size() == 1 || way_then() == "team";
+          expect(way_of(*half) == (is_team ? "team" : "steps"), "a split is by " + way_of(*half));
+          const OwnedStream stream;
+          const Device ones(Values(9, 1));
+          sums(*half, ones, 9, stream).wait();
+          expect(ones.values() == Values(9, half->size()), "a split's sums");
+        });
   }
 }
 
 void memory_that_cannot_be_shared() {
   for (const std::string fault : {"export", "import", "apart"}) {
     run_processes("fault " + fault, {.fault = fault}, [&](Communicator& c, Communicator& host) {
-      expect(c.counters().device_workspace_bytes == 0, "it is by steps");
+      expect(c.counters().device_workspace_bytes == 0, "it is by " + way_of(c));
       try_calls(c, host, 1, fault != "export");
     });
   }
   for (const std::string fault : {"handle", "open", "elsewhere"}) {
     run_processes("fault " + fault, {.fault = fault}, [&](Communicator& c, Communicator& host) {
-      expect(c.counters().device_workspace_bytes > 0, "it is not by steps");
+      expect(way_of(c) == way_then(), "it is by " + way_of(c));
       try_calls(c, host, 1);
     });
   }
+}
+
+/// Kernels that do not hear each other: streams do.
+void kernels_that_do_not_work() {
+  const auto limit = std::chrono::steady_clock::now() + kLong;
+  for (const std::string fault : {"lonely", "garbled"}) {
+    run_processes("fault " + fault, {.fault = fault}, [&](Communicator& c, Communicator& host) {
+      expect(way_of(c) == "steps", "it is by " + way_of(c));
+      try_calls(c, host, 1);
+    });
+  }
+  const auto told = logged([] {
+    run_processes(
+        "one rank's kernels are refused", {},
+        [](Communicator& c, Communicator& host) {
+          expect(way_of(c) == "steps", "it is by " + way_of(c));
+          try_calls(c, host, 1);
+        },
+        [](int process) { cuda_on_host_refuses(1, process == 1); });
+  });
+  const std::string remark = "collectives of 2 ranks' GPUs go by steps, if they can, not by team: ";
+  const auto at = told.find(remark);
+  check(at != told.npos && told.find(remark, at + 1) == told.npos &&
+            told.find("rank 1 gave up: launching a team's 1 blocks", at) != told.npos,
+        "one remark says why: " + told);
+  check(std::chrono::steady_clock::now() < limit, "what does not work is found out soon");
 }
 
 void other_calls() {
@@ -254,8 +304,60 @@ void registered_and_freed() {
       expect(memory.reset_within(kLong), "it is not back");
       check_cuda(cudaFree(data), "cudaFree");
     }
-    expect(opened > 0, "none was opened");
+    expect(has_gpus || opened > 0, "none was opened");
     expect(again > 0, "none is at the same address");
+  });
+}
+
+/// All are in the middle of a call, but for rank 0, which ends it.
+void a_rank_that_aborts() {
+  run_processes("abort", {.processes = 3}, [](Communicator& c, Communicator& host) {
+    const OwnedStream stream;
+    const Device buffer(Values(30'000, 1));
+    std::optional<Work> work;
+    if (c.rank() != 0) work = sums(c, buffer, 30'000, stream);
+    host.barrier();
+    if (c.rank() == 0) c.abort("that is enough");
+    const auto told = message_of([&] {
+      if (work) work->wait();
+      sums(c, buffer, 30'000, stream).wait();
+    });
+    expect(told.find("that is enough") != told.npos, "told: " + told);
+    stream.wait();
+  });
+}
+
+/// Graphs and plain calls by turns, many times.
+void graphs_among_plain_calls() {
+  constexpr std::size_t kCount = 3000;
+  constexpr int kRounds = 4, kSums = 5;
+  const int blocks = by_effort(8, 25, 250);
+  run_processes("graphs and plain calls", {.processes = 2}, [&](Communicator& c, Communicator&) {
+    const OwnedStream stream, other;
+    const Device summed(Values(kCount, 0)), once(Values(kCount, 7));
+    const Graph graph(stream, [&] {
+      for (int i = 0; i < 2; i++) sums(c, summed, kCount, stream);
+      c.broadcast(once.data(), once.data(), kCount, kType, 1, in(stream));
+    });
+    for (int block = 0; block < blocks; block++) {
+      const Values begin(kCount, 2 * block + c.rank());
+      check_cuda(cudaMemcpy(summed.data(), begin.data(), kCount * sizeof(begin[0]),
+                            cudaMemcpyHostToDevice),
+                 "copying there");
+      for (int round = 0; round < kRounds; round++) {
+        graph.launch(stream);
+        sums(c, summed, kCount, stream);
+        graph.launch(stream);
+      }
+      stream.wait();
+      sums(c, once, kCount, other, ReduceOp::max);
+      // The first sums what the two have, the others double that.
+      const std::int32_t expected = (4 * block + 1) << (kRounds * kSums - 1);
+      expect(summed.values() == Values(kCount, expected), fmt::format("block {}", block));
+      other.wait();
+      expect(once.values() == Values(kCount, 7),
+             fmt::format("block {}: what does not change", block));
+    }
   });
 }
 
@@ -291,7 +393,7 @@ void a_rank_that_is_killed(bool in_graph, MemoryKind kind) {
                   stream.wait();
                   auto rest = c.shrink();
                   expect(rest.size() == 2, "the survivors are two");
-                  expect(rest.counters().device_workspace_bytes > 0, "they are not by steps");
+                  expect(way_of(rest) == way_then(), "they are by " + way_of(rest));
                   const Device again(Values(1000, 1));
                   sums(rest, again, 1000, stream).wait();
                   expect(again.values() == Values(1000, 2), "the survivors' sums");
@@ -322,17 +424,26 @@ void a_rank_that_is_killed_after_a_close() {
   });
 }
 
-}  // namespace
-
-int main() {
+void run_all() {
   calls_are_right();
+  graphs_among_plain_calls();
   memory_that_cannot_be_shared();
   other_calls();
   a_rank_that_does_not_come();
   registered_and_freed();
+  a_rank_that_aborts();
   for (const auto kind : {MemoryKind::allocated, MemoryKind::registered})
     for (const bool in_graph : {false, true}) a_rank_that_is_killed(in_graph, kind);
   a_rank_that_is_killed_after_a_close();
+}
+
+}  // namespace
+
+int main() {
+  run_all();
+  has_gpus = true;
+  run_all();
+  kernels_that_do_not_work();
   std::cout << fmt::format("{} failures\n", failures);
   return failures == 0 ? 0 : 1;
 }

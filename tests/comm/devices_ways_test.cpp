@@ -70,7 +70,27 @@ TEST_CASE("devices: the way follows from where ranks are", "[comm][unit]") {
   CHECK(pick_device_way(ranks, "").name == "steps");
   const auto refused = pick_device_way(ranks, "team");
   CHECK(refused.name == "host");
-  CHECK(refused.why == "team was asked for, but 4 ranks are several processes of one host");
+  CHECK(refused.why ==
+        "team was asked for, but 4 ranks are several processes of one host, which share GPUs");
+  // Of several processes those are a team that have a GPU each.
+  for (std::uint32_t rank = 0; rank < 4; rank++) ranks[rank].device = 1 + rank;
+  const auto across = pick_device_way(ranks, "");
+  CHECK(across.name == "team");
+  CHECK(across.is_across);
+  CHECK(across.why == "4 ranks of several processes of one host have a GPU each");
+  CHECK(across.next == "steps");
+  CHECK(pick_device_way(ranks, "team").is_across);
+  CHECK(pick_device_way(ranks, "team").next == "host");
+  CHECK(pick_device_way(ranks, "steps").name == "steps");
+  CHECK_FALSE(pick_device_way(ranks, "steps").is_across);
+  ranks[2].device = ranks[0].device;
+  CHECK(pick_device_way(ranks, "").name == "steps");
+  auto many = addresses(17);
+  for (std::uint32_t rank = 0; rank < 17; rank++)
+    many[rank].device = 1 + rank, many[rank].process = rank / 2;
+  CHECK(pick_device_way(many, "").name == "steps");
+  many.pop_back();
+  CHECK(pick_device_way(many, "").name == "team");
   ranks[1].host = 9;
   CHECK(pick_device_way(ranks, "").name == "host");
   ranks = addresses(4);

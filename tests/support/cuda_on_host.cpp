@@ -20,7 +20,9 @@
 /// a word that it waits for), stale (one in three launches of graphs moves no data), first (no
 /// kernel can be captured before it was launched), stall (when a kernel of adversaries is launched,
 /// the device does nothing any more), deaf (no kernel sees that it is to end), torn (one block
-/// writes both halves of a word by themselves) or drift (all takes longer and longer).
+/// writes both halves of a word by themselves), lonely (what a team's kernel tells other processes'
+/// never comes there), garbled (of what it writes for them one bit is wrong) or drift (all takes
+/// longer and longer).
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -241,6 +243,20 @@ class Room {
   std::mutex mu_;
   std::vector<unsigned> taken_;  // guarded by mu_; threads on each multiprocessor
 };
+/// Flags of devices whose kernels others launch.
+bool is_others(const TeamLaunch& call, std::uint32_t device) {
+  return call.state.awaited_devices != 0 && device != call.program.blocks[0].device;
+}
+void keep_from_others(TeamLaunch& call) {
+  static auto& nowhere = *new std::vector<std::uint64_t>(1 << 18);
+  for (std::uint32_t i = 0; i < call.state.awaited_devices; ++i)
+    if (is_others(call, i)) call.state.flags[i] = nowhere.data();
+}
+/// What it has written for others it has written with a wrong bit: here in its own output.
+void garble(const TeamLaunch& call) {
+  const std::uint32_t own = call.program.blocks[0].device;
+  if (call.state.awaited_devices != 0) call.buffers[2 * own + 1][0] ^= std::byte{1};
+}
 
 /// Each device has its own default stream.
 CUstream_st* legacy_of(int device) {
@@ -495,6 +511,8 @@ void check_reach(int device, const TeamLaunch& call) {
     }
   };
   check_reach(device, call.state.tickets);
+  for (std::uint32_t i = 0; i < call.state.awaited_devices; ++i)
+    check_reach(device, call.state.flags[i]);
   for (const void* list : std::initializer_list<const void*>{
            program.blocks, program.steps, program.ends, program.parts, program.channels})
     if (find(on_device, list) != nullptr && find(on_device, list)->device != device)
@@ -1289,6 +1307,7 @@ cudaError_t cudaLaunchCooperativeKernel(const void* kernel_of, dim3 grid, dim3 b
   patient.spins_per_look = 1;  // each look lets other threads run first
   static std::uint64_t never = 0;
   if (has_fault("deaf")) patient.abort = &never;
+  if (has_fault("lonely")) keep_from_others(patient);
   // The host and other devices go on meanwhile: such a kernel may end only when it is told to.
   const auto runs = std::make_shared<Runs>();
   const auto run = [patient, runs, device = current_device, threads = block.x,
@@ -1302,6 +1321,7 @@ cudaError_t cudaLaunchCooperativeKernel(const void* kernel_of, dim3 grid, dim3 b
                  places = room.take(patient.program.block_count, threads)] {
       if (is_held && holds_kernels) hold(patient);
       testing::run_on_host(patient, 1);
+      if (has_fault("garbled")) garble(patient);
       maybe_spoil(patient.buffers[1], 1);
       room.give_back(places, threads);
       ++runs->ended;

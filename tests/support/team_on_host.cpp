@@ -2,6 +2,7 @@
 #include "support/team_on_host.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <barrier>
 #include <stdexcept>
 #include <thread>
@@ -65,11 +66,13 @@ void run_on_host(const device::TeamLaunch& launch, std::uint32_t threads_per_blo
 }
 
 TeamOnHost::TeamOnHost(std::uint32_t blocks, std::uint32_t flags, std::uint32_t devices)
-    : devices_(devices, {std::vector<device::TeamTicket>(blocks),
-                         std::vector<std::uint64_t>(std::size_t{flags} * device::kFlagWords),
-                         std::vector<std::uint64_t>(device::kTeamWords),
-                         {},
-                         {}}),
+    : flags_(flags),
+      devices_(devices,
+               {std::vector<device::TeamTicket>(blocks),
+                std::vector<std::uint64_t>(std::size_t{flags + devices} * device::kFlagWords),
+                std::vector<std::uint64_t>(device::kTeamWords),
+                {},
+                {}}),
       progress_(blocks + devices) {}
 
 std::vector<device::TeamEnding> TeamOnHost::run(const device::LoweredTeam& team,
@@ -106,7 +109,7 @@ device::TeamLaunch TeamOnHost::launch_of(const device::LoweredTeam& team,
   launch.program = team.on_host();
   for (const Device& each : devices_) {
     if (launch.program.block_count <= each.tickets.size() &&
-        std::size_t{launch.program.flag_count()} * device::kFlagWords <= each.flags.size() &&
+        launch.program.flag_count() <= flags_ &&
         team.workspace_bytes + device::kTeamAlignment <= each.workspace.size())
       continue;
     throw std::runtime_error("a program of more blocks or flags or bytes than there is memory for");
@@ -138,15 +141,7 @@ void TeamOnHost::run_on_devices(const device::LoweredTeam& team, const device::T
   std::vector<std::jthread> parts;
   for (std::uint32_t number = 0; number < devices_.size(); ++number) {
     parts.emplace_back([this, &team, &launch, number, threads_per_block] {
-      device::TeamLaunch part = launch;
-      const auto blocks = team.blocks_of(number);
-      part.program.blocks = blocks.data();
-      part.program.block_count = static_cast<std::uint32_t>(blocks.size());
-      auto& tickets = devices_[number].tickets;
-      part.state.claim = &devices_[number].claim;
-      part.state.tickets = tickets.data();
-      part.state.ticket_count = static_cast<std::uint32_t>(tickets.size());
-      run_on_host(part, threads_per_block);
+      run_on_device(number, team, launch, threads_per_block);
     });
   }
 }
@@ -162,6 +157,50 @@ void TeamOnHost::start_behind(std::uint64_t calls, std::mt19937_64& random) {
           device::tiny_word(call, static_cast<std::uint32_t>(random()));
     }
   }
+}
+
+void TeamOnHost::run_on_device(std::uint32_t number, const device::LoweredTeam& team,
+                               device::TeamLaunch launch, std::uint32_t threads_per_block) {
+  const auto blocks = team.blocks_of(number);
+  launch.program.blocks = blocks.data();
+  launch.program.block_count = static_cast<std::uint32_t>(blocks.size());
+  auto& tickets = devices_[number].tickets;
+  launch.state.claim = &devices_[number].claim;
+  launch.state.tickets = tickets.data();
+  launch.state.ticket_count = static_cast<std::uint32_t>(tickets.size());
+  run_on_host(launch, threads_per_block);
+}
+
+bool TeamOnHost::run_apart(const std::vector<Call>& calls, std::uint32_t threads_per_block) {
+  std::uint64_t bytes = 0;
+  for (const Call& call : calls) bytes = std::max(bytes, call.team.workspace_bytes);
+  share_workspace(bytes);
+  std::vector<device::TeamLaunch> launches;
+  for (const Call& call : calls) {
+    device::TeamLaunch& launch = launches.emplace_back(launch_of(call.team, call.buffers));
+    launch.id = launches.size();
+    launch.state.awaited_devices = static_cast<std::uint32_t>(devices_.size());
+    launch.state.ended = flags_;
+  }
+  std::atomic<bool> are_whole{true};
+  std::vector<std::jthread> each;
+  for (std::uint32_t number = 0; number < devices_.size(); ++number) {
+    each.emplace_back([&, number] {
+      // Blocks of a device tell of a call until it begins the next.
+      std::vector<device::TeamProgress> progress(progress_.size());
+      for (std::size_t i = 0; i < calls.size(); ++i) {
+        device::TeamLaunch launch = launches[i];
+        launch.progress = progress.data();
+        run_on_device(number, calls[i].team, launch, threads_per_block);
+        for (const device::TeamBlock& block : calls[i].team.blocks_of(number)) {
+          const auto ending = static_cast<device::TeamEnding>(progress[block.number].ending);
+          if (ending != device::TeamEnding::finished) are_whole = false;
+        }
+      }
+    });
+  }
+  each.clear();
+  return are_whole;
 }
 
 void TeamOnHost::abort() { device::store_relaxed(&abort_, 1); }

@@ -44,6 +44,13 @@ class TeamOnHost {
                                              const std::vector<Buffers>& buffers, std::uint64_t id,
                                              std::uint32_t threads_per_block);
   void share_workspace(std::uint64_t bytes);
+  struct Call {
+    const device::LoweredTeam& team;
+    std::vector<Buffers> buffers;
+  };
+  /// The calls one after another, on each device by itself: it begins one when it has ended the one
+  /// before, whatever others still do. Of programs that lend nothing. Whether each block finished.
+  bool run_apart(const std::vector<Call>& calls, std::uint32_t threads_per_block);
   /// Whether a call has found another one under way.
   bool was_busy() const { return device::load_acquire(&busy_) != 0; }
 
@@ -75,7 +82,10 @@ class TeamOnHost {
                                const std::vector<Buffers>& buffers);
   void run_on_devices(const device::LoweredTeam& team, const device::TeamLaunch& launch,
                       std::uint32_t threads_per_block);
+  void run_on_device(std::uint32_t number, const device::LoweredTeam& team,
+                     device::TeamLaunch launch, std::uint32_t threads_per_block);
 
+  const std::uint32_t flags_;
   std::vector<Device> devices_;
   std::vector<device::TeamProgress> progress_;
   std::uint64_t abort_ = 0;

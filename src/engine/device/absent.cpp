@@ -31,7 +31,7 @@ Result<std::unique_ptr<Registered>> Registered::of_user(std::byte* /*data*/,
 }
 Result<std::shared_ptr<DeviceWay>> join_team(const TeamWayOptions& /*options*/) { return absent(); }
 
-Result<std::shared_ptr<DeviceWay>> make_steps(const StepsWayOptions& /*options*/,
+Result<std::shared_ptr<DeviceWay>> make_group(const GroupWayOptions& /*options*/,
                                               Exchange& /*exchange*/,
                                               Exchange::TimePoint /*deadline*/) {
   return absent();

@@ -2,9 +2,10 @@
 #pragma once
 
 /// Ways of calls that devices make by themselves, with no data going through the host: a team
-/// (team.hpp), where all ranks are threads of one process, and stream steps
-/// (stream_group.hpp), where they are of several processes of a host. A rank has one of its
-/// communicator's, or none; all ranks the same.
+/// (team.hpp), where all ranks are threads of one process, and a group (stream_group.hpp), where
+/// they are of several processes of a host: by the team's kernel, too, where each rank has a GPU of
+/// its own, else by stream steps. A rank has one of its communicator's, or none; all ranks the
+/// same.
 ///
 /// Without CUDA's headers; in a build without CUDA there is none to be had.
 
@@ -85,18 +86,19 @@ struct TeamWayOptions {
 /// memory is there.
 Result<std::shared_ptr<DeviceWay>> join_team(const TeamWayOptions& options);
 
-struct StepsWayOptions {
+struct GroupWayOptions {
   std::uint32_t rank = 0;
   std::uint32_t size = 1;
   /// Of each rank's device, for slots and scratch of its programs; the same on all.
   std::uint64_t workspace_bytes = 32 << 20;
-  std::uint32_t most_blocks = 0;     ///< of a rank's kernel; 0: 32
+  bool by_kernels = false;           ///< each rank has a GPU of its own; else by steps
+  std::uint32_t most_blocks = 0;     ///< of a rank's kernel; 0: 32, or as many as run at once
   std::shared_ptr<Staging> staging;  ///< of this rank's calls that the host makes
 };
 
 /// By all ranks together: shares memory, and tries out what is shared. It may fail on some ranks
 /// only, who have to agree then.
-Result<std::shared_ptr<DeviceWay>> make_steps(const StepsWayOptions& options, Exchange& exchange,
+Result<std::shared_ptr<DeviceWay>> make_group(const GroupWayOptions& options, Exchange& exchange,
                                               Exchange::TimePoint deadline);
 
 }  // namespace ccoll::device

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The words by which the streams of several processes wait for each other, in memory of the host
-/// that all of them and their GPUs map: so they need no path between GPUs, and any process can let
-/// all streams go on. Knows no CUDA.
+/// The words by which the streams of several processes wait for each other, and are ended, in
+/// memory of the host that all of them and their GPUs map: so they need no path between GPUs, and
+/// any process can let all streams go on. Knows no CUDA.
 
 #include <atomic>
 #include <cstddef>
@@ -33,6 +33,8 @@ class GroupWords {
 
   // Where words are, from the memory's beginning.
   static constexpr std::size_t abort_at() { return offsetof(Head, abort); }
+  /// What kernels look at that wait: two words, taken as one of 64 bits.
+  static constexpr std::size_t ends_at() { return offsetof(Head, ends); }
   /// The step that rank `rank` has begun.
   static constexpr std::size_t begun_at(std::uint32_t rank) { return kRanksAt + kRankBytes * rank; }
   /// Two words to try out what waits for words.
@@ -45,6 +47,9 @@ class GroupWords {
   /// behind it that of the one that it has ended last: which is how it tells of graphs that run
   /// beside them.
   static constexpr std::size_t plain_at(std::uint32_t rank) { return loans_at(rank, 2); }
+  /// As long as ends_at(): not 0 where a kernel of rank `rank` has found another call under way,
+  /// and ended both.
+  static constexpr std::size_t busy_at(std::uint32_t rank) { return plain_at(rank) + 8; }
   /// From a rank's to the next one's.
   static constexpr std::uint32_t loan_stride() { return kRankBytes / sizeof(std::uint32_t); }
   /// What `reader` has mapped of `lender`.
@@ -82,8 +87,10 @@ class GroupWords {
   /// Why all is over, as rank `rank` tells it; nothing as long as it is not.
   std::optional<Failure> cause(std::uint32_t rank) const {
     const Head& head = *reinterpret_cast<const Head*>(memory_);
+    // A host that ends all has said before that who it is of.
+    const bool has_ended = load_acquire(&head.ends) != 0;
     const std::uint32_t by = load_acquire(&head.abort);
-    if (by == 0) return std::nullopt;
+    if (by == 0) return has_ended ? std::optional(ended_by_kernel()) : std::nullopt;
     const bool mine = by == rank + 1;
     if (load_acquire(&head.said) == 0) {
       return Failure{ErrorKind::aborted, fmt::format("rank {} has given up", by - 1), std::nullopt};
@@ -98,6 +105,7 @@ class GroupWords {
   /// Stores what lets every stream of every rank go on. What a stream still writes may undo it for
   /// a word, so it is done again until the own stream has ended.
   void release() const {
+    store_release(&reinterpret_cast<Head*>(memory_)->ends, std::uint64_t{1});
     const std::size_t words = 2 * std::size_t{size_} * size_ * links_;
     std::uint32_t* const first = word(channels_at());
     for (std::size_t i = 0; i < words; ++i) store_relaxed(first + i, kReleased);
@@ -105,14 +113,30 @@ class GroupWords {
 
  private:
   struct Head {
+    std::uint64_t ends;     ///< not 0: kernels that wait are to end
     std::uint32_t abort;    ///< 1 + who has given up first; what steps look at
     std::uint32_t said;     ///< the rest is there
     std::uint32_t kind;     ///< ErrorKind
     std::uint32_t culprit;  ///< 1 + a rank; 0: none
     std::uint32_t length;
-    char text[1004];
+    char text[996];
   };
+  /// By one that has said so before.
+  Failure ended_by_kernel() const {
+    std::uint32_t by = 0;
+    const auto is_busy = [this](std::uint32_t rank) {
+      return load_acquire(reinterpret_cast<const std::uint64_t*>(memory_ + busy_at(rank))) != 0;
+    };
+    while (by + 1 < size_ && !is_busy(by)) ++by;
+    return {ErrorKind::aborted,
+            fmt::format("rank {}'s call of a team found another one under way on the device: a "
+                        "graph must not run beside another call of the same team",
+                        by),
+            std::nullopt};
+  }
+
   static constexpr std::size_t kRankBytes = 64;
+  static_assert(16 + 2 * kLoanWords * sizeof(std::uint32_t) + 16 <= kRankBytes);
   static constexpr std::size_t kRanksAt = (sizeof(Head) + kRankBytes - 1) / kRankBytes * kRankBytes;
   std::size_t channels_at() const { return begun_at(size_); }
 

@@ -58,8 +58,8 @@ class TeamInterpreter {
   }
 
  private:
-  /// Takes the ticket, and advances those that fall to this block. What is aborted by now, or finds
-  /// another call under way, ends here: false.
+  /// Takes the ticket, and advances those that fall to this block. What is aborted before all
+  /// devices have ended the call before, or finds another call under way, ends here: false.
   CCOLL_HOST_DEVICE bool begin() {
     if (is_first()) {
       const bool is_aborted = load_relaxed(launch_.abort) != 0;
@@ -81,7 +81,7 @@ class TeamInterpreter {
       launch_.state.tickets[i] = next;
     }
     if (is_first()) {
-      if (number_ == 0) {
+      if (number_ == 0 && launch_.state.words[mine_.device] != nullptr) {
         store_relaxed(&launch_.state.words[mine_.device][aged_tiny_word(call_)],
                       tiny_word(call_, 0));
       }
@@ -89,7 +89,16 @@ class TeamInterpreter {
       store_relaxed(&launch_.progress[mine_.number].steps, 0);
       store_release(&launch_.progress[mine_.number].call, call_);
     }
-    return goes_on;
+    return goes_on && (launch_.state.awaited_devices == 0 || await_devices());
+  }
+
+  /// What others have of the call before is still in use until they have ended it.
+  CCOLL_HOST_DEVICE bool await_devices() {
+    for (std::uint32_t i = block_.thread(); i < launch_.state.awaited_devices;
+         i += block_.threads()) {
+      wait_for(flag(mine_.device, launch_.state.ended + i), 0);
+    }
+    return gate_.pass();
   }
 
   /// Waits until the team is the call's own: its first block claims it, for all of them. Another
@@ -117,6 +126,9 @@ class TeamInterpreter {
     TeamClaim& claim = *launch_.state.claim;
     if (add(&claim.gone, 1) < program_.block_count) return;
     store_relaxed(&claim.gone, 0);
+    for (std::uint32_t i = 0; i < launch_.state.awaited_devices; ++i) {
+      store_release(flag(i, launch_.state.ended + mine_.device), base_ + program_.span);
+    }
     store_release(&claim.owner, 0);
   }
 

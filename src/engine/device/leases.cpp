@@ -271,6 +271,29 @@ void when_no_calls_are_left(std::function<void()> free) {
   LeasesPool::of_process().also(std::move(free));
 }
 
+void keep_until_no_calls_are_left(int device, std::shared_ptr<void> what) {
+  struct Kept {
+    std::mutex mu;
+    std::vector<std::pair<int, std::shared_ptr<void>>> all;  // guarded by mu
+  };
+  static auto* const kept = [] {
+    auto* const made = new Kept;
+    when_no_calls_are_left([made] {
+      std::vector<std::pair<int, std::shared_ptr<void>>> all;
+      const std::lock_guard lock(made->mu);
+      all.swap(made->all);
+      for (auto& [device, each] : all) {
+        const CurrentDevice current(device);
+        const BesideCaptures beside;
+        each.reset();
+      }
+    });
+    return made;
+  }();
+  const std::lock_guard lock(kept->mu);
+  kept->all.emplace_back(device, std::move(what));
+}
+
 void keep_for_ever(std::shared_ptr<void> what) {
   static auto* const mu = new std::mutex;
   static auto* const kept = new std::vector<std::shared_ptr<void>>;

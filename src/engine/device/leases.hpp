@@ -136,6 +136,9 @@ class Leases final {
 /// under way: what is given back to CUDA only then.
 void when_no_calls_are_left(std::function<void()> free);
 
+/// Lets go of `what`, which has memory of that GPU, only then.
+void keep_until_no_calls_are_left(int device, std::shared_ptr<void> what);
+
 /// What a stream may still use although nobody knows when: kept as long as the process.
 void keep_for_ever(std::shared_ptr<void> what);
 

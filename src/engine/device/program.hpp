@@ -168,12 +168,20 @@ struct TeamClaim {
 /// whatever program claims it and then advances all tickets, each by one block and before anything
 /// else, so that between calls they are the same, also after an abort: nothing needs to be reset.
 /// So it is on every device of a team, whose calls all have a part on each.
+///
+/// Where not one process launches all parts of a call, one device may have ended it, and begin the
+/// next, while others are still about it. Each then tells all that it has, by the base of the next
+/// call in a flag there, and no block touches anything of others before all have.
 struct TeamState {
   TeamClaim* claim = nullptr;                   ///< on the launch's device, as are the tickets
   TeamTicket* tickets = nullptr;                ///< ticket_count of them
   std::uint64_t* flags[kMostTeamDevices] = {};  ///< by device
-  std::uint64_t* words[kMostTeamDevices] = {};  ///< by device, kTeamWords of each: tiny_words.hpp
-  std::uint32_t ticket_count = 0;               ///< at least the program's blocks
+  /// By device, kTeamWords of each (tiny_words.hpp); null where no program goes by words.
+  std::uint64_t* words[kMostTeamDevices] = {};
+  std::uint32_t ticket_count = 0;  ///< at least the program's blocks
+  /// How many devices have to have ended the call before; 0: they have.
+  std::uint32_t awaited_devices = 0;
+  std::uint32_t ended = 0;  ///< the first of a device's flags by which they tell that, by device
 };
 
 enum class TeamEnding : std::uint64_t { none, finished, aborted };

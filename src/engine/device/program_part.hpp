@@ -2,7 +2,8 @@
 #pragma once
 
 /// What a GPU has of a program of the team kernel, and of its calls' order: for whoever launches
-/// it. Needs CUDA's headers: only sources, and headers that only they include, do.
+/// it, a team of one process (team_device.hpp) or a rank of several (kernel_calls.cpp). Needs
+/// CUDA's headers: only sources, and headers that only they include, do.
 
 #include <cstddef>
 #include <cstdint>

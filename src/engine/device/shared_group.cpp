@@ -8,12 +8,12 @@
 #include "engine/device/shared_group.hpp"
 
 #include <algorithm>
-#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "core/net/bytes.hpp"
 #include "engine/device/driver.hpp"
+#include "engine/device/leases.hpp"
 #include "engine/device/program.hpp"
 #include "engine/device/trial.hpp"
 #include "kernels/device/launch.hpp"
@@ -24,44 +24,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// What ranks say to each other at set-up.
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 constexpr std::size_t kMostReasonBytes = 1000;
-
-/// All ranks hear of the first that failed.
-Status agree(Exchange& exchange, const Status& own, Exchange::TimePoint deadline) {
-  net::Writer writer;
-  writer.number(std::uint32_t{own ? 0U : 1U + static_cast<std::uint32_t>(own.error().kind)});
-  writer.text(own ? std::string() : own.error().message.substr(0, kMostReasonBytes));
-  auto said = exchange.swap(writer.bytes(), {}, deadline);
-  if (!said) return tl::unexpected(std::move(said.error()));
-  for (std::uint32_t rank = 0; rank < said->size(); ++rank) {
-    net::Reader reader((*said)[rank].bytes);
-    const auto kind = reader.number<std::uint32_t>();
-    const auto text = reader.text();
-    if (!reader.complete()) {
-      return fail(ErrorKind::corrupt, "rank {} says nonsense at set-up", rank);
-    }
-    if (kind != 0) {
-      return fail(static_cast<ErrorKind>(kind - 1), "GPU memory is not shared: rank {}: {}", rank,
-                  text);
-    }
-  }
-  return {};
-}
-
-/// What is not to be touched stays reachable.
-void abandon(std::unique_ptr<Trial> trial, std::vector<std::shared_ptr<SharedMemory>> memories,
-             std::shared_ptr<MappedSegment> segment) {
-  struct Kept {
-    std::unique_ptr<Trial> trial;
-    std::vector<std::shared_ptr<SharedMemory>> memories;
-    std::shared_ptr<MappedSegment> segment;
-  };
-  static std::mutex mu;
-  static auto& all = *new std::vector<Kept>;
-  const std::lock_guard lock(mu);
-  all.push_back({std::move(trial), std::move(memories), std::move(segment)});
-}
+constexpr std::string_view kWhat = "GPU memory is not shared";
 
 /// Each rank's pattern is what its kernel reads here.
 Status read_patterns(Trial& trial, const SharedGroup& group, std::uint32_t ranks,
@@ -121,6 +86,27 @@ Status pass_words(Trial& trial, const SharedGroup& group, const StreamGroupOptio
 
 }  // namespace
 
+Status agree(Exchange& exchange, const Status& own, std::string_view what,
+             Exchange::TimePoint deadline) {
+  net::Writer writer;
+  writer.number(std::uint32_t{own ? 0U : 1U + static_cast<std::uint32_t>(own.error().kind)});
+  writer.text(own ? std::string() : own.error().message.substr(0, kMostReasonBytes));
+  auto said = exchange.swap(writer.bytes(), {}, deadline);
+  if (!said) return tl::unexpected(std::move(said.error()));
+  for (std::uint32_t rank = 0; rank < said->size(); ++rank) {
+    net::Reader reader((*said)[rank].bytes);
+    const auto kind = reader.number<std::uint32_t>();
+    const auto text = reader.text();
+    if (!reader.complete()) {
+      return fail(ErrorKind::corrupt, "rank {} says nonsense at set-up", rank);
+    }
+    if (kind != 0) {
+      return fail(static_cast<ErrorKind>(kind - 1), "{}: rank {}: {}", what, rank, text);
+    }
+  }
+  return {};
+}
+
 Result<std::unique_ptr<SharedGroup>> SharedGroup::make(const StreamGroupOptions& options,
                                                        Exchange& exchange, TimePoint deadline) {
   std::unique_ptr<SharedGroup> made(new SharedGroup(options));
@@ -130,20 +116,20 @@ Result<std::unique_ptr<SharedGroup>> SharedGroup::make(const StreamGroupOptions&
   Status own = made->check_options();
   if (own) own = current.status();
   if (own) own = made->make_own();
-  CCOLL_TRY(agree(exchange, own, deadline));
+  CCOLL_TRY(agree(exchange, own, kWhat, deadline));
   std::vector<int> files{made->memories_[options.rank]->file().number()};
   if (made->made_) files.push_back(made->made_->file().number());
   auto parcels = exchange.swap(made->introduction(), files, deadline);
   if (!parcels) return tl::unexpected(std::move(parcels.error()));
   own = made->map_all(std::move(*parcels));
-  CCOLL_TRY(agree(exchange, own, deadline));
+  CCOLL_TRY(agree(exchange, own, kWhat, deadline));
   CCOLL_TRY(made->try_out(exchange, deadline));
   return made;
 }
 
 Status SharedGroup::check_options() const {
   if (options_.size != 0 && options_.size <= kMostTeamRanks && options_.rank < options_.size &&
-      options_.links != 0 && options_.most_blocks != 0) {
+      options_.links != 0 && (options_.most_blocks != 0 || options_.by_kernels)) {
     return {};
   }
   return fail(ErrorKind::invalid_argument,
@@ -215,10 +201,15 @@ Status SharedGroup::map_all(std::vector<Parcel> parcels) {
   return {};
 }
 
+void SharedGroup::abandon() const {
+  for (const auto& memory : memories_) keep_for_ever(memory);
+  keep_for_ever(segment_);
+}
+
 /// Patterns before words, and each only once all have had the one before, lest a rank that waits in
 /// vain be taken for the cause.
 Status SharedGroup::try_out(Exchange& exchange, TimePoint deadline) {
-  std::unique_ptr<Trial> trial;
+  std::shared_ptr<Trial> trial;
   const auto limit = [&] {
     const auto now = Clock::now();
     return now + std::min<Clock::duration>(options_.trial, (deadline - now) / 2);
@@ -227,18 +218,20 @@ Status SharedGroup::try_out(Exchange& exchange, TimePoint deadline) {
     if (!works && works.error().kind == ErrorKind::timed_out) {
       // What one cannot rely on is given up, for whatever reason it does not come.
       works.error().kind = ErrorKind::unsupported;
-      abandon(std::move(trial), memories_, segment_);
+      keep_for_ever(std::move(trial));
+      abandon();
     }
     return works;
   };
-  Status works = put(Trial::make(options_.size), trial);
+  Status works = Trial::make(options_.size).map([&](auto made) { trial = std::move(made); });
   if (works) works = trial->write(options_.rank, memory(options_.rank), limit());
-  CCOLL_TRY(agree(exchange, heard(std::move(works)), deadline));
-  CCOLL_TRY(agree(exchange, heard(read_patterns(*trial, *this, options_.size, limit())), deadline));
+  CCOLL_TRY(agree(exchange, heard(std::move(works)), kWhat, deadline));
+  works = heard(read_patterns(*trial, *this, options_.size, limit()));
+  CCOLL_TRY(agree(exchange, works, kWhat, deadline));
   works = heard(pass_words(*trial, *this, options_, limit()));
   // Freeing memory waits for all streams of the process: no rank may have called anything yet.
   trial.reset();
-  return agree(exchange, works, deadline);
+  return agree(exchange, works, kWhat, deadline);
 }
 
 }  // namespace ccoll::device

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/result.hpp"
@@ -27,10 +28,16 @@ struct StreamGroupOptions {
   std::uint64_t shared_bytes = 32 << 20;
   /// Channels from one rank to another, which are a program's lanes; the same on all.
   std::uint32_t links = 16;
-  std::uint32_t most_blocks = 32;  ///< of a kernel
+  std::uint32_t most_blocks = 32;  ///< of a kernel; of the team kernel 0: as many as run at once
+  bool by_kernels = false;         ///< calls are the team kernel's, else steps; the same on all
   /// How long anything that is tried out may take, and half of the time there is at most.
   std::chrono::milliseconds trial{5000};
 };
+
+/// By all ranks, each with how far it has come: where one has failed all do, with its words behind
+/// `what`.
+Status agree(Exchange& exchange, const Status& own, std::string_view what,
+             Exchange::TimePoint deadline);
 
 class SharedGroup {
  public:
@@ -47,6 +54,8 @@ class SharedGroup {
   std::uint32_t* word_on_device(std::size_t at) const {
     return reinterpret_cast<std::uint32_t*>(segment_->on_device() + at);
   }
+  /// Something may use it for ever: it stays.
+  void abandon() const;
 
  private:
   explicit SharedGroup(const StreamGroupOptions& options) : options_(options) {}

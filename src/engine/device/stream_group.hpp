@@ -2,25 +2,25 @@
 #pragma once
 
 /// One rank of a group whose ranks are of different processes of a host, on one GPU or on several
-/// that reach each other: its calls are stream steps (rank_steps.hpp). Right wherever memory can be
-/// shared at all, since nothing on the device waits by spinning. Knows CUDA's streams by name only;
-/// only in builds with CUDA.
+/// that reach each other. Its calls are stream steps (rank_steps.hpp), right wherever memory can be
+/// shared at all, since nothing on the device waits by spinning; or, where each rank has a GPU of
+/// its own, the team kernel (interpret.hpp), of which each rank launches its part by itself, and
+/// whose blocks wait for those on other GPUs. Knows CUDA's streams by name only; only in builds
+/// with CUDA.
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <optional>
+#include <vector>
 
 #include "core/result.hpp"
+#include "engine/device/group_calls.hpp"
 #include "engine/device/lower.hpp"
 #include "engine/device/shared_group.hpp"
 
-struct CUstream_st;
-
 namespace ccoll::device {
-
-struct LoadedSteps;
 
 /// abort() and check() by any thread; all else by one at a time.
 class StreamGroup {
@@ -36,17 +36,20 @@ class StreamGroup {
   /// What has been called is ended: with an error on all ranks, if it is not over.
   ~StreamGroup();
 
+  /// As LowerRequest has them, which programs are to be lowered for.
+  std::vector<std::uint32_t> device_numbers() const;
   /// Of a program lowered without lending; stays as long as the group. `unsupported` where it needs
-  /// more than the options say.
-  Result<const LoadedSteps*> load(const LoweredTeam& lowered);
+  /// more than the options say, or more blocks at once than the GPU runs.
+  Result<const GroupProgram*> load(const LoweredTeam& lowered);
 
   /// Puts this rank's part of a call into `stream`; all ranks make the same calls in the same
   /// order. Buffers belong to the call until the stream has passed it. Waits for nobody, but for
   /// room in the device's queue where a call has more steps than fit. A captured call may be
-  /// replayed as often as all ranks do so, not at the same time as another call of the group.
-  /// Others read what it lends of memory of ccoll::allocate where that lies (lending.hpp), in
-  /// a captured one if they have mapped it within a second.
-  Status call(const LoadedSteps* steps, std::byte* input, std::byte* output, CUstream_st* stream);
+  /// replayed as often as all ranks do so, not at the same time as another call of the group, which
+  /// kernels find out, and end all. By steps others read what it lends of memory of ccoll::allocate
+  /// where that lies (lending.hpp), in a captured one if they have mapped it within a second.
+  Status call(const GroupProgram* program, std::byte* input, std::byte* output,
+              CUstream_st* stream);
 
   /// The host waits for the end of what was called, except by graphs. At the deadline, or when some
   /// rank has given up, the streams of all ranks go on and end, and do nothing; the failure says
@@ -63,13 +66,14 @@ class StreamGroup {
   /// Whether what was called has ended, except by graphs; after an abort by any thread.
   bool has_ended() const;
   /// The calls that were not captured, as the stream comes to them and is through with them, by
-  /// number. Any thread may call, also CUDA's.
+  /// number; of the team kernel, which finds out by itself what is under way at once, none. Any
+  /// thread may call, also CUDA's.
   struct PlainCalls {
     std::uint32_t begun = 0;  ///< the last
     std::uint32_t ended = 0;  ///< the last
   };
-  PlainCalls plain_calls() const;
-  /// What the calls until now put into slots, a captured one once; any thread may call.
+  std::optional<PlainCalls> plain_calls() const;
+  /// What the calls until now put into slots, a captured one once, of steps; any thread may call.
   std::uint64_t slot_bytes() const;
 
  private:

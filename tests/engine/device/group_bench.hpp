@@ -17,11 +17,13 @@
 
 namespace ccoll::test {
 
-/// As all ranks lower it.
-inline device::LoweredTeam lowered_for_streams(const TeamCase& of) {
+/// As all ranks lower it. `devices`: as the group has them.
+inline device::LoweredTeam lowered_for_streams(const TeamCase& of,
+                                               std::vector<std::uint32_t> devices = {}) {
   auto request = of.request();
   request.lends = false;
   request.tiny_bytes = 0;
+  request.devices = std::move(devices);
   return device::lower(request).value();
 }
 
@@ -84,6 +86,9 @@ class GroupBench {
   }
 
   device::StreamGroup& group() { return *group_; }
+  Result<const device::GroupProgram*> load(const TeamCase& of) {
+    return group_->load(lowered_for_streams(of, group_->device_numbers()));
+  }
   Rank rank() const { return rank_; }
   CUstream_st* stream(std::size_t number = 0) const { return streams_[number % 2].get(); }
 
@@ -131,26 +136,26 @@ class GroupBench {
     std::byte* const there_;
   };
 
-  Status begin(const device::LoadedSteps* steps, Trip& trip, std::size_t on = 0) {
+  Status begin(const device::GroupProgram* program, Trip& trip, std::size_t on = 0) {
     CCOLL_TRY(trip.go(stream(on)));
-    return group_->call(steps, trip.input(), trip.output(), stream(on));
+    return group_->call(program, trip.input(), trip.output(), stream(on));
   }
 
   /// One call to its end.
-  Status run(const device::LoadedSteps* steps, TeamMemory& memory, TimePoint deadline) {
+  Status run(const device::GroupProgram* program, TeamMemory& memory, TimePoint deadline) {
     Trip trip(*this, 0, memory);
-    CCOLL_TRY(begin(steps, trip));
+    CCOLL_TRY(begin(program, trip));
     CCOLL_TRY(group_->wait(deadline));
     return trip.come_back();
   }
 
   /// A captured call, replayed once for each of `memories`, which have the same shape.
-  Status replay(const device::LoadedSteps* steps, std::vector<TeamMemory>& memories) {
+  Status replay(const device::GroupProgram* program, std::vector<TeamMemory>& memories) {
     Trip first(*this, 0, memories[0]);
     constexpr const char* kWhat = "a graph of a call";
     CCOLL_TRY(device::cuda_status(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeGlobal),
                                   "capturing a call"));
-    const Status called = group_->call(steps, first.input(), first.output(), stream());
+    const Status called = group_->call(program, first.input(), first.output(), stream());
     cudaGraph_t graph = nullptr;
     const cudaError_t ended = cudaStreamEndCapture(stream(), &graph);
     CCOLL_TRY(called);
@@ -205,16 +210,16 @@ class GroupTrials {
   /// where the rank's memory is not bit by bit what the team kernel's code leaves on the host.
   Status run(const TeamCase& made, std::optional<MemoryKind> kind = std::nullopt) {
     const auto program = lowered_for_streams(made);
-    const auto steps = bench_.group().load(program);
+    const auto loaded = bench_.load(made);
     const std::size_t calls = 1 + random_() % GroupBench::kRooms;
     std::vector<TeamMemory> memory = random_memory(made, calls), expected = memory;
     for (auto& each : expected) host_.run(program, each.buffers(), 1);
     const unsigned way = random_() % 3;
     bench_.use(kind.value_or(kMemoryKinds[own_() % std::size(kMemoryKinds)]));
-    CCOLL_TRY(steps);
-    CCOLL_TRY(way == 0   ? one_by_one(*steps, memory)
-              : way == 1 ? all_at_once(*steps, memory)
-                         : bench_.replay(*steps, memory));
+    CCOLL_TRY(loaded);
+    CCOLL_TRY(way == 0   ? one_by_one(*loaded, memory)
+              : way == 1 ? all_at_once(*loaded, memory)
+                         : bench_.replay(*loaded, memory));
     for (std::size_t call = 0; call < calls; call++) {
       if (std::ranges::equal(memory[call].all(bench_.rank()), expected[call].all(bench_.rank())))
         continue;
@@ -229,10 +234,10 @@ class GroupTrials {
                 std::optional<MemoryKind> kind = std::nullopt) {
     bench_.use(kind.value_or(kMemoryKinds[own_() % std::size(kMemoryKinds)]));
     const auto program = lowered_for_streams(made);
-    const auto steps = bench_.group().load(program);
+    const auto loaded = bench_.load(made);
     std::vector<TeamMemory> memory = random_memory(made, launches), expected = memory;
-    CCOLL_TRY(steps);
-    CCOLL_TRY(bench_.replay(*steps, memory));
+    CCOLL_TRY(loaded);
+    CCOLL_TRY(bench_.replay(*loaded, memory));
     for (std::size_t i = 0; i < launches; i++) {
       if (i > 2 && i + 1 < launches && i % 16 != 0) continue;
       host_.run(program, expected[i].buffers(), 1);
@@ -257,15 +262,15 @@ class GroupTrials {
   }
   GroupBench::TimePoint soon() const { return std::chrono::steady_clock::now() + patience_; }
 
-  Status one_by_one(const device::LoadedSteps* steps, std::vector<TeamMemory>& memory) {
-    for (auto& each : memory) CCOLL_TRY(bench_.run(steps, each, soon()));
+  Status one_by_one(const device::GroupProgram* program, std::vector<TeamMemory>& memory) {
+    for (auto& each : memory) CCOLL_TRY(bench_.run(program, each, soon()));
     return {};
   }
   /// Without waiting in between, in streams that nothing orders but the calls.
-  Status all_at_once(const device::LoadedSteps* steps, std::vector<TeamMemory>& memory) {
+  Status all_at_once(const device::GroupProgram* program, std::vector<TeamMemory>& memory) {
     std::vector<GroupBench::Trip> trips;
     for (auto& each : memory) trips.emplace_back(bench_, trips.size(), each);
-    for (std::size_t i = 0; i < trips.size(); i++) CCOLL_TRY(bench_.begin(steps, trips[i], i));
+    for (std::size_t i = 0; i < trips.size(); i++) CCOLL_TRY(bench_.begin(program, trips[i], i));
     CCOLL_TRY(bench_.group().wait(soon()));
     for (auto& trip : trips) CCOLL_TRY(trip.come_back());
     return {};

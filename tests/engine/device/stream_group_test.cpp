@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that are processes share a GPU's memory and run calls by stream steps: over what plays CUDA
-// on the host, where such memory is a memfd. A program of its own, because it forks.
+// Ranks that are processes share GPUs' memory and run calls by stream steps, on one GPU, or with
+// CCOLL_TEST_GROUP=kernels by the team kernel, on a GPU for each: over what plays CUDA on the host,
+// where such memory is a memfd. A program of its own, because it forks.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -10,6 +11,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "engine/device/exchange.hpp"
@@ -17,6 +19,7 @@
 #include "group_bench.hpp"
 #include "support/children.hpp"
 #include "support/cuda_on_host.hpp"
+#include "support/device_buffer.hpp"
 #include "support/effort.hpp"
 
 using namespace ccoll;
@@ -37,6 +40,12 @@ namespace {
 
 /// What is not hung ends within it, however busy the machine is.
 constexpr auto kLong = 60s;
+
+/// How calls are made in this run of the tests.
+bool by_kernels() {
+  static const char* const asked = std::getenv("CCOLL_TEST_GROUP");
+  return asked != nullptr && asked == std::string("kernels");
+}
 
 StreamGroup::TimePoint in(std::chrono::milliseconds time) {
   return std::chrono::steady_clock::now() + time;
@@ -120,12 +129,21 @@ void run_processes(const std::string& what, Rank size, const Body& body,
   }
 }
 
-std::unique_ptr<GroupBench> join(Rank rank, Rank size, device::Exchange& exchange) {
+/// Makes the rank's GPU the current one.
+StreamGroupOptions options_of(Rank rank, Rank size) {
   StreamGroupOptions options;
   options.rank = rank;
   options.size = size;
+  options.by_kernels = by_kernels();
+  options.device = by_kernels() ? static_cast<int>(rank) : 0;
+  testing::check_cuda(cudaSetDevice(options.device), "a device");
+  return options;
+}
+
+std::unique_ptr<GroupBench> join(Rank rank, Rank size, device::Exchange& exchange) {
+  auto options = options_of(rank, size);
   options.shared_bytes = 4 << 20;
-  options.most_blocks = 2;
+  options.most_blocks = by_kernels() ? 0 : 2;
   options.trial = kLong;
   return value_or_throw(GroupBench::make(options, exchange, in(kLong)));
 }
@@ -190,9 +208,9 @@ void test_matrix(unsigned seed) {
   }
 }
 
-/// Ranks of one process have each other's memory by pointer: nothing is imported.
+/// Ranks of one process on one GPU have each other's memory by pointer: nothing is imported.
 void test_threads(unsigned seed) {
-  setenv("CCOLL_GPU_FAULT", "import", 1);
+  if (!by_kernels()) setenv("CCOLL_GPU_FAULT", "import", 1);
   run_processes("ranks of one process", 1, [&](Rank, device::Exchange&) {
     auto sockets = make_sockets(3);
     std::vector<std::jthread> threads;
@@ -204,6 +222,7 @@ void test_threads(unsigned seed) {
         GroupTrials trials(*bench, random, kLong);
         for (std::size_t i = 0; i < catalogue().size(); i += 3)
           try_case(trials, test::random_case(catalogue()[i], 3, random));
+        if (by_kernels()) return;
         for (const MemoryKind kind : kLentKinds)
           check_lent(*bench, trials, ring_case(Kind::all_gather, 3), kind, true,
                      "ranks of one process");
@@ -228,13 +247,13 @@ void test_lent(unsigned seed) {
                    "what is lent");
       }
       const auto made = ring_case(Kind::all_gather, size);
-      const auto steps = value_or_throw(bench->group().load(test::lowered_for_streams(made)));
+      const auto program = value_or_throw(bench->load(made));
       for (const MemoryKind kind : kLentKinds) {
         check_lent(*bench, trials, made, kind, true, "what is lent");
         const std::uint64_t before = bench->group().slot_bytes();
         TeamMemory memory(made, random);
         bench->use(kind);
-        check(bench->run(steps, memory, in(kLong)).has_value(), "a plain call");
+        check(bench->run(program, memory, in(kLong)).has_value(), "a plain call");
         check(bench->group().slot_bytes() == before, "what has been mapped is lent by plain calls");
         try_case(trials, made, MemoryKind::ordinary);
         check(bench->group().slot_bytes() > before, "ordinary memory is not lent");
@@ -352,7 +371,7 @@ void test_parts(unsigned seed) {
     TeamCase made = ring_case(Kind::all_gather, 2);
     made.problem.count = 1000;
     made.in_place.assign(2, false);
-    const auto steps = value_or_throw(bench->group().load(test::lowered_for_streams(made)));
+    const auto steps = value_or_throw(bench->load(made));
     const auto opened_are = [&](int count) {
       for (const auto limit = in(kLong); cuda_on_host_opened() != count && in(0ms) < limit;)
         std::this_thread::sleep_for(1ms);
@@ -443,7 +462,7 @@ void test_outlives() {
 TeamCase long_case(Rank size) { return ring_case(Kind::all_reduce, size); }
 
 /// The stream has ended, works, and the group says why it does not.
-void check_survivor(GroupBench& bench, Rank rank, const device::LoadedSteps* steps,
+void check_survivor(GroupBench& bench, Rank rank, const device::GroupProgram* program,
                     const Status& ended, const std::string& what) {
   const std::string said = ended ? "no error" : ended.error().message;
   const bool is_over = !ended && said.find("may still be written") == said.npos;
@@ -458,7 +477,7 @@ void check_survivor(GroupBench& bench, Rank rank, const device::LoadedSteps* ste
             cudaStreamSynchronize(bench.stream()) == cudaSuccess && trip.come_back().has_value() &&
             memory == before,
         what + ": the stream still works");
-  const Status refused = bench.group().call(steps, trip.input(), trip.output(), bench.stream());
+  const Status refused = bench.group().call(program, trip.input(), trip.output(), bench.stream());
   check(!refused && !ended && refused.error().kind == ended.error().kind,
         what + ": further calls are refused with the cause");
 }
@@ -475,16 +494,16 @@ void test_killed(unsigned seed) {
           std::mt19937_64 random(seed + round);
           const auto bench = join(rank, size, exchange);
           const auto made = long_case(size);
-          const auto steps = value_or_throw(bench->group().load(test::lowered_for_streams(made)));
+          const auto program = value_or_throw(bench->load(made));
           TeamMemory memory(made, random);
-          if (round % 3 != 0) {
+          if (round % 3 != 0 && !by_kernels()) {
             // What is lent is read while its owner dies.
             GroupTrials trials(*bench, random, kLong);
             check_lent(*bench, trials, made, kLentKinds[round % 2], true, what);
           }
           GroupBench::Trip trip(*bench, 0, memory), next(*bench, 1, memory);
-          check(bench->begin(steps, trip).has_value(), what);
-          if (round % 2 == 0) check(bench->begin(steps, next).has_value(), what);
+          check(bench->begin(program, trip).has_value(), what);
+          if (round % 2 == 0) check(bench->begin(program, next).has_value(), what);
           // All have called before any gives up.
           value_or_throw(exchange.swap("", {}, in(kLong)));
           if (rank == 1) {
@@ -497,9 +516,10 @@ void test_killed(unsigned seed) {
           const auto begin = std::chrono::steady_clock::now();
           const Status ended = bench->group().wait(in(500ms));
           check(std::chrono::steady_clock::now() - begin < 20s, what + ": ends in time");
-          check_survivor(*bench, rank, steps, ended, fmt::format("{}: rank {}", what, rank));
+          check_survivor(*bench, rank, program, ended, fmt::format("{}: rank {}", what, rank));
           const std::string said = ended ? "" : ended.error().message;
-          check(said.find("stands after") != said.npos, what + " says where it stands: " + said);
+          const char* const stands = by_kernels() ? "steps of call" : "stands after";
+          check(said.find(stands) != said.npos, what + " says where it stands: " + said);
         },
         1);
   }
@@ -511,17 +531,18 @@ void test_late() {
     std::mt19937_64 random(1);
     const auto bench = join(rank, 2, exchange);
     const auto made = long_case(2);
-    const auto steps = value_or_throw(bench->group().load(test::lowered_for_streams(made)));
+    const auto program = value_or_throw(bench->load(made));
     if (rank == 0) {
       TeamMemory memory(made, random);
       GroupBench::Trip trip(*bench, 1, memory);
-      check(bench->begin(steps, trip).has_value(), "late: the call is begun");
+      check(bench->begin(program, trip).has_value(), "late: the call is begun");
       const Status ended = bench->group().wait(in(300ms));
       const std::string said = ended ? "no error" : ended.error().message;
-      check(!ended && ended.error().kind == ErrorKind::timed_out &&
-                said.find("waits for slice 1 of rank 1 (which has sent 0)") != said.npos,
+      const char* const stands = by_kernels() ? "rank 0's lane 0 not ended after 1 steps of call 2"
+                                              : "waits for slice 1 of rank 1 (which has sent 0)";
+      check(!ended && ended.error().kind == ErrorKind::timed_out && said.find(stands) != said.npos,
             "late: it says for whom it waits: " + said);
-      check_survivor(*bench, rank, steps, ended, "late");
+      check_survivor(*bench, rank, program, ended, "late");
     }
     value_or_throw(exchange.swap("", {}, in(kLong)));
   });
@@ -573,13 +594,49 @@ void test_ended_here() {
   });
 }
 
+/// A graph of rank 0 beside a call of rank 0 that waits for rank 1: both end, and all say why.
+void test_beside() {
+  run_processes("one beside another", 2, [&](Rank rank, device::Exchange& exchange) {
+    std::mt19937_64 random(1);
+    const auto bench = join(rank, 2, exchange);
+    const auto made = long_case(2);
+    const auto program = value_or_throw(bench->load(made));
+    TeamMemory memory(made, random);
+    GroupBench::Trip trip(*bench, 0, memory), other(*bench, 1, memory);
+    cudaStream_t const beside = bench->stream(1);
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t launched = nullptr;
+    check(cudaStreamBeginCapture(beside, cudaStreamCaptureModeGlobal) == cudaSuccess, "a capture");
+    const Status called = bench->group().call(program, other.input(), other.output(), beside);
+    check(called && cudaStreamEndCapture(beside, &graph) == cudaSuccess &&
+              cudaGraphInstantiate(&launched, graph, 0) == cudaSuccess,
+          "a capture of a call");
+    // Both have captured theirs before all ends.
+    value_or_throw(exchange.swap("", {}, in(kLong)));
+    if (rank == 0) {
+      check(bench->begin(program, trip).has_value(), "a call");
+      check(cudaGraphLaunch(launched, beside) == cudaSuccess, "a graph beside it");
+      const Status ended = bench->group().wait(in(kLong));
+      check_survivor(*bench, rank, program, ended, "one beside another");
+      check(cudaStreamSynchronize(beside) == cudaSuccess, "the graph ends, too");
+    }
+    value_or_throw(exchange.swap("", {}, in(kLong)));
+    const Status told = bench->group().check();
+    const std::string said = told ? "no error" : told.error().message;
+    check(said.find("rank 0's call of a team found another one under way") == 0,
+          fmt::format("rank {} says why: {}", rank, said));
+    cudaGraphExecDestroy(launched);
+    cudaGraphDestroy(graph);
+  });
+}
+
 /// A rank that does not call, and one that gives up: the others hear of it.
 void test_given_up() {
   run_processes("given up", 3, [&](Rank rank, device::Exchange& exchange) {
     std::mt19937_64 random(1);
     const auto bench = join(rank, 3, exchange);
     const auto made = long_case(3);
-    const auto steps = value_or_throw(bench->group().load(test::lowered_for_streams(made)));
+    const auto program = value_or_throw(bench->load(made));
     TeamMemory memory(made, random);
     GroupBench::Trip trip(*bench, 1, memory);
     if (rank == 2) {
@@ -590,13 +647,13 @@ void test_given_up() {
       return;
     }
     const TeamMemory before = memory;
-    Status ended = bench->begin(steps, trip);
+    Status ended = bench->begin(program, trip);
     if (ended) ended = bench->group().wait(in(kLong));
     const std::string said = ended ? "no error" : ended.error().message;
     check(said.find("rank 2 gave up: something else was called") == 0 &&
               ended.error().kind == ErrorKind::mismatch && ended.error().culprit == 0,
           "the others hear of it: " + said);
-    check_survivor(*bench, rank, steps, ended, "given up");
+    check_survivor(*bench, rank, program, ended, "given up");
     // Without rank 2 there is no sum of all: what was let go on does nothing.
     GroupBench::Trip after(*bench, 1, memory);
     check(after.come_back().has_value() && memory == before, "given up: nothing is stored");
@@ -611,18 +668,20 @@ void test_faults() {
     std::string said;
   };
   const Fault faults[] = {
+      {"lonely", 1, "a kernel that waits for others' did not end in time: rank "},
+      {"garbled", 2, "what rank 0's kernel writes here is wrong"},
       {"export", 1, "rank 1: cuMemExportToShareableHandle"},
       {"import", 0, "rank 0: mapping rank 1's GPU memory: cuMemImportFromShareableHandle"},
       {"apart", 2, "rank 2: the memory of rank 0's GPU reads wrong"},
       {"words", 1, "a word that rank 1's stream writes is not seen"},
   };
   for (const auto& fault : faults) {
+    const std::string name = fault.name;
+    if (!by_kernels() && (name == "lonely" || name == "garbled")) continue;
     run_processes(fault.name, 3, [&](Rank rank, device::Exchange& exchange) {
       if (rank == fault.rank) setenv("CCOLL_GPU_FAULT", fault.name, 1);
-      StreamGroupOptions options;
-      options.rank = rank;
-      options.size = 3;
-      if (fault.name != std::string("words")) options.trial = kLong;
+      auto options = options_of(rank, 3);
+      if (name != "words" && name != "lonely") options.trial = kLong;
       const auto made = GroupBench::make(options, exchange, in(kLong));
       check(!made, fmt::format("{} fails", fault.name));
       if (made) return;
@@ -636,19 +695,16 @@ void test_faults() {
 /// Of options that differ, and of a rank that is not there.
 void test_set_up() {
   run_processes("options that differ", 2, [&](Rank rank, device::Exchange& exchange) {
-    StreamGroupOptions options;
-    options.rank = rank;
-    options.size = 2;
+    auto options = options_of(rank, 2);
     options.links = 4 + rank;
+    options.shared_bytes += (64 << 10) * rank;
     options.trial = kLong;
     const auto made = GroupBench::make(options, exchange, in(kLong));
     check(!made && made.error().kind == ErrorKind::mismatch, "options that differ");
   });
   run_processes("a rank that is gone", 2, [&](Rank rank, device::Exchange& exchange) {
     if (rank == 1) return;
-    StreamGroupOptions options;
-    options.size = 2;
-    const auto made = GroupBench::make(options, exchange, in(kLong));
+    const auto made = GroupBench::make(options_of(rank, 2), exchange, in(kLong));
     check(!made && made.error().kind == ErrorKind::peer_lost && made.error().culprit == 1,
           "a rank that is gone");
   });
@@ -657,6 +713,7 @@ void test_set_up() {
 }  // namespace
 
 int main() {
+  if (by_kernels()) cuda_on_host_has(4);
   const auto seed = std::random_device{}();
   std::cout << "seed " << seed << std::endl;
   const std::pair<const char*, std::function<void()>> parts[] = {
@@ -677,8 +734,21 @@ int main() {
       {"given up", test_given_up},
       {"given up while lent", test_given_up_while_lent},
       {"ended here", test_ended_here},
+      {"one beside another", test_beside},
   };
+  // Kernels lend nothing.
+  const std::set<std::string> of_steps = {"what is lent",
+                                          "freed and taken anew",
+                                          "registered, freed and taken anew",
+                                          "a rank that cannot map",
+                                          "memory that is not shared",
+                                          "parts of an allocation",
+                                          "more memories than places",
+                                          "given up while lent",
+                                          "ended here"};
   for (const auto& [name, part] : parts) {
+    if (by_kernels() ? of_steps.contains(name) : name == std::string("one beside another"))
+      continue;
     const auto begin = std::chrono::steady_clock::now();
     part();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;

@@ -3,6 +3,7 @@
 // of the same schedules leaves there, however many threads a block has.
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <numeric>
 #include <thread>
 
 #include "../inproc_ranks.hpp"
@@ -112,6 +113,40 @@ TEST_CASE("team: so it does on several devices, each with memory, flags and tick
   for (std::uint32_t device = 1; device < devices; device++) {
     CHECK(team.tickets(device)[0].calls == team.tickets(0)[0].calls);
     CHECK(team.tickets(device)[0].base == team.tickets(0)[0].base);
+  }
+}
+
+TEST_CASE("team: so it does where each device goes on to the next call by itself",
+          "[engine][device][property]") {
+  const auto seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  const Rank size = GENERATE(2U, 3U, 5U);
+  TeamOnHost team(kMostBlocks, kMostFlags, size);
+  const int rows = testing::by_effort(4, 20, 400);
+  const auto entries = catalogue();
+  for (int row = 0; row < rows; row++) {
+    std::vector<TeamCase> cases;
+    std::vector<device::LoweredTeam> programs;
+    std::vector<TeamMemory> memory, expected;
+    std::string text;
+    for (int i = 0; i < 8; i++) {
+      cases.push_back(test::random_case(entries[random() % entries.size()], size, random));
+      cases.back().devices.resize(size);
+      std::iota(cases.back().devices.begin(), cases.back().devices.end(), 0U);
+      text += cases.back().text() + "\n";
+      auto request = cases.back().request();
+      request.lends = false;
+      programs.push_back(device::lower(request).value());
+      memory.emplace_back(cases.back(), random);
+      expected.push_back(memory.back());
+      run_plans(cases.back(), expected.back(), random);
+    }
+    std::vector<TeamOnHost::Call> calls;
+    for (std::size_t i = 0; i < cases.size(); i++)
+      calls.push_back({programs[i], memory[i].buffers()});
+    CAPTURE(seed, row, text);
+    CHECK(team.run_apart(calls, 1));
+    CHECK(memory == expected);
   }
 }
 

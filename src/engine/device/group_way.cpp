@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks of a communicator as a group of stream steps: each has its own part of the group as its
-// way.
+// The ranks of a communicator as a group, by stream steps or the team kernel: each has its own part
+// of the group as its way.
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -15,19 +15,19 @@
 namespace ccoll::device {
 namespace {
 
-struct StepsDeviceProgram final : DeviceProgram {
-  explicit StepsDeviceProgram(const LoadedSteps* loaded) : steps(loaded) {}
-  const LoadedSteps* const steps;
+struct GroupDeviceProgram final : DeviceProgram {
+  explicit GroupDeviceProgram(const GroupProgram* loaded) : program(loaded) {}
+  const GroupProgram* const program;
 };
 
 /// A group, and who sees to it that its streams go on once it is aborted: what a stream has written
 /// since may have undone that, and graphs may run again when no communicator is there any more.
-class StepsGroup final : public std::enable_shared_from_this<StepsGroup> {
+class SharedStreamGroup final : public std::enable_shared_from_this<SharedStreamGroup> {
  public:
   /// Where it goes with a graph, that is in a thread of CUDA, in which nothing of CUDA may be
   /// called.
-  static std::shared_ptr<StepsGroup> make(std::unique_ptr<StreamGroup> group) {
-    return {new StepsGroup(std::move(group)), [](StepsGroup* gone) {
+  static std::shared_ptr<SharedStreamGroup> make(std::unique_ptr<StreamGroup> group) {
+    return {new SharedStreamGroup(std::move(group)), [](SharedStreamGroup* gone) {
               if (!is_in_listener()) return delete gone;
               std::thread([gone] { delete gone; }).detach();
             }};
@@ -46,18 +46,21 @@ class StepsGroup final : public std::enable_shared_from_this<StepsGroup> {
     }
   }
 
-  // A graph is not to run beside another call of the rank, whose words and slots are the same. A
-  // graph's calls tell the host where they begin and end; others write down for it how many have.
-  // So any two that are under way at once are found out, at the latest when the graph's is over.
+  // A graph is not to run beside another call of the rank, whose words and slots are the same. Of
+  // stream steps a graph's calls tell the host where they begin and end; others write down for it
+  // how many have. So any two that are under way at once are found out, at the latest when the
+  // graph's is over. Kernels find out by themselves.
 
   /// Any thread may call, also CUDA's, as the next two.
   void graph_comes() noexcept {
     const auto plain = group_->plain_calls();
-    bool is_alone = plain.begun == plain.ended;
+    bool is_alone = true;
     {
       const std::lock_guard lock(mu_);
-      is_alone = is_alone && graphs_ == 0;
-      begun_before_graph_ = plain.begun;
+      if (plain) {
+        is_alone = graphs_ == 0 && plain->begun == plain->ended;
+        begun_before_graph_ = plain->begun;
+      }
       ++graphs_;
       changed_.notify_all();
     }
@@ -72,7 +75,8 @@ class StepsGroup final : public std::enable_shared_from_this<StepsGroup> {
   void look() noexcept {
     {
       const std::lock_guard lock(mu_);
-      if (graphs_ == 0 || group_->plain_calls().begun == begun_before_graph_) return;
+      const auto plain = group_->plain_calls();
+      if (graphs_ == 0 || !plain || plain->begun == begun_before_graph_) return;
     }
     abort(beside_another());
   }
@@ -82,7 +86,7 @@ class StepsGroup final : public std::enable_shared_from_this<StepsGroup> {
   }
 
  private:
-  explicit StepsGroup(std::unique_ptr<StreamGroup> group) : group_(std::move(group)) {}
+  explicit SharedStreamGroup(std::unique_ptr<StreamGroup> group) : group_(std::move(group)) {}
 
   static Failure beside_another() {
     return {ErrorKind::aborted,
@@ -112,9 +116,9 @@ class StepsGroup final : public std::enable_shared_from_this<StepsGroup> {
   std::uint32_t begun_before_graph_ = 0;  // guarded by mu_; of calls that no graph has
 };
 
-class StepsPassage final : public DevicePassage {
+class GroupPassage final : public DevicePassage {
  public:
-  StepsPassage(std::shared_ptr<StepsGroup> group, std::shared_ptr<Leases> leases,
+  GroupPassage(std::shared_ptr<SharedStreamGroup> group, std::shared_ptr<Leases> leases,
                const PassageRequest& request)
       : DevicePassage(std::move(leases), request),
         group_(std::move(group)),
@@ -137,7 +141,7 @@ class StepsPassage final : public DevicePassage {
   /// Tells the group of a graph's call, too.
   class Counting final : public StreamListener {
    public:
-    Counting(std::shared_ptr<StepsGroup> group, std::shared_ptr<StreamListener> listener)
+    Counting(std::shared_ptr<SharedStreamGroup> group, std::shared_ptr<StreamListener> listener)
         : group_(std::move(group)), listener_(std::move(listener)) {}
     void reached() noexcept override {
       group_->graph_comes();
@@ -149,17 +153,17 @@ class StepsPassage final : public DevicePassage {
     }
 
    private:
-    const std::shared_ptr<StepsGroup> group_;
+    const std::shared_ptr<SharedStreamGroup> group_;
     const std::shared_ptr<StreamListener> listener_;
   };
 
   Status put_call();
 
-  const std::shared_ptr<StepsGroup> group_;
+  const std::shared_ptr<SharedStreamGroup> group_;
   const std::shared_ptr<const DeviceProgram> program_;
 };
 
-Status StepsPassage::enqueue(std::shared_ptr<StreamListener> listener) {
+Status GroupPassage::enqueue(std::shared_ptr<StreamListener> listener) {
   const CurrentDevice current(device());
   CCOLL_TRY(current.status());
   if (!is_captured()) {
@@ -187,22 +191,25 @@ Status StepsPassage::enqueue(std::shared_ptr<StreamListener> listener) {
   return tell_passed(stream(), held);
 }
 
-Status StepsPassage::put_call() {
+Status GroupPassage::put_call() {
   auto* const in = input() != nullptr ? input() : leases().barrier_bytes();
   auto* const out = output() != nullptr ? output() : leases().barrier_bytes() + kBarrierBytes / 2;
-  const auto* const steps = static_cast<const StepsDeviceProgram&>(*program_).steps;
-  return group_->group().call(steps, in, out, stream());
+  const auto* const program = static_cast<const GroupDeviceProgram&>(*program_).program;
+  return group_->group().call(program, in, out, stream());
 }
 
-class StepsWay final : public DeviceWay {
+class GroupWay final : public DeviceWay {
  public:
-  StepsWay(std::shared_ptr<Leases> leases, std::uint64_t bytes, std::shared_ptr<StepsGroup> group)
-      : leases_(std::move(leases)), bytes_(bytes), group_(std::move(group)) {}
+  GroupWay(const GroupWayOptions& options, std::shared_ptr<SharedStreamGroup> group)
+      : by_kernels_(options.by_kernels),
+        leases_(options.staging->leases()),
+        bytes_(options.workspace_bytes),
+        group_(std::move(group)) {}
 
-  std::string_view name() const override { return "steps"; }
+  std::string_view name() const override { return by_kernels_ ? "team" : "steps"; }
   Result<std::shared_ptr<const DeviceProgram>> load(const ProgramRequest& request) override;
   Result<std::shared_ptr<Passage>> passage(const PassageRequest& request) override {
-    const auto passage = std::make_shared<StepsPassage>(group_, leases_, request);
+    const auto passage = std::make_shared<GroupPassage>(group_, leases_, request);
     CCOLL_TRY(passage->take_lease(request));
     return passage;
   }
@@ -218,37 +225,40 @@ class StepsWay final : public DeviceWay {
   std::uint64_t held_bytes() const override { return bytes_; }
 
  private:
+  const bool by_kernels_;
   const std::shared_ptr<Leases> leases_;
   const std::uint64_t bytes_;
-  const std::shared_ptr<StepsGroup> group_;
+  const std::shared_ptr<SharedStreamGroup> group_;
 };
 
-Result<std::shared_ptr<const DeviceProgram>> StepsWay::load(const ProgramRequest& request) {
+Result<std::shared_ptr<const DeviceProgram>> GroupWay::load(const ProgramRequest& request) {
   auto lowering = lowering_of(request);
   // Who sees another's buffers shows when they are there.
   lowering.lends = false;
+  // Groups have no memory for words.
   lowering.tiny_bytes = 0;
+  lowering.devices = group_->group().device_numbers();
   const auto lowered = lower(lowering);
   if (!lowered) return tl::unexpected(lowered.error());
   const auto loaded = group_->group().load(*lowered);
   if (!loaded) return tl::unexpected(loaded.error());
-  return std::make_shared<const StepsDeviceProgram>(*loaded);
+  return std::make_shared<const GroupDeviceProgram>(*loaded);
 }
 
 }  // namespace
 
-Result<std::shared_ptr<DeviceWay>> make_steps(const StepsWayOptions& options, Exchange& exchange,
+Result<std::shared_ptr<DeviceWay>> make_group(const GroupWayOptions& options, Exchange& exchange,
                                               Exchange::TimePoint deadline) {
   StreamGroupOptions group;
   group.rank = options.rank;
   group.size = options.size;
   group.device = options.staging->device();
   group.shared_bytes = options.workspace_bytes;
-  if (options.most_blocks != 0) group.most_blocks = options.most_blocks;
+  group.by_kernels = options.by_kernels;
+  if (options.most_blocks != 0 || options.by_kernels) group.most_blocks = options.most_blocks;
   auto made = StreamGroup::make(group, exchange, deadline);
   if (!made) return tl::unexpected(std::move(made.error()));
-  return std::make_shared<StepsWay>(options.staging->leases(), options.workspace_bytes,
-                                    StepsGroup::make(std::move(*made)));
+  return std::make_shared<GroupWay>(options, SharedStreamGroup::make(std::move(*made)));
 }
 
 }  // namespace ccoll::device

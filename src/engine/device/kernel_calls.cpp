@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls as the team kernel of which each rank launches its part by itself, in the caller's stream:
+// all ranks have GPUs of their own. What others write there, slots and flags, lies in the memory
+// that ranks share; who is to end is told in memory of the host that all of them map.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "core/net/bytes.hpp"
+#include "engine/device/group_calls.hpp"
+#include "engine/device/kernel_trial.hpp"
+#include "engine/device/leases.hpp"
+#include "engine/device/program_part.hpp"
+
+namespace ccoll::device {
+namespace {
+
+constexpr std::string_view kWhat = "GPUs run no kernels that wait for each other";
+
+/// Behind those of programs: by which GPUs tell each other that a call has ended.
+constexpr std::uint32_t kEndedFlags = kMostTeamFlags;
+constexpr std::uint64_t kFlagBytes =
+    std::uint64_t{kEndedFlags + kMostTeamDevices} * kFlagWords * sizeof(std::uint64_t);
+static_assert(kFlagBytes % kTeamAlignment == 0);
+
+struct KernelProgram final : GroupProgram {
+  std::vector<TeamBlock> blocks;  ///< of the rank, for messages
+  ProgramKernel kernel;
+  ProgramPart part;
+};
+
+class KernelCalls final : public GroupCalls {
+ public:
+  KernelCalls(const StreamGroupOptions& options, const SharedGroup& shared)
+      : options_(options), shared_(shared) {}
+  KernelCalls(const KernelCalls&) = delete;
+  KernelCalls& operator=(const KernelCalls&) = delete;
+  /// CUDA may wait for any stream of the process, and so for other ranks, when memory is given
+  /// back.
+  ~KernelCalls() override {
+    if (has_) keep_until_no_calls_are_left(options_.device, std::move(has_));
+  }
+
+  Status open();
+  /// What all ranks' GPUs run at once, so that all refuse the same programs.
+  Status exchange_limits(Exchange& exchange, Exchange::TimePoint deadline);
+  /// Of kernels that do not end.
+  void abandon() { keep_for_ever(std::exchange(has_, nullptr)); }
+  Result<const GroupProgram*> load(const LoweredTeam& lowered) override;
+  Status put(const GroupCall& call) override;
+  std::string standing(const GroupProgram& last) const override {
+    return standing_blocks(static_cast<const KernelProgram&>(last).blocks, progress());
+  }
+  std::uint64_t slot_bytes() const override { return 0; }
+
+ private:
+  /// What is on the GPU, or mapped there.
+  struct Has {
+    OwnStream uploads;
+    TeamTurns turns;
+    MappedMemory progress;  ///< by block
+    std::vector<std::unique_ptr<KernelProgram>> programs;
+  };
+
+  Status check_blocks(const LoweredTeam& lowered) const;
+  TeamLaunch arguments(const KernelProgram& program, const GroupCall& call) const;
+  TeamProgress* progress() const { return reinterpret_cast<TeamProgress*>(has_->progress.get()); }
+  std::uint64_t* word(std::size_t at) const {
+    return reinterpret_cast<std::uint64_t*>(shared_.word_on_device(at));
+  }
+
+  const StreamGroupOptions options_;
+  const SharedGroup& shared_;
+  std::shared_ptr<Has> has_ = std::make_shared<Has>();
+  std::byte* progress_there_ = nullptr;     // immutable after open(); where the GPU sees it
+  std::vector<std::uint32_t> most_blocks_;  // by rank; immutable after exchange_limits()
+  std::uint64_t launches_ = 0;
+};
+
+Status KernelCalls::open() {
+  if (options_.size > kMostTeamDevices) {
+    return fail(ErrorKind::unsupported, "a team of {} ranks with a GPU each: at most {}",
+                options_.size, kMostTeamDevices);
+  }
+  const auto cooperative = attribute(cudaDevAttrCooperativeLaunch, options_.device);
+  CCOLL_TRY(cooperative);
+  if (*cooperative == 0) {
+    return fail(ErrorKind::unsupported, "GPU {} has no cooperative launches, which a team needs",
+                options_.device);
+  }
+  CCOLL_TRY(load_team_kernels());
+  CCOLL_TRY(device::put(make_stream(), has_->uploads));
+  CCOLL_TRY(device::put(TeamTurns::make(has_->uploads.get()), has_->turns));
+  constexpr std::size_t kProgress = kMostTeamProgress * sizeof(TeamProgress);
+  CCOLL_TRY(device::put(allocate_mapped(kProgress), has_->progress));
+  std::memset(has_->progress.get(), 0, kProgress);
+  CCOLL_TRY(device::put(on_device(has_->progress.get()), progress_there_));
+  constexpr const char* kZeroing = "zeroing a team's flags";
+  CCOLL_TRY(cuda_status(
+      cudaMemsetAsync(shared_.memory(options_.rank), 0, kFlagBytes, has_->uploads.get()),
+      kZeroing));
+  return cuda_status(cudaStreamSynchronize(has_->uploads.get()), kZeroing);
+}
+
+Status KernelCalls::exchange_limits(Exchange& exchange, Exchange::TimePoint deadline) {
+  const auto own = blocks_at_once(options_.device, options_.most_blocks);
+  CCOLL_TRY(agree(exchange, own.map([](auto) {}), kWhat, deadline));
+  auto said = exchange.swap(net::Writer().number(*own).take(), {}, deadline);
+  if (!said) return tl::unexpected(std::move(said.error()));
+  for (const Parcel& parcel : *said) {
+    net::Reader reader(parcel.bytes);
+    most_blocks_.push_back(reader.number<std::uint32_t>());
+    if (!reader.complete()) return fail(ErrorKind::corrupt, "a rank says nonsense at set-up");
+  }
+  return {};
+}
+
+Status KernelCalls::check_blocks(const LoweredTeam& lowered) const {
+  for (std::uint32_t rank = 0; rank < options_.size; ++rank) {
+    const std::size_t blocks = lowered.blocks_of(rank).size();
+    if (blocks <= most_blocks_[rank]) continue;
+    return fail(ErrorKind::unsupported,
+                "a program of {} blocks of rank {}, which have to run at once: {} at most are "
+                "certain to on its GPU, or allowed",
+                blocks, rank, most_blocks_[rank]);
+  }
+  return {};
+}
+
+Result<const GroupProgram*> KernelCalls::load(const LoweredTeam& lowered) {
+  const ProgramRoom room{options_.size, options_.shared_bytes, kMostTeamThreads,
+                         options_.most_blocks};
+  CCOLL_TRY(check_room(lowered, room));
+  const bool is_apart = std::ranges::all_of(
+      lowered.blocks, [](const TeamBlock& block) { return block.device == block.rank; });
+  if (!is_apart || lowered.reads_across() || lowered.program.by_words) {
+    return fail(ErrorKind::invalid_argument,
+                "a program whose ranks share GPUs, read others' buffers or send by words: expected "
+                "is a GPU for each, and slots for all that others read");
+  }
+  const BesideCaptures beside;
+  auto loaded = std::make_unique<KernelProgram>();
+  if (lowered.program.block_count != 0) {
+    const std::vector<TeamBlock> own = lowered.blocks_of(options_.rank);
+    std::ranges::copy_if(lowered.blocks, std::back_inserter(loaded->blocks),
+                         [this](const TeamBlock& block) { return block.rank == options_.rank; });
+    loaded->part.program = lowered.program;
+    loaded->part.program.block_count = static_cast<std::uint32_t>(own.size());
+    CCOLL_TRY(device::put(kernel_for(lowered.program), loaded->kernel));
+    CCOLL_TRY(check_blocks(lowered));
+    CCOLL_TRY(shape(loaded->part, loaded->kernel, room, options_.device));
+    CCOLL_TRY(upload(loaded->part, lowered, options_.rank, has_->uploads.get()));
+  }
+  return has_->programs.emplace_back(std::move(loaded)).get();
+}
+
+Status KernelCalls::put(const GroupCall& call) {
+  const auto& program = static_cast<const KernelProgram&>(call.program);
+  if (program.kernel.function == nullptr) return {};
+  ++launches_;
+  TeamLaunch launch = arguments(program, call);
+  void* each[] = {&launch};
+  const std::uint32_t blocks = program.part.program.block_count;
+  return cuda_status(
+      cudaLaunchCooperativeKernel(program.kernel.function, dim3(blocks), dim3(program.part.threads),
+                                  each, program.kernel.shared_bytes, call.stream),
+      fmt::format("launching a team's {} blocks of {} threads on GPU {}", blocks,
+                  program.part.threads, options_.device));
+}
+
+TeamLaunch KernelCalls::arguments(const KernelProgram& program, const GroupCall& call) const {
+  TeamLaunch launch;
+  launch.program = program.part.program;
+  launch.id = launches_;
+  has_->turns.put_in(launch.state);
+  launch.state.awaited_devices = options_.size;
+  launch.state.ended = kEndedFlags;
+  // Others' buffers no block of this rank knows.
+  launch.buffers[2 * options_.rank] = call.input;
+  launch.buffers[2 * options_.rank + 1] = call.output;
+  for (std::uint32_t rank = 0; rank < options_.size; ++rank) {
+    launch.state.flags[rank] = reinterpret_cast<std::uint64_t*>(shared_.memory(rank));
+    launch.buffers[launch.program.workspace + rank] = shared_.memory(rank) + kFlagBytes;
+  }
+  launch.abort = word(GroupWords::ends_at());
+  launch.busy = word(GroupWords::busy_at(options_.rank));
+  launch.progress = reinterpret_cast<TeamProgress*>(progress_there_);
+  return launch;
+}
+
+}  // namespace
+
+std::uint64_t kernel_calls_bytes() { return kFlagBytes; }
+
+Result<std::unique_ptr<GroupCalls>> make_kernel_calls(const StreamGroupOptions& options,
+                                                      const SharedGroup& shared, Exchange& exchange,
+                                                      Exchange::TimePoint deadline) {
+  auto made = std::make_unique<KernelCalls>(options, shared);
+  // Nobody writes flags that are yet to be zeroed.
+  CCOLL_TRY(agree(exchange, made->open(), kWhat, deadline));
+  CCOLL_TRY(made->exchange_limits(exchange, deadline));
+  const KernelTrial trial = try_kernels(*made, options, shared, deadline);
+  if (!trial.has_ended) {
+    made->abandon();
+    shared.abandon();
+  }
+  CCOLL_TRY(agree(exchange, trial.works, kWhat, deadline));
+  return made;
+}
+
+}  // namespace ccoll::device

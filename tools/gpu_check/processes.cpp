@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One pool of processes on one GPU: first two of them measure how long it takes from one to the
-// other, then groups of two, three and all run calls by stream steps.
+// other, then groups of two, three and all run calls by stream steps; and where there are so many
+// GPUs, with one for each, by the team kernel.
 #include <fcntl.h>
 #include <sys/socket.h>
 
@@ -152,8 +153,8 @@ struct Timed {
 
 Result<Timed> time_call(GroupBench& bench, device::Exchange& exchange, const TeamCase& made) {
   const auto program = test::lowered_for_streams(made);
-  const auto steps = bench.group().load(program);
-  CCOLL_TRY(steps);
+  const auto loaded = bench.load(made);
+  CCOLL_TRY(loaded);
   Timed timed;
   for (Rank rank = 0; rank < made.problem.size; rank++) {
     timed.steps += value_or_throw(device::steps_of(program, rank)).steps.size() - 1;
@@ -167,7 +168,7 @@ Result<Timed> time_call(GroupBench& bench, device::Exchange& exchange, const Tea
     CCOLL_TRY(cuda_status(cudaStreamSynchronize(bench.stream()), "copying inputs"));
     if (auto ready = exchange.swap("", {}, soon()); !ready) return tl::unexpected(ready.error());
     const auto begin = Clock::now();
-    CCOLL_TRY(bench.group().call(*steps, trip.input(), trip.output(), bench.stream()));
+    CCOLL_TRY(bench.group().call(*loaded, trip.input(), trip.output(), bench.stream()));
     CCOLL_TRY(bench.group().wait(soon()));
     seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
   }
@@ -204,10 +205,26 @@ class Process {
         return close();
       }
     }
-    return close();
+    return run_on_gpus();
   }
 
  private:
+  int run_on_gpus() {
+    int gpus = 0;
+    if (cudaGetDeviceCount(&gpus) != cudaSuccess) findings_.wrong("nobody knows how many GPUs");
+    for (const Rank size : {Rank{2}, Rank{3}, kProcesses}) {
+      if (static_cast<int>(size) > gpus || part_.rank >= size) continue;
+      if (const Status ran = run_kernels(size); !ran) {
+        findings_.wrong(
+            fmt::format("rank {} of {} GPUs: {}", part_.rank, size, ran.error().message));
+        break;
+      }
+    }
+    if (part_.rank == 0 && gpus == 1)
+      std::printf("there is one GPU: nothing is said of processes with one each\n");
+    return close();
+  }
+
   int run_disturbed() {
     if (part_.rank >= kDisturbed) return kPassed;
     // Memory of groups is taken and given back while others work, too.
@@ -245,6 +262,34 @@ class Process {
       const auto timed = time_call(bench, exchange, timed_case(size, bytes));
       CCOLL_TRY(timed);
       if (part_.rank == 0) record(size, bytes, *timed, *hand_over);
+    }
+    if (auto over = exchange.swap("", {}, soon()); !over) return tl::unexpected(over.error());
+    return {};
+  }
+
+  /// By the team kernel, each rank on a GPU of its own.
+  Status run_kernels(Rank size) {
+    auto exchange = exchange_of(part_, size);
+    device::StreamGroupOptions options;
+    options.rank = part_.rank;
+    options.size = size;
+    options.device = static_cast<int>(part_.rank);
+    options.by_kernels = true;
+    options.most_blocks = 0;
+    CCOLL_TRY(cuda_status(cudaSetDevice(options.device), "using a GPU"));
+    auto made = GroupBench::make(options, exchange, soon());
+    if (!made) return tl::unexpected(std::move(made.error()));
+    CCOLL_TRY(run_list(**made, size));
+    if (auto over = exchange.swap("", {}, soon()); !over) return tl::unexpected(over.error());
+    for (const std::uint64_t bytes : {8, 64 << 10}) {
+      const auto timed = time_call(**made, exchange, timed_case(size, bytes));
+      CCOLL_TRY(timed);
+      if (part_.rank != 0) continue;
+      records_.add({{"phase", context_.name},
+                    {"what", "all_reduce by ring, by kernels"},
+                    {"ranks", size},
+                    {"bytes", bytes},
+                    {"seconds", timed->seconds}});
     }
     if (auto over = exchange.swap("", {}, soon()); !over) return tl::unexpected(over.error());
     return {};

@@ -70,7 +70,7 @@ CostTable estimates(std::string_view transport, double cores_per_rank, bool one_
     if (one_host) costs.links.sender_share = 0.3;
     return costs;
   }
-  costs.is_memory = true;
+  costs.is_memory = costs.is_memory_inside = true;
   // Where ranks take turns on a core, the next one's turn takes a call of the scheduler, and finds
   // other ranks' lines and instructions in the caches; and what is combined was often written
   // there.

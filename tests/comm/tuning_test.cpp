@@ -72,7 +72,7 @@ TEST_CASE("tuning: a file of something else is told apart, line and reason", "[c
   const std::string good = to_text({{"tcp", some_costs(5)}});
   CHECK(refused(good) == "taken");
   CHECK(refused("") == "taken");
-  CHECK(refused("hello\n") == "'hello': the first line is 'ccoll tuning 1'");
+  CHECK(refused("hello\n") == "'hello': the first line is 'ccoll tuning 2'");
   CHECK(refused(good + "pigeon latency_ns 3\n") ==
         "'pigeon latency_ns 3': 'pigeon' is no kind of links");
   for (const std::string wrong : {"-3", "0", "1e10", "inf", "nan", "x", ""})

@@ -58,12 +58,12 @@ struct BlockSizes {
 };
 BlockSizes block_sizes(const Problem& problem, std::uint32_t blocks);
 
-/// Counts one rank's load, and that part of it which crosses between hosts, in busiest and total.
 /// Of what a step sends to so many ranks: Load::elems_repeated.
 constexpr std::uint64_t repeated(std::uint64_t elems, std::uint64_t receivers) {
   return receivers > 1 ? elems * (receivers - 1) : 0;
 }
 
+/// Counts one rank's load, and that part of it which crosses between hosts, in busiest and total.
 void count_rank(Theory& theory, const Load& load, const Load& crossing);
 
 /// Whether no element is ever moved between ranks.

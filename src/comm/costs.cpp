@@ -119,8 +119,9 @@ CostTable costs_among(std::span<const PeerAddress> ranks, std::string_view force
     if (dearest && inside.links.latency_ns <= dearest->links.latency_ns) continue;
     dearest = inside;
   }
-  costs.inside = dearest.value_or(costs).links;
-  costs.is_memory_inside = dearest.value_or(costs).is_memory;
+  const CostTable& inside = dearest ? *dearest : costs;
+  costs.inside = inside.links;
+  costs.is_memory_inside = inside.is_memory;
   return costs;
 }
 

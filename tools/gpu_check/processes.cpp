@@ -255,6 +255,7 @@ class Process {
     if (!made) return tl::unexpected(std::move(made.error()));
     GroupBench& bench = **made;
     CCOLL_TRY(run_list(bench, size));
+    for (const test::MemoryKind kind : test::kLentKinds) CCOLL_TRY(tell_lent(bench, size, kind));
     // All are done with their calls.
     if (auto over = exchange.swap("", {}, soon()); !over) return tl::unexpected(over.error());
     if (!hand_over) return {};
@@ -315,18 +316,17 @@ class Process {
       findings_.wrong(fmt::format("{}: {}", cases[i].text(), ran.error().message));
     }
     findings_.tried();
-    CCOLL_TRY(
-        trials.replay(timed_case(size, 256), testing::by_effort<std::size_t>(30, 1000, 1000)));
-    for (const test::MemoryKind kind : test::kLentKinds)
-      CCOLL_TRY(tell_lent(bench, trials, size, kind));
-    return {};
+    return trials.replay(timed_case(size, 256), testing::by_effort<std::size_t>(30, 1000, 1000));
   }
 
   /// Whether others read memory of that kind where it lies; that they cannot is no defect of ours.
-  Status tell_lent(GroupBench& bench, test::GroupTrials& trials, Rank size,
-                   test::MemoryKind kind) const {
+  Status tell_lent(GroupBench& bench, Rank size, test::MemoryKind kind) const {
+    std::mt19937_64 random(part_.seed + size);
+    test::GroupTrials trials(bench, random, kPatience);
     TeamCase made = timed_case(size, 4096);
     made.problem.kind = Kind::all_gather;
+    // That it is offered; the others have a second to map it in each capture.
+    CCOLL_TRY(trials.replay(made, 2, kind));
     const std::uint64_t before = bench.group().slot_bytes();
     CCOLL_TRY(trials.replay(made, 2, kind));
     const std::uint64_t bytes = bench.group().slot_bytes() - before;

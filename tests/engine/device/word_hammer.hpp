@@ -12,6 +12,7 @@
 namespace ccoll::test {
 
 struct WordHammer {
+  /// Equal to one another before.
   std::uint64_t* words = nullptr;
   std::uint32_t count = 0;
   std::uint64_t rounds = 0;
@@ -29,7 +30,8 @@ CCOLL_HOST_DEVICE constexpr std::uint64_t hammered_word(std::uint64_t call) {
 /// What block `number` does.
 template <device::Block B>
 CCOLL_HOST_DEVICE void hammer(const B& block, std::uint32_t number, const WordHammer& with) {
-  std::uint64_t torn = 0, changes = 0, last = 0;
+  // All words are equal before and after it, so whoever sees another has met the writer.
+  std::uint64_t torn = 0, changes = 0, last = device::load_relaxed(with.words);
   for (std::uint64_t round = 0; round < with.rounds; ++round) {
     for (std::uint32_t i = block.thread(); i < with.count; i += block.threads()) {
       if (number == 0) {

@@ -107,6 +107,13 @@ inline void check_all_well(const std::vector<std::string>& errors) {
   CHECK(errors == std::vector<std::string>(errors.size()));
 }
 
+/// Until it has one; a minute at most, which is enough however busy the machine is.
+inline void wait_for_error(const Communicator& c) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (c.error().empty() && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 inline Values ramp(std::size_t count, int from) {
   Values values(count);
   std::iota(values.begin(), values.end(), from);

@@ -84,7 +84,7 @@ TEST_CASE("devices: the end of a call's time limit lets the stream go on", "[com
           expect(c.error().find("timed out") != std::string::npos, "error() does not say so");
           work.wait();
         } else {
-          for (int i = 0; i < 2000 && c.error().empty(); i++) std::this_thread::sleep_for(1ms);
+          wait_for_error(c);
           c.all_reduce(buffer.data(), buffer.data(), 10, kType, ReduceOp::sum, in(stream));
         }
       },
@@ -128,7 +128,7 @@ TEST_CASE("devices: a rank whose stream does not come to the call is named", "[c
                                        c.rank() == 1 ? in(stream) : CallOptions{});
         if (c.rank() == 1) {
           is_called = true;
-          for (int i = 0; i < 5000 && c.error().empty(); i++) std::this_thread::sleep_for(1ms);
+          wait_for_error(c);
           is_over = true;
         }
         work.wait();
@@ -348,7 +348,7 @@ TEST_CASE("devices: after an abort ranks shrink, and devices make their calls ag
       for (int i = 0; i < 5; i++) call(c, ReduceOp::max);
     }));
     if (c.rank() == 1) c.abort("enough");
-    for (int i = 0; i < 5000 && c.error().empty(); i++) std::this_thread::sleep_for(1ms);
+    wait_for_error(c);
     stream.wait();
     auto again = c.shrink();
     expect(again.size() == 3, "all are there");
@@ -385,7 +385,7 @@ TEST_CASE("devices: a device that does not make its part in time is told of", "[
         while (!is_held) std::this_thread::yield();
         auto* const buffer = c.rank() == 0 ? here.data() : there.data();
         auto work = c.all_reduce_async(buffer, buffer, 10, kType, ReduceOp::sum, in(stream));
-        for (int i = 0; i < 5000 && c.error().empty(); i++) std::this_thread::sleep_for(1ms);
+        wait_for_error(c);
         if (++told_ranks == 2) may_go = true;
         work.wait();
       },

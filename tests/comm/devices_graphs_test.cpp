@@ -12,6 +12,22 @@ using namespace ccoll;
 using namespace ccoll::testing;
 using namespace std::chrono_literals;
 
+namespace {
+
+/// While it lives, kernels and copies that are not captured stand in the middle.
+struct HeldDevice {
+  HeldDevice() { hold(true); }
+  HeldDevice(const HeldDevice&) = delete;
+  HeldDevice& operator=(const HeldDevice&) = delete;
+  ~HeldDevice() { hold(false); }
+  static void hold(bool does) {
+    cuda_on_host_holds_kernels(does);
+    cuda_on_host_holds_copies(does);
+  }
+};
+
+}  // namespace
+
 TEST_CASE("devices: a graph runs as often as one likes, among other calls", "[comm]") {
   check_all_well(run_on_devices(2, [](Communicator& c) {
     const OwnedStream stream;
@@ -251,14 +267,18 @@ TEST_CASE("devices: a graph beside another call of its team is told on all ranks
   CHECK(results[1].values()[0] == (plain == Kind::all_reduce ? 2 : 1));
   for (auto& rank : ranks) CHECK(rank.error().empty());
 
-  cuda_on_host_holds_kernels(true);
-  cuda_on_host_holds_copies(true);
-  auto works = call_all(plain, streams);
-  while (cuda_on_host_held_kernels() + cuda_on_host_held_copies() == 0) works[0].test();
-  graph.launch(captured[0]);
-  captured[0].wait();
-  cuda_on_host_holds_kernels(false);
-  cuda_on_host_holds_copies(false);
+  std::vector<Work> works;
+  {
+    const HeldDevice held;
+    works = call_all(plain, streams);
+    const auto limit = std::chrono::steady_clock::now() + 60s;
+    while (cuda_on_host_held_kernels() + cuda_on_host_held_copies() == 0) {
+      works[0].test();
+      REQUIRE(std::chrono::steady_clock::now() < limit);
+    }
+    graph.launch(captured[0]);
+    captured[0].wait();
+  }
   for (auto& work : works)
     CHECK_THAT(message_of([&] { work.wait(); }), Catch::Contains("found another one under way"));
   for (auto& rank : ranks) CHECK_THAT(rank.error(), Catch::Contains("found another one under way"));
@@ -298,7 +318,7 @@ TEST_CASE("devices: a graph beside another call of its rank's streams is told on
     // Those of rank 0 stand, as rank 1 does not come.
     if (c.rank() == 0) begin(first, 0);
     if (c.rank() == 0) begin(second, 1);
-    for (int i = 0; i < 4000 && c.error().empty(); i++) std::this_thread::sleep_for(1ms);
+    wait_for_error(c);
     const auto error = c.error();
     // Nor is it waited for.
     if (c.rank() == 1) graphs[0].launch(streams[0]);
@@ -328,7 +348,7 @@ TEST_CASE("devices: a rank that is captured beside one that is not is refused by
     else
       error = message_of([&] {
         call();
-        for (int i = 0; i < 5000 && c.error().empty(); i++) std::this_thread::sleep_for(1ms);
+        wait_for_error(c);
         c.barrier();
       });
     throw std::runtime_error(error);
@@ -377,7 +397,7 @@ TEST_CASE("devices: behind a graph a call waits no longer than its limit for oth
           error = message_of(
               [&] { c.broadcast(sums.data(), sums.data(), 10, kType, c.rank(), in(stream)); });
         }
-        for (int i = 0; i < 5000 && c.error().empty(); i++) std::this_thread::sleep_for(1ms);
+        wait_for_error(c);
         may_go = true;
         stream.wait();
         throw std::runtime_error(c.error() + error);
@@ -407,7 +427,7 @@ TEST_CASE("devices: a rank whose call is captured waits no longer than its limit
             });
           });
         } else {
-          for (int i = 0; i < 5000 && c.error().empty(); i++) std::this_thread::sleep_for(1ms);
+          wait_for_error(c);
           error = c.error();
         }
         throw std::runtime_error(error);

@@ -268,7 +268,7 @@ TEST_CASE("devices: calls that go different ways and differ name each other", "[
                    options);
     }
     stream.wait();
-    for (int i = 0; i < 5000 && c.error().empty(); i++) std::this_thread::sleep_for(1ms);
+    wait_for_error(c);
     throw std::runtime_error(c.error());
   });
   for (const auto& error : errors) {

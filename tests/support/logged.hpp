@@ -14,25 +14,47 @@
 
 namespace ccoll::testing {
 
+/// A file for what processes say on standard error; also who forks them reads it, whatever becomes
+/// of them.
+class Heard {
+ public:
+  /// What this process says goes there from now on.
+  void begin() const { dup2(fileno(file_.get()), STDERR_FILENO); }
+
+  std::string text() const {
+    std::string text(1 << 16, '\0');
+    const auto bytes = pread(fileno(file_.get()), text.data(), text.size(), 0);
+    text.resize(bytes > 0 ? static_cast<std::size_t>(bytes) : 0);
+    return text;
+  }
+  /// How often it says that.
+  int count(const std::string& words) const {
+    const std::string all = text();
+    int count = 0;
+    for (auto at = all.find(words); at != all.npos; at = all.find(words, at + 1)) count++;
+    return count;
+  }
+
+ private:
+  const std::unique_ptr<std::FILE, decltype(&std::fclose)> file_{std::tmpfile(), std::fclose};
+};
+
 /// All that this process writes to standard error while `body` runs; also where that throws, it
 /// writes to the former one afterwards.
 inline std::string logged(const std::function<void()>& body) {
-  const std::unique_ptr<std::FILE, decltype(&std::fclose)> file(std::tmpfile(), std::fclose);
+  const Heard heard;
   {
     const struct Instead {
       FileDescriptor before = FileDescriptor(dup(STDERR_FILENO));
-      explicit Instead(int with) { dup2(with, STDERR_FILENO); }
+      explicit Instead(const Heard& heard) { heard.begin(); }
       ~Instead() {
         std::fflush(stderr);
         dup2(before.number(), STDERR_FILENO);
       }
-    } instead(fileno(file.get()));
+    } instead(heard);
     body();
   }
-  std::rewind(file.get());
-  std::string text(1 << 16, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
-  return text;
+  return heard.text();
 }
 
 }  // namespace ccoll::testing

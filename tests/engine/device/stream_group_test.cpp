@@ -21,6 +21,7 @@
 #include "support/cuda_on_host.hpp"
 #include "support/device_buffer.hpp"
 #include "support/effort.hpp"
+#include "support/logged.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
@@ -61,27 +62,6 @@ std::size_t mappings() {
 /// Of one rank, when all that has been freed is gone: slots and rooms.
 constexpr std::size_t kMostMappings = 1 + GroupBench::kRooms;
 
-/// What this process says on standard error from now on.
-class Heard {
- public:
-  Heard() { dup2(fileno(file_), STDERR_FILENO); }
-  std::string text() const {
-    std::string text(1 << 16, '\0');
-    const auto bytes = pread(fileno(file_), text.data(), text.size(), 0);
-    text.resize(static_cast<std::size_t>(std::max<ssize_t>(bytes, 0)));
-    return text;
-  }
-  int count(const std::string& words) const {
-    const std::string all = text();
-    int count = 0;
-    for (auto at = all.find(words); at != all.npos; at = all.find(words, at + 1)) count++;
-    return count;
-  }
-
- private:
-  std::FILE* const file_ = std::tmpfile();
-};
-
 /// A socket between any two ranks: by rank, those to the others.
 std::vector<std::vector<FileDescriptor>> make_sockets(Rank size) {
   std::vector<std::vector<FileDescriptor>> sockets(size);
@@ -99,16 +79,22 @@ std::vector<std::vector<FileDescriptor>> make_sockets(Rank size) {
 
 using Body = std::function<void(Rank rank, device::Exchange& exchange)>;
 
+/// What this process has said, which is a rank.
+const testing::Heard* heard_here = nullptr;
+
 /// A process for each rank. A rank that `dies` is one that kills itself.
 void run_processes(const std::string& what, Rank size, const Body& body,
                    std::optional<Rank> dies = std::nullopt) {
   auto sockets = make_sockets(size);
+  const std::vector<testing::Heard> heard(size);
   std::vector<pid_t> children;
   for (Rank rank = 0; rank < size; rank++) {
     children.push_back(fork());
     if (children.back() != 0) continue;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     failures = 0;
+    heard_here = &heard[rank];
+    heard_here->begin();
     SocketExchange exchange(rank, std::move(sockets[rank]));
     sockets.clear();
     body(rank, exchange);
@@ -125,7 +111,8 @@ void run_processes(const std::string& what, Rank size, const Body& body,
     }
     const bool well = dies == rank ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
                                    : WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    check(well, fmt::format("{}: rank {} of {} ended with status {:#x}", what, rank, size, status));
+    check(well, fmt::format("{}: rank {} of {} ended with status {:#x}, and said: {}", what, rank,
+                            size, status, heard[rank].text()));
   }
 }
 
@@ -309,7 +296,6 @@ void test_not_mapped(unsigned seed) {
   };
   for (const auto& [kind, fault, said] : ways) {
     run_processes(fault, 3, [&](Rank rank, device::Exchange& exchange) {
-      const Heard heard;
       std::mt19937_64 random(seed);
       // It maps what the group needs, and nothing else.
       if (rank == 1) setenv("CCOLL_GPU_FAULT", fault, 1);
@@ -325,10 +311,10 @@ void test_not_mapped(unsigned seed) {
       value_or_throw(exchange.swap("", {}, in(kLong)));
       // Once, however many memories there are.
       check_lent(*bench, trials, made, kind, lends, fault);
-      for (const auto limit = in(kLong); rank != 1 && heard.count(said) == 0 && in(0ms) < limit;)
+      const auto times = [&] { return heard_here->count(said); };
+      for (const auto limit = in(kLong); rank != 1 && times() == 0 && in(0ms) < limit;)
         std::this_thread::sleep_for(1ms);
-      check(heard.count(said) == (rank == 1 ? 0 : 1),
-            fmt::format("{}: rank {} says why: {}", fault, rank, heard.text()));
+      check(times() == (rank == 1 ? 0 : 1), fmt::format("{}: rank {} says why", fault, rank));
       value_or_throw(exchange.swap("", {}, in(kLong)));
     });
   }
@@ -337,7 +323,6 @@ void test_not_mapped(unsigned seed) {
 /// Of memory of cudaMalloc that CUDA makes no handle of, which is said by who registers it.
 void test_not_shared(unsigned seed) {
   run_processes("no handle", 2, [&](Rank rank, device::Exchange& exchange) {
-    const Heard heard;
     std::mt19937_64 random(seed);
     setenv("CCOLL_GPU_FAULT", "handle", 1);
     const auto bench = join(rank, 2, exchange);
@@ -346,7 +331,7 @@ void test_not_shared(unsigned seed) {
     check_lent(*bench, trials, ring_case(Kind::all_gather, 2), MemoryKind::registered, false,
                "no handle");
     check(bench->group().slot_bytes() > before, "what others cannot have is not lent");
-    check(heard.count("cudaIpcGetMemHandle") == 1, "no handle: " + heard.text());
+    check(heard_here->count("cudaIpcGetMemHandle") == 1, "no handle: it is said once");
     value_or_throw(exchange.swap("", {}, in(kLong)));
   });
 }

@@ -136,13 +136,7 @@ Result<double> time_hand_over(const Part& part) {
 
 /// Of one window, so that its steps are the schedule's.
 TeamCase timed_case(Rank size, std::uint64_t bytes) {
-  TeamCase made;
-  made.problem.size = size;
-  made.problem.count = bytes / 4;
-  made.choice = {Algorithm::ring, 1, std::max<std::uint64_t>(made.problem.count, 1)};
-  made.type = DataType::float32;
-  made.in_place.assign(size, false);
-  return made;
+  return test::case_of(Kind::all_reduce, Algorithm::ring, size, bytes / 4, bytes / 4);
 }
 
 /// The median of several calls, and how many steps all ranks together do in one.

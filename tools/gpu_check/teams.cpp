@@ -92,12 +92,7 @@ bool try_team(Rank ranks, std::uint32_t threads, const std::vector<TeamCase>& ca
 }
 
 EndlessCall endless_call() {
-  TeamCase made;
-  made.problem.size = 4;
-  made.problem.count = 1000;
-  made.choice = {Algorithm::ring, 1, 50};
-  made.type = DataType::float32;
-  made.in_place.assign(4, false);
+  const auto made = test::case_of(Kind::all_reduce, Algorithm::ring, 4, 1000, 50);
   auto lowered = made.lowered();
   lowered.blocks[1].steps.end = lowered.blocks[1].steps.begin + 1;
   return {made, lowered};

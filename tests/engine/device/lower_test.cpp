@@ -8,21 +8,10 @@
 
 using namespace ccoll;
 using namespace ccoll::device;
+using ccoll::test::case_of;
 using ccoll::test::TeamCase;
 
 namespace {
-
-TeamCase make_case(Kind kind, Algorithm algorithm, Rank size, std::uint64_t count,
-                   std::uint64_t slice) {
-  TeamCase made;
-  made.problem.kind = kind;
-  made.problem.size = size;
-  made.problem.count = count;
-  made.choice = {algorithm, 1, slice};
-  made.type = DataType::int32;
-  made.in_place.assign(size, false);
-  return made;
-}
 
 /// Slots that anything is copied to.
 std::uint64_t slot_bytes(const LoweredTeam& team) {
@@ -35,7 +24,7 @@ std::uint64_t slot_bytes(const LoweredTeam& team) {
 
 TEST_CASE("lower: a gathered slice is read where it lies, and copied where it may be overwritten",
           "[engine][device][unit]") {
-  auto made = make_case(Kind::all_gather, Algorithm::one_shot, 4, 100, 30);
+  auto made = case_of(Kind::all_gather, Algorithm::one_shot, 4, 100, 30);
   const auto separate = made.lowered();
   CHECK(slot_bytes(separate) == 0);
   CHECK(separate.workspace_bytes == 0);
@@ -51,7 +40,7 @@ TEST_CASE("lower: a gathered slice is read where it lies, and copied where it ma
     }
   }
   // What one rank's in-place buffers do to its own lending is its affair alone.
-  auto ring = make_case(Kind::all_reduce, Algorithm::ring, 4, 100, 30);
+  auto ring = case_of(Kind::all_reduce, Algorithm::ring, 4, 100, 30);
   const auto before = slot_bytes(ring.lowered());
   ring.in_place.assign(4, true);
   CHECK(slot_bytes(ring.lowered()) >= before);
@@ -59,7 +48,7 @@ TEST_CASE("lower: a gathered slice is read where it lies, and copied where it ma
 
 TEST_CASE("lower: slots and pushed words are with the receiver, scratch with its rank",
           "[engine][device][unit]") {
-  auto made = make_case(Kind::all_reduce, Algorithm::ring, 4, 100, 30);
+  auto made = case_of(Kind::all_reduce, Algorithm::ring, 4, 100, 30);
   made.in_place.assign(4, true);
   made.devices = {1, 0, 1, 0};
   made.tiny_bytes = 0;
@@ -91,7 +80,7 @@ TEST_CASE("lower: slots and pushed words are with the receiver, scratch with its
 }
 
 TEST_CASE("lower: only what crosses from device to device is read across", "[engine][device]") {
-  auto made = make_case(Kind::all_gather, Algorithm::one_shot, 4, 100, 30);
+  auto made = case_of(Kind::all_gather, Algorithm::one_shot, 4, 100, 30);
   CHECK_FALSE(made.lowered().reads_across());
   made.devices = {0, 0, 0, 1};
   CHECK(made.lowered().reads_across());
@@ -108,7 +97,7 @@ TEST_CASE("lower: only what crosses from device to device is read across", "[eng
 TEST_CASE("lower: nothing to do is no block", "[engine][device][unit]") {
   for (const auto& entry : catalogue()) {
     if (entry.kind == Kind::barrier) continue;
-    const auto made = make_case(entry.kind, entry.algorithm, 3, 0, 4);
+    const auto made = case_of(entry.kind, entry.algorithm, 3, 0, 4);
     CAPTURE(made.text());
     const auto team = made.lowered();
     CHECK(team.blocks.empty());
@@ -159,7 +148,7 @@ TEST_CASE("lower: schedules need no more slots than a team has", "[engine][devic
 }
 
 TEST_CASE("lower: what cannot be run is refused with a reason", "[engine][device][unit]") {
-  const auto made = make_case(Kind::all_reduce, Algorithm::ring, 3, 30, 4);
+  const auto made = case_of(Kind::all_reduce, Algorithm::ring, 3, 30, 4);
   auto request = made.request();
   request.type = DataType::float32;
   request.op = ReduceOp::bit_xor;
@@ -172,7 +161,7 @@ TEST_CASE("lower: what cannot be run is refused with a reason", "[engine][device
   request.slots = 0;
   CHECK(lower(request).error().kind == ErrorKind::invalid_argument);
 
-  const auto crowd = make_case(Kind::all_reduce, Algorithm::ring, kMostTeamRanks + 1, 30, 4);
+  const auto crowd = case_of(Kind::all_reduce, Algorithm::ring, kMostTeamRanks + 1, 30, 4);
   CHECK(lower(crowd.request()).error().message ==
         "a team of 65 ranks: a GPU has at most 64 of one process");
 

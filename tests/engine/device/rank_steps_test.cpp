@@ -160,11 +160,7 @@ TEST_CASE("rank steps: whatever is lent, calls leave what a team leaves, in any 
 
 TEST_CASE("rank steps: a circle is found, and a program that lends or goes by words is refused",
           "[engine][device][unit]") {
-  TeamCase made;
-  made.problem.size = 2;
-  made.problem.count = 10;
-  made.choice = {Algorithm::ring, 1, 100};
-  made.type = DataType::float32;
+  auto made = test::case_of(Kind::all_reduce, Algorithm::ring, 2, 10, 100);
   auto circle = lowered(made);
   // Rank 0 begins by receiving, as rank 1 does once its own first step is left out.
   for (auto& block : circle.blocks) block.steps.begin++;
@@ -181,13 +177,7 @@ TEST_CASE("rank steps: a circle is found, and a program that lends or goes by wo
 
 TEST_CASE("rank steps: what the schedule lends of a caller's buffer is all that others may read",
           "[engine][device][unit]") {
-  TeamCase made;
-  made.problem.kind = Kind::all_gather;
-  made.problem.size = 3;
-  made.problem.count = 10;
-  made.choice = {Algorithm::ring, 1, 100};
-  made.type = DataType::float32;
-  made.in_place.assign(3, false);
+  const auto made = test::case_of(Kind::all_gather, Algorithm::ring, 3, 10, 100);
   const auto steps = device::steps_of(lowered(made), 1).value();
   // Blocks 1 and 0 of the output, of 40 bytes each; all of what is sent.
   CHECK(steps.lendable[0].is_empty());

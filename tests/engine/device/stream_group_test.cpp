@@ -143,14 +143,7 @@ void try_case(GroupTrials& trials, const TeamCase& made,
 
 /// One whose every slice is lent, or none.
 TeamCase ring_case(Kind kind, Rank size) {
-  TeamCase made;
-  made.problem.kind = kind;
-  made.problem.size = size;
-  made.problem.count = 3'000;
-  made.choice = {Algorithm::ring, 1, 100};
-  made.type = DataType::float32;
-  made.in_place.assign(size, false);
-  return made;
+  return test::case_of(kind, Algorithm::ring, size, 3'000, 100);
 }
 
 /// Of a call, what this rank puts into slots if it can lend all that the schedule lends.
@@ -355,7 +348,6 @@ void test_parts(unsigned seed) {
     // So much of each is sent.
     TeamCase made = ring_case(Kind::all_gather, 2);
     made.problem.count = 1000;
-    made.in_place.assign(2, false);
     const auto steps = value_or_throw(bench->load(made));
     const auto opened_are = [&](int count) {
       for (const auto limit = in(kLong); cuda_on_host_opened() != count && in(0ms) < limit;)

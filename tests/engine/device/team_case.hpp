@@ -62,6 +62,19 @@ struct TeamCase {
   device::LoweredTeam lowered() const { return device::lower(request()).value(); }
 };
 
+/// Of float32, with nothing in place, in one lane.
+inline TeamCase case_of(Kind kind, Algorithm algorithm, Rank size, std::uint64_t count,
+                        std::uint64_t slice_elems) {
+  TeamCase made;
+  made.problem.kind = kind;
+  made.problem.size = size;
+  made.problem.count = count;
+  made.choice = {algorithm, 1, slice_elems};
+  made.type = DataType::float32;
+  made.in_place.assign(size, false);
+  return made;
+}
+
 /// A small count, or one of several windows of several vectors.
 inline std::uint64_t random_count(std::mt19937_64& random) {
   return random() % 3 == 0 ? random() % 2000 : random() % 40;

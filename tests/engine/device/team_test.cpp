@@ -174,12 +174,8 @@ TEST_CASE("team: a program is replayed without anything set from outside", "[eng
   const auto seed = std::random_device{}();
   std::mt19937_64 random(seed);
   CAPTURE(seed);
-  TeamCase made;
-  made.problem.size = 4;
-  made.problem.count = 300;
-  made.choice = {Algorithm::ring, 1, 20};
-  made.type = DataType::float32;
-  made.in_place = {false, true, false, false};
+  auto made = test::case_of(Kind::all_reduce, Algorithm::ring, 4, 300, 20);
+  made.in_place[1] = true;
   TeamOnHost team(kMostBlocks, kMostFlags);
   const auto program = made.lowered();
   TeamMemory memory(made, random);
@@ -335,11 +331,7 @@ TEST_CASE("team: a call that finds another one under way ends both, and writes n
     CAPTURE(seed, round);
     Rivals rivals(2, random);
     // Of the first call a block does nothing: it stands until it is told to end.
-    TeamCase first;
-    first.problem.size = 4;
-    first.problem.count = 300;
-    first.choice = {Algorithm::ring, 1, 20};
-    first.in_place.assign(4, false);
+    const auto first = test::case_of(Kind::all_reduce, Algorithm::ring, 4, 300, 20);
     auto endless = first.lowered();
     endless.blocks[1].steps.end = endless.blocks[1].steps.begin;
     TeamMemory data(first, random);

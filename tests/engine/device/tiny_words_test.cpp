@@ -22,15 +22,9 @@ using ccoll::testing::TeamOnHost;
 
 namespace {
 
+/// Of one window.
 TeamCase make_case(Kind kind, Algorithm algorithm, Rank size, std::uint64_t count) {
-  TeamCase made;
-  made.problem.kind = kind;
-  made.problem.size = size;
-  made.problem.count = count;
-  made.choice = {algorithm, 1, 1 << 20};
-  made.type = DataType::float32;
-  made.in_place.assign(size, false);
-  return made;
+  return test::case_of(kind, algorithm, size, count, 1 << 20);
 }
 
 bool is_by_words(const TeamCase& made) { return made.lowered().program.by_words; }

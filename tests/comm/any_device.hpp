@@ -5,21 +5,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 
 #include "ccoll/memory.hpp"
 #include "devices.hpp"
+#include "support/memory_kind.hpp"
 
 namespace ccoll::testing {
 
-enum class MemoryKind {
-  ordinary,    ///< of cudaMalloc
-  allocated,   ///< of ccoll::allocate
-  registered,  ///< of cudaMalloc, and registered
-};
-
 /// The same number has the same kind.
-inline MemoryKind kind_of(unsigned number) { return static_cast<MemoryKind>(number % 3); }
+inline MemoryKind kind_of(unsigned number) {
+  return kMemoryKinds[number % std::size(kMemoryKinds)];
+}
 
 /// Memory of the device, somewhere in an allocation. What is registered is never freed, so nobody
 /// has to wait for it to be back.

@@ -249,7 +249,8 @@ class Process {
     if (!made) return tl::unexpected(std::move(made.error()));
     GroupBench& bench = **made;
     CCOLL_TRY(run_list(bench, size));
-    for (const test::MemoryKind kind : test::kLentKinds) CCOLL_TRY(tell_lent(bench, size, kind));
+    for (const testing::MemoryKind kind : testing::kLentKinds)
+      CCOLL_TRY(tell_lent(bench, size, kind));
     // All are done with their calls.
     if (auto over = exchange.swap("", {}, soon()); !over) return tl::unexpected(over.error());
     if (!hand_over) return {};
@@ -314,7 +315,7 @@ class Process {
   }
 
   /// Whether others read memory of that kind where it lies; that they cannot is no defect of ours.
-  Status tell_lent(GroupBench& bench, Rank size, test::MemoryKind kind) const {
+  Status tell_lent(GroupBench& bench, Rank size, testing::MemoryKind kind) const {
     std::mt19937_64 random(part_.seed + size);
     test::GroupTrials trials(bench, random, kPatience);
     TeamCase made = timed_case(size, 4096);
@@ -325,7 +326,7 @@ class Process {
     CCOLL_TRY(trials.replay(made, 2, kind));
     const std::uint64_t bytes = bench.group().slot_bytes() - before;
     if (part_.rank != 0) return {};
-    const bool is_registered = kind == test::MemoryKind::registered;
+    const bool is_registered = kind == testing::MemoryKind::registered;
     const char* const memory =
         is_registered ? "registered memory of cudaMalloc" : "memory of ccoll::allocate";
     records_.add({{"phase", context_.name},

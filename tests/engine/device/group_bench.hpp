@@ -13,6 +13,7 @@
 #include "engine/device/cuda.hpp"
 #include "engine/device/registered.hpp"
 #include "engine/device/stream_group.hpp"
+#include "support/memory_kind.hpp"
 #include "team_memory.hpp"
 
 namespace ccoll::test {
@@ -27,15 +28,10 @@ inline device::LoweredTeam lowered_for_streams(const TeamCase& of,
   return device::lower(request).value();
 }
 
-/// What a caller's buffers may be: memory of cudaMalloc, of ccoll::allocate, or of cudaMalloc and
-/// registered.
-enum class MemoryKind { ordinary, allocated, registered };
-inline constexpr MemoryKind kMemoryKinds[] = {MemoryKind::ordinary, MemoryKind::allocated,
-                                              MemoryKind::registered};
-/// Of which others may be lent.
-inline constexpr MemoryKind kLentKinds[] = {MemoryKind::allocated, MemoryKind::registered};
+using testing::kMemoryKinds;
+using testing::MemoryKind;
 
-/// Of one of these kinds, for calls.
+/// Memory of one of these kinds, for calls.
 class Room {
  public:
   static constexpr std::size_t kBytes = 1 << 20;
@@ -205,9 +201,9 @@ class GroupTrials {
     own_.seed(same() + bench.rank());
   }
 
-  /// One to three calls of a program: one by one, one behind another, or by a graph, each rank's
-  /// in memory of cudaMalloc or of ccoll::allocate. `corrupt`
-  /// where the rank's memory is not bit by bit what the team kernel's code leaves on the host.
+  /// One to three calls of a program: one by one, one behind another, or by a graph, each rank's in
+  /// memory of `kind`, or of any. `corrupt` where the rank's memory is not bit by bit what the team
+  /// kernel's code leaves on the host.
   Status run(const TeamCase& made, std::optional<MemoryKind> kind = std::nullopt) {
     const auto program = lowered_for_streams(made);
     const auto loaded = bench_.load(made);

@@ -30,12 +30,12 @@ using ccoll::device::StreamGroup;
 using ccoll::device::StreamGroupOptions;
 using ccoll::test::GroupBench;
 using ccoll::test::GroupTrials;
-using ccoll::test::kLentKinds;
-using ccoll::test::MemoryKind;
 using ccoll::test::TeamCase;
 using ccoll::test::TeamMemory;
 using ccoll::testing::check;
 using ccoll::testing::failures;
+using ccoll::testing::kLentKinds;
+using ccoll::testing::MemoryKind;
 
 namespace {
 

@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <random>
-#include <set>
 #include <thread>
 
 #include "engine/device/exchange.hpp"
@@ -702,41 +701,38 @@ int main() {
   if (by_kernels()) cuda_on_host_has(4);
   const auto seed = std::random_device{}();
   std::cout << "seed " << seed << std::endl;
-  const std::pair<const char*, std::function<void()>> parts[] = {
-      {"set-up", test_set_up},
-      {"memory outlives its maker", test_outlives},
-      {"faults", test_faults},
-      {"the matrix", [=] { test_matrix(seed); }},
-      {"what is lent", [=] { test_lent(seed); }},
-      {"freed and taken anew", [=] { test_freed(seed, MemoryKind::allocated); }},
-      {"registered, freed and taken anew", [=] { test_freed(seed, MemoryKind::registered); }},
-      {"a rank that cannot map", [=] { test_not_mapped(seed); }},
-      {"memory that is not shared", [=] { test_not_shared(seed); }},
-      {"parts of an allocation", [=] { test_parts(seed); }},
-      {"more memories than places", [=] { test_many(seed); }},
-      {"ranks of one process", [=] { test_threads(seed); }},
-      {"killed", [=] { test_killed(seed); }},
-      {"late", test_late},
-      {"given up", test_given_up},
-      {"given up while lent", test_given_up_while_lent},
-      {"ended here", test_ended_here},
-      {"one beside another", test_beside},
+  // Of both, but that kernels lend nothing.
+  enum Of { both, steps, kernels };
+  struct Part {
+    const char* name;
+    Of of;
+    std::function<void()> run;
   };
-  // Kernels lend nothing.
-  const std::set<std::string> of_steps = {"what is lent",
-                                          "freed and taken anew",
-                                          "registered, freed and taken anew",
-                                          "a rank that cannot map",
-                                          "memory that is not shared",
-                                          "parts of an allocation",
-                                          "more memories than places",
-                                          "given up while lent",
-                                          "ended here"};
-  for (const auto& [name, part] : parts) {
-    if (by_kernels() ? of_steps.contains(name) : name == std::string("one beside another"))
-      continue;
+  const Part parts[] = {
+      {"set-up", both, test_set_up},
+      {"memory outlives its maker", both, test_outlives},
+      {"faults", both, test_faults},
+      {"the matrix", both, [=] { test_matrix(seed); }},
+      {"what is lent", steps, [=] { test_lent(seed); }},
+      {"freed and taken anew", steps, [=] { test_freed(seed, MemoryKind::allocated); }},
+      {"registered, freed and taken anew", steps,
+       [=] { test_freed(seed, MemoryKind::registered); }},
+      {"a rank that cannot map", steps, [=] { test_not_mapped(seed); }},
+      {"memory that is not shared", steps, [=] { test_not_shared(seed); }},
+      {"parts of an allocation", steps, [=] { test_parts(seed); }},
+      {"more memories than places", steps, [=] { test_many(seed); }},
+      {"ranks of one process", both, [=] { test_threads(seed); }},
+      {"killed", both, [=] { test_killed(seed); }},
+      {"late", both, test_late},
+      {"given up", both, test_given_up},
+      {"given up while lent", steps, test_given_up_while_lent},
+      {"ended here", steps, test_ended_here},
+      {"one beside another", kernels, test_beside},
+  };
+  for (const auto& [name, of, run] : parts) {
+    if (of == (by_kernels() ? steps : kernels)) continue;
     const auto begin = std::chrono::steady_clock::now();
-    part();
+    run();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     std::cout << fmt::format("{}: {:.1f} s", name, took.count()) << std::endl;
   }

@@ -442,6 +442,18 @@ void test_outlives() {
 /// Of many steps.
 TeamCase long_case(Rank size) { return ring_case(Kind::all_reduce, size); }
 
+/// A rank that is about to make such a call.
+struct LongCall {
+  LongCall(Rank rank, Rank size, device::Exchange& exchange, std::uint64_t seed = 1)
+      : random(seed), bench(join(rank, size, exchange)), made(long_case(size)) {}
+
+  std::mt19937_64 random;
+  const std::unique_ptr<GroupBench> bench;
+  const TeamCase made;
+  const device::GroupProgram* const program = value_or_throw(bench->load(made));
+  TeamMemory memory{made, random};
+};
+
 /// The stream has ended, works, and the group says why it does not.
 void check_survivor(GroupBench& bench, Rank rank, const device::GroupProgram* program,
                     const Status& ended, const std::string& what) {
@@ -472,11 +484,8 @@ void test_killed(unsigned seed) {
     run_processes(
         what, size,
         [&](Rank rank, device::Exchange& exchange) {
-          std::mt19937_64 random(seed + round);
-          const auto bench = join(rank, size, exchange);
-          const auto made = long_case(size);
-          const auto program = value_or_throw(bench->load(made));
-          TeamMemory memory(made, random);
+          LongCall call(rank, size, exchange, seed + round);
+          auto& [random, bench, made, program, memory] = call;
           if (round % 3 != 0 && !by_kernels()) {
             // What is lent is read while its owner dies.
             GroupTrials trials(*bench, random, kLong);
@@ -509,12 +518,9 @@ void test_killed(unsigned seed) {
 /// Rank 1 never calls: whoever waits for it says so at its deadline.
 void test_late() {
   run_processes("late", 2, [&](Rank rank, device::Exchange& exchange) {
-    std::mt19937_64 random(1);
-    const auto bench = join(rank, 2, exchange);
-    const auto made = long_case(2);
-    const auto program = value_or_throw(bench->load(made));
+    LongCall call(rank, 2, exchange);
+    auto& [random, bench, made, program, memory] = call;
     if (rank == 0) {
-      TeamMemory memory(made, random);
       GroupBench::Trip trip(*bench, 1, memory);
       check(bench->begin(program, trip).has_value(), "late: the call is begun");
       const Status ended = bench->group().wait(in(300ms));
@@ -578,11 +584,8 @@ void test_ended_here() {
 /// A graph of rank 0 beside a call of rank 0 that waits for rank 1: both end, and all say why.
 void test_beside() {
   run_processes("one beside another", 2, [&](Rank rank, device::Exchange& exchange) {
-    std::mt19937_64 random(1);
-    const auto bench = join(rank, 2, exchange);
-    const auto made = long_case(2);
-    const auto program = value_or_throw(bench->load(made));
-    TeamMemory memory(made, random);
+    LongCall call(rank, 2, exchange);
+    auto& [random, bench, made, program, memory] = call;
     GroupBench::Trip trip(*bench, 0, memory), other(*bench, 1, memory);
     cudaStream_t const beside = bench->stream(1);
     cudaGraph_t graph = nullptr;
@@ -614,11 +617,8 @@ void test_beside() {
 /// A rank that does not call, and one that gives up: the others hear of it.
 void test_given_up() {
   run_processes("given up", 3, [&](Rank rank, device::Exchange& exchange) {
-    std::mt19937_64 random(1);
-    const auto bench = join(rank, 3, exchange);
-    const auto made = long_case(3);
-    const auto program = value_or_throw(bench->load(made));
-    TeamMemory memory(made, random);
+    LongCall call(rank, 3, exchange);
+    auto& [random, bench, made, program, memory] = call;
     GroupBench::Trip trip(*bench, 1, memory);
     if (rank == 2) {
       std::this_thread::sleep_for(20ms);

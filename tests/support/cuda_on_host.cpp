@@ -87,6 +87,7 @@ struct CUgraph_st {
   std::vector<std::shared_ptr<void>> objects;  ///< what it holds for its makers
   std::size_t events = 0;
   std::size_t id = 0;
+  CUstream_st* origin = nullptr;  ///< whose capture it is
   bool ended = false;
 };
 
@@ -170,10 +171,14 @@ auto& contexts = *new std::set<int>;  // guarded by mu; of devices that have one
 auto& refusing = *new std::set<int>;  // guarded by mu; those that launch no teams
 thread_local int current_device = 0;
 
+/// What the driver's own calls need, and do not make.
+thread_local bool has_current_context = false;
+
 /// Whatever needs a context makes it.
 void use_current_device() {
   const std::lock_guard lock(mu);
   contexts.insert(current_device);
+  has_current_context = true;
 }
 
 /// For good, and nothing says so.
@@ -343,6 +348,35 @@ void begin_graph(const std::shared_ptr<const CUgraph_st>& graph, const Done& end
   }
 }
 
+/// Whether what all streams of a capture have comes before the end of the one where it began.
+bool is_joined(const CUgraph_st& graph) {
+  std::map<std::size_t, std::pair<CUstream_st*, std::size_t>> records;  // by number, where each is
+  for (const auto& [stream, queue] : graph.queues)
+    for (std::size_t i = 0; i < queue.size(); ++i)
+      if (queue[i].what == Item::record) records[queue[i].number] = {stream, i};
+  // How many of a stream's items come before that.
+  std::map<CUstream_st*, std::size_t> before;
+  const std::function<void(CUstream_st*, std::size_t)> mark = [&](CUstream_st* stream,
+                                                                  std::size_t count) {
+    std::size_t& marked = before[stream];
+    while (marked < count) {
+      const Item& item = graph.queues.at(stream)[marked++];
+      if (item.what != Item::wait || item.is_ready || item.done) continue;
+      const auto& [on, place] = records.at(item.number);
+      mark(on, place + 1);
+    }
+  };
+  const auto first = graph.queues.find(graph.origin);
+  if (first != graph.queues.end()) mark(graph.origin, first->second.size());
+  return std::ranges::all_of(graph.queues, [&](const auto& each) {
+    const auto& [stream, queue] = each;
+    // Events do nothing.
+    std::size_t count = queue.size();
+    while (count > 0 && queue[count - 1].what == Item::record) --count;
+    return before[stream] >= count;
+  });
+}
+
 cudaError_t drain(const std::function<bool()>& until) {
   while (!until()) {
     if (broken_by != cudaSuccess) return broken_by;
@@ -394,7 +428,7 @@ void maybe_spoil(std::byte* out, std::uint64_t bytes) {
 
 /// What comes behind it stands as long as copies are held.
 void put_hold(cudaStream_t to) {
-  put(to, [] { ++held_copies; });
+  put(to, [] { held_copies += holds_copies ? 1 : 0; });
   Item item;
   item.what = Item::wait;
   item.run = [] {};
@@ -460,6 +494,7 @@ struct Stretch {
   /// Of memory that is mapped, as pools' and that of VMM allocations is, who may access it; of
   /// other memory nothing: whoever has its device for a peer.
   std::optional<std::set<int>> open_to = std::nullopt;
+  bool is_registered = false;  ///< of the host's memory: CUDA has not given it
 };
 
 /// Stretches of memory, by where they begin.
@@ -613,6 +648,16 @@ cudaError_t allocate(void** memory, std::size_t bytes, Stretches& among) {
   std::memset(*memory, 0xcd, bytes);
   among[*memory] = {bytes, current_device};
   return cudaSuccess;
+}
+
+/// Of whatever device: all streams of the process come to their ends first.
+cudaError_t prepare_to_free() {
+  use_current_device();
+  if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
+  return drain([] {
+    return std::ranges::all_of(streams,
+                               [](const CUstream_st* stream) { return stream->queue.empty(); });
+  });
 }
 
 /// Functions of the host that streams have come to.
@@ -798,6 +843,7 @@ CUresult export_range(void* handle, CUdeviceptr begin, std::size_t bytes, CUmemR
 }
 CUresult address_range(CUdeviceptr* begin, std::size_t* bytes, CUdeviceptr place) {
   const std::lock_guard lock(mu);
+  if (!has_current_context) return CUDA_ERROR_INVALID_CONTEXT;
   const auto* const at = reinterpret_cast<const void*>(place);
   if (!contains(on_device, at)) return CUDA_ERROR_NOT_FOUND;
   const auto& [first, stretch] = *std::prev(on_device.upper_bound(at));
@@ -1006,18 +1052,9 @@ cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned /*flags*/) 
   return allocate(memory, bytes, pinned);
 }
 cudaError_t cudaFree(void* memory) {
-  use_current_device();
   const std::lock_guard lock(mu);
-  // Of whatever device.
-  drain([] {
-    return std::ranges::all_of(streams,
-                               [](const CUstream_st* stream) { return stream->queue.empty(); });
-  });
+  if (const cudaError_t error = prepare_to_free(); error != cudaSuccess) return error;
   if (memory == nullptr) return cudaSuccess;
-  if (pinned.erase(memory) == 1) {
-    std::free(memory);
-    return cudaSuccess;
-  }
   const AllocationOnHost* const allocation = allocation_at(memory);
   if (allocation == nullptr || allocation->begin() != memory) return cudaErrorInvalidValue;
   if (allocation->is_open_elsewhere()) {
@@ -1029,7 +1066,16 @@ cudaError_t cudaFree(void* memory) {
   allocations.erase(allocation->pages());
   return cudaSuccess;
 }
-cudaError_t cudaFreeHost(void* memory) { return cudaFree(memory); }
+cudaError_t cudaFreeHost(void* memory) {
+  const std::lock_guard lock(mu);
+  if (const cudaError_t error = prepare_to_free(); error != cudaSuccess) return error;
+  if (memory == nullptr) return cudaSuccess;
+  const auto found = pinned.find(memory);
+  if (found == pinned.end() || found->second.is_registered) return cudaErrorInvalidValue;
+  pinned.erase(found);
+  std::free(memory);
+  return cudaSuccess;
+}
 cudaError_t cudaHostGetDevicePointer(void** there, void* here, unsigned /*flags*/) {
   *there = here;
   return cudaSuccess;
@@ -1194,6 +1240,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*
   if (stream == nullptr || stream->capture) return cudaErrorStreamCaptureUnsupported;
   stream->capture = std::make_shared<CUgraph_st>();
   stream->capture->id = ++captures;
+  stream->capture->origin = stream;
   return cudaSuccess;
 }
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
@@ -1214,10 +1261,13 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   const std::lock_guard lock(mu);
   const auto capture = stream->capture;
   if (!capture) return cudaErrorIllegalState;
+  if (stream != capture->origin) return cudaErrorStreamCaptureUnmatched;
   capture->ended = true;
   for (CUstream_st* each : streams) {
     if (each->capture == capture) each->capture = nullptr;
   }
+  *graph = nullptr;
+  if (!is_joined(*capture)) return cudaErrorStreamCaptureUnjoined;
   *graph = capture.get();
   graphs[capture.get()] = capture;
   return cudaSuccess;
@@ -1239,6 +1289,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   const std::lock_guard lock(mu);
+  if (graph == nullptr) return cudaErrorInvalidValue;
   // Events that were recorded in it still know it, but it holds nothing any more.
   graph->objects.clear();
   graphs.erase(graph);
@@ -1277,7 +1328,8 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** a
   }
   if (kernel == &hammer_of_words) return launch_hammer(grid.x, arguments, stream);
   const auto& call = *static_cast<const CombineArguments*>(arguments[0]);
-  put_data(stream, [call, device = current_device] { run_combine(call, device); });
+  const auto run = [call, device = current_device] { run_combine(call, device); };
+  put_when_there_is_room(stream, 1, block.x, run, true);
   const bool hangs = has_fault("endless") && reads_opened(call);
   if (hangs || (peering == kPeersHang && crosses(call, current_device))) {
     Item never;
@@ -1340,12 +1392,17 @@ cudaError_t cudaLaunchCooperativeKernel(const void* kernel_of, dim3 grid, dim3 b
 
 cudaError_t cudaHostRegister(void* memory, std::size_t bytes, unsigned /*flags*/) {
   const std::lock_guard lock(mu);
-  return pinned.emplace(memory, Stretch{bytes}).second ? cudaSuccess
-                                                       : cudaErrorHostMemoryAlreadyRegistered;
+  const Stretch registered{.bytes = bytes, .is_registered = true};
+  return pinned.emplace(memory, registered).second ? cudaSuccess
+                                                   : cudaErrorHostMemoryAlreadyRegistered;
 }
 cudaError_t cudaHostUnregister(void* memory) {
   const std::lock_guard lock(mu);
-  return pinned.erase(memory) == 1 ? cudaSuccess : cudaErrorHostMemoryNotRegistered;
+  const auto found = pinned.find(memory);
+  if (found == pinned.end() || !found->second.is_registered)
+    return cudaErrorHostMemoryNotRegistered;
+  pinned.erase(found);
+  return cudaSuccess;
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* argument) {
@@ -1394,6 +1451,7 @@ int cuda_on_host_team_kernels() { return team_kernels_launched; }
 void cuda_on_host_holds_kernels(bool holds) { holds_kernels = holds; }
 int cuda_on_host_held_kernels() { return held_kernels; }
 void cuda_on_host_holds_copies(bool holds) {
+  const std::lock_guard lock(mu);
   holds_copies = holds;
   held_copies = 0;
 }
@@ -1495,6 +1553,7 @@ cudaError_t cudaIpcOpenMemHandle(void** memory, cudaIpcMemHandle_t handle, unsig
 }
 cudaError_t cudaIpcCloseMemHandle(void* memory) {
   const std::lock_guard lock(mu);
+  if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
   const auto found = opened.find(memory);
   if (found == opened.end() || found->second.device != current_device) return cudaErrorInvalidValue;
   if (--found->second.times > 0) return cudaSuccess;

@@ -285,6 +285,15 @@ bool is_unclaimed(const TeamOnHost& team) {
   return team.claim().owner == 0 && team.claim().gone == 0;
 }
 
+/// The first of them has found another call under way and written nothing, and none has the team.
+void check_met_another(const TeamOnHost& team, const Rivals& rivals, const TeamMemory& before) {
+  CHECK(team.was_busy());
+  CHECK(std::ranges::count(rivals.endings[0], TeamEnding::aborted) ==
+        static_cast<std::ptrdiff_t>(rivals.endings[0].size()));
+  CHECK(rivals.memory[0] == before);
+  CHECK(is_unclaimed(team));
+}
+
 }  // namespace
 
 TEST_CASE("team: of calls at once each is whole, or it is told that the team was busy",
@@ -343,12 +352,8 @@ TEST_CASE("team: a call that finds another one under way ends both, and writes n
       while (device::load_acquire(&team.claim().owner) == 0) std::this_thread::yield();
       rivals.run(team, 0, round % 2 == 0 ? 4 : 1);
     }
-    CHECK(team.was_busy());
+    check_met_another(team, rivals, before);
     CHECK_FALSE(all_finished(endings));
-    CHECK(std::ranges::count(rivals.endings[0], TeamEnding::aborted) ==
-          static_cast<std::ptrdiff_t>(rivals.endings[0].size()));
-    CHECK(rivals.memory[0] == before);
-    CHECK(is_unclaimed(team));
     team.forget_abort();
     compare(team, first, 1, 1, random);
   }
@@ -383,11 +388,7 @@ TEST_CASE("team: a call by copies and another one beside it are found out, and w
     }
     // A kernel has it then, though the copies are never over.
     rivals.run(team, 0, round % 2 == 0 ? 4 : 1);
-    CHECK(team.was_busy());
-    CHECK(std::ranges::count(rivals.endings[0], TeamEnding::aborted) ==
-          static_cast<std::ptrdiff_t>(rivals.endings[0].size()));
-    CHECK(rivals.memory[0] == before);
-    CHECK(is_unclaimed(team));
+    check_met_another(team, rivals, before);
     end_copies(first);
     end_copies(second);
     CHECK(is_unclaimed(team));

@@ -145,14 +145,15 @@ Status upload(ProgramPart& part, const LoweredTeam& lowered, std::uint32_t numbe
 Status check_room(const LoweredTeam& lowered, const ProgramRoom& room) {
   const TeamProgram& program = lowered.program;
   if (lowered.workspace_bytes <= room.workspace_bytes && program.flag_count() <= kMostTeamFlags &&
-      program.workspace == 2 * room.ranks) {
+      lowered.blocks.size() <= kMostTeamBlocks && program.workspace == 2 * room.ranks) {
     return {};
   }
   return fail(ErrorKind::unsupported,
-              "a program of {} ranks that needs {} bytes of workspace and {} flags: this team "
-              "has {} ranks, {} bytes and {} flags",
-              program.workspace / 2, lowered.workspace_bytes, program.flag_count(), room.ranks,
-              room.workspace_bytes, kMostTeamFlags);
+              "a program of {} ranks that needs {} bytes of workspace, {} flags and {} blocks on "
+              "all GPUs: this team has {} ranks, {} bytes, {} flags and {} blocks",
+              program.workspace / 2, lowered.workspace_bytes, program.flag_count(),
+              lowered.blocks.size(), room.ranks, room.workspace_bytes, kMostTeamFlags,
+              kMostTeamBlocks);
 }
 
 Result<TeamTurns> TeamTurns::make(cudaStream_t stream) {

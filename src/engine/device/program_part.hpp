@@ -18,7 +18,7 @@
 
 namespace ccoll::device {
 
-/// Of what one GPU has for programs.
+/// Of what one GPU has for programs. Their blocks are numbered over all GPUs.
 inline constexpr std::uint32_t kMostTeamFlags = 32768;
 inline constexpr std::uint32_t kMostTeamBlocks = 2048;
 /// Blocks of GPUs that have nothing to do have numbers behind the others'.

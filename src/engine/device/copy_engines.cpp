@@ -32,9 +32,10 @@ Status put_copies(std::span<const PlacedCopy> copies, const TeamLaunch& launch,
                        "claiming a team for copies");
   };
   CCOLL_TRY(put_kernel(copies_begin_kernel()));
-  for (const auto& [from, to, bytes] : copies) {
-    CCOLL_TRY(cuda_status(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream),
-                          fmt::format("a team's copy of {} bytes", bytes)));
+  for (const PlacedCopy& copy : copies) {
+    CCOLL_TRY(
+        cuda_status(cudaMemcpyAsync(copy.to, copy.from, copy.bytes, cudaMemcpyDefault, stream),
+                    [&] { return fmt::format("a team's copy of {} bytes", copy.bytes); }));
   }
   return put_kernel(copies_end_kernel());
 }

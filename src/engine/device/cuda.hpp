@@ -8,6 +8,7 @@
 #include <cuda_runtime_api.h>
 
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -40,6 +41,12 @@ inline Failure cuda_failure(cudaError_t error, std::string_view what) {
 inline Status cuda_status(cudaError_t error, std::string_view what) {
   if (error == cudaSuccess) return {};
   return tl::unexpected(cuda_failure(error, what));
+}
+/// The same, in words that are only made where it has failed.
+template <std::invocable Words>
+Status cuda_status(cudaError_t error, const Words& what) {
+  if (error == cudaSuccess) return {};
+  return tl::unexpected(cuda_failure(error, what()));
 }
 
 /// Moves what a Result holds to `to`, or hands its failure on.

@@ -165,8 +165,7 @@ Status KernelCalls::put(const GroupCall& call) {
   return cuda_status(
       cudaLaunchCooperativeKernel(program.kernel.function, dim3(blocks), dim3(program.part.threads),
                                   each, program.kernel.shared_bytes, call.stream),
-      fmt::format("launching a team's {} blocks of {} threads on GPU {}", blocks,
-                  program.part.threads, options_.device));
+      [&] { return launching(program.part, options_.device); });
 }
 
 TeamLaunch KernelCalls::arguments(const KernelProgram& program, const GroupCall& call) const {

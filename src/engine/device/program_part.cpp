@@ -172,6 +172,11 @@ void TeamTurns::put_in(TeamState& state) const {
   state.ticket_count = kMostTeamBlocks;
 }
 
+std::string launching(const ProgramPart& part, int device) {
+  return fmt::format("launching a team's {} blocks of {} threads on GPU {}",
+                     part.program.block_count, part.threads, device);
+}
+
 std::string standing_blocks(std::span<const TeamBlock> blocks, const TeamProgress* progress) {
   std::vector<std::string> standing;
   for (std::size_t i = 0; i < blocks.size() && standing.size() < 4; ++i) {

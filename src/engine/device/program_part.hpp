@@ -83,6 +83,9 @@ class TeamTurns {
   DeviceMemory memory_;
 };
 
+/// What was tried where a launch has failed, in words.
+std::string launching(const ProgramPart& part, int device);
+
 /// Where those stand that have not finished, or nothing.
 std::string standing_blocks(std::span<const TeamBlock> blocks, const TeamProgress* progress);
 

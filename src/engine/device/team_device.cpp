@@ -105,8 +105,9 @@ Status Team::Device::arrive(TeamCall& call) {
   CCOLL_TRY(current.status());
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   unsigned long long id = 0;
-  CCOLL_TRY(cuda_status(cudaStreamGetCaptureInfo(call.stream, &status, &id),
-                        fmt::format("asking whether rank {}'s stream is captured", call.rank)));
+  CCOLL_TRY(cuda_status(cudaStreamGetCaptureInfo(call.stream, &status, &id), [&] {
+    return fmt::format("asking whether rank {}'s stream is captured", call.rank);
+  }));
   call.capture = status == cudaStreamCaptureStatusNone ? 0 : id + 1;
   call.is_shut = call.program->lending_nothing != nullptr && !is_reached(call);
   return cuda_status(cudaEventRecord(arrived_[call.rank].get(), call.stream),
@@ -141,9 +142,9 @@ Status Team::Device::launch(std::span<const TeamCall> calls, std::uint32_t last)
                             "a team's launch waiting for the one before"));
     }
     for (const TeamCall& call : calls) {
-      CCOLL_TRY(
-          cuda_status(cudaStreamWaitEvent(stream, arrived_[call.rank].get(), 0),
-                      fmt::format("a team's launch waiting for rank {}'s stream", call.rank)));
+      CCOLL_TRY(cuda_status(cudaStreamWaitEvent(stream, arrived_[call.rank].get(), 0), [&] {
+        return fmt::format("a team's launch waiting for rank {}'s stream", call.rank);
+      }));
     }
   }
   const LoadedProgram& program = fitting(calls);
@@ -228,8 +229,7 @@ Status Team::Device::launch_parts(const LoadedProgram& program, std::span<const 
           cuda_status(cudaLaunchCooperativeKernel(
                           program.kernel.function, dim3(part.program.block_count),
                           dim3(part.threads), each, program.kernel.shared_bytes, streams[number]),
-                      fmt::format("launching a team's {} blocks of {} threads on GPU {}",
-                                  part.program.block_count, part.threads, gpus_[number].device));
+                      [&] { return launching(part, gpus_[number].device); });
     }
     if (launched) continue;
     if (number != 0 && !end_parts(number, calls[0].capture != 0))
@@ -304,8 +304,9 @@ Status Team::Device::leave(const TeamCall& call) {
     return home_;
   }();
   const OwnEvent& event = end_of(gpus_[home], call.capture != 0);
-  return cuda_status(cudaStreamWaitEvent(call.stream, event.get(), 0),
-                     fmt::format("rank {}'s stream waiting for its team", call.rank));
+  return cuda_status(cudaStreamWaitEvent(call.stream, event.get(), 0), [&] {
+    return fmt::format("rank {}'s stream waiting for its team", call.rank);
+  });
 }
 
 void Team::Device::abort() {

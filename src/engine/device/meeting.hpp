@@ -30,7 +30,6 @@ struct TeamCall {
   std::byte* input = nullptr;
   std::byte* output = nullptr;
   bool in_place = false;  ///< they share memory
-  bool is_shut = false;   ///< to other devices of the team, where that matters; found out
   CUstream_st* stream = nullptr;
   std::uint64_t capture = 0;  ///< which one the stream is part of; 0: none
 };

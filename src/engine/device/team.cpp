@@ -56,17 +56,18 @@ Result<const LoadedProgram*> Team::load(const LoweredTeam& separate, const Lower
                                         const LoweredTeam* lending_nothing) {
   auto loaded = device_->load(separate);
   if (!loaded) return tl::unexpected(std::move(loaded.error()));
+  LoadedProgram* beside = nullptr;
   if (separate.program.by_words != in_place.program.by_words ||
       std::ranges::count(separate.steps, true, &TeamStep::lends) !=
           std::ranges::count(in_place.steps, true, &TeamStep::lends)) {
-    auto beside = device_->load(in_place);
-    if (!beside) return tl::unexpected(std::move(beside.error()));
-    (*loaded)->in_place = *beside;
+    CCOLL_TRY(put(device_->load(in_place), beside));
+    (*loaded)->in_place = beside;
   }
   if (lending_nothing != nullptr) {
-    auto beside = device_->load(*lending_nothing);
-    if (!beside) return tl::unexpected(std::move(beside.error()));
-    (*loaded)->lending_nothing = *beside;
+    LoadedProgram* shut = nullptr;
+    CCOLL_TRY(put(device_->load(*lending_nothing), shut));
+    if (separate.reads_across()) (*loaded)->lending_nothing = shut;
+    if (beside != nullptr && in_place.reads_across()) beside->lending_nothing = shut;
   }
   return *loaded;
 }

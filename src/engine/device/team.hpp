@@ -69,8 +69,8 @@ class Team {
   Result<const LoadedProgram*> load(const LoweredTeam& lowered);
   /// The same of a program that was lowered for buffers that are in place nowhere, and beside it
   /// for such as are in place on every rank, which serves where they are on any.
-  /// `lending_nothing` serves where a GPU does not reach all that others lend it; without it those
-  /// buffers must be memory of cudaMalloc.
+  /// `lending_nothing`, which has to be right for either, serves where the one to be called reads
+  /// buffers of other GPUs and not all are reached; without it those must be memory of cudaMalloc.
   Result<const LoadedProgram*> load(const LoweredTeam& separate, const LoweredTeam& in_place,
                                     const LoweredTeam* lending_nothing = nullptr);
 

@@ -109,24 +109,28 @@ Status Team::Device::arrive(TeamCall& call) {
     return fmt::format("asking whether rank {}'s stream is captured", call.rank);
   }));
   call.capture = status == cudaStreamCaptureStatusNone ? 0 : id + 1;
-  call.is_shut = call.program->lending_nothing != nullptr && !is_reached(call);
-  return cuda_status(cudaEventRecord(arrived_[call.rank].get(), call.stream),
-                     fmt::format("recording an event in rank {}'s stream", call.rank));
+  return cuda_status(cudaEventRecord(arrived_[call.rank].get(), call.stream), [&] {
+    return fmt::format("recording an event in rank {}'s stream", call.rank);
+  });
 }
 
-/// By all other GPUs.
-bool Team::Device::is_reached(const TeamCall& call) const {
-  std::vector<int> others;
-  for (const Gpu& gpu : gpus_)
-    if (gpu.device != device_of(call.rank)) others.push_back(gpu.device);
-  return device::is_reached(call.input, others) && device::is_reached(call.output, others);
+/// Each rank's buffers by all other GPUs.
+bool Team::Device::are_reached(std::span<const TeamCall> calls) const {
+  return std::ranges::all_of(calls, [this](const TeamCall& call) {
+    std::vector<int> others;
+    for (const Gpu& gpu : gpus_)
+      if (gpu.device != device_of(call.rank)) others.push_back(gpu.device);
+    const CurrentDevice current(device_of(call.rank));
+    return current.status() && is_reached(call.input, others) && is_reached(call.output, others);
+  });
 }
 
 const LoadedProgram& Team::Device::fitting(std::span<const TeamCall> calls) const {
-  const LoadedProgram& called = *calls[0].program;
-  if (std::ranges::any_of(calls, &TeamCall::is_shut)) return *called.lending_nothing;
-  const bool in_place = std::ranges::any_of(calls, &TeamCall::in_place);
-  return in_place && called.in_place != nullptr ? *called.in_place : called;
+  const LoadedProgram* fits = calls[0].program;
+  if (fits->in_place != nullptr && std::ranges::any_of(calls, &TeamCall::in_place))
+    fits = fits->in_place;
+  if (fits->lending_nothing != nullptr && !are_reached(calls)) fits = fits->lending_nothing;
+  return *fits;
 }
 
 Status Team::Device::launch(std::span<const TeamCall> calls, std::uint32_t last) {

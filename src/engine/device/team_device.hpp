@@ -29,7 +29,8 @@ struct LoadedProgram {
   mutable std::atomic<bool> was_copied{false};  ///< a call of it was made by those
   ProgramKernel kernel;
   const LoadedProgram* in_place = nullptr;  ///< what serves in its place where buffers are so
-  const LoadedProgram* lending_nothing = nullptr;  ///< or not all GPUs reach them
+  /// What serves where not all GPUs reach the buffers; null where none reads those of others.
+  const LoadedProgram* lending_nothing = nullptr;
 };
 
 /// All of the team's.
@@ -100,7 +101,7 @@ class Team::Device final : public TeamDevice {
   Status choose_threads(Gpu& gpu) const;
   Status take_room(std::span<const BlockBudget::Need> needs);
   int device_of(std::uint32_t rank) const { return gpus_[numbers_[rank]].device; }
-  bool is_reached(const TeamCall& call) const;
+  bool are_reached(std::span<const TeamCall> calls) const;
   const LoadedProgram& fitting(std::span<const TeamCall> calls) const;
   Result<std::vector<cudaStream_t>> streams_for(std::span<const TeamCall> calls,
                                                 std::uint32_t last);

@@ -111,6 +111,7 @@ Result<std::shared_ptr<const DeviceProgram>> SharedTeam::load_new(const ProgramR
   if (!in_place) return tl::unexpected(in_place.error());
   LoweredTeam lending_nothing;
   const bool needs_it = separate->reads_across() || in_place->reads_across();
+  // What is right in place is so elsewhere.
   lowering.lends = false;
   if (needs_it) CCOLL_TRY(put(lower(lowering), lending_nothing));
   const auto loaded = team_->load(*separate, *in_place, needs_it ? &lending_nothing : nullptr);

@@ -63,3 +63,23 @@ TEST_CASE("team: blocks have numbers over all GPUs, and a program has no more th
   CHECK(is_refused);
   cuda_on_host_has_multiprocessors(16);
 }
+
+TEST_CASE("team: what reads no buffers of other GPUs asks for nothing that lends none",
+          "[engine][device]") {
+  const TeamOnGpus gpus(2, 2);
+  // By words, but in place by slots.
+  auto made = gpus.all_reduce(Algorithm::two_shot, 64);
+  const auto separate = made.lowered();
+  made.in_place.assign(2, true);
+  const auto in_place = made.lowered();
+  auto request = made.request();
+  request.lends = false;
+  const auto lending_nothing = lower(request).value();
+  REQUIRE(separate.program.by_words);
+  REQUIRE_FALSE(in_place.program.by_words);
+  REQUIRE(in_place.reads_across());
+  const LoadedProgram* const loaded = gpus.team->load(separate, in_place, &lending_nothing).value();
+  CHECK(loaded->lending_nothing == nullptr);
+  REQUIRE(loaded->in_place != nullptr);
+  CHECK(loaded->in_place->lending_nothing != nullptr);
+}

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/device/kernel_trial.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <numeric>
 #include <utility>
@@ -76,15 +75,11 @@ class Exchanging {
     if (!ended) ended.error().message += ": " + calls_.standing(*program_);
     CCOLL_TRY(ended);
     if (auto cause = words_.cause(options_.rank)) return tl::unexpected(std::move(*cause));
-    const auto got = trial_->read(output(), kPatterns * options_.size, limit);
-    CCOLL_TRY(got);
-    for (std::uint32_t i = 0; i < kPatterns * options_.size; ++i) {
-      const auto expected = trial_pattern(i);
-      if (std::equal(expected.begin(), expected.end(), got->data() + i * kTrialBytes)) continue;
-      return fail(ErrorKind::unsupported, "what rank {}'s kernel writes here is wrong",
-                  i / kPatterns);
-    }
-    return {};
+    const auto wrong = trial_->find_wrong(output(), 0, kPatterns * options_.size, limit);
+    CCOLL_TRY(wrong);
+    if (!*wrong) return {};
+    return fail(ErrorKind::unsupported, "what rank {}'s kernel writes here is wrong",
+                **wrong / kPatterns);
   }
 
   /// False where something goes on after all.
@@ -112,8 +107,7 @@ class Exchanging {
 
 KernelTrial try_kernels(GroupCalls& calls, const StreamGroupOptions& options,
                         const SharedGroup& shared, Exchange::TimePoint deadline) {
-  const auto now = Clock::now();
-  const auto limit = now + std::min<Clock::duration>(options.trial, (deadline - now) / 2);
+  const auto limit = trial_limit(options, deadline);
   Exchanging exchanging(calls, options, shared.words());
   KernelTrial trial;
   trial.works = exchanging.begin(limit);

@@ -24,7 +24,6 @@ enum Place : std::size_t { own, read, written, places };
 std::byte* at(const Trial& trial, Place place) { return trial.memory() + place * kTrialBytes; }
 
 std::uint32_t number_of(int device) { return static_cast<std::uint32_t>(device); }
-std::vector<std::byte> pattern_of(int device) { return trial_pattern(number_of(device)); }
 
 Status enable(int device, int peer) {
   int can = 0;
@@ -98,16 +97,14 @@ class Peers {
     CCOLL_TRY(launch_copy(at(here, own), at(there, written), kTrialBytes, shape, here.stream()));
     CCOLL_TRY(here.mark());
     CCOLL_TRY(here.wait(limit, "a kernel that reads and writes there"));
-    const auto got = here.read(at(here, read), 1, limit);
-    CCOLL_TRY(got);
-    if (*got != pattern_of(peer))
-      return fail(ErrorKind::unsupported, "what it reads there is wrong");
+    const auto misread = here.find_wrong(at(here, read), number_of(peer), 1, limit);
+    CCOLL_TRY(misread);
+    if (*misread) return fail(ErrorKind::unsupported, "what it reads there is wrong");
     const CurrentDevice current(peer);
     CCOLL_TRY(current.status());
-    const auto left = there.read(at(there, written), 1, limit);
-    CCOLL_TRY(left);
-    if (*left != pattern_of(device))
-      return fail(ErrorKind::unsupported, "what it writes there is wrong");
+    const auto miswritten = there.find_wrong(at(there, written), number_of(device), 1, limit);
+    CCOLL_TRY(miswritten);
+    if (*miswritten) return fail(ErrorKind::unsupported, "what it writes there is wrong");
     return {};
   }
 

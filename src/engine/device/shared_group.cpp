@@ -37,14 +37,10 @@ Status read_patterns(Trial& trial, const SharedGroup& group, std::uint32_t ranks
   }
   CCOLL_TRY(trial.mark());
   CCOLL_TRY(trial.wait(limit, "reading other ranks' memory"));
-  const auto here = trial.read(trial.memory(), ranks, limit);
-  CCOLL_TRY(here);
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    const auto expected = trial_pattern(rank);
-    if (std::equal(expected.begin(), expected.end(), here->data() + rank * kTrialBytes)) continue;
-    return fail(ErrorKind::unsupported, "the memory of rank {}'s GPU reads wrong", rank);
-  }
-  return {};
+  const auto wrong = trial.find_wrong(trial.memory(), 0, ranks, limit);
+  CCOLL_TRY(wrong);
+  if (!*wrong) return {};
+  return fail(ErrorKind::unsupported, "the memory of rank {}'s GPU reads wrong", **wrong);
 }
 
 /// This rank's stream waits for a word that the host of the rank before writes, and then writes one
@@ -85,6 +81,11 @@ Status pass_words(Trial& trial, const SharedGroup& group, const StreamGroupOptio
 }
 
 }  // namespace
+
+Exchange::TimePoint trial_limit(const StreamGroupOptions& options, Exchange::TimePoint deadline) {
+  const auto now = Clock::now();
+  return now + std::min<Clock::duration>(options.trial, (deadline - now) / 2);
+}
 
 Status agree(Exchange& exchange, const Status& own, std::string_view what,
              Exchange::TimePoint deadline) {
@@ -210,10 +211,7 @@ void SharedGroup::abandon() const {
 /// vain be taken for the cause.
 Status SharedGroup::try_out(Exchange& exchange, TimePoint deadline) {
   std::shared_ptr<Trial> trial;
-  const auto limit = [&] {
-    const auto now = Clock::now();
-    return now + std::min<Clock::duration>(options_.trial, (deadline - now) / 2);
-  };
+  const auto limit = [&] { return trial_limit(options_, deadline); };
   const auto heard = [&](Status works) {
     if (!works && works.error().kind == ErrorKind::timed_out) {
       // What one cannot rely on is given up, for whatever reason it does not come.

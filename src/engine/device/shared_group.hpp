@@ -34,6 +34,9 @@ struct StreamGroupOptions {
   std::chrono::milliseconds trial{5000};
 };
 
+/// Until when what is tried out from now on may take, of a set-up that ends at `deadline`.
+Exchange::TimePoint trial_limit(const StreamGroupOptions& options, Exchange::TimePoint deadline);
+
 /// By all ranks, each with how far it has come: where one has failed all do, with its words behind
 /// `what`.
 Status agree(Exchange& exchange, const Status& own, std::string_view what,

@@ -4,10 +4,12 @@
 /// What is tried out on a GPU before anything relies on it: a stream, some memory, and waiting with
 /// a limit. Needs CUDA's headers: only sources include this.
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -18,11 +20,12 @@ namespace ccoll::device {
 /// Bytes of a pattern that GPUs read.
 inline constexpr std::size_t kTrialBytes = 4096;
 
-/// Different for each number.
+/// Different for each number, of any 32 bits.
 inline std::vector<std::byte> trial_pattern(std::uint32_t number) {
+  constexpr std::uint32_t kOdd = 0x9E3779B1;
   std::vector<std::byte> pattern(kTrialBytes);
   for (std::size_t i = 0; i < pattern.size(); ++i) {
-    pattern[i] = static_cast<std::byte>(i * 7 + i / 256 + (number + 1) * 37);
+    pattern[i] = static_cast<std::byte>(i * 7 + i / 256 + ((number + 1) * kOdd >> 8 * (i % 4)));
   }
   return pattern;
 }
@@ -73,16 +76,21 @@ class Trial {
     CCOLL_TRY(mark());
     return wait(limit, "writing a pattern");
   }
-  /// What lies there.
-  Result<std::vector<std::byte>> read(const std::byte* there, std::size_t patterns,
-                                      Clock::time_point limit) {
+  /// Of so many patterns from number `first` on, that are to lie there, which does not, counted
+  /// from 0; nothing: all do.
+  Result<std::optional<std::uint32_t>> find_wrong(const std::byte* there, std::uint32_t first,
+                                                  std::uint32_t patterns, Clock::time_point limit) {
     std::vector<std::byte> here(patterns * kTrialBytes);
     constexpr const char* kWhat = "reading patterns";
     CCOLL_TRY(cuda_status(
         cudaMemcpyAsync(here.data(), there, here.size(), cudaMemcpyDeviceToHost, stream()), kWhat));
     CCOLL_TRY(mark());
     CCOLL_TRY(wait(limit, kWhat));
-    return here;
+    for (std::uint32_t i = 0; i < patterns; ++i) {
+      const auto expected = trial_pattern(first + i);
+      if (!std::equal(expected.begin(), expected.end(), here.data() + i * kTrialBytes)) return i;
+    }
+    return std::nullopt;
   }
 
  private:

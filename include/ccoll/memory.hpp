@@ -125,9 +125,10 @@ class CCOLL_API Memory {
 /// communicator. A rank that ends, however it does, has closed it. CUDA does not say what others
 /// read of such memory once its own process has been killed; memory of allocate() they keep.
 ///
-/// Throws Error: `invalid_argument` where `data` is no address of a GPU's memory, the allocation
-/// has not so many bytes from there on, or some of it is registered already, as memory of
-/// allocate() is; `exhausted`; `unsupported` where the build has no CUDA or the driver is too old.
+/// Throws Error: `invalid_argument` where `data` is no address of a GPU's memory, its allocation,
+/// if of cudaMalloc, has not so many bytes from there on, or some of it is registered already, as
+/// memory of allocate() is; `exhausted`; `unsupported` where the build has no CUDA or the driver is
+/// too old.
 [[nodiscard]] CCOLL_API Memory register_memory(void* data, std::size_t bytes);
 
 }  // namespace ccoll

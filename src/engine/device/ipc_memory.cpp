@@ -10,9 +10,11 @@
 #include <climits>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "core/os_error.hpp"
+#include "core/process_mutex.hpp"
 #include "engine/device/driver.hpp"
 #include "engine/device/peers.hpp"
 #include "engine/device/registrations.hpp"
@@ -39,6 +41,8 @@ Result<Handle> handle_of(std::byte* allocation) {
 class Opened {
  public:
   static Result<std::shared_ptr<Opened>> open(int device, const Handle& handle) {
+    // Before the lock, which its end takes.
+    const std::shared_ptr<Opened> made(new Opened(device, handle));
     const std::lock_guard lock(all().mu);
     const auto known = all().by_handle.find({device, handle});
     if (known != all().by_handle.end())
@@ -53,26 +57,25 @@ class Opened {
     void* data = nullptr;
     CCOLL_TRY(cuda_status(cudaIpcOpenMemHandle(&data, bytes, cudaIpcMemLazyEnablePeerAccess),
                           "cudaIpcOpenMemHandle"));
-    std::shared_ptr<Opened> made(new Opened(device, handle, static_cast<std::byte*>(data)));
+    made->data_ = static_cast<std::byte*>(data);
     all().by_handle[{device, handle}] = made;
     return made;
   }
   Opened(const Opened&) = delete;
   Opened& operator=(const Opened&) = delete;
   ~Opened() {
-    const std::lock_guard lock(all().mu);
+    if (data_ == nullptr) return;
+    forget();
+    // Without the lock, as CUDA may wait for streams. Who opens it anew meanwhile keeps it open.
     const CurrentDevice current(device_);
     const BesideCaptures beside;
     cudaIpcCloseMemHandle(data_);
-    const auto known = all().by_handle.find({device_, handle_});
-    // It may have been opened anew meanwhile.
-    if (known != all().by_handle.end() && known->second.expired()) all().by_handle.erase(known);
   }
   std::byte* data() const { return data_; }
 
  private:
   struct All {
-    std::mutex mu;
+    ProcessMutex mu;
     std::map<std::pair<int, Handle>, std::weak_ptr<Opened>> by_handle;  // guarded by mu
   };
   /// Never destroyed: who has a part may end later at exit.
@@ -80,12 +83,17 @@ class Opened {
     static auto& instance = *new All;
     return instance;
   }
-  Opened(int device, Handle handle, std::byte* data)
-      : device_(device), handle_(std::move(handle)), data_(data) {}
+  void forget() const {
+    const std::lock_guard lock(all().mu);
+    const auto known = all().by_handle.find({device_, handle_});
+    // It may have been opened anew meanwhile.
+    if (known != all().by_handle.end() && known->second.expired()) all().by_handle.erase(known);
+  }
+  Opened(int device, Handle handle) : device_(device), handle_(std::move(handle)) {}
 
   const int device_;
   const Handle handle_;
-  std::byte* const data_;
+  std::byte* data_ = nullptr;  // immutable after open()
 };
 
 /// A pattern in memory of cudaMalloc, for others to read.
@@ -94,17 +102,19 @@ struct Sample {
   std::uint32_t number = 0;
 };
 
-/// What this process lets others try out, and has itself tried out with others. All of it stays, as
-/// CUDA may wait for any stream when memory is given back.
-class Trials {
+// What is tried out stays, and what for: CUDA may wait for any stream when memory is given back or
+// closed.
+
+/// What this process lets others try out.
+class Samples {
  public:
-  static Trials& of_process() {
-    static auto& all = *new Trials;
+  static Samples& of_process() {
+    static auto& all = *new Samples;
     return all;
   }
 
-  /// Of this process, in memory of that GPU.
-  Result<Sample> sample(int device) {
+  /// In memory of that GPU.
+  Result<Sample> of(int device) {
     const std::lock_guard lock(mu_);
     if (const auto known = samples_.find(device); known != samples_.end())
       return known->second.second;
@@ -123,39 +133,53 @@ class Trials {
     return (samples_[device] = {std::move(trial), std::move(made)}).second;
   }
 
+ private:
+  ProcessMutex mu_;
+  std::map<int, std::pair<std::unique_ptr<Trial>, Sample>> samples_;  // guarded by mu_; by GPU
+  std::vector<std::unique_ptr<Trial>> abandoned_;                     // guarded by mu_
+};
+
+/// What this process has tried out of others'. Nobody who registers memory waits for it.
+class Trials {
+ public:
+  static Trials& of_process() {
+    static auto& all = *new Trials;
+    return all;
+  }
+
   /// Whether that GPU reads here what another process has written there.
   Status try_out(int device, const Sample& sample) {
     const std::lock_guard lock(mu_);
-    const auto known = known_.find({device, sample.handle});
-    if (known != known_.end()) return known->second;
-    auto works = read(device, sample);
+    Known& known = known_[{device, sample.handle}];
+    if (known.works) return *known.works;
+    auto works = read(device, sample, known.there);
     // There may be memory next time.
-    if (!works && works.error().kind == ErrorKind::exhausted) return works;
-    known_[{device, sample.handle}] = works;
+    if (works || works.error().kind != ErrorKind::exhausted) known.works = works;
     return works;
   }
 
  private:
-  Status read(int device, const Sample& sample) {
+  struct Known {
+    std::optional<Status> works;  ///< none: not found out yet
+    std::shared_ptr<Opened> there;
+  };
+
+  Status read(int device, const Sample& sample, std::shared_ptr<Opened>& there) {
     const CurrentDevice current(device);
     CCOLL_TRY(current.status());
     const BesideCaptures beside;
-    std::shared_ptr<Opened> there;
-    CCOLL_TRY(put(Opened::open(device, sample.handle), there));
     std::unique_ptr<Trial>& trial = readers_[device];
     if (!trial) CCOLL_TRY(put(Trial::make(1), trial));
-    const auto limit = Clock::now() + kLimit;
-    auto works = read(*trial, *there, sample.number, limit);
-    if (!works && works.error().kind == ErrorKind::timed_out) {
-      // What may hang is not touched any more.
+    if (!there) CCOLL_TRY(put(Opened::open(device, sample.handle), there));
+    auto works = read(*trial, *there, sample.number);
+    // What may hang is not touched any more.
+    if (!works && works.error().kind == ErrorKind::timed_out)
       abandoned_.push_back(std::move(trial));
-      hung_.push_back(std::move(there));
-    }
     return works;
   }
 
-  static Status read(Trial& trial, const Opened& there, std::uint32_t number,
-                     Clock::time_point limit) {
+  static Status read(Trial& trial, const Opened& there, std::uint32_t number) {
+    const auto limit = Clock::now() + kLimit;
     CCOLL_TRY(launch_copy(there.data(), trial.memory(), kTrialBytes, {1, 64}, trial.stream()));
     CCOLL_TRY(trial.mark());
     CCOLL_TRY(trial.wait(limit, "reading a pattern that its process has opened to others"));
@@ -165,12 +189,10 @@ class Trials {
     return fail(ErrorKind::unsupported, "what its process has opened to others reads wrong");
   }
 
-  std::mutex mu_;
-  std::map<int, std::pair<std::unique_ptr<Trial>, Sample>> samples_;  // guarded by mu_; by GPU
-  std::map<int, std::unique_ptr<Trial>> readers_;                     // guarded by mu_; by GPU
-  std::map<std::pair<int, Handle>, Status> known_;                    // guarded by mu_
-  std::vector<std::unique_ptr<Trial>> abandoned_;                     // guarded by mu_
-  std::vector<std::shared_ptr<Opened>> hung_;                         // guarded by mu_
+  ProcessMutex mu_;
+  std::map<std::pair<int, Handle>, Known> known_;  // guarded by mu_
+  std::map<int, std::unique_ptr<Trial>> readers_;  // guarded by mu_; by GPU
+  std::vector<std::unique_ptr<Trial>> abandoned_;  // guarded by mu_
 };
 
 /// What a reader has, last of all the owner's word of it.
@@ -199,45 +221,47 @@ bool has_ended(const FileDescriptor& reader, int timeout_ms) {
 Result<std::shared_ptr<IpcMemory>> IpcMemory::make(int device, std::byte* data,
                                                    std::uint64_t bytes) {
   std::shared_ptr<IpcMemory> made(new IpcMemory(device, data, bytes));
+  if (getrandom(&made->id_, sizeof made->id_, 0) != sizeof made->id_)
+    return fail(ErrorKind::internal, "no random number: getrandom: {}", os_error(errno));
   const Driver* driver = nullptr;
   CCOLL_TRY(put(find_driver(), driver));
   const CurrentDevice current(device);
   CCOLL_TRY(current.status());
   // The driver's calls are of the thread's context, which it may not have yet.
   CCOLL_TRY(cuda_status(cudaSetDevice(device), "using a GPU"));
+  const auto place = reinterpret_cast<CUdeviceptr>(data);
+  unsigned can = 0;
+  CCOLL_TRY(driver->status(
+      driver->pointer_attribute(&can, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, place),
+      "asking whether memory can be shared"));
+  if (can == 0) {
+    // Which may be of several mappings, so that CUDA's range would be of one of them.
+    made->why_not_ =
+        "CUDA shares memory of cudaMalloc by handle, and none of its other kinds (managed, of "
+        "pools, mapped)";
+    return made;
+  }
   CUdeviceptr begin = 0;
   std::size_t size = 0;
-  CCOLL_TRY(
-      driver->status(driver->address_range(&begin, &size, reinterpret_cast<CUdeviceptr>(data)),
-                     "cuMemGetAddressRange"));
-  made->offset_ = reinterpret_cast<CUdeviceptr>(data) - begin;
+  CCOLL_TRY(driver->status(driver->address_range(&begin, &size, place), "cuMemGetAddressRange"));
+  made->offset_ = place - begin;
   if (bytes > size - made->offset_) {
     return fail(ErrorKind::invalid_argument, "bytes {} to {} of an allocation that has {}",
                 made->offset_, made->offset_ + bytes, size);
   }
-  if (getrandom(&made->id_, sizeof made->id_, 0) != sizeof made->id_)
-    return fail(ErrorKind::internal, "no random number: getrandom: {}", os_error(errno));
-  if (auto found = made->find_directions(); !found) made->why_not_ = found.error().message;
+  auto found = made->find_directions();
+  // There may be memory next time.
+  if (!found && found.error().kind == ErrorKind::exhausted) return tl::unexpected(found.error());
+  if (!found) made->why_not_ = found.error().message;
   return made;
 }
 
 /// With its GPU as the current one.
 Status IpcMemory::find_directions() {
-  const Driver& driver = **find_driver();
-  unsigned can = 0;
-  CCOLL_TRY(
-      driver.status(driver.pointer_attribute(&can, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
-                                             reinterpret_cast<CUdeviceptr>(data_)),
-                    "asking whether memory can be shared"));
-  if (can == 0) {
-    return fail(ErrorKind::unsupported,
-                "CUDA shares memory of cudaMalloc by handle, and none of its other kinds (managed, "
-                "of pools, mapped)");
-  }
   Sample sample;
   Handle handle;
   CCOLL_TRY(put(handle_of(data_ - offset_), handle));
-  CCOLL_TRY(put(Trials::of_process().sample(device_), sample));
+  CCOLL_TRY(put(Samples::of_process().of(device_), sample));
   directions_ = net::Writer()
                     .number(static_cast<std::uint8_t>(LentBy::handle))
                     .number(id_)

@@ -101,8 +101,10 @@ class SharedStreamGroup final : public std::enable_shared_from_this<SharedStream
     constexpr std::chrono::milliseconds kIdle{100};
     while (weak_from_this().use_count() > 1) {
       group_->release();
+      // Without the lock, which CUDA's own threads take.
+      const bool has_ended = group_->has_ended();
       std::unique_lock lock(mu_);
-      const bool is_busy = graphs_ > 0 || !group_->has_ended();
+      const bool is_busy = graphs_ > 0 || !has_ended;
       changed_.wait_for(
           lock, is_busy ? std::chrono::duration_cast<std::chrono::nanoseconds>(kAgain) : kIdle);
     }

@@ -2,6 +2,7 @@
 // The ranks of a communicator as a team: they find each other in this process, share one Team, and
 // each has its part of it as its way.
 #include <algorithm>
+#include <list>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -139,16 +140,29 @@ class TeamPool {
 
   /// Those that are idle are in nobody's way.
   void rest() {
-    const std::lock_guard lock(mu_);
-    for (const auto& team : idle_) team->team().rest();
+    const std::lock_guard asking(asking_);
+    Teams teams = all_idle();
+    for (const auto& team : teams) team->team().rest();
+    put_back(teams);
   }
 
  private:
+  using Teams = std::list<std::unique_ptr<SharedTeam>>;
+
   TeamPool() {
     when_no_calls_are_left([this] { free_all(); });
   }
-  std::unique_ptr<SharedTeam> idle(const TeamOptions& options) {
+  Teams all_idle() {
     const std::lock_guard lock(mu_);
+    return std::exchange(idle_, {});
+  }
+  void put_back(Teams& teams) {
+    const std::lock_guard lock(mu_);
+    idle_.splice(idle_.begin(), teams);
+  }
+  std::unique_ptr<SharedTeam> idle(const TeamOptions& options) {
+    const std::lock_guard asking(asking_);
+    Teams teams = all_idle();
     const auto fits = [&](const std::unique_ptr<SharedTeam>& team) {
       const TeamOptions& its = team->options();
       return its.ranks == options.ranks && its.device == options.device &&
@@ -156,20 +170,19 @@ class TeamPool {
              its.most_blocks == options.most_blocks && its.copies == options.copies &&
              team->renew();
     };
-    const auto found = std::ranges::find_if(idle_, fits);
-    if (found == idle_.end()) return nullptr;
-    auto team = std::move(*found);
-    idle_.erase(found);
+    std::unique_ptr<SharedTeam> team;
+    if (const auto found = std::ranges::find_if(teams, fits); found != teams.end()) {
+      team = std::move(*found);
+      teams.erase(found);
+    }
+    put_back(teams);
     return team;
   }
-  void free_all() {
-    std::vector<std::unique_ptr<SharedTeam>> all;
-    const std::lock_guard lock(mu_);
-    all.swap(idle_);
-  }
+  void free_all() { (void)all_idle(); }
 
-  ProcessMutex mu_;
-  std::vector<std::unique_ptr<SharedTeam>> idle_;  // guarded by mu_
+  ProcessMutex asking_;  // whoever asks CUDA about those that are idle, which has them meanwhile
+  ProcessMutex mu_;      // nothing of CUDA is called under it: CUDA's own threads take it
+  Teams idle_;           // guarded by mu_
 };
 
 /// Where the ranks of a communicator find their team: the first to come makes it.

@@ -64,7 +64,7 @@ class SharedStreamGroup final : public std::enable_shared_from_this<SharedStream
       ++graphs_;
       changed_.notify_all();
     }
-    if (!is_alone) abort(beside_another());
+    if (!is_alone) abort(beside_another_);
   }
   void graph_has_gone() noexcept {
     look();
@@ -73,12 +73,13 @@ class SharedStreamGroup final : public std::enable_shared_from_this<SharedStream
   }
   /// Whether another call has begun since a graph's did, which ends all.
   void look() noexcept {
+    if (!counts_plain_calls_) return;
     {
       const std::lock_guard lock(mu_);
       const auto plain = group_->plain_calls();
       if (graphs_ == 0 || !plain || plain->begun == begun_before_graph_) return;
     }
-    abort(beside_another());
+    abort(beside_another_);
   }
   bool has_graph_under_way() const {
     const std::lock_guard lock(mu_);
@@ -86,14 +87,8 @@ class SharedStreamGroup final : public std::enable_shared_from_this<SharedStream
   }
 
  private:
-  explicit SharedStreamGroup(std::unique_ptr<StreamGroup> group) : group_(std::move(group)) {}
-
-  static Failure beside_another() {
-    return {ErrorKind::aborted,
-            "a call of a rank found another one under way in its streams: a graph must not run "
-            "beside another call of the same communicator",
-            std::nullopt};
-  }
+  explicit SharedStreamGroup(std::unique_ptr<StreamGroup> group)
+      : group_(std::move(group)), counts_plain_calls_(group_->plain_calls().has_value()) {}
 
   /// As long as anybody else has it.
   void let_go_on() {
@@ -111,6 +106,13 @@ class SharedStreamGroup final : public std::enable_shared_from_this<SharedStream
   }
 
   const std::unique_ptr<StreamGroup> group_;
+  const bool counts_plain_calls_;  ///< by steps
+  /// Made beforehand: CUDA's threads may have no memory for it.
+  const Failure beside_another_{
+      ErrorKind::aborted,
+      "a call of a rank found another one under way in its streams: a graph must not run beside "
+      "another call of the same communicator",
+      std::nullopt};
   std::atomic<bool> is_aborted_{false};
   mutable std::mutex mu_;
   std::condition_variable changed_;

@@ -5,6 +5,7 @@
 #include <bit>
 #include <tuple>
 
+#include "core/process_mutex.hpp"
 #include "engine/device/stream_hold.hpp"
 
 namespace ccoll::device {
@@ -55,7 +56,7 @@ class LeasesPool {
     idle_.clear();
   }
 
-  std::mutex mu_;
+  ProcessMutex mu_;
   std::vector<std::function<void()>> also_;    // guarded by mu_
   std::vector<std::unique_ptr<Leases>> idle_;  // guarded by mu_
   std::size_t in_use_ = 0;                     // guarded by mu_
@@ -273,7 +274,7 @@ void when_no_calls_are_left(std::function<void()> free) {
 
 void keep_until_no_calls_are_left(int device, std::shared_ptr<void> what) {
   struct Kept {
-    std::mutex mu;
+    ProcessMutex mu;
     std::vector<std::pair<int, std::shared_ptr<void>>> all;  // guarded by mu
   };
   static auto* const kept = [] {
@@ -295,7 +296,7 @@ void keep_until_no_calls_are_left(int device, std::shared_ptr<void> what) {
 }
 
 void keep_for_ever(std::shared_ptr<void> what) {
-  static auto* const mu = new std::mutex;
+  static auto* const mu = new ProcessMutex;
   static auto* const kept = new std::vector<std::shared_ptr<void>>;
   const std::lock_guard lock(*mu);
   kept->push_back(std::move(what));

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/process_mutex.hpp"
 #include "engine/device/driver.hpp"
 #include "engine/device/trial.hpp"
 #include "kernels/device/launch.hpp"
@@ -121,7 +122,7 @@ class Peers {
     return (trials_[device] = std::move(trial)).get();
   }
 
-  std::mutex mu_;
+  ProcessMutex mu_;
   std::map<std::pair<int, int>, Status> known_;  // guarded by mu_; who reaches whom
   /// By device. They stay, as CUDA may wait for any stream when memory is given back.
   std::map<int, std::unique_ptr<Trial>> trials_;   // guarded by mu_

@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "core/process_mutex.hpp"
 #include "core/result.hpp"
 #include "engine/device/lendable.hpp"
 
@@ -44,7 +44,7 @@ class Registrations {
  private:
   using End = const std::byte*;  // one past the last byte
 
-  mutable std::mutex mu_;
+  mutable ProcessMutex mu_;
   std::map<End, std::shared_ptr<Lendable>> by_end_;  // guarded by mu_
   std::vector<std::weak_ptr<Watcher>> watchers_;     // guarded by mu_
 };

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/os_error.hpp"
+#include "core/process_mutex.hpp"
 #include "engine/device/driver.hpp"
 
 namespace ccoll::device {
@@ -18,7 +19,7 @@ namespace {
 // What this process has. Never destroyed: who uses it may end later at exit.
 
 struct Memories {
-  std::mutex mu;
+  ProcessMutex mu;
   std::map<std::uint64_t, std::weak_ptr<SharedMemory>> all;  // by id; guarded by mu
 };
 Memories& memories() {
@@ -32,7 +33,7 @@ struct Registrations {
     std::size_t users = 0;
     std::byte* on_device = nullptr;
   };
-  std::mutex mu;
+  ProcessMutex mu;
   std::map<const Segment*, Each> all;  // guarded by mu
 };
 Registrations& registrations() {

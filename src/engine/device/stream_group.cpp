@@ -2,13 +2,13 @@
 #include "engine/device/stream_group.hpp"
 
 #include <atomic>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "engine/device/cuda.hpp"
+#include "engine/device/leases.hpp"
 
 namespace ccoll::device {
 namespace {
@@ -173,10 +173,7 @@ StreamGroup::~StreamGroup() {
   device_->abort({ErrorKind::aborted, "the group has gone before its calls ended", std::nullopt});
   if (device_->end()) return;
   // What may still be used must stay.
-  static std::mutex mu;
-  static auto& kept = *new std::vector<std::unique_ptr<Device>>;
-  const std::lock_guard lock(mu);
-  kept.push_back(std::move(device_));
+  keep_for_ever(std::move(device_));
 }
 
 std::vector<std::uint32_t> StreamGroup::device_numbers() const {

@@ -59,6 +59,7 @@ class KernelCalls final : public GroupCalls {
   struct Has {
     OwnStream uploads;
     TeamTurns turns;
+    ListMemory lists;
     MappedMemory progress;  ///< by block
     std::vector<std::unique_ptr<KernelProgram>> programs;
   };
@@ -83,15 +84,10 @@ Status KernelCalls::open() {
     return fail(ErrorKind::unsupported, "a team of {} ranks with a GPU each: at most {}",
                 options_.size, kMostTeamDevices);
   }
-  const auto cooperative = attribute(cudaDevAttrCooperativeLaunch, options_.device);
-  CCOLL_TRY(cooperative);
-  if (*cooperative == 0) {
-    return fail(ErrorKind::unsupported, "GPU {} has no cooperative launches, which a team needs",
-                options_.device);
-  }
-  CCOLL_TRY(load_team_kernels());
+  CCOLL_TRY(load_team_kernels(options_.device));
   CCOLL_TRY(device::put(make_stream(), has_->uploads));
   CCOLL_TRY(device::put(TeamTurns::make(has_->uploads.get()), has_->turns));
+  CCOLL_TRY(has_->lists.open());
   constexpr std::size_t kProgress = kMostTeamProgress * sizeof(TeamProgress);
   CCOLL_TRY(device::put(allocate_mapped(kProgress), has_->progress));
   std::memset(has_->progress.get(), 0, kProgress);
@@ -150,7 +146,7 @@ Result<const GroupProgram*> KernelCalls::load(const LoweredTeam& lowered) {
     CCOLL_TRY(device::put(kernel_for(lowered.program), loaded->kernel));
     CCOLL_TRY(check_blocks(lowered));
     CCOLL_TRY(shape(loaded->part, loaded->kernel, room, options_.device));
-    CCOLL_TRY(upload(loaded->part, lowered, options_.rank, has_->uploads.get()));
+    CCOLL_TRY(upload(loaded->part, lowered, options_.rank, has_->lists, has_->uploads.get()));
   }
   return has_->programs.emplace_back(std::move(loaded)).get();
 }

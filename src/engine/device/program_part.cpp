@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "core/text.hpp"
@@ -53,8 +54,14 @@ class Lists {
 
 }  // namespace
 
-/// Loaded lazily, a kernel could wait at its first launch for one that spins.
-Status load_team_kernels() {
+Status load_team_kernels(int device) {
+  const auto cooperative = attribute(cudaDevAttrCooperativeLaunch, device);
+  CCOLL_TRY(cooperative);
+  if (*cooperative == 0) {
+    return fail(ErrorKind::unsupported, "GPU {} has no cooperative launches, which a team needs",
+                device);
+  }
+  // Loaded lazily, a kernel could wait at its first launch for one that spins.
   for (const Family family : kFamilies) {
     for (const bool by_words : {false, true}) {
       cudaFuncAttributes ignored = {};
@@ -120,16 +127,32 @@ Status shape(ProgramPart& part, const ProgramKernel& kernel, const ProgramRoom& 
               most != 0 && most == room.most_blocks ? ", as told" : room.beside);
 }
 
+Result<std::byte*> ListMemory::take(std::size_t bytes) {
+  const std::size_t aligned = (bytes + kTeamAlignment - 1) / kTeamAlignment * kTeamAlignment;
+  if (aligned > left_) CCOLL_TRY(take_more(std::max(aligned, kPieceBytes)));
+  left_ -= aligned;
+  return std::exchange(next_, next_ + aligned);
+}
+
+Status ListMemory::take_more(std::size_t bytes) {
+  DeviceMemory piece;
+  CCOLL_TRY(put(allocate_on_device(bytes), piece));
+  next_ = piece.get();
+  left_ = bytes;
+  pieces_.push_back(std::move(piece));
+  return {};
+}
+
 Status upload(ProgramPart& part, const LoweredTeam& lowered, std::uint32_t number,
-              cudaStream_t stream) {
+              ListMemory& memory, cudaStream_t stream) {
   Lists lists;
   const auto own = lowered.blocks_of(number);
   const std::size_t blocks = lists.add(own), steps = lists.add(lowered.steps),
                     ends = lists.add(lowered.ends), parts = lists.add(lowered.parts),
                     channels = lists.add(lowered.channels);
   const auto& bytes = lists.bytes();
-  CCOLL_TRY(put(allocate_on_device(bytes.size()), part.lists));
-  std::byte* const there = part.lists.get();
+  std::byte* there = nullptr;
+  CCOLL_TRY(put(memory.take(bytes.size()), there));
   constexpr const char* kWhat = "copying a program to the GPU";
   CCOLL_TRY(cuda_status(
       cudaMemcpyAsync(there, bytes.data(), bytes.size(), cudaMemcpyHostToDevice, stream), kWhat));

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/device/cuda.hpp"
 #include "engine/device/lower.hpp"
@@ -30,10 +31,26 @@ struct ProgramKernel {
   std::size_t shared_bytes = 0;
 };
 
+/// Memory of one GPU, which is the current one in all of this, for the lists of programs. It is
+/// taken some at a time, the first before any call: who takes some while kernels of others wait for
+/// his own may wait for them.
+class ListMemory {
+ public:
+  Status open() { return take_more(kPieceBytes); }
+  Result<std::byte*> take(std::size_t bytes);
+
+ private:
+  static constexpr std::size_t kPieceBytes = 4 << 20;
+  Status take_more(std::size_t bytes);
+
+  std::vector<DeviceMemory> pieces_;
+  std::byte* next_ = nullptr;  ///< in the last
+  std::size_t left_ = 0;       ///< from there on
+};
+
 /// What one GPU has of a program.
 struct ProgramPart {
-  TeamProgram program;  ///< its lists are in `lists`
-  DeviceMemory lists;
+  TeamProgram program;        ///< its lists are in that GPU's ListMemory
   std::uint32_t threads = 0;  ///< of a block
   std::uint32_t at_once = 0;  ///< blocks that the GPU runs, if it has nothing else
 };
@@ -50,8 +67,9 @@ struct ProgramRoom {
   std::string_view beside = "";
 };
 
-/// All of them.
-Status load_team_kernels();
+/// All of them, on that GPU, which is the current one; `unsupported` where it has no cooperative
+/// launches.
+Status load_team_kernels(int device);
 /// `unsupported` where that is too much.
 Status check_room(const LoweredTeam& lowered, const ProgramRoom& room);
 Result<ProgramKernel> kernel_for(const TeamProgram& program);
@@ -67,7 +85,7 @@ Result<std::uint32_t> blocks_at_once(int device, std::uint32_t most);
 Status shape(ProgramPart& part, const ProgramKernel& kernel, const ProgramRoom& room, int device);
 /// Copies to the current GPU what number `number` of the program's GPUs needs of it.
 Status upload(ProgramPart& part, const LoweredTeam& lowered, std::uint32_t number,
-              cudaStream_t stream);
+              ListMemory& memory, cudaStream_t stream);
 
 /// By what calls have a GPU one after another: the claim and the tickets, in its memory.
 class TeamTurns {

@@ -23,7 +23,6 @@ Team::Device::~Device() {
     gpus_[number] = {};
     for (std::uint32_t rank = 0; rank < arrived_.size(); ++rank)
       if (numbers_[rank] == number) arrived_[rank].reset();
-    for (const auto& program : programs_) program->parts[number].lists.reset();
     if (number + 1 == gpus_.size()) words_.reset();
   }
   give_room_back();
@@ -62,13 +61,7 @@ Status Team::Device::number_devices() {
 }
 
 Status Team::Device::open(Gpu& gpu) {
-  const auto cooperative = attribute(cudaDevAttrCooperativeLaunch, gpu.device);
-  CCOLL_TRY(cooperative);
-  if (*cooperative == 0) {
-    return fail(ErrorKind::unsupported, "GPU {} has no cooperative launches, which a team needs",
-                gpu.device);
-  }
-  CCOLL_TRY(load_team_kernels());
+  CCOLL_TRY(load_team_kernels(gpu.device));
   CCOLL_TRY(load_copy_kernels());
   CCOLL_TRY(choose_threads(gpu));
   CCOLL_TRY(put(make_stream(), gpu.launches));
@@ -76,6 +69,7 @@ Status Team::Device::open(Gpu& gpu) {
   if (gpus_.size() > 1) CCOLL_TRY(put(make_stream(), gpu.captured_launches.emplace_back()));
   CCOLL_TRY(put(make_event(), gpu.finished));
   CCOLL_TRY(put(make_event(), gpu.captured));
+  CCOLL_TRY(gpu.lists.open());
   constexpr std::size_t kWords = kProgressAt + kMostTeamProgress * sizeof(TeamProgress);
   if (!words_) {
     CCOLL_TRY(put(allocate_mapped(kWords), words_));

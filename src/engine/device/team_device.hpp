@@ -86,6 +86,7 @@ class Team::Device final : public TeamDevice {
     OwnEvent finished;  ///< recorded on `launches`
     OwnEvent captured;  ///< recorded in a graph
     TeamTurns turns;
+    ListMemory lists;
     DeviceMemory flags, workspace;
     std::byte* words = nullptr;      ///< where it sees them
     std::uint32_t most_threads = 0;  ///< of a block

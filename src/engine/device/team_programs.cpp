@@ -58,7 +58,7 @@ Result<LoadedProgram*> Team::Device::load(const LoweredTeam& lowered) {
   if (are_wanted(options_.copies, lowered.copies)) loaded->copies = lowered.copies;
   if (lowered.program.block_count != 0) {
     CCOLL_TRY(put(kernel_for(lowered.program), loaded->kernel));
-    // What is refused has taken no memory, which CUDA would take back only behind all streams.
+    // What is refused has taken no memory, which stays.
     std::vector<BlockBudget::Need> needs;
     for (std::uint32_t number = 0; number < gpus_.size(); ++number) {
       const CurrentDevice current(gpus_[number].device);
@@ -74,7 +74,8 @@ Result<LoadedProgram*> Team::Device::load(const LoweredTeam& lowered) {
     for (std::uint32_t number = 0; number < gpus_.size(); ++number) {
       const CurrentDevice current(gpus_[number].device);
       CCOLL_TRY(current.status());
-      CCOLL_TRY(upload(loaded->parts[number], lowered, number, gpus_[number].uploads.get()));
+      Gpu& gpu = gpus_[number];
+      CCOLL_TRY(upload(loaded->parts[number], lowered, number, gpu.lists, gpu.uploads.get()));
     }
   }
   const std::lock_guard lock(mu_);

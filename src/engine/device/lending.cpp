@@ -27,10 +27,14 @@ namespace ccoll::device {
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::size_t kMostTextBytes = 500;
 constexpr std::size_t kMostMessageBytes = 1 + 4 + 4 + 4 + kMostTextBytes;
 /// An inbox that is full is tried again after it.
 constexpr int kAgainMs = 5;
+/// Who ends tries so long to tell the others what it takes back.
+constexpr std::chrono::seconds kForWithdrawals{1};
 /// Numbers are said twice as large.
 constexpr std::uint32_t kMostNumber = UINT32_MAX / 2;
 
@@ -89,6 +93,11 @@ Lending::~Lending() {
   if (!thread_.joinable()) return;
   wake();
   thread_.join();
+}
+
+bool Lending::is_over() {
+  const std::lock_guard lock(mu_);
+  return is_over_;
 }
 
 void Lending::wake() const {
@@ -241,12 +250,11 @@ void Lending::close(Outbox& outbox) {
 }
 
 void Lending::serve() {
-  for (;;) {
+  for (std::optional<Clock::time_point> gives_up;;) {
+    // Before it sends: so what is taken back at the end is sent.
+    if (!gives_up && is_over()) gives_up = Clock::now() + kForWithdrawals;
     const bool comes_again = send_waiting();
-    {
-      const std::lock_guard lock(mu_);
-      if (is_over_) return;
-    }
+    if (gives_up && (!comes_again || Clock::now() >= *gives_up)) return;
     std::array<pollfd, 2> any{{{wakes_.number(), POLLIN, 0}, {inbox_.number(), POLLIN, 0}}};
     if (poll(any.data(), any.size(), comes_again ? kAgainMs : -1) < 0 && errno != EINTR) return;
     std::uint64_t ignored = 0;

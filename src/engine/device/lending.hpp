@@ -69,7 +69,8 @@ class Lending final : public Registrations::Watcher {
                                                Exchange::TimePoint deadline);
   Lending(const Lending&) = delete;
   Lending& operator=(const Lending&) = delete;
-  /// Takes back what is lent and unmaps what is borrowed: nobody may read it any more.
+  /// Takes back what is lent and unmaps what is borrowed: nobody may read it any more. Others hear
+  /// of it, but for those that have heard nothing for a second.
   ~Lending() override;
 
   /// How the others find these bytes. Nothing where they are not registered, some rank cannot map
@@ -113,6 +114,7 @@ class Lending final : public Registrations::Watcher {
   bool send_waiting();
   void close(Outbox& outbox);
   std::uint32_t take_number();
+  bool is_over();
   void wake() const;
 
   const std::uint32_t rank_;

@@ -76,8 +76,7 @@ class SharedStreamGroup final : public std::enable_shared_from_this<SharedStream
     if (!counts_plain_calls_) return;
     {
       const std::lock_guard lock(mu_);
-      const auto plain = group_->plain_calls();
-      if (graphs_ == 0 || !plain || plain->begun == begun_before_graph_) return;
+      if (graphs_ == 0 || group_->plain_calls()->begun == begun_before_graph_) return;
     }
     abort(beside_another_);
   }
@@ -199,7 +198,7 @@ Status GroupPassage::put_call() {
   auto* const in = input() != nullptr ? input() : leases().barrier_bytes();
   auto* const out = output() != nullptr ? output() : leases().barrier_bytes() + kBarrierBytes / 2;
   const auto* const program = static_cast<const GroupDeviceProgram&>(*program_).program;
-  return group_->group().call(program, in, out, stream());
+  return group_->group().call(program, in, out, stream(), is_captured());
 }
 
 class GroupWay final : public DeviceWay {

@@ -27,8 +27,7 @@ class StreamGroup::Device {
 
   Status open(Exchange& exchange, TimePoint deadline);
   Result<const GroupProgram*> load(const LoweredTeam& lowered);
-  Status call(const GroupProgram& program, std::byte* input, std::byte* output,
-              CUstream_st* stream);
+  Status call(const GroupCall& call);
   /// Whether what was called has ended by `deadline`; false at once where a rank has given up.
   Result<bool> ended_by(TimePoint deadline) const;
   /// Lets all streams go on until what was called has ended; false where it does not.
@@ -90,26 +89,18 @@ Result<const GroupProgram*> StreamGroup::Device::load(const LoweredTeam& lowered
   return calls_->load(lowered);
 }
 
-Status StreamGroup::Device::call(const GroupProgram& program, std::byte* input, std::byte* output,
-                                 CUstream_st* stream) {
-  const CurrentDevice current(options_.device);
-  CCOLL_TRY(current.status());
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  unsigned long long id = 0;
-  CCOLL_TRY(cuda_status(cudaStreamGetCaptureInfo(stream, &status, &id),
-                        "asking whether a stream is captured"));
-  const bool is_captured = status != cudaStreamCaptureStatusNone;
+Status StreamGroup::Device::call(const GroupCall& call) {
   // Calls follow one another, whatever streams they are in.
-  if (!is_captured && called_) {
-    CCOLL_TRY(cuda_status(cudaStreamWaitEvent(stream, finished_.get(), 0),
+  if (!call.is_captured && called_) {
+    CCOLL_TRY(cuda_status(cudaStreamWaitEvent(call.stream, finished_.get(), 0),
                           "a call waiting for the one before"));
   }
-  Status called = calls_->put({program, input, output, stream, is_captured});
-  if (is_captured) return called;
-  last_ = &program;
+  Status called = calls_->put(call);
+  if (call.is_captured) return called;
+  last_ = &call.program;
   called_ = true;
   const Status recorded =
-      cuda_status(cudaEventRecord(finished_.get(), stream), "recording the end of a call");
+      cuda_status(cudaEventRecord(finished_.get(), call.stream), "recording the end of a call");
   if (called) called = recorded;
   // What others wait for may never come now; of a capture nothing runs.
   if (!called) abort(called.error());
@@ -189,9 +180,9 @@ Result<const GroupProgram*> StreamGroup::load(const LoweredTeam& lowered) {
 }
 
 Status StreamGroup::call(const GroupProgram* program, std::byte* input, std::byte* output,
-                         CUstream_st* stream) {
+                         CUstream_st* stream, bool is_captured) {
   CCOLL_TRY(check());
-  return device_->call(*program, input, output, stream);
+  return device_->call({*program, input, output, stream, is_captured});
 }
 
 Status StreamGroup::wait(TimePoint deadline) {

@@ -42,14 +42,15 @@ class StreamGroup {
   /// more than the options say, or more blocks at once than the GPU runs.
   Result<const GroupProgram*> load(const LoweredTeam& lowered);
 
-  /// Puts this rank's part of a call into `stream`; all ranks make the same calls in the same
-  /// order. Buffers belong to the call until the stream has passed it. Waits for nobody, but for
-  /// room in the device's queue where a call has more steps than fit. A captured call may be
-  /// replayed as often as all ranks do so, not at the same time as another call of the group, which
-  /// kernels find out, and end all. By steps others read what it lends of memory of ccoll::allocate
+  /// Puts this rank's part of a call into `stream`, of the rank's GPU, which is the current one;
+  /// `is_captured`: which is captured. All ranks make the same calls in the same order. Buffers
+  /// belong to the call until the stream has passed it. Waits for nobody, but for room in the
+  /// device's queue where a call has more steps than fit. A captured call may be replayed as often
+  /// as all ranks do so, not at the same time as another call of the group, which kernels find out,
+  /// and end all. By steps others read what it lends of memory of ccoll::allocate, or registered,
   /// where that lies (lending.hpp), in a captured one if they have mapped it within a second.
-  Status call(const GroupProgram* program, std::byte* input, std::byte* output,
-              CUstream_st* stream);
+  Status call(const GroupProgram* program, std::byte* input, std::byte* output, CUstream_st* stream,
+              bool is_captured = false);
 
   /// The host waits for the end of what was called, except by graphs. At the deadline, or when some
   /// rank has given up, the streams of all ranks go on and end, and do nothing; the failure says

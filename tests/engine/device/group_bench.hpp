@@ -151,7 +151,7 @@ class GroupBench {
     constexpr const char* kWhat = "a graph of a call";
     CCOLL_TRY(device::cuda_status(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeGlobal),
                                   "capturing a call"));
-    const Status called = group_->call(program, first.input(), first.output(), stream());
+    const Status called = group_->call(program, first.input(), first.output(), stream(), true);
     cudaGraph_t graph = nullptr;
     const cudaError_t ended = cudaStreamEndCapture(stream(), &graph);
     CCOLL_TRY(called);

@@ -594,7 +594,7 @@ void test_beside() {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t launched = nullptr;
     check(cudaStreamBeginCapture(beside, cudaStreamCaptureModeGlobal) == cudaSuccess, "a capture");
-    const Status called = bench->group().call(program, other.input(), other.output(), beside);
+    const Status called = bench->group().call(program, other.input(), other.output(), beside, true);
     check(called && cudaStreamEndCapture(beside, &graph) == cudaSuccess &&
               cudaGraphInstantiate(&launched, graph, 0) == cudaSuccess,
           "a capture of a call");

@@ -63,7 +63,6 @@ std::string transport_text() {
          line("", "huge pages for that: " + describe_huge_pages()) +
          line("tcp", "yes: ranks that are processes, on one host or many") +
          line("inproc", "yes: ranks that are threads of one process") +
-         line("cuda_ipc", "no: not built yet; what is on GPUs goes through memory of the host") +
          line("GPU kernels", device::describe_cuda()) + verbs_text();
 }
 

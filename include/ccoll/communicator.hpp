@@ -220,11 +220,11 @@ struct CCOLL_API CommunicatorOptions {
 /// calls of the communicator then take place in streams, also those without a stream and with
 /// memory of the host alone, which a rank copies to where its device reads it; a communicator whose
 /// calls are to stay on the host is made beside, without a device. Ranks that are threads of one
-/// process are a team: a kernel on each of their GPUs. (Of several processes kernels make what
-/// ranks with a GPU each call, and streams what others do.) A process's calls return when all have
+/// process are a team: a kernel on each of their GPUs. Such a team's calls return when all have
 /// made them, within the call's time limit, which then begins 50 ms after the call at the latest;
 /// one thread makes them for several ranks in a CallGroup, at whose end they take their place in
-/// the streams.
+/// the streams. (Of several processes kernels make what ranks with a GPU each call, and streams
+/// what others do, whose calls return at once.)
 ///
 /// An error shows in the Work, in the next call, and in error(). By then the stream goes on, and
 /// the results of what it had not passed are undefined; a Work tells it once the stream has passed,

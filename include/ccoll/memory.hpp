@@ -41,13 +41,13 @@ enum class Where : std::uint8_t {
 ///
 /// Memory of a GPU (Where::device) is a VMM allocation of CUDA's, which GPUs of this process that
 /// reach its own may use, too. Any call takes it as it takes memory of cudaMalloc, in streams and
-/// without. Collectives that devices make in their ranks' streams ("steps" at
-/// CommunicatorOptions::device_way) read what other ranks send of it where it lies, whatever its
-/// size, once all ranks have mapped it; others copy it as any memory of a GPU. A graph is captured
-/// with what is lent by then, after up to a second in which it may be mapped, and its memory is
-/// kept as long as the graph may run. Freeing waits for no stream, as cudaFree would: those that
-/// use it have passed. What was mapped of it goes when the other ranks hear of that, or at the
-/// latest with their communicators.
+/// without. Collectives of several processes by stream steps read what other ranks send of it where
+/// it lies, whatever its size, once all ranks have mapped it; others copy it as any memory of a
+/// GPU. So do those of ranks with a GPU each, which kernels make unless
+/// CommunicatorOptions::device_way is "steps". A graph is captured with what is lent by then, after
+/// up to a second in which it may be mapped, and its memory is kept as long as the graph may run.
+/// Freeing waits for no stream, as cudaFree would: those that use it have passed. What was mapped
+/// of it goes when the other ranks hear of that, or at the latest with their communicators.
 ///
 /// Memory of a GPU that the user has of cudaMalloc is read so, too, once he has registered it. What
 /// he has to do before he frees it stands at register_memory(data, bytes).
@@ -121,9 +121,10 @@ class CCOLL_API Memory {
 /// **Before cudaFree.** CUDA leaves undefined what happens if memory is freed that another process
 /// has open. Deregistering waits for nobody; the others then close it, which takes them a moment,
 /// or longer where CUDA waits for their streams. So: memory.reset_within(limit), and cudaFree once
-/// that has been true; where a call has failed it is so when all ranks have closed the
-/// communicator. A rank that ends, however it does, has closed it. CUDA does not say what others
-/// read of such memory once its own process has been killed; memory of allocate() they keep.
+/// that has been true; where a call has failed it is so when all ranks have closed the communicator
+/// and no graph is left that has captured calls of it. A process that ends, however it does, has
+/// closed it, unless a child that it forked, without exec, is still there. CUDA does not say what
+/// others read of such memory once its own process has been killed; memory of allocate() they keep.
 ///
 /// Throws Error: `invalid_argument` where `data` is no address of a GPU's memory, its allocation,
 /// if of cudaMalloc, has not so many bytes from there on, or some of it is registered already, as

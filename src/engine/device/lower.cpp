@@ -340,8 +340,8 @@ Result<LoweredTeam> lower(const LowerRequest& request) {
                 problem.size, slots, in_place.size());
   }
   if (problem.size > kMostTeamRanks) {
-    return fail(ErrorKind::unsupported, "a team of {} ranks: a GPU has at most {} of one process",
-                problem.size, kMostTeamRanks);
+    return fail(ErrorKind::unsupported, "a team of {} ranks: it has at most {}", problem.size,
+                kMostTeamRanks);
   }
   if (!devices.empty() &&
       (devices.size() != problem.size || std::ranges::max(devices) >= kMostTeamDevices)) {

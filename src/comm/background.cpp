@@ -10,6 +10,7 @@
 #include <cstdlib>
 
 #include "comm/implementation.hpp"
+#include "comm/patience.hpp"
 #include "core/os_error.hpp"
 
 namespace ccoll {
@@ -119,9 +120,15 @@ bool Background::turn_as_owner(Communicator::Implementation& communicator) {
   communicator.waiter().awake();
   communicator.waiter().sleep(std::chrono::nanoseconds(0));  // takes the events, does not wait
   const auto end = Clock::now() + kTurn;
+  // Between two slices of a call other ranks take some time: less than sleeping and waking does.
+  auto patience = Patience::short_one(communicator.crowded(), false);
   bool moved = true;
-  while (moved && communicator.busy_as_owner() && !communicator.wanted() && Clock::now() < end)
+  const auto goes_on = [&] { return moved || patience.keep_polling(); };
+  while (goes_on() && communicator.busy_as_owner() && !communicator.wanted() &&
+         Clock::now() < end) {
     moved = communicator.progress_as_owner();
+    if (moved) patience.reset();
+  }
   // Who wants the flag goes on, and schedules a turn if something is left.
   if (!communicator.busy_as_owner() || communicator.wanted()) return false;
   const auto next = communicator.supervise_as_owner(Clock::now());

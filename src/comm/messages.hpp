@@ -29,6 +29,9 @@
 /// per sender, at most kUnexpectedBytes of heads, and an envelope for each send that its sender
 /// still waits in. A rank without an operation under way listens to nobody.
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <deque>
 #include <functional>
 #include <map>
@@ -47,6 +50,7 @@
 #include "core/result.hpp"
 #include "engine/device/way.hpp"
 #include "engine/links.hpp"
+#include "transport/copier_choice.hpp"
 
 namespace ccoll {
 
@@ -92,8 +96,9 @@ struct MessageOperation final : Operation {
   Stage stage = Stage::queued;
   std::uint64_t id = 0;
   std::uint64_t moved_bytes = 0;
-  std::size_t position = 0;  ///< in Messages::pending_
-  std::uint64_t record = 0;  ///< its number for the flight recorder
+  CopierChoice::Transfer transfer;  ///< of what is not in the head
+  std::size_t position = 0;         ///< in Messages::pending_
+  std::uint64_t record = 0;         ///< its number for the flight recorder
 };
 
 class Messages {
@@ -226,7 +231,13 @@ class Messages {
     std::size_t owed = 0;                   ///< what this rank's queue has free again
     std::size_t kept = 0;                   ///< what this rank's queue holds of the peer's
     Traffic traffic;
+    std::array<CopierChoice, 16> copier_choices;  ///< by powers of two of a message's bytes
 
+    CopierChoice& copier_choice(std::uint64_t bytes) {
+      constexpr int kLeastBits = 14;
+      const auto place = std::max(static_cast<int>(std::bit_width(bytes)) - kLeastBits, 0);
+      return copier_choices[std::min<std::size_t>(place, copier_choices.size() - 1)];
+    }
     /// Whether there is something to tell the peer.
     bool has_news() const { return !answers.empty() || owed >= kUnexpectedBytes / 2; }
   };

@@ -137,6 +137,8 @@ Status Messages::granted(Channel& channel, std::uint64_t id) {
       channel.out_bulk->announce_direct(rest, send.bytes - send.moved_bytes, send.direct);
     else
       channel.out_bulk->announce(rest, send.bytes - send.moved_bytes);
+    if (!send.direct && channel.out_bulk->copies_once())
+      send.transfer = channel.copier_choice(send.bytes).begin();
     channel.sending.push_back(&send);
   }
   return {};
@@ -150,11 +152,11 @@ Status Messages::push_rests(Channel& channel) {
       if (!channel.out_bulk->has_room()) break;
     }
     auto& send = *channel.sending.front();
-    const auto bytes =
-        std::min<std::uint64_t>(channel.out_bulk->good_bytes(), send.bytes - send.moved_bytes);
+    const auto bytes = std::min<std::uint64_t>(channel.out_bulk->good_bytes(send.transfer.copier),
+                                               send.bytes - send.moved_bytes);
     channel.out_bulk->lend(
         encode({.kind = Frame::Kind::rest, .id = send.id, .bytes = send.bytes}, bytes),
-        send.input + send.moved_bytes);
+        send.input + send.moved_bytes, send.transfer.copier);
     send.moved_bytes += bytes;
     channel.traffic.bytes_sent += bytes;
     moved_ = true;
@@ -175,7 +177,11 @@ Status Messages::flush(Channel& channel) {
     // Looked at before what was taken: whoever has taken all may leave.
     const Failure* const failure = link->failure();
     if (operations.empty() || !link->drained()) return failure;
-    for (auto* operation : operations) end_receive(channel, *operation);
+    for (auto* operation : operations) {
+      if (operation->transfer.is_timed)
+        channel.copier_choice(operation->bytes).end(operation->transfer);
+      end_receive(channel, *operation);
+    }
     operations.clear();
     return failure;
   };

@@ -143,9 +143,14 @@ void Plan::measure() {
   }
   const auto [input, output] = bytes_of;
   streams_ = input + output > cached_bytes_;
-  copier_ = feeds_ && input > kNearBytes               ? Copier::sender_always
-            : sender_copies_ || input >= cached_bytes_ ? Copier::sender
-                                                       : Copier::receiver;
+  usual_copier_ = feeds_ && input > kNearBytes               ? Copier::sender_always
+                  : sender_copies_ || input >= cached_bytes_ ? Copier::sender
+                                                             : Copier::receiver;
+  std::uint64_t longest = 0;
+  for (const auto* extents : {&inputs_, &outputs_})
+    for (const auto& extent : *extents) longest = std::max(longest, extent.elems);
+  has_choice_ = usual_copier_ == Copier::receiver &&
+                std::min(longest, slice_elems_) * elem_bytes_ >= CopierChoice::kLeastBytes;
 }
 
 void Plan::place(const PlanRequest& request, const Lane& lane, const std::vector<Operand>& operands,
@@ -169,8 +174,8 @@ void Plan::start(const PlanRun& run) {
   const bool brief = can_be_short_ && run.input.segments.empty() && run.output.segments.empty();
   way_ = brief ? Way::brief : Way::interpreted;
   bytes_at_once_ = kBytesAtOnce;
-  if (!brief && lends_to_all())
-    bytes_at_once_ = std::max(kBytesAtOnce, kLentBytesAtOnce / outgoing_.size());
+  copier_ = usual_copier_;
+  if (has_choice_) choose_copier();
   for (auto& lane : lanes_) {
     lane.window = lane.stripe;
     lane.position = 0;
@@ -180,8 +185,19 @@ void Plan::start(const PlanRun& run) {
     tell_begin();
 }
 
+void Plan::choose_copier() {
+  tried_.reset();
+  if (!lends_to_all()) return;
+  tried_ = copier_choice_.begin();
+  copier_ = tried_->copier;
+  if (copier_ == Copier::receiver)
+    bytes_at_once_ = std::max(kBytesAtOnce, kLentBytesAtOnce / outgoing_.size());
+}
+
 void Plan::begin_with_sizes_of(const PlanRun& run) {
   settle_runs();
+  copier_choice_ = {};
+  tried_.reset();
   problem_.block_counts = run.block_counts;
   problem_.output_counts = run.output_counts;
   measure();
@@ -230,7 +246,7 @@ Result<bool> Plan::advance() {
   if (flushed == Polled::failed) return tl::unexpected(take_failure());
   moved |= flushed == Polled::moved;
   done_ = finished && !owes_;
-  if (done_) runs_++;
+  if (done_) end_run();
   if (done_ && observer_ != nullptr) observer_->ends();
   return moved || done_;
 }
@@ -358,7 +374,7 @@ void Plan::leave(ReadyLane& lane) {
 }
 
 bool Plan::lends_to_all() const {
-  return copier_ == Copier::receiver && !outgoing_.empty() &&
+  return !outgoing_.empty() &&
          std::ranges::all_of(outgoing_, [](const auto& to) { return to.first->copies_once(); });
 }
 

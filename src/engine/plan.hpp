@@ -25,6 +25,7 @@
 #include "kernels/combine.hpp"
 #include "schedule/schedule.hpp"
 #include "schedule/step_record.hpp"
+#include "transport/copier_choice.hpp"
 
 namespace ccoll {
 
@@ -229,6 +230,12 @@ class Plan {
   Polled poll_any();
   /// What else a run begins with, whose blocks have other sizes than the last one's.
   void begin_with_sizes_of(const PlanRun& run);
+  void choose_copier();
+  void end_run() {
+    runs_++;
+    if (tried_) [[unlikely]]
+      copier_choice_.end(*tried_);
+  }
   Result<bool> advance_lane(ReadyLane& lane);
   /// Resolves the present step's memory for the present window.
   void enter(ReadyLane& lane);
@@ -335,7 +342,8 @@ class Plan {
   std::vector<const std::byte*> sources_;             ///< room for the widest step
 
   std::unique_ptr<StepObserver> observer_;
-  std::uint64_t runs_ = 0;  ///< that are over, with blocks of the present sizes
+  std::uint64_t runs_ = 0;      ///< that are over, with blocks of the present sizes
+  CopierChoice copier_choice_;  ///< among them
 
   // The present run:
   const PlanRun* run_ = nullptr;
@@ -349,6 +357,9 @@ class Plan {
   std::vector<Extent> inputs_;  ///< by block; scratch is measured like the input
   std::vector<Extent> outputs_;
   bool streams_ = false;  ///< the buffers are larger than what the caches keep
+  Copier usual_copier_ = Copier::receiver;
+  bool has_choice_ = false;  ///< of copiers
+  std::optional<CopierChoice::Transfer> tried_;
   Copier copier_ = Copier::receiver;
   std::size_t bytes_at_once_ = 0;      ///< of one lane in one round
   std::optional<MadeCall> different_;  ///< of check()

@@ -93,7 +93,7 @@ Plan::Polled Plan::poll_short() {
   if (!finished || owes_) return moved ? Polled::moved : flushed;
   done_ = true;
   if constexpr (observed) observer_->ends();
-  runs_++;
+  end_run();
   return Polled::done;
 }
 

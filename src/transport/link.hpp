@@ -93,9 +93,9 @@ class SendLink {
 
   /// The most that a slice may have here: kCommonSliceBytes or more.
   virtual std::size_t most_bytes() const { return kMaxSliceBytes; }
-  /// What long data are best cut into that are lent to who offers a place for each slice: may be
-  /// more than most_bytes().
-  virtual std::size_t good_bytes() const { return 128 << 10; }
+  /// What long data are best cut into that are lent, to be copied so, to who offers a place for
+  /// each slice: may be more than most_bytes().
+  virtual std::size_t good_bytes(Copier /*copier*/) const { return 128 << 10; }
   /// Whether a slice that is lent is copied only once, to where it belongs.
   virtual bool copies_once() const { return false; }
   /// Whether one more slice may be pushed or lent now. room(), push() and lend() may be called only
@@ -109,7 +109,7 @@ class SendLink {
   virtual void push(const SliceHeader& header) = 0;
   /// Sends a slice from where it lies, as push() does. The memory stays untouched until drained()
   /// or revoke(). `copier`, a hint: not Copier::receiver where the sender has nothing else to do
-  /// meanwhile.
+  /// meanwhile, or that was found to take longer (copier_choice.hpp).
   virtual void lend(const SliceHeader& header, const std::byte* data,
                     Copier copier = Copier::receiver) = 0;
 

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The same call again and again, with other data each time: who copies them changes meanwhile
+// (transport/copier_choice.hpp).
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "on_transports.hpp"
+#include "transport/copier_choice.hpp"
+
+using namespace ccoll;
+using testing::expect;
+
+namespace {
+
+/// Two periods, in which either way is tried twice and one is kept for a while.
+constexpr int kCalls = 2 * CopierChoice::kPeriod + 32;
+/// Of a block: more than what its sender copies in any case.
+constexpr std::size_t kElems = CopierChoice::kLeastBytes / sizeof(std::uint32_t) + 7;
+
+/// What rank `from` has for rank `to` in that call.
+std::uint32_t mark(int call, int from, int to) {
+  return static_cast<std::uint32_t>((call * 16 + from) * 16 + to);
+}
+
+std::span<std::uint32_t> block(std::vector<std::uint32_t>& data, int rank, std::size_t elems) {
+  return std::span(data).subspan(static_cast<std::size_t>(rank) * elems, elems);
+}
+
+bool holds(std::span<const std::uint32_t> data, std::uint32_t value) {
+  return std::ranges::all_of(data, [&](auto found) { return found == value; });
+}
+
+}  // namespace
+
+TEST_CASE("repeated: every call brings what was there when it was made", "[comm]") {
+  const int size = GENERATE(2, 3);
+  testing::on_all_transports(size, [&](Communicator& world) {
+    const int me = world.rank(), next = (me + 1) % size, last = (me + size - 1) % size;
+    // As many as are no head's (CommunicatorOptions::eager_limit).
+    const std::size_t message = 5 * kElems;
+    std::vector<std::uint32_t> in(kElems * static_cast<std::size_t>(size)), out(in.size()),
+        sent(message), got(message);
+    for (int call = 0; call < kCalls; call++) {
+      for (int to = 0; to < size; to++)
+        std::ranges::fill(block(in, to, kElems), mark(call, me, to));
+      world.all_to_all(in, out);
+      for (int from = 0; from < size; from++)
+        expect(holds(block(out, from, kElems), mark(call, from, me)), "all_to_all");
+
+      world.all_gather(block(in, 0, kElems), out);
+      for (int from = 0; from < size; from++)
+        expect(holds(block(out, from, kElems), mark(call, from, 0)), "all_gather");
+
+      std::ranges::fill(sent, mark(call, me, next));
+      world.send_recv(sent, next, got, last);
+      expect(holds(got, mark(call, last, me)), "send_recv");
+    }
+  });
+}

@@ -141,11 +141,9 @@ class Messages {
   /// Moves everything on, for a bounded number of slices; true if anything moved.
   Result<bool> advance(Attention attention);
 
-  // For blocking calls of short messages, while no operation is under way: neither allocates, and
-  // what stands in the way is for post() to see to.
+  // For blocking calls of short messages, which go with their heads, while no operation is under
+  // way: neither allocates, and what stands in the way is for post() to see to.
 
-  /// Most data of such a message.
-  static constexpr std::size_t kShortBytes = 4 << 10;
   enum class Sent : std::uint8_t {
     no,        ///< nothing was done
     flushing,  ///< all is pushed; finish() waits until the link has taken it

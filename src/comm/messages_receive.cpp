@@ -186,8 +186,7 @@ Messages::Found Messages::take_now(const Pattern& from, std::byte* data, std::si
   if (known == by_peer_.end()) return Found::another_way;
   auto& channel = *known->second;
   const auto suits = [&](const Envelope& envelope) {
-    return !envelope.wants_grant && envelope.bytes <= std::min(bytes, kShortBytes) &&
-           envelope.bytes % size_of(type) == 0;
+    return !envelope.wants_grant && envelope.bytes <= bytes && envelope.bytes % size_of(type) == 0;
   };
   const auto take = [&](const Envelope& envelope, const std::byte* head) {
     if (envelope.bytes > 0) std::memcpy(data, head, envelope.bytes);

@@ -97,7 +97,7 @@ Status Messages::push_head(Channel& channel, MessageOperation& send) {
 Messages::Sent Messages::send_now(const Pattern& to, const std::byte* data, std::size_t bytes,
                                   DataType type) {
   const auto found = by_peer_.find(*to.from);
-  if (found == by_peer_.end() || limits_.strict || bytes > kShortBytes) return Sent::no;
+  if (found == by_peer_.end() || limits_.strict) return Sent::no;
   auto& channel = *found->second;
   auto* const out = channel.out;
   if (out == nullptr || bytes > limits_.eager_bytes || channel.credit < kEnvelopeBytes + bytes ||

@@ -22,10 +22,6 @@ constexpr std::size_t kBytesAtOnce = 256 << 10;
 /// lent together is read together.
 constexpr std::size_t kLentBytesAtOnce = 1 << 20;
 
-/// Of one rank's data, what its core's own caches hold: who combines them reads them there as fast
-/// as out of slots.
-constexpr std::uint64_t kNearBytes = 1 << 20;
-
 void copy(std::byte* to, const std::byte* from, std::size_t bytes, bool streams) {
   if (to == from) return;
   if (streams)
@@ -76,7 +72,6 @@ Status Plan::resolve(const PlanRequest& request, LinkTable& links) {
   find_fillers();
   // Who combines what it gets reads it out of a slot as well, and who only sends may as well copy.
   sender_copies_ = reduces(problem_.kind) || !receives;
-  feeds_ = reduces(problem_.kind) && !receives && problem_.size == 2;
   measure();
   can_be_short_ = make_short();
   return {};
@@ -143,14 +138,12 @@ void Plan::measure() {
   }
   const auto [input, output] = bytes_of;
   streams_ = input + output > cached_bytes_;
-  usual_copier_ = feeds_ && input > kNearBytes               ? Copier::sender_always
-                  : sender_copies_ || input >= cached_bytes_ ? Copier::sender
-                                                             : Copier::receiver;
+  usual_copier_ = sender_copies_ || input >= cached_bytes_ ? Copier::sender : Copier::receiver;
+  copier_choice_ = CopierChoice(usual_copier_);
   std::uint64_t longest = 0;
   for (const auto* extents : {&inputs_, &outputs_})
     for (const auto& extent : *extents) longest = std::max(longest, extent.elems);
-  has_choice_ = usual_copier_ == Copier::receiver &&
-                std::min(longest, slice_elems_) * elem_bytes_ >= CopierChoice::kLeastBytes;
+  has_choice_ = std::min(longest, slice_elems_) * elem_bytes_ >= CopierChoice::kLeastBytes;
 }
 
 void Plan::place(const PlanRequest& request, const Lane& lane, const std::vector<Operand>& operands,
@@ -187,7 +180,7 @@ void Plan::start(const PlanRun& run) {
 
 void Plan::choose_copier() {
   tried_.reset();
-  if (!lends_to_all()) return;
+  if (usual_copier_ == Copier::receiver && !lends_to_all()) return;
   tried_ = copier_choice_.begin();
   copier_ = tried_->copier;
   if (copier_ == Copier::receiver)
@@ -196,7 +189,6 @@ void Plan::choose_copier() {
 
 void Plan::begin_with_sizes_of(const PlanRun& run) {
   settle_runs();
-  copier_choice_ = {};
   tried_.reset();
   problem_.block_counts = run.block_counts;
   problem_.output_counts = run.output_counts;
@@ -438,12 +430,16 @@ tl::unexpected<Failure> Plan::mismatch(const ReadyStep& step, std::size_t receiv
               describe_mismatch({rank_, sequence, signature}, *different_));
 }
 
+std::byte* Plan::shared_room(const ReadyStep& step, const std::byte* lent,
+                             std::size_t bytes) const {
+  if (step.sends.size() < 2) return nullptr;
+  return step.sends[0]->shared_room(copier_ == Copier::sender_always ? nullptr : lent, bytes);
+}
+
 Status Plan::run_step(ReadyLane& lane) {
   const auto& step = lane.steps[lane.position];
-  std::byte* shared = nullptr;
-  if (step.sends.size() > 1)
-    shared =
-        step.sends[0]->shared_room(lane.lends ? lane.lendable(step)[0].data : nullptr, lane.bytes);
+  std::byte* const shared =
+      shared_room(step, lane.lends ? lane.lendable(step)[0].data : nullptr, lane.bytes);
   if (lane.lends_input) send(lane, step, shared);
   {
     Reading reading(step.receives);

@@ -278,6 +278,9 @@ class Plan {
   /// `shared`: where a slice for several links is written once for all; null if it is not.
   void produce(ReadyLane& lane, const ReadyStep& step, std::byte* shared);
   void send(const ReadyLane& lane, const ReadyStep& step, std::byte* shared);
+  /// Where the slice is written to for all of the step's receivers; null where there is no such
+  /// place, or they read it where it is lent.
+  std::byte* shared_room(const ReadyStep& step, const std::byte* lent, std::size_t bytes) const;
   /// `lent`: null where the slice was written to the links' rooms, or is in `shared`.
   void send(const ReadyStep& step, std::uint32_t bytes, const std::byte* lent, std::byte* shared);
   void combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot);
@@ -336,8 +339,7 @@ class Plan {
   std::unique_ptr<CustomFold> custom_fold_;  ///< in its place, for the caller's own function
   std::vector<ReadyLane> lanes_;
   bool can_be_short_ = false;
-  bool sender_copies_ = false;  ///< whatever the sizes are
-  bool feeds_ = false;          ///< it only sends, to one rank that has all the combining to do
+  bool sender_copies_ = false;                        ///< whatever the sizes are
   std::vector<std::pair<SendLink*, Rank>> outgoing_;  ///< every link the program sends on, once
   std::vector<const std::byte*> sources_;             ///< room for the widest step
 

@@ -191,8 +191,7 @@ Plan::Polled Plan::run_short(ReadyLane& lane) {
       made.lend == Lend::always || (made.lend == Lend::if_separate && !run_->in_place);
   const bool lends_input = lends && this->lends_input(step);
   const std::byte* const lent = !lends ? nullptr : stored != nullptr && !lends_input ? stored : own;
-  std::byte* const shared =
-      step.sends.size() > 1 ? step.sends[0]->shared_room(lent, bytes) : nullptr;
+  std::byte* const shared = shared_room(step, lent, bytes);
   if (lends_input) send(step, bytes, lent, shared);
   {
     Reading reading(step.receives);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Who copies what a rank lends again and again, where the receiver can read it where it lies
-/// (Copier). To read it once, the kernel finds the sender's memory page by page; to copy it into
-/// memory of the link and out of it takes what a cache line takes from core to core. Which is less
-/// depends on the processor, the size of the pages, and how far the cores lie from each other,
-/// which on a virtual machine changes while it runs: a factor of two to four, either way. So both
-/// are tried.
+/// Who copies what a rank lends again and again (Copier), where the receiver can read it where it
+/// lies. From the sender's process the kernel reads it page by page; through memory of the link it
+/// is copied twice, and lines go from core to core; from memory that both have mapped it comes
+/// without a copy, but not as near as the link's. Which takes less depends on the processor, the
+/// size of the pages, and how far the cores lie from each other, which on a virtual machine changes
+/// while it runs: a factor of up to four, either way. So two ways are tried.
 ///
 /// Of kPeriod transfers the first few go one way and the next few the other, whichever is known to
 /// be better, and the others the better way. All ranks of a collective count its calls alike, and
@@ -17,6 +17,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <utility>
 
 #include "transport/link.hpp"
 
@@ -26,6 +27,10 @@ namespace ccoll {
 class CopierChoice {
  public:
   using Clock = std::chrono::steady_clock;
+
+  /// Beside the usual way the next one of Copier is tried.
+  explicit CopierChoice(Copier usual = Copier::receiver)
+      : ways_{usual, usual == Copier::receiver ? Copier::sender : Copier::sender_always} {}
 
   struct Transfer {
     Copier copier = Copier::receiver;
@@ -39,9 +44,9 @@ class CopierChoice {
     next_ = number + 1 < kPeriod ? number + 1 : 0;
     if (number >= 2 * kTries) [[likely]] {
       if (number == 2 * kTries) decide();
-      return {better_};
+      return {ways_[better_]};
     }
-    return {number < kTries ? Copier::receiver : Copier::sender, Clock::now(), true};
+    return {ways_[number < kTries ? 0 : 1], Clock::now(), true};
   }
 
   void end(const Transfer& transfer) {
@@ -50,7 +55,7 @@ class CopierChoice {
   }
   /// Of one that is timed: it took so long.
   void end(const Transfer& transfer, Clock::duration took) {
-    auto& least = least_[transfer.copier == Copier::sender];
+    auto& least = least_[transfer.copier == ways_[1]];
     least = std::min(least, took);
   }
 
@@ -59,25 +64,24 @@ class CopierChoice {
   static constexpr int kPeriod = 512;
   /// The first of them may find caches that the other way has left.
   static constexpr int kTries = 2;
-  /// More of the receiver's, the first time: what is lent so often gets pages that are read faster
+  /// More of the usual way, the first time: what is lent so often gets pages that are read faster
   /// (shm/huge_pages.hpp).
   static constexpr int kFirstTries = 10;
 
  private:
   void decide() {
-    const auto [receiver, sender] = least_;
-    least_ = {kUnknown, kUnknown};
-    if (receiver == kUnknown || sender == kUnknown) return;
+    const auto least = std::exchange(least_, {kUnknown, kUnknown});
+    const auto other = 1 - better_;
+    if (least[0] == kUnknown || least[1] == kUnknown) return;
     // One that is hardly better may be worse.
-    if (sender < receiver * 9 / 10) better_ = Copier::sender;
-    if (receiver < sender * 9 / 10) better_ = Copier::receiver;
+    if (least[other] < least[better_] * 9 / 10) better_ = other;
   }
 
   static constexpr auto kUnknown = Clock::duration::max();
   int next_ = kTries - kFirstTries;
-  std::array<Clock::duration, 2> least_{kUnknown,
-                                        kUnknown};  ///< if the receiver, the sender copies
-  Copier better_ = Copier::receiver;
+  std::array<Copier, 2> ways_;
+  std::array<Clock::duration, 2> least_{kUnknown, kUnknown};  ///< by way
+  std::size_t better_ = 0;
 };
 
 }  // namespace ccoll

@@ -15,30 +15,28 @@ constexpr int kTries = CopierChoice::kTries;
 constexpr int kFirstPeriod = CopierChoice::kPeriod + CopierChoice::kFirstTries - kTries;
 
 struct Machine {
-  nanoseconds receiver, sender;  ///< that the one and the other take at least
+  nanoseconds usual, other;  ///< that the one way and the other take at least
 };
 
-/// How many of so many transfers went the sender's way but for those that try.
-int sender_copied(CopierChoice& choice, int transfers, const Machine& machine,
-                  std::mt19937_64& random) {
-  int copied = 0;
+/// How many of so many transfers went the other way, but for those that try.
+int went_other_way(CopierChoice& choice, Copier usual, int transfers, const Machine& machine,
+                   std::mt19937_64& random) {
+  int others = 0;
   for (int i = 0; i < transfers; i++) {
     const auto transfer = choice.begin();
-    const bool by_sender = transfer.copier == Copier::sender;
+    const bool is_other = transfer.copier != usual;
+    const auto least = is_other ? machine.other : machine.usual;
     // Other work comes between, and some transfers fail.
     const auto late = nanoseconds(random() % 4 == 0 ? random() % 100'000 : 0);
     const bool is_last_try = i % CopierChoice::kPeriod % kTries == kTries - 1;
-    if (transfer.is_timed) {
-      if (is_last_try)
-        choice.end(transfer, by_sender ? machine.sender : machine.receiver);
-      else if (random() % 4 != 0)
-        choice.end(transfer, (by_sender ? machine.sender : machine.receiver) + late);
-    } else {
-      copied += by_sender;
-      choice.end(transfer);
-    }
+    if (!transfer.is_timed)
+      others += is_other;
+    else if (is_last_try)
+      choice.end(transfer, least);
+    else if (random() % 4 != 0)
+      choice.end(transfer, least + late);
   }
-  return copied;
+  return others;
 }
 
 }  // namespace
@@ -47,23 +45,23 @@ TEST_CASE("copier choice: what takes less is found, and found anew on a machine 
           "[transport]") {
   std::mt19937_64 random(Catch::rngSeed());
   for (int round = 0; round < 50; round++) {
-    CopierChoice choice;
-    bool is_first = true, by_sender = false;
+    const auto usual = random() % 2 == 0 ? Copier::receiver : Copier::sender;
+    CopierChoice choice(usual);
+    bool is_other = false;
     for (int period = 0; period < 6; period++) {
-      const nanoseconds fast(1'000 + random() % 1'000'000),
-          slow(fast * (112 + random() % 300) / 100);
-      const bool sender_is_better = random() % 2 == 0;
-      const Machine machine = sender_is_better ? Machine{slow, fast} : Machine{fast, slow};
-      const int transfers = is_first ? kFirstPeriod : CopierChoice::kPeriod;
-      const int free = CopierChoice::kPeriod - 2 * kTries;
-      CHECK(sender_copied(choice, transfers, machine, random) == (sender_is_better ? free : 0));
-      by_sender = sender_is_better;
-      is_first = false;
+      const nanoseconds fast(1'000 + random() % 1'000'000);
+      const nanoseconds slow = fast * (112 + random() % 300) / 100;
+      is_other = random() % 2 == 0;
+      const Machine machine = is_other ? Machine{slow, fast} : Machine{fast, slow};
+      const int transfers = period == 0 ? kFirstPeriod : CopierChoice::kPeriod;
+      const int untimed = CopierChoice::kPeriod - 2 * kTries;
+      CHECK(went_other_way(choice, usual, transfers, machine, random) == (is_other ? untimed : 0));
     }
     // Of two that are about alike it stays with the last one.
     const nanoseconds alike(1'000 + random() % 1'000'000);
     const Machine machine{alike, alike * (92 + random() % 17) / 100};
-    CHECK((sender_copied(choice, CopierChoice::kPeriod, machine, random) != 0) == by_sender);
+    const int others = went_other_way(choice, usual, CopierChoice::kPeriod, machine, random);
+    CHECK((others != 0) == is_other);
   }
 }
 

@@ -14,8 +14,8 @@ using testing::expect;
 
 namespace {
 
-/// Two periods, in which either way is tried twice and one is kept for a while.
-constexpr int kCalls = 2 * CopierChoice::kPeriod + 32;
+/// A period and a little, so that either way is tried twice, and one is kept for a while.
+constexpr int kCalls = CopierChoice::kPeriod + 32;
 /// Of a block: more than what its sender copies in any case.
 constexpr std::size_t kElems = CopierChoice::kLeastBytes / sizeof(std::uint32_t) + 7;
 

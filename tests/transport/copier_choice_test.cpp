@@ -18,20 +18,19 @@ struct Machine {
   nanoseconds usual, other;  ///< that the one way and the other take at least
 };
 
-/// How many of so many transfers went the other way, but for those that try.
+/// How many of so many transfers went the other way, but for those that are timed.
 int went_other_way(CopierChoice& choice, Copier usual, int transfers, const Machine& machine,
                    std::mt19937_64& random) {
-  int others = 0;
+  int others = 0, timed = 0;
   for (int i = 0; i < transfers; i++) {
     const auto transfer = choice.begin();
     const bool is_other = transfer.copier != usual;
     const auto least = is_other ? machine.other : machine.usual;
     // Other work comes between, and some transfers fail.
     const auto late = nanoseconds(random() % 4 == 0 ? random() % 100'000 : 0);
-    const bool is_last_try = i % CopierChoice::kPeriod % kTries == kTries - 1;
     if (!transfer.is_timed)
       others += is_other;
-    else if (is_last_try)
+    else if (++timed % CopierChoice::kTimed == 0)
       choice.end(transfer, least);
     else if (random() % 4 != 0)
       choice.end(transfer, least + late);
@@ -54,14 +53,15 @@ TEST_CASE("copier choice: what takes less is found, and found anew on a machine 
       is_other = random() % 2 == 0;
       const Machine machine = is_other ? Machine{slow, fast} : Machine{fast, slow};
       const int transfers = period == 0 ? kFirstPeriod : CopierChoice::kPeriod;
-      const int untimed = CopierChoice::kPeriod - 2 * kTries;
-      CHECK(went_other_way(choice, usual, transfers, machine, random) == (is_other ? untimed : 0));
+      const int tries = kTries - CopierChoice::kTimed;
+      const int others = went_other_way(choice, usual, transfers, machine, random);
+      CHECK(others == tries + (is_other ? CopierChoice::kPeriod - 2 * kTries : 0));
     }
     // Of two that are about alike it stays with the last one.
     const nanoseconds alike(1'000 + random() % 1'000'000);
     const Machine machine{alike, alike * (92 + random() % 17) / 100};
     const int others = went_other_way(choice, usual, CopierChoice::kPeriod, machine, random);
-    CHECK((others != 0) == is_other);
+    CHECK((others > kTries) == is_other);
   }
 }
 
@@ -78,7 +78,7 @@ TEST_CASE("copier choice: who counts alike tries alike, whatever each has found"
     one.end(a, nanoseconds(1 + random() % 1000));
     if (random() % 2 == 0) other.end(b, nanoseconds(1 + random() % 1000));
   }
-  CHECK(tries == CopierChoice::kFirstTries - kTries + 5 * 2 * kTries);
+  CHECK(tries == 5 * 2 * CopierChoice::kTimed);
 }
 
 }  // namespace ccoll

@@ -141,10 +141,10 @@ struct CCOLL_API CommunicatorOptions {
   /// seccomp, lost privileges, memory of a device), or one of the two does not want it, slices go
   /// through shared slots. CCOLL_SINGLE_COPY.
   bool single_copy = true;
-  /// Memory of this process that other ranks read so again and again may be put together to huge
-  /// pages, by madvise(2)'s MADV_COLLAPSE where the system allows such pages: the bytes and
-  /// addresses stay as they are, and no more memory is taken, but for what a forked child shares.
-  /// They are read two to three times as fast then. CCOLL_HUGE_PAGES.
+  /// Memory of this process that other ranks read so again and again, or where it is registered,
+  /// may be put together to huge pages, by madvise(2)'s MADV_COLLAPSE where the system allows such
+  /// pages: the bytes and addresses stay as they are, and no more memory is taken, but for what a
+  /// forked child shares. Large memory is read up to three times as fast then. CCOLL_HUGE_PAGES.
   bool huge_pages = true;
   /// Where this rank's data are: the number of a GPU, as CUDA counts them in this process, or
   /// kHost. Ranks may differ, and several may have one GPU. Below kHost is

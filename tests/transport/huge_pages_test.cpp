@@ -15,11 +15,14 @@
 #include <span>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include "core/file_descriptor.hpp"
 #include "support/effort.hpp"
 #include "transport/lending.hpp"
 #include "transport/pair.hpp"
+#include "transport/registered_memory.hpp"
+#include "transport/segment.hpp"
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25  // of <linux/mman.h>; libraries older than the kernel lack it
@@ -82,6 +85,19 @@ class Memory {
   std::byte* all_;
   std::byte* data_;
 };
+
+/// How much of the files of that name is mapped here as huge pages.
+std::size_t huge_bytes_of(std::string_view name) {
+  std::ifstream smaps("/proc/self/smaps");
+  std::size_t bytes = 0;
+  bool is_it = false;
+  for (std::string line; std::getline(smaps, line);) {
+    if (line.find(" r") != line.npos && line.find('-') < 20) is_it = line.find(name) != line.npos;
+    if (is_it && line.starts_with("ShmemPmdMapped:"))
+      bytes += std::stoul(line.substr(line.find_first_of("0123456789"))) * 1024;
+  }
+  return bytes;
+}
 
 /// Kernels before 6.1 make none when they are asked, and none does where all free memory is in
 /// pieces.
@@ -215,4 +231,34 @@ TEST_CASE("huge pages: what a link lends again and again is counted, if that is 
     }
   }
   if (has_huge_pages()) CHECK(memory.huge() == (wanted ? huge_page() : 0));
+}
+
+TEST_CASE("huge pages: registered memory that is lent again and again is huge where it is mapped",
+          "[transport]") {
+  const bool wanted = GENERATE(true, false);
+  CAPTURE(wanted);
+  constexpr std::size_t kSlice = 128 << 10;
+  const std::size_t bytes = 2 * huge_page() + kSlice;
+  const auto segment = Segment::make_lendable("ccoll-huge", bytes).value();
+  std::mt19937_64 random(2);
+  for (std::size_t at = 0; at < bytes; at += 512)
+    segment->data()[at] = static_cast<std::byte>(random());
+  Pair pair(*find_transport("shm"), {.single_copy = {false, false}, .huge_pages = wanted});
+  pair.open();
+  auto& memories = RegisteredMemories::of_process();
+  const auto number = memories.add(segment->data(), bytes, segment->take_file(), 0).value();
+  std::uint64_t sequence = 0, in_place = 0;
+  const auto enough = HugePages::kPaysOff * (bytes / kSlice);
+  // Until the peer has mapped it, slices are copied. One more round maps it huge there.
+  for (std::size_t at = 0; in_place < enough + bytes / kSlice; at = (at + kSlice) % bytes) {
+    lend(pair, ++sequence, segment->data() + at, kSlice);
+    const auto* view = await_front(pair);
+    REQUIRE(std::equal(view->data, view->data + kSlice, segment->data() + at));
+    in_place += !pair.sender->drained();
+    REQUIRE(pair.receiver->begin_read());
+    CHECK(pair.receiver->pop());
+  }
+  // It is mapped twice in this process: by its owner and by the peer.
+  if (has_huge_pages()) CHECK(huge_bytes_of("ccoll-huge") == (wanted ? 4 * huge_page() : 0));
+  memories.remove(number);
 }

@@ -133,7 +133,7 @@ class ShmTransport final : public Transport {
       std::make_shared<Meeting<Offer>>(context_.rank, kDescriptors);
   const std::shared_ptr<Borrowed> borrowed_ = std::make_shared<Borrowed>();
   const std::shared_ptr<HugePages> huge_pages_ =
-      std::make_shared<HugePages>(context_.single_copy && context_.huge_pages);
+      std::make_shared<HugePages>(context_.huge_pages);
   std::unique_ptr<Door> door_;
   std::atomic<bool> has_lacked_slots_{false};
   std::mutex mutex_;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Memory of this process that is lent again and again to be read where it lies (single_copy.hpp),
-/// put together to huge pages. Its reader has the kernel find and hold page by page, which takes
-/// two to three times as long as to copy them; a huge page is held at once. What is asked of the
-/// kernel is madvise(2)'s MADV_COLLAPSE, since Linux 6.1: the same bytes at the same addresses, in
-/// other pages. It is not asked where the administrator has turned such pages off.
+/// Memory of this process that is lent again and again to be read where it lies, put together to
+/// huge pages. Who reads it out of this process (single_copy.hpp) has the kernel find and hold it
+/// page by page, which takes two to three times as long as to copy them; a huge page is held at
+/// once. Who has mapped it (lending.hpp) goes through fewer entries of page tables. What is asked
+/// of the kernel is madvise(2)'s MADV_COLLAPSE, since Linux 6.1: the same bytes at the same
+/// addresses, in other pages. It is not asked where the administrator has turned such pages off.
 
 #include <array>
 #include <cstddef>

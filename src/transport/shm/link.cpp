@@ -139,6 +139,7 @@ void ShmSendLink::lend(const SliceHeader& header, const std::byte* data, Copier 
   CCOLL_CHECK(settled_ && writer_.has_room(), "to rank {}, lane {}", id_.to, id_.lane);
   if (header.bytes >= kWorthLending && copier != Copier::sender_always) {
     if (const auto place = lender_->find(data, header.bytes)) {
+      huge_pages_->lend(data, header.bytes);
       writer_.lend(header, place->memory, place->offset);
       return tell();
     }

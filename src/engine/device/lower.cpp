@@ -69,8 +69,10 @@ class Lowering {
     program.workspace = 2 * schedule_.problem.size;
     for (const std::uint32_t device : request_.devices)
       used_.resize(std::max<std::size_t>(used_.size(), device + 1));
+    out_.in_place = !request_.in_place.empty();
     for (Rank rank = 0; rank < schedule_.problem.size; ++rank) {
       views_.push_back(view_of(schedule_.problem, rank));
+      out_.in_place = out_.in_place && is_in_place(rank);
     }
   }
 

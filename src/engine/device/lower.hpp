@@ -54,6 +54,7 @@ struct LoweredTeam {
   std::vector<TeamCopy> copies;  ///< the same, where it is no more than copies
   std::vector<TeamLoan> loans;   ///< by end, of sends and receives, whatever the request lends
   TeamProgram program;           ///< its lists' pointers are null
+  bool in_place = false;         ///< lowered for all ranks in place: right whichever of them are
   /// Of slots and scratch, which hold nothing from one call to the next: programs may share it.
   /// Each device has some, of which none needs more.
   std::uint64_t workspace_bytes = 0;

@@ -140,7 +140,8 @@ class TinyLowering {
   }
 
   /// What a block reads or writes of a part. In place input and output are one buffer, in which
-  /// what holds a rank's own block only lies where that block does.
+  /// what holds a rank's own block only lies where that block does: so what overlaps where they are
+  /// apart does in place, too.
   Stretch stretch(const TeamPart& part, const TeamBlock& block) const {
     const std::uint64_t moved = part.moves ? block.stripe * team_.program.slice_bytes : 0;
     Stretch at{part.buffer, part.offset + moved, 0};

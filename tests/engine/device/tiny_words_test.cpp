@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <limits>
+#include <numeric>
 #include <thread>
 
 #include "engine/device/interpret.hpp"
@@ -82,6 +83,29 @@ TEST_CASE(
   auto scatter = make_case(Kind::reduce_scatter, Algorithm::one_shot, 4, 8);
   scatter.in_place.assign(4, true);
   CHECK(is_by_words(scatter));
+}
+
+TEST_CASE("tiny words: a program that goes by them in place on all ranks does so on any",
+          "[engine][device][property]") {
+  const auto seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  int by_words = 0;
+  for (const auto& entry : catalogue()) {
+    if (!may_be_in_place(entry.kind)) continue;
+    for (int draw = 0; draw < testing::by_effort(10, 40, 400); draw++) {
+      auto made = test::random_case(entry, random);
+      auto in_place = made;
+      in_place.in_place.assign(made.problem.size, true);
+      CAPTURE(seed, draw, made.text());
+      const auto all = in_place.lowered();
+      CHECK(all.in_place);
+      CHECK(made.lowered().in_place == (std::ranges::count(made.in_place, false) == 0));
+      if (!all.program.by_words) continue;
+      by_words++;
+      CHECK(is_by_words(made));
+    }
+  }
+  CHECK(by_words > 0);
 }
 
 TEST_CASE("tiny words: an all_reduce of them writes no flag", "[engine][device][unit]") {
@@ -240,6 +264,37 @@ TEST_CASE("tiny words: calls are told apart where their number's bits begin anew
         CHECK(exact.count_wrong(memory) == 0);
         CHECK(team.tickets()[0].calls == at - 4 + static_cast<std::uint64_t>(call) + 1);
       }
+    }
+  }
+}
+
+TEST_CASE("tiny words: calls are told apart by devices each of which begins them by itself",
+          "[engine][device][property]") {
+  const auto seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  constexpr std::uint64_t kWrap = std::uint64_t{1} << 32;
+  const std::uint32_t devices = GENERATE(2U, 3U);
+  TeamOnHost team(test::kMostBlocks, test::kMostFlags, devices);
+  for (const std::uint64_t at : {std::uint64_t{4}, kTinyWords, kWrap, kWrap + kTinyWords}) {
+    for (int round = 0; round < testing::by_effort(2, 5, 50); round++) {
+      team.start_behind(at - 4, random);
+      std::vector<LoweredTeam> programs;
+      std::vector<TeamMemory> memory;
+      std::vector<Exact> exact;
+      for (int call = 0; call < 8; call++) {
+        auto made = make_case(Kind::all_reduce, Algorithm::one_shot, devices, 1 + random() % 40);
+        made.devices.resize(devices);
+        std::iota(made.devices.begin(), made.devices.end(), 0U);
+        programs.push_back(made.lowered());
+        REQUIRE(programs.back().program.by_words);
+        exact.emplace_back(made).fill(memory.emplace_back(made, random));
+      }
+      std::vector<TeamOnHost::Call> calls;
+      for (std::size_t i = 0; i < programs.size(); i++)
+        calls.push_back({programs[i], memory[i].buffers()});
+      CAPTURE(seed, devices, at, round);
+      CHECK(team.run_apart(calls, 1));
+      for (std::size_t i = 0; i < calls.size(); i++) CHECK(exact[i].count_wrong(memory[i]) == 0);
     }
   }
 }

@@ -154,6 +154,16 @@ Work sums(Communicator& c, const Buffer& buffer, std::size_t count, cudaStream_t
   return c.all_reduce_async(buffer.data(), buffer.data(), count, kType, op, in(stream));
 }
 
+/// Of kernels.
+void tiny_slices_go_by_words(Communicator& c) {
+  const OwnedStream stream;
+  const Device ones(Values(9, 1));
+  const int before = cuda_on_host_team_kernels_by_words();
+  sums(c, ones, 9, stream).wait();
+  expect(ones.values() == Values(9, c.size()), "tiny sums");
+  expect((cuda_on_host_team_kernels_by_words() > before) == has_gpus, "tiny slices go by words");
+}
+
 void calls_are_right() {
   const unsigned seed = std::random_device{}();
   std::cout << "seed " << seed << std::endl;
@@ -164,6 +174,7 @@ void calls_are_right() {
           expect(way_of(c) == way_then(), "it is by " + way_of(c));
           expect(c.counters().device_workspace_bytes > 0, "it has no workspace");
           try_calls(c, host, seed);
+          tiny_slices_go_by_words(c);
           // What is made from it has a way of its own.
           auto half = c.split(c.rank() % 2, 0);
           // Of one rank, or with a GPU for each.
@@ -206,7 +217,7 @@ void memory_that_cannot_be_shared() {
 
 /// Kernels that do not hear each other: streams do.
 void kernels_that_do_not_work() {
-  for (const std::string fault : {"lonely", "garbled"}) {
+  for (const std::string fault : {"lonely", "garbled", "mute", "halved"}) {
     run_processes("fault " + fault, {.fault = fault}, [&](Communicator& c, Communicator& host) {
       expect(way_of(c) == "steps", "it is by " + way_of(c));
       try_calls(c, host, 1);
@@ -340,47 +351,46 @@ void a_rank_that_aborts() {
 }
 
 /// Graphs and plain calls by turns, many times.
-void graphs_among_plain_calls() {
-  constexpr std::size_t kCount = 3000;
+void graphs_among_plain_calls(std::size_t count) {
   constexpr int kRounds = 4, kSums = 5;
   const int blocks = by_effort(8, 25, 250);
   run_processes("graphs and plain calls", {.processes = 2}, [&](Communicator& c, Communicator&) {
     const OwnedStream stream, other;
-    const Device summed(Values(kCount, 0)), once(Values(kCount, 7));
+    const Device summed(Values(count, 0)), once(Values(count, 7));
     const Graph graph(stream, [&] {
-      for (int i = 0; i < 2; i++) sums(c, summed, kCount, stream);
-      c.broadcast(once.data(), once.data(), kCount, kType, 1, in(stream));
+      for (int i = 0; i < 2; i++) sums(c, summed, count, stream);
+      c.broadcast(once.data(), once.data(), count, kType, 1, in(stream));
     });
     for (int block = 0; block < blocks; block++) {
-      const Values begin(kCount, 2 * block + c.rank());
-      check_cuda(cudaMemcpy(summed.data(), begin.data(), kCount * sizeof(begin[0]),
-                            cudaMemcpyHostToDevice),
-                 "copying there");
+      const Values begin(count, 2 * block + c.rank());
+      check_cuda(
+          cudaMemcpy(summed.data(), begin.data(), count * sizeof(begin[0]), cudaMemcpyHostToDevice),
+          "copying there");
       for (int round = 0; round < kRounds; round++) {
         graph.launch(stream);
-        sums(c, summed, kCount, stream);
+        sums(c, summed, count, stream);
         graph.launch(stream);
       }
       stream.wait();
-      sums(c, once, kCount, other, ReduceOp::max);
+      sums(c, once, count, other, ReduceOp::max);
       // The first sums what the two have, the others double that.
       const std::int32_t expected = (4 * block + 1) << (kRounds * kSums - 1);
-      expect(summed.values() == Values(kCount, expected), fmt::format("block {}", block));
+      expect(summed.values() == Values(count, expected), fmt::format("block {}", block));
       other.wait();
-      expect(once.values() == Values(kCount, 7),
+      expect(once.values() == Values(count, 7),
              fmt::format("block {}: what does not change", block));
     }
   });
 }
 
 /// Rank 2 kills itself in the middle of it all; the others end, and go on without it.
-void a_rank_that_is_killed(bool in_graph, MemoryKind kind) {
+void a_rank_that_is_killed(bool in_graph, MemoryKind kind, std::size_t count = 30'000) {
   run_processes(in_graph ? "killed in a graph" : "killed", {.processes = 3, .killed = {2}},
-                [in_graph, kind](Communicator& c, Communicator&) {
+                [in_graph, kind, count](Communicator& c, Communicator&) {
                   const OwnedStream stream;
-                  const AnyDevice buffer(Values(30'000, 1), kind, 1);
+                  const AnyDevice buffer(Values(count, 1), kind, 1);
                   std::optional<Graph> graph;
-                  if (in_graph) graph.emplace(stream, [&] { sums(c, buffer, 30'000, stream); });
+                  if (in_graph) graph.emplace(stream, [&] { sums(c, buffer, count, stream); });
                   std::optional<Work> last;
                   for (int i = 0; i < 200 && c.error().empty(); i++) {
                     if (c.rank() == 2 && i == 10) {
@@ -389,7 +399,7 @@ void a_rank_that_is_killed(bool in_graph, MemoryKind kind) {
                     }
                     try {
                       in_graph ? graph->launch(stream)
-                               : void(last = sums(c, buffer, 30'000, stream));
+                               : void(last = sums(c, buffer, count, stream));
                     } catch (const Error&) {
                       break;
                     }
@@ -439,7 +449,9 @@ void a_rank_that_is_killed_after_a_close() {
 
 int main() {
   calls_are_right();
-  graphs_among_plain_calls();
+  constexpr std::size_t kTiny = 50;
+  graphs_among_plain_calls(3000);
+  if (has_gpus) graphs_among_plain_calls(kTiny);
   memory_that_cannot_be_shared();
   other_calls();
   a_rank_that_does_not_come();
@@ -447,6 +459,9 @@ int main() {
   a_rank_that_aborts();
   for (const auto kind : {MemoryKind::allocated, MemoryKind::registered})
     for (const bool in_graph : {false, true}) a_rank_that_is_killed(in_graph, kind);
+  if (has_gpus)
+    for (const bool in_graph : {false, true})
+      a_rank_that_is_killed(in_graph, MemoryKind::ordinary, kTiny);
   a_rank_that_is_killed_after_a_close();
   if (has_gpus) kernels_that_do_not_work();
   std::cout << fmt::format("{} failures\n", failures);

@@ -4,7 +4,8 @@
 /// Programs that are linked with this instead of CUDA run as they would on a device whose streams
 /// come to anything in any order that events leave open: what is put into a stream is kept, and
 /// taken from streams at random when somebody waits, or by a thread of the device's own from the
-/// first function of the host in a stream on. Memory of the device is not zero at first.
+/// first function of the host in a stream on. Memory of the device is not zero at first; what is
+/// shared by descriptor looks like words of tiny slices of the first calls.
 /// Memory that is shared by descriptor, and that of cudaMalloc, which is shared by handle, are
 /// memfds, so that processes have them in common as they would on a device; who frees what another
 /// process has open, which CUDA leaves undefined, is told and aborted. Words that streams wait for
@@ -21,8 +22,9 @@
 /// kernel can be captured before it was launched), stall (when a kernel of adversaries is launched,
 /// the device does nothing any more), deaf (no kernel sees that it is to end), torn (one block
 /// writes both halves of a word by themselves), lonely (what a team's kernel tells other processes'
-/// never comes there), garbled (of what it writes for them one bit is wrong) or drift (all takes
-/// longer and longer).
+/// never comes there), garbled (of what it writes for them one bit is wrong), mute (no word of tiny
+/// slices comes there), halved (of such words only the half does that says of which call they are)
+/// or drift (all takes longer and longer).
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -47,6 +49,7 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "../engine/device/word_hammer.hpp"
@@ -190,7 +193,7 @@ char combine_kernels[4], team_kernels[4][2], claim_kernels[2],
 char idle_kernels[7];
 char hammer_of_words;
 
-std::atomic<int> team_kernels_launched = 0;
+std::atomic<int> team_kernels_launched = 0, team_kernels_by_words = 0;
 std::atomic<bool> holds_kernels = false, holds_copies = false;
 std::atomic<int> held_kernels = 0, held_copies = 0;
 
@@ -252,15 +255,52 @@ class Room {
 bool is_others(const TeamLaunch& call, std::uint32_t device) {
   return call.state.awaited_devices != 0 && device != call.program.blocks[0].device;
 }
-void keep_from_others(TeamLaunch& call) {
-  static auto& nowhere = *new std::vector<std::uint64_t>(1 << 18);
+using OfDevices = std::uint64_t* (&)[kMostTeamDevices];
+void keep_from_others(const TeamLaunch& call, OfDevices what) {
+  static auto& nowhere = *new std::vector<std::uint64_t>(kTeamWords);
   for (std::uint32_t i = 0; i < call.state.awaited_devices; ++i)
-    if (is_others(call, i)) call.state.flags[i] = nowhere.data();
+    if (is_others(call, i)) what[i] = nowhere.data();
 }
+/// Of the words that a kernel writes for others the half that says of which call they are comes
+/// there, that of data never.
+class Halved {
+ public:
+  explicit Halved(TeamLaunch& call) {
+    for (std::uint32_t i = 0; i < call.state.awaited_devices; ++i) {
+      if (!is_others(call, i)) continue;
+      auto& from = kept_.emplace_back(kTeamWords);
+      there_.push_back(std::exchange(call.state.words[i], from.data()));
+    }
+    bringing_ = std::jthread([this](const std::stop_token& stop) {
+      while (!stop.stop_requested()) bring();
+      bring();
+    });
+  }
+
+ private:
+  void bring() {
+    for (std::size_t i = 0; i < kept_.size(); ++i) {
+      for (std::size_t word = 0; word < kTeamWords; ++word) {
+        const std::uint64_t written = load_relaxed(&kept_[i][word]);
+        auto* const halves = reinterpret_cast<std::uint32_t*>(&there_[i][word]);
+        if (written != 0) store_relaxed(&halves[1], static_cast<std::uint32_t>(written >> 32));
+      }
+    }
+  }
+  std::vector<std::vector<std::uint64_t>> kept_;
+  std::vector<std::uint64_t*> there_;
+  std::jthread bringing_;
+};
 /// What it has written for others it has written with a wrong bit: here in its own output.
 void garble(const TeamLaunch& call) {
   const std::uint32_t own = call.program.blocks[0].device;
   if (call.state.awaited_devices != 0) call.buffers[2 * own + 1][0] ^= std::byte{1};
+}
+
+void run_team(TeamLaunch call) {
+  std::optional<Halved> halved;
+  if (call.program.by_words && has_fault("halved")) halved.emplace(call);
+  testing::run_on_host(call, 1);
 }
 
 /// Each device has its own default stream.
@@ -746,8 +786,10 @@ CUresult create(CUmemGenericAllocationHandle* handle, std::size_t bytes,
   if (file < 0 || bytes % kUnit != 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  const std::vector<char> noise(kUnit, static_cast<char>(0xcd));
+  std::vector<std::uint64_t> noise(kUnit / sizeof(std::uint64_t));
+  std::random_device some;
   for (std::size_t at = 0; at < bytes; at += kUnit) {
+    std::ranges::fill(noise, tiny_word(1 + some() % 8, 0xcdcdcdcd));
     if (pwrite(file, noise.data(), kUnit, static_cast<off_t>(at)) != static_cast<ssize_t>(kUnit)) {
       return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -1355,11 +1397,13 @@ cudaError_t cudaLaunchCooperativeKernel(const void* kernel_of, dim3 grid, dim3 b
     return cudaErrorCooperativeLaunchTooLarge;
   }
   ++team_kernels_launched;
+  if (call.program.by_words) ++team_kernels_by_words;
   TeamLaunch patient = call;
   patient.spins_per_look = 1;  // each look lets other threads run first
   static std::uint64_t never = 0;
   if (has_fault("deaf")) patient.abort = &never;
-  if (has_fault("lonely")) keep_from_others(patient);
+  if (has_fault("lonely")) keep_from_others(patient, patient.state.flags);
+  if (has_fault("mute")) keep_from_others(patient, patient.state.words);
   // The host and other devices go on meanwhile: such a kernel may end only when it is told to.
   const auto runs = std::make_shared<Runs>();
   const auto run = [patient, runs, device = current_device, threads = block.x,
@@ -1372,7 +1416,7 @@ cudaError_t cudaLaunchCooperativeKernel(const void* kernel_of, dim3 grid, dim3 b
     std::thread([patient, runs, is_held, &room, threads,
                  places = room.take(patient.program.block_count, threads)] {
       if (is_held && holds_kernels) hold(patient);
-      testing::run_on_host(patient, 1);
+      run_team(patient);
       if (has_fault("garbled")) garble(patient);
       maybe_spoil(patient.buffers[1], 1);
       room.give_back(places, threads);
@@ -1448,6 +1492,7 @@ cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t given,
 void cuda_on_host_fails(cudaError_t error) { broken_by = error; }
 void cuda_on_host_is_full(bool is) { is_full = is; }
 int cuda_on_host_team_kernels() { return team_kernels_launched; }
+int cuda_on_host_team_kernels_by_words() { return team_kernels_by_words; }
 void cuda_on_host_holds_kernels(bool holds) { holds_kernels = holds; }
 int cuda_on_host_held_kernels() { return held_kernels; }
 void cuda_on_host_holds_copies(bool holds) {

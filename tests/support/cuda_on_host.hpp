@@ -17,8 +17,9 @@ void cuda_on_host_fails(cudaError_t error);
 /// Whether this thread gets no memory of the GPU from now on.
 void cuda_on_host_is_full(bool is);
 
-/// How many kernels of teams have been launched, or put into graphs.
+/// How many kernels of teams have been launched, or put into graphs; and those by words.
 int cuda_on_host_team_kernels();
+int cuda_on_host_team_kernels_by_words();
 
 /// Whether teams' kernels that are not captured stand in the middle from now on, until they are
 /// told to end; how many do.

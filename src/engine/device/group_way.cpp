@@ -238,8 +238,13 @@ Result<std::shared_ptr<const DeviceProgram>> GroupWay::load(const ProgramRequest
   auto lowering = lowering_of(request);
   // Who sees another's buffers shows when they are there.
   lowering.lends = false;
-  // Groups have no memory for words.
-  lowering.tiny_bytes = 0;
+  if (by_kernels_) {
+    // So does who is in place.
+    lowering.in_place.assign(request.problem.size, true);
+  } else {
+    // Steps have no words.
+    lowering.tiny_bytes = 0;
+  }
   lowering.devices = group_->group().device_numbers();
   const auto lowered = lower(lowering);
   if (!lowered) return tl::unexpected(lowered.error());

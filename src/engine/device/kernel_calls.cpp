@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls as the team kernel of which each rank launches its part by itself, in the caller's stream:
-// all ranks have GPUs of their own. What others write there, slots and flags, lies in the memory
-// that ranks share; who is to end is told in memory of the host that all of them map.
+// all ranks have GPUs of their own. What others write there, slots, flags and words, lies in the
+// memory that ranks share; who is to end is told in memory of the host that all of them map.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -22,7 +22,10 @@ constexpr std::string_view kWhat = "GPUs run no kernels that wait for each other
 constexpr std::uint32_t kEndedFlags = kMostTeamFlags;
 constexpr std::uint64_t kFlagBytes =
     std::uint64_t{kEndedFlags + kMostTeamDevices} * kFlagWords * sizeof(std::uint64_t);
-static_assert(kFlagBytes % kTeamAlignment == 0);
+/// Behind the flags, zeroed with them: the words of tiny slices. Then comes programs' workspace.
+constexpr std::uint64_t kWordBytes = kTeamWords * sizeof(std::uint64_t);
+constexpr std::uint64_t kOwnBytes = kFlagBytes + kWordBytes;
+static_assert(kOwnBytes % kTeamAlignment == 0);
 
 struct KernelProgram final : GroupProgram {
   std::vector<TeamBlock> blocks;  ///< of the rank, for messages
@@ -92,10 +95,9 @@ Status KernelCalls::open() {
   CCOLL_TRY(device::put(allocate_mapped(kProgress), has_->progress));
   std::memset(has_->progress.get(), 0, kProgress);
   CCOLL_TRY(device::put(on_device(has_->progress.get()), progress_there_));
-  constexpr const char* kZeroing = "zeroing a team's flags";
+  constexpr const char* kZeroing = "zeroing a team's flags and words";
   CCOLL_TRY(cuda_status(
-      cudaMemsetAsync(shared_.memory(options_.rank), 0, kFlagBytes, has_->uploads.get()),
-      kZeroing));
+      cudaMemsetAsync(shared_.memory(options_.rank), 0, kOwnBytes, has_->uploads.get()), kZeroing));
   return cuda_status(cudaStreamSynchronize(has_->uploads.get()), kZeroing);
 }
 
@@ -130,10 +132,16 @@ Result<const GroupProgram*> KernelCalls::load(const LoweredTeam& lowered) {
   CCOLL_TRY(check_room(lowered, room));
   const bool is_apart = std::ranges::all_of(
       lowered.blocks, [](const TeamBlock& block) { return block.device == block.rank; });
-  if (!is_apart || lowered.reads_across() || lowered.program.by_words) {
+  if (!is_apart || lowered.reads_across()) {
     return fail(ErrorKind::invalid_argument,
-                "a program whose ranks share GPUs, read others' buffers or send by words: expected "
-                "is a GPU for each, and slots for all that others read");
+                "a program whose ranks share GPUs or read others' buffers: expected is a GPU for "
+                "each, and slots or words for all that others read");
+  }
+  // Whose buffers are in place no other rank knows.
+  if (lowered.program.by_words && !lowered.in_place) {
+    return fail(ErrorKind::invalid_argument,
+                "a program by words for ranks not all of which are in place: expected is one for "
+                "all in place, which serves the others, too");
   }
   const BesideCaptures beside;
   auto loaded = std::make_unique<KernelProgram>();
@@ -176,7 +184,8 @@ TeamLaunch KernelCalls::arguments(const KernelProgram& program, const GroupCall&
   launch.buffers[2 * options_.rank + 1] = call.output;
   for (std::uint32_t rank = 0; rank < options_.size; ++rank) {
     launch.state.flags[rank] = reinterpret_cast<std::uint64_t*>(shared_.memory(rank));
-    launch.buffers[launch.program.workspace + rank] = shared_.memory(rank) + kFlagBytes;
+    launch.state.words[rank] = launch.state.flags[rank] + kFlagBytes / sizeof(std::uint64_t);
+    launch.buffers[launch.program.workspace + rank] = shared_.memory(rank) + kOwnBytes;
   }
   launch.abort = word(GroupWords::ends_at());
   launch.busy = word(GroupWords::busy_at(options_.rank));
@@ -186,13 +195,13 @@ TeamLaunch KernelCalls::arguments(const KernelProgram& program, const GroupCall&
 
 }  // namespace
 
-std::uint64_t kernel_calls_bytes() { return kFlagBytes; }
+std::uint64_t kernel_calls_bytes() { return kOwnBytes; }
 
 Result<std::unique_ptr<GroupCalls>> make_kernel_calls(const StreamGroupOptions& options,
                                                       const SharedGroup& shared, Exchange& exchange,
                                                       Exchange::TimePoint deadline) {
   auto made = std::make_unique<KernelCalls>(options, shared);
-  // Nobody writes flags that are yet to be zeroed.
+  // Nobody writes flags or words that are yet to be zeroed.
   CCOLL_TRY(agree(exchange, made->open(), kWhat, deadline));
   CCOLL_TRY(made->exchange_limits(exchange, deadline));
   const KernelTrial trial = try_kernels(*made, options, shared, deadline);

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <numeric>
+#include <string_view>
 #include <utility>
 
 #include "engine/device/leases.hpp"
@@ -13,10 +14,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Of each rank; in more slices than a channel has slots, so that room is waited for, too.
+/// Of each rank, by one call through slots, and as many by as many calls by words.
 constexpr std::uint32_t kPatterns = 4;
 constexpr std::size_t kBytes = kPatterns * kTrialBytes;
+/// More than a channel has slots, so that room is waited for, too.
 constexpr std::uint64_t kSlices = 4 * kTeamSlots;
+static_assert(kTrialBytes <= kTinyBytes);
 
 /// Each rank sends its block to all others.
 Program exchange_of(Rank rank, Rank size) {
@@ -36,15 +39,16 @@ Program exchange_of(Rank rank, Rank size) {
   return {.rank = rank, .size = size, .blocks = size, .stripes = 1, .lanes = {lane}};
 }
 
-Result<LoweredTeam> lowered_exchange(Rank size) {
+Result<LoweredTeam> lowered_exchange(Rank size, bool by_words) {
   LowerRequest request;
   request.problem.kind = Kind::all_gather;
   request.problem.size = size;
-  request.problem.count = kBytes;
-  request.choice = {Algorithm::linear, 1, kBytes / kSlices};
+  request.problem.count = by_words ? kTrialBytes : kBytes;
+  request.choice = {Algorithm::linear, 1, by_words ? kTrialBytes : kBytes / kSlices};
   request.schedule = [size](Rank rank) { return exchange_of(rank, size); };
+  request.in_place.assign(size, true);
   request.lends = false;
-  request.tiny_bytes = 0;
+  if (!by_words) request.tiny_bytes = 0;
   request.devices.resize(size);
   std::iota(request.devices.begin(), request.devices.end(), 0U);
   return lower(request);
@@ -56,30 +60,22 @@ class Exchanging {
   Exchanging(GroupCalls& calls, const StreamGroupOptions& options, const GroupWords& words)
       : calls_(calls), options_(options), words_(words) {}
 
-  Status begin(Clock::time_point limit) {
-    const auto lowered = lowered_exchange(options_.size);
-    CCOLL_TRY(lowered);
-    CCOLL_TRY(put(calls_.load(*lowered), program_));
-    CCOLL_TRY(Trial::make(kPatterns * (1 + options_.size)).map([&](auto made) {
-      trial_ = std::move(made);
-    }));
-    for (std::uint32_t i = 0; i < kPatterns; ++i) {
-      CCOLL_TRY(trial_->write(number(options_.rank, i), trial_->memory() + i * kTrialBytes, limit));
-    }
-    CCOLL_TRY(calls_.put({*program_, trial_->memory(), output(), trial_->stream()}));
-    return trial_->mark();
-  }
-
-  Status end(Clock::time_point limit) {
-    auto ended = trial_->wait(limit, "a kernel that waits for others'");
-    if (!ended) ended.error().message += ": " + calls_.standing(*program_);
-    CCOLL_TRY(ended);
-    if (auto cause = words_.cause(options_.rank)) return tl::unexpected(std::move(*cause));
-    const auto wrong = trial_->find_wrong(output(), 0, kPatterns * options_.size, limit);
+  Status run(Clock::time_point limit) {
+    CCOLL_TRY(prepare(limit));
+    CCOLL_TRY(calls_.put({*by_slots_, input(0), output(0), trial_->stream()}));
+    CCOLL_TRY(end(*by_slots_, "a kernel that waits for others'", limit));
+    auto wrong = trial_->find_wrong(output(0), 0, all(), limit);
     CCOLL_TRY(wrong);
-    if (!*wrong) return {};
-    return fail(ErrorKind::unsupported, "what rank {}'s kernel writes here is wrong",
-                **wrong / kPatterns);
+    if (*wrong) return is_wrong(**wrong / kPatterns, "");
+    // One behind another, so that each has what the one before has left.
+    for (std::uint32_t i = 0; i < kPatterns; ++i) {
+      const std::uint32_t at = kPatterns + i;
+      CCOLL_TRY(calls_.put({*by_words_, input(at), output(at), trial_->stream()}));
+    }
+    CCOLL_TRY(end(*by_words_, "a kernel that waits for others' words", limit));
+    wrong = trial_->find_wrong(output(kPatterns), all(), all(), limit);
+    CCOLL_TRY(wrong);
+    return *wrong ? is_wrong(**wrong % options_.size, " by words") : Status();
   }
 
   /// False where something goes on after all.
@@ -93,13 +89,49 @@ class Exchanging {
   }
 
  private:
-  static std::uint32_t number(Rank rank, std::uint32_t i) { return rank * kPatterns + i; }
-  std::byte* output() const { return trial_->memory() + kBytes; }
+  Status prepare(Clock::time_point limit) {
+    for (const bool by_words : {false, true}) {
+      const auto lowered = lowered_exchange(options_.size, by_words);
+      CCOLL_TRY(lowered);
+      CCOLL_TRY(put(calls_.load(*lowered), by_words ? by_words_ : by_slots_));
+    }
+    CCOLL_TRY(
+        Trial::make(2 * (kPatterns + all())).map([&](auto made) { trial_ = std::move(made); }));
+    for (std::uint32_t i = 0; i < kPatterns; ++i) {
+      // In the order in which they come to be in the outputs.
+      const std::uint32_t slots = options_.rank * kPatterns + i;
+      const std::uint32_t words = all() + i * options_.size + options_.rank;
+      CCOLL_TRY(trial_->write(slots, input(i), limit));
+      CCOLL_TRY(trial_->write(words, input(kPatterns + i), limit));
+    }
+    return {};
+  }
+
+  Status end(const GroupProgram& last, std::string_view what, Clock::time_point limit) {
+    CCOLL_TRY(trial_->mark());
+    auto ended = trial_->wait(limit, what);
+    if (!ended) ended.error().message += ": " + calls_.standing(last);
+    CCOLL_TRY(ended);
+    if (auto cause = words_.cause(options_.rank)) return tl::unexpected(std::move(*cause));
+    return {};
+  }
+
+  static Status is_wrong(std::uint32_t rank, std::string_view how) {
+    return fail(ErrorKind::unsupported, "what rank {}'s kernel writes here{} is wrong", rank, how);
+  }
+
+  /// All ranks' patterns of either way.
+  std::uint32_t all() const { return kPatterns * options_.size; }
+  /// The rank's `i`-th pattern of both ways.
+  std::byte* input(std::uint32_t i) const { return trial_->memory() + i * kTrialBytes; }
+  /// Where all ranks' `i`-th begin.
+  std::byte* output(std::uint32_t i) const { return input(2 * kPatterns + i * options_.size); }
 
   GroupCalls& calls_;
   const StreamGroupOptions& options_;
   const GroupWords words_;
-  const GroupProgram* program_ = nullptr;
+  const GroupProgram* by_slots_ = nullptr;
+  const GroupProgram* by_words_ = nullptr;
   std::shared_ptr<Trial> trial_;
 };
 
@@ -110,8 +142,7 @@ KernelTrial try_kernels(GroupCalls& calls, const StreamGroupOptions& options,
   const auto limit = trial_limit(options, deadline);
   Exchanging exchanging(calls, options, shared.words());
   KernelTrial trial;
-  trial.works = exchanging.begin(limit);
-  if (trial.works) trial.works = exchanging.end(limit);
+  trial.works = exchanging.run(limit);
   if (trial.works) return trial;
   Failure& why = trial.works.error();
   trial.has_ended = exchanging.give_up(why);

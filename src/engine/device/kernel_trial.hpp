@@ -14,8 +14,10 @@ struct KernelTrial {
   bool has_ended = true;  ///< else the kernel may use for ever what it was given
 };
 
-/// By all ranks: each gives its patterns to all others by one call. `unsupported` where what has
-/// come is wrong or late. What has failed on one rank ends the others' kernels.
+/// By all ranks: each gives its patterns to all others by a call through slots, and others by calls
+/// by words. `unsupported` where what has come is wrong or late, of either: a flag is such a word,
+/// too, so where one cannot be relied on, neither can. What has failed on one rank ends the others'
+/// kernels.
 KernelTrial try_kernels(GroupCalls& calls, const StreamGroupOptions& options,
                         const SharedGroup& shared, Exchange::TimePoint deadline);
 

@@ -24,7 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// What ranks say to each other at set-up.
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 constexpr std::size_t kMostReasonBytes = 1000;
 constexpr std::string_view kWhat = "GPU memory is not shared";
 

@@ -16,7 +16,8 @@
 ///   to that.
 /// - **It is not written too early.** Each of a call's slices has words of its own, which its only
 ///   sender writes once. Those of another call are written when all blocks of the one before have
-///   ended on all devices: nobody has to tell that a word has been read.
+///   ended on all devices, which streams see to, or where several processes launch, each launch
+///   (TeamState::awaited_devices): nobody has to tell that a word has been read.
 /// - **It is never of another call.** A call's number has 32 bits there, which are again the same
 ///   after 2^32 calls. By then no word is as old. There are two sets of words, which take turns of
 ///   kTinyWords calls, and each call, before anything else, writes one word of the set that is not
@@ -24,6 +25,12 @@
 ///   from it, or was written by one of the 2 × kTinyWords before it, or never, while calls are not
 ///   as many. That is done also by calls that are aborted, even before they begin, as they are
 ///   counted; and words are nothing else than that at any time.
+/// - **It is of the same call on all devices.** Each counts the calls by itself, and has a part in
+///   each. Of a team of one process all parts are launched or none, or it fails for good. Of
+///   several processes one may lack a call, or have others meanwhile, when its rank's launch has
+///   failed, it is killed, or graphs go on behind an abort. Before that makes any difference the
+///   abort word is stored, which such ranks never take back, so whatever a kernel makes of it then
+///   nobody takes for whole; or the rest waits for the lacking part's words, until it is stored.
 
 #include <cstdint>
 

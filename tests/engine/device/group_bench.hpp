@@ -18,12 +18,17 @@
 
 namespace ccoll::test {
 
-/// As all ranks lower it. `devices`: as the group has them.
+/// As all ranks lower it. `devices`: as the group has them, none where its calls are steps.
 inline device::LoweredTeam lowered_for_streams(const TeamCase& of,
                                                std::vector<std::uint32_t> devices = {}) {
   auto request = of.request();
   request.lends = false;
-  request.tiny_bytes = 0;
+  if (devices.empty()) {
+    request.tiny_bytes = 0;
+  } else {
+    // For all that ranks know of each other.
+    request.in_place.assign(of.problem.size, true);
+  }
   request.devices = std::move(devices);
   return device::lower(request).value();
 }

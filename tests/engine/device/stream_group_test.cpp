@@ -445,10 +445,23 @@ void test_outlives() {
 /// Of many steps.
 TeamCase long_case(Rank size) { return ring_case(Kind::all_reduce, size); }
 
+/// Which goes by words, where there are any.
+TeamCase tiny_case(Rank size) {
+  return test::case_of(Kind::all_reduce, Algorithm::ring, size, 50, 50);
+}
+
+using MakeCase = TeamCase (*)(Rank size);
+/// What goes by words is no other call to who makes steps.
+std::vector<MakeCase> kinds_of_calls() {
+  if (!by_kernels()) return {long_case};
+  return {long_case, tiny_case};
+}
+
 /// A rank that is about to make such a call.
 struct LongCall {
-  LongCall(Rank rank, Rank size, device::Exchange& exchange, std::uint64_t seed = 1)
-      : random(seed), bench(join(rank, size, exchange)), made(long_case(size)) {}
+  LongCall(Rank rank, Rank size, device::Exchange& exchange, std::uint64_t seed = 1,
+           MakeCase make = long_case)
+      : random(seed), bench(join(rank, size, exchange)), made(make(size)) {}
 
   std::mt19937_64 random;
   const std::unique_ptr<GroupBench> bench;
@@ -478,6 +491,14 @@ void check_survivor(GroupBench& bench, Rank rank, const device::GroupProgram* pr
         what + ": further calls are refused with the cause");
 }
 
+/// Each look lets the stream do something.
+void look_and_die(GroupBench& bench, std::size_t looks) {
+  const auto event = value_or_throw(device::make_event());
+  cudaEventRecord(event.get(), bench.stream());
+  for (; looks > 0; looks--) cudaEventQuery(event.get());
+  kill(getpid(), SIGKILL);
+}
+
 /// Rank 1 ends in the middle of a call, of which there may be another behind.
 void test_killed(unsigned seed) {
   const int rounds = testing::by_effort(2, 6, 60);
@@ -499,13 +520,7 @@ void test_killed(unsigned seed) {
           if (round % 2 == 0) check(bench->begin(program, next).has_value(), what);
           // All have called before any gives up.
           value_or_throw(exchange.swap("", {}, in(kLong)));
-          if (rank == 1) {
-            // Each look lets the stream do something.
-            const auto event = value_or_throw(device::make_event());
-            cudaEventRecord(event.get(), bench->stream());
-            for (std::size_t i = random() % 5; i > 0; i--) cudaEventQuery(event.get());
-            kill(getpid(), SIGKILL);
-          }
+          if (rank == 1) look_and_die(*bench, random() % 5);
           const auto begin = std::chrono::steady_clock::now();
           const Status ended = bench->group().wait(in(500ms));
           check(std::chrono::steady_clock::now() - begin < 20s, what + ": ends in time");
@@ -513,6 +528,44 @@ void test_killed(unsigned seed) {
           const std::string said = ended ? "" : ended.error().message;
           const char* const stands = by_kernels() ? "steps of call" : "stands after";
           check(said.find(stands) != said.npos, what + " says where it stands: " + said);
+        },
+        1);
+  }
+}
+
+/// Rank 1 ends among tiny calls, each of which is whole until then, and none is behind.
+void test_killed_among_words(unsigned seed) {
+  const int rounds = testing::by_effort(3, 8, 80);
+  for (int round = 0; round < rounds; round++) {
+    const Rank size = 2 + round % 3;
+    const auto what = fmt::format("killed among words in round {} of seed {}", round, seed);
+    run_processes(
+        what, size,
+        [&](Rank rank, device::Exchange& exchange) {
+          LongCall call(rank, size, exchange, seed + round, tiny_case);
+          auto& [random, bench, made, program, memory] = call;
+          testing::TeamOnHost host(512, 8192);
+          const auto lowered = test::lowered_for_streams(made);
+          const std::size_t last = random() % 20;
+          for (std::size_t i = 0;; i++) {
+            TeamMemory here(made, random), expected = here;
+            host.run(lowered, expected.buffers(), 1);
+            if (i == last) value_or_throw(exchange.swap("", {}, in(kLong)));
+            if (i == last && rank == 1) {
+              GroupBench::Trip trip(*bench, 0, here);
+              check(bench->begin(program, trip).has_value(), what);
+              look_and_die(*bench, random() % 8);
+            }
+            const Status ran = bench->run(program, here, i < last ? in(kLong) : in(500ms));
+            if (!ran) {
+              check(i >= last, fmt::format("{}: call {} of {} before", what, i, last));
+              check_survivor(*bench, rank, program, ran, fmt::format("{}: rank {}", what, rank));
+              return;
+            }
+            check(i <= last, what + ": a call without it");
+            check(std::ranges::equal(here.all(rank), expected.all(rank)),
+                  fmt::format("{}: bits of call {}", what, i));
+          }
         },
         1);
   }
@@ -528,7 +581,8 @@ void test_late() {
       check(bench->begin(program, trip).has_value(), "late: the call is begun");
       const Status ended = bench->group().wait(in(300ms));
       const std::string said = ended ? "no error" : ended.error().message;
-      const char* const stands = by_kernels() ? "rank 0's lane 0 not ended after 1 steps of call 2"
+      // Behind those by which kernels were tried out.
+      const char* const stands = by_kernels() ? "rank 0's lane 0 not ended after 1 steps of call 6"
                                               : "waits for slice 1 of rank 1 (which has sent 0)";
       check(!ended && ended.error().kind == ErrorKind::timed_out && said.find(stands) != said.npos,
             "late: it says for whom it waits: " + said);
@@ -585,9 +639,9 @@ void test_ended_here() {
 }
 
 /// A graph of rank 0 beside a call of rank 0 that waits for rank 1: both end, and all say why.
-void test_beside() {
+void test_beside(MakeCase make) {
   run_processes("one beside another", 2, [&](Rank rank, device::Exchange& exchange) {
-    LongCall call(rank, 2, exchange);
+    LongCall call(rank, 2, exchange, 1, make);
     auto& [random, bench, made, program, memory] = call;
     GroupBench::Trip trip(*bench, 0, memory), other(*bench, 1, memory);
     cudaStream_t const beside = bench->stream(1);
@@ -618,9 +672,9 @@ void test_beside() {
 }
 
 /// A rank that does not call, and one that gives up: the others hear of it.
-void test_given_up() {
+void test_given_up(MakeCase make) {
   run_processes("given up", 3, [&](Rank rank, device::Exchange& exchange) {
-    LongCall call(rank, 3, exchange);
+    LongCall call(rank, 3, exchange, 1, make);
     auto& [random, bench, made, program, memory] = call;
     GroupBench::Trip trip(*bench, 1, memory);
     if (rank == 2) {
@@ -654,6 +708,8 @@ void test_faults() {
   const Fault faults[] = {
       {"lonely", 1, "a kernel that waits for others' did not end in time: rank "},
       {"garbled", 2, "what rank 0's kernel writes here is wrong"},
+      {"mute", 1, "a kernel that waits for others' words did not end in time: rank "},
+      {"halved", 2, "what rank 2's kernel writes here by words is wrong"},
       {"export", 1, "rank 1: cuMemExportToShareableHandle"},
       {"import", 0, "rank 0: mapping rank 1's GPU memory: cuMemImportFromShareableHandle"},
       {"apart", 2, "rank 2: the memory of rank 0's GPU reads wrong"},
@@ -661,17 +717,62 @@ void test_faults() {
   };
   for (const auto& fault : faults) {
     const std::string name = fault.name;
-    if (!by_kernels() && (name == "lonely" || name == "garbled")) continue;
+    const bool is_of_kernels =
+        name == "lonely" || name == "garbled" || name == "mute" || name == "halved";
+    if (!by_kernels() && is_of_kernels) continue;
     run_processes(fault.name, 3, [&](Rank rank, device::Exchange& exchange) {
       if (rank == fault.rank) setenv("CCOLL_GPU_FAULT", fault.name, 1);
       auto options = options_of(rank, 3);
-      if (name != "words" && name != "lonely") options.trial = kLong;
+      if (name != "words" && name != "lonely" && name != "mute") options.trial = kLong;
       const auto made = GroupBench::make(options, exchange, in(kLong));
       check(!made, fmt::format("{} fails", fault.name));
       if (made) return;
       check(made.error().kind == ErrorKind::unsupported &&
                 made.error().message.find(fault.said) != std::string::npos,
             fmt::format("{} at rank {}: {}", fault.name, rank, made.error().message));
+    });
+  }
+}
+
+/// Tiny calls are kernels by words, whichever ranks are in place, and others are not.
+void test_by_words(unsigned seed) {
+  for (const Rank size : {2U, 4U}) {
+    run_processes("by words", size, [&](Rank rank, device::Exchange& exchange) {
+      std::mt19937_64 random(seed + size);
+      const auto bench = join(rank, size, exchange);
+      GroupTrials trials(*bench, random, kLong);
+      const auto check_case = [&](const TeamCase& made, bool is_tiny) {
+        const int before = cuda_on_host_team_kernels_by_words();
+        try_case(trials, made);
+        check((cuda_on_host_team_kernels_by_words() > before) == is_tiny,
+              fmt::format("{} goes by words: {}", made.text(), is_tiny));
+      };
+      for (const Algorithm algorithm : {Algorithm::ring, Algorithm::one_shot}) {
+        auto made = test::case_of(Kind::all_reduce, algorithm, size, 1 + random() % 500, 1 << 20);
+        for (Rank each = 0; each < size; each++) made.in_place[each] = random() % 2 == 0;
+        check_case(made, true);
+        made.tiny_bytes = 0;
+        check_case(made, false);
+        made = test::case_of(Kind::all_reduce, algorithm, size, 5000, 1 << 20);
+        check_case(made, false);
+      }
+      const auto devices = bench->group().device_numbers();
+      for (const auto& entry : catalogue()) {
+        auto made = test::random_case(entry, size, random);
+        made.choice.slice_elems = 4096;
+        made.tiny_bytes = device::kTinyBytes;
+        check_case(made, test::lowered_for_streams(made, devices).program.by_words);
+      }
+      // Where all are apart words would do, but no rank knows whether they are.
+      auto made = test::case_of(Kind::all_reduce, Algorithm::two_shot, size, 8, 1 << 20);
+      check_case(made, false);
+      made.devices = devices;
+      const auto apart = made.lowered();
+      const auto refused = bench->group().load(apart);
+      check(
+          apart.program.by_words && !refused && refused.error().kind == ErrorKind::invalid_argument,
+          "a program by words of ranks that are apart is refused");
+      value_or_throw(exchange.swap("", {}, in(kLong)));
     });
   }
 }
@@ -725,12 +826,14 @@ int main() {
       {"parts of an allocation", steps, [=] { test_parts(seed); }},
       {"more memories than places", steps, [=] { test_many(seed); }},
       {"ranks of one process", both, [=] { test_threads(seed); }},
+      {"by words", kernels, [=] { test_by_words(seed); }},
       {"killed", both, [=] { test_killed(seed); }},
+      {"killed among words", kernels, [=] { test_killed_among_words(seed); }},
       {"late", both, test_late},
-      {"given up", both, test_given_up},
+      {"given up", both, [] { std::ranges::for_each(kinds_of_calls(), test_given_up); }},
       {"given up while lent", steps, test_given_up_while_lent},
       {"ended here", steps, test_ended_here},
-      {"one beside another", kernels, test_beside},
+      {"one beside another", kernels, [] { std::ranges::for_each(kinds_of_calls(), test_beside); }},
   };
   for (const auto& [name, of, run] : parts) {
     if (of == (by_kernels() ? steps : kernels)) continue;

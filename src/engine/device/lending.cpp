@@ -312,7 +312,7 @@ Status Lending::borrow(Message offer) {
   CCOLL_TRY(borrowed);
   LoanPlace& place = words_.place(rank_, offer.from, offer.number);
   store_relaxed(&place.address, reinterpret_cast<std::uint64_t>(borrowed->data));
-  store_release(&place.number, offer.number);
+  store_release(&place.number, std::uint64_t{offer.number});
   borrowed_[{offer.from, offer.number % kLoanPlaces}] = std::move(*borrowed);
   return {};
 }
@@ -320,7 +320,7 @@ Status Lending::borrow(Message offer) {
 void Lending::give_back(const Message& withdrawal) {
   LoanPlace& place = words_.place(rank_, withdrawal.from, withdrawal.number);
   if (load_relaxed(&place.number) != withdrawal.number || words_.cause(rank_)) return;
-  store_relaxed(&place.number, 0);
+  store_relaxed(&place.number, std::uint64_t{0});
   borrowed_.erase({withdrawal.from, withdrawal.number % kLoanPlaces});
 }
 

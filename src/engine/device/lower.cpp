@@ -205,7 +205,6 @@ class Lowering {
   /// A window's k-th slice on a link is taken by the k-th step that pops from it: so it is known
   /// beforehand where a lent one lies.
   Status pair_slices() {
-    out_.loans.resize(out_.ends.size());
     for (std::uint32_t link = 0; link < schedule_.links.size(); ++link) {
       const std::vector<Use>&pushes = pushes_[link], &pops = pops_[link];
       bool paired = pushes.size() == pops.size();
@@ -228,8 +227,10 @@ class Lowering {
     const bool stores = push.store.begin != push.store.end;
     const Range lent = stores ? push.store : push.local;
     const bool is_there = stores || push.receives.begin == push.receives.end;
-    if (lends_[from.step] != Lend::never && is_there) {
-      out_.loans[from.end] = out_.loans[to.end] = {lent, lends_[from.step] == Lend::if_separate};
+    if (lends_[from.step] != Lend::never && is_there && is_of_one_buffer(lent)) {
+      const bool if_separate = lends_[from.step] == Lend::if_separate;
+      const std::uint32_t buffer = out_.parts[lent.begin].buffer;
+      out_.ends[from.end].loan = out_.ends[to.end].loan = {lent, buffer, if_separate};
     }
     if (push.lends) {
       out_.ends[to.end].lent = lent;
@@ -239,6 +240,13 @@ class Lowering {
     const std::uint64_t slice = bytes_of(push, out_.program.slice_bytes);
     channel.slot_bytes = std::max(channel.slot_bytes, aligned(slice));
     return true;
+  }
+
+  bool is_of_one_buffer(Range parts) const {
+    const auto all = std::span(out_.parts).subspan(parts.begin, parts.size());
+    return !all.empty() && std::ranges::all_of(all, [&](const TeamPart& part) {
+      return part.buffer == all.front().buffer;
+    });
   }
 
   /// Of what the step's result is laid out as, no more than `most` of each part.

@@ -38,12 +38,6 @@ struct LowerRequest {
   std::uint64_t tiny_bytes = kTinyBytes;
 };
 
-/// Where the schedule lets a slice be read instead of in its slot.
-struct TeamLoan {
-  Range parts;               ///< of the sender's memory; empty: nowhere
-  bool if_separate = false;  ///< only if the sender's input and output are apart
-};
-
 /// Owns the lists of a program.
 struct LoweredTeam {
   std::vector<TeamBlock> blocks;  ///< none where there is nothing to do
@@ -52,7 +46,6 @@ struct LoweredTeam {
   std::vector<TeamPart> parts;
   std::vector<TeamChannel> channels;
   std::vector<TeamCopy> copies;  ///< the same, where it is no more than copies
-  std::vector<TeamLoan> loans;   ///< by end, of sends and receives, whatever the request lends
   TeamProgram program;           ///< its lists' pointers are null
   bool in_place = false;         ///< lowered for all ranks in place: right whichever of them are
   /// Of slots and scratch, which hold nothing from one call to the next: programs may share it.

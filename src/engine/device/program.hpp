@@ -49,6 +49,14 @@ struct TeamChannel {
   std::uint32_t to = 0;          ///< the receiver's
 };
 
+/// Where the schedule lets a slice be read instead of in its slot: in one of the sender's buffers.
+struct TeamLoan {
+  Range parts;                   ///< empty: nowhere
+  std::uint32_t buffer = kNone;  ///< number among a launch's buffers, of all these parts
+  bool if_separate = false;      ///< only if the sender's input and output are apart
+  CCOLL_HOST_DEVICE constexpr bool is_any() const { return !parts.is_empty(); }
+};
+
 /// One end of a channel, as a step has it.
 struct TeamEnd {
   std::uint32_t channel = 0;
@@ -56,6 +64,8 @@ struct TeamEnd {
   /// Of a receive: the parts of the sender's memory where the slice lies; empty where it is in a
   /// slot, or comes by words.
   Range lent;
+  /// Of either end, whatever else the program lends; nothing by words.
+  TeamLoan loan;
   /// Where its slice's words are, of a program by words: counted from the beginning of a set, on
   /// the receiver's device.
   std::uint32_t words = 0;

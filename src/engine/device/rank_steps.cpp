@@ -277,7 +277,6 @@ class Ordering {
     if (step.sends.begin == step.sends.end || is_in_scratch(step.sends.begin)) return;
     like.is_to_slot = true;
     like.lent = buffer_of(step.sends.begin);
-    if (like.lent.is_any()) note_lendable(step.sends.begin, window);
     Pieces made = stored;
     for (std::uint32_t i = step.sends.begin; i < step.sends.end; ++i) {
       const Pieces slot = slot_of(i, channels_[team_.ends[i].channel].pushed);
@@ -296,12 +295,10 @@ class Ordering {
       made.sources.begin = size32(out_.sources);
       for (Pieces& source : sources) {
         out_.sources.push_back(source.front().source);
-        note_used(source.front().source.place, made.bytes);
         advance(source, made.bytes);
       }
       made.sources.end = size32(out_.sources);
       made.out = to.front().source.place;
-      note_used(made.out, made.bytes);
       out_.folds.push_back(made);
       advance(to, made.bytes);
       bytes -= made.bytes;
@@ -316,49 +313,26 @@ class Ordering {
     if (front.bytes == 0) pieces.erase(pieces.begin());
   }
 
-  // Of the caller's buffers.
-
-  void note_used(const StepPlace& place, std::uint64_t bytes) {
-    if (place.in != StepPlace::In::shared) out_.used[number_of(place.in)].add(place.offset, bytes);
-  }
-  void note_lendable(std::uint32_t end, std::uint64_t window) {
-    for (const Piece& piece : pieces_of(team_.loans[end].parts, window, out_.rank)) {
-      const StepPlace& place = piece.source.place;
-      out_.lendable[number_of(place.in)].add(place.offset, piece.bytes);
-    }
-  }
-  static std::size_t number_of(StepPlace::In in) { return in == StepPlace::In::input ? 0 : 1; }
-
-  /// Of a send or a receive: the memory of the caller of which the slice may be lent. One whose
-  /// parts are of several buffers is not.
+  /// Of a send or a receive: the memory of the caller of which the slice may be lent.
   StepBuffer buffer_of(std::uint32_t end) const {
-    const auto [parts, if_separate] = team_.loans[end];
-    if (parts.begin == parts.end || !is_of_one_buffer(parts)) return {};
-    const std::uint32_t buffer = team_.parts[parts.begin].buffer;
-    if (buffer == program_.workspace) return {};
-    return {buffer % 2 == 0 ? StepPlace::In::input : StepPlace::In::output, if_separate};
+    const TeamLoan& loan = team_.ends[end].loan;
+    if (!loan.is_any() || loan.buffer == program_.workspace) return {};
+    return {loan.buffer % 2 == 0 ? StepPlace::In::input : StepPlace::In::output, loan.if_separate};
   }
   /// Of such: whether the slice is lent, since all ranks see it.
   bool is_in_scratch(std::uint32_t end) const {
-    const auto [parts, if_separate] = team_.loans[end];
-    return parts.begin != parts.end && !if_separate && is_of_one_buffer(parts) &&
-           team_.parts[parts.begin].buffer == program_.workspace;
-  }
-  bool is_of_one_buffer(Range parts) const {
-    for (std::uint32_t i = parts.begin; i < parts.end; ++i) {
-      if (team_.parts[i].buffer != team_.parts[parts.begin].buffer) return false;
-    }
-    return true;
+    const TeamLoan& loan = team_.ends[end].loan;
+    return loan.is_any() && !loan.if_separate && loan.buffer == program_.workspace;
   }
 
   /// A slice as its receiver finds it.
   Pieces received(std::uint32_t end, std::uint64_t window) const {
     const Channel& channel = channels_[team_.ends[end].channel];
     Pieces slot = slot_of(end, channel.popped);
-    if (is_in_scratch(end)) return pieces_of(team_.loans[end].parts, window, channel.from);
+    if (is_in_scratch(end)) return pieces_of(team_.ends[end].loan.parts, window, channel.from);
     const StepBuffer lent = buffer_of(end);
     if (!lent.is_any()) return slot;
-    Pieces pieces = pieces_of(team_.loans[end].parts, window, channel.from);
+    Pieces pieces = pieces_of(team_.ends[end].loan.parts, window, channel.from);
     for (auto& [source, bytes] : pieces) {
       source.lent = lent;
       source.lent_offset = source.place.offset;

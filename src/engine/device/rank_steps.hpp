@@ -18,8 +18,6 @@
 /// say both, the slot and the place (lending.hpp). All else is the same, so that it makes no
 /// difference to the order.
 
-#include <algorithm>
-#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -73,17 +71,6 @@ struct StepFold {
   StepBuffer lent;  ///< of this rank; if that lends it, the fold is left out
 };
 
-/// Bytes of a buffer, from its beginning.
-struct StepExtent {
-  std::uint64_t begin = UINT64_MAX;
-  std::uint64_t end = 0;
-  void add(std::uint64_t offset, std::uint64_t bytes) {
-    begin = std::min(begin, offset);
-    end = std::max(end, offset + bytes);
-  }
-  bool is_empty() const { return begin >= end; }
-};
-
 struct RankStep {
   Range waits;   ///< words, each of which must have reached its value
   Range folds;   ///< one after another
@@ -103,10 +90,6 @@ struct RankSteps {
   std::vector<StepWord> words;
   std::vector<StepFold> folds;
   std::vector<StepSource> sources;
-  /// Of the caller's input and output, in this order: what this rank reads and writes of it, and
-  /// what others do if it is lent.
-  std::array<StepExtent, 2> used;
-  std::array<StepExtent, 2> lendable;
   /// What each rank's shared memory must hold at least, the same for all.
   std::uint64_t shared_bytes = 0;
   /// Channels from one rank to another, the most there are of any two.

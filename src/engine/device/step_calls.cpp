@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/device/call_loans.hpp"
 #include "engine/device/driver.hpp"
 #include "engine/device/group_calls.hpp"
 #include "engine/device/lending.hpp"
@@ -18,15 +19,13 @@ namespace {
 
 struct LoadedSteps final : GroupProgram {
   RankSteps of;
+  BufferUse use;
   /// Steps of programs loaded before: so a step's number says the program, too.
   std::uint32_t base = 0;
 };
 
 /// A block of a kernel has at least so much to do.
 constexpr std::uint64_t kBytesPerBlock = 32 << 10;
-
-/// What is captured stays as it is: so long others have to map what it is to lend.
-constexpr std::chrono::milliseconds kForOthersToMap{1000};
 
 /// Of the caller's buffers, as RankSteps counts them.
 constexpr StepPlace::In kBuffers[] = {StepPlace::In::input, StepPlace::In::output};
@@ -53,15 +52,13 @@ class StepCalls final : public GroupCalls {
     const RankSteps& steps;
     const std::array<std::byte*, 2> buffers;
     const cudaStream_t stream;
-    bool are_apart = true;                              ///< the buffers
-    std::array<std::optional<Lending::Loan>, 2> loans;  ///< of these
+    const CallLoans loans;
 
     bool lends(const StepBuffer& buffer) const {
-      return buffer.is_any() && loans[number_of(buffer.in)] && (are_apart || !buffer.if_separate);
+      return buffer.is_any() && loans.lends(number_of(buffer.in), buffer.if_separate);
     }
   };
 
-  void find_loans(Call& call, bool is_captured) const;
   Status put_in(const LoadedSteps& steps, const Call& call);
   Status put_in_plain(const LoadedSteps& steps, const Call& call);
   Status put_step(const LoadedSteps& steps, std::uint32_t number, const Call& call);
@@ -88,6 +85,7 @@ class StepCalls final : public GroupCalls {
 Result<const GroupProgram*> StepCalls::load(const LoweredTeam& lowered) {
   auto loaded = std::make_unique<LoadedSteps>();
   CCOLL_TRY(device::put(steps_of(lowered, options_.rank), loaded->of));
+  loaded->use = use_of_buffers(lowered, options_.rank);
   const RankSteps& steps = loaded->of;
   if (steps.size != options_.size || steps.shared_bytes > options_.shared_bytes ||
       steps.links > options_.links) {
@@ -106,28 +104,11 @@ Result<const GroupProgram*> StepCalls::load(const LoweredTeam& lowered) {
 
 Status StepCalls::put(const GroupCall& call) {
   const auto& steps = static_cast<const LoadedSteps&>(call.program);
-  Call made{
-      .steps = steps.of, .buffers = {call.input, call.output}, .stream = call.stream, .loans = {}};
-  find_loans(made, call.is_captured);
+  const Call made{.steps = steps.of,
+                  .buffers = {call.input, call.output},
+                  .stream = call.stream,
+                  .loans = find_loans(*lending_, steps.use, call)};
   return call.is_captured ? put_in(steps, made) : put_in_plain(steps, made);
-}
-
-void StepCalls::find_loans(Call& call, bool is_captured) const {
-  std::array<std::pair<std::uintptr_t, std::uintptr_t>, 2> used;
-  for (const StepPlace::In buffer : kBuffers) {
-    const std::size_t number = number_of(buffer);
-    std::byte* const begin = call.buffers[number];
-    const StepExtent own = call.steps.used[number], lent = call.steps.lendable[number];
-    const auto address = reinterpret_cast<std::uintptr_t>(begin);
-    if (!own.is_empty()) used[number] = {address + own.begin, address + own.end};
-    if (lent.is_empty()) continue;
-    call.loans[number] =
-        lending_->find(begin + lent.begin, lent.end - lent.begin,
-                       is_captured ? kForOthersToMap : std::chrono::milliseconds(0));
-    // Of the buffer's beginning, which may lie before the memory's.
-    if (call.loans[number]) call.loans[number]->offset -= lent.begin;
-  }
-  call.are_apart = used[0].second <= used[1].first || used[1].second <= used[0].first;
 }
 
 Status StepCalls::put_in(const LoadedSteps& steps, const Call& call) {
@@ -176,21 +157,21 @@ Status StepCalls::put_step(const LoadedSteps& steps, std::uint32_t number, const
 
 /// Who sees the number sees the rest.
 Status StepCalls::lend(const Call& call) const {
-  for (std::size_t i = 0; i < call.loans.size(); ++i) {
-    if (!call.loans[i]) continue;
-    const auto& [number, offset] = *call.loans[i];
+  for (std::size_t i = 0; i < call.loans.of.size(); ++i) {
+    if (!call.loans.of[i]) continue;
+    const std::uint64_t offset = call.loans.of[i]->offset;
     const std::size_t at = GroupWords::loans_at(options_.rank, i);
     CCOLL_TRY(write(call, at + 4, static_cast<std::uint32_t>(offset)));
     CCOLL_TRY(write(call, at + 8, static_cast<std::uint32_t>(offset >> 32)));
-    CCOLL_TRY(write(call, at, 2 * number + (call.are_apart ? 0 : 1)));
+    CCOLL_TRY(write(call, at, call.loans.said(i)));
   }
   return {};
 }
 
 /// Behind the wait for all to have read.
 Status StepCalls::take_back(const Call& call) const {
-  for (std::size_t i = 0; i < call.loans.size(); ++i) {
-    if (call.loans[i]) CCOLL_TRY(write(call, GroupWords::loans_at(options_.rank, i), 0));
+  for (std::size_t i = 0; i < call.loans.of.size(); ++i) {
+    if (call.loans.of[i]) CCOLL_TRY(write(call, GroupWords::loans_at(options_.rank, i), 0));
   }
   return {};
 }

@@ -29,7 +29,10 @@ class TinyLowering {
       step.lends = false;
       step.makes = true;
     }
-    for (TeamEnd& end : team_.ends) end.lent = {};
+    for (TeamEnd& end : team_.ends) {
+      end.lent = {};
+      end.loan = {};
+    }
     for (TeamChannel& channel : team_.channels) channel.slot_bytes = 0;
     team_.program.useful_threads = useful_threads_;
     return team_.program.by_words = true;

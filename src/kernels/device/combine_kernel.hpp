@@ -9,6 +9,7 @@
 
 #include "ccoll/types.hpp"
 #include "kernels/device/layer.hpp"
+#include "kernels/device/loans.hpp"
 
 namespace ccoll::device {
 
@@ -18,20 +19,9 @@ inline constexpr std::size_t kMostSources = 64;
 /// The most threads a block of these kernels has, for which registers are shared out.
 inline constexpr std::uint32_t kMostThreads = 512;
 
-/// How many memories of one lender a reader has mapped at most, at a time.
-inline constexpr std::uint32_t kLoanPlaces = 64;
-/// Words that a lender says of each of its two buffers: twice the memory's number, and 1 more where
-/// the buffers are not apart, or 0: nothing of it is lent; then where in that memory the buffer
-/// begins, the lower and the upper half.
+/// Words that a lender says of each of its two buffers (said_of_loan), then where in that memory
+/// the buffer begins, the lower and the upper half.
 inline constexpr std::uint32_t kLoanWords = 4;
-
-/// A memory that a reader has mapped, at its number % kLoanPlaces. Its host writes it before it
-/// tells the lender that it may lend, and clears it when that takes the memory back.
-struct LoanPlace {
-  std::uint32_t number = 0;  ///< no two of a lender are the same, also one after the other
-  std::uint32_t unused = 0;
-  std::uint64_t address = 0;
-};
 
 /// Where a launch finds what is lent to it, all in memory of the host.
 struct LaunchLoans {
@@ -88,13 +78,11 @@ CCOLL_HOST_DEVICE inline const std::byte* source_of(const CombineArguments& argu
   const std::uint32_t* const said =
       loans.said + lent.lender * loans.stride + lent.buffer * kLoanWords;
   const std::uint32_t first = load_relaxed(said);
-  const bool is_apart = first % 2 == 0;
-  if (first == 0 || (lent.if_separate && !is_apart)) return arguments.sources[i];
-  const std::uint32_t number = first / 2;
-  const LoanPlace& place = loans.places[lent.lender * kLoanPlaces + number % kLoanPlaces];
-  if (load_relaxed(&place.number) != number) return nullptr;
+  if (!is_lent(first, lent.if_separate)) return arguments.sources[i];
+  const std::uint64_t memory = find_loan(loans.places + lent.lender * kLoanPlaces, first);
+  if (memory == 0) return nullptr;
   const std::uint64_t begin = load_relaxed(said + 1) | std::uint64_t{load_relaxed(said + 2)} << 32;
-  return reinterpret_cast<const std::byte*>(load_relaxed(&place.address) + begin + lent.offset);
+  return reinterpret_cast<const std::byte*>(memory + begin + lent.offset);
 }
 
 /// The kernels, each `void(const CombineArguments)`, as cudaLaunchKernel takes them. A file for

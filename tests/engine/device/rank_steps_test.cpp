@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "engine/device/buffer_use.hpp"
 #include "engine/device/rank_steps.hpp"
 #include "kernels/device/combine.hpp"
 #include "support/effort.hpp"
@@ -180,9 +181,12 @@ TEST_CASE("rank steps: what the schedule lends of a caller's buffer is all that 
   const auto made = test::case_of(Kind::all_gather, Algorithm::ring, 3, 10, 100);
   const auto steps = device::steps_of(lowered(made), 1).value();
   // Blocks 1 and 0 of the output, of 40 bytes each; all of what is sent.
-  CHECK(steps.lendable[0].is_empty());
-  CHECK(steps.lendable[1].begin == 0);
-  CHECK(steps.lendable[1].end == 80);
+  const auto use = device::use_of_buffers(lowered(made), 1);
+  CHECK(use.lendable[0].is_empty());
+  CHECK(use.lendable[1].begin == 0);
+  CHECK(use.lendable[1].end == 80);
+  CHECK(use.used[0].end == 40);
+  CHECK(use.used[1].end == 120);
   CHECK(std::ranges::all_of(steps.folds, [](const device::StepFold& fold) {
     return fold.is_to_slot == (fold.lent.in == StepPlace::In::output);
   }));

@@ -41,13 +41,12 @@ enum class Where : std::uint8_t {
 ///
 /// Memory of a GPU (Where::device) is a VMM allocation of CUDA's, which GPUs of this process that
 /// reach its own may use, too. Any call takes it as it takes memory of cudaMalloc, in streams and
-/// without. Collectives of several processes by stream steps read what other ranks send of it where
-/// it lies, whatever its size, once all ranks have mapped it; others copy it as any memory of a
-/// GPU. So do those of ranks with a GPU each, which kernels make unless
-/// CommunicatorOptions::device_way is "steps". A graph is captured with what is lent by then, after
-/// up to a second in which it may be mapped, and its memory is kept as long as the graph may run.
-/// Freeing waits for no stream, as cudaFree would: those that use it have passed. What was mapped
-/// of it goes when the other ranks hear of that, or at the latest with their communicators.
+/// without. Collectives that devices make for several processes read what other ranks send of it
+/// where it lies, whatever its size, once all ranks have mapped it; others copy it as any memory of
+/// a GPU. A graph is captured with what is lent by then, after up to a second in which it may be
+/// mapped, and its memory is kept as long as the graph may run. Freeing waits for no stream, as
+/// cudaFree would: those that use it have passed. What was mapped of it goes when the other ranks
+/// hear of that, or at the latest with their communicators.
 ///
 /// Memory of a GPU that the user has of cudaMalloc is read so, too, once he has registered it. What
 /// he has to do before he frees it stands at register_memory(data, bytes).

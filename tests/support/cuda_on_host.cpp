@@ -586,6 +586,12 @@ void check_reach(int device, const TeamLaunch& call) {
     }
   };
   check_reach(device, call.state.tickets);
+  // Of what others may lend.
+  for (std::uint32_t i = 0; i < call.state.awaited_devices * kLoanPlaces; ++i) {
+    const LoanPlace* const place = call.loans.places + i;
+    if (load_acquire(&place->number) != 0)
+      check_reach(device, reinterpret_cast<const void*>(load_relaxed(&place->address)));
+  }
   for (std::uint32_t i = 0; i < call.state.awaited_devices; ++i)
     check_reach(device, call.state.flags[i]);
   for (const void* list : std::initializer_list<const void*>{

@@ -99,8 +99,7 @@ std::vector<device::TeamEnding> TeamOnHost::run_beside(const device::LoweredTeam
 
 void TeamOnHost::share_workspace(std::uint64_t bytes) {
   // Nothing in it outlives a call.
-  for (Device& each : devices_)
-    each.workspace.assign(bytes + device::kTeamAlignment, std::byte{0xa5});
+  for (Device& each : devices_) each.workspace.assign(bytes + device::kTeamAlignment, kUntouched);
 }
 
 device::TeamLaunch TeamOnHost::launch_of(const device::LoweredTeam& team,
@@ -171,12 +170,55 @@ void TeamOnHost::run_on_device(std::uint32_t number, const device::LoweredTeam& 
   run_on_host(launch, threads_per_block);
 }
 
+namespace {
+
+/// Where a rank's buffer begins in a memory that it lends.
+constexpr std::uint64_t begins_at(std::uint32_t buffer) { return 1000 + 77 * buffer; }
+
+std::uint32_t number_of_loan(std::uint32_t buffer) { return 5 * device::kLoanPlaces + buffer; }
+
+/// What any rank has mapped of all.
+std::vector<device::LoanPlace> places_of(const TeamOnHost::Call& call) {
+  std::vector<device::LoanPlace> places(call.loans.size() * device::kLoanPlaces);
+  for (std::size_t rank = 0; rank < call.loans.size(); ++rank) {
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      if (!call.loans[rank].of[i]) continue;
+      const std::uint32_t number = number_of_loan(i);
+      const std::byte* const begin = i == 0 ? call.buffers[rank].input : call.buffers[rank].output;
+      places[rank * device::kLoanPlaces + number % device::kLoanPlaces] = {
+          number, reinterpret_cast<std::uint64_t>(begin) - begins_at(i)};
+    }
+  }
+  return places;
+}
+
+}  // namespace
+
+void TeamOnHost::lend(device::TeamLaunch& launch, const Call& call, std::uint32_t rank,
+                      const std::vector<device::LoanPlace>& places) {
+  if (call.loans.empty()) return;
+  launch.program.lends_by_call = true;
+  launch.loans.places = places.data();
+  for (std::uint32_t other = 0; other < call.loans.size(); ++other) {
+    if (other != rank) launch.buffers[2 * other] = launch.buffers[2 * other + 1] = nullptr;
+  }
+  const auto& [of, are_apart] = call.loans[rank];
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    if (!of[i]) continue;
+    launch.loans.said |=
+        device::TeamLoans::of_buffer(i, device::said_of_loan(number_of_loan(i), are_apart));
+    launch.loans.begins[i] = begins_at(i);
+  }
+}
+
 bool TeamOnHost::run_apart(const std::vector<Call>& calls, std::uint32_t threads_per_block) {
   std::uint64_t bytes = 0;
   for (const Call& call : calls) bytes = std::max(bytes, call.team.workspace_bytes);
   share_workspace(bytes);
   std::vector<device::TeamLaunch> launches;
+  std::vector<std::vector<device::LoanPlace>> places;
   for (const Call& call : calls) {
+    places.push_back(places_of(call));
     device::TeamLaunch& launch = launches.emplace_back(launch_of(call.team, call.buffers));
     launch.id = launches.size();
     launch.state.awaited_devices = static_cast<std::uint32_t>(devices_.size());
@@ -191,7 +233,9 @@ bool TeamOnHost::run_apart(const std::vector<Call>& calls, std::uint32_t threads
       for (std::size_t i = 0; i < calls.size(); ++i) {
         device::TeamLaunch launch = launches[i];
         launch.progress = progress.data();
+        lend(launch, calls[i], number, places[i]);
         run_on_device(number, calls[i].team, launch, threads_per_block);
+        if (calls[i].has_ended) calls[i].has_ended(number);
         for (const device::TeamBlock& block : calls[i].team.blocks_of(number)) {
           const auto ending = static_cast<device::TeamEnding>(progress[block.number].ending);
           if (ending != device::TeamEnding::finished) are_whole = false;

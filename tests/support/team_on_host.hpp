@@ -4,8 +4,10 @@
 /// The team kernel without a GPU: host threads take the place of its blocks, or of all their
 /// threads.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <random>
 #include <vector>
@@ -44,12 +46,22 @@ class TeamOnHost {
                                              const std::vector<Buffers>& buffers, std::uint64_t id,
                                              std::uint32_t threads_per_block);
   void share_workspace(std::uint64_t bytes);
+  /// What a rank lends of its buffers in a call.
+  struct Loan {
+    std::array<bool, 2> of = {};  ///< input and output
+    bool are_apart = true;
+  };
   struct Call {
     const device::LoweredTeam& team;
     std::vector<Buffers> buffers;
+    /// By rank, each of which has a device of its own then; empty: nothing is lent.
+    std::vector<Loan> loans = {};
+    /// Called when that device has ended its part of it, and not begun the next.
+    std::function<void(std::uint32_t device)> has_ended = nullptr;
   };
   /// The calls one after another, on each device by itself: it begins one when it has ended the one
-  /// before, whatever others still do. Of programs that lend nothing. Whether each block finished.
+  /// before, whatever others still do. Of programs that were lowered to lend nothing; what the
+  /// calls lend shows when they run. Whether each block finished.
   bool run_apart(const std::vector<Call>& calls, std::uint32_t threads_per_block);
   /// Whether a call has found another one under way.
   bool was_busy() const { return device::load_acquire(&busy_) != 0; }
@@ -65,6 +77,11 @@ class TeamOnHost {
   const std::vector<std::uint64_t>& words(std::size_t device = 0) const {
     return devices_[device].words;
   }
+  /// What is there before a call: kUntouched in each byte.
+  const std::vector<std::byte>& workspace(std::size_t device = 0) const {
+    return devices_[device].workspace;
+  }
+  static constexpr std::byte kUntouched{0xa5};
   const std::vector<device::TeamTicket>& tickets(std::size_t device = 0) const {
     return devices_[device].tickets;
   }
@@ -80,6 +97,9 @@ class TeamOnHost {
   };
   device::TeamLaunch launch_of(const device::LoweredTeam& team,
                                const std::vector<Buffers>& buffers);
+  /// As one rank launches its part of a call that lends.
+  static void lend(device::TeamLaunch& launch, const Call& call, std::uint32_t rank,
+                   const std::vector<device::LoanPlace>& places);
   void run_on_devices(const device::LoweredTeam& team, const device::TeamLaunch& launch,
                       std::uint32_t threads_per_block);
   void run_on_device(std::uint32_t number, const device::LoweredTeam& team,

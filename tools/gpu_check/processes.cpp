@@ -276,6 +276,8 @@ class Process {
     auto made = GroupBench::make(options, exchange, soon());
     if (!made) return tl::unexpected(std::move(made.error()));
     CCOLL_TRY(run_list(**made, size));
+    for (const testing::MemoryKind kind : testing::kLentKinds)
+      CCOLL_TRY(tell_lent(**made, size, kind));
     if (auto over = exchange.swap("", {}, soon()); !over) return tl::unexpected(over.error());
     for (const std::uint64_t bytes : {8, 64 << 10}) {
       const auto timed = time_call(**made, exchange, timed_case(size, bytes));
@@ -316,6 +318,7 @@ class Process {
 
   /// Whether others read memory of that kind where it lies; that they cannot is no defect of ours.
   Status tell_lent(GroupBench& bench, Rank size, testing::MemoryKind kind) const {
+    const bool by_kernels = !bench.group().device_numbers().empty();
     std::mt19937_64 random(part_.seed + size);
     test::GroupTrials trials(bench, random, kPatience);
     TeamCase made = timed_case(size, 4096);
@@ -333,9 +336,10 @@ class Process {
                   {"what", "lent"},
                   {"memory", memory},
                   {"mps", part_.mps},
+                  {"kernels", by_kernels},
                   {"ranks", size},
                   {"is_lent", bytes == 0}});
-    std::printf("%u processes: %s is %s\n", size, memory,
+    std::printf("%u processes%s: %s is %s\n", size, by_kernels ? ", by kernels" : "", memory,
                 bytes == 0 ? "read where it lies" : "copied: see what was said");
     std::fflush(stdout);
     return {};

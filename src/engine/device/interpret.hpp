@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/device/block_loans.hpp"
 #include "engine/device/claim.hpp"
 #include "engine/device/program.hpp"
 #include "engine/device/stop_gate.hpp"
@@ -38,8 +39,9 @@ class TeamInterpreter {
         gate_(block, shared),
         ticket_(shared + kStopGateWords),
         counts_(ticket_ + TeamProgram::kTicketWords),
-        at_(reinterpret_cast<std::byte**>(counts_ + program_.most_ends)),
-        left_(counts_ + program_.most_ends + program_.widest),
+        loans_(launch, counts_ + program_.most_ends),
+        at_(reinterpret_cast<std::byte**>(counts_ + program_.most_ends + program_.loan_words())),
+        left_(reinterpret_cast<std::uint64_t*>(at_ + program_.widest)),
         part_(left_ + program_.widest) {}
 
   CCOLL_HOST_DEVICE void run() {
@@ -54,7 +56,7 @@ class TeamInterpreter {
         tell(++done);
       }
     }
-    end(TeamEnding::finished);
+    end(await_readers() ? TeamEnding::finished : TeamEnding::aborted);
   }
 
  private:
@@ -143,14 +145,14 @@ class TeamInterpreter {
 
   /// By slots, or from where slices lie.
   CCOLL_HOST_DEVICE bool run_by_slots(const TeamStep& step, std::uint64_t window) {
-    const bool active = window < step.windows;
+    const bool active = window < step.windows, lends = loans_.lends(step);
     if (active || step.after != kNone) {
-      await(step, window, active);
-      if (active) place(step, window);
+      await(step, window, active, lends);
+      if (active) place(step, window, lends);
       if (!gate_.pass()) return false;
     }
     if (active) {
-      make(step, window);
+      make(step, window, lends);
       // The cursors are needed no longer, and what was made is there.
       block_.barrier();
       publish(step);
@@ -161,7 +163,7 @@ class TeamInterpreter {
   /// By words, for which each thread waits by itself.
   CCOLL_HOST_DEVICE bool run_tiny(const TeamStep& step, std::uint64_t window) {
     if (step.after != kNone) {
-      await(step, window, false);
+      await(step, window, false, false);
       if (!gate_.pass()) return false;
     }
     if (window >= step.windows) return true;
@@ -179,7 +181,8 @@ class TeamInterpreter {
 
   // An end's count is read and advanced by one and the same thread.
 
-  CCOLL_HOST_DEVICE void await(const TeamStep& step, std::uint64_t window, bool active) {
+  CCOLL_HOST_DEVICE void await(const TeamStep& step, std::uint64_t window, bool active,
+                               bool lends) {
     if (step.after != kNone && is_first()) {
       const std::uint64_t round = window / program_.stripes;
       wait_for(done_flag(step.after), round * step.after_steps + step.after_step + 1);
@@ -187,9 +190,11 @@ class TeamInterpreter {
     if (!active) return;
     for (std::uint32_t i = step.receives.begin; i < step.receives.end; ++i) {
       const TeamEnd& end = program_.ends[i];
-      if (is_owner(end)) wait_for(pushed_flag(end), counts_[end.number] + 1);
+      if (!is_owner(end)) continue;
+      wait_for(pushed_flag(end), counts_[end.number] + 1);
+      if (counts_[end.number] == 0) loans_.hear(end, pushed_flag(end));
     }
-    if (step.lends) return;
+    if (lends) return;
     for (std::uint32_t i = step.sends.begin; i < step.sends.end; ++i) {
       const TeamEnd& end = program_.ends[i];
       if (!is_owner(end) || counts_[end.number] < program_.slots) continue;
@@ -218,8 +223,25 @@ class TeamInterpreter {
     }
     for (std::uint32_t i = step.sends.begin; i < step.sends.end; ++i) {
       const TeamEnd& end = program_.ends[i];
-      if (is_owner(end)) store_release(pushed_flag(end), base_ + ++counts_[end.number]);
+      if (!is_owner(end)) continue;
+      if (counts_[end.number] == 0) loans_.tell(pushed_flag(end));
+      store_release(pushed_flag(end), base_ + ++counts_[end.number]);
     }
+  }
+
+  /// So that what was lent is the caller's again: false when the call is aborted before that.
+  CCOLL_HOST_DEVICE bool await_readers() {
+    if (!loans_.lends_any()) return true;
+    for (std::uint32_t i = mine_.steps.begin; i < mine_.steps.end; ++i) {
+      const TeamStep& step = program_.steps[i];
+      if (!loans_.lends(step)) continue;
+      for (std::uint32_t send = step.sends.begin; send < step.sends.end; ++send) {
+        const TeamEnd& end = program_.ends[send];
+        if (!is_owner(end) || counts_[end.number] == 0) continue;
+        wait_for(popped_flag(end), counts_[end.number]);
+      }
+    }
+    return gate_.pass();
   }
 
   // Cursors: first the sources in order of rank, then the destination, then the sends' slots.
@@ -229,27 +251,28 @@ class TeamInterpreter {
   }
 
   /// Finds where the step's slices of this window lie.
-  CCOLL_HOST_DEVICE void place(const TeamStep& step, std::uint64_t window) {
+  CCOLL_HOST_DEVICE void place(const TeamStep& step, std::uint64_t window, bool lends) {
     for (std::uint32_t i = step.receives.begin; i < step.receives.end; ++i) {
       const TeamEnd& end = program_.ends[i];
       if (!is_owner(end)) continue;
       const std::uint32_t cursor = cursor_of(step, i - step.receives.begin);
-      if (!end.lent.is_empty()) {
-        seek(cursor, end.lent, end.lent.begin, window);
-      } else {
+      const SlicePlace from = loans_.place_of(end);
+      if (from.is_in_slot()) {
         at_slot(cursor, end);
+      } else {
+        seek(cursor, from, from.parts.begin, window);
       }
     }
     const std::uint32_t destination = step.source_count();
-    for (std::uint32_t i = step.sends.begin; !step.lends && i < step.sends.end; ++i) {
+    for (std::uint32_t i = step.sends.begin; !lends && i < step.sends.end; ++i) {
       const TeamEnd& end = program_.ends[i];
       if (!is_owner(end)) continue;
       at_slot(destination + 1 + i - step.sends.begin, end);
       if (!step.has_store() && i == step.sends.begin) at_slot(destination, end);
     }
     if (!is_first()) return;
-    if (step.has_local()) seek(step.own_place, step.local, step.local.begin, window);
-    if (step.has_store()) seek(destination, step.store, step.store.begin, window);
+    if (step.has_local()) seek(step.own_place, {step.local}, step.local.begin, window);
+    if (step.has_store()) seek(destination, {step.store}, step.store.begin, window);
   }
 
   CCOLL_HOST_DEVICE void at_slot(std::uint32_t cursor, const TeamEnd& end) {
@@ -260,24 +283,25 @@ class TeamInterpreter {
   }
 
   /// To the first part from `part` on that has bytes in this window; none left: 0.
-  CCOLL_HOST_DEVICE void seek(std::uint32_t cursor, Range parts, std::uint32_t part,
+  CCOLL_HOST_DEVICE void seek(std::uint32_t cursor, const SlicePlace& from, std::uint32_t part,
                               std::uint64_t window) {
     left_[cursor] = 0;
-    for (; part < parts.end && left_[cursor] == 0; ++part) {
+    for (; part < from.parts.end && left_[cursor] == 0; ++part) {
       left_[cursor] = program_.bytes_of(program_.parts[part], window);
-      at_[cursor] = launch_.address_of(program_.parts[part], window);
+      at_[cursor] = loans_.address_of(from, program_.parts[part], window);
       part_[cursor] = part;
     }
   }
 
   /// Combines the sources into the destination, and fills the sends' slots.
-  CCOLL_HOST_DEVICE void make(const TeamStep& step, std::uint64_t window) {
+  CCOLL_HOST_DEVICE void make(const TeamStep& step, std::uint64_t window, bool lends) {
     const std::uint32_t sources = step.source_count();
-    for (bool more = step.makes; more;) {
+    // What is lent and not stored is there already.
+    for (bool more = !lends || step.has_store(); more;) {
       const std::uint64_t bytes = fold(step, sources);
       more = !step.whole && advance(step, sources, bytes, window);
     }
-    if (step.lends || step.sends.is_empty()) return;
+    if (lends || step.sends.is_empty()) return;
     if (!step.has_store() && step.sends.size() == 1) return;
     // Who copies a byte need not be who made it.
     block_.barrier();
@@ -301,18 +325,18 @@ class TeamInterpreter {
       at_[i] += bytes;
       if (left_[i] == UINT64_MAX) continue;  // a slot
       left_[i] -= bytes;
-      if (left_[i] == 0) seek(i, parts_of(step, i, sources), part_[i] + 1, window);
+      if (left_[i] == 0) seek(i, place_of(step, i, sources), part_[i] + 1, window);
     }
     block_.barrier();
     // One of the two is there, and ends with the slice.
     return left_[step.has_local() ? step.own_place : sources] != 0;
   }
 
-  CCOLL_HOST_DEVICE Range parts_of(const TeamStep& step, std::uint32_t cursor,
-                                   std::uint32_t sources) const {
-    if (cursor == sources) return step.store;
-    if (step.has_local() && cursor == step.own_place) return step.local;
-    return program_.ends[step.receive_of(cursor)].lent;
+  CCOLL_HOST_DEVICE SlicePlace place_of(const TeamStep& step, std::uint32_t cursor,
+                                        std::uint32_t sources) const {
+    if (cursor == sources) return {step.store};
+    if (step.has_local() && cursor == step.own_place) return {step.local};
+    return loans_.place_of(program_.ends[step.receive_of(cursor)]);
   }
 
   /// From the store, or else from the first send's slot.
@@ -362,8 +386,9 @@ class TeamInterpreter {
   StopGate<B> gate_;
   std::uint64_t* const ticket_;  ///< base and call, as the first thread has read them
   std::uint64_t* const counts_;  ///< slices that passed each of the block's ends
-  std::byte** const at_;         ///< by cursor, as are the next two
-  std::uint64_t* const left_;    ///< bytes of its part; UINT64_MAX: of a slot
+  const BlockLoans loans_;
+  std::byte** const at_;       ///< by cursor, as are the next two
+  std::uint64_t* const left_;  ///< bytes of its part; UINT64_MAX: of a slot
   std::uint64_t* const part_;
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/net/bytes.hpp"
+#include "engine/device/call_loans.hpp"
 #include "engine/device/group_calls.hpp"
 #include "engine/device/kernel_trial.hpp"
 #include "engine/device/leases.hpp"
@@ -31,6 +32,7 @@ struct KernelProgram final : GroupProgram {
   std::vector<TeamBlock> blocks;  ///< of the rank, for messages
   ProgramKernel kernel;
   ProgramPart part;
+  BufferUse use;
 };
 
 class KernelCalls final : public GroupCalls {
@@ -48,6 +50,12 @@ class KernelCalls final : public GroupCalls {
   Status open();
   /// What all ranks' GPUs run at once, so that all refuse the same programs.
   Status exchange_limits(Exchange& exchange, Exchange::TimePoint deadline);
+  /// Once kernels are known to work: from then on callers' buffers are lent.
+  Status open_lending(Exchange& exchange, Exchange::TimePoint deadline) {
+    return device::put(Lending::make(options_.rank, options_.size, options_.device, shared_.words(),
+                                     exchange, deadline),
+                       lending_);
+  }
   /// Of kernels that do not end.
   void abandon() { keep_for_ever(std::exchange(has_, nullptr)); }
   Result<const GroupProgram*> load(const LoweredTeam& lowered) override;
@@ -55,7 +63,7 @@ class KernelCalls final : public GroupCalls {
   std::string standing(const GroupProgram& last) const override {
     return standing_blocks(static_cast<const KernelProgram&>(last).blocks, progress());
   }
-  std::uint64_t slot_bytes() const override { return 0; }
+  std::uint64_t slot_bytes() const override { return slot_bytes_.load(std::memory_order_relaxed); }
 
  private:
   /// What is on the GPU, or mapped there.
@@ -68,7 +76,10 @@ class KernelCalls final : public GroupCalls {
   };
 
   Status check_blocks(const LoweredTeam& lowered) const;
-  TeamLaunch arguments(const KernelProgram& program, const GroupCall& call) const;
+  TeamLaunch arguments(const KernelProgram& program, const GroupCall& call,
+                       const CallLoans& loans) const;
+  TeamLoans said_of(const CallLoans& loans) const;
+  void count_slot_bytes(const BufferUse& use, const CallLoans& loans);
   TeamProgress* progress() const { return reinterpret_cast<TeamProgress*>(has_->progress.get()); }
   std::uint64_t* word(std::size_t at) const {
     return reinterpret_cast<std::uint64_t*>(shared_.word_on_device(at));
@@ -79,7 +90,9 @@ class KernelCalls final : public GroupCalls {
   std::shared_ptr<Has> has_ = std::make_shared<Has>();
   std::byte* progress_there_ = nullptr;     // immutable after open(); where the GPU sees it
   std::vector<std::uint32_t> most_blocks_;  // by rank; immutable after exchange_limits()
+  std::shared_ptr<Lending> lending_;        // null before open_lending(), immutable after
   std::uint64_t launches_ = 0;
+  std::atomic<std::uint64_t> slot_bytes_{0};
 };
 
 Status KernelCalls::open() {
@@ -151,7 +164,9 @@ Result<const GroupProgram*> KernelCalls::load(const LoweredTeam& lowered) {
                          [this](const TeamBlock& block) { return block.rank == options_.rank; });
     loaded->part.program = lowered.program;
     loaded->part.program.block_count = static_cast<std::uint32_t>(own.size());
-    CCOLL_TRY(device::put(kernel_for(lowered.program), loaded->kernel));
+    loaded->part.program.lends_by_call = !lowered.program.by_words;
+    loaded->use = use_of_buffers(lowered, options_.rank);
+    CCOLL_TRY(device::put(kernel_for(loaded->part.program), loaded->kernel));
     CCOLL_TRY(check_blocks(lowered));
     CCOLL_TRY(shape(loaded->part, loaded->kernel, room, options_.device));
     CCOLL_TRY(upload(loaded->part, lowered, options_.rank, has_->lists, has_->uploads.get()));
@@ -163,7 +178,10 @@ Status KernelCalls::put(const GroupCall& call) {
   const auto& program = static_cast<const KernelProgram&>(call.program);
   if (program.kernel.function == nullptr) return {};
   ++launches_;
-  TeamLaunch launch = arguments(program, call);
+  CallLoans loans;
+  if (lending_ != nullptr) loans = find_loans(*lending_, program.use, call);
+  count_slot_bytes(program.use, loans);
+  TeamLaunch launch = arguments(program, call, loans);
   void* each[] = {&launch};
   const std::uint32_t blocks = program.part.program.block_count;
   return cuda_status(
@@ -172,14 +190,36 @@ Status KernelCalls::put(const GroupCall& call) {
       [&] { return launching(program.part, options_.device); });
 }
 
-TeamLaunch KernelCalls::arguments(const KernelProgram& program, const GroupCall& call) const {
+void KernelCalls::count_slot_bytes(const BufferUse& use, const CallLoans& loans) {
+  for (const BufferUse::Sent& sent : use.sent) {
+    const bool is_lent =
+        sent.buffer < loans.of.size() && loans.lends(sent.buffer, sent.if_separate);
+    if (!is_lent) slot_bytes_.fetch_add(sent.bytes, std::memory_order_relaxed);
+  }
+}
+
+TeamLoans KernelCalls::said_of(const CallLoans& loans) const {
+  TeamLoans said;
+  for (std::uint32_t i = 0; i < loans.of.size(); ++i) {
+    if (!loans.of[i]) continue;
+    said.said |= TeamLoans::of_buffer(i, loans.said(i));
+    said.begins[i] = loans.of[i]->offset;
+  }
+  const std::size_t places = shared_.words().places_at(options_.rank, 0);
+  said.places = reinterpret_cast<const LoanPlace*>(shared_.word_on_device(places));
+  return said;
+}
+
+TeamLaunch KernelCalls::arguments(const KernelProgram& program, const GroupCall& call,
+                                  const CallLoans& loans) const {
   TeamLaunch launch;
   launch.program = program.part.program;
   launch.id = launches_;
   has_->turns.put_in(launch.state);
   launch.state.awaited_devices = options_.size;
   launch.state.ended = kEndedFlags;
-  // Others' buffers no block of this rank knows.
+  launch.loans = said_of(loans);
+  // Others' buffers no block of this rank knows but by what they lend.
   launch.buffers[2 * options_.rank] = call.input;
   launch.buffers[2 * options_.rank + 1] = call.output;
   for (std::uint32_t rank = 0; rank < options_.size; ++rank) {
@@ -210,6 +250,7 @@ Result<std::unique_ptr<GroupCalls>> make_kernel_calls(const StreamGroupOptions& 
     shared.abandon();
   }
   CCOLL_TRY(agree(exchange, trial.works, kWhat, deadline));
+  CCOLL_TRY(made->open_lending(exchange, deadline));
   return made;
 }
 

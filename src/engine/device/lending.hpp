@@ -6,12 +6,13 @@
 /// so; everything else goes through slots, also what somebody has not mapped yet. Only in builds
 /// with CUDA, of which it knows nothing here.
 ///
-/// Whether a rank's buffer is lent that rank alone knows, while all have put their steps into their
-/// streams ahead. So readers find out when they run: the lender's stream says, before the first
-/// slice of a call, in which memory each of its buffers is and where in it (kLoanWords), and takes
-/// that back at the call's end, behind the wait for all that it has sent to be read. Readers'
-/// kernels look there, and find the memory's address among those that their own host has mapped
-/// (LoanPlace).
+/// Whether a rank's buffer is lent that rank alone knows, while all have put their parts of a call
+/// into their streams ahead. So readers find out when they run: the lender's stream says, before
+/// the first slice of a call, in which memory each of its buffers is and where in it, and takes
+/// that back at the call's end, behind the wait for all that it has sent to be read (kLoanWords);
+/// or the team kernel's blocks say so with the first slice of each channel, and wait for the same
+/// before they end (TeamLoans). Readers' kernels look there, and find the memory's address among
+/// those that their own host has mapped (LoanPlace).
 ///
 /// Why nobody reads what is gone, or something else:
 /// - A rank lends a memory only once all others have said that they have mapped it, and their hosts

@@ -135,7 +135,6 @@ class Lowering {
     const std::size_t sources = schedule_.links_of(from.receives).size() + (has_local ? 1 : 0);
     step.lends = request_.lends && (from.lend == Lend::always ||
                                     (from.lend == Lend::if_separate && !is_in_place(lane.rank)));
-    step.makes = !step.lends || step.store.begin != step.store.end;
     lends_.push_back(from.lend);
     const auto cursors = sources + 1 + schedule_.links_of(from.sends).size();
     out_.program.widest = std::max(out_.program.widest, static_cast<std::uint32_t>(cursors));
@@ -280,7 +279,8 @@ class Lowering {
     for (TeamStep& step : out_.steps) {
       step.whole = in_one_part(step.local) && in_one_part(step.store);
       for (std::uint32_t i = step.receives.begin; i < step.receives.end; ++i) {
-        step.whole = step.whole && in_one_part(out_.ends[i].lent);
+        const TeamEnd& end = out_.ends[i];
+        step.whole = step.whole && in_one_part(end.lent) && in_one_part(end.loan.parts);
       }
       if (step.after != kNone) out_.blocks[step.after].awaited = true;
     }

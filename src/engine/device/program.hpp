@@ -13,6 +13,7 @@
 #include "core/host_device.hpp"
 #include "engine/device/stop_gate.hpp"
 #include "engine/device/tiny_words.hpp"
+#include "kernels/device/loans.hpp"
 
 namespace ccoll::device {
 
@@ -83,7 +84,6 @@ struct TeamStep {
   std::uint32_t after_steps = 0;  ///< of that block
   std::uint32_t divisor = 1;
   bool lends = false;  ///< receivers read what it sends where it lies
-  bool makes = true;   ///< false where it lends what is there already
   bool whole = true;   ///< no source and no destination is of several parts
 
   // Sources are in order of rank.
@@ -132,11 +132,19 @@ struct TeamProgram {
   std::uint32_t most_ends = 0;                ///< of the block that has most
   bool by_words = false;                      ///< all slices are tiny; each block runs one window
   std::uint32_t useful_threads = UINT32_MAX;  ///< of a block; others have nothing to do
+  /// Nothing is `lent`, but slices that ends have as loans are read where they lie if that is in a
+  /// workspace, or in a caller's buffer that its rank lends in the call (TeamLoans).
+  bool lends_by_call = false;
 
-  /// Words of memory that a block's threads share: the gate's, the ticket, counts and cursors.
+  /// Words of memory that a block's threads share: the gate's, the ticket, counts, loans and
+  /// cursors.
   constexpr std::uint32_t shared_words() const {
-    return kStopGateWords + kTicketWords + most_ends + 3 * widest;
+    return kStopGateWords + kTicketWords + most_ends + loan_words() + 3 * widest;
   }
+  CCOLL_HOST_DEVICE constexpr std::uint32_t loan_words() const {
+    return lends_by_call ? kEndLoanWords * most_ends : 0;
+  }
+  static constexpr std::uint32_t kEndLoanWords = 3;
   static constexpr std::uint32_t kTicketWords = 2;
   /// Of a part in a window.
   CCOLL_HOST_DEVICE constexpr std::uint64_t bytes_of(const TeamPart& part,
@@ -146,6 +154,11 @@ struct TeamProgram {
     const std::uint64_t rest = part.bytes - first;
     return rest < slice_bytes ? rest : slice_bytes;
   }
+  /// Of what it has then, in its buffer.
+  CCOLL_HOST_DEVICE constexpr std::uint64_t offset_of(const TeamPart& part,
+                                                      std::uint64_t window) const {
+    return part.offset + (part.moves ? window * slice_bytes : 0);
+  }
   /// Of one that has the blocks of all devices: so many flags has each.
   constexpr std::uint32_t flag_count() const { return 2 * channel_count + block_count; }
 };
@@ -153,6 +166,26 @@ struct TeamProgram {
 /// Words from one flag to the next: each has a sector of memory to itself, in which a GPU's caches
 /// reckon.
 inline constexpr std::uint32_t kFlagWords = 4;
+
+/// What a rank's launch says of the buffers that it lends in the call, where its program lends by
+/// call: said_of_loan() of the input and, in the upper half, of the output; and where in these
+/// memories they begin. Each of its channels has these words at the receiver, beside the flag of
+/// slices pushed, and they are there before that is: so they are of the same call, and nothing has
+/// to be reset.
+struct TeamLoans {
+  std::uint64_t said = 0;
+  std::uint64_t begins[2] = {};
+  /// What the own host has mapped of the others: kLoanPlaces of each device.
+  const LoanPlace* places = nullptr;
+
+  CCOLL_HOST_DEVICE static constexpr std::uint32_t half(std::uint64_t said, std::uint32_t buffer) {
+    return static_cast<std::uint32_t>(said >> (buffer % 2) * 32);
+  }
+  static constexpr std::uint64_t of_buffer(std::uint32_t buffer, std::uint32_t said) {
+    return std::uint64_t{said} << (buffer % 2) * 32;
+  }
+};
+static_assert(kFlagWords >= 1 + TeamProgram::kEndLoanWords);
 
 /// What a block begins a call with: a number that no flag of an earlier call is above, and how many
 /// calls there were.
@@ -211,6 +244,7 @@ struct TeamLaunch {
   TeamProgram program;
   TeamState state;
   std::byte* buffers[2 * kMostTeamRanks + kMostTeamDevices] = {};
+  TeamLoans loans;
   /// Not 0. Of calls that may run at the same time each has another; a graph's keep theirs.
   std::uint64_t id = 1;
   std::uint64_t* abort = nullptr;  ///< something else than 0 there ends calls
@@ -220,8 +254,7 @@ struct TeamLaunch {
   TeamProgress* progress = nullptr;  ///< by block's number
 
   CCOLL_HOST_DEVICE std::byte* address_of(const TeamPart& part, std::uint64_t window) const {
-    const std::uint64_t moved = part.moves ? window * program.slice_bytes : 0;
-    return buffers[part.buffer] + part.offset + moved;
+    return buffers[part.buffer] + program.offset_of(part, window);
   }
 };
 

@@ -48,8 +48,8 @@ class StreamGroup {
   /// belong to the call until the stream has passed it. Waits for nobody, but for room in the
   /// device's queue where a call has more steps than fit. A captured call may be replayed as often
   /// as all ranks do so, not at the same time as another call of the group, which kernels find out,
-  /// and end all. By steps others read what it lends of memory of ccoll::allocate, or registered,
-  /// where that lies (lending.hpp), in a captured one if they have mapped it within a second.
+  /// and end all. Others read what it lends of memory of ccoll::allocate, or registered, where that
+  /// lies (lending.hpp), in a captured one if they have mapped it within a second.
   Status call(const GroupProgram* program, std::byte* input, std::byte* output, CUstream_st* stream,
               bool is_captured = false);
 
@@ -75,7 +75,7 @@ class StreamGroup {
     std::uint32_t ended = 0;  ///< the last
   };
   std::optional<PlainCalls> plain_calls() const;
-  /// What the calls until now put into slots, a captured one once, of steps; any thread may call.
+  /// What the calls until now put into slots, a captured one once; any thread may call.
   std::uint64_t slot_bytes() const;
 
  private:

@@ -25,10 +25,7 @@ class TinyLowering {
     if (team_.program.windows > team_.program.stripes || !are_few()) return false;
     if (!are_lanes_ordered()) return false;
     join_lanes();
-    for (TeamStep& step : team_.steps) {
-      step.lends = false;
-      step.makes = true;
-    }
+    for (TeamStep& step : team_.steps) step.lends = false;
     for (TeamEnd& end : team_.ends) {
       end.lent = {};
       end.loan = {};

@@ -203,7 +203,6 @@ void test_threads(unsigned seed) {
         GroupTrials trials(*bench, random, kLong);
         for (std::size_t i = 0; i < catalogue().size(); i += 3)
           try_case(trials, test::random_case(catalogue()[i], 3, random));
-        if (by_kernels()) return;
         for (const MemoryKind kind : kLentKinds)
           check_lent(*bench, trials, ring_case(Kind::all_gather, 3), kind, true,
                      "ranks of one process");
@@ -510,7 +509,7 @@ void test_killed(unsigned seed) {
         [&](Rank rank, device::Exchange& exchange) {
           LongCall call(rank, size, exchange, seed + round);
           auto& [random, bench, made, program, memory] = call;
-          if (round % 3 != 0 && !by_kernels()) {
+          if (round % 3 != 0) {
             // What is lent is read while its owner dies.
             GroupTrials trials(*bench, random, kLong);
             check_lent(*bench, trials, made, kLentKinds[round % 2], true, what);
@@ -805,8 +804,7 @@ int main() {
   if (by_kernels()) cuda_on_host_has(4);
   const auto seed = std::random_device{}();
   std::cout << "seed " << seed << std::endl;
-  // Of both, but that kernels lend nothing.
-  enum Of { both, steps, kernels };
+  enum Of { both, kernels };
   struct Part {
     const char* name;
     Of of;
@@ -817,26 +815,25 @@ int main() {
       {"memory outlives its maker", both, test_outlives},
       {"faults", both, test_faults},
       {"the matrix", both, [=] { test_matrix(seed); }},
-      {"what is lent", steps, [=] { test_lent(seed); }},
-      {"freed and taken anew", steps, [=] { test_freed(seed, MemoryKind::allocated); }},
-      {"registered, freed and taken anew", steps,
-       [=] { test_freed(seed, MemoryKind::registered); }},
-      {"a rank that cannot map", steps, [=] { test_not_mapped(seed); }},
-      {"memory that is not shared", steps, [=] { test_not_shared(seed); }},
-      {"parts of an allocation", steps, [=] { test_parts(seed); }},
-      {"more memories than places", steps, [=] { test_many(seed); }},
+      {"what is lent", both, [=] { test_lent(seed); }},
+      {"freed and taken anew", both, [=] { test_freed(seed, MemoryKind::allocated); }},
+      {"registered, freed and taken anew", both, [=] { test_freed(seed, MemoryKind::registered); }},
+      {"a rank that cannot map", both, [=] { test_not_mapped(seed); }},
+      {"memory that is not shared", both, [=] { test_not_shared(seed); }},
+      {"parts of an allocation", both, [=] { test_parts(seed); }},
+      {"more memories than places", both, [=] { test_many(seed); }},
       {"ranks of one process", both, [=] { test_threads(seed); }},
       {"by words", kernels, [=] { test_by_words(seed); }},
       {"killed", both, [=] { test_killed(seed); }},
       {"killed among words", kernels, [=] { test_killed_among_words(seed); }},
       {"late", both, test_late},
       {"given up", both, [] { std::ranges::for_each(kinds_of_calls(), test_given_up); }},
-      {"given up while lent", steps, test_given_up_while_lent},
-      {"ended here", steps, test_ended_here},
+      {"given up while lent", both, test_given_up_while_lent},
+      {"ended here", both, test_ended_here},
       {"one beside another", kernels, [] { std::ranges::for_each(kinds_of_calls(), test_beside); }},
   };
   for (const auto& [name, of, run] : parts) {
-    if (of == (by_kernels() ? steps : kernels)) continue;
+    if (of == kernels && !by_kernels()) continue;
     const auto begin = std::chrono::steady_clock::now();
     run();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;

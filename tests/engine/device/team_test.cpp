@@ -150,6 +150,77 @@ TEST_CASE("team: so it does where each device goes on to the next call by itself
   }
 }
 
+TEST_CASE("team: so it does whatever ranks lend in each call, and that is theirs again behind it",
+          "[engine][device][property]") {
+  const auto seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  const Rank size = GENERATE(2U, 3U, 5U);
+  TeamOnHost team(kMostBlocks, kMostFlags, size);
+  const int rows = testing::by_effort(4, 20, 400);
+  const auto entries = catalogue();
+  for (int row = 0; row < rows; row++) {
+    constexpr std::size_t kCalls = 8;
+    const std::uint32_t threads = row % 4 == 0 ? 4 : 1;
+    std::vector<device::LoweredTeam> programs;
+    std::vector<std::vector<TeamOnHost::Loan>> loans(kCalls);
+    std::vector<TeamMemory> memory, expected;
+    std::string text;
+    for (std::size_t i = 0; i < kCalls; i++) {
+      auto made = test::random_case(entries[random() % entries.size()], size, random);
+      made.devices.resize(size);
+      std::iota(made.devices.begin(), made.devices.end(), 0U);
+      // What went by words, or was lent, a call ago means nothing.
+      const bool lends = random() % 4 != 0;
+      if (lends) made.tiny_bytes = 0;
+      text += made.text() + "\n";
+      auto request = made.request();
+      request.lends = false;
+      programs.push_back(device::lower(request).value());
+      memory.emplace_back(made, random);
+      expected.push_back(memory.back());
+      run_plans(made, expected.back(), random);
+      for (Rank rank = 0; lends && rank < size; rank++)
+        loans[i].push_back({{random() % 2 == 0, random() % 2 == 0}, !made.in_place[rank]});
+    }
+    std::vector<TeamOnHost::Call> calls;
+    std::vector<TeamMemory> left = memory;
+    for (std::size_t i = 0; i < kCalls; i++) {
+      calls.push_back({programs[i], memory[i].buffers(), loans[i], [&, i](std::uint32_t rank) {
+                         const auto all = memory[i].all(rank);
+                         std::ranges::copy(all, left[i].all(rank).begin());
+                         std::ranges::fill(all, std::byte{0xee});
+                       }});
+    }
+    CAPTURE(seed, row, threads, text);
+    CHECK(team.run_apart(calls, threads));
+    CHECK(left == expected);
+  }
+}
+
+TEST_CASE("team: what a rank lends in a call comes into no slot", "[engine][device][unit]") {
+  std::mt19937_64 random(1);
+  constexpr Rank kSize = 3;
+  auto made = test::case_of(Kind::all_gather, Algorithm::ring, kSize, 3000, 100);
+  made.devices = {0, 1, 2};
+  auto request = made.request();
+  request.lends = false;
+  request.tiny_bytes = 0;
+  const auto program = device::lower(request).value();
+  const Rank lender = GENERATE(0U, 1U, 2U, 3U);
+  TeamOnHost team(kMostBlocks, kMostFlags, kSize);
+  TeamMemory memory(made, random);
+  TeamOnHost::Call call{program, memory.buffers(), std::vector<TeamOnHost::Loan>(kSize)};
+  for (Rank rank = 0; rank < kSize; rank++)
+    call.loans[rank].of[1] = rank == lender || lender == 3;  // or all
+  CHECK(team.run_apart({call}, 1));
+  for (Rank rank = 0; rank < kSize; rank++) {
+    const bool is_untouched =
+        std::ranges::count(team.workspace((rank + 1) % kSize), TeamOnHost::kUntouched) ==
+        static_cast<std::ptrdiff_t>(team.workspace().size());
+    CHECK(is_untouched == call.loans[rank].of[1]);
+  }
+}
+
 TEST_CASE("team: sums that no order can change are right by every algorithm",
           "[engine][device][property]") {
   const auto seed = std::random_device{}();

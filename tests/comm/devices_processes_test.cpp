@@ -8,10 +8,14 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
+#include <memory>
+#include <numeric>
 #include <random>
 #include <set>
 #include <thread>
@@ -380,6 +384,74 @@ void graphs_among_plain_calls(std::size_t count) {
   });
 }
 
+/// Communicators of the same ranks have room for their kernels beside each other, in whatever order
+/// each rank's streams come to their calls. Where rank 1's GPU has none left for another, that goes
+/// by steps, on both ranks.
+void groups_on_small_gpus() {
+  const unsigned seed = std::random_device{}();
+  std::cout << "seed " << seed << std::endl;
+  const auto told = logged([seed] {
+    run_processes(
+        "small GPUs", {},
+        [seed](Communicator& c, Communicator& host) {
+          std::vector<Communicator> groups;
+          do groups.push_back(c.duplicate());
+          while (way_of(groups.back()) == "team" && groups.size() < 20);
+          expect(way_of(groups.back()) == "steps", "all have room");
+          expect(groups.size() > 2, fmt::format("{} have room", groups.size() - 1));
+          // Of many lanes.
+          constexpr std::size_t kCount = 1 << 20;
+          std::atomic<bool> may_go{false};
+          std::vector<std::unique_ptr<OwnedStream>> streams;
+          std::vector<Device> summed;
+          std::vector<std::unique_ptr<Graph>> graphs;
+          for (auto& group : groups) {
+            const auto& stream = *streams.emplace_back(std::make_unique<OwnedStream>());
+            const auto& sum = summed.emplace_back(Values(kCount, 1));
+            graphs.push_back(
+                std::make_unique<Graph>(stream, [&] { sums(group, sum, kCount, stream); }));
+          }
+          std::vector<std::size_t> order(groups.size());
+          std::iota(order.begin(), order.end(), 0);
+          std::mt19937 own(seed + static_cast<unsigned>(c.rank()));
+          const int rounds = by_effort(4, 6, 20);
+          for (int round = 0; round < rounds; round++) {
+            if (round == 0 && c.rank() == 1)
+              std::ranges::reverse(order);
+            else if (round != 0)
+              std::ranges::shuffle(order, own);
+            // Until all have been launched, by both ranks.
+            may_go = false;
+            for (const auto& stream : streams) hold_until(may_go, *stream);
+            for (const std::size_t i : order) {
+              const bool in_graph = round % 2 != 0 && i % 3 != 1;
+              in_graph ? graphs[i]->launch(*streams[i])
+                       : void(sums(groups[i], summed[i], kCount, *streams[i]));
+            }
+            host.barrier();
+            may_go = true;
+            for (std::size_t i = 0; i < groups.size(); i++) {
+              streams[i]->wait();
+              expect(groups[i].error().empty(), groups[i].error());
+              expect(summed[i].values() == Values(kCount, 2 << round), "sums");
+            }
+          }
+          try_calls(groups.back(), host, seed);
+          graphs.clear();
+          groups.clear();
+          host.barrier();
+          // CUDA may tell later that a graph is gone.
+          bool is_team = false;
+          for (int i = 0; i < 100 && !is_team; i++) is_team = way_of(c.duplicate()) == "team";
+          expect(is_team, "what is gone is in the way");
+        },
+        [](int process) { cuda_on_host_has_multiprocessors(process == 1 ? 2 : 3); });
+  });
+  const auto at = told.find("go by steps, if they can, not by team: ");
+  check(at != told.npos && told.find("rank 1: GPU 1 has room for ", at) != told.npos,
+        "it is said why: " + told);
+}
+
 /// Rank 2 kills itself in the middle of it all; the others end, and go on without it.
 void a_rank_that_is_killed(bool in_graph, MemoryKind kind, std::size_t count = 30'000) {
   run_processes(in_graph ? "killed in a graph" : "killed", {.processes = 3, .killed = {2}},
@@ -460,7 +532,10 @@ int main() {
     for (const bool in_graph : {false, true})
       a_rank_that_is_killed(in_graph, MemoryKind::ordinary, kTiny);
   a_rank_that_is_killed_after_a_close();
-  if (has_gpus) kernels_that_do_not_work();
+  if (has_gpus) {
+    kernels_that_do_not_work();
+    groups_on_small_gpus();
+  }
   std::cout << fmt::format("{} failures\n", failures);
   return failures == 0 ? 0 : 1;
 }

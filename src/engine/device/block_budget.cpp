@@ -52,6 +52,20 @@ bool BlockBudget::take(const void* team, std::span<const Need> needs) {
   return true;
 }
 
+std::uint32_t BlockBudget::reserve(const void* team, const Need& most) {
+  const std::lock_guard lock(mu_);
+  const std::uint32_t blocks =
+      std::min(most.blocks, room_as_holder(team, most.device, most.at_once));
+  if (blocks != 0) taken_[{most.device, team}] = {blocks, most.at_once};
+  return blocks;
+}
+
+void BlockBudget::limit(const void* team, std::uint32_t blocks) {
+  const std::lock_guard lock(mu_);
+  for (auto& [of, taken] : taken_)
+    if (of.second == team) taken.blocks = std::min(taken.blocks, blocks);
+}
+
 void BlockBudget::give_back(const void* team) {
   const std::lock_guard lock(mu_);
   std::erase_if(taken_, [=](const auto& entry) { return entry.first.second == team; });

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// How many blocks of teams of several GPUs a GPU has room for, over all communicators of the
-/// process. Knows no CUDA.
+/// How many blocks of teams of several GPUs, and of groups by kernels (kernel_calls.cpp), a GPU has
+/// room for, over all communicators of the process. Knows no CUDA.
 ///
 /// Such a team's call is a kernel on each of its GPUs, all of which wait for one another. Two calls
 /// that share GPUs might each have its blocks on one of them, wait for room on the other, and so
@@ -20,6 +20,17 @@
 /// another, but where a graph runs beside another call. Then each GPU has room for two of them,
 /// which find each other there and end all (TeamClaim). So that there is some for the next, a team
 /// has no more than half of what others have left.
+///
+/// The ranks of a group are of several processes, each of which knows what there is on its own GPU
+/// alone, and all have to refuse the same programs. So each rank reserves some blocks when its
+/// group is made, as much as a team could have then, and no program of the group has more than the
+/// rank that could reserve least. That is what counts of a group, twice, too.
+///
+/// What other processes have on a GPU is not counted. Without MPS they take turns there, and GPUs
+/// that we have kernels for put aside what is running when its turn is over: in its turn a process
+/// has all multiprocessors, with what is counted here and nothing else; so its calls take longer,
+/// as long as any takes turns, but none waits for ever. With MPS kernels of several processes are
+/// there at once, and may wait for each other's room, of which nobody knows.
 
 #include <cstdint>
 #include <map>
@@ -46,6 +57,11 @@ class BlockBudget {
   std::uint32_t room(const void* team, int device, std::uint32_t at_once) const;
   /// Counts a program of the team, on all GPUs or, where one of them has no room, on none: false.
   bool take(const void* team, std::span<const Need> needs);
+  /// Counts as many blocks as there is room for, at most those of `most`, whatever programs they
+  /// are of; returns how many.
+  std::uint32_t reserve(const void* team, const Need& most);
+  /// Counts no more blocks of the team than that, on any GPU.
+  void limit(const void* team, std::uint32_t blocks);
   /// Counts nothing of the team any more: none of its kernels is to run, nor runs.
   void give_back(const void* team);
 

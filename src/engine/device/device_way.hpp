@@ -86,6 +86,10 @@ struct TeamWayOptions {
 /// memory is there.
 Result<std::shared_ptr<DeviceWay>> join_team(const TeamWayOptions& options);
 
+/// Teams that no communicator has any more leave their blocks to others (block_budget.hpp), unless
+/// something of what they have launched may still run.
+void rest_idle_teams();
+
 struct GroupWayOptions {
   std::uint32_t rank = 0;
   std::uint32_t size = 1;

@@ -45,11 +45,16 @@ class GroupCalls {
   virtual std::uint64_t slot_bytes() const = 0;
 };
 
+/// So many blocks a rank of a group by kernels may have at least, or there is none: programs of one
+/// lane have no more, of whatever algorithm for ranks of one host.
+inline constexpr std::uint32_t kFewestGroupBlocks = 4;
+
 /// By all ranks together; `shared` must outlive it.
 Result<std::unique_ptr<GroupCalls>> make_step_calls(const StreamGroupOptions& options,
                                                     const SharedGroup& shared, Exchange& exchange,
                                                     Exchange::TimePoint deadline);
-/// The same, and the kernels are tried out. `unsupported` where they do not work for some rank.
+/// The same, and the kernels are tried out. `unsupported` where they do not work for some rank, or
+/// its GPU has no room for more (block_budget.hpp).
 Result<std::unique_ptr<GroupCalls>> make_kernel_calls(const StreamGroupOptions& options,
                                                       const SharedGroup& shared, Exchange& exchange,
                                                       Exchange::TimePoint deadline);

@@ -257,6 +257,7 @@ Result<std::shared_ptr<const DeviceProgram>> GroupWay::load(const ProgramRequest
 
 Result<std::shared_ptr<DeviceWay>> make_group(const GroupWayOptions& options, Exchange& exchange,
                                               Exchange::TimePoint deadline) {
+  if (options.by_kernels) rest_idle_teams();
   StreamGroupOptions group;
   group.rank = options.rank;
   group.size = options.size;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/net/bytes.hpp"
+#include "engine/device/block_budget.hpp"
 #include "engine/device/call_loans.hpp"
 #include "engine/device/group_calls.hpp"
 #include "engine/device/kernel_trial.hpp"
@@ -44,11 +45,13 @@ class KernelCalls final : public GroupCalls {
   /// CUDA may wait for any stream of the process, and so for other ranks, when memory is given
   /// back.
   ~KernelCalls() override {
-    if (has_) keep_until_no_calls_are_left(options_.device, std::move(has_));
+    if (!has_) return;
+    BlockBudget::of_process().give_back(has_.get());
+    keep_until_no_calls_are_left(options_.device, std::move(has_));
   }
 
   Status open();
-  /// What all ranks' GPUs run at once, so that all refuse the same programs.
+  /// Reserves blocks (BlockBudget): as many on all ranks, so that all refuse the same programs.
   Status exchange_limits(Exchange& exchange, Exchange::TimePoint deadline);
   /// Once kernels are known to work: from then on callers' buffers are lent.
   Status open_lending(Exchange& exchange, Exchange::TimePoint deadline) {
@@ -56,7 +59,7 @@ class KernelCalls final : public GroupCalls {
                                      exchange, deadline),
                        lending_);
   }
-  /// Of kernels that do not end.
+  /// Of kernels that do not end, so that their blocks stay counted.
   void abandon() { keep_for_ever(std::exchange(has_, nullptr)); }
   Result<const GroupProgram*> load(const LoweredTeam& lowered) override;
   Status put(const GroupCall& call) override;
@@ -75,6 +78,7 @@ class KernelCalls final : public GroupCalls {
     std::vector<std::unique_ptr<KernelProgram>> programs;
   };
 
+  Result<std::uint32_t> reserve_blocks();
   Status check_blocks(const LoweredTeam& lowered) const;
   TeamLaunch arguments(const KernelProgram& program, const GroupCall& call,
                        const CallLoans& loans) const;
@@ -88,9 +92,10 @@ class KernelCalls final : public GroupCalls {
   const StreamGroupOptions options_;
   const SharedGroup& shared_;
   std::shared_ptr<Has> has_ = std::make_shared<Has>();
-  std::byte* progress_there_ = nullptr;     // immutable after open(); where the GPU sees it
-  std::vector<std::uint32_t> most_blocks_;  // by rank; immutable after exchange_limits()
-  std::shared_ptr<Lending> lending_;        // null before open_lending(), immutable after
+  std::byte* progress_there_ = nullptr;  // immutable after open(); where the GPU sees it
+  std::uint32_t at_once_ = 0;      // immutable after exchange_limits(); of any program's blocks
+  std::uint32_t most_blocks_ = 0;  // immutable after exchange_limits(); of a program, on each rank
+  std::shared_ptr<Lending> lending_;  // null before open_lending(), immutable after
   std::uint64_t launches_ = 0;
   std::atomic<std::uint64_t> slot_bytes_{0};
 };
@@ -115,33 +120,52 @@ Status KernelCalls::open() {
 }
 
 Status KernelCalls::exchange_limits(Exchange& exchange, Exchange::TimePoint deadline) {
-  const auto own = blocks_at_once(options_.device, options_.most_blocks);
+  const auto own = reserve_blocks();
   CCOLL_TRY(agree(exchange, own.map([](auto) {}), kWhat, deadline));
   auto said = exchange.swap(net::Writer().number(*own).take(), {}, deadline);
   if (!said) return tl::unexpected(std::move(said.error()));
+  most_blocks_ = *own;
   for (const Parcel& parcel : *said) {
     net::Reader reader(parcel.bytes);
-    most_blocks_.push_back(reader.number<std::uint32_t>());
+    most_blocks_ = std::min(most_blocks_, reader.number<std::uint32_t>());
     if (!reader.complete()) return fail(ErrorKind::corrupt, "a rank says nonsense at set-up");
   }
+  BlockBudget::of_process().limit(has_.get(), most_blocks_);
   return {};
+}
+
+/// Of blocks that any program can have, whatever shared memory it needs.
+Result<std::uint32_t> KernelCalls::reserve_blocks() {
+  const auto counted = counted_blocks(options_.device, 1, kMostTeamThreads);
+  CCOLL_TRY(counted);
+  const auto of_any = blocks_at_once(options_.device);
+  CCOLL_TRY(of_any);
+  at_once_ = std::min(counted->at_once, *of_any);
+  const std::uint32_t wanted = options_.most_blocks != 0 ? options_.most_blocks : kBlocksOfRank;
+  const std::uint32_t reserved =
+      BlockBudget::of_process().reserve(has_.get(), {options_.device, wanted, at_once_});
+  const std::uint32_t needed = std::min(wanted, kFewestGroupBlocks);
+  if (reserved >= needed) return reserved;
+  return fail(ErrorKind::unsupported, "GPU {} has room for {} blocks, {} are needed{}",
+              options_.device, reserved, needed, kBesideOthers);
 }
 
 Status KernelCalls::check_blocks(const LoweredTeam& lowered) const {
   for (std::uint32_t rank = 0; rank < options_.size; ++rank) {
     const std::size_t blocks = lowered.blocks_of(rank).size();
-    if (blocks <= most_blocks_[rank]) continue;
+    if (blocks <= most_blocks_) continue;
     return fail(ErrorKind::unsupported,
-                "a program of {} blocks of rank {}, which have to run at once: {} at most are "
-                "certain to on its GPU, or allowed",
-                blocks, rank, most_blocks_[rank]);
+                "a program of {} blocks of rank {}, which have to run at once: on all ranks' GPUs "
+                "{} at most do{}",
+                blocks, rank, most_blocks_,
+                most_blocks_ == options_.most_blocks ? ", as told" : kBesideOthers);
   }
   return {};
 }
 
 Result<const GroupProgram*> KernelCalls::load(const LoweredTeam& lowered) {
-  const ProgramRoom room{options_.size, options_.shared_bytes, kMostTeamThreads,
-                         options_.most_blocks};
+  ProgramRoom room{options_.size, options_.shared_bytes};
+  room.left = [this](std::uint32_t at_once) { return at_once < at_once_ ? 0 : most_blocks_; };
   CCOLL_TRY(check_room(lowered, room));
   const bool is_apart = std::ranges::all_of(
       lowered.blocks, [](const TeamBlock& block) { return block.device == block.rank; });

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/text.hpp"
+#include "engine/device/block_budget.hpp"
 #include "kernels/device/combine.hpp"
 #include "kernels/device/layer.hpp"
 
@@ -93,8 +94,8 @@ Result<std::uint32_t> blocks_at_once(const ProgramKernel& kernel, int device,
   return static_cast<std::uint32_t>(of_each * *processors);
 }
 
-Result<std::uint32_t> blocks_at_once(int device, std::uint32_t most) {
-  std::uint32_t least = most == 0 ? kMostTeamBlocks : std::min(kMostTeamBlocks, most);
+Result<std::uint32_t> blocks_at_once(int device) {
+  std::uint32_t least = kMostTeamBlocks;
   for (const Family family : kFamilies) {
     for (const bool by_words : {false, true}) {
       const auto blocks =
@@ -104,6 +105,16 @@ Result<std::uint32_t> blocks_at_once(int device, std::uint32_t most) {
     }
   }
   return least;
+}
+
+Result<CountedBlocks> counted_blocks(int device, std::uint32_t ranks, std::uint32_t most_threads) {
+  CountedBlocks counted{most_threads};
+  for (;; counted.threads /= 2) {
+    const ProgramKernel kernel{team_kernel_of_small_floats(false), 0};
+    CCOLL_TRY(put(blocks_at_once(kernel, device, counted.threads), counted.at_once));
+    const std::uint32_t room = BlockBudget().room(nullptr, device, counted.at_once);
+    if (counted.threads <= kFewestThreads || room >= ranks * kBlocksOfRank) return counted;
+  }
 }
 
 Status shape(ProgramPart& part, const ProgramKernel& kernel, const ProgramRoom& room, int device) {

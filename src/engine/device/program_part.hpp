@@ -25,6 +25,13 @@ inline constexpr std::uint32_t kMostTeamBlocks = 2048;
 /// Blocks of GPUs that have nothing to do have numbers behind the others'.
 inline constexpr std::uint32_t kMostTeamProgress = kMostTeamBlocks + kMostTeamDevices;
 
+/// So many blocks of each rank there is to be room for where they are counted (block_budget.hpp),
+/// if nothing else is.
+inline constexpr std::uint32_t kBlocksOfRank = 16;
+/// Behind what is said of such room.
+inline constexpr std::string_view kBesideOthers =
+    ", with room for two calls of each of the process's teams of several GPUs";
+
 /// The kernel that a program's launches are of.
 struct ProgramKernel {
   const void* function = nullptr;  ///< null where there is nothing to do
@@ -77,8 +84,17 @@ Result<ProgramKernel> kernel_for(const TeamProgram& program);
 Result<std::uint32_t> blocks_at_once(const ProgramKernel& kernel, int device,
                                      std::uint32_t threads);
 /// How many blocks of any program run at once on that GPU, which is the current one, whatever
-/// shared memory they need; no more than `most`, unless that is 0.
-Result<std::uint32_t> blocks_at_once(int device, std::uint32_t most);
+/// shared memory they need.
+Result<std::uint32_t> blocks_at_once(int device);
+
+/// What blocks of several teams are counted as.
+struct CountedBlocks {
+  std::uint32_t threads = 0;  ///< of a block, at most
+  std::uint32_t at_once = 0;  ///< so many of those the GPU runs, if it has nothing else
+};
+/// Of those of which few run at once there is less room for all: so none are larger than leave
+/// room for kBlocksOfRank of `ranks` ranks on that GPU, which is the current one.
+Result<CountedBlocks> counted_blocks(int device, std::uint32_t ranks, std::uint32_t most_threads);
 /// Finds the most threads with which all blocks of the part have room, of those that have something
 /// to do; `unsupported`: none.
 /// The GPU is the current one.

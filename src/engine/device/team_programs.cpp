@@ -1,35 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 #include "engine/device/team_device.hpp"
 
 namespace ccoll::device {
-namespace {
 
-constexpr std::string_view kBesideOthers =
-    ", with room for two calls of each of the process's teams of several GPUs";
-
-/// So many blocks of each rank there is to be room for in a team of several GPUs.
-constexpr std::uint32_t kBlocksOfRank = 16;
-
-}  // namespace
-
-/// Where blocks of several teams are counted, those of which few run at once leave less room for
-/// all: so no program has larger ones than leave enough for any other of the team.
 Status Team::Device::choose_threads(Gpu& gpu) const {
   gpu.most_threads = options_.most_threads;
   if (!counts_blocks()) return {};
   const auto ranks = static_cast<std::uint32_t>(
       std::ranges::count(numbers_, static_cast<std::uint32_t>(&gpu - gpus_.data())));
-  for (; gpu.most_threads > 32; gpu.most_threads /= 2) {
-    const auto at_once =
-        blocks_at_once({team_kernel_of_small_floats(false), 0}, gpu.device, gpu.most_threads);
-    CCOLL_TRY(at_once);
-    if (BlockBudget().room(this, gpu.device, *at_once) >= ranks * kBlocksOfRank) break;
-  }
-  return {};
+  return counted_blocks(gpu.device, ranks, options_.most_threads).map([&](const auto& counted) {
+    gpu.most_threads = counted.threads;
+  });
 }
 
 ProgramRoom Team::Device::room_on(const Gpu& gpu) const {

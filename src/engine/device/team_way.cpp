@@ -237,7 +237,7 @@ class TeamWay final : public DeviceWay, public std::enable_shared_from_this<Team
 
   std::string_view name() const override { return "team"; }
   Result<std::shared_ptr<const DeviceProgram>> load(const ProgramRequest& request) override {
-    TeamPool::of_process().rest();
+    rest_idle_teams();
     return team_->load(request);
   }
   Result<std::shared_ptr<Passage>> passage(const PassageRequest& request) override {
@@ -307,6 +307,8 @@ Status TeamPassage::outcome() const {
 }
 
 }  // namespace
+
+void rest_idle_teams() { TeamPool::of_process().rest(); }
 
 Result<std::shared_ptr<DeviceWay>> join_team(const TeamWayOptions& options) {
   TeamOptions team;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -50,7 +51,8 @@ class Gpu {
   std::vector<unsigned> free_;
 };
 
-/// What is called of a team, up to two at a time.
+/// What is called of a team, up to two at a time; or of a group, which has reserved what its
+/// programs may have.
 struct Team {
   struct Running {
     Program program;
@@ -58,7 +60,40 @@ struct Team {
   };
   std::vector<Program> loaded;
   std::vector<Running> running;
+  bool is_group = false;
+  std::optional<Program> reserved = std::nullopt;
 };
+
+/// Reserves some at random, of which it may keep fewer.
+Program reserve_some(BlockBudget& budget, const Team& team, unsigned multiprocessors,
+                     std::mt19937& random) {
+  const unsigned each = 1 + random() % 8;
+  const unsigned most = 1 + random() % (multiprocessors * each);
+  const unsigned room = budget.room(&team, 0, multiprocessors * each);
+  Program reserved{budget.reserve(&team, {0, most, multiprocessors * each}), each};
+  CHECK(reserved.blocks == std::min(most, room));
+  if (reserved.blocks == 0 || random() % 2 == 0) return reserved;
+  reserved.blocks = 1 + random() % reserved.blocks;
+  budget.limit(&team, reserved.blocks);
+  return reserved;
+}
+
+/// Whether one at random of the team is let in.
+bool load_some(BlockBudget& budget, Team& team, unsigned multiprocessors, std::mt19937& random) {
+  Program program{0, 1 + static_cast<unsigned>(random() % 8)};
+  program.blocks = 1 + random() % (multiprocessors * program.each);
+  if (team.is_group) {
+    if (!team.reserved) team.reserved = reserve_some(budget, team, multiprocessors, random);
+    if (program.blocks > team.reserved->blocks || program.each < team.reserved->each) return false;
+  } else {
+    const BlockBudget::Need need{0, program.blocks, multiprocessors * program.each};
+    const bool fits = program.blocks <= budget.room(&team, 0, need.at_once);
+    CHECK(budget.take(&team, {&need, 1}) == fits);
+    if (!fits) return false;
+  }
+  team.loaded.push_back(program);
+  return true;
+}
 
 }  // namespace
 
@@ -73,15 +108,10 @@ TEST_CASE("block budget: what is let in begins at once, whatever runs beside it"
     BlockBudget budget;
     const unsigned multiprocessors = 1 + random() % 6;
     std::vector<Team> teams(1 + random() % 5);
+    for (Team& team : teams) team.is_group = random() % 2 == 0;
     for (int load = 0; load < 12; load++) {
       Team& team = teams[random() % teams.size()];
-      const unsigned each = 1 + random() % 8;
-      const unsigned blocks = 1 + random() % (multiprocessors * each);
-      const Program program{blocks, each};
-      const BlockBudget::Need need{0, program.blocks, multiprocessors * each};
-      const bool fits = program.blocks <= budget.room(&team, 0, need.at_once);
-      CHECK(budget.take(&team, {&need, 1}) == fits);
-      fits ? team.loaded.push_back(program) : void(refused++);
+      if (!load_some(budget, team, multiprocessors, random)) refused++;
     }
     Gpu gpu(multiprocessors);
     for (int step = 0; step < 40; step++) {

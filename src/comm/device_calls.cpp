@@ -409,7 +409,8 @@ void Communicator::Implementation::end_what_devices_made_as_owner() {
 }
 
 void Communicator::Implementation::device_failed_as_owner(const Failure& failure) {
-  if (!broken_) break_as_owner(failure, true);
+  // It may be what has been heard meanwhile.
+  if (usable_as_owner()) break_as_owner(failure, true);
 }
 
 }  // namespace ccoll

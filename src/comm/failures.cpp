@@ -206,7 +206,8 @@ std::string Communicator::Implementation::first_error() const {
   if (is_forked()) return told(news().value()).message;
   {
     const std::lock_guard lock(mutex_);
-    if (const auto& failure = first_failure_ ? first_failure_ : news_) return told(*failure).message;
+    if (const auto& failure = first_failure_ ? first_failure_ : news_)
+      return told(*failure).message;
   }
   // What another rank has ended streams may have passed before this one hears of it.
   const auto& way = stream_calls_.device_way();
@@ -408,6 +409,9 @@ void Communicator::Implementation::hear(const Failure& failure) {
     news_ = failure;
   }
   has_news_.store(true, std::memory_order_release);
+  // Now, as nobody may take the news: of what a graph makes the host may know nothing. Of one that
+  // is closed others may yet need what devices do.
+  if (!closed_.load()) stream_calls_.abort_device(failure);
   waiter_->ring();
   broke_while_making(failure);
 }

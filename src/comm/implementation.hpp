@@ -508,7 +508,7 @@ class Communicator::Implementation final
   Status usable_as_owner();
   /// What the control path has told.
   std::optional<Failure> news() const;
-  /// The next to make progress ends all calls with it, if it is the first.
+  /// Ends what devices make; the next to make progress ends all calls with it, if it is the first.
   void hear(const Failure& failure);
   void failed_as_owner(Failure failure);
   /// Breaks with `failure` when `grace` is over, unless the control path brings a cause.

@@ -144,7 +144,14 @@ class StreamCalls {
   /// Null: the host makes all calls.
   const std::shared_ptr<device::DeviceWay>& device_way() const { return way_; }
   /// While nobody calls yet.
-  void take_way(std::shared_ptr<device::DeviceWay> way) { way_ = std::move(way); }
+  void take_way(std::shared_ptr<device::DeviceWay> way) {
+    way_ = std::move(way);
+    has_way_.store(way_ != nullptr, std::memory_order_release);
+  }
+  /// Whatever devices make ends, on all ranks, with `failure`. Any thread may call.
+  void abort_device(const Failure& failure) const {
+    if (has_way_.load(std::memory_order_acquire)) way_->abort(failure);
+  }
   /// Held by each message without a stream of the caller's that is yet to be posted: those that are
   /// called later, wherever their buffers are, do not overtake it.
   const std::shared_ptr<const void>& messages_to_post() const { return messages_to_post_; }
@@ -203,6 +210,7 @@ class StreamCalls {
   mutable std::mutex making_;
   std::shared_ptr<device::Staging> staging_;  // guarded by making_; stays when it is there
   std::shared_ptr<device::DeviceWay> way_;    // immutable once there are calls
+  std::atomic<bool> has_way_{false};          // publishes way_ to who does not wait for that
   std::atomic<bool> may_come_from_graphs_{false};
 
   std::mutex reached_mutex_;

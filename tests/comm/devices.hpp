@@ -144,6 +144,19 @@ inline void hold_until(std::atomic<bool>& may_go, cudaStream_t stream) {
   check_cuda(cudaLaunchHostFunc(stream, wait, &may_go), "a host function");
 }
 
+/// Whether the stream, of the current device, comes to its end in that time.
+inline bool ends_within(std::chrono::milliseconds limit, cudaStream_t stream) {
+  cudaEvent_t end = nullptr;
+  check_cuda(cudaEventCreateWithFlags(&end, cudaEventDisableTiming), "an event");
+  check_cuda(cudaEventRecord(end, stream), "recording an event");
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  auto error = cudaErrorNotReady;
+  while (error == cudaErrorNotReady && std::chrono::steady_clock::now() < deadline)
+    error = cudaEventQuery(end);
+  check_cuda(cudaEventDestroy(end), "an event");
+  return error == cudaSuccess;
+}
+
 struct Collective {
   Kind kind;
   std::size_t count;

@@ -35,19 +35,6 @@ std::vector<std::string> run_on_gpus(const std::vector<int>& gpu_of_rank,
   });
 }
 
-/// Whether the stream, of the current device, comes to its end in that time.
-bool ends_within(std::chrono::seconds limit, cudaStream_t stream) {
-  cudaEvent_t end = nullptr;
-  check_cuda(cudaEventCreateWithFlags(&end, cudaEventDisableTiming), "an event");
-  check_cuda(cudaEventRecord(end, stream), "recording an event");
-  const auto deadline = std::chrono::steady_clock::now() + limit;
-  auto error = cudaErrorNotReady;
-  while (error == cudaErrorNotReady && std::chrono::steady_clock::now() < deadline)
-    error = cudaEventQuery(end);
-  check_cuda(cudaEventDestroy(end), "an event");
-  return error == cudaSuccess;
-}
-
 /// GPUs on which two calls of many lanes have no room together.
 class SmallGpus {
  public:

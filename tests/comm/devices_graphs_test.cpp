@@ -26,6 +26,14 @@ struct HeldDevice {
   }
 };
 
+/// The same of kernels of graphs.
+struct HeldGraphs {
+  HeldGraphs() { cuda_on_host_holds_graphs(true); }
+  HeldGraphs(const HeldGraphs&) = delete;
+  HeldGraphs& operator=(const HeldGraphs&) = delete;
+  ~HeldGraphs() { cuda_on_host_holds_graphs(false); }
+};
+
 }  // namespace
 
 TEST_CASE("devices: a graph runs as often as one likes, among other calls", "[comm]") {
@@ -282,6 +290,58 @@ TEST_CASE("devices: a graph beside another call of its team is told on all ranks
   for (auto& work : works)
     CHECK_THAT(message_of([&] { work.wait(); }), Catch::Contains("found another one under way"));
   for (auto& rank : ranks) CHECK_THAT(rank.error(), Catch::Contains("found another one under way"));
+}
+
+TEST_CASE("devices: what ends a communicator ends a graph of its team that stands", "[comm]") {
+  if (way() != "team") return;
+  const auto how = GENERATE(as<std::string>(), "abort", "another rank's abort", "a late message");
+  CAPTURE(how);
+  constexpr int kRanks = 2;
+  auto ranks = Communicator::create_all(kRanks, on_device());
+  const OwnedStream streams[kRanks];
+  std::vector<Device> sums;
+  for (int rank = 0; rank < kRanks; rank++) sums.emplace_back(Values(100, 1));
+  const Branches branches(streams);
+  const Graph graph(streams[0], [&] {
+    branches.fork();
+    CallGroup group;
+    for (std::size_t i = 0; i < kRanks; i++)
+      ranks[i].all_reduce(sums[i].data(), sums[i].data(), 100, kType, ReduceOp::sum,
+                          in(streams[i]));
+    group.end();
+    branches.join();
+  });
+  graph.launch(streams[0]);
+  streams[0].wait();
+  CHECK(sums[1].values() == Values(100, 2));
+  {
+    const HeldGraphs held;
+    graph.launch(streams[0]);
+    const auto limit = std::chrono::steady_clock::now() + 60s;
+    while (cuda_on_host_held_kernels() == 0) {
+      REQUIRE_FALSE(ends_within(1ms, streams[0]));
+      REQUIRE(std::chrono::steady_clock::now() < limit);
+    }
+    // No host knows of it.
+    if (how == "a late message") {
+      CallOptions options;
+      options.timeout = 50ms;
+      std::int32_t value = 0;
+      CHECK_THAT(message_of([&] { ranks[0].recv(&value, 1, kType, 1, 0, options); }),
+                 Catch::Contains("timed out"));
+    } else {
+      ranks[how == "abort" ? 0 : 1].abort("enough");
+    }
+    CHECK(ends_within(20s, streams[0]));
+  }
+  const char* const why = how == "a late message" ? "timed out" : "enough";
+  for (auto& rank : ranks) {
+    wait_for_error(rank);
+    CHECK_THAT(rank.error(), Catch::Contains(why));
+  }
+  // It ends as often as it is launched.
+  graph.launch(streams[0]);
+  streams[0].wait();
 }
 
 TEST_CASE("devices: a graph beside another call of its rank's streams is told on all ranks",

@@ -490,6 +490,36 @@ void a_rank_that_is_killed(bool in_graph, MemoryKind kind, std::size_t count = 3
                 });
 }
 
+/// The part that rank 1 has of a graph stands on its GPU, of which no host knows a call any more,
+/// and so that of rank 0 waits for it. Rank 0 ends that, or the loss of rank 1 does.
+void a_graph_that_stands(bool is_killed) {
+  run_processes(is_killed ? "killed beside a graph" : "abort of a graph",
+                {.killed = is_killed ? std::set{1} : std::set<int>{}},
+                [is_killed](Communicator& c, Communicator& host) {
+                  constexpr std::size_t kCount = 30'000;
+                  const OwnedStream stream;
+                  const Device buffer(Values(kCount, 1));
+                  const Graph graph(stream, [&] { sums(c, buffer, kCount, stream); });
+                  graph.launch(stream);
+                  stream.wait();
+                  cuda_on_host_holds_graphs(c.rank() == 1);
+                  graph.launch(stream);
+                  const auto limit = std::chrono::steady_clock::now() + kLong;
+                  while (c.rank() == 1 && cuda_on_host_held_kernels() == 0)
+                    expect(std::chrono::steady_clock::now() < limit,
+                           "rank 1's part does not begin");
+                  host.barrier();
+                  // Hosts come to the end of what they do beside it.
+                  std::this_thread::sleep_for(300ms);
+                  if (is_killed && c.rank() == 1) ::kill(getpid(), SIGKILL);
+                  if (!is_killed && c.rank() == 0) c.abort("that is enough");
+                  expect(ends_within(20s, stream), "the graph stands");
+                  wait_for_error(c);
+                  const std::string why = is_killed ? "rank 1" : "that is enough";
+                  expect(c.error().find(why) != std::string::npos, "told: " + c.error());
+                });
+}
+
 /// Rank 1 is killed in the middle of a graph's call of which rank 0 has closed the communicator, so
 /// that nobody tells it of that loss.
 void a_rank_that_is_killed_after_a_close() {
@@ -534,6 +564,7 @@ int main() {
   a_rank_that_is_killed_after_a_close();
   if (has_gpus) {
     kernels_that_do_not_work();
+    for (const bool is_killed : {false, true}) a_graph_that_stands(is_killed);
     groups_on_small_gpus();
   }
   std::cout << fmt::format("{} failures\n", failures);

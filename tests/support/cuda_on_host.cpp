@@ -194,15 +194,15 @@ char idle_kernels[7];
 char hammer_of_words;
 
 std::atomic<int> team_kernels_launched = 0, team_kernels_by_words = 0;
-std::atomic<bool> holds_kernels = false, holds_copies = false;
+std::atomic<bool> holds_kernels = false, holds_graphs = false, holds_copies = false;
 std::atomic<int> held_kernels = 0, held_copies = 0;
 
 /// As if some of the call's blocks were under way, until it is told to end.
-void hold(const TeamLaunch& call) {
+void hold(const TeamLaunch& call, const std::atomic<bool>& holds) {
   std::uint64_t* const owner = &call.state.claim->owner;
   while (!exchange_if(owner, 0, 2 * call.id)) relax();
   ++held_kernels;
-  while (holds_kernels && load_relaxed(call.abort) == 0) relax();
+  while (holds && load_relaxed(call.abort) == 0) relax();
   --held_kernels;
   store_release(owner, 0);
 }
@@ -1413,15 +1413,15 @@ cudaError_t cudaLaunchCooperativeKernel(const void* kernel_of, dim3 grid, dim3 b
   // The host and other devices go on meanwhile: such a kernel may end only when it is told to.
   const auto runs = std::make_shared<Runs>();
   const auto run = [patient, runs, device = current_device, threads = block.x,
-                    is_held = known(stream)->capture == nullptr] {
+                    holds = known(stream)->capture == nullptr ? &holds_kernels : &holds_graphs] {
     check_reach(device, patient);
     if (broken_by != cudaSuccess) return;
     ++runs->begun;
     ++kernels_running;
     Room& room = Room::of(device);
-    std::thread([patient, runs, is_held, &room, threads,
+    std::thread([patient, runs, holds, &room, threads,
                  places = room.take(patient.program.block_count, threads)] {
-      if (is_held && holds_kernels) hold(patient);
+      if (*holds) hold(patient, *holds);
       run_team(patient);
       if (has_fault("garbled")) garble(patient);
       maybe_spoil(patient.buffers[1], 1);
@@ -1500,6 +1500,7 @@ void cuda_on_host_is_full(bool is) { is_full = is; }
 int cuda_on_host_team_kernels() { return team_kernels_launched; }
 int cuda_on_host_team_kernels_by_words() { return team_kernels_by_words; }
 void cuda_on_host_holds_kernels(bool holds) { holds_kernels = holds; }
+void cuda_on_host_holds_graphs(bool holds) { holds_graphs = holds; }
 int cuda_on_host_held_kernels() { return held_kernels; }
 void cuda_on_host_holds_copies(bool holds) {
   const std::lock_guard lock(mu);

@@ -25,6 +25,8 @@ int cuda_on_host_team_kernels_by_words();
 /// told to end; how many do.
 void cuda_on_host_holds_kernels(bool holds);
 int cuda_on_host_held_kernels();
+/// The same of those of graphs.
+void cuda_on_host_holds_graphs(bool holds);
 
 /// Whether copies that the device makes by itself stand from now on, but for those of graphs; how
 /// many do.

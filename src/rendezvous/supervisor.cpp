@@ -12,6 +12,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iterator>
+#include <sstream>
 #include <thread>
 
 #include "core/signal_name.hpp"
@@ -23,6 +25,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
+/// How long a rank that is ending is waited for before others' ends are told.
+constexpr std::chrono::seconds kEndingTime{1};
 constexpr int kSignalBase = 128;  // a shell's status for "died of signal N" is 128 + N
 /// How long output is awaited from descendants of ranks that are over.
 constexpr auto kLastWords = 1s;
@@ -54,6 +58,21 @@ bool is_stopped(pid_t child) {
   siginfo_t info{};
   const int asked = ::waitid(P_PID, static_cast<id_t>(child), &info, WSTOPPED | WNOHANG | WNOWAIT);
   return asked == 0 && info.si_pid == child;
+}
+
+/// Whether it is about to be over: dead, or its first thread is, while others of it still end.
+bool is_ending(pid_t child) {
+  std::ifstream file(fmt::format("/proc/{}/stat", child));
+  std::string stat;
+  std::getline(file, stat);
+  // "pid (name) state ppid pgrp session tty tpgid flags …"; the name may hold anything.
+  std::istringstream fields(stat.substr(std::min(stat.rfind(')') + 1, stat.size())));
+  char state = 0;
+  std::int64_t ignored = 0;
+  std::uint64_t flags = 0;
+  fields >> state >> ignored >> ignored >> ignored >> ignored >> ignored >> flags;
+  constexpr std::uint64_t kExiting = 4;  // PF_EXITING of the kernel
+  return fields && (state == 'Z' || state == 'X' || (flags & kExiting) != 0);
 }
 
 std::string seconds(std::chrono::milliseconds time) {
@@ -230,6 +249,33 @@ void Supervisor::forward_signal() {
 
 void Supervisor::look_for_ends() {
   if (last_end_) return;
+  std::vector<RankEnd> ends = find_ends();
+  // A rank that is killed loses its connections before it is over, and others may have ended for
+  // that in the meantime.
+  const auto limit = Clock::now() + kEndingTime;
+  const auto others_end = [this] {
+    return std::ranges::any_of(
+        ranks_, [](const RankProcess& rank) { return !rank.over && is_ending(rank.pid); });
+  };
+  const auto failed = [](const RankEnd& end) { return !end.by_signal && end.code != 0; };
+  while (status_ == 0 && std::ranges::any_of(ends, failed) && others_end() &&
+         Clock::now() < limit) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::ranges::move(find_ends(), std::back_inserter(ends));
+  }
+  // Of ranks that are found together the killed one is the cause, and the others report it.
+  std::ranges::stable_partition(ends, &RankEnd::by_signal);
+  for (auto& end : ends) {
+    // Of those that we ended ourselves the first cause has been told.
+    end.expected = ending_ >= Ending::told || (end.by_signal && end.code == interrupted_);
+    rank_is_over(end);
+    ends_.push_back(end);
+  }
+  if (running() == 0) last_end_ = Clock::now();
+  look_who_is_left();
+}
+
+std::vector<RankEnd> Supervisor::find_ends() {
   std::vector<RankEnd> ends;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     if (ranks_[rank].over) continue;
@@ -244,16 +290,7 @@ void Supervisor::look_for_ends() {
                     .expected = false,
                     .stopped = ranks_[rank].stopped});
   }
-  // Of ranks that are found together the killed one is the cause, and the others report it.
-  std::ranges::stable_partition(ends, &RankEnd::by_signal);
-  for (auto& end : ends) {
-    // Of those that we ended ourselves the first cause has been told.
-    end.expected = ending_ >= Ending::told || (end.by_signal && end.code == interrupted_);
-    rank_is_over(end);
-    ends_.push_back(end);
-  }
-  if (running() == 0) last_end_ = Clock::now();
-  look_who_is_left();
+  return ends;
 }
 
 void Supervisor::look_for_stopped() {

@@ -71,6 +71,7 @@ class Supervisor final {
   bool have_dumped();
   void forward_signal();
   void look_for_ends();
+  std::vector<RankEnd> find_ends();
   void rank_is_over(const RankEnd& end);
   /// Nobody wants to hear of it: whoever read what the ranks print has heard enough.
   void end_quietly();

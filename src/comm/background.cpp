@@ -21,6 +21,9 @@ constexpr std::chrono::microseconds kTurn{200};
 /// What a turn that is due takes to begin, at most, before those who ask go on without it.
 constexpr std::chrono::microseconds kCourtesy{100};
 
+/// Backgrounds of this process that have something under way, for all of which there is one thread.
+std::atomic<int> busy_backgrounds{0};
+
 /// Gives the owner flag back, however a turn ends.
 struct EndOfTurn {
   Communicator::Implementation& communicator;
@@ -51,10 +54,18 @@ Background::Background(asio::io_context& context,
       watch_(context_),
       timer_(context_) {}
 
-Background::~Background() { stop_watching(); }
+Background::~Background() {
+  stop_watching();
+  set_busy(false);
+}
+
+void Background::set_busy(bool busy) {
+  if (busy_.exchange(busy) != busy) busy_backgrounds += busy ? 1 : -1;
+}
 
 void Background::schedule() noexcept {
   if (scheduled_.exchange(true)) return;
+  set_busy(true);
   try {
     asio::post(context_, [self = shared_from_this()] { self->turn(); });
   } catch (...) {
@@ -78,6 +89,7 @@ void Background::stop() {
 
 void Background::turn() {
   scheduled_.store(true);
+  set_busy(true);
   // Or every message of calls that somebody waits for would wake the service thread as well.
   stop_watching();
   const auto communicator = stopped_ ? nullptr : communicator_.lock();
@@ -92,7 +104,7 @@ void Background::turn() {
     if (communicator) denied_.store(Clock::now());
     scheduled_.store(false);
     // Who gave the flag back before that found this turn scheduled, and scheduled none.
-    if (!communicator || !communicator->try_own()) return;
+    if (!communicator || !communicator->try_own()) return set_busy(false);
   }
   denied_.store(kNever);
   bool go_on = false;
@@ -113,7 +125,10 @@ void Background::turn() {
     std::_Exit(EXIT_FAILURE);
   }
   // Who told of a stream since saw that this turn was scheduled, and scheduled none.
-  if (go_on || communicator->has_reached()) schedule();
+  if (go_on || communicator->has_reached())
+    schedule();
+  else if (!sleeps())
+    set_busy(false);
 }
 
 bool Background::turn_as_owner(Communicator::Implementation& communicator) {
@@ -121,9 +136,10 @@ bool Background::turn_as_owner(Communicator::Implementation& communicator) {
   communicator.waiter().sleep(std::chrono::nanoseconds(0));  // takes the events, does not wait
   const auto end = Clock::now() + kTurn;
   // Between two slices of a call other ranks take some time: less than sleeping and waking does.
+  // Unless they wait for this thread.
   auto patience = Patience::short_one(communicator.crowded(), false);
   bool moved = true;
-  const auto goes_on = [&] { return moved || patience.keep_polling(); };
+  const auto goes_on = [&] { return moved || (busy_backgrounds == 1 && patience.keep_polling()); };
   while (goes_on() && communicator.busy_as_owner() && !communicator.wanted() &&
          Clock::now() < end) {
     moved = communicator.progress_as_owner();

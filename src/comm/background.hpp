@@ -44,6 +44,8 @@ class Background : public std::enable_shared_from_this<Background> {
              const std::shared_ptr<Communicator::Implementation>& communicator,
              FileDescriptor descriptor);
   void turn();
+  /// Whether it has something under way: all of the process's that have are counted.
+  void set_busy(bool busy);
   /// True when it is to go on at once.
   bool turn_as_owner(Communicator::Implementation& communicator);
   void sleep_until(std::chrono::steady_clock::time_point next);
@@ -52,6 +54,7 @@ class Background : public std::enable_shared_from_this<Background> {
   asio::io_context& context_;  ///< of the service, which the communicator holds
   const std::weak_ptr<Communicator::Implementation> communicator_;
   std::atomic<bool> scheduled_{false};
+  std::atomic<bool> busy_{false};
   static constexpr auto kAwake = std::chrono::steady_clock::time_point::min();
   static constexpr auto kNever = std::chrono::steady_clock::time_point::min();
   std::atomic<std::chrono::steady_clock::time_point> denied_{

@@ -409,11 +409,11 @@ void Communicator::Implementation::hear(const Failure& failure) {
     news_ = failure;
   }
   has_news_.store(true, std::memory_order_release);
+  waiter_->ring();
+  broke_while_making(failure);
   // Now, as nobody may take the news: of what a graph makes the host may know nothing. Of one that
   // is closed others may yet need what devices do.
   if (!closed_.load()) stream_calls_.abort_device(failure);
-  waiter_->ring();
-  broke_while_making(failure);
 }
 
 void Communicator::Implementation::abort(std::string_view reason) {

@@ -600,11 +600,14 @@ class Communicator::Implementation final
   const CommunicatorOptions options_;
   const Group group_;
   const std::string name_;
-  CostTable costs_;                          // immutable after make
-  std::vector<std::uint32_t> hosts_;         // of Problem::host_of; immutable after make
-  Forced forced_;                            // immutable after make
-  bool crowded_ = false;                     // immutable after make: ranks outnumber cores
-  bool in_memory_ = false;                   // immutable after make: all ranks share some
+  CostTable costs_;                   // immutable after make
+  std::vector<std::uint32_t> hosts_;  // of Problem::host_of; immutable after make
+  Forced forced_;                     // immutable after make
+  bool crowded_ = false;              // immutable after make: ranks outnumber cores
+  bool in_memory_ = false;            // immutable after make: all ranks share some
+  /// Of a blocking message that goes the short way. Over wires a longer one is placed where it
+  /// belongs as it comes, which that way does not do.
+  std::size_t most_short_bytes() const { return in_memory_ ? kMaxEagerBytes : 4 << 10; }
   bool subscribed_ = false;                  // immutable after make: it was there at all
   DeviceWayPick device_way_;                 // immutable after make
   bool knows_devices_ = false;               // immutable after make: CUDA is in use here

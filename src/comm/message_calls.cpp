@@ -246,6 +246,7 @@ bool Communicator::Implementation::send_short_as_owner(const MessageRequest& req
   if (!calm_as_owner()) return false;
   const auto begun = tracing_ != nullptr ? trace::now() : 0;
   const auto bytes = request.count * size_of(request.type);
+  if (bytes > most_short_bytes()) return false;
   const auto sent = guarded_as_owner([&] {
     return std::optional(
         messages_.send_now(to, static_cast<const std::byte*>(request.input), bytes, request.type));
@@ -289,7 +290,7 @@ std::optional<Received> Communicator::Implementation::recv_short_as_owner(
   return guarded_as_owner([&] {
     Received got;
     const auto found = messages_.take_now(from, static_cast<std::byte*>(request.output), bytes,
-                                          request.type, got, keeps_polling);
+                                          most_short_bytes(), request.type, got, keeps_polling);
     if (found != Messages::Found::message) return std::optional<Received>();
     moved_ = true;
     const auto tag = static_cast<std::uint32_t>(got.tag);

@@ -36,6 +36,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -96,9 +97,9 @@ struct MessageOperation final : Operation {
   Stage stage = Stage::queued;
   std::uint64_t id = 0;
   std::uint64_t moved_bytes = 0;
-  CopierChoice::Transfer transfer;  ///< of what is not in the head
-  std::size_t position = 0;         ///< in Messages::pending_
-  std::uint64_t record = 0;         ///< its number for the flight recorder
+  std::optional<CopierChoice::Transfer> transfer;  ///< of what is not in the head, once it goes out
+  std::size_t position = 0;                        ///< in Messages::pending_
+  std::uint64_t record = 0;                        ///< its number for the flight recorder
 };
 
 class Messages {
@@ -153,8 +154,9 @@ class Messages {
   enum class Found : std::uint8_t { nothing, message, another_way };
   /// Takes the message that comes next from the rank that the pattern names, if it comes as long as
   /// `keeps_polling` says so, which is asked after each look in vain.
-  Found take_now(const Pattern& from, std::byte* data, std::size_t bytes, DataType type,
-                 Received& got, const std::function<bool()>& keeps_polling);
+  /// Of at most `most` bytes, and no more than `bytes`, which `data` has.
+  Found take_now(const Pattern& from, std::byte* data, std::size_t bytes, std::size_t most,
+                 DataType type, Received& got, const std::function<bool()>& keeps_polling);
   /// A send whose message is pushed.
   void finish(const std::shared_ptr<MessageOperation>& send);
 
@@ -239,6 +241,8 @@ class Messages {
     /// Whether there is something to tell the peer.
     bool has_news() const { return !answers.empty() || owed >= kUnexpectedBytes / 2; }
   };
+
+  CopierChoice::Transfer begin_transfer(Channel& channel, const MessageOperation& send);
 
   /// Slices of one link in one round: whoever makes progress has others to look after.
   static constexpr int kSlicesAtOnce = 16;

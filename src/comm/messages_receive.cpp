@@ -180,13 +180,14 @@ Messages::Found Messages::wait_for_message(Channel& channel,
 }
 
 Messages::Found Messages::take_now(const Pattern& from, std::byte* data, std::size_t bytes,
-                                   DataType type, Received& got,
+                                   std::size_t most, DataType type, Received& got,
                                    const std::function<bool()>& keeps_polling) {
   const auto known = by_peer_.find(*from.from);
   if (known == by_peer_.end()) return Found::another_way;
   auto& channel = *known->second;
   const auto suits = [&](const Envelope& envelope) {
-    return !envelope.wants_grant && envelope.bytes <= bytes && envelope.bytes % size_of(type) == 0;
+    return !envelope.wants_grant && envelope.bytes <= std::min(bytes, most) &&
+           envelope.bytes % size_of(type) == 0;
   };
   const auto take = [&](const Envelope& envelope, const std::byte* head) {
     if (envelope.bytes > 0) std::memcpy(data, head, envelope.bytes);

@@ -137,11 +137,17 @@ Status Messages::granted(Channel& channel, std::uint64_t id) {
       channel.out_bulk->announce_direct(rest, send.bytes - send.moved_bytes, send.direct);
     else
       channel.out_bulk->announce(rest, send.bytes - send.moved_bytes);
-    if (!send.direct && channel.out_bulk->copies_once())
-      send.transfer = channel.copier_choice(send.bytes).begin();
     channel.sending.push_back(&send);
   }
   return {};
+}
+
+CopierChoice::Transfer Messages::begin_transfer(Channel& channel, const MessageOperation& send) {
+  if (send.direct || !channel.out_bulk->copies_once()) return {};
+  auto transfer = channel.copier_choice(send.bytes).begin();
+  // How long one takes beside others tells nothing.
+  if (channel.sending.size() > 1 || !channel.flushing_bulk.empty()) transfer.is_timed = false;
+  return transfer;
 }
 
 Status Messages::push_rests(Channel& channel) {
@@ -152,11 +158,13 @@ Status Messages::push_rests(Channel& channel) {
       if (!channel.out_bulk->has_room()) break;
     }
     auto& send = *channel.sending.front();
-    const auto bytes = std::min<std::uint64_t>(channel.out_bulk->good_bytes(send.transfer.copier),
+    if (!send.transfer) send.transfer = begin_transfer(channel, send);
+    const auto copier = send.transfer->copier;
+    const auto bytes = std::min<std::uint64_t>(channel.out_bulk->good_bytes(copier),
                                                send.bytes - send.moved_bytes);
     channel.out_bulk->lend(
         encode({.kind = Frame::Kind::rest, .id = send.id, .bytes = send.bytes}, bytes),
-        send.input + send.moved_bytes, send.transfer.copier);
+        send.input + send.moved_bytes, copier);
     send.moved_bytes += bytes;
     channel.traffic.bytes_sent += bytes;
     moved_ = true;
@@ -178,8 +186,7 @@ Status Messages::flush(Channel& channel) {
     const Failure* const failure = link->failure();
     if (operations.empty() || !link->drained()) return failure;
     for (auto* operation : operations) {
-      if (operation->transfer.is_timed)
-        channel.copier_choice(operation->bytes).end(operation->transfer);
+      if (operation->transfer) channel.copier_choice(operation->bytes).end(*operation->transfer);
       end_receive(channel, *operation);
     }
     operations.clear();

@@ -22,6 +22,10 @@ constexpr std::size_t kBytesAtOnce = 256 << 10;
 /// lent together is read together.
 constexpr std::size_t kLentBytesAtOnce = 1 << 20;
 
+/// Of one rank's data, what its core's own caches hold: who combines them reads them there as fast
+/// as out of slots.
+constexpr std::uint64_t kNearBytes = 1 << 20;
+
 void copy(std::byte* to, const std::byte* from, std::size_t bytes, bool streams) {
   if (to == from) return;
   if (streams)
@@ -72,6 +76,8 @@ Status Plan::resolve(const PlanRequest& request, LinkTable& links) {
   find_fillers();
   // Who combines what it gets reads it out of a slot as well, and who only sends may as well copy.
   sender_copies_ = reduces(problem_.kind) || !receives;
+  feeds_ = reduces(problem_.kind) && !receives && problem_.size == 2;
+  only_sends_ = !receives;
   measure();
   can_be_short_ = make_short();
   return {};
@@ -138,12 +144,16 @@ void Plan::measure() {
   }
   const auto [input, output] = bytes_of;
   streams_ = input + output > cached_bytes_;
-  usual_copier_ = sender_copies_ || input >= cached_bytes_ ? Copier::sender : Copier::receiver;
+  usual_copier_ = feeds_ && input > kNearBytes               ? Copier::sender_always
+                  : sender_copies_ || input >= cached_bytes_ ? Copier::sender
+                                                             : Copier::receiver;
   copier_choice_ = CopierChoice(usual_copier_);
   std::uint64_t longest = 0;
   for (const auto* extents : {&inputs_, &outputs_})
     for (const auto& extent : *extents) longest = std::max(longest, extent.elems);
-  has_choice_ = std::min(longest, slice_elems_) * elem_bytes_ >= CopierChoice::kLeastBytes;
+  // Who only sends through slots is done when they are full, and knows not when they are read.
+  has_choice_ =
+      !only_sends_ && std::min(longest, slice_elems_) * elem_bytes_ >= CopierChoice::kLeastBytes;
 }
 
 void Plan::place(const PlanRequest& request, const Lane& lane, const std::vector<Operand>& operands,

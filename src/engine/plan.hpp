@@ -339,7 +339,9 @@ class Plan {
   std::unique_ptr<CustomFold> custom_fold_;  ///< in its place, for the caller's own function
   std::vector<ReadyLane> lanes_;
   bool can_be_short_ = false;
-  bool sender_copies_ = false;                        ///< whatever the sizes are
+  bool sender_copies_ = false;  ///< whatever the sizes are
+  bool feeds_ = false;          ///< it only sends, to one rank that has all the combining to do
+  bool only_sends_ = false;
   std::vector<std::pair<SendLink*, Rank>> outgoing_;  ///< every link the program sends on, once
   std::vector<const std::byte*> sources_;             ///< room for the widest step
 

@@ -9,9 +9,10 @@
 /// while it runs: a factor of up to four, either way. So two ways are tried.
 ///
 /// Of kPeriod transfers the first few go one way and the next few the other, whichever is known to
-/// be better, and the others the better way. All ranks of a collective count its calls alike, and
-/// so do both ranks of an exchange: they try the same way at a time, and what they compare is that
-/// way and not a mixture of both. Nothing depends on their coming to the same result.
+/// be better, and the others the better way. All ranks of a collective count its calls about alike,
+/// and so do both ranks of an exchange: they mostly try the same way at a time, and what they
+/// compare is that way and not a mixture of both. Nothing depends on it, nor on their coming to the
+/// same result. What has other sizes each time goes the usual way.
 
 #include <algorithm>
 #include <array>

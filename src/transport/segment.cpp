@@ -45,21 +45,16 @@ Mappings& mappings() {
 /// What huge pages are aligned to on most machines.
 constexpr std::size_t kHugePage = 2 << 20;
 
-/// Where so many bytes of a file from `offset` on are to be mapped, so that huge pages of it are
-/// huge pages there, too: some have been mapped there, for the file to take their place. Null where
-/// the system may choose.
+/// Where so many bytes of a file from `offset` on may be mapped so that huge pages of it are huge
+/// pages there, too: nothing is there just now. Null where that does not matter.
 void* aligned_place(std::uint64_t offset, std::size_t bytes) {
   if (bytes < kHugePage) return nullptr;
   void* const found =
       mmap(nullptr, bytes + kHugePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (found == MAP_FAILED) return nullptr;
-  auto* const begin = static_cast<std::byte*>(found);
-  const auto skipped = (offset - reinterpret_cast<std::uintptr_t>(begin)) % kHugePage;
-  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  const auto end = skipped + (bytes + page - 1) / page * page;
-  if (skipped > 0) munmap(begin, skipped);
-  if (end < bytes + kHugePage) munmap(begin + end, bytes + kHugePage - end);
-  return begin + skipped;
+  munmap(found, bytes + kHugePage);
+  const auto skipped = (offset - reinterpret_cast<std::uintptr_t>(found)) % kHugePage;
+  return static_cast<std::byte*>(found) + skipped;
 }
 
 /// `exhausted` where there may be some later, else `unsupported`.
@@ -149,14 +144,10 @@ Result<std::shared_ptr<Segment>> Segment::view(const FileDescriptor& file, std::
 Status Segment::map(int number, int protection, int flags, std::uint64_t offset,
                     std::size_t bytes) {
   const auto before = offset % static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  void* const place = aligned_place(offset - before, before + bytes);
-  void* const data = mmap(place, before + bytes, protection, flags | (place ? MAP_FIXED : 0),
-                          number, static_cast<off_t>(offset - before));
-  if (data == MAP_FAILED) {
-    const auto failed = no_memory("mmap");
-    if (place != nullptr) munmap(place, before + bytes);
-    return failed;
-  }
+  // A hint, as others may have taken the place: then the system chooses.
+  void* const data = mmap(aligned_place(offset - before, before + bytes), before + bytes,
+                          protection, flags, number, static_cast<off_t>(offset - before));
+  if (data == MAP_FAILED) return no_memory("mmap");
   data_ = static_cast<std::byte*>(data) + before;
   size_ = bytes;
   before_ = before;

@@ -32,7 +32,8 @@ struct TransportContext {
   /// In shared memory, larger slices of ordinary memory are read where they lie, if that is allowed
   /// (shm/single_copy.hpp).
   bool single_copy = true;
-  /// Memory that is read where it lies again and again is put together to huge pages (shm/huge_pages.hpp).
+  /// Memory that is read where it lies again and again is put together to huge pages
+  /// (shm/huge_pages.hpp).
   bool huge_pages = true;
   /// Slices over wires carry checksums; the same on all ranks.
   bool checksum = false;

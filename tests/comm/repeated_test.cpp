@@ -2,8 +2,10 @@
 // The same call again and again, with other data each time: who copies them changes meanwhile
 // (transport/copier_choice.hpp).
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "on_transports.hpp"
@@ -22,6 +24,13 @@ constexpr std::size_t kElems = CopierChoice::kLeastBytes / sizeof(std::uint32_t)
 /// What rank `from` has for rank `to` in that call.
 std::uint32_t mark(int call, int from, int to) {
   return static_cast<std::uint32_t>((call * 16 + from) * 16 + to);
+}
+
+/// What all ranks' marks of that call add up to.
+std::uint32_t sum_of_marks(int call, int size) {
+  std::uint32_t sum = 0;
+  for (int from = 0; from < size; from++) sum += mark(call, from, 0);
+  return sum;
 }
 
 std::span<std::uint32_t> block(std::vector<std::uint32_t>& data, int rank, std::size_t elems) {
@@ -56,6 +65,34 @@ TEST_CASE("repeated: every call brings what was there when it was made", "[comm]
       std::ranges::fill(sent, mark(call, me, next));
       world.send_recv(sent, next, got, last);
       expect(holds(got, mark(call, last, me)), "send_recv");
+    }
+  });
+}
+
+TEST_CASE("repeated: so do reductions and broadcasts of registered memory", "[comm]") {
+  const int size = GENERATE(2, 3);
+  testing::on_all_transports(size, [&](Communicator& world) {
+    const int me = world.rank();
+    constexpr std::size_t kWhole = 4 * kElems;
+    const Memory memory = allocate(2 * kWhole * sizeof(std::uint32_t));
+    auto* const begin = reinterpret_cast<std::uint32_t*>(memory.data());
+    const std::span in(begin, kWhole), out(begin + kWhole, kWhole);
+    for (int call = 0; call < kCalls; call++) {
+      std::ranges::fill(in, mark(call, me, 0));
+      world.all_reduce(in, out);
+      expect(holds(out, sum_of_marks(call, size)), "all_reduce");
+      std::ranges::fill(in, mark(call, me, 0));
+      world.all_reduce(in);
+      expect(holds(in, sum_of_marks(call, size)), "all_reduce in place");
+      const int root = size - 1;
+      if (me == root) std::ranges::fill(in, mark(call, root, 1));
+      world.broadcast(in, root);
+      expect(holds(in, mark(call, root, 1)), "broadcast");
+      world.reduce(in, out, ReduceOp::sum, root);
+      if (me == root)
+        expect(holds(out, static_cast<std::uint32_t>(size) * mark(call, root, 1)), "reduce");
+      // Peers map the memory meanwhile.
+      if (call == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
   });
 }

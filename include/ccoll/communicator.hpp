@@ -167,7 +167,8 @@ struct CCOLL_API CommunicatorOptions {
   std::size_t device_workspace = std::size_t{32} << 20;
   /// How many blocks of threads at most a GPU runs for a collective that it makes: the rest is left
   /// to other kernels. Collectives that cannot do with so few go through the host. 0: as many as it
-  /// runs at once, or 32 of each rank by steps. CCOLL_DEVICE_BLOCKS.
+  /// runs at once, but 16 of each rank by kernels of several processes, and 32 by steps. Where
+  /// others of the process need room beside them (docs/gpu.md), fewer. CCOLL_DEVICE_BLOCKS.
   std::size_t device_blocks = 0;
   /// Whether a team's all_gather and all_to_all on memory of the GPU are copies, which need no
   /// multiprocessor: "always", "never", or empty: where they are large. Copies that are under way

@@ -63,7 +63,8 @@ constexpr Variable kSettings[] = {
     {"CCOLL_LANES", "by cost", "most copies of an algorithm's lanes, 1 to 1024"},
     {"CCOLL_DEVICE_WAY", "what the ranks' places allow",
      "how GPUs make collectives where all ranks have one: `team`, `steps` or, not at all, `host`"},
-    {"CCOLL_DEVICE_BLOCKS", "as many as run at once; by steps 32 of each rank",
+    {"CCOLL_DEVICE_BLOCKS",
+     "as many as run at once; 16 of each rank by kernels of several processes, 32 by steps",
      "how many blocks of threads at most a GPU runs for a collective that it makes"},
     {"CCOLL_DEVICE_COPIES", "where they are large",
      "`always` or `never`: whether a team's all_gather and all_to_all are copies, without a "
@@ -88,8 +89,8 @@ constexpr Variable kSettings[] = {
      "0: what ranks of a host send each other always goes through shared slots, and is never read "
      "from the sender's own memory by process_vm_readv(2)"},
     {"CCOLL_HUGE_PAGES", "1",
-     "0: memory that is so read again and again stays as it is, and is not put together to huge "
-     "pages by madvise(2)"},
+     "0: memory that is so read again and again, or where it is registered, stays as it is, and is "
+     "not put together to huge pages by madvise(2)"},
     {"CCOLL_IB_HCA", "every RDMA device",
      "ports for `verbs` by prefix: `mlx5_0:1,rxe`; `=mlx5_0` exactly; `^mlx5_1` all but these"},
     {"CCOLL_IB_GID_INDEX", "by the route to the peer",

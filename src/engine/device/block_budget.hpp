@@ -23,8 +23,9 @@
 ///
 /// The ranks of a group are of several processes, each of which knows what there is on its own GPU
 /// alone, and all have to refuse the same programs. So each rank reserves some blocks when its
-/// group is made, as much as a team could have then, and no program of the group has more than the
-/// rank that could reserve least. That is what counts of a group, twice, too.
+/// group is made, once, no more than a team could have then nor than it is told, and no program of
+/// the group has more than the rank that could reserve least. That is what counts of a group,
+/// twice, too.
 ///
 /// What other processes have on a GPU is not counted. Without MPS they take turns there, and GPUs
 /// that we have kernels for put aside what is running when its turn is over: in its turn a process

@@ -47,7 +47,8 @@ class BlockLoans {
     store_relaxed(&flag[3], launch_.loans.begins[1]);
   }
 
-  /// By who has seen that flag, which then has what was said kept.
+  /// By who has seen that flag, which then has what was said kept; or who is to stop, and then
+  /// nobody uses it.
   CCOLL_HOST_DEVICE void hear(const TeamEnd& end, const std::uint64_t* flag) const {
     if (!program_.lends_by_call) return;
     std::uint64_t* const kept = kept_of(end);

@@ -217,7 +217,8 @@ class TeamInterpreter {
       const TeamEnd& end = program_.ends[i];
       if (!is_owner(end)) continue;
       ++counts_[end.number];
-      // Nobody waits for what was lent.
+      // Where the program says that all is lent, nobody waits. By call it never does, as senders
+      // wait for their readers (await_readers).
       if (program_.channels[end.channel].slot_bytes == 0) continue;
       store_release(popped_flag(end), base_ + counts_[end.number]);
     }

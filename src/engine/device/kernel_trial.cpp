@@ -51,7 +51,10 @@ Result<LoweredTeam> lowered_exchange(Rank size, bool by_words) {
   if (!by_words) request.tiny_bytes = 0;
   request.devices.resize(size);
   std::iota(request.devices.begin(), request.devices.end(), 0U);
-  return lower(request);
+  auto lowered = lower(request);
+  if (lowered && lowered->program.by_words != by_words)
+    return fail(ErrorKind::internal, "what is to be tried out by words is not, or the other way");
+  return lowered;
 }
 
 /// All of one rank's.

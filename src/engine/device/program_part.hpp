@@ -26,11 +26,12 @@ inline constexpr std::uint32_t kMostTeamBlocks = 2048;
 inline constexpr std::uint32_t kMostTeamProgress = kMostTeamBlocks + kMostTeamDevices;
 
 /// So many blocks of each rank there is to be room for where they are counted (block_budget.hpp),
-/// if nothing else is.
+/// if nothing else is; and so many a group reserves that was told nothing else.
 inline constexpr std::uint32_t kBlocksOfRank = 16;
 /// Behind what is said of such room.
 inline constexpr std::string_view kBesideOthers =
-    ", with room for two calls of each of the process's teams of several GPUs";
+    ", with room for two calls of each of the process's teams of several GPUs, and of each of its "
+    "groups of processes";
 
 /// The kernel that a program's launches are of.
 struct ProgramKernel {

@@ -28,7 +28,7 @@ struct StreamGroupOptions {
   std::uint64_t shared_bytes = 32 << 20;
   /// Channels from one rank to another, which are a program's lanes; the same on all.
   std::uint32_t links = 16;
-  std::uint32_t most_blocks = 32;  ///< of a kernel; of the team kernel 0: as many as run at once
+  std::uint32_t most_blocks = 32;  ///< of a kernel; of the team kernel 0: kBlocksOfRank
   bool by_kernels = false;         ///< calls are the team kernel's, else steps; the same on all
   /// How long anything that is tried out may take, and half of the time there is at most.
   std::chrono::milliseconds trial{5000};

@@ -40,7 +40,8 @@ class StreamGroup {
   std::vector<std::uint32_t> device_numbers() const;
   /// Of a program lowered without lending, and if it goes by words, which only kernels do, for all
   /// ranks in place; stays as long as the group. `unsupported` where it needs more than the options
-  /// say, or more blocks at once than the GPU runs.
+  /// say, or more blocks than the rank that could reserve
+  /// least has.
   Result<const GroupProgram*> load(const LoweredTeam& lowered);
 
   /// Puts this rank's part of a call into `stream`, of the rank's GPU, which is the current one;

@@ -40,7 +40,7 @@ constexpr std::array<NcclOption, 23> kNcclOptions = {{
     {'y', "null stream", "nothing: with --device cuda every rank has a stream of its own"},
     {'R', "registration", "nothing: memory is not registered"},
     {'x', "CTA policy", "--lanes N"},
-    {'D', "device API", "nothing: calls are the host's; --device cuda for buffers on GPUs"},
+    {'D', "device API", "nothing: calls are made by the host; --device cuda for buffers on GPUs"},
     {'V', "device API's CTAs", "--lanes N"},
     {'M', "memory report", "nothing: not reported"},
     {'u', "unaligned", "nothing: buffers begin at a page"},

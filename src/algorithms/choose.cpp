@@ -64,9 +64,10 @@ std::vector<Scored> score_all(const Problem& problem, std::size_t elem_bytes,
 std::string reason_by_model(const std::vector<Scored>& scored) {
   const std::string_view best = to_string(scored.front().candidate.algorithm);
   if (scored.size() == 1) return fmt::format("{} is the only one that applies", best);
-  return fmt::format("{} is predicted to be fastest, {:.1f} µs against {:.1f} µs of {}", best,
-                     scored[0].candidate.predicted_ns / 1e3, scored[1].candidate.predicted_ns / 1e3,
-                     to_string(scored[1].candidate.algorithm));
+  const double own = scored[0].candidate.predicted_ns, next = scored[1].candidate.predicted_ns;
+  const std::string_view what = own > next ? "as fast as any, with no more messages" : "fastest";
+  return fmt::format("{} is predicted to be {}, {:.1f} µs against {:.1f} µs of {}", best, what,
+                     own / 1e3, next / 1e3, to_string(scored[1].candidate.algorithm));
 }
 
 std::string why_not(Algorithm algorithm, const Problem& problem, CombineOrder order) {

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdint>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -14,12 +16,14 @@ namespace {
 
 struct ProcessFacts {
   std::string name;
+  char state = 0;
   int parent = 0;
+  std::uint64_t flags = 0;
   std::string start;
 };
 
 /// From /proc/PID/stat: "pid (name) state ppid …", where the name may hold anything, parentheses
-/// too, and the start time is field 22.
+/// too, the flags are field 9 and the start time is field 22.
 std::optional<ProcessFacts> facts_of(int pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -30,9 +34,13 @@ std::optional<ProcessFacts> facts_of(int pid) {
   facts.name = text.substr(open + 1, close - open - 1);
   std::istringstream rest(text.substr(close + 1));
   std::string field;
+  constexpr int kStateField = 3;
   constexpr int kParentField = 4;
+  constexpr int kFlagsField = 9;
   constexpr int kStartField = 22;
-  for (int number = 3; number <= kStartField && rest >> field; ++number) {
+  for (int number = kStateField; number <= kStartField && rest >> field; ++number) {
+    if (number == kStateField) facts.state = field[0];
+    if (number == kFlagsField) facts.flags = std::strtoull(field.c_str(), nullptr, 10);
     if (number == kParentField) facts.parent = std::atoi(field.c_str());
     if (number == kStartField) facts.start = field;
   }
@@ -50,6 +58,12 @@ std::string ancestor_named(const std::string& name) {
     pid = facts->parent;
   }
   return {};
+}
+
+bool is_ending(int pid) {
+  constexpr std::uint64_t kExiting = 4;  // PF_EXITING of the kernel
+  const auto facts = facts_of(pid);
+  return facts && (facts->state == 'Z' || facts->state == 'X' || (facts->flags & kExiting) != 0);
 }
 
 }  // namespace ccoll

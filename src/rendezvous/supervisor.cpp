@@ -13,12 +13,12 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <sstream>
 #include <thread>
 
 #include "core/signal_name.hpp"
 #include "core/text.hpp"
 #include "core/write_all.hpp"
+#include "rendezvous/process_tree.hpp"
 
 namespace ccoll {
 namespace {
@@ -58,21 +58,6 @@ bool is_stopped(pid_t child) {
   siginfo_t info{};
   const int asked = ::waitid(P_PID, static_cast<id_t>(child), &info, WSTOPPED | WNOHANG | WNOWAIT);
   return asked == 0 && info.si_pid == child;
-}
-
-/// Whether it is about to be over: dead, or its first thread is, while others of it still end.
-bool is_ending(pid_t child) {
-  std::ifstream file(fmt::format("/proc/{}/stat", child));
-  std::string stat;
-  std::getline(file, stat);
-  // "pid (name) state ppid pgrp session tty tpgid flags …"; the name may hold anything.
-  std::istringstream fields(stat.substr(std::min(stat.rfind(')') + 1, stat.size())));
-  char state = 0;
-  std::int64_t ignored = 0;
-  std::uint64_t flags = 0;
-  fields >> state >> ignored >> ignored >> ignored >> ignored >> ignored >> flags;
-  constexpr std::uint64_t kExiting = 4;  // PF_EXITING of the kernel
-  return fields && (state == 'Z' || state == 'X' || (flags & kExiting) != 0);
 }
 
 std::string seconds(std::chrono::milliseconds time) {

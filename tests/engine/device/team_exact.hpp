@@ -66,7 +66,7 @@ class Exact {
     }
   }
 
-  const TeamCase& of_;
+  TeamCase of_;
   bench::Patterns patterns_;
 };
 

@@ -160,7 +160,7 @@ Status Messages::push_rests(Channel& channel) {
     auto& send = *channel.sending.front();
     if (!send.transfer) send.transfer = begin_transfer(channel, send);
     const auto copier = send.transfer->copier;
-    const auto bytes = std::min<std::uint64_t>(channel.out_bulk->good_bytes(copier),
+    const auto bytes = std::min<std::uint64_t>(channel.out_bulk->good_bytes(send.bytes, copier),
                                                send.bytes - send.moved_bytes);
     channel.out_bulk->lend(
         encode({.kind = Frame::Kind::rest, .id = send.id, .bytes = send.bytes}, bytes),

@@ -93,9 +93,11 @@ class SendLink {
 
   /// The most that a slice may have here: kCommonSliceBytes or more.
   virtual std::size_t most_bytes() const { return kMaxSliceBytes; }
-  /// What long data are best cut into that are lent, to be copied so, to who offers a place for
-  /// each slice: may be more than most_bytes().
-  virtual std::size_t good_bytes(Copier /*copier*/) const { return 128 << 10; }
+  /// What `whole` bytes that are lent, to be copied so, to who offers a place for each slice are
+  /// best cut into: may be more than most_bytes().
+  virtual std::size_t good_bytes(std::uint64_t /*whole*/, Copier /*copier*/) const {
+    return 128 << 10;
+  }
   /// Whether a slice that is lent is copied only once, to where it belongs.
   virtual bool copies_once() const { return false; }
   /// Whether one more slice may be pushed or lent now. room(), push() and lend() may be called only

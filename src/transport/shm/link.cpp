@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -23,6 +24,12 @@ constexpr std::size_t kWorthFetching = 16 << 10;
 
 /// So short slices are written for each receiver as soon as their common place is found.
 constexpr std::size_t kWorthSharing = 1 << 10;
+
+/// Slices of long data that go through slots, so that the peer reads one while the next is written.
+/// Between cores that have no cache in common, longer ones take less; but if the data are so long
+/// that with the slots they drop out of the caches, they take more.
+constexpr std::size_t kShortSlotBytes = 32 << 10;
+constexpr std::size_t kMostForLongSlots = 2 << 20;
 
 /// How long a reader may take over a slice that is revoked. One that has stopped finds out later.
 constexpr std::chrono::milliseconds kReadingPatience{50};
@@ -87,6 +94,13 @@ bool ShmSendLink::is_deaf() const {
   // One that has left is another matter: what it does not read was sent all the same.
   const Failure* const unheard = hand_over_->unheard.failure();
   return unheard != nullptr && unheard->kind != ErrorKind::peer_lost;
+}
+
+std::size_t ShmSendLink::good_bytes(std::uint64_t whole, Copier copier) const {
+  if (instead_) return instead_->good_bytes(whole, copier);
+  if (is_fetched() && copier == Copier::receiver) return kMostFetchedBytes;
+  if (whole > kMostForLongSlots) return kShortSlotBytes;
+  return std::clamp(std::bit_floor(whole / 2), kShortSlotBytes, kSlotBytes);
 }
 
 bool ShmSendLink::has_room() {

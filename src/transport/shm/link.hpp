@@ -64,11 +64,7 @@ class ShmSendLink final : public SendLink {
   ~ShmSendLink() override;
 
   std::size_t most_bytes() const override { return kSlotBytes; }
-  std::size_t good_bytes(Copier copier) const override {
-    if (instead_) return instead_->good_bytes(copier);
-    // Through slots, the peer reads one while it is in a cache, and while the next one is written.
-    return is_fetched() && copier == Copier::receiver ? kMostFetchedBytes : 32 << 10;
-  }
+  std::size_t good_bytes(std::uint64_t whole, Copier copier) const override;
   bool copies_once() const override { return !instead_ && is_fetched(); }
   bool has_room() override;
   std::byte* room(std::size_t bytes) override;

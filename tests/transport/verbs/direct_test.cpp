@@ -124,7 +124,7 @@ TEST_CASE("rdma: what is direct at either end or both goes from and to its place
     else
       sender->announce(source, bytes);
     for (std::size_t done = 0; done < bytes;) {
-      const auto slice = std::min(sender->good_bytes(Copier::receiver), bytes - done);
+      const auto slice = std::min(sender->good_bytes(bytes, Copier::receiver), bytes - done);
       REQUIRE(eventually(linked.pair, [&] { return sender->has_room(); }));
       sender->lend(header(1, slice), source + done);
       const auto* const at = linked.take(slice);

@@ -222,12 +222,12 @@ class Limits:
 
     @staticmethod
     def of_memory(op, size, ranks):
-        """Bare protocols of two ranks, where there is one that moves what the operation moves."""
+        """Bare protocols of two ranks that do what the operation does and nothing else."""
         if ranks != 2:
             return []
         if op == "barrier" or (op == "all_reduce" and size <= 48):
             return [("allreduce2_line", max(8, whole(size)))]
-        return [("allreduce2_slots", whole(size))] if op == "all_reduce" and size >= 64 << 10 else []
+        return [(f"{op.replace('_', '')}2_bare", max(8, whole(size)))]
 
     @staticmethod
     def of_registered(op, size, ranks):

@@ -14,6 +14,10 @@
 //                   the peer's half goes out slice by slice, each slice is reduced straight out of
 //                   its slot into the output and into the slot that carries it back
 //   allreduce2_line BYTES <= 48: values and sequence number in one cache line per rank
+//   NAME2_bare      allreduce, allgather, reducescatter, alltoall, broadcast, reduce, sendrecv: the
+//                   same of any size with private buffers, of which all that the peer needs goes
+//                   out in slots and is copied or added up straight out of them; up to 56 bytes
+//                   lie in the cache line that says that they are there
 //   allgather2      two ranks: each copies both inputs (BYTES/2 each) into its output
 //   flag_roundtrip  a cache line bounced between two spinning processes
 //   tcp_roundtrip   8 bytes there and back over loopback TCP, both ends spinning on recv
@@ -61,9 +65,21 @@ struct Pipe {  // a bounded FIFO of slices: `head` publishes a slot, `tail` give
   alignas(64) float slot[kSlots][kSlotFloats];
 };
 
+struct Slot {  // `number` publishes what it holds
+  alignas(64) std::atomic<uint64_t> number{0};
+  char few[56];
+  char many[kSlotBytes];
+};
+
+struct Way {  // from one rank to the other: slots in turn, as many as `taken` says are free again
+  Slot slot[kSlots];
+  alignas(64) std::atomic<uint64_t> taken{0};
+};
+
 struct Shared {
   Line line[2][2];
   Pipe pipe[2];
+  Way way[2];
   alignas(64) std::atomic<unsigned> arrived{0};
   alignas(64) std::atomic<unsigned> phase{0};
   alignas(64) std::atomic<int> ball{0};
@@ -152,6 +168,44 @@ void all_reduce_slots(int rank, const float* in, float* out, size_t n) {
   while (gathered < slices) gather();
 }
 
+// How far this process is in the two ways; it may push until slot number `free_until`.
+struct Own {
+  uint64_t pushed = 0, popped = 0, free_until = kSlots;
+} own;
+
+// Sends `to_send` bytes and has `take` called for as many of the peer's as there are to come, with
+// where they belong.
+template <typename Take>
+void exchange_slots(int rank, const char* out, size_t to_send, size_t to_come, const Take& take) {
+  auto& [pushed, popped, free_until] = own;
+  Way &tx = shared->way[rank], &rx = shared->way[1 - rank];
+  const auto place = [](Slot& slot, size_t n) {
+    return n <= sizeof slot.few ? slot.few : slot.many;
+  };
+  for (size_t sent = 0, come = 0; sent < to_send || come < to_come;) {
+    if (sent < to_send) {
+      if (pushed == free_until) free_until = tx.taken.load(std::memory_order_acquire) + kSlots;
+      if (pushed < free_until) {
+        Slot& slot = tx.slot[pushed % kSlots];
+        const size_t n = std::min(to_send - sent, kSlotBytes);
+        std::memcpy(place(slot, n), out + sent, n);
+        slot.number.store(++pushed, std::memory_order_release);
+        sent += n;
+      }
+    }
+    if (come < to_come) {
+      Slot& slot = rx.slot[popped % kSlots];
+      if (slot.number.load(std::memory_order_acquire) != popped + 1) continue;
+      const size_t n = std::min(to_come - come, kSlotBytes);
+      take(come, place(slot, n), n);
+      come += n;
+      // Of short ones not each: a line that both touch costs as much as all the rest.
+      if (++popped % (kSlots / 2) == 0 || n > sizeof slot.few)
+        rx.taken.store(popped, std::memory_order_release);
+    }
+  }
+}
+
 // Of the command line: whether a figure was asked for.
 std::vector<std::string> wanted;
 bool is_wanted(const char* figure) {
@@ -238,6 +292,44 @@ void protocol_figures(int rank, size_t bytes) {
   measure(rank, "allreduce2_line", bytes, [&] { all_reduce_line(rank, in.data(), out.data(), n); });
 }
 
+void bare_figures(int rank, size_t bytes) {
+  const size_t half = bytes / 8 * 4, mine = rank * half, theirs = half - mine;
+  std::vector<float> in(bytes / sizeof(float), rank + 1.0f), out(in.size());
+  char *from = bytes_of(in.data()), *to = bytes_of(out.data());
+  const auto copy_to = [](char* place) {
+    return [place](size_t at, const char* data, size_t n) { std::memcpy(place + at, data, n); };
+  };
+  const auto add_to = [](const char* with, char* place) {
+    return [with, place](size_t at, const char* data, size_t n) {
+      add(reinterpret_cast<float*>(place + at), reinterpret_cast<const float*>(with + at),
+          reinterpret_cast<const float*>(data), n / sizeof(float));
+    };
+  };
+  measure(rank, "sendrecv2_bare", bytes,
+          [&] { exchange_slots(rank, from, bytes, bytes, copy_to(to)); });
+  measure(rank, "allreduce2_bare", bytes, [&] {
+    if (bytes <= kSlotBytes) return exchange_slots(rank, from, bytes, bytes, add_to(from, to));
+    exchange_slots(rank, from + theirs, half, half, add_to(from + mine, to + mine));
+    exchange_slots(rank, to + mine, half, half, copy_to(to + theirs));
+  });
+  measure(rank, "reducescatter2_bare", bytes,
+          [&] { exchange_slots(rank, from + theirs, half, half, add_to(from + mine, to)); });
+  measure(rank, "allgather2_bare", bytes, [&] {
+    std::memcpy(to + mine, from, half);
+    exchange_slots(rank, from, half, half, copy_to(to + theirs));
+  });
+  measure(rank, "alltoall2_bare", bytes, [&] {
+    std::memcpy(to + mine, from + mine, half);
+    exchange_slots(rank, from + theirs, half, half, copy_to(to + theirs));
+  });
+  measure(rank, "broadcast2_bare", bytes, [&] {
+    exchange_slots(rank, from, rank == 0 ? bytes : 0, rank == 0 ? 0 : bytes, copy_to(to));
+  });
+  measure(rank, "reduce2_bare", bytes, [&] {
+    exchange_slots(rank, from, rank == 0 ? 0 : bytes, rank == 0 ? bytes : 0, add_to(from, to));
+  });
+}
+
 void tcp_figures(int rank, const int* fds, size_t bytes) {
   char *in = bytes_of(memory[rank]), *out = bytes_of(memory[2 + rank]);
   measure(rank, "tcp_oneway", bytes,
@@ -280,6 +372,7 @@ void run(int rank, const int* fds, const std::vector<size_t>& sizes) {
   for (const size_t bytes : sizes) {
     memory_figures(rank, bytes);
     protocol_figures(rank, bytes);
+    bare_figures(rank, bytes);
     tcp_figures(rank, fds, bytes);
   }
   round_trips(rank, fds);

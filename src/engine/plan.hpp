@@ -284,6 +284,9 @@ class Plan {
   /// `lent`: null where the slice was written to the links' rooms, or is in `shared`.
   void send(const ReadyStep& step, std::uint32_t bytes, const std::byte* lent, std::byte* shared);
   void combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot);
+  /// So many of sources_, a piece of the step's data, to where it is lent from, as
+  /// Copier::sender_aside has it.
+  void combine_aside(const ReadyStep& step, std::size_t sources, std::byte* out, std::size_t bytes);
   /// Whether the present step stores what the caches cannot keep, and nobody reads from there soon.
   bool streams(const ReadyLane& lane, const ReadyStep& step) const {
     return streams_ && !step.store.empty() && (step.sends.empty() || lane.lends_input);
@@ -342,8 +345,10 @@ class Plan {
   bool sender_copies_ = false;  ///< whatever the sizes are
   bool feeds_ = false;          ///< it only sends, to one rank that has all the combining to do
   bool only_sends_ = false;
+  bool lends_results_ = false;                        ///< of combining
   std::vector<std::pair<SendLink*, Rank>> outgoing_;  ///< every link the program sends on, once
   std::vector<const std::byte*> sources_;             ///< room for the widest step
+  std::vector<std::byte> aside_;                      ///< room for Copier::sender_aside, once used
 
   std::unique_ptr<StepObserver> observer_;
   std::uint64_t runs_ = 0;      ///< that are over, with blocks of the present sizes

@@ -4,7 +4,8 @@
 /// Who copies what a rank lends again and again (Copier), where the receiver can read it where it
 /// lies. From the sender's process the kernel reads it page by page; through memory of the link it
 /// is copied twice, and lines go from core to core; from memory that both have mapped it comes
-/// without a copy, but not as near as the link's. Which takes less depends on the processor, the
+/// without a copy, but not as near as the link's; and where the sender's results lie that were read
+/// so, it is slow to store the next ones. Which takes less depends on the processor, the
 /// size of the pages, and how far the cores lie from each other, which on a virtual machine changes
 /// while it runs: a factor of up to four, either way. So two ways are tried.
 ///
@@ -29,9 +30,8 @@ class CopierChoice {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Beside the usual way the next one of Copier is tried.
-  explicit CopierChoice(Copier usual = Copier::receiver)
-      : ways_{usual, usual == Copier::receiver ? Copier::sender : Copier::sender_always} {}
+  explicit CopierChoice(Copier usual = Copier::receiver, Copier other = Copier::sender)
+      : ways_{usual, other} {}
 
   struct Transfer {
     Copier copier = Copier::receiver;

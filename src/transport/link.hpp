@@ -61,8 +61,10 @@ inline constexpr std::size_t kLinkSlots = 4;
 /// Who copies a slice that is lent, where its receiver cannot read it where it lies: the receiver,
 /// at once to where it belongs; or the sender, into memory of the link, while the receiver takes
 /// what came before. `sender_always`: even where the receiver could read it, through memory, for
-/// that has more to do with it than the sender, and finds it nearer in the link's.
-enum class Copier : std::uint8_t { receiver, sender, sender_always };
+/// that has more to do with it than the sender, and finds it nearer in the link's. `sender_aside`:
+/// as `sender`, of a result that was made elsewhere and then copied to where it is lent: who stores
+/// to lines that the receiver has read before waits for each of them, unless it copies them whole.
+enum class Copier : std::uint8_t { receiver, sender, sender_always, sender_aside };
 
 /// Memory that is not the host's to read and write, such as a GPU's, as its maker exports it.
 struct ExportedMemory {

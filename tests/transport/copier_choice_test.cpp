@@ -45,7 +45,7 @@ TEST_CASE("copier choice: what takes less is found, and found anew on a machine 
   std::mt19937_64 random(Catch::rngSeed());
   for (int round = 0; round < 50; round++) {
     const auto usual = random() % 2 == 0 ? Copier::receiver : Copier::sender;
-    CopierChoice choice(usual);
+    CopierChoice choice(usual, random() % 2 == 0 ? Copier::sender_always : Copier::sender_aside);
     bool is_other = false;
     for (int period = 0; period < 6; period++) {
       const nanoseconds fast(1'000 + random() % 1'000'000);

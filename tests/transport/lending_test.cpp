@@ -399,7 +399,8 @@ TEST_CASE("registered memory: what its sender is to copy in any case is not lent
   std::ranges::copy(pattern(1, kLarge), memory.data());
   const std::vector<std::byte> original(memory.data(), memory.data() + kLarge);
   hand_over(pair, memory);
-  for (const auto copier : {Copier::receiver, Copier::sender, Copier::sender_always}) {
+  for (const auto copier :
+       {Copier::receiver, Copier::sender, Copier::sender_always, Copier::sender_aside}) {
     std::ranges::copy(original, memory.data());
     REQUIRE(eventually(pair, [&] { return pair.sender->has_room(); }));
     pair.sender->lend(header(1, kLarge), memory.data(), copier);

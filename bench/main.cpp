@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "core/variables.hpp"
 #include "core/write_all.hpp"
 #include "info.hpp"
 #include "options.hpp"
@@ -21,15 +22,17 @@ int refuse(const std::string& message) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   ccoll::open_missing_streams();
   using ccoll::bench::Options;
   const auto options = ccoll::bench::parse_command_line(argc, argv);
   if (!options) return refuse(options.error().message);
+  if (options->command == Options::Command::print) {
+    fmt::print("{}", options->text);
+    return 0;
+  }
+  if (const auto valid = ccoll::check_variables(); !valid) return refuse(valid.error().message);
   switch (options->command) {
-    case Options::Command::print:
-      fmt::print("{}", options->text);
-      return 0;
     case Options::Command::info:
       fmt::print("{}", ccoll::bench::info_text());
       return 0;
@@ -40,10 +43,14 @@ int main(int argc, char** argv) {
       fmt::print("{}", *text);
       return 0;
     }
+    case Options::Command::print:
     case Options::Command::measure:
     case Options::Command::matrix:
     case Options::Command::tune:
       break;
   }
   return ccoll::bench::run(*options, argc, argv);
+} catch (const ccoll::Error& error) {
+  // What else the environment says, such as a token's file that cannot be read.
+  return refuse(error.what());
 }

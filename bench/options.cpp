@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "algorithms/algorithms.hpp"
+#include "core/variables.hpp"
 #include "help.hpp"
 #include "names.hpp"
 
@@ -252,9 +253,8 @@ Result<Options> finish(const Raw& raw, Options options) {
   if (options.html == "-") {
     return fail(ErrorKind::invalid_argument, "--html wants the name of a file");
   }
-  constexpr std::array<std::string_view, 4> kTransports = {"shm", "verbs", "tcp", "inproc"};
   if (!options.transport.empty())
-    CCOLL_TRY(check_word("transport", options.transport, kTransports));
+    CCOLL_TRY(check_word("transport", options.transport, values_of("CCOLL_TRANSPORT").words));
   constexpr std::array<std::string_view, 3> kMemories = {"ordinary", "registered", "mixed"};
   CCOLL_TRY(check_word("memory", options.memory, kMemories));
   constexpr std::array<std::string_view, 2> kDevices = {"host", "cuda"};

@@ -111,11 +111,12 @@ struct CCOLL_API CommunicatorOptions {
   /// nobody. A function of the caller's that runs in the background (a Reduction's, of an
   /// asynchronous call) must return well within it. CCOLL_HEARTBEAT, in seconds.
   std::chrono::milliseconds heartbeat = std::chrono::seconds(10);
-  /// "tcp", "shm", "inproc", or empty: the best that both ends of a pair have. CCOLL_TRANSPORT.
+  /// "tcp", "verbs", "shm", "inproc", or empty: the best that both ends of a pair have.
+  /// CCOLL_TRANSPORT.
   std::string transport = {};
   /// An algorithm for every call that has it; empty: by cost. CCOLL_ALGO.
   std::string algorithm = {};
-  /// Most copies of an algorithm's lanes; 0: by cost. CCOLL_LANES.
+  /// Most copies of an algorithm's lanes, up to 1024; 0: by cost. CCOLL_LANES.
   int max_lanes = 0;
   /// Reductions of floats give bits that depend on the contributions and their ranks alone: each
   /// element is one sum (product, average) from rank 0 up, rounded as ReduceOp tells of one step,
@@ -193,7 +194,7 @@ struct CCOLL_API CommunicatorOptions {
   TlsOptions tls = {};
 
   /// The options with what the environment sets. Throws Error{invalid_argument} where a variable
-  /// is no number in its range, or the token's file cannot be read.
+  /// is none of its words, or no number in its range, or the token's file cannot be read.
   static CommunicatorOptions from_environment();
 };
 
@@ -362,8 +363,8 @@ class CCOLL_API Communicator {
   /// What rank `rank` was in the communicator that create() made. Local.
   int job_rank(int rank) const;
 
-  /// How data travels to rank `peer`: "inproc", "shm", "tcp". Ranks that turn out to be unable to
-  /// share memory use TCP, known once links have been opened.
+  /// How data travels to rank `peer`: "inproc", "shm", "verbs", "tcp". Ranks that turn out to be
+  /// unable to share memory use TCP, known once links have been opened.
   std::string transport_to(int peer) const;
   /// The algorithm that such a call uses: "ring". `operation` is a collective's name; `count` and
   /// `type` are the call's, of a v-operation the mean block's. No Reduction is asked for: one that

@@ -6,12 +6,11 @@
 
 #include "algorithms/algorithms.hpp"
 #include "core/text.hpp"
+#include "core/variables.hpp"
 #include "transport/transport.hpp"
 
 namespace ccoll {
 namespace {
-
-constexpr int kMaxLanes = 1024;
 
 // From the lowest bit: 7 of the transport's row + 1, a flag, 8 of the algorithm's number + 1, 12 of
 // the lanes, where 0 is "not asked for"; and more flags.

@@ -2,7 +2,6 @@
 // How communicators come and go: from the environment, from a store, from each other.
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <exception>
 #include <functional>
 #include <numeric>
@@ -20,18 +19,9 @@ namespace {
 
 std::string variable(const char* name) { return read_variable(name).value_or(""); }
 
-std::optional<long> number(const char* name, long least, long most) {
-  const auto text = read_variable(name);
-  if (!text) return std::nullopt;
-  long value = 0;
-  const auto* end = text->data() + text->size();
-  const auto [rest, error] = std::from_chars(text->data(), end, value);
-  if (error != std::errc() || rest != end || value < least || value > most)
-    raise({ErrorKind::invalid_argument,
-           fmt::format("{}={} is not a whole number from {} to {}", name, *text, least, most),
-           std::nullopt});
-  return value;
-}
+std::string word(const char* name) { return value_or_throw(read_word(name)).value_or(""); }
+
+std::optional<long> number(const char* name) { return value_or_throw(read_number(name)); }
 
 void check_rank(int rank, int size) {
   if (size < 1 || rank < 0 || rank >= size)
@@ -167,27 +157,26 @@ void end_and_log(std::shared_ptr<Communicator::Implementation>& implementation) 
 
 CommunicatorOptions CommunicatorOptions::from_environment() {
   CommunicatorOptions options;
-  options.transport = variable("CCOLL_TRANSPORT");
-  options.algorithm = variable("CCOLL_ALGO");
-  options.device_way = variable("CCOLL_DEVICE_WAY");
-  options.device_copies = variable("CCOLL_DEVICE_COPIES");
+  options.transport = word("CCOLL_TRANSPORT");
+  options.algorithm = word("CCOLL_ALGO");
+  options.device_way = word("CCOLL_DEVICE_WAY");
+  options.device_copies = word("CCOLL_DEVICE_COPIES");
   options.interface = variable("CCOLL_SOCKET_IFNAME");
-  if (const auto seconds = number("CCOLL_HEARTBEAT", 0, kMaxHeartbeat.count() / 1000))
+  if (const auto seconds = number("CCOLL_HEARTBEAT"))
     options.heartbeat = std::chrono::seconds(*seconds);
-  if (const auto lanes = number("CCOLL_LANES", 1, 1024))
-    options.max_lanes = static_cast<int>(*lanes);
-  if (const auto blocks = number("CCOLL_DEVICE_BLOCKS", 1, 1 << 16))
+  if (const auto lanes = number("CCOLL_LANES")) options.max_lanes = static_cast<int>(*lanes);
+  if (const auto blocks = number("CCOLL_DEVICE_BLOCKS"))
     options.device_blocks = static_cast<std::size_t>(*blocks);
-  if (const auto limit = number("CCOLL_EAGER_LIMIT", 0, kMaxEagerBytes))
+  if (const auto limit = number("CCOLL_EAGER_LIMIT"))
     options.eager_limit = static_cast<std::size_t>(*limit);
-  if (const auto mib = number("CCOLL_SLOT_MEMORY", 1, 1 << 20))
+  if (const auto mib = number("CCOLL_SLOT_MEMORY"))
     options.slot_memory = static_cast<std::size_t>(*mib) << 20;
-  if (const auto once = number("CCOLL_SINGLE_COPY", 0, 1)) options.single_copy = *once == 1;
-  if (const auto huge = number("CCOLL_HUGE_PAGES", 0, 1)) options.huge_pages = *huge == 1;
-  if (const auto strict = number("CCOLL_STRICT_SENDS", 0, 1)) options.strict_sends = *strict == 1;
-  if (const auto same = number("CCOLL_DETERMINISTIC", 0, 1)) options.deterministic = *same == 1;
-  if (const auto checked = number("CCOLL_CHECKSUM", 0, 1)) options.checksum = *checked == 1;
-  if (const auto direct = number("CCOLL_GPU_DIRECT", 0, 1)) options.gpu_direct = *direct == 1;
+  if (const auto once = number("CCOLL_SINGLE_COPY")) options.single_copy = *once == 1;
+  if (const auto huge = number("CCOLL_HUGE_PAGES")) options.huge_pages = *huge == 1;
+  if (const auto strict = number("CCOLL_STRICT_SENDS")) options.strict_sends = *strict == 1;
+  if (const auto same = number("CCOLL_DETERMINISTIC")) options.deterministic = *same == 1;
+  if (const auto checked = number("CCOLL_CHECKSUM")) options.checksum = *checked == 1;
+  if (const auto direct = number("CCOLL_GPU_DIRECT")) options.gpu_direct = *direct == 1;
   if (const auto file = variable("CCOLL_TOKEN_FILE"); !file.empty())
     options.token = value_or_throw(read_token_file(file));
   return options;

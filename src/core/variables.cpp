@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdlib>
 #include <mutex>
 
 #include "core/log.hpp"
+#include "core/net/port_range.hpp"
 #include "core/result.hpp"
 #include "core/text.hpp"
 
@@ -18,6 +20,21 @@ namespace {
 constexpr std::string_view kOurs = "CCOLL_";
 /// For the project's own tests; they read these themselves.
 constexpr std::string_view kTests = "CCOLL_TEST_";
+
+// Those of other layers; tests/comm/start_up_test.cpp compares them.
+constexpr std::string_view kTransports[] = {"shm", "verbs", "tcp", "inproc"};
+constexpr std::string_view kAlgorithms[] = {
+    "ring",          "tree",          "double_tree",       "recursive_doubling",
+    "one_shot",      "two_shot",      "pairwise",          "linear",
+    "binomial",      "dissemination", "recursive_halving", "bruck",
+    "root_collects", "leaders",       "two_level"};
+constexpr std::string_view kDeviceWays[] = {"team", "steps", "host"};
+constexpr std::string_view kDeviceCopies[] = {"always", "never"};
+constexpr std::string_view kTlsModes[] = {"off", "psk", "cert"};
+
+constexpr Values one_of(std::span<const std::string_view> words) { return {.words = words}; }
+constexpr Values number(long least, long most) { return {.least = least, .most = most}; }
+constexpr Values kSwitch = number(0, 1);
 
 // In the order of docs/environment.md; tests/core/variables_test.cpp compares the two.
 
@@ -37,7 +54,8 @@ constexpr Variable kSettings[] = {
      "not loopback"},
     {"CCOLL_TLS", "`off`",
      "TLS 1.3 on connections to the store and between control paths: `psk`, with a key from the "
-     "job's token, or `cert`, with certificates; the same for all who meet. Data is not encrypted"},
+     "job's token, or `cert`, with certificates; the same for all who meet. Data is not encrypted",
+     one_of(kTlsModes)},
     {"CCOLL_TLS_CERT", "none",
      "with `cert`: the file with this process's certificate and those between it and the "
      "authority, PEM"},
@@ -55,54 +73,71 @@ constexpr Variable kSettings[] = {
      "a host and one for the store"},
     {"CCOLL_HEARTBEAT", "10",
      "after so many seconds of silence a rank counts as lost that was stopped, or whose host or "
-     "network has gone; 0: never, for debuggers"},
+     "network has gone; 0: never, for debuggers",
+     number(0, 86'400)},
     {"CCOLL_TRANSPORT", "the best that both ends have",
-     "`tcp`, `verbs`, `shm` or `inproc`, for every pair of ranks"},
+     "`tcp`, `verbs`, `shm` or `inproc`, for every pair of ranks", one_of(kTransports)},
     {"CCOLL_ALGO", "by cost",
-     "an algorithm for every operation that has it: `ring`, `double_tree`, …"},
-    {"CCOLL_LANES", "by cost", "most copies of an algorithm's lanes, 1 to 1024"},
+     "an algorithm for every operation that has it: `ring`, `double_tree`, …", one_of(kAlgorithms)},
+    {"CCOLL_LANES", "by cost", "most copies of an algorithm's lanes, 1 to 1024",
+     number(1, kMaxLanes)},
     {"CCOLL_DEVICE_WAY", "what the ranks' places allow",
-     "how GPUs make collectives where all ranks have one: `team`, `steps` or, not at all, `host`"},
+     "how GPUs make collectives where all ranks have one: `team`, `steps` or, not at all, `host`",
+     one_of(kDeviceWays)},
     {"CCOLL_DEVICE_BLOCKS",
      "as many as run at once; 16 of each rank by kernels of several processes, 32 by steps",
-     "how many blocks of threads at most a GPU runs for a collective that it makes"},
+     "how many blocks of threads at most a GPU runs for a collective that it makes; 0: as where "
+     "not set",
+     number(0, 1 << 16)},
     {"CCOLL_DEVICE_COPIES", "where they are large",
      "`always` or `never`: whether a team's all_gather and all_to_all are copies, without a "
-     "kernel"},
+     "kernel",
+     one_of(kDeviceCopies)},
     {"CCOLL_GPU_DIRECT", "0",
      "1: messages in streams go over RDMA from and to memory of GPUs without a copy on the host, "
-     "where both ends can; never run on a card"},
+     "where both ends can; never run on a card",
+     kSwitch},
     {"CCOLL_DETERMINISTIC", "0",
      "1: what floats are reduced to depends on the contributions alone, not on the algorithm, the "
-     "size of the call or the transport"},
+     "size of the call or the transport",
+     kSwitch},
     {"CCOLL_CHECKSUM", "0",
      "1: what travels over TCP or RDMA carries a CRC32C; a flipped bit ends the call with an error "
-     "that names the link"},
+     "that names the link",
+     kSwitch},
     {"CCOLL_EAGER_LIMIT", "65536",
-     "messages up to so many bytes are sent without waiting for their receive; at most 131072"},
+     "messages up to so many bytes are sent without waiting for their receive; at most 131072",
+     number(0, 128 << 10)},
     {"CCOLL_STRICT_SENDS", "0",
-     "1: every send waits for its receive; finds programs that work only while messages are small"},
+     "1: every send waits for its receive; finds programs that work only while messages are small",
+     kSwitch},
     {"CCOLL_SLOT_MEMORY", "256",
      "how many MiB the slots of a rank's links in shared memory may take, and as much those over "
-     "RDMA; links for which none are left use TCP"},
+     "RDMA; links for which none are left use TCP",
+     number(1, 1 << 20)},
     {"CCOLL_SINGLE_COPY", "1",
      "0: what ranks of a host send each other always goes through shared slots, and is never read "
-     "from the sender's own memory by process_vm_readv(2)"},
+     "from the sender's own memory by process_vm_readv(2)",
+     kSwitch},
     {"CCOLL_HUGE_PAGES", "1",
      "0: memory that is so read again and again, or where it is registered, stays as it is, and is "
-     "not put together to huge pages by madvise(2)"},
+     "not put together to huge pages by madvise(2)",
+     kSwitch},
     {"CCOLL_IB_HCA", "every RDMA device",
      "ports for `verbs` by prefix: `mlx5_0:1,rxe`; `=mlx5_0` exactly; `^mlx5_1` all but these"},
     {"CCOLL_IB_GID_INDEX", "by the route to the peer",
-     "the entry of a port's GID table that is its address (`show_gids`, `cc-bench info`)"},
-    {"CCOLL_IB_TC", "0", "traffic class of RoCE packets, 0 to 255"},
-    {"CCOLL_IB_SL", "0", "service level, 0 to 15"},
+     "the entry of a port's GID table that is its address (`show_gids`, `cc-bench info`)",
+     number(-1, 1023)},
+    {"CCOLL_IB_TC", "0", "traffic class of RoCE packets, 0 to 255", number(0, 255)},
+    {"CCOLL_IB_SL", "0", "service level, 0 to 15", number(0, 15)},
     {"CCOLL_IB_TIMEOUT", "18",
      "1 to 31: an RDMA packet that nobody confirms is sent again after 4.096 µs times 2 to this "
-     "power"},
+     "power",
+     number(1, 31)},
     {"CCOLL_IB_RETRY_CNT", "6",
      "how often that is done before the path counts as broken, 0 to 7; some devices take 7 for "
-     "without end"},
+     "without end",
+     number(0, 7)},
     {"CCOLL_TUNE_FILE", "this host's file in the user's cache directory, `ccoll/HOST.tune`",
      "what links cost here, as `cc-bench tune` has measured it; rank 0's counts for all. "
      "`/dev/null`: none, the estimates"},
@@ -202,6 +237,24 @@ std::string containing(std::string_view word, std::span<const std::string_view> 
   return {};
 }
 
+const Variable* find_variable(std::string_view name) {
+  for (const VariableGroup& group : kGroups) {
+    const auto found = std::ranges::find(group.variables, name, &Variable::name);
+    if (found != group.variables.end()) return &*found;
+  }
+  return nullptr;
+}
+
+Result<long> parse_number(std::string_view name, std::string_view text, const Values& values) {
+  long value = 0;
+  const auto* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc() && rest == end && value >= values.least && value <= values.most)
+    return value;
+  return fail(ErrorKind::invalid_argument, "{}={} is not a whole number from {} to {}", name, text,
+              values.least, values.most);
+}
+
 std::string meant_by(std::string_view name) {
   std::vector<std::string_view> ours;
   for (const VariableGroup& group : kGroups) {
@@ -218,10 +271,20 @@ std::string meant_by(std::string_view name) {
 
 std::span<const VariableGroup> variable_groups() { return kGroups; }
 
-bool is_known_variable(std::string_view name) {
-  return std::ranges::any_of(kGroups, [&](const VariableGroup& group) {
-    return std::ranges::find(group.variables, name, &Variable::name) != group.variables.end();
-  });
+bool is_known_variable(std::string_view name) { return find_variable(name) != nullptr; }
+
+Values values_of(std::string_view name) {
+  const Variable* const variable = find_variable(name);
+  CCOLL_CHECK(variable != nullptr, "{} is not in the table of variables", name);
+  return variable->values;
+}
+
+Status check_word(std::string_view name, std::string_view text) {
+  const auto words = values_of(name).words;
+  if (std::ranges::find(words, text) != words.end()) return {};
+  const std::string meant = suggestion(text, words);
+  return fail(ErrorKind::invalid_argument, "{}={}: expected {}{}", name, text, joined(words),
+              meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
 }
 
 std::optional<std::string> read_variable(const std::string& name) {
@@ -229,6 +292,31 @@ std::optional<std::string> read_variable(const std::string& name) {
   const char* const value = std::getenv(name.c_str());
   if (value == nullptr || *value == '\0') return std::nullopt;
   return value;
+}
+
+Result<std::optional<std::string>> read_word(const std::string& name) {
+  auto text = read_variable(name);
+  if (text) CCOLL_TRY(check_word(name, *text));
+  return text;
+}
+
+Result<std::optional<long>> read_number(const std::string& name) {
+  const auto text = read_variable(name);
+  if (!text) return std::nullopt;
+  return parse_number(name, *text, values_of(name)).map([](long value) {
+    return std::optional(value);
+  });
+}
+
+Status check_variables() {
+  for (const VariableGroup& group : kGroups) {
+    for (const Variable& variable : group.variables) {
+      const std::string name(variable.name);
+      if (!variable.values.words.empty()) CCOLL_TRY(read_word(name));
+      if (variable.values.most >= variable.values.least) CCOLL_TRY(read_number(name));
+    }
+  }
+  return net::port_range().map([](const auto&) {});
 }
 
 std::vector<std::string> unknown_variables(std::span<const std::string> names) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The variables of the environment that ccoll reads: the one table of them, and the one place that
-/// asks the system for their values. docs/environment.md is this table for people.
+/// The variables of the environment that ccoll reads: the one table of them, of what each may be,
+/// and the one place that asks the system for their values. docs/environment.md is this table for
+/// people.
 
 #include <optional>
 #include <span>
@@ -10,12 +11,26 @@
 #include <string_view>
 #include <vector>
 
+#include "core/result.hpp"
+
 namespace ccoll {
+
+/// The most copies of an algorithm's lanes that may be asked for.
+inline constexpr int kMaxLanes = 1024;
+
+/// What a variable may be, where that can be told of its text alone.
+struct Values {
+  std::span<const std::string_view> words = {};
+  /// Or whole numbers, where `most` is not less.
+  long least = 0;
+  long most = -1;
+};
 
 struct Variable {
   std::string_view name;
   std::string_view otherwise;  ///< what holds where it is not set
   std::string_view meaning;
+  Values values = {};
 };
 
 /// Those of one source: ccoll's own, or another program's that ccoll reads.
@@ -26,9 +41,20 @@ struct VariableGroup {
 
 std::span<const VariableGroup> variable_groups();
 bool is_known_variable(std::string_view name);
+/// What `name`, which is in the table, may be.
+Values values_of(std::string_view name);
+/// Whether `name`, which is one of some words, may be `text`.
+Status check_word(std::string_view name, std::string_view text);
 
 /// The value of `name`, which is in the table; nullopt where it is not set or empty.
 std::optional<std::string> read_variable(const std::string& name);
+/// The same of one that is one of some words, or a number; fails where it is something else.
+Result<std::optional<std::string>> read_word(const std::string& name);
+Result<std::optional<long>> read_number(const std::string& name);
+
+/// Whether all that are set are what they may be: for who starts ranks, so that not each of these
+/// has to tell it.
+Status check_variables();
 
 /// What is to be said of names of a whole environment that begin with CCOLL_ and are not in the
 /// table, each with the variable that may have been meant.

@@ -5,10 +5,17 @@
 
 #include <catch2/catch.hpp>
 #include <random>
+#include <set>
 
+#include "algorithms/algorithms.hpp"
+#include "comm/agreement.hpp"
+#include "comm/device_ways.hpp"
 #include "comm/member.hpp"
+#include "comm/messages.hpp"
 #include "core/net/interface.hpp"
+#include "core/variables.hpp"
 #include "support/ranks.hpp"
+#include "transport/transport.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
@@ -201,4 +208,32 @@ TEST_CASE("start-up: options of messages from the environment", "[comm]") {
         "invalid_argument: CCOLL_HEARTBEAT=0.5 is not a whole number from 0 to 86400");
   CHECK(with("CCOLL_STRICT_SENDS", "yes").second ==
         "invalid_argument: CCOLL_STRICT_SENDS=yes is not a whole number from 0 to 1");
+}
+
+TEST_CASE("start-up: what variables may be is what there is", "[comm]") {
+  std::set<std::string_view> transport_names, algorithm_names;
+  for (const auto& each : transports()) transport_names.insert(each.name);
+  for (const auto& each : catalogue()) algorithm_names.insert(to_string(each.algorithm));
+  const auto words = [](const char* name) {
+    const auto all = values_of(name).words;
+    return std::set(all.begin(), all.end());
+  };
+  CHECK(words("CCOLL_TRANSPORT") == transport_names);
+  CHECK(words("CCOLL_ALGO") == algorithm_names);
+  CHECK(words("CCOLL_DEVICE_WAY") == std::set{kTeamWay, kStepsWay, kHostWay});
+  CHECK(words("CCOLL_DEVICE_COPIES") == std::set{kAlwaysCopies, kNeverCopies});
+  CHECK(values_of("CCOLL_HEARTBEAT").most == kMaxHeartbeat / 1s);
+  CHECK(values_of("CCOLL_EAGER_LIMIT").most == kMaxEagerBytes);
+  CHECK(values_of("CCOLL_LANES").most == kMaxLanes);
+  // What may be said is what a communicator takes.
+  for (const char* name : {"CCOLL_TRANSPORT", "CCOLL_ALGO", "CCOLL_DEVICE_WAY"}) {
+    for (const auto word : values_of(name).words) {
+      ::setenv(name, std::string(word).c_str(), 1);
+      CHECK(agreement_of(CommunicatorOptions::from_environment()));
+      ::unsetenv(name);
+    }
+  }
+  ::setenv("CCOLL_DEVICE_BLOCKS", "0", 1);
+  CHECK(CommunicatorOptions::from_environment().device_blocks == 0);
+  ::unsetenv("CCOLL_DEVICE_BLOCKS");
 }

@@ -399,7 +399,7 @@ TEST_CASE("tls: options that cannot work are refused with what was expected", "[
     return message_of(net::Credentials::make(token, options));
   };
   CHECK(told(good) == "good");
-  CHECK(told({"on", {}, {}, {}, {}}) == "CCOLL_TLS=on: expected off, psk or cert");
+  CHECK(told({"on", {}, {}, {}, {}}) == "CCOLL_TLS=on: expected off, psk, cert");
   CHECK(told(kPsk, "").find("there is none: set CCOLL_TOKEN_FILE") != std::string::npos);
   auto bad = good;
   bad.key.clear();

@@ -116,4 +116,42 @@ TEST_CASE("variables: one that is empty counts as not set", "[core][unit]") {
   CHECK_FALSE(read_variable("CCOLL_JOB"));
 }
 
+TEST_CASE("variables: whatever is set to what it may not be is found, and named",
+          "[core][property]") {
+  std::size_t tried = 0;
+  const auto said = [&](const std::string& name, const std::string& text) {
+    ::setenv(name.c_str(), text.c_str(), 1);
+    const Status checked = check_variables();
+    ::unsetenv(name.c_str());
+    tried++;
+    return checked ? "" : checked.error().message;
+  };
+  for (const VariableGroup& group : variable_groups()) {
+    for (const Variable& variable : group.variables) {
+      const std::string name(variable.name);
+      const auto& [words, least, most] = variable.values;
+      if (words.empty() && most < least) continue;
+      CAPTURE(name);
+      REQUIRE(said(name, "") == "");
+      for (const std::string_view word : words) {
+        CHECK(said(name, std::string(word)) == "");
+        const std::string wrong = std::string(word) + "x";
+        CHECK(said(name, wrong) == fmt::format("{}={}: expected {}; did you mean {}?", name, wrong,
+                                               fmt::join(words, ", "), word));
+      }
+      if (!words.empty()) {
+        CHECK(said(name, "42") == fmt::format("{}=42: expected {}", name, fmt::join(words, ", ")));
+        continue;
+      }
+      for (const long number : {least, most}) CHECK(said(name, std::to_string(number)) == "");
+      for (const std::string& wrong : {std::to_string(least - 1), std::to_string(most + 1),
+                                       std::to_string(most) + "x", std::string("many")}) {
+        CHECK(said(name, wrong) ==
+              fmt::format("{}={} is not a whole number from {} to {}", name, wrong, least, most));
+      }
+    }
+  }
+  CHECK(tried > 100);
+}
+
 }  // namespace ccoll

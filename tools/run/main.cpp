@@ -148,6 +148,8 @@ ccoll::Result<ccoll::LaunchOptions> launch_options(const Arguments& arguments) {
 int run_ranks(const Arguments& arguments) {
   auto options = launch_options(arguments);
   if (!options) return misused(options.error().message);
+  // Once, in place of every rank.
+  if (const auto valid = ccoll::check_variables(); !valid) return misused(valid.error().message);
   const auto started = std::chrono::system_clock::now();
   const auto say = [](const std::vector<std::string>& lines) {
     if (ccoll::is_output_unread()) return;

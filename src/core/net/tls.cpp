@@ -461,8 +461,7 @@ Result<std::shared_ptr<const Tls>> Tls::make(const std::string& token, const Tls
   asked.authority = given_or(options.authority, "CCOLL_TLS_CA");
   asked.name = given_or(options.name, "CCOLL_TLS_NAME");
   if (asked.mode.empty() || asked.mode == "off") return nullptr;
-  if (asked.mode != "psk" && asked.mode != "cert")
-    return fail(ErrorKind::invalid_argument, "CCOLL_TLS={}: expected off, psk or cert", asked.mode);
+  CCOLL_TRY(check_word("CCOLL_TLS", asked.mode));
   const Mode mode = asked.mode == "psk" ? Mode::psk : Mode::cert;
   const auto made = std::make_shared<Context>(mode, std::move(asked));
   CCOLL_TRY(set_up(*made, token));

@@ -140,6 +140,10 @@ Result<std::string> explain_text(const Options& options, int size, const LinkKin
     return fail(ErrorKind::invalid_argument,
                 "explain shows every algorithm: give one --algo to see it forced, or none");
   }
+  if (options.types.size() > 1 || options.reduce_ops.size() > 1 || !options.root) {
+    return fail(ErrorKind::invalid_argument,
+                "explain answers for one call: give one --dtype, one --op and one --root");
+  }
   const Tuning tuning = load_tuning();
   std::string text;
   for (const Operation* op : *ops) {

@@ -12,6 +12,7 @@
 #include "core/variables.hpp"
 #include "help.hpp"
 #include "names.hpp"
+#include "subcommands.hpp"
 
 namespace ccoll::bench {
 
@@ -29,6 +30,7 @@ struct Raw {
   std::string algorithms;
   int ranks = 0;
   std::string explain_bytes;
+  std::string graph = "0";
 };
 
 /// Beyond any use, but far from where durations and counts overflow.
@@ -95,9 +97,9 @@ void add_call(CLI::App& app, Raw& raw, Options& options) {
                  "whose memory the buffers are: host, or cuda: the GPUs of each host, which its "
                  "ranks take in turn; calls are then in a CUDA stream of each rank's own and timed "
                  "until that is done [host]");
-  app.add_flag("--graph{10}", options.graph_calls,
+  app.add_flag("--graph{10}", raw.graph,
                "--device cuda: so many calls (10, or --graph=N) are captured as a graph, and its "
-               "launches timed; each call has pinned memory of its own")
+               "launches timed; each call has pinned memory of its own; 0: none [0]")
       ->check(CLI::Range(0, kMostGraphCalls));
   app.add_flag("--fresh", options.fresh,
                "every rank writes its input again before every timed call: then it lies in that "
@@ -114,7 +116,7 @@ void add_call(CLI::App& app, Raw& raw, Options& options) {
                  "shm (processes of one host), tcp, verbs (processes) or inproc (threads of one "
                  "process); default: by reach");
   app.add_option("--lanes", options.lanes, "most copies of an algorithm's lanes")
-      ->check(CLI::Range(1, 64));
+      ->check(CLI::Range(1, kMaxLanes));
   app.add_option("--timeout", options.timeout_s, "seconds that a call may take [300]")
       ->check(check_seconds);
 }
@@ -170,12 +172,6 @@ Status check_matrix(const Options& options) {
     return fail(ErrorKind::invalid_argument, "-e {}: messages of a matrix have 1 byte to {}",
                 options.matrix_bytes, short_size(kMostMatrixBytes));
   }
-  if (!options.csv.empty() || !options.html.empty() || !options.baseline.empty() ||
-      options.bounds.min_busbw > 0 || options.skew_ms > 0 || options.overlap) {
-    return fail(ErrorKind::invalid_argument,
-                "--csv, --html, --baseline, --min-busbw, --skew and --overlap are for operations: "
-                "a matrix has --json");
-  }
   return {};
 }
 
@@ -185,11 +181,6 @@ Status check_device(const Options& options) {
     if (options.graph_calls == 0) return {};
     return fail(ErrorKind::invalid_argument,
                 "--graph is for calls in streams: give --device cuda, too");
-  }
-  if (options.command != Options::Command::measure) {
-    return fail(ErrorKind::invalid_argument,
-                "--device cuda is for operations: info, matrix, tune and explain are of the links "
-                "between memory of hosts");
   }
   if (options.memory != "ordinary" || options.fresh) {
     return fail(ErrorKind::invalid_argument,
@@ -207,6 +198,7 @@ Status check_device(const Options& options) {
 
 Result<Options> finish(const Raw& raw, Options options) {
   if (raw.ranks > 0) options.ranks = raw.ranks;
+  CLI::detail::lexical_cast(raw.graph, options.graph_calls);  // whose range was checked
   const auto read_size = [](const std::string& text, std::uint64_t& size) -> Status {
     if (text.empty()) return {};
     auto parsed = parse_size(text);
@@ -284,6 +276,17 @@ std::string unexpected(const CLI::App& app, const std::string& ops) {
   return near.empty() ? start : fmt::format("{}: did you mean {}?", start, near);
 }
 
+/// A flag takes no word behind it, which would be the operations.
+Status check_graph(int argc, const char* const* argv) {
+  for (int i = 1; i + 1 < argc; i++) {
+    const std::string_view next = argv[i + 1];
+    if (std::string_view(argv[i]) != "--graph" || next.empty()) continue;
+    if (next.find_first_not_of("0123456789") == next.npos)
+      return fail(ErrorKind::invalid_argument, "--graph {}: give --graph={}", next, next);
+  }
+  return {};
+}
+
 /// At least one of the operations must have one of the algorithms.
 Status check_algorithms(const Options& options) {
   if (options.algorithms.empty() || options.ops.empty()) return {};
@@ -336,6 +339,7 @@ Result<Options> parse_command_line(int argc, const char* const* argv) {
     options.text = overview();
     return options;
   }
+  CCOLL_TRY(check_graph(argc, argv));
   Raw raw;
   CLI::App app("Measures collective operations and checks their results.", "cc-bench");
   app.set_version_flag("--version", fmt::format("cc-bench {}", version()));
@@ -343,22 +347,14 @@ Result<Options> parse_command_line(int argc, const char* const* argv) {
   add_sizes(app, raw, options);
   add_call(app, raw, options);
   add_output(app, options);
-  auto* info = app.add_subcommand("info", "what this machine and build can do, what not, and why");
-  auto* matrix = app.add_subcommand(
-      "matrix",
-      "latency and bandwidth of every pair of ranks; takes -n, -e (bytes of a message [1M]), "
-      "--transport, --timeout, --json");
-  auto* tune = app.add_subcommand(
-      "tune",
-      "times every algorithm here and keeps what links cost in CCOLL_TUNE_FILE, for all that "
-      "choose one from now on; every transport in turn, unless --transport or -n is given; takes "
-      "-e (the longest calls [2M]), too");
-  auto* explain = app.add_subcommand("explain", "which algorithm a call gets, and why");
+  for (const Subcommand& each : subcommands()) {
+    app.add_subcommand(std::string(each.name), description(each))->fallthrough();
+  }
+  auto* explain = app.get_subcommand("explain");
   explain->add_option("OP", options.explain_op, "the operation")->required();
   explain->add_option("BYTES", raw.explain_bytes, "its size, as in the table (64K)")->required();
   explain->add_flag("--measure", options.explain_measured,
                     "run every algorithm, too, and show what it takes beside what was predicted");
-  for (auto* command : {info, matrix, tune, explain}) command->fallthrough();
   app.require_subcommand(0, 1);
   try {
     app.parse(argc, argv);
@@ -375,10 +371,11 @@ Result<Options> parse_command_line(int argc, const char* const* argv) {
     options.command = Options::Command::print;
     return options;
   }
-  if (info->parsed()) options.command = Options::Command::info;
-  if (tune->parsed()) options.command = Options::Command::tune;
-  if (matrix->parsed()) options.command = Options::Command::matrix;
-  if (explain->parsed()) options.command = Options::Command::explain;
+  for (const Subcommand& each : subcommands()) {
+    if (!app.got_subcommand(std::string(each.name))) continue;
+    options.command = each.command;
+    CCOLL_TRY(check_taken(app, each, options.explain_measured));
+  }
   const bool measures = options.command == Options::Command::measure;
   if (measures && split_list(raw.ops).empty()) {
     return fail(ErrorKind::invalid_argument, "no operation given: try cc-bench all_reduce -n 4");

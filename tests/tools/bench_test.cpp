@@ -5,12 +5,16 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <numeric>
 #include <random>
+#include <regex>
 #include <set>
+#include <sstream>
 #include <thread>
 
 #include "algorithms/algorithms.hpp"
+#include "core/variables.hpp"
 #include "data.hpp"
 #include "info.hpp"
 #include "kernels/combine.hpp"
@@ -20,6 +24,7 @@
 #include "options.hpp"
 #include "report.hpp"
 #include "sizes.hpp"
+#include "subcommands.hpp"
 #include "support/ranks.hpp"
 #include "trial.hpp"
 #include "tune.hpp"
@@ -269,6 +274,100 @@ TEST_CASE("options that cannot be carried out are refused with the reason", "[be
   CHECK_THAT(check_for_size(*parse({"all_reduce", "-b", "7", "-e", "7"}), 2).error().message,
              Catch::Contains("-b 7: all_reduce of float32") && Catch::Contains("give 4 or 8"));
   CHECK(check_for_size(*parse({"all_reduce", "-b", "7", "-e", "28"}), 2).has_value());
+}
+
+TEST_CASE("a subcommand takes the options of its table, and refuses all others by name",
+          "[bench][property]") {
+  const std::map<std::string, const char*> values = {
+      {"--dtype", "int8"},  {"--op", "max"},       {"--algo", "ring"},
+      {"--device", "cuda"}, {"--memory", "mixed"}, {"--transport", "tcp"},
+  };
+  std::istringstream help(parse({"--help"})->text);
+  std::size_t refused = 0;
+  std::set<std::string> named;
+  for (std::string line; std::getline(help, line) && line != "Subcommands:";) {
+    std::smatch match;
+    static const std::regex option("^  (-[a-z],)?(--[a-z-]+)[^ ]*( [A-Z]+)?.*");
+    if (!std::regex_match(line, match, option) || match[2] == "--help" || match[2] == "--version")
+      continue;
+    const std::string name = match[2];
+    const std::string shorter = match[1].matched ? match[1].str().substr(0, 2) : name;
+    named.insert(shorter);
+    const bool has_value = match[3].matched && line.find('{') == line.npos;
+    for (const Subcommand& each : subcommands()) {
+      for (const bool measured : {false, true}) {
+        const bool explains = each.command == Options::Command::explain;
+        if (measured && !explains) continue;
+        std::vector<const char*> words = {each.name.data()};
+        if (explains) words.insert(words.end(), {"all_reduce", "8"});
+        if (measured) words.push_back("--measure");
+        words.push_back(name.c_str());
+        if (has_value) words.push_back(values.contains(name) ? values.at(name) : "2");
+        CAPTURE(words);
+        const auto has = [&](auto options) {
+          return std::ranges::find(options, shorter, &TakenOption::name) != options.end();
+        };
+        const bool is_taken = has(each.takes) || (measured && has(each.takes_measured));
+        const std::string said = refusal(words);
+        CHECK((said == "accepted") == is_taken);
+        if (is_taken) continue;
+        CHECK_THAT(said, Catch::Contains(name) && Catch::Contains(" not for ") &&
+                             Catch::Contains(std::string(each.name) + ", which takes "));
+        refused++;
+      }
+    }
+  }
+  CHECK(refused > 50);
+  for (const Subcommand& each : subcommands()) {
+    for (const auto& options : {each.takes, each.takes_measured}) {
+      for (const TakenOption& option : options) {
+        CAPTURE(each.name, option.name);
+        CHECK(named.contains(std::string(option.name)));
+        CHECK_THAT(parse({"--help"})->text, Catch::Contains(description(each).substr(0, 20)));
+        CHECK_THAT(description(each), Catch::Contains(std::string(option.name)));
+      }
+    }
+  }
+  CHECK(refusal({"matrix", "--csv", "-", "--html", "x"}) ==
+        "--csv and --html are not for matrix, which takes -n, -e (bytes of a message [1M]), "
+        "--transport, --timeout, --json");
+  CHECK(refusal({"info", "--json", "-"}) == "--json is not for info, which takes no options");
+}
+
+TEST_CASE("a graph has as many calls as the option says", "[bench][unit]") {
+  const auto calls = [](const char* option) {
+    return parse({"all_reduce", "--device", "cuda", option})->graph_calls;
+  };
+  CHECK(calls("--graph") == 10);
+  for (const int number : {0, 1, 7, 10'000})
+    CHECK(calls(fmt::format("--graph={}", number).c_str()) == number);
+  CHECK(parse({"all_reduce", "--graph=0"})->graph_calls == 0);
+  CHECK(refusal({"all_reduce", "--device", "cuda", "--graph", "5"}) == "--graph 5: give --graph=5");
+  CHECK(refusal({"--device", "cuda", "--graph", "12", "all_reduce"}) ==
+        "--graph 12: give --graph=12");
+  CHECK(refusal({"--device", "cuda", "--graph", "all_reduce"}) == "accepted");
+  for (const char* wrong : {"--graph=-1", "--graph=10001", "--graph=x"})
+    CHECK_THAT(refusal({"all_reduce", "--device", "cuda", wrong}), Catch::Contains("--graph"));
+}
+
+TEST_CASE("--lanes has the range of CCOLL_LANES", "[bench][unit]") {
+  const auto [words, least, most] = values_of("CCOLL_LANES");
+  const auto with = [](long lanes) {
+    return refusal({"all_reduce", "--lanes", std::to_string(lanes).c_str()});
+  };
+  CHECK((with(least) == "accepted" && with(most) == "accepted"));
+  CHECK((with(least - 1) != "accepted" && with(most + 1) != "accepted"));
+}
+
+TEST_CASE("explain answers for one call", "[bench][unit]") {
+  const auto explain = [](const char* option, const char* value) {
+    const auto text = explain_text(*parse({"explain", "all_reduce", "8", option, value}));
+    return text ? "explained" : text.error().message;
+  };
+  CHECK(explain("-d", "float64") == "explained");
+  for (const auto& [option, value] : {std::pair("-d", "all"), {"-o", "max,min"}, {"-r", "all"}})
+    CHECK_THAT(explain(option, value),
+               Catch::Contains("give one --dtype, one --op and one --root"));
 }
 
 TEST_CASE("explain answers for whole elements only", "[bench][unit]") {

@@ -308,14 +308,17 @@ class CCOLL_API Communicator {
       const UniqueId& id, int rank, int size,
       const CommunicatorOptions& options = CommunicatorOptions::from_environment());
   /// All `size` ranks in this process, by rank: for one thread that drives several (see
-  /// CallGroup), and for threads that take one each. They come in a thread each; where some fail,
-  /// the first one's error is thrown when all have ended.
+  /// CallGroup), and for threads that take one each. `devices` are theirs, one for each, in place
+  /// of `options.device`, which all have where it is empty. They come in a thread each; where some
+  /// fail, the first one's error is thrown when all have ended.
   static std::vector<Communicator> create_all(
-      int size, const CommunicatorOptions& options = CommunicatorOptions::from_environment());
+      int size, const CommunicatorOptions& options = CommunicatorOptions::from_environment(),
+      std::span<const int> devices = {});
   /// The same for some `ranks` of a job of `size`, in that order; other processes make the others.
   static std::vector<Communicator> create_all(
       const UniqueId& id, std::span<const int> ranks, int size,
-      const CommunicatorOptions& options = CommunicatorOptions::from_environment());
+      const CommunicatorOptions& options = CommunicatorOptions::from_environment(),
+      std::span<const int> devices = {});
 
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;

@@ -86,15 +86,28 @@ auto made_or_raised(Make make) -> decltype(make()) {
   }
 }
 
+void check_devices(std::size_t ranks, std::span<const int> devices) {
+  if (!devices.empty() && devices.size() != ranks)
+    raise({ErrorKind::invalid_argument,
+           fmt::format("create_all: ranks: {}, devices: {}; expected a device for each rank, or "
+                       "none, where all have that of the options",
+                       ranks, devices.size()),
+           std::nullopt});
+}
+
 /// The communicators of several ranks of this process, which must come at once: in a thread each.
 /// The first of their errors, if there are any, when all have ended.
-std::vector<Communicator> side_by_side(std::span<const int> ranks,
-                                       const std::function<Communicator(int)>& create) {
+std::vector<Communicator> side_by_side(
+    std::span<const int> ranks, const CommunicatorOptions& options, std::span<const int> devices,
+    const std::function<Communicator(int, const CommunicatorOptions&)>& create) {
+  check_devices(ranks.size(), devices);
   std::vector<std::optional<Communicator>> made(ranks.size());
   std::vector<std::exception_ptr> errors(ranks.size());
   run_threads(ranks.size(), [&](std::size_t i) {
     try {
-      made[i] = create(ranks[i]);
+      auto own = options;
+      if (!devices.empty()) own.device = devices[i];
+      made[i] = create(ranks[i], own);
     } catch (...) {
       errors[i] = std::current_exception();
     }
@@ -226,19 +239,25 @@ Communicator Communicator::create(const UniqueId& id, int rank, int size,
   });
 }
 
-std::vector<Communicator> Communicator::create_all(int size, const CommunicatorOptions& options) {
+std::vector<Communicator> Communicator::create_all(int size, const CommunicatorOptions& options,
+                                                   std::span<const int> devices) {
   if (size < 1) check_rank(0, size);
   const auto store = make_inproc_store();
   std::vector<int> ranks(static_cast<std::size_t>(size));
   std::iota(ranks.begin(), ranks.end(), 0);
-  return side_by_side(ranks, [&](int rank) { return create(store, rank, size, options); });
+  return side_by_side(ranks, options, devices, [&](int rank, const CommunicatorOptions& own) {
+    return create(store, rank, size, own);
+  });
 }
 
 std::vector<Communicator> Communicator::create_all(const UniqueId& id, std::span<const int> ranks,
-                                                   int size, const CommunicatorOptions& options) {
+                                                   int size, const CommunicatorOptions& options,
+                                                   std::span<const int> devices) {
   for (const int rank : ranks) check_rank(rank, size);
   check_distinct(ranks);
-  return side_by_side(ranks, [&](int rank) { return create(id, rank, size, options); });
+  return side_by_side(ranks, options, devices, [&](int rank, const CommunicatorOptions& own) {
+    return create(id, rank, size, own);
+  });
 }
 
 Communicator::Communicator(std::shared_ptr<Implementation> implementation)

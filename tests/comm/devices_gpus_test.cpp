@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
+#include <numeric>
 #include <random>
 
 #include "devices.hpp"
@@ -371,6 +373,50 @@ TEST_CASE("gpus: graphs of teams on the same GPUs never stand in each other's wa
       CHECK(rank->counters().device_memory_bytes == 0);
     }
   }
+}
+
+TEST_CASE("gpus: one thread makes ranks with a GPU of each", "[comm]") {
+  const std::vector<int> devices = GENERATE(std::vector{1}, std::vector{0, 0}, std::vector{2, 0},
+                                            std::vector{3, 1, 0}, std::vector{1, 2, 2, 1});
+  const bool by_id = GENERATE(false, true);
+  CAPTURE(devices, by_id);
+  cuda_on_host_has(16);
+  const std::size_t size = devices.size();
+  std::vector<int> numbers(size);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  auto ranks = by_id ? Communicator::create_all(UniqueId::create(), numbers, static_cast<int>(size),
+                                                options_for(""), devices)
+                     : Communicator::create_all(static_cast<int>(size), options_for(""), devices);
+  std::deque<OwnedStream> streams;
+  std::vector<Device> sums;
+  for (const int device : devices) {
+    check_cuda(cudaSetDevice(device), "a device");
+    streams.emplace_back();
+    sums.emplace_back(ramp(300, device));
+  }
+  {
+    CallGroup group;
+    for (std::size_t i = 0; i < size; i++)
+      ranks[i].all_reduce(sums[i].data(), sums[i].data(), 300, kType, ReduceOp::sum,
+                          in(streams[i]));
+    group.end();
+  }
+  const int first = std::accumulate(devices.begin(), devices.end(), 0);
+  for (std::size_t i = 0; i < size; i++) {
+    CHECK(way_of(ranks[i]) == "team");
+    streams[i].wait();
+    CHECK(sums[i].values().front() == first);
+    CHECK(sums[i].values().back() == first + static_cast<int>(size) * 299);
+  }
+  // The GPU is the rank's own: memory of another one is refused.
+  check_cuda(cudaSetDevice(9), "a device");
+  const Device elsewhere(ramp(1, 0));
+  for (std::size_t i = 0; i < size; i++)
+    CHECK_THAT(message_of([&] {
+                 ranks[i].all_reduce(elsewhere.data(), elsewhere.data(), 1, kType, ReduceOp::sum,
+                                     in(streams[i]));
+               }),
+               Catch::Contains("GPU 9") && Catch::Contains(fmt::format("GPU {}", devices[i])));
 }
 
 TEST_CASE("gpus: what is gone is in nobody's way", "[comm]") {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <random>
 #include <thread>
 
@@ -213,11 +214,14 @@ TEST_CASE("devices: more calls than there is room for wait in their streams", "[
 }
 
 TEST_CASE("devices: one thread for several ranks", "[comm]") {
-  auto options = on_device();
-  auto ranks = Communicator::create_all(3, options);
-  const OwnedStream streams[3];
+  use_gpu_of(0);
+  const std::vector<int> devices = {gpu_of(0), gpu_of(1), gpu_of(2)};
+  auto ranks = Communicator::create_all(3, on_device(), devices);
+  std::deque<OwnedStream> streams;
   std::vector<Device> there, by_default;
   for (int rank = 0; rank < 3; rank++) {
+    use_gpu_of(rank);
+    streams.emplace_back();
     there.emplace_back(ramp(50, rank));
     by_default.emplace_back(ramp(50, rank));
   }

@@ -150,6 +150,23 @@ TEST_CASE("start-up: the ranks of one process come at once, all or some", "[comm
   CHECK_THAT(message_of([] { Communicator::create_all(0); }), Contains("rank 0 of 0"));
 }
 
+TEST_CASE("start-up: devices are one for each rank, in place of the options'", "[comm]") {
+  auto options = impatient();
+  options.device = 1 << 20;  // which no process has
+  const std::vector<int> hosts(2, kHost);
+  CHECK(Communicator::create_all(2, options, hosts).size() == 2);
+  CHECK(Communicator::create_all(UniqueId::create(), std::vector{0, 1}, 2, options, hosts).size() ==
+        2);
+  const std::string refusal =
+      "; expected a device for each rank, or none, where all have that of the options";
+  CHECK(message_of([&] { Communicator::create_all(3, options, hosts); }) ==
+        "invalid_argument: create_all: ranks: 3, devices: 2" + refusal);
+  const auto id = UniqueId::create();
+  CHECK(message_of([&] { Communicator::create_all(id, std::vector{1}, 2, options, hosts); }) ==
+        "invalid_argument: create_all: ranks: 1, devices: 2" + refusal);
+  CHECK_THAT(message_of([&] { Communicator::create_all(2, options); }), Contains("1048576"));
+}
+
 TEST_CASE("start-up: what cannot begin is refused at once, and says what was given", "[comm]") {
   CHECK(message_of([] { Communicator::create(nullptr, 1, 2, impatient()); }) ==
         "invalid_argument: create: no store (null) for rank 1 of 2");

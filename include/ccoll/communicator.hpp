@@ -158,9 +158,10 @@ struct CCOLL_API CommunicatorOptions {
   /// process; CUDA gets it back when there is none, and no graph with calls of one. At least 1.
   std::size_t device_memory = std::size_t{64} << 20;
   /// How devices make collectives where all ranks have one: "team", a kernel on each GPU: for all
-  /// ranks of one process, or of several processes of a host with a GPU for each rank; "steps", by
-  /// the streams of several processes of a host; "host", not at all; empty: the first that the
-  /// ranks' places allow. One that they do not allow is "host". CCOLL_DEVICE_WAY.
+  /// ranks of one process, or of several processes of a host with a GPU for each rank; "steps", of
+  /// each rank's stream: for ranks of a host, also where a team would be; "host", not at all;
+  /// empty: the first that the ranks' places allow. One that they do not allow is "host".
+  /// CCOLL_DEVICE_WAY.
   std::string device_way = {};
   /// Of a GPU's memory, what each communicator whose collectives devices make takes for itself, in
   /// bytes: of a team for all its ranks on the GPU together, else for each rank.

@@ -82,11 +82,19 @@ Status Communicator::Implementation::find_device_way() {
   std::vector<PeerAddress> ranks;
   for (const auto job_rank : group_.job_ranks()) ranks.push_back(member_->table()[job_rank]);
   device_way_ = pick_device_way(ranks, options_.device_way);
+  // Of ranks that differ the first with a GPU says it for all.
+  const auto first = std::ranges::find_if(ranks, [](const auto& each) { return each.device != 0; });
+  if (device_way_.name == kHostWay && first - ranks.begin() == rank()) tell_device_way();
   while (device_way_.name != kHostWay && !has_device_way()) CCOLL_TRY(make_device_way(ranks));
   if (has_device_way() || id_ != job()) return {};
   return stream_calls_.staging(options_.device, options_.device_memory).and_then([](auto* staging) {
     return staging->take_ring();
   });
+}
+
+void Communicator::Implementation::tell_device_way() const {
+  log().info("{}: collectives in CUDA's streams go by {}: {}", name_, device_way_.name,
+             device_way_.why);
 }
 
 /// Or the next is to be made.
@@ -97,9 +105,7 @@ Status Communicator::Implementation::make_device_way(std::span<const PeerAddress
   if (!staging && !is_group) return tl::unexpected(std::move(staging.error()));
   const auto made =
       is_group ? make_group(std::move(staging)) : join_team(std::move(*staging), ranks);
-  if (rank() == 0 && made)
-    log().info("{}: collectives in CUDA's streams go by {}: {}", name_, device_way_.name,
-               device_way_.why);
+  if (rank() == 0 && made) tell_device_way();
   if (made) return {};
   const auto next = device_way_.next;
   if (rank() == 0 && next == kHostWay)

@@ -325,6 +325,7 @@ class Communicator::Implementation final
   Status find_device();
   /// How devices make collectives. Collective, where that is by stream steps.
   Status find_device_way();
+  void tell_device_way() const;
   Status make_device_way(std::span<const PeerAddress> ranks);
   Status join_team(std::shared_ptr<device::Staging> staging, std::span<const PeerAddress> ranks);
   void take_device_way(std::shared_ptr<device::DeviceWay> way);

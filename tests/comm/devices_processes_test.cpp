@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <functional>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -47,7 +48,8 @@ struct Ranks {
   int processes = 2;
   int of_each = 1;            ///< threads of a process
   std::set<int> killed = {};  ///< processes that kill themselves
-  std::string fault = {};     ///< CCOLL_GPU_FAULT
+  std::set<int> without_gpu = {};
+  std::string fault = {};  ///< CCOLL_GPU_FAULT
   std::chrono::milliseconds timeout = 30s;
 };
 
@@ -56,8 +58,9 @@ void run_rank(const Ranks& ranks, const std::string& directory, int rank, const 
   auto options = options_for("", ranks.timeout);
   const auto store = make_file_store(directory + "/store");
   auto host = Communicator::create(make_prefix_store(store, "host"), rank, size, options);
-  options.device = has_gpus ? rank : 0;
-  check_cuda(cudaSetDevice(options.device), "a device");
+  const int gpu = has_gpus ? rank : 0;
+  options.device = ranks.without_gpu.contains(rank) ? kHost : gpu;
+  check_cuda(cudaSetDevice(gpu), "a device");
   auto communicator =
       Communicator::create(make_prefix_store(store, "devices"), rank, size, options);
   body(communicator, host);
@@ -544,10 +547,30 @@ void a_rank_that_is_killed_after_a_close() {
   });
 }
 
+/// One rank says once why the host makes the calls of GPUs that the others have.
+void the_way_of_some_ranks_is_told() {
+  const std::map<std::set<int>, std::string> whys = {{{}, way_then()},
+                                                     {{0}, "host: rank 0 without a GPU"},
+                                                     {{1, 2}, "host: ranks 1-2 without a GPU"}};
+  for (const auto& [without, why] : whys) {
+    const Ranks ranks{.processes = 3, .without_gpu = without};
+    const auto told = logged([&] {
+      run_processes(
+          "a way that is told", ranks, [](Communicator&, Communicator&) {},
+          [](int) { setenv("CCOLL_LOG", "info", 1); });
+    });
+    const std::string words = "collectives in CUDA's streams go by ";
+    const auto at = told.find(words + why);
+    check(at != told.npos && told.find(words) == at && told.find(words, at + 1) == told.npos,
+          fmt::format("{}{} is told once, not: {}", words, why, told));
+  }
+}
+
 }  // namespace
 
 int main() {
   calls_are_right();
+  the_way_of_some_ranks_is_told();
   constexpr std::size_t kTiny = 50;
   graphs_among_plain_calls(3000);
   if (has_gpus) graphs_among_plain_calls(kTiny);

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "core/result.hpp"
+#include "kernels/device/cuda_words.hpp"
 
 namespace ccoll::device {
 
@@ -34,8 +35,7 @@ inline Failure cuda_failure(cudaError_t error, std::string_view what) {
   return {is_full      ? ErrorKind::exhausted
           : is_lacking ? ErrorKind::unsupported
                        : ErrorKind::internal,
-          fmt::format("{}: {} ({})", what, cudaGetErrorString(error), cudaGetErrorName(error)),
-          std::nullopt};
+          fmt::format("{}: {} ({})", what, words_of(error), cudaGetErrorName(error)), std::nullopt};
 }
 
 inline Status cuda_status(cudaError_t error, std::string_view what) {

@@ -7,6 +7,7 @@
 
 #include "kernels/device/combine.hpp"
 #include "kernels/device/combine_kernel.hpp"
+#include "kernels/device/cuda_words.hpp"
 
 namespace ccoll::device {
 
@@ -39,7 +40,7 @@ Status launch(Family family, CombineArguments arguments, LaunchShape shape, Stre
       cudaLaunchKernel(kernel_of(family), dim3(shape.blocks), dim3(shape.threads), each, 0, stream);
   if (error != cudaSuccess) {
     return fail(ErrorKind::internal, "launching a kernel on {} bytes: {}", arguments.bytes,
-                cudaGetErrorString(error));
+                words_of(error));
   }
   return {};
 }
@@ -55,7 +56,7 @@ std::string gpus_text(int count) {
     const cudaError_t error = cudaGetDeviceProperties(&properties, i);
     text += i == 0 ? "" : ", ";
     text += error != cudaSuccess
-                ? fmt::format("GPU {}: {}", i, cudaGetErrorString(error))
+                ? fmt::format("GPU {}: {}", i, words_of(error))
                 : fmt::format("{} (sm_{}{})", properties.name, properties.major, properties.minor);
   }
   return text;
@@ -105,7 +106,7 @@ Status load_kernels() {
     cudaFuncAttributes ignored = {};
     const cudaError_t error = cudaFuncGetAttributes(&ignored, kernel_of(family));
     if (error != cudaSuccess) {
-      return fail(ErrorKind::unsupported, "loading kernels: {}", cudaGetErrorString(error));
+      return fail(ErrorKind::unsupported, "loading kernels: {}", words_of(error));
     }
   }
   return {};
@@ -119,9 +120,8 @@ std::string describe_cuda() {
   cudaDriverGetVersion(&driver);
   const std::string made = fmt::format("CUDA runtime {}", version_text(runtime));
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
-    return fmt::format("no: {}, {}: {}", made,
-                       driver == 0 ? "no driver" : "driver for " + version_text(driver),
-                       cudaGetErrorString(error));
+    return fmt::format("no: {}{}: {}", made,
+                       driver == 0 ? "" : ", driver for " + version_text(driver), words_of(error));
   }
   return fmt::format("yes: {}, driver for {}: {}", made, version_text(driver), gpus_text(count));
 }

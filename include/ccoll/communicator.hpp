@@ -29,7 +29,7 @@
 
 namespace ccoll {
 
-/// How one call is to be made; every rank passes the same, but for the label.
+/// How one call is to be made; every rank passes the same, but for the label and the stream.
 struct CallOptions {
   /// How long the call may take; zero: the communicator's own limit. Below 0 is
   /// Error{invalid_argument}.
@@ -42,7 +42,8 @@ struct CallOptions {
   /// call, and beside it in every rank's where other ranks made another one.
   std::string_view label = {};
   /// The CUDA stream in whose order the call takes place; nullptr is the default stream. For ranks
-  /// with a device (CommunicatorOptions::device). See "Calls in streams" at Communicator.
+  /// with a device (CommunicatorOptions::device), of that device. See "Calls in streams" at
+  /// Communicator.
   std::optional<cudaStream_t> stream = {};
 };
 
@@ -392,7 +393,9 @@ class CCOLL_API Communicator {
   /// wait for a moment until one that is in a call lets it in.
   Counters counters() const;
 
-  /// A new communicator of the same ranks. Collective; sends nothing.
+  /// A new communicator of the same ranks. Collective; sends nothing, but where devices of several
+  /// processes make its collectives: it then returns when all have called it, or, broken, once its
+  /// time limit has passed.
   Communicator duplicate(const GroupOptions& options = {});
   /// Parts the ranks by `color`: a new communicator of those that gave the same, ordered by `key`,
   /// equal keys by rank. Nothing for a rank that gave kNoColor; other colours are at least 0.

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -139,6 +140,29 @@ TEST_CASE("gpu-check: a result is in the file before the next phase begins", "[t
   CHECK(endings[1].outcome == Outcome::passed);
 }
 
+TEST_CASE("gpu-check: what cannot be written down has not passed, and the disk is named",
+          "[tools]") {
+  const ccoll::testing::Directory directory;
+  const std::string out = directory.path() + "/out";
+  std::filesystem::create_directory(out);
+  SECTION("results") {
+    std::filesystem::create_symlink("/dev/full", out + "/results.jsonl");
+    const auto endings = run(directory, {phase("one", "true"), phase("two", "true")});
+    for (const Ending& each : endings) {
+      CHECK(each.outcome == Outcome::incomplete);
+      CHECK(each.said == "cannot write " + out + "/results.jsonl: No space left on device");
+    }
+    CHECK(status_of(endings) == kWrong);
+  }
+  SECTION("what a phase prints") {
+    std::filesystem::create_directory(out + "/one.log");
+    const auto endings = run(directory, {phase("one", "true"), phase("two", "true")});
+    CHECK(endings[0].outcome == Outcome::incomplete);
+    CHECK(endings[0].said == "cannot write " + out + "/one.log: Is a directory");
+    CHECK(endings[1].outcome == Outcome::passed);
+  }
+}
+
 TEST_CASE("gpu-check: the report has all phases, and figures with their targets", "[tools]") {
   using nlohmann::json;
   const std::vector<Ending> endings = {{"teams", Outcome::passed, "0 of 3 calls wrong", 12.4},
@@ -177,6 +201,11 @@ TEST_CASE("gpu-check: the report has all phases, and figures with their targets"
         "| d | 0.800 × e | at least 0.9: missed |\n"
         "| f | 3.000 × g |  |\n"
         "| all_reduce of 2 processes, 8 B | 10.0 µs | 0.50 of the most: met |\n");
+}
+
+TEST_CASE("gpu-check: the report of a machine without a GPU says so", "[tools]") {
+  const std::vector<Ending> endings = {{"probe", Outcome::no_device, "no driver", 0}};
+  CHECK(report("2000-01-01", endings, {}).starts_with("## 2000-01-01: no GPU\n"));
 }
 
 TEST_CASE("gpu-check: a report is of its own run, whatever lines a cut one left", "[tools]") {

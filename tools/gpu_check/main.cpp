@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "children.hpp"
+#include "core/text.hpp"
 #include "phases.hpp"
 #include "report.hpp"
 #include "runner.hpp"
@@ -20,15 +21,7 @@
 namespace ccoll::gpu_check {
 namespace {
 
-constexpr const char* kUsage =
-    "usage: run --out DIR [--budget SECONDS] [--only PHASE,...] [--seed N] [--mps]\n"
-    "Checks ccoll on this machine's first GPU and writes DIR/results.jsonl as it goes, at the end "
-    "DIR/table.md. Status 0, 1 "
-    "if\n"
-    "anything is wrong, 77 if there is no GPU that CUDA can use. A phase that did not run to its "
-    "end\n"
-    "is incomplete, not passed. --mps runs the several processes by NVIDIA's Multi-Process "
-    "Service, too.\n";
+constexpr std::uint64_t kMostSeconds = 24 * 60 * 60;
 
 struct Row {
   const char* name;
@@ -64,16 +57,34 @@ struct Arguments {
   std::string kind, handle;  ///< this is a phase's other process
 };
 
+/// "probe, kernels, …".
+std::string phase_names() {
+  std::vector<std::string_view> names;
+  for (const Row& row : kPhases) names.push_back(row.name);
+  return joined(names);
+}
+
+std::string usage() {
+  return fmt::format(
+      "usage: run --out DIR [--budget SECONDS] [--only PHASE,...] [--seed N] [--mps]\n"
+      "Checks ccoll on this machine's first GPU, for at most SECONDS (540), and writes\n"
+      "DIR/results.jsonl as it goes, at the end DIR/table.md. Status 0, 1 if anything is wrong\n"
+      "or nothing has passed, 77 if there is no GPU that CUDA can use. A phase that did not run\n"
+      "to its end is incomplete, not passed. --mps runs the several processes by NVIDIA's\n"
+      "Multi-Process Service, too. Phases: {}\n",
+      phase_names());
+}
+
 [[noreturn]] void refuse(const std::string& why) {
-  std::fprintf(stderr, "run: %s\n%s", why.c_str(), kUsage);
+  std::fprintf(stderr, "run: %s\n%s", why.c_str(), usage().c_str());
   std::exit(2);
 }
 
-std::uint64_t number(const std::string& option, const std::string& text) {
+std::uint64_t number(const std::string& option, const std::string& text, std::uint64_t most) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    refuse(fmt::format("{} {}: expected a number", option, text));
+  if (error != std::errc() || end != text.data() + text.size() || value > most) {
+    refuse(fmt::format("{} {}: expected a number from 0 to {}", option, text, most));
   }
   return value;
 }
@@ -88,7 +99,7 @@ std::vector<std::string> names(const std::string& list) {
   for (const std::string& name : all) {
     bool known = false;
     for (const Row& row : kPhases) known |= name == row.name;
-    if (!known) refuse(fmt::format("no phase '{}'", name));
+    if (!known) refuse(fmt::format("no phase '{}': there are {}", name, phase_names()));
   }
   return all;
 }
@@ -104,8 +115,8 @@ Arguments parse(int count, char** given) {
   arguments.seed = random_seed();
   for (int i = 1; i < count; ++i) {
     const std::string option = given[i];
-    if (option == "--help") {
-      std::fputs(kUsage, stdout);
+    if (option == "--help" || option == "-h") {
+      std::fputs(usage().c_str(), stdout);
       std::exit(0);
     }
     if (option == "--mps") {
@@ -117,11 +128,11 @@ Arguments parse(int count, char** given) {
     if (option == "--out") {
       arguments.run.out = value;
     } else if (option == "--budget") {
-      arguments.run.budget = std::chrono::seconds(number(option, value));
+      arguments.run.budget = std::chrono::seconds(number(option, value, kMostSeconds));
     } else if (option == "--only") {
       arguments.run.only = names(value);
     } else if (option == "--seed") {
-      arguments.seed = number(option, value);
+      arguments.seed = number(option, value, UINT64_MAX);
     } else if (option == "--phase") {
       arguments.phase = value;
     } else if (option == "--peer-of" && i + 1 < count) {
@@ -153,8 +164,13 @@ int run_phase(const Arguments& arguments) {
     // and so would ranks that are threads.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     if (const int status = open_device(); status != kPassed) return status;
-    const Records records(arguments.run.out + "/results.jsonl");
-    return row.run({arguments.phase, records, arguments.seed, arguments.run.out, arguments.mps});
+    try {
+      const Records records(arguments.run.out + "/results.jsonl");
+      return row.run({arguments.phase, records, arguments.seed, arguments.run.out, arguments.mps});
+    } catch (const NotRecorded& error) {
+      std::printf("%s\n", error.what());
+      return kIncomplete;
+    }
   }
   refuse(fmt::format("no phase '{}'", arguments.phase));
 }
@@ -164,6 +180,11 @@ std::string today() {
   char text[16] = {};
   std::strftime(text, sizeof text, "%Y-%m-%d", std::gmtime(&now));
   return text;
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  if (!(file << text).flush()) throw NotRecorded(path);
 }
 
 int run_all(const Arguments& arguments) {
@@ -189,10 +210,16 @@ int run_all(const Arguments& arguments) {
   std::error_code none_yet;
   const auto before = std::filesystem::file_size(results, none_yet);
   const auto endings = run_phases(phases, arguments.run);
-  std::ofstream(arguments.run.out + "/table.md")
-      << report(today(), endings, read_records(results, none_yet ? 0 : before));
+  int status = status_of(endings);
+  try {
+    write_text(arguments.run.out + "/table.md",
+               report(today(), endings, read_records(results, none_yet ? 0 : before)));
+  } catch (const NotRecorded& error) {
+    std::printf("%s\n", error.what());
+    status = kWrong;
+  }
   std::fputs(table(endings).c_str(), stdout);
-  return status_of(endings);
+  return status;
 }
 
 int run(const Arguments& arguments) {

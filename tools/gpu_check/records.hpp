@@ -6,17 +6,24 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <string>
+#include <system_error>
 
 namespace ccoll::gpu_check {
+
+/// The file cannot be written, and what() says why.
+struct NotRecorded : std::system_error {
+  explicit NotRecorded(const std::string& path)
+      : system_error(errno, std::generic_category(), "cannot write " + path) {}
+};
 
 class Records {
  public:
   explicit Records(const std::string& path)
-      : file_(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
-    if (file_ < 0) throw std::runtime_error("cannot write to " + path);
+      : path_(path), file_(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
+    if (file_ < 0) throw NotRecorded(path);
   }
   Records(const Records&) = delete;
   Records& operator=(const Records&) = delete;
@@ -26,12 +33,14 @@ class Records {
   void add(const nlohmann::json& record) const {
     // What a child has printed may be any bytes.
     const auto line = record.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    errno = ENOSPC;  // where only a part of it has room
     if (write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
-      throw std::runtime_error("the results cannot be written");
+      throw NotRecorded(path_);
     }
   }
 
  private:
+  std::string path_;
   int file_;
 };
 

@@ -12,7 +12,8 @@ using nlohmann::json;
 
 bool is(const json& record, const char* what) { return record.value("what", "") == what; }
 
-std::string device_of(const std::vector<json>& records) {
+std::string device_of(const std::vector<Ending>& endings, const std::vector<json>& records) {
+  if (status_of(endings) == kNoDevice) return "no GPU";
   for (const json& each : records) {
     if (!is(each, "device")) continue;
     return fmt::format("{}, compute {}, driver {}, runtime {}", each.value("name", "?"),
@@ -75,7 +76,7 @@ std::vector<json> read_records(const std::string& path, std::size_t from) {
 std::string report(const std::string& date, const std::vector<Ending>& endings,
                    const std::vector<json>& records) {
   std::string text = fmt::format("## {}: {}\n\n| phase | outcome | s | |\n|---|---|---|---|\n",
-                                 date, device_of(records));
+                                 date, device_of(endings, records));
   for (const Ending& each : endings) {
     text += fmt::format("| {} | {} | {:.0f} | {} |\n", each.phase, word(each.outcome), each.seconds,
                         each.said);

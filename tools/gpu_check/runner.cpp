@@ -14,6 +14,7 @@
 #include <fstream>
 #include <thread>
 
+#include "core/file_descriptor.hpp"
 #include "records.hpp"
 
 namespace ccoll::gpu_check {
@@ -47,7 +48,7 @@ class Stoppable {
 };
 
 /// A process group of its own; ends with this process, however that ends.
-pid_t start(const Phase& phase, const std::string& log) {
+pid_t start(const Phase& phase, int log) {
   std::vector<char*> arguments;
   for (const std::string& each : phase.command)
     arguments.push_back(const_cast<char*>(each.c_str()));
@@ -62,8 +63,7 @@ pid_t start(const Phase& phase, const std::string& log) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   signal(SIGINT, SIG_DFL);
   signal(SIGTERM, SIG_DFL);
-  const int file = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (getppid() != parent || file < 0 || dup2(file, 1) < 0 || dup2(file, 2) < 0) _exit(126);
+  if (getppid() != parent || dup2(log, 1) < 0 || dup2(log, 2) < 0) _exit(126);
   execv(arguments[0], arguments.data());
   _exit(127);
 }
@@ -122,8 +122,10 @@ Ending ending_of(const Phase& phase, int status, const std::string& last) {
 
 Ending run(const Phase& phase, const std::string& out, Clock::time_point end_of_all) {
   const std::string log = out + "/" + phase.name + ".log";
+  const FileDescriptor file(open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!file.open()) return {phase.name, Outcome::incomplete, NotRecorded(log).what()};
   const auto begin = Clock::now();
-  const pid_t child = start(phase, log);
+  const pid_t child = start(phase, file.number());
   if (child < 0) return {phase.name, Outcome::incomplete, "no process could be made for it"};
   const auto limit = std::min(begin + phase.limit, end_of_all);
   const bool ended = has_ended(child, limit);
@@ -177,23 +179,29 @@ std::vector<Ending> run_phases(const std::vector<Phase>& phases, const RunOption
   for (const Phase& phase : phases) {
     const bool none = count(endings, Outcome::no_device) != 0;
     Ending ending{phase.name, Outcome::incomplete, ""};
-    if (!is_asked_for(phase.name, options.only)) {
-      ending.said = "not asked for";
-    } else if (none) {
-      ending.said = "no device";
-    } else if (told_to_stop != 0) {
-      ending.said = "told to stop";
-    } else if (Clock::now() >= end_of_all) {
-      ending.said = "no time left";
-    } else {
-      records.add({{"phase", phase.name}, {"what", "begin"}});
-      ending = run(phase, options.out, end_of_all);
+    try {
+      if (!is_asked_for(phase.name, options.only)) {
+        ending.said = "not asked for";
+      } else if (none) {
+        ending.said = "no device";
+      } else if (told_to_stop != 0) {
+        ending.said = "told to stop";
+      } else if (Clock::now() >= end_of_all) {
+        ending.said = "no time left";
+      } else {
+        records.add({{"phase", phase.name}, {"what", "begin"}});
+        ending = run(phase, options.out, end_of_all);
+      }
+      records.add({{"phase", ending.phase},
+                   {"what", "end"},
+                   {"outcome", word(ending.outcome)},
+                   {"said", ending.said},
+                   {"seconds", ending.seconds}});
+    } catch (const NotRecorded& error) {
+      // The table still tells what was found wrong.
+      if (ending.outcome == Outcome::passed) ending.outcome = Outcome::incomplete;
+      if (ending.outcome == Outcome::incomplete) ending.said = error.what();
     }
-    records.add({{"phase", ending.phase},
-                 {"what", "end"},
-                 {"outcome", word(ending.outcome)},
-                 {"said", ending.said},
-                 {"seconds", ending.seconds}});
     endings.push_back(std::move(ending));
   }
   return endings;

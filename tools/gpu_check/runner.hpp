@@ -46,8 +46,9 @@ struct RunOptions {
   std::vector<std::string> only;  ///< names of phases; empty: all
 };
 
-/// One after another; each ending is in the results before the next begins. SIGINT and SIGTERM end
-/// the phase that runs and leave the others out.
+/// One after another; each ending is in the results before the next begins, and a phase whose
+/// results cannot be written is incomplete. SIGINT and SIGTERM end the phase that runs and leave
+/// the others out.
 std::vector<Ending> run_phases(const std::vector<Phase>& phases, const RunOptions& options);
 
 /// A table, a line for each phase, and a line of sums.

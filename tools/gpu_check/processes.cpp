@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <filesystem>
 #include <optional>
 #include <random>
 #include <thread>
@@ -21,6 +20,7 @@
 #include "engine/device/rank_steps.hpp"
 #include "kernels/device/launch.hpp"
 #include "phases.hpp"
+#include "private_mps.hpp"
 #include "support/effort.hpp"
 
 namespace ccoll::gpu_check {
@@ -412,31 +412,6 @@ void run_pool(const PhaseContext& context, Setting setting, Findings& findings) 
   sockets.clear();
   await_peers(children, findings);
 }
-
-/// A daemon of ours, seen by nobody else, for as long as this lives.
-class PrivateMps {
- public:
-  explicit PrivateMps(const std::string& out) {
-    const std::string pipes = out + "/mps";
-    std::filesystem::create_directories(pipes);
-    setenv("CUDA_MPS_PIPE_DIRECTORY", pipes.c_str(), 1);
-    setenv("CUDA_MPS_LOG_DIRECTORY", pipes.c_str(), 1);
-    runs_ = std::system("nvidia-cuda-mps-control -d") == 0;
-  }
-  PrivateMps(const PrivateMps&) = delete;
-  PrivateMps& operator=(const PrivateMps&) = delete;
-  ~PrivateMps() {
-    if (runs_ && std::system("echo quit | timeout 10 nvidia-cuda-mps-control") != 0) {
-      std::printf("MPS did not end\n");
-    }
-    unsetenv("CUDA_MPS_PIPE_DIRECTORY");
-    unsetenv("CUDA_MPS_LOG_DIRECTORY");
-  }
-  bool runs() const { return runs_; }
-
- private:
-  bool runs_ = false;
-};
 
 }  // namespace
 

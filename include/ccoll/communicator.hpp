@@ -42,8 +42,8 @@ struct CallOptions {
   /// call, and beside it in every rank's where other ranks made another one.
   std::string_view label = {};
   /// The CUDA stream in whose order the call takes place; nullptr is the default stream. For ranks
-  /// with a device (CommunicatorOptions::device), of that device. See "Calls in streams" at
-  /// Communicator.
+  /// with a device (CommunicatorOptions::device), of that device: another is
+  /// Error{invalid_argument}. See "Calls in streams" at Communicator.
   std::optional<cudaStream_t> stream = {};
 };
 

@@ -35,6 +35,15 @@ void move_to_host(BufferView& view, std::uint64_t elems, const device::Passage& 
   move(view.data);
 }
 
+Status check_stream_of(cudaStream_t stream, int device) {
+  const auto its = device::device_of_stream(stream);
+  if (!its || *its == device) return {};
+  return fail(ErrorKind::invalid_argument,
+              "the stream is of GPU {}: expected a stream of GPU {}, which the rank has (one that "
+              "was made while that was the current GPU)",
+              *its, device);
+}
+
 }  // namespace
 
 Status check_device_of(const void* data, int device) {
@@ -93,6 +102,7 @@ Result<std::shared_ptr<device::Passage>> Communicator::Implementation::passage(
                 "a buffer is memory of GPU {}, and calls before were on GPU {}: expected one GPU "
                 "for all calls of a rank",
                 *device, (*staging)->device());
+  if (request.stream) CCOLL_TRY(check_stream_of(*request.stream, *device));
   // Without a stream, what the default one has now is waited for.
   const auto captured = device::is_captured(request.stream.value_or(nullptr));
   if (!captured) return tl::unexpected(captured.error());

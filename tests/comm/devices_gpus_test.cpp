@@ -218,6 +218,32 @@ TEST_CASE("gpus: buffers that other GPUs do not reach are lent to none", "[comm]
   }));
 }
 
+TEST_CASE("gpus: a stream of another GPU is refused, and nothing is broken", "[comm]") {
+  const std::string way = GENERATE("", "steps", "host");
+  CAPTURE(way);
+  const auto body = [](Communicator& c) {
+    const int other = 1 - c.rank();
+    check_cuda(cudaSetDevice(other), "the other GPU");
+    const OwnedStream wrong;
+    check_cuda(cudaSetDevice(c.rank()), "the own GPU");
+    const OwnedStream right;
+    const Device sums(ramp(300, c.rank())), came(Values(300, 0));
+    const auto expected = fmt::format(
+        "invalid_argument: the stream is of GPU {}: expected a stream of GPU {}", other, c.rank());
+    const auto refused = [&](const std::string& said) { expect(said.starts_with(expected), said); };
+    refused(message_of(
+        [&] { c.all_reduce(sums.data(), sums.data(), 300, kType, ReduceOp::sum, in(wrong)); }));
+    refused(message_of([&] { c.barrier_async(in(wrong)); }));
+    refused(message_of([&] { c.send(sums.data(), 300, kType, other, 0, in(wrong)); }));
+    c.all_reduce(sums.data(), sums.data(), 300, kType, ReduceOp::sum, in(right));
+    c.send_recv(sums.data(), 300, other, came.data(), 300, other, kType, 0, in(right));
+    right.wait();
+    expect(came.values().back() == 2 * 299 + 1, "the sums of the other rank");
+    expect(c.error().empty(), c.error());
+  };
+  check_all_well(run_on_gpus({0, 1}, body, way));
+}
+
 TEST_CASE("gpus: where GPUs do not reach each other the next way serves, on all ranks", "[comm]") {
   // Of each kind GPUs that nobody has tried out before. What streams share is tried out, too.
   const auto [how, first, serves] =

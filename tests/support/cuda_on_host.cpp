@@ -1198,6 +1198,11 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
   (*stream)->is_blocking = flags != cudaStreamNonBlocking;
   return cudaSuccess;
 }
+cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
+  const std::lock_guard lock(mu);
+  *device = known(stream)->device;
+  return cudaSuccess;
+}
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   const std::lock_guard lock(mu);
   cudaStreamSynchronize(stream);

@@ -179,6 +179,14 @@ Result<bool> is_captured(cudaStream_t stream) {
   return status == cudaStreamCaptureStatusActive;
 }
 
+std::optional<int> device_of_stream(cudaStream_t stream) {
+  if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread) return {};
+  int device = 0;
+  if (cudaStreamGetDevice(stream, &device) == cudaSuccess) return device;
+  (void)cudaGetLastError();  // drivers before 12.8 have no such call
+  return {};
+}
+
 Result<std::shared_ptr<Staging>> make_staging(StagingOptions options) {
   auto leases = Leases::take(std::move(options));
   CCOLL_TRY(leases->open());

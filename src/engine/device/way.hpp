@@ -40,6 +40,9 @@ std::uint64_t bytes_of_allocation_from(const void* address);
 
 /// Whether what is put into the stream becomes part of a graph.
 Result<bool> is_captured(cudaStream_t stream);
+/// The device that the stream is of; nothing for a default stream, which every device has, and
+/// where CUDA does not tell.
+std::optional<int> device_of_stream(cudaStream_t stream);
 
 /// Told by threads of CUDA, in which nothing of CUDA may be called. Must not wait for what needs a
 /// stream to go on.

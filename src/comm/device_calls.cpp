@@ -74,7 +74,10 @@ Status Communicator::Implementation::find_device() {
   knows_devices_ = options_.device != kHost || device::is_cuda_in_use();
   // Those that are made from this one take theirs when they need it.
   if (options_.device == kHost || id_ != job()) return {};
-  return stream_calls_.staging(options_.device, options_.device_memory).map([](auto*) {});
+  const auto staging = stream_calls_.staging(options_.device, options_.device_memory);
+  if (staging) return {};
+  return fail(staging.error().kind, "CommunicatorOptions::device is {}: {}", options_.device,
+              staging.error().message);
 }
 
 Status Communicator::Implementation::find_device_way() {

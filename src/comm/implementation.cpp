@@ -47,6 +47,8 @@ Result<std::shared_ptr<Waiter>> make_waiter(const CommunicatorOptions& options) 
                 kHost);
   if (options.device_memory == 0)
     return fail(ErrorKind::invalid_argument, "a device_memory of 0 bytes: expected at least 1");
+  if (options.device_workspace == 0)
+    return fail(ErrorKind::invalid_argument, "a device_workspace of 0 bytes: expected at least 1");
   const auto& copies = options.device_copies;
   if (!copies.empty() && copies != kAlwaysCopies && copies != kNeverCopies)
     return fail(ErrorKind::invalid_argument,

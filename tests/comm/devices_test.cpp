@@ -262,11 +262,16 @@ TEST_CASE("devices: what cannot be right is refused", "[comm]") {
   const auto make = [&] { Communicator::create(make_inproc_store(), 0, 1, options); };
   CHECK_THAT(message_of(make), Catch::Contains("device -2") && Catch::Contains("kHost"));
   options.device = 7;
-  CHECK_THAT(message_of(make), Catch::StartsWith("unsupported") && Catch::Contains("GPU 7"));
+  CHECK_THAT(message_of(make),
+             Catch::StartsWith("unsupported: CommunicatorOptions::device is 7: ") &&
+                 Catch::Contains("GPU 7"));
   options.device = 0;
   options.device_memory = 0;
   CHECK_THAT(message_of(make), Catch::Contains("device_memory of 0 bytes"));
   options.device_memory = 1;
+  options.device_workspace = 0;
+  CHECK_THAT(message_of(make), Catch::Contains("device_workspace of 0 bytes"));
+  options.device_workspace = 1;
   options.device_copies = "sometimes";
   CHECK_THAT(message_of(make), Catch::StartsWith("invalid_argument: device_copies 'sometimes'"));
   options = options_for("");

@@ -110,6 +110,11 @@ Status Communicator::Implementation::make_device_way(std::span<const PeerAddress
       is_group ? make_group(std::move(staging)) : join_team(std::move(*staging), ranks);
   if (rank() == 0 && made) tell_device_way();
   if (made) return {};
+  if (const Owner owner(*this); broken_) {
+    // Nothing goes any way, and its first call tells why.
+    device_way_ = {kHostWay, made.error().message, kHostWay, device_way_.gpus};
+    return {};
+  }
   const auto next = device_way_.next;
   if (rank() == 0 && next == kHostWay)
     log().warn("{}: collectives of {} ranks' GPUs go through the host: {}", name_, size(),

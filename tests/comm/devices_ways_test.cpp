@@ -15,6 +15,7 @@
 #include "devices.hpp"
 #include "support/cuda_on_host.hpp"
 #include "support/effort.hpp"
+#include "support/logged.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;
@@ -360,6 +361,25 @@ TEST_CASE("devices: memory of another GPU is refused", "[comm]") {
     c.all_reduce(own.data(), own.data(), 10, kType);
     expect(own.values()[9] == 2 && own.values()[10] == 1, "a call behind those");
   }));
+}
+
+TEST_CASE("devices: a duplicate that not all ranks call is broken, and goes no other way",
+          "[comm]") {
+  if (asked_way() != "steps") return;  // others' ways nobody waits for
+  std::atomic<bool> is_over{false};
+  const auto said = logged([&] {
+    check_all_well(run_on_devices(2, [&](Communicator& c) {
+      if (c.rank() == 1) {
+        while (!is_over) std::this_thread::sleep_for(1ms);
+        return;
+      }
+      const auto copy = c.duplicate({.timeout = 200ms});
+      is_over = true;
+      expect(copy.error().find("it waits for rank 1") != std::string::npos, copy.error());
+      expect(c.error().empty(), c.error());
+    }));
+  });
+  CHECK(said.find("through the host") == std::string::npos);
 }
 
 TEST_CASE("devices: where a rank has no memory for its part of a way no rank has that", "[comm]") {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of a GPU that ccoll::allocate gives, or that is registered, on a GPU that the host plays:
 // any call takes it as it takes memory of cudaMalloc, and it goes without waiting for streams.
+#include <fmt/format.h>
+
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <random>
 #include <string>
@@ -41,6 +44,8 @@ TEST_CASE("devices: what cannot be had of a GPU is refused, and said", "[comm][u
   cuda_on_host_has(1);
   CHECK(refused(10, 1) == "invalid_argument: allocate of 10 bytes: GPU 1 given, there are 1");
   CHECK(refused(10, -1) == "invalid_argument: allocate of 10 bytes: GPU -1 given, there are 1");
+  for (const std::size_t bytes : {std::size_t{1} << 60, SIZE_MAX - 1000, SIZE_MAX})
+    CHECK(refused(bytes, 0).starts_with(fmt::format("exhausted: allocate of {} bytes: ", bytes)));
   setenv("CCOLL_GPU_FAULT", "export", 1);
   const auto said = refused(10, 0);
   unsetenv("CCOLL_GPU_FAULT");

@@ -674,6 +674,8 @@ bool reads_opened(const CombineArguments& arguments) {
                              [](const std::byte* source) { return opened.contains(source); });
 }
 
+/// So much memory a device has, and the host for it.
+constexpr std::size_t kMostBytes = std::size_t{8} << 30;
 thread_local bool is_full = false;
 auto& of_another = *new Stretches;  // guarded by mu; what is said to be memory of another GPU
 
@@ -681,7 +683,7 @@ cudaError_t allocate(void** memory, std::size_t bytes, Stretches& among) {
   const std::lock_guard lock(mu);
   use_current_device();
   if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
-  if (is_full) return cudaErrorMemoryAllocation;
+  if (is_full || bytes > kMostBytes) return cudaErrorMemoryAllocation;
   if (&among == &on_device) {
     auto made = AllocationOnHost::make(bytes, current_device, hides);
     if (made == nullptr) return cudaErrorMemoryAllocation;
@@ -787,9 +789,11 @@ CUresult granularity(std::size_t* unit, const CUmemAllocationProp* /*of*/,
 }
 CUresult create(CUmemGenericAllocationHandle* handle, std::size_t bytes,
                 const CUmemAllocationProp* of, unsigned long long /*flags*/) {
+  if (bytes == 0 || bytes % kUnit != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes > kMostBytes) return CUDA_ERROR_OUT_OF_MEMORY;
   const int device = of == nullptr ? 0 : of->location.id;
   const int file = memfd_create(("GPU " + std::to_string(device)).c_str(), MFD_CLOEXEC);
-  if (file < 0 || bytes % kUnit != 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) {
+  if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   std::vector<std::uint64_t> noise(kUnit / sizeof(std::uint64_t));

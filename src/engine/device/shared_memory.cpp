@@ -102,6 +102,7 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::make(int device, std::uint64
   std::size_t unit = 0;
   CCOLL_TRY(cu.status(cu.granularity(&unit, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
                       "cuMemGetAllocationGranularity"));
+  if (bytes > UINT64_MAX - unit) return fail(ErrorKind::exhausted, "no GPU has so much memory");
   const std::uint64_t whole = (bytes + unit - 1) / unit * unit;
   CUmemGenericAllocationHandle handle = 0;
   CCOLL_TRY(cu.status(cu.create(&handle, whole, &properties, 0), "cuMemCreate"));

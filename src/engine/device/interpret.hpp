@@ -89,7 +89,7 @@ class TeamInterpreter {
       }
       store_relaxed(&launch_.progress[mine_.number].ending, 0);
       store_relaxed(&launch_.progress[mine_.number].steps, 0);
-      store_release(&launch_.progress[mine_.number].call, call_);
+      store_relaxed(&launch_.progress[mine_.number].call, call_);
     }
     return goes_on && (launch_.state.awaited_devices == 0 || await_devices());
   }
@@ -124,7 +124,7 @@ class TeamInterpreter {
   CCOLL_HOST_DEVICE void end(TeamEnding ending) {
     block_.barrier();
     if (!is_first()) return;
-    store_release(&launch_.progress[mine_.number].ending, static_cast<std::uint64_t>(ending));
+    store_relaxed(&launch_.progress[mine_.number].ending, static_cast<std::uint64_t>(ending));
     TeamClaim& claim = *launch_.state.claim;
     if (add(&claim.gone, 1) < program_.block_count) return;
     store_relaxed(&claim.gone, 0);

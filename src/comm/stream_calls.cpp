@@ -140,10 +140,12 @@ Status StreamCall::look_at_time_as_owner(Clock::time_point now) {
   if (!is_devices || give_up_at_ || !passage_->reached()) return {};
   if (!device_deadline_) device_deadline_ = deadline_after(device_limit_, now);
   if (now < *device_deadline_) return {};
-  const Failure late{ErrorKind::timed_out,
-                     "a call to which the streams of all ranks have come is not over in time: the "
-                     "device has not made it",
-                     std::nullopt};
+  Failure late{ErrorKind::timed_out,
+               "a call to which the streams of all ranks have come is not over in time: the device "
+               "has not made it",
+               std::nullopt};
+  const auto standing = passage_->standing();
+  late.message += standing.empty() ? ", nor does anything of it stand there" : ": " + standing;
   give_up_as_owner(late);
   return tl::unexpected(late);
 }

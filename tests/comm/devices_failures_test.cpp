@@ -390,8 +390,30 @@ TEST_CASE("devices: a device that does not make its part in time is told of", "[
         work.wait();
       },
       options);
-  for (const auto& error : errors)
+  for (const auto& error : errors) {
     CHECK_THAT(error, Catch::Contains("not over in time: the device has not made it"));
+    if (way() == "steps") CHECK_THAT(error, Catch::Contains(" steps, and waits for "));
+  }
+}
+
+TEST_CASE("devices: of a kernel that does not end in time it is said where it stands", "[comm]") {
+  if (way() != "team") return;
+  auto options = options_for("");
+  options.timeout = 300ms;
+  cuda_on_host_holds_kernels(true);
+  const auto errors = run_on_devices(
+      2,
+      [](Communicator& c) {
+        const OwnedStream stream;
+        const Device sums(Values(1000, 1));
+        c.all_reduce_async(sums.data(), sums.data(), 1000, kType, ReduceOp::sum, in(stream)).wait();
+      },
+      options);
+  cuda_on_host_holds_kernels(false);
+  for (const auto& error : errors) {
+    CHECK_THAT(error, Catch::Contains("the device has not made it: rank ") &&
+                          Catch::Contains("lane 0 not ended after 0 steps of call "));
+  }
 }
 
 TEST_CASE("devices: what calls in streams have stays when all communicators are gone", "[comm]") {

@@ -201,6 +201,8 @@ std::atomic<int> held_kernels = 0, held_copies = 0;
 void hold(const TeamLaunch& call, const std::atomic<bool>& holds) {
   std::uint64_t* const owner = &call.state.claim->owner;
   while (!exchange_if(owner, 0, 2 * call.id)) relax();
+  for (std::uint32_t i = 0; i < call.program.block_count; ++i)
+    store_relaxed(&call.progress[call.program.blocks[i].number].ending, 0);
   ++held_kernels;
   while (holds && load_relaxed(call.abort) == 0) relax();
   --held_kernels;

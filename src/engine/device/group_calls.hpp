@@ -32,7 +32,7 @@ struct GroupCall {
 };
 
 /// On the rank's GPU, which is the current one in all of this; by one thread at a time, but for
-/// slot_bytes().
+/// what is asked of it.
 class GroupCalls {
  public:
   virtual ~GroupCalls() = default;

@@ -132,6 +132,9 @@ class GroupPassage final : public DevicePassage {
     group_->look();
     return group_->group().check();
   }
+  std::string standing() const override {
+    return group_->group().standing(*static_cast<const GroupDeviceProgram&>(*program_).program);
+  }
   void release() override {
     if (is_captured()) let_go_on();
   }

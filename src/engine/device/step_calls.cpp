@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -77,7 +78,8 @@ class StepCalls final : public GroupCalls {
   const SharedGroup& shared_;
   const GroupWords words_;
   std::shared_ptr<Lending> lending_;  // immutable after open()
-  std::vector<std::unique_ptr<LoadedSteps>> programs_;
+  mutable std::mutex mu_;
+  std::vector<std::unique_ptr<LoadedSteps>> programs_;  // guarded by mu_
   std::uint32_t plain_calls_ = 0;
   std::atomic<std::uint64_t> slot_bytes_{0};
 };
@@ -95,6 +97,7 @@ Result<const GroupProgram*> StepCalls::load(const LoweredTeam& lowered) {
                 steps.size, steps.shared_bytes, steps.links, options_.size, options_.shared_bytes,
                 options_.links);
   }
+  const std::lock_guard lock(mu_);
   if (!programs_.empty()) {
     const LoadedSteps& before = *programs_.back();
     loaded->base = before.base + static_cast<std::uint32_t>(before.of.steps.size());
@@ -220,6 +223,7 @@ std::byte* StepCalls::address(const Call& call, const StepPlace& place) const {
 std::string StepCalls::standing(const GroupProgram& last) const {
   const std::uint32_t begun = load_acquire(words_.word(GroupWords::begun_at(options_.rank)));
   const auto* at = static_cast<const LoadedSteps*>(&last);
+  const std::lock_guard lock(mu_);
   for (const auto& each : programs_) {
     if (begun > each->base && begun <= each->base + each->of.steps.size()) at = each.get();
   }

@@ -34,8 +34,9 @@ class StreamGroup::Device {
   bool end() const;
   /// Where this rank's stream is.
   std::string standing() const {
-    return last_ == nullptr ? "nothing was called" : calls_->standing(*last_);
+    return last_ == nullptr ? "nothing was called" : standing(*last_);
   }
+  std::string standing(const GroupProgram& program) const { return calls_->standing(program); }
   /// Why all is over; nothing as long as it is not.
   std::optional<Failure> cause() const { return words_.cause(options_.rank); }
   void abort(const Failure& why) const {
@@ -206,6 +207,10 @@ Status StreamGroup::wait(TimePoint deadline) {
         kGrace.count());
   }
   return tl::unexpected(std::move(why));
+}
+
+std::string StreamGroup::standing(const GroupProgram& program) const {
+  return device_->standing(program);
 }
 
 Status StreamGroup::check() const {

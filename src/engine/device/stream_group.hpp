@@ -58,6 +58,8 @@ class StreamGroup {
   /// rank has given up, the streams of all ranks go on and end, and do nothing; the failure says
   /// where this one stood, and if it does not end, that buffers may still be written.
   Status wait(TimePoint deadline);
+  /// Where this rank's stream stands, if `program` is what it is to do there; any thread may call.
+  std::string standing(const GroupProgram& program) const;
   /// After a graph has ended: whether its calls are whole.
   Status check() const;
   /// Lets the streams of all ranks go on, with `why` as the error of all of them unless there is

@@ -48,6 +48,8 @@ std::optional<Failure> Team::ended() const {
   return meeting_->ended();
 }
 
+std::string Team::standing() const { return device_->standing(); }
+
 Result<const LoadedProgram*> Team::load(const LoweredTeam& lowered) {
   return device_->load(lowered);
 }

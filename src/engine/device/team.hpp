@@ -88,6 +88,8 @@ class Team {
   /// After a graph has ended whose last call was of `program`: whether all blocks have finished, or
   /// all copies are made and nothing has been aborted.
   Status check(const LoadedProgram* program) const;
+  /// Where what was launched last stands, except by graphs; empty where it has ended.
+  std::string standing() const;
   /// Why kernels have been told to end, where they have, also by each other.
   std::optional<Failure> ended() const;
   /// Ends everything with `why`.

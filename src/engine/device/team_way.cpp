@@ -219,6 +219,7 @@ class TeamPassage final : public DevicePassage {
   Status enqueue(std::shared_ptr<StreamListener> listener) override;
   Result<Entry> enter(TimePoint until) override;
   Status outcome() const override;
+  std::string standing() const override;
 
  private:
   const std::shared_ptr<const TeamWay> way_;
@@ -305,6 +306,8 @@ Status TeamPassage::outcome() const {
   auto why = way_->cause();
   return why ? tl::unexpected(std::move(*why)) : Status();
 }
+
+std::string TeamPassage::standing() const { return way_->team().standing(); }
 
 }  // namespace
 

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "ccoll/stream.hpp"
 #include "core/file_descriptor.hpp"
@@ -135,6 +136,9 @@ class Passage {
   virtual bool is_looked_at() const { return false; }
   /// Of one that has passed: whether what it has written is whole.
   virtual Status outcome() const { return {}; }
+  /// How far the device says that it is, if this is the call that it makes; empty where it has not
+  /// begun, or is over. Any thread may ask.
+  virtual std::string standing() const { return {}; }
 };
 
 struct DeviceProgram;

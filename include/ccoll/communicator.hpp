@@ -165,8 +165,8 @@ struct CCOLL_API CommunicatorOptions {
   /// CCOLL_DEVICE_WAY.
   std::string device_way = {};
   /// Of a GPU's memory, what each communicator whose collectives devices make takes for itself, in
-  /// bytes: of a team for all its ranks on the GPU together, else for each rank.
-  /// Counters::device_workspace_bytes. At least 1.
+  /// bytes: of a team for all its ranks on the GPU together, else for each rank. Kernels take 7 MiB
+  /// more, for flags and programs: Counters::device_workspace_bytes. At least 1.
   std::size_t device_workspace = std::size_t{32} << 20;
   /// How many blocks of threads at most a GPU runs for a collective that it makes: the rest is left
   /// to other kernels. Collectives that cannot do with so few go through the host. 0: as many as it

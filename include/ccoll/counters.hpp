@@ -42,7 +42,8 @@ struct Counters {
   std::uint64_t collectives = 0;  ///< begun, those included that ccoll makes for itself (in split)
   /// Pinned memory of the host that calls in CUDA's streams have at the moment.
   std::uint64_t device_memory_bytes = 0;
-  /// Memory of the GPU that collectives made by devices have; of a team, that of all ranks on it.
+  /// Memory of the GPU that collectives made by devices have, with what their flags and programs
+  /// take; of a team, that of all ranks on it.
   std::uint64_t device_workspace_bytes = 0;
   /// By rank, then transport; only those with which there was anything.
   std::vector<PeerCounters> peers;

@@ -164,7 +164,7 @@ TEST_CASE("devices: nothing of what devices make goes through the host", "[comm]
   options.device_memory = (1 << 20) + 256;  // as nobody has had before
   check_all_well(run_on_devices(
       3,
-      [](Communicator& c) {
+      [&](Communicator& c) {
         const OwnedStream stream;
         const Device sums(ramp(10'000, c.rank()));
         Values here = ramp(10'000, c.rank());
@@ -172,7 +172,10 @@ TEST_CASE("devices: nothing of what devices make goes through the host", "[comm]
         c.barrier(in(stream));
         stream.wait();
         expect(c.counters().device_memory_bytes == 0, "memory of the host was taken");
-        expect(c.counters().device_workspace_bytes > 0, "no memory of the device was taken");
+        // With flags and programs, and no more than a rank may have that was told nothing else.
+        const auto held = c.counters().device_workspace_bytes;
+        const std::uint64_t least = options.device_workspace + (way() == "steps" ? 0 : 7 << 20);
+        expect(least <= held && held <= 64 << 20, fmt::format("{} bytes of the device", held));
         const auto explained = c.explain("all_reduce", 1000, kType);
         expect(explained.starts_with("made by GPUs, by " + way() + " (") &&
                    !c.explain("all_gather_v", 1000, kType).starts_with("made"),

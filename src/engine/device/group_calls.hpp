@@ -43,6 +43,8 @@ class GroupCalls {
   virtual std::string standing(const GroupProgram& last) const = 0;
   /// See StreamGroup.
   virtual std::uint64_t slot_bytes() const = 0;
+  /// Of the GPU's memory, beside what ranks share.
+  virtual std::uint64_t held_bytes() const { return 0; }
 };
 
 /// So many blocks a rank of a group by kernels may have at least, or there is none: programs of one

@@ -209,7 +209,6 @@ class GroupWay final : public DeviceWay {
   GroupWay(const GroupWayOptions& options, std::shared_ptr<SharedStreamGroup> group)
       : by_kernels_(options.by_kernels),
         leases_(options.staging->leases()),
-        bytes_(options.workspace_bytes),
         group_(std::move(group)) {}
 
   std::string_view name() const override { return by_kernels_ ? "team" : "steps"; }
@@ -228,12 +227,11 @@ class GroupWay final : public DeviceWay {
     return whole ? std::nullopt : std::optional(std::move(whole.error()));
   }
   bool has_graph_under_way() const override { return group_->has_graph_under_way(); }
-  std::uint64_t held_bytes() const override { return bytes_; }
+  std::uint64_t held_bytes() const override { return group_->group().held_bytes(); }
 
  private:
   const bool by_kernels_;
   const std::shared_ptr<Leases> leases_;
-  const std::uint64_t bytes_;
   const std::shared_ptr<SharedStreamGroup> group_;
 };
 

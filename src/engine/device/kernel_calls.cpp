@@ -67,6 +67,9 @@ class KernelCalls final : public GroupCalls {
     return standing_blocks(static_cast<const KernelProgram&>(last).blocks, progress());
   }
   std::uint64_t slot_bytes() const override { return slot_bytes_.load(std::memory_order_relaxed); }
+  std::uint64_t held_bytes() const override {
+    return TeamTurns::bytes() + list_bytes_.load(std::memory_order_relaxed);
+  }
 
  private:
   /// What is on the GPU, or mapped there.
@@ -97,7 +100,7 @@ class KernelCalls final : public GroupCalls {
   std::uint32_t most_blocks_ = 0;  // immutable after exchange_limits(); of a program, on each rank
   std::shared_ptr<Lending> lending_;  // null before open_lending(), immutable after
   std::uint64_t launches_ = 0;
-  std::atomic<std::uint64_t> slot_bytes_{0};
+  std::atomic<std::uint64_t> slot_bytes_{0}, list_bytes_{0};
 };
 
 Status KernelCalls::open() {
@@ -109,6 +112,7 @@ Status KernelCalls::open() {
   CCOLL_TRY(device::put(make_stream(), has_->uploads));
   CCOLL_TRY(device::put(TeamTurns::make(has_->uploads.get()), has_->turns));
   CCOLL_TRY(has_->lists.open());
+  list_bytes_ = has_->lists.bytes();
   constexpr std::size_t kProgress = kMostTeamProgress * sizeof(TeamProgress);
   CCOLL_TRY(device::put(allocate_mapped(kProgress), has_->progress));
   std::memset(has_->progress.get(), 0, kProgress);
@@ -194,6 +198,7 @@ Result<const GroupProgram*> KernelCalls::load(const LoweredTeam& lowered) {
     CCOLL_TRY(check_blocks(lowered));
     CCOLL_TRY(shape(loaded->part, loaded->kernel, room, options_.device));
     CCOLL_TRY(upload(loaded->part, lowered, options_.rank, has_->lists, has_->uploads.get()));
+    list_bytes_ = has_->lists.bytes();
   }
   return has_->programs.emplace_back(std::move(loaded)).get();
 }

@@ -150,6 +150,7 @@ Status ListMemory::take_more(std::size_t bytes) {
   CCOLL_TRY(put(allocate_on_device(bytes), piece));
   next_ = piece.get();
   left_ = bytes;
+  bytes_ += bytes;
   pieces_.push_back(std::move(piece));
   return {};
 }
@@ -191,11 +192,10 @@ Status check_room(const LoweredTeam& lowered, const ProgramRoom& room) {
 }
 
 Result<TeamTurns> TeamTurns::make(cudaStream_t stream) {
-  constexpr std::size_t kBytes = kTicketsAt + kMostTeamBlocks * sizeof(TeamTicket);
   constexpr const char* kWhat = "zeroing a team's tickets";
   TeamTurns made;
-  CCOLL_TRY(put(allocate_on_device(kBytes), made.memory_));
-  CCOLL_TRY(cuda_status(cudaMemsetAsync(made.memory_.get(), 0, kBytes, stream), kWhat));
+  CCOLL_TRY(put(allocate_on_device(bytes()), made.memory_));
+  CCOLL_TRY(cuda_status(cudaMemsetAsync(made.memory_.get(), 0, bytes(), stream), kWhat));
   CCOLL_TRY(cuda_status(cudaStreamSynchronize(stream), kWhat));
   return made;
 }

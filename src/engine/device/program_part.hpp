@@ -46,6 +46,7 @@ class ListMemory {
  public:
   Status open() { return take_more(kPieceBytes); }
   Result<std::byte*> take(std::size_t bytes);
+  std::uint64_t bytes() const { return bytes_; }
 
  private:
   static constexpr std::size_t kPieceBytes = 4 << 20;
@@ -54,6 +55,7 @@ class ListMemory {
   std::vector<DeviceMemory> pieces_;
   std::byte* next_ = nullptr;  ///< in the last
   std::size_t left_ = 0;       ///< from there on
+  std::uint64_t bytes_ = 0;    ///< of all
 };
 
 /// What one GPU has of a program.
@@ -111,6 +113,9 @@ class TeamTurns {
   static Result<TeamTurns> make(cudaStream_t stream);
   void put_in(TeamState& state) const;
   void reset() { memory_.reset(); }
+  static constexpr std::uint64_t bytes() {
+    return kTicketsAt + kMostTeamBlocks * sizeof(TeamTicket);
+  }
 
  private:
   static constexpr std::size_t kTicketsAt = 128;

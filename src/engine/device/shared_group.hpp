@@ -52,6 +52,8 @@ class SharedGroup {
 
   /// Where this rank's GPU sees the memory of rank `rank`.
   std::byte* memory(std::uint32_t rank) const { return memories_[rank]->data(); }
+  /// Of this rank's.
+  std::uint64_t own_bytes() const { return memories_[options_.rank]->size(); }
   GroupWords words() const { return {segment_->segment().data(), options_.size, options_.links}; }
   /// Where this rank's GPU sees the word that lies at `at`.
   std::uint32_t* word_on_device(std::size_t at) const {

@@ -55,6 +55,7 @@ class StreamGroup::Device {
     return PlainCalls{load_acquire(words), load_acquire(words + 1)};
   }
   std::uint64_t slot_bytes() const { return calls_->slot_bytes(); }
+  std::uint64_t held_bytes() const { return shared_->own_bytes() + calls_->held_bytes(); }
   const StreamGroupOptions& options() const { return options_; }
 
  private:
@@ -227,6 +228,8 @@ bool StreamGroup::has_ended() const { return device_->has_ended(); }
 std::optional<StreamGroup::PlainCalls> StreamGroup::plain_calls() const {
   return device_->plain_calls();
 }
+
+std::uint64_t StreamGroup::held_bytes() const { return device_->held_bytes(); }
 
 std::uint64_t StreamGroup::slot_bytes() const { return device_->slot_bytes(); }
 

@@ -78,6 +78,8 @@ class StreamGroup {
     std::uint32_t ended = 0;  ///< the last
   };
   std::optional<PlainCalls> plain_calls() const;
+  /// Of memory of the rank's GPU; any thread may call.
+  std::uint64_t held_bytes() const;
   /// What the calls until now put into slots, a captured one once; any thread may call.
   std::uint64_t slot_bytes() const;
 

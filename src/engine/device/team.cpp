@@ -76,6 +76,8 @@ Result<const LoadedProgram*> Team::load(const LoweredTeam& separate, const Lower
 
 const std::vector<std::uint32_t>& Team::device_numbers() const { return device_->numbers(); }
 
+std::uint64_t Team::held_bytes(std::uint32_t rank) const { return device_->held_bytes(rank); }
+
 bool Team::has_ended() const {
   const auto ended = device_->ended_by(std::chrono::steady_clock::now());
   return ended && *ended && device_->is_even();

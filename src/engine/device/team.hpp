@@ -62,6 +62,8 @@ class Team {
 
   /// By rank, the number of its GPU among the team's: for whom programs are lowered.
   const std::vector<std::uint32_t>& device_numbers() const;
+  /// Of memory of a rank's GPU; any thread may ask.
+  std::uint64_t held_bytes(std::uint32_t rank) const;
 
   /// Copies a program to the devices, where it stays as long as the team. May be called while
   /// streams are captured. `unsupported` where it needs more blocks at once than a GPU runs or the

@@ -38,6 +38,7 @@ Status Team::Device::open() {
     const CurrentDevice current(gpu.device);
     CCOLL_TRY(current.status());
     CCOLL_TRY(open(gpu));
+    list_bytes_.push_back(gpu.lists.bytes());
   }
   arrived_.resize(options_.ranks);
   for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) {
@@ -80,12 +81,12 @@ Status Team::Device::open(Gpu& gpu) {
 }
 
 Status Team::Device::zero_state(Gpu& gpu) const {
-  constexpr std::size_t kFlags = kFlagBytes + kTeamWords * sizeof(std::uint64_t);
   CCOLL_TRY(put(TeamTurns::make(gpu.uploads.get()), gpu.turns));
-  CCOLL_TRY(put(allocate_on_device(kFlags), gpu.flags));
+  CCOLL_TRY(put(allocate_on_device(kStateBytes), gpu.flags));
   CCOLL_TRY(put(allocate_on_device(options_.workspace_bytes), gpu.workspace));
   constexpr const char* kWhat = "zeroing a team's flags";
-  CCOLL_TRY(cuda_status(cudaMemsetAsync(gpu.flags.get(), 0, kFlags, gpu.uploads.get()), kWhat));
+  CCOLL_TRY(
+      cuda_status(cudaMemsetAsync(gpu.flags.get(), 0, kStateBytes, gpu.uploads.get()), kWhat));
   return cuda_status(cudaStreamSynchronize(gpu.uploads.get()), kWhat);
 }
 
@@ -333,6 +334,11 @@ Result<bool> Team::Device::ended_by(TimePoint deadline) const {
 const LoadedProgram* Team::Device::launched() const {
   const std::lock_guard lock(mu_);
   return launched_;
+}
+
+std::uint64_t Team::Device::held_bytes(std::uint32_t rank) const {
+  const std::lock_guard lock(mu_);
+  return kStateBytes + options_.workspace_bytes + TeamTurns::bytes() + list_bytes_[numbers_[rank]];
 }
 
 std::string Team::Device::standing() const {

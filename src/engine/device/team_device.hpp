@@ -56,6 +56,8 @@ class Team::Device final : public TeamDevice {
   /// What has not ended of what was launched.
   std::string standing() const;
   const LoadedProgram* launched() const;
+  /// On a rank's GPU.
+  std::uint64_t held_bytes(std::uint32_t rank) const;
 
   Status arrive(TeamCall& call) override;
   Status launch(std::span<const TeamCall> calls, std::uint32_t last) override;
@@ -73,6 +75,8 @@ class Team::Device final : public TeamDevice {
   /// Behind which the words of tiny slices lie.
   static constexpr std::size_t kFlagBytes =
       std::size_t{kMostTeamFlags} * kFlagWords * sizeof(std::uint64_t);
+  /// Flags and words.
+  static constexpr std::size_t kStateBytes = kFlagBytes + kTeamWords * sizeof(std::uint64_t);
   /// The abort word has a line of memory to itself, but for the word beside it that says why.
   static constexpr std::size_t kBusyAt = 1;
   static constexpr std::size_t kProgressAt = 128;
@@ -133,6 +137,7 @@ class Team::Device final : public TeamDevice {
   mutable std::mutex mu_;
   std::vector<std::unique_ptr<LoadedProgram>> programs_;  // guarded by mu_
   std::vector<BlockBudget::Need> needs_;                  // guarded by mu_; of all programs
+  std::vector<std::uint64_t> list_bytes_;                 // guarded by mu_; of each GPU's lists
   const LoadedProgram* launched_ = nullptr;  // guarded by mu_; the last one, not by graphs
   bool launched_copies_ = false;             // guarded by mu_; it was made by copies
   std::uint32_t home_ = 0;  // guarded by mu_; the GPU on which the last launch ends

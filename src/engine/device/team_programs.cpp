@@ -60,6 +60,8 @@ Result<LoadedProgram*> Team::Device::load(const LoweredTeam& lowered) {
       CCOLL_TRY(current.status());
       Gpu& gpu = gpus_[number];
       CCOLL_TRY(upload(loaded->parts[number], lowered, number, gpu.lists, gpu.uploads.get()));
+      const std::lock_guard lock(mu_);
+      list_bytes_[number] = gpu.lists.bytes();
     }
   }
   const std::lock_guard lock(mu_);

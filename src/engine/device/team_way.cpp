@@ -252,7 +252,7 @@ class TeamWay final : public DeviceWay, public std::enable_shared_from_this<Team
   std::optional<Failure> cause() const override { return team_->cause(); }
   /// One graph has the parts of all.
   bool has_graph_under_way() const override { return false; }
-  std::uint64_t held_bytes() const override { return team_->options().workspace_bytes; }
+  std::uint64_t held_bytes() const override { return team().held_bytes(rank_); }
 
   std::uint32_t rank() const { return rank_; }
   Team& team() const { return team_->team(); }

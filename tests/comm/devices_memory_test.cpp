@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of a GPU that ccoll::allocate gives, or that is registered, on a GPU that the host plays:
 // any call takes it as it takes memory of cudaMalloc, and it goes without waiting for streams.
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <random>
 #include <string>
 #include <thread>
@@ -34,6 +36,22 @@ TEST_CASE("devices: memory of a GPU is CUDA's, and gone when it is freed", "[com
   memory.reset();
   CHECK(device::device_of(data).has_value());
   CHECK(memory.data() == nullptr);
+}
+
+TEST_CASE("devices: memory of a GPU is for network cards, and no other program's", "[comm][unit]") {
+  const auto before = cuda_on_host_made_for_cards();
+  const Memory memory = allocate(100, Where::device);
+  CHECK(cuda_on_host_made_for_cards() > before);
+  int files = 0;
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;  // it may be the iterator's own
+    if (std::filesystem::read_symlink(each, gone).string().find("GPU 0") == std::string::npos)
+      continue;
+    ++files;
+    INFO(each.path().string());
+    CHECK((fcntl(std::stoi(each.path().filename()), F_GETFD) & FD_CLOEXEC) != 0);
+  }
+  CHECK(files > 0);
 }
 
 TEST_CASE("devices: what cannot be had of a GPU is refused, and said", "[comm][unit]") {

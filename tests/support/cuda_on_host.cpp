@@ -789,11 +789,14 @@ CUresult granularity(std::size_t* unit, const CUmemAllocationProp* /*of*/,
   *unit = kUnit;
   return CUDA_SUCCESS;
 }
+std::atomic<std::uint64_t> made_for_cards{0};
+
 CUresult create(CUmemGenericAllocationHandle* handle, std::size_t bytes,
                 const CUmemAllocationProp* of, unsigned long long /*flags*/) {
   if (bytes == 0 || bytes % kUnit != 0) return CUDA_ERROR_INVALID_VALUE;
   if (bytes > kMostBytes) return CUDA_ERROR_OUT_OF_MEMORY;
   const int device = of == nullptr ? 0 : of->location.id;
+  if (of != nullptr && of->allocFlags.gpuDirectRDMACapable != 0) made_for_cards += bytes;
   const int file = memfd_create(("GPU " + std::to_string(device)).c_str(), MFD_CLOEXEC);
   if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) {
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -1624,6 +1627,7 @@ cudaError_t cudaIpcCloseMemHandle(void* memory) {
   opened.erase(found);
   return cudaSuccess;
 }
+std::uint64_t cuda_on_host_made_for_cards() { return made_for_cards; }
 int cuda_on_host_opened() {
   const std::lock_guard lock(mu);
   int times = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of a device as a dma-buf, for network cards that read and write it. Never run on a card.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "engine/device/driver.hpp"
@@ -59,6 +60,7 @@ Result<ExportedRange> export_range(const MemoryRange& range) {
                                           CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0),
                      "making a dma-buf of a GPU's memory"));
   exported.file = FileDescriptor(file);
+  fcntl(file, F_SETFD, FD_CLOEXEC);
   exported.offset = reinterpret_cast<CUdeviceptr>(range.data) - begin;
   return exported;
 }

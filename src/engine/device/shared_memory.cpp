@@ -55,12 +55,19 @@ class Handle {
   const CUmemGenericAllocationHandle handle_;
 };
 
-CUmemAllocationProp properties_of(int device) {
+Result<CUmemAllocationProp> properties_of(int device, const Driver& cu) {
+  // Network cards reach what was made for them, where there is such memory.
+  int is_for_cards = 0;
+  CCOLL_TRY(cu.status(
+      cu.device_get_attribute(&is_for_cards,
+                              CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device),
+      "cuDeviceGetAttribute"));
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties.location.id = device;
   properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  properties.allocFlags.gpuDirectRDMACapable = is_for_cards != 0 ? 1 : 0;
   return properties;
 }
 
@@ -98,20 +105,23 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::make(int device, std::uint64
   if (can == 0) {
     return fail(ErrorKind::unsupported, "GPU {} shares no memory by file descriptor", device);
   }
-  const CUmemAllocationProp properties = properties_of(device);
+  const auto properties = properties_of(device, cu);
+  CCOLL_TRY(properties);
   std::size_t unit = 0;
-  CCOLL_TRY(cu.status(cu.granularity(&unit, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+  CCOLL_TRY(cu.status(cu.granularity(&unit, &*properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
                       "cuMemGetAllocationGranularity"));
   if (bytes > UINT64_MAX - unit) return fail(ErrorKind::exhausted, "no GPU has so much memory");
   const std::uint64_t whole = (bytes + unit - 1) / unit * unit;
   CUmemGenericAllocationHandle handle = 0;
-  CCOLL_TRY(cu.status(cu.create(&handle, whole, &properties, 0), "cuMemCreate"));
+  CCOLL_TRY(cu.status(cu.create(&handle, whole, &*properties, 0), "cuMemCreate"));
   const Handle owned(cu, handle);
   std::shared_ptr<SharedMemory> made(new SharedMemory(device));
   int file = -1;
   CCOLL_TRY(cu.status(cu.export_handle(&file, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
                       "cuMemExportToShareableHandle"));
   made->file_ = FileDescriptor(file);
+  // Who starts another program does not mean to give it the memory; CUDA says nothing of that.
+  fcntl(file, F_SETFD, FD_CLOEXEC);
   CCOLL_TRY(made->map(handle, whole));
   if (getrandom(&made->id_, sizeof made->id_, 0) != sizeof made->id_) {
     return fail(ErrorKind::internal, "no random number: getrandom: {}", os_error(errno));

@@ -6,7 +6,6 @@
 #include <optional>
 #include <span>
 
-#include "engine/device/team_kernel.hpp"
 #include "figure_kernels.hpp"
 #include "figures.hpp"
 #include "graph.hpp"
@@ -89,21 +88,22 @@ class SmallCalls {
  private:
   void add(std::vector<std::unique_ptr<TimedGraph>>& graphs, Algorithm algorithm,
            std::uint16_t lanes, std::uint64_t bytes) {
-    const auto name = fmt::format("all_reduce of 4 ranks, {} B, by {}, {} lanes", bytes,
-                                  to_string(algorithm), lanes);
+    auto name = fmt::format("all_reduce of 4 ranks, {} B, by {}, {} lanes", bytes,
+                            to_string(algorithm), lanes);
     // One window on each lane.
     const auto slice = std::max<std::uint64_t>(bytes / 4 / lanes, 1);
     const auto program = team_.load(Kind::all_reduce, {algorithm, lanes, slice}, bytes);
     if (!program) return bench_.book.skip(name, program.error().message);
+    name += fmt::format(", {} blocks of {} threads", program->blocks, program->threads);
     const cudaStream_t stream = bench_.clockwork.stream();
     bench_.book.judge(team_.is_right(*program, stream), name);
     graphs.push_back(std::make_unique<TimedGraph>(
         name, team_.streams(stream), [&] { value_or_throw(team_.call(*program, stream)); }));
     graphs.push_back(std::make_unique<TimedGraph>("empty kernels", std::span(&stream, 1), [&] {
-      check(cudaLaunchCooperativeKernel(empty_kernel(), dim3(program->blocks),
-                                        dim3(device::kMostTeamThreads), nullptr,
-                                        program->shared_bytes, stream),
-            "capturing an empty kernel");
+      check(
+          cudaLaunchCooperativeKernel(empty_kernel(), dim3(program->blocks), dim3(program->threads),
+                                      nullptr, program->shared_bytes, stream),
+          "capturing an empty kernel");
     }));
   }
 

@@ -14,7 +14,6 @@ namespace ccoll::gpu_check {
 namespace {
 
 const std::uint64_t kTeamBytes = testing::by_effort<std::uint64_t>(1 << 20, 1 << 30, 1 << 30);
-const std::uint64_t kLeastTeamBytes = kTeamBytes / 16;
 const std::uint64_t kKernelBytes = kTeamBytes / 4;
 const std::chrono::milliseconds kLoad{testing::by_effort(0, 2000, 2000)};
 /// Of ceilings, from the beginning of the run to its end.
@@ -34,7 +33,7 @@ std::pair<Buffers, std::uint64_t> all_buffers() {
   for (std::uint64_t bytes = kTeamBytes;; bytes /= 4) {
     auto made = make_buffers(16, bytes);
     if (made) return {std::move(*made), bytes};
-    if (made.error().kind != ErrorKind::exhausted || bytes <= kLeastTeamBytes) raise(made.error());
+    if (made.error().kind != ErrorKind::exhausted || bytes <= kKernelBytes) raise(made.error());
   }
 }
 

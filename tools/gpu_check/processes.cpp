@@ -300,7 +300,7 @@ class Process {
     test::GroupTrials trials(bench, random, kPatience);
     const std::size_t stride = part_.mps         ? 8
                                : part_.disturbed ? testing::by_effort(60, 8, 4)
-                                                 : testing::by_effort(30, 2, 1);
+                                                 : testing::by_effort(30, 1, 1);
     for (std::size_t i = 0; i < cases.size(); i += stride) {
       findings_.tried();
       const Status ran = trials.run(cases[i]);

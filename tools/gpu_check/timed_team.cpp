@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "algorithms/algorithms.hpp"
+#include "engine/device/team_device.hpp"
 #include "graph.hpp"
 
 namespace ccoll::gpu_check {
@@ -48,7 +49,11 @@ Result<TimedTeam::Program> TimedTeam::load(Kind kind, const Choice& choice, std:
   if (!lowered) return tl::unexpected(lowered.error());
   const auto loaded = team_->load(*lowered);
   CCOLL_TRY(loaded);
-  return Program{kind, bytes, *loaded, lowered->program.block_count,
+  return Program{kind,
+                 bytes,
+                 *loaded,
+                 lowered->program.block_count,
+                 (*loaded)->parts[0].threads,
                  8 * std::size_t{lowered->program.shared_words()}};
 }
 

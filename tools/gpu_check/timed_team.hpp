@@ -33,6 +33,7 @@ class TimedTeam {
     std::uint64_t bytes;  ///< of the larger buffer of a rank
     const device::LoadedProgram* loaded;
     std::uint32_t blocks;
+    std::uint32_t threads;     ///< of each
     std::size_t shared_bytes;  ///< of each
   };
   /// Fails where the GPU does not run so many blocks at once, or slots take too much.

@@ -99,6 +99,8 @@ std::string help_footer() {
       "  device graph_calls         --device cuda only: cuda, and the calls in a graph (--graph; "
       "0:\n"
       "                             none), whose times are divided by them; iters are launches\n"
+      "  put_cpu_us                 --device cuda only: processor time of the thread that calls,\n"
+      "                             or launches the graph, per call, without the stream's wait\n"
       "Of every figure the slowest rank counts: a single call that another rank holds up each\n"
       "time makes min_us more than usec, the mean in which such waits cancel out.\n\n",
       kTimedSinglyUs, kUnsteadySpread * 100);

@@ -171,6 +171,17 @@ double measure_waiting(Communicator& communicator, std::chrono::milliseconds lat
   return 100 * us / std::chrono::duration<double, std::micro>(late).count();
 }
 
+double measure_putting(Communicator& communicator, const std::function<void()>& put,
+                       const std::function<void()>& wait) {
+  return median_of_worst(communicator, kBatches, [&] {
+    const double before = cpu_us(CLOCK_THREAD_CPUTIME_ID);
+    put();
+    const double used = cpu_us(CLOCK_THREAD_CPUTIME_ID) - before;
+    wait();
+    return used;
+  });
+}
+
 double measure_overlap(Communicator& communicator, double alone_us,
                        const std::function<void()>& call) {
   const std::chrono::duration<double, std::micro> alone(alone_us);

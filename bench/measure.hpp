@@ -70,6 +70,11 @@ enum class RankIs { process, thread };
 double measure_waiting(Communicator& communicator, std::chrono::milliseconds late, RankIs rank,
                        const std::function<void()>& call);
 
+/// The processor time, in us, of the thread that calls `put`, by which a stream gets a call, until
+/// that has returned: of the rank that uses most. `wait`, for the stream, comes behind each.
+double measure_putting(Communicator& communicator, const std::function<void()>& put,
+                       const std::function<void()>& wait);
+
 /// The time of a call during which its caller sleeps for `alone_us`, what the call takes by itself,
 /// as a multiple of the longer of the two (short sleeps last longer than asked for). 1: it goes on
 /// beside its caller; 2: only when its caller waits for it.

@@ -139,12 +139,14 @@ void Report::write_header(const Machine& machine) const {
     fmt::print(
         "# with sleep: a call during which its caller sleeps as long as it takes alone, "
         "over the longer\n");
-  if (options_.is_on_gpu())
+  if (options_.is_on_gpu()) {
     fmt::print("# buffers are memory of GPUs, {}, which is waited for each time\n",
                options_.graph_calls > 0
                    ? fmt::format("calls part of a graph of {} in a stream of each rank's own",
                                  options_.graph_calls)
                    : "calls in a stream of each rank's own");
+    fmt::print("# call cpu us: processor time until a call's thread has put it into the stream\n");
+  }
   fmt::print("# {}\n", options_.check ? "every result is compared bit by bit with the exact one"
                                       : "results are not checked");
   std::fflush(stdout);
@@ -154,6 +156,7 @@ void Report::begin_operation(const Operation& operation, const std::string& note
   clear_progress();
   if (options_.is_table_off()) return;
   table_.emplace(operation, Extras{.baseline = verdict_.has_baseline(),
+                                   .device = options_.is_on_gpu(),
                                    .skew = options_.skew_ms > 0,
                                    .overlap = options_.overlap});
   fmt::print("#\n# {}{}{}\n{}", operation.name, note.empty() ? "" : ": ", note, table_->heading());

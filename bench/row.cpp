@@ -27,7 +27,9 @@ std::string csv_line(const std::string& label, const Row& row) {
              row.in_place ? 1 : 0, row.algorithm, row.transport, t.iters, t.min_us, t.p50_us,
              t.p99_us, t.max_us, row.count, t.spread * 100, if_any("{:.2f}", row.baseline_usec),
              if_any("{:.1f}", row.wait_cpu_pct), if_any("{:.2f}", row.overlap_ratio), row.memory) +
-         (row.device.empty() ? "" : fmt::format(",{},{}", row.device, row.graph_calls));
+         (row.device.empty()
+              ? ""
+              : fmt::format(",{},{},{:.2f}", row.device, row.graph_calls, row.put_cpu_us));
 }
 
 nlohmann::json row_json(const Row& row) {
@@ -61,6 +63,7 @@ nlohmann::json row_json(const Row& row) {
   if (!row.device.empty()) {
     json["device"] = row.device;
     json["graph_calls"] = row.graph_calls;
+    json["put_cpu_us"] = row.put_cpu_us;
   }
   if (row.baseline_usec) json["baseline_usec"] = *row.baseline_usec;
   if (row.wait_cpu_pct) json["wait_cpu_pct"] = *row.wait_cpu_pct;

@@ -26,6 +26,7 @@ struct Row {
   std::string memory;     ///< of the buffers, as --memory says, or that of `device`
   std::string device;     ///< --device: "cuda"; empty: the host
   int graph_calls = 0;    ///< --graph: of one graph; 0: none
+  double put_cpu_us = 0;  ///< of calls in streams: measure_putting()
   std::string forced;     ///< the algorithm that --algo asked for; empty: left to the cost model
   std::string algorithm;  ///< the one that ran
   std::string transport;
@@ -44,7 +45,7 @@ inline constexpr const char* kCsvHeader =
     "overlap_ratio,memory";
 
 /// More of them, where buffers are a device's.
-inline constexpr const char* kCsvDeviceHeader = ",device,graph_calls";
+inline constexpr const char* kCsvDeviceHeader = ",device,graph_calls,put_cpu_us";
 
 std::string csv_line(const std::string& label, const Row& row);
 nlohmann::json row_json(const Row& row);

@@ -155,8 +155,9 @@ class Walk {
     arguments.root = setting.root;
     arguments.options = options_of_calls(setting);
     const auto begin = [&] { operation.call(communicator_, arguments); };
-    const auto call = timed(begin, options_.graph_calls);
-    const auto call_once = options_.graph_calls > 1 ? timed(begin, 1) : call;
+    const auto put = as_graph(begin, options_.graph_calls);
+    const auto call = waited_for(put);
+    const auto call_once = options_.graph_calls > 1 ? waited_for(as_graph(begin, 1)) : call;
     if (gpu_ != nullptr) communicator_.barrier();
     std::uint64_t wrong = 0;
     const auto check_one = [&] {
@@ -169,6 +170,10 @@ class Walk {
     if (options_.memory != "ordinary") let_peers_map_it(call_once);
     time_calls(operation, row, call,
                row.fresh ? std::function<void()>([&] { trial.renew(); }) : nullptr);
+    if (gpu_ != nullptr) {
+      row.put_cpu_us = measure_putting(communicator_, put, [this] { gpu_->wait(); }) /
+                       (operation.trips * std::max(1, options_.graph_calls));
+    }
     if (!options_.check) return;
     // The timed calls are checked too where their input is still what it was. All ranks decide
     // alike, though a rooted operation is in place at its root only.
@@ -187,16 +192,17 @@ class Walk {
     return options;
   }
 
-  /// What is timed as one: a call and, where it is in a stream, the wait for it; or `graph_calls`,
-  /// if not 0, of them as a graph.
-  std::function<void()> timed(const std::function<void()>& begin, int graph_calls) const {
-    if (gpu_ == nullptr) return begin;
-    std::function<void()> put = begin;
-    if (graph_calls > 0) {
-      put = gpu_->capture([&] {
-        for (int i = 0; i < graph_calls; i++) begin();
-      });
-    }
+  /// A call, or `graph_calls`, if not 0, of them as a graph.
+  std::function<void()> as_graph(const std::function<void()>& begin, int graph_calls) const {
+    if (gpu_ == nullptr || graph_calls == 0) return begin;
+    return gpu_->capture([&] {
+      for (int i = 0; i < graph_calls; i++) begin();
+    });
+  }
+
+  /// What is timed as one: with the wait for it, where it is in a stream.
+  std::function<void()> waited_for(const std::function<void()>& put) const {
+    if (gpu_ == nullptr) return put;
     return [put, gpu = gpu_] {
       put();
       gpu->wait();

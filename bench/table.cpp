@@ -23,12 +23,14 @@ std::string overlap_text(const Row& row) {
   return row.overlap_ratio ? fmt::format("{:.2f}", *row.overlap_ratio) : "-";
 }
 
+std::string putting_text(const Row& row) { return figure(row.put_cpu_us); }
+
 std::string wrong_text(const Row& row) { return row.wrong ? fmt::format("{}", *row.wrong) : "-"; }
 
 }  // namespace
 
 struct Table::Column {
-  enum class Shown { always, reduces, rooted, baseline, skew, overlap };
+  enum class Shown { always, reduces, rooted, baseline, device, skew, overlap };
 
   const char* name;
   const char* unit;
@@ -49,6 +51,7 @@ const Table::Column Table::kColumns[] = {
     {"algbw", "(GB/s)", 7, [](const Row& row) { return figure(row.algbw); }},
     {"busbw", "(GB/s)", 7, [](const Row& row) { return figure(row.busbw); }},
     {"time", "/old", 5, ratio_text, Column::Shown::baseline},
+    {"call", "cpu us", 6, putting_text, Column::Shown::device},
     {"wait", "cpu %", 5, waiting_text, Column::Shown::skew},
     {"with", "sleep", 5, overlap_text, Column::Shown::overlap},
     {"#wrong", "", 6, wrong_text},
@@ -67,6 +70,8 @@ Table::Table(const Operation& operation, const Extras& extras) {
         return operation.rooted;
       case Column::Shown::baseline:
         return extras.baseline;
+      case Column::Shown::device:
+        return extras.device;
       case Column::Shown::skew:
         return extras.skew;
       case Column::Shown::overlap:

@@ -17,6 +17,7 @@ inline constexpr double kUnsteadySpread = 0.2;
 /// What a table shows because it was asked for.
 struct Extras {
   bool baseline = false;
+  bool device = false;
   bool skew = false;
   bool overlap = false;
 };

@@ -560,7 +560,8 @@ TEST_CASE("the CSV form has exactly the promised columns", "[bench][unit]") {
   CHECK(line.find(",0.768,3,float32,") != std::string::npos);
   row.device = "cuda";
   row.graph_calls = 7;
-  CHECK(csv_line("x", row) == line + ",cuda,7");
-  CHECK(std::string(kCsvDeviceHeader) == ",device,graph_calls");
+  row.put_cpu_us = 1.5;
+  CHECK(csv_line("x", row) == line + ",cuda,7,1.50");
+  CHECK(std::string(kCsvDeviceHeader) == ",device,graph_calls,put_cpu_us");
   CHECK(std::count(line.begin(), line.end(), ',') == std::count(header.begin(), header.end(), ','));
 }

@@ -15,9 +15,9 @@ namespace {
 using namespace std::chrono_literals;
 
 /// The members of a job that have not left, each with its ear.
-class Job {
+class ShrinkingJob {
  public:
-  explicit Job(std::uint32_t size) : members_(join_all(size, store_)), staying_(size) {
+  explicit ShrinkingJob(std::uint32_t size) : members_(join_all(size, store_)), staying_(size) {
     std::iota(staying_.begin(), staying_.end(), 0u);
     for (Member& member : members_) {
       recorders_.push_back(std::make_shared<Recorder>());
@@ -115,7 +115,7 @@ int rounds() { return testing::reduced() ? 2 : 5; }
 }  // namespace
 
 TEST_CASE("a rank all of whose neighbours have left still hears the news", "[control]") {
-  Job job(8);
+  ShrinkingJob job(8);
   REQUIRE(job.joined());
   job.leave({2, 4, 6}, false);
   for (const std::uint32_t speaker : job.staying()) {
@@ -127,7 +127,7 @@ TEST_CASE("a rank all of whose neighbours have left still hears the news", "[con
 }
 
 TEST_CASE("asking for ranks that are there does no harm", "[control]") {
-  Job job(6);
+  ShrinkingJob job(6);
   REQUIRE(job.joined());
   job.ask_for_all();
   std::this_thread::sleep_for(1500ms);  // longer than a rank that nobody heard of is waited for
@@ -142,7 +142,7 @@ TEST_CASE("ranks leave one after the other: the others stay connected, for a few
   std::mt19937 random(seed);
   for (int round = 0; round < rounds(); ++round) {
     const std::uint32_t size = 2 + random() % 63;
-    Job job(size);
+    ShrinkingJob job(size);
     CAPTURE(seed, round, size);
     REQUIRE(job.joined());
     while (job.staying().size() > 1) {
@@ -164,7 +164,7 @@ TEST_CASE("ranks leave at the same moment: the others find each other", "[contro
   std::mt19937 random(seed);
   for (int round = 0; round < rounds(); ++round) {
     const std::uint32_t size = 3 + random() % 62;
-    Job job(size);
+    ShrinkingJob job(size);
     CAPTURE(seed, round, size);
     REQUIRE(job.joined());
     auto going = job.staying();

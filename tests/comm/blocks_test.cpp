@@ -120,9 +120,9 @@ class Memory {
 };
 
 /// One rank's part of a draw, made and checked.
-class Trial {
+class BlocksTrial {
  public:
-  Trial(Communicator& communicator, const Draw& draw)
+  BlocksTrial(Communicator& communicator, const Draw& draw)
       : communicator_(communicator),
         draw_(draw),
         me_(static_cast<std::size_t>(communicator.rank())),
@@ -275,7 +275,7 @@ TEST_CASE("blocks: v-operations of random sizes, in any memory, by every algorit
           static_cast<int>(size), options_for(transport.name), [&](Communicator& communicator) {
             for (std::size_t i = 0; i < draws.size(); i++) {
               try {
-                Trial(communicator, draws[i]).run();
+                BlocksTrial(communicator, draws[i]).run();
               } catch (const std::exception& error) {
                 throw std::runtime_error(
                     fmt::format("draw {}, {}_v by '{}', in place {}, one buffer {}: {}", i,

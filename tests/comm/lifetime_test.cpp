@@ -18,19 +18,9 @@ using Catch::Matchers::Contains;
 using testing::expect;
 using testing::held_at_rest;
 using testing::message_of;
+using testing::options_for;
 using testing::run_ranks;
 using testing::run_threads;
-
-namespace {
-
-CommunicatorOptions options_for(std::string_view transport) {
-  CommunicatorOptions options;
-  options.transport = transport;
-  options.timeout = 20s;
-  return options;
-}
-
-}  // namespace
 
 TEST_CASE("lifetime: a thread that is blocked in a call gets `aborted` when another closes",
           "[comm]") {

@@ -18,7 +18,7 @@ using testing::run_ranks;
 
 namespace {
 
-using Bytes = std::vector<std::byte>;
+using Raw = std::vector<std::byte>;
 
 /// Whether all contributions are combined, and rounded, in one step.
 bool rounds_once(Algorithm algorithm) {
@@ -28,8 +28,8 @@ bool rounds_once(Algorithm algorithm) {
 
 /// Any bits at all where the result is rounded once; else floats are such that nothing is rounded,
 /// for any order of combining must give the same.
-Bytes make_input(DataType type, std::size_t count, bool any_bits, std::mt19937_64& random) {
-  Bytes bytes(count * size_of(type));
+Raw make_input(DataType type, std::size_t count, bool any_bits, std::mt19937_64& random) {
+  Raw bytes(count * size_of(type));
   element::with_type(type, [&]<typename T>(T value) {
     constexpr double kNumbers[] = {0, -1, 1, -2, 2};
     for (std::size_t i = 0; i < count; i++) {
@@ -45,8 +45,8 @@ Bytes make_input(DataType type, std::size_t count, bool any_bits, std::mt19937_6
   return bytes;
 }
 
-Bytes combined(DataType type, ReduceOp op, const std::vector<Bytes>& inputs) {
-  Bytes result(inputs[0].size());
+Raw combined(DataType type, ReduceOp op, const std::vector<Raw>& inputs) {
+  Raw result(inputs[0].size());
   element::with_type(type, [&]<typename T>(T value) {
     std::vector<T> contributions(inputs.size());
     for (std::size_t at = 0; at < result.size(); at += sizeof(T)) {
@@ -89,25 +89,25 @@ Case random_case(int size, std::mt19937_64& random) {
 }
 
 /// What this rank holds after the call, and what it should hold.
-std::pair<Bytes, Bytes> outcome(Communicator& communicator, const Case& made,
-                                const std::vector<Bytes>& inputs) {
+std::pair<Raw, Raw> outcome(Communicator& communicator, const Case& made,
+                            const std::vector<Raw>& inputs) {
   const auto rank = static_cast<std::size_t>(communicator.rank());
   const CallOptions options{.timeout = {}, .algorithm = to_string(made.entry->algorithm)};
   const auto expected = combined(made.type, made.op, inputs);
   const auto bytes = made.count * size_of(made.type);
   const auto* input = inputs[rank].data();
-  Bytes output(bytes);
+  Raw output(bytes);
   if (made.entry->kind == Kind::all_reduce) {
     communicator.all_reduce(input, output.data(), made.count, made.type, made.op, options);
     return {output, expected};
   }
   if (made.entry->kind == Kind::reduce) {
     communicator.reduce(input, output.data(), made.count, made.type, made.op, made.root, options);
-    return {output, communicator.rank() == made.root ? expected : Bytes(bytes)};
+    return {output, communicator.rank() == made.root ? expected : Raw(bytes)};
   }
   communicator.reduce_scatter(input, output.data(), made.count, made.type, made.op, options);
   const auto mine = expected.begin() + static_cast<std::ptrdiff_t>(rank * bytes);
-  return {output, Bytes(mine, mine + static_cast<std::ptrdiff_t>(bytes))};
+  return {output, Raw(mine, mine + static_cast<std::ptrdiff_t>(bytes))};
 }
 
 }  // namespace
@@ -124,7 +124,7 @@ TEST_CASE("reductions: every type and operation equals the scalar definition bit
       for (int i = 0; i < cases; i++) {
         const auto made = random_case(size, random);
         const auto blocks = made.entry->kind == Kind::reduce_scatter ? size : 1;
-        std::vector<Bytes> inputs;
+        std::vector<Raw> inputs;
         for (int rank = 0; rank < size; rank++)
           inputs.push_back(make_input(made.type, made.count * static_cast<std::size_t>(blocks),
                                       rounds_once(made.entry->algorithm), random));
@@ -167,7 +167,7 @@ namespace {
 /// The factor of each rank: -1, 0, 1, …
 double factor_of(int rank) { return rank - 1.0; }
 
-Bytes multiplied(DataType type, Bytes bytes, int rank) {
+Raw multiplied(DataType type, Raw bytes, int rank) {
   const auto whole = static_cast<std::uint64_t>(rank - 1);
   element::with_type(type, [&]<typename T>(T value) {
     for (std::size_t at = 0; at < bytes.size(); at += sizeof(T)) {
@@ -185,7 +185,7 @@ void check_premultiplied(Communicator& communicator, const CatalogueEntry& entry
   const std::size_t count = random() % 300, bytes = count * size_of(type);
   const bool scatters = entry.kind == Kind::reduce_scatter;
   const int root = 1;
-  std::vector<Bytes> inputs, products;
+  std::vector<Raw> inputs, products;
   for (int r = 0; r < communicator.size(); r++) {
     const auto blocks = static_cast<std::size_t>(scatters ? communicator.size() : 1);
     inputs.push_back(make_input(type, blocks * count, false, random));
@@ -193,7 +193,7 @@ void check_premultiplied(Communicator& communicator, const CatalogueEntry& entry
   }
   const auto expected = combined(type, ReduceOp::sum, products);
   auto input = inputs[rank];
-  Bytes separate(bytes);
+  Raw separate(bytes);
   const bool in_place = random() % 2 == 0;
   const auto mine = scatters ? rank * bytes : 0;
   auto* out = in_place ? input.data() + mine : separate.data();

@@ -18,9 +18,9 @@ namespace {
 constexpr std::size_t kCount = 50'000;
 
 /// Integers in memory of one kind or the other.
-class Buffer {
+class KindOfMemory {
  public:
-  explicit Buffer(bool registered) {
+  explicit KindOfMemory(bool registered) {
     if (registered)
       registered_ = allocate(kCount * sizeof(std::int64_t));
     else
@@ -36,7 +36,7 @@ class Buffer {
   std::vector<std::int64_t> ordinary_;
 };
 
-std::int64_t element(int rank, std::size_t index) {
+std::int64_t number(int rank, std::size_t index) {
   return (rank + 1) * 1'000'000 + static_cast<std::int64_t>(index);
 }
 
@@ -109,26 +109,26 @@ TEST_CASE("memory: results do not depend on what kind of memory each rank's buff
       const std::size_t block = 1 + shared() % (kCount / kSize);
       const auto all = block * kSize;
       const auto root = static_cast<int>(shared() % kSize);
-      Buffer input(own() % 2), output(own() % 2);
+      KindOfMemory input(own() % 2), output(own() % 2);
       const auto in = input.get(all);
-      for (std::size_t i = 0; i < all; i++) in[i] = element(rank, i);
+      for (std::size_t i = 0; i < all; i++) in[i] = number(rank, i);
 
       world.all_reduce(in, output.get(all));
       for (std::size_t i = 0; i < all; i++)
-        expect(output.get(all)[i] == element(0, i) + element(1, i) + element(2, i), "all_reduce");
+        expect(output.get(all)[i] == number(0, i) + number(1, i) + number(2, i), "all_reduce");
       world.all_gather(in.first(block), output.get(all));
       for (std::size_t i = 0; i < all; i++)
-        expect(output.get(all)[i] == element(int(i / block), i % block), "all_gather");
+        expect(output.get(all)[i] == number(int(i / block), i % block), "all_gather");
       world.all_to_all(in, output.get(all));
       for (std::size_t i = 0; i < all; i++)
-        expect(output.get(all)[i] == element(int(i / block), i % block + block * std::size_t(rank)),
+        expect(output.get(all)[i] == number(int(i / block), i % block + block * std::size_t(rank)),
                "all_to_all");
       const int next = (rank + 1) % kSize, before = (rank + kSize - 1) % kSize;
       world.send_recv(in, next, output.get(all), before);
       for (std::size_t i = 0; i < all; i++)
-        expect(output.get(all)[i] == element(before, i), "send_recv");
+        expect(output.get(all)[i] == number(before, i), "send_recv");
       world.broadcast(in, root);
-      for (std::size_t i = 0; i < all; i++) expect(in[i] == element(root, i), "broadcast");
+      for (std::size_t i = 0; i < all; i++) expect(in[i] == number(root, i), "broadcast");
     }
   });
 }

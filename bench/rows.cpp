@@ -130,9 +130,10 @@ class Walk {
       time_data(setting, *patterns, row);
     } else {
       const auto options = options_of_calls(setting);
-      const auto call = timed([&] { communicator_.barrier(options); }, options_.graph_calls);
+      const auto put = as_graph([&] { communicator_.barrier(options); }, options_.graph_calls);
       if (gpu_ != nullptr) communicator_.barrier();
-      time_calls(operation, row, call, {});
+      time_calls(operation, row, waited_for(put), {});
+      time_putting(operation, row, put);
       row.wrong = 0;
     }
     describe(setting, row);
@@ -170,10 +171,7 @@ class Walk {
     if (options_.memory != "ordinary") let_peers_map_it(call_once);
     time_calls(operation, row, call,
                row.fresh ? std::function<void()>([&] { trial.renew(); }) : nullptr);
-    if (gpu_ != nullptr) {
-      row.put_cpu_us = measure_putting(communicator_, put, [this] { gpu_->wait(); }) /
-                       (operation.trips * std::max(1, options_.graph_calls));
-    }
+    time_putting(operation, row, put);
     if (!options_.check) return;
     // The timed calls are checked too where their input is still what it was. All ranks decide
     // alike, though a rooted operation is in place at its root only.
@@ -190,6 +188,12 @@ class Walk {
     CallOptions options = setting.call_options();
     if (gpu_ != nullptr) options.stream = gpu_->stream();
     return options;
+  }
+
+  void time_putting(const Operation& operation, Row& row, const std::function<void()>& put) {
+    if (gpu_ == nullptr) return;
+    row.put_cpu_us = measure_putting(communicator_, put, [this] { gpu_->wait(); }) /
+                     (operation.trips * std::max(1, options_.graph_calls));
   }
 
   /// A call, or `graph_calls`, if not 0, of them as a graph.

@@ -551,7 +551,7 @@ void a_rank_that_is_killed_after_a_close() {
 void the_way_of_some_ranks_is_told() {
   const std::map<std::set<int>, std::string> whys = {{{}, way_then()},
                                                      {{0}, "host: rank 0 without a GPU"},
-                                                     {{1, 2}, "host: ranks 1-2 without a GPU"}};
+                                                     {{1, 2}, "host: ranks 1, 2 without a GPU"}};
   for (const auto& [without, why] : whys) {
     const Ranks ranks{.processes = 3, .without_gpu = without};
     const auto told = logged([&] {

@@ -188,6 +188,7 @@ Result<std::shared_ptr<device::DeviceWay>> Communicator::Implementation::meet_fo
                              .size = size(),
                              .workspace_bytes = options_.device_workspace,
                              .by_kernels = device_way_.name == kTeamWay,
+                             .copies = copy_use_of(options_),
                              .most_blocks = most_blocks_of(options_),
                              .staging = std::move(staging)},
                             **exchange, deadline);

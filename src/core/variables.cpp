@@ -90,8 +90,8 @@ constexpr Variable kSettings[] = {
      "not set",
      number(0, 1 << 16)},
     {"CCOLL_DEVICE_COPIES", "where they are large",
-     "`always` or `never`: whether a team's all_gather and all_to_all are copies, without a "
-     "kernel",
+     "`always` or `never`: whether all_gather and all_to_all of a team, and with `always` by "
+     "steps, are copies, without a kernel",
      one_of(kDeviceCopies)},
     {"CCOLL_GPU_DIRECT", "0",
      "1: messages in streams go over RDMA from and to memory of GPUs without a copy on the host, "

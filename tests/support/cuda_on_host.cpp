@@ -193,7 +193,7 @@ char combine_kernels[4], team_kernels[4][2], claim_kernels[2],
 char idle_kernels[7];
 char hammer_of_words;
 
-std::atomic<int> team_kernels_launched = 0, team_kernels_by_words = 0;
+std::atomic<int> kernels_launched = 0, team_kernels_launched = 0, team_kernels_by_words = 0;
 std::atomic<bool> holds_kernels = false, holds_graphs = false, holds_copies = false;
 std::atomic<int> held_kernels = 0, held_copies = 0;
 
@@ -1377,6 +1377,7 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** a
   const std::lock_guard lock(mu);
   if (known(stream)->device != current_device) return cudaErrorInvalidResourceHandle;
   if (!may_launch(kernel, stream)) return cudaErrorStreamCaptureUnsupported;
+  ++kernels_launched;
   if (leaves_nothing(kernel)) return put(stream, [] {});
   for (std::uint32_t i = 0; i < gpu_check::kFreshKernels; ++i) {
     if (kernel == &fresh_kernels[i]) return launch_fresh(i, arguments, stream);
@@ -1511,6 +1512,7 @@ cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t given,
 }
 void cuda_on_host_fails(cudaError_t error) { broken_by = error; }
 void cuda_on_host_is_full(bool is) { is_full = is; }
+int cuda_on_host_kernels() { return kernels_launched; }
 int cuda_on_host_team_kernels() { return team_kernels_launched; }
 int cuda_on_host_team_kernels_by_words() { return team_kernels_by_words; }
 void cuda_on_host_holds_kernels(bool holds) { holds_kernels = holds; }

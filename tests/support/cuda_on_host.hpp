@@ -17,6 +17,8 @@ void cuda_on_host_fails(cudaError_t error);
 /// Whether this thread gets no memory of the GPU from now on.
 void cuda_on_host_is_full(bool is);
 
+/// How many kernels but those of teams have been launched, or put into graphs.
+int cuda_on_host_kernels();
 /// How many kernels of teams have been launched, or put into graphs; and those by words.
 int cuda_on_host_team_kernels();
 int cuda_on_host_team_kernels_by_words();

@@ -201,6 +201,10 @@ TEST_CASE("gpu-check: the report has all phases, and figures with their targets"
         "| d | 0.800 × e | at least 0.9: missed |\n"
         "| f | 3.000 × g |  |\n"
         "| all_reduce of 2 processes, 8 B | 10.0 µs | 0.50 of the most: met |\n");
+  CHECK(figures(records, 2) ==
+        "| copy | 4.0 GB/s | |\n"
+        "| a | 1.200 × b | at most 1.3: met |\n"
+        "4 more figures are in table.md\n");
 }
 
 TEST_CASE("gpu-check: the report of a machine without a GPU says so", "[tools]") {

@@ -210,15 +210,17 @@ int run_all(const Arguments& arguments) {
   std::error_code none_yet;
   const auto before = std::filesystem::file_size(results, none_yet);
   const auto endings = run_phases(phases, arguments.run);
+  const auto records = read_records(results, none_yet ? 0 : before);
   int status = status_of(endings);
   try {
-    write_text(arguments.run.out + "/table.md",
-               report(today(), endings, read_records(results, none_yet ? 0 : before)));
+    write_text(arguments.run.out + "/table.md", report(today(), endings, records));
   } catch (const NotRecorded& error) {
     std::printf("%s\n", error.what());
     status = kWrong;
   }
-  std::fputs(table(endings).c_str(), stdout);
+  // Of a run on another machine often nothing but the last 60 lines come back.
+  constexpr std::size_t kMostFigures = 45;
+  std::fputs((figures(records, kMostFigures) + table(endings)).c_str(), stdout);
   return status;
 }
 

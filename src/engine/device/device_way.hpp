@@ -96,6 +96,7 @@ struct GroupWayOptions {
   /// Of each rank's device, for slots and scratch of its programs; the same on all.
   std::uint64_t workspace_bytes = 32 << 20;
   bool by_kernels = false;           ///< each rank has a GPU of its own; else by steps
+  CopyUse copies = CopyUse::never;   ///< of steps; `by_size` is never there
   std::uint32_t most_blocks = 0;     ///< of a rank's kernel; 0: 32, of kernels 16
   std::shared_ptr<Staging> staging;  ///< of this rank's calls that the host makes
 };

@@ -265,6 +265,7 @@ Result<std::shared_ptr<DeviceWay>> make_group(const GroupWayOptions& options, Ex
   group.device = options.staging->device();
   group.shared_bytes = options.workspace_bytes;
   group.by_kernels = options.by_kernels;
+  group.by_copies = !options.by_kernels && options.copies == CopyUse::always;
   if (options.most_blocks != 0 || options.by_kernels) group.most_blocks = options.most_blocks;
   auto made = StreamGroup::make(group, exchange, deadline);
   if (!made) return tl::unexpected(std::move(made.error()));

@@ -24,7 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// What ranks say to each other at set-up.
-constexpr std::uint32_t kVersion = 3;
+constexpr std::uint32_t kVersion = 4;
 constexpr std::size_t kMostReasonBytes = 1000;
 constexpr std::string_view kWhat = "GPU memory is not shared";
 
@@ -157,6 +157,7 @@ std::string SharedGroup::introduction() const {
       .number(options_.size)
       .number(options_.links)
       .number(options_.shared_bytes)
+      .number(std::uint32_t{options_.by_copies})
       .number(memory.size())
       .number(memory.id())
       .take();
@@ -169,15 +170,18 @@ Status SharedGroup::map_all(std::vector<Parcel> parcels) {
     net::Reader reader(parcel.bytes);
     const auto version = reader.number<std::uint32_t>(), size = reader.number<std::uint32_t>(),
                links = reader.number<std::uint32_t>();
-    const auto shared = reader.number<std::uint64_t>(), bytes = reader.number<std::uint64_t>(),
-               id = reader.number<std::uint64_t>();
+    const auto shared = reader.number<std::uint64_t>();
+    const bool by_copies = reader.number<std::uint32_t>() != 0;
+    const auto bytes = reader.number<std::uint64_t>(), id = reader.number<std::uint64_t>();
     if (!reader.complete() || version != kVersion || size != options_.size ||
-        links != options_.links || shared != options_.shared_bytes) {
-      return fail(ErrorKind::mismatch,
-                  "rank {} has version {}, {} ranks, {} links and {} bytes: expected are {}, {}, "
-                  "{} and {}",
-                  rank, version, size, links, shared, kVersion, options_.size, options_.links,
-                  options_.shared_bytes);
+        links != options_.links || shared != options_.shared_bytes ||
+        by_copies != options_.by_copies) {
+      return fail(
+          ErrorKind::mismatch,
+          "rank {} has version {}, {} ranks, {} links, {} bytes and copies {}: expected are "
+          "{}, {}, {}, {} and {}",
+          rank, version, size, links, shared, by_copies, kVersion, options_.size, options_.links,
+          options_.shared_bytes, options_.by_copies);
     }
     if (rank == options_.rank) continue;
     if (parcel.files.size() != (rank == 0 ? 2U : 1U)) {

@@ -30,6 +30,9 @@ struct StreamGroupOptions {
   std::uint32_t links = 16;
   std::uint32_t most_blocks = 32;  ///< of a kernel; of the team kernel 0: kBlocksOfRank
   bool by_kernels = false;         ///< calls are the team kernel's, else steps; the same on all
+  /// Whether steps of all_gather and all_to_all are copies, through slots, and run no kernels; the
+  /// same on all.
+  bool by_copies = false;
   /// How long anything that is tried out may take, and half of the time there is at most.
   std::chrono::milliseconds trial{5000};
 };

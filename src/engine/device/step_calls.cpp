@@ -21,6 +21,7 @@ namespace {
 struct LoadedSteps final : GroupProgram {
   RankSteps of;
   BufferUse use;
+  bool by_copies = false;  ///< what it does are copies, and no kernels
   /// Steps of programs loaded before: so a step's number says the program, too.
   std::uint32_t base = 0;
 };
@@ -53,7 +54,8 @@ class StepCalls final : public GroupCalls {
     const RankSteps& steps;
     const std::array<std::byte*, 2> buffers;
     const cudaStream_t stream;
-    const CallLoans loans;
+    const bool by_copies;
+    const CallLoans loans;  ///< none of copies: who reads from a fixed place finds nothing lent
 
     bool lends(const StepBuffer& buffer) const {
       return buffer.is_any() && loans.lends(number_of(buffer.in), buffer.if_separate);
@@ -66,6 +68,7 @@ class StepCalls final : public GroupCalls {
   Status lend(const Call& call) const;
   Status take_back(const Call& call) const;
   Status fold(const Call& call, const StepFold& fold, LaunchWords words) const;
+  Status copy(const Call& call, const StepFold& fold) const;
   Status write(const Call& call, std::size_t at, std::uint32_t value) const;
   std::byte* address(const Call& call, const StepPlace& place) const;
   CUdeviceptr on_device(std::size_t at) const {
@@ -88,6 +91,7 @@ Result<const GroupProgram*> StepCalls::load(const LoweredTeam& lowered) {
   auto loaded = std::make_unique<LoadedSteps>();
   CCOLL_TRY(device::put(steps_of(lowered, options_.rank), loaded->of));
   loaded->use = use_of_buffers(lowered, options_.rank);
+  loaded->by_copies = options_.by_copies && !lowered.copies.empty();
   const RankSteps& steps = loaded->of;
   if (steps.size != options_.size || steps.shared_bytes > options_.shared_bytes ||
       steps.links > options_.links) {
@@ -110,7 +114,8 @@ Status StepCalls::put(const GroupCall& call) {
   const Call made{.steps = steps.of,
                   .buffers = {call.input, call.output},
                   .stream = call.stream,
-                  .loans = find_loans(*lending_, steps.use, call)};
+                  .by_copies = steps.by_copies,
+                  .loans = steps.by_copies ? CallLoans{} : find_loans(*lending_, steps.use, call)};
   return call.is_captured ? put_in(steps, made) : put_in_plain(steps, made);
 }
 
@@ -142,13 +147,17 @@ Status StepCalls::put_step(const LoadedSteps& steps, std::uint32_t number, const
   for (std::uint32_t i = step.folds.begin; i < step.folds.end; ++i) {
     const StepFold& fold = of.folds[i];
     if (call.lends(fold.lent)) continue;
+    if (fold.is_to_slot) slot_bytes_.fetch_add(fold.bytes, std::memory_order_relaxed);
+    if (call.by_copies) {
+      CCOLL_TRY(copy(call, fold));
+      continue;
+    }
     LaunchWords words;
     words.abort = shared_.word_on_device(GroupWords::abort_at());
     if (!std::exchange(is_said, true)) {
       words.begun = shared_.word_on_device(GroupWords::begun_at(options_.rank));
       words.number = begun;
     }
-    if (fold.is_to_slot) slot_bytes_.fetch_add(fold.bytes, std::memory_order_relaxed);
     CCOLL_TRY(this->fold(call, fold, words));
   }
   if (!is_said) CCOLL_TRY(write(call, GroupWords::begun_at(options_.rank), begun));
@@ -211,6 +220,16 @@ Status StepCalls::fold(const Call& call, const StepFold& fold, LaunchWords words
   const DataType type = copies ? DataType::uint8 : call.steps.type;
   return launch_combine(type, copies ? ReduceOp::bit_or : call.steps.op, sources, out,
                         fold.bytes / size_of(type), fold.divisor, shape, call.stream, words, lent);
+}
+
+/// Of one source. After an abort it copies what it finds there: nobody takes it for a result.
+Status StepCalls::copy(const Call& call, const StepFold& fold) const {
+  CCOLL_CHECK(fold.sources.end - fold.sources.begin == 1 && fold.divisor == 1);
+  const std::byte* const from = address(call, call.steps.sources[fold.sources.begin].place);
+  std::byte* const to = address(call, fold.out);
+  if (from == to) return {};
+  return cuda_status(cudaMemcpyAsync(to, from, fold.bytes, cudaMemcpyDefault, call.stream),
+                     "copying between ranks' memory");
 }
 
 std::byte* StepCalls::address(const Call& call, const StepPlace& place) const {

@@ -130,8 +130,10 @@ StreamGroupOptions options_of(Rank rank, Rank size) {
   return options;
 }
 
-std::unique_ptr<GroupBench> join(Rank rank, Rank size, device::Exchange& exchange) {
+std::unique_ptr<GroupBench> join(Rank rank, Rank size, device::Exchange& exchange,
+                                 bool by_copies = false) {
   auto options = options_of(rank, size);
+  options.by_copies = by_copies;
   options.shared_bytes = 4 << 20;
   options.most_blocks = by_kernels() ? 0 : 2;
   options.trial = kLong;
@@ -737,6 +739,31 @@ void test_faults() {
   }
 }
 
+/// What combines nothing runs no kernel where copies are asked for, and all else does.
+void test_by_copies(unsigned seed) {
+  const int draws = testing::by_effort(1, 3, 40);
+  for (const Rank size : {2U, 3U, 4U}) {
+    run_processes("by copies", size, [&](Rank rank, device::Exchange& exchange) {
+      std::mt19937_64 random(seed + size);
+      const auto bench = join(rank, size, exchange, true);
+      GroupTrials trials(*bench, random, kLong);
+      const int at_first = cuda_on_host_kernels();
+      try_case(trials, ring_case(Kind::all_reduce, size));
+      check(cuda_on_host_kernels() > at_first, "a reduction without kernels");
+      for (int draw = 0; draw < draws && failures == 0; draw++) {
+        for (const auto& entry : catalogue()) {
+          const auto made = test::random_case(entry, size, random);
+          const int before = cuda_on_host_kernels();
+          try_case(trials, made);
+          const bool is_copied = !test::lowered_for_streams(made).copies.empty();
+          const bool has_run = cuda_on_host_kernels() > before;
+          check(!is_copied || !has_run, made.text() + " runs kernels");
+        }
+      }
+    });
+  }
+}
+
 /// Tiny calls are kernels by words, whichever ranks are in place, and others are not.
 void test_by_words(unsigned seed) {
   for (const Rank size : {2U, 4U}) {
@@ -916,6 +943,7 @@ void test_set_up() {
   differ("shared bytes", [](StreamGroupOptions& options) { options.shared_bytes += 64 << 10; });
   // Kernels have no links.
   if (!by_kernels()) differ("links", [](StreamGroupOptions& options) { options.links++; });
+  differ("copies", [](StreamGroupOptions& options) { options.by_copies = true; });
   run_processes("a rank that is gone", 2, [&](Rank rank, device::Exchange& exchange) {
     if (rank == 1) return;
     const auto made = GroupBench::make(options_of(rank, 2), exchange, in(kLong));
@@ -930,7 +958,7 @@ int main() {
   if (by_kernels()) cuda_on_host_has(4);
   const auto seed = std::random_device{}();
   std::cout << "seed " << seed << std::endl;
-  enum Of { both, kernels };
+  enum Of { both, kernels, steps };
   struct Part {
     const char* name;
     Of of;
@@ -941,6 +969,7 @@ int main() {
       {"memory outlives its maker", both, test_outlives},
       {"faults", both, test_faults},
       {"the matrix", both, [=] { test_matrix(seed); }},
+      {"by copies", steps, [=] { test_by_copies(seed); }},
       {"what is lent", both, [=] { test_lent(seed); }},
       {"freed and taken anew", both, [=] { test_freed(seed, MemoryKind::allocated); }},
       {"registered, freed and taken anew", both, [=] { test_freed(seed, MemoryKind::registered); }},
@@ -961,7 +990,7 @@ int main() {
       {"fewest blocks", kernels, test_fewest_blocks},
   };
   for (const auto& [name, of, run] : parts) {
-    if (of == kernels && !by_kernels()) continue;
+    if (of == (by_kernels() ? steps : kernels)) continue;
     const auto begin = std::chrono::steady_clock::now();
     run();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;

@@ -59,8 +59,8 @@ Status Plan::resolve(const PlanRequest& request, LinkTable& links) {
                              ready.steps.back()));
       widest = std::max(widest, step.receives.size() + 1);
       receives |= !step.receives.empty();
-      lends_results_ |=
-          ready.steps.back().combines && !step.store.empty() && step.lend != Lend::never;
+      lends_results_ |= request.op && ready.steps.back().combines && !step.store.empty() &&
+                        step.lend != Lend::never;
     }
   }
   sources_.resize(widest);
@@ -147,6 +147,8 @@ void Plan::measure() {
   // Who only sends through slots is done when they are full, and knows not when they are read.
   has_choice_ =
       !only_sends_ && std::min(longest, slice_elems_) * elem_bytes_ >= CopierChoice::kLeastBytes;
+  if (has_choice_ && lends_results_ && !aside_)
+    aside_ = std::make_unique_for_overwrite<std::byte[]>(kAsideBytes);
 }
 
 void Plan::place(const PlanRequest& request, const Lane& lane, const std::vector<Operand>& operands,

@@ -210,6 +210,9 @@ class Plan {
     }
   };
 
+  /// Of what is made aside: it stays in a core's own cache until it is copied.
+  static constexpr std::size_t kAsideBytes = 64 << 10;
+
   Plan() = default;
   Status resolve(const PlanRequest& request, LinkTable& links);
   /// Whether the blocks are as long as in the last run.
@@ -348,7 +351,7 @@ class Plan {
   bool lends_results_ = false;                        ///< of combining
   std::vector<std::pair<SendLink*, Rank>> outgoing_;  ///< every link the program sends on, once
   std::vector<const std::byte*> sources_;             ///< room for the widest step
-  std::vector<std::byte> aside_;                      ///< room for Copier::sender_aside, once used
+  std::unique_ptr<std::byte[]> aside_;                ///< room for Copier::sender_aside
 
   std::unique_ptr<StepObserver> observer_;
   std::uint64_t runs_ = 0;      ///< that are over, with blocks of the present sizes

@@ -11,9 +11,6 @@
 namespace ccoll {
 namespace {
 
-/// Of what is made aside: it stays in a core's own cache until it is copied.
-constexpr std::size_t kAsideBytes = 64 << 10;
-
 void copy(std::byte* to, const std::byte* from, std::size_t bytes, bool streams) {
   if (to == from) return;
   if (streams)
@@ -117,7 +114,7 @@ void Plan::combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot) {
     if (step.combines && custom_fold_)
       (*custom_fold_)(*run_->custom, run_->custom_for, sources_.data(), count, out,
                       bytes / elem_bytes_);
-    else if (step.combines && lane.lends && copier_ == Copier::sender_aside)
+    else if (step.combines && lane.lends && copier_ == Copier::sender_aside && aside_)
       combine_aside(step, count, out, bytes);
     else if (step.combines)
       combine_(sources_.data(), count, out, bytes / elem_bytes_, step.divisor);
@@ -132,11 +129,10 @@ void Plan::combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot) {
 
 void Plan::combine_aside(const ReadyStep& step, std::size_t sources, std::byte* out,
                          std::size_t bytes) {
-  aside_.resize(kAsideBytes);
   for (std::size_t at = 0; at < bytes; at += kAsideBytes) {
     const auto piece = std::min(kAsideBytes, bytes - at);
-    combine_(sources_.data(), sources, aside_.data(), piece / elem_bytes_, step.divisor);
-    std::memcpy(out + at, aside_.data(), piece);
+    combine_(sources_.data(), sources, aside_.get(), piece / elem_bytes_, step.divisor);
+    std::memcpy(out + at, aside_.get(), piece);
     for (std::size_t i = 0; i < sources; i++) sources_[i] += piece;
   }
 }

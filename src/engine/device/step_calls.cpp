@@ -13,6 +13,7 @@
 #include "engine/device/group_calls.hpp"
 #include "engine/device/lending.hpp"
 #include "engine/device/rank_steps.hpp"
+#include "engine/device/way.hpp"
 #include "kernels/device/launch.hpp"
 
 namespace ccoll::device {
@@ -31,6 +32,11 @@ constexpr std::uint64_t kBytesPerBlock = 32 << 10;
 
 /// Of the caller's buffers, as RankSteps counts them.
 constexpr StepPlace::In kBuffers[] = {StepPlace::In::input, StepPlace::In::output};
+
+/// From the host to the host CUDA copies before the function returns: that would wait for streams.
+bool are_on_device(const GroupCall& call) {
+  return device_of(call.input) && device_of(call.output);
+}
 
 std::size_t number_of(StepPlace::In buffer) { return buffer == kBuffers[0] ? 0 : 1; }
 
@@ -114,7 +120,7 @@ Status StepCalls::put(const GroupCall& call) {
   const Call made{.steps = steps.of,
                   .buffers = {call.input, call.output},
                   .stream = call.stream,
-                  .by_copies = steps.by_copies,
+                  .by_copies = steps.by_copies && are_on_device(call),
                   .loans = steps.by_copies ? CallLoans{} : find_loans(*lending_, steps.use, call)};
   return call.is_captured ? put_in(steps, made) : put_in_plain(steps, made);
 }

@@ -305,29 +305,59 @@ void bare_figures(int rank, size_t bytes) {
           reinterpret_cast<const float*>(data), n / sizeof(float));
     };
   };
-  measure(rank, "sendrecv2_bare", bytes,
-          [&] { exchange_slots(rank, from, bytes, bytes, copy_to(to)); });
-  measure(rank, "allreduce2_bare", bytes, [&] {
-    if (bytes <= kSlotBytes) return exchange_slots(rank, from, bytes, bytes, add_to(from, to));
-    exchange_slots(rank, from + theirs, half, half, add_to(from + mine, to + mine));
-    exchange_slots(rank, to + mine, half, half, copy_to(to + theirs));
-  });
-  measure(rank, "reducescatter2_bare", bytes,
-          [&] { exchange_slots(rank, from + theirs, half, half, add_to(from + mine, to)); });
-  measure(rank, "allgather2_bare", bytes, [&] {
-    std::memcpy(to + mine, from, half);
-    exchange_slots(rank, from, half, half, copy_to(to + theirs));
-  });
-  measure(rank, "alltoall2_bare", bytes, [&] {
-    std::memcpy(to + mine, from + mine, half);
-    exchange_slots(rank, from + theirs, half, half, copy_to(to + theirs));
-  });
-  measure(rank, "broadcast2_bare", bytes, [&] {
-    exchange_slots(rank, from, rank == 0 ? bytes : 0, rank == 0 ? 0 : bytes, copy_to(to));
-  });
-  measure(rank, "reduce2_bare", bytes, [&] {
-    exchange_slots(rank, from, rank == 0 ? 0 : bytes, rank == 0 ? bytes : 0, add_to(from, to));
-  });
+  // Then `came` bytes of the output, from `first` on, must be `value`.
+  const auto bare = [&](const char* figure, const auto& work, size_t first, size_t came,
+                        float value) {
+    std::fill(out.begin(), out.end(), 0.0f);
+    measure(rank, figure, bytes, work);
+    if (came == 0 || !is_wanted(figure)) return;
+    const float* const result = out.data() + first / sizeof(float);
+    if (result[0] == value && result[came / sizeof(float) - 1] == value) return;
+    std::fprintf(stderr, "limits: %s has a wrong result\n", figure);
+    if (rank == 1) kill(getppid(), SIGTERM);  // it would wait for this process
+    std::exit(1);
+  };
+  const float peers = 2.0f - rank;
+  bare(
+      "sendrecv2_bare", [&] { exchange_slots(rank, from, bytes, bytes, copy_to(to)); }, 0, bytes,
+      peers);
+  bare(
+      "allreduce2_bare",
+      [&] {
+        if (bytes <= kSlotBytes) return exchange_slots(rank, from, bytes, bytes, add_to(from, to));
+        exchange_slots(rank, from + theirs, half, half, add_to(from + mine, to + mine));
+        exchange_slots(rank, to + mine, half, half, copy_to(to + theirs));
+      },
+      0, bytes, 3.0f);
+  bare(
+      "reducescatter2_bare",
+      [&] { exchange_slots(rank, from + theirs, half, half, add_to(from + mine, to)); }, 0, half,
+      3.0f);
+  bare(
+      "allgather2_bare",
+      [&] {
+        std::memcpy(to + mine, from, half);
+        exchange_slots(rank, from, half, half, copy_to(to + theirs));
+      },
+      theirs, half, peers);
+  bare(
+      "alltoall2_bare",
+      [&] {
+        std::memcpy(to + mine, from + mine, half);
+        exchange_slots(rank, from + theirs, half, half, copy_to(to + theirs));
+      },
+      theirs, half, peers);
+  const bool is_root = rank == 0;
+  bare(
+      "broadcast2_bare",
+      [&] { exchange_slots(rank, from, is_root ? bytes : 0, is_root ? 0 : bytes, copy_to(to)); }, 0,
+      is_root ? 0 : bytes, 1.0f);
+  bare(
+      "reduce2_bare",
+      [&] {
+        exchange_slots(rank, from, is_root ? 0 : bytes, is_root ? bytes : 0, add_to(from, to));
+      },
+      0, is_root ? bytes : 0, 3.0f);
 }
 
 void tcp_figures(int rank, const int* fds, size_t bytes) {

@@ -188,6 +188,7 @@ void Plan::choose_copier() {
   if (usual_copier_ == Copier::receiver && !lends_to_all()) return;
   tried_ = copier_choice_.begin();
   copier_ = tried_->copier;
+  if (copier_ == Copier::sender_aside && !lends_mapped_results()) copier_ = Copier::sender;
   if (copier_ == Copier::receiver)
     bytes_at_once_ = std::max(kBytesAtOnce, kLentBytesAtOnce / outgoing_.size());
 }
@@ -373,6 +374,14 @@ void Plan::leave(ReadyLane& lane) {
 bool Plan::lends_to_all() const {
   return !outgoing_.empty() &&
          std::ranges::all_of(outgoing_, [](const auto& to) { return to.first->copies_once(); });
+}
+
+bool Plan::lends_mapped_results() const {
+  // What it lends of them is at least so long.
+  const auto* const results = run_->output.segments.empty() ? run_->output.data : nullptr;
+  return results != nullptr && std::ranges::any_of(outgoing_, [&](const auto& to) {
+           return to.first->lends_mapped(results, CopierChoice::kLeastBytes);
+         });
 }
 
 bool Plan::after_holds(const ReadyLane& lane, const ReadyStep& step) const {

@@ -223,6 +223,8 @@ class Plan {
   void find_fillers();
   /// Whether every peer copies what this rank sends where it lies, as far as the links know.
   bool lends_to_all() const;
+  /// Whether some peer reads results where they lie.
+  bool lends_mapped_results() const;
   /// The blocks' extents and the number of windows.
   void measure();
   Status resolve_step(const PlanRequest& request, const Lane& lane, std::uint16_t number,

@@ -102,6 +102,9 @@ class SendLink {
   }
   /// Whether a slice that is lent is copied only once, to where it belongs.
   virtual bool copies_once() const { return false; }
+  /// Whether a slice from there that is lent is read where it lies, through memory that the peer
+  /// has mapped.
+  virtual bool lends_mapped(const std::byte* /*data*/, std::size_t /*bytes*/) { return false; }
   /// Whether one more slice may be pushed or lent now. room(), push() and lend() may be called only
   /// then, and check it: a slice too many would overwrite one that is yet to be read. The slice may
   /// be pushed later, though the link has failed meanwhile: then it goes nowhere.

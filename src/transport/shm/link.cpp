@@ -103,6 +103,10 @@ std::size_t ShmSendLink::good_bytes(std::uint64_t whole, Copier copier) const {
   return std::clamp(std::bit_floor(whole / 2), kShortSlotBytes, kSlotBytes);
 }
 
+bool ShmSendLink::lends_mapped(const std::byte* data, std::size_t bytes) {
+  return !instead_ && bytes >= kWorthLending && lender_->find(data, bytes).has_value();
+}
+
 bool ShmSendLink::has_room() {
   if (settled_) [[likely]]
     return (writer_.has_room() || (writer_.lacks_slot() && grow())) && !is_deaf();
@@ -183,7 +187,7 @@ SendLink::Sent ShmSendLink::send(const SliceHeader& header, const std::byte* dat
 std::byte* ShmSendLink::shared_room(const std::byte* data, std::size_t bytes) {
   if (!settled_ || !hand_over_->spread || bytes < kWorthSharing || bytes > kSlotBytes)
     return nullptr;
-  if (data != nullptr && bytes >= kWorthLending && lender_->find(data, bytes)) return nullptr;
+  if (data != nullptr && lends_mapped(data, bytes)) return nullptr;
   return hand_over_->spread->room();
 }
 

@@ -66,6 +66,7 @@ class ShmSendLink final : public SendLink {
   std::size_t most_bytes() const override { return kSlotBytes; }
   std::size_t good_bytes(std::uint64_t whole, Copier copier) const override;
   bool copies_once() const override { return !instead_ && is_fetched(); }
+  bool lends_mapped(const std::byte* data, std::size_t bytes) override;
   bool has_room() override;
   std::byte* room(std::size_t bytes) override;
   void push(const SliceHeader& header) override;

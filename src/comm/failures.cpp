@@ -276,16 +276,18 @@ bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOpera
                                                                  Clock::time_point& next) {
   if (operation.gate) limit_gated_as_owner(operation, now);
   if (operation.started) operation.stands.look(operation.plan->steps_taken(), now);
-  if (now >= operation.deadline) {
+  // The peers that a suspicion is about may have been late themselves, as this call is now: what
+  // has broken the link is told in a moment, by them or by the suspicion's end.
+  if (now >= operation.deadline && !suspicion_) {
     const Failure late{
         ErrorKind::timed_out,
         fmt::format("{} timed out after {:.0f} ms, {}", name_of(operation),
                     milliseconds(now - operation.begun), whereabouts(operation, now)),
         std::nullopt};
-    break_as_owner(suspicion_.value_or(late), true);
+    break_as_owner(late, true);
     return true;
   }
-  next = std::min(next, operation.deadline);
+  if (!suspicion_) next = std::min(next, operation.deadline);
   if (!operation.started) {
     if (operation.is_held_back() && &operation == collectives_.front().get())
       note_stand(Stand{operation.run.sequence, std::string(not_begun(operation)), operation.begun});
@@ -333,7 +335,7 @@ void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point
   for (auto left = messages_.pending().size(); left-- > 0;) {
     const auto operation = messages_.pending()[left];
     operation->stands.look(messages_.progress_of(*operation), now);
-    if (now >= operation->deadline) {
+    if (now >= operation->deadline && !suspicion_) {
       Failure failure{
           ErrorKind::timed_out,
           fmt::format("{} timed out after {:.0f} ms, {}, for {:.0f} ms; it waits for {}{}",
@@ -342,14 +344,13 @@ void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point
                       ranks_text(messages_.awaited(*operation)),
                       cycle_of(kFirstMessage + operation->record)),
           std::nullopt};
-      if (operation->what != MessageOperation::What::probe)
-        return break_as_owner(suspicion_.value_or(failure), true);
+      if (operation->what != MessageOperation::What::probe) return break_as_owner(failure, true);
       // Nobody else knows of it.
       messages_.give_up(*operation, std::move(failure));
       movements_++;
       continue;
     }
-    next = std::min(next, operation->deadline);
+    if (!suspicion_) next = std::min(next, operation->deadline);
     if (now - operation->begun >= kPublishAfter && !waits_told_) tell_waits_as_owner();
     if (!waits_told_) next = std::min(next, operation->begun + kPublishAfter);
     seek_cycle_as_owner(*operation, kFirstMessage + operation->record, now, next);

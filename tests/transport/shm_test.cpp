@@ -380,7 +380,7 @@ class LinkByHand {
   }
   shm::Ring::Line& push(std::uint32_t number, std::uint32_t bytes, const shm::Ring::Place& place) {
     auto& line = ring().lines[number];
-    line.header = {number, {}, bytes, 0};
+    line.set({number, {}, bytes, 0});
     if (!shm::Ring::Line::holds(bytes)) line.place = place;
     line.stamp.store(number + 1);
     return line;
@@ -447,8 +447,8 @@ TEST_CASE("shm: what a slice has said of itself when it was looked at, it cannot
     const auto* const data = view == nullptr ? nullptr : view->data;
     if (data == nullptr && !shm::Ring::Line::holds(bytes))
       line.place.slot = number + shm::Ring::kLines;  // no slot of the ring is so far
-    line.header.bytes = bytes == 8 ? UINT32_MAX : 8;
-    line.header.sequence = 77;
+    line.bytes = bytes == 8 ? UINT32_MAX : 8;
+    line.sequence = 77;
     if (data != nullptr && bytes > 8) line.place = {shm::Ring::kLent, 5, UINT64_MAX};
 
     view = receiver.front();

@@ -5,14 +5,15 @@
 /// of slices with one writer and one reader, in processes of their own or threads of one.
 ///
 /// A slice is announced by a line: its header, its data where they fit, and a stamp that publishes
-/// both; one cache line, and as many more as the data take. Larger data lie in a slot whose number
-/// the line says; or in one that several rings share (spread.hpp), for all their readers; or are
-/// lent: then they lie where the line says, in memory of the writer's process that the reader's has
-/// mapped. The reader hands the line, the slot and the loan back by counting up `popped`; of lines
-/// alone for several at once, because the writer has more of them than it needs, and a store that
-/// is news costs as much as all the rest. What is lent may also lie in memory that the reader has
-/// not mapped and yet reads from (single_copy.hpp). Where the kernel refuses that, be it later, the
-/// reader says so, slice by slice, and the writer copies it and stamps its line once more.
+/// both; one cache line, half of it for data, and as many more as those take. Larger data lie in a
+/// slot whose number the line says; or in one that several rings share (spread.hpp), for all their
+/// readers; or are lent: then they lie where the line says, in memory of the writer's process that
+/// the reader's has mapped. The reader hands the line, the slot and the loan back by counting up
+/// `popped`; of lines alone for several at once, because the writer has more of them than it
+/// needs, and a store that is news costs as much as all the rest. What is lent may also lie in
+/// memory that the reader has not mapped and yet reads from (single_copy.hpp). Where the kernel
+/// refuses that, be it later, the reader says so, slice by slice, and the writer copies it and
+/// stamps its line once more.
 ///
 ///   writer                                   reader
 ///   line i % kLines ← header, small data
@@ -39,6 +40,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <new>
 #include <span>
 #include <utility>
@@ -65,9 +67,11 @@ static_assert(kSlotBytes >= kCommonSliceBytes);
 /// Most bytes of one that is lent from memory which the reader has not mapped.
 inline constexpr std::size_t kMostFetchedBytes = 1 << 20;
 
-/// `kMostUntold`: lines that may have been read without the writer having been told.
+/// `kMostUntold`: lines that may have been read without the writer having been told. `StampBits`: a
+/// line's stamp is the last bits but one of its slice's count, in which the slice before it in that
+/// line differs.
 template <template <typename> typename Atomic, std::size_t kCount,
-          std::size_t kMostUntold = kCount / 8>
+          std::size_t kMostUntold = kCount / 8, typename StampBits = std::uint32_t>
 struct BasicRing {
   static constexpr std::size_t kLines = kCount;
   static constexpr std::size_t kUntold = kMostUntold;
@@ -80,16 +84,23 @@ struct BasicRing {
   };
   static constexpr std::uint32_t kLent = UINT32_MAX, kSpread = UINT32_MAX - 1,
                                  kUnmapped = UINT32_MAX - 2, kRemade = UINT32_MAX - 3;
+  using Stamp = StampBits;
   /// Of the stamp of a line whose slice was refused where it lay.
-  static constexpr std::uint64_t kStampedAgain = std::uint64_t{1} << 63;
+  static constexpr Stamp kStampedAgain = std::numeric_limits<Stamp>::max() / 2 + 1;
+  static_assert(kCount < kStampedAgain);
+  static constexpr Stamp stamp_of(std::uint64_t count) {
+    return static_cast<Stamp>(count % kStampedAgain);
+  }
 
   /// Cache lines, of which only those are touched that its data take.
   struct alignas(64) Line {
-    static constexpr std::size_t kDataBytes = 216;
+    static constexpr std::size_t kDataBytes = 224;
     static constexpr bool holds(std::size_t bytes) { return bytes <= kDataBytes; }
 
-    Atomic<std::uint64_t> stamp;  // written by the writer: publishes the line and its slot
-    SliceHeader header;
+    Atomic<Stamp> stamp;  // written by the writer: publishes the line and its slot
+    std::uint32_t bytes;
+    std::uint64_t sequence;
+    Signature signature;
     union {
       std::array<std::byte, kDataBytes> data;  // of a slice of at most so many bytes
       Place place;                             // of a larger one
@@ -97,11 +108,12 @@ struct BasicRing {
 
     /// Field by field, as it was made just now: what was stored in pieces a processor is slow to
     /// load as a whole.
-    void set(const SliceHeader& made) {
-      header.sequence = made.sequence;
-      header.signature = made.signature;
-      header.bytes = made.bytes;
+    void set(const SliceHeader& header) {
+      bytes = header.bytes;
+      sequence = header.sequence;
+      signature = header.signature;
     }
+    SliceHeader header() const { return {sequence, signature, bytes, 0}; }
   };
 
   std::array<Line, kLines> lines;
@@ -132,6 +144,7 @@ struct BasicRing {
 
 using Ring = BasicRing<std::atomic, 32>;
 static_assert(sizeof(Ring::Line) == 256);
+static_assert(sizeof(Ring::Line) - Ring::Line::kDataBytes == 32);  // half of its first cache line
 static_assert(sizeof(Ring) <= Ring::kFirstSlot);
 static_assert(Ring::kLines >= kLinkSlots);
 
@@ -185,7 +198,7 @@ class BasicRingWriter {
       taken_slots_++;
       chosen_ = false;
     }
-    line.stamp.store(++pushed_);
+    line.stamp.store(Ring::stamp_of(++pushed_));
     prefetch_next(header.bytes);
   }
   /// A slice of more than a line's bytes that lies in a shared slot, at `offset` of their memory.
@@ -196,7 +209,7 @@ class BasicRingWriter {
     line.place = {Ring::kSpread, 0, offset};
     taken_[pushed_ % Ring::kLines] = slot;
     spread_readers_[slot]++;
-    line.stamp.store(++pushed_);
+    line.stamp.store(Ring::stamp_of(++pushed_));
   }
   /// A slice of more than a line's bytes that lies in memory which the reader has mapped.
   void lend(const SliceHeader& header, std::uint32_t memory, std::uint64_t offset) {
@@ -222,7 +235,8 @@ class BasicRingWriter {
     std::ranges::copy(unmapped_[number], ring_->remade());
     auto& line = ring_->lines[number];
     line.place = {Ring::kRemade, 0, 0};
-    line.stamp.store(refused | Ring::kStampedAgain);
+    line.stamp.store(
+        static_cast<typename Ring::Stamp>(Ring::stamp_of(refused) | Ring::kStampedAgain));
     return true;
   }
   /// Whether all that was lent has been popped.
@@ -249,7 +263,7 @@ class BasicRingWriter {
     line.set(header);
     line.place = place;
     taken_[pushed_ % Ring::kLines] = kNothing;
-    line.stamp.store(++pushed_);
+    line.stamp.store(Ring::stamp_of(++pushed_));
     lent_until_ = pushed_;
   }
   /// The memory of the next slice, if that is as long as this one. The reader had it last: so it
@@ -306,13 +320,21 @@ class BasicRingReader {
 
   /// Whether the front slice is there, or the one so many behind it.
   bool there(std::uint32_t behind = 0) const {
-    return (line(behind).stamp.load() & ~Ring::kStampedAgain) == popped_ + behind + 1;
+    return line(behind).stamp.load() % Ring::kStampedAgain == Ring::stamp_of(popped_ + behind + 1);
   }
   /// Copies of what its line says. Everything is to be decided by one of each: the writer may be a
   /// broken or an evil process, and say something else the next moment.
-  SliceHeader header(std::uint32_t behind = 0) const { return copy_of(line(behind).header); }
+  SliceHeader header(std::uint32_t behind = 0) const {
+    const auto copy = line(behind).header();
+    no_second_look();
+    return copy;
+  }
   /// Of a slice that does not fit its line.
-  typename Ring::Place place(std::uint32_t behind = 0) const { return copy_of(line(behind).place); }
+  typename Ring::Place place(std::uint32_t behind = 0) const {
+    const auto copy = line(behind).place;
+    no_second_look();
+    return copy;
+  }
   /// Where it lies, if it fits its line.
   const std::byte* in_line() const { return line().data.data(); }
   /// If it lies in a slot of this ring.
@@ -326,7 +348,9 @@ class BasicRingReader {
     ring_->fetches.store(0, std::memory_order_relaxed);
     ring_->refused.store(popped_ + 1);
   }
-  bool is_remade() const { return line().stamp.load() == (Ring::kStampedAgain | (popped_ + 1)); }
+  bool is_remade() const {
+    return line().stamp.load() == (Ring::kStampedAgain | Ring::stamp_of(popped_ + 1));
+  }
   const std::byte* remade() const { return ring_->remade(); }
   /// Before a lent slice is read: false if it was taken back.
   bool begin_loan() {
@@ -350,13 +374,8 @@ class BasicRingReader {
   }
 
  private:
-  template <typename T>
-  static T copy_of(const T& shared) {
-    const T copy = shared;
-    // For the compiler alone, which might look there again as well as into the copy.
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    return copy;
-  }
+  /// For the compiler alone, which might look into shared memory again as well as into a copy.
+  static void no_second_look() { std::atomic_signal_fence(std::memory_order_seq_cst); }
   typename Ring::Line& line(std::uint32_t behind = 0) const {
     return ring_->lines[(popped_ + behind) % Ring::kLines];
   }

@@ -39,7 +39,8 @@ double cores_per_rank(std::span<const PeerAddress> ranks) {
   struct Machine {
     double cores = 0;
     double ranks = 0;
-    std::map<std::uint64_t, double> cores_of_host;  // containers may be limited, each by itself
+    // Containers may be limited, each by itself; and ranks bound to cores, some to the same.
+    std::map<std::pair<std::uint64_t, std::uint16_t>, double> cores_of;  // host, its first core
   };
   std::map<std::pair<std::uint32_t, std::uint64_t>, Machine> machines;
   for (const auto& peer : ranks) {
@@ -47,13 +48,13 @@ double cores_per_rank(std::span<const PeerAddress> ranks) {
     auto& machine = machines[{peer.machine, peer.machine == 0 ? peer.host : 0}];
     machine.cores = std::max<double>(machine.cores, peer.machine_cores);
     machine.ranks += 1;
-    double& of_host = machine.cores_of_host[peer.host];
-    of_host = std::max<double>(of_host, peer.cores);
+    double& beside = machine.cores_of[{peer.host, peer.first_core}];
+    beside = std::max<double>(beside, peer.cores);
   }
   double least = 1e9;
   for (const auto& [number, machine] : machines) {
     double cores = 0;
-    for (const auto& [host, of_host] : machine.cores_of_host) cores += of_host;
+    for (const auto& [where, beside] : machine.cores_of) cores += beside;
     least = std::min(least, std::min(cores, machine.cores) / machine.ranks);
   }
   return least;

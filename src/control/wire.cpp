@@ -29,12 +29,18 @@ constexpr int kRailsAt = 3;
 constexpr std::uint8_t kFabricsMask = (1U << kRailsAt) - 1;
 static_assert(kMostRails <= 0xff >> kRailsAt);
 
+/// PeerAddress::pid has the lower bits of a number, of which no process's has more than these;
+/// PeerAddress::first_core the upper ones.
+constexpr int kFirstCoreAt = 22;
+constexpr std::uint32_t kPidMask = (1U << kFirstCoreAt) - 1;
+static_assert(kMostFirstCores - 1 <= UINT32_MAX >> kFirstCoreAt);
+
 void write(Writer& writer, const Row& row) {
   const PeerAddress& address = row.address;
   for (const std::uint8_t byte : address.ip) writer.number(byte);
   writer.number(address.port).number(address.cores).number(address.machine_cores);
   writer.number(address.machine).number(address.host).number(address.process);
-  writer.number(address.pid)
+  writer.number((address.pid & kPidMask) | std::uint32_t{address.first_core} << kFirstCoreAt)
       .number(static_cast<std::uint8_t>(address.fabrics | address.rails << kRailsAt))
       .number(address.device)
       .number(address.agreement);
@@ -51,7 +57,9 @@ Row read_row(Reader& reader) {
   address.machine = reader.number<std::uint32_t>();
   address.host = reader.number<std::uint64_t>();
   address.process = reader.number<std::uint64_t>();
-  address.pid = reader.number<std::uint32_t>();
+  const auto process = reader.number<std::uint32_t>();
+  address.pid = process & kPidMask;
+  address.first_core = static_cast<std::uint16_t>(process >> kFirstCoreAt);
   const auto rdma = reader.number<std::uint8_t>();
   address.fabrics = rdma & kFabricsMask;
   address.rails = static_cast<std::uint8_t>(rdma >> kRailsAt);

@@ -12,19 +12,24 @@ namespace ccoll {
 /// So many RDMA ports of a rank are used at most.
 inline constexpr std::uint8_t kMostRails = 8;
 
+/// As many cores as an affinity mask can tell of.
+inline constexpr std::uint16_t kMostFirstCores = 1024;
+
 /// At most 64 bytes each on the wire: this is the one table that is O(ranks).
 struct PeerAddress {
   std::array<std::uint8_t, 16> ip{};  ///< IPv4 as an IPv4-mapped IPv6 address
   std::uint16_t port = 0;             ///< of its listener, for control and links
   std::uint16_t cores = 1;            ///< that its process may use
   std::uint16_t machine_cores = 1;    ///< that its machine has
+  std::uint16_t first_core = 0;       ///< of `cores`, by its number: below kMostFirstCores
   std::uint32_t machine = 0;          ///< equal where hosts (containers) share a kernel; 0: unknown
   std::uint64_t host = 0;             ///< equal on two ranks exactly when they share a host
   std::uint64_t process = 0;          ///< equal exactly when they are threads of one process
   std::uint32_t pid = 0;
   std::uint8_t fabrics = 0;  ///< RDMA networks that it is in, a bit each; 0: none, or not used
   std::uint8_t rails = 0;    ///< RDMA ports that lanes may be spread over, at most kMostRails
-  /// 0: data lives in host memory; else equal on two ranks of a host exactly when they have one GPU.
+  /// 0: data lives in host memory; else equal on two ranks of a host exactly when they have one
+  /// GPU.
   std::uint32_t device = 0;
   /// What the rank was started with that must be the same on all; see comm/agreement.hpp.
   std::uint32_t agreement = 0;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <random>
 #include <sstream>
 #include <string>
@@ -34,6 +35,22 @@ std::uint64_t process_identity() {
   return random ^ (static_cast<std::uint64_t>(getpid()) << 17);  // differs after a fork
 }
 
+/// Nothing where the machine has more cores than that can tell of.
+std::optional<cpu_set_t> affinity() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (sched_getaffinity(0, sizeof mask, &mask) != 0) return std::nullopt;
+  return mask;
+}
+
+std::uint16_t first_usable_core() {
+  static_assert(CPU_SETSIZE <= kMostFirstCores);
+  const auto mask = affinity();
+  std::uint16_t core = 0;
+  while (mask && core + 1 < CPU_SETSIZE && !CPU_ISSET(core, &*mask)) core++;
+  return core;
+}
+
 /// This process's control group below /sys/fs/cgroup: "/user.slice/job"; empty where there is none.
 std::string control_group() {
   constexpr std::string_view kUnified = "0::";
@@ -58,11 +75,8 @@ double quota_cores() {
 }  // namespace
 
 std::uint16_t usable_cores() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  int cores = sched_getaffinity(0, sizeof mask, &mask) == 0
-                  ? CPU_COUNT(&mask)
-                  : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  const auto mask = affinity();
+  const int cores = mask ? CPU_COUNT(&*mask) : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   return static_cast<std::uint16_t>(
       std::clamp(std::min<double>(cores, std::ceil(quota_cores())), 1.0, 65535.0));
 }
@@ -106,6 +120,7 @@ Result<PeerAddress> identify(const asio::ip::tcp::endpoint& endpoint) {
                           : ip.to_v6().to_bytes();
   address.port = endpoint.port();
   address.cores = usable_cores();
+  address.first_core = first_usable_core();
   address.machine_cores =
       static_cast<std::uint16_t>(std::clamp(sysconf(_SC_NPROCESSORS_ONLN), 1L, 65535L));
   const auto boot = boot_identity();

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/costs.hpp"
 
+#include <sched.h>
+
 #include <catch2/catch.hpp>
+
+#include "rendezvous/identity.hpp"
 
 namespace ccoll {
 namespace {
@@ -10,6 +14,7 @@ struct Place {
   std::uint32_t machine;
   std::uint64_t host;
   std::uint16_t cores;
+  std::uint16_t first_core = 0;
 };
 
 /// Ranks on machines of four cores, each a process of its own.
@@ -21,6 +26,7 @@ std::vector<PeerAddress> ranks_at(const std::vector<Place>& places) {
     rank.machine_cores = 4;
     rank.host = place.host;
     rank.cores = place.cores;
+    rank.first_core = place.first_core;
     rank.port = 1;
     rank.process = ranks.size() + 1;
     ranks.push_back(rank);
@@ -44,6 +50,30 @@ TEST_CASE("costs: ranks of one machine share its cores, whatever hosts they are 
   CHECK(cores_of({{1, 1, 4}, {1, 2, 4}}) == 2);             // two containers see the same cores
   CHECK(cores_of({{1, 1, 1}, {1, 2, 1}}) == 1);             // two that have one each
   CHECK(cores_of({{0, 1, 4}, {0, 2, 4}}) == 4);             // nothing is known of machines
+}
+
+TEST_CASE("costs: ranks that are bound to cores have those together", "[comm]") {
+  CHECK(cores_of({{1, 1, 1, 0}, {1, 1, 1, 1}}) == 1);                      // to one each
+  CHECK(cores_of({{1, 1, 1, 3}, {1, 1, 1, 3}}) == 0.5);                    // to the same
+  CHECK(cores_of({{1, 1, 2, 0}, {1, 1, 2, 0}, {1, 1, 2, 2}}) == 4.0 / 3);  // to sockets
+  CHECK(cores_of({{1, 1, 4, 0}, {1, 1, 1, 2}}) == 2);  // one of them; the machine has no more
+}
+
+TEST_CASE("costs: who is bound to a core says to which", "[comm]") {
+  cpu_set_t before;
+  REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
+  for (std::uint16_t core = 0; core < CPU_SETSIZE; core++) {
+    if (!CPU_ISSET(core, &before)) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
+    const auto address = identify({});
+    sched_setaffinity(0, sizeof before, &before);
+    CAPTURE(core);
+    CHECK(address.value().cores == 1);
+    CHECK(address.value().first_core == core);
+  }
 }
 
 TEST_CASE("costs: links inside a host are priced by what serves them", "[comm]") {

@@ -24,6 +24,7 @@ Row some_row(std::uint32_t seed) {
     row.address.ip[i] = static_cast<std::uint8_t>(seed + i);
   row.address.port = static_cast<std::uint16_t>(seed + 1);
   row.address.cores = static_cast<std::uint16_t>(seed + 2);
+  row.address.first_core = static_cast<std::uint16_t>(kMostFirstCores - 1 - seed);
   row.address.machine_cores = static_cast<std::uint16_t>(seed + 9);
   row.address.machine = static_cast<std::uint32_t>(seed * 5);
   row.address.host = seed + 3;

@@ -71,11 +71,14 @@ Status bad_overlap(const Call& call, const Stretch& in, const Stretch& out,
                 "{}: input and output overlap, and not where this rank's own data is the same in "
                 "both",
                 name_of(call));
-  return fail(ErrorKind::invalid_argument,
-              "{}: input and output overlap, the input beginning {} elements from the output; in "
-              "place it begins at {}",
-              name_of(call),
-              (in.begin - out.begin) / static_cast<std::ptrdiff_t>(size_of(call.type)), *place);
+  const auto width = static_cast<std::ptrdiff_t>(size_of(call.type)), bytes = in.begin - out.begin;
+  const bool whole = bytes % width == 0;
+  return fail(
+      ErrorKind::invalid_argument,
+      "{}: input and output overlap, the input beginning {} {} from the output; in place it "
+      "begins at {}{}",
+      name_of(call), whole ? bytes / width : bytes, whole ? "elements" : "bytes", *place,
+      whole ? "" : " elements");
 }
 
 /// Whether input and output share memory; fails where they must not.

@@ -74,6 +74,12 @@ TEST_CASE("errors: bad arguments are refused before anything is sent", "[comm]")
            "all_reduce: input and output overlap, the input beginning 1 elements from the output; "
            "in place it begins at 0");
     refuse(message_of([&] {
+             const auto* const in = reinterpret_cast<const std::byte*>(out.data()) + 3;
+             communicator.all_reduce(in, out.data(), 10, DataType::float32);
+           }),
+           "all_reduce: input and output overlap, the input beginning 3 bytes from the output; in "
+           "place it begins at 0 elements");
+    refuse(message_of([&] {
              communicator.send_recv(out.data(), 10, 1, out.data() + 9, 10, 3, DataType::float32);
            }),
            "send_recv: what is received overlaps what is sent");

@@ -87,6 +87,9 @@ Memory allocate(std::size_t bytes, Where where, std::optional<int> device) {
 
 Memory register_memory(void* data, std::size_t bytes, int file, std::uint64_t file_offset) {
   refuse_nothing("register_memory", bytes);
+  if (data == nullptr)
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("register_memory: null given for {} bytes of a mapping", bytes));
   FileDescriptor own(fcntl(file, F_DUPFD_CLOEXEC, 0));
   if (!own.open())
     throw Error(errno == EBADF ? ErrorKind::invalid_argument : ErrorKind::exhausted,

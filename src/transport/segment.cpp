@@ -76,6 +76,9 @@ Result<std::shared_ptr<Segment>> Segment::make_lendable(const char* name, std::s
 
 Result<std::shared_ptr<Segment>> Segment::make_sealed(const char* name, std::size_t bytes,
                                                       int seals) {
+  if (bytes > PTRDIFF_MAX)
+    return fail(ErrorKind::exhausted, "shared memory: {} bytes are more than memory can hold",
+                bytes);
   constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   // Asked for where the system may insist on it (vm.memfd_noexec); older ones do not know it.
   constexpr unsigned kNoExecSeal = 8;

@@ -72,6 +72,9 @@ TEST_CASE("memory: what cannot be is refused, and said", "[comm][unit]") {
   CHECK(message_of([] {
           (void)allocate(std::size_t{1} << 62);
         }).starts_with("exhausted: allocate of 4611686018427387904 bytes: shared memory: "));
+  CHECK(message_of([] {
+          (void)allocate(SIZE_MAX);
+        }).starts_with("exhausted: allocate of 18446744073709551615 bytes: shared memory: "));
 
   const int file = memfd_create("mine", MFD_CLOEXEC);
   REQUIRE(ftruncate(file, 8192) == 0);
@@ -84,6 +87,8 @@ TEST_CASE("memory: what cannot be is refused, and said", "[comm][unit]") {
         "invalid_argument: register_memory: 0 bytes given, at least 1 expected");
   CHECK(refused(1, -1, 0) ==
         "invalid_argument: register_memory: file descriptor -1: Bad file descriptor");
+  CHECK(message_of([&] { (void)register_memory(nullptr, 8192, file); }) ==
+        "invalid_argument: register_memory: null given for 8192 bytes of a mapping");
   CHECK(refused(8193, file, 0) ==
         "invalid_argument: register_memory of 8193 bytes: shared memory: bytes 0 to 8193 of a file "
         "that has 8192");

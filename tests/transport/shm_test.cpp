@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -200,6 +201,38 @@ TEST_CASE(
     CHECK(said.count(obstacle.why) == 1);
     CHECK(said.count("another transport is used") == 1);
   }
+}
+
+TEST_CASE("shm: where this rank can make no memory it says with whom it shares none, once",
+          "[transport]") {
+  /// Too small for a link, and large enough for what is said.
+  struct SmallFiles {
+    SmallFiles() {
+      getrlimit(RLIMIT_FSIZE, &before);
+      const rlimit small{1 << 20, before.rlim_max};
+      setrlimit(RLIMIT_FSIZE, &small);
+    }
+    ~SmallFiles() { setrlimit(RLIMIT_FSIZE, &before); }
+    rlimit before{};
+  };
+  const std::string why = "no shared memory with rank 1: shared memory: ftruncate: File too large";
+  const Said said;
+  Pair pair(shm_kind(), {.next = find_transport("tcp")});
+  for (std::uint16_t lane = 0; lane < 2; lane++) {
+    pair.open_receiver(lane);
+    {
+      const SmallFiles limit;
+      pair.open_sender(lane);
+    }
+    CHECK(carries(pair, 20));
+  }
+  CHECK(said.text() == "ccoll: warning: rank 0: " + why + "; another transport is used\n");
+
+  Pair alone(shm_kind(), {});
+  const SmallFiles limit;
+  const auto opened = alone.of(0).open_send({alone.communicator, 0, 1, 0}, alone.waiters[0]);
+  REQUIRE_FALSE(opened);
+  CHECK(opened.error().message == why);
 }
 
 TEST_CASE("shm: where no other transport may be used the link says why it fails", "[transport]") {

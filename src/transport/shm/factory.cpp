@@ -40,8 +40,9 @@ class ShmTransport final : public Transport {
     if (context_.table[context_.rank].port == 0) return;
     std::optional<Failure> refusal;
     if (const auto works = Segment::make("ccoll-probe", Ring::kFirstSlot); !works) {
+      // Who needs it says so, pair by pair.
       refusal = works.error();
-      log().warn("rank {}: {}", context_.rank, refusal->message);
+      log().info("rank {}: {}", context_.rank, refusal->message);
     }
     auto door = Door::open(
         context_, [meeting = meeting_](const LinkId& id) { return meeting->has_place(id); },
@@ -62,7 +63,9 @@ class ShmTransport final : public Transport {
     auto slots = budget_->take(kLinkSlots * kSlotBytes);
     auto memory = slots ? Segment::make("ccoll-link", Ring::kBytes) : no_slots(*budget_);
     if (!memory) {
-      if (next == nullptr) return tl::unexpected(memory.error());
+      const auto why =
+          fmt::format("no shared memory with rank {}: {}", id.to, memory.error().message);
+      if (next == nullptr) return fail(memory.error().kind, "{}", why);
       if (!slots) {
         // This link only: there may be slots again when the next is opened.
         if (!has_lacked_slots_.exchange(true))
@@ -70,7 +73,7 @@ class ShmTransport final : public Transport {
                      memory.error().message);
         return next->open_send(id, std::move(waiter));
       }
-      instead_->settle(id.to, memory.error().message);
+      instead_->settle(id.to, why);
       instead_->works(id.to);
       return open_send(id, std::move(waiter));
     }
@@ -132,8 +135,7 @@ class ShmTransport final : public Transport {
   const std::shared_ptr<Meeting<Offer>> meeting_ =
       std::make_shared<Meeting<Offer>>(context_.rank, kDescriptors);
   const std::shared_ptr<Borrowed> borrowed_ = std::make_shared<Borrowed>();
-  const std::shared_ptr<HugePages> huge_pages_ =
-      std::make_shared<HugePages>(context_.huge_pages);
+  const std::shared_ptr<HugePages> huge_pages_ = std::make_shared<HugePages>(context_.huge_pages);
   std::unique_ptr<Door> door_;
   std::atomic<bool> has_lacked_slots_{false};
   std::mutex mutex_;

@@ -91,6 +91,7 @@ class Explorer {
     return store.value;
   }
   void store(std::uint32_t number, std::uint64_t value, std::memory_order order) {
+    if (before_store_) before_store_(number, value);
     step();
     auto& location = locations_[number];
     auto& view = here().view;
@@ -119,6 +120,12 @@ class Explorer {
     events_[number].rung = false;
     here().view.join(events_[number].view);
     note('w', number, 0, 0);
+  }
+
+  /// Is called before each store, with its location and value: for what a thread does to other
+  /// memory in the middle of the protocol's own code.
+  void before_stores(std::function<void(std::uint32_t, std::uint64_t)> tell) {
+    before_store_ = std::move(tell);
   }
 
   /// Memory that is not atomic.
@@ -342,6 +349,7 @@ class Explorer {
   };
 
   std::array<std::function<void()>, kThreads> bodies_;
+  std::function<void(std::uint32_t, std::uint64_t)> before_store_;
   std::array<Thread, kThreads> threads_;
   ucontext_t scheduler_;
   std::size_t running_ = 0;

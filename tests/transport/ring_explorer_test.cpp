@@ -210,6 +210,86 @@ class LoanGame {
   Seen seen_;
 };
 
+/// Slices that are lent where their reader cannot read them, and says so: the writer copies each
+/// and stamps it once more.
+class RefusalGame {
+ public:
+  struct Fault {
+    const char* name = "none";
+    std::optional<std::memory_order> stamp_stored{}, refused_stored{}, popped_stored{};
+    std::optional<std::memory_order> stamp_loaded{}, refused_loaded{}, popped_loaded{};
+  };
+
+  explicit RefusalGame(const Fault& fault) : fault_(fault) {}
+
+  Explorer::Outcome play() {
+    return explorer_.explore([this] { set_up(); }, {[this] { write(); }, [this] { read(); }});
+  }
+
+ private:
+  static constexpr std::size_t kLine = 0, kRemade = 7;  ///< the slice's, and where the copy lies
+
+  void set_up() {
+    ring_ = Ring::make(memory.data());
+    for (auto* sleeper : {&writer_, &reader_}) sleeper->emplace(sleeper == &writer_ ? 0 : 1);
+    const auto weaken = [&](const auto& atomic, auto stores, auto loads) {
+      if (stores) explorer_.weaken_stores(atomic.location(), *stores);
+      if (loads) explorer_.weaken_loads(atomic.location(), *loads);
+    };
+    for (auto& line : ring_->lines) weaken(line.stamp, fault_.stamp_stored, fault_.stamp_loaded);
+    weaken(ring_->refused, fault_.refused_stored, fault_.refused_loaded);
+    weaken(ring_->popped, fault_.popped_stored, fault_.popped_loaded);
+    explorer_.before_stores([this](std::uint32_t location, std::uint64_t value) {
+      if (location != ring_->lines[kLine].stamp.location()) return;
+      explorer_.write(kLine);
+      if ((value & Ring::kStampedAgain) != 0) explorer_.write(kRemade);
+    });
+  }
+
+  void write() {
+    static const std::array<std::byte, kMiddle> lent{};
+    shm::BasicRingWriter<Ring> writer(ring_, 1);
+    writer.lend_unmapped({0, {}, kMiddle, 0}, lent.data());
+    ring(*reader_);
+    sleep_until(*writer_, [&] {
+      if (writer.remake()) ring(*reader_);
+      return writer.drained();
+    });
+  }
+
+  void read() {
+    shm::BasicRingReader<Ring> reader(ring_);
+    sleep_until(*reader_, [&] { return reader.there(); });
+    explorer_.read(kLine);
+    explorer_.require(reader.place().slot == Ring::kUnmapped, "lent where it cannot be read");
+    reader.refuse();
+    ring(*writer_);
+    sleep_until(*reader_, [&] { return reader.is_remade(); });
+    explorer_.read(kLine);
+    explorer_.require(reader.place().slot == Ring::kRemade, "the copy is known as one");
+    explorer_.read(kRemade);
+    reader.pop(kMiddle);
+    ring(*writer_);
+  }
+
+  template <typename Look>
+  void sleep_until(Sleeper& own, Look there_is_news) {
+    while (!there_is_news()) {
+      own.word.set_asleep();
+      if (!there_is_news()) explorer_.sleep(own.event);
+      own.word.set_awake();
+    }
+  }
+  void ring(Sleeper& other) {
+    if (other.word.wants_ring()) explorer_.ring(other.event);
+  }
+
+  const Fault fault_;
+  Explorer explorer_;
+  Ring* ring_ = nullptr;
+  std::optional<Sleeper> writer_, reader_;
+};
+
 /// The outcomes of two threads that play a litmus test on two atomics: r0 + 2 · r1.
 struct Litmus {
   std::memory_order store, load;
@@ -362,6 +442,34 @@ TEST_CASE("ring: the explorer finds each weakening of a loan", "[transport][prop
   for (const auto& [fault, what] : faults) {
     CAPTURE(fault.name);
     const auto outcome = LoanGame(2, fault).play();
+    CAPTURE(outcome.failure);
+    CHECK(outcome.failure.find(what) == 0);
+  }
+}
+
+TEST_CASE("ring: what cannot be read where it lies comes as a copy, and nobody sleeps for ever",
+          "[transport][property]") {
+  const auto outcome = RefusalGame({}).play();
+  CHECK(outcome.failure == "");
+  CHECK(outcome.states > 1'000);
+}
+
+TEST_CASE("ring: the explorer finds each weakening of a refusal", "[transport][property]") {
+  constexpr auto kRelease = std::memory_order_release, kAcquire = std::memory_order_acquire,
+                 kRelaxed = std::memory_order_relaxed;
+  const std::pair<RefusalGame::Fault, const char*> faults[] = {
+      {{.name = "refused stored release", .refused_stored = kRelease}, "asleep for ever"},
+      {{.name = "refused loaded acquire", .refused_loaded = kAcquire}, "asleep for ever"},
+      {{.name = "refused stored relaxed", .refused_stored = kRelaxed}, "race"},
+      {{.name = "refused loaded relaxed", .refused_loaded = kRelaxed}, "race"},
+      {{.name = "stamp stored release", .stamp_stored = kRelease}, "asleep for ever"},
+      {{.name = "stamp loaded acquire", .stamp_loaded = kAcquire}, "asleep for ever"},
+      {{.name = "stamp stored relaxed", .stamp_stored = kRelaxed}, "race"},
+      {{.name = "popped stored release", .popped_stored = kRelease}, "asleep for ever"},
+  };
+  for (const auto& [fault, what] : faults) {
+    CAPTURE(fault.name);
+    const auto outcome = RefusalGame(fault).play();
     CAPTURE(outcome.failure);
     CHECK(outcome.failure.find(what) == 0);
   }

@@ -4,12 +4,16 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "data.hpp"
 #include "engine/device/cuda.hpp"
+#include "pattern_kernels.hpp"
 
 namespace ccoll::bench {
 
@@ -23,11 +27,23 @@ struct DestroyGraph {
   void operator()(cudaGraph_t graph) const { cudaGraphDestroy(graph); }
 };
 
+/// On the device, for its kernels: what they count, then a pattern's period.
+constexpr std::size_t kCountBytes = sizeof(std::uint64_t);
+constexpr std::size_t kDeskBytes = kCountBytes + kPeriod * sizeof(std::uint64_t);
+
 class CudaGpu final : public Gpu {
  public:
   explicit CudaGpu(int number) : number_(number) {
     check(cudaSetDevice(number), fmt::format("using GPU {}", number));
     stream_ = value_or_throw(device::make_stream());
+    desk_ = value_or_throw(device::allocate_on_device(kDeskBytes));
+    for (device::OwnEvent& event : events_)
+      event = value_or_throw(device::make_event(cudaEventDefault));
+    // Loaded now: to load one may wait for all streams, some of which may then wait for this rank.
+    for (const void* kernel : {fill_kernel(), count_wrong_kernel()}) {
+      cudaFuncAttributes ignored = {};
+      check(cudaFuncGetAttributes(&ignored, kernel), "loading kernels");
+    }
   }
   CudaGpu(const CudaGpu&) = delete;
   CudaGpu& operator=(const CudaGpu&) = delete;
@@ -53,28 +69,89 @@ class CudaGpu final : public Gpu {
     unused_.clear();
   }
 
-  void copy_there(std::byte* there, const std::byte* here, std::uint64_t bytes) override {
-    copy(there, here, bytes, cudaMemcpyHostToDevice);
+  void fill(std::byte* data, std::uint64_t elems, std::size_t elem_bytes,
+            std::span<const std::byte> period, std::uint64_t first) override {
+    run(fill_kernel(), data, elems, elem_bytes, period, first);
   }
-  void copy_here(std::byte* here, const std::byte* there, std::uint64_t bytes) override {
-    copy(here, there, bytes, cudaMemcpyDeviceToHost);
+  std::uint64_t count_wrong(std::byte* data, std::uint64_t elems, std::size_t elem_bytes,
+                            std::span<const std::byte> period, std::uint64_t first) override {
+    return run(count_wrong_kernel(), data, elems, elem_bytes, period, first);
   }
 
+  std::vector<double> time(std::uint64_t calls, bool singly,
+                           const std::function<void()>& put) override;
   std::function<void()> capture(const std::function<void()>& body) override;
 
  private:
   void give_back(std::byte* memory) noexcept override { unused_.emplace_back(memory); }
 
-  void copy(std::byte* to, const std::byte* from, std::uint64_t bytes, cudaMemcpyKind kind) {
-    check(cudaMemcpyAsync(to, from, bytes, kind, stream_.get()), "copying a rank's buffer");
-    wait();
+  /// Returns what the kernel has counted.
+  std::uint64_t run(const void* kernel, std::byte* data, std::uint64_t elems,
+                    std::size_t elem_bytes, std::span<const std::byte> period, std::uint64_t first);
+  void record(std::size_t event) {
+    check(cudaEventRecord(events_[event].get(), stream_.get()), "taking a time in a stream");
+  }
+  double us_between(std::size_t begin, std::size_t end) const {
+    float ms = 0;
+    check(cudaEventElapsedTime(&ms, events_[begin].get(), events_[end].get()),
+          "asking for a time in a stream");
+    return 1e3 * double(ms);
   }
 
   const int number_;
   device::OwnStream stream_;
+  device::DeviceMemory desk_;
+  std::array<device::OwnEvent, kCallsInStream + 1> events_;
   std::size_t allocated_ = 0;                 ///< with those that are unused
   std::vector<device::DeviceMemory> unused_;  ///< has room for all that was allocated
 };
+
+std::uint64_t CudaGpu::run(const void* kernel, std::byte* data, std::uint64_t elems,
+                           std::size_t elem_bytes, std::span<const std::byte> period,
+                           std::uint64_t first) {
+  if (elems == 0) return 0;
+  constexpr std::uint64_t kThreads = 256, kMostBlocks = 2048;
+  std::array<std::byte, kDeskBytes> desk{};
+  std::ranges::copy(period, desk.begin() + kCountBytes);
+  PatternRun arguments{.data = data,
+                       .elems = elems,
+                       .elem_bytes = static_cast<std::uint32_t>(elem_bytes),
+                       .first = first,
+                       .period = desk_.get() + kCountBytes,
+                       .period_elems = static_cast<std::uint32_t>(period.size() / elem_bytes),
+                       .wrong = reinterpret_cast<std::uint64_t*>(desk_.get())};
+  void* each[] = {&arguments};
+  const auto blocks = std::min(kMostBlocks, (elems - 1) / kThreads + 1);
+  check(cudaMemcpyAsync(desk_.get(), desk.data(), kCountBytes + period.size(),
+                        cudaMemcpyHostToDevice, stream_.get()),
+        "copying a pattern to a GPU");
+  check(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), each, 0,
+                         stream_.get()),
+        "launching a kernel on a rank's buffer");
+  std::uint64_t counted = 0;
+  check(cudaMemcpyAsync(&counted, desk_.get(), kCountBytes, cudaMemcpyDeviceToHost, stream_.get()),
+        "copying a count from a GPU");
+  wait();
+  return counted;
+}
+
+std::vector<double> CudaGpu::time(std::uint64_t calls, bool singly,
+                                  const std::function<void()>& put) {
+  std::vector<double> times(1);
+  for (std::uint64_t done = 0; done < calls;) {
+    const auto now = static_cast<std::size_t>(std::min(kCallsInStream, calls - done));
+    record(0);
+    for (std::size_t i = 1; i <= now; i++) {
+      put();
+      if (singly || i == now) record(i);
+    }
+    wait();
+    times[0] += us_between(0, now) / double(calls);
+    for (std::size_t i = 1; singly && i <= now; i++) times.push_back(us_between(i - 1, i));
+    done += now;
+  }
+  return times;
+}
 
 std::function<void()> CudaGpu::capture(const std::function<void()>& body) {
   cudaGraph_t captured = nullptr;

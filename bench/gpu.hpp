@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What cc-bench needs of CUDA for a rank whose buffers are memory of a GPU. Without CUDA's
+/// What cc-bench needs of CUDA for a rank whose buffers are memory of a GPU: that memory, what is
+/// written there and looked at by the GPU, and times of what its stream does. Without CUDA's
 /// headers; in a build without CUDA there is no such rank. Knows nothing of communicators.
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "ccoll/stream.hpp"
 #include "core/result.hpp"
 
 namespace ccoll::bench {
+
+/// Calls whose time a GPU takes are put into the stream one behind another, so many before the
+/// stream is waited for: nccl-tests' iterations, unless told otherwise. (Each may have memory of
+/// the host that it goes through.)
+inline constexpr std::uint64_t kCallsInStream = 20;
 
 /// One rank's stream, and memory of its GPU; of the thread that made it, and the current one there.
 /// Whatever fails throws Error with CUDA's words.
@@ -36,9 +44,17 @@ class Gpu {
   /// When no rank of the process has anything in its stream.
   virtual void free_unused() noexcept = 0;
 
-  /// In the order of the stream; over when they return.
-  virtual void copy_there(std::byte* there, const std::byte* here, std::uint64_t bytes) = 0;
-  virtual void copy_here(std::byte* here, const std::byte* there, std::uint64_t bytes) = 0;
+  // What functions of the same names (data.hpp) do, of memory of the GPU and by it, in the order
+  // of the stream. Over when they return.
+  virtual void fill(std::byte* data, std::uint64_t elems, std::size_t elem_bytes,
+                    std::span<const std::byte> period, std::uint64_t first) = 0;
+  virtual std::uint64_t count_wrong(std::byte* data, std::uint64_t elems, std::size_t elem_bytes,
+                                    std::span<const std::byte> period, std::uint64_t first) = 0;
+
+  /// A BatchTimer (measure.hpp) of calls that `put` puts into the stream: from one event in the
+  /// stream to another, by the clock of the GPU.
+  virtual std::vector<double> time(std::uint64_t calls, bool singly,
+                                   const std::function<void()>& put) = 0;
 
   /// What `body` puts into the stream, as a graph: each call of the result puts all of it there.
   virtual std::function<void()> capture(const std::function<void()>& body) = 0;

@@ -78,7 +78,8 @@ std::string help_footer() {
   std::string text = fmt::format(
       "The columns of the CSV form (- of the table); the JSON form has them all and each batch:\n"
       "  label op ranks bytes       what was measured; bytes as nccl-tests counts them\n"
-      "  usec (time)                median over batches of a batch's mean time per call\n"
+      "  usec (time)                median over batches of a batch's mean time per call; on GPUs\n"
+      "                             by events in the rank's stream, else by the steady clock\n"
       "  algbw_GBps busbw_GBps      bytes/usec, and that times nccl-tests' factor; 10^9 bytes/s\n"
       "  wrong (#wrong)             elements that are not exact; empty (-) when unchecked\n"
       "  dtype redop root in_place  of the call; root -1: it has none\n"

@@ -28,13 +28,11 @@ double quantile(const std::vector<double>& sorted, double share) {
 
 /// Warms up and returns rank 0's estimate of a call, the same on all ranks: they must agree on how
 /// often to call.
-double warm_up(Communicator& communicator, std::uint64_t calls, const std::function<void()>& call) {
+double warm_up(Communicator& communicator, std::uint64_t calls, const BatchTimer& timer) {
   // The first call opens links and makes programs: it says little about the others.
-  if (calls > 1) call();
+  if (calls > 1) timer(1, false);
   const std::uint64_t rest = calls > 1 ? calls - 1 : calls;
-  const auto start = Clock::now();
-  for (std::uint64_t i = 0; i < rest; i++) call();
-  double estimate = rest > 0 ? us_since(start) / double(rest) : 0;
+  double estimate = rest > 0 ? timer(rest, false)[0] : 0;
   communicator.broadcast(std::span(&estimate, 1), 0);
   return estimate;
 }
@@ -73,6 +71,29 @@ std::vector<double> time_batch(std::uint64_t calls, bool singly,
   }
   times[0] = us_since(start) / double(calls);
   return times;
+}
+
+/// `warming` times the calls that do not count.
+Timing measure_by(Communicator& communicator, const Effort& effort, const BatchTimer& warming,
+                  const BatchTimer& timer) {
+  // Without an estimate nobody knows how many calls to make.
+  const std::uint64_t warmup =
+      effort.iters > 0 ? effort.warmup : std::max<std::uint64_t>(effort.warmup, 1);
+  const double estimate = warm_up(communicator, warmup, warming);
+  const Batches batches = plan_batches(estimate, effort);
+  const bool singly = warmup == 0 || estimate >= kTimedSinglyUs;
+  std::vector<double> means;
+  std::vector<double> calls;
+  for (std::uint64_t b = 0; b < batches.count; b++) {
+    communicator.barrier();
+    std::vector<double> times = timer(batches.calls + (b < batches.rest ? 1 : 0), singly);
+    communicator.all_reduce(std::span(times), ReduceOp::max);
+    means.push_back(times[0]);
+    calls.insert(calls.end(), times.begin() + 1, times.end());
+  }
+  Timing timing = summarise(std::move(means), std::move(calls));
+  timing.iters = batches.count * batches.calls + batches.rest;
+  return timing;
 }
 
 /// Of `rounds`, what the rank for which it is most got; the median.
@@ -135,26 +156,17 @@ Timing summarise(std::vector<double> batch_us, std::vector<double> call_us) {
 
 Timing measure(Communicator& communicator, const Effort& effort, const std::function<void()>& call,
                const std::function<void()>& between) {
-  // Without an estimate nobody knows how many calls to make.
-  const std::uint64_t warmup =
-      effort.iters > 0 ? effort.warmup : std::max<std::uint64_t>(effort.warmup, 1);
-  const double estimate = warm_up(communicator, warmup, call);
-  const Batches batches = plan_batches(estimate, effort);
-  const bool singly = warmup == 0 || estimate >= kTimedSinglyUs;
-  std::vector<double> means;
-  std::vector<double> calls;
-  for (std::uint64_t b = 0; b < batches.count; b++) {
-    communicator.barrier();
-    const std::uint64_t calls_now = batches.calls + (b < batches.rest ? 1 : 0);
-    std::vector<double> times = between ? time_batch_with(calls_now, singly, call, between)
-                                        : time_batch(calls_now, singly, call);
-    communicator.all_reduce(std::span(times), ReduceOp::max);
-    means.push_back(times[0]);
-    calls.insert(calls.end(), times.begin() + 1, times.end());
-  }
-  Timing timing = summarise(std::move(means), std::move(calls));
-  timing.iters = batches.count * batches.calls + batches.rest;
-  return timing;
+  const BatchTimer warming = [&](std::uint64_t calls, bool singly) {
+    return time_batch(calls, singly, call);
+  };
+  if (!between) return measure_by(communicator, effort, warming, warming);
+  return measure_by(communicator, effort, warming, [&](std::uint64_t calls, bool singly) {
+    return time_batch_with(calls, singly, call, between);
+  });
+}
+
+Timing measure(Communicator& communicator, const Effort& effort, const BatchTimer& timer) {
+  return measure_by(communicator, effort, timer, timer);
 }
 
 double measure_waiting(Communicator& communicator, std::chrono::milliseconds late, RankIs rank,

@@ -57,10 +57,16 @@ Timing summarise(std::vector<double> batch_us, std::vector<double> call_us);
 
 // Collective: every rank of `communicator` times the same calls and gets the same result.
 
-/// `between`, unless empty, runs before every call and does not count; but a rank's call lasts
-/// until the others have come to it.
+/// By the steady clock. `between`, unless empty, runs before every call and does not count; but a
+/// rank's call lasts until the others have come to it.
 Timing measure(Communicator& communicator, const Effort& effort, const std::function<void()>& call,
                const std::function<void()>& between = {});
+
+/// On one rank, in us: the mean time of so many calls, one behind another, then, `singly`, that of
+/// each.
+using BatchTimer = std::function<std::vector<double>(std::uint64_t calls, bool singly)>;
+/// By a clock of the caller's.
+Timing measure(Communicator& communicator, const Effort& effort, const BatchTimer& timer);
 
 /// Whose processor time is a rank's.
 enum class RankIs { process, thread };

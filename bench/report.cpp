@@ -2,6 +2,7 @@
 #include "report.hpp"
 #include "ccoll/version.hpp"
 
+#include "gpu.hpp"
 #include "page.hpp"
 #include "whole_file.hpp"
 
@@ -129,7 +130,8 @@ void Report::write_header(const Machine& machine) const {
   fmt::print("# limits: {} open files per process, {:g} s per call\n", machine.open_files,
              session_.timeout_s);
   if (options_.command == Options::Command::matrix) return;
-  fmt::print("# time: median over batches of a call's mean, slowest rank; GB/s: 10^9 bytes/s\n");
+  fmt::print("# time: median over batches of a call's mean, slowest rank{}; GB/s: 10^9 bytes/s\n",
+             options_.is_on_gpu() ? ", by events of its GPU" : "");
   fmt::print("# p50, p99: of single calls (of batches below {:g} us); ~: the batches differ much\n",
              kTimedSinglyUs);
   if (options_.skew_ms > 0)
@@ -140,11 +142,11 @@ void Report::write_header(const Machine& machine) const {
         "# with sleep: a call during which its caller sleeps as long as it takes alone, "
         "over the longer\n");
   if (options_.is_on_gpu()) {
-    fmt::print("# buffers are memory of GPUs, {}, which is waited for each time\n",
-               options_.graph_calls > 0
-                   ? fmt::format("calls part of a graph of {} in a stream of each rank's own",
-                                 options_.graph_calls)
-                   : "calls in a stream of each rank's own");
+    fmt::print(
+        "# buffers are memory of GPUs, {} in a stream of each rank's own, up to {} in a row\n",
+        options_.graph_calls > 0 ? fmt::format("graphs of {} calls", options_.graph_calls)
+                                 : "calls",
+        kCallsInStream);
     fmt::print("# call cpu us: processor time until a call's thread has put it into the stream\n");
   }
   fmt::print("# {}\n", options_.check ? "every result is compared bit by bit with the exact one"

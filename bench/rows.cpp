@@ -132,7 +132,7 @@ class Walk {
       const auto options = options_of_calls(setting);
       const auto put = as_graph([&] { communicator_.barrier(options); }, options_.graph_calls);
       if (gpu_ != nullptr) communicator_.barrier();
-      time_calls(operation, row, waited_for(put), {});
+      time_calls(operation, row, put, {});
       time_putting(operation, row, put);
       row.wrong = 0;
     }
@@ -157,8 +157,7 @@ class Walk {
     arguments.options = options_of_calls(setting);
     const auto begin = [&] { operation.call(communicator_, arguments); };
     const auto put = as_graph(begin, options_.graph_calls);
-    const auto call = waited_for(put);
-    const auto call_once = options_.graph_calls > 1 ? waited_for(as_graph(begin, 1)) : call;
+    const auto call_once = waited_for(options_.graph_calls > 1 ? as_graph(begin, 1) : put);
     if (gpu_ != nullptr) communicator_.barrier();
     std::uint64_t wrong = 0;
     const auto check_one = [&] {
@@ -169,7 +168,7 @@ class Walk {
     trial.arm();
     if (options_.check) check_one();
     if (options_.memory != "ordinary") let_peers_map_it(call_once);
-    time_calls(operation, row, call,
+    time_calls(operation, row, put,
                row.fresh ? std::function<void()>([&] { trial.renew(); }) : nullptr);
     time_putting(operation, row, put);
     if (!options_.check) return;
@@ -204,7 +203,7 @@ class Walk {
     });
   }
 
-  /// What is timed as one: with the wait for it, where it is in a stream.
+  /// With the wait for it, where it is in a stream.
   std::function<void()> waited_for(const std::function<void()>& put) const {
     if (gpu_ == nullptr) return put;
     return [put, gpu = gpu_] {
@@ -219,9 +218,16 @@ class Walk {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 
-  void time_calls(const Operation& operation, Row& row, const std::function<void()>& call,
+  void time_calls(const Operation& operation, Row& row, const std::function<void()>& put,
                   const std::function<void()>& between) {
-    row.timing = measure(communicator_, options_.effort, call, between);
+    const auto call = waited_for(put);
+    if (gpu_ == nullptr) {
+      row.timing = measure(communicator_, options_.effort, call, between);
+    } else {
+      row.timing = measure(communicator_, options_.effort, [&](std::uint64_t calls, bool singly) {
+        return gpu_->time(calls, singly, put);
+      });
+    }
     row.timing.divide_by(operation.trips * std::max(1, options_.graph_calls));
     if (options_.skew_ms > 0) {
       const RankIs rank = transport() == "inproc" ? RankIs::thread : RankIs::process;

@@ -5,25 +5,47 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
+#include <span>
+#include <vector>
 
 namespace ccoll::bench {
 
 namespace {
 
-constexpr std::byte kGuard{0xa5};
-constexpr std::byte kUntouched{0x5a};
+/// Patterns of one byte.
+const std::vector<std::byte> kGuard(kPeriod, std::byte{0xa5});
+const std::vector<std::byte> kUntouched(kPeriod, std::byte{0x5a});
 
-bool all_are(const std::byte* data, std::size_t bytes, std::byte value) {
-  return std::all_of(data, data + bytes, [&](std::byte b) { return b == value; });
+std::vector<std::byte> complement(std::span<const std::byte> period) {
+  std::vector<std::byte> other(period.size());
+  std::ranges::transform(period, other.begin(), [](std::byte b) { return ~b; });
+  return other;
+}
+
+// By the GPU whose memory it is, or by the host.
+
+void fill(Gpu* gpu, std::byte* data, std::uint64_t elems, std::size_t elem_bytes,
+          std::span<const std::byte> period, std::uint64_t first = 0) {
+  if (gpu == nullptr) return bench::fill(data, elems, elem_bytes, period, first);
+  gpu->fill(data, elems, elem_bytes, period, first);
+}
+
+std::uint64_t count_wrong(Gpu* gpu, std::byte* data, std::uint64_t elems, std::size_t elem_bytes,
+                          std::span<const std::byte> period, std::uint64_t first = 0) {
+  if (gpu == nullptr) return bench::count_wrong(data, elems, elem_bytes, period, first);
+  return gpu->count_wrong(data, elems, elem_bytes, period, first);
 }
 
 }  // namespace
 
-GuardedBuffer::GuardedBuffer(std::uint64_t bytes, bool registered, Gpu* gpu) : bytes_(bytes) {
+GuardedBuffer::GuardedBuffer(std::uint64_t bytes, bool registered, Gpu* gpu)
+    : bytes_(bytes), gpu_(gpu) {
   const std::uint64_t pages = bytes / kPage + 3;
   const bool possible = bytes < (std::uint64_t{1} << 60);
-  if (possible && registered) {
+  if (possible && gpu != nullptr) {
+    of_gpu_ = gpu->allocate(pages * kPage);
+    begin_ = of_gpu_.get();
+  } else if (possible && registered) {
     registered_ = allocate(pages * kPage);
     begin_ = registered_.data();
   } else if (possible) {
@@ -34,26 +56,17 @@ GuardedBuffer::GuardedBuffer(std::uint64_t bytes, bool registered, Gpu* gpu) : b
     throw Error(ErrorKind::exhausted,
                 fmt::format("no memory for a buffer of {} bytes: give a smaller -e", bytes));
   }
-  std::memset(data() - kGuardBytes, int(kGuard), kGuardBytes);
-  std::memset(data() + bytes, int(kGuard), kGuardBytes);
-  if (gpu != nullptr) there_ = gpu->allocate(pages * kPage);
-}
-
-void GuardedBuffer::copy_there(Gpu& gpu) const {
-  if (there_)
-    gpu.copy_there(address() - kGuardBytes, data() - kGuardBytes, bytes_ + 2 * kGuardBytes);
-}
-
-void GuardedBuffer::copy_here(Gpu& gpu) const {
-  if (there_)
-    gpu.copy_here(data() - kGuardBytes, address() - kGuardBytes, bytes_ + 2 * kGuardBytes);
+  for (std::byte* guard : {data() - kGuardBytes, data() + bytes})
+    fill(gpu, guard, kGuardBytes, 1, kGuard);
 }
 
 void GuardedBuffer::Free::operator()(std::byte* memory) const { std::free(memory); }
 
 bool GuardedBuffer::guards_intact() const {
-  return begin_ == nullptr || (all_are(data() - kGuardBytes, kGuardBytes, kGuard) &&
-                               all_are(data() + bytes_, kGuardBytes, kGuard));
+  if (begin_ == nullptr) return true;
+  return count_wrong(gpu_, data() - kGuardBytes, kGuardBytes, 1, kGuard) +
+             count_wrong(gpu_, data() + bytes_, kGuardBytes, 1, kGuard) ==
+         0;
 }
 
 Trial::Trial(const Operation& operation, const Shape& shape, bool in_place, bool registered,
@@ -76,8 +89,8 @@ Trial::Trial(const Operation& operation, const Shape& shape, bool in_place, bool
   }
 }
 
-const void* Trial::input() const { return buffers_[0].address() + (shared_ ? input_at_ : 0); }
-void* Trial::output() const { return buffers_[shared_ ? 0 : 1].address() + output_at_; }
+const void* Trial::input() const { return input_data(); }
+void* Trial::output() const { return output_data(); }
 
 std::span<const std::byte> Trial::pattern_of(const Segment& segment) {
   return segment.source == Segment::kReduced ? patterns_.reduced()
@@ -86,21 +99,14 @@ std::span<const std::byte> Trial::pattern_of(const Segment& segment) {
 
 void Trial::arm() {
   std::byte* to = output_data();
-  const std::uint64_t output_bytes = layout_.output_elems * elem_bytes_;
   for (const Segment& segment : layout_.result) {
-    fill(to, segment.elems, elem_bytes_, pattern_of(segment), segment.first);
+    fill(gpu_, to, segment.elems, elem_bytes_, complement(pattern_of(segment)), segment.first);
     to += segment.elems * elem_bytes_;
   }
-  if (layout_.result.empty()) {
-    std::memset(output_data(), int(kUntouched), output_bytes);
-  } else {
-    std::transform(output_data(), to, output_data(), [](std::byte b) { return ~b; });
-  }
-  if (layout_.input_elems > 0) {
-    fill(input_data(), layout_.input_elems, elem_bytes_, patterns_.input(rank_), 0);
-  }
-  if (gpu_ == nullptr) return;
-  for (const GuardedBuffer& buffer : buffers_) buffer.copy_there(*gpu_);
+  if (layout_.result.empty())
+    fill(gpu_, output_data(), layout_.output_elems * elem_bytes_, 1, kUntouched);
+  if (layout_.input_elems > 0)
+    fill(gpu_, input_data(), layout_.input_elems, elem_bytes_, patterns_.input(rank_));
 }
 
 void Trial::renew() {
@@ -110,9 +116,6 @@ void Trial::renew() {
 }
 
 std::uint64_t Trial::count_wrong_elems() {
-  if (gpu_ != nullptr) {
-    for (const GuardedBuffer& buffer : buffers_) buffer.copy_here(*gpu_);
-  }
   std::uint64_t wrong = wrong_results() + wrong_inputs() + touched_outputs();
   for (const GuardedBuffer& buffer : buffers_) wrong += buffer.guards_intact() ? 0 : 1;
   return wrong;
@@ -120,9 +123,10 @@ std::uint64_t Trial::count_wrong_elems() {
 
 std::uint64_t Trial::wrong_results() {
   std::uint64_t wrong = 0;
-  const std::byte* from = output_data();
+  std::byte* from = output_data();
   for (const Segment& segment : layout_.result) {
-    wrong += count_wrong(from, segment.elems, elem_bytes_, pattern_of(segment), segment.first);
+    wrong +=
+        count_wrong(gpu_, from, segment.elems, elem_bytes_, pattern_of(segment), segment.first);
     from += segment.elems * elem_bytes_;
   }
   return wrong;
@@ -132,8 +136,8 @@ std::uint64_t Trial::wrong_inputs() {
   if (layout_.input_elems == 0) return 0;
   const auto changed = [&](std::uint64_t first, std::uint64_t end) {
     return first >= end ? 0
-                        : count_wrong(input_data() + first * elem_bytes_, end - first, elem_bytes_,
-                                      patterns_.input(rank_), first);
+                        : count_wrong(gpu_, input_data() + first * elem_bytes_, end - first,
+                                      elem_bytes_, patterns_.input(rank_), first);
   };
   if (!shared_) return changed(0, layout_.input_elems);
   // The part that the output covers is the result's; the rest is input still.
@@ -145,11 +149,9 @@ std::uint64_t Trial::wrong_inputs() {
                  input_end - layout_.input_at);
 }
 
-std::uint64_t Trial::touched_outputs() const {
+std::uint64_t Trial::touched_outputs() {
   if (!layout_.result.empty()) return 0;
-  const std::byte* data = output_data();
-  return static_cast<std::uint64_t>(std::count_if(data, data + layout_.output_elems * elem_bytes_,
-                                                  [](std::byte b) { return b != kUntouched; }));
+  return count_wrong(gpu_, output_data(), layout_.output_elems * elem_bytes_, 1, kUntouched);
 }
 
 }  // namespace ccoll::bench

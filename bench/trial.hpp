@@ -2,8 +2,7 @@
 #pragma once
 
 /// One rank's buffers for one row of the table, and the check of what a call left in them. Where
-/// they are memory of a GPU, what they shall hold is written, and what they hold is looked at, in
-/// copies on the host.
+/// they are memory of a GPU, that writes what they shall hold, and looks at what they hold.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,13 +23,8 @@ class GuardedBuffer {
   /// Throws Error{exhausted} naming the size when there is no such memory.
   /// `gpu`: the buffer is that one's memory, unless null.
   GuardedBuffer(std::uint64_t bytes, bool registered, Gpu* gpu);
-  /// On the host. Never null, so that an operation may be given a buffer of no bytes.
+  /// Never null, so that an operation may be given a buffer of no bytes.
   std::byte* data() const { return begin_ + kPage; }
-  /// Where data()[0] is for calls.
-  std::byte* address() const { return there_ ? there_.get() + kPage : data(); }
-  /// All of it, with what is before and behind it; nothing where it is the host's.
-  void copy_there(Gpu& gpu) const;
-  void copy_here(Gpu& gpu) const;
   bool guards_intact() const;
 
  private:
@@ -42,9 +36,10 @@ class GuardedBuffer {
   };
   std::unique_ptr<std::byte, Free> ordinary_;
   Memory registered_;
-  Gpu::Memory there_;
+  Gpu::Memory of_gpu_;
   std::byte* begin_ = nullptr;  ///< of one of them
   std::uint64_t bytes_ = 0;
+  Gpu* gpu_ = nullptr;
 };
 
 /// The same buffers serve every call of a row.
@@ -77,7 +72,7 @@ class Trial {
   std::byte* output_data() const { return buffers_[shared_ ? 0 : 1].data() + output_at_; }
   std::uint64_t wrong_results();
   std::uint64_t wrong_inputs();
-  std::uint64_t touched_outputs() const;
+  std::uint64_t touched_outputs();
 
   Layout layout_;
   int rank_;

@@ -14,7 +14,8 @@
 /// There may be several devices, CCOLL_GPU_COUNT at first. Memory, streams and events belong to
 /// one; a kernel is refused in a stream of another than the current one, as is an event that is
 /// recorded in another's stream, and a kernel that is given what its device does not reach ends in
-/// an illegal address. Copies and waits are not bound to the current device. CCOLL_GPU_FAULT:
+/// an illegal address. A stream's clock goes on by a millisecond from each event with a time to the
+/// next. Copies and waits are not bound to the current device. CCOLL_GPU_FAULT:
 /// export, import (refused), later (but the first two imports), apart (what is imported is other
 /// memory), handle (none of memory of cudaMalloc can be had), open (none can be opened), elsewhere
 /// (what is opened is other memory), endless (no kernel that reads it ends), words (no stream sees
@@ -52,6 +53,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../bench/pattern_kernels.hpp"
 #include "../engine/device/word_hammer.hpp"
 #include "engine/device/claim.hpp"
 #include "engine/device/team_kernel.hpp"
@@ -99,6 +101,7 @@ struct CUstream_st {
   Queue queue;
   std::shared_ptr<CUgraph_st> capture;
   bool is_blocking = false;  ///< here only to be captured
+  int clock_ms = 0;          ///< what the event has that was recorded last
 };
 
 struct CUevent_st {
@@ -106,6 +109,9 @@ struct CUevent_st {
   Done done = std::make_shared<std::atomic<bool>>(true);
   std::shared_ptr<CUgraph_st> capture;
   std::size_t number = 0;
+  bool has_time = false;
+  const CUstream_st* recorded_in = nullptr;  ///< outside of captures; what it had may be gone
+  int time_ms = 0;
 };
 
 /// Launches that are under way keep what they need of it.
@@ -187,7 +193,7 @@ void use_current_device() {
 /// For good, and nothing says so.
 std::atomic<bool> is_stalled = false;
 
-char combine_kernels[4], team_kernels[4][2], claim_kernels[2],
+char combine_kernels[4], team_kernels[4][2], claim_kernels[2], pattern_kernels[2],
     fresh_kernels[gpu_check::kFreshKernels];
 /// Kernels that leave nothing.
 char idle_kernels[7];
@@ -636,6 +642,23 @@ void run_combine(const CombineArguments& arguments, int device) {
   if (peering == kPeersWrong && crosses(arguments, device)) arguments.out[0] ^= std::byte{1};
 }
 
+/// All that it is given is memory that the device reaches, from its first byte to its last.
+cudaError_t launch_pattern(bool fills, const bench::PatternRun& run, cudaStream_t stream) {
+  return put_data(stream, [fills, run, device = current_device] {
+    const auto check = [device](const void* first, std::uint64_t bytes) {
+      const void* const last = static_cast<const std::byte*>(first) + bytes - 1;
+      const Stretch* const there = find(on_device, first);
+      if (there == nullptr || there != find(on_device, last) || !reaches(device, first))
+        broken_by = cudaErrorIllegalAddress;
+    };
+    check(run.data, run.elems * run.elem_bytes);
+    check(run.period, std::uint64_t{run.period_elems} * run.elem_bytes);
+    check(run.wrong, sizeof *run.wrong);
+    if (broken_by != cudaSuccess) return;
+    fills ? bench::fill_part(LoneThread(), run) : bench::count_wrong_part(LoneThread(), run);
+  });
+}
+
 /// What cudaMalloc has given, by its first page.
 using testing::AllocationOnHost;
 auto& allocations = *new std::map<const std::byte*, std::unique_ptr<AllocationOnHost>>;
@@ -981,6 +1004,13 @@ const void* copies_end_kernel() { return &claim_kernels[1]; }
 
 }  // namespace ccoll::device
 
+namespace ccoll::bench {
+
+const void* fill_kernel() { return &pattern_kernels[0]; }
+const void* count_wrong_kernel() { return &pattern_kernels[1]; }
+
+}  // namespace ccoll::bench
+
 namespace ccoll::gpu_check {
 
 const void* read_kernel() { return &idle_kernels[0]; }
@@ -1245,11 +1275,12 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t to, cudaEvent_t event, unsigned /*f
   return cudaSuccess;
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   const std::lock_guard lock(mu);
   use_current_device();
   *event = new CUevent_st;
   (*event)->device = current_device;
+  (*event)->has_time = (flags & cudaEventDisableTiming) == 0;
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -1269,6 +1300,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t on) {
     stream->capture->queues[stream].push_back(std::move(item));
     return cudaSuccess;
   }
+  event->recorded_in = stream;
+  if (event->has_time) event->time_ms = ++stream->clock_ms;
   event->done = std::make_shared<std::atomic<bool>>(false);
   item.run = [done = event->done] { *done = true; };
   stream->queue.push_back(std::move(item));
@@ -1287,9 +1320,16 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const std::lock_guard lock(mu);
   return drain([=] { return event->done->load(); });
 }
-cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t /*begin*/, cudaEvent_t /*end*/) {
-  static std::atomic<int> asked = 0;
-  *ms = has_fault("drift") ? static_cast<float>(++asked) : 1;
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) {
+  const std::lock_guard lock(mu);
+  for (const CUevent_st* event : {begin, end})
+    if (!event->has_time || event->capture || event->recorded_in == nullptr)
+      return cudaErrorInvalidResourceHandle;
+  if (!*begin->done || !*end->done) return cudaErrorNotReady;
+  // What streams of their own clocks have between them nobody asks for.
+  if (begin->recorded_in != end->recorded_in) return cudaErrorNotSupported;
+  static int asked = 0;
+  *ms = static_cast<float>(has_fault("drift") ? ++asked : end->time_ms - begin->time_ms);
   return cudaSuccess;
 }
 
@@ -1388,6 +1428,10 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** a
     put_when_there_is_room(stream, grid.x, block.x,
                            [claim, begins] { begins ? begin_copies(claim) : end_copies(claim); });
     return cudaSuccess;
+  }
+  if (kernel == bench::fill_kernel() || kernel == bench::count_wrong_kernel()) {
+    const auto& run = *static_cast<const bench::PatternRun*>(arguments[0]);
+    return launch_pattern(kernel == bench::fill_kernel(), run, stream);
   }
   if (kernel == &hammer_of_words) return launch_hammer(grid.x, arguments, stream);
   const auto& call = *static_cast<const CombineArguments*>(arguments[0]);

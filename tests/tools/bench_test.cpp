@@ -27,6 +27,7 @@
 #include "subcommands.hpp"
 #include "support/ranks.hpp"
 #include "trial.hpp"
+#include "trial_cases.hpp"
 #include "tune.hpp"
 
 using namespace ccoll;
@@ -424,39 +425,24 @@ TEST_CASE("the check finds unwritten, wrong and overrun elements, and nothing el
     for (const bool in_place : {false, true}) {
       for (int rank = 0; rank < 3; rank++) {
         CAPTURE(operation.name, in_place, rank);
-        Patterns patterns({DataType::float32, ReduceOp::sum, 3});
-        const Shape shape{3, rank, 1, 2000};
-        Trial trial(operation, shape, in_place && operation.has_in_place, rank == 1, patterns);
-        const Layout layout = operation.layout(shape);
-        trial.arm();
-        // Before a call everything that it must write is wrong, except what is in place already.
-        if (layout.result.empty()) {
-          CHECK(trial.count_wrong_elems() == 0);
-          continue;
-        }
-        if (operation.name != "broadcast" && !trial.is_shared()) {
-          CHECK(trial.count_wrong_elems() == layout.output_elems);
-        }
-        auto* out = static_cast<std::byte*>(trial.output());
-        for (const Segment& segment : layout.result) {
-          const auto period = segment.source == Segment::kReduced ? patterns.reduced()
-                                                                  : patterns.input(segment.source);
-          fill(out, segment.elems, 4, period, segment.first);
-          out += segment.elems * 4;
-        }
-        CHECK(trial.count_wrong_elems() == 0);
-        trial.renew();
-        CHECK(trial.count_wrong_elems() == 0);
-        out[-1] = ~out[-1];
-        CHECK(trial.count_wrong_elems() == 1);
-        out[-1] = ~out[-1];
-        if (!trial.is_shared()) {
-          *out = ~*out;
-          CHECK(trial.count_wrong_elems() == 1);
-        }
+        check_trial(
+            operation, {3, rank, 1, 2000}, in_place,
+            {.fill =
+                 [](std::byte* data, const Segment& segment, std::span<const std::byte> period) {
+                   fill(data, segment.elems, 4, period, segment.first);
+                 },
+             .flip = [](std::byte* byte) { *byte = ~*byte; }});
       }
     }
   }
+}
+
+TEST_CASE("what a program has just computed is still what it contributes", "[bench][unit]") {
+  Patterns patterns({DataType::float32, ReduceOp::sum, 2});
+  Trial trial(*find_operation("reduce"), {2, 1, 0, 2000}, false, false, patterns);
+  trial.arm();
+  trial.renew();
+  CHECK(trial.count_wrong_elems() == 0);
 }
 
 TEST_CASE("bus bandwidth factors are nccl-tests'", "[bench][unit]") {
@@ -505,6 +491,27 @@ TEST_CASE("what runs before every call does not count", "[bench]") {
   CHECK(between == 12);
   CHECK(timing.iters == 12);
   CHECK(timing.usec < std::chrono::duration<double, std::micro>(kBetween).count());
+}
+
+TEST_CASE("a row's time is what the caller's clock says of the slowest rank", "[bench]") {
+  std::vector<Timing> timings(2);
+  std::vector<std::uint64_t> calls(2);
+  const auto errors = testing::run_ranks(2, {}, [&](Communicator& pair) {
+    const auto index = static_cast<std::size_t>(pair.rank());
+    const auto by_hand = [&](std::uint64_t count, bool singly) {
+      calls[index] += count;
+      std::vector<double> times(singly ? count + 1 : 1, 70.0 + 30.0 * double(index));
+      return times;
+    };
+    timings[index] = measure(pair, {.iters = 20, .warmup = 3}, by_hand);
+  });
+  for (const auto& error : errors) CHECK(error == "");
+  for (const Timing& timing : timings) {
+    CHECK(timing.usec == 100);
+    CHECK(timing.p50_us == 100);
+    CHECK(timing.iters == 20);
+  }
+  CHECK(calls == std::vector<std::uint64_t>{23, 23});
 }
 
 TEST_CASE("waiting costs what it is spent on, and a call that does not go on by itself takes twice",

@@ -88,15 +88,39 @@ dump::UnderWay Communicator::Implementation::under_way(const CollectiveOperation
   return shown;
 }
 
+dump::UnderWay Communicator::Implementation::under_way_on_device(
+    std::uint64_t number, const FlightRecorder::Times& times) const {
+  dump::UnderWay shown;
+  shown.call = number;
+  shown.standing = "the host has done its part";
+  const auto recorded = history_.recorded(number);
+  if (!recorded) return shown;  // so many calls ago
+  shown.text = name_of(number, recorded->signature, label_in(labels_.of(number)));
+  shown.begun = times.of(recorded->begun);
+  return shown;
+}
+
 Communicator::Implementation::Standing Communicator::Implementation::standing_as_owner() const {
   const FlightRecorder::Times times(recorder_);
   Standing standing;
   // A call that was refused before it began has been recorded, but has no number.
   const bool none_has_number = collectives_.empty() || !collectives_.front()->is_numbered;
   standing.finished = none_has_number ? sequence_ : collectives_.front()->run.sequence;
-  for (const auto& operation : collectives_)
-    if (standing.under_way.size() < kMostUnderWay)
-      standing.under_way.push_back(under_way(*operation, times));
+  // A forked child asks nothing of its parent's streams.
+  const auto on_device =
+      is_forked() ? std::vector<LeftOnDevice>() : stream_calls_.left_on_device_as_owner();
+  for (const auto& left : on_device) {
+    if (left.beside != nullptr || standing.under_way.size() >= kMostUnderWay) continue;
+    standing.under_way.push_back(under_way_on_device(left.number, times));
+    standing.under_way.back().device = left.standing;
+    standing.on_device.insert(left.number);
+  }
+  for (const auto& operation : collectives_) {
+    if (standing.under_way.size() >= kMostUnderWay) break;
+    standing.under_way.push_back(under_way(*operation, times));
+    const auto left = std::ranges::find(on_device, operation.get(), &LeftOnDevice::beside);
+    if (left != on_device.end()) standing.under_way.back().device = left->standing;
+  }
   for (const auto& operation : messages_.pending()) {
     if (standing.under_way.size() >= kMostUnderWay) break;
     dump::UnderWay shown;
@@ -114,7 +138,7 @@ void Communicator::Implementation::keep_standing_as_owner() noexcept {
     at_break_ = standing_as_owner();
   } catch (...) {
     // No memory, which may be why it breaks.
-    at_break_ = Standing{0, {}};
+    at_break_ = Standing{};
   }
 }
 
@@ -149,10 +173,10 @@ dump::Dump Communicator::Implementation::dump_as_owner(std::string_view reason) 
   const auto& standing = at_break_ ? *at_break_ : standing_as_owner();
   auto failure = broken_;
   if (!failure) failure = news();
-  made.finished = standing.finished;
   made.under_way = standing.under_way;
+  made.finished = standing.finished - standing.on_device.size();
   for (auto& call : made.last_calls) {
-    const bool ended = call.number < made.finished;
+    const bool ended = call.number < standing.finished && !standing.on_device.contains(call.number);
     call.state = ended ? dump::State::ended : failure ? dump::State::failed : dump::State::begun;
     // The times until now are of another look at the clocks: the two differ by about a short call.
     if (const auto at = recorder_.end_of_call(call.number); at && ended)

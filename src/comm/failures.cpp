@@ -58,10 +58,15 @@ Failure Communicator::Implementation::told(Failure failure, std::string_view lab
 }
 
 std::string Communicator::Implementation::name_of(const CollectiveOperation& operation) const {
-  const auto& [sequence, signature] = std::tie(operation.run.sequence, operation.run.signature);
+  return name_of(operation.run.sequence, operation.run.signature, operation.label);
+}
+
+std::string Communicator::Implementation::name_of(std::uint64_t sequence,
+                                                  const Signature& signature,
+                                                  std::string_view label) const {
   return fmt::format("{}, by {} (call {}{}) on rank {}", describe(signature),
                      to_string(static_cast<Algorithm>(signature.algorithm)), sequence,
-                     label_behind(operation.label), rank());
+                     label_behind(label), rank());
 }
 
 std::string Communicator::Implementation::note_of(

@@ -483,14 +483,18 @@ class Communicator::Implementation final
                                     Plan::Polled polled);
 
   // dumping.cpp
-  /// What is not over, and how many collectives are.
+  /// What is not over, and how many collectives hosts have done their part of.
   struct Standing {
     std::uint64_t finished = 0;
-    std::vector<dump::UnderWay> under_way;
+    std::vector<dump::UnderWay> under_way = {};
+    std::set<std::uint64_t> on_device = {};  ///< of those the ones that devices have not ended
   };
   std::vector<dump::Peer> peers(const std::vector<Rank>& ranks) const;
   dump::UnderWay under_way(const CollectiveOperation& operation,
                            const FlightRecorder::Times& times) const;
+  /// Of which only a device has to do its part.
+  dump::UnderWay under_way_on_device(std::uint64_t number,
+                                     const FlightRecorder::Times& times) const;
   Standing standing_as_owner() const;
   /// Before what is under way ends with a failure.
   void keep_standing_as_owner() noexcept;
@@ -543,6 +547,8 @@ class Communicator::Implementation final
 
   // failures.cpp
   std::string name_of(const CollectiveOperation& operation) const;
+  std::string name_of(std::uint64_t sequence, const Signature& signature,
+                      std::string_view label) const;
   static std::string note_of(std::string_view label,
                              const std::shared_ptr<const Reduction::Custom>& reduction);
   std::string ranks_text(const std::vector<Rank>& ranks) const;

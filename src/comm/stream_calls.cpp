@@ -62,6 +62,17 @@ const Operations& StreamCall::left_behind() const {
   return is_made && stage_ == Stage::under_way ? operations_ : kNone;
 }
 
+std::optional<LeftOnDevice> StreamCall::left_on_device() const {
+  const bool is_left = stage_ == Stage::under_way || (number_ && is_looked_at());
+  if (!is_left || !may_be_on_device()) return std::nullopt;
+  // Nobody looks where the stream of a captured one is: it tells when it has come.
+  const bool has_come = !passage_->is_looked_at() || passage_->reached();
+  LeftOnDevice left{operations_.empty() ? nullptr : operations_.front().get(), number_.value_or(0),
+                    has_come ? "its stream has come to it" : "its stream has not come to it"};
+  if (const auto at = passage_->standing(); !at.empty()) left.standing += "; " + at;
+  return left;
+}
+
 void StreamCall::begin_as_owner(Communicator::Implementation& communicator) {
   if (stage_ == Stage::leaving && !shown_.empty()) return;  // it has failed meanwhile
   auto begun = caught([&] { return begin_(communicator); });
@@ -92,6 +103,10 @@ bool StreamCall::settle_as_owner() {
 }
 
 void StreamCall::leave_as_owner() {
+  if (passage_->is_made_by_device() && !operations_.empty()) {
+    const auto& beside = static_cast<const CollectiveOperation&>(*operations_.front());
+    if (beside.is_numbered) number_ = beside.run.sequence;
+  }
   operations_.clear();
   stands_before_.reset();
   stage_ = Stage::leaving;
@@ -269,6 +284,13 @@ void StreamCalls::fail_as_owner(const Failure& failure) {
 Operations StreamCalls::left_behind_as_owner() const {
   Operations all;
   for (const auto& call : calls_) std::ranges::copy(call->left_behind(), std::back_inserter(all));
+  return all;
+}
+
+std::vector<LeftOnDevice> StreamCalls::left_on_device_as_owner() const {
+  std::vector<LeftOnDevice> all;
+  for (const auto& call : calls_)
+    if (auto left = call->left_on_device()) all.push_back(std::move(*left));
   return all;
 }
 

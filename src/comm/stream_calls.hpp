@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "comm/operation.hpp"
@@ -28,6 +29,13 @@ namespace ccoll {
 Status check_device_of(const void* data, int device);
 
 using Operations = std::vector<std::shared_ptr<Operation>>;
+
+/// A collective that a device has yet to make, or to end.
+struct LeftOnDevice {
+  const Operation* beside = nullptr;  ///< what the host does beside it; null: that is over
+  std::uint64_t number = 0;           ///< of one whose host has done its part
+  std::string standing;               ///< in words
+};
 
 /// One call, or one that its graph makes again and again.
 class StreamCall final : public device::StreamListener,
@@ -72,6 +80,8 @@ class StreamCall final : public device::StreamListener,
   bool may_be_on_device() const {
     return passage_->is_made_by_device() && !has_passed_ && !passage_->passed();
   }
+  /// Nothing where that is over, or the host makes the call. Waits for nothing.
+  std::optional<LeftOnDevice> left_on_device() const;
   /// What its host has yet to do though the device has made it, or may have.
   const Operations& left_behind() const;
   /// Ends with `failure`, unless its operations have ended before.
@@ -122,6 +132,7 @@ class StreamCall final : public device::StreamListener,
   std::chrono::milliseconds device_limit_{0};    ///< set before it is in a stream
   /// Once the host has done its part of it, and the stream has come to it.
   std::optional<Clock::time_point> device_deadline_;
+  std::optional<std::uint64_t> number_;  ///< once the host has done its part of it
 
   friend class StreamCalls;
   std::shared_ptr<StreamCall> next_reached_;  // guarded by StreamCalls::reached_mutex_
@@ -192,6 +203,8 @@ class StreamCalls {
   /// What hosts have yet to do of calls that devices have made, or may have: other ranks wait for
   /// it.
   Operations left_behind_as_owner() const;
+  /// The other way round, and of what neither has ended, in the order of the calls.
+  std::vector<LeftOnDevice> left_on_device_as_owner() const;
   /// Whatever devices make ends, on all ranks, with `failure`; `only_own`: if any of this rank is
   /// under way.
   void abort_device_as_owner(const Failure& failure, bool only_own);

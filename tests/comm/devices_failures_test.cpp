@@ -8,6 +8,7 @@
 #include <chrono>
 #include <thread>
 
+#include "comm/dump/dump.hpp"
 #include "devices.hpp"
 #include "engine/device/driver.hpp"
 #include "support/children.hpp"
@@ -408,7 +409,15 @@ TEST_CASE("devices: of a kernel that does not end in time it is said where it st
       [](Communicator& c) {
         const OwnedStream stream;
         const Device sums(Values(1000, 1));
-        c.all_reduce_async(sums.data(), sums.data(), 1000, kType, ReduceOp::sum, in(stream)).wait();
+        auto work =
+            c.all_reduce_async(sums.data(), sums.data(), 1000, kType, ReduceOp::sum, in(stream));
+        wait_for_error(c);
+        const auto dump = value_or_throw(dump::parse(c.dump()));
+        expect(dump.failure && dump.under_way.size() == 1, "the dump of a call that has failed");
+        expect(dump.under_way.front().device.find("lane 0 not ended after 0 steps of call ") !=
+                   std::string::npos,
+               "where it stood: " + dump.under_way.front().device);
+        work.wait();
       },
       options);
   cuda_on_host_holds_kernels(false);
@@ -416,6 +425,72 @@ TEST_CASE("devices: of a kernel that does not end in time it is said where it st
     CHECK_THAT(error, Catch::Contains("the device has not made it: rank ") &&
                           Catch::Contains("lane 0 not ended after 0 steps of call "));
   }
+}
+
+TEST_CASE("devices: a dump says how far the device is with what it has not ended", "[comm]") {
+  if (way() == "host" || way() == "copies") return;
+  std::atomic<bool> may_go{false};
+  std::atomic<int> seen{0};
+  if (way() == "team") cuda_on_host_holds_kernels(true);
+  const auto errors = run_on_devices(2, [&](Communicator& c) {
+    const OwnedStream stream;
+    const Device sums(Values(1000, 1));
+    std::optional<Held> held(stream);
+    auto call = in(stream);
+    call.label = "sums";
+    auto work =
+        c.all_reduce_async(sums.data(), sums.data(), 1000, kType, ReduceOp::sum, std::move(call));
+    // Once it shows what `is_awaited` looks for.
+    const auto dump_of = [&](const std::function<bool(const dump::UnderWay&)>& is_awaited) {
+      for (int i = 0; i < 10'000; i++) {
+        const auto dump = value_or_throw(dump::parse(c.dump()));
+        if (!dump.under_way.empty() && is_awaited(dump.under_way.front())) return dump;
+        std::this_thread::sleep_for(1ms);
+      }
+      throw std::runtime_error("the call is not shown as it should be: " + c.dump());
+    };
+    const auto has_words = [](const dump::UnderWay& shown, std::string_view words) {
+      return shown.device.find(words) != std::string::npos;
+    };
+    (void)dump_of([&](const auto& shown) {
+      return shown.device.starts_with("its stream has not come to it") &&
+             shown.standing.starts_with("not begun: its stream");
+    });
+    // Of two ranks by steps only one stream goes on, so that the other stands in its first wait.
+    const bool goes_on = way() == "team" || c.rank() == 0;
+    if (goes_on) held->go_on();
+    if (goes_on)
+      (void)dump_of([&](const auto& shown) {
+        return has_words(shown, "its stream has come to it; ") &&
+               has_words(shown, way() == "team" ? "lane 0 not ended after 0 steps of call "
+                                                : "rank 0 stands after ");
+      });
+    if (way() == "team") {
+      // The barrier beside it is over, the call is not.
+      const auto dump =
+          dump_of([](const auto& shown) { return shown.standing == "the host has done its part"; });
+      expect(has_words(dump.under_way.front(), "lane 0 not ended after 0 steps"),
+             "where it stands");
+      expect(
+          dump.under_way.front().text.starts_with("all_reduce of 1000 ") &&
+              dump.under_way.front().text.find("(call 0, \"sums\") on rank") != std::string::npos,
+          "its name: " + dump.under_way.front().text);
+      const auto apart = dump.under_way.front().begun - dump.last_calls.front().begun;
+      expect(std::abs(apart) < 1'000'000'000, "when it began");
+      expect(dump.calls == 1 && dump.finished == 0, "how many calls are over");
+      expect(dump.last_calls.front().state == dump::State::begun, "the call's state");
+    }
+    if (++seen == 2) may_go = true;
+    for (int i = 0; i < 20'000 && !may_go; i++) std::this_thread::sleep_for(1ms);
+    if (c.rank() == 0) cuda_on_host_holds_kernels(false);
+    held->go_on();
+    work.wait();
+    const auto dump = value_or_throw(dump::parse(c.dump()));
+    expect(dump.under_way.empty() && dump.finished == dump.calls, "a call that is over");
+    expect(dump.last_calls.back().state == dump::State::ended, "the state of what is over");
+  });
+  cuda_on_host_holds_kernels(false);
+  CHECK(errors == std::vector<std::string>(2));
 }
 
 TEST_CASE("devices: what calls in streams have stays when all communicators are gone", "[comm]") {

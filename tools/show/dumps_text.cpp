@@ -90,8 +90,9 @@ std::string stands_text(const dump::Dump& dump) {
   for (const auto& operation : dump.under_way) {
     std::vector<std::uint32_t> ranks;
     for (const auto& peer : operation.waits_for) ranks.push_back(peer.rank);
-    text += fmt::format("rank {}: {}, {}{}\n", dump.rank, operation.text, operation.standing,
-                        ranks.empty() ? "" : fmt::format("; it waits for {}", list_ranks(ranks)));
+    text += fmt::format("rank {}: {}, {}{}{}\n", dump.rank, operation.text, operation.standing,
+                        ranks.empty() ? "" : fmt::format("; it waits for {}", list_ranks(ranks)),
+                        operation.device.empty() ? "" : "; on its GPU: " + operation.device);
   }
   return text;
 }

@@ -308,9 +308,11 @@ class Diagnosis {
       const auto& operation = dump->under_way.front();
       std::vector<std::uint32_t> awaited;
       for (const auto& peer : operation.waits_for) awaited.push_back(peer.rank);
+      const auto nobody =
+          operation.device.empty() ? "nobody" : "nobody but its GPU: " + operation.device;
       say(fmt::format("{} has been in {} for {}, and waits for {}", place_of(*dump),
                       where_of(*dump, operation), seconds_text(dump->at - operation.begun),
-                      awaited.empty() ? "nobody" : list_ranks(awaited)));
+                      awaited.empty() ? nobody : list_ranks(awaited)));
     }
   }
 

@@ -78,6 +78,7 @@ struct UnderWay {
   std::optional<std::uint64_t> call;  ///< its number; absent: a message
   std::string text;
   std::string standing;  ///< how far it had come, in words
+  std::string device;    ///< the same of a device that makes it; empty: none does, or it has
   std::optional<Stand> stand;
   std::int64_t begun = 0;
   std::vector<Peer> waits_for;

@@ -90,6 +90,7 @@ Json json_of(const UnderWay& operation) {
   put(json, "call", operation.call);
   json["text"] = operation.text;
   json["standing"] = operation.standing;
+  if (!operation.device.empty()) json["device"] = operation.device;
   if (const auto& at = operation.stand)
     json.update(Json{{"lane", at->lane},
                      {"step", at->step},
@@ -108,6 +109,7 @@ UnderWay under_way_of(const Json& json) {
   operation.call = get<std::uint64_t>(json, "call");
   json.at("text").get_to(operation.text);
   json.at("standing").get_to(operation.standing);
+  operation.device = json.value("device", "");
   if (json.contains("lane"))
     operation.stand =
         Stand{json.at("lane").get<std::uint64_t>(), json.at("step").get<std::uint64_t>(),

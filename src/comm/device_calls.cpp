@@ -7,6 +7,7 @@
 #include <array>
 #include <map>
 #include <thread>
+#include <utility>
 
 #include "comm/call_group.hpp"
 #include "comm/implementation.hpp"
@@ -249,9 +250,13 @@ Result<Communicator::Implementation::OnDevice> Communicator::Implementation::loa
       return tl::unexpected(std::move(program.error()));
     refusal = std::move(program.error());
   }
-  if (rank() == 0)
-    log().warn("{}: {} goes through the host, not by {}: {}", name_, describe(asked),
-               device_way_.name, refusal.message);
+  if (rank() == 0) {
+    const bool is_first = !std::exchange(has_told_refusal_, true);
+    log().at(is_first ? LogLevel::warn : LogLevel::info,
+             "{}: {} goes through the host, not by {}: {}{}", name_, describe(asked),
+             device_way_.name, refusal.message,
+             is_first ? "; further such calls are told by CCOLL_LOG=info" : "");
+  }
   return OnDevice{};
 }
 

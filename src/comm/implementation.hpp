@@ -636,8 +636,11 @@ class Communicator::Implementation final
   std::uint64_t sequence_ = 0;  ///< of the next collective
   Messages messages_;
   StreamCalls stream_calls_;  ///< by its own tags
-  /// What devices make calls by, where they do; guarded by the streams' submission().
+  // guarded by the streams' submission()
+  /// What devices make calls by, where they do.
   std::unordered_map<Signature, OnDevice, SignatureHash> device_programs_;
+  bool has_told_refusal_ = false;  ///< of one that fits no device
+
   std::optional<Failure> broken_;
   std::optional<Standing> at_break_;  ///< as broken_
   /// What this rank will break with, while the control path may know better.

@@ -194,19 +194,28 @@ TEST_CASE("devices: what a team cannot make with so few blocks goes through the 
   auto options = options_for("");
   options.device_blocks = most;
   options.device_memory = (1 << 20) + 1024 * most;  // as nobody has had before
-  check_all_well(run_on_devices(
-      2,
-      [&](Communicator& c) {
-        const OwnedStream stream;
-        const Device sums(Values(100, 1));
-        c.all_reduce(sums.data(), sums.data(), 100, kType, ReduceOp::sum, in(stream));
-        stream.wait();
-        expect(sums.values() == Values(100, 2), "the sums");
-        // Each rank has a block at least, on its GPU.
-        const bool fits = most >= (gpus() == 1 ? 2U : 1U);
-        expect((c.counters().device_memory_bytes == 0) == fits, "it went the other way");
-      },
-      options));
+  // Each rank has a block at least, on its GPU.
+  const bool fits = most >= (gpus() == 1 ? 2U : 1U);
+  std::vector<std::string> errors;
+  const std::string said = logged([&] {
+    errors = run_on_devices(
+        2,
+        [&](Communicator& c) {
+          const OwnedStream stream;
+          for (const std::size_t count : {100, 200, 300, 200}) {
+            const Device sums(Values(count, 1));
+            c.all_reduce(sums.data(), sums.data(), count, kType, ReduceOp::sum, in(stream));
+            stream.wait();
+            expect(sums.values() == Values(count, 2), "the sums");
+          }
+          expect((c.counters().device_memory_bytes == 0) == fits, "it went the other way");
+        },
+        options);
+  });
+  check_all_well(errors);
+  CHECK(count_of("all_reduce of 100 int32, sum goes through the host", said) == (fits ? 0 : 1));
+  // Of the others nobody is warned.
+  CHECK(count_of("goes through the host", said) == (fits ? 0 : 1));
 }
 
 TEST_CASE("devices: a team's call returns when all ranks have made it", "[comm]") {

@@ -14,6 +14,13 @@
 
 namespace ccoll::testing {
 
+/// How often a text has those words.
+inline int count_of(const std::string& words, const std::string& text) {
+  int count = 0;
+  for (auto at = text.find(words); at != text.npos; at = text.find(words, at + 1)) count++;
+  return count;
+}
+
 /// A file for what processes say on standard error; also who forks them reads it, whatever becomes
 /// of them.
 class Heard {
@@ -28,12 +35,7 @@ class Heard {
     return text;
   }
   /// How often it says that.
-  int count(const std::string& words) const {
-    const std::string all = text();
-    int count = 0;
-    for (auto at = all.find(words); at != all.npos; at = all.find(words, at + 1)) count++;
-    return count;
-  }
+  int count(const std::string& words) const { return count_of(words, text()); }
 
  private:
   const std::unique_ptr<std::FILE, decltype(&std::fclose)> file_{std::tmpfile(), std::fclose};

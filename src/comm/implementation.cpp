@@ -80,15 +80,28 @@ Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementati
     throw;
   }
   made->configure();
-  CCOLL_TRY(made->find_device());
-  auto background = Background::make(made->member_->service()->context(), made);
-  if (!background) return tl::unexpected(background.error());
-  made->background_ = std::move(*background);
-  made->dump_signal_ = DumpSignal::join(made);
-  made->member_->control().subscribe(id, made);
-  made->subscribed_ = true;
-  CCOLL_TRY(made->find_device_way());
+  if (auto whole = made->make_whole(); !whole) {
+    // Of the job's own one the others hear why before they hear that this rank has left.
+    if (id == made->job())
+      made->member_->control().flood(
+          id, {ErrorKind::peer_lost,
+               fmt::format("rank {} could not make its part of the communicator: {}", made->rank(),
+                           whole.error().message),
+               made->job_rank()});
+    return tl::unexpected(std::move(whole.error()));
+  }
   return made;
+}
+
+Status Communicator::Implementation::make_whole() {
+  CCOLL_TRY(find_device());
+  auto background = Background::make(member_->service()->context(), shared_from_this());
+  if (!background) return tl::unexpected(background.error());
+  background_ = std::move(*background);
+  dump_signal_ = DumpSignal::join(shared_from_this());
+  member_->control().subscribe(id_, shared_from_this());
+  subscribed_ = true;
+  return find_device_way();
 }
 
 void Communicator::Implementation::configure() {

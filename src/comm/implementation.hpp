@@ -322,6 +322,8 @@ class Communicator::Implementation final
 
   // device_calls.cpp
   /// Takes what calls in streams need, if this rank has a GPU.
+  /// What may fail once others may hear of it.
+  Status make_whole();
   Status find_device();
   /// How devices make collectives. Collective, where that is by stream steps.
   Status find_device_way();

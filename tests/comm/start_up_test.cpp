@@ -167,6 +167,21 @@ TEST_CASE("start-up: devices are one for each rank, in place of the options'", "
   CHECK_THAT(message_of([&] { Communicator::create_all(2, options); }), Contains("1048576"));
 }
 
+TEST_CASE("start-up: ranks are told why another one has no part in their communicator", "[comm]") {
+  const auto store = make_inproc_store();
+  const auto errors = run_threads(4, [&](int rank) {
+    auto options = impatient();
+    if (rank == 2) options.device = 1 << 20;
+    auto c = Communicator::create(store, rank, 4, options);
+    c.barrier();
+  });
+  const std::string why = "CommunicatorOptions::device is 1048576: ";
+  CHECK_THAT(errors[2], Catch::StartsWith(why));
+  for (const std::size_t rank : {0, 1, 3})
+    CHECK_THAT(errors[rank],
+               Contains("rank 2 could not make its part of the communicator: " + why));
+}
+
 TEST_CASE("start-up: what cannot begin is refused at once, and says what was given", "[comm]") {
   CHECK(message_of([] { Communicator::create(nullptr, 1, 2, impatient()); }) ==
         "invalid_argument: create: no store (null) for rank 1 of 2");

@@ -24,7 +24,8 @@ CCOLL_HOST_DEVICE constexpr std::uint64_t owner_of(const CopyClaim& copies) {
   return copies.id | kByCopies;
 }
 
-/// Says that a call has found another one under way, and ends both.
+/// Says that a call has found another one under way, and ends both. Who sees that it is to end sees
+/// why.
 CCOLL_HOST_DEVICE inline void tell_busy(std::uint64_t* busy, std::uint64_t* abort) {
   store_relaxed(busy, 1);
   store_release(abort, 1);
@@ -42,7 +43,8 @@ CCOLL_HOST_DEVICE inline void begin_copies(const CopyClaim& copies) {
   if (!exchange_if(&copies.claim->owner, 0, owner_of(copies))) tell_busy(copies.busy, copies.abort);
 }
 
-/// Where it has been taken over, or was another's from the beginning, it stays.
+/// Where it has been taken over, or was another's from the beginning, it stays. Nothing is
+/// published: this kernel has written nothing, and the copies before it the stream has ended.
 CCOLL_HOST_DEVICE inline void end_copies(const CopyClaim& copies) {
   (void)exchange_if(&copies.claim->owner, owner_of(copies), 0);
 }

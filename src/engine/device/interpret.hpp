@@ -45,18 +45,8 @@ class TeamInterpreter {
         part_(left_ + program_.widest) {}
 
   CCOLL_HOST_DEVICE void run() {
-    if (!begin()) return end(TeamEnding::aborted);
-    const std::uint32_t steps = mine_.steps.size();
-    std::uint64_t done = 0;
-    for (std::uint64_t window = mine_.stripe; window < program_.windows;
-         window += program_.stripes) {
-      for (std::uint32_t i = 0; i < steps; ++i) {
-        const TeamStep& step = program_.steps[mine_.steps.begin + i];
-        if (!run_step(step, window)) return end(TeamEnding::aborted);
-        tell(++done);
-      }
-    }
-    end(await_readers() ? TeamEnding::finished : TeamEnding::aborted);
+    const bool is_whole = begin() && run_steps() && await_readers();
+    end(is_whole ? TeamEnding::finished : TeamEnding::aborted);
   }
 
  private:
@@ -116,6 +106,7 @@ class TeamInterpreter {
       return true;
     }
     while ((seen = load_relaxed(owner)) / 2 != launch_.id) relax();
+    // What the call before has left: the first block's exchange hands on what that has released.
     load_acquire(owner);
     return seen % 2 != 0;
   }
@@ -123,18 +114,50 @@ class TeamInterpreter {
   /// The last block leaves the team to the next call, with all that its own have done.
   CCOLL_HOST_DEVICE void end(TeamEnding ending) {
     block_.barrier();
-    if (!is_first()) return;
-    store_relaxed(&launch_.progress[mine_.number].ending, static_cast<std::uint64_t>(ending));
-    TeamClaim& claim = *launch_.state.claim;
-    if (add(&claim.gone, 1) < program_.block_count) return;
-    store_relaxed(&claim.gone, 0);
-    for (std::uint32_t i = 0; i < launch_.state.awaited_devices; ++i) {
+    if (is_first()) {
+      store_relaxed(&launch_.progress[mine_.number].ending, static_cast<std::uint64_t>(ending));
+      ticket_[0] = is_last() ? 1 : 0;  // read long ago
+    }
+    if (launch_.state.awaited_devices != 0) tell_devices();
+    // Last, so that the next call's flags come behind this one's.
+    if (is_first() && ticket_[0] != 0) store_release(&launch_.state.claim->owner, 0);
+  }
+
+  /// Whether all other blocks of the launch have ended; what they have done is then seen.
+  CCOLL_HOST_DEVICE bool is_last() const {
+    if (program_.block_count == 1) return true;
+    std::uint64_t* const gone = &launch_.state.claim->gone;
+    if (add(gone, 1) < program_.block_count) return false;
+    load_acquire(gone);
+    store_relaxed(gone, 0);
+    return true;
+  }
+
+  /// That the call has ended here, by the last block: a thread for each device, as a release waits
+  /// for what its own thread has written before, and so for the way to another device.
+  CCOLL_HOST_DEVICE void tell_devices() const {
+    block_.barrier();
+    for (std::uint32_t i = block_.thread(); ticket_[0] != 0 && i < launch_.state.awaited_devices;
+         i += block_.threads()) {
       store_release(flag(i, launch_.state.ended + mine_.device), base_ + program_.span);
     }
-    store_release(&claim.owner, 0);
+    block_.barrier();
   }
 
   /// False when the call is aborted.
+  CCOLL_HOST_DEVICE bool run_steps() {
+    const std::uint32_t steps = mine_.steps.size();
+    std::uint64_t done = 0;
+    for (std::uint64_t window = mine_.stripe; window < program_.windows;
+         window += program_.stripes) {
+      for (std::uint32_t i = 0; i < steps; ++i) {
+        if (!run_step(program_.steps[mine_.steps.begin + i], window)) return false;
+        tell(++done);
+      }
+    }
+    return true;
+  }
+
   CCOLL_HOST_DEVICE bool run_step(const TeamStep& step, std::uint64_t window) {
     if constexpr (by_words) {
       return run_tiny(step, window);

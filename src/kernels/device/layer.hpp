@@ -8,10 +8,11 @@
 /// The rules that keep this correct, which a test of the compiled code checks:
 /// - A flag has one writer. Data is published by the block's barrier, then one thread's
 ///   store_release; it is taken by one thread's load_acquire, then the barrier.
-/// - What several write at once they write by exchange_if and add.
+/// - What several write at once they write by exchange_if, which takes, and add, which publishes.
 /// - Memory that someone else writes while a kernel runs is never `const __restrict__` and never
 ///   read by __ldg: such reads become ld.global.nc, which no acquire orders.
 /// - Every word here is accessed at system scope. Plain loads and stores are for data only.
+/// - Nothing else orders memory: no fence, and no word that takes and publishes at once.
 
 #include <cstddef>
 #include <cstdint>
@@ -141,32 +142,33 @@ CCOLL_HOST_DEVICE inline void store_relaxed(std::uint64_t* to, std::uint64_t val
 #endif
 }
 
-/// Stores `value` where `expected` is; whether it was there. Acquires and releases, as does add.
+/// Stores `value` where `expected` is; whether it was there. Acquires. What was released to the
+/// word before is still to be had by who acquires it afterwards, as behind add.
 CCOLL_HOST_DEVICE inline bool exchange_if(std::uint64_t* word, std::uint64_t expected,
                                           std::uint64_t value) {
 #ifdef __CUDA_ARCH__
   std::uint64_t before;
-  asm volatile("atom.acq_rel.sys.cas.b64 %0, [%1], %2, %3;"
+  asm volatile("atom.acquire.sys.cas.b64 %0, [%1], %2, %3;"
                : "=l"(before)
                : "l"(word), "l"(expected), "l"(value)
                : "memory");
   return before == expected;
 #else
-  return std::atomic_ref(*word).compare_exchange_strong(expected, value, std::memory_order_acq_rel);
+  return std::atomic_ref(*word).compare_exchange_strong(expected, value, std::memory_order_acquire);
 #endif
 }
 
-/// Returns the sum.
+/// Returns the sum. Releases.
 CCOLL_HOST_DEVICE inline std::uint64_t add(std::uint64_t* word, std::uint64_t value) {
 #ifdef __CUDA_ARCH__
   std::uint64_t before;
-  asm volatile("atom.acq_rel.sys.add.u64 %0, [%1], %2;"
+  asm volatile("atom.release.sys.add.u64 %0, [%1], %2;"
                : "=l"(before)
                : "l"(word), "l"(value)
                : "memory");
   return before + value;
 #else
-  return std::atomic_ref(*word).fetch_add(value, std::memory_order_acq_rel) + value;
+  return std::atomic_ref(*word).fetch_add(value, std::memory_order_release) + value;
 #endif
 }
 

@@ -15,7 +15,10 @@
 /// one; a kernel is refused in a stream of another than the current one, as is an event that is
 /// recorded in another's stream, and a kernel that is given what its device does not reach ends in
 /// an illegal address. A stream's clock goes on by a millisecond from each event with a time to the
-/// next. Copies and waits are not bound to the current device. CCOLL_GPU_FAULT:
+/// next. Copies and waits are not bound to the current device; copies between devices need no peers
+/// (without them CUDA goes through the host), but of memory that is mapped, of which its
+/// documentation promises no such thing, a stream's device copies only what it reaches.
+/// CCOLL_GPU_FAULT:
 /// export, import (refused), later (but the first two imports), apart (what is imported is other
 /// memory), handle (none of memory of cudaMalloc can be had), open (none can be opened), elsewhere
 /// (what is opened is other memory), endless (no kernel that reads it ends), words (no stream sees
@@ -50,6 +53,7 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -484,6 +488,15 @@ void put_hold(cudaStream_t to) {
   put(to, std::move(item));
 }
 
+/// What comes behind it stands, until `done` says so.
+void put_never(cudaStream_t to, const Done& done) {
+  Item item;
+  item.what = Item::wait;
+  item.run = [] {};
+  item.done = done;
+  put(to, std::move(item));
+}
+
 bool may_launch(const void* kernel, cudaStream_t stream) {
   static std::set<const void*> launched;  // guarded by mu
   if (!known(stream)->capture) launched.insert(kernel);
@@ -616,6 +629,47 @@ void check_reach(int device, const TeamLaunch& call) {
     }
   }
 }
+
+/// From one device's memory to another's, or within one, in a stream of whichever.
+class DeviceCopy {
+ public:
+  /// Nothing where the host's memory takes part.
+  static std::optional<DeviceCopy> of(int by, const void* to, const void* from) {
+    if (find(on_device, to) == nullptr || find(on_device, from) == nullptr) return std::nullopt;
+    return DeviceCopy(by, to, from);
+  }
+  /// Whether the device may make it, when the stream comes to it.
+  bool may_begin() const {
+    for (const void* place : {to_, from_})
+      if (const Stretch* there = find(on_device, place); there != nullptr && there->open_to)
+        check_reach(by_, place);
+    return broken_by == cudaSuccess;
+  }
+  /// It is made; `seen`: where it has gone.
+  void end(std::byte* seen, std::uint64_t bytes) const {
+    cuda_on_host_traffic& traffic = carried[{by_, from_device_, to_device_}];
+    ++traffic.copies;
+    traffic.bytes += bytes;
+    if (peering == kCopiesWrong && to_device_ < from_device_) *seen ^= std::byte{1};
+  }
+  bool hangs() const { return peering == kCopiesHang && to_device_ > from_device_; }
+
+  /// Guarded by mu; by the stream's device, from which and to which.
+  static inline auto& carried = *new std::map<std::tuple<int, int, int>, cuda_on_host_traffic>;
+
+ private:
+  DeviceCopy(int by, const void* to, const void* from)
+      : by_(by),
+        to_(to),
+        from_(from),
+        to_device_(find(on_device, to)->device),
+        from_device_(find(on_device, from)->device) {}
+
+  int by_;
+  const void* to_;
+  const void* from_;
+  int to_device_, from_device_;
+};
 
 /// Whether it reads or writes another device's memory.
 bool crosses(const CombineArguments& arguments, int device) {
@@ -1190,13 +1244,17 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   const bool is_by_itself = kind == cudaMemcpyDefault && known(to) && known(from);
   // Within the host it returns when it is done.
   const bool waits = contains(pinned, to) && contains(pinned, from) && !::known(stream)->capture;
+  const auto of_devices = DeviceCopy::of(::known(stream)->device, to, from);
   to = seen(static_cast<std::byte*>(to));
   from = seen(static_cast<const std::byte*>(from));
   if (is_by_itself) {
     if (holds_copies && !::known(stream)->capture) put_hold(stream);
+    if (of_devices && of_devices->hangs()) put_never(stream, peers_go_on);
     put_data(stream, [=] {
+      if (of_devices && !of_devices->may_begin()) return;
       std::memcpy(to, from, bytes);
       maybe_spoil(static_cast<std::byte*>(to), bytes);
+      if (of_devices) of_devices->end(static_cast<std::byte*>(to), bytes);
     });
     return waits ? cudaStreamSynchronize(stream) : cudaSuccess;
   }
@@ -1423,6 +1481,7 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** a
     if (kernel == &fresh_kernels[i]) return launch_fresh(i, arguments, stream);
   }
   if (kernel == copies_begin_kernel() || kernel == copies_end_kernel()) {
+    if (refusing.contains(current_device)) return cudaErrorLaunchOutOfResources;
     const auto& claim = *static_cast<const CopyClaim*>(arguments[0]);
     const bool begins = kernel == copies_begin_kernel();
     put_when_there_is_room(stream, grid.x, block.x,
@@ -1439,11 +1498,7 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** a
   put_when_there_is_room(stream, 1, block.x, run, true);
   const bool hangs = has_fault("endless") && reads_opened(call);
   if (hangs || (peering == kPeersHang && crosses(call, current_device))) {
-    Item never;
-    never.what = Item::wait;
-    never.run = [] {};
-    never.done = hangs ? std::make_shared<std::atomic<bool>>(false) : peers_go_on;
-    put(stream, std::move(never));
+    put_never(stream, hangs ? std::make_shared<std::atomic<bool>>(false) : peers_go_on);
   }
   return cudaSuccess;
 }
@@ -1589,6 +1644,10 @@ void cuda_on_host_has_peers(cuda_on_host_peers how) {
   *peers_go_on = true;
   peers_go_on = std::make_shared<std::atomic<bool>>(false);
   peering = how;
+}
+cuda_on_host_traffic cuda_on_host_carried(int by, int from, int to) {
+  const std::lock_guard lock(mu);
+  return DeviceCopy::carried[{by, from, to}];
 }
 void cuda_on_host_hides_memory(bool does) {
   const std::lock_guard lock(mu);

@@ -44,9 +44,25 @@ bool cuda_on_host_has_context(int device);
 
 /// How devices reach each other's memory from now on: as they should; only what is mapped for them;
 /// not at all, and say so; their kernels read and write other bits there; or never end there, until
-/// this is called again.
-typedef enum { kPeersWell, kPeersTooMany, kPeersApart, kPeersWrong, kPeersHang } cuda_on_host_peers;
+/// this is called again. Or only copies are not well: those to devices of lower numbers bring other
+/// bits there; those to devices of higher numbers never end, until this is called again.
+typedef enum {
+  kPeersWell,
+  kPeersTooMany,
+  kPeersApart,
+  kPeersWrong,
+  kPeersHang,
+  kCopiesWrong,
+  kCopiesHang
+} cuda_on_host_peers;
 void cuda_on_host_has_peers(cuda_on_host_peers how);
+
+/// What copies in streams of the device `by` have brought so far from one device to another, or to
+/// itself.
+typedef struct {
+  std::uint64_t copies, bytes;
+} cuda_on_host_traffic;
+cuda_on_host_traffic cuda_on_host_carried(int by, int from, int to);
 
 /// How many devices run a team's kernel just now.
 int cuda_on_host_runs_teams();
@@ -55,7 +71,7 @@ int cuda_on_host_runs_teams();
 /// has room for 1,024 threads of kernels that run until others let them go on.
 void cuda_on_host_has_multiprocessors(int count);
 
-/// Whether the device refuses cooperative launches from now on.
+/// Whether the device refuses to launch teams' kernels from now on, also those that claim a team.
 void cuda_on_host_refuses(int device, bool does);
 
 /// The memory is from now on as that of pools is: of no device but its own, whatever peers there

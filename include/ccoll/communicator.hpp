@@ -174,9 +174,11 @@ struct CCOLL_API CommunicatorOptions {
   /// others of the process need room beside them (docs/gpu.md), fewer. CCOLL_DEVICE_BLOCKS.
   std::size_t device_blocks = 0;
   /// Whether a team's all_gather and all_to_all on memory of the GPU are copies, which need no
-  /// multiprocessor: "always", "never", or empty: where they are large. By steps only "always"
-  /// makes them copies, through memory that all ranks share. Copies that are under way are not
-  /// ended by an abort. CCOLL_DEVICE_COPIES.
+  /// multiprocessor: "always", "never", or empty: where they are large. Between several GPUs they
+  /// are none on memory that one of these does not reach, nor where copies turn out not to work
+  /// when the communicator is made, which is a warning. By steps only "always" makes them copies,
+  /// through memory that all ranks share. Copies that are under way are not ended by an abort.
+  /// CCOLL_DEVICE_COPIES.
   std::string device_copies = {};
   /// Messages in streams above `eager_limit` between ranks that RDMA serves go from and to memory
   /// of a rank's `device` without a copy on the host, where network card and GPU can do that

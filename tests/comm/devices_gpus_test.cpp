@@ -20,17 +20,20 @@ using namespace std::chrono_literals;
 
 namespace {
 
+constexpr int kGpus = 20;
+
 /// Ranks as threads, each with the GPU that it is told, which is its current one.
 std::vector<std::string> run_on_gpus(const std::vector<int>& gpu_of_rank,
                                      const std::function<void(Communicator&)>& body,
-                                     std::string_view way = "") {
-  cuda_on_host_has(16);
+                                     std::string_view way = "", std::string_view copies = "") {
+  cuda_on_host_has(kGpus);
   const auto store = make_inproc_store();
   const auto size = static_cast<int>(gpu_of_rank.size());
   return run_threads(size, [&](int rank) {
     auto options = options_for("");
     options.device = gpu_of_rank[static_cast<std::size_t>(rank)];
     options.device_way = way;
+    options.device_copies = copies;
     check_cuda(cudaSetDevice(options.device), "a device");
     auto communicator = Communicator::create(store, rank, size, options);
     body(communicator);
@@ -98,12 +101,14 @@ TEST_CASE("gpus: ranks on several GPUs of a process are a team, in any mix", "[c
       placed += ' ';
       placed += std::to_string(gpu);
     }
-    CAPTURE(seed, trial, placed);
-    check_all_well(run_on_gpus(of_rank, [](Communicator& c) {
+    const std::string copies = trial % 2 == 0 ? "" : "always";
+    CAPTURE(seed, trial, placed, copies);
+    const auto body = [](Communicator& c) {
       expect(way_of(c) == "team", way_of(c));
       call_all(c);
       expect(c.counters().device_memory_bytes == 0, "data went through the host");
-    }));
+    };
+    check_all_well(run_on_gpus(of_rank, body, "", copies));
   }
 }
 
@@ -132,7 +137,7 @@ TEST_CASE("gpus: a call begins when all ranks' streams have come to it, on all G
 
 TEST_CASE("gpus: one thread has several, plain and in one graph", "[comm]") {
   constexpr int kRanks = 5;
-  cuda_on_host_has(16);
+  cuda_on_host_has(kGpus);
   std::vector<CommunicatorOptions> all;
   const auto store = make_inproc_store();
   std::vector<std::optional<Communicator>> ranks(kRanks);
@@ -195,8 +200,10 @@ TEST_CASE("gpus: one thread has several, plain and in one graph", "[comm]") {
   check_cuda(cudaSetDevice(0), "a device");
 }
 
-TEST_CASE("gpus: buffers that other GPUs do not reach are lent to none", "[comm]") {
-  check_all_well(run_on_gpus({0, 1, 2}, [](Communicator& c) {
+TEST_CASE("gpus: buffers that other GPUs do not reach are lent to none, and not copied", "[comm]") {
+  const auto copies = GENERATE(as<std::string>(), "", "always");
+  CAPTURE(copies);
+  const auto body = [](Communicator& c) {
     expect(way_of(c) == "team", way_of(c));
     const OwnedStream stream;
     // As of a pool; not given back to those that others have, too.
@@ -215,7 +222,65 @@ TEST_CASE("gpus: buffers that other GPUs do not reach are lent to none", "[comm]
         expect(exchanged.values()[from * 1000 + 7] == c.rank() + 7, "a block");
     }
     c.barrier();
-  }));
+  };
+  check_all_well(run_on_gpus({0, 1, 2}, body, "", copies));
+}
+
+TEST_CASE("gpus: where copies between them do not work kernels make the calls", "[comm]") {
+  // Of each kind GPUs that nobody has tried out before.
+  const auto [how, first] =
+      GENERATE(table<cuda_on_host_peers, int>({{kCopiesWrong, 16}, {kCopiesHang, 18}}));
+  CAPTURE(how);
+  cuda_on_host_has_peers(how);
+  const int kernels = cuda_on_host_team_kernels();
+  const auto body = [](Communicator& c) {
+    expect(way_of(c) == "team", way_of(c));
+    call_all(c);
+  };
+  check_all_well(run_on_gpus({first, first + 1, first}, body, "", "always"));
+  // On each GPU each of 5 calls of 3 sizes.
+  CHECK(cuda_on_host_team_kernels() - kernels == 2 * 15);
+  cuda_on_host_has_peers(kPeersWell);
+}
+
+TEST_CASE(
+    "gpus: copies begin when all ranks' streams have come to them, and end before any goes on",
+    "[comm]") {
+  std::atomic<bool> may_go{false};
+  // Two ranks share a GPU: there is something to copy on within it.
+  const auto body = [&](Communicator& c) {
+    const auto n = static_cast<std::size_t>(c.size());
+    // Nothing else orders them.
+    struct {
+      OwnedStream stream;
+      Device own{Values(3000, 0)}, all{Values(12'000, 0)}, exchanged{Values(12'000, 0)};
+    } beside[2];
+    for (int call = 0; call < 6; call++) {
+      const auto& [stream, own, all, exchanged] = beside[call % 2];
+      // Other GPUs have something for it.
+      if (call == 0 && c.rank() == 1) hold_until(may_go, stream);
+      // What is sent is only there then, and what was there before is only gone then.
+      check_cuda(cudaMemsetAsync(own.data(), 1 + call + c.rank(), 12'000, stream), "cudaMemset");
+      check_cuda(cudaMemsetAsync(all.data(), 0x22, 12'000 * n, stream), "cudaMemset");
+      check_cuda(cudaMemsetAsync(exchanged.data(), 0x22, 12'000 * n, stream), "cudaMemset");
+      c.all_gather(own.data(), all.data(), 3000, kType, in(stream));
+      // And nobody reads it any more, as none reads or writes what was gathered in the end.
+      check_cuda(cudaMemsetAsync(own.data(), 0x55, 12'000, stream), "cudaMemset");
+      c.all_to_all(all.data(), exchanged.data(), 3000, kType, in(stream));
+      check_cuda(cudaMemsetAsync(all.data(), 0x55, 12'000 * n, stream), "cudaMemset");
+      if (call == 0 && c.rank() == 1) {
+        // Until others have come as far as they can.
+        std::this_thread::sleep_for(50ms);
+        may_go = true;
+      }
+      if (call % 3 == 1) continue;
+      stream.wait();
+      expect(exchanged.values() == Values(3000 * n, (1 + call + c.rank()) * 0x01010101),
+             "what came from all");
+      expect(all.values() == Values(3000 * n, 0x55555555), "what was written behind the call");
+    }
+  };
+  check_all_well(run_on_gpus({0, 1, 2, 1}, body, "", "always"));
 }
 
 TEST_CASE("gpus: a stream of another GPU is refused, and nothing is broken", "[comm]") {
@@ -274,29 +339,38 @@ TEST_CASE("gpus: where GPUs do not reach each other the next way serves, on all 
 
 TEST_CASE("gpus: a launch that one GPU refuses ends the others' parts, and serves nobody after",
           "[comm]") {
+  const auto copies = GENERATE(as<std::string>(), "never", "always");
+  CAPTURE(copies);
+  cuda_on_host_has(kGpus);
+  auto options = options_for("");
+  options.device = 15;
+  // As long as it is there, teams that are gone are kept.
+  const auto keeper = Communicator::create_all(1, options);
   std::atomic<int> called{0};
   const std::vector<int> of_rank = {12, 13, 12};
-  const auto errors = run_on_gpus(of_rank, [&](Communicator& c) {
+  const auto body = [&](Communicator& c) {
     const OwnedStream stream;
-    const Device sums(Values(3000, 1));
-    c.all_reduce(sums.data(), sums.data(), 3000, kType, ReduceOp::sum, in(stream));
+    const Device own(Values(1000, c.rank())), all(Values(3000, 7));
+    c.all_gather(own.data(), all.data(), 1000, kType, in(stream));
     stream.wait();
-    expect(sums.values() == Values(3000, 3), "the sums");
+    expect(all.values()[2999] == 2, "what was gathered");
     cuda_on_host_refuses(13, true);
     ++called;
     while (called < 3) std::this_thread::sleep_for(1ms);
-    c.all_reduce(sums.data(), sums.data(), 3000, kType, ReduceOp::sum, in(stream));
-  });
+    c.all_gather(own.data(), all.data(), 1000, kType, in(stream));
+  };
+  const auto errors = run_on_gpus(of_rank, body, "", copies);
   for (const auto& error : errors) {
     CAPTURE(error);
     CHECK(error.find("on GPU 13") != error.npos);
     CHECK(error.find("may still be written") == error.npos);
   }
   cuda_on_host_refuses(13, false);
-  check_all_well(run_on_gpus(of_rank, [](Communicator& c) {
+  const auto again = [](Communicator& c) {
     expect(way_of(c) == "team", way_of(c));
     call_all(c);
-  }));
+  };
+  check_all_well(run_on_gpus(of_rank, again, "", copies));
 }
 
 TEST_CASE("gpus: teams on the same GPUs never stand in each other's way", "[comm]") {
@@ -333,7 +407,7 @@ TEST_CASE("gpus: teams on the same GPUs never stand in each other's way", "[comm
 TEST_CASE("gpus: graphs of teams on the same GPUs never stand in each other's way", "[comm]") {
   constexpr int kRanks = 2, kTeams = 2;
   const SmallGpus small;
-  cuda_on_host_has(16);
+  cuda_on_host_has(kGpus);
   const auto store = make_inproc_store();
   std::vector<std::vector<std::optional<Communicator>>> teams(kTeams);
   for (auto& team : teams) team.resize(kRanks);
@@ -406,7 +480,7 @@ TEST_CASE("gpus: one thread makes ranks with a GPU of each", "[comm]") {
                                             std::vector{3, 1, 0}, std::vector{1, 2, 2, 1});
   const bool by_id = GENERATE(false, true);
   CAPTURE(devices, by_id);
-  cuda_on_host_has(16);
+  cuda_on_host_has(kGpus);
   const std::size_t size = devices.size();
   std::vector<int> numbers(size);
   std::iota(numbers.begin(), numbers.end(), 0);
@@ -447,7 +521,7 @@ TEST_CASE("gpus: one thread makes ranks with a GPU of each", "[comm]") {
 
 TEST_CASE("gpus: what is gone is in nobody's way", "[comm]") {
   const SmallGpus small;
-  cuda_on_host_has(16);
+  cuda_on_host_has(kGpus);
   auto options = options_for("");
   options.device = 15;
   // As long as it is there, teams that are gone are kept.

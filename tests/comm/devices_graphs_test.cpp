@@ -106,27 +106,58 @@ namespace {
 class Branches {
  public:
   explicit Branches(std::span<const OwnedStream> streams) : streams_(streams) {
-    check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event");
+    for (const auto& stream : streams) {
+      int device = 0;
+      check_cuda(cudaStreamGetDevice(stream, &device), "asking for a stream's device");
+      check_cuda(cudaSetDevice(device), "a device");
+      check_cuda(cudaEventCreateWithFlags(&events_.emplace_back(), cudaEventDisableTiming),
+                 "making an event");
+    }
   }
   Branches(const Branches&) = delete;
   Branches& operator=(const Branches&) = delete;
-  ~Branches() { cudaEventDestroy(event_); }
+  ~Branches() {
+    for (const cudaEvent_t event : events_) cudaEventDestroy(event);
+  }
 
   void fork() const {
-    check_cuda(cudaEventRecord(event_, streams_[0]), "recording an event");
+    check_cuda(cudaEventRecord(events_[0], streams_[0]), "recording an event");
     for (const auto& other : streams_.subspan(1))
-      check_cuda(cudaStreamWaitEvent(other, event_, 0), "waiting for an event");
+      check_cuda(cudaStreamWaitEvent(other, events_[0], 0), "waiting for an event");
   }
   void join() const {
-    for (const auto& other : streams_.subspan(1)) {
-      check_cuda(cudaEventRecord(event_, other), "recording an event");
-      check_cuda(cudaStreamWaitEvent(streams_[0], event_, 0), "waiting for an event");
+    for (std::size_t i = 1; i < streams_.size(); i++) {
+      check_cuda(cudaEventRecord(events_[i], streams_[i]), "recording an event");
+      check_cuda(cudaStreamWaitEvent(streams_[0], events_[i], 0), "waiting for an event");
     }
   }
 
  private:
   std::span<const OwnedStream> streams_;
-  cudaEvent_t event_ = nullptr;
+  std::vector<cudaEvent_t> events_;  // of each stream's device
+};
+
+/// GPUs of the ranks that one thread has; the first's is its current one before and afterwards.
+class GpusOfRanks {
+ public:
+  GpusOfRanks() { use_gpu_of(0); }
+  GpusOfRanks(const GpusOfRanks&) = delete;
+  GpusOfRanks& operator=(const GpusOfRanks&) = delete;
+  ~GpusOfRanks() { cudaSetDevice(gpu_of(0)); }
+
+  static std::vector<int> of(int ranks) {
+    std::vector<int> all;
+    for (int rank = 0; rank < ranks; rank++) all.push_back(gpu_of(rank));
+    return all;
+  }
+  static OwnedStream stream(int rank) {
+    check_cuda(cudaSetDevice(gpu_of(rank)), "a device");
+    return OwnedStream();
+  }
+  static Device memory(int rank, const Values& values) {
+    check_cuda(cudaSetDevice(gpu_of(rank)), "a device");
+    return Device(values);
+  }
 };
 
 }  // namespace
@@ -177,19 +208,22 @@ TEST_CASE("devices: one graph of several ranks' calls, which one thread captures
 
 TEST_CASE("devices: copies and kernels of a team follow one another, also in graphs", "[comm]") {
   if (way() != "team") return;
-  constexpr std::size_t kRanks = 3, kCount = 1000;
+  constexpr std::size_t kRanks = 4, kCount = 1000;
   const auto copies = GENERATE(as<std::string>(), "always", "never");
+  const GpusOfRanks gpus_of_ranks;
+  const OwnedStream streams[kRanks] = {GpusOfRanks::stream(0), GpusOfRanks::stream(1),
+                                       GpusOfRanks::stream(2), GpusOfRanks::stream(3)};
   auto options = on_device();
   options.device_copies = copies;
-  auto ranks = Communicator::create_all(kRanks, options);
-  const OwnedStream streams[kRanks];
+  auto ranks = Communicator::create_all(kRanks, options, GpusOfRanks::of(kRanks));
   std::vector<Device> sums, gathered, exchanged;
   std::vector<Values> expected;
   for (std::size_t i = 0; i < kRanks; i++) {
-    expected.push_back(ramp(kRanks * kCount, static_cast<int>(i)));
-    sums.emplace_back(expected[i]);
-    gathered.emplace_back(expected[i]);
-    exchanged.emplace_back(Values(kRanks * kCount));
+    const int rank = static_cast<int>(i);
+    expected.push_back(ramp(kRanks * kCount, rank));
+    sums.push_back(GpusOfRanks::memory(rank, expected[i]));
+    gathered.push_back(GpusOfRanks::memory(rank, expected[i]));
+    exchanged.push_back(GpusOfRanks::memory(rank, Values(kRanks * kCount)));
   }
   Values in_place(expected[1].begin() + kCount, expected[1].begin() + 2 * kCount);
   // Of one of the ranks the all_gather is in place.
@@ -212,8 +246,8 @@ TEST_CASE("devices: copies and kernels of a team follow one another, also in gra
     call_all();
     branches.join();
   });
-  CHECK(cuda_on_host_team_kernels() - kernels == (copies == "always" ? 1 : 3));
-  for (int round = 0; round < 4; round++) {
+  CHECK(cuda_on_host_team_kernels() - kernels == (copies == "always" ? 1 : 3) * gpus());
+  for (int round = 0; round < 3; round++) {
     for (const auto& stream : streams) stream.wait();
     for (int i = 0; i < 2; i++) graph.launch(streams[0]);
     // What comes into the others' streams comes behind it.
@@ -242,12 +276,14 @@ TEST_CASE("devices: a graph beside another call of its team is told on all ranks
   const auto in_graph = GENERATE(Kind::all_reduce, Kind::all_gather);
   CAPTURE(to_string(plain), to_string(in_graph));
   constexpr int kRanks = 2;
-  auto ranks = Communicator::create_all(kRanks, on_device());
-  const OwnedStream streams[kRanks], captured[kRanks];
+  const GpusOfRanks gpus_of_ranks;
+  const OwnedStream streams[kRanks] = {GpusOfRanks::stream(0), GpusOfRanks::stream(1)};
+  const OwnedStream captured[kRanks] = {GpusOfRanks::stream(0), GpusOfRanks::stream(1)};
+  auto ranks = Communicator::create_all(kRanks, on_device(), GpusOfRanks::of(kRanks));
   std::vector<Device> ones, results;
   for (int rank = 0; rank < kRanks; rank++) {
-    ones.emplace_back(Values(100, 1));
-    results.emplace_back(Values(200, 0));
+    ones.push_back(GpusOfRanks::memory(rank, Values(100, 1)));
+    results.push_back(GpusOfRanks::memory(rank, Values(200, 0)));
   }
   const auto call_all = [&](Kind kind, std::span<const OwnedStream> in_streams) {
     const Collective collective{kind, 100, 0};

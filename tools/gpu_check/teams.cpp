@@ -127,6 +127,19 @@ Status try_endless(std::mt19937_64& random) {
 
 namespace {
 
+/// Calls that can be copies, among some that cannot, of each of which there are fewer.
+void try_copies(Rank ranks, const std::vector<TeamCase>& cases, Findings& findings,
+                std::mt19937_64& random, const std::vector<int>& devices = {}) {
+  std::vector<TeamCase> chosen;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const bool is_copied = !cases[i].lowered().copies.empty();
+    if (is_copied || i % testing::by_effort(30, 4, 4) == 0) chosen.push_back(cases[i]);
+  }
+  if (testing::reduced() && chosen.size() > 12) chosen.resize(12);
+  try_team(ranks, device::kMostTeamThreads, chosen, findings, random, device::CopyUse::always,
+           devices);
+}
+
 /// Teams over all GPUs there are, in some order, where there are several. That they do not reach
 /// each other is told, and is nobody's fault here.
 void try_all_gpus(Findings& findings, const PhaseContext& context, Watchdog& watchdog,
@@ -142,6 +155,11 @@ void try_all_gpus(Findings& findings, const PhaseContext& context, Watchdog& wat
     context.records.add(
         {{"phase", context.name}, {"what", "no peers"}, {"why", reached.error().message}});
     return;
+  }
+  if (const auto copied = device::reach_by_copies(all); !copied) {
+    std::printf("no copies between %d GPUs: %s\n", count, copied.error().message.c_str());
+    context.records.add(
+        {{"phase", context.name}, {"what", "no copies"}, {"why", copied.error().message}});
   }
   for (const Rank ranks : {static_cast<Rank>(count), 8U}) {
     std::vector<int> devices;
@@ -159,19 +177,9 @@ void try_all_gpus(Findings& findings, const PhaseContext& context, Watchdog& wat
                          {"ranks", ranks},
                          {"gpus", count},
                          {"cases", chosen.size()}});
+    watchdog.at(fmt::format("a team of {} on {} GPUs by copies", ranks, count));
+    try_copies(ranks, cases, findings, random, devices);
   }
-}
-
-/// Calls that can be copies, among some that cannot, of each of which there are fewer.
-void try_copies(Rank ranks, const std::vector<TeamCase>& cases, Findings& findings,
-                std::mt19937_64& random) {
-  std::vector<TeamCase> chosen;
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    const bool is_copied = !cases[i].lowered().copies.empty();
-    if (is_copied || i % testing::by_effort(30, 4, 4) == 0) chosen.push_back(cases[i]);
-  }
-  if (testing::reduced() && chosen.size() > 12) chosen.resize(12);
-  try_team(ranks, device::kMostTeamThreads, chosen, findings, random, device::CopyUse::always);
 }
 
 }  // namespace

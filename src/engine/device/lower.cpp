@@ -41,7 +41,7 @@ class Lowering {
     put_by_words(request_, out_);
     place_slots();
     finish();
-    out_.copies = copies_of(request_.problem, request_.type);
+    out_.copies = copies_of(request_.problem, request_.type, request_.devices);
     return std::move(out_);
   }
 

@@ -45,9 +45,9 @@ struct LoweredTeam {
   std::vector<TeamEnd> ends;
   std::vector<TeamPart> parts;
   std::vector<TeamChannel> channels;
-  std::vector<TeamCopy> copies;  ///< the same, where it is no more than copies
-  TeamProgram program;           ///< its lists' pointers are null
-  bool in_place = false;         ///< lowered for all ranks in place: right whichever of them are
+  std::vector<TeamCopies> copies;  ///< the same, where it is no more than copies; by device
+  TeamProgram program;             ///< its lists' pointers are null
+  bool in_place = false;           ///< lowered for all ranks in place: right whichever of them are
   /// Of slots and scratch, which hold nothing from one call to the next: programs may share it.
   /// Each device has some, of which none needs more.
   std::uint64_t workspace_bytes = 0;

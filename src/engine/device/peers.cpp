@@ -5,8 +5,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <tuple>
 #include <utility>
 
+#include "core/log.hpp"
 #include "core/process_mutex.hpp"
 #include "engine/device/driver.hpp"
 #include "engine/device/trial.hpp"
@@ -17,11 +19,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// How long one GPU's kernels may take to read and write some bytes of another's.
+/// How long one GPU may take to read and write, or copy, some bytes of another's.
 constexpr std::chrono::seconds kLimit{5};
 
-/// A trial's patterns: its own, what it has read elsewhere, and what others have written.
-enum Place : std::size_t { own, read, written, places };
+/// How one GPU gets at another's memory.
+enum class By : std::uint8_t { kernels, copies };
+
+/// A trial's patterns: its own, what it has read elsewhere, and what others have written, or
+/// copied.
+enum Place : std::size_t { own, read, written, copied, places };
 std::byte* at(const Trial& trial, Place place) { return trial.memory() + place * kTrialBytes; }
 
 std::uint32_t number_of(int device) { return static_cast<std::uint32_t>(device); }
@@ -44,42 +50,52 @@ class Peers {
     return *all;
   }
 
-  Status reach(std::span<const int> devices) {
+  Status reach(std::span<const int> devices, By by) {
     const std::lock_guard lock(mu_);
     for (const int device : devices) {
       for (const int peer : devices) {
         if (device == peer) continue;
-        const auto known = known_.find({device, peer});
-        CCOLL_TRY(known != known_.end() ? known->second : find_out(device, peer));
+        const auto known = known_.find({device, peer, by});
+        CCOLL_TRY(known != known_.end() ? known->second : find_out(device, peer, by));
       }
     }
     return {};
   }
 
  private:
-  Status find_out(int device, int peer) {
-    auto works = try_out(device, peer);
+  Status find_out(int device, int peer, By by) {
+    auto works = try_out(device, peer, by);
     // There may be memory next time.
-    if (!works && works.error().kind == ErrorKind::exhausted) return works;
-    if (!works) {
-      works.error().message = fmt::format("GPU {} does not reach the memory of GPU {}: {}", device,
-                                          peer, works.error().message);
+    const bool is_known = works || works.error().kind != ErrorKind::exhausted;
+    if (!works && is_known) {
+      works.error().message =
+          fmt::format("GPU {} does not reach the memory of GPU {}{}: {}", device, peer,
+                      by == By::copies ? " by copies" : "", works.error().message);
       // What one cannot rely on is given up, for whatever reason.
       works.error().kind = ErrorKind::unsupported;
     }
-    known_[{device, peer}] = works;
+    if (!works && by == By::copies) {
+      log().warn("calls of ranks that have several GPUs are made by kernels, none by copies: {}",
+                 works.error().message);
+    }
+    if (is_known) known_[{device, peer, by}] = works;
     return works;
   }
 
-  Status try_out(int device, int peer) {
+  Status try_out(int device, int peer, By by) {
     const auto there = trial_on(peer), here = trial_on(device);
     CCOLL_TRY(there);
     CCOLL_TRY(here);
     const CurrentDevice current(device);
     CCOLL_TRY(current.status());
     const BesideCaptures beside;
-    CCOLL_TRY(enable(device, peer));
-    auto works = pass_patterns(**here, device, **there, peer);
+    Status works;
+    if (by == By::kernels) {
+      CCOLL_TRY(enable(device, peer));
+      works = pass_patterns(**here, device, **there, peer);
+    } else {
+      works = copy_pattern(**here, device, **there, peer);
+    }
     // What may hang is not touched any more.
     if (!works && works.error().kind == ErrorKind::timed_out) {
       for (const int each : {device, peer}) {
@@ -109,6 +125,22 @@ class Peers {
     return {};
   }
 
+  /// In a stream of `device`, to the peer.
+  static Status copy_pattern(Trial& here, int device, Trial& there, int peer) {
+    const auto limit = Clock::now() + kLimit;
+    CCOLL_TRY(cuda_status(cudaMemcpyAsync(at(there, copied), at(here, own), kTrialBytes,
+                                          cudaMemcpyDefault, here.stream()),
+                          "copying there"));
+    CCOLL_TRY(here.mark());
+    CCOLL_TRY(here.wait(limit, "a copy to there"));
+    const CurrentDevice current(peer);
+    CCOLL_TRY(current.status());
+    const auto miscopied = there.find_wrong(at(there, copied), number_of(device), 1, limit);
+    CCOLL_TRY(miscopied);
+    if (*miscopied) return fail(ErrorKind::unsupported, "what they bring there is wrong");
+    return {};
+  }
+
   Result<Trial*> trial_on(int device) {
     const CurrentDevice current(device);
     CCOLL_TRY(current.status());
@@ -123,7 +155,7 @@ class Peers {
   }
 
   ProcessMutex mu_;
-  std::map<std::pair<int, int>, Status> known_;  // guarded by mu_; who reaches whom
+  std::map<std::tuple<int, int, By>, Status> known_;  // guarded by mu_; who reaches whom
   /// By device. They stay, as CUDA may wait for any stream when memory is given back.
   std::map<int, std::unique_ptr<Trial>> trials_;   // guarded by mu_
   std::vector<std::unique_ptr<Trial>> abandoned_;  // guarded by mu_
@@ -131,7 +163,13 @@ class Peers {
 
 }  // namespace
 
-Status reach_peers(std::span<const int> devices) { return Peers::of_process().reach(devices); }
+Status reach_peers(std::span<const int> devices) {
+  return Peers::of_process().reach(devices, By::kernels);
+}
+
+Status reach_by_copies(std::span<const int> devices) {
+  return Peers::of_process().reach(devices, By::copies);
+}
 
 bool is_reached(const void* address, std::span<const int> devices) {
   const auto driver = find_driver();

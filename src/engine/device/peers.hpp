@@ -15,6 +15,10 @@ namespace ccoll::device {
 /// which ones and why; what hangs is neither used nor given back. Any thread may call; waits.
 Status reach_peers(std::span<const int> devices);
 
+/// Tries out the same way whether copies that one of the GPUs is told to make bring what it has to
+/// each other one; where some do not, that is also a warning, as soon as it is found.
+Status reach_by_copies(std::span<const int> devices);
+
 /// Whether kernels on all of them get at the memory there, which reach_peers() has tried out for
 /// memory of cudaMalloc: pools' and mapped memory (VMM) is for those alone that its owner names.
 bool is_reached(const void* address, std::span<const int> devices);

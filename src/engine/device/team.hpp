@@ -11,12 +11,13 @@
 /// at the same time as another one of this team, or as a plain call of it: kernels that find each
 /// other end both, and the team.
 ///
-/// In the place of the kernel stand copies where a call of ranks that share a GPU is no more than
-/// that (copies.hpp) and large enough. They cannot be ended midway: what has been launched by then
-/// copies also after an abort.
+/// In the place of the kernels stand copies where a call is no more than that (copies.hpp) and
+/// large enough. They cannot be ended midway: what has been launched by then copies also after an
+/// abort.
 ///
 /// Kernels of several GPUs read and write each other's memory: slots and flags of the team, and
-/// what is lent of ranks' buffers. Buffers that not all GPUs reach are lent to none (peers.hpp).
+/// what is lent of ranks' buffers. Buffers that not all GPUs reach are lent to none, and not copied
+/// (peers.hpp).
 
 #include <chrono>
 #include <cstddef>

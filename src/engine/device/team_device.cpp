@@ -34,6 +34,8 @@ Status Team::Device::open() {
   std::vector<int> devices;
   for (const Gpu& gpu : gpus_) devices.push_back(gpu.device);
   CCOLL_TRY(reach_peers(devices));
+  can_copy_ = devices.size() == 1 ||
+              (options_.copies != CopyUse::never && reach_by_copies(devices).has_value());
   for (Gpu& gpu : gpus_) {
     const CurrentDevice current(gpu.device);
     CCOLL_TRY(current.status());
@@ -67,7 +69,10 @@ Status Team::Device::open(Gpu& gpu) {
   CCOLL_TRY(choose_threads(gpu));
   CCOLL_TRY(put(make_stream(), gpu.launches));
   CCOLL_TRY(put(make_stream(), gpu.uploads));
-  if (gpus_.size() > 1) CCOLL_TRY(put(make_stream(), gpu.captured_launches.emplace_back()));
+  if (gpus_.size() > 1) {
+    CCOLL_TRY(put(make_stream(), gpu.captured_launches.emplace_back()));
+    CCOLL_TRY(put(make_event(), gpu.sent));
+  }
   CCOLL_TRY(put(make_event(), gpu.finished));
   CCOLL_TRY(put(make_event(), gpu.captured));
   CCOLL_TRY(gpu.lists.open());
@@ -164,19 +169,8 @@ Status Team::Device::launch(std::span<const TeamCall> calls, std::uint32_t last)
 Result<bool> Team::Device::make(const LoadedProgram& program, std::span<const TeamCall> calls,
                                 std::span<const cudaStream_t> streams) {
   ++launches_;
-  // Between GPUs copies would depend on how these reach each other, which is only known of kernels.
-  if (gpus_.size() == 1) {
-    const CurrentDevice current(gpus_[0].device);
-    CCOLL_TRY(current.status());
-    const TeamLaunch launch = arguments(program, calls, 0);
-    const auto copies = copies_for(program.copies, launch);
-    if (!copies.empty()) {
-      const Status put = put_copies(copies, launch, streams[0]);
-      // What has not got all of it may stay claimed for ever.
-      if (!put) is_even_ = false;
-      return put.map([] { return true; });
-    }
-  }
+  const auto is_copied = copy(program, calls, streams);
+  if (!is_copied || *is_copied) return is_copied;
   CCOLL_TRY(launch_parts(program, calls, streams));
   return false;
 }
@@ -239,7 +233,8 @@ Status Team::Device::launch_parts(const LoadedProgram& program, std::span<const 
 }
 
 /// Of a call that only the first `count` GPUs have got: no rank's stream waits for it, and nothing
-/// may rely on all having counted it. False where they have not ended.
+/// may rely on all having counted it, or on their claims being given back. False where they have
+/// not ended.
 bool Team::Device::end_parts(std::uint32_t count, bool is_captured) {
   is_even_ = false;
   abort();

@@ -2,7 +2,7 @@
 #pragma once
 
 /// What a team has on its GPUs: programs (team_programs.cpp), and its state, and how calls are
-/// launched and end there (team_device.cpp).
+/// launched and end there (team_device.cpp), or copied (team_copies.cpp).
 
 #include <atomic>
 #include <cstddef>
@@ -25,7 +25,7 @@ namespace ccoll::device {
 struct LoadedProgram {
   std::vector<ProgramPart> parts;               ///< by the GPU's number in the team
   std::vector<TeamBlock> blocks;                ///< of all, for messages
-  std::vector<TeamCopy> copies;                 ///< which make its calls, where there are any
+  std::vector<TeamCopies> copies;               ///< which make its calls, where there are any
   mutable std::atomic<bool> was_copied{false};  ///< a call of it was made by those
   ProgramKernel kernel;
   const LoadedProgram* in_place = nullptr;  ///< what serves in its place where buffers are so
@@ -89,6 +89,7 @@ class Team::Device final : public TeamDevice {
     std::vector<OwnStream> captured_launches;
     OwnEvent finished;  ///< recorded on `launches`
     OwnEvent captured;  ///< recorded in a graph
+    OwnEvent sent;      ///< recorded, in a graph or not, behind copies that cross
     TeamTurns turns;
     ListMemory lists;
     DeviceMemory flags, workspace;
@@ -114,6 +115,15 @@ class Team::Device final : public TeamDevice {
   /// Whether by copies, else by kernels.
   Result<bool> make(const LoadedProgram& program, std::span<const TeamCall> calls,
                     std::span<const cudaStream_t> streams);
+  /// Whether it has been put into the streams as copies.
+  Result<bool> copy(const LoadedProgram& program, std::span<const TeamCall> calls,
+                    std::span<const cudaStream_t> streams);
+  Status put_copies(std::span<const PlacedCopies> copies, const LoadedProgram& program,
+                    std::span<const TeamCall> calls, std::span<const cudaStream_t> streams);
+  Status put_sent(std::span<const PlacedCopy> copies, const TeamLaunch& launch,
+                  std::uint32_t number, cudaStream_t stream) const;
+  Status put_spread(std::span<const PlacedCopy> copies, const TeamLaunch& launch,
+                    std::uint32_t number, cudaStream_t stream) const;
   Status launch_parts(const LoadedProgram& program, std::span<const TeamCall> calls,
                       std::span<const cudaStream_t> streams);
   bool end_parts(std::uint32_t count, bool is_captured);
@@ -132,6 +142,7 @@ class Team::Device final : public TeamDevice {
   std::vector<std::uint32_t> numbers_;  // by rank; immutable after open()
   std::vector<Gpu> gpus_;               // by number; immutable after open(), but captured_launches
   std::vector<OwnEvent> arrived_;       // by rank; immutable after open()
+  bool can_copy_ = true;                // immutable after open(); from each GPU to each other one
   MappedMemory words_;                  // the abort word, then at kProgressAt the blocks' progress
   std::uint64_t launches_ = 0;          // one launch comes after the other
   mutable std::mutex mu_;

@@ -39,7 +39,7 @@ Result<LoadedProgram*> Team::Device::load(const LoweredTeam& lowered) {
   auto loaded = std::make_unique<LoadedProgram>();
   loaded->parts.resize(gpus_.size());
   loaded->blocks = lowered.blocks;
-  if (are_wanted(options_.copies, lowered.copies)) loaded->copies = lowered.copies;
+  if (can_copy_ && are_wanted(options_.copies, lowered.copies)) loaded->copies = lowered.copies;
   if (lowered.program.block_count != 0) {
     CCOLL_TRY(put(kernel_for(lowered.program), loaded->kernel));
     // What is refused has taken no memory, which stays.

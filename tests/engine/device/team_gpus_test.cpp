@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs of teams on several GPUs, which the host plays: what is refused, and what is loaded
-// beside a program.
+// Teams on several GPUs, which the host plays: which programs are refused, what is loaded beside
+// one, and which copies make calls.
 #include <catch2/catch.hpp>
+#include <map>
+#include <random>
+#include <set>
 
 #include "engine/device/team.hpp"
 #include "engine/device/team_device.hpp"
 #include "support/cuda_on_host.hpp"
+#include "support/effort.hpp"
+#include "support/logged.hpp"
+#include "team_bench.hpp"
 #include "team_case.hpp"
 
 using namespace ccoll;
@@ -38,6 +44,52 @@ struct TeamOnGpus {
 
   std::unique_ptr<Team> team;
 };
+
+/// By whom, from which GPU, to which.
+using Traffic = std::map<std::array<int, 3>, std::array<std::uint64_t, 2>>;
+
+Traffic traffic_among(int gpus) {
+  Traffic traffic;
+  for (int by = 0; by < gpus; by++) {
+    for (int from = 0; from < gpus; from++) {
+      for (int to = 0; to < gpus; to++) {
+        const auto carried = cuda_on_host_carried(by, from, to);
+        traffic[{by, from, to}] = {carried.copies, carried.bytes};
+      }
+    }
+  }
+  return traffic;
+}
+
+/// Of ranks that may be in place anywhere, on some of so many GPUs.
+TeamCase random_exchange(Kind kind, std::uint32_t gpus, std::mt19937_64& random) {
+  auto made = test::case_of(kind, kind == Kind::all_gather ? Algorithm::ring : Algorithm::pairwise,
+                            static_cast<Rank>(2 + random() % 7), 1 + random() % 3000, 500);
+  for (Rank rank = 0; rank < made.problem.size; rank++)
+    made.in_place[rank] = may_be_in_place(kind) && random() % 3 == 0;
+  test::spread(made, gpus, random);
+  return made;
+}
+
+/// What is to go from each GPU to each other one of a call: once each block that is needed there.
+Traffic links_of(const TeamCase& made) {
+  Traffic links;
+  const std::uint64_t bytes = made.problem.count * size_of(made.type);
+  const auto add = [&](std::uint32_t from, std::uint32_t to) {
+    const auto gpu = static_cast<int>(from);
+    auto& [copies, carried] = links[{gpu, gpu, static_cast<int>(to)}];
+    ++copies;
+    carried += bytes;
+  };
+  for (const std::uint32_t from : made.devices) {
+    std::set<std::uint32_t> known = {from};
+    for (const std::uint32_t to : made.devices) {
+      const bool is_new = known.insert(to).second;
+      if (to != from && (is_new || made.problem.kind == Kind::all_to_all)) add(from, to);
+    }
+  }
+  return links;
+}
 
 }  // namespace
 
@@ -82,4 +134,78 @@ TEST_CASE("team: what reads no buffers of other GPUs asks for nothing that lends
   CHECK(loaded->lending_nothing == nullptr);
   REQUIRE(loaded->in_place != nullptr);
   CHECK(loaded->in_place->lending_nothing != nullptr);
+}
+
+TEST_CASE("team: copies between GPUs leave what the kernel leaves, and carry each block once",
+          "[engine][device][property]") {
+  constexpr std::uint32_t kGpus = 4;
+  cuda_on_host_has(kGpus);
+  const auto seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  testing::TeamOnHost host(test::kMostBlocks, test::kMostFlags, kGpus);
+  const int draws = testing::by_effort(4, 12, 100);
+  for (int draw = 0; draw < draws; draw++) {
+    const auto kind = draw % 2 == 0 ? Kind::all_gather : Kind::all_to_all;
+    auto made = random_exchange(kind, kGpus, random);
+    CAPTURE(seed, draw, made.text());
+    gpu_check::TeamBench bench(made.problem.size, kMostTeamThreads, CopyUse::always,
+                               {made.devices.begin(), made.devices.end()});
+    const std::set<std::uint32_t> gpus(made.devices.begin(), made.devices.end());
+    const auto links = links_of(made);
+    // As the team numbers them.
+    made.devices = bench.team().device_numbers();
+    const auto lowered = made.lowered();
+    const auto* const program = bench.team().load(lowered).value();
+    for (int call = 0; call < 3; call++) {
+      test::TeamMemory expected(made, random);
+      auto memory = expected;
+      host.run(lowered, expected.buffers(), 1);
+      const int kernels = cuda_on_host_team_kernels(), claims = cuda_on_host_kernels();
+      const auto before = traffic_among(kGpus);
+      const auto way = static_cast<gpu_check::TeamBench::Way>(random() % 3);
+      REQUIRE(bench.run(program, memory, way).has_value());
+      CHECK(memory == expected);
+      CHECK(cuda_on_host_team_kernels() == kernels);
+      // On each GPU.
+      CHECK(cuda_on_host_kernels() - claims == static_cast<int>(2 * gpus.size()));
+      for (const auto& [link, after] : traffic_among(kGpus)) {
+        if (link[1] == link[2]) continue;
+        CAPTURE(link);
+        const auto known = links.find(link);
+        const auto carried = known == links.end() ? Traffic::mapped_type{} : known->second;
+        CHECK(after[0] - before.at(link)[0] == carried[0]);
+        CHECK(after[1] - before.at(link)[1] == carried[1]);
+      }
+    }
+  }
+}
+
+TEST_CASE("team: where copies do not work in one direction, programs have none",
+          "[engine][device]") {
+  // GPUs that nobody has tried out before.
+  const auto [how, first] =
+      GENERATE(table<cuda_on_host_peers, int>({{kCopiesWrong, 8}, {kCopiesHang, 10}}));
+  CAPTURE(how);
+  cuda_on_host_has(12);
+  cuda_on_host_has_peers(how);
+  const auto made = test::case_of(Kind::all_to_all, Algorithm::pairwise, 2, 1000, 500);
+  for (const CopyUse use : {CopyUse::never, CopyUse::always, CopyUse::always}) {
+    TeamOptions options;
+    options.ranks = 2;
+    options.devices = {first, first + 1};
+    options.copies = use;
+    std::unique_ptr<Team> team;
+    const auto said = testing::logged([&] { team = Team::make(options).value(); });
+    auto placed = made;
+    placed.devices = team->device_numbers();
+    const auto lowered = placed.lowered();
+    REQUIRE_FALSE(lowered.copies.empty());
+    CHECK(team->load(lowered).value()->copies.empty());
+    // Once, by who asks for them first.
+    static std::set<int> told;
+    const bool is_first = use == CopyUse::always && told.insert(first).second;
+    CAPTURE(said);
+    CHECK((said.find("by copies") != said.npos) == is_first);
+  }
+  cuda_on_host_has_peers(kPeersWell);
 }

@@ -151,6 +151,16 @@ void Plan::measure() {
     aside_ = std::make_unique_for_overwrite<std::byte[]>(kAsideBytes);
 }
 
+Windows Plan::windows(const std::vector<std::uint64_t>& block_counts,
+                      const std::vector<std::uint64_t>& output_counts) const {
+  auto problem = problem_;
+  if (!block_counts.empty()) {
+    problem.block_counts = block_counts;
+    problem.output_counts = output_counts;
+  }
+  return {std::move(problem), rank_, blocks_, slice_elems_};
+}
+
 void Plan::place(const PlanRequest& request, const Lane& lane, const std::vector<Operand>& operands,
                  std::vector<Part>& parts) const {
   const auto blocks = request.program.blocks;
@@ -167,8 +177,9 @@ void Plan::start(const PlanRun& run) {
   run_ = &run;
   if (!run.block_counts.empty() && !has_sizes_of(run)) [[unlikely]]
     begin_with_sizes_of(run);
-  done_ = false;
+  done_ = rests_ = false;
   pushed_ = owes_ = false;
+  limit_ = std::min(windows_, run.open_windows);
   const bool brief = can_be_short_ && run.input.segments.empty() && run.output.segments.empty();
   way_ = brief ? Way::brief : Way::interpreted;
   bytes_at_once_ = kBytesAtOnce;
@@ -234,16 +245,19 @@ Result<bool> Plan::advance() {
     return polled != Polled::waits;
   }
   bool moved = false, finished = true;
+  limit_ = std::min(windows_, run_->open_windows);
   for (auto& lane : lanes_) {
     auto lane_moved = advance_lane(lane);
     if (!lane_moved) return lane_moved;
     moved |= *lane_moved;
-    finished &= lane.window >= windows_;
+    finished &= lane.window >= limit_;
   }
   const auto flushed = flush();
   if (flushed == Polled::failed) return tl::unexpected(take_failure());
   moved |= flushed == Polled::moved;
-  done_ = finished && !owes_;
+  const bool is_over = finished && !owes_;
+  done_ = is_over && limit_ == windows_;
+  rests_ = is_over && !done_;
   if (done_) end_run();
   if (done_ && observer_ != nullptr) observer_->ends();
   return moved || done_;
@@ -276,7 +290,7 @@ Plan::Polled Plan::flush() {
 Result<bool> Plan::advance_lane(ReadyLane& lane) {
   bool moved = false;
   std::size_t bytes = 0;
-  for (int steps = 0; lane.window < windows_ && steps < kStepsAtOnce && bytes < bytes_at_once_;
+  for (int steps = 0; lane.window < limit_ && steps < kStepsAtOnce && bytes < bytes_at_once_;
        steps++) {
     if (lane.steps.empty()) {
       lane.window = windows_;
@@ -476,7 +490,7 @@ std::vector<Rank> Plan::awaited(Which which) const {
     if (which != Which::never_connected || !link.connected()) ranks.push_back(peer);
   };
   for (const auto& lane : lanes_) {
-    if (lane.window >= windows_ || lane.steps.empty()) continue;
+    if (lane.window >= limit_ || lane.steps.empty()) continue;
     const auto& step = lane.steps[lane.position];
     if (!after_holds(lane, step)) continue;
     for (std::size_t i = 0; i < step.receives.size(); i++)
@@ -502,6 +516,9 @@ std::optional<Plan::Stand> Plan::stand() const {
 }
 
 std::string Plan::standing() const {
+  if (rests_)
+    return fmt::format("before window {} of {}, whose data have yet to come to the host",
+                       limit_ + 1, windows_);
   const auto at = stand();
   if (!at) return "its own part over, what it sent not yet taken";
   return fmt::format("in step {} of {}, window {} of {}", at->step + 1, at->steps, at->window + 1,

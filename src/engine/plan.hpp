@@ -22,6 +22,7 @@
 #include "engine/describe.hpp"
 #include "engine/links.hpp"
 #include "engine/traffic.hpp"
+#include "engine/windows.hpp"
 #include "kernels/combine.hpp"
 #include "schedule/schedule.hpp"
 #include "schedule/step_record.hpp"
@@ -58,6 +59,9 @@ struct PlanRun {
   const void* custom_for = nullptr;  ///< of whom is_folding_for() is true in it
   Signature signature;
   std::uint64_t sequence = 0;
+  /// So many may be run: the buffers have no more yet. While the plan rests() this may grow, and
+  /// the buffers be others, in which views have the rest of them.
+  std::uint64_t open_windows = UINT64_MAX;
 };
 
 class Plan {
@@ -70,6 +74,9 @@ class Plan {
   /// Moves every lane on, for a bounded number of steps; true if anything moved.
   Result<bool> advance();
   bool done() const { return done_; }
+  /// Whether all windows that may be run are over, on this rank and with all it has sent to others,
+  /// and there are more.
+  bool rests() const { return rests_; }
   /// Whether the present run is one of plan_short.cpp's.
   bool is_short() const { return way_ != Way::interpreted; }
   /// advance() for who polls in a loop of its own: a value that costs nothing while all is well.
@@ -90,6 +97,9 @@ class Plan {
   void interpret_only() { can_be_short_ = false; }
 
   Algorithm algorithm() const { return algorithm_; }
+  /// Of runs with blocks of these sizes, where the plan's problem does not say them.
+  Windows windows(const std::vector<std::uint64_t>& block_counts,
+                  const std::vector<std::uint64_t>& output_counts) const;
   /// Where the first lane that is not done stands; from 0. Nothing where all are.
   struct Stand {
     std::size_t lane = 0;
@@ -363,11 +373,13 @@ class Plan {
   const PlanRun* run_ = nullptr;
   std::optional<Failure> failure_;  ///< of poll()
   bool done_ = true;
+  bool rests_ = false;
   enum class Way : std::uint8_t { interpreted, brief, brief_observed };
   Way way_ = Way::interpreted;
   bool pushed_ = false;  ///< since the last flush
   bool owes_ = false;  ///< whether what was pushed may not have left, or what was lent not be back
   std::uint64_t windows_ = 0;
+  std::uint64_t limit_ = 0;     ///< of the windows that may be run yet
   std::vector<Extent> inputs_;  ///< by block; scratch is measured like the input
   std::vector<Extent> outputs_;
   bool streams_ = false;  ///< the buffers are larger than what the caches keep

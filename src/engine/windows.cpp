@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/windows.hpp"
+
+#include <algorithm>
+
+namespace ccoll {
+
+std::uint64_t Windows::count() const {
+  return window_count(problem_, blocks_, {.slice_elems = slice_elems_});
+}
+
+std::vector<Stretch> Windows::stretches(Buffer buffer, std::uint64_t begin,
+                                        std::uint64_t end) const {
+  std::vector<Stretch> stretches;
+  if (!has(problem_, rank_, buffer)) return stretches;
+  const auto windows = count();
+  if (begin >= std::min(end, windows)) return stretches;
+  const auto add = [&](std::uint64_t offset, std::uint64_t elems) {
+    const auto first = std::min(elems, begin * slice_elems_);
+    // Of the last window the end may not fit 64 bits.
+    const auto last = end >= windows ? elems : std::min(elems, end * slice_elems_);
+    if (first == last) return;
+    if (!stretches.empty() && stretches.back().first + stretches.back().elems == offset + first)
+      stretches.back().elems += last - first;
+    else
+      stretches.push_back({offset + first, last - first});
+  };
+  const bool has_one = holds_own_block_only(problem_.kind, buffer);
+  std::uint64_t offset = 0;
+  for (std::uint32_t block = has_one ? rank_ : 0; block < (has_one ? rank_ + 1 : blocks_);
+       block++) {
+    const auto elems = block_elems(problem_, blocks_, block, buffer);
+    add(offset, elems);
+    offset += elems;
+  }
+  return stretches;
+}
+
+}  // namespace ccoll

@@ -153,9 +153,9 @@ struct CCOLL_API CommunicatorOptions {
   /// Error{invalid_argument}; a GPU that is not there, or a build without CUDA, Error{unsupported}.
   int device = kHost;
   /// Pinned memory of the host through which calls in streams of a communicator are copied, in
-  /// bytes; each communicator with such calls has so much. Collectives that find it full wait in
-  /// their streams. What is larger, messages, and graphs have memory beside it, which is kept for
-  /// the next: Counters::device_memory_bytes. What a communicator had serves the next one of the
+  /// bytes: enough for collectives of any size, which wait for room in their streams and, if large,
+  /// are made in parts. Messages, graphs and what docs/gpu.md excepts have memory beside it, kept
+  /// for the next: Counters::device_memory_bytes. What a communicator had serves the next of the
   /// process; CUDA gets it back when there is none, and no graph with calls of one. At least 1.
   std::size_t device_memory = std::size_t{64} << 20;
   /// How devices make collectives where all ranks have one: "team", a kernel on each GPU: for all

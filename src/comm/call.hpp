@@ -23,6 +23,8 @@
 
 namespace ccoll {
 
+struct StreamParts;
+
 struct Call {
   Kind kind = Kind::all_reduce;
   BufferView input;
@@ -45,6 +47,8 @@ struct Call {
   std::string_view label;
   /// Of a call in a stream, whose buffers are those of the host by then: what it waits for.
   std::shared_ptr<const device::Passage> gate = nullptr;
+  /// Of one in a stream that is made in parts, whose buffers are those of the first.
+  std::shared_ptr<const StreamParts> parts = nullptr;
   /// Of a call that devices make: by that algorithm. The host runs a barrier beside it, under this
   /// call's signature.
   std::optional<Algorithm> on_device = std::nullopt;

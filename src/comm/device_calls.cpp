@@ -285,7 +285,8 @@ Result<std::optional<Work>> Communicator::Implementation::begin_on_device(
   const auto out = elems_of(call, Buffer::output, rank(), size()) * width;
   if (in > 0) CCOLL_TRY(check_device_of(call.input.data, options_.device));
   if (out > 0) CCOLL_TRY(check_device_of(call.output.data, options_.device));
-  const auto reads = host_ranges_of(call.input, in), writes = host_ranges_of(call.output, out);
+  const device::Copied copied[] = {
+      {host_ranges_of(call.input, in), host_ranges_of(call.output, out)}};
   auto beside = call;
   beside.on_device = on_device.algorithm;
   const auto together = stream_calls_.device_way()->is_entered_together();
@@ -297,8 +298,7 @@ Result<std::optional<Work>> Communicator::Implementation::begin_on_device(
     return begun_in_order(beside, in_stream, passage, is_captured);
   };
   std::unique_lock lock(stream_calls_.submission());
-  const auto submitted = submit({.reads = reads,
-                                 .writes = writes,
+  const auto submitted = submit({.parts = copied,
                                  .stream = stream,
                                  .program = on_device.program,
                                  .input = call.kind == Kind::barrier ? nullptr : call.input.data,

@@ -291,6 +291,7 @@ Status Communicator::Implementation::make_ready(const Call& call, CollectiveOper
   run.output_counts = call.output_counts;
   run.custom = call.op.custom();
   run.custom_for = this;
+  if (call.parts) operation.parts.emplace(call.parts, run);
   if (call.kind == Kind::barrier) {
     run.input.data = &barrier_[0];
     run.output.data = &barrier_[1];
@@ -392,6 +393,7 @@ bool Communicator::Implementation::advance_collective_as_owner() {
     collective_failed_as_owner(std::move(moved.error()));
     return false;
   }
+  if (plan.rests()) return operation->parts->go_on(operation->run) || *moved;
   if (!plan.done()) return *moved;
   const auto finished = std::move(collectives_.front());
   collectives_.pop_front();

@@ -14,6 +14,7 @@
 
 #include "ccoll/communicator.hpp"
 #include "comm/reductions.hpp"
+#include "comm/stream_parts.hpp"
 #include "core/result.hpp"
 #include "engine/device/way.hpp"
 #include "engine/plan.hpp"
@@ -65,8 +66,9 @@ struct CollectiveOperation final : Operation {
   /// Of one in a stream: what it waits for before it begins, and its time limit from then on.
   std::shared_ptr<const device::Passage> gate;
   std::chrono::milliseconds timeout{0};
-  bool started = false;          // owner: holder of the owner flag
-  Clock::time_point publish_at;  // owner: holder of the owner flag
+  std::optional<PartedRun> parts;  ///< of one that is made in parts
+  bool started = false;            // owner: holder of the owner flag
+  Clock::time_point publish_at;    // owner: holder of the owner flag
 
   /// Whether it has the number by which other ranks know it. What a stream holds back, and all that
   /// comes behind, has one only when it begins: a graph's calls may still come before it.

@@ -36,10 +36,10 @@ void StreamCall::reached() noexcept {
 
 void StreamCall::passed() noexcept {
   end_part();
-  if (const auto communicator = communicator_.lock()) communicator->waiter().ring();
+  ring();
 }
 
-void StreamCall::landed() noexcept {
+void StreamCall::ring() const noexcept {
   if (const auto communicator = communicator_.lock()) communicator->waiter().ring();
 }
 

@@ -62,8 +62,9 @@ class StreamCall final : public device::StreamListener,
   void forsake() { passage_->forsake(); }
 
   void reached() noexcept override;
+  void part_reached() noexcept override { ring(); }
   void passed() noexcept override;
-  void landed() noexcept override;
+  void landed() noexcept override { ring(); }
 
   // owner: holder of the communicator's owner flag
 
@@ -102,6 +103,8 @@ class StreamCall final : public device::StreamListener,
     under_way,  ///< operations are
     leaving,    ///< the stream may go on
   };
+  /// Who waits for the communicator looks.
+  void ring() const noexcept;
   /// The Work is over: once, whoever finds it so.
   bool begin_to_end() { return !ending_.exchange(true); }
   /// The host has done its part, or the stream has passed: with both it is over.

@@ -10,31 +10,6 @@
 namespace ccoll {
 namespace {
 
-/// What the device's memory in a buffer is; the rest of it is the host's.
-std::vector<device::MemoryRange> device_ranges_of(const BufferView& view, std::uint64_t elems,
-                                                  std::size_t width) {
-  std::vector<device::MemoryRange> ranges;
-  const auto add = [&](std::byte* data, std::uint64_t count) {
-    if (count > 0 && device::device_of(data)) ranges.push_back({data, count * width});
-  };
-  if (view.segments.empty()) add(view.data, elems);
-  for (std::size_t i = 0; i < view.segments.size(); i++) {
-    const auto end = i + 1 < view.segments.size() ? view.segments[i + 1].first : elems;
-    add(view.segments[i].data, end - view.segments[i].first);
-  }
-  return ranges;
-}
-
-/// The view with the host's memory in place of the device's.
-void move_to_host(BufferView& view, std::uint64_t elems, const device::Passage& passage) {
-  if (elems == 0) return;
-  const auto move = [&](std::byte*& data) {
-    if (device::device_of(data)) data = passage.on_host(data);
-  };
-  for (auto& segment : view.segments) move(segment.data);
-  move(view.data);
-}
-
 Status check_stream_of(cudaStream_t stream, int device) {
   const auto its = device::device_of_stream(stream);
   if (!its || *its == device) return {};
@@ -63,10 +38,7 @@ bool Communicator::Implementation::is_for_streams(const void* input, const void*
 bool Communicator::Implementation::is_for_streams(const Call& call) const {
   if (!knows_devices_ || is_forked()) return false;
   if (has_device_way() && suits_devices(call)) return true;
-  const auto any = [&](const BufferView& view, Buffer buffer) {
-    return !device_ranges_of(view, elems_of(call, buffer, rank(), size()), 1).empty();
-  };
-  return any(call.input, Buffer::input) || any(call.output, Buffer::output);
+  return DividedCall(call, rank(), size()).has_device_memory();
 }
 
 bool Communicator::Implementation::come_by_streams(std::span<const MessageRequest> requests) const {
@@ -83,10 +55,12 @@ Result<std::shared_ptr<device::Passage>> Communicator::Implementation::passage(
   // Where the rank has declared none, it is that of the memory.
   std::optional<int> device;
   if (options_.device != kHost) device = options_.device;
-  for (const auto& ranges : {request.reads, request.writes}) {
-    for (const auto& range : ranges) {
-      if (!device) device = device::device_of(range.data);
-      if (device) CCOLL_TRY(check_device_of(range.data, *device));
+  for (const auto& part : request.parts) {
+    for (const auto* const ranges : {&part.reads, &part.writes}) {
+      for (const auto& range : *ranges) {
+        if (!device) device = device::device_of(range.data);
+        if (device) CCOLL_TRY(check_device_of(range.data, *device));
+      }
     }
   }
   // Messages of the host's that stand behind some of a device's.
@@ -202,22 +176,37 @@ Result<Work> Communicator::Implementation::begin_in_stream(Call call,
 
 Result<Work> Communicator::Implementation::begin_by_host(Call call,
                                                          std::optional<cudaStream_t> stream) {
-  const auto width = size_of(call.type);
-  const auto in = elems_of(call, Buffer::input, rank(), size());
-  const auto out = elems_of(call, Buffer::output, rank(), size());
-  const auto reads = device_ranges_of(call.input, in, width),
-             writes = device_ranges_of(call.output, out, width);
+  const std::lock_guard lock(stream_calls_.submission());
+  const auto divided = in_parts(call);
+  const auto copied = divided.copied();
   const auto prepare = [&](StreamCall& in_stream, const std::shared_ptr<device::Passage>& passage,
                            bool is_captured) -> std::optional<Call> {
-    move_to_host(call.input, in, *passage);
-    move_to_host(call.output, out, *passage);
+    auto parts = std::make_shared<StreamParts>(divided.on_host(passage));
+    call.input = parts->parts.front().input;
+    call.output = parts->parts.front().output;
+    if (parts->parts.size() > 1) call.parts = std::move(parts);
     return begun_in_order(call, in_stream, passage, is_captured);
   };
-  const std::lock_guard lock(stream_calls_.submission());
-  auto submitted = submit({.reads = reads, .writes = writes, .stream = stream},
-                          {std::make_shared<StreamOperation>()}, prepare);
+  auto submitted =
+      submit({.parts = copied, .stream = stream}, {std::make_shared<StreamOperation>()}, prepare);
   if (!submitted) return tl::unexpected(std::move(submitted.error()));
   return put(*submitted, stream, call.label);
+}
+
+DividedCall Communicator::Implementation::in_parts(const Call& call) {
+  DividedCall divided(call, rank(), size());
+  // All of these products have memory of the host anyway.
+  const bool may_be = call.op.form() != Reduction::Form::premultiplied_sum;
+  if (!may_be || !divided.is_large(options_.device_memory)) return divided;
+  const Owner owner(*this);
+  if (!usable_as_owner()) return divided;
+  const auto plan =
+      guarded_as_owner([&] { return std::optional(plan_for(call, signature_of(call))); });
+  // Where there is none the call fails, as soon as it begins.
+  if (plan && *plan)
+    divided.divide((**plan)->windows(call.block_counts, call.output_counts),
+                   options_.device_memory);
+  return divided;
 }
 
 std::optional<Call> Communicator::Implementation::begun_in_order(
@@ -242,7 +231,7 @@ Result<Work> Communicator::Implementation::begin_in_stream(
     std::vector<std::shared_ptr<MessageOperation>> operations, std::chrono::milliseconds timeout,
     std::optional<cudaStream_t> stream) {
   if (is_forked()) return tl::unexpected(news().value());
-  std::vector<device::MemoryRange> reads, writes;
+  device::Copied copied[1];
   std::size_t landings = 0;
   bool needs_flush = false;
   Operations shown;
@@ -256,9 +245,9 @@ Result<Work> Communicator::Implementation::begin_in_stream(
       landings += sends ? 0 : 1;
       continue;
     }
-    reads.push_back({data, operation->bytes});
+    copied->reads.push_back({data, operation->bytes});
     // Of what a message may be shorter than, the rest stays as it is: it goes to the host and back.
-    if (!sends) writes.push_back({data, operation->bytes});
+    if (!sends) copied->writes.push_back({data, operation->bytes});
   }
   const auto prepare = [&](StreamCall& in_stream, const std::shared_ptr<device::Passage>& passage,
                            bool /*is_captured*/) -> std::optional<Call> {
@@ -271,9 +260,9 @@ Result<Work> Communicator::Implementation::begin_in_stream(
         continue;
       }
       if (device::device_of(operation->input))
-        operation->input = passage->on_host(operation->input);
+        operation->input = passage->on_host(operation->input, 0);
       if (device::device_of(operation->output))
-        operation->output = passage->on_host(operation->output);
+        operation->output = passage->on_host(operation->output, 0);
     }
     in_stream.begin_when_reached([operations, timeout](Implementation& communicator) {
       // New ones each time: a graph comes again.
@@ -288,8 +277,7 @@ Result<Work> Communicator::Implementation::begin_in_stream(
   };
   // A message may end only after one that is called later.
   const std::lock_guard lock(stream_calls_.submission());
-  auto submitted = submit({.reads = reads,
-                           .writes = writes,
+  auto submitted = submit({.parts = copied,
                            .stream = stream,
                            .ends_in_order = false,
                            .landings = landings,

@@ -18,16 +18,16 @@ namespace {
 
 using Floats = std::vector<float>;
 
-struct Case {
+struct PartedCase {
   Problem problem;
   Choice choice;
   bool in_place = false;
 };
 
-Case random_case(std::mt19937_64& random) {
+PartedCase random_parted_case(std::mt19937_64& random) {
   const auto entries = catalogue();
   const auto& entry = entries[random() % entries.size()];
-  Case made;
+  PartedCase made;
   auto& problem = made.problem;
   problem.kind = entry.kind;
   problem.size = static_cast<Rank>(1 + random() % 9);
@@ -142,7 +142,7 @@ class PartedRank {
 
 /// What all ranks have in the end; of those that `is_parted` says in parts.
 template <typename IsParted>
-std::vector<Floats> results_of(const Case& made, std::mt19937_64& random, IsParted is_parted,
+std::vector<Floats> results_of(const PartedCase& made, std::mt19937_64& random, IsParted is_parted,
                                int& parts) {
   test::Links links(made.problem.size, random());
   auto plans = test::make_plans(made.problem, made.choice, DataType::float32, links);
@@ -198,7 +198,7 @@ TEST_CASE("windows: runs in parts leave what whole ones leave, whichever parts r
   const int cases = testing::by_effort(400, 1'500, 20'000);
   int parts = 0, runs = 0;
   for (int i = 0; i < cases; i++) {
-    const auto made = random_case(random);
+    const auto made = random_parted_case(random);
     CAPTURE(seed, i, to_string(made.problem.kind), to_string(made.choice.algorithm),
             made.problem.size, made.problem.root, made.problem.count, made.choice.lanes,
             made.choice.slice_elems, made.in_place);
@@ -218,7 +218,7 @@ TEST_CASE("windows: each has what no other has, and together they have all", "[e
   const auto seed = std::random_device{}();
   std::mt19937_64 random(seed);
   for (int i = 0; i < 2'000; i++) {
-    const auto made = random_case(random);
+    const auto made = random_parted_case(random);
     const auto blocks = make_program(view_of(made.problem, 0), made.choice, 0).blocks;
     const Rank rank = static_cast<Rank>(random() % made.problem.size);
     const Windows windows(view_of(made.problem, rank), rank, blocks, made.choice.slice_elems);

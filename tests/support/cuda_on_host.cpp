@@ -719,7 +719,8 @@ auto& allocations = *new std::map<const std::byte*, std::unique_ptr<AllocationOn
 bool hides = false;                           // guarded by mu
 bool exports = true;                          // guarded by mu
 bool orders_writes = true, can_flush = true;  // guarded by mu
-std::uint64_t copied = 0, flushes = 0;        // guarded by mu
+std::uint64_t flushes = 0;                    // guarded by mu
+std::atomic<std::uint64_t> copied = 0, copies = 0;
 
 /// The allocation whose pages a place is in; null: none.
 AllocationOnHost* allocation_at(const void* place) {
@@ -1222,6 +1223,35 @@ cudaError_t cudaHostGetDevicePointer(void** there, void* here, unsigned /*flags*
   return cudaSuccess;
 }
 
+cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from,
+                              std::size_t from_pitch, std::size_t width, std::size_t height,
+                              cudaMemcpyKind kind, cudaStream_t stream) {
+  if (width == 0 || height == 0) return cudaSuccess;
+  if (to_pitch < width || from_pitch < width || to_pitch > INT32_MAX || from_pitch > INT32_MAX)
+    return cudaErrorInvalidPitchValue;
+  const std::lock_guard lock(mu);
+  // All of it is in one allocation, of the device on one side and of the host on the other.
+  const auto is_whole = [&](const Stretches& among, const void* place, std::size_t pitch) {
+    if (!contains(among, place)) return false;
+    const auto& [begin, whole] = *std::prev(among.upper_bound(place));
+    return static_cast<const std::byte*>(place) + (height - 1) * pitch + width <=
+           static_cast<const std::byte*>(begin) + whole.bytes;
+  };
+  const bool is_known = (is_whole(on_device, to, to_pitch) && is_whole(pinned, from, from_pitch)) ||
+                        (is_whole(pinned, to, to_pitch) && is_whole(on_device, from, from_pitch));
+  if (!is_known || kind != cudaMemcpyDefault) return cudaErrorInvalidValue;
+  auto* const there = seen(static_cast<std::byte*>(to));
+  const auto* const here = seen(static_cast<const std::byte*>(from));
+  if (holds_copies && !known(stream)->capture) put_hold(stream);
+  ++copies;
+  return put_data(stream, [=] {
+    for (std::size_t row = 0; row < height; ++row) {
+      std::memcpy(there + row * to_pitch, here + row * from_pitch, width);
+      maybe_spoil(there + row * to_pitch, width);
+    }
+    copied += width * height;
+  });
+}
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
@@ -1240,7 +1270,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   const auto crosses = [](const void* here, const void* there) {
     return contains(pinned, here) && contains(on_device, there);
   };
-  if (crosses(to, from) || crosses(from, to)) copied += bytes;
+  const auto counted = crosses(to, from) || crosses(from, to) ? bytes : 0;
+  copies += counted > 0 ? 1 : 0;
   const bool is_by_itself = kind == cudaMemcpyDefault && known(to) && known(from);
   // Within the host it returns when it is done.
   const bool waits = contains(pinned, to) && contains(pinned, from) && !::known(stream)->capture;
@@ -1254,6 +1285,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
       if (of_devices && !of_devices->may_begin()) return;
       std::memcpy(to, from, bytes);
       maybe_spoil(static_cast<std::byte*>(to), bytes);
+      copied += counted;
       if (of_devices) of_devices->end(static_cast<std::byte*>(to), bytes);
     });
     return waits ? cudaStreamSynchronize(stream) : cudaSuccess;
@@ -1653,10 +1685,8 @@ void cuda_on_host_hides_memory(bool does) {
   const std::lock_guard lock(mu);
   hides = does;
 }
-std::uint64_t cuda_on_host_copied() {
-  const std::lock_guard lock(mu);
-  return copied;
-}
+std::uint64_t cuda_on_host_copied() { return copied; }
+std::uint64_t cuda_on_host_copies() { return copies; }
 void cuda_on_host_exports(bool does) {
   const std::lock_guard lock(mu);
   exports = does;

@@ -86,8 +86,10 @@ void cuda_on_host_hides_memory(bool does);
 std::uint64_t cuda_on_host_made_for_cards();
 /// How often this process has opened memory of cudaMalloc of others, and not closed it again.
 int cuda_on_host_opened();
-/// How many bytes streams have copied between the device and pinned memory of the host.
+/// How many bytes streams have copied between the device and pinned memory of the host, and how
+/// many such copies they were given.
 std::uint64_t cuda_on_host_copied();
+std::uint64_t cuda_on_host_copies();
 /// Whether the device makes dma-bufs; and whether it sees in order what others write there, or,
 /// where it does not, whether its streams can flush that.
 void cuda_on_host_exports(bool does);

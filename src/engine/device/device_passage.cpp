@@ -33,7 +33,7 @@ LowerRequest lowering_of(const ProgramRequest& request) {
 DevicePassage::DevicePassage(std::shared_ptr<Leases> leases, const PassageRequest& request)
     : leases_(std::move(leases)),
       stream_(request.stream),
-      placement_(request.reads, request.writes),
+      placement_(request.parts.front()),
       input_(request.input),
       output_(request.output) {
   marks_.is_captured = request.is_captured;
@@ -81,7 +81,7 @@ Status DevicePassage::trouble() const {
   return ended ? Status() : tl::unexpected(ended.error());
 }
 
-std::byte* DevicePassage::on_host(const void* /*place*/) const {
+std::byte* DevicePassage::on_host(const void* /*place*/, std::size_t /*part*/) const {
   CCOLL_CHECK(false, "of a call that the device makes nothing is on the host");
   return nullptr;
 }
@@ -97,7 +97,9 @@ Status DevicePassage::put_before() {
   return holds || !placement_.reads().empty() ? put_copy(&copy_in) : Status();
 }
 
-Status DevicePassage::put_wait_for_host() { return leases_->wait_for_host(lease_, stream(), true); }
+Status DevicePassage::put_wait_for_host() {
+  return leases_->wait_for_host(lease_, stream(), {.again = true});
+}
 
 Status DevicePassage::put_behind() {
   if (is_captured()) return placement_.writes().empty() ? Status() : put_copy(&copy_out);

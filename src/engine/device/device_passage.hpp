@@ -41,7 +41,7 @@ class DevicePassage : public Passage, public std::enable_shared_from_this<Device
   bool reached() const override;
   bool passed() const override;
   Status trouble() const override;
-  std::byte* on_host(const void* place) const override;
+  std::byte* on_host(const void* place, std::size_t part) const override;
   void release() override {}
 
  protected:

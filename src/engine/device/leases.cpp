@@ -210,14 +210,15 @@ Status Leases::wait_for_room(const Lease& lease, cudaStream_t stream) const {
                          "having a stream wait for room");
 }
 
-Status Leases::wait_for_host(const Lease& lease, cudaStream_t stream, bool again,
-                             bool flushes) const {
+Status Leases::wait_for_host(const Lease& lease, cudaStream_t stream,
+                             const WaitForHost& how) const {
   const auto go = lease.words_on_device + offsetof(Words, go);
-  unsigned how = CU_STREAM_WAIT_VALUE_GEQ;
-  if (flushes) how |= CU_STREAM_WAIT_VALUE_FLUSH;
-  CCOLL_TRY(
-      driver_->status(driver_->wait_value(stream, go, 1, how), "having a stream wait for a call"));
-  if (!again) return {};
+  const auto parts = static_cast<std::uint32_t>(how.parts);
+  unsigned flags = CU_STREAM_WAIT_VALUE_GEQ;
+  if (how.flushes) flags |= CU_STREAM_WAIT_VALUE_FLUSH;
+  CCOLL_TRY(driver_->status(driver_->wait_value(stream, go, parts, flags),
+                            "having a stream wait for a call"));
+  if (!how.again) return {};
   return driver_->status(driver_->write_value(stream, go, 0, CU_STREAM_WRITE_VALUE_DEFAULT),
                          "having a stream take back what it waited for");
 }

@@ -56,6 +56,7 @@ class Leases final {
     return is_open_ && options_.device == options.device && options_.bytes == options.bytes;
   }
   int device() const { return options_.device; }
+  std::uint64_t ring_bytes() const { return options_.bytes; }
   std::uint64_t held_bytes() const { return held_bytes_.load(); }
   const Driver& driver() const { return *driver_; }
   Status take_ring();
@@ -70,11 +71,13 @@ class Leases final {
   void give_back_later(Lease lease);
   /// Has the lease's stream wait until there is room in the ring.
   Status wait_for_room(const Lease& lease, cudaStream_t stream) const;
-  /// Has the stream wait until the host lets the lease's call go on, and `again`, as part of a
-  /// graph.
-  /// `flushes`: and sees from then on what others than the host have written before.
-  Status wait_for_host(const Lease& lease, cudaStream_t stream, bool again,
-                       bool flushes = false) const;
+  struct WaitForHost {
+    std::size_t parts = 1;  ///< until so many of the lease's call are over
+    bool again = false;     ///< as part of a graph, which waits anew when it runs again
+    bool flushes = false;   ///< and sees from then on what others than the host have written before
+  };
+  /// Has the stream wait until the host lets the lease's call go on.
+  Status wait_for_host(const Lease& lease, cudaStream_t stream, const WaitForHost& how) const;
   /// Has a stream of ours come to its call only after those before it have.
   Status in_order(cudaStream_t stream);
   /// The stream is one of ours, and has told that it has come to its call.

@@ -51,11 +51,14 @@ class PinnedMemory {
   bool is_registered_ = false;
 };
 
-/// Two words that a stream waits for: for room, and to go on. The host writes each once for a call.
+/// Two words that a stream waits for: for room, which the host writes once for a call, and how many
+/// of the call's parts are over.
 struct Words {
   std::uint32_t room;
   std::uint32_t go;
 };
+/// As the word to go on: all parts, however many there are. A stream compares cyclically.
+inline constexpr std::uint32_t kAllParts = INT32_MAX;
 
 /// Pieces of a ring in the order in which they were taken, which is also the order in which those
 /// that are taken again get their room.
@@ -125,9 +128,10 @@ class Ring {
 /// before.
 class Placement {
  public:
-  Placement(std::span<const MemoryRange> reads, std::span<const MemoryRange> writes)
-      : reads_(merged(reads, {})), writes_(merged(writes, {})) {
-    for (const MemoryRange& range : merged(reads, writes)) placed_.push_back({range, nullptr});
+  explicit Placement(const Copied& copied)
+      : reads_(merged(copied.reads, {})), writes_(merged(copied.writes, {})) {
+    for (const MemoryRange& range : merged(copied.reads, copied.writes))
+      placed_.push_back({range, nullptr});
   }
 
   /// As given, overlapping ones as one, by address.
@@ -149,10 +153,12 @@ class Placement {
   /// Of a place in one of the ranges; null: it is in none.
   std::byte* find(const void* place) const {
     const auto* const at = static_cast<const std::byte*>(place);
-    const auto found = std::ranges::find_if(placed_, [at](const Placed& each) {
-      return each.range.data <= at && at < each.range.data + each.range.bytes;
-    });
-    return found == placed_.end() ? nullptr : found->host + (at - found->range.data);
+    const auto behind = std::ranges::upper_bound(
+        placed_, at, {}, [](const Placed& each) -> const std::byte* { return each.range.data; });
+    if (behind == placed_.begin()) return nullptr;
+    const Placed& found = *std::prev(behind);
+    return at < found.range.data + found.range.bytes ? found.host + (at - found.range.data)
+                                                     : nullptr;
   }
 
  private:
@@ -186,7 +192,7 @@ class Placement {
   }
 
   std::vector<MemoryRange> reads_, writes_;
-  std::vector<Placed> placed_;
+  std::vector<Placed> placed_;  ///< by address
 };
 
 }  // namespace ccoll::device

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/device/staging.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <utility>
+#include <vector>
 
 #include "engine/device/landing.hpp"
 #include "engine/device/leases.hpp"
+#include "engine/device/rows.hpp"
 #include "engine/device/stream_hold.hpp"
 
 namespace ccoll::device {
@@ -17,9 +20,12 @@ class StagedPassage final : public Passage, public StagedLanding::Owner {
   StagedPassage(std::shared_ptr<Leases> leases, const PassageRequest& request)
       : leases_(std::move(leases)),
         stream_(request.stream),
-        placement_(request.reads, request.writes),
+        parts_(request.parts.begin(), request.parts.end()),
         flushes_(request.flushes) {
     marks_.is_captured = request.is_captured;
+    for (const Placement& part : parts_) place_bytes_ = std::max(place_bytes_, part.bytes());
+    const bool has_room_for_two = place_bytes_ <= leases_->ring_bytes() / 2;
+    places_ = std::min<std::size_t>(parts_.size(), has_room_for_two ? 2 : 1);
   }
   StagedPassage(const StagedPassage&) = delete;
   StagedPassage& operator=(const StagedPassage&) = delete;
@@ -29,19 +35,27 @@ class StagedPassage final : public Passage, public StagedLanding::Owner {
 
   /// Once.
   Status take_lease(const PassageRequest& request) {
-    const auto staged = placement_.bytes();
+    const auto staged = places_ * place_bytes_;
     CCOLL_TRY(
         device::put(leases_->lease(request, staged + request.landings * Landing::kBytes), lease_));
-    placement_.put(lease_.data);
+    for (std::size_t part = 0; part < parts_.size(); ++part)
+      parts_[part].put(lease_.data + part % places_ * place_bytes_);
     for (std::size_t i = 0; i < request.landings; ++i)
       landings_.emplace_back(*this, lease_.data + staged + i * Landing::kBytes);
     return {};
   }
 
-  std::byte* on_host(const void* place) const override {
-    auto* const found = placement_.find(place);
+  std::byte* on_host(const void* place, std::size_t part) const override {
+    auto* const found = parts_[part].find(place);
     CCOLL_CHECK(found != nullptr);
     return found;
+  }
+  std::size_t parts_reached() const override {
+    return marks_.parts_reached.load(std::memory_order_acquire);
+  }
+  void end_parts(std::size_t count) override {
+    std::atomic_ref(lease_.words->go)
+        .store(static_cast<std::uint32_t>(count), std::memory_order_release);
   }
   Status enqueue(std::shared_ptr<StreamListener> listener) override;
   bool reached() const override { return marks_.reached.load(std::memory_order_acquire); }
@@ -59,20 +73,24 @@ class StagedPassage final : public Passage, public StagedLanding::Owner {
   }
 
  private:
-  /// One copy for each allocation that the range has a part in.
-  template <typename Copy>
-  Status copy(std::span<const MemoryRange> ranges, Copy copy_one) const;
+  /// No copy goes from one allocation into another.
+  std::vector<Rows> rows_of(std::size_t part, std::span<const MemoryRange> ranges) const;
   Status put(cudaStream_t stream, StreamHold& hold);
+  /// What the host reads of a part; and what it has written, once it has.
+  Status put_reads(std::size_t part, cudaStream_t stream, StreamHold& hold);
+  Status put_writes(std::size_t part, cudaStream_t stream);
   /// The last who holds the stream lets it go on; a graph's is held again from then on.
   void let_go() {
     if (held_by_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     held_by_.store(1, std::memory_order_relaxed);
-    std::atomic_ref(lease_.words->go).store(1, std::memory_order_release);
+    end_parts(kAllParts);
   }
 
   const std::shared_ptr<Leases> leases_;
   const std::optional<cudaStream_t> stream_;
-  Placement placement_;  // immutable after take_lease()
+  std::vector<Placement> parts_;   // immutable after take_lease()
+  std::uint64_t place_bytes_ = 0;  ///< what the largest part has; immutable
+  std::size_t places_ = 1;         ///< which parts take in turn; immutable
   const bool flushes_;
   std::deque<StagedLanding> landings_;      // immutable after take_lease()
   std::atomic<int> held_by_{1};             ///< the host, and what is about to land
@@ -100,6 +118,11 @@ class DeviceStaging final : public Staging {
   const std::shared_ptr<Leases> leases_;
 };
 
+Status copied(const Rows& rows, cudaError_t error) {
+  return cuda_status(error, fmt::format("copying {} times {} bytes between device and host",
+                                        rows.count, rows.bytes));
+}
+
 Status StagedPassage::enqueue(std::shared_ptr<StreamListener> listener) {
   const CurrentDevice current(leases_->device());
   CCOLL_TRY(current.status());
@@ -124,32 +147,63 @@ Status StagedPassage::enqueue(std::shared_ptr<StreamListener> listener) {
   return {};
 }
 
-template <typename Copy>
-Status StagedPassage::copy(std::span<const MemoryRange> ranges, Copy copy_one) const {
+std::vector<Rows> StagedPassage::rows_of(std::size_t part,
+                                         std::span<const MemoryRange> ranges) const {
+  std::vector<Rows> all;
   for (const MemoryRange& range : ranges) {
     for (std::uint64_t done = 0; done < range.bytes;) {
-      std::byte* const place = range.data + done;
-      const auto bytes = std::min(range.bytes - done, bytes_of_allocation_from(place));
-      CCOLL_TRY(cuda_status(copy_one(place, on_host(place), bytes),
-                            fmt::format("copying {} bytes between device and host", bytes)));
+      std::byte* const there = range.data + done;
+      std::byte* const here = on_host(there, part);
+      const auto known = bytes_of_allocation_from(there);
+      const auto bytes = std::min(range.bytes - done, known);
+      const auto left = known == UINT64_MAX ? bytes : known;
+      if (all.empty() || !all.back().take(there, here, bytes))
+        all.push_back({.there = there, .left = left, .here = here, .bytes = bytes});
       done += bytes;
     }
+  }
+  return all;
+}
+
+Status StagedPassage::put_reads(std::size_t part, cudaStream_t stream, StreamHold& hold) {
+  for (const Rows& each : rows_of(part, parts_[part].reads())) {
+    CCOLL_TRY(copied(
+        each, each.count == 1
+                  ? cudaMemcpyAsync(each.here, each.there, each.bytes, cudaMemcpyDefault, stream)
+                  : cudaMemcpy2DAsync(each.here, each.pitch_here, each.there, each.pitch_there,
+                                      each.bytes, each.count, cudaMemcpyDefault, stream)));
+  }
+  if (part > 0) return tell_part_reached(stream, hold);
+  if (!stream_) CCOLL_TRY(leases_->in_order(stream));
+  CCOLL_TRY(tell_reached(stream, hold));
+  return stream_ ? Status() : leases_->has_come(stream);
+}
+
+Status StagedPassage::put_writes(std::size_t part, cudaStream_t stream) {
+  const bool is_last = part + 1 == parts_.size();
+  CCOLL_TRY(leases_->wait_for_host(
+      lease_, stream,
+      {.parts = part + 1, .again = is_last && marks_.is_captured, .flushes = flushes_}));
+  for (const Rows& each : rows_of(part, parts_[part].writes())) {
+    CCOLL_TRY(copied(
+        each, each.count == 1
+                  ? cudaMemcpyAsync(each.there, each.here, each.bytes, cudaMemcpyDefault, stream)
+                  : cudaMemcpy2DAsync(each.there, each.pitch_there, each.here, each.pitch_here,
+                                      each.bytes, each.count, cudaMemcpyDefault, stream)));
   }
   return {};
 }
 
 Status StagedPassage::put(cudaStream_t stream, StreamHold& hold) {
   CCOLL_TRY(leases_->wait_for_room(lease_, stream));
-  CCOLL_TRY(copy(placement_.reads(), [&](std::byte* there, std::byte* here, std::uint64_t bytes) {
-    return cudaMemcpyAsync(here, there, bytes, cudaMemcpyDefault, stream);
-  }));
-  if (!stream_) CCOLL_TRY(leases_->in_order(stream));
-  CCOLL_TRY(tell_reached(stream, hold));
-  if (!stream_) CCOLL_TRY(leases_->has_come(stream));
-  CCOLL_TRY(leases_->wait_for_host(lease_, stream, !lease_.end, flushes_));
-  CCOLL_TRY(copy(placement_.writes(), [&](std::byte* there, std::byte* here, std::uint64_t bytes) {
-    return cudaMemcpyAsync(there, here, bytes, cudaMemcpyDefault, stream);
-  }));
+  // What a part reads comes to the place of one whose results are copied before: that needs no word
+  // between them. While the host makes a part, what the next reads comes, or has come.
+  std::size_t read = 0;
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    for (; read < std::min(part + places_, parts_.size()); ++read)
+      CCOLL_TRY(put_reads(read, stream, hold));
+    CCOLL_TRY(put_writes(part, stream));
+  }
   if (lease_.end) {
     CCOLL_TRY(cuda_status(cudaEventRecord(lease_.end.get(), stream), "recording an event"));
   }

@@ -5,6 +5,9 @@
 /// host, tells, waits until it is let go on, copies what the call has written to the device, and
 /// tells again. Nobody waits for the device meanwhile. What the call is, this does not know.
 ///
+/// A call of several parts has memory for two of them, which they take in turn: while the host
+/// makes one, the stream copies for those beside it.
+///
 /// Memory of the host is a ring of a fixed size. A call that finds it full waits for room in its
 /// stream, not in its caller, until calls before it have passed; so only calls that come to their
 /// ends in the order in which their passages were made have a part in it. What may end after later

@@ -11,8 +11,16 @@ thread_local bool in_listener = false;
 void CUDART_CB on_reached(void* held) {
   const InListener here;
   auto& hold = *static_cast<StreamHold*>(held);
+  hold.marks.parts_reached.store(1, std::memory_order_release);
   hold.marks.reached.store(true, std::memory_order_release);
   hold.listener->reached();
+}
+
+void CUDART_CB on_part_reached(void* held) {
+  const InListener here;
+  auto& hold = *static_cast<StreamHold*>(held);
+  hold.marks.parts_reached.fetch_add(1, std::memory_order_release);
+  hold.listener->part_reached();
 }
 
 void CUDART_CB on_passed(void* held) {
@@ -52,6 +60,10 @@ Status give_to_graph(cudaStream_t stream, std::unique_ptr<StreamHold> hold) {
 
 Status tell_reached(cudaStream_t stream, StreamHold& hold) {
   return put_function(stream, &on_reached, &hold);
+}
+
+Status tell_part_reached(cudaStream_t stream, StreamHold& hold) {
+  return put_function(stream, &on_part_reached, &hold);
 }
 
 Status tell_passed(cudaStream_t stream, StreamHold& hold) {

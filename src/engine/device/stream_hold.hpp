@@ -7,6 +7,7 @@
 #include <cuda_runtime_api.h>
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
 
 #include "core/result.hpp"
@@ -17,7 +18,8 @@ namespace ccoll::device {
 /// How far a stream has come with a call.
 struct StreamMarks {
   std::atomic<bool> reached{false};
-  std::atomic<bool> passed{false};  ///< of one that is captured never
+  std::atomic<std::size_t> parts_reached{0};  ///< of one that is captured, since its graph runs
+  std::atomic<bool> passed{false};            ///< of one that is captured never
   bool is_captured = false;
 };
 
@@ -43,6 +45,8 @@ bool is_in_listener();
 Status give_to_graph(cudaStream_t stream, std::unique_ptr<StreamHold> hold);
 /// The stream marks that it has come to the call, and tells the listener.
 Status tell_reached(cudaStream_t stream, StreamHold& hold);
+/// The same of a part of the call behind the first.
+Status tell_part_reached(cudaStream_t stream, StreamHold& hold);
 /// The same when it has passed the call; of one that is not captured the hold goes with that.
 Status tell_passed(cudaStream_t stream, StreamHold& hold);
 /// The stream calls `function`, which says that it is InListener, as part of a call.

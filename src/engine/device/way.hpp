@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "ccoll/stream.hpp"
 #include "core/file_descriptor.hpp"
@@ -52,6 +53,8 @@ class StreamListener {
   virtual ~StreamListener() = default;
   /// The stream has come to the call: what the host reads is in memory of the host.
   virtual void reached() noexcept = 0;
+  /// The same of a part of it behind the first.
+  virtual void part_reached() noexcept {}
   /// What the call has written is where it belongs, and the stream goes on.
   virtual void passed() noexcept = 0;
   /// What a Landing has begun to copy is there.
@@ -114,8 +117,13 @@ class Passage {
 
   // Of a call that the host makes:
 
-  /// Where on the host a place in one of the call's ranges is, for as long as the passage lives.
-  virtual std::byte* on_host(const void* place) const = 0;
+  /// Where on the host a place in one of the ranges of a part is, until that part is over.
+  virtual std::byte* on_host(const void* place, std::size_t part) const = 0;
+  /// Of how many parts what the host reads is there.
+  virtual std::size_t parts_reached() const { return reached() ? 1 : 0; }
+  /// So many parts are over: the stream goes on with what they have written. The last one is over
+  /// with release().
+  virtual void end_parts(std::size_t /*count*/) {}
   /// The `number`-th of those that were asked for, which lives as long as this does.
   virtual Landing* landing(std::size_t /*number*/) { return nullptr; }
   /// Lets the stream go on, once: now, or as soon as it comes to it.
@@ -143,12 +151,18 @@ class Passage {
 
 struct DeviceProgram;
 
+/// What is copied: of the device's memory in calls that the host makes, of the host's in those that
+/// a device makes. The ranges may overlap each other, and then do so where they are copied, too.
+struct Copied {
+  std::vector<MemoryRange> reads;
+  std::vector<MemoryRange> writes;
+};
+
 /// What a passage is asked for.
 struct PassageRequest {
-  /// What is copied: of the device's memory in calls that the host makes, of the host's in those
-  /// that a device makes. They may overlap each other, and then do so where they are copied, too.
-  std::span<const MemoryRange> reads;
-  std::span<const MemoryRange> writes;
+  /// One, or of a call that the host makes several, in whose order it does: while it makes one the
+  /// stream copies what others beside it read and have written. No part writes what another reads.
+  std::span<const Copied> parts;
   /// Nothing: one of our own, behind what the default stream has now, in which nobody else waits.
   /// Those come to their calls in the order in which they were put into their streams.
   std::optional<cudaStream_t> stream;

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Pieces of memory of a device, and where they are copied on the host, as few copies: pieces of
+/// one length at equal distances are rows of one copy. Pure.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ccoll::device {
+
+struct Rows {
+  /// Of what a copy can have, on any GPU (cudaDeviceProp::memPitch).
+  static constexpr std::uint64_t kMostPitch = INT32_MAX;
+
+  std::byte* there;     ///< of the first, on the device
+  std::uint64_t left;   ///< of the allocation that it is in, from there on
+  std::byte* here;      ///< of the first, on the host
+  std::uint64_t bytes;  ///< of each
+  std::uint64_t count = 1;
+  std::uint64_t pitch_there = 0;  ///< from one to the next
+  std::uint64_t pitch_here = 0;
+
+  /// Whether the piece behind those before is another row.
+  bool take(const std::byte* next_there, const std::byte* next_here, std::uint64_t next_bytes) {
+    const auto pitch = [&](const std::byte* first, const std::byte* next, std::uint64_t before) {
+      const auto* const last = first + (count - 1) * before;
+      return last < next ? static_cast<std::uint64_t>(next - last) : 0;
+    };
+    const auto far = pitch(there, next_there, pitch_there);
+    const auto near = pitch(here, next_here, pitch_here);
+    if (next_bytes != bytes || far < bytes || near < bytes) return false;
+    if (far > kMostPitch || near > kMostPitch || count * far + bytes > left) return false;
+    if (count > 1 && (far != pitch_there || near != pitch_here)) return false;
+    pitch_there = far;
+    pitch_here = near;
+    ++count;
+    return true;
+  }
+};
+
+}  // namespace ccoll::device

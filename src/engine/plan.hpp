@@ -283,10 +283,6 @@ class Plan {
                                    const SliceHeader& header, std::size_t bytes);
   Status run_step(ReadyLane& lane);
   tl::unexpected<Failure> taken_back(const ReadyStep& step, std::size_t receive) const;
-  // To the observer:
-  void tell_begin();
-  void tell_move(ReadyLane& lane);
-  void tell_run(ReadyLane& lane, std::size_t bytes);
   std::uint16_t number_of(const ReadyLane& lane) const {
     return static_cast<std::uint16_t>(&lane - lanes_.data());
   }
@@ -313,6 +309,11 @@ class Plan {
   Polled flush_before(const ReadyStep& step) {
     return pushed_ && !step.receives.empty() ? flush() : Polled::waits;
   }
+
+  // plan_standing.cpp: to the observer
+  void tell_begin();
+  void tell_move(ReadyLane& lane);
+  void tell_run(ReadyLane& lane, std::size_t bytes);
 
   // plan_traffic.cpp
   /// Of one step with such parts, in the lane's windows below `end`.

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a run stands, and whom it waits for: for who asks, and as its observer is told.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "engine/plan.hpp"
+
+namespace ccoll {
+namespace {
+
+void make_set(std::vector<Rank>& ranks) {
+  std::ranges::sort(ranks);
+  const auto repeated = std::ranges::unique(ranks);
+  ranks.erase(repeated.begin(), repeated.end());
+}
+
+}  // namespace
+
+std::vector<Rank> Plan::silent() const {
+  std::vector<Rank> ranks, silent;
+  for (const auto& lane : lanes_) {
+    for (std::size_t i = 0; i < lane.steps.size(); i++) {
+      const auto& step = lane.steps[i];
+      const auto over = lane.window + (i < lane.position ? 1 : 0);
+      if (volume_of(lane, i, windows_).messages <= volume_of(lane, i, over).messages) continue;
+      for (std::size_t from = 0; from < step.receives.size(); from++)
+        if (!step.receives[from]->whole()) ranks.push_back(step.from[from]);
+    }
+  }
+  make_set(ranks);
+  std::ranges::set_difference(ranks, awaited(), std::back_inserter(silent));
+  return silent;
+}
+
+std::vector<Rank> Plan::awaited(Which which) const {
+  std::vector<Rank> ranks;
+  const auto add = [&](const auto& link, Rank peer) {
+    if (which != Which::never_connected || !link.connected()) ranks.push_back(peer);
+  };
+  for (const auto& lane : lanes_) {
+    if (lane.window >= limit_ || lane.steps.empty()) continue;
+    const auto& step = lane.steps[lane.position];
+    if (!after_holds(lane, step)) continue;
+    for (std::size_t i = 0; i < step.receives.size(); i++)
+      if (!step.receives[i]->whole()) add(*step.receives[i], step.from[i]);
+    for (std::size_t i = 0; i < step.sends.size(); i++)
+      if (!step.sends[i]->has_room()) add(*step.sends[i], step.to[i]);
+  }
+  if (which != Which::in_the_way || ranks.empty())
+    for (const auto& [link, peer] : outgoing_)
+      if (!link->drained()) add(*link, peer);
+  make_set(ranks);
+  return ranks;
+}
+
+std::optional<Plan::Stand> Plan::stand() const {
+  for (const auto& lane : lanes_) {
+    if (lane.window >= windows_ || lane.steps.empty()) continue;
+    const auto& step = lane.steps[lane.position];
+    if (step.after && !after_holds(lane, step)) continue;
+    return Stand{number_of(lane), lane.position, lane.steps.size(), lane.window, windows_};
+  }
+  return std::nullopt;
+}
+
+std::string Plan::standing() const {
+  if (rests_)
+    return fmt::format("before window {} of {}, whose data have yet to come to the host",
+                       limit_ + 1, windows_);
+  const auto at = stand();
+  if (!at) return "its own part over, what it sent not yet taken";
+  return fmt::format("in step {} of {}, window {} of {}", at->step + 1, at->steps, at->window + 1,
+                     at->windows);
+}
+
+// To the observer
+
+void Plan::tell_begin() {
+  if (way_ == Way::brief) way_ = Way::brief_observed;
+  for (auto& lane : lanes_) lane.lacked = ReadyLane::kNothing;
+  observer_->begins(run_->signature, run_->sequence);
+  if (!problem_.block_counts.empty()) observer_->has_blocks(problem_);
+}
+
+void Plan::tell_move(ReadyLane& lane) {
+  const auto& step = lane.steps[lane.position];
+  const auto lacked = std::exchange(lane.lacked, ReadyLane::kNothing);
+  const auto receives = step.receives.size();
+  if (lacked < receives)
+    observer_->moves(number_of(lane), Awaited::message, step.from[lacked]);
+  else if (lacked < receives + step.sends.size())
+    observer_->moves(number_of(lane), Awaited::room, step.to[lacked - receives]);
+  else
+    observer_->moves(number_of(lane), lacked == ReadyLane::kStep ? Awaited::step : Awaited::nothing,
+                     rank_);
+}
+
+void Plan::tell_run(ReadyLane& lane, std::size_t bytes) {
+  observer_->ran({rank_, number_of(lane), static_cast<std::uint32_t>(lane.position), lane.window},
+                 bytes);
+}
+
+}  // namespace ccoll

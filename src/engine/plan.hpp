@@ -100,7 +100,8 @@ class Plan {
   /// Of runs with blocks of these sizes, where the plan's problem does not say them.
   Windows windows(const std::vector<std::uint64_t>& block_counts,
                   const std::vector<std::uint64_t>& output_counts) const;
-  /// Where the first lane that is not done stands; from 0. Nothing where all are.
+  /// Where the first lane that is not done stands, of the windows that may be run; from 0. Nothing
+  /// where all are.
   struct Stand {
     std::size_t lane = 0;
     std::size_t step = 0;

@@ -58,7 +58,7 @@ std::vector<Rank> Plan::awaited(Which which) const {
 
 std::optional<Plan::Stand> Plan::stand() const {
   for (const auto& lane : lanes_) {
-    if (lane.window >= windows_ || lane.steps.empty()) continue;
+    if (lane.window >= limit_ || lane.steps.empty()) continue;
     const auto& step = lane.steps[lane.position];
     if (step.after && !after_holds(lane, step)) continue;
     return Stand{number_of(lane), lane.position, lane.steps.size(), lane.window, windows_};

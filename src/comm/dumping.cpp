@@ -110,10 +110,11 @@ Communicator::Implementation::Standing Communicator::Implementation::standing_as
   const auto on_device =
       is_forked() ? std::vector<LeftOnDevice>() : stream_calls_.left_on_device_as_owner();
   for (const auto& left : on_device) {
-    if (left.beside != nullptr || standing.under_way.size() >= kMostUnderWay) continue;
+    if (left.beside != nullptr) continue;
+    standing.on_device.insert(left.number);
+    if (standing.under_way.size() >= kMostUnderWay) continue;
     standing.under_way.push_back(under_way_on_device(left.number, times));
     standing.under_way.back().device = left.standing;
-    standing.on_device.insert(left.number);
   }
   for (const auto& operation : collectives_) {
     if (standing.under_way.size() >= kMostUnderWay) break;

@@ -137,7 +137,8 @@ class Communicator::Implementation final
   /// Until the collective is over, as part of a blocking call; its failure, if any.
   Status finish_as_owner(const Work::State& work);
 
-  // stream_calls.cpp: calls in CUDA's streams, arguments already checked. Without the owner flag.
+  // stream_submission.cpp: calls in CUDA's streams, arguments already checked. Without the owner
+  // flag.
 
   /// Whether a call without a stream takes place in one all the same: memory of a device is among
   /// the buffers, or devices make it, as the other ranks' may be such memory.
@@ -288,6 +289,8 @@ class Communicator::Implementation final
 
   Implementation(std::shared_ptr<Member> member, std::uint64_t id,
                  const CommunicatorOptions& options, Group group, std::shared_ptr<Waiter> waiter);
+  /// What may fail once others may hear of it.
+  Status make_whole();
   void configure();
 
   void wait_to_own();
@@ -322,8 +325,6 @@ class Communicator::Implementation final
 
   // device_calls.cpp
   /// Takes what calls in streams need, if this rank has a GPU.
-  /// What may fail once others may hear of it.
-  Status make_whole();
   Status find_device();
   /// How devices make collectives. Collective, where that is by stream steps.
   Status find_device_way();
@@ -366,7 +367,7 @@ class Communicator::Implementation final
   /// What kept a call from being entered, or that nothing has until its limit.
   Failure not_entered_as_owner(const Result<device::Entry>& entry, bool is_captured);
 
-  // stream_calls.cpp
+  // stream_submission.cpp
   Result<Work> begin_by_host(Call call, std::optional<cudaStream_t> stream);
   /// Divided, if it is large, as its plan has it.
   DividedCall in_parts(const Call& call);
@@ -386,13 +387,6 @@ class Communicator::Implementation final
   Result<Submitted> submit(device::PassageRequest request, Operations shown,
                            const Prepare& prepare);
   Status enqueue(const Submitted& submitted);
-  // direct_messages.cpp
-  /// Of a message whose buffer is memory of a GPU: whether that is made known to the link that it
-  /// goes over, which reads or writes it there. `needs_flush`: set where the stream has to flush
-  /// then.
-  bool make_direct(MessageOperation& operation, bool& needs_flush);
-  /// Once at each level.
-  void tell_not_direct(LogLevel level, Rank peer, std::string_view why);
   /// enqueue(), where anything of this thread's open group is put off in its turn behind that.
   Result<Work> put(const Submitted& submitted, std::optional<cudaStream_t> stream,
                    std::string_view label);
@@ -402,6 +396,14 @@ class Communicator::Implementation final
   std::optional<Call> begun_in_order(Call& call, StreamCall& in_stream,
                                      const std::shared_ptr<device::Passage>& passage,
                                      bool is_captured);
+
+  // direct_messages.cpp
+  /// Of a message whose buffer is memory of a GPU: whether that is made known to the link that it
+  /// goes over, which reads or writes it there. `needs_flush`: set where the stream has to flush
+  /// then.
+  bool make_direct(MessageOperation& operation, bool& needs_flush);
+  /// Once at each level.
+  void tell_not_direct(LogLevel level, Rank peer, std::string_view why);
 
   // groups.cpp
   Result<std::vector<Rank>> subgroup_ranks(std::span<const int> ranks) const;

@@ -6,7 +6,7 @@
 /// tells again. Nobody waits for the device meanwhile. What the call is, this does not know.
 ///
 /// A call of several parts has memory for two of them, which they take in turn: while the host
-/// makes one, the stream copies for those beside it.
+/// makes one, the stream copies for those beside it. (Where the ring has no room for two, for one.)
 ///
 /// Memory of the host is a ring of a fixed size. A call that finds it full waits for room in its
 /// stream, not in its caller, until calls before it have passed; so only calls that come to their

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <type_traits>
 
 namespace ccoll::testing {
 
@@ -27,8 +28,9 @@ std::size_t rounded_up(std::size_t bytes, std::size_t unit) {
 struct Said {
   std::uint64_t inode;
   std::uint64_t whole, offset, bytes;
-  std::int32_t process, file, device;
+  std::int32_t process, file, device, unused;
 };
+static_assert(std::has_unique_object_representations_v<Said>);  // handles are compared as bytes
 static_assert(sizeof(Said) <= sizeof(cudaIpcMemHandle_t));
 
 Said said_by(const cudaIpcMemHandle_t& handle) {
@@ -106,7 +108,7 @@ AllocationOnHost::~AllocationOnHost() {
 
 cudaIpcMemHandle_t AllocationOnHost::handle() const {
   cudaIpcMemHandle_t handle = {};
-  const Said said{inode_of(file()), whole_, offset_, bytes_, getpid(), file(), device_};
+  const Said said{inode_of(file()), whole_, offset_, bytes_, getpid(), file(), device_, 0};
   std::memcpy(&handle, &said, sizeof said);
   return handle;
 }

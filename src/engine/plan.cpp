@@ -198,6 +198,8 @@ void Plan::choose_copier() {
   tried_.reset();
   if (usual_copier_ == Copier::receiver && !lends_to_all()) return;
   tried_ = copier_choice_.begin();
+  // A run in parts waits for its data, too.
+  if (limit_ < windows_) tried_->is_timed = false;
   copier_ = tried_->copier;
   if (copier_ == Copier::sender_aside && !lends_mapped_results()) copier_ = Copier::sender;
   if (copier_ == Copier::receiver)

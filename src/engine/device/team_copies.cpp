@@ -18,8 +18,9 @@ Result<bool> Team::Device::copy(const LoadedProgram& program, std::span<const Te
   if (copies.empty() || (gpus_.size() > 1 && !are_reached(calls))) return false;
   Status put = put_copies(copies, program, calls, streams);
   if (put) return true;
-  // What has been put there is made.
-  if (!end_parts(static_cast<std::uint32_t>(gpus_.size()), calls[0].capture != 0))
+  // What has been put there is made, by a graph whenever that runs.
+  const bool is_captured = calls[0].capture != 0;
+  if (!end_parts(static_cast<std::uint32_t>(gpus_.size()), is_captured) || is_captured)
     put.error().message += "; buffers may still be written";
   return tl::unexpected(std::move(put.error()));
 }

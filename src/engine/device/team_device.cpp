@@ -238,7 +238,7 @@ Status Team::Device::launch_parts(const LoadedProgram& program, std::span<const 
 bool Team::Device::end_parts(std::uint32_t count, bool is_captured) {
   is_even_ = false;
   abort();
-  // A graph that lacks a part runs after the abort, and writes nothing.
+  // A graph that lacks a part runs after the abort: its kernels write nothing.
   if (is_captured) return true;
   const auto deadline = std::chrono::steady_clock::now() + kGrace;
   bool have_ended = true;

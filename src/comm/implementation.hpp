@@ -370,7 +370,7 @@ class Communicator::Implementation final
   // stream_submission.cpp
   Result<Work> begin_by_host(Call call, std::optional<cudaStream_t> stream);
   /// Divided, if it is large, as its plan has it.
-  DividedCall in_parts(const Call& call);
+  Result<DividedCall> in_parts(const Call& call);
   /// Puts the host's memory into a call, and says what begins with it at once; nothing where that
   /// begins when the stream has come to it, as it then tells the StreamCall.
   using Prepare = std::function<std::optional<Call>(

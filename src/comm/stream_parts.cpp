@@ -61,6 +61,12 @@ std::vector<device::MemoryRange> StreamBuffer::device_ranges(
   return ranges;
 }
 
+std::uint64_t StreamBuffer::staged_bytes(std::span<const Stretch> stretches) const {
+  std::uint64_t bytes = 0;
+  for (const auto& range : device_ranges(stretches)) bytes += device::staged_bytes(range.bytes);
+  return bytes;
+}
+
 BufferView StreamBuffer::on_host(std::span<const Stretch> stretches, const device::Passage& passage,
                                  std::size_t part) const {
   BufferView view;
@@ -103,17 +109,11 @@ void PartedRun::begin_part(PlanRun& run) const {
 DividedCall::DividedCall(const Call& call, Rank rank, Rank size)
     : input_(call.input, elems_of(call, Buffer::input, rank, size), size_of(call.type)),
       output_(call.output, elems_of(call, Buffer::output, rank, size), size_of(call.type)),
-      width_(size_of(call.type)),
       in_place_(call.in_place),
       parts_({{input_.whole(), output_.whole()}}) {}
 
 std::uint64_t DividedCall::bytes_of(const Part& part) const {
-  const auto bytes = [&](const StreamBuffer& buffer, std::span<const Stretch> stretches) {
-    std::uint64_t elems = 0;
-    for (const auto& stretch : stretches) elems += stretch.elems;
-    return buffer.has_device_memory() ? elems * width_ : 0;
-  };
-  const auto in = bytes(input_, part.input), out = bytes(output_, part.output);
+  const auto in = input_.staged_bytes(part.input), out = output_.staged_bytes(part.output);
   return in_place_ ? std::max(in, out) : in + out;
 }
 

@@ -32,6 +32,8 @@ class StreamBuffer {
   std::vector<Stretch> whole() const;
   /// The device's memory in some of it.
   std::vector<device::MemoryRange> device_ranges(std::span<const Stretch> stretches) const;
+  /// What that takes of the host's memory, at most.
+  std::uint64_t staged_bytes(std::span<const Stretch> stretches) const;
   /// Some of it, as part of a call: the host's memory is in the device's place.
   BufferView on_host(std::span<const Stretch> stretches, const device::Passage& passage,
                      std::size_t part) const;
@@ -107,7 +109,6 @@ class DividedCall {
 
   StreamBuffer input_;
   StreamBuffer output_;
-  std::size_t width_;
   bool in_place_;
   std::vector<Part> parts_;
 };

@@ -19,6 +19,16 @@ Status check_stream_of(cudaStream_t stream, int device) {
               *its, device);
 }
 
+Status check_end_of(const device::MemoryRange& range) {
+  const auto begin = device::device_of(range.data);
+  const auto last = reinterpret_cast<std::uintptr_t>(range.data) + range.bytes - 1;
+  if (device::device_of(reinterpret_cast<const void*>(last)) == begin) return {};
+  return fail(ErrorKind::invalid_argument,
+              "a buffer of {} bytes begins in memory of GPU {} and ends elsewhere: expected all of "
+              "it there",
+              range.bytes, begin.value_or(0));
+}
+
 }  // namespace
 
 Status check_device_of(const void* data, int device) {
@@ -178,10 +188,11 @@ Result<Work> Communicator::Implementation::begin_by_host(Call call,
                                                          std::optional<cudaStream_t> stream) {
   const std::lock_guard lock(stream_calls_.submission());
   const auto divided = in_parts(call);
-  const auto copied = divided.copied();
+  if (!divided) return tl::unexpected(divided.error());
+  const auto copied = divided->copied();
   const auto prepare = [&](StreamCall& in_stream, const std::shared_ptr<device::Passage>& passage,
                            bool is_captured) -> std::optional<Call> {
-    auto parts = std::make_shared<StreamParts>(divided.on_host(passage));
+    auto parts = std::make_shared<StreamParts>(divided->on_host(passage));
     call.input = parts->parts.front().input;
     call.output = parts->parts.front().output;
     if (parts->parts.size() > 1) call.parts = std::move(parts);
@@ -193,8 +204,11 @@ Result<Work> Communicator::Implementation::begin_by_host(Call call,
   return put(*submitted, stream, call.label);
 }
 
-DividedCall Communicator::Implementation::in_parts(const Call& call) {
+Result<DividedCall> Communicator::Implementation::in_parts(const Call& call) {
   DividedCall divided(call, rank(), size());
+  for (const auto& whole : divided.copied())
+    for (const auto* const ranges : {&whole.reads, &whole.writes})
+      for (const auto& range : *ranges) CCOLL_TRY(check_end_of(range));
   // All of these products have memory of the host anyway.
   const bool may_be = call.op.form() != Reduction::Form::premultiplied_sum;
   if (!may_be || !divided.is_large(options_.device_memory)) return divided;

@@ -3,10 +3,11 @@
 // memory they take for it, what goes on beside what, and how they end.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstring>
 #include <random>
+#include <span>
 #include <thread>
 
 #include "devices.hpp"
@@ -38,8 +39,7 @@ Floats random_floats(std::size_t count, unsigned seed) {
 }
 
 bool are_same(const Floats& some, const Floats& others) {
-  return some.size() == others.size() &&
-         std::memcmp(some.data(), others.data(), some.size() * sizeof(float)) == 0;
+  return std::ranges::equal(std::as_bytes(std::span(some)), std::as_bytes(std::span(others)));
 }
 
 /// One call of a rank, on buffers of the device or of the host.
@@ -433,4 +433,23 @@ TEST_CASE("devices: large calls and small ones in several streams, by one thread
       CHECK(ranks[i].error().empty());
     }
   }
+}
+
+TEST_CASE("devices: a buffer that ends before its call does is refused", "[comm]") {
+  if (asked_way() != "host") return;  // others copy nothing of it, nor make parts
+  check_all_well(run_on_devices(2, [](Communicator& c) {
+    const FloatsThere there(Floats(20, 1));
+    const auto refused = [&](std::size_t count) {
+      const auto error =
+          message_of([&] { c.all_reduce(there.data(), there.data(), count, DataType::float32); });
+      expect(error.find(fmt::format("a buffer of {} bytes begins in memory of GPU {} and ends "
+                                    "elsewhere",
+                                    4 * count, gpu_of(c.rank()))) != error.npos,
+             error);
+    };
+    refused(std::size_t{1} << 40);
+    refused(std::size_t{1} << 58);
+    c.all_reduce(there.data(), there.data(), 20, DataType::float32);
+    expect(there.values() == Floats(20, 2), "a call behind those");
+  }));
 }

@@ -140,14 +140,14 @@ class Placement {
   /// Of the host's memory.
   std::uint64_t bytes() const {
     std::uint64_t bytes = 0;
-    for (const Placed& each : placed_) bytes += aligned(each.range.bytes);
+    for (const Placed& each : placed_) bytes += staged_bytes(each.range.bytes);
     return bytes;
   }
   /// Once; there are bytes().
   void put(std::byte* host) {
     for (Placed& each : placed_) {
       each.host = host;
-      host += aligned(each.range.bytes);
+      host += staged_bytes(each.range.bytes);
     }
   }
   /// Of a place in one of the ranges; null: it is in none.
@@ -166,12 +166,6 @@ class Placement {
     MemoryRange range;
     std::byte* host;
   };
-  /// Of what copies begin with, on the host.
-  static constexpr std::uint64_t kAlignment = 256;
-
-  static std::uint64_t aligned(std::uint64_t bytes) {
-    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  }
   static std::vector<MemoryRange> merged(std::span<const MemoryRange> some,
                                          std::span<const MemoryRange> more) {
     std::vector<MemoryRange> ranges(some.begin(), some.end());

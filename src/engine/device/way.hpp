@@ -151,6 +151,12 @@ class Passage {
 
 struct DeviceProgram;
 
+/// What a range takes of the host's memory while it is there: what a copy begins with is aligned.
+constexpr std::uint64_t staged_bytes(std::uint64_t bytes) {
+  constexpr std::uint64_t kAlignment = 256;
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
 /// What is copied: of the device's memory in calls that the host makes, of the host's in those that
 /// a device makes. The ranges may overlap each other, and then do so where they are copied, too.
 struct Copied {

@@ -153,7 +153,10 @@ class ShmReceiveLink final : public ReceiveLink {
   /// Whether the front slice is there: then its header is in view_, read once and for all.
   bool look() {
     if (looked_) return true;
-    if (!reader_->there()) return false;
+    if (!reader_->there()) {
+      reader_->prefetch();
+      return false;
+    }
     view_.header = reader_->header();
     return looked_ = true;
   }

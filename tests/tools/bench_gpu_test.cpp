@@ -113,23 +113,13 @@ TEST_CASE("of a launch's threads each has its own elements", "[bench][property]"
 TEST_CASE("the check on a GPU finds unwritten, wrong and overrun elements, and nothing else",
           "[bench][property]") {
   const auto gpu = open_gpu(0);
-  for (const Operation& operation : operations()) {
-    if (!operation.has_data) continue;
-    for (const bool in_place : {false, true}) {
-      for (int rank = 0; rank < 3; rank++) {
-        CAPTURE(operation.name, in_place, rank);
-        check_trial(
-            operation, {3, rank, 1, 2000}, in_place,
-            {.gpu = gpu.get(),
-             .fill =
-                 [&](std::byte* data, const Segment& segment, std::span<const std::byte> period) {
-                   gpu->fill(data, segment.elems, 4, period, segment.first);
-                 },
-             .flip = [](std::byte* byte) { flip(byte); }});
-        gpu->free_unused();
-      }
-    }
-  }
+  check_trials(
+      {.gpu = gpu.get(),
+       .fill =
+           [&](std::byte* data, const Segment& segment, std::span<const std::byte> period) {
+             gpu->fill(data, segment.elems, 4, period, segment.first);
+           },
+       .flip = [](std::byte* byte) { flip(byte); }});
 }
 
 TEST_CASE("calls are timed by the clock of their stream, twenty in a row", "[bench]") {

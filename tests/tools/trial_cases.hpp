@@ -57,4 +57,18 @@ inline void check_trial(const Operation& operation, const Shape& shape, bool in_
   finds(in + layout.input_elems * 4, 1);
 }
 
+/// Of every operation, in place and not, on each of 3 ranks.
+inline void check_trials(const TrialMemory& memory) {
+  for (const Operation& operation : operations()) {
+    if (!operation.has_data) continue;
+    for (const bool in_place : {false, true}) {
+      for (int rank = 0; rank < 3; rank++) {
+        CAPTURE(operation.name, in_place, rank);
+        check_trial(operation, {3, rank, 1, 2000}, in_place, memory);
+        if (memory.gpu != nullptr) memory.gpu->free_unused();
+      }
+    }
+  }
+}
+
 }  // namespace ccoll::bench

@@ -118,9 +118,19 @@ class DeviceStaging final : public Staging {
   const std::shared_ptr<Leases> leases_;
 };
 
-Status copied(const Rows& rows, cudaError_t error) {
-  return cuda_status(error, fmt::format("copying {} times {} bytes between device and host",
-                                        rows.count, rows.bytes));
+enum class Direction { to_host, to_device };
+
+Status copy(const Rows& rows, Direction direction, cudaStream_t stream) {
+  const bool to_host = direction == Direction::to_host;
+  std::byte* const to = to_host ? rows.here : rows.there;
+  const std::byte* const from = to_host ? rows.there : rows.here;
+  const auto to_pitch = to_host ? rows.pitch_here : rows.pitch_there;
+  const auto from_pitch = to_host ? rows.pitch_there : rows.pitch_here;
+  return cuda_status(
+      rows.count == 1 ? cudaMemcpyAsync(to, from, rows.bytes, cudaMemcpyDefault, stream)
+                      : cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, rows.bytes, rows.count,
+                                          cudaMemcpyDefault, stream),
+      fmt::format("copying {} times {} bytes between device and host", rows.count, rows.bytes));
 }
 
 Status StagedPassage::enqueue(std::shared_ptr<StreamListener> listener) {
@@ -166,13 +176,8 @@ std::vector<Rows> StagedPassage::rows_of(std::size_t part,
 }
 
 Status StagedPassage::put_reads(std::size_t part, cudaStream_t stream, StreamHold& hold) {
-  for (const Rows& each : rows_of(part, parts_[part].reads())) {
-    CCOLL_TRY(copied(
-        each, each.count == 1
-                  ? cudaMemcpyAsync(each.here, each.there, each.bytes, cudaMemcpyDefault, stream)
-                  : cudaMemcpy2DAsync(each.here, each.pitch_here, each.there, each.pitch_there,
-                                      each.bytes, each.count, cudaMemcpyDefault, stream)));
-  }
+  for (const Rows& each : rows_of(part, parts_[part].reads()))
+    CCOLL_TRY(copy(each, Direction::to_host, stream));
   if (part > 0) return tell_part_reached(stream, hold);
   if (!stream_) CCOLL_TRY(leases_->in_order(stream));
   CCOLL_TRY(tell_reached(stream, hold));
@@ -184,13 +189,8 @@ Status StagedPassage::put_writes(std::size_t part, cudaStream_t stream) {
   CCOLL_TRY(leases_->wait_for_host(
       lease_, stream,
       {.parts = part + 1, .again = is_last && marks_.is_captured, .flushes = flushes_}));
-  for (const Rows& each : rows_of(part, parts_[part].writes())) {
-    CCOLL_TRY(copied(
-        each, each.count == 1
-                  ? cudaMemcpyAsync(each.there, each.here, each.bytes, cudaMemcpyDefault, stream)
-                  : cudaMemcpy2DAsync(each.there, each.pitch_there, each.here, each.pitch_here,
-                                      each.bytes, each.count, cudaMemcpyDefault, stream)));
-  }
+  for (const Rows& each : rows_of(part, parts_[part].writes()))
+    CCOLL_TRY(copy(each, Direction::to_device, stream));
   return {};
 }
 

@@ -85,10 +85,8 @@ Result<pid_t> start_process(const ProcessPlan& plan) {
 
 namespace {
 
-constexpr pid_t kAllIsWell = -1;
-
-/// Reads groups until the launcher says that all is well or is no more. `groups` was made before
-/// the fork. The launcher has one thread then, so that the heap is whole here.
+/// Reads groups until the launcher is no more, or kills it. `groups` was made before the fork. The
+/// launcher has one thread then, so that the heap is whole here.
 [[noreturn]] void watch_launcher(int line, const std::string& directory,
                                  std::vector<pid_t>& groups) {
   ::setsid();  // away from the terminal's signals
@@ -102,7 +100,6 @@ constexpr pid_t kAllIsWell = -1;
   for (;;) {
     pid_t group = 0;
     const ssize_t got = ::read(0, &group, sizeof group);
-    if (got == sizeof group && group == kAllIsWell) ::_exit(0);
     if (got != sizeof group) break;
     if (count < groups.size()) groups[count++] = group;
   }
@@ -130,7 +127,8 @@ void Guard::watch(pid_t group) {
 
 Guard::~Guard() {
   if (!line_.open()) return;
-  watch(kAllIsWell);
+  // A word would not do: somebody may have stopped it.
+  ::kill(pid_, SIGKILL);
   ::waitpid(pid_, nullptr, 0);
 }
 

@@ -8,13 +8,17 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
 #include <future>
+#include <iterator>
 #include <optional>
 #include <random>
+#include <vector>
 
 #include "rendezvous/line_prefixer.hpp"
 #include "rendezvous/meeting_place.hpp"
 #include "rendezvous/open_store.hpp"
+#include "rendezvous/rank_process.hpp"
 #include "support/directory.hpp"
 
 namespace ccoll {
@@ -172,6 +176,23 @@ TEST_CASE("launch: what cannot be started is refused and leaves nothing", "[rend
   options.command = {"true"};
   options.ranks = 0;
   CHECK(message(launch(options)) == "-n 0: expected a number of ranks from 1 to 4096");
+}
+
+TEST_CASE("guard: one that somebody has stopped ends with what it is for", "[rendezvous][unit]") {
+  const auto children = [] {
+    std::ifstream file("/proc/thread-self/children");
+    return std::vector<pid_t>(std::istream_iterator<pid_t>(file), {});
+  };
+  {
+    auto guard = Guard::start("", 1);
+    REQUIRE(guard);
+    const auto pids = children();
+    REQUIRE(pids.size() == 1);
+    REQUIRE(kill(pids[0], SIGSTOP) == 0);
+    siginfo_t stopped{};
+    REQUIRE(waitid(P_PID, static_cast<id_t>(pids[0]), &stopped, WSTOPPED) == 0);
+  }
+  CHECK(children().empty());
 }
 
 }  // namespace ccoll

@@ -172,8 +172,7 @@ dump::Dump Communicator::Implementation::dump_as_owner(std::string_view reason) 
   auto made = dump_of_calls(reason);
   const FlightRecorder::Times times(recorder_);
   const auto& standing = at_break_ ? *at_break_ : standing_as_owner();
-  auto failure = broken_;
-  if (!failure) failure = news();
+  const auto failure = first_failure();
   made.under_way = standing.under_way;
   made.finished = standing.finished - standing.on_device.size();
   for (auto& call : made.last_calls) {

@@ -207,17 +207,21 @@ bool Communicator::Implementation::take_news_as_owner() {
   return true;
 }
 
-std::string Communicator::Implementation::first_error() const {
-  if (is_forked()) return told(news().value()).message;
+std::optional<Failure> Communicator::Implementation::first_failure() const {
+  if (is_forked()) return news();
   {
     const std::lock_guard lock(mutex_);
-    if (const auto& failure = first_failure_ ? first_failure_ : news_)
-      return told(*failure).message;
+    if (first_failure_) return first_failure_;
+    if (news_) return news_;
   }
   // What another rank has ended streams may have passed before this one hears of it.
   const auto& way = stream_calls_.device_way();
-  const auto ended = way ? way->cause() : std::nullopt;
-  return ended ? told(*ended).message : "";
+  return way ? way->cause() : std::nullopt;
+}
+
+std::string Communicator::Implementation::first_error() const {
+  const auto failure = first_failure();
+  return failure ? told(*failure).message : "";
 }
 
 Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::time_point now) {

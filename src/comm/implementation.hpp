@@ -164,8 +164,10 @@ class Communicator::Implementation final
                                const CallOptions& options);
   /// From a thread of CUDA: the call is to begin.
   void stream_reached(std::shared_ptr<StreamCall> call) noexcept;
-  /// Of Communicator::error().
+  /// Of Communicator::error(), which is empty where there is no failure yet.
   std::string first_error() const;
+  /// What ended it, as far as this rank knows; from any thread.
+  std::optional<Failure> first_failure() const;
 
   // groups.cpp: calls that serve others, and communicators from this one. Each takes the owner
   // flag.

@@ -76,10 +76,10 @@ CostTable estimates(std::string_view transport, double cores_per_rank, bool one_
   // other ranks' lines and instructions in the caches; and what is combined was often written
   // there.
   const bool crowded = cores_per_rank < 1;
-  costs.links.latency_ns = crowded ? 2000 : 150;
+  costs.links.latency_ns = crowded ? 2000 : 250;
   costs.links.step_ns = crowded ? 200 : 120;
-  costs.links.bandwidth_bytes_per_s = 9e9;
-  costs.reduce_bytes_per_s = crowded ? 24e9 : 12e9;
+  costs.links.bandwidth_bytes_per_s = crowded ? 9e9 : 18e9;
+  costs.reduce_bytes_per_s = crowded ? 24e9 : 40e9;
   // What is fetched from its sender's memory is best fetched in few calls of the kernel, what goes
   // through slots has to stay in a cache. Where ranks take turns, more than two have slots.
   costs.slot_bytes = crowded ? 64 << 10 : 128 << 10;

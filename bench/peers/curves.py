@@ -9,8 +9,8 @@ import math
 
 WIDTH, HEIGHT = 460, 300
 LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 34
-STYLES = {"ccoll": ("c0", ""), "registered": ("c0", "6 3"), "limit": ("c4", "2 4"),
-          "limit of registered": ("c4", "1 2"), "openmpi": ("c1", "7 4"),
+STYLES = {"ccoll": ("c0", ""), "registered": ("c0", "6 3"), "bare": ("c4", "2 4"),
+          "bare registered": ("c4", "1 2"), "openmpi": ("c1", "7 4"),
           "openmpi5": ("c1", "2 2"), "mpich": ("c2", "9 3 2 3"), "mpich5": ("c2", "3 3"),
           "gloo": ("c3", "4 2"), "oneccl": ("c5", "11 3")}
 

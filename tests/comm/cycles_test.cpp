@@ -19,12 +19,14 @@ namespace {
 std::vector<std::string> go_in_a_cycle(int size, const std::string& name) {
   CommunicatorOptions options;
   options.transport = "inproc";
-  std::latch told(size);
+  // Who begins half a second before another times out before that one has told for whom it waits.
+  std::latch ready(size), told(size);
   return run_ranks(size, options, [&](Communicator& world) {
     const int rank = world.rank();
     const GroupOptions pair{.name = name, .timeout = 4s};
     auto even = world.split(rank / 2, 0, pair);
     auto odd = world.split((rank + 1) % size / 2, 0, pair);
+    ready.arrive_and_wait();
     const auto error = message_of([&] { (rank % 2 == 0 ? even : odd)->barrier(); });
     // Leaving before the others have been told would be another error.
     told.arrive_and_wait();

@@ -2,6 +2,7 @@
 #include "comm/background.hpp"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <asio/post.hpp>
@@ -23,6 +24,18 @@ constexpr std::chrono::microseconds kCourtesy{100};
 
 /// Backgrounds of this process that have something under way, for all of which there is one thread.
 std::atomic<int> busy_backgrounds{0};
+
+/// Has the scheduler begin anew there. Where every core had something to do when it woke this
+/// thread, it may have put it beside another rank's, and leaves it there for milliseconds, although
+/// the core of a caller that sleeps meanwhile is idle.
+void go_to(int core) {
+  cpu_set_t allowed, there;
+  if (core == sched_getcpu() || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  CPU_ZERO(&there);
+  CPU_SET(core, &there);
+  if (sched_setaffinity(0, sizeof there, &there) == 0)
+    sched_setaffinity(0, sizeof allowed, &allowed);
+}
 
 /// Gives the owner flag back, however a turn ends.
 struct EndOfTurn {
@@ -67,11 +80,19 @@ void Background::schedule() noexcept {
   if (scheduled_.exchange(true)) return;
   set_busy(true);
   try {
-    asio::post(context_, [self = shared_from_this()] { self->turn(); });
+    asio::post(context_, [self = shared_from_this(), core = sched_getcpu()] {
+      if (self->is_beside_busy_cores()) go_to(core);
+      self->turn();
+    });
   } catch (...) {
     // No memory: the next owner tries again.
     scheduled_.store(false);
   }
+}
+
+bool Background::is_beside_busy_cores() const {
+  const auto communicator = communicator_.lock();
+  return communicator && communicator->fills_cores() && busy_backgrounds == 1;
 }
 
 bool Background::is_due() const {
@@ -137,7 +158,7 @@ bool Background::turn_as_owner(Communicator::Implementation& communicator) {
   const auto end = Clock::now() + kTurn;
   // Between two slices of a call other ranks take some time: less than sleeping and waking does.
   // Unless they wait for this thread.
-  auto patience = Patience::short_one(communicator.crowded(), false);
+  auto patience = communicator.crowded() ? Patience::short_one(true, false) : Patience(false);
   bool moved = true;
   const auto goes_on = [&] { return moved || (busy_backgrounds == 1 && patience.keep_polling()); };
   while (goes_on() && communicator.busy_as_owner() && !communicator.wanted() &&

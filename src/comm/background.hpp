@@ -44,6 +44,8 @@ class Background : public std::enable_shared_from_this<Background> {
              const std::shared_ptr<Communicator::Implementation>& communicator,
              FileDescriptor descriptor);
   void turn();
+  /// Whether no core is likely to be idle, but that of a caller who does not wait.
+  bool is_beside_busy_cores() const;
   /// Whether it has something under way: all of the process's that have are counted.
   void set_busy(bool busy);
   /// True when it is to go on at once.

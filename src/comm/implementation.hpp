@@ -245,6 +245,8 @@ class Communicator::Implementation final
   bool wanted() const { return owner_.waiting() > 0; }
   /// Whether ranks outnumber cores.
   bool crowded() const { return crowded_; }
+  /// Whether ranks have a core each, and few have another.
+  bool fills_cores() const { return !crowded_ && costs_.cores_per_rank < 2; }
   /// One round over all operations; true if anything moved. The last round before a sleep pays
   /// attention to everyone. What it throws breaks the communicator: callers' buffers must not be
   /// freed while an operation under way still has them.

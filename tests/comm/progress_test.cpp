@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "support/effort.hpp"
 #include "support/ranks.hpp"
@@ -37,6 +38,18 @@ Used used_while_waiting() {
            static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e3;
   };
   return {after.ru_nvcsw - before.ru_nvcsw, ms(after) - ms(before)};
+}
+
+/// Of every thread of this process, the cores on which it may run.
+std::set<std::string> cores_of_threads() {
+  std::set<std::string> cores;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string line;
+    std::ifstream status(task.path() / "status");
+    while (std::getline(status, line))
+      if (line.starts_with("Cpus_allowed_list:")) cores.insert(line);
+  }
+  return cores;
 }
 
 /// How often this process's service thread has gone to sleep or lost its core.
@@ -173,4 +186,23 @@ TEST_CASE("progress: a group and a thread that wait for one communicator leave t
     for (const auto& error : errors) CHECK(error == "");
     CHECK(used.processor_ms < 250);
   }
+}
+
+TEST_CASE("progress: who makes it in the background may run wherever the process may", "[comm]") {
+  const auto before = cores_of_threads();
+  REQUIRE(before.size() == 1);
+  const auto errors = run_ranks(2, {}, [&](Communicator& c) {
+    for (int call = 0; call < 50; call++) {
+      std::vector<float> sums(1 << 16, 1.F);
+      // One begins, and sleeps, while nobody else has anything under way.
+      if (c.rank() == call % 2) std::this_thread::sleep_for(1ms);
+      auto work = c.all_reduce_async(sums.data(), sums.data(), sums.size(), DataType::float32);
+      std::this_thread::sleep_for(1ms);
+      work.wait();
+    }
+    c.barrier();
+    std::this_thread::sleep_for(50ms);  // nothing is under way
+    expect(cores_of_threads() == before, "a thread is bound to fewer cores than the process");
+  });
+  for (const auto& error : errors) CHECK(error.empty());
 }

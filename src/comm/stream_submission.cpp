@@ -19,8 +19,16 @@ Status check_stream_of(cudaStream_t stream, int device) {
               *its, device);
 }
 
-Status check_end_of(const device::MemoryRange& range) {
-  const auto begin = device::device_of(range.data);
+Status check_place(std::optional<int> its, int device) {
+  if (!its || *its == device) return {};
+  return fail(ErrorKind::invalid_argument,
+              "a buffer is memory of GPU {}: expected memory of GPU {}, which the rank has, or of "
+              "the host",
+              *its, device);
+}
+
+/// `begin`: the GPU in whose memory it begins.
+Status check_end_of(const device::MemoryRange& range, std::optional<int> begin) {
   const auto last = reinterpret_cast<std::uintptr_t>(range.data) + range.bytes - 1;
   if (device::device_of(reinterpret_cast<const void*>(last)) == begin) return {};
   return fail(ErrorKind::invalid_argument,
@@ -29,15 +37,26 @@ Status check_end_of(const device::MemoryRange& range) {
               range.bytes, begin.value_or(0));
 }
 
+/// What kernels read or write beside a GPU's memory ends all that the process has there.
+Status check_buffers(const Call& call, Rank rank, Rank size, int device) {
+  const auto width = size_of(call.type);
+  const device::MemoryRange buffers[] = {
+      {call.input.data, elems_of(call, Buffer::input, rank, size) * width},
+      {call.output.data, elems_of(call, Buffer::output, rank, size) * width}};
+  for (const auto& buffer : buffers) {
+    if (buffer.bytes == 0) continue;
+    const auto begin = device::device_of(buffer.data);
+    if (!begin) continue;
+    CCOLL_TRY(check_place(begin, device));
+    CCOLL_TRY(check_end_of(buffer, begin));
+  }
+  return {};
+}
+
 }  // namespace
 
 Status check_device_of(const void* data, int device) {
-  const auto its = device::device_of(data);
-  if (!its || *its == device) return {};
-  return fail(ErrorKind::invalid_argument,
-              "a buffer is memory of GPU {}: expected memory of GPU {}, which the rank has, or of "
-              "the host",
-              *its, device);
+  return check_place(device::device_of(data), device);
 }
 
 bool Communicator::Implementation::is_for_streams(const void* input, const void* output) const {
@@ -164,6 +183,7 @@ Result<Work> Communicator::Implementation::begin_in_stream(Call call,
                                                            std::optional<cudaStream_t> stream) {
   if (is_forked()) return tl::unexpected(news().value());
   if (!has_device_way() || !suits_devices(call)) return begin_by_host(std::move(call), stream);
+  CCOLL_TRY(check_buffers(call, rank(), size(), options_.device));
   // What is put off waits for its turn then; and the lock this thread may have, for what stands
   // before it.
   std::unique_lock lock(*stream_calls_.device_submission(), std::defer_lock);
@@ -208,7 +228,8 @@ Result<DividedCall> Communicator::Implementation::in_parts(const Call& call) {
   DividedCall divided(call, rank(), size());
   for (const auto& whole : divided.copied())
     for (const auto* const ranges : {&whole.reads, &whole.writes})
-      for (const auto& range : *ranges) CCOLL_TRY(check_end_of(range));
+      for (const auto& range : *ranges)
+        CCOLL_TRY(check_end_of(range, device::device_of(range.data)));
   // All of these products have memory of the host anyway.
   const bool may_be = call.op.form() != Reduction::Form::premultiplied_sum;
   if (!may_be || !divided.is_large(options_.device_memory)) return divided;
@@ -254,7 +275,10 @@ Result<Work> Communicator::Implementation::begin_in_stream(
     auto* const data = sends ? const_cast<std::byte*>(operation->input) : operation->output;
     shown.push_back(std::make_shared<StreamOperation>());
     shown.back()->received = operation->received;
-    if (operation->bytes == 0 || !device::device_of(data)) continue;
+    if (operation->bytes == 0) continue;
+    const auto begin = device::device_of(data);
+    if (!begin) continue;
+    CCOLL_TRY(check_end_of({data, operation->bytes}, begin));
     if (options_.gpu_direct && make_direct(*operation, needs_flush)) {
       landings += sends ? 0 : 1;
       continue;

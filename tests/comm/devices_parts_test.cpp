@@ -436,19 +436,22 @@ TEST_CASE("devices: large calls and small ones in several streams, by one thread
 }
 
 TEST_CASE("devices: a buffer that ends before its call does is refused", "[comm]") {
-  if (asked_way() != "host") return;  // others copy nothing of it, nor make parts
   check_all_well(run_on_devices(2, [](Communicator& c) {
     const FloatsThere there(Floats(20, 1));
-    const auto refused = [&](std::size_t count) {
-      const auto error =
-          message_of([&] { c.all_reduce(there.data(), there.data(), count, DataType::float32); });
+    const auto expect_refusal = [&](std::size_t count, const std::function<void()>& call) {
+      const auto error = message_of(call);
       expect(error.find(fmt::format("a buffer of {} bytes begins in memory of GPU {} and ends "
                                     "elsewhere",
                                     4 * count, gpu_of(c.rank()))) != error.npos,
              error);
     };
-    refused(std::size_t{1} << 40);
-    refused(std::size_t{1} << 58);
+    const int peer = 1 - c.rank();
+    for (const auto count : {std::size_t{1} << 40, std::size_t{1} << 58}) {
+      expect_refusal(count,
+                     [&] { c.all_reduce(there.data(), there.data(), count, DataType::float32); });
+      expect_refusal(count, [&] { c.send(there.data(), count, DataType::float32, peer); });
+      expect_refusal(count, [&] { c.recv(there.data(), count, DataType::float32, peer); });
+    }
     c.all_reduce(there.data(), there.data(), 20, DataType::float32);
     expect(there.values() == Floats(20, 2), "a call behind those");
   }));

@@ -20,6 +20,13 @@ int refuse(const std::string& message) {
   return kWrongUsage;
 }
 
+int print(std::string_view text) {
+  const auto printed = ccoll::print_whole(text);
+  if (printed) return 0;
+  fmt::print(stderr, "cc-bench: {}\n", printed.error().message);
+  return 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -27,21 +34,16 @@ int main(int argc, char** argv) try {
   using ccoll::bench::Options;
   const auto options = ccoll::bench::parse_command_line(argc, argv);
   if (!options) return refuse(options.error().message);
-  if (options->command == Options::Command::print) {
-    fmt::print("{}", options->text);
-    return 0;
-  }
+  if (options->command == Options::Command::print) return print(options->text);
   if (const auto valid = ccoll::check_variables(); !valid) return refuse(valid.error().message);
   switch (options->command) {
     case Options::Command::info:
-      fmt::print("{}", ccoll::bench::info_text());
-      return 0;
+      return print(ccoll::bench::info_text());
     case Options::Command::explain: {
       if (options->explain_measured) break;
       const auto text = ccoll::bench::explain_text(*options);
       if (!text) return refuse(text.error().message);
-      fmt::print("{}", *text);
-      return 0;
+      return print(*text);
     }
     case Options::Command::print:
     case Options::Command::measure:

@@ -68,6 +68,12 @@ int write_all(int file, std::span<const std::byte> bytes) {
   return 0;
 }
 
+Status print_whole(std::string_view text) {
+  const int failed =
+      std::fflush(stdout) == 0 ? write_all(STDOUT_FILENO, std::as_bytes(std::span(text))) : errno;
+  return failed == 0 ? Status() : cannot("write", "standard output", failed);
+}
+
 int resize_file(int file, std::size_t bytes) {
   const NoSizeSignal blocked;
   return ::ftruncate(file, static_cast<off_t>(bytes)) == 0 ? 0 : errno;

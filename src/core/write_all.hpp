@@ -16,6 +16,9 @@ namespace ccoll {
 /// forbids is an error like any other, not a signal that ends the process.
 int write_all(int file, std::span<const std::byte> bytes);
 
+/// Writes it to standard output, behind what has been printed there.
+Status print_whole(std::string_view text);
+
 /// Makes the file so long; the error's number, or 0. A limit is an error here, too.
 int resize_file(int file, std::size_t bytes);
 

@@ -141,8 +141,8 @@ Status check_root(std::string_view call, Rank root, Rank size) {
 
 Status check_timeout(std::string_view call, std::chrono::milliseconds timeout) {
   if (timeout.count() >= 0) return {};
-  return fail(ErrorKind::invalid_argument, "{}: a time limit of {} ms; it must be more than 0",
-              call, timeout.count());
+  return fail(ErrorKind::invalid_argument, "{}: a time limit of {} ms; it must be 0 or more", call,
+              timeout.count());
 }
 
 Status refuse_in_stream(std::string_view call, const CallOptions& options) {

@@ -403,7 +403,7 @@ TEST_CASE("blocks: what does not fit is refused before anything is sent", "[comm
       late.timeout = -1ms;
       odd.algorithm = "odd";
       refuse(message_of([&] { communicator.all_gather_bytes("x", late); }),
-             "all_gather_bytes: a time limit of -1 ms; it must be more than 0");
+             "all_gather_bytes: a time limit of -1 ms; it must be 0 or more");
       const auto unknown = message_of([&] { communicator.broadcast_bytes("x", 1, odd); });
       expect(unknown.starts_with("invalid_argument: broadcast: no algorithm 'odd'"), unknown);
       refuse(message_of([&] { communicator.gather_bytes(std::string_view("x", SIZE_MAX / 2), 1); }),

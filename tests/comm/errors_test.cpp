@@ -64,11 +64,11 @@ TEST_CASE("errors: bad arguments are refused before anything is sent", "[comm]")
     refuse(message_of([&] { communicator.all_reduce(data, static_cast<ReduceOp>(99)); }),
            "all_reduce: 99 is no ReduceOp");
     refuse(message_of([&] { communicator.barrier({.timeout = -1ms}); }),
-           "barrier: a time limit of -1 ms; it must be more than 0");
+           "barrier: a time limit of -1 ms; it must be 0 or more");
     refuse(message_of([&] { communicator.recv(data, 0, 0, {.timeout = -1ms}); }),
-           "recv: a time limit of -1 ms; it must be more than 0");
+           "recv: a time limit of -1 ms; it must be 0 or more");
     refuse(message_of([&] { communicator.duplicate({.timeout = -1ms}); }),
-           "duplicate: a time limit of -1 ms; it must be more than 0");
+           "duplicate: a time limit of -1 ms; it must be 0 or more");
     refuse(message_of(
                [&] { communicator.all_reduce(out.data() + 1, out.data(), 10, DataType::float32); }),
            "all_reduce: input and output overlap, the input beginning 1 elements from the output; "

@@ -11,7 +11,7 @@ namespace ccoll {
 namespace {
 
 Status check_stream_of(cudaStream_t stream, int device) {
-  const auto its = device::device_of_stream(stream);
+  const auto its = device::device_of_stream(stream, device);
   if (!its || *its == device) return {};
   return fail(ErrorKind::invalid_argument,
               "the stream is of GPU {}: expected a stream of GPU {}, which the rank has (one that "
@@ -80,7 +80,7 @@ bool Communicator::Implementation::come_by_streams(std::span<const MessageReques
 }
 
 Result<std::shared_ptr<device::Passage>> Communicator::Implementation::passage(
-    device::PassageRequest request) {
+    device::PassageRequest& request) {
   // Where the rank has declared none, it is that of the memory.
   std::optional<int> device;
   if (options_.device != kHost) device = options_.device;
@@ -107,7 +107,7 @@ Result<std::shared_ptr<device::Passage>> Communicator::Implementation::passage(
                 *device, (*staging)->device());
   if (request.stream) CCOLL_TRY(check_stream_of(*request.stream, *device));
   // Without a stream, what the default one has now is waited for.
-  const auto captured = device::is_captured(request.stream.value_or(nullptr));
+  const auto captured = device::is_captured(request.stream.value_or(nullptr), *device);
   if (!captured) return tl::unexpected(captured.error());
   request.is_captured = request.stream && *captured;
   if (request.program) return stream_calls_.device_way()->passage(request);
@@ -126,7 +126,7 @@ Result<Communicator::Implementation::Submitted> Communicator::Implementation::su
     threw_as_owner(passage.error());
     return tl::unexpected(*broken_);
   }
-  const bool is_captured = request.stream && device::is_captured(*request.stream).value_or(false);
+  const bool is_captured = request.is_captured;
   // A graph's call has nobody to tell how it went.
   if (is_captured) shown.clear();
   const auto call = std::make_shared<StreamCall>(weak_from_this(), *passage, std::move(shown));

@@ -581,12 +581,15 @@ TEST_CASE("devices: a rank gives no context to a GPU that is not its own", "[com
   const auto store = make_inproc_store();
   check_all_well(run_threads(2, [&](int rank) {
     auto c = Communicator::create(store, rank, 2, options);
-    // As of all threads that have used no GPU.
     const device::CurrentDevice current(1);
     const OwnedStream stream;
-    const Device buffer(Values(10, 1));
-    auto work =
-        c.all_reduce_async(buffer.data(), buffer.data(), 10, kType, ReduceOp::sum, in(stream));
+    const Device buffer(Values(10));
+    const Values ones(10, 1);
+    Work work;
+    // All threads that have used no GPU have GPU 0 as their current one.
+    std::thread([&] {
+      work = c.all_reduce_async(ones.data(), buffer.data(), 10, kType, ReduceOp::sum, in(stream));
+    }).join();
     // Nobody but the communicators' own threads looks after it.
     stream.wait();
     for (int i = 0; i < 5000 && !work.test(); i++) std::this_thread::sleep_for(1ms);

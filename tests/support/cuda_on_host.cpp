@@ -187,7 +187,8 @@ thread_local int current_device = 0;
 /// What the driver's own calls need, and do not make.
 thread_local bool has_current_context = false;
 
-/// Whatever needs a context makes it.
+/// Whatever of the runtime needs a context makes it, of the device that is the current one: all
+/// that takes a stream, an event or memory, wherever that is.
 void use_current_device() {
   const std::lock_guard lock(mu);
   contexts.insert(current_device);
@@ -988,6 +989,7 @@ CUresult address_range(CUdeviceptr* begin, std::size_t* bytes, CUdeviceptr place
 }
 CUresult wait_value(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
   const std::lock_guard lock(mu);
+  if (!has_current_context) return CUDA_ERROR_INVALID_CONTEXT;
   if ((flags & CU_STREAM_WAIT_VALUE_FLUSH) != 0) {
     if (!can_flush) return CUDA_ERROR_NOT_SUPPORTED;
     ++flushes;
@@ -1006,6 +1008,7 @@ CUresult wait_value(CUstream stream, CUdeviceptr address, cuuint32_t value, unsi
 }
 CUresult write_value(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
   const std::lock_guard lock(mu);
+  if (!has_current_context) return CUDA_ERROR_INVALID_CONTEXT;
   if (flags != CU_STREAM_WRITE_VALUE_DEFAULT) return CUDA_ERROR_NOT_SUPPORTED;
   put(stream,
       [word = reinterpret_cast<std::uint32_t*>(address), value] { store_release(word, value); });
@@ -1173,6 +1176,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 }
 cudaError_t cudaDeviceSynchronize() {
   const std::lock_guard lock(mu);
+  use_current_device();
   return drain([] {
     return std::ranges::all_of(streams, [](const CUstream_st* stream) {
       return stream->device != current_device || stream->queue.empty();
@@ -1219,6 +1223,7 @@ cudaError_t cudaFreeHost(void* memory) {
   return cudaSuccess;
 }
 cudaError_t cudaHostGetDevicePointer(void** there, void* here, unsigned /*flags*/) {
+  use_current_device();
   *there = here;
   return cudaSuccess;
 }
@@ -1226,6 +1231,7 @@ cudaError_t cudaHostGetDevicePointer(void** there, void* here, unsigned /*flags*
 cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from,
                               std::size_t from_pitch, std::size_t width, std::size_t height,
                               cudaMemcpyKind kind, cudaStream_t stream) {
+  use_current_device();
   if (width == 0 || height == 0) return cudaSuccess;
   if (to_pitch < width || from_pitch < width || to_pitch > INT32_MAX || from_pitch > INT32_MAX)
     return cudaErrorInvalidPitchValue;
@@ -1254,6 +1260,7 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from,
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
+  use_current_device();
   if (bytes == 0) return cudaSuccess;
   const std::lock_guard lock(mu);
   // Of memory that it knows the device copies by itself, when the stream comes to it.
@@ -1309,6 +1316,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
 }
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream) {
   const std::lock_guard lock(mu);
+  use_current_device();
   return put(stream,
              [=, there = seen(static_cast<std::byte*>(memory)), device = known(stream)->device] {
                check_reach(device, memory);
@@ -1329,11 +1337,13 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
 }
 cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
   const std::lock_guard lock(mu);
+  use_current_device();
   *device = known(stream)->device;
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   const std::lock_guard lock(mu);
+  use_current_device();
   cudaStreamSynchronize(stream);
   streams.erase(stream);
   delete stream;
@@ -1341,11 +1351,13 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   const std::lock_guard lock(mu);
+  use_current_device();
   if (known(stream)->capture) return cudaErrorStreamCaptureUnsupported;
   return drain([=] { return known(stream)->queue.empty(); });
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t to, cudaEvent_t event, unsigned /*flags*/) {
   const std::lock_guard lock(mu);
+  use_current_device();
   CUstream_st* const stream = known(to);
   Item item;
   item.what = Item::wait;
@@ -1375,11 +1387,13 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
   const std::lock_guard lock(mu);
+  use_current_device();
   delete event;
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t on) {
   const std::lock_guard lock(mu);
+  use_current_device();
   CUstream_st* const stream = known(on);
   if (event->device != stream->device) return cudaErrorInvalidResourceHandle;
   Item item;
@@ -1408,10 +1422,12 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const std::lock_guard lock(mu);
+  use_current_device();
   return drain([=] { return event->done->load(); });
 }
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) {
   const std::lock_guard lock(mu);
+  use_current_device();
   for (const CUevent_st* event : {begin, end})
     if (!event->has_time || event->capture || event->recorded_in == nullptr)
       return cudaErrorInvalidResourceHandle;
@@ -1429,6 +1445,7 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* other) {
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*mode*/) {
   const std::lock_guard lock(mu);
+  use_current_device();
   if (stream == nullptr || stream->capture) return cudaErrorStreamCaptureUnsupported;
   stream->capture = std::make_shared<CUgraph_st>();
   stream->capture->id = ++captures;
@@ -1440,6 +1457,7 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatu
                                      const cudaGraphNode_t** /*dependencies*/,
                                      const cudaGraphEdgeData** /*edges*/, std::size_t* /*count*/) {
   const std::lock_guard lock(mu);
+  use_current_device();
   const auto is_in_its_way = [](auto* each) { return each->is_blocking && each->capture; };
   if (stream == nullptr && std::ranges::any_of(streams, is_in_its_way))
     return cudaErrorStreamCaptureImplicit;
@@ -1451,6 +1469,7 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatu
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   const std::lock_guard lock(mu);
+  use_current_device();
   const auto capture = stream->capture;
   if (!capture) return cudaErrorIllegalState;
   if (stream != capture->origin) return cudaErrorStreamCaptureUnmatched;
@@ -1471,6 +1490,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph,
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
   const std::lock_guard lock(mu);
+  use_current_device();
   Item ended;
   ended.what = Item::wait;
   ended.run = [] {};
@@ -1493,18 +1513,21 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
 }
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* /*kernel*/) {
+  use_current_device();
   *attributes = {};
   return cudaSuccess;
 }
 /// As if a block took 64 registers for each thread.
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* /*kernel*/,
                                                           int threads, std::size_t /*shared*/) {
+  use_current_device();
   *blocks = static_cast<int>(kThreadsAtOnce) / threads;
   return cudaSuccess;
 }
 cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments,
                              std::size_t /*shared*/, cudaStream_t stream) {
   const std::lock_guard lock(mu);
+  use_current_device();
   if (known(stream)->device != current_device) return cudaErrorInvalidResourceHandle;
   if (!may_launch(kernel, stream)) return cudaErrorStreamCaptureUnsupported;
   ++kernels_launched;
@@ -1537,6 +1560,7 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** a
 cudaError_t cudaLaunchCooperativeKernel(const void* kernel_of, dim3 grid, dim3 block,
                                         void** arguments, std::size_t shared, cudaStream_t stream) {
   const std::lock_guard lock(mu);
+  use_current_device();
   if (known(stream)->device != current_device) return cudaErrorInvalidResourceHandle;
   if (!may_launch(kernel_of, stream)) return cudaErrorStreamCaptureUnsupported;
   if (leaves_nothing(kernel_of)) return put(stream, [] {});
@@ -1588,12 +1612,14 @@ cudaError_t cudaLaunchCooperativeKernel(const void* kernel_of, dim3 grid, dim3 b
 
 cudaError_t cudaHostRegister(void* memory, std::size_t bytes, unsigned /*flags*/) {
   const std::lock_guard lock(mu);
+  use_current_device();
   const Stretch registered{.bytes = bytes, .is_registered = true};
   return pinned.emplace(memory, registered).second ? cudaSuccess
                                                    : cudaErrorHostMemoryAlreadyRegistered;
 }
 cudaError_t cudaHostUnregister(void* memory) {
   const std::lock_guard lock(mu);
+  use_current_device();
   const auto found = pinned.find(memory);
   if (found == pinned.end() || !found->second.is_registered)
     return cudaErrorHostMemoryNotRegistered;
@@ -1602,6 +1628,7 @@ cudaError_t cudaHostUnregister(void* memory) {
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* argument) {
+  use_current_device();
   motor.start();
   const std::lock_guard lock(mu);
   const auto calls = std::make_shared<Runs>();
@@ -1721,6 +1748,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** address, u
 }
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* memory) {
   const std::lock_guard lock(mu);
+  use_current_device();
   if (has_fault("handle")) return cudaErrorNotSupported;
   const AllocationOnHost* const allocation = allocation_at(memory);
   if (allocation == nullptr || allocation->begin() != memory || on_device.at(memory).open_to)
@@ -1754,6 +1782,7 @@ cudaError_t cudaIpcOpenMemHandle(void** memory, cudaIpcMemHandle_t handle, unsig
 }
 cudaError_t cudaIpcCloseMemHandle(void* memory) {
   const std::lock_guard lock(mu);
+  use_current_device();
   if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
   const auto found = opened.find(memory);
   if (found == opened.end() || found->second.device != current_device) return cudaErrorInvalidValue;

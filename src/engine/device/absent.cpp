@@ -18,8 +18,8 @@ std::optional<int> device_of(const void* /*address*/) { return std::nullopt; }
 std::optional<MemoryRange> allocation_of(const void* /*address*/) { return std::nullopt; }
 std::uint64_t bytes_of_allocation_from(const void* /*address*/) { return UINT64_MAX; }
 Result<ExportedRange> export_range(const MemoryRange& /*range*/) { return absent(); }
-Result<bool> is_captured(cudaStream_t /*stream*/) { return absent(); }
-std::optional<int> device_of_stream(cudaStream_t /*stream*/) { return std::nullopt; }
+Result<bool> is_captured(cudaStream_t /*stream*/, int /*device*/) { return absent(); }
+std::optional<int> device_of_stream(cudaStream_t /*stream*/, int /*user*/) { return std::nullopt; }
 Result<std::shared_ptr<Staging>> make_staging(StagingOptions /*options*/) { return absent(); }
 Result<std::string> identity_of(int /*device*/) { return absent(); }
 Result<std::unique_ptr<Registered>> Registered::make(std::optional<int> /*device*/,

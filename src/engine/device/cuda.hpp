@@ -74,9 +74,12 @@ class CurrentDevice {
  public:
   explicit CurrentDevice(int device) {
     status_ = cuda_status(cudaGetDevice(&before_), "asking for the current GPU");
-    if (!status_ || before_ == device) return;
-    status_ = cuda_status(cudaSetDevice(device), fmt::format("using GPU {}", device));
-    changed_ = status_.has_value();
+    if (!status_) return;
+    // Also where it is: a thread that has used none yet has no context, which the driver's own
+    // calls need and do not make.
+    status_ =
+        cuda_status(cudaSetDevice(device), [=] { return fmt::format("using GPU {}", device); });
+    changed_ = status_ && before_ != device;
   }
   CurrentDevice(const CurrentDevice&) = delete;
   CurrentDevice& operator=(const CurrentDevice&) = delete;

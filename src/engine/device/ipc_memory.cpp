@@ -227,8 +227,6 @@ Result<std::shared_ptr<IpcMemory>> IpcMemory::make(int device, std::byte* data,
   CCOLL_TRY(put(find_driver(), driver));
   const CurrentDevice current(device);
   CCOLL_TRY(current.status());
-  // The driver's calls are of the thread's context, which it may not have yet.
-  CCOLL_TRY(cuda_status(cudaSetDevice(device), "using a GPU"));
   const auto place = reinterpret_cast<CUdeviceptr>(data);
   unsigned can = 0;
   CCOLL_TRY(driver->status(

@@ -218,29 +218,6 @@ Status StagedPassage::trouble() const {
 
 }  // namespace
 
-Result<bool> is_captured(cudaStream_t stream) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  const auto error = cudaStreamGetCaptureInfo(stream, &status, nullptr);
-  if (error == cudaErrorStreamCaptureImplicit) {
-    (void)cudaGetLastError();
-    return fail(ErrorKind::invalid_argument,
-                "the default stream cannot be used while a stream that waits for it is captured: "
-                "expected another stream, or one made with cudaStreamNonBlocking to be captured");
-  }
-  CCOLL_TRY(cuda_status(error, "asking whether a stream is captured"));
-  if (status == cudaStreamCaptureStatusInvalidated)
-    return fail(ErrorKind::invalid_argument, "the stream's capture has failed before");
-  return status == cudaStreamCaptureStatusActive;
-}
-
-std::optional<int> device_of_stream(cudaStream_t stream) {
-  if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread) return {};
-  int device = 0;
-  if (cudaStreamGetDevice(stream, &device) == cudaSuccess) return device;
-  (void)cudaGetLastError();  // drivers before 12.8 have no such call
-  return {};
-}
-
 Result<std::shared_ptr<Staging>> make_staging(StagingOptions options) {
   auto leases = Leases::take(std::move(options));
   CCOLL_TRY(leases->open());

@@ -40,11 +40,11 @@ std::optional<MemoryRange> allocation_of(const void* address);
 /// How many bytes from there on are of one allocation of a device.
 std::uint64_t bytes_of_allocation_from(const void* address);
 
-/// Whether what is put into the stream becomes part of a graph.
-Result<bool> is_captured(cudaStream_t stream);
+/// Whether what is put into the stream, of that device, becomes part of a graph.
+Result<bool> is_captured(cudaStream_t stream, int device);
 /// The device that the stream is of; nothing for a default stream, which every device has, and
-/// where CUDA does not tell.
-std::optional<int> device_of_stream(cudaStream_t stream);
+/// where CUDA does not tell. `user`: the device for whose sake it is asked.
+std::optional<int> device_of_stream(cudaStream_t stream, int user);
 
 /// Told by threads of CUDA, in which nothing of CUDA may be called. Must not wait for what needs a
 /// stream to go on.

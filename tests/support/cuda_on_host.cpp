@@ -1224,6 +1224,8 @@ cudaError_t cudaFreeHost(void* memory) {
 }
 cudaError_t cudaHostGetDevicePointer(void** there, void* here, unsigned /*flags*/) {
   use_current_device();
+  const std::lock_guard lock(mu);
+  if (!pinned.contains(here)) return cudaErrorInvalidValue;
   *there = here;
   return cudaSuccess;
 }

@@ -51,7 +51,7 @@ Status DevicePassage::take_lease(const PassageRequest& request) {
   placement_.put(lease_.data);
   for (std::byte** const buffer : {&input_, &output_}) {
     auto* const here = *buffer == nullptr ? nullptr : placement_.find(*buffer);
-    if (here != nullptr) CCOLL_TRY(put(on_device(here), *buffer));
+    if (here != nullptr) *buffer = lease_.data_on_device + (here - lease_.data);
   }
   return {};
 }

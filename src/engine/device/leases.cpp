@@ -161,6 +161,7 @@ Status Leases::find_room(Lease& lease, const PassageRequest& request, std::uint6
   const std::lock_guard lock(mu_);
   const auto taken = ring_.take(bytes, lease.words);
   lease.data = has_.ring->data() + taken.offset;
+  lease.data_on_device = has_.ring->on_device() + taken.offset;
   lease.piece = taken.number;
   lease.must_wait_for_room = !taken.has_room;
   return {};
@@ -184,6 +185,7 @@ Status Leases::memory_apart(Lease& lease, std::uint64_t bytes) {
     held_bytes_ += size;
   }
   lease.data = lease.apart->data();
+  lease.data_on_device = lease.apart->on_device();
   return {};
 }
 

@@ -25,6 +25,7 @@ namespace ccoll::device {
 /// What a passage has.
 struct Lease {
   std::byte* data = nullptr;
+  std::byte* data_on_device = nullptr;
   Words* words = nullptr;
   std::uint64_t words_on_device = 0;
   std::optional<std::uint64_t> piece;   ///< its number in the ring

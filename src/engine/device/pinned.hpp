@@ -33,6 +33,7 @@ class PinnedMemory {
         cudaHostRegister(made->data(), bytes, cudaHostRegisterPortable | cudaHostRegisterMapped),
         fmt::format("registering {} bytes of the host with CUDA", bytes)));
     made->is_registered_ = true;
+    CCOLL_TRY(put(device::on_device(made->data()), made->there_));
     return made;
   }
   PinnedMemory(const PinnedMemory&) = delete;
@@ -42,6 +43,8 @@ class PinnedMemory {
   }
 
   std::byte* data() const { return memory_.data(); }
+  /// Where devices see it: CUDA tells that of where it begins.
+  std::byte* on_device() const { return there_; }
   std::uint64_t bytes() const { return memory_.size_bytes(); }
 
  private:
@@ -49,6 +52,7 @@ class PinnedMemory {
 
   Memory memory_;
   bool is_registered_ = false;
+  std::byte* there_ = nullptr;
 };
 
 /// Two words that a stream waits for: for room, which the host writes once for a call, and how many

@@ -25,10 +25,11 @@
 /// a word that it waits for), stale (one in three launches of graphs moves no data), first (no
 /// kernel can be captured before it was launched), stall (when a kernel of adversaries is launched,
 /// the device does nothing any more), deaf (no kernel sees that it is to end), torn (one block
-/// writes both halves of a word by themselves), lonely (what a team's kernel tells other processes'
-/// never comes there), garbled (of what it writes for them one bit is wrong), mute (no word of tiny
-/// slices comes there), halved (of such words only the half does that says of which call they are)
-/// or drift (all takes longer and longer).
+/// writes both halves of a word by themselves), full (a stream's queue takes 1,024 writes of words,
+/// and who has more waits for room), locked (and all that call CUDA meanwhile wait, too), lonely
+/// (what a team's kernel tells other processes' never comes there), garbled (of what it writes for
+/// them one bit is wrong), mute (no word of tiny slices comes there), halved (of such words only
+/// the half does that says of which call they are) or drift (all takes longer and longer).
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -1006,9 +1007,16 @@ CUresult wait_value(CUstream stream, CUdeviceptr address, cuuint32_t value, unsi
   put(stream, std::move(item));
   return CUDA_SUCCESS;
 }
+/// Of a queue that takes so much, if it is one: beside others, or so that nothing else is done.
+void wait_for_room(const CUstream_st& stream) {
+  const bool is_locked = has_fault("locked");
+  while (stream.queue.size() >= 1024 && (is_locked || has_fault("full")))
+    if (!step_streams() && !is_locked) mu.rest();
+}
 CUresult write_value(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
   const std::lock_guard lock(mu);
   if (!has_current_context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!known(stream)->capture) wait_for_room(*known(stream));
   if (flags != CU_STREAM_WRITE_VALUE_DEFAULT) return CUDA_ERROR_NOT_SUPPORTED;
   put(stream,
       [word = reinterpret_cast<std::uint32_t*>(address), value] { store_release(word, value); });

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -211,6 +212,59 @@ Status wait_for_values(const Driver& driver) {
   return fail(ErrorKind::corrupt, "the stream did not wait, or did not write");
 }
 
+/// Whether CUDA answers one thread while another waits for room in a stream that stands: by such
+/// answers time limits are kept, and what lets the stream go on is done.
+Status ask_beside_full_queue(const PhaseContext& context, const Driver& driver) {
+  constexpr int kMost = 50'000;
+  constexpr std::chrono::milliseconds kStands{500}, kPatience{1000};
+  device::MappedMemory words;
+  device::OwnStream full, beside;
+  device::OwnEvent passed;
+  CCOLL_TRY(device::put(device::allocate_mapped(256), words));
+  CCOLL_TRY(device::put(device::make_stream(), full));
+  CCOLL_TRY(device::put(device::make_stream(), beside));
+  CCOLL_TRY(device::put(device::make_event(), passed));
+  std::memset(words.get(), 0, 256);
+  const auto there = device::on_device(words.get());
+  CCOLL_TRY(there);
+  const auto address = reinterpret_cast<CUdeviceptr>(*there);
+  CCOLL_TRY(cuda_status(cudaEventRecord(passed.get(), beside.get()), "recording an event"));
+  CCOLL_TRY(cuda_status(cudaStreamSynchronize(beside.get()), "recording an event"));
+  CCOLL_TRY(driver.status(driver.wait_value(full.get(), address, 1, CU_STREAM_WAIT_VALUE_GEQ),
+                          "cuStreamWaitValue32"));
+  std::atomic<int> put = 0;
+  std::atomic<bool> is_answered = false;
+  std::jthread fills([&](const std::stop_token& stop) {
+    const device::CurrentDevice current(0);
+    while (put < kMost && !stop.stop_requested() &&
+           driver.write_value(full.get(), address + 128, 1, CU_STREAM_WRITE_VALUE_DEFAULT) ==
+               CUDA_SUCCESS)
+      ++put;
+  });
+  int seen = -1;
+  while (put < kMost && seen != put) {
+    seen = put;
+    std::this_thread::sleep_for(kStands);
+  }
+  const bool is_full = put < kMost;
+  std::jthread asks([&] { is_answered = device::has_happened(passed, 0).value_or(false); });
+  const auto limit = std::chrono::steady_clock::now() + kPatience;
+  while (!is_answered && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const bool is_in_time = is_answered;
+  fills.request_stop();
+  device::store_release(reinterpret_cast<std::uint32_t*>(words.get()), 1);
+  fills.join();
+  asks.join();
+  CCOLL_TRY(cuda_status(cudaDeviceSynchronize(), "ending a full stream"));
+  context.records.add({{"phase", context.name}, {"what", "queue"}, {"operations", seen}});
+  if (!is_full) return fail(ErrorKind::unsupported, "{} operations fill no queue", kMost);
+  if (is_in_time) return {};
+  return fail(ErrorKind::unsupported,
+              "while a thread waits for room behind {} operations, others that ask wait, too",
+              seen);
+}
+
 /// Copies within the GPU, as teams make them, while kernels have all of its multiprocessors.
 Status copy_beside_full_gpu() {
   constexpr std::uint64_t kCopied = 16 << 20;
@@ -409,6 +463,8 @@ int run_probe(const PhaseContext& context) {
   } else {
     tell(context, "VMM memory by file descriptor", share_by_descriptor(*driver));
     tell(context, "streams that wait for a word", wait_for_values(*driver));
+    tell(context, "answers while a stream's queue is full",
+         ask_beside_full_queue(context, *driver));
   }
   return findings.close("things that teams need");
 }

@@ -2,6 +2,7 @@
 // Calls that are captured in graphs, on a device that the host plays.
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <span>
 #include <thread>
 
@@ -35,6 +36,26 @@ struct HeldGraphs {
 };
 
 }  // namespace
+
+TEST_CASE("devices: a communicator that ends while a stream is captured leaves nothing mapped",
+          "[comm]") {
+  check_all_well(run_on_devices(2, [](Communicator& c) {
+    const OwnedStream stream;
+    c.barrier();
+    const auto before = cuda_on_host_registered();
+    c.barrier();
+    std::optional<Communicator> other = c.duplicate();
+    other->barrier();
+    c.barrier();
+    const Graph graph(stream, [&] {
+      other.reset();
+      // In the other rank's capture, too, whoever is the last to have what both share.
+      std::this_thread::sleep_for(100ms);
+    });
+    c.barrier();
+    expect(cuda_on_host_registered() == before, "memory of the host is still registered");
+  }));
+}
 
 TEST_CASE("devices: a graph runs as often as one likes, among other calls", "[comm]") {
   check_all_well(run_on_devices(2, [](Communicator& c) {

@@ -1623,6 +1623,7 @@ cudaError_t cudaLaunchCooperativeKernel(const void* kernel_of, dim3 grid, dim3 b
 cudaError_t cudaHostRegister(void* memory, std::size_t bytes, unsigned /*flags*/) {
   const std::lock_guard lock(mu);
   use_current_device();
+  if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
   const Stretch registered{.bytes = bytes, .is_registered = true};
   return pinned.emplace(memory, registered).second ? cudaSuccess
                                                    : cudaErrorHostMemoryAlreadyRegistered;
@@ -1630,6 +1631,7 @@ cudaError_t cudaHostRegister(void* memory, std::size_t bytes, unsigned /*flags*/
 cudaError_t cudaHostUnregister(void* memory) {
   const std::lock_guard lock(mu);
   use_current_device();
+  if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
   const auto found = pinned.find(memory);
   if (found == pinned.end() || !found->second.is_registered)
     return cudaErrorHostMemoryNotRegistered;
@@ -1800,6 +1802,11 @@ cudaError_t cudaIpcCloseMemHandle(void* memory) {
   on_device.erase(memory);
   opened.erase(found);
   return cudaSuccess;
+}
+std::size_t cuda_on_host_registered() {
+  const std::lock_guard lock(mu);
+  return static_cast<std::size_t>(
+      std::ranges::count_if(pinned, [](const auto& each) { return each.second.is_registered; }));
 }
 std::uint64_t cuda_on_host_made_for_cards() { return made_for_cards; }
 int cuda_on_host_opened() {

@@ -84,6 +84,8 @@ void cuda_on_host_closes(const void* memory);
 void cuda_on_host_hides_memory(bool does);
 /// How much VMM memory was made that network cards may have.
 std::uint64_t cuda_on_host_made_for_cards();
+/// How much of the host's memory is registered now, in pieces.
+std::size_t cuda_on_host_registered();
 /// How often this process has opened memory of cudaMalloc of others, and not closed it again.
 int cuda_on_host_opened();
 /// How many bytes streams have copied between the device and pinned memory of the host, and how

@@ -110,9 +110,9 @@ Status agree(Exchange& exchange, const Status& own, std::string_view what,
 
 Result<std::unique_ptr<SharedGroup>> SharedGroup::make(const StreamGroupOptions& options,
                                                        Exchange& exchange, TimePoint deadline) {
-  std::unique_ptr<SharedGroup> made(new SharedGroup(options));
   const CurrentDevice current(options.device);
   const BesideCaptures beside;
+  std::unique_ptr<SharedGroup> made(new SharedGroup(options));
   // Who fails goes on as far as the others wait for it.
   Status own = made->check_options();
   if (own) own = current.status();

@@ -60,7 +60,7 @@ class StreamGroup::Device {
 
  private:
   const StreamGroupOptions options_;
-  const std::unique_ptr<SharedGroup> shared_;
+  std::unique_ptr<SharedGroup> shared_;  // immutable after make
   const GroupWords words_;
   std::unique_ptr<GroupCalls> calls_;  // immutable after open()
   OwnEvent finished_;  // immutable after open(); recorded behind the last call, but for graphs
@@ -73,6 +73,7 @@ StreamGroup::Device::~Device() {
   const BesideCaptures beside;
   finished_.reset();
   calls_.reset();
+  shared_.reset();
 }
 
 Status StreamGroup::Device::open(Exchange& exchange, TimePoint deadline) {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "devices.hpp"
+#include "engine/device/way.hpp"
 #include "support/cuda_on_host.hpp"
 
 using namespace ccoll;
@@ -45,15 +46,19 @@ TEST_CASE("devices: a communicator that ends while a stream is captured leaves n
     const auto before = cuda_on_host_registered();
     c.barrier();
     std::optional<Communicator> other = c.duplicate();
+    Memory memory = allocate(1000, Where::device, gpu_of(c.rank()));
+    const std::byte* const place = memory.data();
     other->barrier();
     c.barrier();
     const Graph graph(stream, [&] {
       other.reset();
+      memory.reset();
       // In the other rank's capture, too, whoever is the last to have what both share.
       std::this_thread::sleep_for(100ms);
     });
     c.barrier();
     expect(cuda_on_host_registered() == before, "memory of the host is still registered");
+    expect(!device::device_of(place), "memory of the device is still mapped");
   }));
 }
 

@@ -955,6 +955,7 @@ CUresult set_access(CUdeviceptr address, std::size_t bytes, const CUmemAccessDes
 }
 CUresult unmap(CUdeviceptr address, std::size_t bytes) {
   const std::lock_guard lock(mu);
+  if (is_forbidden()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   on_device.erase(reinterpret_cast<const void*>(address));
   void* const place = mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);

@@ -217,6 +217,7 @@ Status SharedMemory::open_to_peers() const {
 
 SharedMemory::~SharedMemory() {
   if (size_ == 0) return;
+  const BesideCaptures beside;
   const Driver& cu = **find_driver();
   const auto address = reinterpret_cast<CUdeviceptr>(data_);
   cu.unmap(address, size_);

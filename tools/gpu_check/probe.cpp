@@ -234,12 +234,15 @@ Status ask_beside_full_queue(const PhaseContext& context, const Driver& driver) 
                           "cuStreamWaitValue32"));
   std::atomic<int> put = 0;
   std::atomic<bool> is_answered = false;
+  Status filled;
   std::jthread fills([&](const std::stop_token& stop) {
     const device::CurrentDevice current(0);
-    while (put < kMost && !stop.stop_requested() &&
-           driver.write_value(full.get(), address + 128, 1, CU_STREAM_WRITE_VALUE_DEFAULT) ==
-               CUDA_SUCCESS)
-      ++put;
+    while (filled && put < kMost && !stop.stop_requested()) {
+      filled = driver.status(
+          driver.write_value(full.get(), address + 128, 1, CU_STREAM_WRITE_VALUE_DEFAULT),
+          "cuStreamWriteValue32");
+      if (filled) ++put;
+    }
   });
   int seen = -1;
   while (put < kMost && seen != put) {
@@ -257,6 +260,7 @@ Status ask_beside_full_queue(const PhaseContext& context, const Driver& driver) 
   fills.join();
   asks.join();
   CCOLL_TRY(cuda_status(cudaDeviceSynchronize(), "ending a full stream"));
+  CCOLL_TRY(filled);
   context.records.add({{"phase", context.name}, {"what", "queue"}, {"operations", seen}});
   if (!is_full) return fail(ErrorKind::unsupported, "{} operations fill no queue", kMost);
   if (is_in_time) return {};

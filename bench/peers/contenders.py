@@ -98,17 +98,17 @@ def last_figure(output, column):
 
 class Peer:
     """A program that prints one row: op,ranks,bytes,usec."""
-    can_renew = False  # whether it can write its input again before every call
+
+    def __init__(self, options):
+        self.data = ["--fresh"] if options.fresh else []
 
     def read(self, output):
         return last_figure(output, 3), ""
 
 
 class Mpi(Peer):
-    can_renew = True
-
     def __init__(self, options):
-        self.data = ["--fresh"] if options.fresh else []
+        super().__init__(options)
         compiler, self.launcher = self.find("mpicc", options), self.find("mpirun", options)
         if not compiler or not self.launcher:
             raise Unavailable("not installed: tools/setup peers")
@@ -167,6 +167,7 @@ class Gloo(Peer):
     name = "gloo"
 
     def __init__(self, options):
+        super().__init__(options)
         if not os.path.exists("/usr/include/gloo/context.h"):
             raise Unavailable("not installed: tools/setup peers, or libgloo-dev")
         compiler = os.environ.get("CXX", "c++").split()
@@ -174,7 +175,7 @@ class Gloo(Peer):
                              [*compiler, "-std=c++17", "-O2"], ["-lgloo"])
 
     def command(self, op, size, ranks):
-        return [self.program, op, ranks, size], {}
+        return [self.program, *self.data, op, ranks, size], {}
 
 
 class OneCcl(OfPyPi, Peer):
@@ -183,6 +184,7 @@ class OneCcl(OfPyPi, Peer):
     name = "oneccl"
 
     def __init__(self, options):
+        super().__init__(options)
         place, self.launcher = self.place(options), self.find("mpiexec.hydra", options)
         library = os.path.join(place, "lib", "ccl", "cpu", "lib", "libccl.a")
         if not os.path.exists(library) or not self.launcher:
@@ -198,8 +200,8 @@ class OneCcl(OfPyPi, Peer):
                             **(tcp if options.transport == "tcp" else {})}
 
     def command(self, op, size, ranks):
-        return [self.launcher, "-bootstrap", "fork", "-n", ranks, self.program, op,
-                size], self.environment
+        return [self.launcher, "-bootstrap", "fork", "-n", ranks, self.program, *self.data,
+                op, size], self.environment
 
 
 PEERS = {peer.name: peer for peer in (OpenMpi, NewerOpenMpi, Mpich, NewerMpich, Gloo, OneCcl)}
@@ -216,6 +218,7 @@ class Limits:
 
     def __init__(self, options):
         self.of_ccoll = self.of_tcp if options.transport == "tcp" else self.of_memory
+        self.data = ["--fresh"] if options.fresh else []
         compiler = os.environ.get("CXX", "c++").split()
         self.program = build(options.build, "limits", "limits.cpp",
                              [*compiler, "-std=c++20", "-O3", "-march=native"])
@@ -255,7 +258,7 @@ class Limits:
         return max(8, whole(total // max(2, min(ranks, os.cpu_count() or 2))))
 
     def command(self, figure, size):
-        return [self.program, figure, size]
+        return [self.program, *self.data, figure, size]
 
     def read(self, output):
         return last_figure(output, 2)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times one of Gloo's TCP collectives on float32 in host memory, for bench/compare.
 //
-// Usage: gloo_bench OP RANKS BYTES...
+// Usage: gloo_bench [--fresh] OP RANKS BYTES...
 //   OP: all_reduce all_gather reduce_scatter all_to_all broadcast reduce send_recv barrier
 //
 // Starts RANKS processes on this machine, joined over loopback TCP through a FileStore. Sizes,
-// medians and rows are those of mpi_bench.c. What Gloo can prepare for many calls (options,
-// registered buffers, algorithm objects) is prepared outside the timed calls.
+// medians, rows and what --fresh does are those of mpi_bench.c. What Gloo can prepare for many
+// calls (options, registered buffers, algorithm objects) is prepared outside the timed calls.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/alltoall.h>
@@ -118,9 +118,30 @@ double slowest(const Context& ctx, double t) {
   return t;
 }
 
-double seconds_per_call(const Context& ctx, const Call& call) {
-  call();  // the first one allocates
+bool fresh = false;  // of the command line
+
+void renew(std::vector<float>& input) {
+  for (size_t i = 0; i < input.size(); i += 16) {
+    volatile float& first_of_line = input[i];
+    first_of_line = first_of_line;
+  }
+}
+
+/// Of `iters` calls, each, on this rank.
+double seconds_here(std::vector<float>& input, const Call& call, int iters) {
   auto start = Clock::now();
+  double spent = 0;
+  for (int i = 0; i < iters; i++) {
+    if (fresh) renew(input), start = Clock::now();
+    call();
+    if (fresh) spent += seconds_since(start);
+  }
+  return (fresh ? spent : seconds_since(start)) / iters;
+}
+
+double seconds_per_call(const Context& ctx, std::vector<float>& input, const Call& call) {
+  call();  // the first one allocates
+  const auto start = Clock::now();
   for (int i = 0; i < 3; i++) call();
   const double estimate = slowest(ctx, seconds_since(start) / 3);
   const int iters = std::clamp(static_cast<int>(kBatchSeconds / estimate), 3, 20000);
@@ -128,9 +149,7 @@ double seconds_per_call(const Context& ctx, const Call& call) {
   for (int b = 0; b < kBatches; b++) {
     gloo::BarrierOptions barrier(ctx);
     gloo::barrier(barrier);
-    start = Clock::now();
-    for (int i = 0; i < iters; i++) call();
-    batches.push_back(slowest(ctx, seconds_since(start) / iters));
+    batches.push_back(slowest(ctx, seconds_here(input, call, iters)));
   }
   std::nth_element(batches.begin(), batches.begin() + kBatches / 2, batches.end());
   return batches[kBatches / 2];
@@ -151,7 +170,8 @@ bool run(int rank, int ranks, const std::string& directory, const std::string& o
     Call call = reduction(op, ctx, in.data(), out.data(), count);
     if (!call) call = movement(op, ctx, in.data(), out.data(), count);
     if (!call) return false;
-    const double seconds = seconds_per_call(ctx, call);
+    std::vector<float> none;  // of broadcast the others' are outputs
+    const double seconds = seconds_per_call(ctx, op == "broadcast" && rank != 0 ? none : in, call);
     if (rank == 0) {
       std::printf("%s,%d,%zu,%.3f\n", op.c_str(), ranks, bytes, seconds * 1e6);
       std::fflush(stdout);
@@ -164,8 +184,10 @@ bool run(int rank, int ranks, const std::string& directory, const std::string& o
 }  // namespace
 
 int main(int argc, char** argv) {
+  fresh = argc > 1 && std::string(argv[1]) == "--fresh";
+  argv += fresh, argc -= fresh;
   if (argc < 4) {
-    std::fprintf(stderr, "usage: gloo_bench OP RANKS BYTES...\n");
+    std::fprintf(stderr, "usage: gloo_bench [--fresh] OP RANKS BYTES...\n");
     return 2;
   }
   const std::string op = argv[1];

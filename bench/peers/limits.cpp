@@ -2,8 +2,10 @@
 // What this machine allows: the least time that two processes need for a collective's data
 // movement, with no protocol at all. ccoll and its peers are judged against it by bench/compare.
 //
-// Usage: limits FIGURES BYTES...      FIGURES: all, or names of the list, a,b,c
-// Rows on standard output, one per figure and size: figure,bytes,usec   (medians of 9 batches)
+// Usage: limits [--fresh] FIGURES BYTES...      FIGURES: all, or names of the list, a,b,c
+// Rows on standard output, one per figure and size: figure,bytes,usec   (medians of 9 batches, each
+// of the slower process). With --fresh each process writes its input again before every call, which
+// does not count.
 //
 //   copy            one process copies BYTES
 //   copy2           both processes copy BYTES at once
@@ -42,6 +44,7 @@
 #include <cstring>
 #include <functional>
 #include <new>
+#include <span>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -84,6 +87,7 @@ struct Shared {
   alignas(64) std::atomic<unsigned> phase{0};
   alignas(64) std::atomic<int> ball{0};
   alignas(64) std::atomic<int> iters{0};
+  alignas(64) std::atomic<double> peers_batch{0};  // seconds per call, of rank 1
 };
 
 Shared* shared;
@@ -212,12 +216,35 @@ bool is_wanted(const char* figure) {
   return wanted[0] == "all" || std::find(wanted.begin(), wanted.end(), figure) != wanted.end();
 }
 
-// Runs `work` in both processes in step, and prints rank 0's median.
-void measure(int rank, const char* figure, size_t bytes, const std::function<void()>& work) {
+bool fresh = false;  // of the command line
+
+void renew(std::span<float> input) {
+  for (size_t i = 0; i < input.size(); i += 64 / sizeof(float)) {
+    volatile float& first_of_line = input[i];
+    first_of_line = first_of_line;
+  }
+}
+
+// Of `iters` calls, each.
+double seconds_per_call(int iters, std::span<float> input, const std::function<void()>& work) {
+  auto start = Clock::now();
+  Clock::duration spent{};
+  for (int i = 0; i < iters; i++) {
+    if (fresh) renew(input), start = Clock::now();
+    work();
+    if (fresh) spent += Clock::now() - start;
+  }
+  if (!fresh) spent = Clock::now() - start;
+  return std::chrono::duration<double>(spent).count() / iters;
+}
+
+// Runs `work`, which reads `input`, in both processes in step, and prints the slower one's median.
+void measure(int rank, const char* figure, size_t bytes, std::span<float> input,
+             const std::function<void()>& work) {
   if (!is_wanted(figure)) return;
   work();  // touches what it needs
   barrier2();
-  auto start = Clock::now();
+  const auto start = Clock::now();
   work();
   const double estimate = std::chrono::duration<double>(Clock::now() - start).count();
   if (rank == 0)
@@ -227,9 +254,10 @@ void measure(int rank, const char* figure, size_t bytes, const std::function<voi
   std::vector<double> batches;
   for (int b = 0; b < kBatches; b++) {
     barrier2();
-    start = Clock::now();
-    for (int i = 0; i < iters; i++) work();
-    batches.push_back(std::chrono::duration<double>(Clock::now() - start).count() / iters);
+    const double mine = seconds_per_call(iters, input, work);
+    if (rank == 1) shared->peers_batch = mine;
+    barrier2();
+    batches.push_back(std::max(mine, shared->peers_batch.load()));
   }
   std::nth_element(batches.begin(), batches.begin() + kBatches / 2, batches.end());
   if (rank == 0) {
@@ -259,18 +287,19 @@ void memory_figures(int rank, size_t bytes) {
   float *in = memory[rank], *peer_in = memory[1 - rank];
   float *out = memory[2 + rank], *peer_out = memory[3 - rank];
   const size_t n = bytes / sizeof(float), half = n / 2, mine = rank * half, theirs = half - mine;
-  measure(rank, "copy", bytes, [&] {
+  const std::span<float> input(in, n);
+  measure(rank, "copy", bytes, input, [&] {
     if (rank == 0) std::memcpy(out, in, bytes);
   });
-  measure(rank, "copy2", bytes, [&] { std::memcpy(out, in, bytes); });
-  measure(rank, "sum2", bytes, [&] { add(out, in, peer_in, n); });
-  measure(rank, "allreduce2", bytes, [&] {
+  measure(rank, "copy2", bytes, input, [&] { std::memcpy(out, in, bytes); });
+  measure(rank, "sum2", bytes, input, [&] { add(out, in, peer_in, n); });
+  measure(rank, "allreduce2", bytes, input, [&] {
     barrier2();
     add(out + mine, in + mine, peer_in + mine, half);
     barrier2();
     std::memcpy(out + theirs, peer_out + theirs, half * sizeof(float));
   });
-  measure(rank, "allgather2", bytes, [&] {
+  measure(rank, "allgather2", bytes, input, [&] {
     barrier2();
     std::memcpy(out + mine, in, half * sizeof(float));
     std::memcpy(out + theirs, peer_in, half * sizeof(float));
@@ -285,11 +314,12 @@ void protocol_figures(int rank, size_t bytes) {
     if (is_wanted(figure) && (out[0] != 3.0f || out[n - 1] != 3.0f))
       std::fprintf(stderr, "limits: %s has a wrong sum\n", figure), std::exit(1);
   };
-  measure(rank, "allreduce2_slots", bytes,
+  measure(rank, "allreduce2_slots", bytes, in,
           [&] { all_reduce_slots(rank, in.data(), out.data(), n); });
   check("allreduce2_slots");
   if (bytes > 48) return;
-  measure(rank, "allreduce2_line", bytes, [&] { all_reduce_line(rank, in.data(), out.data(), n); });
+  measure(rank, "allreduce2_line", bytes, in,
+          [&] { all_reduce_line(rank, in.data(), out.data(), n); });
 }
 
 void bare_figures(int rank, size_t bytes) {
@@ -309,7 +339,8 @@ void bare_figures(int rank, size_t bytes) {
   const auto bare = [&](const char* figure, const auto& work, size_t first, size_t came,
                         float value) {
     std::fill(out.begin(), out.end(), 0.0f);
-    measure(rank, figure, bytes, work);
+    const bool reads = rank == 0 || std::strcmp(figure, "broadcast2_bare") != 0;
+    measure(rank, figure, bytes, reads ? in : std::span<float>(), work);
     if (came == 0 || !is_wanted(figure)) return;
     const float* const result = out.data() + first / sizeof(float);
     if (result[0] == value && result[came / sizeof(float) - 1] == value) return;
@@ -362,9 +393,11 @@ void bare_figures(int rank, size_t bytes) {
 
 void tcp_figures(int rank, const int* fds, size_t bytes) {
   char *in = bytes_of(memory[rank]), *out = bytes_of(memory[2 + rank]);
-  measure(rank, "tcp_oneway", bytes,
+  const std::span<float> input(memory[rank], bytes / sizeof(float));
+  measure(rank, "tcp_oneway", bytes, input,
           [&] { exchange(fds[0], fds[1], in, out, rank == 0 ? bytes : 0, rank == 0 ? 0 : bytes); });
-  measure(rank, "tcp_bothways", bytes, [&] { exchange(fds[0], fds[1], in, out, bytes, bytes); });
+  measure(rank, "tcp_bothways", bytes, input,
+          [&] { exchange(fds[0], fds[1], in, out, bytes, bytes); });
 }
 
 void round_trips(int rank, const int* fds) {
@@ -373,7 +406,7 @@ void round_trips(int rank, const int* fds) {
     while (shared->ball.load(std::memory_order_acquire) != turn) {
     }
   };
-  measure(rank, "flag_roundtrip", 8, [&] {
+  measure(rank, "flag_roundtrip", 8, {}, [&] {
     if (rank == 0) {
       shared->ball.store(++turn, std::memory_order_release), ++turn;
       await_turn();
@@ -383,7 +416,7 @@ void round_trips(int rank, const int* fds) {
       shared->ball.store(++turn, std::memory_order_release);
     }
   });
-  measure(rank, "tcp_roundtrip", 8, [&] {
+  measure(rank, "tcp_roundtrip", 8, {}, [&] {
     char ball[8] = {};
     const auto spin_recv = [&] {
       while (recv(fds[1], ball, 8, MSG_DONTWAIT) != 8) {
@@ -429,7 +462,9 @@ std::pair<int, int> tcp_pair() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) return std::fprintf(stderr, "usage: limits FIGURE,...|all BYTES...\n"), 2;
+  fresh = argc > 1 && std::strcmp(argv[1], "--fresh") == 0;
+  argv += fresh, argc -= fresh;
+  if (argc < 3) return std::fprintf(stderr, "usage: limits [--fresh] FIGURE,...|all BYTES...\n"), 2;
   std::istringstream names(argv[1]);
   for (std::string name; std::getline(names, name, ',');) wanted.push_back(name);
   std::vector<size_t> sizes;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times one of oneCCL's collectives on float32 in host memory, for bench/compare.
 //
-// Usage: mpiexec.hydra -n N oneccl_bench OP BYTES...
+// Usage: mpiexec.hydra -n N oneccl_bench [--fresh] OP BYTES...
 //   OP: all_reduce all_gather reduce_scatter all_to_all broadcast reduce send_recv barrier
 //
-// Sizes, medians and rows are those of mpi_bench.c. Before it is timed, each operation's result is
-// compared with what it must be.
+// Sizes, medians, rows and what --fresh does are those of mpi_bench.c. Before it is timed, each
+// operation's result is compared with what it must be.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -126,17 +126,38 @@ double slowest(const ccl::communicator& comm, double mine) {
   return result;
 }
 
-double seconds_per_call(const ccl::communicator& comm, const Call& call) {
+bool fresh = false;  // of the command line
+
+void renew(Point& point) {
+  if (point.op == "broadcast" && point.rank() != 0) return;
+  for (size_t i = 0; i < point.count; i += 16) {
+    volatile float& first_of_line = point.in[i];
+    first_of_line = first_of_line;
+  }
+}
+
+/// Of `iters` calls, each, on this rank.
+double seconds_here(Point& point, const Call& call, int iters) {
   auto start = Clock::now();
+  double spent = 0;
+  for (int i = 0; i < iters; i++) {
+    if (fresh) renew(point), start = Clock::now();
+    call();
+    if (fresh) spent += seconds_since(start);
+  }
+  return (fresh ? spent : seconds_since(start)) / iters;
+}
+
+double seconds_per_call(Point& point, const Call& call) {
+  const ccl::communicator& comm = point.comm;
+  const auto start = Clock::now();
   for (int i = 0; i < 3; i++) call();
   const double estimate = slowest(comm, seconds_since(start) / 3);
   const int iters = std::clamp(static_cast<int>(kBatchSeconds / estimate), 3, 20000);
   std::vector<double> batches;
   for (int b = 0; b < kBatches; b++) {
     ccl::barrier(comm).wait();
-    start = Clock::now();
-    for (int i = 0; i < iters; i++) call();
-    batches.push_back(slowest(comm, seconds_since(start) / iters));
+    batches.push_back(slowest(comm, seconds_here(point, call, iters)));
   }
   std::nth_element(batches.begin(), batches.begin() + kBatches / 2, batches.end());
   return batches[kBatches / 2];
@@ -150,7 +171,7 @@ void run(const ccl::communicator& comm, const std::string& op, size_t bytes) {
   if (!call) throw std::runtime_error("no operation '" + op + "'");
   call();  // the first one sets up connections
   check(point);
-  const double seconds = seconds_per_call(comm, call);
+  const double seconds = seconds_per_call(point, call);
   if (comm.rank() != 0) return;
   std::printf("%s,%d,%zu,%.3f\n", op.c_str(), comm.size(), bytes, seconds * 1e6);
   std::fflush(stdout);
@@ -159,8 +180,10 @@ void run(const ccl::communicator& comm, const std::string& op, size_t bytes) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  fresh = argc > 1 && std::string(argv[1]) == "--fresh";
+  argv += fresh, argc -= fresh;
   if (argc < 3) {
-    std::fprintf(stderr, "usage: oneccl_bench OP BYTES...\n");
+    std::fprintf(stderr, "usage: oneccl_bench [--fresh] OP BYTES...\n");
     return 2;
   }
   std::optional<ccl::communicator> comm;  // out here, because its end waits for the other ranks

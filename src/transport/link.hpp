@@ -189,7 +189,8 @@ class ReceiveLink {
   virtual void offer_beyond(std::size_t /*bytes*/) {}
   /// The payloads of the slices that follow those announced so far, `bytes` together and no more
   /// than whole ones, may be put one behind the other from `data` on, until they are popped or
-  /// revoke() is called. A hint; a link of which some is announced is so of all its payloads.
+  /// revoke() is called. A hint; a link of which some is announced is so of all its payloads, also
+  /// of those that may not: then `data` is null.
   virtual void announce(std::byte* /*data*/, std::size_t /*bytes*/) {}
   /// As SendLink's.
   virtual Result<std::shared_ptr<const DirectMemory>> make_direct(const ExportedMemory& memory);

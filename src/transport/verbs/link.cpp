@@ -219,7 +219,8 @@ void VerbsReceiveLink::offer(std::byte* data, std::size_t bytes) {
 void VerbsReceiveLink::announce(std::byte* data, std::size_t bytes) {
   const auto begin = announced_bytes_;
   announced_bytes_ += bytes;
-  if (pair_ && bytes >= QueuePair::kWorthPlacing) pair_->offer(begin, data, bytes, false);
+  if (pair_ && data != nullptr && bytes >= QueuePair::kWorthPlacing)
+    pair_->offer(begin, data, bytes, false);
 }
 
 Result<std::shared_ptr<const DirectMemory>> VerbsReceiveLink::make_direct(

@@ -23,7 +23,13 @@ Status launch_copy(const std::byte* /*from*/, std::byte* /*to*/, std::uint64_t /
   return fail(ErrorKind::unsupported, "{}", kAbsent);
 }
 
+Status launch_ordered_copies(const CopyOrder* /*order*/, std::uint32_t /*number*/,
+                             LaunchShape /*shape*/, Stream /*stream*/) {
+  return fail(ErrorKind::unsupported, "{}", kAbsent);
+}
+
 Status load_kernels() { return fail(ErrorKind::unsupported, "{}", kAbsent); }
+Status load_ordered_copies() { return fail(ErrorKind::unsupported, "{}", kAbsent); }
 
 std::string describe_cuda() { return std::string("no: ") + kAbsent; }
 

@@ -8,6 +8,7 @@
 #include "kernels/device/combine.hpp"
 #include "kernels/device/combine_kernel.hpp"
 #include "kernels/device/cuda_words.hpp"
+#include "kernels/device/ordered_copies.hpp"
 
 namespace ccoll::device {
 
@@ -43,6 +44,13 @@ Status launch(Family family, CombineArguments arguments, LaunchShape shape, Stre
                 words_of(error));
   }
   return {};
+}
+
+Status load(const void* kernel) {
+  cudaFuncAttributes ignored = {};
+  const cudaError_t error = cudaFuncGetAttributes(&ignored, kernel);
+  if (error == cudaSuccess) return {};
+  return fail(ErrorKind::unsupported, "loading kernels: {}", words_of(error));
 }
 
 std::string version_text(int version) {
@@ -100,17 +108,24 @@ Status launch_copy(const std::byte* from, std::byte* to, std::uint64_t bytes, La
   return launch(Family::bits, arguments, shape, stream);
 }
 
+Status launch_ordered_copies(const CopyOrder* order, std::uint32_t number, LaunchShape shape,
+                             Stream stream) {
+  void* each[] = {&order, &number};
+  const cudaError_t error = cudaLaunchKernel(ordered_copies_kernel(), dim3(shape.blocks),
+                                             dim3(shape.threads), each, 0, stream);
+  if (error == cudaSuccess) return {};
+  return fail(ErrorKind::internal, "launching a kernel for copies: {}", words_of(error));
+}
+
 Status load_kernels() {
   for (const Family family :
        {Family::bits, Family::integers, Family::floats, Family::small_floats}) {
-    cudaFuncAttributes ignored = {};
-    const cudaError_t error = cudaFuncGetAttributes(&ignored, kernel_of(family));
-    if (error != cudaSuccess) {
-      return fail(ErrorKind::unsupported, "loading kernels: {}", words_of(error));
-    }
+    CCOLL_TRY(load(kernel_of(family)));
   }
   return {};
 }
+
+Status load_ordered_copies() { return load(ordered_copies_kernel()); }
 
 std::string describe_cuda() {
   int runtime = 0;

@@ -16,6 +16,8 @@ struct CUstream_st;
 
 namespace ccoll::device {
 
+struct CopyOrder;
+
 /// A cudaStream_t.
 using Stream = CUstream_st*;
 
@@ -38,9 +40,16 @@ Status launch_combine(DataType type, ReduceOp op, std::span<const std::byte* con
 Status launch_copy(const std::byte* from, std::byte* to, std::uint64_t bytes, LaunchShape shape,
                    Stream stream, LaunchWords words = {});
 
+/// Makes what the host will have ordered by then of launch `number` (ordered_copies.hpp); `order` is
+/// where the device sees it.
+Status launch_ordered_copies(const CopyOrder* order, std::uint32_t number, LaunchShape shape,
+                             Stream stream);
+
 /// Loads the kernels of launch_combine on the current device. CUDA would at the first launch of
 /// each, and may wait for all streams of the process then.
 Status load_kernels();
+/// The same of launch_ordered_copies.
+Status load_ordered_copies();
 
 /// One line: which CUDA, driver and GPUs there are, or why there are none. Creates no context.
 std::string describe_cuda();

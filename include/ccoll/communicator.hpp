@@ -154,8 +154,9 @@ struct CCOLL_API CommunicatorOptions {
   int device = kHost;
   /// Pinned memory of the host through which calls in streams of a communicator are copied, in
   /// bytes: enough for collectives of any size, which wait for room in their streams and, if large,
-  /// are made in parts. Messages, graphs and what docs/gpu.md excepts have memory beside it, kept
-  /// for the next: Counters::device_memory_bytes. What a communicator had serves the next of the
+  /// are made in parts, and for messages, whose bytes pass through it piece by piece. Collectives
+  /// of graphs and what docs/gpu.md excepts have memory beside it, kept for the next:
+  /// Counters::device_memory_bytes. What a communicator had serves the next of the
   /// process; CUDA gets it back when there is none, and no graph with calls of one. At least 1.
   std::size_t device_memory = std::size_t{64} << 20;
   /// How devices make collectives where all ranks have one: "team", a kernel on each GPU: for all

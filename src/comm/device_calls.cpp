@@ -75,7 +75,7 @@ Status Communicator::Implementation::find_device() {
   knows_devices_ = options_.device != kHost || device::is_cuda_in_use();
   // Those that are made from this one take theirs when they need it.
   if (options_.device == kHost || id_ != job()) return {};
-  const auto staging = stream_calls_.staging(options_.device, options_.device_memory);
+  const auto staging = stream_calls_.staging(options_.device);
   if (staging) return {};
   return fail(staging.error().kind, "CommunicatorOptions::device is {}: {}", options_.device,
               staging.error().message);
@@ -91,7 +91,7 @@ Status Communicator::Implementation::find_device_way() {
   if (device_way_.name == kHostWay && first - ranks.begin() == rank()) tell_device_way();
   while (device_way_.name != kHostWay && !has_device_way()) CCOLL_TRY(make_device_way(ranks));
   if (has_device_way() || id_ != job()) return {};
-  return stream_calls_.staging(options_.device, options_.device_memory).and_then([](auto* staging) {
+  return stream_calls_.staging(options_.device).and_then([](auto* staging) {
     return staging->take_ring();
   });
 }
@@ -103,7 +103,7 @@ void Communicator::Implementation::tell_device_way() const {
 
 /// Or the next is to be made.
 Status Communicator::Implementation::make_device_way(std::span<const PeerAddress> ranks) {
-  auto staging = stream_calls_.shared_staging(options_.device, options_.device_memory);
+  auto staging = stream_calls_.shared_staging(options_.device);
   const bool is_group = device_way_.name == kStepsWay || device_way_.is_across;
   // What one rank of a team lacks alone the others do not hear of: none has a communicator then.
   if (!staging && !is_group) return tl::unexpected(std::move(staging.error()));

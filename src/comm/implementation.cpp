@@ -26,7 +26,8 @@ Communicator::Implementation::Implementation(std::shared_ptr<Member> member, std
       messages_(group_, links_, {options.eager_limit, options.strict_sends, options.gpu_direct},
                 [this](Failure failure, std::string_view label) {
                   return told(std::move(failure), label);
-                }) {
+                }),
+      stream_calls_(group_.size(), options.device_memory) {
   member_->enter();
 }
 

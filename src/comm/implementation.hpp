@@ -379,6 +379,8 @@ class Communicator::Implementation final
   /// begins when the stream has come to it, as it then tells the StreamCall.
   using Prepare = std::function<std::optional<Call>(
       StreamCall&, const std::shared_ptr<device::Passage>&, bool is_captured)>;
+  /// Of the device that the request's buffers are of, or the rank's.
+  Result<device::Staging*> staging_for(const device::PassageRequest& request);
   /// Finds out whether the request's stream is captured.
   Result<std::shared_ptr<device::Passage>> passage(device::PassageRequest& request);
   /// Has its place among the communicator's calls, and is yet to be put into its stream.

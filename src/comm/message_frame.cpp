@@ -18,7 +18,8 @@ Result<Frame> decode(const SliceHeader& header, std::uint32_t from) {
   return Frame{.kind = kind,
                .id = header.sequence,
                .bytes = signature.count,
-               .tag = signature.root,
+               .tag = kind == Frame::Kind::grant ? 0 : signature.root,
+               .slice_bytes = kind == Frame::Kind::grant ? signature.root : 0,
                .type = signature.type,
                .wants_grant = (signature.algorithm & Frame::kWantsGrant) != 0,
                .charged = (signature.algorithm & Frame::kCharged) != 0};

@@ -25,6 +25,8 @@ struct Frame {
   /// Of the whole message; or of credit.
   std::uint64_t bytes = 0;
   std::uint32_t tag = 0;
+  /// A grant's: how long a slice of the rest may be; 0: as the sender likes.
+  std::uint32_t slice_bytes = 0;
   std::uint8_t type = 0;     ///< the sender's DataType; only told, never compared
   bool wants_grant = false;  ///< the sender's call goes on until it is granted
   bool charged = false;      ///< the head has taken from the sender's credit
@@ -35,7 +37,7 @@ inline SliceHeader encode(const Frame& frame, std::size_t payload) {
   SliceHeader header;
   header.sequence = frame.id;
   header.signature.count = frame.bytes;
-  header.signature.root = frame.tag;
+  header.signature.root = frame.kind == Frame::Kind::grant ? frame.slice_bytes : frame.tag;
   header.signature.kind = kSendRecv;
   header.signature.type = frame.type;
   header.signature.op = static_cast<std::uint8_t>(frame.kind);

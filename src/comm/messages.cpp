@@ -17,6 +17,7 @@ std::shared_ptr<MessageOperation> MessageOperation::like(const MessageOperation&
   made->bytes = other.bytes;
   made->type = other.type;
   made->direct = other.direct;
+  made->lifting = other.lifting;
   made->landing = other.landing;
   return made;
 }
@@ -129,7 +130,7 @@ Result<std::shared_ptr<const DirectMemory>> Messages::make_direct(const MessageO
 }
 
 Status Messages::advance(Channel& channel, bool listen) {
-  if (!channel.landing.empty()) end_landed(channel);
+  if (!channel.landing.empty()) CCOLL_TRY(end_landed(channel));
   if (channel.out != nullptr) {
     CCOLL_TRY(push_control(channel));
     CCOLL_TRY(push_heads(channel));

@@ -37,6 +37,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -90,6 +91,9 @@ struct MessageOperation final : Operation {
   /// Of a buffer in memory of a GPU that the bulk link of its peer reads or writes there; null: the
   /// buffer is the host's.
   std::shared_ptr<const DirectMemory> direct;
+  /// Of a send's in memory of a GPU: what brings it to the host, once it is granted. Its head
+  /// carries nothing.
+  std::shared_ptr<device::Lifting> lifting;
   /// Of a receive's: what takes there what does not come so.
   std::shared_ptr<device::Landing> landing;
 
@@ -97,7 +101,10 @@ struct MessageOperation final : Operation {
   Stage stage = Stage::queued;
   std::uint64_t id = 0;
   std::uint64_t moved_bytes = 0;
+  std::size_t most_slice_bytes = SIZE_MAX;         ///< send: of its rest, as its receiver wants it
   std::optional<CopierChoice::Transfer> transfer;  ///< of what is not in the head, once it goes out
+  std::vector<std::byte> head;                     ///< recv: of what is yet to land, the first part
+  std::size_t landed_bytes = 0;                    ///< recv: of that, on its way
   std::size_t position = 0;                        ///< in Messages::pending_
   std::uint64_t record = 0;                        ///< its number for the flight recorder
 };
@@ -201,6 +208,7 @@ class Messages {
   struct Answer {
     std::uint64_t id = 0;
     MessageOperation* completes = nullptr;
+    std::uint32_t slice_bytes = 0;
   };
 
   /// The slice at the front of a link, of which at least the header has come, and the receive that
@@ -270,11 +278,13 @@ class Messages {
   static SliceHeader head_of(const Channel& channel, Frame frame, std::size_t bytes);
   /// It is sent.
   static void count_head(Channel& channel, const SliceHeader& head, bool charged);
-  /// Data that the head of a message of so many bytes carries, if credit suffices.
-  std::size_t head_bytes(const Channel& channel, std::size_t bytes) const;
+  /// Data that the head of a message carries, if credit suffices.
+  std::size_t head_bytes(const Channel& channel, const MessageOperation& send) const;
   Status push_rests(Channel& channel);
+  /// What the link is to be lent next of it; nothing of one that has yet to be lifted.
+  Result<std::span<const std::byte>> next_of(Channel& channel, MessageOperation& send);
   Status flush(Channel& channel);
-  Status granted(Channel& channel, std::uint64_t id);
+  Status granted(Channel& channel, const Frame& grant);
 
   // Receiving, messages_receive.cpp
   Status read_heads(Channel& channel);
@@ -303,11 +313,11 @@ class Messages {
   /// From now on the receive is about that message, whatever it asked for.
   void settle(MessageOperation& recv, const Envelope& envelope);
   Status read_rests(Channel& channel);
-  /// To the receive's buffer, which has `recv.moved_bytes` before.
-  static Status store(MessageOperation& recv, const std::byte* data, std::size_t bytes);
   /// All of it has come: it is complete, as soon as that is where it belongs.
   void end_receive(Channel& channel, MessageOperation& recv);
-  void end_landed(Channel& channel);
+  Status end_landed(Channel& channel);
+  /// Lets what has come of it land, as far as there is room; whether all of it has.
+  static Result<bool> land(MessageOperation& recv);
   Status ended(Channel& channel);
   void answer_probes();
 

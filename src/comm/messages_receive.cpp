@@ -8,9 +8,6 @@
 namespace ccoll {
 namespace {
 
-static_assert(device::Landing::kBytes >= kCommonSliceBytes && kMaxEagerBytes <= kCommonSliceBytes,
-              "what comes is one slice, and lands at once");
-
 /// Why that message does not fit that receive, if so.
 std::optional<Failure> refusal(Rank rank, const MessageOperation& recv, const Envelope& envelope) {
   const auto refuse = [&](const std::string& why) {
@@ -92,7 +89,7 @@ Status Messages::read_frame(Channel& channel, const ReceiveLink::View& view) {
     case Frame::Kind::credit:
       if (frame.bytes > kUnexpectedBytes - channel.credit) break;
       channel.credit += frame.bytes;
-      if (frame.kind == Frame::Kind::grant) return granted(channel, frame.id);
+      if (frame.kind == Frame::Kind::grant) return granted(channel, frame);
       return {};
     case Frame::Kind::rest:
       break;
@@ -227,7 +224,11 @@ Messages::Found Messages::take_now(const Pattern& from, std::byte* data, std::si
 
 Status Messages::take(Channel& channel, MessageOperation& recv, const Envelope& envelope,
                       const std::byte* head, std::size_t head_bytes) {
-  if (head_bytes > 0 && head != recv.output) CCOLL_TRY(store(recv, head, head_bytes));
+  if (recv.landing) recv.landing->begin(channel.peer);
+  if (head_bytes > 0 && recv.landing)
+    recv.head.assign(head, head + head_bytes);
+  else if (head_bytes > 0 && head != recv.output)
+    std::memcpy(recv.output, head, head_bytes);
   channel.owed += envelope.charge;
   if (!envelope.wants_grant) {
     end_receive(channel, recv);
@@ -237,7 +238,10 @@ Status Messages::take(Channel& channel, MessageOperation& recv, const Envelope& 
   recv.moved_bytes = head_bytes;
   const bool whole = head_bytes == envelope.bytes;
   if (whole) recv.stage = Stage::flushing;
-  channel.answers.push_back({envelope.id, whole ? &recv : nullptr});
+  channel.answers.push_back(
+      {.id = envelope.id,
+       .completes = whole ? &recv : nullptr,
+       .slice_bytes = recv.landing ? static_cast<std::uint32_t>(recv.landing->most_bytes()) : 0});
   if (!whole) {
     channel.arriving.push_back(&recv);
     if (channel.in_bulk == nullptr) {
@@ -248,8 +252,8 @@ Status Messages::take(Channel& channel, MessageOperation& recv, const Envelope& 
     auto* const rest = recv.output + head_bytes;
     if (recv.direct)
       channel.in_bulk->announce_direct(rest, envelope.bytes - head_bytes, recv.direct);
-    else
-      channel.in_bulk->announce(rest, envelope.bytes - head_bytes);
+    else  // What the host copies has a place only for each slice.
+      channel.in_bulk->announce(recv.landing ? nullptr : rest, envelope.bytes - head_bytes);
   }
   return push_control(channel);
 }
@@ -268,19 +272,26 @@ Status Messages::read_rests(Channel& channel) {
     auto frame = decode(*header, channel.peer);
     if (!frame) return tl::unexpected(frame.error());
     if (frame->kind != Frame::Kind::rest || frame->id != recv.id || bytes == 0 ||
-        bytes > recv.received->bytes - recv.moved_bytes)
+        bytes > recv.received->bytes - recv.moved_bytes ||
+        (recv.landing && bytes > recv.landing->most_bytes()))
       return fail(ErrorKind::corrupt, "rank {} sent a part of another message", channel.peer);
-    if (recv.landing == nullptr) channel.in_bulk->offer(place, bytes);
+    // Where it comes to on the host; what RDMA has placed at the device comes to none.
+    auto* room = place;
+    if (recv.landing && !recv.direct) room = recv.landing->room(place, bytes);
+    if (room == nullptr) return {};
+    if (!recv.direct) channel.in_bulk->offer(room, bytes);
     const auto* view = channel.in_bulk->front();
     if (view == nullptr) {
       if (const Failure* failure = channel.in_bulk->failure()) return lost(recv, *failure);
       return {};
     }
-    const bool is_placed = view->data == place;
-    if (!is_placed && recv.landing != nullptr && !recv.landing->is_free()) return {};
+    const bool lands = recv.landing && view->data != place;
+    if (lands && recv.direct) room = recv.landing->room(place, bytes);
+    if (room == nullptr) return {};
     if (!channel.in_bulk->begin_read()) return taken_back(channel.peer);
-    if (!is_placed) CCOLL_TRY(store(recv, view->data, bytes));
+    if (view->data != room) std::memcpy(room, view->data, bytes);
     if (!channel.in_bulk->pop()) return taken_back(channel.peer);
+    if (lands) CCOLL_TRY(recv.landing->fill(bytes));
     recv.moved_bytes += bytes;
     read += bytes;
     channel.traffic.bytes_received += bytes;
@@ -292,26 +303,35 @@ Status Messages::read_rests(Channel& channel) {
   return {};
 }
 
-Status Messages::store(MessageOperation& recv, const std::byte* data, std::size_t bytes) {
-  auto* const place = recv.output + recv.moved_bytes;
-  if (recv.landing != nullptr) return recv.landing->land(place, data, bytes);
-  std::memcpy(place, data, bytes);
-  return {};
-}
-
 void Messages::end_receive(Channel& channel, MessageOperation& recv) {
-  if (recv.landing != nullptr && !recv.landing->is_free())
-    channel.landing.push_back(&recv);
-  else
-    complete(recv);
+  if (!recv.landing) return complete(recv);
+  channel.landing.push_back(&recv);
+  moved_ = true;
 }
 
-void Messages::end_landed(Channel& channel) {
+Status Messages::end_landed(Channel& channel) {
+  Status status;
   std::erase_if(channel.landing, [&](MessageOperation* recv) {
-    if (!recv->landing->is_free()) return false;
+    const auto landed = land(*recv);
+    if (!landed) status = tl::unexpected(landed.error());
+    if (!landed || !*landed) return false;
     complete(*recv);
     return true;
   });
+  return status;
+}
+
+Result<bool> Messages::land(MessageOperation& recv) {
+  auto& landing = *recv.landing;
+  for (std::size_t bytes = 0; recv.landed_bytes < recv.head.size(); recv.landed_bytes += bytes) {
+    bytes = std::min(recv.head.size() - recv.landed_bytes, landing.most_bytes());
+    auto* const room = landing.room(recv.output + recv.landed_bytes, bytes);
+    if (room == nullptr) return false;
+    std::memcpy(room, recv.head.data() + recv.landed_bytes, bytes);
+    CCOLL_TRY(landing.fill(bytes));
+  }
+  CCOLL_TRY(landing.take_off());
+  return landing.is_over();
 }
 
 Status Messages::ended(Channel& channel) {

@@ -16,6 +16,7 @@ Status Messages::push_control(Channel& channel) {
       channel.answers.pop_front();
       frame.kind = Frame::Kind::grant;
       frame.id = answer.id;
+      frame.slice_bytes = answer.slice_bytes;
       if (answer.completes != nullptr) channel.flushing.push_back(answer.completes);
     }
     channel.owed = 0;
@@ -33,8 +34,7 @@ Status Messages::push_heads(Channel& channel) {
     auto& send = *channel.queued.front();
     // Credit may have come back while nobody listened. First, because what else has come is
     // answered on this link, and may take its room.
-    if (channel.credit < kEnvelopeBytes + head_bytes(channel, send.bytes))
-      CCOLL_TRY(read_heads(channel));
+    if (channel.credit < kEnvelopeBytes + head_bytes(channel, send)) CCOLL_TRY(read_heads(channel));
     if (!channel.out->has_room()) {
       moved_ |= channel.out->progress();
       if (!channel.out->has_room()) break;
@@ -46,8 +46,9 @@ Status Messages::push_heads(Channel& channel) {
   return {};
 }
 
-std::size_t Messages::head_bytes(const Channel& channel, std::size_t bytes) const {
-  if (bytes <= limits_.eager_bytes) return bytes;
+std::size_t Messages::head_bytes(const Channel& channel, const MessageOperation& send) const {
+  if (send.lifting) return 0;
+  if (send.bytes <= limits_.eager_bytes) return send.bytes;
   // Of what waits for its receive nothing needs to be there before, where it is lent anyway.
   const auto* const rest_link = channel.out_bulk != nullptr ? channel.out_bulk : channel.out;
   return limits_.all_in_rest || rest_link->copies_once() ? 0 : limits_.eager_bytes;
@@ -67,7 +68,7 @@ void Messages::count_head(Channel& channel, const SliceHeader& head, bool charge
 }
 
 Status Messages::push_head(Channel& channel, MessageOperation& send) {
-  const auto wanted = head_bytes(channel, send.bytes);
+  const auto wanted = head_bytes(channel, send);
   const bool charged = kEnvelopeBytes + wanted <= channel.credit;
   const auto head = charged ? wanted : 0;
   const bool wants_grant = limits_.strict || !charged || head < send.bytes;
@@ -121,19 +122,22 @@ void Messages::finish(const std::shared_ptr<MessageOperation>& send) {
   channel->flushing.push_back(send.get());
 }
 
-Status Messages::granted(Channel& channel, std::uint64_t id) {
-  const auto found = std::ranges::find(channel.announced, id, &MessageOperation::id);
+Status Messages::granted(Channel& channel, const Frame& grant) {
+  const auto found = std::ranges::find(channel.announced, grant.id, &MessageOperation::id);
   if (found == channel.announced.end())
     return fail(ErrorKind::corrupt, "rank {} granted message {}, which does not wait for it",
-                channel.peer, id);
+                channel.peer, grant.id);
   auto& send = **found;
   channel.announced.erase(found);
   if (send.moved_bytes == send.bytes) {
     complete(send);
   } else {
     send.stage = Stage::sending;
+    if (grant.slice_bytes > 0) send.most_slice_bytes = grant.slice_bytes;
     const auto* const rest = send.input + send.moved_bytes;
-    if (send.direct)
+    if (send.lifting)
+      send.lifting->begin(channel.peer, rest, send.bytes);
+    else if (send.direct)
       channel.out_bulk->announce_direct(rest, send.bytes - send.moved_bytes, send.direct);
     else
       channel.out_bulk->announce(rest, send.bytes - send.moved_bytes);
@@ -143,7 +147,7 @@ Status Messages::granted(Channel& channel, std::uint64_t id) {
 }
 
 CopierChoice::Transfer Messages::begin_transfer(Channel& channel, const MessageOperation& send) {
-  if (send.direct || !channel.out_bulk->copies_once()) return {};
+  if (send.direct || send.lifting || !channel.out_bulk->copies_once()) return {};
   auto transfer = channel.copier_choice(send.bytes).begin();
   // How long one takes beside others tells nothing.
   if (channel.sending.size() > 1 || !channel.flushing_bulk.empty()) transfer.is_timed = false;
@@ -153,18 +157,23 @@ CopierChoice::Transfer Messages::begin_transfer(Channel& channel, const MessageO
 Status Messages::push_rests(Channel& channel) {
   if (channel.sending.empty()) return {};
   for (int slices = 0; !channel.sending.empty() && slices < kSlicesAtOnce; slices++) {
+    auto& send = *channel.sending.front();
+    // Also where there is no room: what is lifted later could travel later.
+    const auto next = next_of(channel, send);
+    if (!next) return tl::unexpected(next.error());
     if (!channel.out_bulk->has_room()) {
       moved_ |= channel.out_bulk->progress();
       if (!channel.out_bulk->has_room()) break;
     }
-    auto& send = *channel.sending.front();
+    if (next->empty()) break;
     if (!send.transfer) send.transfer = begin_transfer(channel, send);
     const auto copier = send.transfer->copier;
-    const auto bytes = std::min<std::uint64_t>(channel.out_bulk->good_bytes(send.bytes, copier),
-                                               send.bytes - send.moved_bytes);
+    const auto bytes = std::min(
+        {channel.out_bulk->good_bytes(send.bytes, copier), next->size(), send.most_slice_bytes});
     channel.out_bulk->lend(
         encode({.kind = Frame::Kind::rest, .id = send.id, .bytes = send.bytes}, bytes),
-        send.input + send.moved_bytes, copier);
+        next->data(), copier);
+    if (send.lifting) send.lifting->lend(bytes);
     send.moved_bytes += bytes;
     channel.traffic.bytes_sent += bytes;
     moved_ = true;
@@ -177,6 +186,13 @@ Status Messages::push_rests(Channel& channel) {
   return {};
 }
 
+Result<std::span<const std::byte>> Messages::next_of(Channel& channel, MessageOperation& send) {
+  if (!send.lifting) return std::span(send.input + send.moved_bytes, send.bytes - send.moved_bytes);
+  if (channel.out_bulk->drained()) moved_ |= send.lifting->take_back();
+  CCOLL_TRY(send.lifting->lift());
+  return send.lifting->lifted();
+}
+
 Status Messages::flush(Channel& channel) {
   const auto finish = [&](SendLink* link,
                           std::deque<MessageOperation*>& operations) -> const Failure* {
@@ -187,6 +203,7 @@ Status Messages::flush(Channel& channel) {
     if (operations.empty() || !link->drained()) return failure;
     for (auto* operation : operations) {
       if (operation->transfer) channel.copier_choice(operation->bytes).end(*operation->transfer);
+      if (operation->lifting) operation->lifting->take_back();
       end_receive(channel, *operation);
     }
     operations.clear();

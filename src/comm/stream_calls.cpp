@@ -206,16 +206,17 @@ StreamCalls::~StreamCalls() {
     call->forsake();
 }
 
-Result<device::Staging*> StreamCalls::staging(int device, std::size_t bytes) {
-  return shared_staging(device, bytes).map([](const auto& staging) { return staging.get(); });
+Result<device::Staging*> StreamCalls::staging(int device) {
+  return shared_staging(device).map([](const auto& staging) { return staging.get(); });
 }
 
-Result<std::shared_ptr<device::Staging>> StreamCalls::shared_staging(int device,
-                                                                     std::size_t bytes) {
+Result<std::shared_ptr<device::Staging>> StreamCalls::shared_staging(int device) {
   const std::lock_guard lock(making_);
   if (staging_) return staging_;
   auto made = device::make_staging(
-      {.device = device, .bytes = bytes, .allocate = [](auto size) { return allocate(size); }});
+      {.device = device, .ranks = ranks_, .bytes = device_memory_, .allocate = [](auto size) {
+         return allocate(size);
+       }});
   if (!made) return tl::unexpected(std::move(made.error()));
   staging_ = std::move(*made);
   return staging_;

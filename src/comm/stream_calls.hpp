@@ -64,7 +64,6 @@ class StreamCall final : public device::StreamListener,
   void reached() noexcept override;
   void part_reached() noexcept override { ring(); }
   void passed() noexcept override;
-  void landed() noexcept override { ring(); }
 
   // owner: holder of the communicator's owner flag
 
@@ -144,14 +143,16 @@ class StreamCall final : public device::StreamListener,
 /// All of a communicator.
 class StreamCalls {
  public:
-  StreamCalls() = default;
+  /// Of a communicator of so many ranks, with CommunicatorOptions::device_memory.
+  StreamCalls(std::uint32_t ranks, std::size_t device_memory)
+      : ranks_(ranks), device_memory_(device_memory) {}
   StreamCalls(const StreamCalls&) = delete;
   StreamCalls& operator=(const StreamCalls&) = delete;
   ~StreamCalls();
 
   /// Of that device, or of the one that it was first made for; made when it is first needed.
-  Result<device::Staging*> staging(int device, std::size_t bytes);
-  Result<std::shared_ptr<device::Staging>> shared_staging(int device, std::size_t bytes);
+  Result<device::Staging*> staging(int device);
+  Result<std::shared_ptr<device::Staging>> shared_staging(int device);
   /// Nothing: there is none yet.
   std::optional<int> device() const;
   std::uint64_t held_bytes() const;
@@ -220,6 +221,8 @@ class StreamCalls {
   /// Those that streams have come to since, the first one.
   std::shared_ptr<StreamCall> take_reached();
 
+  const std::uint32_t ranks_;
+  const std::size_t device_memory_;
   const std::shared_ptr<const void> messages_to_post_ = std::make_shared<int>();
   std::mutex submission_;
   const std::shared_ptr<TimedMutex> device_submission_ = std::make_shared<TimedMutex>();

@@ -6,9 +6,14 @@
 #include "comm/background.hpp"
 #include "comm/call_group.hpp"
 #include "comm/implementation.hpp"
+#include "comm/stream_messages.hpp"
 
 namespace ccoll {
 namespace {
+
+/// Messages with more are copied piece by piece: what is copied before they begin, and once they
+/// are over, takes about as long as it takes to have a piece copied.
+constexpr std::uint64_t kMostWhole = 256 << 10;
 
 Status check_stream_of(cudaStream_t stream, int device) {
   const auto its = device::device_of_stream(stream, device);
@@ -79,35 +84,47 @@ bool Communicator::Implementation::come_by_streams(std::span<const MessageReques
   });
 }
 
-Result<std::shared_ptr<device::Passage>> Communicator::Implementation::passage(
-    device::PassageRequest& request) {
+Result<device::Staging*> Communicator::Implementation::staging_for(
+    const device::PassageRequest& request) {
   // Where the rank has declared none, it is that of the memory.
   std::optional<int> device;
   if (options_.device != kHost) device = options_.device;
-  for (const auto& part : request.parts) {
-    for (const auto* const ranges : {&part.reads, &part.writes}) {
-      for (const auto& range : *ranges) {
-        if (!device) device = device::device_of(range.data);
-        if (device) CCOLL_TRY(check_device_of(range.data, *device));
-      }
+  const auto check = [&](std::span<const device::MemoryRange> ranges) -> Status {
+    for (const auto& range : ranges) {
+      if (!device) device = device::device_of(range.data);
+      if (device) CCOLL_TRY(check_device_of(range.data, *device));
     }
+    return {};
+  };
+  for (const auto& part : request.parts) {
+    CCOLL_TRY(check(part.reads));
+    CCOLL_TRY(check(part.writes));
   }
+  CCOLL_TRY(check(request.lifted));
+  CCOLL_TRY(check(request.landed));
   // Messages of the host's that stand behind some of a device's.
   if (!device && !request.stream) device = stream_calls_.device();
   if (!device)
     return fail(ErrorKind::invalid_argument,
                 "a stream is given, and this rank's data are on the host: expected a GPU's number "
                 "as CommunicatorOptions::device");
-  const auto staging = stream_calls_.staging(*device, options_.device_memory);
+  const auto staging = stream_calls_.staging(*device);
   if (!staging) return tl::unexpected(staging.error());
   if ((*staging)->device() != *device)
     return fail(ErrorKind::invalid_argument,
                 "a buffer is memory of GPU {}, and calls before were on GPU {}: expected one GPU "
                 "for all calls of a rank",
                 *device, (*staging)->device());
-  if (request.stream) CCOLL_TRY(check_stream_of(*request.stream, *device));
+  return *staging;
+}
+
+Result<std::shared_ptr<device::Passage>> Communicator::Implementation::passage(
+    device::PassageRequest& request) {
+  const auto staging = staging_for(request);
+  if (!staging) return tl::unexpected(staging.error());
+  if (request.stream) CCOLL_TRY(check_stream_of(*request.stream, (*staging)->device()));
   // Without a stream, what the default one has now is waited for.
-  const auto captured = device::is_captured(request.stream.value_or(nullptr), *device);
+  const auto captured = device::is_captured(request.stream.value_or(nullptr), (*staging)->device());
   if (!captured) return tl::unexpected(captured.error());
   request.is_captured = request.stream && *captured;
   if (request.program) return stream_calls_.device_way()->passage(request);
@@ -266,42 +283,30 @@ Result<Work> Communicator::Implementation::begin_in_stream(
     std::vector<std::shared_ptr<MessageOperation>> operations, std::chrono::milliseconds timeout,
     std::optional<cudaStream_t> stream) {
   if (is_forked()) return tl::unexpected(news().value());
-  device::Copied copied[1];
-  std::size_t landings = 0;
+  // A message may end only after one that is called later.
+  const std::lock_guard lock(stream_calls_.submission());
   bool needs_flush = false;
+  for (const auto& operation : operations) {
+    const auto buffer = buffer_of(*operation);
+    if (const auto begin = buffer.bytes > 0 ? device::device_of(buffer.data) : std::nullopt)
+      CCOLL_TRY(check_end_of(buffer, begin));
+  }
+  StreamMessages messages(operations, [&](MessageOperation& operation) {
+    return options_.gpu_direct && make_direct(operation, needs_flush);
+  });
+  const auto bytes = messages.whole_bytes();
+  // Where there is none, the passage fails.
+  const auto staging = caught([&] { return staging_for(messages.request(stream)); });
+  if (staging && (bytes > kMostWhole || !(*staging)->has_block(bytes)))
+    messages.copy_in_pieces(options_.eager_limit);
   Operations shown;
   for (const auto& operation : operations) {
-    const bool sends = operation->what == MessageOperation::What::send;
-    auto* const data = sends ? const_cast<std::byte*>(operation->input) : operation->output;
     shown.push_back(std::make_shared<StreamOperation>());
     shown.back()->received = operation->received;
-    if (operation->bytes == 0) continue;
-    const auto begin = device::device_of(data);
-    if (!begin) continue;
-    CCOLL_TRY(check_end_of({data, operation->bytes}, begin));
-    if (options_.gpu_direct && make_direct(*operation, needs_flush)) {
-      landings += sends ? 0 : 1;
-      continue;
-    }
-    copied->reads.push_back({data, operation->bytes});
-    // Of what a message may be shorter than, the rest stays as it is: it goes to the host and back.
-    if (!sends) copied->writes.push_back({data, operation->bytes});
   }
   const auto prepare = [&](StreamCall& in_stream, const std::shared_ptr<device::Passage>& passage,
                            bool /*is_captured*/) -> std::optional<Call> {
-    std::size_t landing = 0;
-    for (const auto& operation : operations) {
-      if (operation->bytes == 0) continue;
-      if (operation->direct) {
-        const bool sends = operation->what == MessageOperation::What::send;
-        if (!sends) operation->landing = {passage, passage->landing(landing++)};
-        continue;
-      }
-      if (device::device_of(operation->input))
-        operation->input = passage->on_host(operation->input, 0);
-      if (device::device_of(operation->output))
-        operation->output = passage->on_host(operation->output, 0);
-    }
+    messages.give(passage);
     in_stream.begin_when_reached([operations, timeout](Implementation& communicator) {
       // New ones each time: a graph comes again.
       std::vector<std::shared_ptr<MessageOperation>> copies;
@@ -313,14 +318,9 @@ Result<Work> Communicator::Implementation::begin_in_stream(
     if (!stream) in_stream.stand_before_others(stream_calls_.messages_to_post());
     return std::nullopt;
   };
-  // A message may end only after one that is called later.
-  const std::lock_guard lock(stream_calls_.submission());
-  auto submitted = submit({.parts = copied,
-                           .stream = stream,
-                           .ends_in_order = false,
-                           .landings = landings,
-                           .flushes = needs_flush},
-                          std::move(shown), prepare);
+  auto request = messages.request(stream);
+  request.flushes = needs_flush;
+  auto submitted = submit(request, std::move(shown), prepare);
   if (!submitted) return tl::unexpected(std::move(submitted.error()));
   return put(*submitted, stream, operations.empty() ? "" : operations.front()->label);
 }

@@ -455,6 +455,39 @@ void groups_on_small_gpus() {
         "it is said why: " + told);
 }
 
+/// Rank 2 kills itself in the middle of messages that the host copies piece by piece; the others
+/// end, and exchange such without it.
+void a_rank_that_is_killed_amid_messages() {
+  run_processes("killed amid messages", {.processes = 3, .killed = {2}},
+                [](Communicator& c, Communicator&) {
+                  constexpr std::size_t kCount = 2'000'000;
+                  const OwnedStream stream;
+                  const auto exchange = [&](Communicator& among, int number) {
+                    const int size = among.size(), to = (among.rank() + 1) % size;
+                    const int from = (among.rank() + size - 1) % size;
+                    const Device out(ramp(kCount, number + among.rank())), got(Values(kCount, 0));
+                    auto work = among.send_recv_async(out.data(), kCount, to, got.data(), kCount,
+                                                      from, kType, 0, in(stream));
+                    if (number == 2 && c.rank() == 2) ::kill(getpid(), SIGKILL);
+                    work.wait();
+                    expect(got.values() == ramp(kCount, number + from), "a message");
+                  };
+                  for (int i = 0; i < 200 && c.error().empty(); i++) {
+                    try {
+                      exchange(c, i);
+                    } catch (const Error&) {
+                      break;
+                    }
+                  }
+                  wait_for_error(c);
+                  expect(!c.error().empty(), "nobody is missed");
+                  stream.wait();
+                  auto rest = c.shrink();
+                  expect(rest.size() == 2, "the survivors are two");
+                  exchange(rest, 1000);
+                });
+}
+
 /// Rank 2 kills itself in the middle of it all; the others end, and go on without it.
 void a_rank_that_is_killed(bool in_graph, MemoryKind kind, std::size_t count = 30'000) {
   run_processes(in_graph ? "killed in a graph" : "killed", {.processes = 3, .killed = {2}},
@@ -584,6 +617,7 @@ int main() {
   if (has_gpus)
     for (const bool in_graph : {false, true})
       a_rank_that_is_killed(in_graph, MemoryKind::ordinary, kTiny);
+  a_rank_that_is_killed_amid_messages();
   a_rank_that_is_killed_after_a_close();
   if (has_gpus) {
     kernels_that_do_not_work();

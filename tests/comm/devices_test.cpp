@@ -206,7 +206,7 @@ TEST_CASE("devices: more calls than there is room for wait in their streams", "[
           expect(buffers[i].values() == expected[i], fmt::format("call {} is wrong", i));
         // Those that are larger are made in parts.
         const auto held = c.counters().device_memory_bytes;
-        if (way() == "host") expect(held == 64 << 10, fmt::format("{} bytes of it", held));
+        if (way() == "host") expect(held == 48 << 10, fmt::format("{} bytes of it", held));
       },
       options));
 }
@@ -320,7 +320,7 @@ TEST_CASE("devices: what a communicator had of the host's memory serves the next
   options.device_memory = 64 << 10;
   const auto make = [&] { return Communicator::create(make_inproc_store(), 0, 1, options); };
   const Device large(Values(40'000, 1));
-  constexpr std::uint64_t kRing = 64 << 10, kApart = 256 << 10;
+  constexpr std::uint64_t kRing = 48 << 10, kApart = 256 << 10;
   {
     auto there_meanwhile = make();
     for (int i = 0; i < 3; i++) {

@@ -65,6 +65,7 @@
 #include "figure_kernels.hpp"
 #include "kernels/device/combine.hpp"
 #include "kernels/device/combine_kernel.hpp"
+#include "kernels/device/ordered_copies.hpp"
 #include "support/allocation_on_host.hpp"
 #include "support/cuda_on_host.hpp"
 #include "support/team_on_host.hpp"
@@ -199,7 +200,7 @@ void use_current_device() {
 /// For good, and nothing says so.
 std::atomic<bool> is_stalled = false;
 
-char combine_kernels[4], team_kernels[4][2], claim_kernels[2], pattern_kernels[2],
+char combine_kernels[4], team_kernels[4][2], claim_kernels[2], pattern_kernels[2], ordered_copies,
     fresh_kernels[gpu_check::kFreshKernels];
 /// Kernels that leave nothing.
 char idle_kernels[7];
@@ -741,6 +742,39 @@ T* seen(T* place) {
   return allocation == nullptr ? place : reinterpret_cast<T*>(allocation->seen(at));
 }
 
+/// Held as copies are, after it has begun: what it has taken of its order it copies.
+void put_ordered_copies(cudaStream_t to, unsigned blocks, unsigned threads, const CopyOrder* order,
+                        std::uint32_t number) {
+  const auto taken = std::make_shared<TakenOrder>();
+  Item item;
+  item.what = Item::wait;
+  item.is_ready = [=, &room = Room::of(known(to)->device)] {
+    if (taken->count == 0) {
+      if (!room.has(blocks, threads)) return false;
+      take_order(LoneThread(), order, number, *taken);
+      held_copies += holds_copies && taken->count > 0 ? 1 : 0;
+    }
+    return taken->count == 0 || !holds_copies;
+  };
+  item.run = [taken, device = known(to)->device] {
+    // A graph comes again.
+    TakenOrder all = std::exchange(*taken, {});
+    for (OrderedCopy& each : std::span(all.copies, all.count)) {
+      check_reach(device, each.from);
+      check_reach(device, each.to);
+      each = {seen(each.from), seen(each.to), each.bytes};
+      ++copies;
+      copied += each.bytes;
+    }
+    if (broken_by != cudaSuccess) return;
+    make_copies(LoneThread(), all);
+    for (const OrderedCopy& each : std::span(all.copies, all.count))
+      maybe_spoil(each.to, each.bytes);
+  };
+  item.moves_data = true;
+  put(to, std::move(item));
+}
+
 /// What this process has opened of others' memory, and for which device.
 struct Opened {
   cudaIpcMemHandle_t handle;
@@ -1066,6 +1100,7 @@ const void* team_kernel_of_integers(bool by_words) { return &team_kernels[2][by_
 const void* team_kernel_of_small_floats(bool by_words) {
   return &team_kernels[3][by_words ? 1 : 0];
 }
+const void* ordered_copies_kernel() { return &ordered_copies; }
 const void* copies_begin_kernel() { return &claim_kernels[0]; }
 const void* copies_end_kernel() { return &claim_kernels[1]; }
 
@@ -1557,6 +1592,12 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** a
   if (kernel == bench::fill_kernel() || kernel == bench::count_wrong_kernel()) {
     const auto& run = *static_cast<const bench::PatternRun*>(arguments[0]);
     return launch_pattern(kernel == bench::fill_kernel(), run, stream);
+  }
+  if (kernel == ordered_copies_kernel()) {
+    const auto* const order = *static_cast<const CopyOrder* const*>(arguments[0]);
+    const auto number = *static_cast<const std::uint32_t*>(arguments[1]);
+    put_ordered_copies(stream, grid.x, block.x, order, number);
+    return cudaSuccess;
   }
   if (kernel == &hammer_of_words) return launch_hammer(grid.x, arguments, stream);
   const auto& call = *static_cast<const CombineArguments*>(arguments[0]);

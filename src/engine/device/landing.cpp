@@ -1,39 +1,80 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/device/landing.hpp"
 
-#include <cstring>
 #include <utility>
-
-#include "engine/device/leases.hpp"
-#include "engine/device/stream_hold.hpp"
 
 namespace ccoll::device {
 
-void StagedLanding::on_landed(void* flight) {
-  const InListener here;
-  const std::unique_ptr<Flight> ended(static_cast<Flight*>(flight));
-  ended->landing.is_free_.store(true, std::memory_order_release);
-  ended->owner->landed();
+void StagedLanding::give_back() {
+  if (std::exchange(has_pieces_, false)) pieces_.give_back(Pieces::Way::in, from_);
 }
 
-Status StagedLanding::land(std::byte* there, const std::byte* data, std::size_t bytes) {
-  CCOLL_CHECK(is_free() && bytes <= kBytes, "{} bytes", bytes);
-  const CurrentDevice current(owner_.device());
-  CCOLL_TRY(current.status());
-  const BesideCaptures beside;
-  auto flight = std::make_unique<Flight>(Flight{owner_.shared_from_this(), *this});
-  std::memcpy(room_, data, bytes);
-  CCOLL_TRY(
-      cuda_status(cudaMemcpyAsync(there, room_, bytes, cudaMemcpyDefault, owner_.landing_stream()),
-                  fmt::format("copying {} bytes that have come to the device", bytes)));
-  is_free_.store(false, std::memory_order_relaxed);
-  owner_.takes_off();
-  auto told = put_function(owner_.landing_stream(), &on_landed, flight.get());
-  if (told)
-    (void)flight.release();
-  else  // It may still be copied: the caller's stream is held for good.
-    keep_for_ever(std::shared_ptr<Flight>(std::move(flight)));
-  return told;
+void StagedLanding::begin(std::uint32_t from) {
+  CCOLL_CHECK(!has_pieces_, "rank {}'s message has yet to land", from_);
+  from_ = from;
+}
+
+std::uint64_t StagedLanding::place_for(const std::byte* there, std::size_t bytes) const {
+  // Aligned as it is there: then its words are copied whole.
+  const auto size = 2 * pieces_.stride();
+  const auto aligned = [&](std::uint64_t at) {
+    return at + (misalignment(there) - at) % sizeof(Word16);
+  };
+  const auto at = aligned(end_);
+  return at % size + bytes <= size ? at : aligned((at / size + 1) * size);
+}
+
+std::byte* StagedLanding::room(std::byte* there, std::size_t bytes) {
+  CCOLL_CHECK(bytes <= most_bytes(), "{} bytes", bytes);
+  if (!has_pieces_) {
+    has_pieces_ = pieces_.take(Pieces::Way::in, from_, this, buffer_);
+    if (!has_pieces_) return nullptr;
+    begin_ = end_ = 0;
+  }
+  sweep();
+  const auto size = 2 * pieces_.stride();
+  const auto at = place_for(there, bytes);
+  if (at + bytes - begin_ > size) return nullptr;
+  room_at_ = at;
+  there_ = there;
+  return buffer_.here + at % size;
+}
+
+Status StagedLanding::fill(std::size_t bytes) {
+  const std::byte* const from = buffer_.on_device + room_at_ % (2 * pieces_.stride());
+  end_ = room_at_ + bytes;
+  filled_bytes_ += bytes;
+  const bool goes_on = !filled_.empty() && filled_.back().to + filled_.back().bytes == there_ &&
+                       filled_.back().from + filled_.back().bytes == from;
+  if (goes_on)
+    filled_.back().bytes += bytes;
+  else
+    filled_.push_back({from, there_, bytes});
+  const bool is_enough =
+      filled_bytes_ >= pieces_.piece_bytes() || filled_.size() == CopyOrder::kMost;
+  return is_enough ? take_off() : Status();
+}
+
+Status StagedLanding::take_off() {
+  if (filled_.empty()) return {};
+  const auto step = steps_.order(filled_);
+  if (!step) return tl::unexpected(step.error());
+  flights_.push_back({*step, end_});
+  filled_.clear();
+  filled_bytes_ = 0;
+  return {};
+}
+
+void StagedLanding::sweep() {
+  for (; !flights_.empty() && steps_.is_over(flights_.front().step); flights_.pop_front())
+    begin_ = flights_.front().end;
+}
+
+bool StagedLanding::is_over() {
+  sweep();
+  if (!filled_.empty() || !flights_.empty()) return false;
+  give_back();
+  return true;
 }
 
 }  // namespace ccoll::device

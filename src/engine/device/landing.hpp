@@ -1,48 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What a staged passage has its landings of (way.hpp). Needs CUDA's headers: only sources include
-/// this.
+/// What a staged passage has of landings (way.hpp).
 
-#include <atomic>
-#include <functional>
-#include <memory>
+#include <deque>
+#include <vector>
 
-#include "engine/device/cuda.hpp"
+#include "engine/device/pieces.hpp"
 #include "engine/device/way.hpp"
 
 namespace ccoll::device {
 
-/// One for each receive; all of a passage copy by one stream.
+/// One for each receive. Its two pieces are one round buffer, of which a step copies a piece's
+/// worth at least: so it is known how many steps a message takes.
 class StagedLanding final : public Landing {
  public:
-  /// Whose it is: lives until what is on its way has landed.
-  class Owner : public std::enable_shared_from_this<Owner> {
-   public:
-    virtual ~Owner() = default;
-    virtual int device() const = 0;
-    virtual cudaStream_t landing_stream() const = 0;
-    /// The caller's stream is held until landed().
-    virtual void takes_off() = 0;
-    /// By a thread of CUDA, or where nothing has come to fly.
-    virtual void landed() noexcept = 0;
-  };
+  StagedLanding(CopySteps& steps, Pieces& pieces) : steps_(steps), pieces_(pieces) {}
+  StagedLanding(const StagedLanding&) = delete;
+  StagedLanding& operator=(const StagedLanding&) = delete;
+  ~StagedLanding() override { give_back(); }
 
-  /// `room`: kBytes of pinned memory.
-  StagedLanding(Owner& owner, std::byte* room) : owner_(owner), room_(room) {}
-  bool is_free() const override { return is_free_.load(std::memory_order_acquire); }
-  Status land(std::byte* there, const std::byte* data, std::size_t bytes) override;
+  /// How many a message takes at most.
+  static std::uint64_t steps(std::uint64_t bytes, std::uint64_t piece_bytes) {
+    return bytes / piece_bytes + 1;
+  }
+
+  void begin(std::uint32_t from) override;
+  std::size_t most_bytes() const override { return pieces_.piece_bytes() / 4; }
+  std::byte* room(std::byte* there, std::size_t bytes) override;
+  Status fill(std::size_t bytes) override;
+  Status take_off() override;
+  bool is_over() override;
 
  private:
   struct Flight {
-    std::shared_ptr<Owner> owner;
-    StagedLanding& landing;
+    std::uint32_t step;
+    std::uint64_t end;  ///< of what it has of the buffer
   };
-  static void CUDART_CB on_landed(void* flight);
+  void give_back();
+  void sweep();
+  /// Where in the buffer what belongs `there` is to be put, from its beginning when it was taken.
+  std::uint64_t place_for(const std::byte* there, std::size_t bytes) const;
 
-  Owner& owner_;
-  std::byte* const room_;
-  std::atomic<bool> is_free_{true};  ///< released by a thread of CUDA's once the copy is there
+  CopySteps& steps_;
+  Pieces& pieces_;
+  std::uint32_t from_ = 0;
+  bool has_pieces_ = false;
+  Piece buffer_;
+  // Counted on and on, as if the buffer had no end.
+  std::uint64_t begin_ = 0;  ///< of what is in use
+  std::uint64_t end_ = 0;
+  std::uint64_t room_at_ = 0;        ///< of what is to be filled next
+  std::byte* there_ = nullptr;       ///< where that belongs
+  std::vector<OrderedCopy> filled_;  ///< and no step has
+  std::uint64_t filled_bytes_ = 0;
+  std::deque<Flight> flights_;
 };
 
 }  // namespace ccoll::device

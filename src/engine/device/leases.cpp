@@ -7,6 +7,7 @@
 
 #include "core/process_mutex.hpp"
 #include "engine/device/stream_hold.hpp"
+#include "kernels/device/launch.hpp"
 
 namespace ccoll::device {
 namespace {
@@ -30,6 +31,7 @@ class LeasesPool {
     std::unique_ptr<Leases> taken;
     if (found != idle_.end()) {
       taken = std::move(*found);
+      taken->serve(options.ranks);
       idle_.erase(found);
     } else {
       taken = std::make_unique<Leases>(std::move(options));
@@ -83,6 +85,7 @@ Status Leases::open() {
   CCOLL_TRY(put(make_event(), has_.behind_default));
   CCOLL_TRY(put(make_event(), has_.came_last));
   CCOLL_TRY(put(allocate_on_device(kBarrierBytes), has_.barrier));
+  CCOLL_TRY(load_ordered_copies());
   CCOLL_TRY(more_words());
   is_open_ = true;
   return {};
@@ -93,8 +96,25 @@ Status Leases::take_ring() {
   const CurrentDevice current(options_.device);
   CCOLL_TRY(current.status());
   const BesideCaptures beside;
-  CCOLL_TRY(put(PinnedMemory::make(options_.allocate, options_.bytes), has_.ring));
+  CCOLL_TRY(put(PinnedMemory::make(options_.allocate, shares_.ring), has_.ring));
   held_bytes_ += has_.ring->bytes();
+  return {};
+}
+
+Status Leases::take_pieces() {
+  if (pieces_ && pieces_->ranks() == ranks_) return {};
+  const auto bytes = Pieces::bytes_for(shares_.pieces, ranks_);
+  if (has_.pieces == nullptr || has_.pieces->bytes() < bytes) {
+    std::unique_ptr<PinnedMemory> larger;
+    CCOLL_TRY(put(PinnedMemory::make(options_.allocate, bytes), larger));
+    held_bytes_ += bytes;
+    keep_place(has_.apart);
+    const std::lock_guard lock(mu_);
+    if (has_.pieces) has_.apart.push_back(std::move(has_.pieces));
+    has_.pieces = std::move(larger);
+  }
+  pieces_ = std::make_unique<Pieces>(Piece{has_.pieces->data(), has_.pieces->on_device()},
+                                     shares_.pieces, ranks_);
   return {};
 }
 
@@ -126,7 +146,7 @@ Result<Lease> Leases::lease(const PassageRequest& request, std::uint64_t bytes) 
     if (request.program) CCOLL_TRY(take_event(lease.begin));
   }
   if (!request.stream) CCOLL_TRY(stream_of_ours(lease));
-  if (request.landings > 0) CCOLL_TRY(take_stream(lease.landings));
+  if (!request.lifted.empty() || !request.landed.empty()) CCOLL_TRY(take_pieces());
   std::pair<Words*, std::uint64_t> words = idle(free_words_);
   if (words.first == nullptr) {
     CCOLL_TRY(more_words());
@@ -155,8 +175,12 @@ Status Leases::take_event(OwnEvent& to) {
 
 Status Leases::find_room(Lease& lease, const PassageRequest& request, std::uint64_t bytes) {
   if (bytes == 0) return {};
-  if (request.is_captured || !request.ends_in_order || bytes > options_.bytes)
-    return memory_apart(lease, bytes);
+  if (!request.ends_in_order) {
+    const auto taken = take_block(lease, bytes);
+    if (!taken) return tl::unexpected(taken.error());
+    return *taken ? Status() : memory_apart(lease, bytes);
+  }
+  if (request.is_captured || bytes > shares_.ring) return memory_apart(lease, bytes);
   CCOLL_TRY(take_ring());
   const std::lock_guard lock(mu_);
   const auto taken = ring_.take(bytes, lease.words);
@@ -165,6 +189,21 @@ Status Leases::find_room(Lease& lease, const PassageRequest& request, std::uint6
   lease.piece = taken.number;
   lease.must_wait_for_room = !taken.has_room;
   return {};
+}
+
+Result<bool> Leases::take_block(Lease& lease, std::uint64_t bytes) {
+  if (!has_block(bytes)) return false;
+  if (has_.blocks == nullptr) {
+    CCOLL_TRY(put(PinnedMemory::make(options_.allocate, shares_.messages), has_.blocks));
+    held_bytes_ += has_.blocks->bytes();
+  }
+  const std::lock_guard lock(mu_);
+  const auto begin = *blocks_.find(bytes);
+  blocks_.take(begin, bytes);
+  lease.block = begin;
+  lease.data = has_.blocks->data() + begin;
+  lease.data_on_device = has_.blocks->on_device() + begin;
+  return true;
 }
 
 /// Of a power of two, so that what is kept serves many sizes; never given back on a call's way,
@@ -240,10 +279,10 @@ void Leases::give_back(Lease lease) {
   if (lease.words != nullptr) free_words_.emplace_back(lease.words, lease.words_on_device);
   for (OwnEvent* const event : {&lease.begin, &lease.end})
     if (*event) has_.events.push_back(std::move(*event));
-  for (OwnStream* const stream : {&lease.stream, &lease.landings})
-    if (*stream) has_.streams.push_back(std::move(*stream));
+  if (lease.stream) has_.streams.push_back(std::move(lease.stream));
   if (lease.apart) has_.apart.push_back(std::move(lease.apart));
   if (lease.piece) ring_.give_back(*lease.piece);
+  if (lease.block) blocks_.give_back(*lease.block);
 }
 void Leases::give_back_later(Lease lease) {
   const std::lock_guard lock(mu_);

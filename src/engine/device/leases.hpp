@@ -5,6 +5,7 @@
 /// go: memory of the host, words, events, streams. All is kept for the next call, and for the next
 /// communicator. Needs CUDA's headers: only sources include this.
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -15,8 +16,10 @@
 #include <utility>
 #include <vector>
 
+#include "engine/device/blocks.hpp"
 #include "engine/device/cuda.hpp"
 #include "engine/device/driver.hpp"
+#include "engine/device/pieces.hpp"
 #include "engine/device/pinned.hpp"
 #include "engine/device/staging.hpp"
 
@@ -30,20 +33,37 @@ struct Lease {
   std::uint64_t words_on_device = 0;
   std::optional<std::uint64_t> piece;   ///< its number in the ring
   bool must_wait_for_room = false;      ///< of the ring
+  std::optional<std::uint64_t> block;   ///< where it begins, of those for messages
   std::unique_ptr<PinnedMemory> apart;  ///< or null
   OwnEvent begin, end;                  ///< recorded before and behind it; null: it is captured
   OwnStream stream;                     ///< null: the caller's
-  OwnStream landings;                   ///< by which they copy; null: there are none
 };
 
 /// Of a device's memory, for barriers: in the first half is what they read, in the second what they
 /// write.
 inline constexpr std::size_t kBarrierBytes = 512;
 
+/// What a communicator's memory of the host is for: what collectives have of it, messages that are
+/// copied as a whole, and the pieces that others pass through.
+struct Shares {
+  std::uint64_t ring, messages, pieces;
+
+  static constexpr Shares of(std::uint64_t bytes) {
+    constexpr std::uint64_t kLeast = 4 << 10;
+    const auto eighth = std::max(bytes / 8 / kLeast * kLeast, kLeast);
+    return {bytes > 4 * eighth ? bytes - 2 * eighth : bytes, eighth, eighth};
+  }
+};
+
 /// Any thread may call, but leases are taken by one at a time.
 class Leases final {
  public:
-  explicit Leases(StagingOptions options) : options_(std::move(options)), ring_(options_.bytes) {}
+  explicit Leases(StagingOptions options)
+      : options_(std::move(options)),
+        ranks_(options_.ranks),
+        shares_(Shares::of(options_.bytes)),
+        ring_(shares_.ring),
+        blocks_(shares_.messages) {}
   Leases(const Leases&) = delete;
   Leases& operator=(const Leases&) = delete;
   ~Leases();
@@ -56,8 +76,18 @@ class Leases final {
   bool is_like(const StagingOptions& options) const {
     return is_open_ && options_.device == options.device && options_.bytes == options.bytes;
   }
+  /// Of a communicator of so many ranks from now on: before it has any lease.
+  void serve(std::uint32_t ranks) { ranks_ = ranks; }
   int device() const { return options_.device; }
-  std::uint64_t ring_bytes() const { return options_.bytes; }
+  std::uint64_t ring_bytes() const { return shares_.ring; }
+  /// Of what is there for messages that streams copy.
+  bool has_block(std::uint64_t bytes) const {
+    const std::lock_guard lock(mu_);
+    return blocks_.find(bytes).has_value();
+  }
+  std::uint64_t piece_bytes() const { return Pieces::piece_bytes_for(shares_.pieces, ranks_); }
+  /// Null until a passage has asked for any.
+  Pieces* pieces() const { return pieces_.get(); }
   std::uint64_t held_bytes() const { return held_bytes_.load(); }
   const Driver& driver() const { return *driver_; }
   Status take_ring();
@@ -90,7 +120,7 @@ class Leases final {
 
   /// What is given back while the device is the current one.
   struct Resources {
-    std::unique_ptr<PinnedMemory> ring;
+    std::unique_ptr<PinnedMemory> ring, blocks, pieces;
     OwnEvent behind_default;  ///< recorded in the default stream
     OwnEvent came_last;       ///< recorded in the last stream of ours
     DeviceMemory barrier;
@@ -103,7 +133,10 @@ class Leases final {
   void sweep();
   Status more_words();
   Status find_room(Lease& lease, const PassageRequest& request, std::uint64_t bytes);
+  /// Of what is there for messages, if it has so much: whether it has.
+  Result<bool> take_block(Lease& lease, std::uint64_t bytes);
   Status memory_apart(Lease& lease, std::uint64_t bytes);
+  Status take_pieces();
   Status take_stream(OwnStream& to);
   Status stream_of_ours(Lease& lease);
   Status take_event(OwnEvent& to);
@@ -124,15 +157,19 @@ class Leases final {
   }
 
   const StagingOptions options_;
+  std::uint32_t ranks_;
+  const Shares shares_;
   const Driver* driver_ = nullptr;  // immutable after open()
   bool is_open_ = false;            // immutable after open()
   std::atomic<std::uint64_t> held_bytes_{0};
   std::size_t made_ = 0;      // guarded by mu_; of all lists' elements
-  std::mutex mu_;             // nothing of CUDA is called under it: listeners take it
+  mutable std::mutex mu_;     // nothing of CUDA is called under it: listeners take it
   Ring ring_;                 // guarded by mu_
+  Blocks blocks_;             // guarded by mu_
   Resources has_;             // lists are guarded by mu_, the rest is whose takes leases
   std::vector<Lease> later_;  // guarded by mu_; room for all that are out
   std::size_t out_ = 0;       // guarded by mu_; leases
+  std::unique_ptr<Pieces> pieces_;
   std::vector<std::pair<Words*, std::uint64_t>> free_words_;  // guarded by mu_; on the device, too
 };
 

@@ -4,18 +4,26 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
+#include <new>
 #include <utility>
 #include <vector>
 
 #include "engine/device/landing.hpp"
 #include "engine/device/leases.hpp"
+#include "engine/device/lifting.hpp"
 #include "engine/device/rows.hpp"
 #include "engine/device/stream_hold.hpp"
+#include "kernels/device/launch.hpp"
 
 namespace ccoll::device {
 namespace {
 
-class StagedPassage final : public Passage, public StagedLanding::Owner {
+/// A block of a launch has at least so much to copy.
+constexpr std::uint64_t kBytesPerBlock = 64 << 10;
+
+class StagedPassage final : public Passage,
+                            public CopySteps,
+                            public std::enable_shared_from_this<StagedPassage> {
  public:
   StagedPassage(std::shared_ptr<Leases> leases, const PassageRequest& request)
       : leases_(std::move(leases)),
@@ -35,13 +43,23 @@ class StagedPassage final : public Passage, public StagedLanding::Owner {
 
   /// Once.
   Status take_lease(const PassageRequest& request) {
+    const auto piece_bytes = leases_->piece_bytes();
+    for (const MemoryRange& range : request.lifted)
+      steps_ += StagedLifting::steps(range.bytes, piece_bytes);
+    for (const MemoryRange& range : request.landed)
+      steps_ += StagedLanding::steps(range.bytes, piece_bytes);
+    // Of a message no more are under way at a time: two of a piece's worth, and a short last one.
+    const auto orders = std::min(steps_, 3 * (request.lifted.size() + request.landed.size()));
     const auto staged = places_ * place_bytes_;
-    CCOLL_TRY(
-        device::put(leases_->lease(request, staged + request.landings * Landing::kBytes), lease_));
+    CCOLL_TRY(device::put(leases_->lease(request, staged + orders * sizeof(CopyOrder)), lease_));
+    if (orders > 0) orders_ = {new (lease_.data + staged) CopyOrder[orders](), orders};
+    orders_on_device_ = lease_.data_on_device + staged;
     for (std::size_t part = 0; part < parts_.size(); ++part)
       parts_[part].put(lease_.data + part % places_ * place_bytes_);
-    for (std::size_t i = 0; i < request.landings; ++i)
-      landings_.emplace_back(*this, lease_.data + staged + i * Landing::kBytes);
+    for (std::size_t i = 0; i < request.lifted.size(); ++i)
+      liftings_.emplace_back(*this, *leases_->pieces());
+    for (std::size_t i = 0; i < request.landed.size(); ++i)
+      landings_.emplace_back(*this, *leases_->pieces());
     return {};
   }
 
@@ -60,17 +78,13 @@ class StagedPassage final : public Passage, public StagedLanding::Owner {
   Status enqueue(std::shared_ptr<StreamListener> listener) override;
   bool reached() const override { return marks_.reached.load(std::memory_order_acquire); }
   bool passed() const override { return marks_.passed.load(std::memory_order_acquire); }
-  void release() override { let_go(); }
+  void release() override;
   Status trouble() const override;
 
+  Lifting* lifting(std::size_t number) override { return &liftings_[number]; }
   Landing* landing(std::size_t number) override { return &landings_[number]; }
-  int device() const override { return leases_->device(); }
-  cudaStream_t landing_stream() const override { return lease_.landings.get(); }
-  void takes_off() override { held_by_.fetch_add(1, std::memory_order_relaxed); }
-  void landed() noexcept override {
-    let_go();
-    if (const auto listener = listener_.lock()) listener->landed();
-  }
+  Result<std::uint32_t> order(std::span<const OrderedCopy> copies) override;
+  bool is_over(std::uint32_t step) const override { return parts_reached() > step; }
 
  private:
   /// No copy goes from one allocation into another.
@@ -79,12 +93,7 @@ class StagedPassage final : public Passage, public StagedLanding::Owner {
   /// What the host reads of a part; and what it has written, once it has.
   Status put_reads(std::size_t part, cudaStream_t stream, StreamHold& hold);
   Status put_writes(std::size_t part, cudaStream_t stream);
-  /// The last who holds the stream lets it go on; a graph's is held again from then on.
-  void let_go() {
-    if (held_by_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-    held_by_.store(1, std::memory_order_relaxed);
-    end_parts(kAllParts);
-  }
+  Status put_step(std::uint32_t step, cudaStream_t stream, StreamHold& hold);
 
   const std::shared_ptr<Leases> leases_;
   const std::optional<cudaStream_t> stream_;
@@ -92,10 +101,13 @@ class StagedPassage final : public Passage, public StagedLanding::Owner {
   std::uint64_t place_bytes_ = 0;  ///< what the largest part has; immutable
   std::size_t places_ = 1;         ///< which parts take in turn; immutable
   const bool flushes_;
-  std::deque<StagedLanding> landings_;      // immutable after take_lease()
-  std::atomic<int> held_by_{1};             ///< the host, and what is about to land
-  std::weak_ptr<StreamListener> listener_;  // immutable once it is in a stream
-  Lease lease_;                             // immutable after take_lease()
+  std::deque<StagedLifting> liftings_;  // immutable after take_lease()
+  std::deque<StagedLanding> landings_;  // immutable after take_lease()
+  std::uint64_t steps_ = 0;             ///< of both; immutable after take_lease()
+  std::span<CopyOrder> orders_;         ///< which steps have in turn; immutable after take_lease()
+  std::byte* orders_on_device_ = nullptr;  ///< immutable after take_lease()
+  std::uint32_t ordered_ = 0;              ///< steps, since the stream has come to it
+  Lease lease_;                            // immutable after take_lease()
   StreamMarks marks_;
   std::atomic<bool> is_in_stream_{false};
 };
@@ -111,6 +123,7 @@ class DeviceStaging final : public Staging {
   }
   int device() const override { return leases_->device(); }
   std::uint64_t held_bytes() const override { return leases_->held_bytes(); }
+  bool has_block(std::uint64_t bytes) const override { return leases_->has_block(bytes); }
   Status take_ring() override { return leases_->take_ring(); }
   std::shared_ptr<Leases> leases() override { return leases_; }
 
@@ -136,7 +149,6 @@ Status copy(const Rows& rows, Direction direction, cudaStream_t stream) {
 Status StagedPassage::enqueue(std::shared_ptr<StreamListener> listener) {
   const CurrentDevice current(leases_->device());
   CCOLL_TRY(current.status());
-  listener_ = listener;
   auto hold = std::make_unique<StreamHold>(shared_from_this(), marks_, std::move(listener));
   if (marks_.is_captured) {
     // From here on it is the graph's.
@@ -188,10 +200,39 @@ Status StagedPassage::put_writes(std::size_t part, cudaStream_t stream) {
   const bool is_last = part + 1 == parts_.size();
   CCOLL_TRY(leases_->wait_for_host(
       lease_, stream,
-      {.parts = part + 1, .again = is_last && marks_.is_captured, .flushes = flushes_}));
+      {.parts = steps_ + part + 1, .again = is_last && marks_.is_captured, .flushes = flushes_}));
   for (const Rows& each : rows_of(part, parts_[part].writes()))
     CCOLL_TRY(copy(each, Direction::to_device, stream));
   return {};
+}
+
+/// The stream waits until the step is ordered, or the call is over; its end is told as a part's.
+Status StagedPassage::put_step(std::uint32_t step, cudaStream_t stream, StreamHold& hold) {
+  CCOLL_TRY(leases_->wait_for_host(lease_, stream, {.parts = step}));
+  const auto at = step % orders_.size() * sizeof(CopyOrder);
+  const auto blocks = std::clamp<std::uint64_t>(leases_->piece_bytes() / kBytesPerBlock, 1, 16);
+  CCOLL_TRY(launch_ordered_copies(reinterpret_cast<const CopyOrder*>(orders_on_device_ + at), step,
+                                  {.blocks = static_cast<std::uint32_t>(blocks)}, stream));
+  return tell_part_reached(stream, hold);
+}
+
+Result<std::uint32_t> StagedPassage::order(std::span<const OrderedCopy> copies) {
+  if (ordered_ == steps_)
+    return fail(ErrorKind::internal, "more than the {} copies that messages of their sizes take",
+                steps_);
+  CopyOrder& order = orders_[++ordered_ % orders_.size()];
+  std::ranges::copy(copies, order.copies);
+  order.count = static_cast<std::uint32_t>(copies.size());
+  std::atomic_ref(order.number).store(ordered_, std::memory_order_release);
+  end_parts(ordered_);
+  return ordered_;
+}
+
+void StagedPassage::release() {
+  // Steps that nobody needs do nothing; a graph's are ordered anew.
+  for (CopyOrder& each : orders_) std::atomic_ref(each.number).store(0, std::memory_order_relaxed);
+  ordered_ = 0;
+  end_parts(kAllParts);
 }
 
 Status StagedPassage::put(cudaStream_t stream, StreamHold& hold) {
@@ -202,6 +243,7 @@ Status StagedPassage::put(cudaStream_t stream, StreamHold& hold) {
   for (std::size_t part = 0; part < parts_.size(); ++part) {
     for (; read < std::min(part + places_, parts_.size()); ++read)
       CCOLL_TRY(put_reads(read, stream, hold));
+    for (std::uint32_t step = 1; step <= steps_; ++step) CCOLL_TRY(put_step(step, stream, hold));
     CCOLL_TRY(put_writes(part, stream));
   }
   if (lease_.end) {

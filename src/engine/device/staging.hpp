@@ -11,8 +11,10 @@
 /// Memory of the host is a ring of a fixed size. A call that finds it full waits for room in its
 /// stream, not in its caller, until calls before it have passed; so only calls that come to their
 /// ends in the order in which their passages were made have a part in it. What may end after later
-/// ones, is larger than the ring, or captured, has memory apart, which is kept for the next that
-/// needs some.
+/// ones, as messages do, has a block of other memory; what finds none there, is larger than the
+/// ring, or captured, has memory apart, which is kept for the next that needs some. A message of
+/// any length can do without: then its stream copies it while it travels, piece by piece
+/// (pieces.hpp).
 ///
 /// Without CUDA's headers; in a build without CUDA there is none to be had.
 
@@ -34,6 +36,8 @@ class Staging : public Way {
   virtual int device() const = 0;
   /// Of the host's memory, what it has now.
   virtual std::uint64_t held_bytes() const = 0;
+  /// Whether messages with so much for streams to copy would have a block.
+  virtual bool has_block(std::uint64_t bytes) const = 0;
   /// Takes the ring, if it is not there yet: else the first that needs some of it does.
   virtual Status take_ring() = 0;
   /// For other ways of the same communicator: what its calls have of streams, events and memory.
@@ -42,7 +46,8 @@ class Staging : public Way {
 
 struct StagingOptions {
   int device = 0;
-  std::size_t bytes = 64 << 20;  ///< of the ring
+  std::uint32_t ranks = 1;       ///< of the communicator
+  std::size_t bytes = 64 << 20;  ///< of the ring, of blocks and of pieces
   /// Where memory comes from; it may throw.
   std::function<Memory(std::size_t bytes)> allocate;
 };

@@ -53,12 +53,11 @@ class StreamListener {
   virtual ~StreamListener() = default;
   /// The stream has come to the call: what the host reads is in memory of the host.
   virtual void reached() noexcept = 0;
-  /// The same of a part of it behind the first.
+  /// The same of a part of it behind the first; or some of what a Lifting or a Landing has copied
+  /// is there.
   virtual void part_reached() noexcept {}
   /// What the call has written is where it belongs, and the stream goes on.
   virtual void passed() noexcept = 0;
-  /// What a Landing has begun to copy is there.
-  virtual void landed() noexcept {}
 };
 
 /// Some memory of a device by which others, such as network cards, read and write it.
@@ -74,19 +73,41 @@ struct ExportedRange {
 /// by which streams see what others have written.
 Result<ExportedRange> export_range(const MemoryRange& range);
 
-/// What copies to the device what the host has got for a receive into its memory, beside the stream
-/// that waits for that. One call at a time.
+/// What brings a send's data from the device to memory of the host, piece by piece, by the stream
+/// that waits for the message. One call at a time; nothing waits. The stream does not go on, though
+/// it be released, while anything is copied.
+class Lifting {
+ public:
+  virtual ~Lifting() = default;
+  /// From there, in order, for that rank. What was begun before is over.
+  virtual void begin(std::uint32_t to, const std::byte* from, std::uint64_t bytes) = 0;
+  /// Has more of it come, as far as there is room.
+  virtual Status lift() = 0;
+  /// What is to be lent next of what has come; empty where nothing has, or enough is lent.
+  virtual std::span<const std::byte> lifted() const = 0;
+  /// The first so many bytes of that are lent.
+  virtual void lend(std::size_t bytes) = 0;
+  /// Nobody reads any more what is lent. Whether that makes room.
+  virtual bool take_back() = 0;
+};
+
+/// The same of what the host gets for a receive, to the device.
 class Landing {
  public:
-  /// At most so much at once.
-  static constexpr std::size_t kBytes = 128 << 10;
-
   virtual ~Landing() = default;
-  /// Whether all that was given to land() is there.
-  virtual bool is_free() const = 0;
-  /// Takes it, and begins to copy it there: of one that is_free(). The stream does not go on,
-  /// though it be released, until it is there.
-  virtual Status land(std::byte* there, const std::byte* data, std::size_t bytes) = 0;
+  /// From that rank. What was begun before is over.
+  virtual void begin(std::uint32_t from) = 0;
+  /// More there is never room for at once.
+  virtual std::size_t most_bytes() const = 0;
+  /// Where on the host so many bytes that belong `there` are to be put: the same until that is
+  /// done; null where there is no room now.
+  virtual std::byte* room(std::byte* there, std::size_t bytes) = 0;
+  /// They are in the room.
+  virtual Status fill(std::size_t bytes) = 0;
+  /// Copies all that is in the room: no more comes.
+  virtual Status take_off() = 0;
+  /// Whether all is there that the room was filled with.
+  virtual bool is_over() = 0;
 };
 
 /// How far a call is that ranks enter together.
@@ -124,7 +145,8 @@ class Passage {
   /// So many parts are over: the stream goes on with what they have written. The last one is over
   /// with release().
   virtual void end_parts(std::size_t /*count*/) {}
-  /// The `number`-th of those that were asked for, which lives as long as this does.
+  /// Of the `number`-th buffer that one was asked for; lives as long as this does.
+  virtual Lifting* lifting(std::size_t /*number*/) { return nullptr; }
   virtual Landing* landing(std::size_t /*number*/) { return nullptr; }
   /// Lets the stream go on, once: now, or as soon as it comes to it.
   virtual void release() = 0;
@@ -175,8 +197,10 @@ struct PassageRequest {
   bool is_captured = false;  ///< of the stream: is_captured() holds
   /// Whether it ends in the order of those of which this is said, not only after later ones.
   bool ends_in_order = true;
-  std::size_t landings = 0;  ///< how many it needs
-  bool flushes = false;      ///< see ExportedRange; of the wait for the host
+  /// Buffers that it needs a Lifting or a Landing for.
+  std::span<const MemoryRange> lifted = {};
+  std::span<const MemoryRange> landed = {};
+  bool flushes = false;  ///< see ExportedRange; of the wait for the host
 
   // Of a call that a device makes:
   std::shared_ptr<const DeviceProgram> program = nullptr;

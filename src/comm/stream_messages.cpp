@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/stream_messages.hpp"
+
+#include <utility>
+
+namespace ccoll {
+namespace {
+
+bool sends(const MessageOperation& operation) {
+  return operation.what == MessageOperation::What::send;
+}
+
+}  // namespace
+
+device::MemoryRange buffer_of(const MessageOperation& operation) {
+  auto* const data = sends(operation) ? const_cast<std::byte*>(operation.input) : operation.output;
+  return {data, operation.bytes};
+}
+
+StreamMessages::StreamMessages(std::span<const std::shared_ptr<MessageOperation>> operations,
+                               const std::function<bool(MessageOperation&)>& make_direct) {
+  for (const auto& operation : operations) {
+    const auto buffer = buffer_of(*operation);
+    if (buffer.bytes == 0 || !device::device_of(buffer.data)) continue;
+    if (!make_direct(*operation))
+      copy_whole(*operation);
+    else if (!sends(*operation))
+      landed_.add(*operation);
+  }
+}
+
+void StreamMessages::Buffers::add(MessageOperation& operation) {
+  of.push_back(&operation);
+  ranges.push_back(buffer_of(operation));
+}
+
+void StreamMessages::copy_whole(MessageOperation& operation) {
+  whole_.add(operation);
+  copied_.reads.push_back(buffer_of(operation));
+  // Of what a message may be shorter than, the rest stays as it is: it goes to the host and back.
+  if (!sends(operation)) copied_.writes.push_back(buffer_of(operation));
+}
+
+std::uint64_t StreamMessages::whole_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& range : whole_.ranges) bytes += device::staged_bytes(range.bytes);
+  return bytes;
+}
+
+void StreamMessages::copy_in_pieces(std::size_t eager_bytes) {
+  copied_ = {};
+  for (auto* const operation : std::exchange(whole_, {}).of) {
+    if (!sends(*operation))
+      landed_.add(*operation);
+    else if (operation->bytes > eager_bytes)
+      lifted_.add(*operation);
+    else
+      copy_whole(*operation);
+  }
+}
+
+device::PassageRequest StreamMessages::request(std::optional<cudaStream_t> stream) const {
+  return {.parts = {&copied_, 1},
+          .stream = stream,
+          .ends_in_order = false,
+          .lifted = lifted_.ranges,
+          .landed = landed_.ranges};
+}
+
+void StreamMessages::give(const std::shared_ptr<device::Passage>& passage) const {
+  for (auto* const operation : whole_.of) {
+    auto* const here = passage->on_host(buffer_of(*operation).data, 0);
+    if (sends(*operation))
+      operation->input = here;
+    else
+      operation->output = here;
+  }
+  for (std::size_t i = 0; i < lifted_.of.size(); i++)
+    lifted_.of[i]->lifting = {passage, passage->lifting(i)};
+  for (std::size_t i = 0; i < landed_.of.size(); i++)
+    landed_.of[i]->landing = {passage, passage->landing(i)};
+}
+
+}  // namespace ccoll

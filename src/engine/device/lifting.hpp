@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What a staged passage has of liftings (way.hpp).
+
+#include <deque>
+
+#include "engine/device/pieces.hpp"
+#include "engine/device/way.hpp"
+
+namespace ccoll::device {
+
+/// One for each send.
+class StagedLifting final : public Lifting {
+ public:
+  StagedLifting(CopySteps& steps, Pieces& pieces) : steps_(steps), pieces_(pieces) {}
+  StagedLifting(const StagedLifting&) = delete;
+  StagedLifting& operator=(const StagedLifting&) = delete;
+  ~StagedLifting() override { give_back(); }
+
+  /// How many a message takes.
+  static std::uint64_t steps(std::uint64_t bytes, std::uint64_t piece_bytes) {
+    return (bytes + piece_bytes - 1) / piece_bytes;
+  }
+
+  void begin(std::uint32_t to, const std::byte* from, std::uint64_t bytes) override;
+  Status lift() override;
+  std::span<const std::byte> lifted() const override;
+  void lend(std::size_t bytes) override;
+  bool take_back() override;
+
+ private:
+  struct Part {
+    std::byte* data;
+    std::size_t bytes;
+    std::uint32_t step;
+    std::size_t lent = 0;
+  };
+  void give_back();
+
+  CopySteps& steps_;
+  Pieces& pieces_;
+  std::uint32_t to_ = 0;
+  const std::byte* from_ = nullptr;  ///< what is yet to be lifted
+  std::uint64_t left_ = 0;           ///< of that
+  bool has_pieces_ = false;
+  Piece first_;              ///< of two
+  std::uint64_t parts_ = 0;  ///< so many have been given a piece, in turn
+  std::deque<Part> has_;     ///< in order
+};
+
+}  // namespace ccoll::device

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Pinned memory that messages of any length pass through, a piece at a time: for each rank of a
+/// communicator two pieces of what is sent to it, and two of what comes from it. A pair's messages
+/// come one after the other, and only one of them has any at a time, for as long as something of it
+/// is there. What is copied between the pieces and the device the message's stream copies, in steps
+/// that stand behind it (CopySteps).
+///
+/// Why nobody waits for ever, though messages wait for each other in ways that nobody here knows:
+///
+/// - The stream of a message that travels has come to it. Its steps are given what to copy in their
+///   order, whatever message that is of, and each is there before the stream may go on with it: so
+///   each ends.
+/// - Pieces of what is sent are those of one message, which its receiver has granted. They come
+/// back
+///   when that has read them. For that it needs those of what comes from this rank, and no others:
+///   they are the same message's, or come back once steps have copied what was there before.
+///
+/// Steps are put into the stream when the call is made, and nothing of CUDA is called from then on:
+/// another thread may be in it, and wait for the stream.
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/result.hpp"
+#include "kernels/device/ordered_copies.hpp"
+
+namespace ccoll::device {
+
+/// What a stream copies of a call's messages while they travel.
+class CopySteps {
+ public:
+  virtual ~CopySteps() = default;
+  /// Has the next step make these, of which addresses on the host are the device's: its number.
+  /// Fails where no step is left.
+  virtual Result<std::uint32_t> order(std::span<const OrderedCopy> copies) = 0;
+  /// Whether that step has been made.
+  virtual bool is_over(std::uint32_t step) const = 0;
+};
+
+/// By how much it is not aligned for the words that kernels copy.
+inline std::uint64_t misalignment(const std::byte* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % sizeof(Word16);
+}
+
+/// Some of the memory, and where the device sees it.
+struct Piece {
+  std::byte* here = nullptr;
+  std::byte* on_device = nullptr;
+};
+
+class Pieces final {
+ public:
+  enum class Way : std::uint8_t { out, in };
+
+  /// What pieces for so many ranks take: `bytes`, if that suffices for 64 KiB each.
+  static constexpr std::uint64_t bytes_for(std::uint64_t bytes, std::uint32_t ranks) {
+    return kOfRank * ranks * stride_of(bytes, ranks);
+  }
+  static constexpr std::uint64_t piece_bytes_for(std::uint64_t bytes, std::uint32_t ranks) {
+    return stride_of(bytes, ranks) - kMargin;
+  }
+
+  /// `memory` has bytes_for() them.
+  Pieces(Piece memory, std::uint64_t bytes, std::uint32_t ranks)
+      : first_(memory), stride_(stride_of(bytes, ranks)), users_(kOfRank / 2 * ranks) {}
+  Pieces(const Pieces&) = delete;
+  Pieces& operator=(const Pieces&) = delete;
+
+  std::uint32_t ranks() const { return static_cast<std::uint32_t>(users_.size() * 2 / kOfRank); }
+  std::uint64_t piece_bytes() const { return stride_ - kMargin; }
+  /// From where one begins to where the next does.
+  std::uint64_t stride() const { return stride_; }
+  /// Whether `who` has the two of that rank and way from now on; `first`: where they begin.
+  bool take(Way way, std::uint32_t rank, const void* who, Piece& first) {
+    const auto number = number_of(way, rank);
+    const void* nobody = nullptr;
+    if (!users_[number].compare_exchange_strong(nobody, who, std::memory_order_acquire))
+      return false;
+    const auto at = 2 * number * stride_;
+    first = {first_.here + at, first_.on_device + at};
+    return true;
+  }
+  void give_back(Way way, std::uint32_t rank) noexcept {
+    users_[number_of(way, rank)].store(nullptr, std::memory_order_release);
+  }
+
+ private:
+  static constexpr std::uint64_t kOfRank = 4, kLeast = 64 << 10, kMost = 2 << 20;
+  /// Of a piece's place: what lies in it is aligned as on the device.
+  static constexpr std::uint64_t kMargin = 256;
+
+  static constexpr std::uint64_t stride_of(std::uint64_t bytes, std::uint32_t ranks) {
+    const auto share = std::bit_floor(std::max<std::uint64_t>(1, bytes / (kOfRank * ranks)));
+    return std::clamp(share, kLeast, kMost);
+  }
+  static std::size_t number_of(Way way, std::uint32_t rank) {
+    return 2 * std::size_t{rank} + (way == Way::in ? 1 : 0);
+  }
+
+  const Piece first_;
+  const std::uint64_t stride_;
+  std::vector<std::atomic<const void*>> users_;  ///< of two pieces each; null: nobody
+};
+
+}  // namespace ccoll::device

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages of any length through pieces of bounded memory: what comes out, in how many steps, and
+// that nothing stands still as long as steps are made.
+#include "engine/device/pieces.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <deque>
+#include <random>
+#include <vector>
+
+#include "engine/device/landing.hpp"
+#include "engine/device/lifting.hpp"
+#include "support/effort.hpp"
+
+using namespace ccoll;
+using namespace ccoll::device;
+
+namespace {
+
+using Bytes = std::vector<std::byte>;
+constexpr std::uint64_t kBudget = 1 << 20;
+constexpr std::uint32_t kRanks = 3;
+
+/// Pieces, which the device sees elsewhere than the host.
+struct Room {
+  Bytes memory = Bytes(Pieces::bytes_for(kBudget, kRanks) + 256);
+  std::byte* const begin =
+      memory.data() + (256 - reinterpret_cast<std::uintptr_t>(memory.data()) % 256);
+  static constexpr std::uintptr_t kElsewhere = std::uintptr_t{1} << 50;
+  Pieces pieces{{begin, begin + kElsewhere}, kBudget, kRanks};
+};
+
+/// Makes what is ordered, as late as it is told to.
+class Steps final : public CopySteps {
+ public:
+  explicit Steps(std::uint64_t count) : count_(count) {}
+  Result<std::uint32_t> order(std::span<const OrderedCopy> copies) override {
+    if (ordered_ == count_) return fail(ErrorKind::internal, "no step is left");
+    CHECK(copies.size() <= CopyOrder::kMost);
+    for (const auto& each : copies) CHECK(misalignment(each.from) == misalignment(each.to));
+    waiting_.emplace_back(copies.begin(), copies.end());
+    return ++ordered_;
+  }
+  bool is_over(std::uint32_t step) const override { return step <= made_; }
+
+  /// False: none is left to be made.
+  bool make_one() {
+    if (waiting_.empty()) return false;
+    for (const auto& each : waiting_.front())
+      std::memcpy(here(each.to), here(each.from), each.bytes);
+    waiting_.pop_front();
+    ++made_;
+    return true;
+  }
+  std::uint64_t ordered() const { return ordered_; }
+
+ private:
+  template <typename T>
+  static T* here(T* place) {
+    const auto at = reinterpret_cast<std::uintptr_t>(place);
+    return at >= Room::kElsewhere ? place - Room::kElsewhere : place;
+  }
+
+  const std::uint64_t count_;
+  std::deque<std::vector<OrderedCopy>> waiting_;
+  std::uint32_t ordered_ = 0, made_ = 0;
+};
+
+Bytes content(std::size_t bytes, std::mt19937& random) {
+  Bytes all(bytes);
+  std::ranges::generate(all, [&] { return std::byte(random() >> 7); });
+  return all;
+}
+
+std::size_t some_bytes(std::uint64_t piece, std::mt19937& random) {
+  const std::uint64_t borders[] = {1, piece, 2 * piece, 3 * piece, 7 * piece};
+  return borders[random() % 5] + (random() % 2 == 0 ? random() % 3 : random() % (2 * piece));
+}
+
+}  // namespace
+
+TEST_CASE("pieces: as large as fits for all ranks, within what makes sense", "[engine]") {
+  CHECK(Pieces::bytes_for(8 << 20, 2) == 8 << 20);
+  CHECK(Pieces::bytes_for(8 << 20, 3) <= 8 << 20);
+  CHECK(Pieces::bytes_for(8 << 20, 32) == 8 << 20);
+  CHECK(Pieces::bytes_for(1 << 30, 2) == 16 << 20);
+  CHECK(Pieces::bytes_for(8 << 20, 100) == 25 << 20);
+  CHECK(Pieces::bytes_for(1, 1) == 256 << 10);
+}
+
+TEST_CASE("pieces: two of each rank and way are one message's at a time, and nobody else's",
+          "[engine]") {
+  Room room;
+  int some[2] = {};
+  Piece first;
+  std::vector<std::byte*> begins;
+  for (const auto way : {Pieces::Way::out, Pieces::Way::in}) {
+    for (std::uint32_t rank = 0; rank < kRanks; rank++) {
+      REQUIRE(room.pieces.take(way, rank, &some[0], first));
+      CHECK_FALSE(room.pieces.take(way, rank, &some[1], first));
+      CHECK(first.here + Room::kElsewhere == first.on_device);
+      begins.push_back(first.here);
+    }
+  }
+  std::ranges::sort(begins);
+  CHECK(begins.front() >= room.begin);
+  for (std::size_t i = 1; i < begins.size(); i++)
+    CHECK(begins[i] >= begins[i - 1] + 2 * room.pieces.stride());
+  CHECK(begins.back() + 2 * room.pieces.stride() <=
+        room.begin + Pieces::bytes_for(kBudget, kRanks));
+  room.pieces.give_back(Pieces::Way::in, 1);
+  CHECK(room.pieces.take(Pieces::Way::in, 1, &some[1], first));
+}
+
+TEST_CASE("pieces: what is lifted is what was there, in as many steps as were said",
+          "[engine][property]") {
+  const auto seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  Room room;
+  const auto piece = room.pieces.piece_bytes();
+  for (int i = 0; i < testing::by_effort(20, 100, 1000); i++) {
+    const auto bytes = some_bytes(piece, random);
+    const auto rank = static_cast<std::uint32_t>(random() % kRanks);
+    const std::size_t before = random() % 40;
+    const auto there = content(before + bytes, random);
+    Steps steps(StagedLifting::steps(bytes, piece));
+    StagedLifting lifting(steps, room.pieces);
+    Bytes got;
+    lifting.begin(rank, there.data() + before, bytes);
+    while (got.size() < bytes) {
+      REQUIRE(lifting.lift());
+      const auto lifted = lifting.lifted();
+      if (lifted.empty() || random() % 4 == 0) {
+        const bool made = steps.make_one();
+        const bool freed = lifting.take_back();
+        if (lifted.empty()) REQUIRE((made || freed));
+        continue;
+      }
+      const auto some = std::min<std::size_t>(lifted.size(), 1 + random() % piece);
+      got.insert(got.end(), lifted.begin(), lifted.begin() + static_cast<std::ptrdiff_t>(some));
+      lifting.lend(some);
+    }
+    CHECK(std::equal(got.begin(), got.end(), there.begin() + static_cast<std::ptrdiff_t>(before)));
+    CHECK(steps.ordered() == StagedLifting::steps(bytes, piece));
+    Piece first;
+    CHECK_FALSE(room.pieces.take(Pieces::Way::out, rank, &i, first));
+    CHECK(lifting.take_back());
+    CHECK(room.pieces.take(Pieces::Way::out, rank, &i, first));
+    room.pieces.give_back(Pieces::Way::out, rank);
+  }
+}
+
+TEST_CASE("pieces: what lands is where it belongs, in no more steps than were said",
+          "[engine][property]") {
+  const auto seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  Room room;
+  const auto piece = room.pieces.piece_bytes();
+  for (int i = 0; i < testing::by_effort(20, 100, 1000); i++) {
+    const auto bytes = some_bytes(piece, random);
+    const auto rank = static_cast<std::uint32_t>(random() % kRanks);
+    const std::size_t before = random() % 40;
+    const auto sent = content(bytes, random);
+    Bytes there(before + bytes + 7, std::byte{0xa5});
+    Bytes expected = there;
+    // Some of it somebody else puts there.
+    const bool has_gaps = random() % 2 == 0;
+    Steps steps(StagedLanding::steps(bytes, piece));
+    StagedLanding landing(steps, room.pieces);
+    const auto slice =
+        has_gaps || random() % 2 == 0 ? landing.most_bytes() : 1 + random() % landing.most_bytes();
+    landing.begin(rank);
+    for (std::size_t at = 0; at < bytes;) {
+      const auto some = std::min<std::size_t>(bytes - at, slice);
+      if (has_gaps && random() % 3 == 0) {
+        at += some;
+        continue;
+      }
+      std::byte* const to = there.data() + before + at;
+      std::byte* const place = landing.room(to, some);
+      if (place == nullptr) {
+        REQUIRE(steps.make_one());
+        continue;
+      }
+      CHECK(landing.room(to, some) == place);
+      std::memcpy(place, sent.data() + at, some);
+      REQUIRE(landing.fill(some));
+      std::memcpy(expected.data() + before + at, sent.data() + at, some);
+      at += some;
+      if (random() % 3 == 0) steps.make_one();
+    }
+    REQUIRE(landing.take_off());
+    while (!landing.is_over()) REQUIRE(steps.make_one());
+    CHECK(there == expected);
+    Piece first;
+    CHECK(room.pieces.take(Pieces::Way::in, rank, &i, first));
+    room.pieces.give_back(Pieces::Way::in, rank);
+  }
+}

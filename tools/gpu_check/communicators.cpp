@@ -201,6 +201,7 @@ class Rank {
     judge(is_made_by_device == (way_ != "host"), "calls do not go that way");
     graphs(communicator);
     trials(communicator, host);
+    messages(communicator);
     crowd(crowded);
     if (size_ == 2) figures(communicator);
     // To free memory waits for all streams of the process: not before all are through.
@@ -254,8 +255,11 @@ class Rank {
   void trials(Communicator& communicator, Communicator& host);
   void trial(Communicator& communicator, Communicator& host, const Draw& draw);
   void make_call(Communicator& communicator, const Draw& draw, const void* input, void* output);
+  void messages(Communicator& communicator);
   void crowd(Communicator& communicator);
   void figures(Communicator& communicator);
+  void figure(Communicator& communicator, const char* call, std::size_t bytes,
+              const std::function<void()>& make);
   double median_of(Communicator& communicator, const std::function<void()>& what) const;
 
   const int rank_;
@@ -374,6 +378,48 @@ void Rank::make_call(Communicator& communicator, const Draw& draw, const void* i
   wait(stream_);
 }
 
+/// To the next rank and from the one before, of lengths that are copied as a whole, and in pieces.
+void Rank::messages(Communicator& communicator) {
+  const int to = (rank_ + 1) % size_, from = (rank_ + size_ - 1) % size_;
+  const auto content = [](int i, int sender, std::size_t bytes) {
+    std::mt19937_64 random(static_cast<std::uint64_t>(100 * i + sender));
+    Bytes all(bytes);
+    fill(all.data(), bytes, DataType::uint8, random);
+    return all;
+  };
+  for (int i = 0; i < testing::by_effort(6, 60, 300); i++) {
+    std::vector<std::size_t> lengths;  // by sender
+    for (int rank = 0; rank < size_; rank++)
+      lengths.push_back(same_() % (same_() % 2 == 0 ? std::size_t{300} << 10 : kArena - 256));
+    const auto sent = lengths[static_cast<std::size_t>(rank_)];
+    const auto received = lengths[static_cast<std::size_t>(from)];
+    const auto text = fmt::format("message {}: {} bytes to rank {}, {} from rank {}", i, sent, to,
+                                  received, from);
+    watch_.at(text);
+    std::byte* const out = device_in_.get() + own_() % 256;
+    std::byte* const place = device_out_.get() + own_() % 256;
+    copy(out, content(i, rank_, sent).data(), sent, cudaMemcpyHostToDevice);
+    wait(stream_);
+    const auto exchange = [&] {
+      return communicator.send_recv_async(out, sent, to, place, received, from, DataType::uint8, i,
+                                          in(stream_));
+    };
+    if (same_() % 3 == 0) {
+      const cudaStream_t streams[] = {stream_.get()};
+      const Graph graph(streams, exchange);
+      for (int launch = 0; launch < 2; launch++) graph.launch(streams);
+      wait(stream_);
+    } else {
+      exchange().wait();
+    }
+    Bytes got(received);
+    copy(got.data(), place, received, cudaMemcpyDeviceToHost);
+    wait(stream_);
+    expect_none(communicator);
+    judge(got == content(i, from, received), text);
+  }
+}
+
 /// More calls in two streams than there is memory for, one of them larger than all of it.
 void Rank::crowd(Communicator& communicator) {
   const int calls = testing::by_effort(30, 120, 120);
@@ -418,30 +464,39 @@ double Rank::median_of(Communicator& communicator, const std::function<void()>& 
   return seconds[seconds.size() / 2];
 }
 
-/// Beside the copies alone, which both ranks make at once, too.
 void Rank::figures(Communicator& communicator) {
-  for (const std::size_t bytes : {std::size_t{8}, std::size_t{64} << 10, kMostTimed}) {
-    watch_.at(fmt::format("timed calls of {} bytes", bytes));
-    const double call = median_of(communicator, [&] {
+  const auto in_stream = in(stream_);
+  for (const std::size_t bytes : {std::size_t{8}, std::size_t{64} << 10, kMostTimed})
+    figure(communicator, "all_reduce", bytes, [&] {
       communicator.all_reduce(device_in_.get(), device_out_.get(), bytes / 4, DataType::uint32,
-                              ReduceOp::sum, in(stream_));
+                              ReduceOp::sum, in_stream);
     });
-    expect_none(communicator);
-    const double copies = median_of(communicator, [&] {
-      check(
-          cudaMemcpyAsync(pinned_.get(), device_in_.get(), bytes, cudaMemcpyDefault, stream_.get()),
+  figure(communicator, "send_recv", kMostTimed, [&] {
+    communicator.send_recv(device_in_.get(), kMostTimed, 1 - rank_, device_out_.get(), kMostTimed,
+                           1 - rank_, DataType::uint8, 0, in_stream);
+  });
+}
+
+/// Beside the copies alone, which both ranks make at once, too.
+void Rank::figure(Communicator& communicator, const char* call, std::size_t bytes,
+                  const std::function<void()>& make) {
+  watch_.at(fmt::format("timed calls of {}, {} bytes", call, bytes));
+  const double seconds = median_of(communicator, make);
+  expect_none(communicator);
+  const double copies = median_of(communicator, [&] {
+    check(cudaMemcpyAsync(pinned_.get(), device_in_.get(), bytes, cudaMemcpyDefault, stream_.get()),
           "copying to the host");
-      check(cudaMemcpyAsync(device_out_.get(), pinned_.get(), bytes, cudaMemcpyDefault,
-                            stream_.get()),
-            "copying to the GPU");
-    });
-    report_.figures.push_back({{"what", "all_reduce in streams"},
-                               {"way", way_},
-                               {"ranks", size_},
-                               {"bytes", bytes},
-                               {"seconds", call},
-                               {"copies_s", copies}});
-  }
+    check(
+        cudaMemcpyAsync(device_out_.get(), pinned_.get(), bytes, cudaMemcpyDefault, stream_.get()),
+        "copying to the GPU");
+  });
+  report_.figures.push_back({{"what", "a call in streams"},
+                             {"call", call},
+                             {"way", way_},
+                             {"ranks", size_},
+                             {"bytes", bytes},
+                             {"seconds", seconds},
+                             {"copies_s", copies}});
 }
 
 /// All of it; what goes wrong is in the report.
@@ -467,9 +522,10 @@ void tell(const PhaseContext& context, const RankReport& report, int rank, const
     context.records.add(figure);
     std::printf(
         "%s\n",
-        fmt::format("2 {}, by {}, all_reduce of {} B: {:.1f} us, the copies alone {:.1f}",
-                    ranks_are, figure["way"].get<std::string>(), figure["bytes"].get<std::size_t>(),
-                    figure["seconds"].get<double>() * 1e6, figure["copies_s"].get<double>() * 1e6)
+        fmt::format("2 {}, by {}, {} of {} B: {:.1f} us, the copies alone {:.1f}", ranks_are,
+                    figure["way"].get<std::string>(), figure["call"].get<std::string>(),
+                    figure["bytes"].get<std::size_t>(), figure["seconds"].get<double>() * 1e6,
+                    figure["copies_s"].get<double>() * 1e6)
             .c_str());
   }
   std::fflush(stdout);

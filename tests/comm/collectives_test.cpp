@@ -165,7 +165,10 @@ std::vector<int> sizes() {
 }
 
 void run_all(const std::string& transport, int size, std::uint64_t seed) {
-  const std::vector<std::size_t> counts = {0, 1, 3, static_cast<std::size_t>(size), 1000, 70'001};
+  const std::vector<std::size_t> counts = {
+      0,    1,
+      3,    static_cast<std::size_t>(size),
+      1000, testing::by_effort<std::size_t>(20'001, 70'001, 70'001)};
   CommunicatorOptions options;
   options.transport = transport;
   options.timeout = std::chrono::seconds(60);

@@ -387,7 +387,7 @@ void Rank::messages(Communicator& communicator) {
     fill(all.data(), bytes, DataType::uint8, random);
     return all;
   };
-  for (int i = 0; i < testing::by_effort(6, 60, 300); i++) {
+  for (int i = 0; i < testing::by_effort(4, 60, 300); i++) {
     std::vector<std::size_t> lengths;  // by sender
     for (int rank = 0; rank < size_; rank++)
       lengths.push_back(same_() % (same_() % 2 == 0 ? std::size_t{300} << 10 : kArena - 256));

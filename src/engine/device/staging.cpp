@@ -51,7 +51,8 @@ class StagedPassage final : public Passage,
     // Of a message no more are under way at a time: two of a piece's worth, and a short last one.
     const auto orders = std::min(steps_, 3 * (request.lifted.size() + request.landed.size()));
     const auto staged = places_ * place_bytes_;
-    CCOLL_TRY(device::put(leases_->lease(request, staged + orders * sizeof(CopyOrder)), lease_));
+    const auto bytes = staged + staged_bytes(orders * sizeof(CopyOrder));
+    CCOLL_TRY(device::put(leases_->lease(request, bytes), lease_));
     if (orders > 0) orders_ = {new (lease_.data + staged) CopyOrder[orders](), orders};
     orders_on_device_ = lease_.data_on_device + staged;
     for (std::size_t part = 0; part < parts_.size(); ++part)

@@ -61,7 +61,7 @@ CellPool& pool() {
 }
 
 /// Before main: at its first use another thread could be in fork() already.
-[[maybe_unused]] const auto& made_early = pool();
+[[maybe_unused]] const auto& pool_made_early = pool();
 
 /// In memory that is all zero at first.
 SleepWord& word(const Segment& cells, std::uint32_t cell) {

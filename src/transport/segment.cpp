@@ -40,7 +40,7 @@ Mappings& mappings() {
 }
 
 /// Before main: at its first use another thread could be in fork() already.
-[[maybe_unused]] const auto& made_early = mappings();
+[[maybe_unused]] const auto& mappings_made_early = mappings();
 
 /// What huge pages are aligned to on most machines.
 constexpr std::size_t kHugePage = 2 << 20;

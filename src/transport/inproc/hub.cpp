@@ -39,7 +39,7 @@ Table& table() {
 }
 
 /// Before main: at its first use another thread could be in fork() already.
-[[maybe_unused]] const auto& made_early = table();
+[[maybe_unused]] const auto& table_made_early = table();
 
 /// Nobody will read it.
 void drop(Fifo& fifo) {

@@ -22,6 +22,10 @@
 ///                                           └─ grant pushed, rest comes ─────► done
 ///     probe:  posted ──a message waits► done
 ///
+/// In memory of a device a long message is lifted from, and lands there (device::Lifting, Landing):
+/// its head carries nothing, its rest is lent as it is lifted, and before it is done a receive is
+/// `landing`.
+///
 /// Why nothing deadlocks: a head never waits for credit, so every message is announced as soon as
 /// its link has room; and a rank whose operations, of whatever kind, do not move listens to all who
 /// have begun to send to it before it sleeps, so that room comes. A link that is opened to it rings
@@ -79,6 +83,7 @@ struct MessageOperation final : Operation {
     sending,    ///< send: its rest goes out
     posted,     ///< recv, probe: nothing that matches has come
     arriving,   ///< recv: its message has begun to come
+    landing,    ///< recv: all of it is here, and not yet all where it belongs
     flushing,   ///< all is pushed, and not yet all taken by the link
   };
 
@@ -313,8 +318,8 @@ class Messages {
   /// From now on the receive is about that message, whatever it asked for.
   void settle(MessageOperation& recv, const Envelope& envelope);
   Status read_rests(Channel& channel);
-  /// All of it has come: it is complete, as soon as that is where it belongs.
-  void end_receive(Channel& channel, MessageOperation& recv);
+  /// All of it has come, or gone: it is complete, as soon as what has come is where it belongs.
+  void end_transfer(Channel& channel, MessageOperation& recv);
   Status end_landed(Channel& channel);
   /// Lets what has come of it land, as far as there is room; whether all of it has.
   static Result<bool> land(MessageOperation& recv);

@@ -231,7 +231,7 @@ Status Messages::take(Channel& channel, MessageOperation& recv, const Envelope& 
     std::memcpy(recv.output, head, head_bytes);
   channel.owed += envelope.charge;
   if (!envelope.wants_grant) {
-    end_receive(channel, recv);
+    end_transfer(channel, recv);
     return push_control(channel);
   }
   recv.id = envelope.id;
@@ -298,13 +298,14 @@ Status Messages::read_rests(Channel& channel) {
     moved_ = true;
     if (recv.moved_bytes < recv.received->bytes) continue;
     channel.arriving.pop_front();
-    end_receive(channel, recv);
+    end_transfer(channel, recv);
   }
   return {};
 }
 
-void Messages::end_receive(Channel& channel, MessageOperation& recv) {
+void Messages::end_transfer(Channel& channel, MessageOperation& recv) {
   if (!recv.landing) return complete(recv);
+  recv.stage = Stage::landing;
   channel.landing.push_back(&recv);
   moved_ = true;
 }

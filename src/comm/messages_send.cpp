@@ -204,7 +204,7 @@ Status Messages::flush(Channel& channel) {
     for (auto* operation : operations) {
       if (operation->transfer) channel.copier_choice(operation->bytes).end(*operation->transfer);
       if (operation->lifting) operation->lifting->take_back();
-      end_receive(channel, *operation);
+      end_transfer(channel, *operation);
     }
     operations.clear();
     return failure;

@@ -38,6 +38,8 @@ std::string Messages::standing(const MessageOperation& operation) const {
       return "sent, but not yet taken";
     case Stage::arriving:
       return fmt::format("{} of {} bytes come", operation.moved_bytes, operation.received->bytes);
+    case Stage::landing:
+      return "all of it come, and yet to be copied to the device";
     case Stage::posted:
       break;
   }
@@ -61,6 +63,7 @@ std::string Messages::others_waiting(const Pattern& pattern) const {
 }
 
 std::vector<Rank> Messages::awaited(const MessageOperation& operation) const {
+  if (operation.stage == Stage::landing) return {};
   if (operation.pattern.from) return {*operation.pattern.from};
   std::vector<Rank> ranks;
   for (Rank rank = 0; rank < group_.size(); rank++) {
@@ -91,6 +94,8 @@ bool Messages::in_vain(const MessageOperation& operation,
       case Stage::announced:
       case Stage::posted:
         return channel.in->connected();
+      case Stage::landing:
+        break;
     }
     return true;
   };

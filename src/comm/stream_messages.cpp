@@ -47,16 +47,16 @@ std::uint64_t StreamMessages::whole_bytes() const {
   return bytes;
 }
 
-void StreamMessages::copy_in_pieces(std::size_t eager_bytes) {
-  copied_ = {};
-  for (auto* const operation : std::exchange(whole_, {}).of) {
-    if (!sends(*operation))
-      landed_.add(*operation);
-    else if (operation->bytes > eager_bytes)
-      lifted_.add(*operation);
+StreamMessages StreamMessages::in_pieces(std::size_t most_whole) const {
+  StreamMessages made = *this;
+  made.copied_ = {};
+  for (auto* const operation : std::exchange(made.whole_, {}).of) {
+    if (operation->bytes <= most_whole)
+      made.copy_whole(*operation);
     else
-      copy_whole(*operation);
+      (sends(*operation) ? made.lifted_ : made.landed_).add(*operation);
   }
+  return made;
 }
 
 device::PassageRequest StreamMessages::request(std::optional<cudaStream_t> stream) const {

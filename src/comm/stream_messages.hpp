@@ -31,9 +31,9 @@ class StreamMessages {
 
   /// Of what is copied as a whole, altogether.
   std::uint64_t whole_bytes() const;
-  /// All but sends of up to so many bytes, which need not wait for their receive, are copied piece
-  /// by piece.
-  void copy_in_pieces(std::size_t eager_bytes);
+  /// The same with those of more than so many bytes copied piece by piece. (Shorter ones may be
+  /// many, and sends up to the eager limit need not wait for their receives.)
+  StreamMessages in_pieces(std::size_t most_whole) const;
 
   /// Of all of them; holds while this lives.
   device::PassageRequest request(std::optional<cudaStream_t> stream) const;

@@ -13,7 +13,9 @@ namespace {
 
 /// Messages with more are copied piece by piece: what is copied before they begin, and once they
 /// are over, takes about as long as it takes to have a piece copied.
-constexpr std::uint64_t kMostWhole = 256 << 10;
+constexpr std::size_t kMostWhole = 256 << 10;
+/// Of these the ones with more.
+constexpr std::size_t kMostWholeOfMany = 16 << 10;
 
 Status check_stream_of(cudaStream_t stream, int device) {
   const auto its = device::device_of_stream(stream, device);
@@ -297,8 +299,10 @@ Result<Work> Communicator::Implementation::begin_in_stream(
   const auto bytes = messages.whole_bytes();
   // Where there is none, the passage fails.
   const auto staging = caught([&] { return staging_for(messages.request(stream)); });
-  if (staging && (bytes > kMostWhole || !(*staging)->has_block(bytes)))
-    messages.copy_in_pieces(options_.eager_limit);
+  if (staging && (bytes > kMostWhole || !(*staging)->has_block(bytes))) {
+    auto in_pieces = messages.in_pieces(std::max(options_.eager_limit, kMostWholeOfMany));
+    if ((*staging)->suits_pieces(in_pieces.request(stream))) messages = std::move(in_pieces);
+  }
   Operations shown;
   for (const auto& operation : operations) {
     shown.push_back(std::make_shared<StreamOperation>());

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <random>
 #include <thread>
@@ -72,6 +73,14 @@ bool comes_true(const std::function<bool()>& what) {
   while (!what() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(1ms);
   return what();
 }
+
+/// As many of a stream's operations wait as a GPU may have room for, and no more.
+struct QueuesThatFill {
+  QueuesThatFill() { setenv("CCOLL_GPU_FAULT", "full", 1); }
+  QueuesThatFill(const QueuesThatFill&) = delete;
+  QueuesThatFill& operator=(const QueuesThatFill&) = delete;
+  ~QueuesThatFill() { unsetenv("CCOLL_GPU_FAULT"); }
+};
 
 /// Whatever happens, copies go on.
 struct HeldCopies {
@@ -182,7 +191,7 @@ TEST_CASE("devices: more large messages at once than there are pieces for, betwe
           "[comm]") {
   if (asked_way() != "host") return;
   const auto transport = GENERATE(as<std::string>(), "inproc", "shm", "tcp");
-  constexpr int kRanks = 4, kOfEach = 3;
+  constexpr int kRanks = 4, kOfEach = 2;
   const auto body = [](Communicator& c) {
     std::vector<DeviceBuffer<std::uint8_t>> out, got;
     std::vector<MessageRequest> requests;
@@ -419,4 +428,30 @@ TEST_CASE("devices: whatever ends a large message, its buffer is not touched any
     if (how == "abort") CHECK_THAT(error, Catch::Contains("enough"));
     if (how == "time limit") CHECK_THAT(error, Catch::Contains("timed out"));
   }
+}
+
+TEST_CASE("devices: a message of any length leaves room in its stream, so that no caller waits",
+          "[comm]") {
+  if (asked_way() != "host") return;
+  const QueuesThatFill full;
+  auto options = options_for("inproc");
+  options.device_memory = 1;
+  check_all_well(run_on_devices(
+      2,
+      [&](Communicator& c) {
+        constexpr std::size_t kBytes = 24 << 20;
+        const int other = 1 - c.rank();
+        const OwnedStream first, second;
+        const DeviceBuffer<std::uint8_t> out(content(kBytes, 1)), got(Bytes(kBytes, 0));
+        // Who waited in the first call would wait for the other rank's second.
+        auto sent = c.send_async(out.data(), kBytes, kByte, other, 0, in(first));
+        auto received = c.recv_async(got.data(), kBytes, kByte, other, 0, in(second));
+        sent.wait();
+        received.wait();
+        expect(got.values() == content(kBytes, 1), "a message");
+        // Own pieces are longer, and still a small part of it.
+        const auto held = c.counters().device_memory_bytes;
+        expect(held < kBytes / 8, fmt::format("{} bytes of pinned memory", held));
+      },
+      options));
 }

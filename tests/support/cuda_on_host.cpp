@@ -1023,9 +1023,16 @@ CUresult address_range(CUdeviceptr* begin, std::size_t* bytes, CUdeviceptr place
   if (bytes != nullptr) *bytes = stretch.bytes;
   return CUDA_SUCCESS;
 }
+/// Of a queue that takes so much, if it is one: beside others, or so that nothing else is done.
+void wait_for_room(const CUstream_st& stream) {
+  const bool is_locked = has_fault("locked");
+  while (stream.queue.size() >= 1024 && (is_locked || has_fault("full")))
+    if (!step_streams() && !is_locked) mu.rest();
+}
 CUresult wait_value(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
   const std::lock_guard lock(mu);
   if (!has_current_context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!known(stream)->capture) wait_for_room(*known(stream));
   if ((flags & CU_STREAM_WAIT_VALUE_FLUSH) != 0) {
     if (!can_flush) return CUDA_ERROR_NOT_SUPPORTED;
     ++flushes;
@@ -1041,12 +1048,6 @@ CUresult wait_value(CUstream stream, CUdeviceptr address, cuuint32_t value, unsi
   };
   put(stream, std::move(item));
   return CUDA_SUCCESS;
-}
-/// Of a queue that takes so much, if it is one: beside others, or so that nothing else is done.
-void wait_for_room(const CUstream_st& stream) {
-  const bool is_locked = has_fault("locked");
-  while (stream.queue.size() >= 1024 && (is_locked || has_fault("full")))
-    if (!step_streams() && !is_locked) mu.rest();
 }
 CUresult write_value(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
   const std::lock_guard lock(mu);

@@ -9,6 +9,8 @@ namespace {
 
 /// Of each team there may be two calls at a time.
 constexpr std::uint32_t kCallsOfTeam = 2;
+/// Where there is room for one more there is for a block of a step that copies messages.
+constexpr std::uint32_t kForSteps = 1;
 
 }  // namespace
 
@@ -30,7 +32,7 @@ std::uint32_t BlockBudget::room_as_holder(const void* team, int device,
     least = std::min(least, taken.at_once);
     (of.second == team ? own : others) += taken.blocks;
   }
-  const std::uint32_t all = std::min(at_once, least) / kCallsOfTeam;
+  const std::uint32_t all = (std::min(at_once, least) - kForSteps) / kCallsOfTeam;
   if (others > all) return 0;
   const std::uint32_t room = (all - others + 1) / 2;
   if (own <= room) return room;

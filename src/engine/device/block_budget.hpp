@@ -27,6 +27,9 @@
 /// the group has more than the rank that could reserve least. That is what counts of a group,
 /// twice, too.
 ///
+/// A message's step (CopySteps) is a kernel that waits for nobody, but that a team may wait for: it
+/// has blocks of one warp, no larger than any that is counted, and room for one of them is left.
+///
 /// What other processes have on a GPU is not counted. Without MPS they take turns there, and GPUs
 /// that we have kernels for put aside what is running when its turn is over: in its turn a process
 /// has all multiprocessors, with what is counted here and nothing else; so its calls take longer,

@@ -27,7 +27,7 @@ std::uint64_t StagedLanding::place_for(const std::byte* there, std::size_t bytes
 std::byte* StagedLanding::room(std::byte* there, std::size_t bytes) {
   CCOLL_CHECK(bytes <= most_bytes(), "{} bytes", bytes);
   if (!has_pieces_) {
-    has_pieces_ = pieces_.take(Pieces::Way::in, from_, this, buffer_);
+    has_pieces_ = pieces_.take(Pieces::Way::in, from_, buffer_);
     if (!has_pieces_) return nullptr;
     begin_ = end_ = 0;
   }

@@ -15,7 +15,7 @@ namespace ccoll::device {
 /// worth at least: so it is known how many steps a message takes.
 class StagedLanding final : public Landing {
  public:
-  StagedLanding(CopySteps& steps, Pieces& pieces) : steps_(steps), pieces_(pieces) {}
+  StagedLanding(CopySteps& steps, PieceRoom pieces) : steps_(steps), pieces_(pieces) {}
   StagedLanding(const StagedLanding&) = delete;
   StagedLanding& operator=(const StagedLanding&) = delete;
   ~StagedLanding() override { give_back(); }
@@ -43,7 +43,7 @@ class StagedLanding final : public Landing {
   std::uint64_t place_for(const std::byte* there, std::size_t bytes) const;
 
   CopySteps& steps_;
-  Pieces& pieces_;
+  const PieceRoom pieces_;
   std::uint32_t from_ = 0;
   bool has_pieces_ = false;
   Piece buffer_;

@@ -85,7 +85,7 @@ Status Leases::open() {
   CCOLL_TRY(put(make_event(), has_.behind_default));
   CCOLL_TRY(put(make_event(), has_.came_last));
   CCOLL_TRY(put(allocate_on_device(kBarrierBytes), has_.barrier));
-  CCOLL_TRY(load_ordered_copies());
+  may_take_pieces_ = load_ordered_copies().has_value();
   CCOLL_TRY(more_words());
   is_open_ = true;
   return {};
@@ -103,7 +103,11 @@ Status Leases::take_ring() {
 
 Status Leases::take_pieces() {
   if (pieces_ && pieces_->ranks() == ranks_) return {};
-  const auto bytes = Pieces::bytes_for(shares_.pieces, ranks_);
+  const CurrentDevice current(options_.device);
+  CCOLL_TRY(current.status());
+  const BesideCaptures beside;
+  // What a larger set replaces serves whoever needs memory of a power of two.
+  const auto bytes = std::bit_ceil(Pieces::bytes_for(shares_.pieces, ranks_));
   if (has_.pieces == nullptr || has_.pieces->bytes() < bytes) {
     std::unique_ptr<PinnedMemory> larger;
     CCOLL_TRY(put(PinnedMemory::make(options_.allocate, bytes), larger));
@@ -146,7 +150,6 @@ Result<Lease> Leases::lease(const PassageRequest& request, std::uint64_t bytes) 
     if (request.program) CCOLL_TRY(take_event(lease.begin));
   }
   if (!request.stream) CCOLL_TRY(stream_of_ours(lease));
-  if (!request.lifted.empty() || !request.landed.empty()) CCOLL_TRY(take_pieces());
   std::pair<Words*, std::uint64_t> words = idle(free_words_);
   if (words.first == nullptr) {
     CCOLL_TRY(more_words());

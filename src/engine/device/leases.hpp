@@ -86,7 +86,10 @@ class Leases final {
     return blocks_.find(bytes).has_value();
   }
   std::uint64_t piece_bytes() const { return Pieces::piece_bytes_for(shares_.pieces, ranks_); }
-  /// Null until a passage has asked for any.
+  /// Whether this device has the kernel that copies them.
+  bool may_take_pieces() const { return may_take_pieces_; }
+  /// Once for a communicator is enough.
+  Status take_pieces();
   Pieces* pieces() const { return pieces_.get(); }
   std::uint64_t held_bytes() const { return held_bytes_.load(); }
   const Driver& driver() const { return *driver_; }
@@ -136,7 +139,6 @@ class Leases final {
   /// Of what is there for messages, if it has so much: whether it has.
   Result<bool> take_block(Lease& lease, std::uint64_t bytes);
   Status memory_apart(Lease& lease, std::uint64_t bytes);
-  Status take_pieces();
   Status take_stream(OwnStream& to);
   Status stream_of_ours(Lease& lease);
   Status take_event(OwnEvent& to);
@@ -157,19 +159,20 @@ class Leases final {
   }
 
   const StagingOptions options_;
-  std::uint32_t ranks_;
+  std::uint32_t ranks_;  ///< of whose leases there are
   const Shares shares_;
   const Driver* driver_ = nullptr;  // immutable after open()
   bool is_open_ = false;            // immutable after open()
+  bool may_take_pieces_ = false;    // immutable after open()
   std::atomic<std::uint64_t> held_bytes_{0};
-  std::size_t made_ = 0;      // guarded by mu_; of all lists' elements
-  mutable std::mutex mu_;     // nothing of CUDA is called under it: listeners take it
-  Ring ring_;                 // guarded by mu_
-  Blocks blocks_;             // guarded by mu_
-  Resources has_;             // lists are guarded by mu_, the rest is whose takes leases
-  std::vector<Lease> later_;  // guarded by mu_; room for all that are out
-  std::size_t out_ = 0;       // guarded by mu_; leases
-  std::unique_ptr<Pieces> pieces_;
+  std::size_t made_ = 0;            // guarded by mu_; of all lists' elements
+  mutable std::mutex mu_;           // nothing of CUDA is called under it: listeners take it
+  Ring ring_;                       // guarded by mu_
+  Blocks blocks_;                   // guarded by mu_
+  Resources has_;                   // lists are guarded by mu_, the rest is whose takes leases
+  std::vector<Lease> later_;        // guarded by mu_; room for all that are out
+  std::size_t out_ = 0;             // guarded by mu_; leases
+  std::unique_ptr<Pieces> pieces_;  // set by who takes leases
   std::vector<std::pair<Words*, std::uint64_t>> free_words_;  // guarded by mu_; on the device, too
 };
 

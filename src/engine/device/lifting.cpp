@@ -18,7 +18,7 @@ void StagedLifting::begin(std::uint32_t to, const std::byte* from, std::uint64_t
 }
 
 Status StagedLifting::lift() {
-  if (left_ > 0 && !has_pieces_) has_pieces_ = pieces_.take(Pieces::Way::out, to_, this, first_);
+  if (left_ > 0 && !has_pieces_) has_pieces_ = pieces_.take(Pieces::Way::out, to_, first_);
   while (has_pieces_ && left_ > 0 && has_.size() < 2) {
     const auto bytes = std::min(left_, pieces_.piece_bytes());
     const auto at = parts_++ % 2 * pieces_.stride() + misalignment(from_);

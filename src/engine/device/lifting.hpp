@@ -13,7 +13,7 @@ namespace ccoll::device {
 /// One for each send.
 class StagedLifting final : public Lifting {
  public:
-  StagedLifting(CopySteps& steps, Pieces& pieces) : steps_(steps), pieces_(pieces) {}
+  StagedLifting(CopySteps& steps, PieceRoom pieces) : steps_(steps), pieces_(pieces) {}
   StagedLifting(const StagedLifting&) = delete;
   StagedLifting& operator=(const StagedLifting&) = delete;
   ~StagedLifting() override { give_back(); }
@@ -39,7 +39,7 @@ class StagedLifting final : public Lifting {
   void give_back();
 
   CopySteps& steps_;
-  Pieces& pieces_;
+  const PieceRoom pieces_;
   std::uint32_t to_ = 0;
   const std::byte* from_ = nullptr;  ///< what is yet to be lifted
   std::uint64_t left_ = 0;           ///< of that

@@ -17,8 +17,9 @@
 ///   when that has read them. For that it needs those of what comes from this rank, and no others:
 ///   they are the same message's, or come back once steps have copied what was there before.
 ///
-/// Steps are put into the stream when the call is made, and nothing of CUDA is called from then on:
-/// another thread may be in it, and wait for the stream.
+/// Steps are put into the stream when the call is made, and none later: another thread may be in
+/// CUDA then, and wait for the stream. So that they have room there, and the caller need not wait
+/// for any, messages that would take too many have longer pieces of their own (PiecePlan).
 
 #include <algorithm>
 #include <atomic>
@@ -29,6 +30,7 @@
 #include <vector>
 
 #include "core/result.hpp"
+#include "engine/device/way.hpp"
 #include "kernels/device/ordered_copies.hpp"
 
 namespace ccoll::device {
@@ -58,6 +60,8 @@ struct Piece {
 class Pieces final {
  public:
   enum class Way : std::uint8_t { out, in };
+  /// Of a piece's place: what lies in it is aligned as on the device.
+  static constexpr std::uint64_t kMargin = 256;
 
   /// What pieces for so many ranks take: `bytes`, if that suffices for 64 KiB each.
   static constexpr std::uint64_t bytes_for(std::uint64_t bytes, std::uint32_t ranks) {
@@ -69,32 +73,28 @@ class Pieces final {
 
   /// `memory` has bytes_for() them.
   Pieces(Piece memory, std::uint64_t bytes, std::uint32_t ranks)
-      : first_(memory), stride_(stride_of(bytes, ranks)), users_(kOfRank / 2 * ranks) {}
+      : first_(memory), stride_(stride_of(bytes, ranks)), is_taken_(kOfRank / 2 * ranks) {}
   Pieces(const Pieces&) = delete;
   Pieces& operator=(const Pieces&) = delete;
 
-  std::uint32_t ranks() const { return static_cast<std::uint32_t>(users_.size() * 2 / kOfRank); }
+  std::uint32_t ranks() const { return static_cast<std::uint32_t>(is_taken_.size() * 2 / kOfRank); }
   std::uint64_t piece_bytes() const { return stride_ - kMargin; }
   /// From where one begins to where the next does.
   std::uint64_t stride() const { return stride_; }
-  /// Whether `who` has the two of that rank and way from now on; `first`: where they begin.
-  bool take(Way way, std::uint32_t rank, const void* who, Piece& first) {
+  /// Whether the two of that rank and way are the caller's from now on; `first`: where they begin.
+  bool take(Way way, std::uint32_t rank, Piece& first) {
     const auto number = number_of(way, rank);
-    const void* nobody = nullptr;
-    if (!users_[number].compare_exchange_strong(nobody, who, std::memory_order_acquire))
-      return false;
+    if (is_taken_[number].exchange(true, std::memory_order_acquire)) return false;
     const auto at = 2 * number * stride_;
     first = {first_.here + at, first_.on_device + at};
     return true;
   }
   void give_back(Way way, std::uint32_t rank) noexcept {
-    users_[number_of(way, rank)].store(nullptr, std::memory_order_release);
+    is_taken_[number_of(way, rank)].store(false, std::memory_order_release);
   }
 
  private:
   static constexpr std::uint64_t kOfRank = 4, kLeast = 64 << 10, kMost = 2 << 20;
-  /// Of a piece's place: what lies in it is aligned as on the device.
-  static constexpr std::uint64_t kMargin = 256;
 
   static constexpr std::uint64_t stride_of(std::uint64_t bytes, std::uint32_t ranks) {
     const auto share = std::bit_floor(std::max<std::uint64_t>(1, bytes / (kOfRank * ranks)));
@@ -106,7 +106,50 @@ class Pieces final {
 
   const Piece first_;
   const std::uint64_t stride_;
-  std::vector<std::atomic<const void*>> users_;  ///< of two pieces each; null: nobody
+  std::vector<std::atomic<bool>> is_taken_;  ///< of two pieces each
+};
+
+/// The two pieces of a message: of the communicator's, for as long as it needs them, or its own.
+class PieceRoom {
+ public:
+  explicit PieceRoom(Pieces& pieces) : pieces_(&pieces), piece_bytes_(pieces.piece_bytes()) {}
+  PieceRoom(Piece own, std::uint64_t piece_bytes) : own_(own), piece_bytes_(piece_bytes) {}
+
+  std::uint64_t piece_bytes() const { return piece_bytes_; }
+  std::uint64_t stride() const { return piece_bytes_ + Pieces::kMargin; }
+  bool take(Pieces::Way way, std::uint32_t rank, Piece& first) const {
+    if (pieces_ != nullptr) return pieces_->take(way, rank, first);
+    first = own_;
+    return true;
+  }
+  void give_back(Pieces::Way way, std::uint32_t rank) const noexcept {
+    if (pieces_ != nullptr) pieces_->give_back(way, rank);
+  }
+
+ private:
+  Pieces* pieces_ = nullptr;
+  Piece own_;
+  std::uint64_t piece_bytes_;
+};
+
+/// How long the pieces of a call's messages are, and how many steps they take.
+struct PiecePlan {
+  /// A stream has room for so many, three operations each, beside some other calls.
+  static constexpr std::uint64_t kMostSteps = 200;
+  /// More messages would have own pieces of more than half of what they carry.
+  static constexpr std::uint64_t kMostWithOwn = 40;
+
+  std::uint64_t piece_bytes = 0;
+  bool are_own = false;
+  std::uint64_t steps = 0;
+  std::uint64_t messages = 0;
+
+  static PiecePlan of(std::span<const MemoryRange> lifted, std::span<const MemoryRange> landed,
+                      std::uint64_t piece_bytes);
+  /// Whether this is better than to copy them as a whole.
+  bool pays_off() const { return !are_own || messages <= kMostWithOwn; }
+  /// Of one message that has own pieces.
+  std::uint64_t own_bytes() const { return 2 * (piece_bytes + Pieces::kMargin); }
 };
 
 }  // namespace ccoll::device

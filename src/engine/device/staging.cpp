@@ -18,8 +18,10 @@
 namespace ccoll::device {
 namespace {
 
-/// A block of a launch has at least so much to copy.
-constexpr std::uint64_t kBytesPerBlock = 64 << 10;
+/// A block of a launch has at least so much to copy; and there are so many at most. They are small,
+/// so that there is room for one wherever there is for any (block_budget.hpp).
+constexpr std::uint64_t kBytesPerBlock = 16 << 10, kMostBlocks = 128;
+constexpr std::uint32_t kThreadsOfBlock = 32;
 
 class StagedPassage final : public Passage,
                             public CopySteps,
@@ -43,24 +45,31 @@ class StagedPassage final : public Passage,
 
   /// Once.
   Status take_lease(const PassageRequest& request) {
-    const auto piece_bytes = leases_->piece_bytes();
-    for (const MemoryRange& range : request.lifted)
-      steps_ += StagedLifting::steps(range.bytes, piece_bytes);
-    for (const MemoryRange& range : request.landed)
-      steps_ += StagedLanding::steps(range.bytes, piece_bytes);
+    const auto plan = PiecePlan::of(request.lifted, request.landed, leases_->piece_bytes());
+    CCOLL_CHECK(plan.steps == 0 || parts_.size() == 1, "{} parts", parts_.size());
+    steps_ = plan.steps;
+    blocks_ = static_cast<std::uint32_t>(
+        std::clamp<std::uint64_t>(plan.piece_bytes / kBytesPerBlock, 1, kMostBlocks));
     // Of a message no more are under way at a time: two of a piece's worth, and a short last one.
-    const auto orders = std::min(steps_, 3 * (request.lifted.size() + request.landed.size()));
+    const auto orders = std::min(steps_, 3 * plan.messages);
     const auto staged = places_ * place_bytes_;
-    const auto bytes = staged + staged_bytes(orders * sizeof(CopyOrder));
-    CCOLL_TRY(device::put(leases_->lease(request, bytes), lease_));
+    const auto own = staged + staged_bytes(orders * sizeof(CopyOrder));
+    if (steps_ > 0 && !plan.are_own) CCOLL_TRY(leases_->take_pieces());
+    CCOLL_TRY(device::put(
+        leases_->lease(request, own + (plan.are_own ? plan.messages * plan.own_bytes() : 0)),
+        lease_));
     if (orders > 0) orders_ = {new (lease_.data + staged) CopyOrder[orders](), orders};
     orders_on_device_ = lease_.data_on_device + staged;
     for (std::size_t part = 0; part < parts_.size(); ++part)
       parts_[part].put(lease_.data + part % places_ * place_bytes_);
-    for (std::size_t i = 0; i < request.lifted.size(); ++i)
-      liftings_.emplace_back(*this, *leases_->pieces());
-    for (std::size_t i = 0; i < request.landed.size(); ++i)
-      landings_.emplace_back(*this, *leases_->pieces());
+    std::size_t messages = 0;
+    const auto room = [&] {
+      if (!plan.are_own) return PieceRoom(*leases_->pieces());
+      const auto at = own + messages++ * plan.own_bytes();
+      return PieceRoom({lease_.data + at, lease_.data_on_device + at}, plan.piece_bytes);
+    };
+    for (std::size_t i = 0; i < request.lifted.size(); ++i) liftings_.emplace_back(*this, room());
+    for (std::size_t i = 0; i < request.landed.size(); ++i) landings_.emplace_back(*this, room());
     return {};
   }
 
@@ -105,6 +114,7 @@ class StagedPassage final : public Passage,
   std::deque<StagedLifting> liftings_;  // immutable after take_lease()
   std::deque<StagedLanding> landings_;  // immutable after take_lease()
   std::uint64_t steps_ = 0;             ///< of both; immutable after take_lease()
+  std::uint32_t blocks_ = 1;            ///< of each; immutable after take_lease()
   std::span<CopyOrder> orders_;         ///< which steps have in turn; immutable after take_lease()
   std::byte* orders_on_device_ = nullptr;  ///< immutable after take_lease()
   std::uint32_t ordered_ = 0;              ///< steps, since the stream has come to it
@@ -125,6 +135,10 @@ class DeviceStaging final : public Staging {
   int device() const override { return leases_->device(); }
   std::uint64_t held_bytes() const override { return leases_->held_bytes(); }
   bool has_block(std::uint64_t bytes) const override { return leases_->has_block(bytes); }
+  bool suits_pieces(const PassageRequest& request) const override {
+    return leases_->may_take_pieces() &&
+           PiecePlan::of(request.lifted, request.landed, leases_->piece_bytes()).pays_off();
+  }
   Status take_ring() override { return leases_->take_ring(); }
   std::shared_ptr<Leases> leases() override { return leases_; }
 
@@ -218,9 +232,11 @@ Status StagedPassage::put_step(std::uint32_t step, cudaStream_t stream, StreamHo
 }
 
 Result<std::uint32_t> StagedPassage::order(std::span<const OrderedCopy> copies) {
-  if (ordered_ == steps_)
-    return fail(ErrorKind::internal, "more than the {} copies that messages of their sizes take",
-                steps_);
+  // One whose order this would be may be under way.
+  const bool is_free = ordered_ < orders_.size() || is_over(ordered_ + 1 - orders_.size());
+  if (ordered_ == steps_ || !is_free)
+    return fail(ErrorKind::internal, "more copies than messages of their sizes take: {} of {}",
+                ordered_, steps_);
   CopyOrder& order = orders_[++ordered_ % orders_.size()];
   std::ranges::copy(copies, order.copies);
   order.count = static_cast<std::uint32_t>(copies.size());

@@ -90,16 +90,49 @@ TEST_CASE("pieces: as large as fits for all ranks, within what makes sense", "[e
   CHECK(Pieces::bytes_for(1, 1) == 256 << 10);
 }
 
+TEST_CASE("pieces: the steps of any messages have room in a stream, or they are copied as a whole",
+          "[engine][property]") {
+  const auto seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  for (int i = 0; i < 2000; i++) {
+    const auto lengths = [&] {
+      std::vector<MemoryRange> some(random() % (random() % 4 == 0 ? 150 : 8));
+      for (auto& each : some) each = {nullptr, 1 + (random() >> (20 + random() % 44))};
+      return some;
+    };
+    const auto lifted = lengths(), landed = lengths();
+    const std::uint64_t piece = (std::uint64_t{64 << 10} << random() % 6) - Pieces::kMargin;
+    const auto plan = PiecePlan::of(lifted, landed, piece);
+    CHECK(plan.messages == lifted.size() + landed.size());
+    std::uint64_t steps = 0, bytes = 0;
+    for (const auto& each : lifted) {
+      steps += StagedLifting::steps(each.bytes, plan.piece_bytes);
+      bytes += each.bytes;
+    }
+    for (const auto& each : landed) {
+      steps += StagedLanding::steps(each.bytes, plan.piece_bytes);
+      bytes += each.bytes;
+    }
+    CHECK(plan.steps == steps);
+    if (!plan.pays_off()) continue;
+    CHECK(steps <= PiecePlan::kMostSteps);
+    if (plan.are_own)
+      CHECK(plan.messages * plan.own_bytes() <= bytes / 2 + plan.messages * (128 << 10));
+    else
+      CHECK(plan.piece_bytes == piece);
+  }
+}
+
 TEST_CASE("pieces: two of each rank and way are one message's at a time, and nobody else's",
           "[engine]") {
   Room room;
-  int some[2] = {};
   Piece first;
   std::vector<std::byte*> begins;
   for (const auto way : {Pieces::Way::out, Pieces::Way::in}) {
     for (std::uint32_t rank = 0; rank < kRanks; rank++) {
-      REQUIRE(room.pieces.take(way, rank, &some[0], first));
-      CHECK_FALSE(room.pieces.take(way, rank, &some[1], first));
+      REQUIRE(room.pieces.take(way, rank, first));
+      CHECK_FALSE(room.pieces.take(way, rank, first));
       CHECK(first.here + Room::kElsewhere == first.on_device);
       begins.push_back(first.here);
     }
@@ -111,7 +144,7 @@ TEST_CASE("pieces: two of each rank and way are one message's at a time, and nob
   CHECK(begins.back() + 2 * room.pieces.stride() <=
         room.begin + Pieces::bytes_for(kBudget, kRanks));
   room.pieces.give_back(Pieces::Way::in, 1);
-  CHECK(room.pieces.take(Pieces::Way::in, 1, &some[1], first));
+  CHECK(room.pieces.take(Pieces::Way::in, 1, first));
 }
 
 TEST_CASE("pieces: what is lifted is what was there, in as many steps as were said",
@@ -127,7 +160,7 @@ TEST_CASE("pieces: what is lifted is what was there, in as many steps as were sa
     const std::size_t before = random() % 40;
     const auto there = content(before + bytes, random);
     Steps steps(StagedLifting::steps(bytes, piece));
-    StagedLifting lifting(steps, room.pieces);
+    StagedLifting lifting(steps, PieceRoom(room.pieces));
     Bytes got;
     lifting.begin(rank, there.data() + before, bytes);
     while (got.size() < bytes) {
@@ -146,9 +179,9 @@ TEST_CASE("pieces: what is lifted is what was there, in as many steps as were sa
     CHECK(std::equal(got.begin(), got.end(), there.begin() + static_cast<std::ptrdiff_t>(before)));
     CHECK(steps.ordered() == StagedLifting::steps(bytes, piece));
     Piece first;
-    CHECK_FALSE(room.pieces.take(Pieces::Way::out, rank, &i, first));
+    CHECK_FALSE(room.pieces.take(Pieces::Way::out, rank, first));
     CHECK(lifting.take_back());
-    CHECK(room.pieces.take(Pieces::Way::out, rank, &i, first));
+    CHECK(room.pieces.take(Pieces::Way::out, rank, first));
     room.pieces.give_back(Pieces::Way::out, rank);
   }
 }
@@ -170,7 +203,7 @@ TEST_CASE("pieces: what lands is where it belongs, in no more steps than were sa
     // Some of it somebody else puts there.
     const bool has_gaps = random() % 2 == 0;
     Steps steps(StagedLanding::steps(bytes, piece));
-    StagedLanding landing(steps, room.pieces);
+    StagedLanding landing(steps, PieceRoom(room.pieces));
     const auto slice =
         has_gaps || random() % 2 == 0 ? landing.most_bytes() : 1 + random() % landing.most_bytes();
     landing.begin(rank);
@@ -197,7 +230,7 @@ TEST_CASE("pieces: what lands is where it belongs, in no more steps than were sa
     while (!landing.is_over()) REQUIRE(steps.make_one());
     CHECK(there == expected);
     Piece first;
-    CHECK(room.pieces.take(Pieces::Way::in, rank, &i, first));
+    CHECK(room.pieces.take(Pieces::Way::in, rank, first));
     room.pieces.give_back(Pieces::Way::in, rank);
   }
 }

@@ -10,6 +10,8 @@
 //   copy            one process copies BYTES
 //   copy2           both processes copy BYTES at once
 //   sum2            both processes at once: out = a + b over BYTES
+//   handover2       what an all_reduce in private buffers cannot do without: each process writes
+//                   half of BYTES where the other has read, and reads what that has written, twice
 //   allreduce2      two ranks whose buffers are mapped by both: each sums its half of the two
 //                   inputs into its output, then copies the peer's half of the result
 //   allreduce2_slots  the same result with private buffers, through eight 64 KiB slots each way:
@@ -293,6 +295,16 @@ void memory_figures(int rank, size_t bytes) {
   });
   measure(rank, "copy2", bytes, input, [&] { std::memcpy(out, in, bytes); });
   measure(rank, "sum2", bytes, input, [&] { add(out, in, peer_in, n); });
+  measure(rank, "handover2", bytes, {}, [&] {
+    for (const size_t first : {size_t{0}, half}) {
+      std::memset(out + first, rank, half * sizeof(float));
+      barrier2();
+      float seen = 0;
+      for (size_t i = 0; i < half; i += 64 / sizeof(float)) seen += peer_out[first + i];
+      asm volatile("" : : "x"(seen));
+      barrier2();
+    }
+  });
   measure(rank, "allreduce2", bytes, input, [&] {
     barrier2();
     add(out + mine, in + mine, peer_in + mine, half);

@@ -27,14 +27,14 @@ constexpr auto kByte = DataType::uint8;
 
 /// An eighth is for messages that are copied as a whole, another one for pieces: with two ranks of
 /// 128 KiB, of which there is a little at the end that nothing is put in.
-constexpr std::size_t kRoom = 8 << 20, kPiece = (128 << 10) - 256;
+constexpr std::size_t kMemory = 8 << 20, kPiece = (128 << 10) - 256;
 constexpr std::size_t kEager = 64 << 10;
 /// More than all pieces, and no multiple of one.
 constexpr std::size_t kLarge = 700'001;
 
-CommunicatorOptions with_little_room(const std::string& transport = "") {
+CommunicatorOptions with_some_memory(const std::string& transport = "") {
   auto options = options_for(transport);
-  options.device_memory = kRoom;
+  options.device_memory = kMemory;
   return options;
 }
 
@@ -46,9 +46,9 @@ Bytes content(std::size_t bytes, std::uint32_t number) {
 }
 
 /// In memory of the device, or of the host.
-class Place {
+class Anywhere {
  public:
-  Place(bool is_there, const Bytes& bytes) {
+  Anywhere(bool is_there, const Bytes& bytes) {
     if (is_there)
       there_ = std::make_unique<DeviceBuffer<std::uint8_t>>(bytes);
     else
@@ -65,10 +65,10 @@ class Place {
 /// `eager_sends`: that may be there at once and do not wait for their receives, nor for memory.
 void expect_bounded(const Communicator& c, std::size_t eager_sends = 0) {
   const auto held = c.counters().device_memory_bytes;
-  expect(held <= kRoom + eager_sends * kEager, fmt::format("{} bytes of pinned memory", held));
+  expect(held <= kMemory + eager_sends * kEager, fmt::format("{} bytes of pinned memory", held));
 }
 
-bool comes_true(const std::function<bool()>& what) {
+bool happens(const std::function<bool()>& what) {
   const auto end = std::chrono::steady_clock::now() + 20s;
   while (!what() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(1ms);
   return what();
@@ -124,7 +124,8 @@ TEST_CASE("devices: messages of any size arrive whole, in bounded memory", "[com
       Bytes out_bytes(before_out + sent), in_bytes(before_in + room + 9, 0xa5);
       std::ranges::copy(content(sent, number(to)),
                         out_bytes.begin() + static_cast<std::ptrdiff_t>(before_out));
-      Place out(is_there && own() % 5 != 0, out_bytes), in_(is_there && own() % 5 != 0, in_bytes);
+      Anywhere out(is_there && own() % 5 != 0, out_bytes),
+          in_(is_there && own() % 5 != 0, in_bytes);
       const OwnedStream stream;
       const auto how = own() % 3;
       const auto call = [&] {
@@ -148,7 +149,7 @@ TEST_CASE("devices: messages of any size arrive whole, in bounded memory", "[com
       expect_bounded(c, 4);
     }
   };
-  check_all_well(run_on_devices(size, body, with_little_room(transport), has_device));
+  check_all_well(run_on_devices(size, body, with_some_memory(transport), has_device));
 }
 
 TEST_CASE("devices: large messages need no order among themselves", "[comm]") {
@@ -184,7 +185,7 @@ TEST_CASE("devices: large messages need no order among themselves", "[comm]") {
           expect_bounded(c);
         }
       },
-      with_little_room(transport)));
+      with_some_memory(transport)));
 }
 
 TEST_CASE("devices: more large messages at once than there are pieces for, between all ranks",
@@ -218,7 +219,7 @@ TEST_CASE("devices: more large messages at once than there are pieces for, betwe
                fmt::format("message {} from rank {}", tag, other));
     expect_bounded(c);
   };
-  check_all_well(run_on_devices(kRanks, body, with_little_room(transport)));
+  check_all_well(run_on_devices(kRanks, body, with_some_memory(transport)));
 }
 
 TEST_CASE("devices: what streams copy of many short messages stays within its memory", "[comm]") {
@@ -229,7 +230,7 @@ TEST_CASE("devices: what streams copy of many short messages stays within its me
   check_all_well(run_on_devices(
       2,
       [&](Communicator& c) {
-        std::vector<Place> got;
+        std::vector<Anywhere> got;
         std::vector<Work> works;
         std::vector<std::unique_ptr<Graph>> graphs;
         const OwnedStream stream;
@@ -258,7 +259,7 @@ TEST_CASE("devices: what streams copy of many short messages stays within its me
         for (std::uint32_t i = 0; i < got.size(); i++)
           expect(got[i].bytes() == content(kBytes, i), fmt::format("message {}", i));
       },
-      with_little_room(), [](int rank) { return rank == 0; }));
+      with_some_memory(), [](int rank) { return rank == 0; }));
 }
 
 TEST_CASE("devices: graphs of large messages, as often as they are launched", "[comm]") {
@@ -284,7 +285,7 @@ TEST_CASE("devices: graphs of large messages, as often as they are launched", "[
           expect_bounded(c);
         }
       },
-      with_little_room(transport)));
+      with_some_memory(transport)));
 }
 
 TEST_CASE("devices: a large message is sent as its stream has come to it, which goes on behind it",
@@ -316,7 +317,7 @@ TEST_CASE("devices: a large message is sent as its stream has come to it, which 
             expect(copy.values() == Bytes(kLarge, static_cast<std::uint8_t>(i)), "out of order");
         }
       },
-      with_little_room()));
+      with_some_memory()));
 }
 
 TEST_CASE("devices: no piece is copied before there is somebody for it, and none too many",
@@ -334,13 +335,13 @@ TEST_CASE("devices: no piece is copied before there is somebody for it, and none
   check_all_well(run_on_devices(
       2,
       [&](Communicator& c) {
-        Place buffer(c.rank() == 0, content(kLarge, c.rank() == 0 && sends ? 1 : 2));
+        Anywhere buffer(c.rank() == 0, content(kLarge, c.rank() == 0 && sends ? 1 : 2));
         const auto call = [&](bool is_send) {
           return is_send ? c.send_async(buffer.data(), kLarge, kByte, 1 - c.rank())
                          : c.recv_async(buffer.data(), kLarge, kByte, 1 - c.rank());
         };
         if (c.rank() == 1) {
-          expect(comes_true([&] { return is_posted.load(); }), "no message");
+          expect(happens([&] { return is_posted.load(); }), "no message");
           std::this_thread::sleep_for(20ms);
           expect(stand() == 0, "copied before there was anybody for it");
           call(!sends).wait();
@@ -349,7 +350,7 @@ TEST_CASE("devices: no piece is copied before there is somebody for it, and none
         }
         auto work = call(sends);
         is_posted = true;
-        expect(comes_true([&] { return stand() == 1; }), "none was begun");
+        expect(happens([&] { return stand() == 1; }), "none was begun");
         std::this_thread::sleep_for(20ms);
         const bool is_over = work.test();
         held.reset();
@@ -357,7 +358,7 @@ TEST_CASE("devices: no piece is copied before there is somebody for it, and none
         work.wait();
         if (!sends) expect(buffer.bytes() == content(kLarge, 2), "the message");
       },
-      with_little_room("inproc"), [](int rank) { return rank == 0; }));
+      with_some_memory("inproc"), [](int rank) { return rank == 0; }));
   // What comes is copied as soon as there is a piece's worth of it, which lies in two stretches
   // where the memory ends.
   if (sends)
@@ -371,7 +372,7 @@ TEST_CASE("devices: whatever ends a large message, its buffer is not touched any
   const auto how = GENERATE(as<std::string>(), "abort", "time limit", "close");
   const bool in_graph = GENERATE(false, true);
   CAPTURE(how, in_graph);
-  auto options = with_little_room();
+  auto options = with_some_memory();
   if (how == "time limit") options.timeout = 2s;
   std::optional<HeldCopies> held;
   const auto stand = [before = cuda_on_host_held_copies()] {
@@ -381,7 +382,7 @@ TEST_CASE("devices: whatever ends a large message, its buffer is not touched any
   const auto meet = [&, at = 0]() mutable {
     at += 2;
     here++;
-    comes_true([&] { return here >= at; });
+    happens([&] { return here >= at; });
   };
   const auto errors = run_on_devices(
       2,
@@ -401,7 +402,7 @@ TEST_CASE("devices: whatever ends a large message, its buffer is not touched any
         if (rank == 0) held.emplace();
         both_are_here();
         graph ? graph->launch(stream) : call();
-        expect(comes_true([&] { return stand() >= 1; }), "no copy is under way");
+        expect(happens([&] { return stand() >= 1; }), "no copy is under way");
         if (how == "abort" && rank == 0) c.abort("enough");
         if (how == "close" && rank == 0) c.close();
         if (how != "close" || rank == 1) wait_for_error(c);

@@ -12,9 +12,9 @@
 /// stream, not in its caller, until calls before it have passed; so only calls that come to their
 /// ends in the order in which their passages were made have a part in it. What may end after later
 /// ones, as messages do, has a block of other memory; what finds none there, is larger than the
-/// ring, or captured, has memory apart, which is kept for the next that needs some. A message of
-/// any length can do without: then its stream copies it while it travels, piece by piece
-/// (pieces.hpp).
+/// ring, or is captured and no message, has memory apart, which is kept for the next that needs
+/// some. A message of any length can do with less: then its stream copies it while it travels,
+/// piece by piece (pieces.hpp).
 ///
 /// Without CUDA's headers; in a build without CUDA there is none to be had.
 

@@ -45,6 +45,14 @@ inline int gpus() {
 /// In turn, but not so that neighbours never share one.
 inline int gpu_of(int rank) { return (rank + rank / gpus()) % gpus(); }
 
+/// Whether it does so within 20 s.
+inline bool comes_true(const std::function<bool()>& what) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!what() && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return what();
+}
+
 /// Makes the rank's the current one, where there are several.
 inline void use_gpu_of(int rank) {
   cuda_on_host_has(gpus());

@@ -95,12 +95,6 @@ struct Gate {
   }
 };
 
-bool comes_true(const std::function<bool()>& what) {
-  const auto end = std::chrono::steady_clock::now() + 20s;
-  while (!what() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(1ms);
-  return what();
-}
-
 /// Of in-place all_reduces below: eight parts of 256 KiB, in any window that links have.
 constexpr std::size_t kLargeCount = 512 << 10, kOfPart = kLargeCount / 8;
 /// Where a Gate is found, by whoever combines that.

@@ -12,6 +12,7 @@
 #include <random>
 #include <thread>
 
+#include "byte_messages.hpp"
 #include "devices.hpp"
 #include "support/cuda_on_host.hpp"
 #include "support/effort.hpp"
@@ -21,9 +22,6 @@ using namespace ccoll::testing;
 using namespace std::chrono_literals;
 
 namespace {
-
-using Bytes = std::vector<std::uint8_t>;
-constexpr auto kByte = DataType::uint8;
 
 /// An eighth is for messages that are copied as a whole, another one for pieces: with two ranks of
 /// 128 KiB, of which there is a little at the end that nothing is put in.
@@ -38,40 +36,10 @@ CommunicatorOptions with_some_memory(const std::string& transport = "") {
   return options;
 }
 
-Bytes content(std::size_t bytes, std::uint32_t number) {
-  Bytes all(bytes);
-  std::minstd_rand random(number + 1);
-  std::ranges::generate(all, [&] { return static_cast<std::uint8_t>(random() >> 8); });
-  return all;
-}
-
-/// In memory of the device, or of the host.
-class Anywhere {
- public:
-  Anywhere(bool is_there, const Bytes& bytes) {
-    if (is_there)
-      there_ = std::make_unique<DeviceBuffer<std::uint8_t>>(bytes);
-    else
-      here_ = bytes;
-  }
-  std::uint8_t* data() { return there_ ? there_->data() : here_.data(); }
-  Bytes bytes() const { return there_ ? there_->values() : here_; }
-
- private:
-  std::unique_ptr<DeviceBuffer<std::uint8_t>> there_;
-  Bytes here_;
-};
-
 /// `eager_sends`: that may be there at once and do not wait for their receives, nor for memory.
 void expect_bounded(const Communicator& c, std::size_t eager_sends = 0) {
   const auto held = c.counters().device_memory_bytes;
   expect(held <= kMemory + eager_sends * kEager, fmt::format("{} bytes of pinned memory", held));
-}
-
-bool happens(const std::function<bool()>& what) {
-  const auto end = std::chrono::steady_clock::now() + 20s;
-  while (!what() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(1ms);
-  return what();
 }
 
 /// As many of a stream's operations wait as a GPU may have room for, and no more.
@@ -121,10 +89,10 @@ TEST_CASE("devices: messages of any size arrive whole, in bounded memory", "[com
       const std::size_t before_out = own() % 300, before_in = own() % 300;
       const std::size_t room = got + (own() % 2 == 0 ? 0 : own() % 400'000);
       const bool is_there = has_device(c.rank());
-      Bytes out_bytes(before_out + sent), in_bytes(before_in + room + 9, 0xa5);
-      std::ranges::copy(content(sent, number(to)),
+      MessageBytes out_bytes(before_out + sent), in_bytes(before_in + room + 9, 0xa5);
+      std::ranges::copy(message_bytes(sent, number(to)),
                         out_bytes.begin() + static_cast<std::ptrdiff_t>(before_out));
-      Anywhere out(is_there && own() % 5 != 0, out_bytes),
+      MessagePlace out(is_there && own() % 5 != 0, out_bytes),
           in_(is_there && own() % 5 != 0, in_bytes);
       const OwnedStream stream;
       const auto how = own() % 3;
@@ -141,7 +109,7 @@ TEST_CASE("devices: messages of any size arrive whole, in bounded memory", "[com
         work.wait();
         expect(work.received(0).bytes == got, "another size than was sent");
       }
-      std::ranges::copy(content(got, number(c.rank())),
+      std::ranges::copy(message_bytes(got, number(c.rank())),
                         in_bytes.begin() + static_cast<std::ptrdiff_t>(before_in));
       expect(in_.bytes() == in_bytes, fmt::format("message {} of {} bytes", i, got));
       expect(out.bytes() == out_bytes, "what was sent has changed");
@@ -160,8 +128,8 @@ TEST_CASE("devices: large messages need no order among themselves", "[comm]") {
       [](Communicator& c) {
         const int other = 1 - c.rank();
         const OwnedStream stream, second;
-        const DeviceBuffer<std::uint8_t> out(content(kLarge, 1 + c.rank())), got(Bytes(kLarge, 0)),
-            first(Bytes(kLarge, 0));
+        const DeviceBuffer<std::uint8_t> out(message_bytes(kLarge, 1 + c.rank())),
+            got(MessageBytes(kLarge, 0)), first(MessageBytes(kLarge, 0));
         for (int i = 0; i < 3; i++) {
           // One at once, the other what it gets first.
           if (c.rank() == 0) {
@@ -174,14 +142,14 @@ TEST_CASE("devices: large messages need no order among themselves", "[comm]") {
             c.send(out.data(), kLarge, kByte, other, 0, in(stream));
           }
           stream.wait();
-          expect(got.values() == content(kLarge, 1 + other), "a message");
+          expect(got.values() == message_bytes(kLarge, 1 + other), "a message");
           // A receive stands, though its message comes last, in no later one's way.
           auto last = c.recv_async(got.data(), kLarge, kByte, other, 9, in(second));
           c.send_recv(out.data(), kLarge, other, first.data(), kLarge, other, kByte, 7, in(stream));
           stream.wait();
           c.send(out.data(), kLarge, kByte, other, 9, in(stream));
           last.wait();
-          expect(got.values() == content(kLarge, 1 + other), "the one that comes last");
+          expect(got.values() == message_bytes(kLarge, 1 + other), "the one that comes last");
           expect_bounded(c);
         }
       },
@@ -202,8 +170,8 @@ TEST_CASE("devices: more large messages at once than there are pieces for, betwe
     for (int tag = 0; tag < kOfEach; tag++) {
       for (int other = 0; other < kRanks; other++) {
         const std::size_t bytes = kLarge + static_cast<std::size_t>(tag);
-        out.emplace_back(content(bytes, number(c.rank(), other, tag)));
-        got.emplace_back(Bytes(bytes, 0));
+        out.emplace_back(message_bytes(bytes, number(c.rank(), other, tag)));
+        got.emplace_back(MessageBytes(bytes, 0));
         requests.push_back(MessageRequest::send(out.back().data(), bytes, kByte, other, tag));
         requests.push_back(MessageRequest::recv(got.back().data(), bytes, kByte, other, tag));
       }
@@ -214,8 +182,8 @@ TEST_CASE("devices: more large messages at once than there are pieces for, betwe
     stream.wait();
     for (int tag = 0; tag < kOfEach; tag++)
       for (int other = 0; other < kRanks; other++, place++)
-        expect(got[place].values() ==
-                   content(kLarge + static_cast<std::size_t>(tag), number(other, c.rank(), tag)),
+        expect(got[place].values() == message_bytes(kLarge + static_cast<std::size_t>(tag),
+                                                    number(other, c.rank(), tag)),
                fmt::format("message {} from rank {}", tag, other));
     expect_bounded(c);
   };
@@ -230,18 +198,18 @@ TEST_CASE("devices: what streams copy of many short messages stays within its me
   check_all_well(run_on_devices(
       2,
       [&](Communicator& c) {
-        std::vector<Anywhere> got;
+        std::vector<MessagePlace> got;
         std::vector<Work> works;
         std::vector<std::unique_ptr<Graph>> graphs;
         const OwnedStream stream;
         for (std::uint32_t i = 0; i < kMessages; i++) {
           if (c.rank() == 1) {
-            auto bytes = content(kBytes, i);
+            auto bytes = message_bytes(kBytes, i);
             if (!is_captured) c.barrier();
             c.send(bytes.data(), kBytes, kByte, 0, static_cast<int>(i));
             continue;
           }
-          got.emplace_back(true, Bytes(kBytes, 0));
+          got.emplace_back(true, MessageBytes(kBytes, 0));
           const auto call = [&](const CallOptions& options) {
             return c.recv_async(got.back().data(), kBytes, kByte, 1, static_cast<int>(i), options);
           };
@@ -257,7 +225,7 @@ TEST_CASE("devices: what streams copy of many short messages stays within its me
         stream.wait();
         for (auto& work : works) work.wait();
         for (std::uint32_t i = 0; i < got.size(); i++)
-          expect(got[i].bytes() == content(kBytes, i), fmt::format("message {}", i));
+          expect(got[i].bytes() == message_bytes(kBytes, i), fmt::format("message {}", i));
       },
       with_some_memory(), [](int rank) { return rank == 0; }));
 }
@@ -270,7 +238,7 @@ TEST_CASE("devices: graphs of large messages, as often as they are launched", "[
       [](Communicator& c) {
         const int other = 1 - c.rank();
         const OwnedStream stream;
-        const DeviceBuffer<std::uint8_t> out(Bytes(kLarge, 0)), got(Bytes(kLarge, 0));
+        const DeviceBuffer<std::uint8_t> out(MessageBytes(kLarge, 0)), got(MessageBytes(kLarge, 0));
         std::vector<std::unique_ptr<Graph>> graphs;
         for (int i = 0; i < 5; i++)
           graphs.push_back(std::make_unique<Graph>(stream, [&] {
@@ -280,7 +248,7 @@ TEST_CASE("devices: graphs of large messages, as often as they are launched", "[
           check_cuda(cudaMemsetAsync(out.data(), 2 * i + c.rank(), kLarge, stream), "memset");
           graphs[static_cast<std::size_t>(i % 5)]->launch(stream);
           check_cuda(cudaStreamSynchronize(stream), "waiting");
-          expect(got.values() == Bytes(kLarge, static_cast<std::uint8_t>(2 * i + other)),
+          expect(got.values() == MessageBytes(kLarge, static_cast<std::uint8_t>(2 * i + other)),
                  fmt::format("launch {}", i));
           expect_bounded(c);
         }
@@ -295,7 +263,8 @@ TEST_CASE("devices: a large message is sent as its stream has come to it, which 
       2,
       [](Communicator& c) {
         const OwnedStream stream;
-        const DeviceBuffer<std::uint8_t> buffer(Bytes(kLarge, 0)), copy(Bytes(kLarge, 0));
+        const DeviceBuffer<std::uint8_t> buffer(MessageBytes(kLarge, 0)),
+            copy(MessageBytes(kLarge, 0));
         for (int i = 1; i < 6; i++) {
           std::atomic<bool> may_go = false;
           if (c.rank() == i % 2) {
@@ -314,7 +283,8 @@ TEST_CASE("devices: a large message is sent as its stream has come to it, which 
           may_go = true;
           check_cuda(cudaStreamSynchronize(stream), "waiting");
           if (c.rank() != i % 2)
-            expect(copy.values() == Bytes(kLarge, static_cast<std::uint8_t>(i)), "out of order");
+            expect(copy.values() == MessageBytes(kLarge, static_cast<std::uint8_t>(i)),
+                   "out of order");
         }
       },
       with_some_memory()));
@@ -335,28 +305,28 @@ TEST_CASE("devices: no piece is copied before there is somebody for it, and none
   check_all_well(run_on_devices(
       2,
       [&](Communicator& c) {
-        Anywhere buffer(c.rank() == 0, content(kLarge, c.rank() == 0 && sends ? 1 : 2));
+        MessagePlace buffer(c.rank() == 0, message_bytes(kLarge, c.rank() == 0 && sends ? 1 : 2));
         const auto call = [&](bool is_send) {
           return is_send ? c.send_async(buffer.data(), kLarge, kByte, 1 - c.rank())
                          : c.recv_async(buffer.data(), kLarge, kByte, 1 - c.rank());
         };
         if (c.rank() == 1) {
-          expect(happens([&] { return is_posted.load(); }), "no message");
+          expect(comes_true([&] { return is_posted.load(); }), "no message");
           std::this_thread::sleep_for(20ms);
           expect(stand() == 0, "copied before there was anybody for it");
           call(!sends).wait();
-          if (sends) expect(buffer.bytes() == content(kLarge, 1), "the message");
+          if (sends) expect(buffer.bytes() == message_bytes(kLarge, 1), "the message");
           return;
         }
         auto work = call(sends);
         is_posted = true;
-        expect(happens([&] { return stand() == 1; }), "none was begun");
+        expect(comes_true([&] { return stand() == 1; }), "none was begun");
         std::this_thread::sleep_for(20ms);
         const bool is_over = work.test();
         held.reset();
         expect(!is_over, "over before it was copied");
         work.wait();
-        if (!sends) expect(buffer.bytes() == content(kLarge, 2), "the message");
+        if (!sends) expect(buffer.bytes() == message_bytes(kLarge, 2), "the message");
       },
       with_some_memory("inproc"), [](int rank) { return rank == 0; }));
   // What comes is copied as soon as there is a piece's worth of it, which lies in two stretches
@@ -382,7 +352,7 @@ TEST_CASE("devices: whatever ends a large message, its buffer is not touched any
   const auto meet = [&, at = 0]() mutable {
     at += 2;
     here++;
-    happens([&] { return here >= at; });
+    comes_true([&] { return here >= at; });
   };
   const auto errors = run_on_devices(
       2,
@@ -390,7 +360,8 @@ TEST_CASE("devices: whatever ends a large message, its buffer is not touched any
         auto both_are_here = meet;
         const int rank = c.rank(), other = 1 - rank;
         const OwnedStream stream;
-        const DeviceBuffer<std::uint8_t> out(content(kLarge, 1)), got(Bytes(kLarge, 0));
+        const DeviceBuffer<std::uint8_t> out(message_bytes(kLarge, 1)),
+            got(MessageBytes(kLarge, 0));
         std::optional<Work> work;
         const auto call = [&] {
           work = c.send_recv_async(out.data(), kLarge, other, got.data(), kLarge, other, kByte, 0,
@@ -402,7 +373,7 @@ TEST_CASE("devices: whatever ends a large message, its buffer is not touched any
         if (rank == 0) held.emplace();
         both_are_here();
         graph ? graph->launch(stream) : call();
-        expect(happens([&] { return stand() >= 1; }), "no copy is under way");
+        expect(comes_true([&] { return stand() >= 1; }), "no copy is under way");
         if (how == "abort" && rank == 0) c.abort("enough");
         if (how == "close" && rank == 0) c.close();
         if (how != "close" || rank == 1) wait_for_error(c);
@@ -420,7 +391,7 @@ TEST_CASE("devices: whatever ends a large message, its buffer is not touched any
           expect(ends_within(20s, stream), "the graph's second run stands");
         }
         both_are_here();
-        expect(got.values() == Bytes(kLarge, 7), "written after the error");
+        expect(got.values() == MessageBytes(kLarge, 7), "written after the error");
         throw std::runtime_error("told: " + (how == "close" ? std::string() : c.error()));
       },
       options);
@@ -443,13 +414,14 @@ TEST_CASE("devices: a message of any length leaves room in its stream, so that n
         constexpr std::size_t kBytes = 24 << 20;
         const int other = 1 - c.rank();
         const OwnedStream first, second;
-        const DeviceBuffer<std::uint8_t> out(content(kBytes, 1)), got(Bytes(kBytes, 0));
+        const DeviceBuffer<std::uint8_t> out(message_bytes(kBytes, 1)),
+            got(MessageBytes(kBytes, 0));
         // Who waited in the first call would wait for the other rank's second.
         auto sent = c.send_async(out.data(), kBytes, kByte, other, 0, in(first));
         auto received = c.recv_async(got.data(), kBytes, kByte, other, 0, in(second));
         sent.wait();
         received.wait();
-        expect(got.values() == content(kBytes, 1), "a message");
+        expect(got.values() == message_bytes(kBytes, 1), "a message");
         // Own pieces are longer, and still a small part of it.
         const auto held = c.counters().device_memory_bytes;
         expect(held < kBytes / 8, fmt::format("{} bytes of pinned memory", held));

@@ -13,6 +13,7 @@
 #include <random>
 #include <thread>
 
+#include "byte_messages.hpp"
 #include "ccoll/memory.hpp"
 #include "devices.hpp"
 #include "rdma/device.hpp"
@@ -26,8 +27,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-using Bytes = std::vector<std::uint8_t>;
-constexpr auto kByte = DataType::uint8;
 constexpr std::size_t kLong = 200'000;
 
 CommunicatorOptions direct(bool checksum = false) {
@@ -37,38 +36,13 @@ CommunicatorOptions direct(bool checksum = false) {
   return options;
 }
 
-/// What a message of that number carries.
-Bytes content(std::size_t bytes, std::uint32_t number) {
-  Bytes all(bytes);
-  std::minstd_rand random(number + 1);
-  std::ranges::generate(all, [&] { return static_cast<std::uint8_t>(random() >> 8); });
-  return all;
-}
-
-/// In memory of the device, or of the host.
-class Place {
- public:
-  Place(bool is_there, const Bytes& bytes) {
-    if (is_there)
-      there_ = std::make_unique<DeviceBuffer<std::uint8_t>>(bytes);
-    else
-      here_ = bytes;
-  }
-  std::uint8_t* data() { return there_ ? there_->data() : here_.data(); }
-  Bytes bytes() const { return there_ ? there_->values() : here_; }
-
- private:
-  std::unique_ptr<DeviceBuffer<std::uint8_t>> there_;
-  Bytes here_;
-};
-
 /// The links are there from then on.
 void meet(Communicator& c, const CallOptions& options) {
   const int other = 1 - c.rank();
-  const DeviceBuffer<std::uint8_t> out(content(kLong, 0)), got(Bytes(kLong, 0));
+  const DeviceBuffer<std::uint8_t> out(message_bytes(kLong, 0)), got(MessageBytes(kLong, 0));
   for (int i = 0; i < 2; i++)
     c.send_recv_async(out.data(), kLong, other, got.data(), kLong, other, kByte, 0, options).wait();
-  expect(got.values() == content(kLong, 0), "the first messages");
+  expect(got.values() == message_bytes(kLong, 0), "the first messages");
 }
 
 /// A thread of CUDA's lets go of what graphs and calls have had.
@@ -103,10 +77,10 @@ std::uint64_t exported() { return rdma::times_called(rdma::Call::reg_dmabuf_mr);
 void exchange(Communicator& c, cudaStream_t stream, std::size_t bytes = kLong) {
   const int other = 1 - c.rank();
   const auto mine = static_cast<std::uint32_t>(10 + c.rank());
-  const DeviceBuffer<std::uint8_t> out(content(bytes, mine)), got(Bytes(bytes, 0));
+  const DeviceBuffer<std::uint8_t> out(message_bytes(bytes, mine)), got(MessageBytes(bytes, 0));
   c.send_recv_async(out.data(), bytes, other, got.data(), bytes, other, kByte, 0, in(stream))
       .wait();
-  expect(got.values() == content(bytes, 21 - mine), "a message");
+  expect(got.values() == message_bytes(bytes, 21 - mine), "a message");
 }
 
 }  // namespace
@@ -129,18 +103,18 @@ TEST_CASE("direct: long messages between host and device, either way, and the ho
       const std::size_t room = bytes + (random() % 2 == 0 ? 0 : behind_it);
       const bool has_stream = random() % 3 != 0;
       const auto how = has_stream ? in(stream) : CallOptions{};
-      Bytes around(before_it + bytes + behind_it, 0xa5);
+      MessageBytes around(before_it + bytes + behind_it, 0xa5);
       if (c.rank() == from) {
-        std::ranges::copy(content(bytes, number),
+        std::ranges::copy(message_bytes(bytes, number),
                           around.begin() + static_cast<std::ptrdiff_t>(before_it));
-        Place out(leaves_there, around);
+        MessagePlace out(leaves_there, around);
         c.send_async(out.data() + before_it, bytes, kByte, 1 - from, 0, how).wait();
         expect(out.bytes() == around, "what is sent has changed");
       } else {
-        Place got(comes_there, around);
+        MessagePlace got(comes_there, around);
         auto work = c.recv_async(got.data() + before_it, room, kByte, from, 0, how);
         work.wait();
-        std::ranges::copy(content(bytes, number),
+        std::ranges::copy(message_bytes(bytes, number),
                           around.begin() + static_cast<std::ptrdiff_t>(before_it));
         expect(got.bytes() == around, fmt::format("message {} of {} bytes", number, bytes));
         expect(work.received().bytes == bytes, "another size");
@@ -156,7 +130,7 @@ TEST_CASE("direct: registered memory of the device is no other memory", "[comm][
   check_two([&](Communicator& c, Communicator& host, cudaStream_t stream) {
     const int other = 1 - c.rank();
     const auto mine = static_cast<std::uint32_t>(10 + c.rank());
-    const DeviceBuffer<std::uint8_t> out(content(kLong, mine)), got(Bytes(kLong, 0));
+    const DeviceBuffer<std::uint8_t> out(message_bytes(kLong, mine)), got(MessageBytes(kLong, 0));
     const Memory first = register_memory(out.data(), kLong);
     const Memory second = register_memory(got.data() + 100, kLong - 200);
     host.barrier();
@@ -167,7 +141,7 @@ TEST_CASE("direct: registered memory of the device is no other memory", "[comm][
     host.barrier();
     expect(cuda_on_host_copied() == copied, "bytes were copied to or from pinned memory");
     host.barrier();
-    expect(got.values() == content(kLong, 21 - mine), "a message");
+    expect(got.values() == message_bytes(kLong, 21 - mine), "a message");
   });
 }
 
@@ -183,17 +157,17 @@ TEST_CASE("direct: short messages into long buffers of the device, and those tha
         for (const std::size_t bytes : {0, 1, 1000, 8192, 30'000, 65'536, 65'537}) {
           ++number;
           if (c.rank() == 0) {
-            Place out(number % 2 == 0, content(kLong, number));
+            MessagePlace out(number % 2 == 0, message_bytes(kLong, number));
             auto work = c.send_async(out.data(), bytes, kByte, 1, 0, in(stream));
             if (comes_first) std::this_thread::sleep_for(5ms);
             host.barrier();
             work.wait();
           } else {
-            auto expected = Bytes(kLong, 0xa5);
-            std::ranges::copy_n(content(kLong, number).begin(), static_cast<int>(bytes),
+            auto expected = MessageBytes(kLong, 0xa5);
+            std::ranges::copy_n(message_bytes(kLong, number).begin(), static_cast<int>(bytes),
                                 expected.begin());
             if (comes_first) host.barrier();
-            const DeviceBuffer<std::uint8_t> got(Bytes(kLong, 0xa5));
+            const DeviceBuffer<std::uint8_t> got(MessageBytes(kLong, 0xa5));
             auto work = c.recv_async(got.data(), kLong, kByte, 0, 0, in(stream));
             if (!comes_first) host.barrier();
             work.wait();
@@ -208,11 +182,11 @@ TEST_CASE("direct: short messages into long buffers of the device, and those tha
 TEST_CASE("direct: more messages at once than places are offered for", "[comm][verbs]") {
   check_two([&](Communicator& c, Communicator& host, cudaStream_t) {
     const int other = 1 - c.rank();
-    std::vector<Place> out, got;
+    std::vector<MessagePlace> out, got;
     std::vector<Work> works;
     for (std::uint32_t i = 0; i < 16; i++) {
-      out.emplace_back(i % 5 != 0, content(70'000 + 20'000 * i, i));
-      got.emplace_back(i % 4 != 0, Bytes(70'000 + 20'000 * i, 0));
+      out.emplace_back(i % 5 != 0, message_bytes(70'000 + 20'000 * i, i));
+      got.emplace_back(i % 4 != 0, MessageBytes(70'000 + 20'000 * i, 0));
     }
     for (std::size_t i = 0; i < 16; i++)
       works.push_back(c.recv_async(got[i].data(), 70'000 + 20'000 * i, kByte, other));
@@ -221,14 +195,14 @@ TEST_CASE("direct: more messages at once than places are offered for", "[comm][v
       works.push_back(c.send_async(out[i].data(), 70'000 + 20'000 * i, kByte, other));
     for (auto& work : works) work.wait();
     for (std::uint32_t i = 0; i < 16; i++)
-      expect(got[i].bytes() == content(70'000 + 20'000 * i, i), fmt::format("message {}", i));
+      expect(got[i].bytes() == message_bytes(70'000 + 20'000 * i, i), fmt::format("message {}", i));
   });
 }
 
 TEST_CASE("direct: a message is sent when its stream has come to it, which goes on behind it",
           "[comm][verbs]") {
   check_two([&](Communicator& c, Communicator&, cudaStream_t stream) {
-    const DeviceBuffer<std::uint8_t> buffer(Bytes(kLong, 0)), copy(Bytes(kLong, 0));
+    const DeviceBuffer<std::uint8_t> buffer(MessageBytes(kLong, 0)), copy(MessageBytes(kLong, 0));
     for (int i = 1; i < 20; i++) {
       std::atomic<bool> may_go = false;
       if (c.rank() == i % 2) {
@@ -246,7 +220,7 @@ TEST_CASE("direct: a message is sent when its stream has come to it, which goes 
       may_go = true;
       check_cuda(cudaStreamSynchronize(stream), "waiting");
       if (c.rank() != i % 2)
-        expect(copy.values() == Bytes(kLong, static_cast<std::uint8_t>(i)), "out of order");
+        expect(copy.values() == MessageBytes(kLong, static_cast<std::uint8_t>(i)), "out of order");
     }
   });
 }
@@ -255,7 +229,7 @@ TEST_CASE("direct: a graph's messages, as often as it is launched", "[comm][verb
   const auto before = exported();
   check_two([&](Communicator& c, Communicator& host, cudaStream_t stream) {
     const int other = 1 - c.rank();
-    const DeviceBuffer<std::uint8_t> out(Bytes(kLong, 0)), got(Bytes(kLong, 0));
+    const DeviceBuffer<std::uint8_t> out(MessageBytes(kLong, 0)), got(MessageBytes(kLong, 0));
     const Graph graph(stream, [&] {
       c.send_recv(out.data(), kLong, other, got.data(), kLong, other, kByte, 0, in(stream));
     });
@@ -268,7 +242,7 @@ TEST_CASE("direct: a graph's messages, as often as it is launched", "[comm][verb
       graph.launch(stream);
       check_cuda(cudaStreamSynchronize(stream), "waiting");
       const auto theirs = static_cast<std::uint8_t>(2 * i + other);
-      expect(got.values() == Bytes(kLong, theirs), fmt::format("launch {}", i));
+      expect(got.values() == MessageBytes(kLong, theirs), fmt::format("launch {}", i));
     }
     host.barrier();
     expect(exported() == made, "it was registered anew");
@@ -363,7 +337,8 @@ TEST_CASE("direct: when an error is told, nothing touches the device's memory an
           meet(c, in(out_stream));
           const int rank = c.rank(), other = 1 - rank;
           constexpr std::size_t kBytes = 2'000'000;
-          const DeviceBuffer<std::uint8_t> out(content(kBytes, 1)), got(Bytes(kBytes, 0));
+          const DeviceBuffer<std::uint8_t> out(message_bytes(kBytes, 1)),
+              got(MessageBytes(kBytes, 0));
           together.arrive_and_wait();
           const auto sent = rdma::times_sent(1);
           auto coming = c.recv_async(got.data(), kBytes, kByte, other, 0, in(in_stream));

@@ -106,8 +106,8 @@ Status Leases::take_pieces() {
   const CurrentDevice current(options_.device);
   CCOLL_TRY(current.status());
   const BesideCaptures beside;
-  // What a larger set replaces serves whoever needs memory of a power of two.
-  const auto bytes = std::bit_ceil(Pieces::bytes_for(shares_.pieces, ranks_));
+  // All that there is for them, so that it serves communicators of more ranks, too.
+  const auto bytes = std::max(shares_.pieces, Pieces::bytes_for(shares_.pieces, ranks_));
   if (has_.pieces == nullptr || has_.pieces->bytes() < bytes) {
     std::unique_ptr<PinnedMemory> larger;
     CCOLL_TRY(put(PinnedMemory::make(options_.allocate, bytes), larger));

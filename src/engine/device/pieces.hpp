@@ -12,9 +12,8 @@
 /// - The stream of a message that travels has come to it. Its steps are given what to copy in their
 ///   order, whatever message that is of, and each is there before the stream may go on with it: so
 ///   each ends.
-/// - Pieces of what is sent are those of one message, which its receiver has granted. They come
-/// back
-///   when that has read them. For that it needs those of what comes from this rank, and no others:
+/// - Pieces of what is sent are those of one message, which its receiver has granted. When it has
+///   read them they come back. For that it needs those of what comes from this rank, and no others:
 ///   they are the same message's, or come back once steps have copied what was there before.
 ///
 /// Steps are put into the stream when the call is made, and none later: another thread may be in

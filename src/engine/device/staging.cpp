@@ -225,9 +225,8 @@ Status StagedPassage::put_writes(std::size_t part, cudaStream_t stream) {
 Status StagedPassage::put_step(std::uint32_t step, cudaStream_t stream, StreamHold& hold) {
   CCOLL_TRY(leases_->wait_for_host(lease_, stream, {.parts = step}));
   const auto at = step % orders_.size() * sizeof(CopyOrder);
-  const auto blocks = std::clamp<std::uint64_t>(leases_->piece_bytes() / kBytesPerBlock, 1, 16);
   CCOLL_TRY(launch_ordered_copies(reinterpret_cast<const CopyOrder*>(orders_on_device_ + at), step,
-                                  {.blocks = static_cast<std::uint32_t>(blocks)}, stream));
+                                  {.blocks = blocks_, .threads = kThreadsOfBlock}, stream));
   return tell_part_reached(stream, hold);
 }
 

@@ -144,8 +144,6 @@ Status Communicator::Implementation::close() {
   std::optional<Failure> late;
   {
     Owner owner(*this);
-    // What ended streams before this rank has heard of it is told nowhere else.
-    if (!broken_ && !dump_directory_.empty() && first_failure()) write_dump_as_owner(kFailureDump);
     if (has_device_way() && !broken_) end_what_devices_made_as_owner();
     was_told = broken_.has_value();
     if (!was_told && dump_wanted_) write_dump_as_owner(wanted_dump());

@@ -4,10 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <thread>
 
 #include "comm/dump/dump.hpp"
@@ -15,7 +13,6 @@
 #include "engine/device/driver.hpp"
 #include "support/children.hpp"
 #include "support/cuda_on_host.hpp"
-#include "support/directory.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;
@@ -433,34 +430,6 @@ TEST_CASE("devices: of a kernel that does not end in time it is said where it st
   for (const auto& error : errors) {
     CHECK_THAT(error, Catch::Contains("the device has not made it: rank ") &&
                           Catch::Contains("lane 0 not ended after 0 steps of call "));
-  }
-}
-
-TEST_CASE("devices: who closes as soon as its stream was ended leaves behind why it was",
-          "[comm]") {
-  if (way() != "steps") return;
-  for (int round = 0; round < 10; round++) {
-    const testing::Directory directory;
-    setenv("CCOLL_DUMP", directory.path().c_str(), 1);
-    run_on_devices(2, [&](Communicator& c) {
-      const OwnedStream stream;
-      const Device sums(Values(1000, 1));
-      const Graph graph(stream, [&] {
-        c.all_reduce(sums.data(), sums.data(), 1000, kType, ReduceOp::sum, in(stream));
-      });
-      c.barrier();
-      if (c.rank() == 1) return c.abort("enough of it");
-      graph.launch(stream);
-      stream.wait();
-      c.close();
-    });
-    unsetenv("CCOLL_DUMP");
-    std::vector<std::string> remarks;
-    const auto dumps = dump::read_directory(directory.path(), remarks);
-    const auto of_first = std::ranges::find(dumps, 0, &dump::Dump::rank);
-    REQUIRE(of_first != dumps.end());
-    REQUIRE(of_first->failure);
-    CHECK_THAT(of_first->failure->message, Catch::Contains("enough of it"));
   }
 }
 

@@ -398,7 +398,8 @@ void Rank::messages(Communicator& communicator) {
     watch_.at(text);
     std::byte* const out = device_in_.get() + own_() % 256;
     std::byte* const place = device_out_.get() + own_() % 256;
-    copy(out, content(i, rank_, sent).data(), sent, cudaMemcpyHostToDevice);
+    const Bytes sent_bytes = content(i, rank_, sent);
+    copy(out, sent_bytes.data(), sent, cudaMemcpyHostToDevice);
     wait(stream_);
     const auto exchange = [&] {
       return communicator.send_recv_async(out, sent, to, place, received, from, DataType::uint8, i,

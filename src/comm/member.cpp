@@ -153,6 +153,7 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
                                                       .slot_memory_bytes = options.slot_memory,
                                                       .single_copy = options.single_copy,
                                                       .huge_pages = options.huge_pages,
+                                                      .crowded = member->cores_per_rank_ < 1,
                                                       .checksum = options.checksum},
                                      options.transport);
   member->dispatcher_->set_transport(member->transports_);

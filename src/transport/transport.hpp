@@ -35,6 +35,8 @@ struct TransportContext {
   /// Memory that is read where it lies again and again is put together to huge pages
   /// (shm/huge_pages.hpp).
   bool huge_pages = true;
+  /// Ranks outnumber the cores of their machine.
+  bool crowded = false;
   /// Slices over wires carry checksums; the same on all ranks.
   bool checksum = false;
 };

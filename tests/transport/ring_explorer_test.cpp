@@ -46,7 +46,7 @@ struct Fault {
 
 class Game {
  public:
-  /// The writer begins with `slots` and grows to 2 when it lacks some, if it may.
+  /// The writer begins with `slots` and uses 2 when it lacks some, if it may.
   Game(std::array<std::size_t, kSlices> sizes, const Fault& fault, std::uint32_t slots = 2,
        bool grows = false)
       : sizes_(sizes), fault_(fault), slots_(slots), grows_(grows) {}
@@ -76,8 +76,9 @@ class Game {
     shm::BasicRingWriter<Ring> writer(ring_, slots_);
     for (std::uint64_t i = 0; i < kSlices; i++) {
       const auto has_room = [&] {
-        if (grows_ && !writer.has_room() && writer.lacks_slot()) writer.grow(2);
-        return writer.has_room();
+        const bool has_room = writer.has_room();
+        if (grows_ && !has_room && writer.lacks_slot()) writer.use(2);
+        return has_room;
       };
       if (!fault_.ignores_what_is_full) sleep_until(*writer_, has_room);
       explorer_.write(cell_of(writer.room(sizes_[i])));

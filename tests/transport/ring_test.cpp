@@ -46,7 +46,7 @@ class Ends {
   bool is_there() const { return reader_.there(); }
   std::size_t under_way() const { return sizes_.size(); }
   std::uint32_t slots() const { return slots_; }
-  void grow(std::uint32_t slots) { writer.grow(slots_ = slots); }
+  void use(std::uint32_t slots) { writer.use(slots_ = slots); }
 
  private:
   std::shared_ptr<Segment> segment_ = Segment::make("ring-test", Ring::kBytes).value();
@@ -65,28 +65,32 @@ class Ends {
 }  // namespace
 
 TEST_CASE(
-    "ring: slices come out as they went in, also where the slots become more, and no more than the "
-    "lines are under way",
+    "ring: slices come out as they went in, also where the slots become more or fewer, and no more "
+    "than those or the lines are under way",
     "[transport][property]") {
   const auto seed = std::random_device{}();
   std::mt19937 random(seed);
-  int grown_while_full = 0;
+  int more_while_full = 0, fewer_while_full = 0;
   for (int game = 0; game < 200; game++) {
     constexpr auto kFewest = shm::Ring::kUntold + 1;
     const auto most =
         static_cast<std::uint32_t>(kFewest + random() % (shm::Ring::kLines - kFewest + 1));
     Ends<> ends(static_cast<std::uint32_t>(1 + random() % most), most);
-    const auto at_first = ends.slots();
+    auto fewest = ends.slots();
     for (int turn = 0; turn < 200; turn++) {
-      CAPTURE(seed, game, turn, most, at_first, ends.slots());
-      if (!ends.has_room()) {
+      CAPTURE(seed, game, turn, most, fewest, ends.slots());
+      if (ends.has_room()) {
+        CHECK(ends.slots_taken() < ends.slots());
+      } else {
         // Of lines that were popped it may yet have to be told.
         const bool lacks_line = ends.under_way() + shm::Ring::kUntold >= most;
-        CHECK((ends.writer.lacks_slot() ? ends.slots_taken() >= at_first : lacks_line));
+        CHECK((ends.writer.lacks_slot() ? ends.slots_taken() >= fewest : lacks_line));
       }
-      if (random() % 30 == 0 && ends.slots() < most) {
-        grown_while_full += ends.has_room() ? 0 : 1;
-        ends.grow(ends.slots() + 1 + static_cast<std::uint32_t>(random() % (most - ends.slots())));
+      if (random() % 30 == 0) {
+        const auto slots = 1 + static_cast<std::uint32_t>(random() % most);
+        if (!ends.has_room()) (slots > ends.slots() ? more_while_full : fewer_while_full)++;
+        ends.use(slots);
+        fewest = std::min(fewest, slots);
       } else if (random() % 2 == 0 && ends.has_room()) {
         constexpr auto kMostInLine = shm::Ring::Line::kDataBytes;
         ends.push(random() % 3 == 0 ? random() % (kMostInLine + 1)
@@ -104,7 +108,8 @@ TEST_CASE(
     while (ends.has_room()) ends.push(20'000);
     CHECK(ends.under_way() == ends.slots());
   }
-  CHECK(grown_while_full > 0);
+  CHECK(more_while_full > 0);
+  CHECK(fewer_while_full > 0);
 }
 
 TEST_CASE("ring: a slice is there when it was pushed, and not before, also when stamps begin anew",

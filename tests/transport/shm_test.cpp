@@ -735,6 +735,38 @@ TEST_CASE("shm: a slice for several is written once, and stays until all have re
   CHECK(shared_slices > slices / 2);
 }
 
+TEST_CASE("shm: a sender is far ahead where ranks outnumber cores, and of short messages",
+          "[transport]") {
+  const std::vector<std::byte> data(20'000);
+  // Of how many slices it comes to be ahead of a reader that takes one whenever there is no room.
+  const auto ahead = [&](Pair& pair, std::uint32_t& under_way) {
+    const auto fill = [&] {
+      for (; pair.sender->has_room(); under_way++) push(*pair.sender, 0, data);
+    };
+    for (std::uint32_t turn = 0; turn < 2 * shm::Ring::kLines; turn++, under_way--) {
+      fill();
+      REQUIRE(pair.receiver->front() != nullptr);
+      REQUIRE(pair.receiver->begin_read());
+      REQUIRE(pair.receiver->pop());
+    }
+    fill();
+    return under_way;
+  };
+  for (const bool crowded : {false, true}) {
+    CAPTURE(crowded);
+    Pair pair(shm_kind(), {.crowded = crowded});
+    pair.open();
+    REQUIRE(eventually(pair, [&] { return pair.sender->has_room(); }));
+    std::uint32_t under_way = 0;
+    const auto few = crowded ? shm::Ring::kLines : kLinkSlots;
+    CHECK(ahead(pair, under_way) == few);
+    pair.sender->announce(nullptr, 1 << 20);
+    CHECK(ahead(pair, under_way) == shm::Ring::kLines);
+    pair.sender->announce(nullptr, 64 << 20);
+    CHECK(ahead(pair, under_way) == few);
+  }
+}
+
 TEST_CASE("shm: two ranks have no shared slots", "[transport]") {
   Pair pair(shm_kind());
   pair.open();

@@ -23,9 +23,9 @@ Result<std::shared_ptr<Segment>> no_slots(const SlotBudget& budget) {
               budget.limit_bytes() >> 20, budget.taken_bytes() >> 20);
 }
 
-/// By how many slices a link's sender may be ahead. What is ahead lies in a cache until it is read,
-/// and the ranks of a host share one. Measured: two ranks gain up to two fifths by more, from 256
-/// KiB up; with four and more, whose links are many, it costs as often as it helps.
+/// By how many slices a link's sender may be ahead, if it has slots for them. What is ahead lies in
+/// a cache until it is read, and the ranks of a host share one: with four and more, whose links are
+/// many, more cost as often as they help.
 std::uint32_t lines_of(const TransportContext& context) {
   const auto host = context.table[context.rank].host;
   const auto here = std::ranges::count(context.table, host, &PeerAddress::host);
@@ -85,7 +85,7 @@ class ShmTransport final : public Transport {
     if (context_.single_copy) hand_over->mark = process_mark();
     offer_link(context_, id, hand_over);
     return std::make_unique<ShmSendLink>(id, std::move(hand_over), std::move(slots), lines_,
-                                         lender_to(id.to), huge_pages_, instead_);
+                                         context_.crowded, lender_to(id.to), huge_pages_, instead_);
   }
 
   Result<std::unique_ptr<ReceiveLink>> open_receive(const LinkId& id,

@@ -31,6 +31,12 @@ constexpr std::size_t kWorthSharing = 1 << 10;
 constexpr std::size_t kShortSlotBytes = 32 << 10;
 constexpr std::size_t kMostForLongSlots = 2 << 20;
 
+/// Where ranks outnumber cores a sender takes more slots than kLinkSlots: what it has written when
+/// its turn ends is all that the reader has for its own. Elsewhere the slots that both use in turn
+/// are to stay in a cache that they may have in common. But so long a message, one that comes the
+/// other way included, does, and who first writes all of it waits for nobody in between.
+constexpr std::size_t kMostFarAhead = kMostForLongSlots;
+
 /// How long a reader may take over a slice that is revoked. One that has stopped finds out later.
 constexpr std::chrono::milliseconds kReadingPatience{50};
 
@@ -47,7 +53,7 @@ void decline(const Offer& offer) {
 }
 
 ShmSendLink::ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over,
-                         SlotBudget::Share slots, std::uint32_t lines,
+                         SlotBudget::Share slots, std::uint32_t lines, bool crowded,
                          std::shared_ptr<Lender> lender, std::shared_ptr<HugePages> huge_pages,
                          std::shared_ptr<Instead> fallback)
     : id_(id),
@@ -58,6 +64,8 @@ ShmSendLink::ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over,
       ring_(Ring::at(hand_over_->memory->data())),
       slots_(std::move(slots)),
       lines_(lines),
+      crowded_(crowded),
+      grows_(crowded),
       writer_(ring_, static_cast<std::uint32_t>(slots_.bytes() / kSlotBytes), lines_,
               hand_over_->spread ? hand_over_->spread->readers() : nullptr) {}
 
@@ -108,17 +116,25 @@ bool ShmSendLink::lends_mapped(const std::byte* data, std::size_t bytes) {
 }
 
 bool ShmSendLink::has_room() {
-  if (settled_) [[likely]]
-    return (writer_.has_room() || (writer_.lacks_slot() && grow())) && !is_deaf();
+  if (settled_) [[likely]] {
+    if (writer_.has_room()) [[likely]]
+      return !is_deaf();
+    if (grows_ && writer_.lacks_slot()) grow();
+    return false;
+  }
   if (!instead_ && settle()) return true;
   return instead_ && fallback_->has_room(*instead_, id_.to, instead_works_);
 }
 
-bool ShmSendLink::grow() {
+void ShmSendLink::grow() {
   const std::size_t most = lines_ * kSlotBytes;
-  if (slots_.bytes() >= most || !slots_.grow(most - slots_.bytes())) return false;
-  writer_.grow(lines_);
-  return writer_.has_room();
+  if (slots_.bytes() >= most || slots_.grow(most - slots_.bytes())) writer_.use(lines_);
+}
+
+void ShmSendLink::announce(const std::byte* data, std::size_t bytes) {
+  if (instead_) return instead_->announce(data, bytes);
+  grows_ = crowded_ || bytes <= kMostFarAhead;
+  if (!grows_) writer_.use(kLinkSlots);
 }
 
 std::byte* ShmSendLink::room(std::size_t bytes) {

@@ -56,10 +56,10 @@ struct HandOver {
 
 class ShmSendLink final : public SendLink {
  public:
-  /// `slots`: for kLinkSlots of them. It takes the rest of `lines` when it has none left and they
-  /// can be spared. `lines`: at most Ring::kLines, by how many slices it may be ahead.
+  /// `slots`: for kLinkSlots of them. `lines`: at most Ring::kLines, by how many slices it may be
+  /// ahead. `crowded`: whether ranks outnumber cores.
   ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over, SlotBudget::Share slots,
-              std::uint32_t lines, std::shared_ptr<Lender> lender,
+              std::uint32_t lines, bool crowded, std::shared_ptr<Lender> lender,
               std::shared_ptr<HugePages> huge_pages, std::shared_ptr<Instead> fallback);
   ~ShmSendLink() override;
 
@@ -74,6 +74,7 @@ class ShmSendLink final : public SendLink {
   Sent send(const SliceHeader& header, const std::byte* data) override;
   std::byte* shared_room(const std::byte* data, std::size_t bytes) override;
   bool push_shared(const SliceHeader& header, const std::byte* shared) override;
+  void announce(const std::byte* data, std::size_t bytes) override;
   bool progress() override;
   bool drained() override { return instead_ ? instead_->drained() : writer_.drained(); }
   void begin_revoke() override;
@@ -85,8 +86,8 @@ class ShmSendLink final : public SendLink {
  private:
   /// Whether the memory is the receiver's too.
   bool settle();
-  /// Takes lines_, if the budget has them to spare; true if that makes room.
-  bool grow();
+  /// Takes slots for all of its lines, if the budget has them to spare.
+  void grow();
   /// Whether the receiver lives and cannot be rung, for want of descriptors: it would sleep.
   bool is_deaf() const;
   /// Whether the receiver fetches what is lent from where it lies in this process.
@@ -102,6 +103,8 @@ class ShmSendLink final : public SendLink {
   Ring* const ring_;
   SlotBudget::Share slots_;
   const std::uint32_t lines_;
+  const bool crowded_;
+  bool grows_;  ///< when it lacks a slot
   RingWriter writer_;
   std::optional<std::chrono::steady_clock::time_point> revoked_;  ///< when that began
   bool settled_ = false;

@@ -151,7 +151,7 @@ static_assert(Ring::kLines >= kLinkSlots);
 template <typename Ring>
 class BasicRingWriter {
  public:
-  /// Uses the slots [0, slots) until it grows, and is at most `lines` slices ahead of its reader:
+  /// Uses the slots [0, slots), and is at most `lines` slices ahead of its reader:
   /// more than Ring::kUntold.
   /// `spread_readers`: by shared slot, how many are to read it.
   explicit BasicRingWriter(Ring* ring, std::uint32_t slots, std::uint32_t lines = Ring::kLines,
@@ -159,7 +159,7 @@ class BasicRingWriter {
       : ring_(ring),
         lines_(lines),
         slots_(slots),
-        most_slots_(slots),
+        next_slots_(slots),
         spread_readers_(spread_readers) {}
 
   bool has_room() {
@@ -168,21 +168,17 @@ class BasicRingWriter {
     return has_line_and_slot();
   }
   /// Whether there is no room for want of a slot.
-  bool lacks_slot() const { return has_line() && taken_slots_ == slots_; }
-  /// Uses the slots [0, slots) from the next time on that it comes to the end of those it has.
-  void grow(std::uint32_t slots) {
-    most_slots_ = slots;
-    if (next_slot_ > 0 || taken_slots_ < slots_) return;
-    next_slot_ = slots_;  // it has just been there
-    slots_ = most_slots_;
-  }
+  bool lacks_slot() const { return has_line() && !has_slot(); }
+  /// Has at most so many slots unread from now on, and uses the slots [0, slots) from the next time
+  /// on that it comes to the end of those it has.
+  void use(std::uint32_t slots) { next_slots_ = slots; }
   /// Where a slice of `bytes` goes: the same until push().
   std::byte* room(std::size_t bytes) {
     if (Ring::Line::holds(bytes)) return line().data.data();
     if (!std::exchange(chosen_, true) && bytes < kTakesTurns) {
       // Where all have been read, one begins again with the memory that the caches know.
       if (bytes >= kWorthALook) look();
-      if (taken_slots_ == 0) next_slot_ = 0;
+      if (taken_slots_ == 0) begin_again();
     }
     return ring_->slot(next_slot_);
   }
@@ -193,8 +189,8 @@ class BasicRingWriter {
     taken_[pushed_ % Ring::kLines] = takes_slot ? kOwnSlot : kNothing;
     if (takes_slot) {
       line.place = {next_slot_, 0, 0};
-      if (++next_slot_ == slots_) slots_ = most_slots_;
-      if (next_slot_ == slots_) next_slot_ = 0;
+      if (++next_slot_ == slots_) slots_ = next_slots_;
+      if (next_slot_ >= slots_) next_slot_ = 0;
       taken_slots_++;
       chosen_ = false;
     }
@@ -273,7 +269,7 @@ class BasicRingWriter {
     constexpr auto kHeadBytes = sizeof(typename Ring::Line) - Ring::Line::kDataBytes;
     const bool in_line = Ring::Line::holds(bytes);
     prefetch(&line(), in_line ? kHeadBytes + bytes : kHeadBytes);
-    if (!in_line && bytes <= kWorthPrefetching && taken_slots_ < slots_)
+    if (!in_line && bytes <= kWorthPrefetching && has_slot())
       prefetch(ring_->slot(next_slot_), bytes);
   }
   static void prefetch(const void* memory, std::size_t bytes) {
@@ -282,7 +278,12 @@ class BasicRingWriter {
   }
   typename Ring::Line& line() { return ring_->lines[pushed_ % Ring::kLines]; }
   bool has_line() const { return pushed_ - popped_ < lines_; }
-  bool has_line_and_slot() const { return has_line() && taken_slots_ < slots_; }
+  bool has_slot() const { return taken_slots_ < std::min(slots_, next_slots_); }
+  bool has_line_and_slot() const { return has_line() && has_slot(); }
+  void begin_again() {
+    next_slot_ = 0;
+    slots_ = next_slots_;
+  }
   void look() {
     for (const auto popped = std::min(ring_->popped.load(), pushed_); popped_ < popped; popped_++) {
       const auto taken = taken_[popped_ % Ring::kLines];
@@ -299,7 +300,7 @@ class BasicRingWriter {
   std::uint64_t popped_ = 0;      ///< when last looked at: it may be more
   std::uint64_t lent_until_ = 0;  ///< slices before this count may be lent
   std::uint32_t slots_;
-  std::uint32_t most_slots_;
+  std::uint32_t next_slots_;  ///< from the next time on that it comes to their end
   std::uint32_t taken_slots_ = 0;
   std::uint32_t next_slot_ = 0;  ///< they come back in the order in which they are taken
   bool chosen_ = false;          ///< whether room() has told of it

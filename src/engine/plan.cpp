@@ -23,6 +23,11 @@ constexpr std::size_t kLentBytesAtOnce = 1 << 20;
 /// as out of slots.
 constexpr std::uint64_t kNearBytes = 1 << 20;
 
+/// Of data that are more than a rank's share of the cache, but not so many times as much, two ranks
+/// move the most where one copies them into slots and the other out of these: the reader alone has
+/// to read and to write. Of longer data what passes between memory and cache counts alone.
+constexpr std::uint64_t kTimesTheCache = 3;
+
 }  // namespace
 
 Result<std::unique_ptr<Plan>> Plan::make(const PlanRequest& request, LinkTable& links) {
@@ -138,6 +143,8 @@ void Plan::measure() {
   usual_copier_ = feeds_ && input > kNearBytes               ? Copier::sender_always
                   : sender_copies_ || input >= cached_bytes_ ? Copier::sender
                                                              : Copier::receiver;
+  shares_copying_ = only_sends_ && problem_.size == 2 && output > cached_bytes_ &&
+                    output / kTimesTheCache < cached_bytes_;
   copier_choice_ = CopierChoice(usual_copier_, usual_copier_ == Copier::receiver ? Copier::sender
                                                : lends_results_ ? Copier::sender_aside
                                                                 : Copier::sender_always);
@@ -183,7 +190,7 @@ void Plan::start(const PlanRun& run) {
   const bool brief = can_be_short_ && run.input.segments.empty() && run.output.segments.empty();
   way_ = brief ? Way::brief : Way::interpreted;
   bytes_at_once_ = kBytesAtOnce;
-  copier_ = usual_copier_;
+  copier_ = shares_copying_ && run.in_place ? Copier::sender_always : usual_copier_;
   if (has_choice_) choose_copier();
   for (auto& lane : lanes_) {
     lane.window = lane.stripe;

@@ -362,7 +362,8 @@ class Plan {
   bool sender_copies_ = false;  ///< whatever the sizes are
   bool feeds_ = false;          ///< it only sends, to one rank that has all the combining to do
   bool only_sends_ = false;
-  bool lends_results_ = false;                        ///< of combining
+  bool shares_copying_ = false;  ///< with the one rank it sends to, where it is in place
+  bool lends_results_ = false;   ///< of combining
   std::vector<std::pair<SendLink*, Rank>> outgoing_;  ///< every link the program sends on, once
   std::vector<const std::byte*> sources_;             ///< room for the widest step
   std::unique_ptr<std::byte[]> aside_;                ///< room for Copier::sender_aside

@@ -45,6 +45,7 @@ Status Plan::resolve(const PlanRequest& request, LinkTable& links) {
   rank_ = program.rank;
   elem_bytes_ = size_of(request.type);
   cached_bytes_ = request.cached_bytes;
+  crowded_ = request.crowded;
   slice_elems_ = request.choice.slice_elems;
   stripes_ = program.stripes;
   if (request.op)
@@ -143,7 +144,7 @@ void Plan::measure() {
   usual_copier_ = feeds_ && input > kNearBytes               ? Copier::sender_always
                   : sender_copies_ || input >= cached_bytes_ ? Copier::sender
                                                              : Copier::receiver;
-  shares_copying_ = only_sends_ && problem_.size == 2 && output > cached_bytes_ &&
+  shares_copying_ = only_sends_ && problem_.size == 2 && !crowded_ && output > cached_bytes_ &&
                     output / kTimesTheCache < cached_bytes_;
   copier_choice_ = CopierChoice(usual_copier_, usual_copier_ == Copier::receiver ? Copier::sender
                                                : lends_results_ ? Copier::sender_aside

@@ -44,6 +44,8 @@ struct PlanRequest {
   /// Of this rank's buffers, what the caches keep. Where it is less than they are, outputs are
   /// written past the caches, if that is worth it.
   std::uint64_t cached_bytes = UINT64_MAX;
+  /// Ranks outnumber the cores of their machine.
+  bool crowded = false;
 };
 
 /// One run of a Plan. The buffers, and `custom`, belong to it until done() or a failure.
@@ -353,6 +355,7 @@ class Plan {
   std::uint32_t rank_ = 0;
   std::size_t elem_bytes_ = 1;
   std::uint64_t cached_bytes_ = UINT64_MAX;
+  bool crowded_ = false;
   std::uint64_t slice_elems_ = 1;
   std::uint64_t stripes_ = 1;
   CombineFunction combine_ = nullptr;

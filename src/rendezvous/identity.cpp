@@ -16,6 +16,7 @@
 #include "core/kernel_file.hpp"
 #include "core/process_mutex.hpp"
 #include "core/variables.hpp"
+#include "rendezvous/cpu_quota.hpp"
 
 namespace ccoll {
 namespace {
@@ -49,27 +50,6 @@ std::uint16_t first_usable_core() {
   std::uint16_t core = 0;
   while (mask && core + 1 < CPU_SETSIZE && !CPU_ISSET(core, &*mask)) core++;
   return core;
-}
-
-/// This process's control group below /sys/fs/cgroup: "/user.slice/job"; empty where there is none.
-std::string control_group() {
-  constexpr std::string_view kUnified = "0::";
-  std::istringstream groups(kernel_text("/proc/self/cgroup").value_or(""));
-  for (std::string line; std::getline(groups, line);)
-    if (line.starts_with(kUnified)) return line.substr(kUnified.size());
-  return {};
-}
-
-/// Cores' worth of time that the control groups allow, from the process's own up to the root: the
-/// least counts. Infinite when none sets a limit.
-double quota_cores() {
-  double cores = HUGE_VAL;
-  for (std::string group = control_group();; group.erase(group.rfind('/'))) {
-    std::istringstream line(kernel_line("/sys/fs/cgroup" + group + "/cpu.max").value_or(""));
-    double quota = 0, period = 0;
-    if (line >> quota >> period && period > 0) cores = std::min(cores, quota / period);
-    if (group.find('/') == std::string::npos) return cores;
-  }
 }
 
 }  // namespace

@@ -117,7 +117,8 @@ void add_call(CLI::App& app, Raw& raw, Options& options) {
                  "process); default: by reach");
   app.add_option("--lanes", options.lanes, "most copies of an algorithm's lanes")
       ->check(CLI::Range(1, kMaxLanes));
-  app.add_option("--timeout", options.timeout_s, "seconds that a call may take [300]")
+  app.add_option("--timeout", options.timeout_s,
+                 "seconds that a call may take [CCOLL_TIMEOUT, 300]")
       ->check(check_seconds);
 }
 

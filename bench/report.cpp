@@ -115,7 +115,7 @@ Report::Report(const Options& options, const Session& session)
                {"ranks", session.ranks},
                {"launcher", session.launcher},
                {"transport", session.transport},
-               {"timeout_s", session.timeout_s},
+               {"timeout_s", session.timeout_s ? nlohmann::json(*session.timeout_s) : nullptr},
                {"checked", options.check},
                {"rows", nlohmann::json::array()}};
 }
@@ -127,8 +127,8 @@ void Report::write_header(const Machine& machine) const {
              machine.processor, machine.cores_usable, machine.cores_usable == 1 ? "" : "s",
              machine.memory_gib);
   fmt::print("# {}\n", describe_ranks(session_, machine));
-  fmt::print("# limits: {} open files per process, {:g} s per call\n", machine.open_files,
-             session_.timeout_s);
+  fmt::print("# limits: {} open files per process, {} per call\n", machine.open_files,
+             session_.timeout_s ? fmt::format("{:g} s", *session_.timeout_s) : "no time limit");
   if (options_.command == Options::Command::matrix) return;
   fmt::print("# time: median over batches of a call's mean, slowest rank{}; GB/s: 10^9 bytes/s\n",
              options_.is_on_gpu() ? ", by events of its GPU" : "");

@@ -25,9 +25,9 @@ namespace ccoll::bench {
 /// What holds for all rows.
 struct Session {
   int ranks = 1;
-  std::string launcher;   ///< who started the ranks
-  std::string transport;  ///< "tcp", "inproc and tcp", or "none" for one rank
-  double timeout_s = 300;
+  std::string launcher;                   ///< who started the ranks
+  std::string transport;                  ///< "tcp", "inproc and tcp", or "none" for one rank
+  std::optional<double> timeout_s = 300;  ///< nullopt: none
   std::string command;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run.hpp"
+#include "core/deadline.hpp"
 
 #include <fmt/format.h>
 
@@ -169,7 +170,9 @@ Session describe(const Options& options, int size, const Environment& environmen
   session.ranks = size;
   const bool started = read_variable("CCOLL_BENCH_STARTED").has_value();
   session.launcher = environment.launcher == "none" || started ? "cc-bench" : environment.launcher;
-  session.timeout_s = std::chrono::duration<double>(communicator_options(options).timeout).count();
+  const auto limit = communicator_options(options).timeout;
+  session.timeout_s.reset();
+  if (limit != kNoLimit) session.timeout_s = std::chrono::duration<double>(limit).count();
   session.command = "cc-bench";
   for (int i = 1; i < argc; i++) session.command += std::string(" ") + argv[i];
   return session;

@@ -100,9 +100,11 @@ class CCOLL_API Work {
 struct CCOLL_API CommunicatorOptions {
   /// Stands before the communicator's errors; empty: "world", which does not. Ranks may differ.
   std::string name = {};
-  /// The limit of every call that gives none; more than 0.
+  /// The limit of every call that gives none; more than 0. A very long one, up to
+  /// milliseconds::max(), is a year: as good as none. CCOLL_TIMEOUT, in seconds.
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
-  /// The limit of start-up; more than 0.
+  /// The limit of start-up; more than 0, and as long as `timeout` may be. CCOLL_START_TIMEOUT, in
+  /// seconds.
   std::chrono::milliseconds start_timeout = std::chrono::seconds(60);
   /// A rank whose process is stopped, or whose host or network has gone, closes no connection: it
   /// counts as lost when its control peers have heard nothing from it for so long, though ranks say

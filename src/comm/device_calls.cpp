@@ -182,7 +182,8 @@ Status Communicator::Implementation::make_group(Result<std::shared_ptr<device::S
 Result<std::shared_ptr<device::DeviceWay>> Communicator::Implementation::meet_for_group(
     device::ExchangeDoor& door, std::span<const device::DoorAddress> addresses,
     std::shared_ptr<device::Staging> staging) const {
-  const auto deadline = Clock::now() + std::min<Clock::duration>(options_.timeout, kForGroup);
+  const auto deadline =
+      deadline_after(std::min<std::chrono::milliseconds>(options_.timeout, kForGroup));
   const auto exchange = door.meet(rank(), addresses, deadline);
   if (!exchange) return tl::unexpected(exchange.error());
   return device::make_group({.rank = rank(),

@@ -9,6 +9,7 @@
 
 #include "comm/background.hpp"
 #include "comm/implementation.hpp"
+#include "core/deadline.hpp"
 #include "core/log.hpp"
 #include "core/text.hpp"
 #include "engine/describe.hpp"
@@ -107,7 +108,7 @@ void Communicator::Implementation::failed_as_owner(Failure failure) {
 void Communicator::Implementation::suspect_as_owner(Failure failure, Clock::duration grace) {
   if (suspicion_) return;
   suspicion_ = std::move(failure);
-  suspected_until_ = Clock::now() + grace;
+  suspected_until_ = deadline_after(grace);
   // Who is about to sleep has not counted with that.
   waiter_->ring();
 }

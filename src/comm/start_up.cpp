@@ -23,6 +23,10 @@ std::string word(const char* name) { return value_or_throw(read_word(name)).valu
 
 std::optional<long> number(const char* name) { return value_or_throw(read_number(name)); }
 
+std::optional<std::chrono::milliseconds> time_limit(const char* name) {
+  return value_or_throw(read_time(name));
+}
+
 void check_rank(int rank, int size) {
   if (size < 1 || rank < 0 || rank >= size)
     raise({ErrorKind::invalid_argument,
@@ -175,6 +179,8 @@ CommunicatorOptions CommunicatorOptions::from_environment() {
   options.device_way = word("CCOLL_DEVICE_WAY");
   options.device_copies = word("CCOLL_DEVICE_COPIES");
   options.interface = variable("CCOLL_SOCKET_IFNAME");
+  options.timeout = time_limit("CCOLL_TIMEOUT").value_or(options.timeout);
+  options.start_timeout = time_limit("CCOLL_START_TIMEOUT").value_or(options.start_timeout);
   if (const auto seconds = number("CCOLL_HEARTBEAT"))
     options.heartbeat = std::chrono::seconds(*seconds);
   if (const auto lanes = number("CCOLL_LANES")) options.max_lanes = static_cast<int>(*lanes);

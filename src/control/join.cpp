@@ -171,7 +171,7 @@ class Joining {
       if (!*row) continue;
       const auto status = attempt(**row);
       if (!status || *status) return {};
-      await_outcome(std::min(deadline_, Clock::now() + pause));
+      await_outcome(std::min(deadline_, deadline_after(pause)));
       pause = std::min(2 * pause, kLongestPause);
     }
     return {};

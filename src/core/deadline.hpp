@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Time limits that do not overflow.
+/// Time limits that do not overflow: whoever adds a time to a clock that is not a constant of our
+/// own does it here. tests/core/deadline_test.cpp looks for others.
 
-#include <algorithm>
 #include <chrono>
 
 namespace ccoll {
 
-/// The moment `timeout` from now; a very long one, such as milliseconds::max(), is a year.
-inline std::chrono::steady_clock::time_point deadline_after(
-    std::chrono::milliseconds timeout,
+/// As a time limit: none.
+inline constexpr std::chrono::milliseconds kNoLimit = std::chrono::milliseconds::max();
+
+/// The moment `time` from now; a very long one, such as kNoLimit, is a year, and one below zero is
+/// now.
+template <typename Rep, typename Period>
+std::chrono::steady_clock::time_point deadline_after(
+    std::chrono::duration<Rep, Period> time,
     std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now()) {
-  constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);
-  return now + std::min(timeout, kLongest);
+  constexpr std::chrono::hours kLongest{24 * 365};
+  if (time >= kLongest) return now + kLongest;
+  return time > time.zero() ? now + time : now;
 }
 
 }  // namespace ccoll

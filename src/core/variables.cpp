@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "core/deadline.hpp"
 #include "core/log.hpp"
 #include "core/net/port_range.hpp"
 #include "core/result.hpp"
@@ -35,6 +36,12 @@ constexpr std::string_view kTlsModes[] = {"off", "psk", "cert"};
 constexpr Values one_of(std::span<const std::string_view> words) { return {.words = words}; }
 constexpr Values number(long least, long most) { return {.least = least, .most = most}; }
 constexpr Values kSwitch = number(0, 1);
+constexpr Values time(std::chrono::milliseconds shortest, std::chrono::milliseconds longest,
+                      std::string_view endless) {
+  return {.shortest = shortest, .longest = longest, .endless = endless};
+}
+constexpr Values kTimeLimit =
+    time(std::chrono::milliseconds(1), std::chrono::hours(24 * 365), "none");
 
 // In the order of docs/environment.md; tests/core/variables_test.cpp compares the two.
 
@@ -71,6 +78,13 @@ constexpr Variable kSettings[] = {
      "the ports that may be listened at where none is named, as `20000-20100`: one for each rank "
      "of "
      "a host and one for the store"},
+    {"CCOLL_TIMEOUT", "300",
+     "how many seconds a call may take that gives no time limit of its own, as `0.5`; `none`: as "
+     "long as it likes",
+     kTimeLimit},
+    {"CCOLL_START_TIMEOUT", "60",
+     "how many seconds start-up may take, until all ranks are there; `none`: as long as it likes",
+     kTimeLimit},
     {"CCOLL_HEARTBEAT", "10",
      "after so many seconds of silence a rank counts as lost that was stopped, or whose host or "
      "network has gone; 0: never, for debuggers",
@@ -255,6 +269,22 @@ Result<long> parse_number(std::string_view name, std::string_view text, const Va
               values.least, values.most);
 }
 
+Result<std::chrono::milliseconds> parse_time(std::string_view name, std::string_view text,
+                                             const Values& values) {
+  using Seconds = std::chrono::duration<double>;
+  if (text == values.endless) return kNoLimit;
+  double seconds = 0;
+  const auto* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, seconds);
+  // Not true of NaN, which is also read.
+  const bool fits = Seconds(seconds) >= values.shortest && Seconds(seconds) <= values.longest;
+  if (error == std::errc() && rest == end && fits)
+    return std::chrono::ceil<std::chrono::milliseconds>(Seconds(seconds));
+  return fail(ErrorKind::invalid_argument,
+              "{}={} is not a time in seconds from {:g} to {:.0f}, or {}", name, text,
+              Seconds(values.shortest).count(), Seconds(values.longest).count(), values.endless);
+}
+
 std::string meant_by(std::string_view name) {
   std::vector<std::string_view> ours;
   for (const VariableGroup& group : kGroups) {
@@ -308,12 +338,21 @@ Result<std::optional<long>> read_number(const std::string& name) {
   });
 }
 
+Result<std::optional<std::chrono::milliseconds>> read_time(const std::string& name) {
+  const auto text = read_variable(name);
+  if (!text) return std::nullopt;
+  return parse_time(name, *text, values_of(name)).map([](std::chrono::milliseconds time) {
+    return std::optional(time);
+  });
+}
+
 Status check_variables() {
   for (const VariableGroup& group : kGroups) {
     for (const Variable& variable : group.variables) {
       const std::string name(variable.name);
       if (!variable.values.words.empty()) CCOLL_TRY(read_word(name));
       if (variable.values.most >= variable.values.least) CCOLL_TRY(read_number(name));
+      if (variable.values.longest.count() > 0) CCOLL_TRY(read_time(name));
     }
   }
   return net::port_range().map([](const auto&) {});

@@ -5,6 +5,7 @@
 /// and the one place that asks the system for their values. docs/environment.md is this table for
 /// people.
 
+#include <chrono>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,6 +25,11 @@ struct Values {
   /// Or whole numbers, where `most` is not less.
   long least = 0;
   long most = -1;
+  /// Or a time, which is written in seconds with fractions, where `longest` is not zero: from
+  /// `shortest` to that, or `endless`, which stands for no limit.
+  std::chrono::milliseconds shortest{0};
+  std::chrono::milliseconds longest{0};
+  std::string_view endless = {};
 };
 
 struct Variable {
@@ -48,9 +54,12 @@ Status check_word(std::string_view name, std::string_view text);
 
 /// The value of `name`, which is in the table; nullopt where it is not set or empty.
 std::optional<std::string> read_variable(const std::string& name);
-/// The same of one that is one of some words, or a number; fails where it is something else.
+/// The same of one that is one of some words, a number or a time; fails where it is something else.
 Result<std::optional<std::string>> read_word(const std::string& name);
 Result<std::optional<long>> read_number(const std::string& name);
+/// kNoLimit (core/deadline.hpp) where there is to be none. What is finer than milliseconds is
+/// rounded up.
+Result<std::optional<std::chrono::milliseconds>> read_time(const std::string& name);
 
 /// Whether all that are set are what they may be: for who starts ranks, so that not each of these
 /// has to tell it.

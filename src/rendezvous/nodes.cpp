@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "ccoll/store.hpp"
+#include "core/deadline.hpp"
 
 namespace ccoll {
 namespace {
@@ -55,7 +56,7 @@ Status compare(const LaunchOptions& options, Store& store) {
 }  // namespace
 
 Result<int> agree_with_nodes(const LaunchOptions& options, const std::string& token, int signals) {
-  const auto deadline = Clock::now() + options.node_time;
+  const auto deadline = deadline_after(options.node_time);
   for (;;) {
     try {
       const auto store = connect_tcp_store(options.store, token, kTurn);

@@ -15,6 +15,7 @@
 #include <iterator>
 #include <thread>
 
+#include "core/deadline.hpp"
 #include "core/signal_name.hpp"
 #include "core/text.hpp"
 #include "core/write_all.hpp"
@@ -207,7 +208,7 @@ bool Supervisor::ask_for_dumps() {
   for (const auto& rank : ranks_)
     if (!rank.over && catches(rank.pid, *signal) && ::kill(rank.pid, *signal) == 0) asked.ranks++;
   asked.next = Clock::now() + kBetweenLooks;
-  asked.until = Clock::now() + options_.dump_time;
+  asked.until = deadline_after(options_.dump_time);
   if (asked.ranks > 0) asked_ = asked;
   return asked_.has_value();
 }
@@ -229,7 +230,7 @@ void Supervisor::forward_signal() {
   say(fmt::format("{} forwarded to {} ranks; a second one kills them, as {} from now will",
                   signal_name(interrupted_), running(), seconds(options_.grace_time)));
   signal_running(interrupted_);
-  grace_until_ = Clock::now() + options_.grace_time;
+  grace_until_ = deadline_after(options_.grace_time);
 }
 
 void Supervisor::look_for_ends() {
@@ -289,7 +290,7 @@ void Supervisor::look_who_is_left() {
   if (!nobody)
     stopped_until_.reset();
   else if (!stopped_until_)
-    stopped_until_ = Clock::now() + options_.grace_time;
+    stopped_until_ = deadline_after(options_.grace_time);
 }
 
 std::string Supervisor::stopped_ranks() const {
@@ -318,7 +319,7 @@ void Supervisor::rank_is_over(const RankEnd& end) {
   const bool end_others = options_.on_failure == LaunchOptions::OnFailure::end && running() > 0;
   if (ending_ == Ending::no && end_others) {
     ending_ = Ending::reporting;
-    next_push_ = Clock::now() + options_.report_time;
+    next_push_ = deadline_after(options_.report_time);
     text += fmt::format("; the other{} {} to report", running() == 1 ? " has" : "s have",
                         seconds(options_.report_time));
   }
@@ -365,7 +366,7 @@ void Supervisor::push_the_end() {
     look_for_stopped();
     say(fmt::format("ending {} rank{} (SIGTERM)", running(), running() == 1 ? "" : "s"));
     signal_running(SIGTERM);
-    next_push_ = Clock::now() + options_.end_time;
+    next_push_ = deadline_after(options_.end_time);
   } else if (ending_ == Ending::told) {
     kill_all(fmt::format("SIGTERM has not ended them within {}", seconds(options_.end_time)));
   }

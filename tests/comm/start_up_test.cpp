@@ -50,6 +50,27 @@ TEST_CASE("start-up: ranks that were handed an id meet, several ids at once", "[
   for (const auto& error : errors) CHECK(error == "");
 }
 
+TEST_CASE("start-up: time limits may be as long as can be", "[comm]") {
+  constexpr auto kLongest = std::chrono::milliseconds::max();
+  // Of the second the nanoseconds do not fit, nor those of the third with the time since boot.
+  for (const auto limit : {kLongest, 9'300'000'000'000ms, 9'223'372'036'854ms}) {
+    CAPTURE(limit.count());
+    auto options = impatient();
+    options.start_timeout = limit;
+    options.timeout = limit;
+    const auto id = UniqueId::create();
+    const auto errors = run_threads(3, [&](int rank) {
+      auto communicator = Communicator::create(id, rank, 3, options);
+      auto half = communicator.split(rank % 2, 0, {.timeout = limit});
+      std::int32_t sum = rank;
+      half->all_reduce(std::span(&sum, 1), ReduceOp::sum, {.timeout = limit});
+      communicator.all_reduce_async(std::span(&sum, 1)).wait(limit);
+      expect(sum == 2 + 1 + 2, "a sum is wrong");
+    });
+    for (const auto& error : errors) CHECK(error == "");
+  }
+}
+
 TEST_CASE("start-up: an id works in other processes", "[.fork]") {
   // The children come first: making an id starts a thread, which a child would not have.
   int hand_round[2];
@@ -238,6 +259,15 @@ TEST_CASE("start-up: options of messages from the environment", "[comm]") {
   CHECK_FALSE(with("CCOLL_STRICT_SENDS", "0").first.strict_sends);
   CHECK(with("CCOLL_HEARTBEAT", "0.5").second ==
         "invalid_argument: CCOLL_HEARTBEAT=0.5 is not a whole number from 0 to 86400");
+  CHECK(with("CCOLL_TIMEOUT", "0.25").first.timeout == 250ms);
+  CHECK(with("CCOLL_TIMEOUT", "none").first.timeout == std::chrono::milliseconds::max());
+  CHECK(with("CCOLL_TIMEOUT", "").first.timeout == 5min);
+  CHECK(with("CCOLL_START_TIMEOUT", "90").first.start_timeout == 90s);
+  CHECK(with("CCOLL_START_TIMEOUT", "none").first.start_timeout ==
+        std::chrono::milliseconds::max());
+  CHECK(with("CCOLL_START_TIMEOUT", "-1").second ==
+        "invalid_argument: CCOLL_START_TIMEOUT=-1 is not a time in seconds from 0.001 to 31536000, "
+        "or none");
   CHECK(with("CCOLL_STRICT_SENDS", "yes").second ==
         "invalid_argument: CCOLL_STRICT_SENDS=yes is not a whole number from 0 to 1");
 }

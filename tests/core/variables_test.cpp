@@ -11,6 +11,8 @@
 #include <regex>
 #include <set>
 
+#include "core/deadline.hpp"
+
 namespace ccoll {
 namespace {
 
@@ -129,7 +131,7 @@ TEST_CASE("variables: whatever is set to what it may not be is found, and named"
   for (const VariableGroup& group : variable_groups()) {
     for (const Variable& variable : group.variables) {
       const std::string name(variable.name);
-      const auto& [words, least, most] = variable.values;
+      const auto& [words, least, most, shortest, longest, endless] = variable.values;
       if (words.empty() && most < least) continue;
       CAPTURE(name);
       REQUIRE(said(name, "") == "");
@@ -152,6 +154,50 @@ TEST_CASE("variables: whatever is set to what it may not be is found, and named"
     }
   }
   CHECK(tried > 100);
+}
+
+TEST_CASE("variables: a time is so many seconds with fractions, or its word for no limit",
+          "[core][unit]") {
+  using std::chrono::milliseconds;
+  const auto read = [](const std::string& name, const std::string& text) {
+    ::setenv(name.c_str(), text.c_str(), 1);
+    auto time = read_time(name);
+    const Status checked = check_variables();
+    ::unsetenv(name.c_str());
+    CHECK(checked.has_value() == time.has_value());
+    return time;
+  };
+  std::size_t times = 0;
+  for (const VariableGroup& group : variable_groups()) {
+    for (const Variable& variable : group.variables) {
+      const std::string name(variable.name);
+      const auto& [words, least, most, shortest, longest, endless] = variable.values;
+      if (longest.count() == 0) continue;
+      CAPTURE(name);
+      times++;
+      const auto seconds = [](milliseconds time) {
+        return fmt::format("{:.3f}", std::chrono::duration<double>(time).count());
+      };
+      CHECK_FALSE(read(name, "").value());
+      for (const milliseconds time : {shortest, longest, milliseconds(1500)})
+        CHECK(read(name, seconds(time)).value() == time);
+      CHECK(read(name, "12").value() == milliseconds(12'000));
+      CHECK(read(name, "1.2501").value() == milliseconds(1251));
+      CHECK(read(name, std::string(endless)).value() == kNoLimit);
+      for (const std::string& wrong :
+           {seconds(shortest - milliseconds(1)), seconds(longest + milliseconds(1)),
+            std::string("-1"), std::string("nan"), std::string("inf"), std::string("1e999"),
+            std::string("10s"), std::string("1,5"), std::string(" 1"), std::string("soon")}) {
+        const auto refused = read(name, wrong);
+        REQUIRE_FALSE(refused);
+        CHECK(refused.error().message ==
+              fmt::format("{}={} is not a time in seconds from {:g} to {:.0f}, or {}", name, wrong,
+                          std::chrono::duration<double>(shortest).count(),
+                          std::chrono::duration<double>(longest).count(), endless));
+      }
+    }
+  }
+  CHECK(times >= 2);
 }
 
 }  // namespace ccoll

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/deadline.hpp"
 #include "graph.hpp"
 
 namespace ccoll::gpu_check {
@@ -22,7 +23,7 @@ Clockwork::Clockwork(int rounds)
       end_(value_or_throw(device::make_event(cudaEventDefault))) {}
 
 void Clockwork::run(std::vector<Candidate>& candidates, std::chrono::milliseconds load) {
-  const auto loaded = std::chrono::steady_clock::now() + load;
+  const auto loaded = deadline_after(load);
   do {
     for (const Candidate& each : candidates) time(each);
   } while (std::chrono::steady_clock::now() < loaded);

@@ -6,6 +6,7 @@
 
 #include "../../tests/engine/device/word_hammer.hpp"
 #include "../../tests/kernels/device/trial.hpp"
+#include "core/deadline.hpp"
 #include "engine/device/cuda.hpp"
 #include "kernels/device/launch.hpp"
 #include "phases.hpp"
@@ -155,8 +156,7 @@ class WordTrial {
     auto* const words = reinterpret_cast<std::uint64_t*>(memory);
     test::WordHammer with{words, 0, rounds_, words + kMostWords, words + kMostWords + 1};
     void* each[] = {&with};
-    const auto end = std::chrono::steady_clock::now() +
-                     std::chrono::milliseconds(testing::by_effort(200, 500, 2000));
+    const auto end = deadline_after(std::chrono::milliseconds(testing::by_effort(200, 500, 2000)));
     // Where others have the cores of a host that plays the GPU, it may take longer until they meet.
     while (std::chrono::steady_clock::now() < end ||
            (!have_met() && std::chrono::steady_clock::now() < end + std::chrono::minutes(1))) {

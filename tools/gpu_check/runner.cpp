@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner.hpp"
+#include "core/deadline.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -173,7 +174,7 @@ std::string_view word(Outcome outcome) {
 std::vector<Ending> run_phases(const std::vector<Phase>& phases, const RunOptions& options) {
   std::filesystem::create_directories(options.out);
   const Records records(options.out + "/results.jsonl");
-  const auto end_of_all = Clock::now() + options.budget;
+  const auto end_of_all = deadline_after(options.budget);
   const Stoppable stoppable;
   std::vector<Ending> endings;
   for (const Phase& phase : phases) {

@@ -164,6 +164,8 @@ int run_ranks(const Arguments& arguments) {
     // What ranks say of each other as they are ended is no news.
     if (!interrupted) say(ccoll::diagnosis(dumps, ends, started));
   };
+  if (const auto limit = ccoll::read_time("CCOLL_START_TIMEOUT"); limit && *limit)
+    options->node_time = **limit;
   options->dump_signal = ccoll::read_variable("CCOLL_DUMP_SIGNAL").value_or(kDumpSignal);
   const auto status = ccoll::launch(*options);
   if (status) return *status;

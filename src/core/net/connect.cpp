@@ -11,6 +11,7 @@
 #include <random>
 #include <vector>
 
+#include "core/deadline.hpp"
 #include "core/net/address.hpp"
 #include "core/net/deadline.hpp"
 #include "core/net/listener.hpp"
@@ -63,7 +64,7 @@ asio::awaitable<Result<std::vector<tcp::endpoint>>> resolve(asio::io_context& co
                                                             HostPort address, Milliseconds limit) {
   if (const auto endpoint = numeric_endpoint(address)) co_return std::vector{*endpoint};
   const auto lookup = std::make_shared<Lookup>(context);
-  lookup->over.expires_after(limit);
+  lookup->over.expires_at(deadline_after(limit));
   lookup->resolver.async_resolve(
       address.host, std::to_string(address.port),
       [lookup](const std::error_code& error, const tcp::resolver::results_type& found) {
@@ -174,7 +175,7 @@ asio::awaitable<Result<Stream>> connect(std::shared_ptr<Service> service, std::s
   const auto target = parse_target(address);
   if (!target) co_return tl::unexpected(target.error());
   asio::io_context& context = service->context();
-  const auto deadline = Clock::now() + timeout;
+  const auto deadline = deadline_after(timeout);
   const auto limits = [deadline] {
     const Milliseconds limit = std::min(kTryTimeout, until(deadline));
     return Limits{limit, limit};
@@ -185,7 +186,7 @@ asio::awaitable<Result<Stream>> connect(std::shared_ptr<Service> service, std::s
     Result<Stream> stream = co_await try_all(context, *target, credentials, purpose, limits);
     if (stream || !worth_retrying(stream.error())) co_return stream;
     const Milliseconds pause = pauses.next();
-    const auto next = Clock::now() + pause;
+    const auto next = deadline_after(pause);
     const bool lacks = stream.error().kind == ErrorKind::exhausted;
     lacking_since = lacks ? std::min(lacking_since, Clock::now()) : Clock::time_point::max();
     if (lacks && next >= std::min(deadline, lacking_since + kLackLimit))

@@ -4,6 +4,8 @@
 #include <asio/steady_timer.hpp>
 #include <utility>
 
+#include "core/deadline.hpp"
+
 namespace ccoll::net {
 
 struct Deadline::State {
@@ -17,7 +19,7 @@ struct Deadline::State {
 Deadline::Deadline(const asio::any_io_executor& executor, std::chrono::milliseconds timeout,
                    std::function<void()> close)
     : state_(std::make_shared<State>(executor, std::move(close))) {
-  state_->timer.expires_after(timeout);
+  state_->timer.expires_at(deadline_after(timeout));
   // A weak reference: the handler lives in the timer's own queue, and would keep the timer alive.
   state_->timer.async_wait([weak = std::weak_ptr(state_)](const std::error_code& error) {
     const auto state = weak.lock();

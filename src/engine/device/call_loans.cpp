@@ -5,6 +5,8 @@
 #include <chrono>
 #include <utility>
 
+#include "core/deadline.hpp"
+
 namespace ccoll::device {
 namespace {
 
@@ -18,7 +20,7 @@ CallLoans find_loans(Lending& lending, const BufferUse& use, const GroupCall& ca
   std::byte* const buffers[] = {call.input, call.output};
   std::array<std::pair<std::uintptr_t, std::uintptr_t>, 2> used;
   using Clock = std::chrono::steady_clock;
-  const auto limit = Clock::now() + (call.is_captured ? kForOthersToMap : Clock::duration(0));
+  const auto limit = deadline_after(call.is_captured ? kForOthersToMap : kForOthersToMap.zero());
   for (std::size_t i = 0; i < loans.of.size(); ++i) {
     const Extent own = use.used[i], lent = use.lendable[i];
     const auto address = reinterpret_cast<std::uintptr_t>(buffers[i]);

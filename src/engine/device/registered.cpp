@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/deadline.hpp"
 #include "core/log.hpp"
 #include "engine/device/cuda.hpp"
 #include "engine/device/ipc_memory.hpp"
@@ -42,10 +43,7 @@ class Lent final : public Registered {
   bool is_back_within(std::chrono::milliseconds limit) override {
     if (process_ != getpid()) return true;
     take_back();
-    constexpr std::chrono::hours kForEver{24 * 365};
-    const auto end =
-        std::chrono::steady_clock::now() + std::min<std::chrono::milliseconds>(limit, kForEver);
-    return !of_user_ || of_user_->is_closed_by(end);
+    return !of_user_ || of_user_->is_closed_by(deadline_after(limit));
   }
 
  private:

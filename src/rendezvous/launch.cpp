@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -59,7 +60,8 @@ class TakenSignals {
   FileDescriptor descriptor_;
 };
 
-/// Two pipes per rank may be more descriptors than the soft limit allows.
+/// Two pipes per rank may be more descriptors than the soft limit allows; and so may what the ranks
+/// themselves need, who inherit this. The library leaves a program's own limit alone.
 class RaisedFileLimit {
  public:
   RaisedFileLimit() {
@@ -71,7 +73,6 @@ class RaisedFileLimit {
   RaisedFileLimit(const RaisedFileLimit&) = delete;
   RaisedFileLimit& operator=(const RaisedFileLimit&) = delete;
   ~RaisedFileLimit() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-  const rlimit& before() const { return before_; }
 
  private:
   rlimit before_{};
@@ -293,7 +294,6 @@ Result<int> launch(const LaunchOptions& options) {
         options.first_rank() + rank == 0 && ::isatty(STDIN_FILENO) == 0 && ::fcntl(0, F_GETFD) >= 0;
     plan.input = reads ? STDIN_FILENO : nothing.number();
     plan.signal_mask = signals.before();
-    plan.files = files.before();
     auto process = start_rank(options, rank, std::move(plan));
     if (!process) return tl::unexpected(process.error());
     guard->watch(process->pid);

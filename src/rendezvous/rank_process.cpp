@@ -45,7 +45,6 @@ int become(const ProcessPlan& plan, char* const* arguments, char* const* environ
   const int error = ::fcntl(plan.error, F_DUPFD_CLOEXEC, 3);
   if (input < 0 || output < 0 || error < 0) return errno;
   if (::dup2(input, 0) < 0 || ::dup2(output, 1) < 0 || ::dup2(error, 2) < 0) return errno;
-  ::setrlimit(RLIMIT_NOFILE, &plan.files);
   ::signal(SIGPIPE, SIG_DFL);
   ::sigprocmask(SIG_SETMASK, &plan.signal_mask, nullptr);
   ::execvpe(arguments[0], arguments, environment);

@@ -5,7 +5,6 @@
 /// job is over.
 
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <string>
@@ -31,7 +30,6 @@ struct ProcessPlan {
   int output = 1;
   int error = 2;
   sigset_t signal_mask{};
-  rlimit files{};
 };
 
 /// Starts it as the leader of a new process group; the kernel kills it when the calling thread

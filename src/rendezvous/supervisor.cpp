@@ -154,8 +154,7 @@ void Supervisor::wait_for_something(int most_milliseconds) {
 }
 
 void Supervisor::pass_on(RankProcess::Stream& stream) {
-  std::array<char, 65536> bytes;
-  const ssize_t got = ::read(stream.reading.number(), bytes.data(), bytes.size());
+  const ssize_t got = ::read(stream.reading.number(), read_.data(), read_.size());
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
   if (got <= 0) {
     stream.reading.close();
@@ -163,7 +162,7 @@ void Supervisor::pass_on(RankProcess::Stream& stream) {
     return;
   }
   if (is_quiet_ && stream.to == STDERR_FILENO) return;
-  output_of(stream).add(stream.lines.feed({bytes.data(), static_cast<std::size_t>(got)}));
+  output_of(stream).add(stream.lines.feed({read_.data(), static_cast<std::size_t>(got)}));
   // Nobody reads us any more: then the rank is to learn that too (SIGPIPE).
   if (output_of(stream).unread()) stream.reading.close();
 }

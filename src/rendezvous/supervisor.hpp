@@ -112,7 +112,9 @@ class Supervisor final {
   bool is_quiet_ = false;                           // what ranks complain of is dropped
   int cut_short_ = 0;                               // the signal that came after that
   std::array<Output, 2> outputs_{Output(1), Output(2)};
-  bool lost_output_ = false;  // to one that should have taken it
+  std::vector<char> read_ =
+      std::vector<char>(64 << 10);  // a pipe's worth; not every stack has room
+  bool lost_output_ = false;        // to one that should have taken it
 };
 
 }  // namespace ccoll

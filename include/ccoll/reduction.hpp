@@ -3,6 +3,15 @@
 
 /// What all_reduce, reduce and reduce_scatter combine by: one of ReduceOp, a sum of contributions
 /// that each rank multiplies by a factor of its own, or the caller's own function.
+///
+/// Results do not depend on the floating-point state of any thread: the library rounds to nearest
+/// and keeps subnormal numbers, and the thread has its own state again afterwards. Every NaN that
+/// is made, by combining or by a factor, is its type's canonical one:
+///
+///     float16      0x7e00        float32      0x7fc00000            float8_e4m3  0x7f
+///     bfloat16     0x7fc0        float64      0x7ff8000000000000    float8_e5m2  0x7f
+///
+/// A NaN that nothing is combined with, as on a communicator of one rank, is copied as it is.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,6 +34,8 @@ namespace ccoll {
 /// - It is called by whichever thread makes progress: one that is inside a call of the
 ///   communicator, or the library's own when nobody is. For one communicator never by two at once;
 ///   a function that several communicators use may be.
+/// - It finds the floating-point state in which C++ programs start (rounding to nearest, subnormal
+///   numbers kept, no traps), whatever the thread's own is, which it has again afterwards.
 /// - It must be associative, and must not use the communicator: Error{invalid_argument} for it.
 /// - What it throws ends the call, on all ranks, with Error{aborted} and the exception's text; the
 ///   communicator is broken then, as after any failure.

@@ -9,6 +9,7 @@
 
 #include "algorithms/algorithms.hpp"
 #include "algorithms/cost.hpp"
+#include "core/float_state.hpp"
 #include "core/result.hpp"
 
 namespace ccoll {
@@ -95,6 +96,7 @@ Problem as_all_see_it(Problem problem, std::size_t elem_bytes) {
 
 Chosen choose(const Problem& problem, std::size_t elem_bytes, const CostTable& costs,
               const Forced& forced) {
+  const DefaultFloatState state;  // ranks whose threads round differently choose alike
   const std::vector<Scored> scored = score_all(problem, elem_bytes, costs, forced);
   CCOLL_CHECK(!scored.empty(), "{} of {}-byte elements has no algorithm within {} bytes a message",
               to_string(problem.kind), elem_bytes, costs.slot_bytes);

@@ -120,7 +120,8 @@ Status check_reduction(const Call& call) {
   if (call.type == DataType::boolean)
     return fail(ErrorKind::invalid_argument, "{}: premultiplied_sum is not defined on bool",
                 name_of(call));
-  if (is_integer(call.type) && !op.has_whole_factor())
+  const bool is_empty_list = call.coalesced && call.count == 0;  // it may not even have a type
+  if (!is_empty_list && is_integer(call.type) && !op.has_whole_factor())
     return fail(ErrorKind::invalid_argument, "{}: {} of {}: the factor must be a whole number",
                 name_of(call), op.text(), to_string(call.type));
   return {};

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/float_state.hpp"
 #include "transport/transport.hpp"
 
 namespace ccoll {
@@ -36,6 +37,7 @@ std::vector<std::uint32_t> hosts_of(std::span<const PeerAddress> ranks) {
 }
 
 double cores_per_rank(std::span<const PeerAddress> ranks) {
+  const DefaultFloatState state;  // ranks whose threads round differently find the same
   struct Machine {
     double cores = 0;
     double ranks = 0;
@@ -105,6 +107,7 @@ CostTable costs_over(std::string_view transport, double cores_per_rank, bool one
 
 CostTable costs_among(std::span<const PeerAddress> ranks, std::string_view forced,
                       double cores_per_rank, const Tuning& tuning) {
+  const DefaultFloatState state;
   const auto is_near = [&](const PeerAddress& rank) { return rank.host == ranks.front().host; };
   const bool one_host = std::ranges::all_of(ranks, is_near);
   const auto transport = slowest_transport(ranks, forced);

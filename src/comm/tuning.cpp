@@ -15,6 +15,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "core/float_state.hpp"
 #include "core/log.hpp"
 #include "core/variables.hpp"
 #include "transport/transport.hpp"
@@ -107,6 +108,7 @@ std::string to_text(const Tuning& tuning) {
 }
 
 Result<Tuning> parse_tuning(std::string_view text) {
+  const DefaultFloatState state;  // all ranks read the same, however their threads round
   if (text.empty()) return Tuning{};
   std::istringstream lines{std::string(text)};
   std::string line;

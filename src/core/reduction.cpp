@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "core/element.hpp"
+#include "core/float_state.hpp"
 
 namespace ccoll {
 
@@ -26,6 +27,7 @@ Reduction Reduction::premultiplied_sum(const void* factor, DataType type) {
   if (size_of(type) == 0)
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("premultiplied_sum: {} is no DataType", static_cast<int>(type)));
+  const DefaultFloatState state;  // a subnormal factor is no zero
   return element::with_type(type, [&]<typename T>(T value) {
     std::memcpy(static_cast<void*>(&value), factor, sizeof value);
     const auto wide = element::widen(value);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <exception>
 
+#include "core/float_state.hpp"
 #include "core/result.hpp"
 
 namespace ccoll {
@@ -66,6 +67,7 @@ bool CustomFold::call(const Reduction::Custom& custom, const void* whose, const 
     ~Restore() { innermost = of.outer; }
   } restore{folding};
   innermost = &folding;
+  const DefaultFloatState state;  // which thread calls it is chance
   const unsigned before = generation.load(std::memory_order_relaxed);
   try {
     custom.function(in, accumulated_, elems, type_);

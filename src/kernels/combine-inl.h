@@ -16,6 +16,7 @@
 #include <cstring>
 
 #include "core/element.hpp"
+#include "core/float_state.hpp"
 #include "hwy/highway.h"
 #include "kernels/scalar.hpp"
 
@@ -209,6 +210,18 @@ HWY_NOINLINE void CombineFolded(const std::byte* const* sources, std::size_t cou
   }
 }
 
+/// CombineFolded, whatever state the thread's floating point is in.
+template <typename T, ReduceOp op, class Format, class Op>
+HWY_INLINE void CombineAnywhere(const std::byte* const* sources, std::size_t count, std::byte* out,
+                                std::size_t elems, std::uint32_t divisor) {
+  const auto fold = [&] { CombineFolded<T, op, Format, Op>(sources, count, out, elems, divisor); };
+  if constexpr (depends_on_float_state<T, op>) {
+    in_default_float_state(fold);
+  } else {
+    fold();
+  }
+}
+
 /// The CombineFunction of an operation that does not divide.
 template <typename T, ReduceOp op, class Format, class Op>
 void Combine(const std::byte* const* sources, std::size_t count, std::byte* out, std::size_t elems,
@@ -217,7 +230,7 @@ void Combine(const std::byte* const* sources, std::size_t count, std::byte* out,
     if (out != sources[0] && elems != 0) std::memcpy(out, sources[0], elems * sizeof(T));
     return;
   }
-  CombineFolded<T, op, Format, Op>(sources, count, out, elems, 1);
+  CombineAnywhere<T, op, Format, Op>(sources, count, out, elems, 1);
 }
 
 /// The CombineFunction of `avg`: a sum until the step that divides.
@@ -227,13 +240,14 @@ void CombineAverage(const std::byte* const* sources, std::size_t count, std::byt
   if (divisor == 1) {
     Combine<T, ReduceOp::sum, Format, Undivided>(sources, count, out, elems, 1);
   } else {
-    CombineFolded<T, ReduceOp::avg, Format, Divided>(sources, count, out, elems, divisor);
+    CombineAnywhere<T, ReduceOp::avg, Format, Divided>(sources, count, out, elems, divisor);
   }
 }
 
-/// A ScaleFunction; Op is the product of the type.
+/// Op is the product of the type.
 template <class Format, class Op>
-void Scale(const std::byte* in, std::byte* out, std::size_t elems, const element::Factor& factor) {
+HWY_NOINLINE void ScaleAll(const std::byte* in, std::byte* out, std::size_t elems,
+                           const element::Factor& factor) {
   using Stored = typename Format::Stored;
   const typename Format::D d;
   constexpr std::size_t lanes = Format::kLanes;
@@ -250,6 +264,12 @@ void Scale(const std::byte* in, std::byte* out, std::size_t elems, const element
   const auto scaled = Op::Fold(d, Format::Load(padded), by);
   Format::Store(Op::Finish(d, scaled, 1), padded);
   std::memcpy(reinterpret_cast<Stored*>(out) + elem, padded, bytes);
+}
+
+/// A ScaleFunction, whatever state the thread's floating point is in.
+template <class Format, class Op>
+void Scale(const std::byte* in, std::byte* out, std::size_t elems, const element::Factor& factor) {
+  in_default_float_state([&] { ScaleAll<Format, Op>(in, out, elems, factor); });
 }
 
 }  // namespace ccoll::HWY_NAMESPACE

@@ -20,6 +20,7 @@ namespace ccoll {
 /// divides.
 /// - `out` may be exactly one of the sources; any other overlap is a defect of the caller.
 /// - Any alignment and any `elems`, 0 included. Never allocates, never fails.
+/// - The result does not depend on the thread's floating-point state, which is as before then.
 using CombineFunction = void (*)(const std::byte* const* sources, std::size_t source_count,
                                  std::byte* out, std::size_t elems, std::uint32_t divisor);
 
@@ -28,7 +29,8 @@ using CombineFunction = void (*)(const std::byte* const* sources, std::size_t so
 CombineFunction find_combine(DataType type, ReduceOp op);
 
 /// out[i] = in[i] times the factor, as element::scale has it. `out` may be `in`; any other overlap
-/// is a defect of the caller. Any alignment and any `elems`. Never allocates, never fails.
+/// is a defect of the caller. Any alignment and any `elems`. Never allocates, never fails. The
+/// thread's floating-point state is as for a CombineFunction.
 using ScaleFunction = void (*)(const std::byte* in, std::byte* out, std::size_t elems,
                                const element::Factor& factor);
 

@@ -7,11 +7,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "core/element.hpp"
+#include "core/float_state.hpp"
 #include "kernels/combine.hpp"
 
 namespace ccoll {
+
+/// Whether the fold is arithmetic of floats, or, of integers, ends in it.
+template <typename T, ReduceOp op>
+inline constexpr bool depends_on_float_state =
+    std::is_floating_point_v<element::Accumulator<T>> || op == ReduceOp::avg;
 
 template <typename T, ReduceOp op>
 void combine_scalar(const std::byte* const* sources, std::size_t source_count, std::byte* out,
@@ -35,15 +42,26 @@ void combine_scalar(const std::byte* const* sources, std::size_t source_count, s
   }
 }
 
+/// The CombineFunction: whatever state the thread's floating point is in.
+template <typename T, ReduceOp op>
+void combine_scalar_anywhere(const std::byte* const* sources, std::size_t source_count,
+                             std::byte* out, std::size_t elems, std::uint32_t divisor) {
+  in_default_float_state(
+      [&] { combine_scalar<T, op>(sources, source_count, out, elems, divisor); });
+}
+
+/// A ScaleFunction, whatever that state is.
 template <typename T>
 void scale_scalar(const std::byte* in, std::byte* out, std::size_t elems,
                   const element::Factor& factor) {
-  for (std::size_t i = 0; i < elems; ++i) {
-    T value;
-    std::memcpy(&value, in + i * sizeof(T), sizeof(T));
-    value = element::scale(value, factor);
-    std::memcpy(out + i * sizeof(T), &value, sizeof(T));
-  }
+  in_default_float_state([&] {
+    for (std::size_t i = 0; i < elems; ++i) {
+      T value;
+      std::memcpy(&value, in + i * sizeof(T), sizeof(T));
+      value = element::scale(value, factor);
+      std::memcpy(out + i * sizeof(T), &value, sizeof(T));
+    }
+  });
 }
 
 /// Null where the operation is not defined on T.
@@ -51,7 +69,7 @@ template <typename T>
 CombineFunction find_combine_scalar(ReduceOp op) {
   return element::with_op(op, [](auto constant) -> CombineFunction {
     if constexpr (is_defined(constant, data_type_of<T>)) {
-      return &combine_scalar<T, constant>;
+      return &combine_scalar_anywhere<T, constant>;
     } else {
       return nullptr;
     }

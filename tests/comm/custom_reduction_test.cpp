@@ -6,6 +6,8 @@
 #include <cstring>
 
 #include "algorithms/algorithms.hpp"
+#include "core/float_state.hpp"
+#include "support/float_state.hpp"
 #include "support/ranks.hpp"
 
 using namespace ccoll;
@@ -138,6 +140,23 @@ TEST_CASE("reductions: a function gets aligned memory of every size by every alg
           expect(value == 3 * static_cast<std::int32_t>(i) + 3, "a sum");
         }
       }
+    }
+  });
+  for (const auto& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("reductions: a function finds the default floating-point state, whatever its thread's",
+          "[comm]") {
+  const auto errors = run_ranks(3, {}, [](Communicator& communicator) {
+    const auto check = [](const void* in, void* inout, std::size_t count, DataType type) {
+      if (!DefaultFloatState::is_there()) throw std::runtime_error("another state");
+      add(in, inout, count, type);
+    };
+    std::vector<std::int32_t> data(1000, 1);
+    for (const auto state : testing::unusual_float_states()) {
+      const testing::UnusualFloatState unusual(state);
+      communicator.all_reduce(std::span(data), Reduction::custom(check, {.name = "add"}));
+      expect(testing::float_state() == state, "the thread's own state afterwards");
     }
   });
   for (const auto& error : errors) CHECK(error == "");

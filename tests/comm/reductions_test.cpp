@@ -10,6 +10,7 @@
 #include "algorithms/algorithms.hpp"
 #include "core/element.hpp"
 #include "support/effort.hpp"
+#include "support/float_state.hpp"
 #include "support/ranks.hpp"
 
 using namespace ccoll;
@@ -254,10 +255,65 @@ TEST_CASE("reductions: a factor must suit the type", "[comm]") {
         "bool");
     communicator.all_reduce(std::span(data), Reduction::premultiplied_sum(std::int8_t{-2}));
     expect(data[0] == -20 && data[1] == -28, "the sum");
+    communicator.all_reduce(std::span<const BufferPair>(), half);  // of no type at all
     std::uint64_t big = 1;
     const auto factor = (std::uint64_t{1} << 63) + 1;
     communicator.all_reduce(std::span(&big, 1), Reduction::premultiplied_sum(factor));
     expect(big == 2, "a factor beyond what a double holds");
   });
   for (const auto& error : errors) CHECK(error == "");
+}
+
+namespace {
+
+/// What all ranks get of subnormal numbers, and of others that must be rounded, by every algorithm
+/// and reduction that calculates; `adopt` is called by each rank first.
+std::vector<std::vector<float>> subnormal_results(int size,
+                                                  const std::function<void(int rank)>& adopt) {
+  std::vector<std::vector<float>> results(static_cast<std::size_t>(size));
+  const auto errors = run_ranks(size, {}, [&](Communicator& communicator) {
+    adopt(communicator.rank());
+    std::vector<std::uint32_t> bits(1000, 71362);  // 1e-40
+    for (std::size_t i = 1; i < bits.size(); i += 2)
+      bits[i] = 0x3f800000 + static_cast<std::uint32_t>(i);
+    std::vector<float> in(bits.size()), out(bits.size());
+    std::memcpy(in.data(), bits.data(), in.size() * sizeof(float));
+    auto& mine = results[static_cast<std::size_t>(communicator.rank())];
+    for (const auto algorithm : algorithms_for(Kind::all_reduce)) {
+      const CallOptions options{.timeout = {}, .algorithm = to_string(algorithm)};
+      for (const Reduction& reduction :
+           {Reduction(ReduceOp::sum), Reduction(ReduceOp::avg), Reduction(ReduceOp::min),
+            Reduction::premultiplied_sum(0.3), Reduction::premultiplied_sum(1e-40F)}) {
+        communicator
+            .all_reduce_async(in.data(), out.data(), in.size(), DataType::float32, reduction,
+                              options)
+            .wait();
+        mine.insert(mine.end(), out.begin(), out.end());
+      }
+    }
+  });
+  for (const auto& error : errors) CHECK(error == "");
+  return results;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("reductions: bits do not depend on the floating-point state of any rank's thread",
+          "[comm]") {
+  const auto states = testing::unusual_float_states();
+  constexpr int kRanks = 4;
+  const auto expected = subnormal_results(kRanks, [](int) {});
+  for (std::size_t first = 0; first < states.size(); first++) {
+    const auto got = subnormal_results(kRanks, [&](int rank) {
+      if (rank > 0) testing::set_float_state(states[(first + std::size_t(rank)) % states.size()]);
+    });
+    for (std::size_t rank = 0; rank < kRanks; rank++) {
+      CAPTURE(first, rank);
+      CHECK(same_bits(got[rank], expected[0]));
+    }
+  }
 }

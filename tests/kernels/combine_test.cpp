@@ -10,6 +10,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <random>
 #include <string>
@@ -19,6 +20,7 @@
 #include "forced_target.hpp"
 #include "inputs.hpp"
 #include "support/effort.hpp"
+#include "support/float_state.hpp"
 
 namespace ccoll {
 namespace {
@@ -220,6 +222,125 @@ TEMPLATE_TEST_CASE("scaling equals the scalar definition bit by bit, in place to
           REQUIRE(wrong == 0);
           REQUIRE(out.guards_are_whole());
           if (!in_place) REQUIRE(in == before);
+        }
+      }
+    }
+  }
+}
+
+/// Any elements, every other one subnormal or near that where T is a float.
+template <typename T>
+std::vector<T> telling_elements(std::size_t elems, std::mt19937_64& random) {
+  std::vector<T> values(elems);
+  for (std::size_t i = 0; i < elems; ++i) {
+    values[i] = random_element<T>(random);
+    if constexpr (std::is_same_v<T, float>)
+      if (i % 2 == 0) values[i] = element::bits_as<float>(std::uint32_t(random() % 0x1000001));
+    if constexpr (std::is_same_v<T, double>)
+      if (i % 2 == 0) values[i] = element::bits_as<double>(random() % 0x20000000000001);
+    if constexpr (std::is_same_v<T, bfloat16>)
+      if (i % 2 == 0) values[i].bits = static_cast<std::uint16_t>(random() % 0x101);
+  }
+  return values;
+}
+
+template <typename T>
+std::vector<T> combined_here(ReduceOp op, const std::vector<std::vector<T>>& sources) {
+  std::vector<const std::byte*> pointers;
+  for (const auto& source : sources)
+    pointers.push_back(reinterpret_cast<const std::byte*>(source.data()));
+  std::vector<T> out(sources[0].size());
+  find_combine(data_type_of<T>, op)(pointers.data(), pointers.size(),
+                                    reinterpret_cast<std::byte*>(out.data()), out.size(),
+                                    op == ReduceOp::avg ? 7 : 1);
+  return out;
+}
+
+template <typename T>
+std::vector<T> scaled_here(const std::vector<T>& values, const element::Factor& factor) {
+  std::vector<T> out(values.size());
+  find_scale(data_type_of<T>)(reinterpret_cast<const std::byte*>(values.data()),
+                              reinterpret_cast<std::byte*>(out.data()), out.size(), factor);
+  return out;
+}
+
+template <typename T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+}
+
+TEMPLATE_TEST_CASE("results do not depend on the thread's floating-point state, which is kept",
+                   "[kernels][property]", CCOLL_ALL_TYPES) {
+  const std::uint64_t seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  for (const std::int64_t target : targets()) {
+    const ForcedTarget forced(target);
+    for (const std::size_t elems : {std::size_t{1}, 5 * kMaxVectorBytes / sizeof(TestType) + 3}) {
+      std::vector<std::vector<TestType>> sources;
+      for (int s = 0; s < 3; ++s) sources.push_back(telling_elements<TestType>(elems, random));
+      for (const auto state : unusual_float_states()) {
+        CAPTURE(hwy::TargetName(target), elems, state);
+        for (const ReduceOp op : ops_of<TestType>()) {
+          const auto expected = combined_here(op, sources);
+          std::uint64_t after = 0;
+          std::vector<TestType> actual;
+          {
+            const UnusualFloatState unusual(state);
+            actual = combined_here(op, sources);
+            after = float_state();
+          }
+          CAPTURE(to_string(op));
+          CHECK(same_bits(actual, expected));
+          CHECK(after == state);
+        }
+        if (data_type_of<TestType> == DataType::boolean) continue;
+        const element::Factor factor{1 / 3.0, 3};
+        const auto expected = scaled_here(sources[0], factor);
+        std::vector<TestType> actual;
+        {
+          const UnusualFloatState unusual(state);
+          actual = scaled_here(sources[0], factor);
+        }
+        CHECK(same_bits(actual, expected));
+      }
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("every NaN that is made has the bits that ccoll/reduction.hpp says",
+                   "[kernels][unit]", float16, bfloat16, float, double, float8_e4m3, float8_e5m2) {
+  const std::map<DataType, std::uint64_t> promised = {
+      {DataType::float16, 0x7e00},     {DataType::bfloat16, 0x7fc0},
+      {DataType::float32, 0x7fc00000}, {DataType::float64, 0x7ff8000000000000},
+      {DataType::float8_e4m3, 0x7f},   {DataType::float8_e5m2, 0x7f},
+  };
+  const auto bits_of = [](TestType value) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, &value, sizeof value);
+    return bits;
+  };
+  constexpr std::size_t kElems = 5 * kMaxVectorBytes / sizeof(TestType) + 3;
+  for (const std::int64_t target : targets()) {
+    const ForcedTarget forced(target);
+    for (const std::size_t elems : {std::size_t{1}, kElems}) {
+      // Quiet and signalling ones of either sign.
+      for (const std::uint64_t special : special_bits<TestType>()) {
+        TestType nan{}, one{};
+        std::memcpy(static_cast<void*>(&nan), &special, sizeof nan);
+        const auto wide = element::widen(nan);
+        if (wide == wide) continue;
+        one = element::narrow<TestType>(1);
+        for (const bool first : {true, false}) {
+          const std::vector<TestType> nans(elems, nan), ones(elems, one);
+          for (const ReduceOp op : ops_of<TestType>()) {
+            CAPTURE(hwy::TargetName(target), elems, special, to_string(op), first);
+            for (const TestType made :
+                 combined_here<TestType>(op, {first ? nans : ones, first ? ones : nans}))
+              REQUIRE(bits_of(made) == promised.at(data_type_of<TestType>));
+          }
+          for (const TestType made : scaled_here(nans, {0.5, 1}))
+            REQUIRE(bits_of(made) == promised.at(data_type_of<TestType>));
         }
       }
     }

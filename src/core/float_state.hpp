@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// A thread's floating-point state, as far as results depend on it: how it rounds, whether it takes
+/// subnormal numbers for zeros (torch.set_flush_denormal), and which exceptions trap. Threads that
+/// make progress on one call may differ in it, and so may ranks; their results must not.
+
+#include <cstdint>
+
+namespace ccoll {
+
+/// While it lives, the thread has the state with which C++ programs start; then its own again, with
+/// the exception flags of both. On processors whose state is not known here it does nothing.
+class DefaultFloatState {
+ public:
+  DefaultFloatState() : own_(read()) {
+    if (!is_default(own_)) write(kDefault);
+  }
+  ~DefaultFloatState() {
+    if (!is_default(own_)) write(own_ | (read() & kFlags));
+  }
+  DefaultFloatState(const DefaultFloatState&) = delete;
+  DefaultFloatState& operator=(const DefaultFloatState&) = delete;
+
+  /// Whether the thread has that state anyway.
+  static bool is_there() { return is_default(read()); }
+
+ private:
+#if defined(__x86_64__)
+  using Word = std::uint32_t;  // MXCSR
+  static constexpr Word kFlags = 0x3f;
+  static constexpr Word kDefault = 0x1f80;  // every exception masked
+#else
+  using Word = std::uint64_t;  // FPCR, which has no flags: they are in FPSR
+  static constexpr Word kFlags = 0;
+  static constexpr Word kDefault = 0;
+#endif
+
+  static bool is_default(Word word) { return (word & ~kFlags) == kDefault; }
+
+  // Neither is moved across an access to memory, and so no arithmetic on what memory holds is.
+  static Word read() {
+    Word word = kDefault;
+#if defined(__x86_64__)
+    asm volatile("stmxcsr %0" : "=m"(word) : : "memory");
+#elif defined(__aarch64__)
+    asm volatile("mrs %0, fpcr" : "=r"(word) : : "memory");
+#endif
+    return word;
+  }
+  static void write([[maybe_unused]] Word word) {
+#if defined(__x86_64__)
+    asm volatile("ldmxcsr %0" : : "m"(word) : "memory");
+#elif defined(__aarch64__)
+    asm volatile("msr fpcr, %0" : : "r"(word) : "memory");
+#endif
+  }
+
+  Word own_;
+};
+
+/// Does `work`, all of whose operands lie in memory, in the default state. Where the thread has
+/// that anyway, this costs four instructions.
+template <class Work>
+void in_default_float_state(const Work& work) {
+  if (DefaultFloatState::is_there()) [[likely]]
+    return work();
+  const DefaultFloatState state;
+  work();
+}
+
+}  // namespace ccoll

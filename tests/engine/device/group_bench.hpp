@@ -222,10 +222,11 @@ class GroupTrials {
               : way == 1 ? all_at_once(*loaded, memory)
                          : bench_.replay(*loaded, memory));
     for (std::size_t call = 0; call < calls; call++) {
-      if (std::ranges::equal(memory[call].all(bench_.rank()), expected[call].all(bench_.rank())))
-        continue;
-      return fail(ErrorKind::corrupt, "rank {}: way {}, call {} of {}: bits differ from the host's",
-                  bench_.rank(), way, call, calls);
+      const auto wrong = memory[call].differences(expected[call], bench_.rank());
+      if (wrong.empty()) continue;
+      constexpr const char* kWays[] = {"one by one", "all at once", "in a graph"};
+      return fail(ErrorKind::corrupt, "call {} of {}, {}: bits differ from the host's: {}", call,
+                  calls, kWays[way], wrong);
     }
     return {};
   }
@@ -242,10 +243,10 @@ class GroupTrials {
     for (std::size_t i = 0; i < launches; i++) {
       if (i > 2 && i + 1 < launches && i % 16 != 0) continue;
       host_.run(program, expected[i].buffers(), 1);
-      if (std::ranges::equal(memory[i].all(bench_.rank()), expected[i].all(bench_.rank())))
-        continue;
-      return fail(ErrorKind::corrupt, "rank {}: launch {} of {}: bits differ from the host's",
-                  bench_.rank(), i, launches);
+      const auto wrong = memory[i].differences(expected[i], bench_.rank());
+      if (wrong.empty()) continue;
+      return fail(ErrorKind::corrupt, "launch {} of {}: bits differ from the host's: {}", i,
+                  launches, wrong);
     }
     return {};
   }

@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <random>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "support/differences.hpp"
 #include "support/team_on_host.hpp"
 #include "team_case.hpp"
 
@@ -56,6 +58,22 @@ class TeamMemory {
   Problem view(Rank rank) const { return view_of(of_.problem, rank); }
   std::size_t elem_bytes() const { return size_of(of_.type); }
 
+  /// The first bytes of a rank's memory that are not as expected; empty where all are.
+  std::string differences(TeamMemory& expected, Rank rank) {
+    const auto wrong = testing::differences(all(rank), expected.all(rank),
+                                            [&](std::size_t at) { return place(rank, at); });
+    return wrong.empty() ? "" : fmt::format("rank {}: {}", rank, wrong);
+  }
+  /// Of all ranks.
+  std::string differences(TeamMemory& expected) {
+    std::string text;
+    for (Rank rank = 0; rank < memory_.size(); rank++) {
+      const auto wrong = differences(expected, rank);
+      text += (text.empty() || wrong.empty() ? "" : "; ") + wrong;
+    }
+    return text;
+  }
+
   /// Guards and inputs, too.
   friend bool operator==(const TeamMemory& a, const TeamMemory& b) {
     return a.memory_ == b.memory_;
@@ -74,6 +92,19 @@ class TeamMemory {
       return elem_bytes() * block_elems(seen, seen.size, rank, buffer);
     return elem_bytes() * (block_offset(seen, seen.size, seen.size - 1, buffer) +
                            block_elems(seen, seen.size, seen.size - 1, buffer));
+  }
+
+  /// Which byte of a rank's memory that is.
+  std::string place(Rank rank, std::size_t at) const {
+    for (const Buffer which : {Buffer::output, Buffer::input}) {
+      const std::size_t begin =
+          which == Buffer::output ? places_[rank].output : places_[rank].input;
+      if (at >= begin && at < begin + bytes_of(rank, which))
+        return fmt::format("element {} of its {}, byte {}", (at - begin) / elem_bytes(),
+                           which == Buffer::output ? "output" : "input",
+                           (at - begin) % elem_bytes());
+    }
+    return fmt::format("byte {}, of neither buffer", at);
   }
 
   TeamCase of_;

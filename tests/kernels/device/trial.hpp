@@ -14,6 +14,7 @@
 #include "../inputs.hpp"
 #include "kernels/combine.hpp"
 #include "kernels/device/combine.hpp"
+#include "support/differences.hpp"
 
 namespace ccoll::testing {
 
@@ -71,7 +72,7 @@ class Trial {
                                              expected[in_place_].data(), shape_.elems, divisor_);
     for (std::size_t b = 0; b < buffers_.size(); ++b) {
       // With it the sentinels.
-      if (!(buffers_[b] == expected[b])) return describe(b);
+      if (!(buffers_[b] == expected[b])) return describe(b, expected[b]);
     }
     return "";
   }
@@ -88,7 +89,7 @@ class Trial {
     }
   }
 
-  std::string describe(std::size_t buffer) const {
+  std::string describe(std::size_t buffer, Guarded<T>& expected) {
     std::ostringstream text;
     text << to_string(data_type_of<T>) << " " << to_string(shape_.op) << ", " << shape_.elems
          << " elements of " << shape_.source_count << " sources, divisor " << divisor_ << ": "
@@ -96,7 +97,12 @@ class Trial {
     for (const std::byte* pointer : pointers_) {
       text << reinterpret_cast<std::uintptr_t>(pointer) % 16 << " ";
     }
-    text << "bytes into a word)";
+    text << "bytes into a word); "
+         << differences(buffers_[buffer].bytes(), expected.bytes(), [&](std::size_t at) {
+              const std::ptrdiff_t byte =
+                  static_cast<std::ptrdiff_t>(at) - static_cast<std::ptrdiff_t>(expected.offset());
+              return fmt::format("byte {} of {} elements of {}", byte, shape_.elems, sizeof(T));
+            });
     return text.str();
   }
 

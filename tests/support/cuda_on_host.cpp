@@ -29,7 +29,8 @@
 /// and who has more waits for room), locked (and all that call CUDA meanwhile wait, too), lonely
 /// (what a team's kernel tells other processes' never comes there), garbled (of what it writes for
 /// them one bit is wrong), mute (no word of tiny slices comes there), halved (of such words only
-/// the half does that says of which call they are) or drift (all takes longer and longer).
+/// the half does that says of which call they are), drift (all takes longer and longer) or old (the
+/// driver is for CUDA 12.4, too old for what is linked).
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -1182,6 +1183,7 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned /*flags*/) {
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
+  if (has_fault("old")) return cudaErrorInsufficientDriver;
   const std::lock_guard lock(mu);
   *count = device_count;
   return cudaSuccess;
@@ -1197,7 +1199,10 @@ cudaError_t cudaGetDevice(int* device) {
   *device = current_device;
   return cudaSuccess;
 }
-cudaError_t cudaDriverGetVersion(int* version) { return cudaRuntimeGetVersion(version); }
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = has_fault("old") ? 12040 : CUDART_VERSION;
+  return cudaSuccess;
+}
 cudaError_t cudaRuntimeGetVersion(int* version) {
   *version = CUDART_VERSION;
   return cudaSuccess;

@@ -2,6 +2,7 @@
 // Calls of teams, communicators and processes, while other threads do with the GPU what may make it
 // wait: nothing is wrong, and nothing hangs.
 #include <filesystem>
+#include <functional>
 #include <random>
 #include <thread>
 
@@ -17,7 +18,7 @@
 namespace ccoll::gpu_check {
 namespace {
 
-const std::chrono::seconds kPatience{testing::by_effort(10, 60, 60)};
+const std::chrono::seconds kPatience{testing::by_effort(10, 20, 60)};
 
 void disturb_team(const PhaseContext& context, Findings& findings) {
   std::mt19937_64 random(context.seed);
@@ -80,14 +81,20 @@ void disturb_communicator(int size, Findings& findings) {
 int run_adversary(const PhaseContext& context) {
   Findings findings(context);
   Watchdog watchdog(context, kPatience);
-  watchdog.at("a team's calls beside other work");
-  disturb_team(context, findings);
+  const auto beside_other_work = [&](const std::string& what, const std::function<void()>& run) {
+    const Check check(findings, what + " beside other work");
+    watchdog.at(what + " beside other work");
+    run();
+  };
+  beside_other_work("a team's calls", [&] { disturb_team(context, findings); });
   for (const int size : {2, 4}) {
-    watchdog.at(fmt::format("calls of a communicator of {} threads beside other work", size));
-    disturb_communicator(size, findings);
+    beside_other_work(fmt::format("calls of a communicator of {} threads", size),
+                      [&] { disturb_communicator(size, findings); });
   }
-  watchdog.at("processes beside other work of each of them");
-  run_disturbed_processes(context, findings);
+  beside_other_work("processes", [&] {
+    watchdog.rest();  // they look after themselves
+    run_disturbed_processes(context, findings);
+  });
   return findings.close("calls, ranks and processes");
 }
 

@@ -2,13 +2,17 @@
 #include "children.hpp"
 
 #include <fcntl.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <optional>
 #include <sstream>
+#include <thread>
 
 namespace ccoll::gpu_check {
 namespace {
@@ -21,6 +25,10 @@ pid_t start(const std::vector<std::string>& command, const std::vector<FileDescr
   const pid_t child = fork();
   if (child != 0) return child;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (Until::here().next() != Until::Clock::time_point::max()) {
+    const auto until = Until::here().next().time_since_epoch();
+    setenv(kUntil, fmt::format("{}", until / std::chrono::nanoseconds(1)).c_str(), 1);
+  }
   for (const FileDescriptor& each : inherited) {
     if (each.open()) fcntl(each.number(), F_SETFD, 0);
   }
@@ -54,15 +62,39 @@ PeerArguments::PeerArguments(const std::string& handle) {
   std::getline(text, out);
 }
 
-void await_peers(const std::vector<pid_t>& children, Findings& findings) {
+namespace {
+
+/// Its status once it has ended; nothing where it does not by then.
+std::optional<int> status_by(pid_t child, std::chrono::steady_clock::time_point limit) {
+  int status = 0;
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    if (std::chrono::steady_clock::now() >= limit) return std::nullopt;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return status;
+}
+
+}  // namespace
+
+void await_peers(const std::vector<pid_t>& children, Findings& findings,
+                 std::chrono::seconds patience) {
+  const auto limit = std::chrono::steady_clock::now() + patience;
   for (std::size_t i = 0; i < children.size(); i++) {
     findings.tried();
-    int status = 0;
-    waitpid(children[i], &status, 0);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == kPassed) continue;
-    findings.wrong(WIFSIGNALED(status)
-                       ? fmt::format("process {} was killed by signal {}", i, WTERMSIG(status))
-                       : fmt::format("process {} ended with status {}", i, WEXITSTATUS(status)));
+    const auto ended = status_by(children[i], limit);
+    if (!ended) {
+      findings.wrong(
+          fmt::format("process {} was killed: it had not ended after {} s", i, patience.count()));
+      kill(children[i], SIGKILL);
+      waitpid(children[i], nullptr, 0);
+    } else if (WIFSIGNALED(*ended)) {
+      findings.wrong(fmt::format("process {} was killed by signal {} ({})", i, WTERMSIG(*ended),
+                                 strsignal(WTERMSIG(*ended))));
+    } else if (WEXITSTATUS(*ended) == kIncomplete) {
+      findings.leave_out(fmt::format("what process {} says", i));
+    } else if (WEXITSTATUS(*ended) != kPassed) {
+      findings.wrong(fmt::format("process {} ended with status {}", i, WEXITSTATUS(*ended)));
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,9 @@ struct PeerArguments {
   std::string out;
 };
 
-/// Waits for all. What one of them finds wrong, it has said.
-void await_peers(const std::vector<pid_t>& children, Findings& findings);
+/// Waits for all, and ends those that do not by themselves, so that what comes next is tried. What
+/// one of them finds wrong, it has said.
+void await_peers(const std::vector<pid_t>& children, Findings& findings,
+                 std::chrono::seconds patience);
 
 }  // namespace ccoll::gpu_check

@@ -3,7 +3,6 @@
 // way in which their calls go there: what their calls in streams leave is what the same calls leave
 // on the host, by communicators without a GPU.
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
@@ -13,6 +12,7 @@
 #include <mutex>
 #include <numeric>
 #include <random>
+#include <span>
 #include <stop_token>
 #include <thread>
 #include <vector>
@@ -24,6 +24,7 @@
 #include "graph.hpp"
 #include "phases.hpp"
 #include "schedule/problem.hpp"
+#include "support/differences.hpp"
 #include "support/effort.hpp"
 
 namespace ccoll::gpu_check {
@@ -141,7 +142,7 @@ class Watch {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::seconds kPatience{45};
+  static inline const std::chrono::seconds kPatience{testing::by_effort(45, 15, 45)};
 
   void look(const std::stop_token& stop) {
     std::unique_lock lock(mu_);
@@ -164,7 +165,8 @@ class Watch {
 struct RankReport {
   std::uint64_t tried = 0;
   std::vector<std::string> wrong;
-  std::string failed;  ///< what ended it before it was through
+  std::vector<std::string> left_out;  ///< for want of time
+  std::string failed;                 ///< what ended it before it was through
   std::vector<nlohmann::json> figures;
 };
 
@@ -199,10 +201,10 @@ class Rank {
     auto crowded = make("crowded", 0, std::size_t{64} << 10);
     const bool is_made_by_device = communicator.counters().device_workspace_bytes > 0;
     judge(is_made_by_device == (way_ != "host"), "calls do not go that way");
-    graphs(communicator);
+    graphs(communicator, host);
     trials(communicator, host);
-    messages(communicator);
-    crowd(crowded);
+    messages(communicator, host);
+    crowd(crowded, host);
     if (size_ == 2) figures(communicator);
     // To free memory waits for all streams of the process: not before all are through.
     watch_.at("the end");
@@ -216,8 +218,8 @@ class Rank {
     options.device = device;
     options.device_way = way_;
     options.device_memory = device_memory;
-    options.timeout = std::chrono::seconds(30);
-    options.start_timeout = std::chrono::seconds(60);
+    options.timeout = std::chrono::seconds(testing::by_effort(30, 10, 30));
+    options.start_timeout = std::chrono::seconds(testing::by_effort(60, 20, 60));
     return Communicator::create(make_prefix_store(store_, name), rank_, size_, options);
   }
 
@@ -245,18 +247,28 @@ class Rank {
     if (const auto error = communicator.error(); !error.empty())
       throw std::runtime_error("broken: " + error);
   }
+  /// Whether rank 0 has time for more, which all are told; else what is left out.
+  bool goes_on(Communicator& host, const std::string& left_out) {
+    std::uint8_t late = is_late() ? 1 : 0;
+    host.broadcast(&late, &late, 1, DataType::uint8, 0);
+    if (late != 0) report_.left_out.push_back(fmt::format("{} of {} by {}", left_out, size_, way_));
+    return late == 0;
+  }
+  void judge(const Bytes& found, const Bytes& expected, const std::string& what) {
+    judge(found == expected, what + ": " + testing::differences(found, expected));
+  }
   void judge(bool right, const std::string& what) {
     report_.tried++;
     if (!right && report_.wrong.size() < 20)
       report_.wrong.push_back(fmt::format("rank {} of {}, by {}: {}", rank_, size_, way_, what));
   }
 
-  void graphs(Communicator& communicator);
+  void graphs(Communicator& communicator, Communicator& host);
   void trials(Communicator& communicator, Communicator& host);
   void trial(Communicator& communicator, Communicator& host, const Draw& draw);
   void make_call(Communicator& communicator, const Draw& draw, const void* input, void* output);
-  void messages(Communicator& communicator);
-  void crowd(Communicator& communicator);
+  void messages(Communicator& communicator, Communicator& host);
+  void crowd(Communicator& communicator, Communicator& host);
   void figures(Communicator& communicator);
   void figure(Communicator& communicator, const char* call, std::size_t bytes,
               const std::function<void()>& make);
@@ -277,7 +289,7 @@ class Rank {
 
 /// A graph that is captured before the communicator has made any call, and runs a thousand times,
 /// with plain calls in between.
-void Rank::graphs(Communicator& communicator) {
+void Rank::graphs(Communicator& communicator, Communicator& host) {
   constexpr std::size_t kCount = 1000, kShare = 100;
   constexpr int kLaunches = 5;
   const int rounds = testing::by_effort(8, 200, 1000);
@@ -291,6 +303,8 @@ void Rank::graphs(Communicator& communicator) {
   std::vector<std::uint32_t> values(kCount), got(kCount), parts(kShare);
   const auto size = static_cast<std::uint32_t>(size_);
   for (int round = 0; round < rounds; round++) {
+    if (round % 10 == 9 && !goes_on(host, fmt::format("{} rounds of graphs", rounds - round)))
+      return;
     watch_.at(
         fmt::format("a graph's launches {} to {}", kLaunches * round, kLaunches * (round + 1) - 1));
     const auto from = static_cast<std::uint32_t>(7 * round);
@@ -304,19 +318,28 @@ void Rank::graphs(Communicator& communicator) {
     expect_none(communicator);
     std::uint32_t factor = 1;  // of all but the first sum and the last
     for (int i = 0; i + 1 < kLaunches; i++) factor *= size;
-    bool right = true;
+    std::string wrong;
+    const auto expect = [&](const char* what, std::uint32_t i, std::uint32_t found,
+                            std::uint32_t expected) {
+      if (found != expected && wrong.empty())
+        wrong = fmt::format("element {} of {}: found {}, expected {}", i, what, found, expected);
+    };
     for (std::uint32_t i = 0; i < kCount; i++) {
       const std::uint32_t sum = size * (from + i) + size * (size - 1) / 2;
-      right &= got[i] == sum * factor * size;
-      if (i < kShare) right &= parts[i] == sum * factor;
+      expect("the sums", i, got[i], sum * factor * size);
+      if (i < kShare) expect("what was gathered last", i, parts[i], sum * factor);
     }
-    judge(right, fmt::format("a graph, launched {} times", kLaunches * (round + 1)));
+    judge(wrong.empty(),
+          fmt::format("a graph, launched {} times: {}", kLaunches * (round + 1), wrong));
   }
 }
 
 void Rank::trials(Communicator& communicator, Communicator& host) {
   const int count = testing::by_effort(20, 400, 2000);
-  for (int i = 0; i < count; i++) trial(communicator, host, random_draw(same_, size_));
+  for (int i = 0; i < count; i++) {
+    if (i % 20 == 19 && !goes_on(host, fmt::format("{} calls", count - i))) return;
+    trial(communicator, host, random_draw(same_, size_));
+  }
 }
 
 /// One call on the host, then in the stream on buffers that lie here and there.
@@ -356,8 +379,8 @@ void Rank::trial(Communicator& communicator, Communicator& host, const Draw& dra
   get(input_there, from, kept);
   wait(stream_);
   expect_none(communicator);
-  judge(got == expected, draw.text());
-  judge(kept == input, draw.text() + ": its input was written");
+  judge(got, expected, draw.text());
+  judge(kept, input, draw.text() + ": its input was written");
 }
 
 /// By one of the ways there are; over when it returns.
@@ -379,7 +402,7 @@ void Rank::make_call(Communicator& communicator, const Draw& draw, const void* i
 }
 
 /// To the next rank and from the one before, of lengths that are copied as a whole, and in pieces.
-void Rank::messages(Communicator& communicator) {
+void Rank::messages(Communicator& communicator, Communicator& host) {
   const int to = (rank_ + 1) % size_, from = (rank_ + size_ - 1) % size_;
   const auto content = [](int i, int sender, std::size_t bytes) {
     std::mt19937_64 random(static_cast<std::uint64_t>(100 * i + sender));
@@ -387,7 +410,9 @@ void Rank::messages(Communicator& communicator) {
     fill(all.data(), bytes, DataType::uint8, random);
     return all;
   };
-  for (int i = 0; i < testing::by_effort(4, 60, 300); i++) {
+  const int count = testing::by_effort(4, 60, 300);
+  for (int i = 0; i < count; i++) {
+    if (i % 10 == 9 && !goes_on(host, fmt::format("{} messages", count - i))) return;
     std::vector<std::size_t> lengths;  // by sender
     for (int rank = 0; rank < size_; rank++)
       lengths.push_back(same_() % (same_() % 2 == 0 ? std::size_t{300} << 10 : kArena - 256));
@@ -417,17 +442,18 @@ void Rank::messages(Communicator& communicator) {
     copy(got.data(), place, received, cudaMemcpyDeviceToHost);
     wait(stream_);
     expect_none(communicator);
-    judge(got == content(i, from, received), text);
+    judge(got, content(i, from, received), text);
   }
 }
 
 /// More calls in two streams than there is memory for, one of them larger than all of it.
-void Rank::crowd(Communicator& communicator) {
+void Rank::crowd(Communicator& communicator, Communicator& host) {
   const int calls = testing::by_effort(30, 120, 120);
   const device::OwnStream* const streams[] = {&stream_, &other_stream_};
   const auto size = static_cast<std::uint32_t>(size_);
   auto* const all = reinterpret_cast<std::uint32_t*>(device_in_.get());
   for (int round = 0; round < testing::by_effort(1, 5, 20); round++) {
+    if (!goes_on(host, fmt::format("crowds of {} calls", calls))) return;
     watch_.at(fmt::format("{} calls under way, round {}", calls, round));
     std::vector<std::uint32_t> values(kArena / 4);
     std::iota(values.begin(), values.end(), static_cast<std::uint32_t>(rank_));
@@ -445,9 +471,11 @@ void Rank::crowd(Communicator& communicator) {
     std::vector<std::uint32_t> got(end);
     copy(got.data(), all, 4 * end, cudaMemcpyDeviceToHost);
     wait(stream_);
-    bool right = true;
-    for (std::uint32_t i = 0; i < end; i++) right &= got[i] == size * i + size * (size - 1) / 2;
-    judge(right, fmt::format("{} calls under way", calls));
+    std::vector<std::uint32_t> expected(end);
+    for (std::uint32_t i = 0; i < end; i++) expected[i] = size * i + size * (size - 1) / 2;
+    judge(got == expected, fmt::format("{} calls under way: {}", calls,
+                                       testing::differences(std::as_bytes(std::span(got)),
+                                                            std::as_bytes(std::span(expected)))));
   }
 }
 
@@ -518,6 +546,7 @@ void tell(const PhaseContext& context, const RankReport& report, int rank, const
   for (const std::string& each : report.wrong) findings.wrong(each);
   if (!report.failed.empty()) findings.wrong(report.failed);
   if (rank != 0) return;
+  for (const std::string& each : report.left_out) findings.leave_out(each);
   for (nlohmann::json figure : report.figures) {
     figure.update({{"phase", context.name}, {"ranks_are", ranks_are}});
     context.records.add(figure);
@@ -561,47 +590,68 @@ void run_threads(const PhaseContext& context, int size, const std::string& way,
 
 std::filesystem::path store_of(const std::string& out) { return out + "/communicators.store"; }
 
+/// The groups of processes that this one is of, each after the one before, whose ranks also begin
+/// it together.
+void run_groups(const PhaseContext& context, int rank, Findings& findings) {
+  const auto store = make_file_store(store_of(context.out).string());
+  int left = 6;
+  for (const int size : {2, 4, kProcesses}) {
+    for (const std::string way : {"steps", "host"}) {
+      Until::here().begin_part(left--);
+      if (rank >= size) continue;
+      const Check check(findings, fmt::format("rank {} of {} processes by {}", rank, size, way));
+      const auto report = run_rank(
+          context, make_prefix_store(store, fmt::format("{} {}", way, size)), rank, size, way);
+      tell(context, report, rank, "processes", findings);
+      if (!report.failed.empty()) return;
+    }
+  }
+}
+
 }  // namespace
 
 int run_communicator(const std::string& handle) {
-  // Rank, seed, folder.
-  const auto first = handle.find(','), second = handle.find(',', first + 1);
-  std::uint64_t rank = 0, seed = 0;
-  std::from_chars(handle.data(), handle.data() + first, rank);
-  std::from_chars(handle.data() + first + 1, handle.data() + second, seed);
-  const std::string out = handle.substr(second + 1);
-  const Records records(out + "/results.jsonl");
-  const PhaseContext context{"communicators", records, seed, out};
+  const PeerArguments arguments(handle);
+  const Records records(arguments.out + "/results.jsonl");
+  const bool is_process = arguments.kind == "process";
+  const PhaseContext context{is_process ? "ways" : "communicators", records, arguments.seed,
+                             arguments.out};
   Findings findings(context);
-  const auto store = make_file_store(store_of(out).string());
-  // Each after the one before, whose ranks also begin it together.
-  bool is_well = true;
-  for (const int size : {2, 4, kProcesses}) {
-    for (const std::string way : {"steps", "host"}) {
-      if (static_cast<int>(rank) >= size || !is_well) continue;
-      const auto report =
-          run_rank(context, make_prefix_store(store, fmt::format("{} {}", way, size)),
-                   static_cast<int>(rank), size, way);
-      tell(context, report, static_cast<int>(rank), "processes", findings);
-      is_well = report.failed.empty();
-    }
+  if (!is_process) {
+    run_threads(context, arguments.size, arguments.kind, findings);
+    return findings.close(fmt::format("calls of {} threads by {}", arguments.size, arguments.kind));
   }
-  return findings.close(fmt::format("calls of rank {}", rank));
+  run_groups(context, arguments.rank, findings);
+  return findings.close(fmt::format("calls of rank {}", arguments.rank));
 }
 
 int run_communicators(const PhaseContext& context) {
   Findings findings(context);
-  for (const int size : {1, 2, 3, 4, 8})
-    for (const std::string way : {"team", "host"}) run_threads(context, size, way, findings);
+  // One that hangs is ended before the phase is, so that the others are tried, too.
+  const std::chrono::seconds patience(testing::by_effort(100, 25, 100));
+  int left = 10;
+  for (const int size : {2, 1, 4, 8, 3}) {
+    for (const std::string way : {"team", "host"}) {
+      Until::here().begin_part(left--);
+      const Check check(findings, fmt::format("{} threads by {}", size, way));
+      await_peers({start_peer("communicator", PeerArguments::text(way, size, 0, context))},
+                  findings, patience);
+    }
+  }
+  return findings.close("communicators");
+}
+
+int run_ways(const PhaseContext& context) {
+  Findings findings(context);
   std::filesystem::remove(store_of(context.out));
   std::vector<pid_t> children;
   for (int rank = 0; rank < kProcesses; rank++) {
     children.push_back(
-        start_peer("communicator", fmt::format("{},{},{}", rank, context.seed, context.out)));
+        start_peer("communicator", PeerArguments::text("process", kProcesses, rank, context)));
   }
-  await_peers(children, findings);
+  await_peers(children, findings, std::chrono::seconds(testing::by_effort(200, 55, 200)));
   std::filesystem::remove(store_of(context.out));
-  return findings.close("calls and processes");
+  return findings.close("processes");
 }
 
 }  // namespace ccoll::gpu_check

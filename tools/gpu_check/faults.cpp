@@ -24,7 +24,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kSize = 3;
-constexpr std::chrono::seconds kPatience{60};
+/// Of a rank; who waits for it has a little more, so that it says itself what it stands in.
+const std::chrono::seconds kPatience{testing::by_effort(60, 20, 60)};
 constexpr Fault kFaults[] = {Fault::killed, Fault::stopped, Fault::absent, Fault::aborted};
 
 std::string store_of(const PhaseContext& context) { return context.out + "/faults.store"; }
@@ -158,7 +159,7 @@ void run_processes_through(const PhaseContext& context, const FaultCase& what, F
   const bool ends = what.fault == Fault::killed || what.fault == Fault::stopped;
   const pid_t victim = children[static_cast<std::size_t>(what.victim)];
   if (ends) std::erase(children, victim);
-  await_peers(children, findings);
+  await_peers(children, findings, kPatience + std::chrono::seconds(5));
   if (!ends) return;
   kill(victim, SIGKILL);
   int status = 0;
@@ -188,23 +189,36 @@ int run_fault(const std::string& handle) {
 
 int run_faults(const PhaseContext& context) {
   Findings findings(context);
-  Watchdog watchdog(context, kPatience);
+  Watchdog watchdog(context, kPatience + std::chrono::seconds(10));
   for (const Fault fault : kFaults) {
+    const Check check(findings, fmt::format("processes of which one is {}", to_string(fault)));
     watchdog.at(fmt::format("processes of which one is {}", to_string(fault)));
     run_processes_through(context, case_of(context, fault), findings);
   }
   std::filesystem::remove(store_of(context));
-  for (const Fault fault : {Fault::absent, Fault::aborted})
+  for (const Fault fault : {Fault::absent, Fault::aborted}) {
+    const Check check(findings, fmt::format("threads of which one is {}", to_string(fault)));
     run_threads(context, case_of(context, fault), watchdog, findings);
+  }
   std::mt19937_64 random(context.seed);
   watchdog.at("a graph beside another call of its team");
-  for (const bool by_copies : {false, true}) run_beside(by_copies, findings, random);
+  for (const bool by_copies : {false, true}) {
+    const Check check(findings, fmt::format("a graph of {} beside another call of its team",
+                                            by_copies ? "copies" : "a kernel"));
+    run_beside(by_copies, findings, random);
+  }
   watchdog.at("the abort of a kernel that spins");
-  abort_spinning(findings, random);
+  {
+    const Check check(findings, "the abort of a kernel that spins");
+    abort_spinning(findings, random);
+  }
   watchdog.at("a team after faults");
-  auto cases = test::pairwise_cover(4, random);
-  cases.resize(5);
-  try_team(4, device::kMostTeamThreads, cases, findings, random);
+  {
+    const Check check(findings, "a team after faults");
+    auto cases = test::pairwise_cover(4, random);
+    cases.resize(5);
+    try_team(4, device::kMostTeamThreads, cases, findings, random);
+  }
   return findings.close("things after faults");
 }
 

@@ -96,7 +96,7 @@ class SmallCalls {
     if (!program) return bench_.book.skip(name, program.error().message);
     name += fmt::format(", {} blocks of {} threads", program->blocks, program->threads);
     const cudaStream_t stream = bench_.clockwork.stream();
-    bench_.book.judge(team_.is_right(*program, stream), name);
+    bench_.book.judge(team_.wrong(*program, stream), name);
     graphs.push_back(std::make_unique<TimedGraph>(
         name, team_.streams(stream), [&] { value_or_throw(team_.call(*program, stream)); }));
     graphs.push_back(std::make_unique<TimedGraph>("empty kernels", std::span(&stream, 1), [&] {

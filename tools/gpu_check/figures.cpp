@@ -174,9 +174,9 @@ void FigureBook::skip(const std::string& name, const std::string& why) {
   std::printf("%s: not timed: %s\n", name.c_str(), why.c_str());
 }
 
-void FigureBook::judge(bool right, const std::string& name) {
+void FigureBook::judge(const std::string& wrong, const std::string& name) {
   findings_.tried();
-  if (!right) findings_.wrong(name + ": the results are wrong");
+  if (!wrong.empty()) findings_.wrong(fmt::format("{}: {}", name, wrong));
 }
 
 int run_figures(const PhaseContext& context) {
@@ -188,8 +188,8 @@ int run_figures(const PhaseContext& context) {
   const FigureBench bench{book, clockwork, buffers, bytes, processors()};
   CeilingTimes first(buffers, bench.processors);
   time_kernels(bench, first);
-  time_teams(bench, first.per_byte());
   time_small_calls(bench);
+  time_teams(bench, first.per_byte());
   CeilingTimes last(buffers, bench.processors);
   clockwork.run(last.timed(), kLoad / 4);
   const auto [drift, which] = first.drift_to(last);

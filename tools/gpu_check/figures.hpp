@@ -31,10 +31,12 @@ class FigureBook {
     bool is_least = false;  ///< else the target is the most
   };
   void result(const Result& result);
+  /// What there is no time for.
+  void leave_out(const std::string& name) { findings_.leave_out(name); }
   /// What cannot be timed here, and why.
   void skip(const std::string& name, const std::string& why);
-  /// Only what is right is timed.
-  void judge(bool right, const std::string& name);
+  /// `wrong`: what the results are that they should not be, if anything.
+  void judge(const std::string& wrong, const std::string& name);
 
  private:
   const PhaseContext& context_;

@@ -86,7 +86,9 @@ void try_type(Bench& bench, Findings& findings, std::mt19937_64& random) {
   const std::vector<std::size_t> all = {1, 2, 3, 4, 5, 6, 7, 8, 17, 64};
   const auto kinds = testing::reduced() ? std::vector<std::size_t>{1, 3} : all;
   const int draws = testing::by_effort(1, 2, 2);
+  const Check check(findings, std::string(to_string(data_type_of<T>)));
   for (const ReduceOp op : testing::ops_of<T>()) {
+    if (is_late()) return findings.leave_out(fmt::format("{}", to_string(op)));
     for (const std::size_t sources : kinds) {
       for (const Alignment alignment : testing::kAlignments) {
         for (int draw = 0; draw < draws && !findings.is_hopeless(); ++draw) {
@@ -193,6 +195,8 @@ int run_kernels(const PhaseContext& context) {
   Bench bench;
   try_types<CCOLL_ALL_TYPES>(bench, findings, random);
   for (const bool is_on_device : {true, false}) {
+    const Check check(
+        findings, is_on_device ? "words in memory of the device" : "words in memory of the host");
     WordTrial trial;
     findings.tried();
     const Status whole = is_on_device ? trial.run_on_device(random) : trial.run_on_host(random);

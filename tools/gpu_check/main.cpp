@@ -3,12 +3,15 @@
 #include <cuda_runtime_api.h>
 #include <sys/random.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <ctime>
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <optional>
 #include <string_view>
 
 #include "children.hpp"
@@ -16,6 +19,7 @@
 #include "phases.hpp"
 #include "report.hpp"
 #include "runner.hpp"
+#include "runs.hpp"
 #include "support/effort.hpp"
 
 namespace ccoll::gpu_check {
@@ -29,14 +33,22 @@ struct Row {
   int (*run)(const PhaseContext&);
 };
 
-// What proves rightness first; last what may leave the GPU the worse for it.
+// Those of a run make its order; their limits are what they may take on a GPU that is slow.
 constexpr Row kPhases[] = {
-    {"probe", 30, run_probe},         {"kernels", 60, run_kernels},
-    {"teams", 100, run_teams},        {"graphs", 80, run_graphs},
-    {"processes", 80, run_processes}, {"communicators", 80, run_communicators},
-    {"adversary", 80, run_adversary}, {"sanitizers", 120, run_sanitizers},
-    {"figures", 120, run_figures},    {"faults", 80, run_faults},
+    {"first", 30, run_first},
+    {"probe", 40, run_probe},
+    {"kernels", 40, run_kernels},
+    {"teams", 70, run_teams},
+    {"communicators", 60, run_communicators},
+    {"processes", 70, run_processes},
+    {"ways", 60, run_ways},
+    {"faults", 60, run_faults},
+    {"graphs", 60, run_graphs},
+    {"adversary", 50, run_adversary},
+    {"sanitizers", 100, run_sanitizers},
+    {"figures", 180, run_figures},
 };
+constexpr Row kHealth = {"health", 40, run_health};
 
 /// A phase's other processes, but for probe's.
 struct Peer {
@@ -51,8 +63,11 @@ constexpr Peer kPeers[] = {
 
 struct Arguments {
   RunOptions run;
+  std::string name = "all";  ///< of the run
   std::uint64_t seed = 0;
+  std::uint64_t patience = 1;  ///< as many times the limits of phases
   bool mps = false;
+  std::string command;
   std::string phase;         ///< this is the child that runs it
   std::string kind, handle;  ///< this is a phase's other process
 };
@@ -66,12 +81,16 @@ std::string phase_names() {
 
 std::string usage() {
   return fmt::format(
-      "usage: run --out DIR [--budget SECONDS] [--only PHASE,...] [--seed N] [--mps]\n"
-      "Checks ccoll on this machine's first GPU, for at most SECONDS (540), and writes\n"
-      "DIR/results.jsonl as it goes, at the end DIR/table.md. Status 0, 1 if anything is wrong\n"
-      "or nothing has passed, 77 if there is no GPU that CUDA can use. A phase that did not run\n"
+      "usage: run --out DIR [--run NAME | --only PHASE,...] [--budget SECONDS] [--seed N]\n"
+      "           [--patience N] [--mps]\n"
+      "       run --plan | --runs\n"
+      "Checks ccoll on this machine's first GPU, for at most SECONDS (540; of a run its own\n"
+      "limit), prints what is found as it is known, and writes DIR/NAME.json, DIR/table.md,\n"
+      "DIR/log.txt and DIR/results.jsonl as it goes. Status 0, 1 if anything is wrong or\n"
+      "nothing has passed, 77 if there is no GPU that CUDA can use. A phase that did not run\n"
       "to its end is incomplete, not passed. --mps runs the several processes by NVIDIA's\n"
-      "Multi-Process Service, too. Phases: {}\n",
+      "Multi-Process Service, too; --patience gives phases N times as long. --plan says what\n"
+      "to run first, --runs lists the runs that there are, with their limits. Phases: {}\n",
       phase_names());
 }
 
@@ -104,6 +123,19 @@ std::vector<std::string> names(const std::string& list) {
   return all;
 }
 
+/// The phases of a run, with its limit as budget.
+void take_run(const std::string& name, Arguments& arguments) {
+  const auto runs = all_runs();
+  const auto found = std::ranges::find(runs, name, &Run::name);
+  std::vector<std::string_view> known;
+  for (const Run& each : runs) known.push_back(each.name);
+  if (found == runs.end()) refuse(fmt::format("no run '{}': there are {}", name, joined(known)));
+  if (found->phases.empty()) refuse(fmt::format("run {} is not written yet", name));
+  arguments.name = name;
+  arguments.run.only.assign(found->phases.begin(), found->phases.end());
+  arguments.run.budget = std::chrono::seconds(found->limit_s);
+}
+
 /// Not by std::random_device, which would ask for a newer glibc than all else does.
 std::uint64_t random_seed() {
   std::uint32_t seed = 1;
@@ -112,11 +144,23 @@ std::uint64_t random_seed() {
 
 Arguments parse(int count, char** given) {
   Arguments arguments;
+  std::optional<std::chrono::seconds> budget;
   arguments.seed = random_seed();
+  for (int i = 0; i < count; ++i) arguments.command += (i == 0 ? "" : " ") + std::string(given[i]);
   for (int i = 1; i < count; ++i) {
     const std::string option = given[i];
     if (option == "--help" || option == "-h") {
       std::fputs(usage().c_str(), stdout);
+      std::exit(0);
+    }
+    if (option == "--plan") {
+      std::fputs(plan().c_str(), stdout);
+      std::exit(0);
+    }
+    if (option == "--runs") {
+      for (const Run& each : all_runs()) {
+        if (!each.phases.empty()) std::printf("%s %d\n", each.name.data(), each.limit_s);
+      }
       std::exit(0);
     }
     if (option == "--mps") {
@@ -127,9 +171,14 @@ Arguments parse(int count, char** given) {
     const std::string value = given[++i];
     if (option == "--out") {
       arguments.run.out = value;
+    } else if (option == "--run") {
+      take_run(value, arguments);
     } else if (option == "--budget") {
-      arguments.run.budget = std::chrono::seconds(number(option, value, kMostSeconds));
+      budget = std::chrono::seconds(number(option, value, kMostSeconds));
+    } else if (option == "--patience") {
+      arguments.patience = number(option, value, 100);
     } else if (option == "--only") {
+      arguments.name = "some";
       arguments.run.only = names(value);
     } else if (option == "--seed") {
       arguments.seed = number(option, value, UINT64_MAX);
@@ -143,7 +192,22 @@ Arguments parse(int count, char** given) {
     }
   }
   if (arguments.run.out.empty() && arguments.kind.empty()) refuse("--out DIR is missing");
+  if (budget) arguments.run.budget = *budget;
   return arguments;
+}
+
+/// What is missing, as far as it can be known.
+std::string advice() {
+  int driver = 0, needed = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || cudaRuntimeGetVersion(&needed) != cudaSuccess)
+    return "";
+  if (driver == 0) return ": there is no driver";
+  if (driver / 1000 >= needed / 1000) return "";
+  return fmt::format(
+      ": the driver is for CUDA {}.{}, and this program needs one for CUDA {}.0 or newer (13.0: "
+      "series 580). Without it there is only NVIDIA's package cuda-compat-{}-0, on GPUs of data "
+      "centres, with its folder in LD_LIBRARY_PATH",
+      driver / 1000, driver % 1000 / 10, needed / 1000, needed / 1000);
 }
 
 /// The first GPU, in use from here on; kNoDevice with CUDA's own words.
@@ -152,13 +216,15 @@ int open_device() {
   cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaSuccess) error = cudaSetDevice(0);
   if (error == cudaSuccess) return kPassed;
-  std::printf("no GPU that CUDA can use: %s (%s)\n", cudaGetErrorString(error),
-              cudaGetErrorName(error));
+  std::printf("no GPU that CUDA can use: %s (%s)%s\n", cudaGetErrorString(error),
+              cudaGetErrorName(error), advice().c_str());
   return kNoDevice;
 }
 
 int run_phase(const Arguments& arguments) {
-  for (const Row& row : kPhases) {
+  std::vector<Row> rows(std::begin(kPhases), std::end(kPhases));
+  rows.push_back(kHealth);
+  for (const Row& row : rows) {
     if (arguments.phase != row.name) continue;
     // As many of the device's queues as there can be: streams that share one wait for one another,
     // and so would ranks that are threads.
@@ -175,53 +241,120 @@ int run_phase(const Arguments& arguments) {
   refuse(fmt::format("no phase '{}'", arguments.phase));
 }
 
-std::string today() {
+std::string now() {
   const std::time_t now = std::time(nullptr);
-  char text[16] = {};
-  std::strftime(text, sizeof text, "%Y-%m-%d", std::gmtime(&now));
+  char text[32] = {};
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", std::gmtime(&now));
   return text;
 }
 
-void write_text(const std::string& path, const std::string& text) {
-  std::ofstream file(path);
-  if (!(file << text).flush()) throw NotRecorded(path);
+/// From which the bundle was made.
+std::string commit() {
+  std::ifstream file(std::filesystem::path(own_path()).parent_path() / "commit");
+  std::string text;
+  return std::getline(file, text) ? text : "unknown";
 }
 
-int run_all(const Arguments& arguments) {
+/// In one piece, whenever the run is ended.
+void write_text(const std::string& path, const std::string& text) {
+  const std::string next = path + ".new";
+  std::ofstream file(next);
+  if (!(file << text).flush()) throw NotRecorded(path);
+  file.close();
+  if (std::rename(next.c_str(), path.c_str()) != 0) throw NotRecorded(path);
+}
+
+/// Of all runs that have been made into this folder.
+std::vector<nlohmann::json> documents_in(const std::string& out) {
+  std::map<std::string, nlohmann::json> by_name;
+  for (const auto& file : std::filesystem::directory_iterator(out)) {
+    if (file.path().extension() != ".json") continue;
+    std::ifstream text(file.path());
+    auto made = nlohmann::json::parse(text, nullptr, false);
+    if (made.is_object()) by_name[file.path()] = std::move(made);
+  }
+  std::vector<nlohmann::json> all;
+  for (auto& [name, made] : by_name) all.push_back(std::move(made));
+  return all;
+}
+
+Phase phase_of(const Row& row, const Arguments& arguments) {
+  Phase phase;
+  phase.name = row.name;
+  phase.limit = std::chrono::seconds(row.limit_s * static_cast<int>(arguments.patience));
+  phase.command = {own_path(),
+                   "--phase",
+                   row.name,
+                   "--out",
+                   arguments.run.out,
+                   "--seed",
+                   fmt::format("{}", arguments.seed)};
+  if (arguments.mps) phase.command.push_back("--mps");
+  return phase;
+}
+
+/// The phases of a run in its order; of all in the order of runs.
+std::vector<Phase> phases_of(const Arguments& arguments) {
   std::vector<Phase> phases;
   for (const Row& row : kPhases) {
-    Phase& phase = phases.emplace_back();
-    phase.name = row.name;
-    phase.limit = std::chrono::seconds(row.limit_s);
-    phase.command = {own_path(),
-                     "--phase",
-                     row.name,
-                     "--out",
-                     arguments.run.out,
-                     "--seed",
-                     fmt::format("{}", arguments.seed)};
-    if (arguments.mps) phase.command.push_back("--mps");
+    const bool is_of_run =
+        arguments.name == "all" ||
+        std::ranges::find(arguments.run.only, row.name) != arguments.run.only.end();
+    if (is_of_run) phases.push_back(phase_of(row, arguments));
   }
-  std::printf("seed %llu, %lld s\n", static_cast<unsigned long long>(arguments.seed),
-              static_cast<long long>(arguments.run.budget.count()));
+  return phases;
+}
+
+/// What a run leaves is written anew after each phase.
+class RunFiles {
+ public:
+  explicit RunFiles(const Arguments& arguments)
+      : out_(arguments.run.out), results_(out_ + "/results.jsonl") {
+    std::error_code none_yet;
+    const auto before = std::filesystem::file_size(results_, none_yet);
+    before_ = none_yet ? 0 : before;
+    facts_ = {arguments.name, "", arguments.command, commit(), now(), arguments.seed};
+    for (const Run& each : all_runs()) {
+      if (each.name == arguments.name) facts_.what = each.what;
+    }
+  }
+  /// False where that cannot be; why has been said.
+  bool write(const std::vector<Ending>& endings) const {
+    try {
+      const auto made = document(facts_, endings, records());
+      write_text(fmt::format("{}/{}.json", out_, facts_.run),
+                 made.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+      write_text(out_ + "/table.md", report(documents_in(out_)));
+      return true;
+    } catch (const NotRecorded& error) {
+      std::printf("%s\n", error.what());
+      return false;
+    }
+  }
+  std::vector<nlohmann::json> records() const { return read_records(results_, before_); }
+
+ private:
+  const std::string out_, results_;
+  std::size_t before_ = 0;
+  RunFacts facts_;
+};
+
+int run_all(const Arguments& arguments) {
+  std::printf("run %s, seed %llu, at most %lld s, commit %s\n", arguments.name.c_str(),
+              static_cast<unsigned long long>(arguments.seed),
+              static_cast<long long>(arguments.run.budget.count()), commit().c_str());
   if (testing::reduced()) std::printf("a small part of it all: CCOLL_TEST_REDUCED is set\n");
   std::fflush(stdout);
-  const std::string results = arguments.run.out + "/results.jsonl";
-  std::error_code none_yet;
-  const auto before = std::filesystem::file_size(results, none_yet);
-  const auto endings = run_phases(phases, arguments.run);
-  const auto records = read_records(results, none_yet ? 0 : before);
-  int status = status_of(endings);
-  try {
-    write_text(arguments.run.out + "/table.md", report(today(), endings, records));
-  } catch (const NotRecorded& error) {
-    std::printf("%s\n", error.what());
-    status = kWrong;
-  }
+  const RunFiles files(arguments);
+  bool is_written = true;
+  RunOptions options = arguments.run;
+  options.health = phase_of(kHealth, arguments);
+  options.told = [&](const std::vector<Ending>& endings) { is_written = files.write(endings); };
+  const auto endings = run_phases(phases_of(arguments), options);
   // Of a run on another machine often nothing but the last 60 lines come back.
-  constexpr std::size_t kMostFigures = 45;
-  std::fputs((figures(records, kMostFigures) + table(endings)).c_str(), stdout);
-  return status;
+  constexpr std::size_t kMostFigures = 40;
+  std::fputs((figures(files.records(), kMostFigures) + table(endings)).c_str(), stdout);
+  return is_written ? status_of(endings) : kWrong;
 }
 
 int run(const Arguments& arguments) {
@@ -238,6 +371,8 @@ int run(const Arguments& arguments) {
 }  // namespace ccoll::gpu_check
 
 int main(int count, char** given) {
+  // What is said is known, however the process ends.
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   try {
     return ccoll::gpu_check::run(ccoll::gpu_check::parse(count, given));
   } catch (const std::exception& error) {

@@ -5,8 +5,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <string>
 
 #include "core/result.hpp"
@@ -23,6 +27,36 @@ struct PhaseContext {
   bool mps = false;      ///< also by NVIDIA's Multi-Process Service, where that can be started
 };
 
+/// By when to leave out what is left: of the phase, and of the part of it that is under way.
+struct Until {
+  using Clock = std::chrono::steady_clock;
+
+  Clock::time_point phase = Clock::time_point::max();
+  Clock::time_point part = Clock::time_point::max();
+
+  /// This process's.
+  static Until& here() {
+    static Until until;
+    static const bool is_read = [] {
+      const char* const text = std::getenv(kUntil);
+      if (text != nullptr)
+        until.phase = Clock::time_point(std::chrono::nanoseconds(std::strtoll(text, nullptr, 10)));
+      return true;
+    }();
+    (void)is_read;
+    return until;
+  }
+  Clock::time_point next() const { return std::min(phase, part); }
+  /// A part begins, one of `parts` to come, which share the time that is left.
+  void begin_part(int parts) {
+    const auto now = Clock::now();
+    if (phase != Clock::time_point::max()) part = now + (phase - now) / parts;
+  }
+};
+
+/// Whether there is no time for more than what has begun.
+inline bool is_late() { return Until::Clock::now() > Until::here().next(); }
+
 /// Counts what was tried and what was wrong; the first that were wrong are said and recorded.
 class Findings {
  public:
@@ -35,23 +69,83 @@ class Findings {
     std::fflush(stdout);
     context_.records.add({{"phase", context_.name}, {"what", "wrong"}, {"said", what}});
   }
+  /// Time does not suffice for `what`, so that the phase cannot pass.
+  void leave_out(const std::string& what) { left_out_ += (left_out_.empty() ? "" : ", ") + what; }
   bool is_hopeless() const { return wrong_ >= 20; }
   /// What stands in the table; the phase's status.
   int close(const std::string& of_what) const {
-    std::printf(
-        "%s\n",
-        fmt::format("{} of {} {} wrong, seed {}", wrong_, tried_, of_what, context_.seed).c_str());
-    return wrong_ == 0 && tried_ > 0 ? kPassed : kWrong;
+    std::printf("%s\n", fmt::format("{} of {} {} wrong, seed {}{}", wrong_, tried_, of_what,
+                                    context_.seed, left_out_.empty() ? "" : ", no time for ")
+                            .append(left_out_)
+                            .c_str());
+    if (wrong_ != 0) return kWrong;
+    if (!left_out_.empty()) return kIncomplete;
+    return tried_ > 0 ? kPassed : kWrong;
   }
 
  private:
+  friend class Check;
   const PhaseContext& context_;
   std::uint64_t tried_ = 0;
   std::uint64_t wrong_ = 0;
+  std::string left_out_;
 };
 
-/// Which device there is and what works on it: paths between processes, cooperative launches, also
-/// when captured. Only what everything else needs can be wrong.
+/// A part of a phase, said and recorded by itself when it ends: what came before is known then,
+/// whatever becomes of the rest.
+class Check {
+ public:
+  Check(Findings& findings, std::string name)
+      : findings_(findings),
+        name_(std::move(name)),
+        tried_(findings.tried_),
+        wrong_(findings.wrong_),
+        left_out_(findings.left_out_.size()),
+        exceptions_(std::uncaught_exceptions()) {}
+  Check(const Check&) = delete;
+  Check& operator=(const Check&) = delete;
+  ~Check() {
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin_;
+    const auto tried = findings_.tried_ - tried_, wrong = findings_.wrong_ - wrong_;
+    const char* const status = std::uncaught_exceptions() > exceptions_  ? "ended by an error"
+                               : wrong != 0                              ? "WRONG"
+                               : findings_.left_out_.size() != left_out_ ? "incomplete"
+                               : tried == 0                              ? "nothing tried"
+                                                                         : "passed";
+    try {
+      std::printf("%s\n", fmt::format("{}: {}, {} of {} wrong, {:.2f} s", name_, status, wrong,
+                                      tried, took.count())
+                              .c_str());
+      std::fflush(stdout);
+      findings_.context_.records.add({{"phase", findings_.context_.name},
+                                      {"what", "check"},
+                                      {"name", name_},
+                                      {"status", status},
+                                      {"tried", tried},
+                                      {"wrong", wrong},
+                                      {"seconds", took.count()}});
+    } catch (const std::exception& error) {  // that it is missing, the next record tells, too
+      std::printf("%s\n", error.what());
+    }
+  }
+
+ private:
+  Findings& findings_;
+  const std::string name_;
+  const std::uint64_t tried_, wrong_;
+  const std::size_t left_out_;
+  const int exceptions_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+/// Which GPU it is, and that it copies and fills memory: nothing of ccoll. Where this fails nothing
+/// else can be found out.
+int run_health(const PhaseContext& context);
+/// What tells most in a few seconds: a kernel, and two ranks' all_reduce each way that threads
+/// have.
+int run_first(const PhaseContext& context);
+/// What works on the device: paths between processes, cooperative launches, also when captured.
+/// Only what everything else needs can be wrong.
 int run_probe(const PhaseContext& context);
 /// The other process of probe: reads what `handle` names, of the kind that `kind` names.
 int read_as_peer(const std::string& kind, const std::string& handle);
@@ -70,9 +164,11 @@ int run_processes(const PhaseContext& context);
 int run_process(const std::string& handle);
 /// Groups of 2 and 3 of them, with other work on the GPU meanwhile.
 void run_disturbed_processes(const PhaseContext& context, Findings& findings);
-/// Communicators of threads and of processes whose ranks have the GPU: calls in streams, bit by bit
-/// what they are on the host, and how long they take beside their copies.
+/// Communicators of threads whose ranks have the GPU: calls in streams, bit by bit what they are on
+/// the host, and how long they take beside their copies.
 int run_communicators(const PhaseContext& context);
+/// The same with processes, each way in which their calls can go.
+int run_ways(const PhaseContext& context);
 /// One of its processes.
 int run_communicator(const std::string& handle);
 /// Teams, communicators and processes beside whatever else a process may do with its GPU.

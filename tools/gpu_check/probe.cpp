@@ -26,35 +26,6 @@ using device::Driver;
 constexpr std::uint64_t kBytes = 1 << 20;
 constexpr int kPattern = 0x5a;
 
-/// Which one it is and what it says of itself.
-Status describe(const PhaseContext& context) {
-  int driver = 0;
-  int runtime = 0;
-  cudaDeviceProp of = {};
-  CCOLL_TRY(cuda_status(cudaDriverGetVersion(&driver), "asking for the driver's version"));
-  CCOLL_TRY(cuda_status(cudaRuntimeGetVersion(&runtime), "asking for the runtime's version"));
-  CCOLL_TRY(cuda_status(cudaGetDeviceProperties(&of, 0), "asking what the GPU is"));
-  context.records.add({{"phase", context.name},
-                       {"what", "device"},
-                       {"name", of.name},
-                       {"driver", driver},
-                       {"runtime", runtime},
-                       {"compute", fmt::format("{}.{}", of.major, of.minor)},
-                       {"memory_bytes", of.totalGlobalMem},
-                       {"l2_bytes", of.l2CacheSize},
-                       {"multiprocessors", of.multiProcessorCount},
-                       {"threads_per_multiprocessor", of.maxThreadsPerMultiProcessor},
-                       {"registers_per_multiprocessor", of.regsPerMultiprocessor},
-                       {"memory_bus_bits", of.memoryBusWidth},
-                       {"cooperative_launch", of.cooperativeLaunch},
-                       {"can_map_host_memory", of.canMapHostMemory},
-                       {"host_native_atomics", of.hostNativeAtomicSupported},
-                       {"copy_engines", of.asyncEngineCount}});
-  std::printf("%s, compute %d.%d, driver for %d.%d\n", of.name, of.major, of.minor, driver / 1000,
-              driver % 1000 / 10);
-  return {};
-}
-
 /// One path's outcome: that it does not work is no defect of ours.
 bool tell(const PhaseContext& context, const std::string& path, const Status& works) {
   const std::string said = works ? "works" : works.error().message;
@@ -457,7 +428,6 @@ int run_probe(const PhaseContext& context) {
     findings.tried();
     if (!tell(context, path, works)) findings.wrong(path + ": " + works.error().message);
   };
-  needed("the device", describe(context));
   needed("a team's cooperative launch", SmallTeam().run(false));
   needed("the same in a graph, as its first call", SmallTeam().run(true));
   tell(context, "copies while no multiprocessor is free", copy_beside_full_gpu());

@@ -22,6 +22,7 @@
 #include "phases.hpp"
 #include "private_mps.hpp"
 #include "support/effort.hpp"
+#include "watchdog.hpp"
 
 namespace ccoll::gpu_check {
 namespace {
@@ -37,6 +38,9 @@ constexpr Rank kProcesses = 8;
 constexpr Rank kDisturbed = 3;
 /// Those that are not in a group wait for it to end.
 constexpr std::chrono::seconds kPatience{90};
+/// Of a rank's call; and of all that it does between two things of which it tells.
+const std::chrono::seconds kCallPatience{testing::by_effort(90, 15, 90)};
+const std::chrono::seconds kStandsFor{testing::by_effort(120, 25, 120)};
 constexpr int kHandOvers = 200;
 
 /// What a process is told on its command line.
@@ -178,12 +182,14 @@ class Process {
       : part_(std::move(part)),
         records_(part_.out + "/results.jsonl"),
         context_{part_.disturbed ? "adversary" : "processes", records_, part_.seed},
-        findings_(context_) {}
+        findings_(context_),
+        watchdog_(context_, kStandsFor) {}
 
   int run() {
     if (part_.disturbed) return run_disturbed();
     double hand_over = 0;
     if (part_.rank < 2) {
+      at("handing over");
       findings_.tried();
       const auto timed = time_hand_over(part_);
       if (!timed) {
@@ -192,7 +198,9 @@ class Process {
       }
       hand_over = *timed;
     }
+    int left = 3;
     for (const Rank size : {Rank{2}, Rank{3}, kProcesses}) {
+      Until::here().begin_part(left--);
       if (part_.rank >= size) continue;
       if (const Status ran = run_group(size, hand_over); !ran) {
         findings_.wrong(fmt::format("rank {} of {}: {}", part_.rank, size, ran.error().message));
@@ -241,14 +249,18 @@ class Process {
 
   /// `hand_over`: calls are timed beside it.
   Status run_group(Rank size, std::optional<double> hand_over) {
+    const Check check(findings_,
+                      fmt::format("rank {} of {}{}", part_.rank, size, part_.mps ? " by MPS" : ""));
     auto exchange = exchange_of(part_, size);
+    CCOLL_TRY(meet(exchange));
+    at(fmt::format("making a group of {}", size));
     device::StreamGroupOptions options;
     options.rank = part_.rank;
     options.size = size;
     auto made = GroupBench::make(options, exchange, soon());
     if (!made) return tl::unexpected(std::move(made.error()));
     GroupBench& bench = **made;
-    CCOLL_TRY(run_list(bench, size));
+    CCOLL_TRY(run_list(bench, exchange, size));
     for (const testing::MemoryKind kind : testing::kLentKinds)
       CCOLL_TRY(tell_lent(bench, size, kind));
     // All are done with their calls.
@@ -272,10 +284,13 @@ class Process {
     options.device = static_cast<int>(part_.rank);
     options.by_kernels = true;
     options.most_blocks = 0;
+    const Check check(findings_, fmt::format("rank {} of {} GPUs", part_.rank, size));
+    CCOLL_TRY(meet(exchange));
+    at(fmt::format("making a group of {} GPUs", size));
     CCOLL_TRY(cuda_status(cudaSetDevice(options.device), "using a GPU"));
     auto made = GroupBench::make(options, exchange, soon());
     if (!made) return tl::unexpected(std::move(made.error()));
-    CCOLL_TRY(run_list(**made, size));
+    CCOLL_TRY(run_list(**made, exchange, size));
     for (const testing::MemoryKind kind : testing::kLentKinds)
       CCOLL_TRY(tell_lent(**made, size, kind));
     if (auto over = exchange.swap("", {}, soon()); !over) return tl::unexpected(over.error());
@@ -294,14 +309,22 @@ class Process {
   }
 
   /// The same cases by all ranks.
-  Status run_list(GroupBench& bench, Rank size) {
+  Status run_list(GroupBench& bench, device::Exchange& exchange, Rank size) {
     std::mt19937_64 random(part_.seed + size);
     const auto cases = test::pairwise_cover(size, random);
-    test::GroupTrials trials(bench, random, kPatience);
+    test::GroupTrials trials(bench, random, kCallPatience);
     const std::size_t stride = part_.mps         ? 8
                                : part_.disturbed ? testing::by_effort(60, 8, 4)
                                                  : testing::by_effort(30, 1, 1);
     for (std::size_t i = 0; i < cases.size(); i += stride) {
+      const auto goes = goes_on(exchange);
+      CCOLL_TRY(goes);
+      if (!*goes) {
+        findings_.leave_out(
+            fmt::format("{} of {} calls of {}", cases.size() - i, cases.size(), size));
+        return {};
+      }
+      at(fmt::format("call {} of {} ranks: {}", i, size, cases[i].text()));
       findings_.tried();
       const Status ran = trials.run(cases[i]);
       if (ran) continue;
@@ -312,15 +335,40 @@ class Process {
       }
       findings_.wrong(fmt::format("{}: {}", cases[i].text(), ran.error().message));
     }
-    findings_.tried();
-    return trials.replay(timed_case(size, 256), testing::by_effort<std::size_t>(30, 1000, 1000));
+    // The first tells how long others take.
+    for (const std::size_t launches :
+         {std::size_t{30}, testing::by_effort<std::size_t>(0, 970, 970)}) {
+      const auto goes = goes_on(exchange);
+      CCOLL_TRY(goes);
+      if (!*goes) findings_.leave_out(fmt::format("{} launches of a graph of {}", launches, size));
+      if (!*goes || launches == 0) break;
+      at(fmt::format("{} launches of a graph of {} ranks", launches, size));
+      findings_.tried();
+      CCOLL_TRY(trials.replay(timed_case(size, 256), launches));
+    }
+    return {};
+  }
+
+  /// Others may still be in a smaller group.
+  Status meet(device::Exchange& exchange) {
+    watchdog_.rest();
+    const auto met = exchange.swap("", {}, soon());
+    if (!met) return tl::unexpected(met.error());
+    return {};
+  }
+
+  /// Whether rank 0 has time for more, which all are told.
+  Result<bool> goes_on(device::Exchange& exchange) const {
+    const auto said = exchange.swap(is_late() ? "late" : "", {}, soon());
+    if (!said) return tl::unexpected(said.error());
+    return (*said)[0].bytes.empty();
   }
 
   /// Whether others read memory of that kind where it lies; that they cannot is no defect of ours.
   Status tell_lent(GroupBench& bench, Rank size, testing::MemoryKind kind) const {
     const bool by_kernels = !bench.group().device_numbers().empty();
     std::mt19937_64 random(part_.seed + size);
-    test::GroupTrials trials(bench, random, kPatience);
+    test::GroupTrials trials(bench, random, kCallPatience);
     TeamCase made = timed_case(size, 4096);
     made.problem.kind = Kind::all_gather;
     // That it is offered; the others have a second to map it in each capture.
@@ -366,10 +414,15 @@ class Process {
     std::fflush(stdout);
   }
 
+  void at(const std::string& what) {
+    watchdog_.at(fmt::format("rank {}{}: {}", part_.rank, part_.mps ? " by MPS" : "", what));
+  }
+
   const Part part_;
   const Records records_;
   const PhaseContext context_;
   Findings findings_;
+  Watchdog watchdog_;
 };
 
 /// By rank, a socket to each other.
@@ -410,7 +463,7 @@ void run_pool(const PhaseContext& context, Setting setting, Findings& findings) 
     children.push_back(start(context, rank, setting, sockets[rank]));
   }
   sockets.clear();
-  await_peers(children, findings);
+  await_peers(children, findings, std::chrono::seconds(testing::by_effort(200, 65, 200)));
 }
 
 }  // namespace

@@ -27,9 +27,11 @@ Replays::Replays(Part& first, Part& second, std::uint64_t seed)
       only_first_(graph_of({&first})),
       only_second_(graph_of({&second})) {}
 
-void Replays::run(int rounds,
-                  const std::function<void(const std::string& wrong, int round)>& judge) {
+int Replays::run(int rounds, const std::function<void(const std::string& wrong, int round)>& judge,
+                 const std::function<bool(int round)>& goes_on) {
+  constexpr int kAsksAfter = 20;
   for (int round = 0; round < rounds; round++) {
+    if (round % kAsksAfter == kAsksAfter - 1 && !goes_on(round)) return round;
     first_.put(round);
     second_.put(round);
     // The very first is the one graph of both.
@@ -39,6 +41,7 @@ void Replays::run(int rounds,
     if (round >= 3 && round + 1 < rounds && !by_chance) continue;
     judge(first_.wrong() + second_.wrong(), round);
   }
+  return rounds;
 }
 
 void Replays::make_calls(unsigned way) {

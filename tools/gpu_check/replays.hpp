@@ -37,8 +37,10 @@ class Replays {
 
   /// Each round's data is new, and its calls are made in one of the ways there are. Results are
   /// looked at in the first rounds, in some and in the last; others wait for nobody. `judge` is
-  /// told what was wrong, if anything, and after how many rounds.
-  void run(int rounds, const std::function<void(const std::string& wrong, int round)>& judge);
+  /// told what was wrong, if anything, and after how many rounds. `goes_on` is asked now and then,
+  /// and says to all drivers alike whether there is to be another round. How many there were.
+  int run(int rounds, const std::function<void(const std::string& wrong, int round)>& judge,
+          const std::function<bool(int round)>& goes_on);
 
  private:
   void make_calls(unsigned way);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <fstream>
 
@@ -13,15 +14,33 @@ using nlohmann::json;
 
 bool is(const json& record, const char* what) { return record.value("what", "") == what; }
 
-std::string device_of(const std::vector<Ending>& endings, const std::vector<json>& records) {
-  if (status_of(endings) == kNoDevice) return "no GPU";
-  for (const json& each : records) {
-    if (!is(each, "device")) continue;
-    return fmt::format("{}, compute {}, driver {}, runtime {}", each.value("name", "?"),
-                       each.value("compute", "?"), each.value("driver", 0),
-                       each.value("runtime", 0));
+/// "GPU X, compute 9.0, driver 580.1 for CUDA 13.0, runtime 13.0".
+std::string device_of(const json& document) {
+  const json& device = document["device"];
+  if (device.is_null())
+    return document.value("outcome", "") == word(Outcome::no_device) ? "no GPU"
+                                                                     : "a GPU that said nothing";
+  return fmt::format("{}, compute {}, driver {} for CUDA {}, runtime {}", device.value("name", "?"),
+                     device.value("compute", "?"), device.value("driver", "?"),
+                     device.value("driver_cuda", "?"), device.value("runtime_cuda", "?"));
+}
+
+Outcome outcome_of(const std::vector<Ending>& endings) {
+  switch (status_of(endings)) {
+    case kPassed:
+      return Outcome::passed;
+    case kNoDevice:
+      return Outcome::no_device;
+    default:
+      break;
   }
-  return "a GPU that nothing was said of";
+  const bool is_wrong = std::ranges::count(endings, Outcome::wrong, &Ending::outcome) != 0;
+  return is_wrong ? Outcome::wrong : Outcome::incomplete;
+}
+
+/// Of what a phase has put into the results: where in the document it goes.
+const char* place_of(const json& record) {
+  return is(record, "check") ? "checks" : is(record, "wrong") ? "wrong" : "records";
 }
 
 std::string target_of(const json& result) {
@@ -53,10 +72,11 @@ std::string row_of(const json& record) {
         to_bound <= 1 ? "met" : "missed");
   }
   if (is(record, "a call in streams")) {
-    return fmt::format("| {} of {} {}, {} B | {:.1f} µs | the copies alone {:.1f} µs |\n",
+    return fmt::format("| {} of {} {} by {}, {} B | {:.1f} µs | the copies alone {:.1f} µs |\n",
                        record.value("call", ""), record.value("ranks", 0),
-                       record.value("ranks_are", ""), record.value("bytes", 0),
-                       record.value("seconds", 0.0) * 1e6, record.value("copies_s", 0.0) * 1e6);
+                       record.value("ranks_are", ""), record.value("way", ""),
+                       record.value("bytes", 0), record.value("seconds", 0.0) * 1e6,
+                       record.value("copies_s", 0.0) * 1e6);
   }
   return {};
 }
@@ -74,16 +94,56 @@ std::vector<json> read_records(const std::string& path, std::size_t from) {
   return records;
 }
 
-std::string report(const std::string& date, const std::vector<Ending>& endings,
-                   const std::vector<json>& records) {
-  std::string text = fmt::format("## {}: {}\n\n| phase | outcome | s | |\n|---|---|---|---|\n",
-                                 date, device_of(endings, records));
+json document(const RunFacts& facts, const std::vector<Ending>& endings,
+              const std::vector<json>& records) {
+  json made = {{"run", facts.run},
+               {"what", facts.what},
+               {"command", facts.command},
+               {"commit", facts.commit},
+               {"date", facts.began},
+               {"seed", facts.seed},
+               {"outcome", word(outcome_of(endings))},
+               {"device", nullptr},
+               {"phases", json::array()}};
   for (const Ending& each : endings) {
-    text += fmt::format("| {} | {} | {:.0f} | {} |\n", each.phase, word(each.outcome), each.seconds,
-                        each.said);
+    json phase = {{"phase", each.phase},
+                  {"outcome", word(each.outcome)},
+                  {"said", each.said},
+                  {"seconds", each.seconds}};
+    for (const json& record : records) {
+      if (is(record, "device")) made["device"] = record;
+      const bool is_frame = is(record, "begin") || is(record, "end");
+      if (record.value("phase", "") == each.phase && !is_frame)
+        phase[place_of(record)].push_back(record);
+    }
+    made["phases"].push_back(std::move(phase));
   }
-  const auto rows = figures(records, SIZE_MAX);
+  return made;
+}
+
+std::string report(const std::vector<json>& documents) {
+  if (documents.empty()) return "";
+  const json& first = documents[0];
+  std::string text = fmt::format("## {}: {}, commit {}\n\n", first.value("date", "").substr(0, 10),
+                                 device_of(first), first.value("commit", "?"));
+  std::string wrong, rows;
+  text += "| run | phase | outcome | s | |\n|---|---|---|---|---|\n";
+  for (const json& each : documents) {
+    for (const json& phase : each["phases"]) {
+      text += fmt::format("| {} | {} | {} | {:.0f} | {} |\n", each.value("run", ""),
+                          phase.value("phase", ""), phase.value("outcome", ""),
+                          phase.value("seconds", 0.0), phase.value("said", ""));
+      for (const json& found : phase.value("wrong", json::array()))
+        wrong += fmt::format("- {}: {}\n", phase.value("phase", ""), found.value("said", ""));
+      for (const json& record : phase.value("records", json::array())) rows += row_of(record);
+    }
+  }
+  if (!wrong.empty()) text += "\nWrong:\n\n" + wrong;
   if (!rows.empty()) text += "\n| figure | measured | target |\n|---|---|---|\n" + rows;
+  text += "\nBy:\n\n";
+  for (const json& each : documents)
+    text += fmt::format("- {}, {}, seed {}: `{}`\n", each.value("run", ""), each.value("date", ""),
+                        each.value("seed", std::uint64_t{0}), each.value("command", ""));
   return text;
 }
 

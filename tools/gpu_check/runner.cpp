@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
 #include "core/file_descriptor.hpp"
@@ -48,8 +47,73 @@ class Stoppable {
   struct sigaction before_[2] = {};
 };
 
+/// The file to which all that phases print is added, and from there printed here.
+class Log {
+ public:
+  explicit Log(std::string path)
+      : path_(std::move(path)),
+        file_(open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
+    if (file_.open())
+      printed_ = lseek(file_.number(), 0, SEEK_END);
+    else
+      refused_ = NotRecorded(path_).what();
+  }
+
+  /// Why nothing can be written there; empty where it can.
+  const std::string& refused() const { return refused_; }
+  int number() const { return file_.number(); }
+
+  /// A line of the runner's own. That it is missing there harms nobody.
+  void say(const std::string& line) {
+    const std::string text = line + "\n";
+    if (write(number(), text.data(), text.size()) < 0) std::fputs(text.c_str(), stdout);
+    pass_on();
+  }
+  /// Prints what has come since it was last called.
+  void pass_on() {
+    char piece[4096];
+    for (;;) {
+      const ssize_t bytes = pread(number(), piece, sizeof piece, printed_);
+      if (bytes <= 0) break;
+      std::fwrite(piece, 1, static_cast<std::size_t>(bytes), stdout);
+      keep_last_line({piece, static_cast<std::size_t>(bytes)});
+      printed_ += bytes;
+    }
+    std::fflush(stdout);
+  }
+  /// Of what has been passed on since begin_phase().
+  std::string last_line() const { return line_.empty() ? last_line_ : line_; }
+  void begin_phase() {
+    line_.clear();
+    last_line_.clear();
+  }
+
+ private:
+  void keep_last_line(std::string_view piece) {
+    for (const char each : piece) {
+      if (each != '\n') {
+        line_ += each;
+      } else if (!line_.empty()) {
+        last_line_ = std::move(line_);
+        line_.clear();
+      }
+    }
+  }
+
+  const std::string path_;
+  const FileDescriptor file_;
+  std::string refused_;
+  off_t printed_ = 0;
+  std::string line_, last_line_;  ///< the one that has not ended, and the last that has
+};
+
+/// When a phase is to leave out what is left: so much before it would be ended.
+Clock::time_point last_call(Clock::time_point begin, Clock::time_point limit) {
+  return limit - std::max<Clock::duration>((limit - begin) / 4, std::chrono::seconds(2));
+}
+
 /// A process group of its own; ends with this process, however that ends.
-pid_t start(const Phase& phase, int log) {
+pid_t start(const Phase& phase, int log, Clock::time_point until) {
   std::vector<char*> arguments;
   for (const std::string& each : phase.command)
     arguments.push_back(const_cast<char*>(each.c_str()));
@@ -64,14 +128,17 @@ pid_t start(const Phase& phase, int log) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   signal(SIGINT, SIG_DFL);
   signal(SIGTERM, SIG_DFL);
+  setenv(kUntil, fmt::format("{}", until.time_since_epoch() / std::chrono::nanoseconds(1)).c_str(),
+         1);
   if (getppid() != parent || dup2(log, 1) < 0 || dup2(log, 2) < 0) _exit(126);
   execv(arguments[0], arguments.data());
   _exit(127);
 }
 
 /// Whether the child has ended by `limit`. It keeps its number, and so its group's, until reaped.
-bool has_ended(pid_t child, Clock::time_point limit) {
+bool has_ended(pid_t child, Clock::time_point limit, Log& log) {
   for (;;) {
+    log.pass_on();
     siginfo_t info = {};
     waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT);
     if (info.si_pid == child) return true;
@@ -92,19 +159,11 @@ int reap(pid_t child) {
   return status;
 }
 
-std::string last_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string last;
-  for (std::string line; std::getline(file, line);) {
-    if (!line.empty()) last = line;
-  }
-  return last;
-}
-
 Ending ending_of(const Phase& phase, int status, const std::string& last) {
   if (WIFSIGNALED(status)) {
     return {phase.name, Outcome::wrong,
-            fmt::format("killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))};
+            fmt::format("killed by signal {} ({}); it had said: {}", WTERMSIG(status),
+                        strsignal(WTERMSIG(status)), last)};
   }
   switch (WEXITSTATUS(status)) {
     case kPassed:
@@ -121,29 +180,34 @@ Ending ending_of(const Phase& phase, int status, const std::string& last) {
   }
 }
 
-Ending run(const Phase& phase, const std::string& out, Clock::time_point end_of_all) {
-  const std::string log = out + "/" + phase.name + ".log";
-  const FileDescriptor file(open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!file.open()) return {phase.name, Outcome::incomplete, NotRecorded(log).what()};
+Ending run(const Phase& phase, Log& log, Clock::time_point end_of_all) {
+  if (!log.refused().empty()) return {phase.name, Outcome::incomplete, log.refused()};
   const auto begin = Clock::now();
-  const pid_t child = start(phase, file.number());
-  if (child < 0) return {phase.name, Outcome::incomplete, "no process could be made for it"};
   const auto limit = std::min(begin + phase.limit, end_of_all);
-  const bool ended = has_ended(child, limit);
+  log.say(fmt::format("== {}: at most {:.0f} s ==", phase.name,
+                      std::chrono::duration<double>(limit - begin).count()));
+  log.begin_phase();
+  const pid_t child = start(phase, log.number(), last_call(begin, limit));
+  if (child < 0) return {phase.name, Outcome::incomplete, "no process could be made for it"};
+  const bool ended = has_ended(child, limit, log);
   const int status = reap(child);
+  log.pass_on();
   Ending ending;
   if (ended) {
-    ending = ending_of(phase, status, last_line(log));
+    ending = ending_of(phase, status, log.last_line());
   } else if (told_to_stop != 0) {
     ending = {phase.name, Outcome::incomplete, "told to stop"};
   } else if (limit == end_of_all) {
-    ending = {phase.name, Outcome::incomplete, "all time is used up"};
+    ending = {phase.name, Outcome::incomplete,
+              "all time is used up; it had said: " + log.last_line()};
   } else {
     ending = {phase.name, Outcome::wrong,
               fmt::format("did not end within {} s; it had said: {}", phase.limit.count(),
-                          last_line(log))};
+                          log.last_line())};
   }
   ending.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  log.say(fmt::format("== {}: {} after {:.1f} s: {} ==", phase.name, word(ending.outcome),
+                      ending.seconds, ending.said));
   return ending;
 }
 
@@ -171,41 +235,107 @@ std::string_view word(Outcome outcome) {
   return "";
 }
 
-std::vector<Ending> run_phases(const std::vector<Phase>& phases, const RunOptions& options) {
-  std::filesystem::create_directories(options.out);
-  const Records records(options.out + "/results.jsonl");
-  const auto end_of_all = deadline_after(options.budget);
-  const Stoppable stoppable;
-  std::vector<Ending> endings;
-  for (const Phase& phase : phases) {
-    const bool none = count(endings, Outcome::no_device) != 0;
-    Ending ending{phase.name, Outcome::incomplete, ""};
+namespace {
+
+/// Phases one after another, while there is reason to go on.
+class Sequence {
+ public:
+  explicit Sequence(const RunOptions& options)
+      : options_(options),
+        end_of_all_(deadline_after(options.budget)),
+        records_(options.out + "/results.jsonl"),
+        log_(options.out + "/log.txt") {}
+
+  std::vector<Ending> run(const std::vector<Phase>& phases) {
+    if (options_.health && options_.budget > std::chrono::seconds(0)) {
+      const Ending health = look();
+      if (health.outcome != Outcome::passed) bar(health);
+      keep(health);
+    }
+    for (const Phase& phase : phases) {
+      const bool is_run = why_not(phase).empty();
+      const Ending ending = is_run ? recorded(phase, log_) : left_out(phase, why_not(phase));
+      if (ending.outcome == Outcome::no_device) bar(ending);
+      keep(ending);
+      if (is_run && ending.outcome != Outcome::passed) look_after(phase.name);
+    }
+    return std::move(endings_);
+  }
+
+ private:
+  /// Why the phase is not run; empty where it is.
+  std::string why_not(const Phase& phase) const {
+    if (!is_asked_for(phase.name, options_.only)) return "not asked for";
+    if (!barred_.empty()) return barred_;
+    if (told_to_stop != 0) return "told to stop";
+    return Clock::now() >= end_of_all_ ? "no time left" : "";
+  }
+  void bar(const Ending& ending) {
+    barred_ = ending.outcome == Outcome::no_device ? "no device"
+                                                   : "the GPU does not work: " + ending.said;
+  }
+  void keep(const Ending& ending) {
+    endings_.push_back(ending);
+    if (options_.told) options_.told(endings_);
+  }
+
+  Ending look() { return recorded(*options_.health, log_); }
+  /// A device that has been left with much to do may need a moment.
+  void look_after(const std::string& name) {
+    const auto has_time = [&] { return told_to_stop == 0 && Clock::now() < end_of_all_; };
+    if (!options_.health || !barred_.empty() || !has_time()) return;
+    Ending ending = look();
+    if (ending.outcome != Outcome::passed && has_time()) {
+      std::this_thread::sleep_for(options_.rest);
+      ending = look();
+    }
+    if (ending.outcome == Outcome::passed || !has_time()) return;
+    bar(ending);
+    ending.phase += " after " + name;
+    ending.outcome = Outcome::wrong;
+    keep(ending);
+  }
+
+  Ending left_out(const Phase& phase, const std::string& why) {
+    return written({phase.name, Outcome::incomplete, why});
+  }
+  Ending recorded(const Phase& phase, Log& log) {
     try {
-      if (!is_asked_for(phase.name, options.only)) {
-        ending.said = "not asked for";
-      } else if (none) {
-        ending.said = "no device";
-      } else if (told_to_stop != 0) {
-        ending.said = "told to stop";
-      } else if (Clock::now() >= end_of_all) {
-        ending.said = "no time left";
-      } else {
-        records.add({{"phase", phase.name}, {"what", "begin"}});
-        ending = run(phase, options.out, end_of_all);
-      }
-      records.add({{"phase", ending.phase},
-                   {"what", "end"},
-                   {"outcome", word(ending.outcome)},
-                   {"said", ending.said},
-                   {"seconds", ending.seconds}});
+      records_.add({{"phase", phase.name}, {"what", "begin"}});
+    } catch (const NotRecorded& error) {
+      return {phase.name, Outcome::incomplete, error.what()};
+    }
+    return written(ccoll::gpu_check::run(phase, log, end_of_all_));
+  }
+  Ending written(Ending ending) {
+    try {
+      records_.add({{"phase", ending.phase},
+                    {"what", "end"},
+                    {"outcome", word(ending.outcome)},
+                    {"said", ending.said},
+                    {"seconds", ending.seconds}});
     } catch (const NotRecorded& error) {
       // The table still tells what was found wrong.
       if (ending.outcome == Outcome::passed) ending.outcome = Outcome::incomplete;
       if (ending.outcome == Outcome::incomplete) ending.said = error.what();
     }
-    endings.push_back(std::move(ending));
+    return ending;
   }
-  return endings;
+
+  const RunOptions& options_;
+  const Clock::time_point end_of_all_;
+  const Records records_;
+  Log log_;
+  std::vector<Ending> endings_;
+  std::string barred_;  ///< why nothing more is run
+};
+
+}  // namespace
+
+std::vector<Ending> run_phases(const std::vector<Phase>& phases, const RunOptions& options) {
+  std::filesystem::create_directories(options.out);
+  const Stoppable stoppable;
+  return Sequence(options).run(phases);
 }
 
 std::string table(const std::vector<Ending>& endings) {
@@ -223,7 +353,11 @@ std::string table(const std::vector<Ending>& endings) {
 int status_of(const std::vector<Ending>& endings) {
   if (count(endings, Outcome::wrong) != 0) return kWrong;
   if (count(endings, Outcome::no_device) != 0) return kNoDevice;
-  return count(endings, Outcome::passed) == 0 ? kWrong : kPassed;
+  // That the GPU works shows nothing of ccoll.
+  const bool shows = std::ranges::any_of(endings, [](const Ending& each) {
+    return each.outcome == Outcome::passed && each.phase != "health";
+  });
+  return shows ? kPassed : kWrong;
 }
 
 }  // namespace ccoll::gpu_check

@@ -5,6 +5,8 @@
 /// phase that was not run to its end is incomplete or wrong, never passed. Knows no CUDA.
 
 #include <chrono>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +18,10 @@ inline constexpr int kPassed = 0;
 inline constexpr int kWrong = 1;
 inline constexpr int kNoDevice = 77;
 inline constexpr int kIncomplete = 78;  ///< it lacks something, which its last line tells
+
+/// The variable by which a phase and its other processes know when to leave out what is left, in
+/// nanoseconds of the steady clock: a while before the phase's limit.
+inline constexpr const char* kUntil = "GPU_CHECK_UNTIL_NS";
 
 struct Phase {
   std::string name;
@@ -41,14 +47,21 @@ struct Ending {
 };
 
 struct RunOptions {
-  std::string out;  ///< a folder: results.jsonl, and NAME.log of what each phase prints
+  std::string
+      out;  ///< a folder: results.jsonl, and log.txt, to which all that phases print is added
   std::chrono::seconds budget{540};
-  std::vector<std::string> only;  ///< names of phases; empty: all
+  std::vector<std::string> only = {};  ///< names of phases; empty: all
+  /// Looks whether the GPU works: before all others, and after each that has not passed. Once it
+  /// does not, a second try included, nothing more is run.
+  std::optional<Phase> health = {};
+  std::chrono::milliseconds rest{5000};  ///< before that second try
+  /// Is told all endings so far after each of them.
+  std::function<void(const std::vector<Ending>&)> told = {};
 };
 
-/// One after another; each ending is in the results before the next begins, and a phase whose
-/// results cannot be written is incomplete. SIGINT and SIGTERM end the phase that runs and leave
-/// the others out.
+/// One after another; what they print is printed as it comes. Each ending is in the results before
+/// the next phase begins, and a phase whose results cannot be written is incomplete. SIGINT and
+/// SIGTERM end the phase that runs and leave the others out.
 std::vector<Ending> run_phases(const std::vector<Phase>& phases, const RunOptions& options);
 
 /// A table, a line for each phase, and a line of sums.

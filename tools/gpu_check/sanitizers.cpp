@@ -100,8 +100,8 @@ class SanitizedTeam {
       streams_.push_back(value_or_throw(device::make_stream()));
   }
 
-  /// Whether the call leaves what the host's interpreter leaves.
-  bool is_right(const test::TeamCase& made) {
+  /// What is not as the host's interpreter leaves it.
+  std::string wrong(const test::TeamCase& made) {
     const auto lowered = made.lowered();
     const auto* const program = value_or_throw(team_->load(lowered));
     test::TeamMemory memory(made, random_), expected = memory;
@@ -121,7 +121,7 @@ class SanitizedTeam {
     for (Rank rank = 0; rank < streams_.size(); rank++) value_or_throw(team_->leave(rank, soon));
     value_or_throw(team_->wait(soon));
     for (ExactBuffers& each : there) each.get();
-    return memory == expected;
+    return memory.differences(expected);
   }
 
  private:
@@ -140,7 +140,8 @@ void run_small_teams(const PhaseContext& context, Findings& findings) {
       test::TeamCase made = cases[i];
       made.in_place.assign(ranks, false);
       findings.tried();
-      if (!team.is_right(made)) findings.wrong(made.text() + ": bits differ from the host's");
+      if (const auto wrong = team.wrong(made); !wrong.empty())
+        findings.wrong(fmt::format("{}: bits differ from the host's: {}", made.text(), wrong));
     }
   }
 }

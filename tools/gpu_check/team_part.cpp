@@ -75,7 +75,9 @@ std::string TeamPart::wrong() {
       check(cudaMemcpy(all.data(), there[rank].get(), all.size(), cudaMemcpyDeviceToHost),
             "copying a rank's memory from the GPU");
     }
-    if (got != expected) wrong += made.text() + ": bits differ from the host's; ";
+    if (got != expected)
+      wrong += fmt::format("{}: bits differ from the host's: {}; ", made.text(),
+                           got.differences(expected));
   }
   return wrong;
 }

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "algorithms/algorithms.hpp"
 #include "engine/device/team_device.hpp"
 #include "graph.hpp"
+#include "support/differences.hpp"
 
 namespace ccoll::gpu_check {
 namespace {
@@ -78,7 +80,7 @@ Status TimedTeam::call(const Program& program, cudaStream_t stream) {
   return {};
 }
 
-bool TimedTeam::is_right(const Program& program, cudaStream_t stream) {
+std::string TimedTeam::wrong(const Program& program, cudaStream_t stream) {
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     const int fill = i < buffers_.size() / 2 ? kFill : 0xee;
     check(cudaMemset(buffers_[i].get(), fill, buffer_bytes_), "filling buffers");
@@ -87,13 +89,13 @@ bool TimedTeam::is_right(const Program& program, cudaStream_t stream) {
   value_or_throw(call(program, stream));
   check(cudaDeviceSynchronize(), "a timed call");
   for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
-    if (!has_results(program, rank)) return false;
+    if (auto wrong = wrong_results(program, rank); !wrong.empty()) return wrong;
   }
-  return true;
+  return "";
 }
 
 /// The first and the last of them.
-bool TimedTeam::has_results(const Program& program, std::uint32_t rank) const {
+std::string TimedTeam::wrong_results(const Program& program, std::uint32_t rank) const {
   float value = 0;
   std::memset(&value, kFill, sizeof value);
   if (reduces(program.kind)) value *= static_cast<float>(ranks_);
@@ -105,9 +107,12 @@ bool TimedTeam::has_results(const Program& program, std::uint32_t rank) const {
   for (const std::uint64_t at : {std::uint64_t{0}, all - bytes}) {
     check(cudaMemcpy(here.data(), output(rank) + at, bytes, cudaMemcpyDeviceToHost),
           "reading an output");
-    if (std::memcmp(here.data(), expected.data(), bytes) != 0) return false;
+    const auto wrong = testing::differences(
+        std::as_bytes(std::span(here)), std::as_bytes(std::span(expected)),
+        [&](std::size_t byte) { return fmt::format("element {}", (at + byte) / 4); });
+    if (!wrong.empty()) return fmt::format("rank {}'s output: {}", rank, wrong);
   }
-  return true;
+  return "";
 }
 
 }  // namespace ccoll::gpu_check

@@ -39,8 +39,8 @@ class TimedTeam {
   /// Fails where the GPU does not run so many blocks at once, or slots take too much.
   Result<Program> load(Kind kind, const Choice& choice, std::uint64_t bytes);
   Status call(const Program& program, cudaStream_t stream);
-  /// Whether a call leaves what it should; poison comes before it.
-  bool is_right(const Program& program, cudaStream_t stream);
+  /// What a call leaves that it should not, if anything; poison comes before it.
+  std::string wrong(const Program& program, cudaStream_t stream);
 
   std::uint32_t ranks() const { return ranks_; }
   std::byte* input(std::uint32_t rank) const { return buffers_[rank].get(); }
@@ -49,7 +49,7 @@ class TimedTeam {
   std::vector<cudaStream_t> streams(cudaStream_t stream) const;
 
  private:
-  bool has_results(const Program& program, std::uint32_t rank) const;
+  std::string wrong_results(const Program& program, std::uint32_t rank) const;
 
   const std::uint32_t ranks_;
   const Buffers& buffers_;

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runs.hpp"
+
+#include <fmt/format.h>
+
+#include "core/text.hpp"
+
+namespace ccoll::gpu_check {
+
+std::span<const Run> all_runs() {
+  static const Run kRuns[] = {
+      {"a",
+       "one process: kernels, and ranks that are threads",
+       240,
+       {"first", "probe", "kernels", "teams", "communicators"}},
+      {"b",
+       "processes that share the GPU, graphs, faults, compute-sanitizer",
+       240,
+       {"processes", "ways", "faults", "graphs", "adversary", "sanitizers"}},
+      {"c", "figures beside the GPU's limits", 200, {"figures"}},
+      {"d", "the NCCL face's conformance program, and PyTorch by LD_PRELOAD", 200, {}},
+      {"e", "the Python package's CUDA tensors", 100, {}},
+  };
+  return kRuns;
+}
+
+std::string plan() {
+  std::string text =
+      "A machine for 15 minutes, at most 10 of them in one command, its start counted in:\n"
+      "  1. DIR/all --out OUT\n"
+      "     makes these runs in this order within 540 s, each a process with its own limit:\n";
+  for (const Run& each : all_runs()) {
+    text += fmt::format("       {}  at most {} s: {}\n          {}\n", each.name, each.limit_s,
+                        each.what, each.phases.empty() ? "not written yet" : joined(each.phases));
+  }
+  return text +
+         "     Each begins with health: a copy and a fill. What fails does not end the others,\n"
+         "     unless the GPU works no more. OUT/log.txt has all that was printed, OUT/a.json "
+         "what\n"
+         "     each run found, OUT/table.md what belongs at the head of docs/gpu.md.\n"
+         "  2. After a fix, first what failed, with the same cases (the seed stands in table.md):\n"
+         "       DIR/run --out OUT --only PHASE,... --seed N\n"
+         "     then the run that it is of, and those behind it:\n"
+         "       DIR/all --out OUT --runs b,c --budget 240\n"
+         "  3. If little time is left: DIR/run --out OUT --only first,figures --budget 120\n";
+}
+
+}  // namespace ccoll::gpu_check

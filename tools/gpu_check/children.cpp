@@ -14,6 +14,8 @@
 #include <sstream>
 #include <thread>
 
+#include "core/deadline.hpp"
+
 namespace ccoll::gpu_check {
 namespace {
 
@@ -78,7 +80,7 @@ std::optional<int> status_by(pid_t child, std::chrono::steady_clock::time_point 
 
 void await_peers(const std::vector<pid_t>& children, Findings& findings,
                  std::chrono::seconds patience) {
-  const auto limit = std::chrono::steady_clock::now() + patience;
+  const auto limit = deadline_after(patience);
   for (std::size_t i = 0; i < children.size(); i++) {
     findings.tried();
     const auto ended = status_by(children[i], limit);

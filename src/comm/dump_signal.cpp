@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/dump_signal.hpp"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "comm/implementation.hpp"
+#include "core/file_descriptor.hpp"
 #include "core/log.hpp"
 #include "core/os_error.hpp"
 #include "core/process_mutex.hpp"
@@ -50,9 +52,9 @@ Status install() {
   const bool from_parent = action.sa_handler == on_signal;
   if (action.sa_handler != SIG_DFL && !from_parent)
     return fail(ErrorKind::unsupported, "the program handles or ignores that signal itself");
-  const int made = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (made < 0) return fail(ErrorKind::exhausted, "no descriptor: {}", os_error(errno));
-  bell.store(made);
+  FileDescriptor made(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!made.open()) return fail(ErrorKind::exhausted, "no descriptor: {}", os_error(errno));
+  bell.store(made.release());
   bell_of.store(::getpid());
   action = {};
   action.sa_handler = on_signal;
@@ -68,7 +70,10 @@ constexpr std::size_t kMostBeside = 64;
 class Watch final : public DumpSignal, public std::enable_shared_from_this<Watch> {
  public:
   explicit Watch(asio::io_context& context) : descriptor_(context) {
-    if (bell_of.load() == process_) descriptor_.assign(::dup(bell.load()));
+    if (bell_of.load() == process_) {
+      FileDescriptor own(::fcntl(bell.load(), F_DUPFD_CLOEXEC, 0));
+      if (own.open()) descriptor_.assign(own.release());
+    }
   }
   /// A child's copy of its parent's, whose service thread is not there.
   bool is_forked() const { return ::getpid() != process_; }

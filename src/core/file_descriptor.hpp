@@ -1,23 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The owner of a file descriptor.
+/// The owner of a file descriptor, which is never one of the standard streams. Their numbers, 0 to
+/// 2, are the program's even while it has them closed: what it prints then must not reach a peer.
 
 #include <unistd.h>
 
+#include <array>
 #include <utility>
 
 namespace ccoll {
 
+constexpr bool is_standard_stream(int number) { return number >= 0 && number <= STDERR_FILENO; }
+
+/// The same file under a number beyond those of the standard streams, if it has one of these; the
+/// old one is closed. -1 if there is no other number: errno says why.
+int beyond_standard_streams(int number);
+
 /// Closes it when it goes; -1 is none.
 class FileDescriptor final {
  public:
-  explicit FileDescriptor(int number = -1) : number_(number) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  explicit FileDescriptor(int number = -1)
+      : number_(is_standard_stream(number) ? beyond_standard_streams(number) : number) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : number_(other.release()) {}
   FileDescriptor& operator=(FileDescriptor&& other) noexcept {
     if (this != &other) {
       close();
-      number_ = std::exchange(other.number_, -1);
+      number_ = other.release();
     }
     return *this;
   }
@@ -29,9 +38,24 @@ class FileDescriptor final {
     if (number_ >= 0) ::close(number_);
     number_ = -1;
   }
+  /// Whoever takes the number closes it.
+  int release() { return std::exchange(number_, -1); }
 
  private:
   int number_;
+};
+
+/// While one lives, what others open (a library, Asio for itself) finds the numbers of the standard
+/// streams taken. One at a time in a process, so it must be over in a moment.
+class StandardStreamsTaken final {
+ public:
+  StandardStreamsTaken();
+  ~StandardStreamsTaken();
+  StandardStreamsTaken(const StandardStreamsTaken&) = delete;
+  StandardStreamsTaken& operator=(const StandardStreamsTaken&) = delete;
+
+ private:
+  std::array<bool, STDERR_FILENO + 1> is_taken_{};
 };
 
 }  // namespace ccoll

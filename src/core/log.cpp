@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/file_descriptor.hpp"
 #include "core/text.hpp"
 #include "core/variables.hpp"
 
@@ -56,6 +57,7 @@ spdlog::sink_ptr open_file(const std::string& name) {
   // spdlog would make it.
   if (!folder.empty() && !std::filesystem::is_directory(folder))
     throw spdlog::spdlog_ex(fmt::format("there is no directory {}", folder.string()));
+  const StandardStreamsTaken taken;
   auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(name);
   sink->set_pattern(fmt::format("%Y-%m-%d %H:%M:%S.%f {}:%P %l: %v", host_name()));
   return sink;

@@ -28,10 +28,6 @@ std::uint32_t checksum(std::string_view bytes) {
 
 }  // namespace
 
-FileLog::~FileLog() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 tl::unexpected<Failure> FileLog::failed(const char* doing) const {
   const int code = errno;
   const bool full = code == ENOSPC || code == EDQUOT || code == EFBIG || code == EMFILE;
@@ -42,24 +38,24 @@ tl::unexpected<Failure> FileLog::failed(const char* doing) const {
 }
 
 Status FileLog::open() {
-  fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd_ < 0) return failed("open");
+  file_ = FileDescriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file_.open()) return failed("open");
   return {};
 }
 
 Result<bool> FileLog::try_lock() {
-  while (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+  while (::flock(file_.number(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return false;
     if (errno != EINTR) return failed("lock");
   }
   return true;
 }
 
-void FileLog::unlock() { ::flock(fd_, LOCK_UN); }
+void FileLog::unlock() { ::flock(file_.number(), LOCK_UN); }
 
 Result<bool> FileLog::changed(std::uint64_t seen) const {
   struct stat status {};
-  if (::fstat(fd_, &status) != 0) return failed("look at");
+  if (::fstat(file_.number(), &status) != 0) return failed("look at");
   if (status.st_nlink == 0) {
     return fail(ErrorKind::peer_lost, "the store file {} was removed while it was in use", path_);
   }
@@ -68,7 +64,7 @@ Result<bool> FileLog::changed(std::uint64_t seen) const {
 
 Status FileLog::read_new_bytes(std::string& bytes) {
   struct stat status {};
-  if (::fstat(fd_, &status) != 0) return failed("look at");
+  if (::fstat(file_.number(), &status) != 0) return failed("look at");
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (size < offset_) {
     return fail(ErrorKind::corrupt, "the store file {} became shorter while it was in use", path_);
@@ -76,8 +72,8 @@ Status FileLog::read_new_bytes(std::string& bytes) {
   bytes.resize(size - offset_);
   std::size_t have = 0;
   while (have < bytes.size()) {
-    const ssize_t got =
-        ::pread(fd_, bytes.data() + have, bytes.size() - have, static_cast<off_t>(offset_ + have));
+    const ssize_t got = ::pread(file_.number(), bytes.data() + have, bytes.size() - have,
+                                static_cast<off_t>(offset_ + have));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return failed("read");
     if (got == 0) break;
@@ -109,7 +105,7 @@ Status FileLog::read(const std::function<Status(std::string_view)>& apply) {
     const auto sum = preamble.number<std::uint32_t>();
     const bool whole = !preamble.bad() && rest.size() - kPreambleBytes >= length;
     if (!whole || checksum(rest.substr(kPreambleBytes, length)) != sum) {
-      if (::ftruncate(fd_, static_cast<off_t>(offset_)) != 0) return failed("mend");
+      if (::ftruncate(file_.number(), static_cast<off_t>(offset_)) != 0) return failed("mend");
       return {};
     }
     CCOLL_TRY(apply(rest.substr(kPreambleBytes, length)));
@@ -130,13 +126,13 @@ Status FileLog::append(std::string_view record) {
 Status FileLog::write_all(std::string_view bytes) {
   std::size_t done = 0;
   while (done < bytes.size()) {
-    const ssize_t put =
-        ::pwrite(fd_, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset_ + done));
+    const ssize_t put = ::pwrite(file_.number(), bytes.data() + done, bytes.size() - done,
+                                 static_cast<off_t>(offset_ + done));
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) {
       auto failure = failed("write to");
       // If that fails too, the next to read cuts the unfinished record off.
-      if (::ftruncate(fd_, static_cast<off_t>(offset_)) != 0) errno = 0;
+      if (::ftruncate(file_.number(), static_cast<off_t>(offset_)) != 0) errno = 0;
       return failure;
     }
     done += static_cast<std::size_t>(put);

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/file_descriptor.hpp"
 #include "core/result.hpp"
 
 namespace ccoll::rendezvous {
@@ -18,9 +19,6 @@ namespace ccoll::rendezvous {
 class FileLog {
  public:
   explicit FileLog(std::string path) : path_(std::move(path)) {}
-  ~FileLog();
-  FileLog(const FileLog&) = delete;
-  FileLog& operator=(const FileLog&) = delete;
 
   /// Opens the file, creating it when absent.
   Status open();
@@ -48,7 +46,7 @@ class FileLog {
   Status write_all(std::string_view bytes);
 
   const std::string path_;
-  int fd_ = -1;
+  FileDescriptor file_;
   std::uint64_t offset_ = 0;  ///< up to here it was read
 };
 

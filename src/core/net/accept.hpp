@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "core/log.hpp"
+#include "core/net/address.hpp"
 #include "core/net/service.hpp"
 #include "core/os_error.hpp"
 
@@ -37,6 +38,7 @@ asio::awaitable<void> accept_all(std::shared_ptr<State> state, Serve serve, std:
     Socket socket(state->acceptor.get_executor());
     co_await state->acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
     if (!state->open) co_return;
+    if (!error) make_own(socket, error);
     if (!error) {
       try {
         spawn(state->acceptor.get_executor(), serve(state, std::move(socket)), what);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/net/address.hpp"
 
-#include <fcntl.h>
-
 #include <asio/ip/address.hpp>
 #include <charconv>
 
@@ -62,10 +60,7 @@ Status check_token(const asio::ip::tcp::endpoint& endpoint, const std::string& t
 void set_options(asio::ip::tcp::socket& socket) {
   std::error_code ignored;
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);
-  close_on_exec(socket.native_handle());
 }
-
-void close_on_exec(int fd) { ::fcntl(fd, F_SETFD, FD_CLOEXEC); }
 
 std::string to_string(const asio::ip::tcp::endpoint& endpoint) {
   const auto ip = endpoint.address();

@@ -3,11 +3,16 @@
 
 /// "host:port" as text, and as what sockets want.
 
+#include <fcntl.h>
+
 #include <asio/ip/tcp.hpp>
+#include <cerrno>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <system_error>
 
+#include "core/file_descriptor.hpp"
 #include "core/result.hpp"
 
 namespace ccoll::net {
@@ -28,9 +33,23 @@ std::optional<asio::ip::tcp::endpoint> numeric_endpoint(const HostPort& address)
 Status check_token(const asio::ip::tcp::endpoint& endpoint, const std::string& token,
                    std::string_view doing);
 
-/// What every socket of ours has: no delay of small messages, and not inherited by programs that
-/// this process starts. Failures are ignored; the next operation reports a dead socket.
+/// Makes a socket or acceptor that Asio has just opened or accepted our own: programs that this
+/// process starts do not inherit it, and its number is none of the standard streams'.
+template <typename Socket>
+void make_own(Socket& socket, std::error_code& error) {
+  if (!is_standard_stream(socket.native_handle())) {
+    ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
+    return;
+  }
+  const auto protocol = socket.local_endpoint(error).protocol();
+  if (error) return;
+  FileDescriptor own(socket.release());
+  if (!own.open()) error.assign(errno, std::system_category());
+  if (!error) socket.assign(protocol, own.number(), error);
+  if (!error) own.release();
+}
+
+/// No delay of small messages. A failure is ignored; the next operation reports a dead socket.
 void set_options(asio::ip::tcp::socket& socket);
-void close_on_exec(int fd);
 
 }  // namespace ccoll::net

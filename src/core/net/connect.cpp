@@ -94,6 +94,7 @@ asio::awaitable<Result<Stream>> try_one(asio::io_context& context, tcp::endpoint
   tcp::socket& socket = stream.socket();
   std::error_code error;
   socket.open(endpoint.protocol(), error);
+  if (!error) make_own(socket, error);
   if (error) co_return fail(ErrorKind::exhausted, "no socket: {}", reason(error));
   set_options(socket);
   {

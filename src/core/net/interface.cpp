@@ -80,6 +80,7 @@ Result<std::string> named_address(const std::string& interface,
 
 /// The address that a packet to `to` would be sent from. Nothing is sent.
 Result<asio::ip::address> route_to(const udp::endpoint& to) {
+  const StandardStreamsTaken taken;
   asio::io_context context;
   udp::socket socket(context);
   std::error_code error;

@@ -108,7 +108,7 @@ std::error_code bind(tcp::acceptor& acceptor, const tcp::endpoint& endpoint) {
   std::error_code error, ignored;
   acceptor.close(ignored);
   acceptor.open(endpoint.protocol(), error);
-  if (!error) close_on_exec(acceptor.native_handle());
+  if (!error) make_own(acceptor, error);
   if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
   if (!error && endpoint.protocol() == tcp::v6()) {
     // [::] is to mean every address, also where the system's default says otherwise.

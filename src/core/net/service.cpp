@@ -10,6 +10,7 @@
 #include <asio/co_spawn.hpp>
 #include <asio/executor_work_guard.hpp>
 #include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
 #include <atomic>
 #include <future>
 #include <mutex>
@@ -19,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/file_descriptor.hpp"
 #include "core/log.hpp"
 #include "core/net/openssl.hpp"
 #include "core/process_mutex.hpp"
@@ -34,6 +36,12 @@ bool is_over(const std::shared_future<void>& what, std::chrono::milliseconds lim
 
 /// What the thread runs. The thread shares it with the Service, so that either may go first.
 struct Loop {
+  Loop() {
+    // What Asio waits with has its numbers from the first timer on, and keeps them.
+    const StandardStreamsTaken taken;
+    const asio::steady_timer first(context);
+  }
+
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
 };

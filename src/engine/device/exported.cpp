@@ -60,7 +60,7 @@ Result<ExportedRange> export_range(const MemoryRange& range) {
                                           CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0),
                      "making a dma-buf of a GPU's memory"));
   exported.file = FileDescriptor(file);
-  fcntl(file, F_SETFD, FD_CLOEXEC);
+  fcntl(exported.file.number(), F_SETFD, FD_CLOEXEC);
   exported.offset = reinterpret_cast<CUdeviceptr>(range.data) - begin;
   return exported;
 }

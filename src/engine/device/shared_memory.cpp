@@ -121,7 +121,7 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::make(int device, std::uint64
                       "cuMemExportToShareableHandle"));
   made->file_ = FileDescriptor(file);
   // Who starts another program does not mean to give it the memory; CUDA says nothing of that.
-  fcntl(file, F_SETFD, FD_CLOEXEC);
+  fcntl(made->file_.number(), F_SETFD, FD_CLOEXEC);
   CCOLL_TRY(made->map(handle, whole));
   if (getrandom(&made->id_, sizeof made->id_, 0) != sizeof made->id_) {
     return fail(ErrorKind::internal, "no random number: getrandom: {}", os_error(errno));

@@ -143,7 +143,6 @@ asio::awaitable<void> borrow(Answering& door, Socket& socket) {
 
 asio::awaitable<void> answer_one(std::shared_ptr<Answering> door, Socket accepted) {
   Socket socket = std::move(accepted);
-  net::close_on_exec(socket.native_handle());
   const auto process = process_of_user(socket, "a process");
   if (!process) co_return door->newcomers.refused(process.error().message);
   Result<net::Purpose> purpose;
@@ -314,7 +313,7 @@ Result<std::unique_ptr<Door>> Door::open(const TransportContext& context, HasPla
   auto& acceptor = answering->acceptor;
   std::error_code code;
   acceptor.open(Protocol(), code);
-  if (!code) net::close_on_exec(acceptor.native_handle());
+  if (!code) net::make_own(acceptor, code);
   if (!code) acceptor.bind(Protocol::endpoint(door_name(context.table, context.rank)), code);
   if (!code) acceptor.listen(Protocol::acceptor::max_listen_connections, code);
   if (code) return fail(ErrorKind::exhausted, "no Unix socket: {}", os_error(code));

@@ -39,6 +39,9 @@ asio::awaitable<std::error_code> connect(Socket& socket, const Protocol::endpoin
   const auto end = std::chrono::steady_clock::now() + kDoorOpens;
   for (auto wait = 1ms;; wait = std::min(2 * wait, 100ms)) {
     std::error_code code, ignored;
+    socket.open(Protocol(), code);
+    if (!code) net::make_own(socket, code);
+    if (code) co_return code;
     co_await socket.async_connect(door, asio::redirect_error(asio::use_awaitable, code));
     if (code != asio::error::connection_refused || std::chrono::steady_clock::now() > end)
       co_return code;
@@ -54,7 +57,6 @@ asio::awaitable<Status> enter(Socket& socket, Protocol::endpoint door, std::stri
                               net::Purpose purpose) {
   const auto code = co_await connect(socket, door);
   if (code) co_return fail(ErrorKind::peer_lost, "{}", os_error(code));
-  net::close_on_exec(socket.native_handle());
   if (auto same = process_of_user(socket, "it"); !same) co_return tl::unexpected(same.error());
   co_return co_await net::greet(socket, std::move(token), purpose, kPatience);
 }

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/file_descriptor.hpp"
 #include "core/process_mutex.hpp"
 #include "core/text.hpp"
 
@@ -197,7 +198,10 @@ Result<Devices> Devices::open(const Library& library, Settings settings) {
 
 void Devices::add(ibv_device* device) {
   const char* const name = library_->get_device_name(device);
-  ibv_context* const context = library_->open_device(device);
+  ibv_context* const context = [&] {
+    const StandardStreamsTaken taken;
+    return library_->open_device(device);
+  }();
   if (context == nullptr) {
     refusals_.push_back(
         fmt::format("{} could not be opened: {} (may this user use "

@@ -11,6 +11,7 @@
 #include <list>
 #include <mutex>
 
+#include "core/file_descriptor.hpp"
 #include "core/log.hpp"
 #include "core/process_mutex.hpp"
 #include "transport/verbs/events.hpp"
@@ -34,14 +35,14 @@ class Watch final : public Listener, public std::enable_shared_from_this<Watch> 
     for (const auto& device : devices_.opened()) {
       ibv_context* const context = device->context;
       // A number of its own: this one closes it, and libibverbs the other.
-      const int own = fcntl(context->async_fd, F_DUPFD_CLOEXEC, 0);
-      if (own < 0) {
+      FileDescriptor own(fcntl(context->async_fd, F_DUPFD_CLOEXEC, 0));
+      if (!own.open()) {
         log().warn("RDMA: events of devices are not heard: {}", std::strerror(errno));
         continue;
       }
-      fcntl(own, F_SETFL, fcntl(own, F_GETFL) | O_NONBLOCK);
+      fcntl(own.number(), F_SETFL, fcntl(own.number(), F_GETFL) | O_NONBLOCK);
       auto& watched = watched_.emplace_back(*device, service_->context());
-      watched.descriptor.assign(own);
+      watched.descriptor.assign(own.release());
       wait(watched);
     }
   }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <random>
 
+#include "core/file_descriptor.hpp"
 #include "transport/verbs/queue_pair.hpp"
 
 namespace ccoll::verbs {
@@ -62,7 +63,10 @@ Status QueuePair::create(const PortChoice& choice) {
   gid_index_ = choice.gid_index;
   domain_ = devices_.domain_of(choice.port);
   registrations_ = &devices_.registrations_of(choice.port);
-  channel_ = library.create_comp_channel(domain_->context);
+  {
+    const StandardStreamsTaken taken;
+    channel_ = library.create_comp_channel(domain_->context);
+  }
   if (channel_ == nullptr) return refused("a completion channel", path_);
   fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
   completions_ = library.create_cq(domain_->context, kReceives + kSends, &alarm_, channel_, 0);

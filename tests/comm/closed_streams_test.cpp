@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program without standard streams, as daemons are: nothing of ours ever takes their numbers,
+// where what the program prints would reach a peer. closed_streams_test TRANSPORT; ranks are
+// children.
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ccoll/ccoll.hpp"
+#include "core/file_descriptor.hpp"
+#include "support/children.hpp"
+#include "support/directory.hpp"
+
+using namespace ccoll;
+using namespace std::chrono_literals;
+using testing::check;
+
+namespace {
+
+constexpr int kSize = 2;
+
+enum class Closes { before, later };
+
+void close_streams() {
+  for (int number = 0; is_standard_stream(number); number++) ::close(number);
+}
+
+/// A connection just being accepted has one for a moment.
+bool are_free() {
+  const auto limit = std::chrono::steady_clock::now() + 5s;
+  for (int number = 0; is_standard_stream(number);) {
+    if (::fcntl(number, F_GETFD) == -1) {
+      number++;
+    } else {
+      if (std::chrono::steady_clock::now() > limit) return false;
+      std::this_thread::sleep_for(1ms);
+    }
+  }
+  return true;
+}
+
+/// All that has links, and links of all kinds.
+void use(Communicator& world) {
+  const int me = world.rank(), peer = 1 - me;
+  for (const std::size_t count : {1, 300'000}) {
+    std::vector<std::int32_t> data(count, me + 1), got(count);
+    world.all_reduce(std::span(data));
+    if (data.back() != kSize * (kSize + 1) / 2) std::exit(3);
+    world.send_recv(std::span<const std::int32_t>(data), peer, std::span(got), peer);
+    if (got != data) std::exit(4);
+  }
+}
+
+/// Its exit status.
+int be_rank(int rank, const std::string& transport, const std::string& store, Closes closes) {
+  if (closes == Closes::before) close_streams();
+  CommunicatorOptions options;
+  options.transport = transport;
+  options.timeout = 20s;
+  auto world = Communicator::create(make_file_store(store), rank, kSize, options);
+  if (closes == Closes::later) close_streams();
+  if (!are_free()) return 1;
+  use(world);
+  auto half = world.split(0, 0);
+  use(*half);
+  return are_free() ? 0 : 2;
+}
+
+void test(const std::string& transport, Closes closes) {
+  const testing::Directory files;
+  ::setenv("CCOLL_LOG_FILE", files.file("log").c_str(), 1);
+  ::setenv("CCOLL_LOG", "debug", 1);
+  ::setenv("CCOLL_TRACE", files.path().c_str(), 1);
+  ::setenv("CCOLL_DUMP", files.path().c_str(), 1);
+  ::setenv("CCOLL_DUMP_SIGNAL", "USR1", 1);
+  std::vector<pid_t> ranks;
+  for (int rank = 0; rank < kSize; rank++) {
+    ranks.push_back(::fork());
+    if (ranks.back() == 0) std::exit(be_rank(rank, transport, files.file("store"), closes));
+  }
+  for (const pid_t rank : ranks) {
+    int status = 0;
+    ::waitpid(rank, &status, 0);
+    check(status == 0, transport +
+                           (closes == Closes::before ? ", closed before" : ", closed later") +
+                           ": " + std::to_string(WEXITSTATUS(status)));
+  }
+}
+
+void test_descriptor() {
+  int ends[2];
+  if (::pipe(ends) != 0) std::abort();
+  ::dup2(ends[1], STDIN_FILENO);
+  const FileDescriptor end(STDIN_FILENO);
+  check(end.number() > STDERR_FILENO, "a descriptor gets another number");
+  check(::fcntl(STDIN_FILENO, F_GETFD) == -1, "and its first one is free");
+  check(::write(end.number(), "x", 1) == 1, "it is the same file");
+  {
+    const StandardStreamsTaken taken;
+    check(::fcntl(STDIN_FILENO, F_GETFD) != -1, "the number is taken for a while");
+  }
+  check(::fcntl(STDIN_FILENO, F_GETFD) == -1, "and then given back");
+}
+
+}  // namespace
+
+int main(int, char** arguments) {
+  for (const auto closes : {Closes::before, Closes::later}) test(arguments[1], closes);
+  test_descriptor();
+  return testing::failures == 0 ? 0 : 1;
+}

@@ -4,6 +4,8 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <deque>
+#include <iterator>
 #include <list>
 #include <map>
 #include <optional>
@@ -48,6 +50,7 @@ class Together {
     for (auto& [communicator, its] : by_communicator) {
       auto& part = parts_.emplace_back();
       part.communicator = communicator;
+      for (const auto* work : its) part.remaining.emplace_back(work->state());
       part.works = std::move(its);
     }
   }
@@ -80,10 +83,12 @@ class Together {
   struct Part {
     std::shared_ptr<Implementation> communicator;
     std::vector<const Work*> works;
+    std::deque<Remaining> remaining;  ///< of each work from the first that is not over
     std::optional<Implementation::Owner> owner;
 
-    bool over() const {
-      return std::ranges::all_of(works, [](const Work* work) { return work->state().done(); });
+    bool over() {
+      while (!remaining.empty() && remaining.front().none()) remaining.pop_front();
+      return remaining.empty();
     }
   };
 
@@ -101,7 +106,8 @@ class Together {
   }
   /// Those that are over; true while there are others.
   bool let_go() {
-    parts_.remove_if([](const Part& part) { return part.over(); });
+    for (auto part = parts_.begin(); part != parts_.end();)
+      part = part->over() ? parts_.erase(part) : std::next(part);
     return !parts_.empty();
   }
   bool progress(Messages::Attention attention = Messages::Attention::awaited) {

@@ -42,7 +42,8 @@ void Communicator::Implementation::tell_waits_as_owner() {
     // What is on its way may be only slow.
     const bool stands = operation->stage == MessageOperation::Stage::posted ||
                         operation->stage == MessageOperation::Stage::announced;
-    if (!stands || waits.size() >= kMostTold) continue;
+    if (waits.size() >= kMostTold) break;
+    if (!stands) continue;
     add(kFirstMessage + operation->record,
         fmt::format("{} of communicator {}",
                     operation->what == MessageOperation::What::send ? "a send" : "a receive",

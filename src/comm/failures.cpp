@@ -241,9 +241,12 @@ Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::t
     threw_as_owner(standing.error());
     return next;
   }
+  const bool at_all = sweep_.begins(now, collectives_.size() + messages_.pending().size());
+  // Not as soon as may be: whoever begins an operation wakes the service thread for that.
+  if (!at_all) next = std::min(next, std::max(sweep_.next(), now + kPublishAfter));
   const auto gone = long_gone(now, next);
   // While there is a suspicion, no round shows what has come: it ends the call soon enough.
-  if (!suspicion_ && !gone.empty() && in_vain_as_owner(gone)) {
+  if (at_all && !suspicion_ && !gone.empty() && in_vain_as_owner(gone)) {
     // What they sent may have come after the last round, however long ago they left.
     if (round_as_owner(Messages::Attention::everyone) || broken_ || suspicion_) return now;
     if (const auto failure = in_vain_as_owner(gone)) {
@@ -251,9 +254,11 @@ Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::t
       return next;
     }
   }
-  for (auto& operation : collectives_)
+  for (auto& operation : collectives_) {
     if (supervise_collective_as_owner(*operation, now, next)) return next;
-  supervise_messages_as_owner(now, next);
+    if (!at_all) return next;  // the others stand behind the first
+  }
+  if (at_all) supervise_messages_as_owner(now, next);
   return next;
 }
 

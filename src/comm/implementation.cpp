@@ -418,20 +418,21 @@ void Communicator::Implementation::collective_failed_as_owner(Failure failure) {
 bool Communicator::Implementation::wait_as_owner(const Work::State& work, Clock::time_point limit) {
   constexpr unsigned kRoundsBetweenLooks = 64;
   Patience patience(crowded_);
+  Remaining remaining(work);
   std::optional<std::uint64_t> rested;
   unsigned rounds = 0;
-  while (!work.done()) {
+  while (!remaining.none()) {
     if (progress_as_owner()) {
       patience.reset();
       if (++rounds % kRoundsBetweenLooks != 0) continue;
       // Time limits hold while something moves, too.
       const auto now = Clock::now();
-      if (now >= limit) return work.done();
+      if (now >= limit) return remaining.none();
       supervise_as_owner(now);
-      if (!must_pass_as_owner(rested) || work.done()) continue;
+      if (!must_pass_as_owner(rested) || remaining.none()) continue;
     }
     if (must_pass_as_owner(rested)) {
-      if (limit != Clock::time_point::max() && Clock::now() >= limit) return work.done();
+      if (limit != Clock::time_point::max() && Clock::now() >= limit) return remaining.none();
       rested = movements_;
       rest_as_owner(limit);
       continue;
@@ -440,7 +441,7 @@ bool Communicator::Implementation::wait_as_owner(const Work::State& work, Clock:
     const auto now = Clock::now();
     if (now >= limit) return false;
     const auto next = std::min({supervise_as_owner(now), limit, rest_until_});
-    if (work.done()) break;
+    if (remaining.none()) break;
     waiter_->prepare();
     if (!progress_as_owner(Messages::Attention::everyone) && !must_pass_as_owner(rested))
       sleep_as_owner(work, now, next);

@@ -34,6 +34,7 @@
 #include "comm/owner_flag.hpp"
 #include "comm/patience.hpp"
 #include "comm/stream_calls.hpp"
+#include "comm/sweep.hpp"
 #include "comm/tracing.hpp"
 #include "core/log.hpp"
 #include "engine/links.hpp"
@@ -666,6 +667,7 @@ class Communicator::Implementation final
   std::uint32_t resting_ = 0;    ///< threads that have waited in the flag's queue already
   Clock::time_point rest_until_ = Clock::time_point::max();  ///< the first of their limits
   Clock::time_point last_moved_;
+  Sweep sweep_;
   Clock::time_point looked_;                          ///< for ranks that messages wait for
   std::array<Repeatable, kRepeatables> repeatables_;  ///< by PlainCall::hash()
   /// A collective that a thread is blocked in.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/matching.hpp"
 
-#include <algorithm>
+#include <iterator>
 
 #include "comm/messages.hpp"
 
@@ -13,54 +13,53 @@ bool matches(const Pattern& pattern, const Envelope& envelope) {
 }
 
 void Matcher::post(MessageOperation* receive) {
-  auto& queue = receive->pattern.from ? by_source_[*receive->pattern.from] : any_;
-  queue.push_back({posted_++, receive});
-}
-
-Matcher::Queue::iterator Matcher::find_in(Queue& queue, const Envelope& envelope) {
-  return std::ranges::find_if(
-      queue, [&](const Posted& posted) { return matches(posted.receive->pattern, envelope); });
+  const auto& pattern = receive->pattern;
+  posted_.emplace(Place{pattern.from.value_or(kAny), pattern.tag.value_or(kAny), posts_++},
+                  receive);
 }
 
 MessageOperation* Matcher::take_receive(const Envelope& envelope) {
-  auto& named = by_source_[envelope.from];
-  const auto by_name = find_in(named, envelope);
-  const auto by_any = find_in(any_, envelope);
-  const bool has_name = by_name != named.end(), has_any = by_any != any_.end();
-  if (!has_name && !has_any) return nullptr;
-  const bool use_name = has_name && (!has_any || by_name->number < by_any->number);
-  auto* receive = (use_name ? by_name : by_any)->receive;
-  if (use_name)
-    named.erase(by_name);
-  else
-    any_.erase(by_any);
+  auto first = posted_.end();
+  for (const auto source : {envelope.from, kAny})
+    for (const auto tag : {envelope.tag, kAny}) {
+      const auto found = posted_.lower_bound({source, tag, 0});
+      const bool matches =
+          found != posted_.end() && found->first.source == source && found->first.tag == tag;
+      if (matches && (first == posted_.end() || found->first.number < first->first.number))
+        first = found;
+    }
+  if (first == posted_.end()) return nullptr;
+  auto* const receive = first->second;
+  posted_.erase(first);
   return receive;
 }
 
-MessageOperation* Matcher::first_from(Rank source) const {
-  const auto found = by_source_.find(source);
-  return found == by_source_.end() || found->second.empty() ? nullptr
-                                                            : found->second.front().receive;
+MessageOperation* Matcher::one_from(Rank source) const {
+  const auto found = posted_.lower_bound({source, 0, 0});
+  return found == posted_.end() || found->first.source != source ? nullptr : found->second;
 }
 
 void Matcher::store(const Envelope& envelope, const std::byte* head, std::size_t head_bytes) {
-  unexpected_[envelope.from].push_back(
-      {envelope, std::vector<std::byte>(head, head + head_bytes), arrived_++});
+  auto& [all, by_tag] = unexpected_[envelope.from];
+  all.push_back({envelope, std::vector<std::byte>(head, head + head_bytes), arrivals_});
+  by_tag.emplace(std::pair(envelope.tag, arrivals_++), std::prev(all.end()));
+}
+
+Matcher::Found Matcher::Arrived::find(std::optional<std::uint32_t> tag) {
+  if (all.empty()) return std::nullopt;
+  if (!tag) return all.begin();
+  const auto found = by_tag.lower_bound({*tag, 0});
+  return found == by_tag.end() || found->first.first != *tag ? Found() : found->second;
 }
 
 Matcher::Found Matcher::find(const Pattern& pattern) {
-  const auto first_in = [&](std::list<Unexpected>& messages) -> Found {
-    const auto found = std::ranges::find_if(
-        messages, [&](const Unexpected& message) { return matches(pattern, message.envelope); });
-    return found == messages.end() ? Found() : found;
-  };
   if (pattern.from) {
     const auto known = unexpected_.find(*pattern.from);
-    return known == unexpected_.end() ? Found() : first_in(known->second);
+    return known == unexpected_.end() ? Found() : known->second.find(pattern.tag);
   }
   Found first;
-  for (auto& [source, messages] : unexpected_) {
-    const auto found = first_in(messages);
+  for (auto& [source, arrived] : unexpected_) {
+    const auto found = arrived.find(pattern.tag);
     if (found && (!first || (*found)->arrival < (*first)->arrival)) first = found;
   }
   return first;
@@ -69,19 +68,20 @@ Matcher::Found Matcher::find(const Pattern& pattern) {
 Unexpected Matcher::take(Found found) {
   const auto place = *found;
   auto taken = std::move(*place);
-  unexpected_.at(taken.envelope.from).erase(place);
+  auto& [all, by_tag] = unexpected_.at(taken.envelope.from);
+  by_tag.erase({taken.envelope.tag, taken.arrival});
+  all.erase(place);
   return taken;
 }
 
 const std::list<Unexpected>& Matcher::from(Rank source) const {
   static const std::list<Unexpected> none;
   const auto found = unexpected_.find(source);
-  return found == unexpected_.end() ? none : found->second;
+  return found == unexpected_.end() ? none : found->second.all;
 }
 
 void Matcher::clear() {
-  by_source_.clear();
-  any_.clear();
+  posted_.clear();
   unexpected_.clear();
 }
 

@@ -2,15 +2,16 @@
 #pragma once
 
 /// Which receive takes which message, as MPI has it: a message goes to the first posted of the
-/// receives that match it, a receive takes the first come of the messages that match it. Pure:
-/// knows no link.
+/// receives that match it, a receive takes the first come of the messages that match it. Either is
+/// found in a time that grows with the logarithm of how many wait. Pure: knows no link.
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <list>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "schedule/problem.hpp"
@@ -50,10 +51,13 @@ class Matcher {
   void post(MessageOperation* receive);
   /// The receive for that message, which then waits no more; or null.
   MessageOperation* take_receive(const Envelope& envelope);
-  /// The first receive that waits for `source` by name, or null.
-  MessageOperation* first_from(Rank source) const;
-  /// The first receive that waits for whoever sends, or null.
-  MessageOperation* first_from_any() const { return any_.empty() ? nullptr : any_.front().receive; }
+  /// A receive that waits for `source` by name, or null.
+  MessageOperation* one_from(Rank source) const;
+  /// A receive that waits for whoever sends, or null.
+  MessageOperation* one_from_any() const {
+    const bool is_there = !posted_.empty() && posted_.rbegin()->first.source == kAny;
+    return is_there ? posted_.rbegin()->second : nullptr;
+  }
 
   /// A message that no receive matches waits.
   void store(const Envelope& envelope, const std::byte* head, std::size_t head_bytes);
@@ -69,18 +73,30 @@ class Matcher {
   void clear();
 
  private:
-  struct Posted {
-    std::uint64_t number;
-    MessageOperation* receive;
-  };
-  using Queue = std::deque<Posted>;
-  static Queue::iterator find_in(Queue& queue, const Envelope& envelope);
+  /// In place of a source or a tag: behind all that there are.
+  static constexpr std::uint32_t kAny = UINT32_MAX;
 
-  std::map<Rank, Queue> by_source_;
-  Queue any_;
-  std::uint64_t posted_ = 0;
-  std::map<Rank, std::list<Unexpected>> unexpected_;
-  std::uint64_t arrived_ = 0;
+  /// Receives of one pattern follow one another in the order in which they were posted.
+  struct Place {
+    std::uint32_t source;
+    std::uint32_t tag;
+    std::uint64_t number;
+    auto operator<=>(const Place&) const = default;
+  };
+  using Posted = std::map<Place, MessageOperation*>;
+
+  /// Messages from one source.
+  struct Arrived {
+    std::list<Unexpected> all;  ///< the first come first
+    std::map<std::pair<std::uint32_t, std::uint64_t>, std::list<Unexpected>::iterator>
+        by_tag;  ///< and arrival
+    Found find(std::optional<std::uint32_t> tag);
+  };
+
+  Posted posted_;
+  std::uint64_t posts_ = 0;
+  std::map<Rank, Arrived> unexpected_;
+  std::uint64_t arrivals_ = 0;
 };
 
 }  // namespace ccoll

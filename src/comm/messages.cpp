@@ -98,7 +98,7 @@ Result<bool> Messages::advance(Attention attention) {
   const bool everyone = attention == Attention::everyone;
   if (over_ || (pending_.empty() && !everyone)) return false;
   moved_ = false;
-  const bool listen = everyone || first_for_any() != nullptr;
+  const bool listen = everyone || one_for_any() != nullptr;
   if (listen) CCOLL_TRY(open(std::nullopt));
   std::size_t ended = 0;
   for (auto& channel : channels_) {
@@ -106,7 +106,7 @@ Result<bool> Messages::advance(Attention attention) {
     ended += channel->ended && channel->peer != group_.rank() ? 1 : 0;
   }
   if (ended > 0 && ended == group_.size() - 1)
-    if (const auto* waiting = first_for_any())
+    if (const auto* waiting = one_for_any())
       return fail(ErrorKind::peer_lost, "{}: all other ranks have left", name_of(*waiting));
   return moved_;
 }
@@ -143,8 +143,8 @@ Status Messages::advance(Channel& channel, bool listen) {
   return read_rests(channel);
 }
 
-const MessageOperation* Messages::first_for_any() const {
-  if (const auto* recv = matcher_.first_from_any()) return recv;
+const MessageOperation* Messages::one_for_any() const {
+  if (const auto* recv = matcher_.one_from_any()) return recv;
   const auto probe = std::ranges::find_if(
       probes_, [](const MessageOperation* each) { return !each->pattern.from; });
   return probe == probes_.end() ? nullptr : *probe;

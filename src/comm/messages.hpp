@@ -233,12 +233,13 @@ class Messages {
     std::size_t operations = 0;      ///< under way with this peer by name
     bool ended = false;              ///< `in` has failed: nothing more comes
 
-    std::deque<MessageOperation*> queued, announced, sending;  // sends by stage
-    std::optional<Incoming> incoming;                          // on `in`
-    std::deque<MessageOperation*> arriving;                    // receives, in the order of grants
-    std::deque<MessageOperation*> flushing, flushing_bulk;     // by link
-    std::vector<MessageOperation*> landing;                    // receives that have all
-    std::deque<Answer> answers;                                // grants to be pushed
+    std::deque<MessageOperation*> queued, sending;          // sends by stage
+    std::map<std::uint64_t, MessageOperation*> announced;   // by id
+    std::optional<Incoming> incoming;                       // on `in`
+    std::deque<MessageOperation*> arriving;                 // receives, in the order of grants
+    std::deque<MessageOperation*> flushing, flushing_bulk;  // by link
+    std::vector<MessageOperation*> landing;                 // receives that have all
+    std::deque<Answer> answers;                             // grants to be pushed
     std::uint64_t next_id = 1;
     std::size_t credit = kUnexpectedBytes;  ///< what the peer's queue still takes
     std::size_t owed = 0;                   ///< what this rank's queue has free again
@@ -273,7 +274,7 @@ class Messages {
   Channel* enlist(const std::shared_ptr<MessageOperation>& operation);
   Status advance(Channel& channel, bool listen);
   /// A receive or probe that waits for whoever sends, if there is one.
-  const MessageOperation* first_for_any() const;
+  const MessageOperation* one_for_any() const;
 
   // Sending, messages_send.cpp
   Status push_control(Channel& channel);

@@ -342,8 +342,8 @@ Status Messages::ended(Channel& channel) {
   if (failure.kind == ErrorKind::corrupt) return tl::unexpected(failure);
   if (channel.incoming && channel.incoming->receive != nullptr)
     return lost(*channel.incoming->receive, failure);
-  if (const auto* recv = matcher_.first_from(channel.peer)) return lost(*recv, failure);
-  if (!channel.announced.empty()) return lost(*channel.announced.front(), failure);
+  if (const auto* recv = matcher_.one_from(channel.peer)) return lost(*recv, failure);
+  if (!channel.announced.empty()) return lost(*channel.announced.begin()->second, failure);
   for (const auto* probe : probes_)
     if (probe->pattern.from == channel.peer) return lost(*probe, failure);
   return {};

@@ -86,7 +86,10 @@ Status Messages::push_head(Channel& channel, MessageOperation& send) {
   send.id = header.sequence;
   send.moved_bytes = head;
   send.stage = wants_grant ? Stage::announced : Stage::flushing;
-  (wants_grant ? channel.announced : channel.flushing).push_back(&send);
+  if (wants_grant)
+    channel.announced.emplace(send.id, &send);
+  else
+    channel.flushing.push_back(&send);
   if (head < send.bytes && channel.out_bulk == nullptr) {
     auto link = links_.sender(channel.peer, kBulkLane);
     if (!link) return tl::unexpected(link.error());
@@ -123,11 +126,11 @@ void Messages::finish(const std::shared_ptr<MessageOperation>& send) {
 }
 
 Status Messages::granted(Channel& channel, const Frame& grant) {
-  const auto found = std::ranges::find(channel.announced, grant.id, &MessageOperation::id);
+  const auto found = channel.announced.find(grant.id);
   if (found == channel.announced.end())
     return fail(ErrorKind::corrupt, "rank {} granted message {}, which does not wait for it",
                 channel.peer, grant.id);
-  auto& send = **found;
+  auto& send = *found->second;
   channel.announced.erase(found);
   if (send.moved_bytes == send.bytes) {
     complete(send);
@@ -218,9 +221,10 @@ Status Messages::flush(Channel& channel) {
     // Of a peer that has left the grant may be there already, and the other direction tells. But
     // nothing of what a link failed with before the peer's end was there has come to anyone, and of
     // what is missing here, nobody else tells. A grant for what arrives may be among that.
-    if (failure->kind == ErrorKind::exhausted || !channel.out->connected())
-      for (const auto* waiting : {&channel.announced, &channel.arriving})
-        if (!waiting->empty()) return lost(*waiting->front(), *failure);
+    if (failure->kind == ErrorKind::exhausted || !channel.out->connected()) {
+      if (!channel.announced.empty()) return lost(*channel.announced.begin()->second, *failure);
+      if (!channel.arriving.empty()) return lost(*channel.arriving.front(), *failure);
+    }
     // A grant that cannot be pushed; where it could, the bulk link tells.
     for (const auto& answer : channel.answers)
       if (answer.completes != nullptr) return lost(*answer.completes, *failure);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -95,6 +96,22 @@ struct Work::State {
       if (!operation->done.load(std::memory_order_acquire)) return false;
     return true;
   }
+};
+
+/// What is left of a work, for whoever asks again and again: an operation that was over is not
+/// asked anew.
+class Remaining {
+ public:
+  explicit Remaining(const Work::State& work) : operations_(work.operations) {}
+
+  bool none() {
+    while (!operations_.empty() && operations_.front()->done.load(std::memory_order_acquire))
+      operations_ = operations_.subspan(1);
+    return operations_.empty();
+  }
+
+ private:
+  std::span<const std::shared_ptr<Operation>> operations_;
 };
 
 }  // namespace ccoll

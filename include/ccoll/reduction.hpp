@@ -12,6 +12,18 @@
 ///     bfloat16     0x7fc0        float64      0x7ff8000000000000    float8_e5m2  0x7f
 ///
 /// A NaN that nothing is combined with, as on a communicator of one rank, is copied as it is.
+///
+/// An average of float16, float8_e4m3 or float8_e5m2 never overflows where no contribution is
+/// infinite or NaN, by any algorithm: of n ranks' contributions x it is the mean, rounded once to
+/// the type, after an error in float32 of at most n × 2^-24 × the mean of |x|. Algorithms that do
+/// not combine all in one step move four bytes for each such element, which counts where one is
+/// chosen: it may be another than Communicator::explain tells of a sum.
+///
+/// Other averages, and all sums, are infinite (in float8_e4m3 NaN) where a partial sum leaves the
+/// type's range, though later contributions may lead back into it. Partial sums depend on the
+/// algorithm, but in a deterministic communicator, where 8- and 16-bit floats are summed in float32
+/// and only the result is of the type. For averages of bfloat16, float32 and float64 that is beyond
+/// 3e38 or 1e308: to prevent it would cost every average a multiplication for each contribution.
 
 #include <cstddef>
 #include <cstdint>

@@ -229,9 +229,13 @@ Communicator::Implementation::device_program_for(const Call& call) {
 
 Result<Communicator::Implementation::OnDevice> Communicator::Implementation::load_device_program(
     const Call& call, const Signature& asked) {
+  // Devices combine in float32, but what they hand on is of the call's type.
+  if (call.algorithm && is_widened(call, *call.algorithm, size())) return OnDevice{};
   const auto problem = problem_of(call);
   auto forcing = forced(call.algorithm);
-  forcing.order = order_of(call.op, call.type, options_.deterministic);
+  forcing.order = averages_narrow_floats(call)
+                      ? CombineOrder::at_once
+                      : order_of(call.op, call.type, options_.deterministic);
   Failure refusal;
   for (const auto& limits : device_limits(device_way_.name)) {
     const auto chosen = choose(problem, size_of(call.type),

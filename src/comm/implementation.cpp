@@ -297,6 +297,11 @@ Status Communicator::Implementation::make_ready(const Call& call, CollectiveOper
     run.input.data = &barrier_[0];
     run.output.data = &barrier_[1];
   }
+  if (is_widened(call, (*plan)->algorithm(), size())) {
+    auto widening = Widening::make(call, rank(), size(), run);
+    if (!widening) return tl::unexpected(widening.error());
+    operation.widening = std::move(*widening);
+  }
   if (call.op.form() != Reduction::Form::premultiplied_sum) return {};
   auto premultiplication = Premultiplication::make(call, rank(), size(), run);
   if (!premultiplication) return tl::unexpected(premultiplication.error());
@@ -386,6 +391,7 @@ bool Communicator::Implementation::advance_collective_as_owner() {
       note_stand(std::nullopt);
     }
     if (operation->premultiplication) (*operation->premultiplication)();
+    if (operation->widening) operation->widening->widen();
     plan.start(operation->run);
     operation->started = true;
   }
@@ -396,6 +402,7 @@ bool Communicator::Implementation::advance_collective_as_owner() {
   }
   if (plan.rests()) return operation->parts->go_on(operation->run) || *moved;
   if (!plan.done()) return *moved;
+  if (operation->widening) operation->widening->narrow();
   const auto finished = std::move(collectives_.front());
   collectives_.pop_front();
   recorder_.call_ended(finished->run.sequence);

@@ -16,6 +16,7 @@
 #include "ccoll/communicator.hpp"
 #include "comm/reductions.hpp"
 #include "comm/stream_parts.hpp"
+#include "comm/widening.hpp"
 #include "core/result.hpp"
 #include "engine/device/way.hpp"
 #include "engine/plan.hpp"
@@ -64,6 +65,7 @@ struct CollectiveOperation final : Operation {
   std::shared_ptr<Plan> plan;  ///< uses the communicator's links
   PlanRun run;
   std::optional<Premultiplication> premultiplication;
+  std::optional<Widening> widening;
   /// Of one in a stream: what it waits for before it begins, and its time limit from then on.
   std::shared_ptr<const device::Passage> gate;
   std::chrono::milliseconds timeout{0};

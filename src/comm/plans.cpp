@@ -110,13 +110,13 @@ Result<std::shared_ptr<Plan>> Communicator::Implementation::plan_for(const Call&
   request.problem = problem_of(call);
   auto forcing = forced(call.algorithm);
   forcing.order = order_of(call.op, call.type, options_.deterministic);
-  const Chosen chosen = choose(request.problem, size_of(call.type), costs_, forcing);
+  const auto [chosen, type] = choose_for(call, request.problem, costs_, forcing);
   request.choice = chosen.choice;
   request.program = make_program(request.problem, request.choice, rank());
 #ifdef CCOLL_DEBUG
   CCOLL_TRY(prove(request));
 #endif
-  request.type = call.type;
+  request.type = type;
   request.op = kernel_op(call.op);
   request.cached_bytes = cached_bytes_;
   request.crowded = crowded_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "comm/call.hpp"
+#include "comm/stretches.hpp"
 
 namespace ccoll {
 namespace {
@@ -79,13 +80,10 @@ Result<Premultiplication> Premultiplication::make(const Call& call, std::uint32_
 }
 
 void Premultiplication::operator()() const {
-  const auto& segments = input_.segments;
-  if (segments.empty()) return scale_(input_.data, products_, elems_, factor_);
-  for (std::size_t i = 0; i < segments.size(); i++) {
-    const auto end = i + 1 < segments.size() ? segments[i + 1].first : elems_;
-    scale_(segments[i].data, products_ + segments[i].first * elem_bytes_, end - segments[i].first,
-           factor_);
-  }
+  for_each_stretch(input_, elems_,
+                   [&](const std::byte* data, std::size_t first, std::size_t count) {
+                     scale_(data, products_ + first * elem_bytes_, count, factor_);
+                   });
 }
 
 }  // namespace ccoll

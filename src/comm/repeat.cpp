@@ -12,7 +12,7 @@ void Communicator::Implementation::remember_as_owner(
     const Call& call, std::shared_ptr<CollectiveOperation> operation) {
   const bool plain = call.op.form() == Reduction::Form::plain && !call.ragged() &&
                      !call.coalesced && !call.algorithm && !call.shown_as &&
-                     call.timeout.count() == 0 && call.label.empty() &&
+                     call.timeout.count() == 0 && call.label.empty() && !operation->widening &&
                      !log().tells(LogLevel::trace);
   if (!plain) return;
   const auto width = size_of(call.type);

@@ -249,7 +249,7 @@ Result<DividedCall> Communicator::Implementation::in_parts(const Call& call) {
     for (const auto* const ranges : {&whole.reads, &whole.writes})
       for (const auto& range : *ranges)
         CCOLL_TRY(check_end_of(range, device::device_of(range.data)));
-  // All of these products have memory of the host anyway.
+  // All of these products, and elements that are widened, have memory of the host anyway.
   const bool may_be = call.op.form() != Reduction::Form::premultiplied_sum;
   if (!may_be || !divided.is_large(options_.device_memory)) return divided;
   const Owner owner(*this);
@@ -257,7 +257,7 @@ Result<DividedCall> Communicator::Implementation::in_parts(const Call& call) {
   const auto plan =
       guarded_as_owner([&] { return std::optional(plan_for(call, signature_of(call))); });
   // Where there is none the call fails, as soon as it begins.
-  if (plan && *plan)
+  if (plan && *plan && !is_widened(call, (**plan)->algorithm(), size()))
     divided.divide((**plan)->windows(call.block_counts, call.output_counts),
                    options_.device_memory);
   return divided;

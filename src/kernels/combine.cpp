@@ -61,6 +61,11 @@ ScaleFunction find_scale(DataType type) {
   return nullptr;
 }
 
+Conversion find_conversion(DataType type) {
+  if (type == DataType::float16) return find_conversion_half();
+  return family_of(type) == Family::float8 ? find_conversion_float8(type) : Conversion{};
+}
+
 const char* simd_target() {
   static const std::string names = [] {
     std::string joined;

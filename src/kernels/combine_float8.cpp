@@ -20,6 +20,11 @@ CombineFunction FindFloat8(DataType type, ReduceOp op) {
 ScaleFunction FindScaleFloat8(DataType type) {
   return type == DataType::float8_e4m3 ? &scale_scalar<float8_e4m3> : &scale_scalar<float8_e5m2>;
 }
+Conversion FindConversionFloat8(DataType type) {
+  if (type == DataType::float8_e4m3)
+    return {&widen_scalar<float8_e4m3>, &narrow_scalar<float8_e4m3>};
+  return {&widen_scalar<float8_e5m2>, &narrow_scalar<float8_e5m2>};
+}
 
 #else
 
@@ -31,6 +36,11 @@ ScaleFunction FindScaleFloat8(DataType type) {
   return type == DataType::float8_e4m3 ? &Scale<Converted<float8_e4m3>, Product<CanonicalNaN>>
                                        : &Scale<Converted<float8_e5m2>, Product<CanonicalNaN>>;
 }
+Conversion FindConversionFloat8(DataType type) {
+  if (type == DataType::float8_e4m3)
+    return {&Widen<Converted<float8_e4m3>>, &Narrow<Converted<float8_e4m3>>};
+  return {&Widen<Converted<float8_e5m2>>, &Narrow<Converted<float8_e5m2>>};
+}
 
 #endif
 }  // namespace ccoll::HWY_NAMESPACE
@@ -41,12 +51,16 @@ namespace ccoll {
 
 HWY_EXPORT(FindFloat8);
 HWY_EXPORT(FindScaleFloat8);
+HWY_EXPORT(FindConversionFloat8);
 
 CombineFunction find_combine_float8(DataType type, ReduceOp op) {
   return HWY_DYNAMIC_DISPATCH(FindFloat8)(type, op);
 }
 ScaleFunction find_scale_float8(DataType type) {
   return HWY_DYNAMIC_DISPATCH(FindScaleFloat8)(type);
+}
+Conversion find_conversion_float8(DataType type) {
+  return HWY_DYNAMIC_DISPATCH(FindConversionFloat8)(type);
 }
 
 }  // namespace ccoll

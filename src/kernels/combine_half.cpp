@@ -29,6 +29,7 @@ CombineFunction FindHalf(DataType type, ReduceOp op) {
 ScaleFunction FindScaleHalf(DataType type) {
   return type == DataType::float16 ? &scale_scalar<float16> : &scale_scalar<bfloat16>;
 }
+Conversion FindConversionHalf() { return {&widen_scalar<float16>, &narrow_scalar<float16>}; }
 
 #else
 namespace {
@@ -125,6 +126,7 @@ ScaleFunction FindScaleHalf(DataType type) {
   return type == DataType::float16 ? &Scale<Float16, Product<CanonicalNaN>>
                                    : &Scale<Bfloat16, OnPair<Product<CanonicalNaN>>>;
 }
+Conversion FindConversionHalf() { return {&Widen<Float16>, &Narrow<Float16>}; }
 
 #endif
 }  // namespace ccoll::HWY_NAMESPACE
@@ -135,11 +137,13 @@ namespace ccoll {
 
 HWY_EXPORT(FindHalf);
 HWY_EXPORT(FindScaleHalf);
+HWY_EXPORT(FindConversionHalf);
 
 CombineFunction find_combine_half(DataType type, ReduceOp op) {
   return HWY_DYNAMIC_DISPATCH(FindHalf)(type, op);
 }
 ScaleFunction find_scale_half(DataType type) { return HWY_DYNAMIC_DISPATCH(FindScaleHalf)(type); }
+Conversion find_conversion_half() { return HWY_DYNAMIC_DISPATCH(FindConversionHalf)(); }
 
 }  // namespace ccoll
 #endif

@@ -4,6 +4,7 @@
 /// The kernels by family, each a translation unit so that they compile in parallel.
 
 #include "kernels/combine.hpp"
+#include "kernels/convert.hpp"
 
 namespace ccoll {
 
@@ -21,5 +22,8 @@ ScaleFunction find_scale_integer(DataType type);
 ScaleFunction find_scale_half(DataType type);
 ScaleFunction find_scale_float8(DataType type);
 ScaleFunction find_scale_float(DataType type);
+
+Conversion find_conversion_half();
+Conversion find_conversion_float8(DataType type);
 
 }  // namespace ccoll

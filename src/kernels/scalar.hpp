@@ -12,6 +12,7 @@
 #include "core/element.hpp"
 #include "core/float_state.hpp"
 #include "kernels/combine.hpp"
+#include "kernels/convert.hpp"
 
 namespace ccoll {
 
@@ -59,6 +60,27 @@ void scale_scalar(const std::byte* in, std::byte* out, std::size_t elems,
       T value;
       std::memcpy(&value, in + i * sizeof(T), sizeof(T));
       value = element::scale(value, factor);
+      std::memcpy(out + i * sizeof(T), &value, sizeof(T));
+    }
+  });
+}
+
+/// A WidenFunction and a NarrowFunction, whatever that state is.
+template <typename T>
+void widen_scalar(const std::byte* in, float* out, std::size_t elems) {
+  in_default_float_state([&] {
+    for (std::size_t i = 0; i < elems; ++i) {
+      T value;
+      std::memcpy(&value, in + i * sizeof(T), sizeof(T));
+      out[i] = element::widen(value);
+    }
+  });
+}
+template <typename T>
+void narrow_scalar(const float* in, std::byte* out, std::size_t elems) {
+  in_default_float_state([&] {
+    for (std::size_t i = 0; i < elems; ++i) {
+      const T value = element::narrow<T>(in[i]);
       std::memcpy(out + i * sizeof(T), &value, sizeof(T));
     }
   });

@@ -124,6 +124,53 @@ struct Ordered {
   }
 };
 
+template <class Format>
+HWY_NOINLINE void WidenAll(const std::byte* in, float* out, std::size_t elems) {
+  using Stored = typename Format::Stored;
+  const typename Format::D d;
+  constexpr std::size_t lanes = Format::kLanes;
+  std::size_t elem = 0;
+  const auto widen = [&](const Stored* from, float* to) HWY_ATTR {
+    hn::StoreU(CanonicalNaN::Finish(d, Format::Load(from), 1), d, to);
+  };
+  for (; elem + lanes <= elems; elem += lanes) widen(StoredAt<Format>(in, elem), out + elem);
+  if (elem == elems) return;
+  HWY_ALIGN Stored padded[lanes] = {};
+  HWY_ALIGN float widened[lanes];
+  std::memcpy(padded, StoredAt<Format>(in, elem), (elems - elem) * sizeof(Stored));
+  widen(padded, widened);
+  std::memcpy(out + elem, widened, (elems - elem) * sizeof(float));
+}
+
+template <class Format>
+HWY_NOINLINE void NarrowAll(const float* in, std::byte* out, std::size_t elems) {
+  using Stored = typename Format::Stored;
+  const typename Format::D d;
+  constexpr std::size_t lanes = Format::kLanes;
+  auto* stored = reinterpret_cast<Stored*>(out);
+  std::size_t elem = 0;
+  const auto narrow = [&](const float* from, Stored* to) HWY_ATTR {
+    Format::Store(CanonicalNaN::Finish(d, hn::LoadU(d, from), 1), to);
+  };
+  for (; elem + lanes <= elems; elem += lanes) narrow(in + elem, stored + elem);
+  if (elem == elems) return;
+  HWY_ALIGN float padded[lanes] = {};
+  HWY_ALIGN Stored narrowed[lanes];
+  std::memcpy(padded, in + elem, (elems - elem) * sizeof(float));
+  narrow(padded, narrowed);
+  std::memcpy(stored + elem, narrowed, (elems - elem) * sizeof(Stored));
+}
+
+/// A WidenFunction and a NarrowFunction, whatever state the thread's floating point is in.
+template <class Format>
+void Widen(const std::byte* in, float* out, std::size_t elems) {
+  in_default_float_state([&] { WidenAll<Format>(in, out, elems); });
+}
+template <class Format>
+void Narrow(const float* in, std::byte* out, std::size_t elems) {
+  in_default_float_state([&] { NarrowAll<Format>(in, out, elems); });
+}
+
 /// How an operation is applied to one vector of float32; a Format of several has its own.
 template <class Op>
 using OnOne = Op;

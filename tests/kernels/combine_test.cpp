@@ -19,6 +19,7 @@
 #include "core/element.hpp"
 #include "forced_target.hpp"
 #include "inputs.hpp"
+#include "kernels/convert.hpp"
 #include "support/effort.hpp"
 #include "support/float_state.hpp"
 
@@ -345,6 +346,39 @@ TEMPLATE_TEST_CASE("every NaN that is made has the bits that ccoll/reduction.hpp
       }
     }
   }
+}
+
+TEMPLATE_TEST_CASE("conversions to float32 and back equal the scalar definition bit by bit",
+                   "[kernels]", float16, float8_e4m3, float8_e5m2) {
+  std::mt19937_64 random(3);
+  constexpr std::size_t most = 2 * kMaxVectorBytes / sizeof(TestType) + 3;
+  for (const std::int64_t target : targets()) {
+    const ForcedTarget forced(target);
+    const Conversion conversion = find_conversion(data_type_of<TestType>);
+    for (std::size_t elems = 0; elems <= most; ++elems) {
+      Guarded<TestType> small(elems, random() % kMaxVectorBytes);
+      Guarded<float> wide(elems, 0);
+      std::vector<float> any(elems);
+      for (std::size_t i = 0; i < elems; ++i) {
+        small.set(i, random_element<TestType>(random));
+        any[i] = random_element<float>(random);
+      }
+      conversion.widen(small.data(), reinterpret_cast<float*>(wide.data()), elems);
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < elems; ++i)
+        wrong += element::bits_as<std::uint32_t>(wide.get(i)) !=
+                 element::bits_as<std::uint32_t>(element::widen(small.get(i)));
+      conversion.narrow(any.data(), small.data(), elems);
+      for (std::size_t i = 0; i < elems; ++i)
+        wrong += small.get(i) != element::narrow<TestType>(any[i]);
+      CAPTURE(hwy::TargetName(target), elems);
+      REQUIRE(wrong == 0);
+      REQUIRE(small.guards_are_whole());
+      REQUIRE(wide.guards_are_whole());
+    }
+  }
+  CHECK(find_conversion(DataType::bfloat16).widen == nullptr);
+  CHECK(find_conversion(DataType::float64).narrow == nullptr);
 }
 
 TEST_CASE("there is a kernel for exactly the operations that are defined", "[kernels]") {

@@ -34,6 +34,7 @@ asio::awaitable<void> accept_all(std::shared_ptr<State> state, Serve serve, std:
   using Socket = typename decltype(state->acceptor)::protocol_type::socket;
   bool complained = false;
   while (state->open) {
+    state->newcomers.spare().restore();
     std::error_code error;
     Socket socket(state->acceptor.get_executor());
     co_await state->acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
@@ -48,6 +49,8 @@ asio::awaitable<void> accept_all(std::shared_ptr<State> state, Serve serve, std:
       }
     }
     if (error == asio::error::connection_aborted || error == asio::error::interrupted) continue;
+    // Whoever serves it finds out whether it can stay (Spare).
+    if (error == asio::error::no_descriptors && state->newcomers.spare().spend()) continue;
     // One that has yet to say its hello makes way before a newcomer has to wait.
     if (error == asio::error::no_descriptors && state->newcomers.evict_oldest()) continue;
     // No descriptors (EMFILE, ENFILE) or memory: the connection stays in the backlog, and trying

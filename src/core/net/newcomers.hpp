@@ -10,8 +10,11 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <memory>
 #include <string>
 #include <system_error>
+
+#include "core/net/spare.hpp"
 
 namespace ccoll::net {
 
@@ -52,12 +55,15 @@ class Newcomers {
   /// Closes the oldest; false if there is none.
   bool evict_oldest();
   void close_all();
+  /// For one more to come in where the process has no descriptor left.
+  Spare& spare() { return *spare_; }
   /// How many may be here at a time: the process's share (waiting_connections()), divided by its
   /// listeners.
   static std::size_t limit();
 
  private:
   const std::string where_;
+  const std::shared_ptr<Spare> spare_ = Spare::of_process();
   std::list<Guest*> guests_;  ///< oldest first; those that were closed are not in it
   std::uint64_t refusals_ = 0;
   bool complained_ = false;

@@ -2,8 +2,9 @@
 // sender                                        receiver
 // connects; hello and proof of the token, as on every connection
 // link id                              ──────►  keeps it for whoever opens that link, or has no
-// place
-//                                      ◄──────  says which; without a place the sender comes again
+//                                                place, or no descriptor
+//                                      ◄──────  says which, and of descriptors, how many it may
+//                                                have; without a place the sender comes again
 // slices                               ──────►
 #include "transport/tcp/factory.hpp"
 
@@ -14,13 +15,16 @@
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
+#include <cerrno>
 
 #include "core/log.hpp"
 #include "core/net/bytes.hpp"
 #include "core/net/deadline.hpp"
 #include "core/net/handshake.hpp"
 #include "core/net/listener.hpp"
+#include "core/net/spare.hpp"
 #include "core/os_error.hpp"
+#include "core/printable.hpp"
 #include "transport/corruption.hpp"
 #include "transport/link_id_wire.hpp"
 #include "transport/meeting.hpp"
@@ -37,13 +41,30 @@ constexpr std::chrono::seconds kConnectTimeout{10};
 /// Between two questions whether there is a place now.
 constexpr std::chrono::milliseconds kFirstPause{10}, kLongestPause{250};
 
-/// What a receiver says: that it has the link, or is to be asked again later.
-constexpr char kTaken = 'T', kLater = 'L';
+/// What a receiver says: that it has the link, is to be asked again later, or lacks descriptors.
+constexpr char kTaken = 'T', kLater = 'L', kLacks = 'X';
+constexpr std::size_t kMostReasonBytes = 400;
 
 using Context = std::shared_ptr<const TransportContext>;
 
 void ring(const std::weak_ptr<Waiter>& waiter) {
   if (const auto awaits = waiter.lock()) awaits->ring();
+}
+
+/// What the receiver `to` says that it lacks.
+asio::awaitable<Failure> lack_of(tcp::socket& socket, std::uint32_t to) {
+  std::array<char, 4> head;
+  std::error_code code;
+  co_await asio::async_read(socket, asio::buffer(head),
+                            asio::redirect_error(asio::use_awaitable, code));
+  const auto length = net::Reader({head.data(), head.size()}).number<std::uint32_t>();
+  std::string text(code ? 0 : std::min<std::size_t>(length, kMostReasonBytes), '\0');
+  if (!code)
+    co_await asio::async_read(socket, asio::buffer(text),
+                              asio::redirect_error(asio::use_awaitable, code));
+  auto message = fmt::format("rank {} has no descriptor left for the link to it", to);
+  if (!code) message += ": " + printable(text, kMostReasonBytes).text;
+  co_return Failure{ErrorKind::exhausted, std::move(message), to};
 }
 
 /// Connects and says which link it is: the connection, or none where the receiver has no place yet.
@@ -56,7 +77,9 @@ asio::awaitable<Result<std::optional<FileDescriptor>>> try_link(Context context,
   if (!stream) {
     auto failure = stream.error();
     if (failure.kind == ErrorKind::timed_out) failure.kind = ErrorKind::peer_lost;
-    failure.culprit = failure.kind == ErrorKind::exhausted ? context->rank : id.to;
+    const bool lacks = failure.kind == ErrorKind::exhausted;
+    failure.culprit = lacks ? context->rank : id.to;
+    if (lacks) failure.message = fmt::format("rank {}: {}", context->rank, failure.message);
     co_return tl::unexpected(std::move(failure));
   }
   auto socket = std::move(*stream).release();
@@ -78,6 +101,7 @@ asio::awaitable<Result<std::optional<FileDescriptor>>> try_link(Context context,
                             os_error(code)),
                 lacks ? context->rank : id.to});
   }
+  if (answer == kLacks) co_return tl::unexpected(co_await lack_of(socket, id.to));
   if (answer != kTaken) co_return std::nullopt;
   co_return FileDescriptor(socket.release());
 }
@@ -162,10 +186,12 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
     // A peer that has proven the token and yet talks nonsense: drop it.
     if (code || !self || id.to != self->context_->rank || id.from >= self->context_->table.size())
       co_return;
-    const char answer = self->meeting_.has_place(id) ? kTaken : kLater;
-    co_await asio::async_write(socket, asio::buffer(&answer, 1),
+    std::string answer(1, self->meeting_.has_place(id) ? kTaken : kLater);
+    if (!net::has_descriptors_left())
+      answer = kLacks + net::Writer().text(os_error(EMFILE).substr(0, kMostReasonBytes)).take();
+    co_await asio::async_write(socket, asio::buffer(answer),
                                asio::redirect_error(asio::use_awaitable, code));
-    if (code || answer != kTaken) co_return;
+    if (code || answer[0] != kTaken) co_return;
     self->meeting_.arrive(id, FileDescriptor(socket.release()));
   }
 

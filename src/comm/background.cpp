@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/background.hpp"
 
-#include <fcntl.h>
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <asio/post.hpp>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 
 #include "comm/implementation.hpp"
 #include "comm/patience.hpp"
-#include "core/os_error.hpp"
 
 namespace ccoll {
 namespace {
@@ -50,20 +48,18 @@ struct EndOfTurn {
 
 }  // namespace
 
-Result<std::shared_ptr<Background>> Background::make(
-    asio::io_context& context, const std::shared_ptr<Communicator::Implementation>& communicator) {
-  // A number of its own for the same epoll set, which outlives the communicator.
-  FileDescriptor descriptor(fcntl(communicator->waiter().descriptor(), F_DUPFD_CLOEXEC, 0));
-  if (!descriptor.open()) return fail(ErrorKind::exhausted, "fcntl: {}", os_error(errno));
-  return std::shared_ptr<Background>(new Background(context, communicator, std::move(descriptor)));
+std::shared_ptr<Background> Background::make(
+    asio::io_context& context, const std::shared_ptr<Communicator::Implementation>& communicator,
+    std::shared_ptr<Waiter> waiter) {
+  return std::shared_ptr<Background>(new Background(context, communicator, std::move(waiter)));
 }
 
 Background::Background(asio::io_context& context,
                        const std::shared_ptr<Communicator::Implementation>& communicator,
-                       FileDescriptor descriptor)
+                       std::shared_ptr<Waiter> waiter)
     : context_(context),
       communicator_(communicator),
-      descriptor_(std::move(descriptor)),
+      waiter_(std::move(waiter)),
       watch_(context_),
       timer_(context_) {}
 
@@ -174,24 +170,34 @@ bool Background::turn_as_owner(Communicator::Implementation& communicator) {
     moved = communicator.progress_as_owner(Messages::Attention::everyone);
   }
   const bool busy = communicator.busy_as_owner();
-  if (busy && !moved) sleep_until(next);
-  return busy && moved;
+  return busy && (moved || !sleep_until(next));
 }
 
-void Background::sleep_until(std::chrono::steady_clock::time_point next) {
+bool Background::sleep_until(std::chrono::steady_clock::time_point next) {
+  place_ = waiter_->place();
+  if (waiter_->rung()) {
+    place_ = {};
+    return false;
+  }
   const auto wake = [self = shared_from_this()](const std::error_code& code) {
     if (!code) self->turn();
   };
-  watch_.assign(descriptor_.number());
-  watch_.async_wait(asio::posix::stream_descriptor::wait_read, wake);
+  if (place_.descriptor() >= 0) {
+    watch_.assign(place_.descriptor());
+    watch_.async_wait(asio::posix::stream_descriptor::wait_read, wake);
+  } else {
+    next = std::min(next, Clock::now() + Waiter::kNap);
+  }
   timer_.expires_at(next);
   timer_.async_wait(wake);
   sleeps_until_.store(next);
+  return true;
 }
 
 void Background::stop_watching() {
   sleeps_until_.store(kAwake);
   if (watch_.is_open()) watch_.release();
+  place_ = {};
 }
 
 }  // namespace ccoll

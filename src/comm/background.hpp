@@ -12,15 +12,16 @@
 #include <memory>
 
 #include "ccoll/communicator.hpp"
-#include "core/file_descriptor.hpp"
-#include "core/result.hpp"
+#include "transport/waiter.hpp"
 
 namespace ccoll {
 
 class Background : public std::enable_shared_from_this<Background> {
  public:
-  static Result<std::shared_ptr<Background>> make(
-      asio::io_context& context, const std::shared_ptr<Communicator::Implementation>& communicator);
+  /// `waiter`: the communicator's.
+  static std::shared_ptr<Background> make(
+      asio::io_context& context, const std::shared_ptr<Communicator::Implementation>& communicator,
+      std::shared_ptr<Waiter> waiter);
 
   ~Background();
   Background(const Background&) = delete;
@@ -42,7 +43,7 @@ class Background : public std::enable_shared_from_this<Background> {
  private:
   Background(asio::io_context& context,
              const std::shared_ptr<Communicator::Implementation>& communicator,
-             FileDescriptor descriptor);
+             std::shared_ptr<Waiter> waiter);
   void turn();
   /// Whether no core is likely to be idle, but that of a caller who does not wait.
   bool is_beside_busy_cores() const;
@@ -50,7 +51,8 @@ class Background : public std::enable_shared_from_this<Background> {
   void set_busy(bool busy);
   /// True when it is to go on at once.
   bool turn_as_owner(Communicator::Implementation& communicator);
-  void sleep_until(std::chrono::steady_clock::time_point next);
+  /// False where something has happened already.
+  bool sleep_until(std::chrono::steady_clock::time_point next);
   void stop_watching();
 
   asio::io_context& context_;  ///< of the service, which the communicator holds
@@ -63,8 +65,9 @@ class Background : public std::enable_shared_from_this<Background> {
       kNever};  ///< until a turn has the flag
   std::atomic<std::chrono::steady_clock::time_point> sleeps_until_{kAwake};
   // owner: service thread
-  const FileDescriptor descriptor_;       ///< the waiter's epoll set
-  asio::posix::stream_descriptor watch_;  ///< of it, from going to sleep until the next turn
+  const std::shared_ptr<Waiter> waiter_;
+  Waiter::Place place_;                   ///< at it, from going to sleep until the next turn
+  asio::posix::stream_descriptor watch_;  ///< of that
   asio::steady_timer timer_;
   bool stopped_ = false;
 };

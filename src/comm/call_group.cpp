@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ccoll/call_group.hpp"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <deque>
 #include <iterator>
@@ -133,16 +131,15 @@ class Together {
   void sleep() {
     const auto next = supervise();
     if (!let_go()) return;
-    std::vector<pollfd> watched;
+    CommonSleep sleep;
     for (const auto& part : parts_) {
       part.communicator->waiter().prepare();
-      watched.push_back({part.communicator->waiter().descriptor(), POLLIN, 0});
+      sleep.add(part.communicator->waiter());
     }
     if (!progress(Messages::Attention::everyone) && !wanted()) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
-      const auto limit = static_cast<int>(std::clamp<std::int64_t>(left, 0, 1000));
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
       const Notes notes(parts_);
-      ::poll(watched.data(), watched.size(), limit);
+      sleep.sleep(std::min<std::chrono::milliseconds>(left, std::chrono::seconds(1)));
     }
     for (const auto& part : parts_) {
       part.communicator->waiter().awake();

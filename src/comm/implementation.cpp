@@ -34,7 +34,7 @@ Communicator::Implementation::Implementation(std::shared_ptr<Member> member, std
 namespace {
 
 /// What a communicator with such options needs before anything else.
-Result<std::shared_ptr<Waiter>> make_waiter(const CommunicatorOptions& options) {
+Result<std::shared_ptr<Waiter>> make_waiter(const CommunicatorOptions& options, Chimes& chimes) {
   if (options.timeout.count() <= 0)
     return fail(ErrorKind::invalid_argument,
                 "a communicator's time limit of {} ms; it must be more than 0",
@@ -56,7 +56,7 @@ Result<std::shared_ptr<Waiter>> make_waiter(const CommunicatorOptions& options) 
                 "device_copies '{}' (CCOLL_DEVICE_COPIES): expected always, never, or nothing for "
                 "by size",
                 copies);
-  return Waiter::make();
+  return chimes.next().and_then([](auto chime) { return Waiter::make(std::move(chime)); });
 }
 
 }  // namespace
@@ -64,7 +64,7 @@ Result<std::shared_ptr<Waiter>> make_waiter(const CommunicatorOptions& options) 
 Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementation::make(
     std::shared_ptr<Member> member, std::uint64_t id, const CommunicatorOptions& options,
     Group group) {
-  auto waiter = make_waiter(options);
+  auto waiter = make_waiter(options, member->chimes());
   if (!waiter) {
     // Peers may be sending to this rank already.
     member->transports()->forget(id);
@@ -96,9 +96,7 @@ Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementati
 
 Status Communicator::Implementation::make_whole() {
   CCOLL_TRY(find_device());
-  auto background = Background::make(member_->service()->context(), shared_from_this());
-  if (!background) return tl::unexpected(background.error());
-  background_ = std::move(*background);
+  background_ = Background::make(member_->service()->context(), shared_from_this(), waiter_);
   dump_signal_ = DumpSignal::join(shared_from_this());
   member_->control().subscribe(id_, shared_from_this());
   subscribed_ = true;

@@ -13,6 +13,7 @@
 #include "comm/tuning.hpp"
 #include "control/control.hpp"
 #include "core/net/service.hpp"
+#include "transport/chime.hpp"
 #include "transport/inproc/hub.hpp"
 #include "transport/transport_set.hpp"
 
@@ -48,6 +49,8 @@ class Member {
   Control& control() const { return *control_; }
   const std::shared_ptr<net::Service>& service() const { return service_; }
   const std::shared_ptr<TransportSet>& transports() const { return transports_; }
+  /// At which its communicators sleep.
+  Chimes& chimes() { return chimes_; }
 
   /// Cores per rank on the fullest machine, from the table: the same number on every rank.
   double cores_per_rank() const { return cores_per_rank_; }
@@ -64,6 +67,7 @@ class Member {
   double cores_per_rank_ = 1;  // immutable after join
   Tuning tuning_;              // immutable after join
   std::atomic<int> communicators_{0};
+  Chimes chimes_;
   std::shared_ptr<net::Service> service_;
   std::shared_ptr<Control> control_;
   std::shared_ptr<TransportSet> transports_;

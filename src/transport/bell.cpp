@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/bell.hpp"
 
-#include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <mutex>
 #include <utility>
 #include <vector>
 
-#include "core/os_error.hpp"
 #include "core/process_mutex.hpp"
 
 namespace ccoll {
@@ -63,46 +60,43 @@ CellPool& pool() {
 /// Before main: at its first use another thread could be in fork() already.
 [[maybe_unused]] const auto& pool_made_early = pool();
 
-/// In memory that is all zero at first.
-SleepWord& word(const Segment& cells, std::uint32_t cell) {
-  return *reinterpret_cast<SleepWord*>(cells.data() + cell * kCellBytes);
-}
-
 }  // namespace
 
-Result<std::shared_ptr<Bell>> Bell::make() {
-  FileDescriptor event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!event.open()) return fail(ErrorKind::exhausted, "eventfd: {}", os_error(errno));
+Bell::Cell& Bell::cell_in(const Segment& cells, std::uint32_t number) {
+  static_assert(sizeof(Cell) <= kCellBytes && kCells <= 1U << kCellBits);
+  return *reinterpret_cast<Cell*>(cells.data() + number * kCellBytes);
+}
+
+Result<std::shared_ptr<Bell>> Bell::make(std::shared_ptr<Chime> chime) {
   auto cell = pool().take();
   if (!cell) return tl::unexpected(cell.error());
   return std::shared_ptr<Bell>(
-      new Bell(std::move(event), std::move(cell->cells), cell->number, true));
+      new Bell(std::move(chime), std::move(cell->cells), cell->number, true));
 }
 
 Result<std::shared_ptr<Bell>> Bell::of_peer(FileDescriptor event, const FileDescriptor& memory,
-                                            std::uint32_t cell) {
+                                            std::uint32_t number) {
   auto cells = Segment::map(memory, kCells * kCellBytes);
   if (!cells) return tl::unexpected(cells.error());
-  if (cell >= kCells) return fail(ErrorKind::corrupt, "a bell of number {}", cell);
-  return std::shared_ptr<Bell>(new Bell(std::move(event), std::move(*cells), cell, false));
+  const auto cell = number & ((1U << kCellBits) - 1);
+  if (cell >= kCells) return fail(ErrorKind::corrupt, "a bell of number {}", number);
+  auto chime = Chime::of_peer(std::move(event), *cells, number >> kCellBits);
+  return std::shared_ptr<Bell>(new Bell(std::move(chime), std::move(*cells), cell, false));
 }
 
-Bell::Bell(FileDescriptor event, std::shared_ptr<Segment> cells, std::uint32_t cell, bool mine)
-    : event_(std::move(event)),
+Bell::Bell(std::shared_ptr<Chime> chime, std::shared_ptr<Segment> cells, std::uint32_t cell,
+           bool mine)
+    : chime_(std::move(chime)),
       cells_(std::move(cells)),
       cell_(cell),
       mine_(mine),
-      word_(word(*cells_, cell)) {}
+      word_(cell_in(*cells_, cell).word),
+      rings_(cell_in(*cells_, cell).rings) {}
 
 Bell::~Bell() {
   if (!mine_ || !cells_->is_mine()) return;
   set_awake();
   pool().give_back({cells_, cell_});
-}
-
-void Bell::ring() {
-  const std::uint64_t one = 1;
-  (void)!write(event_.number(), &one, sizeof one);
 }
 
 }  // namespace ccoll

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Ringing a rank out of its sleep: the word that says that it sleeps, and the eventfd that ends
-/// the sleep. Both can be handed to peers in other processes.
+/// Ringing a rank out of its sleep: the word that says that it sleeps, how often it was rung, and
+/// the chime that ends the sleep. All can be handed to peers in other processes.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
 #include "core/file_descriptor.hpp"
 #include "core/result.hpp"
+#include "transport/chime.hpp"
 #include "transport/segment.hpp"
 #include "transport/sleep_word.hpp"
 
@@ -16,17 +18,18 @@ namespace ccoll {
 
 class Bell {
  public:
-  static Result<std::shared_ptr<Bell>> make();
-  /// Of a peer: `cells` is mapped from its memory(), `cell` its cell().
+  static Result<std::shared_ptr<Bell>> make(std::shared_ptr<Chime> chime);
+  /// Of a peer, which has handed over its chime's event, its memory() and its number().
   static Result<std::shared_ptr<Bell>> of_peer(FileDescriptor event, const FileDescriptor& memory,
-                                               std::uint32_t cell);
+                                               std::uint32_t number);
   ~Bell();
   Bell(const Bell&) = delete;
   Bell& operator=(const Bell&) = delete;
 
-  const FileDescriptor& event() const { return event_; }
+  Chime& chime() const { return *chime_; }
   const FileDescriptor& memory() const { return cells_->file(); }
-  std::uint32_t cell() const { return cell_; }
+  /// Its chime's, and where it lies in its memory.
+  std::uint32_t number() const { return chime_->number() << kCellBits | cell_; }
 
   void set_asleep() { word_.set_asleep(); }
   void set_awake() { word_.set_awake(); }
@@ -34,16 +37,32 @@ class Bell {
   void ring_if_asleep() {
     if (word_.wants_ring()) ring();
   }
-  void ring();
+  void ring() {
+    rings_.fetch_add(1);
+    chime_->ring();
+  }
+  /// How often; each comes before the chime is heard.
+  std::uint32_t rings() const { return rings_.load(); }
 
  private:
-  Bell(FileDescriptor event, std::shared_ptr<Segment> cells, std::uint32_t cell, bool mine);
+  static constexpr unsigned kCellBits = 8;
+  static_assert(std::uint64_t{Chime::kNumbers} << kCellBits == std::uint64_t{1} << 32);
+  /// In memory that is all zero at first.
+  struct Cell {
+    SleepWord word;
+    std::atomic<std::uint32_t> rings{0};
+  };
+  static Cell& cell_in(const Segment& cells, std::uint32_t number);
 
-  const FileDescriptor event_;
+  Bell(std::shared_ptr<Chime> chime, std::shared_ptr<Segment> cells, std::uint32_t cell, bool mine);
+
+  const std::shared_ptr<Chime> chime_;
   const std::shared_ptr<Segment> cells_;
   const std::uint32_t cell_;
   const bool mine_;
-  SleepWord& word_;  // in cells_
+  // in cells_
+  SleepWord& word_;
+  std::atomic<std::uint32_t>& rings_;
 };
 
 }  // namespace ccoll

@@ -6,45 +6,103 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <thread>
 
+#include "core/deadline.hpp"
 #include "core/os_error.hpp"
 
 namespace ccoll {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Rounded up, so that a deadline in less than a millisecond does not become a busy loop.
+int whole_milliseconds(Clock::duration time) {
+  const auto rounded = std::chrono::ceil<std::chrono::milliseconds>(time).count();
+  return static_cast<int>(std::clamp<long long>(rounded, 0, 60'000));
+}
+
+/// Waits for events of that set, and takes them; whether any is not the chime's.
+bool take_events(int set, int milliseconds) {
+  std::array<epoll_event, 32> events;
+  const int ready = epoll_wait(set, events.data(), static_cast<int>(events.size()), milliseconds);
+  const auto is_of_socket = [](const epoll_event& each) { return each.data.u64 != Chime::kMark; };
+  return std::any_of(events.begin(), events.begin() + std::max(ready, 0), is_of_socket);
+}
+
+}  // namespace
 
 Result<std::shared_ptr<Waiter>> Waiter::make() {
-  FileDescriptor epoll(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll.open()) return fail(ErrorKind::exhausted, "epoll_create1: {}", os_error(errno));
-  auto bell = Bell::make();
-  if (!bell) return tl::unexpected(bell.error());
-  std::shared_ptr<Waiter> waiter(new Waiter(std::move(epoll), std::move(*bell)));
-  // Written by others only: asking for EPOLLOUT would report it ready after every read.
-  CCOLL_TRY(waiter->add(waiter->bell_->event().number(), EPOLLIN));
-  return waiter;
+  return Chime::make().and_then([](auto chime) { return make(std::move(chime)); });
+}
+
+Result<std::shared_ptr<Waiter>> Waiter::make(std::shared_ptr<Chime> chime) {
+  return Bell::make(std::move(chime)).map([](auto bell) {
+    return std::shared_ptr<Waiter>(new Waiter(std::move(bell)));
+  });
 }
 
 void Waiter::sleep(std::chrono::nanoseconds limit) {
-  // Rounded up, so that a deadline in less than a millisecond does not become a busy loop.
-  const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(limit).count();
-  std::array<epoll_event, 32> events;
-  const int ready = epoll_wait(epoll_.number(), events.data(), static_cast<int>(events.size()),
-                               static_cast<int>(std::clamp<long long>(milliseconds, 0, 60'000)));
-  const int event = bell_->event().number();
-  for (int i = 0; i < ready; i++) {
-    if (events[static_cast<std::size_t>(i)].data.fd != event) continue;
-    std::uint64_t count;
-    (void)!read(event, &count, sizeof count);
+  const auto end = deadline_after(limit);
+  const auto lease =
+      has_sockets() || limit.count() <= 0 ? Chime::Lease() : bell_->chime().lease_set();
+  const int set = has_sockets() ? sockets_.number() : lease.descriptor();
+  // Another's ring ends no sleep.
+  for (auto left = limit;; left = end - Clock::now()) {
+    const bool is_over = rung() || left.count() <= 0;
+    if (set >= 0 && take_events(set, is_over ? 0 : whole_milliseconds(left))) break;
+    if (is_over) break;
+    if (set < 0) std::this_thread::sleep_for(std::min<Clock::duration>(left, kNap));
   }
+  seen_ = bell_->rings();
 }
 
-Status Waiter::watch(int fd) { return add(fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP); }
-
-Status Waiter::add(int fd, std::uint32_t events) {
+Status Waiter::watch(int fd) {
+  if (!has_sockets()) {
+    auto set = bell_->chime().make_set();
+    if (!set) return tl::unexpected(set.error());
+    sockets_ = std::move(*set);
+    // Who sleeps elsewhere is to come here.
+    ring();
+  }
   epoll_event event{};
-  event.events = events | EPOLLET;
-  event.data.fd = fd;
-  if (epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, fd, &event) != 0)
+  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+  event.data.u64 = static_cast<std::uint64_t>(fd);
+  if (epoll_ctl(sockets_.number(), EPOLL_CTL_ADD, fd, &event) != 0)
     return fail(ErrorKind::exhausted, "epoll_ctl: {}", os_error(errno));
   return {};
+}
+
+Waiter::Place Waiter::place() {
+  Place place;
+  if (has_sockets()) {
+    place.sockets_ = sockets_.number();
+    return place;
+  }
+  place.lease_ = bell_->chime().lease_set();
+  // Rings of others' sleeps.
+  if (place.descriptor() >= 0) take_events(place.descriptor(), 0);
+  return place;
+}
+
+void CommonSleep::add(Waiter& waiter) {
+  waiters_.push_back(&waiter);
+  const Chime* const chime = &waiter.bell()->chime();
+  if (!waiter.has_sockets()) {
+    if (std::ranges::find(chimes_, chime) != chimes_.end()) return;
+    chimes_.push_back(chime);
+  }
+  places_.push_back(waiter.place());
+}
+
+void CommonSleep::sleep(std::chrono::milliseconds limit) {
+  if (std::ranges::any_of(waiters_, &Waiter::rung)) return;
+  std::vector<pollfd> watched;
+  for (const auto& place : places_) {
+    if (place.descriptor() < 0) limit = std::min(limit, Waiter::kNap);
+    watched.push_back({place.descriptor(), POLLIN, 0});
+  }
+  ::poll(watched.data(), watched.size(), whole_milliseconds(limit));
 }
 
 }  // namespace ccoll

@@ -1,28 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The one place where a rank sleeps: an epoll set of its sockets and the eventfd of its bell,
-/// which its peers and the service thread ring.
+/// Where the threads of a communicator sleep: until its bell is rung, by peers and the service
+/// thread, or something happens at its sockets. Descriptors of its own it has only for those.
+
+#include <poll.h>
 
 #include <chrono>
 #include <memory>
+#include <vector>
 
 #include "core/file_descriptor.hpp"
 #include "core/result.hpp"
 #include "transport/bell.hpp"
+#include "transport/chime.hpp"
 
 namespace ccoll {
 
 class Waiter {
  public:
+  /// With a chime of its own.
   static Result<std::shared_ptr<Waiter>> make();
+  static Result<std::shared_ptr<Waiter>> make(std::shared_ptr<Chime> chime);
 
   /// Announces the sleep. What is looked at after this call and before sleep() cannot change
   /// without ending the sleep: a peer's store of its news comes either before that look or before
   /// its ring_if_asleep, which then sees the announcement. Both are seq_cst, as is the look
   /// (transport/sleep_word.hpp).
   void prepare() { bell_->set_asleep(); }
-  /// Until something happens or `limit` has passed.
+  /// Until something happens or `limit` has passed. By who holds the owner flag.
   void sleep(std::chrono::nanoseconds limit);
   /// Whether a sleep is announced: by the last who held the owner flag and has not taken it back.
   bool announced() const { return bell_->asleep(); }
@@ -36,18 +42,50 @@ class Waiter {
   /// To be rung by peers in other processes.
   const std::shared_ptr<Bell>& bell() const { return bell_; }
 
-  /// Wakes on any change of `fd`'s readiness, edge-triggered, until it is closed.
+  /// Wakes on any change of `fd`'s readiness, edge-triggered, until it is closed. By who holds the
+  /// owner flag.
   Status watch(int fd);
-  /// For whoever wants to wait on this waiter together with other things.
-  int descriptor() const { return epoll_.number(); }
+
+  /// For who sleeps by other means than sleep(), such as Asio's: a descriptor that becomes readable
+  /// when something happens, until sleep() is called. What has happened before rung() tells. Where
+  /// there is none to be had it is -1, and the sleep is to be a nap, of kNap.
+  class Place {
+   public:
+    Place() = default;
+    int descriptor() const { return lease_.descriptor() >= 0 ? lease_.descriptor() : sockets_; }
+
+   private:
+    friend Waiter;
+    int sockets_ = -1;
+    Chime::Lease lease_;
+  };
+  Place place();
+  static constexpr std::chrono::milliseconds kNap{1};
+  /// Whether it was rung since the last sleep has ended. By who holds the owner flag.
+  bool rung() const { return bell_->rings() != seen_; }
 
  private:
-  Waiter(FileDescriptor epoll, std::shared_ptr<Bell> bell)
-      : epoll_(std::move(epoll)), bell_(std::move(bell)) {}
-  Status add(int fd, std::uint32_t events);
+  friend class CommonSleep;
+  explicit Waiter(std::shared_ptr<Bell> bell) : bell_(std::move(bell)), seen_(bell_->rings()) {}
+  bool has_sockets() const { return sockets_.open(); }
 
-  const FileDescriptor epoll_;
   const std::shared_ptr<Bell> bell_;
+  // guarded by the owner flag
+  FileDescriptor sockets_;  ///< the epoll set of what it watches, with its chime; none until then
+  std::uint32_t seen_;      ///< the bell's rings
+};
+
+/// A sleep at several waiters at once, by who holds all their owner flags.
+class CommonSleep {
+ public:
+  /// That has been prepared.
+  void add(Waiter& waiter);
+  void sleep(std::chrono::milliseconds limit);
+
+ private:
+  std::vector<const Waiter*> waiters_;
+  std::vector<const Chime*> chimes_;  ///< for which there is a place
+  std::vector<Waiter::Place> places_;
 };
 
 }  // namespace ccoll

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <thread>
 
+#include "support/limited_descriptors.hpp"
 #include "transport/waiter.hpp"
 
 using namespace ccoll;
@@ -13,6 +15,11 @@ std::chrono::nanoseconds time_of(const std::function<void()>& action) {
   const auto start = std::chrono::steady_clock::now();
   action();
   return std::chrono::steady_clock::now() - start;
+}
+
+std::size_t open_descriptors() {
+  const std::filesystem::directory_iterator open("/proc/self/fd");
+  return static_cast<std::size_t>(std::distance(begin(open), end(open)));
 }
 
 }  // namespace
@@ -58,4 +65,95 @@ TEST_CASE("waiter: who looks before it sleeps misses no news", "[transport][stre
   });
   CHECK(ball.load() == kRounds);
   CHECK(took < 60s);  // one missed ring would cost 5 s
+}
+
+TEST_CASE("waiter: one that shares its chime sleeps until it is meant itself",
+          "[transport][unit]") {
+  auto chime = Chime::make().value();
+  auto mine = Waiter::make(chime).value();
+  auto theirs = Waiter::make(chime).value();
+  std::atomic<bool> is_awake{false};
+  std::thread other([&] {
+    theirs->sleep(120s);
+    is_awake = true;
+  });
+  for (int i = 0; i < 100; i++) {
+    mine->ring();
+    CHECK(time_of([&] { mine->sleep(120s); }) < 60s);
+  }
+  CHECK_FALSE(is_awake);
+  theirs->ring();
+  other.join();
+  // It was taken, and ends no sleep more.
+  CHECK(time_of([&] { theirs->sleep(20ms); }) >= 19ms);
+}
+
+TEST_CASE("waiter: those of a rank have few descriptors, however many they are",
+          "[transport][unit]") {
+  const auto before = open_descriptors();
+  {
+    Chimes chimes;
+    std::vector<std::shared_ptr<Waiter>> waiters;
+    for (int i = 0; i < 500; i++) {
+      waiters.push_back(Waiter::make(chimes.next().value()).value());
+      waiters.back()->sleep(0s);
+      waiters.back()->ring();
+      CHECK(time_of([&] { waiters.back()->sleep(10s); }) < 5s);
+    }
+    CHECK(open_descriptors() - before < 30);
+  }
+  CHECK(open_descriptors() - before < 10);
+}
+
+TEST_CASE("waiter: who sleeps by other means sees rings, but not those before",
+          "[transport][unit]") {
+  auto waiter = Waiter::make().value();
+  auto beside = Waiter::make(waiter->bell()->chime().shared_from_this()).value();
+  const auto is_readable = [](const Waiter::Place& place) {
+    pollfd watched{place.descriptor(), POLLIN, 0};
+    return ::poll(&watched, 1, 0) == 1;
+  };
+  waiter->ring();
+  CHECK(waiter->rung());
+  waiter->sleep(0s);
+  CHECK_FALSE(waiter->rung());
+  beside->ring();
+  auto place = waiter->place();
+  CHECK_FALSE(is_readable(place));
+  CHECK_FALSE(waiter->rung());
+  waiter->ring();
+  CHECK(is_readable(place));
+  CHECK(waiter->rung());
+}
+
+TEST_CASE("waiter: several are waited for at once, also where they share a chime",
+          "[transport][unit]") {
+  Chimes chimes;
+  std::vector<std::shared_ptr<Waiter>> waiters;
+  for (int i = 0; i < 10; i++) waiters.push_back(Waiter::make(chimes.next().value()).value());
+  for (const auto& rung : waiters) {
+    CommonSleep sleep;
+    for (const auto& each : waiters) sleep.add(*each);
+    std::thread other([&] { rung->ring(); });
+    CHECK(time_of([&] { sleep.sleep(10s); }) < 5s);
+    other.join();
+    CHECK(rung->rung());
+    for (const auto& each : waiters) each->sleep(0s);
+  }
+}
+
+TEST_CASE("waiter: without a descriptor for its sleep it naps until it is rung",
+          "[transport][unit]") {
+  auto chime = Chime::make().value();
+  auto waiter = Waiter::make(chime).value();
+  const auto taken = chime->lease_set();
+  const testing::LimitedDescriptors none(0);
+  CHECK(chime->lease_set().descriptor() == -1);
+  CHECK(time_of([&] { waiter->sleep(20ms); }) >= 19ms);
+  std::thread other([&] {
+    std::this_thread::sleep_for(20ms);
+    waiter->ring();
+  });
+  CHECK(time_of([&] { waiter->sleep(10s); }) < 5s);
+  other.join();
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // sender                                        receiver
 // connects; hello and proof of the token, as on every connection
-// link id, bell's cell, how its process is known;
-//   memory, bell's event and cells;
+// link id, bell's number, how its process is known;
+//   memory, bell's chime and cells;
 //   memory of shared slots, if any      ──────►  maps it and takes the offer
 //                                       ◄──────  verdict: taken, why not, or to come again later
-//                                       ◄──────  once the link is opened there: bell's cell; its
-//                                                event and cells (ShmReceiveLink::settle)
+//                                       ◄──────  once the link is opened there: bell's number; its
+//                                                chime and cells (ShmReceiveLink::settle)
 // Who comes to lend registered memory goes on as lending.cpp says.
 #include "transport/shm/door.hpp"
 
@@ -22,6 +22,7 @@
 #include "core/net/deadline.hpp"
 #include "core/net/newcomers.hpp"
 #include "core/net/silenceable.hpp"
+#include "core/net/spare.hpp"
 #include "core/os_error.hpp"
 #include "transport/link_id_wire.hpp"
 #include "transport/shm/visit.hpp"
@@ -37,7 +38,7 @@ constexpr std::size_t kBellBytes = 4;
 
 struct Hello {
   LinkId id;
-  std::uint32_t cell = 0;
+  std::uint32_t bell = 0;
   bool has_spread = false;
   ProcessMark mark;
 };
@@ -45,7 +46,7 @@ struct Hello {
 std::string encode(const Hello& hello) {
   net::Writer writer;
   return write(writer, hello.id)
-      .number(hello.cell)
+      .number(hello.bell)
       .number(std::uint8_t{hello.has_spread})
       .number(hello.mark.address)
       .number(hello.mark.value)
@@ -56,7 +57,7 @@ std::optional<Hello> decode(std::string_view bytes) {
   net::Reader reader(bytes);
   Hello hello;
   hello.id = read_link_id(reader);
-  hello.cell = reader.number<std::uint32_t>();
+  hello.bell = reader.number<std::uint32_t>();
   hello.has_spread = reader.number<std::uint8_t>() != 0;
   hello.mark = {reader.number<std::uint64_t>(), reader.number<std::uint64_t>()};
   if (!reader.complete()) return std::nullopt;
@@ -70,7 +71,7 @@ Result<Offer> map_offer(WithDescriptors& came, const Hello& hello) {
                 came.descriptors.size(), expected);
   auto memory = Segment::map(came.descriptors[0], Ring::kBytes);
   if (!memory) return tl::unexpected(memory.error());
-  auto bell = Bell::of_peer(std::move(came.descriptors[1]), came.descriptors[2], hello.cell);
+  auto bell = Bell::of_peer(std::move(came.descriptors[1]), came.descriptors[2], hello.bell);
   if (!bell) return tl::unexpected(bell.error());
   Offer offer{std::move(*memory), nullptr, std::nullopt, std::move(*bell), FileDescriptor()};
   if (hello.has_spread) {
@@ -153,6 +154,8 @@ asio::awaitable<void> answer_one(std::shared_ptr<Answering> door, Socket accepte
   if (!door->open) co_return;
   if (!purpose) co_return door->newcomers.refused(purpose.error().message);
   if (*purpose == net::Purpose::memory) {
+    // What is not lent is copied.
+    if (!net::has_descriptors_left()) co_return;
     co_await borrow(*door, socket);
     co_return;
   }
@@ -200,11 +203,11 @@ asio::awaitable<Status> knock(Socket& socket, Protocol::endpoint door, std::stri
   auto status = co_await enter(socket, std::move(door), std::move(token), net::Purpose::link);
   if (!status) co_return status;
   const auto& bell = *hand_over->waiter->bell();
-  const auto& spread = hand_over->spread;
-  const auto hello = encode({id, bell.cell(), spread != nullptr, hand_over->mark});
-  std::vector<int> descriptors = {hand_over->memory->file().number(), bell.event().number(),
+  const auto& spread = hand_over->spread_file;
+  const auto hello = encode({id, bell.number(), spread != nullptr, hand_over->mark});
+  std::vector<int> descriptors = {hand_over->memory->file().number(), bell.chime().event().number(),
                                   bell.memory().number()};
-  if (spread) descriptors.push_back(spread->memory().file().number());
+  if (spread) descriptors.push_back(spread->number());
   const std::function<bool()> go_on = [end = std::chrono::steady_clock::now() + kPatience / 2] {
     return std::chrono::steady_clock::now() < end;
   };
@@ -252,7 +255,7 @@ asio::awaitable<void> wait_for_bell(Socket& socket, LinkId id,
          bell.error().kind == ErrorKind::peer_lost
              ? fmt::format("rank {} has left", id.to)
              : fmt::format("shared memory with rank {}: {}", id.to, bell.error().message),
-         id.to});
+         bell.error().kind == ErrorKind::exhausted ? id.from : id.to});
     hand_over->waiter->ring();
     co_return;
   }
@@ -288,6 +291,7 @@ asio::awaitable<void> offer_now(asio::io_context& context, Protocol::endpoint do
   Socket socket(context);
   const auto status = co_await be_taken(socket, std::move(door), std::move(token), id, hand_over);
   hand_over->memory->close_file();
+  hand_over->spread_file.reset();
   if (status)
     hand_over->taken.deliver(std::monostate());
   else

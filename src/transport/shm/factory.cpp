@@ -5,6 +5,9 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "core/log.hpp"
 #include "transport/meeting.hpp"
@@ -13,8 +16,9 @@
 namespace ccoll::shm {
 namespace {
 
-/// Of an offer that waits: its connection, and the event of its bell.
-constexpr std::size_t kDescriptors = 2;
+/// So many communicators' shared slots can be handed over with links that are yet to be opened,
+/// which takes a descriptor each; older ones are those of the links that have them.
+constexpr std::size_t kMostOpenSpreads = 32;
 
 Result<std::shared_ptr<Segment>> no_slots(const SlotBudget& budget) {
   return fail(ErrorKind::exhausted,
@@ -80,7 +84,7 @@ class ShmTransport final : public Transport {
     Ring::make((*memory)->data());
     auto hand_over = std::make_shared<HandOver>();
     hand_over->memory = std::move(*memory);
-    hand_over->spread = spread_of(id.communicator);
+    std::tie(hand_over->spread, hand_over->spread_file) = spread_of(id.communicator);
     hand_over->waiter = std::move(waiter);
     if (context_.single_copy) hand_over->mark = process_mark();
     offer_link(context_, id, hand_over);
@@ -119,12 +123,28 @@ class ShmTransport final : public Transport {
     return lender;
   }
 
-  std::shared_ptr<Spread> spread_of(std::uint64_t communicator) {
+  using SpreadAndFile = std::pair<std::shared_ptr<Spread>, std::shared_ptr<const FileDescriptor>>;
+  SpreadAndFile spread_of(std::uint64_t communicator) {
     std::lock_guard lock(mutex_);
     const auto [found, is_new] = spreads_.try_emplace(communicator);
+    auto& spread = found->second;
+    const bool is_lacking = is_new || (spread && !spread->file());
     // Two ranks have nobody to share with.
-    if (is_new && context_.table.size() > 2) found->second = Spread::make(*budget_);
-    return found->second;
+    if (is_lacking && context_.table.size() > 2) {
+      spread = Spread::make(*budget_);
+      if (spread) keep_open(spread);
+    }
+    if (!spread) return {};
+    return {spread, spread->file()};
+  }
+
+  void keep_open(const std::shared_ptr<Spread>& spread) {
+    open_spreads_.push_back(spread);
+    if (open_spreads_.size() <= kMostOpenSpreads) return;
+    std::erase_if(open_spreads_, [](const auto& each) { return each.expired(); });
+    if (open_spreads_.size() <= kMostOpenSpreads) return;
+    if (const auto oldest = open_spreads_.front().lock()) oldest->close_file();
+    open_spreads_.erase(open_spreads_.begin());
   }
 
   const TransportContext context_;
@@ -132,8 +152,7 @@ class ShmTransport final : public Transport {
   const std::shared_ptr<Instead> instead_;
   const std::shared_ptr<SlotBudget> budget_ =
       std::make_shared<SlotBudget>(context_.slot_memory_bytes);
-  const std::shared_ptr<Meeting<Offer>> meeting_ =
-      std::make_shared<Meeting<Offer>>(context_.rank, kDescriptors);
+  const std::shared_ptr<Meeting<Offer>> meeting_ = std::make_shared<Meeting<Offer>>(context_.rank);
   const std::shared_ptr<Borrowed> borrowed_ = std::make_shared<Borrowed>();
   const std::shared_ptr<HugePages> huge_pages_ = std::make_shared<HugePages>(context_.huge_pages);
   std::unique_ptr<Door> door_;
@@ -142,6 +161,7 @@ class ShmTransport final : public Transport {
   std::map<std::uint32_t, std::shared_ptr<Lender>> lenders_;  // guarded by mutex_; by rank
   // guarded by mutex_; by communicator, null where there is no memory
   std::map<std::uint64_t, std::shared_ptr<Spread>> spreads_;
+  std::vector<std::weak_ptr<Spread>> open_spreads_;  // guarded by mutex_; the oldest first
 };
 
 }  // namespace

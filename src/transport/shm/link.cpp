@@ -299,8 +299,8 @@ bool ShmReceiveLink::take_over() {
 void ShmReceiveLink::hand_bell() {
   const auto& bell = *waiter_->bell();
   const auto sent =
-      send_with_descriptors(offer_.connection.number(), net::Writer().number(bell.cell()).bytes(),
-                            std::array{bell.event().number(), bell.memory().number()});
+      send_with_descriptors(offer_.connection.number(), net::Writer().number(bell.number()).bytes(),
+                            std::array{bell.chime().event().number(), bell.memory().number()});
   // Too many descriptors of this user are on their way: they will be fewer. Otherwise the sender
   // has gone, and its memory says so.
   owes_bell_ = !sent && sent.error().kind == ErrorKind::exhausted;

@@ -42,9 +42,10 @@ void decline(const Offer& offer);
 /// What a sending end and the service thread share while the link is being handed over.
 struct HandOver {
   std::shared_ptr<Segment> memory;
-  std::shared_ptr<Spread> spread;  ///< or null
-  std::shared_ptr<Waiter> waiter;  ///< the sender's
-  ProcessMark mark;                ///< of the sender's process, if it is to be read from
+  std::shared_ptr<Spread> spread;                     ///< or null
+  std::shared_ptr<const FileDescriptor> spread_file;  ///< of it, until it has been handed over
+  std::shared_ptr<Waiter> waiter;                     ///< the sender's
+  ProcessMark mark;  ///< of the sender's process, if it is to be read from
   /// The receiver's process has the memory; or why it has not.
   Delivery<std::monostate> taken;
   /// Only ever a failure: why the receiver, whose process has it, cannot be rung.

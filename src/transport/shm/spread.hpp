@@ -25,7 +25,10 @@ class Spread {
   /// Null where there is no memory for it: then slices are written for each receiver.
   static std::shared_ptr<Spread> make(SlotBudget& budget);
 
-  const Segment& memory() const { return *memory_; }
+  /// To be handed over with a link; null once it is closed.
+  const std::shared_ptr<const FileDescriptor>& file() const { return file_; }
+  /// It goes with no link any more but those that have it. By who alone asks for file().
+  void close_file() { file_.reset(); }
   /// A slot that nobody reads, the same until it is given to readers; null if there is none.
   std::byte* room();
   /// Which slot this is; kSlots for memory elsewhere.
@@ -35,9 +38,12 @@ class Spread {
 
  private:
   Spread(std::shared_ptr<Segment> memory, SlotBudget::Share share)
-      : memory_(std::move(memory)), share_(std::move(share)) {}
+      : memory_(std::move(memory)),
+        file_(std::make_shared<const FileDescriptor>(memory_->take_file())),
+        share_(std::move(share)) {}
 
   const std::shared_ptr<Segment> memory_;
+  std::shared_ptr<const FileDescriptor> file_;
   const SlotBudget::Share share_;
   std::array<std::uint32_t, kSlots> readers_{};
   std::uint32_t next_ = 0;  ///< they take turns, as the slots of a ring do

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/chime.hpp"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <map>
+#include <utility>
+
+#include "core/os_error.hpp"
+#include "core/process_mutex.hpp"
+
+namespace ccoll {
+namespace {
+
+/// So many of peers may be known before one looks which of them are gone.
+constexpr std::size_t kFew = 64;
+
+struct Known {
+  ProcessMutex mutex;
+  // guarded by mutex; by the memory of their process's bells, and their number there
+  std::map<std::pair<const Segment*, std::uint32_t>, std::weak_ptr<Chime>> chimes;
+  std::size_t look_at = kFew;  // guarded by mutex: size at which to drop some
+};
+
+Known& known() {
+  // Never destroyed: communicators may end later at exit.
+  static auto& instance = *new Known;
+  return instance;
+}
+
+/// Before main: at its first use another thread could be in fork() already.
+[[maybe_unused]] const auto& known_made_early = known();
+
+}  // namespace
+
+Result<std::shared_ptr<Chime>> Chime::make() {
+  static std::atomic<std::uint32_t> made_so_far{0};
+  FileDescriptor event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!event.open()) return fail(ErrorKind::exhausted, "eventfd: {}", os_error(errno));
+  std::shared_ptr<Chime> made(new Chime(std::move(event), made_so_far++ % kNumbers, nullptr));
+  // Who lacks descriptors is to hear so now, not when he is about to sleep.
+  auto set = made->make_set();
+  if (!set) return tl::unexpected(set.error());
+  made->free_.push_back(std::move(*set));
+  return made;
+}
+
+std::shared_ptr<Chime> Chime::of_peer(FileDescriptor event, std::shared_ptr<const Segment> cells,
+                                      std::uint32_t number) {
+  auto& [mutex, chimes, look_at] = known();
+  const std::lock_guard lock(mutex);
+  auto& entry = chimes[{cells.get(), number}];
+  if (auto there = entry.lock()) return there;
+  std::shared_ptr<Chime> made(new Chime(std::move(event), number, std::move(cells)));
+  entry = made;
+  if (chimes.size() >= look_at) {
+    std::erase_if(chimes, [](const auto& each) { return each.second.expired(); });
+    look_at = std::max(kFew, 2 * chimes.size());
+  }
+  return made;
+}
+
+void Chime::ring() {
+  const std::uint64_t one = 1;
+  (void)!write(event_.number(), &one, sizeof one);
+}
+
+Result<FileDescriptor> Chime::make_set() const {
+  FileDescriptor set(epoll_create1(EPOLL_CLOEXEC));
+  if (!set.open()) return fail(ErrorKind::exhausted, "epoll_create1: {}", os_error(errno));
+  epoll_event event{};
+  // By the edge: each ring is one, though the event stays ready.
+  event.events = EPOLLIN | EPOLLET;
+  event.data.u64 = kMark;
+  if (epoll_ctl(set.number(), EPOLL_CTL_ADD, event_.number(), &event) != 0)
+    return fail(ErrorKind::exhausted, "epoll_ctl: {}", os_error(errno));
+  return set;
+}
+
+Chime::Lease Chime::lease_set() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      Lease lease(shared_from_this(), std::move(free_.back()));
+      free_.pop_back();
+      return lease;
+    }
+  }
+  auto made = make_set();
+  return made ? Lease(shared_from_this(), std::move(*made)) : Lease();
+}
+
+Chime::Lease::~Lease() {
+  if (!set_.open()) return;
+  const std::lock_guard lock(of_->mutex_);
+  if (of_->free_.size() < kMostFree) of_->free_.push_back(std::move(set_));
+}
+
+Result<std::shared_ptr<Chime>> Chimes::next() {
+  const std::lock_guard lock(mutex_);
+  const auto least =
+      std::ranges::min_element(all_, {}, [](const auto& each) { return each.use_count(); });
+  if (auto there = least->lock()) return there;
+  auto made = Chime::make();
+  if (made) *least = *made;
+  return made;
+}
+
+}  // namespace ccoll

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks, processes each, with many communicators and few descriptors.
+//   descriptors_test many             more communicators than a usual limit would allow sockets
+//   descriptors_test few TRANSPORT    one rank's limit is nearly reached: all hear of it
+// No Catch2: it forks, and limits are the process's.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ccoll/ccoll.hpp"
+#include "support/directory.hpp"
+#include "support/held.hpp"
+#include "support/limited_descriptors.hpp"
+#include "support/ranks.hpp"
+#include "support/verdict.hpp"
+
+using namespace ccoll;
+using namespace ccoll::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr int kSize = 4;
+
+/// `body(world)` on each rank, in a process of its own.
+void run_processes(const std::string& transport, const std::function<void(Communicator&)>& body) {
+  const Directory directory;
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < kSize; rank++) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      failures = 0;
+      try {
+        auto options = options_for(transport, 120s);
+        options.slot_memory = std::size_t{4} << 30;
+        auto world =
+            Communicator::create(make_file_store(directory.file("store")), rank, kSize, options);
+        body(world);
+      } catch (const std::exception& error) {
+        check(false, "rank " + std::to_string(rank) + ": " + error.what());
+      }
+      std::cout.flush();
+      ::_exit(failures == 0 ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    check(status == 0, "a rank ends with status " + std::to_string(status));
+  }
+}
+
+void limit_both(rlim_t most) {
+  const rlimit limit{most, most};
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void sum(Communicator& communicator, std::size_t count) {
+  std::vector<std::int32_t> values(count, communicator.rank() + 1);
+  communicator.all_reduce(values);
+  expect(std::ranges::all_of(values, [](int each) { return each == kSize * (kSize + 1) / 2; }),
+         "a wrong sum");
+}
+
+/// Communicators over shared memory share what they need: those that are used one after the other
+/// have next to no descriptors of their own, and all at once they get along with what there is.
+void many(Communicator& world) {
+  constexpr std::size_t kAlive = 600;
+  limit_both(1024);
+  std::vector<Communicator> alive;
+  for (std::size_t i = 0; i < kAlive; i++) sum(alive.emplace_back(world.duplicate()), 1 + i);
+  const auto held = held_at_rest().descriptors;
+  check(held < kAlive / 2, std::to_string(held) + " descriptors");
+  std::vector<std::vector<std::int32_t>> values(kAlive, std::vector<std::int32_t>(300, 1));
+  std::vector<Work> works;
+  for (std::size_t i = 0; i < kAlive; i++) works.push_back(alive[i].all_reduce_async(values[i]));
+  for (auto& work : works) work.wait();
+  for (const auto& each : values) check(each[0] == kSize && each[299] == kSize, "a wrong sum");
+  alive.clear();
+  world.barrier();
+}
+
+/// Rank 2 runs out of descriptors while communicators are made and first used.
+void few(Communicator& world) {
+  constexpr int kPoor = 2;
+  constexpr std::size_t kTries = 300;
+  sum(world, 1);
+  if (world.rank() == kPoor) limit_both(held_at_rest().descriptors + 20);
+  std::vector<Communicator> alive;
+  const auto text = message_of([&] {
+    while (alive.size() < kTries) sum(alive.emplace_back(world.duplicate()), 1);
+  });
+  const auto said = "rank " + std::to_string(world.rank()) + ", after " +
+                    std::to_string(alive.size()) + " communicators: " + text;
+  // Not before, lest the others hear of its end.
+  std::cout << said << std::endl;
+  check(text.starts_with("exhausted: ") && text.find("rank 2") != text.npos, said);
+  check(alive.size() < kTries, said);
+  // Closed in any order: the rank itself still has its limit.
+  alive.clear();
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const std::string_view what = count > 1 ? arguments[1] : "";
+  if (what == "many") run_processes("shm", many);
+  if (what == "few" && count > 2) run_processes(arguments[2], few);
+  return failures == 0 ? 0 : 1;
+}

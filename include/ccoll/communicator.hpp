@@ -521,22 +521,25 @@ class CCOLL_API Communicator {
                               const Reduction& op = ReduceOp::sum, const CallOptions& options = {});
 
   /// outputs[r] = rank r's inputs[rank]: outputs[r] here is as long as inputs[rank] there. Two
-  /// ranks whose sizes for each other differ get Error{mismatch}, or wait until the time limit
-  /// where one gives 0. Not in place.
+  /// ranks whose sizes for each other differ get Error{mismatch}. Not in place.
+  ///
+  /// Among more than 64 ranks nothing travels between two that both give 0. Where only one of them
+  /// does, the other waits until its time limit if it is the receiver; if it is the sender, the
+  /// receiver gets Error{mismatch} in a later call that takes 50 ms, or at close.
   void all_to_all_v(std::span<const ConstBlock> inputs, std::span<const Block> outputs,
                     const CallOptions& options = {});
   Work all_to_all_v_async(std::span<const ConstBlock> inputs, std::span<const Block> outputs,
                           const CallOptions& options = {});
 
   /// The root's outputs[r] = rank r's input; `outputs` is used at the root only. Sizes that differ
-  /// are as in all_to_all_v. In place at the root: input and outputs[root] are the same memory.
+  /// are Error{mismatch}. In place at the root: input and outputs[root] are the same memory.
   void gather_v(const ConstBlock& input, std::span<const Block> outputs, int root,
                 const CallOptions& options = {});
   Work gather_v_async(const ConstBlock& input, std::span<const Block> outputs, int root,
                       const CallOptions& options = {});
 
   /// Rank r's output = the root's inputs[r]; `inputs` is used at the root only. Sizes that differ
-  /// are as in all_to_all_v. In place at the root: output and inputs[root] are the same memory.
+  /// are Error{mismatch}. In place at the root: output and inputs[root] are the same memory.
   void scatter_v(std::span<const ConstBlock> inputs, const Block& output, int root,
                  const CallOptions& options = {});
   Work scatter_v_async(std::span<const ConstBlock> inputs, const Block& output, int root,

@@ -276,7 +276,7 @@ std::string Communicator::Implementation::whereabouts(const CollectiveOperation&
   const auto later = plan->silent();
   return fmt::format("{}, for {:.0f} ms; it waits for {}{}{}{}{}", plan->standing(),
                      milliseconds(operation.stands.until(now)), ranks_text(plan->awaited()),
-                     has_private_sizes(run.signature)
+                     has_private_sizes(run.signature) && !plan->tells_empty_blocks()
                          ? ", or expects elements where that rank has a count of 0 for it"
                          : "",
                      cycle,
@@ -308,7 +308,13 @@ bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOpera
       note_stand(Stand{operation.run.sequence, std::string(not_begun(operation)), operation.begun});
     return false;
   }
-  if (now >= operation.publish_at) publish_as_owner(operation, now);
+  if (now >= operation.publish_at) {
+    if (const auto unread = suspicion_ ? std::nullopt : unread_as_owner()) {
+      break_as_owner(*unread, true);
+      return true;
+    }
+    publish_as_owner(operation, now);
+  }
   if (seek_cycle_as_owner(operation, operation.run.sequence, now, next))
     ask_for_stands_as_owner(operation, now);
   next = std::min(next, operation.publish_at);

@@ -150,6 +150,12 @@ Status Communicator::Implementation::close() {
       break_as_owner(*suspicion_, true);
       late = broken_;
     }
+    if (!broken_ && !suspicion_) {
+      if (const auto unread = unread_as_owner()) {
+        break_as_owner(*unread, true);
+        late = broken_;
+      }
+    }
     if (!broken_) break_as_owner(destroyed(), false);
     stream_calls_.abandon_as_owner(told(destroyed()));
     if (tracing_ != nullptr) tracing_->write();

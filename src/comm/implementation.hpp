@@ -554,6 +554,8 @@ class Communicator::Implementation final
   Status compare_with_ahead();
   /// Tells the ring neighbours the last calls, which they compare with theirs.
   void publish_last_calls();
+  /// What a peer has sent for a call that is over here, and that did not expect it.
+  std::optional<Failure> unread_as_owner() const;
   /// A slice showed that its sender makes another call: the failure waits for that call's label.
   void ask_for_label_as_owner(const CollectiveOperation& operation, Failure failure);
   /// Whether that has come.

@@ -99,6 +99,27 @@ void Communicator::Implementation::publish_last_calls() {
                                  group_.ring_neighbours());
 }
 
+std::optional<Failure> Communicator::Implementation::unread_as_owner() const {
+  const auto next = collectives_.empty() ? sequence_ : collectives_.front()->run.sequence;
+  const auto unread = links_.unread(next, kHeadLane);
+  if (!unread) return std::nullopt;
+  const auto& [from, header] = *unread;
+  const auto sequence = header.sequence;
+  const auto mine = history_.at(sequence);
+  auto theirs = header.signature;
+  if (mine && has_private_sizes(*mine)) theirs.count = mine->count;
+  std::string text;
+  if (!mine)
+    text = fmt::format("rank {} sent data of {} (call {}) to rank {}, which expected none", from,
+                       describe(theirs), sequence, rank());
+  else if (*mine == theirs)
+    text = describe_counts({from, sequence, theirs}, header.signature.count, rank(), 0);
+  else
+    text = describe_mismatch({rank(), sequence, *mine, labels_.of(sequence)},
+                             {from, sequence, theirs});
+  return Failure{ErrorKind::mismatch, std::move(text), std::nullopt};
+}
+
 void Communicator::Implementation::ask_for_label_as_owner(const CollectiveOperation& operation,
                                                           Failure failure) {
   if (suspicion_) return;

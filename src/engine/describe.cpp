@@ -174,4 +174,12 @@ std::string describe_mismatch(const MadeCall& mine, const MadeCall& theirs) {
                      side(theirs, their_call), why);
 }
 
+std::string describe_counts(const MadeCall& theirs, std::uint64_t sent, std::uint32_t to,
+                            std::uint64_t expected) {
+  return fmt::format(
+      "{} (call {}): rank {} sends {} elements to rank {}, which expects {}: their counts for each "
+      "other differ",
+      describe(theirs.signature), theirs.sequence, theirs.rank, sent, to, expected);
+}
+
 }  // namespace ccoll

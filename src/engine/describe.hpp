@@ -52,5 +52,8 @@ std::string label_behind(std::string_view label);
 /// "ranks call different things: rank 1 all_reduce of 12 float32, sum (call 5, "gradients"), rank 0
 /// …".
 std::string describe_mismatch(const MadeCall& mine, const MadeCall& theirs);
+/// "all_to_all_v of float32 (call 5): rank 1 sends 2 elements to rank 0, which expects 0: …".
+std::string describe_counts(const MadeCall& theirs, std::uint64_t sent, std::uint32_t to,
+                            std::uint64_t expected);
 
 }  // namespace ccoll

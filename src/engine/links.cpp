@@ -43,6 +43,16 @@ std::vector<std::uint32_t> LinkTable::arrived() {
   return arrivals_->take();
 }
 
+std::optional<LinkTable::Unread> LinkTable::unread(std::uint64_t before,
+                                                   std::uint16_t lanes) const {
+  for (const auto& [key, link] : receivers_) {
+    const auto& [peer, lane] = key;
+    const auto* const header = link && lane < lanes ? link->peek() : nullptr;
+    if (header != nullptr && header->sequence < before) return Unread{peer, *header};
+  }
+  return std::nullopt;
+}
+
 void LinkTable::add_retries(TrafficTable& table) const {
   const auto add = [&](const auto& links) {
     for (const auto& [key, link] : links) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,14 @@ class LinkTable {
   void listen(std::uint16_t lane);
   /// Ranks of the job that have opened one, and this rank perhaps not yet; each is told once.
   std::vector<std::uint32_t> arrived();
+
+  /// A slice that a peer has sent and no program has taken, though that call is over here.
+  struct Unread {
+    Rank from = 0;
+    SliceHeader header;
+  };
+  /// Of the calls before that one, on the lanes below that one.
+  std::optional<Unread> unread(std::uint64_t before, std::uint16_t lanes) const;
 
   /// Adds how often its links had to try again.
   void add_retries(TrafficTable& table) const;

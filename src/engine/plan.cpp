@@ -28,6 +28,10 @@ constexpr std::uint64_t kNearBytes = 1 << 20;
 /// to read and to write. Of longer data what passes between memory and cache counts alone.
 constexpr std::uint64_t kTimesTheCache = 3;
 
+/// Ranks of an all_to_all_v that all tell each other that they have nothing. Among more, slices
+/// without data for all pairs would cost much more than the few that sparse exchanges have.
+constexpr Rank kMostTold = 64;
+
 }  // namespace
 
 Result<std::unique_ptr<Plan>> Plan::make(const PlanRequest& request, LinkTable& links) {
@@ -43,6 +47,9 @@ Status Plan::resolve(const PlanRequest& request, LinkTable& links) {
   blocks_ = program.blocks;
   algorithm_ = request.choice.algorithm;
   rank_ = program.rank;
+  has_private_sizes_ = sizes_are_private(problem_);
+  tells_empty_blocks_ =
+      has_private_sizes_ && (problem_.kind != Kind::all_to_all || problem_.size <= kMostTold);
   elem_bytes_ = size_of(request.type);
   cached_bytes_ = request.cached_bytes;
   crowded_ = request.crowded;
@@ -125,6 +132,7 @@ void Plan::find_fillers() {
 
 void Plan::measure() {
   windows_ = window_count(problem_, blocks_, {algorithm_, 1, slice_elems_});
+  if (tells_empty_blocks_) windows_ = std::max<std::uint64_t>(windows_, 1);
   std::array<std::uint64_t, 2> bytes_of{};
   for (const auto buffer : {Buffer::input, Buffer::output}) {
     auto& extents = buffer == Buffer::input ? inputs_ : outputs_;
@@ -282,15 +290,17 @@ Result<bool> Plan::advance_lane(ReadyLane& lane) {
       break;
     }
     if (!lane.entered) enter(lane);
-    if (lane.bytes > 0) {
+    if (lane.has_slice) {
       if (flush_before(lane.steps[lane.position]) == Polled::failed)
         return tl::unexpected(take_failure());
       auto ready = can_run(lane);
       if (!ready) return ready;
       if (!*ready) break;
-      if (observer_ != nullptr) tell_move(lane);
+      // A slice without data is none of the program's, which is what observers know.
+      const bool is_told = observer_ != nullptr && lane.bytes > 0;
+      if (is_told) tell_move(lane);
       CCOLL_TRY(run_step(lane));
-      if (observer_ != nullptr) tell_run(lane, lane.bytes);
+      if (is_told) tell_run(lane, lane.bytes);
       bytes += lane.bytes;
     } else if (!after_holds(lane, lane.steps[lane.position])) {
       break;
@@ -306,6 +316,8 @@ void Plan::enter(ReadyLane& lane) {
   const auto local = locate(lane, step.local, lane.local);
   const auto store = locate(lane, step.store, lane.store);
   lane.bytes = step.local.empty() ? store : local;
+  lane.has_slice = lane.bytes > 0 || (tells_empty_blocks_ && lane.window == 0);
+  if (has_private_sizes_) lane.block_elems = extent_of(step).elems;
   lane.lends = step.lend == Lend::always || (step.lend == Lend::if_separate && !run_->in_place);
   lane.lends_input = lane.lends && lends_input(step);
   if (lane.lendable(step).size() != 1 || (step.store.empty() && !step.receives.empty()))
@@ -412,7 +424,7 @@ Result<bool> Plan::can_run(ReadyLane& lane) {
   for (std::size_t i = 0; i < step.receives.size(); i++) {
     const auto* view = step.receives[i]->front();
     if (view != nullptr) {
-      CCOLL_TRY(check(step, i, view->header, lane.bytes));
+      CCOLL_TRY(check(step, i, view->header, header_of(lane)));
       continue;
     }
     if (const Failure* failure = step.receives[i]->failure()) return tl::unexpected(*failure);
@@ -430,17 +442,20 @@ Result<bool> Plan::can_run(ReadyLane& lane) {
 }
 
 tl::unexpected<Failure> Plan::mismatch(const ReadyStep& step, std::size_t receive,
-                                       const SliceHeader& header, std::size_t bytes) {
+                                       const SliceHeader& header, const SliceHeader& expected) {
   const auto& [sequence, signature] = std::tie(run_->sequence, run_->signature);
   const auto peer = step.from[receive];
   different_ = MadeCall{peer, header.sequence, header.signature};
-  if (header.sequence == sequence && header.signature == signature)
-    return fail(ErrorKind::mismatch,
-                "{} (call {}): rank {} sent a slice of {} bytes where rank {} expects {}: their "
-                "counts for each other differ",
-                describe(signature), sequence, peer, header.bytes, rank_, bytes);
-  return fail(ErrorKind::mismatch, "{}",
-              describe_mismatch({rank_, sequence, signature}, *different_));
+  if (has_private_sizes_) different_->signature.count = signature.count;
+  if (header.sequence != sequence || different_->signature != signature)
+    return fail(ErrorKind::mismatch, "{}",
+                describe_mismatch({rank_, sequence, signature}, *different_));
+  const auto elems_of = [&](const SliceHeader& slice) {
+    return has_private_sizes_ ? slice.signature.count : slice.bytes / elem_bytes_;
+  };
+  return fail(
+      ErrorKind::mismatch, "{}",
+      describe_counts({peer, sequence, signature}, elems_of(header), rank_, elems_of(expected)));
 }
 
 }  // namespace ccoll

@@ -99,6 +99,8 @@ class Plan {
   void interpret_only() { can_be_short_ = false; }
 
   Algorithm algorithm() const { return algorithm_; }
+  /// Whether a rank that has nothing for another says so, by a slice without data.
+  bool tells_empty_blocks() const { return tells_empty_blocks_; }
   /// Of runs with blocks of these sizes, where the plan's problem does not say them.
   Windows windows(const std::vector<std::uint64_t>& block_counts,
                   const std::vector<std::uint64_t>& output_counts) const;
@@ -209,7 +211,9 @@ class Plan {
     std::uint64_t window = 0;
     std::size_t position = 0;
     bool entered = false;
-    std::size_t bytes = 0;  ///< of the present step's slice
+    std::size_t bytes = 0;          ///< of the present step's slice
+    std::uint64_t block_elems = 0;  ///< of its block, where sizes are private
+    bool has_slice = false;         ///< where not, the present step has nothing to do
     std::vector<Piece> local;
     std::vector<Piece> store;
     bool lends = false;
@@ -261,6 +265,11 @@ class Plan {
   /// Elements [first, first + elems) of a buffer.
   void append(const BufferView& view, std::uint64_t first, std::uint64_t elems,
               std::vector<Piece>& pieces) const;
+  /// Of a step that has one block.
+  const Extent& extent_of(const ReadyStep& step) const {
+    const auto& part = (step.local.empty() ? step.store : step.local).front();
+    return (part.buffer == Buffer::output ? outputs_ : inputs_)[part.block];
+  }
   /// Whether the present step, if it lends, may lend the input that it copies: nobody writes that,
   /// and the receivers need not wait for the copy, whose memory has just been in this rank's cache.
   bool lends_input(const ReadyStep& step) const;
@@ -270,20 +279,28 @@ class Plan {
   /// True when the present step can be carried out now.
   Result<bool> can_run(ReadyLane& lane);
   bool after_holds(const ReadyLane& lane, const ReadyStep& step) const;
-  /// That it is a slice of this call, and of so many bytes.
-  bool is_expected(const SliceHeader& header, std::size_t bytes) const {
-    return header.sequence == run_->sequence && header.signature == run_->signature &&
-           header.bytes == bytes;
+  /// Of a slice of the present run. Where sizes are private, the interpreter's have their block's
+  /// size as the signature's count: two ranks that differ by whole windows find out, too.
+  SliceHeader header_of(std::size_t bytes) const {
+    return {run_->sequence, run_->signature, static_cast<std::uint32_t>(bytes), 0};
+  }
+  SliceHeader header_of(const ReadyLane& lane) const {
+    auto header = header_of(lane.bytes);
+    if (has_private_sizes_) header.signature.count = lane.block_elems;
+    return header;
+  }
+  static bool is_same(const SliceHeader& a, const SliceHeader& b) {
+    return a.sequence == b.sequence && a.signature == b.signature && a.bytes == b.bytes;
   }
   Status check(const ReadyStep& step, std::size_t receive, const SliceHeader& header,
-               std::size_t bytes) {
-    if (is_expected(header, bytes)) [[likely]]
+               const SliceHeader& expected) {
+    if (is_same(header, expected)) [[likely]]
       return {};
-    return mismatch(step, receive, header, bytes);
+    return mismatch(step, receive, header, expected);
   }
-  /// How that slice is another one than is_expected().
+  /// How that slice is another one than the expected one.
   tl::unexpected<Failure> mismatch(const ReadyStep& step, std::size_t receive,
-                                   const SliceHeader& header, std::size_t bytes);
+                                   const SliceHeader& header, const SliceHeader& expected);
   Status run_step(ReadyLane& lane);
   tl::unexpected<Failure> taken_back(const ReadyStep& step, std::size_t receive) const;
   std::uint16_t number_of(const ReadyLane& lane) const {
@@ -296,7 +313,8 @@ class Plan {
   /// place, or they read it where it is lent.
   std::byte* shared_room(const ReadyStep& step, const std::byte* lent, std::size_t bytes) const;
   /// `lent`: null where the slice was written to the links' rooms, or is in `shared`.
-  void send(const ReadyStep& step, std::uint32_t bytes, const std::byte* lent, std::byte* shared);
+  void send(const ReadyStep& step, const SliceHeader& header, const std::byte* lent,
+            std::byte* shared);
   void combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot);
   /// So many of sources_, a piece of the step's data, to where it is lent from, as
   /// Copier::sender_aside has it.
@@ -362,6 +380,8 @@ class Plan {
   std::unique_ptr<CustomFold> custom_fold_;  ///< in its place, for the caller's own function
   std::vector<ReadyLane> lanes_;
   bool can_be_short_ = false;
+  bool has_private_sizes_ = false;
+  bool tells_empty_blocks_ = false;
   bool sender_copies_ = false;  ///< whatever the sizes are
   bool feeds_ = false;          ///< it only sends, to one rank that has all the combining to do
   bool only_sends_ = false;

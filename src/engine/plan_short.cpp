@@ -106,7 +106,7 @@ Plan::Polled Plan::give(ReadyLane& lane, const ShortStep& step) {
       lane.lacked = 0;
   }
   const auto* const own = at(lane, step.local);
-  const auto sent = step.to->send({run_->sequence, run_->signature, step.bytes, 0}, own);
+  const auto sent = step.to->send(header_of(step.bytes), own);
   if (sent == SendLink::Sent::no_room) return stuck(*step.to);
   if (sent == SendLink::Sent::waits) pushed_ = owes_ = true;
   if (step.store.bytes > 0)
@@ -127,8 +127,8 @@ Plan::Polled Plan::take(ReadyLane& lane, const ShortStep& step) {
     return stuck(link);
   }
   const auto& whole = lane.steps[lane.position];
-  if (!is_expected(view->header, step.bytes)) [[unlikely]]
-    return failed(mismatch(whole, 0, view->header, step.bytes).value());
+  if (!is_same(view->header, header_of(step.bytes))) [[unlikely]]
+    return failed(mismatch(whole, 0, view->header, header_of(step.bytes)).value());
   if constexpr (observed) tell_move(lane);
   if (!link.begin_read()) return failed(taken_back(whole, 0).value());
   if (step.combines) {
@@ -179,7 +179,7 @@ Plan::Polled Plan::run_short(ReadyLane& lane) {
       ready = false;
       continue;
     }
-    if (auto good = check(step, i, view->header, bytes); !good)
+    if (auto good = check(step, i, view->header, header_of(bytes)); !good)
       return failed(std::move(good.error()));
     sources_[sources++] = view->data;
   }
@@ -192,7 +192,7 @@ Plan::Polled Plan::run_short(ReadyLane& lane) {
   const bool lends_input = lends && this->lends_input(step);
   const std::byte* const lent = !lends ? nullptr : stored != nullptr && !lends_input ? stored : own;
   std::byte* const shared = shared_room(step, lent, bytes);
-  if (lends_input) send(step, bytes, lent, shared);
+  if (lends_input) send(step, header_of(bytes), lent, shared);
   {
     Reading reading(step.receives);
     if (const auto gone = reading.begin(); gone < step.receives.size())
@@ -215,7 +215,7 @@ Plan::Polled Plan::run_short(ReadyLane& lane) {
     if (const auto gone = reading.end(); gone < step.receives.size())
       return failed(taken_back(step, gone).value());
   }
-  if (!lends_input) send(step, bytes, lent, shared);
+  if (!lends_input) send(step, header_of(bytes), lent, shared);
   if constexpr (observed) tell_run(lane, bytes);
   return Polled::moved;
 }

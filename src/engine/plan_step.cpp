@@ -53,21 +53,20 @@ Status Plan::run_step(ReadyLane& lane) {
 
 void Plan::send(const ReadyLane& lane, const ReadyStep& step, std::byte* shared) {
   const auto* const lent = lane.lends ? lane.lendable(step)[0].data : nullptr;
-  send(step, static_cast<std::uint32_t>(lane.bytes), lent, shared);
+  send(step, header_of(lane), lent, shared);
 }
 
-void Plan::send(const ReadyStep& step, std::uint32_t bytes, const std::byte* lent,
+void Plan::send(const ReadyStep& step, const SliceHeader& header, const std::byte* lent,
                 std::byte* shared) {
-  const SliceHeader header{run_->sequence, run_->signature, bytes, 0};
   if (!step.sends.empty()) pushed_ = owes_ = true;
-  if (shared != nullptr && lent != nullptr) std::memcpy(shared, lent, bytes);
+  if (shared != nullptr && lent != nullptr) std::memcpy(shared, lent, header.bytes);
   for (auto* link : step.sends) {
     if (shared != nullptr && link->push_shared(header, shared)) continue;
     if (lent != nullptr) {
       link->lend(header, lent, copier_);
       continue;
     }
-    if (shared != nullptr) std::memcpy(link->room(bytes), shared, bytes);
+    if (shared != nullptr) std::memcpy(link->room(header.bytes), shared, header.bytes);
     link->push(header);
   }
 }

@@ -378,10 +378,10 @@ class CCOLL_API Communicator {
   /// unable to share memory use TCP, known once links have been opened.
   std::string transport_to(int peer) const;
   /// The algorithm that such a call uses: "ring". `operation` is a collective's name; `count` and
-  /// `type` are the call's, of a v-operation the mean block's. No Reduction is asked for: one that
-  /// does not commute takes the best of those algorithms that keep the rank order, which may be
-  /// another. Local, as is explain. Throws Error{invalid_argument} where there is no such
-  /// operation, or it has not the algorithm that `options` ask for.
+  /// `type` are the call's, of a v-operation the mean block's; a barrier has none. The root is rank
+  /// 0. No Reduction is asked for: one that does not commute takes the best of those algorithms
+  /// that keep the rank order, which may be another. Local, as is explain. Throws
+  /// Error{invalid_argument} where there is no such operation, and where that call is refused.
   std::string algorithm_for(std::string_view operation, std::size_t count, DataType type,
                             const CallOptions& options = {}) const;
   /// Why: the candidates with their predicted times and roundings, and the reason, as a table.

@@ -152,13 +152,18 @@ Status refuse_in_stream(std::string_view call, const CallOptions& options) {
               call);
 }
 
-Result<bool> check_arguments(const Call& call, Rank rank, Rank size) {
+Status check_values(const Call& call, Rank size) {
   if (call.root >= size) CCOLL_TRY(check_root(name_of(call), call.root, size));
   CCOLL_TRY(check_type(to_string(call.kind), call.type));
   if (reduces(call.kind)) CCOLL_TRY(check_reduction(call));
   if (call.count > SIZE_MAX / 2 / size / size_of(call.type))
     return fail(ErrorKind::invalid_argument, "{}: {} elements are more than memory can hold",
                 name_of(call), call.count);
+  return {};
+}
+
+Result<bool> check_arguments(const Call& call, Rank rank, Rank size) {
+  CCOLL_TRY(check_values(call, size));
   for (const auto buffer : {Buffer::input, Buffer::output}) {
     const auto& view = buffer == Buffer::input ? call.input : call.output;
     const auto elems = elems_of(call, buffer, rank, size);
@@ -178,7 +183,7 @@ Status check_order(const Call& call, Rank size, bool deterministic) {
   problem.root = call.root;
   if (keeps_order(problem, *call.algorithm, order)) return {};
   std::vector<std::string_view> names;
-  for (const auto each : algorithms_for(call.kind))
+  for (const auto each : algorithms_for(call.kind, call.ragged()))
     if (keeps_order(problem, each, order)) names.push_back(to_string(each));
   const bool at_once = order == CombineOrder::at_once;
   return fail(ErrorKind::invalid_argument, "{}: {}, and {} does not combine {}; these do: {}",

@@ -31,7 +31,9 @@ Status check_timeout(std::string_view call, std::chrono::milliseconds timeout);
 /// A failure for calls that cannot take place in a stream, where one is given.
 Status refuse_in_stream(std::string_view call, const CallOptions& options);
 
-/// Root in range, no null buffer where one is used, and buffers that are apart or the same as the
+/// What a call cannot be, whatever its buffers: its root, type, reduction and count.
+Status check_values(const Call& call, Rank size);
+/// The same; no null buffer where one is used, and buffers that are apart or the same as the
 /// operation allows. Says whether input and output share memory.
 Result<bool> check_arguments(const Call& call, Rank rank, Rank size);
 /// An algorithm that was asked for must combine in the order that the reduction needs.

@@ -13,20 +13,25 @@ namespace {
 
 using Implementation = Communicator::Implementation;
 
+/// Fails where the call cannot have them.
+Status take_options(const Implementation& communicator, Call& call, const CallOptions& options) {
+  auto algorithm = algorithm_named(options.algorithm, {call.kind, call.ragged()});
+  if (!algorithm) return tl::unexpected(algorithm.error());
+  call.algorithm = *algorithm;
+  CCOLL_TRY(check_order(call, communicator.size(), communicator.is_deterministic()));
+  CCOLL_TRY(check_timeout(to_string(call.kind), options.timeout));
+  call.timeout = options.timeout;
+  call.label = options.label;
+  return {};
+}
+
 /// That the call can be made, which it is then ready for.
 Status complete(const std::shared_ptr<Implementation>& communicator, Call& call,
                 const CallOptions& options) {
   const auto in_place = check_arguments(call, communicator->rank(), communicator->size());
   if (!in_place) return tl::unexpected(in_place.error());
   call.in_place = *in_place;
-  auto algorithm = algorithm_named(options.algorithm, {call.kind, call.ragged()});
-  if (!algorithm) return tl::unexpected(algorithm.error());
-  call.algorithm = *algorithm;
-  CCOLL_TRY(check_order(call, communicator->size(), communicator->is_deterministic()));
-  CCOLL_TRY(check_timeout(to_string(call.kind), options.timeout));
-  call.timeout = options.timeout;
-  call.label = options.label;
-  return {};
+  return take_options(*communicator, call, options);
 }
 
 Result<Work> begin(const std::shared_ptr<Implementation>& communicator, Call& call,
@@ -144,39 +149,57 @@ Call coalesced(const Implementation& communicator, Kind kind, std::span<const Bu
                   options, op);
 }
 
+/// A barrier is an idempotent all_reduce, by max, of one byte that the communicator has.
+constexpr Buffers kBarrier{nullptr, nullptr, 1, DataType::uint8};
+
 /// What algorithm_for and explain are asked, and by whose costs that is answered.
 struct Question {
   Problem problem;
+  DataType type;
   Forced forced;
   CostTable costs;
-  std::string who;  ///< makes such calls, in a line; empty: the host
+  std::string remark;  ///< who makes such calls, or as what, in a line; may be empty
 };
 
-Result<Question> question(const Implementation& communicator, std::string_view operation,
-                          std::size_t count, DataType type, const CallOptions& options) {
+/// The call that is asked about, by rank 0 where it has a root, or why it would be refused.
+Result<Call> imagined_call(const Implementation& communicator, std::string_view operation,
+                           std::size_t count, DataType type, const CallOptions& options) {
   const auto collective = collective_named(operation);
   if (!collective) return tl::unexpected(collective.error());
   CCOLL_TRY(check_type(operation, type));
-  const auto asked = algorithm_named(options.algorithm, *collective);
+  const auto kind = collective->kind;
+  auto made = kind == Kind::barrier ? call(kind, kBarrier, ReduceOp::max)
+                                    : call(kind, {nullptr, nullptr, count, type});
+  if (collective->ragged) made.block_counts.assign(communicator.size(), count);
+  if (collective->ragged && kind == Kind::all_to_all) made.output_counts = made.block_counts;
+  CCOLL_TRY(check_values(made, communicator.size()));
+  CCOLL_TRY(take_options(communicator, made, options));
+  return made;
+}
+
+Result<Question> question(const Implementation& communicator, std::string_view operation,
+                          std::size_t count, DataType type, const CallOptions& options) {
+  const auto asked = imagined_call(communicator, operation, count, type, options);
   if (!asked) return tl::unexpected(asked.error());
-  auto problem = communicator.problem_of(collective->kind, count, 0);
-  if (collective->ragged) problem = evenly_ragged(std::move(problem));
-  auto forced = communicator.forced(*asked);
-  forced.order = order_of(ReduceOp::sum, type, communicator.is_deterministic());
-  if (!communicator.has_device_way() || collective->ragged)
-    return Question{std::move(problem), forced, communicator.costs(), ""};
+  auto problem = communicator.problem_of(*asked);
+  auto forced = communicator.forced(asked->algorithm);
+  forced.order = order_of(asked->op, asked->type, communicator.is_deterministic());
+  if (!communicator.has_device_way() || !suits_devices(*asked)) {
+    std::string rounded;
+    if (asked->ragged() && !sizes_are_private(problem) && problem.count != count)
+      rounded = fmt::format("planned as if its blocks had {} elements\n", problem.count);
+    return Question{std::move(problem), asked->type, forced, communicator.costs(),
+                    std::move(rounded)};
+  }
   const auto& pick = communicator.device_way();
   const auto limits = device_limits(pick.name).front();
   return Question{
-      std::move(problem), limited(forced, limits),
+      std::move(problem), asked->type, limited(forced, limits),
       device_costs(pick.name, communicator.size(), pick.gpus, limits),
       fmt::format("made by GPUs, by {} ({}); what they cost is estimated, and nobody has "
                   "measured it; slices are smaller where memory does not suffice\n",
                   pick.name, pick.why)};
 }
-
-/// A barrier is an idempotent all_reduce, by max, of one byte that the communicator has.
-constexpr Buffers kBarrier{nullptr, nullptr, 1, DataType::uint8};
 
 }  // namespace
 
@@ -420,7 +443,7 @@ std::string Communicator::algorithm_for(std::string_view operation, std::size_t 
   const auto communicator = implementation();  // another thread may close it meanwhile
   const auto asked = communicator->value_or_raise(
       question(*communicator, operation, count, type, options), options.label);
-  const auto chosen = choose(asked.problem, size_of(type), asked.costs, asked.forced);
+  const auto chosen = choose(asked.problem, size_of(asked.type), asked.costs, asked.forced);
   return std::string(to_string(chosen.choice.algorithm));
 }
 
@@ -429,7 +452,7 @@ std::string Communicator::explain(std::string_view operation, std::size_t count,
   const auto communicator = implementation();
   const auto asked = communicator->value_or_raise(
       question(*communicator, operation, count, type, options), options.label);
-  return asked.who + ccoll::explain(asked.problem, type, asked.costs, asked.forced);
+  return asked.remark + ccoll::explain(asked.problem, asked.type, asked.costs, asked.forced);
 }
 
 std::string Communicator::dump() const {

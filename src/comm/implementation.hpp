@@ -86,7 +86,8 @@ class Communicator::Implementation final
   /// What the communicator's options and then `algorithm` ask for.
   Forced forced(std::optional<Algorithm> algorithm) const;
   bool is_deterministic() const { return options_.deterministic; }
-  Problem problem_of(Kind kind, std::size_t count, Rank root) const;
+  /// What such a call is planned as.
+  Problem problem_of(const Call& call) const;
   Result<std::string> transport_to(Rank peer) const;
 
   /// Holds the owner flag. Whoever holds it makes progress; on release, what is still under way
@@ -454,7 +455,6 @@ class Communicator::Implementation final
   // plans.cpp
   /// What tells plans apart: what was asked for, but for what a plan serves all alike.
   Signature key_of(const Call& call, Signature key) const;
-  Problem problem_of(const Call& call) const;
   /// `asked` is the call's signature.
   Result<std::shared_ptr<Plan>> plan_for(const Call& call, const Signature& asked);
   void drop_idle_plans();

@@ -72,18 +72,13 @@ Forced Communicator::Implementation::forced(std::optional<Algorithm> algorithm) 
   return forced;
 }
 
-Problem Communicator::Implementation::problem_of(Kind kind, std::size_t count, Rank root) const {
-  Problem problem;
-  problem.kind = kind;
-  problem.size = size();
-  problem.root = root;
-  problem.count = count;
-  problem.host_of = hosts_;
-  return problem;
-}
-
 Problem Communicator::Implementation::problem_of(const Call& call) const {
-  auto problem = problem_of(call.kind, planned_count(call, size()), call.root);
+  Problem problem;
+  problem.kind = call.kind;
+  problem.size = size();
+  problem.root = call.root;
+  problem.count = planned_count(call, size());
+  problem.host_of = hosts_;
   return call.ragged() ? evenly_ragged(std::move(problem)) : problem;
 }
 

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "algorithms/algorithms.hpp"
+#include "comm/dump/dump.hpp"
 #include "support/effort.hpp"
 #include "support/ranks.hpp"
 #include "usable_transports.hpp"
@@ -15,8 +16,10 @@
 using namespace ccoll;
 using testing::expect;
 using testing::full;
+using testing::message_of;
 using testing::reduced;
 using testing::run_ranks;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -304,4 +307,124 @@ TEST_CASE("communicators: one store serves start-ups of any sizes, one after ano
     CAPTURE(size);
     for (const auto& error : errors) CHECK(error == "");
   }
+}
+
+namespace {
+
+/// A call as explain and algorithm_for are asked about it; the root is rank 0.
+struct AskedCall {
+  Kind kind;
+  bool ragged;
+  std::size_t count;
+  DataType type;
+  CallOptions options;
+
+  std::string name() const { return fmt::format("{}{}", to_string(kind), ragged ? "_v" : ""); }
+
+  void make(Communicator& world, std::byte* in, std::byte* out) const {
+    if (ragged) return make_ragged(world, in, out);
+    switch (kind) {
+      case Kind::all_reduce:
+        return world.all_reduce(in, out, count, type, ReduceOp::sum, options);
+      case Kind::reduce:
+        return world.reduce(in, out, count, type, ReduceOp::sum, 0, options);
+      case Kind::broadcast:
+        return world.broadcast(in, out, count, type, 0, options);
+      case Kind::all_gather:
+        return world.all_gather(in, out, count, type, options);
+      case Kind::reduce_scatter:
+        return world.reduce_scatter(in, out, count, type, ReduceOp::sum, options);
+      case Kind::all_to_all:
+        return world.all_to_all(in, out, count, type, options);
+      case Kind::gather:
+        return world.gather(in, out, count, type, 0, options);
+      case Kind::scatter:
+        return world.scatter(in, out, count, type, 0, options);
+      case Kind::barrier:
+        return world.barrier(options);
+    }
+  }
+
+ private:
+  void make_ragged(Communicator& world, std::byte* in, std::byte* out) const {
+    // Of more than memory can hold nothing is looked at.
+    const auto bytes = count == SIZE_MAX ? 0 : count * size_of(type);
+    std::vector<ConstBlock> inputs;
+    std::vector<Block> outputs;
+    for (int r = 0; r < world.size(); r++) {
+      const auto before = static_cast<std::size_t>(r) * bytes;
+      inputs.emplace_back(in + before, count, type);
+      outputs.emplace_back(out + before, count, type);
+    }
+    if (kind == Kind::all_gather) world.all_gather_v(inputs[0], outputs, options);
+    if (kind == Kind::reduce_scatter)
+      world.reduce_scatter_v(inputs, outputs[0], ReduceOp::sum, options);
+    if (kind == Kind::all_to_all) world.all_to_all_v(inputs, outputs, options);
+    if (kind == Kind::gather) world.gather_v(inputs[0], outputs, 0, options);
+    if (kind == Kind::scatter) world.scatter_v(inputs, outputs[0], 0, options);
+  }
+};
+
+std::vector<AskedCall> asked_calls() {
+  std::vector<std::string_view> algorithms{"", "none"};
+  for (int i = 0; i <= static_cast<int>(Algorithm::two_level); i++)
+    algorithms.push_back(to_string(static_cast<Algorithm>(i)));
+  std::vector<AskedCall> calls;
+  for (int kind = 0; kind <= static_cast<int>(Kind::barrier); kind++)
+    for (const bool ragged : {false, true}) {
+      if (ragged && algorithms_for(static_cast<Kind>(kind), true).empty()) continue;
+      for (const auto type : {DataType::float32, DataType::bfloat16, DataType::boolean})
+        for (const std::size_t count :
+             {std::size_t{0}, std::size_t{5}, std::size_t{5000}, SIZE_MAX})
+          for (const auto algorithm : algorithms)
+            calls.push_back(
+                {static_cast<Kind>(kind), ragged, count, type, {.algorithm = algorithm}});
+      calls.push_back({static_cast<Kind>(kind), ragged, 5, DataType::int32, {.timeout = -1ms}});
+    }
+  return calls;
+}
+
+}  // namespace
+
+TEST_CASE("collectives: explain and algorithm_for say what the call does, refusals included",
+          "[comm][property]") {
+  const int size = GENERATE(1, 2, 3, 5);
+  const bool deterministic = GENERATE(false, true);
+  CommunicatorOptions options;
+  options.transport = "inproc";
+  options.deterministic = deterministic;
+  const auto calls = asked_calls();
+  const auto errors = run_ranks(size, options, [&](Communicator& world) {
+    std::vector<std::byte> in(5 * 5000 * sizeof(float)), out(in.size());
+    std::vector<std::string> said;  // of the calls since what was made was last looked at
+    const auto compare = [&] {
+      const auto made = dump::parse(world.dump()).value().last_calls;
+      for (std::size_t i = 0; i < said.size(); i++) {
+        const auto& call = made[made.size() - said.size() + i];
+        expect(said[i] == call.algorithm,
+               fmt::format("{}: {} was foretold, {} made it", call.text, said[i], call.algorithm));
+      }
+      said.clear();
+    };
+    for (const auto& call : calls) {
+      std::string algorithm, table;
+      const auto foretold = message_of([&] {
+        algorithm = world.algorithm_for(call.name(), call.count, call.type, call.options);
+      });
+      const auto explained = message_of(
+          [&] { table = world.explain(call.name(), call.count, call.type, call.options); });
+      const auto happened = message_of([&] { call.make(world, in.data(), out.data()); });
+      const auto what = fmt::format("{} of {} {} by '{}'", call.name(), call.count,
+                                    to_string(call.type), call.options.algorithm);
+      expect(foretold == happened, fmt::format("{}: {}; foretold: {}", what, happened, foretold));
+      expect(explained == happened,
+             fmt::format("{}: {}; explained: {}", what, happened, explained));
+      if (happened != "no error") continue;
+      expect(table.find(fmt::format("Chosen: {} with", algorithm)) != std::string::npos, table);
+      said.push_back(algorithm);
+      if (said.size() == 200) compare();
+    }
+    compare();
+  });
+  for (const auto& error : errors) CHECK(error == "");
 }

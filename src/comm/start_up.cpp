@@ -10,6 +10,7 @@
 #include "ccoll/communicator.hpp"
 #include "comm/implementation.hpp"
 #include "comm/unique_id.hpp"
+#include "core/deadline.hpp"
 #include "core/log.hpp"
 #include "core/variables.hpp"
 #include "rendezvous/open_store.hpp"
@@ -181,8 +182,8 @@ CommunicatorOptions CommunicatorOptions::from_environment() {
   options.interface = variable("CCOLL_SOCKET_IFNAME");
   options.timeout = time_limit("CCOLL_TIMEOUT").value_or(options.timeout);
   options.start_timeout = time_limit("CCOLL_START_TIMEOUT").value_or(options.start_timeout);
-  if (const auto seconds = number("CCOLL_HEARTBEAT"))
-    options.heartbeat = std::chrono::seconds(*seconds);
+  if (const auto silence = time_limit("CCOLL_HEARTBEAT"))
+    options.heartbeat = *silence == kNoLimit ? std::chrono::milliseconds(0) : *silence;
   if (const auto lanes = number("CCOLL_LANES")) options.max_lanes = static_cast<int>(*lanes);
   if (const auto blocks = number("CCOLL_DEVICE_BLOCKS"))
     options.device_blocks = static_cast<std::size_t>(*blocks);

@@ -86,9 +86,9 @@ constexpr Variable kSettings[] = {
      "how many seconds start-up may take, until all ranks are there; `none`: as long as it likes",
      kTimeLimit},
     {"CCOLL_HEARTBEAT", "10",
-     "after so many seconds of silence a rank counts as lost that was stopped, or whose host or "
-     "network has gone; 0: never, for debuggers",
-     number(0, 86'400)},
+     "after so many seconds of silence, as `2.5`, a rank counts as lost that was stopped, or whose "
+     "host or network has gone; 0: never, for debuggers",
+     time(std::chrono::milliseconds(100), std::chrono::hours(24), "0")},
     {"CCOLL_TRANSPORT", "the best that both ends have",
      "`tcp`, `verbs`, `shm` or `inproc`, for every pair of ranks", one_of(kTransports)},
     {"CCOLL_ALGO", "by cost",

@@ -36,11 +36,20 @@ constexpr std::chrono::milliseconds kPublishAgain{1000};
 /// there, the end of its stream tells of the peer's leaving, after all that it sent.)
 constexpr std::chrono::milliseconds kSettled{1000};
 
+/// Where no link tells that a call needs a rank that is lost, because others stand in between, or
+/// its host has vanished, the call fails once nothing has moved for so long.
+constexpr std::chrono::milliseconds kLastWords{1500};
+
 /// What has not moved for so long may wait for a rank whose goodbye was lost.
 constexpr std::chrono::milliseconds kDoubtful{1000};
 
 /// So many ranks are named with their hosts and processes, more by their numbers.
 constexpr std::size_t kMostNamed = 16;
+
+/// Whether a link may fail so because a process has ended.
+bool may_be_symptom(const Failure& failure) {
+  return failure.kind == ErrorKind::peer_lost || failure.kind == ErrorKind::corrupt;
+}
 
 double milliseconds(Clock::duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
@@ -100,6 +109,8 @@ Status Communicator::Implementation::usable_as_owner() {
 
 void Communicator::Implementation::failed_as_owner(Failure failure) {
   if (failure.kind == ErrorKind::exhausted && !failure.culprit) return threw_as_owner(failure);
+  if (may_be_symptom(failure))
+    if (const auto loss = departures_.loss_behind(failure)) return end_by_loss_as_owner(*loss);
   if (failure.kind == ErrorKind::peer_lost) return suspect_as_owner(std::move(failure), kGrace);
   if (failure.kind == ErrorKind::corrupt) return suspect_as_owner(std::move(failure), kShortGrace);
   break_as_owner(failure, true);
@@ -148,6 +159,7 @@ void Communicator::Implementation::forked() {
   new (&mutex_) std::mutex;
   stream_calls_.forked();
   labels_.forget_lock();
+  departures_.forget_lock();
   has_news_.store(true, std::memory_order_release);
 }
 
@@ -191,21 +203,51 @@ std::optional<Failure> Communicator::Implementation::news() const {
   return news_;
 }
 
-bool Communicator::Implementation::take_news_as_owner() {
-  if (!has_news_.load(std::memory_order_acquire) || broken_) return false;
+bool Communicator::Implementation::take_news_as_owner(bool may_wait) {
+  if (broken_ || !has_news_.exchange(false, std::memory_order_acquire)) return false;
   const auto heard = news();
-  auto failure = heard;
-  if (failure->kind == ErrorKind::peer_lost) {
-    if (!collectives_.empty())
-      failure->message = fmt::format("{}: {}", name_of(*collectives_.front()), failure->message);
-    else if (messages_.busy())
-      failure->message =
-          fmt::format("{}: {}", messages_.name_of(*messages_.pending().front()), failure->message);
+  if (heard) has_news_.store(true, std::memory_order_relaxed);
+  if (is_forked()) {
+    break_as_owner(*heard, false);
+    return true;
   }
-  break_as_owner(*failure, false);
-  // Who has heard that rank say goodbye does not count it as lost, and would wait for this one.
-  if (heard->kind == ErrorKind::peer_lost) member_->control().flood(id_, *heard);
+  take_departures_as_owner();
+  if (broken_) return true;
+  const bool is_loss = heard && heard->kind == ErrorKind::peer_lost;
+  if (!heard || (is_loss && may_wait)) return false;
+  if (is_loss)
+    end_by_loss_as_owner(*heard);
+  else
+    break_as_owner(*heard, false);
   return true;
+}
+
+void Communicator::Implementation::take_departures_as_owner() {
+  for (const auto& gone : departures_.take()) links_.peer_gone(gone.rank, gone.how, gone.why);
+  if (!suspicion_ || !may_be_symptom(*suspicion_)) return;
+  if (const auto loss = departures_.loss_behind(suspicion_)) end_by_loss_as_owner(*loss);
+}
+
+void Communicator::Implementation::end_by_loss_as_owner(const Failure& loss) {
+  auto failure = loss;
+  if (!collectives_.empty())
+    failure.message = fmt::format("{}: {}", name_of(*collectives_.front()), failure.message);
+  else if (messages_.busy())
+    failure.message =
+        fmt::format("{}: {}", messages_.name_of(*messages_.pending().front()), failure.message);
+  break_as_owner(failure, false);
+  // Not with the call's name: the others put theirs in front.
+  member_->control().flood(id_, loss);
+}
+
+std::optional<Failure> Communicator::Implementation::ending_loss_as_owner(
+    Clock::time_point now, Clock::time_point& next) const {
+  const auto heard = departures_.last_loss();
+  if (!heard || broken_ || suspicion_ || !busy_as_owner()) return std::nullopt;
+  const auto end = std::max(*heard, last_moved_) + kLastWords;
+  if (now >= end) return departures_.loss_behind();
+  next = std::min(next, end);
+  return std::nullopt;
 }
 
 std::optional<Failure> Communicator::Implementation::first_failure() const {
@@ -215,6 +257,7 @@ std::optional<Failure> Communicator::Implementation::first_failure() const {
     if (first_failure_) return first_failure_;
     if (news_) return news_;
   }
+  if (auto loss = departures_.loss_behind()) return loss;
   // What another rank has ended streams may have passed before this one hears of it.
   const auto& way = stream_calls_.device_way();
   return way ? way->cause() : std::nullopt;
@@ -241,10 +284,14 @@ Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::t
     threw_as_owner(standing.error());
     return next;
   }
+  if (const auto loss = ending_loss_as_owner(now, next)) {
+    end_by_loss_as_owner(*loss);
+    return next;
+  }
   const bool at_all = sweep_.begins(now, collectives_.size() + messages_.pending().size());
   // Not as soon as may be: whoever begins an operation wakes the service thread for that.
   if (!at_all) next = std::min(next, std::max(sweep_.next(), now + kPublishAfter));
-  const auto gone = long_gone(now, next);
+  const auto gone = departures_.long_gone(kSettled, now, next);
   // While there is a suspicion, no round shows what has come: it ends the call soon enough.
   if (at_all && !suspicion_ && !gone.empty() && in_vain_as_owner(gone)) {
     // What they sent may have come after the last round, however long ago they left.
@@ -381,19 +428,6 @@ void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point
   look_for(silent);
 }
 
-std::vector<Rank> Communicator::Implementation::long_gone(Clock::time_point now,
-                                                          Clock::time_point& next) {
-  std::vector<Rank> gone;
-  std::lock_guard lock(mutex_);
-  for (const auto& [job_rank, heard] : left_) {
-    if (now - heard >= kSettled)
-      gone.push_back(group_.rank_of(job_rank).value());
-    else
-      next = std::min(next, heard + kSettled);
-  }
-  return gone;
-}
-
 std::optional<Failure> Communicator::Implementation::in_vain_as_owner(
     const std::vector<Rank>& gone) const {
   const auto has_left = [&](Rank rank) { return std::ranges::find(gone, rank) != gone.end(); };
@@ -417,7 +451,6 @@ std::optional<Failure> Communicator::Implementation::in_vain_as_owner(
 }
 
 void Communicator::Implementation::failed(std::uint64_t communicator, const Failure& failure) {
-  // The loss of a rank is told to all communicators.
   const bool to_all = communicator == kEveryCommunicator;
   if (to_all && failure.culprit && !group_.rank_of(*failure.culprit)) return;
   hear(failure);
@@ -450,11 +483,22 @@ void Communicator::Implementation::abort(std::string_view reason) {
 }
 
 void Communicator::Implementation::left(std::uint32_t rank) {
-  if (!group_.rank_of(rank)) return;
-  {
-    std::lock_guard lock(mutex_);
-    left_.emplace(rank, Clock::now());
-  }
+  const Failure why{ErrorKind::peer_lost, fmt::format("rank {} has left", rank), rank};
+  depart(rank, Departure::left, why);
+}
+
+void Communicator::Implementation::lost(std::uint32_t rank, const Failure& failure) {
+  // Devices that make calls wait for one another where no link tells.
+  const bool ends_all = rank == job_rank() || options_.device != kHost;
+  if (ends_all) return failed(kEveryCommunicator, failure);
+  depart(rank, Departure::lost, failure);
+}
+
+void Communicator::Implementation::depart(std::uint32_t rank, Departure how, const Failure& why) {
+  const auto here = group_.rank_of(rank);
+  if (!here) return;
+  departures_.add({*here, how, why, Clock::now()});
+  has_news_.store(true, std::memory_order_release);
   waiter_->ring();
 }
 

@@ -359,7 +359,7 @@ Clock::time_point Communicator::Implementation::supervise_as_owner(Clock::time_p
 
 bool Communicator::Implementation::round_as_owner(Messages::Attention attention) {
   bool moved = false;
-  if (has_news_.load(std::memory_order_relaxed) && take_news_as_owner()) return true;
+  if (has_news_.load(std::memory_order_relaxed) && take_news_as_owner(!suspicion_)) return true;
   if (is_forked() || (suspicion_ && !broken_)) return false;
   // Also of one that is broken: their streams are to go on.
   if (stream_calls_.busy_as_owner()) [[unlikely]]
@@ -374,6 +374,7 @@ bool Communicator::Implementation::round_as_owner(Messages::Attention attention)
   moved |= *messages_moved;
   if (stream_calls_.busy_as_owner()) [[unlikely]]
     moved |= stream_calls_.advance_as_owner(*this);
+  if (!moved && has_news_.load(std::memory_order_relaxed) && take_news_as_owner()) return true;
   moved_ |= moved;
   if (moved) movements_++;
   if (moved && waits_told_) take_waits_back_as_owner();

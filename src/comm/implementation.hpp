@@ -20,6 +20,7 @@
 #include "algorithms/algorithms.hpp"
 #include "ccoll/communicator.hpp"
 #include "comm/call.hpp"
+#include "comm/departures.hpp"
 #include "comm/device_ways.hpp"
 #include "comm/dump/dump.hpp"
 #include "comm/flight_recorder.hpp"
@@ -220,6 +221,7 @@ class Communicator::Implementation final
   // ControlObserver, on the service thread:
   void failed(std::uint64_t communicator, const Failure& failure) override;
   void left(std::uint32_t rank) override;
+  void lost(std::uint32_t rank, const Failure& failure) override;
   std::optional<Failure> compare(std::uint32_t peer, const Waiting& waiting) override;
   bool has_begun(std::uint64_t sequence) override { return history_.calls() > sequence; }
   void in_cycle(std::uint64_t sequence, const std::string& cycle) override;
@@ -536,7 +538,17 @@ class Communicator::Implementation final
   void break_as_owner(const Failure& failure, bool tell);
   /// The same in a forked child, where links and files are the parent's.
   void break_copy_as_owner(const Failure& failure);
-  bool take_news_as_owner();
+  /// True where that breaks the communicator. `may_wait`: while anything moves, calls that another
+  /// rank's loss has ended elsewhere may yet end well here, with what has come.
+  bool take_news_as_owner(bool may_wait = false);
+  /// Tells the links who has gone.
+  void take_departures_as_owner();
+  /// That rank of the job has gone.
+  void depart(std::uint32_t rank, Departure how, const Failure& why);
+  /// A rank is lost, and what is under way, or the next call, needs it.
+  void end_by_loss_as_owner(const Failure& loss);
+  /// The loss that nothing can move on after; nothing while it may. `next`: as in long_gone().
+  std::optional<Failure> ending_loss_as_owner(Clock::time_point now, Clock::time_point& next) const;
   /// What this rank lacked, or threw, as a failure of this rank, which others are told.
   Failure failed_here(const Failure& failure) const;
 
@@ -586,9 +598,6 @@ class Communicator::Implementation final
   bool supervise_collective_as_owner(CollectiveOperation& operation, Clock::time_point now,
                                      Clock::time_point& next);
   void supervise_messages_as_owner(Clock::time_point now, Clock::time_point& next);
-  /// Ranks whose goodbye came so long ago that what they sent before it has come, too; `next`: not
-  /// later than when there will be more.
-  std::vector<Rank> long_gone(Clock::time_point now, Clock::time_point& next);
   /// Of a call that waits for `gone` alone, whose links have never been connected.
   std::optional<Failure> in_vain_as_owner(const std::vector<Rank>& gone) const;
   /// Of `ranks`, those that have left unheard become known to have, soon.
@@ -697,7 +706,7 @@ class Communicator::Implementation final
   mutable std::mutex mutex_;
   std::optional<Failure> news_;                      // guarded by mutex_
   std::optional<Failure> first_failure_;             // guarded by mutex_: as broken_
-  std::map<std::uint32_t, Clock::time_point> left_;  // guarded by mutex_: when that was heard
+  Departures departures_;
   History history_;
   Labels labels_;
   std::vector<std::pair<Rank, Waiting>> ahead_;  // guarded by mutex_

@@ -2,11 +2,13 @@
 #include "control/control.hpp"
 
 #include <chrono>
+#include <cstdlib>
 #include <future>
 
 #include "control/hub.hpp"
 #include "control/join.hpp"
 #include "core/net/service.hpp"
+#include "core/process_mutex.hpp"
 
 namespace ccoll {
 namespace {
@@ -101,12 +103,19 @@ class Handle final : public Control {
       return hub_->run_actions();
     }
     const auto end = std::chrono::steady_clock::now() + kLeaveWait;
-    on_service([](Hub& hub) { hub.leave(); });
+    begin_to_leave();
     if (!service_->catch_up()) return;
     Progress& progress = hub_->progress();
     std::unique_lock lock(progress.mutex);
     progress.changed.wait_until(lock, end, [&] { return progress.gone; });
   }
+
+  /// leave(), which then has less to wait for.
+  void begin_to_leave() {
+    on_service([](Hub& hub) { hub.leave(); });
+  }
+  /// In a child of the process that made it the connections are the parent's.
+  bool is_forked() const { return hub_->is_forked(); }
 
   Statistics statistics() const override { return hub_->statistics(); }
 
@@ -125,11 +134,57 @@ class Handle final : public Control {
   std::uint64_t job_ = 0;           // immutable after join
 };
 
+/// The ranks of this process. A program may end by exit() or quick_exit() with a communicator that
+/// it has not closed: then their goodbyes are said here, and the other ranks do not count them as
+/// lost.
+class Present {
+ public:
+  static void add(const std::shared_ptr<Handle>& handle) {
+    // Before the service ends, which was made earlier. Of a program's own objects those that began
+    // before that are destroyed later.
+    static const AtExit at_exit;
+    const std::lock_guard lock(instance().mutex_);
+    auto& handles = instance().handles_;
+    std::erase_if(handles, [](const auto& each) { return each.expired(); });
+    handles.push_back(handle);
+  }
+
+ private:
+  struct AtExit {
+    AtExit() { std::at_quick_exit(leave_all); }
+    ~AtExit() { leave_all(); }
+  };
+
+  static Present& instance() {
+    // Never destroyed: other threads may make communicators while the process ends.
+    static Present& instance = *new Present;
+    return instance;
+  }
+
+  static void leave_all() {
+    std::vector<std::shared_ptr<Handle>> here;
+    {
+      const std::lock_guard lock(instance().mutex_);
+      for (const auto& each : instance().handles_)
+        if (auto handle = each.lock(); handle && !handle->is_forked())
+          here.push_back(std::move(handle));
+    }
+    // All at once, so that they wait for the others' answers side by side.
+    for (const auto& handle : here) handle->begin_to_leave();
+    for (const auto& handle : here) handle->leave();
+  }
+
+  ProcessMutex mutex_;
+  std::vector<std::weak_ptr<Handle>> handles_;  // guarded by mutex_
+};
+
 }  // namespace
 
 std::shared_ptr<Control> Control::make(std::shared_ptr<net::Service> service,
                                        const Membership& membership) {
-  return std::make_shared<Handle>(std::move(service), membership);
+  auto made = std::make_shared<Handle>(std::move(service), membership);
+  Present::add(made);
+  return made;
 }
 
 }  // namespace ccoll

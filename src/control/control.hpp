@@ -79,10 +79,14 @@ class ControlObserver {
   virtual ~ControlObserver() = default;
   /// News that ends every call of this communicator; `failure.culprit` is a rank of the job. May
   /// come more than once; the first counts. `communicator` is the observer's, or
-  /// kEveryCommunicator: a lost rank is told to every observer, also of those without it.
+  /// kEveryCommunicator.
   virtual void failed(std::uint64_t communicator, const Failure& failure) = 0;
   /// Rank `rank` said goodbye: what it sent is still delivered, but nothing more will come.
   virtual void left(std::uint32_t rank) = 0;
+  /// The same of a rank that ended, or fell silent, without a goodbye; `failure` says how that
+  /// showed. Told to every observer, also of communicators without that rank. Where the others have
+  /// counted out this rank itself, it is told so of itself.
+  virtual void lost(std::uint32_t rank, const Failure& failure) = 0;
   /// Rank `peer` of the job waits in that call: the failure to tell everyone, if this rank's call
   /// with that sequence number was another one. The observer remembers what is yet to be compared.
   virtual std::optional<Failure> compare(std::uint32_t peer, const Waiting& waiting) = 0;

@@ -74,10 +74,17 @@ void News::forget_oldest() {
 
 void News::tell(const FailureNews& news) {
   if (news.communicator == kEveryCommunicator) {
-    for (const auto& observer : everyone()) observer->failed(news.communicator, news.failure);
+    for (const auto& observer : everyone()) tell(news, *observer);
   } else if (const auto observer = observer_of(news.communicator)) {
     observer->failed(news.communicator, news.failure);
   }
+}
+
+void News::tell(const FailureNews& general, ControlObserver& observer) {
+  if (general.number == 0)
+    observer.lost(general.origin, general.failure);
+  else
+    observer.failed(general.communicator, general.failure);
 }
 
 void News::cry(const Failure& failure) noexcept {
@@ -156,8 +163,7 @@ News::Findings News::subscribe(std::uint64_t communicator,
   if (!listener) return {};
   observers_[communicator] = std::move(observer);
   // A copy: what the listener does may bring the next failure.
-  for (const FailureNews& news : std::vector(general_))
-    listener->failed(news.communicator, news.failure);
+  for (const FailureNews& news : std::vector(general_)) tell(news, *listener);
   if (const auto found = failures_.find(communicator); found != failures_.end())
     listener->failed(communicator, found->second.failure);
   for (const std::uint32_t rank : left_) listener->left(rank);

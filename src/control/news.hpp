@@ -72,6 +72,8 @@ class News {
   void unsubscribe(std::uint64_t communicator) { observers_.erase(communicator); }
 
  private:
+  /// A failure of all communicators, or a loss.
+  static void tell(const FailureNews& general, ControlObserver& observer);
   /// Observers that still live; the others are forgotten.
   std::vector<std::shared_ptr<ControlObserver>> everyone();
   /// Whether a failure of everyone is the same in other words, for all that it is good for.

@@ -16,6 +16,8 @@ Result<SendLink*> LinkTable::sender(Rank peer, std::uint16_t lane) {
   auto opened = transports_->get(**kind).open_send(id, waiter_);
   if (!opened) return tl::unexpected(opened.error());
   link = std::move(*opened);
+  if (const auto gone = gone_.find(peer); gone != gone_.end())
+    link->peer_gone(gone->second.how, gone->second.why);
   log().debug("rank {}: opens a link to rank {}, lane {}, by {}", id.from, to, lane, (*kind)->name);
   return link.get();
 }
@@ -30,7 +32,21 @@ Result<ReceiveLink*> LinkTable::receiver(Rank peer, std::uint16_t lane) {
   auto opened = transports_->get(**kind).open_receive(id, waiter_);
   if (!opened) return tl::unexpected(opened.error());
   link = std::move(*opened);
+  if (const auto gone = gone_.find(peer); gone != gone_.end())
+    link->peer_gone(gone->second.how, gone->second.why);
   return link.get();
+}
+
+void LinkTable::peer_gone(Rank peer, Departure how, const Failure& why) {
+  if (!gone_.try_emplace(peer, Gone{how, why}).second) return;
+  const auto tell = [&](const auto& links) {
+    for (auto each = links.lower_bound({peer, 0}); each != links.end(); ++each) {
+      if (each->first.first != peer) return;
+      if (each->second) each->second->peer_gone(how, why);
+    }
+  };
+  tell(senders_);
+  tell(receivers_);
 }
 
 void LinkTable::listen(std::uint16_t lane) {

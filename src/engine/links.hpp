@@ -46,6 +46,9 @@ class LinkTable {
   /// Of the calls before that one, on the lanes below that one.
   std::optional<Unread> unread(std::uint64_t before, std::uint16_t lanes) const;
 
+  /// Its links with that rank, also those that are opened later, are told that it has gone.
+  void peer_gone(Rank peer, Departure how, const Failure& why);
+
   /// Adds how often its links had to try again.
   void add_retries(TrafficTable& table) const;
 
@@ -54,6 +57,10 @@ class LinkTable {
 
  private:
   using Key = std::pair<Rank, std::uint16_t>;
+  struct Gone {
+    Departure how;
+    Failure why;
+  };
 
   const std::uint64_t communicator_;
   const std::vector<std::uint32_t> group_;
@@ -62,6 +69,7 @@ class LinkTable {
   std::shared_ptr<Arrivals> arrivals_;
   std::map<Key, std::unique_ptr<SendLink>> senders_;
   std::map<Key, std::unique_ptr<ReceiveLink>> receivers_;
+  std::map<Rank, Gone> gone_;
 };
 
 }  // namespace ccoll

@@ -80,6 +80,9 @@ class DirectMemory {
   virtual ~DirectMemory() = default;
 };
 
+/// How a peer has gone, as control connections tell: with a goodbye, or without one.
+enum class Departure : std::uint8_t { left, lost };
+
 /// What a link has to tell of itself to whoever counts.
 struct LinkReport {
   /// Which transport it is, as far as that is settled.
@@ -162,6 +165,9 @@ class SendLink {
   /// out before using what was read. Bounded.
   virtual void revoke() = 0;
 
+  /// The peer has gone and takes nothing any more: whoever waits for it gets `why` as the failure.
+  /// There is no room to a peer that is lost. What is sent to one that left is sent, read or not.
+  virtual void peer_gone(Departure /*how*/, const Failure& /*why*/) {}
   /// Whether the peer's end has been there.
   virtual bool connected() const = 0;
   virtual const Failure* failure() const = 0;
@@ -217,6 +223,10 @@ class ReceiveLink {
   /// and nothing comes any more if one could have. Bounded.
   virtual void revoke() {}
 
+  /// The peer has gone. All slices that it sent are still delivered; then the link has failed with
+  /// `why`. A link over the network may have to wait for what is still on its way. If the peer is
+  /// lost before it connected this link, it never will.
+  virtual void peer_gone(Departure /*how*/, const Failure& /*why*/) {}
   virtual const Failure* failure() const = 0;
   virtual LinkReport report() const { return {}; }
 };

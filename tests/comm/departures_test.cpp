@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "comm/departures.hpp"
 #include "support/ranks.hpp"
 
 using namespace ccoll;
@@ -58,6 +59,34 @@ void share_one_core() {
 extern "C" int sched_yield() noexcept {
   if (on_yield != nullptr) (*on_yield)();
   return static_cast<int>(syscall(SYS_sched_yield));
+}
+
+TEST_CASE("departures: each is told once, and a loss is known by whom it concerns", "[comm]") {
+  using Clock = Departures::Clock;
+  Departures departures;
+  const auto failure_of = [](std::uint32_t rank) {
+    return Failure{ErrorKind::peer_lost, "rank " + std::to_string(rank), rank};
+  };
+  const auto begin = Clock::now();
+  CHECK(!departures.loss_behind());
+  CHECK(!departures.last_loss());
+  departures.add({1, Departure::left, failure_of(1), begin});
+  CHECK(departures.take().size() == 1);
+  CHECK(departures.take().empty());
+  CHECK(!departures.loss_behind());
+  departures.add({2, Departure::lost, failure_of(2), begin + 1s});
+  departures.add({3, Departure::lost, failure_of(3), begin + 2s});
+  departures.add({3, Departure::left, failure_of(3), begin + 3s});
+  CHECK(departures.take().size() == 2);
+  CHECK(departures.loss_behind()->culprit == 2U);
+  CHECK(departures.loss_behind(failure_of(3))->culprit == 3U);
+  CHECK(departures.loss_behind(failure_of(1))->culprit == 2U);
+  CHECK(departures.last_loss() == begin + 2s);
+
+  auto next = Clock::time_point::max();
+  CHECK(departures.long_gone(1s, begin, next).empty());
+  CHECK(next == begin + 1s);
+  CHECK(departures.long_gone(1s, begin + 9s, next) == std::vector<Rank>{1});
 }
 
 TEST_CASE("departures: what came while a rank gave its core away is seen before the goodbye",

@@ -94,6 +94,7 @@ class Recorder final : public ControlObserver {
 
   void failed(std::uint64_t, const Failure& failure) override;
   void left(std::uint32_t rank) override;
+  void lost(std::uint32_t, const Failure& failure) override { failed(0, failure); }
   std::optional<Failure> compare(std::uint32_t peer, const Waiting& waiting) override;
   bool has_begun(std::uint64_t) override { return false; }
   void in_cycle(std::uint64_t, const std::string&) override {}

@@ -121,6 +121,7 @@ class Speaker final : public ControlObserver {
  public:
   void failed(std::uint64_t, const Failure& failure) override { say("failed " + failure.message); }
   void left(std::uint32_t rank) override { say("left " + std::to_string(rank)); }
+  void lost(std::uint32_t, const Failure& failure) override { failed(0, failure); }
   std::optional<Failure> compare(std::uint32_t, const Waiting&) override { return {}; }
   bool has_begun(std::uint64_t) override { return false; }
   void in_cycle(std::uint64_t, const std::string&) override {}

@@ -174,6 +174,60 @@ TEST_CASE("link: what was sent before the sender left is delivered, then the lin
   }
 }
 
+TEST_CASE("link: what a peer sent before its process ended is delivered, then the link has failed",
+          "[transport][conformance]") {
+  const auto how = GENERATE(Departure::left, Departure::lost);
+  const Failure why{ErrorKind::peer_lost, "rank 0 is no more", 0};
+  for (const auto& kind : usable_transports()) {
+    CAPTURE(kind.name, static_cast<int>(how));
+    Pair pair(kind);
+    pair.open();
+    const auto data = pattern(3, 5000);
+    push(*pair.sender, 0, data);
+    push(*pair.sender, 1, data);
+    REQUIRE(eventually(pair, [&] { return pair.sender->drained(); }));
+    REQUIRE(eventually(pair, [&] { return pair.receiver->front() != nullptr; }));
+    // The kernel closes its sockets; but nobody leaves a word in memory.
+    pair.receiver->peer_gone(how, why);
+    if (kind.name == "tcp") pair.sender.reset();
+    for (int i = 0; i < 2; i++) {
+      const ReceiveLink::View* view = nullptr;
+      REQUIRE(eventually(pair, [&] { return (view = pair.receiver->front()) != nullptr; }));
+      CHECK(equals(*view, data));
+      CHECK(pair.receiver->failure() == nullptr);
+      CHECK(pair.receiver->begin_read());
+      CHECK(pair.receiver->pop());
+    }
+    if (kind.name == "inproc" && how == Departure::left) continue;  // it ends with this process
+    REQUIRE(eventually(
+        pair, [&] { return !pair.receiver->front() && pair.receiver->failure() != nullptr; }));
+    CHECK(pair.receiver->failure()->culprit == 0U);
+    if (how == Departure::lost) CHECK(pair.receiver->failure()->message == why.message);
+  }
+}
+
+TEST_CASE("link: nobody comes from a peer that is lost, and there is no way to it",
+          "[transport][conformance]") {
+  const Failure why{ErrorKind::peer_lost, "the other rank is no more", 0};
+  for (const auto& kind : usable_transports()) {
+    CAPTURE(kind.name);
+    Pair alone(kind);
+    alone.open_receiver();
+    CHECK(alone.receiver->failure() == nullptr);
+    alone.receiver->peer_gone(Departure::lost, why);
+    CHECK(alone.receiver->front() == nullptr);
+    REQUIRE(alone.receiver->failure() != nullptr);
+    CHECK(alone.receiver->failure()->message == why.message);
+
+    Pair pair(kind);
+    pair.open();
+    REQUIRE(eventually(pair, [&] { return pair.sender->has_room(); }));
+    pair.sender->peer_gone(Departure::lost, why);
+    REQUIRE(pair.sender->failure() != nullptr);
+    CHECK(pair.sender->failure()->message == why.message);
+  }
+}
+
 TEST_CASE("link: a sender learns that its receiver has gone", "[transport][conformance]") {
   for (const auto& kind : usable_transports()) {
     CAPTURE(kind.name);

@@ -116,8 +116,8 @@ bool InprocReceiveLink::pop() {
 
 const Failure* InprocReceiveLink::failure() const {
   // What was sent before leaving is still delivered; look again for a slice that came just before.
-  if (!failure_ && fifo_->sender_gone.load() && fifo_->head.load() == popped_)
-    failure_ = gone(id_.from);
+  if (!failure_ && (lost_ || fifo_->sender_gone.load()) && fifo_->head.load() == popped_)
+    failure_ = lost_ ? *lost_ : gone(id_.from);
   return failure_ ? &*failure_ : nullptr;
 }
 

@@ -22,6 +22,9 @@ class InprocSendLink final : public SendLink {
   bool drained() override;
   bool connected() const override { return fifo_->receiver.hung(); }
   void revoke() override;
+  void peer_gone(Departure how, const Failure& why) override {
+    if (how == Departure::lost && !failure_) failure_ = why;
+  }
   const Failure* failure() const override;
   LinkReport report() const override { return {"inproc", 0}; }
 
@@ -50,6 +53,9 @@ class InprocReceiveLink final : public ReceiveLink {
   bool begin_read() override;
   void end_read() override;
   bool pop() override;
+  void peer_gone(Departure how, const Failure& why) override {
+    if (how == Departure::lost) lost_ = why;
+  }
   const Failure* failure() const override;
   LinkReport report() const override { return {"inproc", 0}; }
 
@@ -60,6 +66,7 @@ class InprocReceiveLink final : public ReceiveLink {
   const std::shared_ptr<Fifo> fifo_;
   std::uint64_t popped_ = 0;
   View view_;
+  std::optional<Failure> lost_;  ///< the sender, and why
   mutable std::optional<Failure> failure_;
 };
 

@@ -232,6 +232,13 @@ void ShmSendLink::revoke() {
   while (writer_.is_read() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
 }
 
+void ShmSendLink::peer_gone(Departure how, const Failure& why) {
+  if (instead_) return instead_->peer_gone(how, why);
+  if (!failure_) failure_ = why;
+  // Then has_room() looks no further than the failure.
+  if (how == Departure::lost) settled_ = false;
+}
+
 bool ShmSendLink::connected() const {
   return instead_ ? instead_->connected() : hand_over_->bell.load() != nullptr;
 }
@@ -468,10 +475,20 @@ bool ShmReceiveLink::pop() {
   return good;
 }
 
+void ShmReceiveLink::peer_gone(Departure how, const Failure& why) {
+  gone_ = why;
+  settle();
+  if (instead_) instead_->peer_gone(how, why);
+  // An offer that the sender had made came to this rank before the news of its loss.
+  if (!reader_ && !instead_ && !failure_ && how == Departure::lost) failure_ = why;
+}
+
 const Failure* ShmReceiveLink::failure() const {
-  if (!reader_ || is_elsewhere()) return instead_ ? instead_->failure() : nullptr;
+  if ((!reader_ || is_elsewhere()) && instead_) return instead_->failure();
   // What was sent before leaving is still delivered; look again for a slice that came just before.
-  if (!failure_ && ring_->writer_gone.load() != 0 && !is_readable()) failure_ = gone(id_.from);
+  // A process that ended without destroying the link has left no word of it in the ring.
+  if (reader_ && !failure_ && (gone_ || ring_->writer_gone.load() != 0) && !is_readable())
+    failure_ = gone_ ? *gone_ : gone(id_.from);
   return failure_ ? &*failure_ : nullptr;
 }
 

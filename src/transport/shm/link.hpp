@@ -80,6 +80,7 @@ class ShmSendLink final : public SendLink {
   bool drained() override { return instead_ ? instead_->drained() : writer_.drained(); }
   void begin_revoke() override;
   void revoke() override;
+  void peer_gone(Departure how, const Failure& why) override;
   bool connected() const override;
   const Failure* failure() const override;
   LinkReport report() const override;
@@ -133,6 +134,7 @@ class ShmReceiveLink final : public ReceiveLink {
   void revoke() override {
     if (instead_) instead_->revoke();
   }
+  void peer_gone(Departure how, const Failure& why) override;
   const Failure* failure() const override;
   LinkReport report() const override {
     // Until the sender has come it may be either.
@@ -208,6 +210,7 @@ class ShmReceiveLink final : public ReceiveLink {
   std::uint64_t ahead_sequence_ = 0;     ///< of its call
   std::unique_ptr<std::byte[]> fetched_;
   SlotBudget::Share fetched_share_;  ///< for that; none: nothing is fetched
+  std::optional<Failure> gone_;      ///< the sender, and why
   mutable std::optional<Failure> failure_;
 };
 

@@ -57,15 +57,25 @@ void Stream::broke(int code) {
          fmt::format("the system has no memory for the connection to rank {} of the job: {}", peer_,
                      std::strerror(code)),
          std::nullopt});
-  failure_ = Failure{ErrorKind::peer_lost,
-                     fmt::format("the connection to rank {} broke: {}", peer_, std::strerror(code)),
-                     peer_};
+  failure_ =
+      lost_
+          ? *lost_
+          : Failure{ErrorKind::peer_lost,
+                    fmt::format("the connection to rank {} broke: {}", peer_, std::strerror(code)),
+                    peer_};
 }
 
 void Stream::closed_by_peer() {
-  if (!failure_)
-    failure_ =
-        Failure{ErrorKind::peer_lost, fmt::format("rank {} closed its connection", peer_), peer_};
+  if (failure_) return;
+  failure_ = lost_ ? *lost_
+                   : Failure{ErrorKind::peer_lost,
+                             fmt::format("rank {} closed its connection", peer_), peer_};
+}
+
+void Stream::peer_lost(const Failure& why) {
+  lost_ = why;
+  // A connection that the peer had made came to this rank before the news of its loss.
+  if (!ready()) fail_with(why);
 }
 
 void Stream::fail_with(Failure failure) {

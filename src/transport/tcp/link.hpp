@@ -40,6 +40,8 @@ class Stream {
   void broke(int code);
   void closed_by_peer();
   void fail_with(Failure failure);
+  /// How the stream's end, which is yet to come, will have failed the link.
+  void peer_lost(const Failure& why);
   const Failure* failure() const { return failure_ ? &*failure_ : nullptr; }
 
  private:
@@ -51,6 +53,7 @@ class Stream {
   const std::shared_ptr<Delivery<FileDescriptor>> connection_;
   const std::shared_ptr<Waiter> waiter_;
   FileDescriptor socket_;
+  std::optional<Failure> lost_;  ///< the peer, and why
   std::optional<Failure> failure_;
 };
 
@@ -83,6 +86,9 @@ class TcpSendLink final : public SendLink {
   bool drained() override { return sent_ == pushed_; }
   bool connected() const override { return stream_.fd() >= 0; }
   void revoke() override;
+  void peer_gone(Departure how, const Failure& why) override {
+    if (how == Departure::lost) stream_.fail_with(why);
+  }
   const Failure* failure() const override { return stream_.failure(); }
   LinkReport report() const override { return {"tcp", retries_->load() + blocked_times_}; }
 
@@ -127,6 +133,10 @@ class TcpReceiveLink final : public ReceiveLink {
   bool connected() const override { return stream_.fd() >= 0; }
   bool begin_read() override { return true; }
   bool pop() override;
+  /// A goodbye needs no more than the end of the stream, which comes after all that was sent.
+  void peer_gone(Departure how, const Failure& why) override {
+    if (how == Departure::lost) stream_.peer_lost(why);
+  }
   const Failure* failure() const override { return stream_.failure(); }
   LinkReport report() const override { return {"tcp", 0}; }
 

@@ -13,6 +13,9 @@ Failure gone(std::uint32_t rank) {
   return {ErrorKind::peer_lost, fmt::format("rank {} has left", rank), rank};
 }
 
+/// After a goodbye, which comes another way than slices.
+constexpr std::chrono::seconds kSettled{1};
+
 /// What stands in a header's reserved field where slices are checked; of the rest of it and of the
 /// payload. How long that is need not be relied on: the completion tells it.
 std::uint32_t checksum_of(SliceHeader header, const std::byte* data) {
@@ -131,6 +134,14 @@ void VerbsSendLink::revoke() {
   if (pair_) pair_->revoke();
 }
 
+void VerbsSendLink::peer_gone(Departure how, const Failure& why) {
+  if (instead_) return instead_->peer_gone(how, why);
+  if (how == Departure::left) return;
+  // What its device has sent is still taken from the queue pair.
+  if (pair_) pair_->fail_with(why);
+  if (!failure_) failure_ = why;
+}
+
 const Failure* VerbsSendLink::failure() const {
   if (instead_) return instead_->failure();
   if (!failure_ && pair_) {
@@ -241,6 +252,17 @@ void VerbsReceiveLink::revoke() {
   if (pair_) pair_->revoke();
 }
 
+void VerbsReceiveLink::peer_gone(Departure how, const Failure& why) {
+  settle();
+  if (instead_) return instead_->peer_gone(how, why);
+  if (how == Departure::left)
+    goodbye_ = Goodbye{why, std::chrono::steady_clock::now() + kSettled};
+  else if (pair_)
+    pair_->fail_with(why);
+  else if (!failure_)
+    failure_ = why;
+}
+
 const ReceiveLink::View* VerbsReceiveLink::front() {
   if (!pair_ && !settle()) [[unlikely]]
     return instead_ ? instead_->front() : nullptr;
@@ -273,6 +295,8 @@ const Failure* VerbsReceiveLink::failure() const {
       failure_ = *pair_->failure();
     else if (pair_->peer_left(End::sends))
       failure_ = gone(id_.from);
+    else if (goodbye_ && goodbye_->is_over())
+      failure_ = goodbye_->why;
   }
   return failure_ ? &*failure_ : nullptr;
 }

@@ -5,6 +5,7 @@
 /// it cannot be made, the link is one of the fallback transport at both ends, before any slice has
 /// travelled.
 
+#include <chrono>
 #include <memory>
 #include <optional>
 
@@ -46,6 +47,7 @@ class VerbsSendLink final : public SendLink {
     return !instead_ || instead_->drained();
   }
   void revoke() override;
+  void peer_gone(Departure how, const Failure& why) override;
   bool connected() const override { return pair_ || (instead_ && instead_->connected()); }
   const Failure* failure() const override;
 
@@ -88,9 +90,17 @@ class VerbsReceiveLink final : public ReceiveLink {
   bool begin_read() override { return pair_ || instead_->begin_read(); }
   bool pop() override;
   void revoke() override;
+  void peer_gone(Departure how, const Failure& why) override;
   const Failure* failure() const override;
 
  private:
+  /// The peer's goodbye, and when the device has long had all that was sent before.
+  struct Goodbye {
+    Failure why;
+    std::chrono::steady_clock::time_point until;
+    bool is_over() const { return std::chrono::steady_clock::now() >= until; }
+  };
+
   bool settle();
   /// Whether a slice has come, looking for it.
   bool look();
@@ -109,6 +119,7 @@ class VerbsReceiveLink final : public ReceiveLink {
   bool is_seen_ = false;               ///< view_ is the front slice
   bool is_offered_ = false;            ///< a place for the front slice, or it is not worth it
   std::uint64_t announced_bytes_ = 0;  ///< of all payloads
+  std::optional<Goodbye> goodbye_;
   mutable std::optional<Failure> failure_;
 };
 

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Processes that end without closing their communicator, in every way in which a process may end.
+// What they sent before is used, and only a call that needs more of them fails. No Catch2 here: the
+// children are to run every exit handler, and only those of a user's program.
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "ccoll/ccoll.hpp"
+#include "support/children.hpp"
+
+using namespace ccoll;
+using namespace std::chrono_literals;
+using testing::check;
+using testing::failures;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+/// An error is promised after 2 s; the rest is for a busy machine.
+constexpr auto kBound = 6s;
+
+/// The ends of a process: `says_goodbye`, where its exit handlers run.
+struct End {
+  std::string_view name;
+  bool says_goodbye;
+  void (*end)();
+};
+const End kEnds[] = {{"exit", true, [] { std::exit(0); }},
+                     {"quick_exit", true, [] { std::quick_exit(0); }},
+                     {"_exit", false, [] { _exit(0); }}};
+
+struct Job {
+  std::string transport;
+  int size;
+  std::string what;
+};
+
+/// A job of processes, of which each runs `body` with a communicator that it never closes.
+void run(const Job& job, const std::function<void(Communicator&)>& body) {
+  static int jobs = 0;
+  const auto store = std::filesystem::temp_directory_path() /
+                     ("ccoll_unclosed_" + std::to_string(getpid()) + "_" + std::to_string(jobs++));
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < job.size; rank++) {
+    children.push_back(fork());
+    if (children.back() != 0) continue;
+    CommunicatorOptions options;
+    options.transport = job.transport;
+    options.timeout = 60s;
+    try {
+      auto* const world = new Communicator(
+          Communicator::create(make_file_store(store.string()), rank, job.size, options));
+      body(*world);
+      std::exit(failures);
+    } catch (const std::exception& error) {
+      std::cout << "rank " + std::to_string(rank) + ": " + error.what() << std::endl;
+      _exit(1);
+    }
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    const bool was_to_be_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    check(status == 0 || was_to_be_killed, job.what + " of " + std::to_string(job.size) + " by " +
+                                               job.transport + ": a status is " +
+                                               std::to_string(status));
+  }
+  std::filesystem::remove(store);
+}
+
+void contribute(Communicator& world) {
+  std::vector<float> gradients(1000, 1.F);
+  world.all_reduce(std::span(gradients));
+  check(gradients[999] == static_cast<float>(world.size()), "the sum");
+}
+
+/// That `call` fails in time, because of that rank.
+void fails(const std::function<void()>& call, int lost, const std::string& what) {
+  const auto begun = Clock::now();
+  std::string error = "no error";
+  try {
+    call();
+  } catch (const Error& caught) {
+    error = std::string(to_string(caught.kind())) + ": " + caught.what();
+  }
+  check(error.starts_with("peer_lost: ") && error.find("rank " + std::to_string(lost)) != error.npos,
+        what + ": " + error);
+  check(Clock::now() - begun < kBound, what + ": it comes late");
+}
+
+/// A rank that has contributed to the last barrier ends while others are in it.
+void all_end(const End& end, const std::string& transport, int size, int jobs) {
+  for (int job = 0; job < jobs; job++)
+    run({transport, size, "all end by " + std::string(end.name)}, [&](Communicator& world) {
+      contribute(world);
+      world.barrier();
+      end.end();
+    });
+}
+
+/// The root comes late to what another rank has sent before it ended, in several calls.
+void sent_before(const End& end, const std::string& transport) {
+  run({transport, 3, "sent before " + std::string(end.name)}, [&](Communicator& world) {
+    contribute(world);
+    int mine = world.rank() + 1;
+    std::vector<int> all(3);
+    const auto give = [&] {
+      world.gather(std::span<const int>(&mine, 1), std::span(all), 0);
+      check(world.rank() != 0 || all == std::vector{1, 2, 3}, "what was gathered");
+    };
+    if (world.rank() == 0) std::this_thread::sleep_for(300ms);
+    give();
+    give();
+    if (world.rank() == 1) world.send(std::span<const int>(std::vector<int>(100, 7)), 0, 5);
+    if (world.rank() != 0) end.end();
+    std::vector<int> message(100);
+    world.recv(std::span(message), 1, 5);
+    check(message == std::vector<int>(100, 7), "the message");
+    fails([&] { world.recv(std::span(message), 1, 6); }, 1, "a receive of what was never sent");
+  });
+}
+
+/// One rank is killed at once; the call of each of the others fails, also where it waits only for
+/// ranks that live, and also where these come too late to need the dead themselves.
+void killed(const std::string& transport) {
+  run({transport, 4, "killed"}, [](Communicator& world) {
+    contribute(world);
+    world.barrier();
+    if (world.rank() == 3) raise(SIGKILL);
+    std::vector<int> ring(4);
+    CallOptions options;
+    options.algorithm = "ring";
+    fails([&] { world.all_reduce(std::span(ring), ReduceOp::sum, options); }, 3, "in a ring");
+    fails([&] { world.barrier(); }, 3, "the next call");
+  });
+  run({transport, 4, "killed, and one is late"}, [](Communicator& world) {
+    contribute(world);
+    world.barrier();
+    if (world.rank() == 3) raise(SIGKILL);
+    if (world.rank() != 0) std::this_thread::sleep_for(8s);
+    std::vector<int> values(4);
+    CallOptions options;
+    options.algorithm = "ring";
+    fails([&] { world.all_reduce(std::span(values), ReduceOp::sum, options); }, 3, "it waits");
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string transport = argc > 1 ? argv[1] : "shm";
+  for (const End& end : kEnds) {
+    all_end(end, transport, 4, 20);
+    all_end(end, transport, 8, 6);
+    sent_before(end, transport);
+  }
+  all_end(kEnds[0], transport, 64, 1);
+  killed(transport);
+  return failures;
+}

@@ -495,6 +495,7 @@ void Communicator::Implementation::lost(std::uint32_t rank, const Failure& failu
 }
 
 void Communicator::Implementation::depart(std::uint32_t rank, Departure how, const Failure& why) {
+  farewells_.add(rank);
   const auto here = group_.rank_of(rank);
   if (!here) return;
   departures_.add({*here, how, why, Clock::now()});

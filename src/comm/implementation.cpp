@@ -129,14 +129,14 @@ Result<std::string> Communicator::Implementation::transport_to(Rank peer) const 
 }
 
 Communicator::Implementation::~Implementation() {
-  close();
+  close(false);
   if (background_) background_->stop();
   // Of one that could not be made whole this rank has not closed its part: it may have it yet.
   if (subscribed_) member_->control().unsubscribe(id_);
   member_->transports()->forget(id_);
 }
 
-Status Communicator::Implementation::close() {
+Status Communicator::Implementation::close(bool is_told) {
   if (closed_.exchange(true)) return {};
   bool was_told = false;
   std::optional<Failure> late;
@@ -161,6 +161,8 @@ Status Communicator::Implementation::close() {
     if (tracing_ != nullptr) tracing_->write();
   }
   if (!was_told) publish_last_calls();
+  publish_end();
+  if (!was_told && is_told) await_last_calls();
   end_making(destroyed());
   abort_shrinking();
   const auto compared = compare_with_ahead();

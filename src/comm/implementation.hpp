@@ -24,6 +24,7 @@
 #include "comm/device_ways.hpp"
 #include "comm/dump/dump.hpp"
 #include "comm/flight_recorder.hpp"
+#include "comm/farewells.hpp"
 #include "comm/fork_notice.hpp"
 #include "comm/group.hpp"
 #include "comm/history.hpp"
@@ -199,8 +200,9 @@ class Communicator::Implementation final
   /// Ends the calls of all ranks; on any thread, and takes no owner flag.
   void abort(std::string_view reason);
   /// No more calls: what is under way fails with `aborted`, and the rank leaves if this was its
-  /// last communicator. Once. Fails with what no call has told, as the caller is told.
-  Status close();
+  /// last communicator. Once. Fails with what no call has told, as the caller is told; to know that
+  /// it waits for a moment, unless there is nobody to tell (`is_told`).
+  Status close(bool is_told = true);
   const std::shared_ptr<net::Service>& service() const { return member_->service(); }
 
   // dumping.cpp
@@ -568,6 +570,10 @@ class Communicator::Implementation final
   void publish_last_calls();
   /// What a peer has sent for a call that is over here, and that did not expect it.
   std::optional<Failure> unread_as_owner() const;
+  /// Tells them that no more will come.
+  void publish_end();
+  /// Until they have them, or this rank has theirs.
+  void await_last_calls();
   /// A slice showed that its sender makes another call: the failure waits for that call's label.
   void ask_for_label_as_owner(const CollectiveOperation& operation, Failure failure);
   /// Whether that has come.
@@ -707,6 +713,7 @@ class Communicator::Implementation final
   std::optional<Failure> news_;                      // guarded by mutex_
   std::optional<Failure> first_failure_;             // guarded by mutex_: as broken_
   Departures departures_;
+  Farewells farewells_;
   History history_;
   Labels labels_;
   std::vector<std::pair<Rank, Waiting>> ahead_;  // guarded by mutex_

@@ -15,6 +15,13 @@ constexpr std::uint64_t kLastCalls = 8;
 /// So long a rank whose call differs may take to say what its caller calls it.
 constexpr std::chrono::milliseconds kAnswerWithin{400};
 
+/// A neighbour that a rank has told its last calls answers at once, unless it stands still.
+constexpr std::chrono::milliseconds kAnswersSoon{200};
+
+/// The signature's `kind` of the word that a rank has closed the communicator, and of its answer.
+constexpr std::uint8_t kCloses = 242;
+constexpr std::uint8_t kHeardClose = 241;
+
 Signature of_kind(std::uint8_t kind) {
   Signature signature;
   signature.kind = kind;
@@ -40,6 +47,11 @@ std::optional<Failure> Communicator::Implementation::compare(std::uint32_t peer,
   }
   if (kind == kTellsStand) {
     take_answer(*from, waiting);
+    return std::nullopt;
+  }
+  if (kind == kCloses || kind == kHeardClose) {
+    farewells_.add(peer);
+    if (kind == kCloses) member_->control().publish({id_, 0, of_kind(kHeardClose)}, {peer});
     return std::nullopt;
   }
   std::unique_lock lock(mutex_);
@@ -120,18 +132,33 @@ std::optional<Failure> Communicator::Implementation::unread_as_owner() const {
   return Failure{ErrorKind::mismatch, std::move(text), std::nullopt};
 }
 
+void Communicator::Implementation::publish_end() {
+  member_->control().publish({id_, 0, of_kind(kCloses)}, group_.ring_neighbours());
+}
+
+void Communicator::Implementation::await_last_calls() {
+  if (history_.calls() == 0 || service()->on_service_thread()) return;
+  farewells_.await(group_.ring_neighbours(), kAnswersSoon);
+}
+
 void Communicator::Implementation::ask_for_label_as_owner(const CollectiveOperation& operation,
                                                           Failure failure) {
   if (suspicion_) return;
   const auto& run = operation.run;
-  different_ =
-      Different{{rank(), run.sequence, run.signature, note_of(operation.label, run.custom)},
-                *operation.plan->different(),
-                std::move(failure.message)};
+  const auto peer = group_.job_rank(operation.plan->different()->rank);
+  MadeCall mine{rank(), run.sequence, run.signature, note_of(operation.label, run.custom)};
+  auto theirs = *operation.plan->different();
+  // Calls of different numbers were not meant to meet: where they first differed tells more. That
+  // may be the call that the peer's slice is of. If the peer is ahead, it compares this one with
+  // its own of that number, and tells everyone.
+  const auto then = theirs.sequence < mine.sequence ? history_.at(theirs.sequence) : std::nullopt;
+  if (then && *then != theirs.signature)
+    mine = {rank(), theirs.sequence, *then, labels_.of(theirs.sequence)};
+  else if (theirs.sequence > mine.sequence)
+    member_->control().publish({id_, mine.sequence, mine.signature, mine.note}, {peer});
+  different_ = Different{std::move(mine), std::move(theirs), std::move(failure.message)};
   suspect_as_owner({ErrorKind::mismatch, different_->text(), std::nullopt}, kAnswerWithin);
-  const auto& theirs = different_->theirs;
-  member_->control().publish({id_, theirs.sequence, of_kind(kAsksLabel)},
-                             {group_.job_rank(theirs.rank)});
+  member_->control().publish({id_, different_->theirs.sequence, of_kind(kAsksLabel)}, {peer});
 }
 
 bool Communicator::Implementation::take_label_as_owner() {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <latch>
 #include <optional>
@@ -474,6 +477,46 @@ TEST_CASE("errors: a rank whose part was over before a mismatch showed learns it
       CHECK_THAT(error, Contains("rank 1 broadcast of 12 float32, root 1"));
     }
     CHECK(std::chrono::steady_clock::now() - start < 10s);
+  }
+}
+
+TEST_CASE("errors: of two ranks that close a duplicate at once after different calls one is told",
+          "[comm]") {
+  for (const auto& kind : testing::usable_transports()) {
+    CAPTURE(kind.name);
+    constexpr std::size_t kTimes = 60;
+    std::array<std::atomic<int>, kTimes> told{};
+    const auto errors = run_ranks(2, options_for(kind.name), [&](Communicator& communicator) {
+      for (auto& times : told) {
+        auto twin = communicator.duplicate();
+        std::vector<float> data(4);
+        const auto outcome = message_of([&] {
+          twin.broadcast(std::span(data), communicator.rank());
+          twin.close();
+        });
+        expect(outcome == "no error" || outcome.starts_with("mismatch: "), outcome);
+        if (outcome != "no error") times++;
+        communicator.barrier();
+      }
+    });
+    for (const auto& error : errors) CHECK(error == "");
+    CHECK(std::ranges::count(told, 0) == 0);
+  }
+}
+
+TEST_CASE("errors: where ranks differ in an earlier call, both sides are of that call", "[comm]") {
+  for (const auto& kind : testing::usable_transports()) {
+    CAPTURE(kind.name);
+    const auto errors = run_ranks(2, options_for(kind.name), [&](Communicator& communicator) {
+      // Each is the root: it has sent, and goes on.
+      std::vector<float> data(4);
+      communicator.broadcast(std::span(data), communicator.rank());
+      communicator.barrier();
+    });
+    for (const auto& error : errors) {
+      CHECK_THAT(error, Contains("rank 0 broadcast of 4 float32, root 0 (call 0)"));
+      CHECK_THAT(error, Contains("rank 1 broadcast of 4 float32, root 1 (call 0)"));
+    }
   }
 }
 

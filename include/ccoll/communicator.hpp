@@ -339,12 +339,13 @@ class CCOLL_API Communicator {
   ///
   /// In the function of a reduction, while a call of this very communicator is in it on the same
   /// thread, it cannot end: it says so on standard error, and that call goes on. What it uses stays
-  /// until the process ends; the other ranks hear no goodbye, and take this one for lost then.
+  /// until the process ends; the other ranks hear no goodbye before.
   ~Communicator();
   /// The same, and throws what no call of this rank could report any more: its part may have been
   /// over before it showed that another rank made a different call (a last broadcast to which each
   /// of two ranks sent as the root). To find that, a rank that closes tells its ring neighbours its
-  /// last 8 calls, and they compare. Not collective: a rank that closes its last communicator
+  /// last 8 calls, and they compare; it waits until they have them, 200 ms at most. Of ranks that
+  /// close at once somebody is told. Not collective: a rank that closes its last communicator
   /// before another has made its call does not learn of it; that one does, from its call or close.
   /// In the function of a reduction that a call of this communicator is in on the same thread, it
   /// is Error{invalid_argument}, and the communicator is as before. Whatever else it throws, the
@@ -364,8 +365,8 @@ class CCOLL_API Communicator {
   int size() const;
   /// As its options said, else made up: "world", "world/split1:0", "world/group(ranks 0-2)".
   const std::string& name() const;
-  /// The first cause where the communicator is broken, as a call would be told; empty else. From
-  /// any thread; waits for nothing, and moves nothing on.
+  /// The first cause where the communicator is broken, or the loss of one of its ranks, as a call
+  /// would be told; empty else. From any thread; waits for nothing, and moves nothing on.
   std::string error() const;
 
   /// The rank in `other` of rank `rank` of this communicator; nothing if `other` has it not. Both

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -54,6 +55,7 @@ void run(const Job& job, const std::function<void(Communicator&)>& body) {
   for (int rank = 0; rank < job.size; rank++) {
     children.push_back(fork());
     if (children.back() != 0) continue;
+    failures = 0;
     CommunicatorOptions options;
     options.transport = job.transport;
     options.timeout = 60s;
@@ -93,8 +95,9 @@ void fails(const std::function<void()>& call, int lost, const std::string& what)
   } catch (const Error& caught) {
     error = std::string(to_string(caught.kind())) + ": " + caught.what();
   }
-  check(error.starts_with("peer_lost: ") && error.find("rank " + std::to_string(lost)) != error.npos,
-        what + ": " + error);
+  check(
+      error.starts_with("peer_lost: ") && error.find("rank " + std::to_string(lost)) != error.npos,
+      what + ": " + error);
   check(Clock::now() - begun < kBound, what + ": it comes late");
 }
 
@@ -155,6 +158,73 @@ void killed(const std::string& transport) {
   });
 }
 
+/// Children of this test's processes that outlive them, until this is destroyed.
+class Outliving {
+ public:
+  Outliving() {
+    if (pipe(ends_) != 0) std::abort();
+  }
+  ~Outliving() {
+    close(ends_[0]);
+    close(ends_[1]);
+  }
+  Outliving(const Outliving&) = delete;
+  Outliving& operator=(const Outliving&) = delete;
+  void fork_one() const {
+    if (fork() != 0) return;
+    close(ends_[1]);
+    char end = 0;
+    (void)!read(ends_[0], &end, 1);
+    _exit(0);
+  }
+
+ private:
+  int ends_[2] = {};
+};
+
+/// A child that a rank has forked does not keep it alive for the others.
+void killed_with_child(const std::string& transport) {
+  const Outliving children;
+  run({transport, 3, "killed, and its child lives"}, [&](Communicator& world) {
+    contribute(world);
+    if (world.rank() == 1) children.fork_one();
+    world.barrier();
+    if (world.rank() == 1) raise(SIGKILL);
+    std::vector<float> more(100'000);
+    fails([&] { world.all_reduce(std::span(more)); }, 1, "beside a child that lives");
+    const auto rest = world.shrink();
+    check(rest.size() == 2, "all but one are left");
+  });
+}
+
+/// Nor does it keep the port of a store.
+void restarted_with_child() {
+  const Outliving children;
+  int ends[2];
+  if (pipe(ends) != 0) std::abort();
+  const pid_t first = fork();
+  if (first == 0) {
+    const auto server = serve_tcp_store("127.0.0.1:0");
+    children.fork_one();
+    const auto address = server->address();
+    (void)!write(ends[1], address.data(), address.size());
+    raise(SIGKILL);
+  }
+  int status = 0;
+  waitpid(first, &status, 0);
+  std::string address(64, '\0');
+  address.resize(static_cast<std::size_t>(std::max<ssize_t>(read(ends[0], address.data(), 64), 0)));
+  close(ends[0]);
+  close(ends[1]);
+  testing::fork_child("a store that is served again", [&] {
+    try {
+      serve_tcp_store(address);
+    } catch (const Error& error) {
+      check(false, error.what());
+    }
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -166,5 +236,7 @@ int main(int argc, char** argv) {
   }
   all_end(kEnds[0], transport, 64, 1);
   killed(transport);
+  killed_with_child(transport);
+  restarted_with_child();
   return failures;
 }

@@ -3,8 +3,6 @@
 
 /// "host:port" as text, and as what sockets want.
 
-#include <fcntl.h>
-
 #include <asio/ip/tcp.hpp>
 #include <cerrno>
 #include <cstdint>
@@ -13,6 +11,7 @@
 #include <system_error>
 
 #include "core/file_descriptor.hpp"
+#include "core/net/inherited.hpp"
 #include "core/result.hpp"
 
 namespace ccoll::net {
@@ -33,20 +32,18 @@ std::optional<asio::ip::tcp::endpoint> numeric_endpoint(const HostPort& address)
 Status check_token(const asio::ip::tcp::endpoint& endpoint, const std::string& token,
                    std::string_view doing);
 
-/// Makes a socket or acceptor that Asio has just opened or accepted our own: programs that this
-/// process starts do not inherit it, and its number is none of the standard streams'.
+/// Makes a socket or acceptor that Asio has just opened or accepted our own: children of this
+/// process have no part in it, and its number is none of the standard streams'.
 template <typename Socket>
 void make_own(Socket& socket, std::error_code& error) {
-  if (!is_standard_stream(socket.native_handle())) {
-    ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
-    return;
-  }
+  if (!is_standard_stream(socket.native_handle()))
+    return keep_from_children(socket.native_handle());
   const auto protocol = socket.local_endpoint(error).protocol();
   if (error) return;
   FileDescriptor own(socket.release());
   if (!own.open()) error.assign(errno, std::system_category());
   if (!error) socket.assign(protocol, own.number(), error);
-  if (!error) own.release();
+  if (!error) keep_from_children(own.release());
 }
 
 /// No delay of small messages. A failure is ignored; the next operation reports a dead socket.

@@ -17,7 +17,6 @@
 
 #include "core/log.hpp"
 #include "core/net/accept.hpp"
-#include "core/net/address.hpp"
 #include "core/net/bytes.hpp"
 #include "core/net/deadline.hpp"
 #include "core/net/newcomers.hpp"

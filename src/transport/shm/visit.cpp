@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/net/address.hpp"
 #include "core/os_error.hpp"
 
 namespace ccoll::shm {

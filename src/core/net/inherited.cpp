@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/net/inherited.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+
+namespace ccoll::net {
+namespace {
+
+/// Sockets with higher numbers stay open in children.
+constexpr std::size_t kMost = 65536;
+
+/// By number the socket's inode, which tells whether the number is still that socket's; 0: none.
+std::array<std::atomic<ino_t>, kMost> inodes;
+std::atomic<std::size_t> end{0};  // all numbers in use are less
+
+ino_t inode_of(int socket) {
+  struct stat status {};
+  const bool is_socket = fstat(socket, &status) == 0 && S_ISSOCK(status.st_mode);
+  return is_socket ? status.st_ino : 0;
+}
+
+/// In the child, where the parent's objects still have the numbers: whatever they do to these, also
+/// closing them, must not meet a file that the child opens. Only system calls may be made here.
+void replace_sockets() {
+  const int unconnected = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (unconnected < 0) return;
+  for (std::size_t i = 0; i < end.load(); i++) {
+    const auto known = inodes[i].exchange(0);
+    const int number = static_cast<int>(i);
+    if (known != 0 && known == inode_of(number)) dup3(unconnected, number, O_CLOEXEC);
+  }
+  close(unconnected);
+}
+
+/// Before main: another thread could fork at any time later.
+[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, replace_sockets);
+
+}  // namespace
+
+void keep_from_children(int socket) {
+  fcntl(socket, F_SETFD, FD_CLOEXEC);
+  const auto number = static_cast<std::size_t>(socket);
+  if (socket < 0 || number >= kMost) return;
+  inodes[number].store(inode_of(socket));
+  for (auto before = end.load(); before <= number;)
+    if (end.compare_exchange_weak(before, number + 1)) break;
+}
+
+}  // namespace ccoll::net

@@ -8,6 +8,7 @@
 
 #include "control/tree.hpp"
 #include "core/deadline.hpp"
+#include "core/net/newcomers.hpp"
 
 namespace ccoll::control {
 namespace {
@@ -62,6 +63,7 @@ class Joining {
       if (const auto outcome = await_outcome(deadline_ + kVerdictGrace)) return *outcome;
       standing = look();
     }
+    standing.refusal = net::last_refusal(began_).value_or("");
     const Failure verdict = judge(standing, membership_.timeout, store_);
     CCOLL_TRY(not_in_child());
     return give_up(verdict);
@@ -226,6 +228,7 @@ class Joining {
   Progress& progress_;
   const Control::Membership& membership_;
   Store& store_;
+  const Clock::time_point began_ = Clock::now();
   const Clock::time_point deadline_;
 };
 

@@ -79,7 +79,9 @@ Failure missing_ranks(std::uint32_t size, std::chrono::milliseconds timeout,
       missing.front()};
 }
 
-Failure judge(const Standing& standing, std::chrono::milliseconds timeout, Store& store) {
+/// Without what may be the reason for it.
+static Failure judge_ranks(const Standing& standing, std::chrono::milliseconds timeout,
+                           Store& store) {
   const auto came = ask(store, standing.size);
   if (!came) return stuck(standing, timeout, "the store does not say who came");
   const auto missing = without(standing.size, *came);
@@ -89,6 +91,13 @@ Failure judge(const Standing& standing, std::chrono::milliseconds timeout, Store
                fmt::format("the store has an address of each of the {} ranks, of this start or an "
                            "earlier one",
                            standing.size));
+}
+
+Failure judge(const Standing& standing, std::chrono::milliseconds timeout, Store& store) {
+  auto failure = judge_ranks(standing, timeout, store);
+  if (!standing.refusal.empty())
+    failure.message += fmt::format("; refused meanwhile: {}", standing.refusal);
+  return failure;
 }
 
 }  // namespace ccoll::control

@@ -23,6 +23,7 @@ struct Standing {
   std::vector<std::uint32_t> unreported;  ///< children whose subtree is not complete
   std::vector<std::uint32_t> unmet;       ///< ring neighbours without a connection
   std::string last_trouble;  ///< of a connection that this rank tried to open; or empty
+  std::string refusal;       ///< why this process refused somebody, perhaps one of them; or empty
 };
 
 /// "60 s", "0.25 s".

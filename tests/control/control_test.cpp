@@ -221,6 +221,22 @@ TEST_CASE("ranks that do not come are named to all that came, within the limit",
   }
 }
 
+TEST_CASE("who comes with another token is told so, and the others why he may be missing",
+          "[control]") {
+  CountingStore store;
+  auto zero = make_member(0, 2, 1s);
+  auto joining = std::async(std::launch::async, [&] { return zero.control->join(store); });
+  auto other = make_member(1, 2, 1s, "another token");
+  const Status told = other.control->join(store);
+  REQUIRE_FALSE(told);
+  CHECK_THAT(told.error().message, Catch::Contains("the token differs"));
+  const Status limit = joining.get();
+  REQUIRE_FALSE(limit);
+  CHECK(limit.error().kind == ErrorKind::timed_out);
+  CHECK_THAT(limit.error().message, Catch::Contains("; refused meanwhile: tcp://127.0.0.1:") &&
+                                        Catch::Contains("the token differs"));
+}
+
 TEST_CASE("a start-up whose store breaks down fails on every rank", "[control]") {
   CountingStore store;
   store.break_down();

@@ -91,6 +91,28 @@ TEST_CASE("strangers: listeners of a process share what may wait", "[core][hosti
   if (one >= 64) CHECK(net::Newcomers::limit() < one);
 }
 
+TEST_CASE("strangers: a process's own ranks are none, however many say hello at once",
+          "[core][hostile]") {
+  std::atomic<int> came = 0;
+  std::vector<std::unique_ptr<net::Listener>> listeners;
+  while (listeners.empty() || (net::Newcomers::limit() > 16 && listeners.size() < 200))
+    listeners.push_back(listen("secret", came));
+  const auto before = ccoll::strangers();
+  const auto service = net::Service::shared();
+  const auto address = net::to_string(listeners[0]->endpoint());
+  constexpr std::size_t kOwn = 120;
+  std::vector<std::future<Result<net::Stream>>> all;
+  for (std::size_t i = 0; i < kOwn; i++)
+    all.push_back(
+        asio::co_spawn(service->context(),
+                       net::connect_once(service, address, "secret", net::Purpose::control, 20s),
+                       asio::use_future));
+  std::size_t good = 0;
+  for (auto& each : all) good += each.get().has_value();
+  CHECK(good == kOwn);
+  CHECK(ccoll::strangers().evicted == before.evicted);
+}
+
 TEST_CASE("strangers: a hello that was good once is refused when it comes again",
           "[core][hostile]") {
   std::atomic<int> came = 0;

@@ -15,6 +15,7 @@
 #include "core/net/address.hpp"
 #include "core/net/deadline.hpp"
 #include "core/net/listener.hpp"
+#include "core/net/newcomers.hpp"
 #include "core/os_error.hpp"
 
 namespace ccoll::net {
@@ -90,6 +91,7 @@ struct Limits {
 /// Fails with peer_lost only where nobody listens; with timed_out where trying again may help.
 asio::awaitable<Result<Stream>> try_one(asio::io_context& context, tcp::endpoint endpoint,
                                         Credentials credentials, Purpose purpose, Limits limits) {
+  const OwnHello hello;
   Stream stream{tcp::socket(context)};
   tcp::socket& socket = stream.socket();
   std::error_code error;
@@ -104,6 +106,11 @@ asio::awaitable<Result<Stream>> try_one(asio::io_context& context, tcp::endpoint
       co_return fail(ErrorKind::timed_out, "no answer within {}", seconds(limits.connect));
     }
   }
+  if (error == asio::error::network_unreachable && endpoint.address().is_loopback())
+    co_return fail(ErrorKind::unsupported,
+                   "{} cannot be reached ({}): the interface lo is down, or has lost its address; "
+                   "\"ip link set lo up\" brings it up",
+                   to_string(endpoint), reason(error));
   const bool nobody = error == asio::error::connection_refused;
   if (error)
     co_return fail(nobody ? ErrorKind::peer_lost : ErrorKind::timed_out, "{}", reason(error));

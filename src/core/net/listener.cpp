@@ -53,7 +53,7 @@ asio::awaitable<void> greet_one(std::shared_ptr<State> state, tcp::socket accept
   }
   if (!state->open) co_return;
   if (!purpose) {
-    state->newcomers.refused(purpose.error().message);
+    state->newcomers.refused(purpose.error());
     state->rejected.store(state->newcomers.refusals(), std::memory_order_relaxed);
     co_return;
   }

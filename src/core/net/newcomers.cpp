@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <utility>
 
 #include "ccoll/strangers.hpp"
 #include "core/log.hpp"
 #include "core/net/service.hpp"
+#include "core/process_mutex.hpp"
 
 namespace ccoll::net {
 namespace {
@@ -16,10 +18,31 @@ namespace {
 constexpr std::size_t kFewest = 16;
 
 std::atomic<std::size_t> listeners{0};
+std::atomic<std::size_t> own_hellos{0};
 std::atomic<std::uint64_t> all_refused{0};
 std::atomic<std::uint64_t> all_evicted{0};
 
+struct LastRefusal {
+  static LastRefusal& of_process() {
+    static LastRefusal last;
+    return last;
+  }
+  ProcessMutex mutex;
+  std::chrono::steady_clock::time_point when;  // guarded by mutex
+  std::string why;                             // guarded by mutex
+};
+
 }  // namespace
+
+OwnHello::OwnHello() { own_hellos.fetch_add(1, std::memory_order_relaxed); }
+OwnHello::~OwnHello() { own_hellos.fetch_sub(1, std::memory_order_relaxed); }
+
+std::optional<std::string> last_refusal(std::chrono::steady_clock::time_point since) {
+  auto& last = LastRefusal::of_process();
+  const std::lock_guard lock(last.mutex);
+  if (last.why.empty() || last.when < since) return std::nullopt;
+  return last.why;
+}
 
 Newcomers::Newcomers(std::string where) : where_(std::move(where)) {
   listeners.fetch_add(1, std::memory_order_relaxed);
@@ -32,7 +55,8 @@ Newcomers::~Newcomers() {
 
 std::size_t Newcomers::limit() {
   const auto sharers = std::max<std::size_t>(listeners.load(std::memory_order_relaxed), 1);
-  return std::max(waiting_connections() / sharers, kFewest);
+  return std::max(waiting_connections() / sharers, kFewest) +
+         own_hellos.load(std::memory_order_relaxed);
 }
 
 Newcomers::Guest::Guest(Newcomers& all, std::function<void()> close)
@@ -41,8 +65,7 @@ Newcomers::Guest::Guest(Newcomers& all, std::function<void()> close)
     if (!std::exchange(all_.complained_, true))
       log().warn(
           "{}: {} connections wait without a valid hello: the oldest are dropped for newer ones; "
-          "is "
-          "someone scanning ports?",
+          "is someone scanning ports?",
           all_.where_, all_.guests_.size());
     all_.evict_oldest();
   }
@@ -63,10 +86,15 @@ bool Newcomers::evict_oldest() {
   return true;
 }
 
-void Newcomers::refused(const std::string& why) {
+void Newcomers::refused(const Failure& why) {
   refusals_++;
   all_refused.fetch_add(1, std::memory_order_relaxed);
-  log().debug("{}: connection refused: {}", where_, why);
+  log().debug("{}: connection refused: {}", where_, why.message);
+  if (why.kind != ErrorKind::mismatch) return;
+  auto& last = LastRefusal::of_process();
+  const std::lock_guard lock(last.mutex);
+  last.when = std::chrono::steady_clock::now();
+  last.why = why.message;
 }
 
 void Newcomers::close_all() {

@@ -6,17 +6,34 @@
 /// has been silent for longest makes way for a newcomer, who is never refused. What
 /// ccoll::strangers tells is counted here.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 
 #include "core/net/spare.hpp"
+#include "core/result.hpp"
 
 namespace ccoll::net {
+
+/// This process's own hello at somebody's listener, from before it connects until it is over: the
+/// listener may be of this process, whose ranks are no strangers to each other.
+class OwnHello {
+ public:
+  OwnHello();
+  ~OwnHello();
+  OwnHello(const OwnHello&) = delete;
+  OwnHello& operator=(const OwnHello&) = delete;
+};
+
+/// Why one of this process's listeners has since then refused a ccoll (another token, version or
+/// TLS); the last one's reason. Nothing where there was none. From any thread.
+std::optional<std::string> last_refusal(std::chrono::steady_clock::time_point since);
 
 /// On the listener's service thread only.
 class Newcomers {
@@ -50,7 +67,7 @@ class Newcomers {
   };
 
   /// Counts and logs a connection that was dropped, and why.
-  void refused(const std::string& why);
+  void refused(const Failure& why);
   std::uint64_t refusals() const { return refusals_; }
   /// Closes the oldest; false if there is none.
   bool evict_oldest();
@@ -58,7 +75,7 @@ class Newcomers {
   /// For one more to come in where the process has no descriptor left.
   Spare& spare() { return *spare_; }
   /// How many may be here at a time: the process's share (waiting_connections()), divided by its
-  /// listeners.
+  /// listeners, and as many as it says hello to itself.
   static std::size_t limit();
 
  private:

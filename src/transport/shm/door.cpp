@@ -144,14 +144,14 @@ asio::awaitable<void> borrow(Answering& door, Socket& socket) {
 asio::awaitable<void> answer_one(std::shared_ptr<Answering> door, Socket accepted) {
   Socket socket = std::move(accepted);
   const auto process = process_of_user(socket, "a process");
-  if (!process) co_return door->newcomers.refused(process.error().message);
+  if (!process) co_return door->newcomers.refused(process.error());
   Result<net::Purpose> purpose;
   {
     const net::Newcomers::Guest guest(door->newcomers, socket);
     purpose = co_await net::answer(socket, door->token, kPatience);
   }
   if (!door->open) co_return;
-  if (!purpose) co_return door->newcomers.refused(purpose.error().message);
+  if (!purpose) co_return door->newcomers.refused(purpose.error());
   if (*purpose == net::Purpose::memory) {
     // What is not lent is copied.
     if (!net::has_descriptors_left()) co_return;

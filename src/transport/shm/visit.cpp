@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/net/address.hpp"
+#include "core/net/newcomers.hpp"
 #include "core/os_error.hpp"
 
 namespace ccoll::shm {
@@ -54,6 +56,7 @@ asio::awaitable<std::error_code> connect(Socket& socket, const Protocol::endpoin
 
 asio::awaitable<Status> enter(Socket& socket, Protocol::endpoint door, std::string token,
                               net::Purpose purpose) {
+  const net::OwnHello hello;
   const auto code = co_await connect(socket, door);
   if (code) co_return fail(ErrorKind::peer_lost, "{}", os_error(code));
   if (auto same = process_of_user(socket, "it"); !same) co_return tl::unexpected(same.error());

@@ -367,7 +367,7 @@ TEST_CASE("lending: where the peer cannot or will not map it, nothing is lent", 
                     }});
     auto context = pair.context();
     if (peer == Peer::is_absent) context.table[1].port = 1;
-    const auto lender = shm::Lender::make(context, 1);
+    const auto lender = shm::Lender::make(context, 1, std::chrono::steady_clock::now() + 3s);
     CHECK_FALSE(lender->find(memory.data(), kLarge));
     if (peer != Peer::is_absent) CHECK(soon([&] { return offers > 0; }));
     std::this_thread::sleep_for(20ms);

@@ -152,7 +152,7 @@ TEST_CASE(
     const char* why;
   };
   const Obstacle obstacles[] = {
-      {"nobody listens", {}, "Connection refused"},
+      {"nobody listens", {}, "not come to the end of its start-up"},
       {"closes at once", [](Speaker& peer) { peer.close(); }, "closed the connection"},
       {"another program", [](Speaker& peer) { peer.send("HTTP/1.1 400 Bad Request\r\n\r\n"); },
        "HTTP/1.1"},
@@ -179,9 +179,11 @@ TEST_CASE(
     FalseDoor door;
     const Said said;
     {
-      Pair pair(shm_kind(), {.next = find_transport("tcp"), .before = [&](const auto& table) {
-                               door.stand_at(shm::door_name(table, 1), obstacle.script);
-                             }});
+      Pair pair(
+          shm_kind(),
+          {.next = find_transport("tcp"), .connect_timeout = 4s, .before = [&](const auto& table) {
+             door.stand_at(shm::door_name(table, 1), obstacle.script);
+           }});
       std::vector<std::unique_ptr<SendLink>> senders;
       std::vector<std::unique_ptr<ReceiveLink>> receivers;
       for (std::uint16_t lane = 0; lane < 4; lane++) {
@@ -233,6 +235,25 @@ TEST_CASE("shm: where this rank can make no memory it says with whom it shares n
   const auto opened = alone.of(0).open_send({alone.communicator, 0, 1, 0}, alone.waiters[0]);
   REQUIRE_FALSE(opened);
   CHECK(opened.error().message == why);
+}
+
+TEST_CASE("shm: a rank that is slow with its start-up is waited for", "[transport]") {
+  // Rank 0 is the pair's; rank 2, whose door opens late, is made by hand.
+  Pair pair(shm_kind());
+  auto context = pair.context();
+  context.table.push_back(testing::loopback(1));
+  const auto zero = shm_kind().make(context, nullptr);
+  const LinkId id{pair.communicator, 0, 2, 0};
+  pair.sender = value_or_throw(zero->open_send(id, pair.waiters[0]));
+  // Longer than a rank is waited for that is as far as the others.
+  std::this_thread::sleep_for(4s);
+  CHECK(pair.sender->failure() == nullptr);
+  context.rank = 2;
+  const auto late = shm_kind().make(context, nullptr);
+  pair.receiver = value_or_throw(late->open_receive(id, pair.waiters[1]));
+  CHECK(carries(pair, 50));
+  pair.sender.reset();
+  pair.receiver.reset();
 }
 
 TEST_CASE("shm: where no other transport may be used the link says why it fails", "[transport]") {

@@ -17,6 +17,7 @@
 
 #include "core/log.hpp"
 #include "core/net/accept.hpp"
+#include "core/net/address.hpp"
 #include "core/net/bytes.hpp"
 #include "core/net/deadline.hpp"
 #include "core/net/newcomers.hpp"
@@ -197,10 +198,11 @@ class OpenDoor final : public Door {
 
 /// The offer made; its time limit is over before it can have been taken.
 asio::awaitable<Status> knock(Socket& socket, Protocol::endpoint door, std::string token, LinkId id,
-                              std::shared_ptr<HandOver> hand_over) {
-  const net::Deadline deadline(socket, kPatience);
-  auto status = co_await enter(socket, std::move(door), std::move(token), net::Purpose::link);
+                              DoorWait wait, std::shared_ptr<HandOver> hand_over) {
+  auto status = co_await enter(socket, std::move(door), std::move(token), net::Purpose::link,
+                               std::move(wait));
   if (!status) co_return status;
+  const net::Deadline deadline(socket, kPatience);
   const auto& bell = *hand_over->waiter->bell();
   const auto& spread = hand_over->spread_file;
   const auto hello = encode({id, bell.number(), spread != nullptr, hand_over->mark});
@@ -267,11 +269,15 @@ asio::awaitable<void> wait_for_bell(Socket& socket, LinkId id,
 
 /// Until the receiver has a place for it, or says that it will have none.
 asio::awaitable<Status> be_taken(Socket& socket, Protocol::endpoint door, std::string token,
-                                 LinkId id, std::shared_ptr<HandOver> hand_over) {
+                                 LinkId id, std::chrono::steady_clock::time_point doors_open,
+                                 std::shared_ptr<HandOver> hand_over) {
   using namespace std::chrono_literals;
+  const std::function<bool()> wanted = [hand_over] {
+    return Ring::at(hand_over->memory->data())->writer_gone.load() == 0;
+  };
   asio::steady_timer pause(socket.get_executor());
   for (auto wait = 10ms;; wait = std::min(2 * wait, 250ms)) {
-    const auto knocked = co_await knock(socket, door, token, id, hand_over);
+    const auto knocked = co_await knock(socket, door, token, id, {doors_open, wanted}, hand_over);
     if (!knocked) co_return knocked;
     const auto verdict = co_await verdict_of(socket);
     if (!verdict) co_return tl::unexpected(verdict.error());
@@ -280,15 +286,18 @@ asio::awaitable<Status> be_taken(Socket& socket, Protocol::endpoint door, std::s
     socket.close(ignored);
     pause.expires_after(wait);
     co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
-    if (Ring::at(hand_over->memory->data())->writer_gone.load() != 0)
+    if (!wanted())
       co_return fail(ErrorKind::peer_lost, "it was closed before the receiver had a place for it");
   }
 }
 
 asio::awaitable<void> offer_now(asio::io_context& context, Protocol::endpoint door,
-                                std::string token, LinkId id, std::shared_ptr<HandOver> hand_over) {
+                                std::string token, LinkId id,
+                                std::chrono::steady_clock::time_point doors_open,
+                                std::shared_ptr<HandOver> hand_over) {
   Socket socket(context);
-  const auto status = co_await be_taken(socket, std::move(door), std::move(token), id, hand_over);
+  const auto status =
+      co_await be_taken(socket, std::move(door), std::move(token), id, doors_open, hand_over);
   hand_over->memory->close_file();
   hand_over->spread_file.reset();
   if (status)
@@ -319,23 +328,27 @@ Result<std::unique_ptr<Door>> Door::open(const TransportContext& context, HasPla
   if (!code) net::make_own(acceptor, code);
   if (!code) acceptor.bind(Protocol::endpoint(door_name(context.table, context.rank)), code);
   if (!code) acceptor.listen(Protocol::acceptor::max_listen_connections, code);
-  if (code) return fail(ErrorKind::exhausted, "no Unix socket: {}", os_error(code));
+  if (code)
+    return fail(ran_out(code) ? ErrorKind::exhausted : ErrorKind::unsupported, "no Unix socket: {}",
+                os_error(code));
   return std::make_unique<OpenDoor>(context.service, std::move(answering));
 }
 
 void offer_link(const TransportContext& context, const LinkId& id,
+                std::chrono::steady_clock::time_point doors_open,
                 std::shared_ptr<HandOver> hand_over) {
   auto& service = context.service->context();
-  net::spawn(service.get_executor(),
-             offer_now(service, door_name(context.table, id.to), context.token, id, hand_over),
-             "shared memory", [id, hand_over](const Failure& failure) {
-               // Perhaps the receiver has taken it by now: too late for another transport.
-               hand_over->unheard.deliver({failure.kind,
-                                           fmt::format("shared memory with rank {} of the job: {}",
-                                                       id.to, failure.message),
-                                           std::nullopt});
-               hand_over->waiter->ring();
-             });
+  net::spawn(
+      service.get_executor(),
+      offer_now(service, door_name(context.table, id.to), context.token, id, doors_open, hand_over),
+      "shared memory", [id, hand_over](const Failure& failure) {
+        // Perhaps the receiver has taken it by now: too late for another transport.
+        hand_over->unheard.deliver(
+            {failure.kind,
+             fmt::format("shared memory with rank {} of the job: {}", id.to, failure.message),
+             std::nullopt});
+        hand_over->waiter->ring();
+      });
 }
 
 }  // namespace ccoll::shm

@@ -5,6 +5,7 @@
 /// nothing is left in the file system. Either end checks that the other runs as the same user and
 /// knows the job's token.
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -39,9 +40,11 @@ class Door {
   virtual ~Door() = default;
 };
 
-/// Offers the link to the rank it goes to, and keeps `hand_over` up to date until the receiver's
-/// bell is there. Rings its waiter. Outlives the link if need be.
+/// Offers the link to the rank it goes to, whose door opens by `doors_open` if at all, and keeps
+/// `hand_over` up to date until the receiver's bell is there. Rings its waiter. Outlives the link
+/// if need be.
 void offer_link(const TransportContext& context, const LinkId& id,
+                std::chrono::steady_clock::time_point doors_open,
                 std::shared_ptr<HandOver> hand_over);
 
 }  // namespace ccoll::shm

@@ -9,9 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/deadline.hpp"
 #include "core/log.hpp"
 #include "transport/meeting.hpp"
 #include "transport/shm/door.hpp"
+#include "transport/shm/visit.hpp"
 
 namespace ccoll::shm {
 namespace {
@@ -56,12 +58,15 @@ class ShmTransport final : public Transport {
         borrowed_, std::move(refusal));
     if (door)
       door_ = std::move(*door);
+    else if (door.error().kind == ErrorKind::exhausted)
+      no_door_ = std::move(door.error());
     else
       log().warn("rank {}: no shared memory: {}", context_.rank, door.error().message);
   }
 
   Result<std::unique_ptr<SendLink>> open_send(const LinkId& id,
                                               std::shared_ptr<Waiter> waiter) override {
+    if (no_door_) return tl::unexpected(*no_door_);
     auto* const next = instead_->transport();
     if (next != nullptr && instead_->serves(id.to)) return next->open_send(id, std::move(waiter));
     auto slots = budget_->take(kLinkSlots * kSlotBytes);
@@ -87,13 +92,14 @@ class ShmTransport final : public Transport {
     std::tie(hand_over->spread, hand_over->spread_file) = spread_of(id.communicator);
     hand_over->waiter = std::move(waiter);
     if (context_.single_copy) hand_over->mark = process_mark();
-    offer_link(context_, id, hand_over);
+    offer_link(context_, id, doors_open_, hand_over);
     return std::make_unique<ShmSendLink>(id, std::move(hand_over), std::move(slots), lines_,
                                          context_.crowded, lender_to(id.to), huge_pages_, instead_);
   }
 
   Result<std::unique_ptr<ReceiveLink>> open_receive(const LinkId& id,
                                                     std::shared_ptr<Waiter> waiter) override {
+    if (no_door_) return tl::unexpected(*no_door_);
     std::unique_ptr<ReceiveLink> instead;
     if (auto* const next = instead_->transport()) {
       auto opened = next->open_receive(id, waiter);
@@ -119,7 +125,7 @@ class ShmTransport final : public Transport {
   std::shared_ptr<Lender> lender_to(std::uint32_t peer) {
     std::lock_guard lock(mutex_);
     auto& lender = lenders_[peer];
-    if (!lender) lender = Lender::make(context_, peer);
+    if (!lender) lender = Lender::make(context_, peer, doors_open_);
     return lender;
   }
 
@@ -156,6 +162,12 @@ class ShmTransport final : public Transport {
   const std::shared_ptr<Borrowed> borrowed_ = std::make_shared<Borrowed>();
   const std::shared_ptr<HugePages> huge_pages_ = std::make_shared<HugePages>(context_.huge_pages);
   std::unique_ptr<Door> door_;
+  /// Why this rank, for lack of something, has no door: its peers would knock for all the time that
+  /// start-up may take.
+  std::optional<Failure> no_door_;
+  /// By then a peer's start-up is over, or it is lost.
+  const std::chrono::steady_clock::time_point doors_open_ =
+      deadline_after(std::max<std::chrono::milliseconds>(context_.connect_timeout, kDoorOpens));
   std::atomic<bool> has_lacked_slots_{false};
   std::mutex mutex_;
   std::map<std::uint32_t, std::shared_ptr<Lender>> lenders_;  // guarded by mutex_; by rank

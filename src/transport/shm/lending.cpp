@@ -159,11 +159,11 @@ asio::awaitable<Status> attend(Socket& socket, Lent& lent) {
 }
 
 asio::awaitable<Status> introduce(Socket& socket, std::string door, std::string token,
-                                  std::uint32_t from, std::uint32_t to) {
-  const net::Deadline deadline(socket, kPatience);
-  auto status =
-      co_await enter(socket, Protocol::endpoint(door), std::move(token), net::Purpose::memory);
+                                  std::uint32_t from, std::uint32_t to, DoorWait wait) {
+  auto status = co_await enter(socket, Protocol::endpoint(door), std::move(token),
+                               net::Purpose::memory, std::move(wait));
   if (!status) co_return status;
+  const net::Deadline deadline(socket, kPatience);
   // The deadline's end closes the socket, which ends that.
   const std::function<bool()> always = [] { return true; };
   co_return co_await shm::send(socket, net::Writer().number(from).number(to).take(),
@@ -171,9 +171,13 @@ asio::awaitable<Status> introduce(Socket& socket, std::string door, std::string 
 }
 
 asio::awaitable<void> lend(asio::io_context& context, std::string door, std::string token,
-                           std::uint32_t from, std::uint32_t to, std::shared_ptr<Lent> lent) {
+                           std::uint32_t from, std::uint32_t to,
+                           std::chrono::steady_clock::time_point doors_open,
+                           std::shared_ptr<Lent> lent) {
   Socket socket(context);
-  auto status = co_await introduce(socket, std::move(door), std::move(token), from, to);
+  const std::function<bool()> wanted = [lent] { return !lent->has_ended(); };
+  auto status =
+      co_await introduce(socket, std::move(door), std::move(token), from, to, {doors_open, wanted});
   if (status) status = co_await attend(socket, *lent);
   lent->refuse_all();
   if (status) co_return;
@@ -197,12 +201,14 @@ asio::awaitable<std::optional<std::uint32_t>> introduced(Socket& socket, std::ui
 
 class RunningLender final : public Lender {
  public:
-  RunningLender(const TransportContext& context, std::uint32_t to)
+  RunningLender(const TransportContext& context, std::uint32_t to,
+                std::chrono::steady_clock::time_point doors_open)
       : service_(context.service),
         token_(context.token),
         from_(context.rank),
         to_(to),
-        door_(door_name(context.table, to)) {}
+        door_(door_name(context.table, to)),
+        doors_open_(doors_open) {}
   ~RunningLender() override {
     {
       std::lock_guard lock(lent_->mutex);
@@ -243,7 +249,7 @@ class RunningLender final : public Lender {
  private:
   void start() {
     auto& context = service_->context();
-    net::spawn(context.get_executor(), lend(context, door_, token_, from_, to_, lent_),
+    net::spawn(context.get_executor(), lend(context, door_, token_, from_, to_, doors_open_, lent_),
                "registered memory", [lent = lent_](const Failure&) { lent->refuse_all(); });
   }
   void nudge() {
@@ -255,13 +261,15 @@ class RunningLender final : public Lender {
   const std::string token_;
   const std::uint32_t from_, to_;
   const std::string door_;
+  const std::chrono::steady_clock::time_point doors_open_;
   const std::shared_ptr<Lent> lent_ = std::make_shared<Lent>();
 };
 
 }  // namespace
 
-std::shared_ptr<Lender> Lender::make(const TransportContext& context, std::uint32_t to) {
-  auto lender = std::make_shared<RunningLender>(context, to);
+std::shared_ptr<Lender> Lender::make(const TransportContext& context, std::uint32_t to,
+                                     std::chrono::steady_clock::time_point doors_open) {
+  auto lender = std::make_shared<RunningLender>(context, to, doors_open);
   RegisteredMemories::of_process().watch(lender);
   return lender;
 }

@@ -30,7 +30,9 @@ class Lender : public RegisteredMemories::Watcher {
   /// them, and until it has: the first time that is asked begins the hand-over.
   virtual std::optional<Place> find(const std::byte* data, std::size_t bytes) = 0;
 
-  static std::shared_ptr<Lender> make(const TransportContext& context, std::uint32_t to);
+  /// To that rank, whose door opens by `doors_open` if at all.
+  static std::shared_ptr<Lender> make(const TransportContext& context, std::uint32_t to,
+                                      std::chrono::steady_clock::time_point doors_open);
 };
 
 /// What one rank's peers lend to it. Thread-safe.

@@ -30,37 +30,44 @@ Result<pid_t> process_of_user(Socket& socket, std::string_view who) {
 
 namespace {
 
-/// So much later than its peers a rank may be with its start-up.
-constexpr std::chrono::seconds kDoorOpens{3};
+using Clock = std::chrono::steady_clock;
 
-/// Retries for a while where nobody answers: a peer that is not as far yet opens its door soon.
-asio::awaitable<std::error_code> connect(Socket& socket, const Protocol::endpoint& door) {
+/// Where nobody answers it tries again: a peer that is not as far yet will open its door.
+asio::awaitable<Status> connect(Socket& socket, const Protocol::endpoint& door,
+                                const DoorWait& until) {
   using namespace std::chrono_literals;
   asio::steady_timer pause(socket.get_executor());
-  const auto end = std::chrono::steady_clock::now() + kDoorOpens;
+  const bool may_come = Clock::now() < until.end;
   for (auto wait = 1ms;; wait = std::min(2 * wait, 100ms)) {
     std::error_code code, ignored;
     socket.open(Protocol(), code);
     if (!code) net::make_own(socket, code);
-    if (code) co_return code;
+    if (code) co_return fail(ErrorKind::exhausted, "no Unix socket: {}", os_error(code));
     co_await socket.async_connect(door, asio::redirect_error(asio::use_awaitable, code));
-    if (code != asio::error::connection_refused || std::chrono::steady_clock::now() > end)
-      co_return code;
+    if (!code) co_return Status{};
+    if (code != asio::error::connection_refused)
+      co_return fail(ErrorKind::peer_lost, "{}", os_error(code));
+    if (Clock::now() >= until.end || !until.wanted()) break;
     socket.close(ignored);
     pause.expires_after(wait);
     co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
   }
+  if (!may_come) co_return fail(ErrorKind::peer_lost, "nobody is there any more");
+  co_return fail(ErrorKind::timed_out, "it has not come to the end of its start-up in time");
 }
 
 }  // namespace
 
 asio::awaitable<Status> enter(Socket& socket, Protocol::endpoint door, std::string token,
-                              net::Purpose purpose) {
+                              net::Purpose purpose, DoorWait wait) {
   const net::OwnHello hello;
-  const auto code = co_await connect(socket, door);
-  if (code) co_return fail(ErrorKind::peer_lost, "{}", os_error(code));
+  auto there = co_await connect(socket, door, wait);
+  if (!there) co_return there;
   if (auto same = process_of_user(socket, "it"); !same) co_return tl::unexpected(same.error());
-  co_return co_await net::greet(socket, std::move(token), purpose, kPatience);
+  using std::chrono::milliseconds;
+  const auto left = std::chrono::duration_cast<milliseconds>(wait.end - Clock::now());
+  co_return co_await net::greet(socket, std::move(token), purpose,
+                                std::max<milliseconds>(kPatience, left));
 }
 
 asio::awaitable<Status> send(Socket& socket, std::string bytes, std::vector<int> descriptors,

@@ -30,10 +30,19 @@ inline constexpr std::chrono::seconds kPatience{10};
 /// same user's; `who` it is, for the message.
 Result<pid_t> process_of_user(Socket& socket, std::string_view who);
 
-/// Connects and proves that it knows the token, for whom a Deadline of kPatience may stand around
-/// it. Retries for a while where nobody answers.
+/// At least so much later than its peers a rank may be with its start-up.
+inline constexpr std::chrono::seconds kDoorOpens{3};
+
+/// How long who comes waits for a rank whose start-up may not be over: until then, as long as
+/// `wanted` says so.
+struct DoorWait {
+  std::chrono::steady_clock::time_point end;
+  std::function<bool()> wanted;
+};
+
+/// Connects and proves that it knows the token, once the door is open and its rank awake.
 asio::awaitable<Status> enter(Socket& socket, Protocol::endpoint door, std::string token,
-                              net::Purpose purpose);
+                              net::Purpose purpose, DoorWait wait);
 
 /// Sends it as soon as that is possible, trying while `go_on` says so: an unprivileged user has
 /// only so many descriptors on their way at a time, and a peer that has stopped reads nothing.

@@ -87,7 +87,8 @@ static Status check_heartbeat(std::chrono::milliseconds limit) {
 }
 
 Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, std::uint32_t size,
-                                             const CommunicatorOptions& options) {
+                                             const CommunicatorOptions& options,
+                                             bool is_whole_job) {
   CCOLL_TRY(check_heartbeat(options.heartbeat));
   const auto agreement = agreement_of(options);
   if (!agreement) return tl::unexpected(agreement.error());
@@ -130,7 +131,8 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
                                                       .credentials = *credentials,
                                                       .timeout = options.start_timeout,
                                                       .heartbeat = options.heartbeat,
-                                                      .told = told});
+                                                      .told = told,
+                                                      .is_whole_job = is_whole_job});
   member->dispatcher_->set_control(member->control_);
   if (auto joined = member->control_->join(store); !joined) {
     // What a child would say goodbye on are its parent's sockets.

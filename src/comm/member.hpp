@@ -32,9 +32,10 @@ std::uint32_t device_number(int device);
 
 class Member {
  public:
-  /// Meets the other ranks at `store`. Collective.
+  /// Meets the other ranks at `store`; `is_whole_job`: see Control::Membership. Collective.
   static Result<std::shared_ptr<Member>> join(Store& store, std::uint32_t rank, std::uint32_t size,
-                                              const CommunicatorOptions& options);
+                                              const CommunicatorOptions& options,
+                                              bool is_whole_job = false);
   ~Member();
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;

@@ -126,14 +126,16 @@ std::vector<Communicator> side_by_side(
 
 std::shared_ptr<Communicator::Implementation> start_up(const std::shared_ptr<Store>& store,
                                                        int rank, int size,
-                                                       const CommunicatorOptions& options) {
+                                                       const CommunicatorOptions& options,
+                                                       bool is_whole_job = false) {
   check_rank(rank, size);
   check_limit(options);
   if (!store)
     raise({ErrorKind::invalid_argument,
            fmt::format("create: no store (null) for rank {} of {}", rank, size), std::nullopt});
-  auto member = value_or_throw(Member::join(*store, static_cast<std::uint32_t>(rank),
-                                            static_cast<std::uint32_t>(size), options));
+  auto member =
+      value_or_throw(Member::join(*store, static_cast<std::uint32_t>(rank),
+                                  static_cast<std::uint32_t>(size), options, is_whole_job));
   const auto job = member->control().job();
   auto everyone = Group::whole_job(member->table().size(), member->rank());
   return value_or_throw(
@@ -217,7 +219,7 @@ Communicator Communicator::create(const Environment& environment,
     if (environment.local_rank == 0) warn_of_unknown_variables();
     const auto opened =
         value_or_throw(open_store(environment, asked.token, asked.start_timeout, asked.tls));
-    return Communicator(start_up(opened.store, environment.rank, environment.size, asked));
+    return Communicator(start_up(opened.store, environment.rank, environment.size, asked, true));
   });
 }
 

@@ -108,6 +108,10 @@ class Control {
     std::chrono::milliseconds heartbeat{0};
     /// Rank 0's is told to everyone; of others none is looked at. At most kMaxTold bytes.
     std::string told = {};
+    /// As the launcher says it, each rank of the job is one process: another one that claims to be
+    /// a rank while that is there is of another job, or of another start of this one. Not so where
+    /// a program makes groups of its own at a store, one after the other.
+    bool is_whole_job = false;
   };
 
   static std::shared_ptr<Control> make(std::shared_ptr<net::Service> service,

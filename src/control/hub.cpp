@@ -16,7 +16,7 @@ constexpr std::size_t kAnswers = 8 << 10;
 
 std::uint64_t draw_nonce() {
   std::random_device device;
-  return std::uint64_t{device()} << 32 | device();
+  return (std::uint64_t{device()} << 32 | device()) | 1U;  // 0 is nobody's
 }
 
 Status corrupt(std::string_view what) {
@@ -33,6 +33,7 @@ Hub::Hub(const std::shared_ptr<net::Service>& service, const Control::Membership
       credentials_(membership.credentials),
       timeout_(membership.timeout),
       heartbeat_(membership.heartbeat),
+      is_whole_job_(membership.is_whole_job),
       row_{membership.address, draw_nonce()},
       news_(membership.size),
       roll_calls_(membership.rank, std::min(RollCalls::kMaxBytes, membership.size * kAnswers)),

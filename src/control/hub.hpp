@@ -139,9 +139,13 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   static asio::awaitable<void> call_successor(Self self);
   /// The caller means this rank, but another number of ranks.
   bool disagrees(const Hello& hello) const;
-  /// What makes this start-up fail for everyone: the caller says that it is a rank that another
-  /// process is, this one or one that it has met.
+  /// The caller says that it is a rank that another process is, this one or one that it has met.
   std::optional<Failure> claimed_twice(const Hello& hello) const;
+  /// Who is the caller's rank as far as this one knows, where that is another process; or null.
+  const PeerAddress* other_as(const Hello& hello) const;
+  /// What all hear of it: their start-up fails, or, where it is over but others of the job may
+  /// still be starting, which of the two belongs to whom cannot be known any more.
+  void tell_claim(const Failure& claim);
   std::optional<Refusal> objection(const Hello& hello) const;
   std::optional<Refusal> late_objection(const Hello& hello) const;
   /// To a question; nothing is a welcome.
@@ -252,6 +256,7 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   const net::Credentials credentials_;         // immutable
   const std::chrono::milliseconds timeout_;    // immutable
   const std::chrono::milliseconds heartbeat_;  // immutable
+  const bool is_whole_job_;                    // immutable
   const Row row_;                              // immutable
 
   // owner: the service thread
@@ -303,7 +308,9 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   bool reported_ = false;
   bool table_complete_ = false;
   std::optional<Status> outcome_;
-  std::vector<Row> rows_;               ///< by rank; kept, to call those who are further away
+  /// By rank; kept, to call those who are further away. The nonce is 0 until a rank has come.
+  std::vector<Row> rows_;
+  std::optional<Failure> claim_;        ///< because of which this rank's job has failed
   std::string told_;                    ///< by rank 0
   std::set<std::uint32_t> unreported_;  ///< children
   std::set<std::uint32_t> unmet_;       ///< peers without a connection yet

@@ -50,10 +50,7 @@ class Joining {
 
  private:
   Status meet_all() {
-    if (membership_.size > 1) {
-      CCOLL_TRY(check_alone());
-      CCOLL_TRY(announce());
-    }
+    if (membership_.size > 1) CCOLL_TRY(announce());
     on_service([deadline = deadline_](Hub& hub) { hub.begin(deadline); });
     if (const Status status = membership_.rank == 0 ? watch_key() : reach_parent(); !status)
       return hub_->is_forked() ? status : give_up(status.error());
@@ -87,8 +84,26 @@ class Joining {
   }
 
   Status announce() {
+    const std::string key = key_of(membership_.rank), row = encode_key(hub_->row());
     try {
-      store_.set(key_of(membership_.rank), encode_key(hub_->row()), remaining());
+      if (membership_.rank != 0) {
+        store_.set(key, row, remaining());
+      } else if (!membership_.is_whole_job) {
+        CCOLL_TRY(check_alone());
+        store_.set(key, row, remaining());
+      } else {
+        // One of two that come at the very same moment is to see the other: those who have read its
+        // key never hear of the other's.
+        std::optional<std::string> before;
+        do {
+          if (Clock::now() > deadline_)
+            return fail(ErrorKind::timed_out,
+                        "start-up: the key '{}' of the store changes again and again", key);
+          before = read_root();
+          CCOLL_TRY(not_in_child());
+          if (before) CCOLL_TRY(ask(*before));
+        } while (!store_.compare_set(key, before, row, remaining()));
+      }
     } catch (const Error& error) {
       return fail(error.kind(), "start-up: the store did not take the address of rank {}: {}",
                   membership_.rank, error.what());
@@ -98,26 +113,36 @@ class Joining {
     return not_in_child();
   }
 
+  /// What stands under rank 0's key, if anything does.
+  std::optional<std::string> read_root() {
+    const std::string key = key_of(0);
+    const auto keys = store_.list(key, remaining());
+    if (std::ranges::find(keys, key) == keys.end()) return std::nullopt;
+    return store_.get(key, remaining());
+  }
+
   /// Whether another process, in a start-up of its own that has not come to its end, says that it
   /// is rank 0. Of other ranks their parent sees two.
   Status check_alone() {
-    if (membership_.rank != 0 || membership_.size == 1) return {};
     try {
-      const std::string key = key_of(0);
-      const auto keys = store_.list(key, remaining());
-      if (std::ranges::find(keys, key) == keys.end()) return {};
-      const auto row = decode_key(store_.get(key, remaining()));
+      const auto there = read_root();
       CCOLL_TRY(not_in_child());
-      if (!row || row->address.process == membership_.address.process) return {};
-      std::unique_lock lock(progress_.mutex);
-      progress_.attempt.reset();
-      on_service([row = *row](Hub& hub) { hub.ask_claimant(row); });
-      progress_.changed.wait_until(
-          lock, deadline_, [&] { return progress_.attempt.has_value() || progress_.outcome; });
-      return progress_.attempt.value_or(Status{});
+      return there ? ask(*there) : Status{};
     } catch (const std::exception&) {
       return {};  // it may be alone, and whether the store works is seen by those who need it
     }
+  }
+
+  /// Whether who has announced itself with that key, as rank 0, still says so.
+  Status ask(const std::string& key) {
+    const auto row = decode_key(key);
+    if (!row || row->address.process == membership_.address.process) return {};
+    std::unique_lock lock(progress_.mutex);
+    progress_.attempt.reset();
+    on_service([row = *row](Hub& hub) { hub.ask_claimant(row); });
+    progress_.changed.wait_until(
+        lock, deadline_, [&] { return progress_.attempt.has_value() || progress_.outcome; });
+    return progress_.attempt.value_or(Status{});
   }
 
   /// The other may have come at the very same moment; where all goes well it costs nothing.

@@ -96,11 +96,12 @@ asio::awaitable<void> Hub::receive_call(Self self, Stream accepted) {
     std::string frame = refusal ? encode(*refusal) : encode_welcome();
     asio::error_code ignored;
     co_await stream.write(std::move(frame), ignored);
-    if (twice) self->give_up({twice->kind, "start-up: " + twice->message, twice->culprit});
+    if (twice) self->tell_claim(*twice);
     co_return;
   }
   // Before, the caller tries again; now it has been counted in.
   try {
+    self->rows_[hello->rank] = hello->row;
     self->tell_limit(
         *self->meet(std::move(stream), hello->rank, hello->row.address, encode_welcome()));
     self->advance();
@@ -113,19 +114,39 @@ bool Hub::disagrees(const Hello& hello) const {
   return hello.callee == row_.nonce && hello.size != size_;
 }
 
-std::optional<Failure> Hub::claimed_twice(const Hello& hello) const {
-  if (hello.callee != row_.nonce || outcome_ || leaving_) return std::nullopt;
-  const auto known = edges_.find(hello.rank);
-  const auto* const other = hello.rank == rank_     ? &row_.address
-                            : known != edges_.end() ? &known->second->address()
-                                                    : nullptr;
+const PeerAddress* Hub::other_as(const Hello& hello) const {
+  if (hello.rank >= size_ || rows_[hello.rank].nonce == 0) return nullptr;
   // A thread of the same process has given this start-up up, and is in a later one.
-  if (other != nullptr && other->process != hello.row.address.process)
-    return Failure{ErrorKind::mismatch,
-                   fmt::format("two processes have been told that they are rank {}: {} and {}",
-                               hello.rank, process_text(*other), process_text(hello.row.address)),
-                   hello.rank};
-  return std::nullopt;
+  const auto& known = rows_[hello.rank].address;
+  return known.process != hello.row.address.process ? &known : nullptr;
+}
+
+std::optional<Failure> Hub::claimed_twice(const Hello& hello) const {
+  const auto* const other = other_as(hello);
+  if (hello.callee != row_.nonce || other == nullptr) return std::nullopt;
+  if (claim_ && claim_->culprit == hello.rank) return claim_;
+  if (leaving_ || news_.general_failure()) return std::nullopt;
+  if (outcome_) {
+    const auto is_member = [&](const Row& row) {
+      return row.address.process == hello.row.address.process;
+    };
+    // Who comes in place of one that has gone comes to a later start, and so do ranks that have
+    // been given new numbers.
+    if (!is_whole_job_ || news_.is_gone(hello.rank) || news_.has_losses() ||
+        std::ranges::any_of(rows_, is_member))
+      return std::nullopt;
+  }
+  return Failure{ErrorKind::mismatch,
+                 fmt::format("two processes have been told that they are rank {}: {} and "
+                             "{}; are there two jobs at one store?",
+                             hello.rank, process_text(*other), process_text(hello.row.address)),
+                 hello.rank};
+}
+
+void Hub::tell_claim(const Failure& claim) {
+  if (claim_ || leaving_ || (outcome_ && Clock::now() > deadline_)) return;
+  claim_ = claim;
+  flood(kEveryCommunicator, {claim.kind, "start-up: " + claim.message, claim.culprit});
 }
 
 std::optional<Refusal> Hub::objection(const Hello& hello) const {
@@ -216,6 +237,7 @@ asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row) {
   }
   self->received_.fetch_add(1, std::memory_order_relaxed);
   self->opened_.fetch_add(1, std::memory_order_relaxed);
+  self->rows_[peer] = row;
   self->tell_limit(*self->meet(std::move(stream), peer, row.address, {}));
   self->advance();
   co_return Status{};
@@ -237,8 +259,9 @@ void Hub::ask_claimant(const Row& row) {
     const Result<std::string> payload = co_await question(self, other, kClaimLimit);
     const Result<std::optional<Refusal>> answer = read_answer(payload, self->rank_);
     Status status;
-    if (answer && *answer && (*answer)->reason.culprit == self->rank_)
-      status = tl::unexpected<Failure>((*answer)->reason);
+    const bool is_claimed = answer && *answer && (*answer)->reason.kind == ErrorKind::mismatch &&
+                            (*answer)->reason.culprit == self->rank_;
+    if (is_claimed) status = tl::unexpected<Failure>((*answer)->reason);
     const std::lock_guard lock(self->progress_.mutex);
     self->progress_.attempt = std::move(status);
     self->progress_.changed.notify_all();

@@ -54,8 +54,8 @@ constexpr Variable kSettings[] = {
      "`TORCHELASTIC_USE_AGENT_STORE=True`"},
     {"CCOLL_SERVE_STORE", "1", "0: rank 0 does not serve the store, for one runs there already"},
     {"CCOLL_JOB", "the launcher's name of the job",
-     "tells jobs apart that share a store: give each program its own where several meet at one "
-     "`file://`"},
+     "tells jobs apart that share a store, or that by mistake were given one address: the same on "
+     "all ranks of a job"},
     {"CCOLL_TOKEN_FILE", "none",
      "the file with the job's secret, readable by its owner only; needed for every address that is "
      "not loopback"},
@@ -187,7 +187,7 @@ constexpr Variable kTorchrun[] = {
     {"LOCAL_WORLD_SIZE", "`LOCAL_RANK` + 1", "how many ranks this host has"},
     {"MASTER_ADDR", "none", "the host where rank 0 serves the store (any launcher)"},
     {"MASTER_PORT", "none", "its port there (any launcher)"},
-    {"TORCHELASTIC_RUN_ID", "none", "the job's name"},
+    {"TORCHELASTIC_RUN_ID", "none", "the job's name, together with the next and `MASTER_PORT`"},
     {"TORCHELASTIC_RESTART_COUNT", "0", "which start of the job this is"},
     {"TORCHELASTIC_USE_AGENT_STORE", "False",
      "True: torchrun's own store holds `MASTER_PORT`; set `CCOLL_PORT`"},

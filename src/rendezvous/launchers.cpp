@@ -110,7 +110,10 @@ Result<std::optional<Launched>> read_torchrun(const Variables& variables) {
   if (!launched || !*launched) return launched;
   const auto run = variables.text("TORCHELASTIC_RUN_ID");
   const auto restarts = variables.text("TORCHELASTIC_RESTART_COUNT");
-  if (run || restarts) (*launched)->job = run.value_or("") + "." + restarts.value_or("0");
+  // Its runs have one name ("none") where none was given, and may share a CCOLL_PORT.
+  if (run || restarts)
+    (*launched)->job = fmt::format("{}.{}.{}", run.value_or(""), restarts.value_or("0"),
+                                   variables.text_or("MASTER_PORT", ""));
   (*launched)->no_meeting = "RANK and WORLD_SIZE are set, but MASTER_ADDR and MASTER_PORT are not";
   return launched;
 }

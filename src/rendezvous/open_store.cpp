@@ -6,6 +6,7 @@
 
 #include "core/net/openssl.hpp"
 #include "core/process_mutex.hpp"
+#include "rendezvous/tcp_store.hpp"
 
 namespace ccoll {
 namespace {
@@ -33,15 +34,19 @@ class Opened {
 
   /// The server at `address`, which runs until the process ends: a rank that starts up again soon
   /// must not meet a server that is about to go.
-  std::shared_ptr<StoreServer> serve(const std::string& address, const std::string& token,
-                                     const TlsOptions& tls) {
+  Result<std::shared_ptr<StoreServer>> serve(const std::string& address, const std::string& job,
+                                             const std::string& token, const TlsOptions& tls) {
+    jobs_->add(job);
     if (auto server = server_at(address)) return server;
     // Without the lock: whoever forks waits for that, and a name service may not answer. Of two
     // threads that come here only one can have the address.
-    std::shared_ptr<StoreServer> made = serve_tcp_store(address, token, tls);
+    auto made = rendezvous::serve_store(address, token, tls, jobs_);
+    if (!made) return tl::unexpected(made.error());
     const std::lock_guard lock(mutex_);
-    return servers_[address] = std::move(made);
+    return servers_[address] = std::move(*made);
   }
+  /// What tells its servers from those of others.
+  std::uint64_t number() const { return jobs_->process(); }
 
  private:
   /// Null: there is none.
@@ -51,6 +56,7 @@ class Opened {
     return found != servers_.end() ? found->second : nullptr;
   }
 
+  const std::shared_ptr<rendezvous::OwnJobs> jobs_ = std::make_shared<rendezvous::OwnJobs>();
   ProcessMutex mutex_;
   std::map<std::string, int> times_;                             // guarded by mutex_
   std::map<std::string, std::shared_ptr<StoreServer>> servers_;  // guarded by mutex_
@@ -81,23 +87,24 @@ Result<OpenedStore> open_tcp(const Environment& environment, const std::string& 
                 environment.store);
   }
   OpenedStore opened;
+  rendezvous::JobClaim claim{environment.job};
   std::string not_served;
   if (environment.rank == 0 && environment.rank0_serves_store) {
-    auto server = caught([&] { return Opened::of_process().serve(address, token, tls); });
+    auto server = Opened::of_process().serve(address, environment.job, token, tls);
     // The address may be another host's, or taken by a server started apart (cc-run --store).
     if (server) {
       opened.server = std::move(*server);
     } else {
       not_served = server.error().message;
+      claim.could_not_listen = Opened::of_process().number();
     }
   }
-  auto store = caught([&] { return connect_tcp_store(address, token, timeout, tls); });
+  auto store = rendezvous::connect_store(address, token, timeout, tls, claim);
   if (!store) {
     Failure failure = store.error();
-    if (!not_served.empty() && not_served != failure.message) {
-      failure.message = fmt::format("rank 0 {}; and no store of ccoll answers there: {}",
-                                    not_served, failure.message);
-    }
+    if (!not_served.empty() && not_served != failure.message)
+      failure.message = fmt::format("rank 0 {}; nor can it use what listens there: {}", not_served,
+                                    failure.message);
     return tl::unexpected(std::move(failure));
   }
   opened.store = make_prefix_store(std::move(*store), prefix);

@@ -33,6 +33,7 @@ std::optional<Arity> arity(Op op) {
     case Op::remove:
     case Op::list:
     case Op::barrier:
+    case Op::open:
       return Arity{1, 1, 0, 0};
     case Op::cancel:
       return Arity{0, 0, 0, 0};
@@ -79,6 +80,8 @@ std::string_view to_string(Op op) {
       return "barrier";
     case Op::cancel:
       return "cancel";
+    case Op::open:
+      return "open";
   }
   return "unknown";
 }

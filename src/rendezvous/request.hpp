@@ -29,6 +29,7 @@ enum class Op : std::uint8_t {
   list = 9,         ///< key = prefix → keys
   barrier = 10,     ///< key, number of callers
   cancel = 11,      ///< number: id of an earlier request of this client, which is then answered
+  open = 12,        ///< key = the client's job, number: JobClaim::could_not_listen; may be refused
 };
 
 std::string_view to_string(Op op);

@@ -70,6 +70,7 @@ Result<Response> State::act(const Request& request) {
     case Op::wait:
     case Op::barrier:
     case Op::cancel:
+    case Op::open:
       break;
   }
   return fail(ErrorKind::internal, "store: {} is not done at once", to_string(request.op));

@@ -13,6 +13,7 @@
 #include "core/net/outbox.hpp"
 #include "rendezvous/backend.hpp"
 #include "rendezvous/tcp_options.hpp"
+#include "rendezvous/tcp_store.hpp"
 
 namespace ccoll {
 namespace rendezvous {
@@ -192,8 +193,25 @@ asio::awaitable<void> start(std::shared_ptr<net::Service> service, std::string a
   connected->set_value(std::move(connection));
 }
 
-Result<std::shared_ptr<Store>> connect(const std::string& address, const std::string& token,
-                                       Milliseconds timeout, const TlsOptions& tls) {
+/// Says whose the client is, to a server that may be another job's.
+Status say_job(Backend& backend, const JobClaim& claim, Milliseconds timeout) {
+  Request request{Op::open, {claim.job}, {}, static_cast<std::int64_t>(claim.could_not_listen)};
+  CCOLL_TRY(check_request(request));
+  const auto answer = backend.call(std::move(request), timeout);
+  if (answer) return {};
+  if (answer.error().kind != ErrorKind::mismatch) return tl::unexpected(answer.error());
+  return fail(ErrorKind::mismatch,
+              "the store at {} {}; give each job a port of its own (MASTER_PORT, CCOLL_PORT or "
+              "CCOLL_STORE)",
+              backend.address(), answer.error().message);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Store>> connect_store(const std::string& address, const std::string& token,
+                                             Milliseconds timeout, const TlsOptions& tls,
+                                             const std::optional<JobClaim>& claim) {
+  const auto deadline = deadline_after(timeout);
   const auto credentials = net::Credentials::make(token, tls);
   if (!credentials) return tl::unexpected(credentials.error());
   auto service = net::Service::shared();
@@ -215,16 +233,17 @@ Result<std::shared_ptr<Store>> connect(const std::string& address, const std::st
                 address);
   auto connection = future.get();
   if (!connection) return tl::unexpected(connection.error());
-  return make_store(
-      std::make_unique<TcpBackend>(std::move(service), std::move(*connection), address));
+  auto backend = std::make_unique<TcpBackend>(std::move(service), std::move(*connection), address);
+  const auto left = deadline - std::chrono::steady_clock::now();
+  if (claim) CCOLL_TRY(say_job(*backend, *claim, std::chrono::ceil<Milliseconds>(left)));
+  return make_store(std::move(backend));
 }
 
-}  // namespace
 }  // namespace rendezvous
 
 std::shared_ptr<Store> connect_tcp_store(const std::string& address, const std::string& token,
                                          Store::Timeout timeout, const TlsOptions& tls) {
-  return value_or_throw(rendezvous::connect(address, token, timeout, tls));
+  return value_or_throw(rendezvous::connect_store(address, token, timeout, tls, std::nullopt));
 }
 
 }  // namespace ccoll

@@ -9,6 +9,7 @@
 #include "core/net/outbox.hpp"
 #include "rendezvous/state.hpp"
 #include "rendezvous/tcp_options.hpp"
+#include "rendezvous/tcp_store.hpp"
 
 namespace ccoll {
 namespace rendezvous {
@@ -21,6 +22,9 @@ class Session;
 
 /// Used on the service thread only, but for the counters.
 struct Shared {
+  explicit Shared(std::shared_ptr<const OwnJobs> own) : jobs(std::move(own)) {}
+
+  const std::shared_ptr<const OwnJobs> jobs;  ///< null: all
   State state;
   State::Ticket last_ticket = 0;
   std::set<Session*> sessions;
@@ -77,10 +81,19 @@ class Session final : public std::enable_shared_from_this<Session> {
     shared_->requests.fetch_add(1, std::memory_order_relaxed);
     if (request->content.op == Op::cancel) {
       cancel(static_cast<std::uint64_t>(request->content.number));
+    } else if (request->content.op == Op::open) {
+      answer(request->id, opened(request->content));
     } else {
       submit(request->id, std::move(request->content));
     }
     return stream_.is_open();
+  }
+
+  Result<Response> opened(const Request& request) const {
+    if (shared_->jobs)
+      CCOLL_TRY(
+          shared_->jobs->objection(request.keys[0], static_cast<std::uint64_t>(request.number)));
+    return Response{};
   }
 
   void reject() { shared_->rejected.fetch_add(1, std::memory_order_relaxed); }
@@ -152,12 +165,15 @@ class TcpStoreServer final : public StoreServer {
   std::unique_ptr<net::Listener> listener_;
 };
 
-Result<std::unique_ptr<StoreServer>> serve(const std::string& address, const std::string& token,
-                                           const TlsOptions& tls) {
+}  // namespace
+
+Result<std::unique_ptr<StoreServer>> serve_store(const std::string& address,
+                                                 const std::string& token, const TlsOptions& tls,
+                                                 std::shared_ptr<const OwnJobs> jobs) {
   auto credentials = net::Credentials::make(token, tls);
   if (!credentials) return tl::unexpected(credentials.error());
   auto service = net::Service::dedicated();
-  auto shared = std::make_shared<Shared>();
+  auto shared = std::make_shared<Shared>(std::move(jobs));
   auto& context = service->context();
   auto listener =
       net::Listener::open(service, address, std::move(*credentials),
@@ -176,12 +192,11 @@ Result<std::unique_ptr<StoreServer>> serve(const std::string& address, const std
                                           std::move(*listener));
 }
 
-}  // namespace
 }  // namespace rendezvous
 
 std::unique_ptr<StoreServer> serve_tcp_store(const std::string& address, const std::string& token,
                                              const TlsOptions& tls) {
-  return value_or_throw(rendezvous::serve(address, token, tls));
+  return value_or_throw(rendezvous::serve_store(address, token, tls, nullptr));
 }
 
 }  // namespace ccoll

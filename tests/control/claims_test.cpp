@@ -69,4 +69,79 @@ TEST_CASE("two processes that claim rank 0 are told to both, at once", "[control
                "host 127.0.0.1, pid 102"});
 }
 
+namespace {
+
+/// Rank 0 and 1 of a whole job of two, whose start-ups are over, and what they hear from then on.
+struct Job {
+  explicit Job(milliseconds limit, bool is_whole_job = true) {
+    for (const std::uint32_t rank : {0u, 1u})
+      members.push_back(make_member(rank, 2, limit, job_token(), net::Service::shared(), 0ms,
+                                    {rank + 1, 101 + rank, is_whole_job}));
+    auto other = std::async(std::launch::async, [&] { return members[1].control->join(store); });
+    joined = members[0].control->join(store) && other.get();
+    for (std::size_t i = 0; i < 2; i++) members[i].control->subscribe(1, recorders[i]);
+  }
+  /// Another process that says it is that rank, too.
+  Status claim(std::uint32_t rank, milliseconds limit, bool is_whole_job = true) {
+    auto late = make_member(rank, 2, limit, job_token(), net::Service::shared(), 0ms,
+                            {99, 999, is_whole_job});
+    return late.control->join(store);
+  }
+
+  CountingStore store;
+  std::vector<Member> members;
+  std::vector<std::shared_ptr<Recorder>> recorders{std::make_shared<Recorder>(),
+                                                   std::make_shared<Recorder>()};
+  bool joined = false;
+};
+
+}  // namespace
+
+TEST_CASE("a late process of a doubled rank hears so at once, and so do all if others may come yet",
+          "[control]") {
+  const std::uint32_t rank = GENERATE(0u, 1u);
+  CAPTURE(rank);
+  Job job(120s);
+  REQUIRE(job.joined);
+  const auto start = Clock::now();
+  check_all({job.claim(rank, 120s), job.claim(rank, 120s)},
+            {"two processes have been told that they are rank " + std::to_string(rank) + ": ",
+             "pid 999", "pid " + std::to_string(101 + rank)});
+  CHECK(Clock::now() - start < kSoon);
+  for (const auto& recorder : job.recorders) {
+    REQUIRE(recorder->wait_for(1, 0, kSoon));
+    CHECK(recorder->failures()[0].kind == ErrorKind::mismatch);
+    CHECK(recorder->failures()[0].culprit == rank);
+  }
+}
+
+TEST_CASE("a job whose start-up is long over is not harmed by who claims one of its ranks",
+          "[control]") {
+  Job job(1s);
+  REQUIRE(job.joined);
+  std::this_thread::sleep_for(1200ms);
+  check_all({job.claim(1, 120s)}, {"two processes have been told that they are rank 1: "});
+  for (auto& member : job.members) member.control->settle();
+  for (const auto& recorder : job.recorders) CHECK(recorder->failures().empty());
+}
+
+TEST_CASE(
+    "groups that a program makes at one store, one after the other, do not claim each "
+    "other's ranks",
+    "[control]") {
+  Job job(120s, false);
+  REQUIRE(job.joined);
+  auto first = std::async(std::launch::async, [&] { return job.claim(0, 60s, false); });
+  CHECK(job.claim(1, 60s, false));
+  CHECK(first.get());
+  for (const auto& recorder : job.recorders) CHECK(recorder->failures().empty());
+}
+
+TEST_CASE("of two processes that are rank 0 of a whole job one sees the other", "[control]") {
+  for (int round = 0; round < 20; round++) {
+    check_all(outcomes({{0, 2, {1, 101, true}}, {0, 2, {2, 102, true}}}),
+              {"two processes have been told that they are rank 0: ", "pid 101", "pid 102"});
+  }
+}
+
 }  // namespace ccoll::testing

@@ -42,6 +42,18 @@ std::vector<std::string> CountingStore::list(std::string_view prefix, Timeout) {
   return keys;
 }
 
+bool CountingStore::compare_set(std::string_view key, std::optional<std::string_view> expected,
+                                std::string_view desired, Timeout) {
+  const std::lock_guard lock(mutex_);
+  count_request();
+  const auto found = values_.find(key);
+  if (expected ? found == values_.end() || found->second != *expected : found != values_.end())
+    return false;
+  values_.insert_or_assign(std::string(key), std::string(desired));
+  changed_.notify_all();
+  return true;
+}
+
 std::size_t CountingStore::keys() {
   const std::lock_guard lock(mutex_);
   return values_.size();
@@ -173,6 +185,7 @@ Member make_member(std::uint32_t rank, std::uint32_t size, milliseconds timeout,
   membership.address.port = member.listener->endpoint().port();
   membership.address.pid = claim.pid;
   membership.address.process = claim.process;
+  membership.is_whole_job = claim.is_whole_job;
   membership.address.device = rank;  // tells the rows of the table apart
   membership.credentials = token;
   membership.told = "told by rank " + std::to_string(rank);

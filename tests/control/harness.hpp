@@ -57,6 +57,8 @@ class CountingStore final : public SmallStore {
   void set(std::string_view key, std::string_view value, Timeout) override;
   std::string get(std::string_view key, Timeout timeout) override;
   std::vector<std::string> list(std::string_view prefix, Timeout) override;
+  bool compare_set(std::string_view key, std::optional<std::string_view> expected,
+                   std::string_view desired, Timeout) override;
 
   std::size_t keys();
   std::size_t requests();
@@ -131,6 +133,7 @@ const std::string& job_token();
 struct Claim {
   std::uint64_t process = 0;
   std::uint32_t pid = static_cast<std::uint32_t>(getpid());
+  bool is_whole_job = false;
 };
 
 Member make_member(std::uint32_t rank, std::uint32_t size, milliseconds timeout,

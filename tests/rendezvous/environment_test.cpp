@@ -147,7 +147,7 @@ TEST_CASE("environment: torchrun's variables give rank, address and job", "[rend
   found = detect(with(kTorchrun, {{"TORCHELASTIC_RUN_ID", "abc"},
                                   {"TORCHELASTIC_RESTART_COUNT", "2"},
                                   {"MASTER_ADDR", "fd00::2"}}));
-  CHECK(found.job == "abc.2");
+  CHECK(found.job == "abc.2.29500");
   CHECK(found.store == "tcp://[fd00::2]:29500");
 }
 

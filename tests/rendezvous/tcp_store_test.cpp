@@ -23,6 +23,7 @@
 #include "core/net/frame.hpp"
 #include "core/net/listener.hpp"
 #include "rendezvous/open_store.hpp"
+#include "rendezvous/tcp_store.hpp"
 #include "support/kept_port.hpp"
 
 using namespace ccoll;
@@ -171,6 +172,34 @@ TEST_CASE("a missing server, another token and no token are told apart", "[rende
                                      Catch::Contains("CCOLL_TOKEN_FILE") &&
                                      Catch::Contains("cc-run --token-file"));
   }
+}
+
+TEST_CASE("the store of a job serves its ranks only, and tells others whose it is",
+          "[rendezvous]") {
+  const auto jobs = std::make_shared<rendezvous::OwnJobs>();
+  jobs->add("a");
+  const auto server = value_or_throw(rendezvous::serve_store("", "", {}, jobs));
+  const auto outcome = [&](const std::optional<rendezvous::JobClaim>& claim) {
+    return failure_of([&] {
+      value_or_throw(rendezvous::connect_store(server->address(), "", 5s, {}, claim))->set("k", "");
+    });
+  };
+  CHECK(outcome(rendezvous::JobClaim{"a"}) == "no failure");
+  CHECK(outcome(std::nullopt) == "no failure");  // whoever connects by himself
+  CHECK_THAT(outcome(rendezvous::JobClaim{"b"}),
+             Catch::StartsWith("mismatch: the store at " + server->address()) &&
+                 Catch::Contains("of job 'a'") && Catch::Contains("of job 'b'") &&
+                 Catch::Contains("MASTER_PORT"));
+  CHECK_THAT(outcome(rendezvous::JobClaim{""}), Catch::Contains("of a job without a name"));
+  // Who is to serve it itself: this process may have been given the address in another form.
+  CHECK(outcome(rendezvous::JobClaim{"a", jobs->process()}) == "no failure");
+  CHECK_THAT(outcome(rendezvous::JobClaim{"a", rendezvous::OwnJobs().process()}),
+             Catch::Contains("is served by rank 0 of another job, or of an earlier start"));
+  const auto of_all = serve_tcp_store();
+  CHECK(failure_of([&] {
+          value_or_throw(rendezvous::connect_store(of_all->address(), "", 5s, {},
+                                                   rendezvous::JobClaim{"b", 1}));
+        }) == "no failure");
 }
 
 TEST_CASE("calls under way fail when the server ends, and those after", "[rendezvous]") {

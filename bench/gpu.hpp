@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "ccoll/stream.hpp"
+#include "ccoll/device.hpp"
 #include "core/result.hpp"
 
 namespace ccoll::bench {

@@ -58,7 +58,7 @@ std::string transport_text() {
   return "Transports\n" +
          line("shm", fmt::format("yes: ranks that are processes of one host; slots of {} MiB per "
                                  "rank (CCOLL_SLOT_MEMORY)",
-                                 CommunicatorOptions::from_environment().slot_memory >> 20)) +
+                                 CommunicatorOptions::from_environment().shm.slot_bytes >> 20)) +
          line("", "read where it lies: " + describe_single_copy()) +
          line("", "huge pages for that: " + describe_huge_pages()) +
          line("tcp", "yes: ranks that are processes, on one host or many") +

@@ -82,10 +82,10 @@ class PairMeter {
 
  private:
   void send(int peer, std::size_t bytes) {
-    communicator_.send(buffer_.data(), bytes, DataType::uint8, peer);
+    communicator_.send(ConstBlock(buffer_.data(), bytes, DataType::uint8), peer);
   }
   void recv(int peer, std::size_t bytes) {
-    communicator_.recv(buffer_.data(), bytes, DataType::uint8, peer);
+    communicator_.recv(Block(buffer_.data(), bytes, DataType::uint8), peer);
   }
 
   void exchange(int peer, bool first) {

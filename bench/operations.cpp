@@ -192,14 +192,15 @@ void call_ping_pong(Communicator& c, const Arguments& a) {
   const int last = c.size() - 1;
   if (last == 0) {
     for (int trip = 0; trip < 2; trip++) {
-      c.send_recv(a.input, a.count, 0, a.output, a.count, 0, a.type, 0, a.options);
+      c.send_recv(ConstBlock(a.input, a.count, a.type), 0, Block(a.output, a.count, a.type), 0, 0,
+                  a.options);
     }
   } else if (c.rank() == 0) {
-    c.send(a.input, a.count, a.type, last, 0, a.options);
-    c.recv(a.output, a.count, a.type, last, 0, a.options);
+    c.send(ConstBlock(a.input, a.count, a.type), last, 0, a.options);
+    c.recv(Block(a.output, a.count, a.type), last, 0, a.options);
   } else if (c.rank() == last) {
-    c.recv(a.output, a.count, a.type, 0, 0, a.options);
-    c.send(a.output, a.count, a.type, 0, 0, a.options);
+    c.recv(Block(a.output, a.count, a.type), 0, 0, a.options);
+    c.send(ConstBlock(a.output, a.count, a.type), 0, 0, a.options);
   }
 }
 
@@ -209,45 +210,53 @@ constexpr std::array<Operation, 16> kOperations = {{
     {"all_reduce", Kind::all_reduce, false, false, true, true, true, there_and_back,
      all_reduce_layout,
      [](Communicator& c, const Arguments& a) {
-       c.all_reduce(a.input, a.output, a.count, a.type, a.op, a.options);
+       c.all_reduce(ConstBlock(a.input, a.count, a.type), Block(a.output, a.count, a.type), a.op,
+                    a.options);
      },
      "everyone gets the sum of all buffers"},
     {"all_gather", Kind::all_gather, true, false, false, true, true, others_share,
      all_gather_layout,
      [](Communicator& c, const Arguments& a) {
-       c.all_gather(a.input, a.output, a.count, a.type, a.options);
+       c.all_gather(ConstBlock(a.input, a.count, a.type),
+                    Block(a.output, c.size() * a.count, a.type), a.options);
      },
      "everyone gets every rank's block"},
     {"reduce_scatter", Kind::reduce_scatter, true, false, true, true, true, others_share,
      reduce_scatter_layout,
      [](Communicator& c, const Arguments& a) {
-       c.reduce_scatter(a.input, a.output, a.count, a.type, a.op, a.options);
+       c.reduce_scatter(ConstBlock(a.input, c.size() * a.count, a.type),
+                        Block(a.output, a.count, a.type), a.op, a.options);
      },
      "each rank gets its block of the sum"},
     {"all_to_all", Kind::all_to_all, true, false, false, false, true, others_share,
      all_to_all_layout,
      [](Communicator& c, const Arguments& a) {
-       c.all_to_all(a.input, a.output, a.count, a.type, a.options);
+       c.all_to_all(ConstBlock(a.input, c.size() * a.count, a.type),
+                    Block(a.output, c.size() * a.count, a.type), a.options);
      },
      "each rank sends another block to each rank"},
     {"broadcast", Kind::broadcast, false, true, false, true, true, whole, broadcast_layout,
      [](Communicator& c, const Arguments& a) {
-       c.broadcast(a.input, a.output, a.count, a.type, a.root, a.options);
+       c.broadcast(ConstBlock(a.input, a.count, a.type), Block(a.output, a.count, a.type), a.root,
+                   a.options);
      },
      "everyone gets the root's buffer"},
     {"reduce", Kind::reduce, false, true, true, true, true, whole, reduce_layout,
      [](Communicator& c, const Arguments& a) {
-       c.reduce(a.input, a.output, a.count, a.type, a.op, a.root, a.options);
+       c.reduce(ConstBlock(a.input, a.count, a.type), Block(a.output, a.count, a.type), a.op,
+                a.root, a.options);
      },
      "the root gets the sum of all buffers"},
     {"gather", Kind::gather, true, true, false, true, true, others_share, gather_layout,
      [](Communicator& c, const Arguments& a) {
-       c.gather(a.input, a.output, a.count, a.type, a.root, a.options);
+       c.gather(ConstBlock(a.input, a.count, a.type), Block(a.output, c.size() * a.count, a.type),
+                a.root, a.options);
      },
      "the root gets every rank's block"},
     {"scatter", Kind::scatter, true, true, false, true, true, others_share, scatter_layout,
      [](Communicator& c, const Arguments& a) {
-       c.scatter(a.input, a.output, a.count, a.type, a.root, a.options);
+       c.scatter(ConstBlock(a.input, c.size() * a.count, a.type), Block(a.output, a.count, a.type),
+                 a.root, a.options);
      },
      "each rank gets its block of the root's buffer"},
     {"all_gather_v", Kind::all_gather, true, false, false, true, true, others_share,
@@ -281,8 +290,8 @@ constexpr std::array<Operation, 16> kOperations = {{
     {"send_recv", std::nullopt, false, false, false, false, true, whole, send_recv_layout,
      [](Communicator& c, const Arguments& a) {
        const int n = c.size();
-       c.send_recv(a.input, a.count, (c.rank() + 1) % n, a.output, a.count, (c.rank() + n - 1) % n,
-                   a.type, 0, a.options);
+       c.send_recv(ConstBlock(a.input, a.count, a.type), (c.rank() + 1) % n,
+                   Block(a.output, a.count, a.type), (c.rank() + n - 1) % n, 0, a.options);
      },
      "a ring: to the next rank, from the one before"},
     {"ping_pong", std::nullopt, false, false, false, false, true, whole, ping_pong_layout,

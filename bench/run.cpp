@@ -63,7 +63,7 @@ int run_rank(int rank, int local_rank, const Options& options, Session session,
     CommunicatorOptions settings = communicator_options(options);
     // Its memory is freed when the communicator, for which streams may wait, has gone.
     const std::unique_ptr<Gpu> gpu = options.is_on_gpu() ? open_gpu(local_rank) : nullptr;
-    if (gpu) settings.device = gpu->number();
+    if (gpu) settings.device.ordinal = gpu->number();
     Communicator communicator = connect(settings);
     if (options.command == Options::Command::tune) {
       tune(communicator, options);

@@ -23,7 +23,7 @@ inline double time_batch(Communicator& world, std::uint64_t calls,
   for (std::uint64_t i = 0; i < calls; i++) call();
   const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
   double slowest = took.count();
-  world.all_reduce(&slowest, &slowest, 1, DataType::float64, ReduceOp::max);
+  world.all_reduce(Block(&slowest, 1, DataType::float64), ReduceOp::max);
   return slowest / static_cast<double>(calls);
 }
 
@@ -44,7 +44,7 @@ inline SideBySide measure_all_reduce(Communicator& world, Communicator& plain, C
   constexpr double kBatchUs = 1000;
   std::vector<float> in(count, 1), out(count);
   const auto call_on = [&](Communicator& communicator) {
-    return [&] { communicator.all_reduce(in.data(), out.data(), in.size(), DataType::float32); };
+    return [&] { communicator.all_reduce(in, Block(out.data(), in.size(), DataType::float32)); };
   };
   const double estimate = time_batch(world, 3, call_on(plain));
   const auto calls = static_cast<std::uint64_t>(std::clamp(kBatchUs / estimate, 1.0, 2000.0));

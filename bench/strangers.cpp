@@ -184,11 +184,11 @@ double time_period(Communicator& world, std::size_t bytes) {
     // All ranks end after the same call.
     if (static_cast<std::uint64_t>(calls) % 64 != 63) continue;
     std::uint8_t more = Clock::now() - begin < kPeriod;
-    world.broadcast(&more, &more, 1, ccoll::DataType::uint8, 0);
+    world.broadcast(ccoll::Block(&more, 1, ccoll::DataType::uint8), 0);
     goes_on = more != 0;
   }
   double took = std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
-  world.all_reduce(&took, &took, 1, ccoll::DataType::float64, ccoll::ReduceOp::max);
+  world.all_reduce(ccoll::Block(&took, 1, ccoll::DataType::float64), ccoll::ReduceOp::max);
   return took / calls;
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Buffers that are not one stretch of memory: blocks of different sizes, one per rank, anywhere
-/// (v-operations), and several buffers in one call (coalesced operations). What they point to is
-/// the caller's; the lists themselves are copied by the call.
+/// Blocks are what every operation reads and writes: a pointer, a number of elements and their
+/// type. Lists of them serve operations whose blocks differ in size (v-operations) and operations
+/// on several buffers at once (coalesced calls). The memory is the caller's; a call copies the
+/// lists that it gets, and nothing else.
 
 #include <concepts>
 #include <cstddef>
@@ -20,47 +21,58 @@
 
 namespace ccoll {
 
-/// `count` elements to read. Null only where count is 0.
-struct ConstBlock {
-  const void* data = nullptr;
-  std::size_t count = 0;
-  DataType type = DataType::uint8;
-
-  ConstBlock() = default;
-  ConstBlock(const void* at, std::size_t elems, DataType of) : data(at), count(elems), type(of) {}
-  template <InputBuffer B>
-  ConstBlock(B&& buffer)
-      : ConstBlock(std::ranges::data(buffer), std::ranges::size(buffer), element_type_of<B>) {}
-};
-
-/// `count` elements to write. Null only where count is 0.
+/// Elements to write: `count` of them. `data` may be null only where `count` is 0.
+///
+/// With a `row_length` of 0 the elements lie one after another. Otherwise they are rows of
+/// `row_length` elements each, and every row begins `stride` elements behind the row before it:
+/// the first two columns of a matrix with 5 rows of 8 are {data, 10, type, 2, 8}. `count` is then a
+/// multiple of `row_length`, and `stride` is at least `row_length`. Blocks whose rows have gaps
+/// between them are refused for now, with Error{unsupported}.
 struct Block {
   void* data = nullptr;
   std::size_t count = 0;
   DataType type = DataType::uint8;
+  std::size_t row_length = 0;  ///< in elements
+  std::size_t stride = 0;      ///< in elements, from the beginning of a row to the next one's
 
   Block() = default;
-  Block(void* at, std::size_t elems, DataType of) : data(at), count(elems), type(of) {}
+  Block(void* at, std::size_t elems, DataType of, std::size_t row = 0, std::size_t step = 0)
+      : data(at), count(elems), type(of), row_length(row), stride(step) {}
   template <OutputBuffer B>
   Block(B&& buffer)
       : Block(std::ranges::data(buffer), std::ranges::size(buffer), element_type_of<B>) {}
 };
 
-/// One of the buffers of a coalesced call: input, output and count are as that operation has them.
-struct BufferPair {
-  const void* input = nullptr;
-  void* output = nullptr;
+/// Elements to read, as Block describes them.
+struct ConstBlock {
+  const void* data = nullptr;
   std::size_t count = 0;
   DataType type = DataType::uint8;
+  std::size_t row_length = 0;
+  std::size_t stride = 0;
+
+  ConstBlock() = default;
+  ConstBlock(const void* at, std::size_t elems, DataType of, std::size_t row = 0,
+             std::size_t step = 0)
+      : data(at), count(elems), type(of), row_length(row), stride(step) {}
+  ConstBlock(const Block& block)
+      : ConstBlock(block.data, block.count, block.type, block.row_length, block.stride) {}
+  template <InputBuffer B>
+  ConstBlock(B&& buffer)
+      : ConstBlock(std::ranges::data(buffer), std::ranges::size(buffer), element_type_of<B>) {}
+};
+
+/// One of the buffers of a coalesced call: what a call on it alone would be given.
+struct BufferPair {
+  ConstBlock input;
+  Block output;
 
   BufferPair() = default;
-  BufferPair(const void* in, void* out, std::size_t elems, DataType of)
-      : input(in), output(out), count(elems), type(of) {}
+  BufferPair(const ConstBlock& in, const Block& out) : input(in), output(out) {}
   /// In place, for operations whose input and output have one size.
+  BufferPair(const Block& buffer) : input(buffer), output(buffer) {}
   template <OutputBuffer B>
-  BufferPair(B&& buffer)
-      : BufferPair(std::ranges::data(buffer), std::ranges::data(buffer), std::ranges::size(buffer),
-                   element_type_of<B>) {}
+  BufferPair(B&& buffer) : input(buffer), output(buffer) {}
 };
 
 /// Elements per rank: of any integral type, for torch's and MPI's splits.

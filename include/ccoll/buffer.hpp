@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What the typed calls take as buffers: anything whose elements lie one after another (a
-/// std::span, a std::vector, a std::array, a C array) and are of a type that ccoll has. Nothing is
-/// copied or kept: the memory is the caller's.
+/// Containers that convert to blocks: anything whose elements lie one after another (a std::span, a
+/// std::vector, a std::array, a C array) and have a type that ccoll has. Nothing is copied or kept:
+/// the memory is the caller's.
 
-#include <concepts>
 #include <ranges>
 #include <type_traits>
 
@@ -16,17 +15,12 @@ namespace ccoll {
 /// Elements to read. Not a temporary that owns them: asynchronous calls outlive it.
 template <typename B>
 concept InputBuffer = std::ranges::contiguous_range<B> && std::ranges::sized_range<B> &&
-                      std::ranges::borrowed_range<B> && Element<std::ranges::range_value_t<B>>;
+    std::ranges::borrowed_range<B> && Element<std::ranges::range_value_t<B>>;
 
 /// Elements to write.
 template <typename B>
 concept OutputBuffer =
     InputBuffer<B> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<B>>>;
-
-/// Elements to write, of the same type as In's.
-template <typename B, typename In>
-concept OutputBufferFor =
-    OutputBuffer<B> && std::same_as<std::ranges::range_value_t<B>, std::ranges::range_value_t<In>>;
 
 /// A list of buffers.
 template <typename L>

@@ -5,9 +5,9 @@
 /// Communicator's.
 
 #include <cstddef>
-#include <ranges>
+#include <cstdint>
 
-#include "ccoll/buffer.hpp"
+#include "ccoll/blocks.hpp"
 #include "ccoll/types.hpp"
 
 namespace ccoll {
@@ -26,35 +26,26 @@ struct Received {
   friend bool operator==(const Received&, const Received&) = default;
 };
 
-/// One send or receive of a batch. Its buffer is the caller's and belongs to the batch until that
-/// is done.
+/// One send or receive of a batch. Its block is the caller's and belongs to the batch until that is
+/// over.
 struct MessageRequest {
   /// Which of the two it is.
   enum class What : std::uint8_t { send, recv };
 
   What what = What::send;
-  const void* input = nullptr;  ///< of a send
-  void* output = nullptr;       ///< of a recv
-  std::size_t count = 0;
-  DataType type = DataType::uint8;
-  int peer = 0;  ///< the receiver; or the sender, or kAnyRank
-  int tag = 0;   ///< of a recv also kAnyTag
+  Block block = {};  ///< what a send reads, or a receive writes
+  int peer = 0;      ///< a send's receiver; a receive's sender, or kAnyRank
+  int tag = 0;       ///< 0 or more; a receive also takes kAnyTag
 
-  static MessageRequest send(const void* data, std::size_t count, DataType type, int to,
-                             int tag = 0) {
-    return {What::send, data, nullptr, count, type, to, tag};
+  static MessageRequest send(const ConstBlock& block, int to, int tag = 0) {
+    return {
+        What::send,
+        {const_cast<void*>(block.data), block.count, block.type, block.row_length, block.stride},
+        to,
+        tag};
   }
-  static MessageRequest recv(void* data, std::size_t count, DataType type, int from, int tag = 0) {
-    return {What::recv, nullptr, data, count, type, from, tag};
-  }
-  template <InputBuffer B>
-  static MessageRequest send(B&& buffer, int to, int tag = 0) {
-    return send(std::ranges::data(buffer), std::ranges::size(buffer), element_type_of<B>, to, tag);
-  }
-  template <OutputBuffer B>
-  static MessageRequest recv(B&& buffer, int from, int tag = 0) {
-    return recv(std::ranges::data(buffer), std::ranges::size(buffer), element_type_of<B>, from,
-                tag);
+  static MessageRequest recv(const Block& block, int from, int tag = 0) {
+    return {What::recv, block, from, tag};
   }
 };
 

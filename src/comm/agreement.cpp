@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/agreement.hpp"
 
-#include <algorithm>
-#include <iterator>
-
 #include "algorithms/algorithms.hpp"
 #include "core/text.hpp"
 #include "core/variables.hpp"
@@ -17,9 +14,8 @@ namespace {
 constexpr std::uint32_t kTransportMask = 0x7f, kGpuDirect = 1U << 7;
 constexpr std::uint32_t kLanesAt = 16, kLanesMask = 0xfff;
 constexpr std::uint32_t kDeterministic = 1U << 28, kChecksum = 1U << 29;
-/// The place in kDeviceWays.
+/// The DeviceWay's number.
 constexpr std::uint32_t kDeviceWayAt = 30, kDeviceWayMask = 3;
-constexpr std::string_view kDeviceWays[] = {"", "team", "steps", "host"};
 static_assert(kMaxLanes <= kLanesMask);
 
 std::string_view transport_name(std::uint32_t row) {
@@ -56,25 +52,24 @@ Result<std::uint32_t> agreement_of(const CommunicatorOptions& options) {
                 kMaxLanes);
   if (options.deterministic) agreement |= kDeterministic;
   if (options.checksum) agreement |= kChecksum;
-  if (options.gpu_direct) agreement |= kGpuDirect;
-  const auto way = std::ranges::find(kDeviceWays, options.device_way);
-  if (way == std::end(kDeviceWays))
-    return fail(ErrorKind::invalid_argument,
-                "no way '{}' (CCOLL_DEVICE_WAY) for devices; there are team, steps and host",
-                options.device_way);
-  agreement |= static_cast<std::uint32_t>(way - kDeviceWays) << kDeviceWayAt;
+  if (options.device.direct_messages) agreement |= kGpuDirect;
+  const auto way = static_cast<std::uint32_t>(options.device.way);
+  if (way > kDeviceWayMask)
+    return fail(ErrorKind::invalid_argument, "device.way is {}: {}", way,
+                to_string(options.device.way));
+  agreement |= way << kDeviceWayAt;
   return agreement | static_cast<std::uint32_t>(options.max_lanes) << kLanesAt;
 }
 
 std::string agreement_text(std::uint32_t agreement) {
   const auto lanes = agreement >> kLanesAt & kLanesMask;
-  const auto way = kDeviceWays[agreement >> kDeviceWayAt & kDeviceWayMask];
+  const auto way = static_cast<DeviceWay>(agreement >> kDeviceWayAt & kDeviceWayMask);
   return fmt::format(
       "transport {}, algorithm {}, lanes {}{}{}{}{}", transport_name(agreement & kTransportMask),
       algorithm_name((agreement >> 8) & 0xff), lanes == 0 ? "by cost" : std::to_string(lanes),
       (agreement & kDeterministic) != 0 ? ", deterministic" : "",
       (agreement & kChecksum) != 0 ? ", checksums" : "",
-      way.empty() ? "" : fmt::format(", devices by {}", way),
+      way == DeviceWay::automatic ? "" : fmt::format(", devices by {}", to_string(way)),
       (agreement & kGpuDirect) != 0 ? ", GPUs' memory direct" : "");
 }
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "comm/arguments.hpp"
+#include "comm/extent.hpp"
 #include "comm/mix.hpp"
 #include "comm/reductions.hpp"
 
@@ -51,8 +52,7 @@ class ViewBuilder {
 
 /// Whether a rank has nothing in that buffer, whatever it gave.
 bool unused(Kind kind, Buffer buffer, bool is_root) {
-  return !is_root && ((kind == Kind::scatter && buffer == Buffer::input) ||
-                      (kind == Kind::gather && buffer == Buffer::output));
+  return !is_root && is_roots_alone(kind, buffer);
 }
 
 /// Whether a rank has one block per rank in that buffer.
@@ -80,6 +80,9 @@ Status check_blocks(const Call& call, std::string_view what, std::span<const Any
       return fail(ErrorKind::invalid_argument,
                   "{}_v: {} block {} is null, {} elements are expected there", to_string(call.kind),
                   what, i, block.count);
+    if (!is_contiguous(block))
+      return check_rows(fmt::format("{}_v", to_string(call.kind)),
+                        fmt::format("{} block {}", what, i), block);
   }
   return {};
 }
@@ -156,8 +159,6 @@ std::uint64_t elems_of(const Call& call, Buffer buffer, Rank rank, Rank size) {
   const bool is_root = rank == call.root, input = buffer == Buffer::input;
   if (call.kind == Kind::barrier) return 0;
   if (unused(call.kind, buffer, is_root)) return 0;
-  if (call.kind == Kind::broadcast && input && !is_root) return 0;
-  if (call.kind == Kind::reduce && !input && !is_root) return 0;
   if (has_all_blocks(call.kind, buffer, is_root)) {
     if (!call.ragged()) return call.count * size;
     return sum(call.kind == Kind::all_to_all && !input ? call.output_counts : call.block_counts);
@@ -186,6 +187,20 @@ Signature signature_of(const Call& call) {
   }
   if (call.shown_as) signature.kind = *call.shown_as;
   return signature;
+}
+
+Result<Call> plain_call(Kind kind, const ConstBlock& input, const Block& output, Rank rank,
+                        Rank size, Rank root) {
+  const auto extent = extent_of(to_string(kind), kind, input, output, {rank == root, size});
+  if (!extent) return tl::unexpected(extent.error());
+  Call call;
+  call.kind = kind;
+  call.input.data = static_cast<std::byte*>(const_cast<void*>(input.data));
+  call.output.data = static_cast<std::byte*>(output.data);
+  call.count = extent->count;
+  call.type = extent->type;
+  call.root = root;
+  return call;
 }
 
 Result<Call> ragged_call(Kind kind, const BlockLists& lists, Rank rank, Rank size, Rank root) {
@@ -221,20 +236,25 @@ Result<Call> coalesced_call(Kind kind, std::span<const BufferPair> buffers, Rank
   call.kind = kind;
   call.root = root;
   CCOLL_TRY(check_root(to_string(kind), root, size));
-  if (!buffers.empty()) call.type = buffers.front().type;
-  CCOLL_TRY(check_type(to_string(kind), call.type));
   std::vector<std::uint64_t> counts;
-  for (const auto& buffer : buffers) {
-    if (buffer.type != call.type)
+  for (std::size_t i = 0; i < buffers.size(); i++) {
+    const auto extent =
+        extent_of(fmt::format("{} of several buffers: buffer {}", to_string(kind), i), kind,
+                  buffers[i].input, buffers[i].output, {rank == root, size});
+    if (!extent) return tl::unexpected(extent.error());
+    const auto [count, type] = *extent;
+    if (i == 0) call.type = type;
+    CCOLL_TRY(check_type(to_string(kind), type));
+    if (type != call.type)
       return fail(
           ErrorKind::invalid_argument,
           "{} of several buffers: buffer {} is of {}, buffer 0 of {}; one call has one type",
-          to_string(kind), &buffer - buffers.data(), to_string(buffer.type), to_string(call.type));
-    if (buffer.count > SIZE_MAX / 2 / size / size_of(call.type) - call.count)
+          to_string(kind), i, to_string(type), to_string(call.type));
+    if (count > SIZE_MAX / 2 / size / size_of(call.type) - call.count)
       return fail(ErrorKind::invalid_argument, "{}: {} elements are more than memory can hold",
-                  to_string(kind), buffer.count);
-    counts.push_back(buffer.count);
-    call.count += buffer.count;
+                  to_string(kind), count);
+    counts.push_back(count);
+    call.count += count;
   }
   call.coalesced = hash_of(counts);
   // A buffer that holds one block per rank: its block r is block r of every buffer, in order.
@@ -243,14 +263,14 @@ Result<Call> coalesced_call(Kind kind, std::span<const BufferPair> buffers, Rank
     const Rank blocks = has_all_blocks(kind, which, rank == root) ? size : 1;
     ViewBuilder built(call.type);
     for (Rank block = 0; elems > 0 && block < blocks; block++) {
-      for (const auto& buffer : buffers) {
+      for (std::size_t i = 0; i < buffers.size(); i++) {
         const auto* data = static_cast<const std::byte*>(
-            which == Buffer::input ? buffer.input : static_cast<const void*>(buffer.output));
-        if (buffer.count > 0 && data == nullptr)
+            which == Buffer::input ? buffers[i].input.data : buffers[i].output.data);
+        if (counts[i] > 0 && data == nullptr)
           return fail(ErrorKind::invalid_argument,
                       "{} of several buffers: {} {} is null, {} elements are expected there",
-                      to_string(kind), what, &buffer - buffers.data(), buffer.count * blocks);
-        built.append(data + block * buffer.count * size_of(call.type), buffer.count);
+                      to_string(kind), what, i, counts[i] * blocks);
+        built.append(data + block * counts[i] * size_of(call.type), counts[i]);
       }
     }
     return std::move(built).done();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A collective as the caller asked for it, and its making from the lists of blocks and buffers of
-/// v-operations and coalesced calls.
+/// A collective as the caller asked for it, and how it is made from the blocks that the caller
+/// gives.
 
 #include <chrono>
 #include <cstdint>
@@ -99,6 +99,10 @@ std::uint64_t elems_of(const Call& call, Buffer buffer, Rank rank, Rank size);
 
 /// What ranks compare; `algorithm` is what was asked for.
 Signature signature_of(const Call& call);
+
+/// Fails unless the two blocks fit each other.
+Result<Call> plain_call(Kind kind, const ConstBlock& input, const Block& output, Rank rank,
+                        Rank size, Rank root = 0);
 
 /// Where the blocks of a v-operation lie: one block, or one per rank.
 struct BlockLists {

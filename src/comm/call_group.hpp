@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "ccoll/communicator.hpp"
-#include "ccoll/stream.hpp"
+#include "ccoll/device.hpp"
 #include "core/result.hpp"
 
 namespace ccoll::call_group {

@@ -5,6 +5,7 @@
 
 #include "comm/arguments.hpp"
 #include "comm/call_group.hpp"
+#include "comm/extent.hpp"
 #include "comm/implementation.hpp"
 #include "comm/operation.hpp"
 
@@ -72,23 +73,21 @@ Work start(std::shared_ptr<Implementation> communicator, Call call, const CallOp
   return communicator->begun_or_throw(begin(communicator, call, options), options);
 }
 
-struct Buffers {
-  const void* input;
-  void* output;
-  std::size_t count;
-  DataType type;
-};
+/// A call made of the caller's blocks; throws what is wrong with them.
+Call made_or_thrown(const Implementation& communicator, Result<Call> made,
+                    const CallOptions& options, const Reduction& op) {
+  if (!made) raise(communicator.told(std::move(made.error()), options.label));
+  made->op = op;
+  return std::move(*made);
+}
 
-Call call(Kind kind, const Buffers& buffers, const Reduction& op = ReduceOp::sum, int root = 0) {
-  Call made;
-  made.kind = kind;
-  made.input.data = static_cast<std::byte*>(const_cast<void*>(buffers.input));
-  made.output.data = static_cast<std::byte*>(buffers.output);
-  made.count = buffers.count;
-  made.type = buffers.type;
-  made.op = op;
-  made.root = static_cast<Rank>(root);
-  return made;
+Call plain(const Implementation& communicator, Kind kind, const ConstBlock& input,
+           const Block& output, const CallOptions& options, const Reduction& op = ReduceOp::sum,
+           int root = 0) {
+  return made_or_thrown(communicator,
+                        plain_call(kind, input, output, communicator.rank(), communicator.size(),
+                                   static_cast<Rank>(root)),
+                        options, op);
 }
 
 /// Begins and waits without letting go of the owner flag in between; in a group, only begins.
@@ -114,28 +113,31 @@ void run(std::shared_ptr<Implementation> communicator, Call call, const CallOpti
       call, std::static_pointer_cast<CollectiveOperation>(begun.state().operations.front()));
 }
 
-/// Of plain buffers; where it is like one that was made before, in the short way.
-void run(const std::shared_ptr<Implementation>& member, Kind kind, const Buffers& buffers,
-         const Reduction& op, const CallOptions& options, int root = 0) {
-  const auto& [input, output, count, type] = buffers;
+/// A call on plain blocks. One that is like a call before it goes the short way.
+void run(const std::shared_ptr<Implementation>& member, Kind kind, const ConstBlock& input,
+         const Block& output, const CallOptions& options, const Reduction& op = ReduceOp::sum,
+         int root = 0) {
+  const auto asked_root = static_cast<Rank>(root);
   if (op.form() == Reduction::Form::plain && !has_options(options) && !call_group::is_open() &&
-      !member->is_for_streams(input, output) &&
-      member->repeat({kind, type, op.op(), static_cast<Rank>(root), count, input, output}))
-    return;
-  run(member, call(kind, buffers, op, root), options);
+      !member->is_for_streams(input.data, output.data)) {
+    const auto extent =
+        fitting_extent(kind, input, output, {asked_root == member->rank(), member->size()});
+    if (extent && member->repeat({kind, extent->type, op.op(), asked_root, extent->count,
+                                  input.data, output.data}))
+      return;
+  }
+  run(member, plain(*member, kind, input, output, options, op, root), options);
 }
 
-/// A call made of the caller's lists, or what is wrong with them thrown.
-Call of_lists(const Implementation& communicator, Result<Call> made, const CallOptions& options,
-              const Reduction& op = ReduceOp::sum) {
-  if (!made) raise(communicator.told(std::move(made.error()), options.label));
-  made->op = op;
-  return std::move(*made);
+Work start(const std::shared_ptr<Implementation>& member, Kind kind, const ConstBlock& input,
+           const Block& output, const CallOptions& options, const Reduction& op = ReduceOp::sum,
+           int root = 0) {
+  return start(member, plain(*member, kind, input, output, options, op, root), options);
 }
 
 Call ragged(const Implementation& communicator, Kind kind, const BlockLists& lists,
             const CallOptions& options, int root = 0, const Reduction& op = ReduceOp::sum) {
-  return of_lists(
+  return made_or_thrown(
       communicator,
       ragged_call(kind, lists, communicator.rank(), communicator.size(), static_cast<Rank>(root)),
       options, op);
@@ -143,14 +145,14 @@ Call ragged(const Implementation& communicator, Kind kind, const BlockLists& lis
 
 Call coalesced(const Implementation& communicator, Kind kind, std::span<const BufferPair> buffers,
                const CallOptions& options, int root = 0, const Reduction& op = ReduceOp::sum) {
-  return of_lists(communicator,
-                  coalesced_call(kind, buffers, communicator.rank(), communicator.size(),
-                                 static_cast<Rank>(root)),
-                  options, op);
+  return made_or_thrown(communicator,
+                        coalesced_call(kind, buffers, communicator.rank(), communicator.size(),
+                                       static_cast<Rank>(root)),
+                        options, op);
 }
 
 /// A barrier is an idempotent all_reduce, by max, of one byte that the communicator has.
-constexpr Buffers kBarrier{nullptr, nullptr, 1, DataType::uint8};
+const Block kBarrier{nullptr, 1, DataType::uint8};
 
 /// What algorithm_for and explain are asked, and by whose costs that is answered.
 struct Question {
@@ -168,8 +170,11 @@ Result<Call> imagined_call(const Implementation& communicator, std::string_view 
   if (!collective) return tl::unexpected(collective.error());
   CCOLL_TRY(check_type(operation, type));
   const auto kind = collective->kind;
-  auto made = kind == Kind::barrier ? call(kind, kBarrier, ReduceOp::max)
-                                    : call(kind, {nullptr, nullptr, count, type});
+  Call made;
+  made.kind = kind;
+  made.count = kind == Kind::barrier ? kBarrier.count : count;
+  made.type = kind == Kind::barrier ? kBarrier.type : type;
+  if (kind == Kind::barrier) made.op = ReduceOp::max;
   if (collective->ragged) made.block_counts.assign(communicator.size(), count);
   if (collective->ragged && kind == Kind::all_to_all) made.output_counts = made.block_counts;
   CCOLL_TRY(check_values(made, communicator.size()));
@@ -192,13 +197,13 @@ Result<Question> question(const Implementation& communicator, std::string_view o
                     std::move(rounded)};
   }
   const auto& pick = communicator.device_way();
-  const auto limits = device_limits(pick.name).front();
+  const auto limits = device_limits(pick.way).front();
   return Question{
       std::move(problem), asked->type, limited(forced, limits),
-      device_costs(pick.name, communicator.size(), pick.gpus, limits),
+      device_costs(pick.way, communicator.size(), pick.gpus, limits),
       fmt::format("made by GPUs, by {} ({}); what they cost is estimated, and nobody has "
                   "measured it; slices are smaller where memory does not suffice\n",
-                  pick.name, pick.why)};
+                  to_string(pick.way), pick.why)};
 }
 
 }  // namespace
@@ -209,100 +214,110 @@ const std::shared_ptr<Communicator::Implementation>& Communicator::implementatio
   return implementation_;
 }
 
-void Communicator::all_reduce(const void* input, void* output, std::size_t count, DataType type,
-                              const Reduction& op, const CallOptions& options) {
-  run(implementation(), Kind::all_reduce, {input, output, count, type}, op, options);
+void Communicator::all_reduce(const ConstBlock& input, const Block& output, const Reduction& op,
+                              const CallOptions& options) {
+  run(implementation(), Kind::all_reduce, input, output, options, op);
 }
 
-Work Communicator::all_reduce_async(const void* input, void* output, std::size_t count,
-                                    DataType type, const Reduction& op,
+Work Communicator::all_reduce_async(const ConstBlock& input, const Block& output,
+                                    const Reduction& op, const CallOptions& options) {
+  return start(implementation(), Kind::all_reduce, input, output, options, op);
+}
+
+void Communicator::all_reduce(const Block& buffer, const Reduction& op,
+                              const CallOptions& options) {
+  run(implementation(), Kind::all_reduce, buffer, buffer, options, op);
+}
+
+Work Communicator::all_reduce_async(const Block& buffer, const Reduction& op,
                                     const CallOptions& options) {
-  return start(implementation(), call(Kind::all_reduce, {input, output, count, type}, op), options);
+  return start(implementation(), Kind::all_reduce, buffer, buffer, options, op);
 }
 
-void Communicator::reduce(const void* input, void* output, std::size_t count, DataType type,
-                          const Reduction& op, int root, const CallOptions& options) {
-  run(implementation(), Kind::reduce, {input, output, count, type}, op, options, root);
-}
-
-Work Communicator::reduce_async(const void* input, void* output, std::size_t count, DataType type,
-                                const Reduction& op, int root, const CallOptions& options) {
-  return start(implementation(), call(Kind::reduce, {input, output, count, type}, op, root),
-               options);
-}
-
-void Communicator::broadcast(const void* input, void* output, std::size_t count, DataType type,
-                             int root, const CallOptions& options) {
-  run(implementation(), Kind::broadcast, {input, output, count, type}, ReduceOp::sum, options,
-      root);
-}
-
-Work Communicator::broadcast_async(const void* input, void* output, std::size_t count,
-                                   DataType type, int root, const CallOptions& options) {
-  return start(implementation(),
-               call(Kind::broadcast, {input, output, count, type}, ReduceOp::sum, root), options);
-}
-
-void Communicator::all_gather(const void* input, void* output, std::size_t count, DataType type,
-                              const CallOptions& options) {
-  run(implementation(), Kind::all_gather, {input, output, count, type}, ReduceOp::sum, options);
-}
-
-Work Communicator::all_gather_async(const void* input, void* output, std::size_t count,
-                                    DataType type, const CallOptions& options) {
-  return start(implementation(), call(Kind::all_gather, {input, output, count, type}), options);
-}
-
-void Communicator::reduce_scatter(const void* input, void* output, std::size_t count, DataType type,
-                                  const Reduction& op, const CallOptions& options) {
-  run(implementation(), Kind::reduce_scatter, {input, output, count, type}, op, options);
-}
-
-Work Communicator::reduce_scatter_async(const void* input, void* output, std::size_t count,
-                                        DataType type, const Reduction& op,
-                                        const CallOptions& options) {
-  return start(implementation(), call(Kind::reduce_scatter, {input, output, count, type}, op),
-               options);
-}
-
-void Communicator::all_to_all(const void* input, void* output, std::size_t count, DataType type,
-                              const CallOptions& options) {
-  run(implementation(), Kind::all_to_all, {input, output, count, type}, ReduceOp::sum, options);
-}
-
-Work Communicator::all_to_all_async(const void* input, void* output, std::size_t count,
-                                    DataType type, const CallOptions& options) {
-  return start(implementation(), call(Kind::all_to_all, {input, output, count, type}), options);
-}
-
-void Communicator::gather(const void* input, void* output, std::size_t count, DataType type,
+void Communicator::reduce(const ConstBlock& input, const Block& output, const Reduction& op,
                           int root, const CallOptions& options) {
-  run(implementation(), Kind::gather, {input, output, count, type}, ReduceOp::sum, options, root);
+  run(implementation(), Kind::reduce, input, output, options, op, root);
 }
 
-Work Communicator::gather_async(const void* input, void* output, std::size_t count, DataType type,
+Work Communicator::reduce_async(const ConstBlock& input, const Block& output, const Reduction& op,
                                 int root, const CallOptions& options) {
-  return start(implementation(),
-               call(Kind::gather, {input, output, count, type}, ReduceOp::sum, root), options);
+  return start(implementation(), Kind::reduce, input, output, options, op, root);
 }
 
-void Communicator::scatter(const void* input, void* output, std::size_t count, DataType type,
-                           int root, const CallOptions& options) {
-  run(implementation(), Kind::scatter, {input, output, count, type}, ReduceOp::sum, options, root);
+void Communicator::broadcast(const ConstBlock& input, const Block& output, int root,
+                             const CallOptions& options) {
+  run(implementation(), Kind::broadcast, input, output, options, ReduceOp::sum, root);
 }
 
-Work Communicator::scatter_async(const void* input, void* output, std::size_t count, DataType type,
-                                 int root, const CallOptions& options) {
-  return start(implementation(),
-               call(Kind::scatter, {input, output, count, type}, ReduceOp::sum, root), options);
+Work Communicator::broadcast_async(const ConstBlock& input, const Block& output, int root,
+                                   const CallOptions& options) {
+  return start(implementation(), Kind::broadcast, input, output, options, ReduceOp::sum, root);
+}
+
+void Communicator::broadcast(const Block& buffer, int root, const CallOptions& options) {
+  run(implementation(), Kind::broadcast, buffer, buffer, options, ReduceOp::sum, root);
+}
+
+Work Communicator::broadcast_async(const Block& buffer, int root, const CallOptions& options) {
+  return start(implementation(), Kind::broadcast, buffer, buffer, options, ReduceOp::sum, root);
+}
+
+void Communicator::all_gather(const ConstBlock& input, const Block& output,
+                              const CallOptions& options) {
+  run(implementation(), Kind::all_gather, input, output, options);
+}
+
+Work Communicator::all_gather_async(const ConstBlock& input, const Block& output,
+                                    const CallOptions& options) {
+  return start(implementation(), Kind::all_gather, input, output, options);
+}
+
+void Communicator::reduce_scatter(const ConstBlock& input, const Block& output, const Reduction& op,
+                                  const CallOptions& options) {
+  run(implementation(), Kind::reduce_scatter, input, output, options, op);
+}
+
+Work Communicator::reduce_scatter_async(const ConstBlock& input, const Block& output,
+                                        const Reduction& op, const CallOptions& options) {
+  return start(implementation(), Kind::reduce_scatter, input, output, options, op);
+}
+
+void Communicator::all_to_all(const ConstBlock& input, const Block& output,
+                              const CallOptions& options) {
+  run(implementation(), Kind::all_to_all, input, output, options);
+}
+
+Work Communicator::all_to_all_async(const ConstBlock& input, const Block& output,
+                                    const CallOptions& options) {
+  return start(implementation(), Kind::all_to_all, input, output, options);
+}
+
+void Communicator::gather(const ConstBlock& input, const Block& output, int root,
+                          const CallOptions& options) {
+  run(implementation(), Kind::gather, input, output, options, ReduceOp::sum, root);
+}
+
+Work Communicator::gather_async(const ConstBlock& input, const Block& output, int root,
+                                const CallOptions& options) {
+  return start(implementation(), Kind::gather, input, output, options, ReduceOp::sum, root);
+}
+
+void Communicator::scatter(const ConstBlock& input, const Block& output, int root,
+                           const CallOptions& options) {
+  run(implementation(), Kind::scatter, input, output, options, ReduceOp::sum, root);
+}
+
+Work Communicator::scatter_async(const ConstBlock& input, const Block& output, int root,
+                                 const CallOptions& options) {
+  return start(implementation(), Kind::scatter, input, output, options, ReduceOp::sum, root);
 }
 
 void Communicator::barrier(const CallOptions& options) {
-  run(implementation(), Kind::barrier, kBarrier, ReduceOp::max, options);
+  run(implementation(), Kind::barrier, kBarrier, kBarrier, options, ReduceOp::max);
 }
 
 Work Communicator::barrier_async(const CallOptions& options) {
-  return start(implementation(), call(Kind::barrier, kBarrier, ReduceOp::max), options);
+  return start(implementation(), Kind::barrier, kBarrier, kBarrier, options, ReduceOp::max);
 }
 
 void Communicator::all_gather_v(const ConstBlock& input, std::span<const Block> outputs,
@@ -473,35 +488,6 @@ void Communicator::abort(std::string_view reason) {
 Counters Communicator::counters() const {
   const auto communicator = implementation();  // another thread may close it meanwhile
   return communicator->counters();
-}
-
-void Communicator::require_equal(std::string_view call, std::size_t in, std::size_t out) const {
-  if (in != out)
-    raise(implementation()->told(
-        {ErrorKind::invalid_argument,
-         fmt::format("{}: the input has {} elements, the output {}; they must be equal", call, in,
-                     out),
-         std::nullopt}));
-}
-
-void Communicator::require_blocks(std::string_view call, std::size_t whole,
-                                  std::size_t block) const {
-  const auto ranks = static_cast<std::size_t>(size());
-  if (whole == block * ranks) return;
-  raise(implementation()->told({ErrorKind::invalid_argument,
-                                fmt::format("{}: {} elements are not {} ranks times {}; use {}_v",
-                                            call, whole, ranks, block, call),
-                                std::nullopt}));
-}
-
-std::size_t Communicator::divided(std::string_view call, std::size_t whole) const {
-  const auto ranks = static_cast<std::size_t>(size());
-  if (whole % ranks != 0)
-    raise(implementation()->told({ErrorKind::invalid_argument,
-                                  fmt::format("{}: {} elements do not divide by {} ranks; use {}_v",
-                                              call, whole, ranks, call),
-                                  std::nullopt}));
-  return whole / ranks;
 }
 
 }  // namespace ccoll

@@ -59,12 +59,19 @@ Result<std::vector<int>> devices_of(std::span<const PeerAddress> ranks) {
 }
 
 std::uint32_t most_blocks_of(const CommunicatorOptions& options) {
-  return static_cast<std::uint32_t>(std::min<std::size_t>(options.device_blocks, UINT32_MAX));
+  return static_cast<std::uint32_t>(std::min<std::size_t>(options.device.blocks, UINT32_MAX));
 }
 
 device::CopyUse copy_use_of(const CommunicatorOptions& options) {
-  if (options.device_copies.empty()) return device::CopyUse::by_size;
-  return options.device_copies == kNeverCopies ? device::CopyUse::never : device::CopyUse::always;
+  switch (options.device.copies) {
+    case DeviceCopies::by_size:
+      return device::CopyUse::by_size;
+    case DeviceCopies::always:
+      return device::CopyUse::always;
+    case DeviceCopies::never:
+      return device::CopyUse::never;
+  }
+  return device::CopyUse::by_size;
 }
 
 }  // namespace
@@ -72,39 +79,39 @@ device::CopyUse copy_use_of(const CommunicatorOptions& options) {
 // The way
 
 Status Communicator::Implementation::find_device() {
-  knows_devices_ = options_.device != kHost || device::is_cuda_in_use();
+  knows_devices_ = options_.device.ordinal != kHost || device::is_cuda_in_use();
   // Those that are made from this one take theirs when they need it.
-  if (options_.device == kHost || id_ != job()) return {};
-  const auto staging = stream_calls_.staging(options_.device);
+  if (options_.device.ordinal == kHost || id_ != job()) return {};
+  const auto staging = stream_calls_.staging(options_.device.ordinal);
   if (staging) return {};
-  return fail(staging.error().kind, "CommunicatorOptions::device is {}: {}", options_.device,
+  return fail(staging.error().kind, "DeviceOptions::ordinal is {}: {}", options_.device.ordinal,
               staging.error().message);
 }
 
 Status Communicator::Implementation::find_device_way() {
-  if (options_.device == kHost) return {};
+  if (options_.device.ordinal == kHost) return {};
   std::vector<PeerAddress> ranks;
   for (const auto job_rank : group_.job_ranks()) ranks.push_back(member_->table()[job_rank]);
-  device_way_ = pick_device_way(ranks, options_.device_way);
+  device_way_ = pick_device_way(ranks, options_.device.way);
   // Of ranks that differ the first with a GPU says it for all.
   const auto first = std::ranges::find_if(ranks, [](const auto& each) { return each.device != 0; });
-  if (device_way_.name == kHostWay && first - ranks.begin() == rank()) tell_device_way();
-  while (device_way_.name != kHostWay && !has_device_way()) CCOLL_TRY(make_device_way(ranks));
+  if (device_way_.way == DeviceWay::host && first - ranks.begin() == rank()) tell_device_way();
+  while (device_way_.way != DeviceWay::host && !has_device_way()) CCOLL_TRY(make_device_way(ranks));
   if (has_device_way() || id_ != job()) return {};
-  return stream_calls_.staging(options_.device).and_then([](auto* staging) {
+  return stream_calls_.staging(options_.device.ordinal).and_then([](auto* staging) {
     return staging->take_ring();
   });
 }
 
 void Communicator::Implementation::tell_device_way() const {
-  log().info("{}: collectives in CUDA's streams go by {}: {}", name_, device_way_.name,
+  log().info("{}: collectives in CUDA's streams go by {}: {}", name_, to_string(device_way_.way),
              device_way_.why);
 }
 
 /// Or the next is to be made.
 Status Communicator::Implementation::make_device_way(std::span<const PeerAddress> ranks) {
-  auto staging = stream_calls_.shared_staging(options_.device);
-  const bool is_group = device_way_.name == kStepsWay || device_way_.is_across;
+  auto staging = stream_calls_.shared_staging(options_.device.ordinal);
+  const bool is_group = device_way_.way == DeviceWay::steps || device_way_.is_across;
   // What one rank of a team lacks alone the others do not hear of: none has a communicator then.
   if (!staging && !is_group) return tl::unexpected(std::move(staging.error()));
   const auto made =
@@ -113,17 +120,17 @@ Status Communicator::Implementation::make_device_way(std::span<const PeerAddress
   if (made) return {};
   if (const Owner owner(*this); broken_) {
     // Nothing goes any way, and its first call tells why.
-    device_way_ = {kHostWay, made.error().message, kHostWay, device_way_.gpus};
+    device_way_ = {DeviceWay::host, made.error().message, DeviceWay::host, device_way_.gpus};
     return {};
   }
   const auto next = device_way_.next;
-  if (rank() == 0 && next == kHostWay)
+  if (rank() == 0 && next == DeviceWay::host)
     log().warn("{}: collectives of {} ranks' GPUs go through the host: {}", name_, size(),
                made.error().message);
-  if (rank() == 0 && next != kHostWay)
+  if (rank() == 0 && next != DeviceWay::host)
     log().warn("{}: collectives of {} ranks' GPUs go by {}, if they can, not by {}: {}", name_,
-               size(), next, device_way_.name, made.error().message);
-  device_way_ = {next, made.error().message, kHostWay, device_way_.gpus};
+               size(), to_string(next), to_string(device_way_.way), made.error().message);
+  device_way_ = {next, made.error().message, DeviceWay::host, device_way_.gpus};
   return {};
 }
 
@@ -135,7 +142,7 @@ Status Communicator::Implementation::join_team(std::shared_ptr<device::Staging> 
                                 .rank = rank(),
                                 .size = size(),
                                 .devices = std::move(*devices),
-                                .workspace_bytes = options_.device_workspace,
+                                .workspace_bytes = options_.device.workspace_bytes,
                                 .most_blocks = most_blocks_of(options_),
                                 .copies = copy_use_of(options_),
                                 .staging = std::move(staging)});
@@ -188,8 +195,8 @@ Result<std::shared_ptr<device::DeviceWay>> Communicator::Implementation::meet_fo
   if (!exchange) return tl::unexpected(exchange.error());
   return device::make_group({.rank = rank(),
                              .size = size(),
-                             .workspace_bytes = options_.device_workspace,
-                             .by_kernels = device_way_.name == kTeamWay,
+                             .workspace_bytes = options_.device.workspace_bytes,
+                             .by_kernels = device_way_.way == DeviceWay::team,
                              .copies = copy_use_of(options_),
                              .most_blocks = most_blocks_of(options_),
                              .staging = std::move(staging)},
@@ -237,9 +244,9 @@ Result<Communicator::Implementation::OnDevice> Communicator::Implementation::loa
                       ? CombineOrder::at_once
                       : order_of(call.op, call.type, options_.deterministic);
   Failure refusal;
-  for (const auto& limits : device_limits(device_way_.name)) {
+  for (const auto& limits : device_limits(device_way_.way)) {
     const auto chosen = choose(problem, size_of(call.type),
-                               device_costs(device_way_.name, size(), device_way_.gpus, limits),
+                               device_costs(device_way_.way, size(), device_way_.gpus, limits),
                                limited(forcing, limits));
     auto program = stream_calls_.device_way()->load(
         {.problem = problem,
@@ -259,7 +266,7 @@ Result<Communicator::Implementation::OnDevice> Communicator::Implementation::loa
     const bool is_first = !std::exchange(has_told_refusal_, true);
     log().at(is_first ? LogLevel::warn : LogLevel::info,
              "{}: {} goes through the host, not by {}: {}{}", name_, describe(asked),
-             device_way_.name, refusal.message,
+             to_string(device_way_.way), refusal.message,
              is_first ? "; further such calls are told by CCOLL_LOG=info" : "");
   }
   return OnDevice{};

@@ -30,28 +30,29 @@ DeviceWayPick pick_by_place(std::span<const PeerAddress> ranks) {
   std::vector<std::uint32_t> without;
   for (std::uint32_t rank = 0; rank < ranks.size(); ++rank)
     if (ranks[rank].device == 0) without.push_back(rank);
-  if (!without.empty()) return {kHostWay, fmt::format("{} without a GPU", list_ranks(without))};
+  if (!without.empty())
+    return {DeviceWay::host, fmt::format("{} without a GPU", list_ranks(without))};
   if (ranks.size() > kMostRanks)
-    return {kHostWay, fmt::format("{} ranks: at most {}", ranks.size(), kMostRanks)};
-  if (!all_have(&PeerAddress::host)) return {kHostWay, "ranks are on several hosts"};
+    return {DeviceWay::host, fmt::format("{} ranks: at most {}", ranks.size(), kMostRanks)};
+  if (!all_have(&PeerAddress::host)) return {DeviceWay::host, "ranks are on several hosts"};
   const std::size_t gpus = count_gpus(ranks);
   const bool is_across = !all_have(&PeerAddress::process);
   // Of two processes on one GPU a kernel that waits would keep the other's from running; and of one
   // process the ranks of a GPU would have to come together for a launch.
   if (is_across && gpus == ranks.size() && gpus <= kMostGpus)
-    return {kTeamWay,
+    return {DeviceWay::team,
             fmt::format("{} ranks of several processes of one host have a GPU each", ranks.size()),
-            kStepsWay, gpus, true};
+            DeviceWay::steps, gpus, true};
   if (is_across)
-    return {kStepsWay,
+    return {DeviceWay::steps,
             fmt::format("{} ranks are several processes of one host, {}", ranks.size(),
                         gpus < ranks.size() ? "which share GPUs" : "on too many GPUs"),
-            kHostWay, gpus};
+            DeviceWay::host, gpus};
   if (gpus > 1)
-    return {kTeamWay,
+    return {DeviceWay::team,
             fmt::format("{} ranks are threads of one process on {} GPUs", ranks.size(), gpus),
-            kStepsWay, gpus};
-  return {kTeamWay,
+            DeviceWay::steps, gpus};
+  return {DeviceWay::team,
           ranks.size() == 1
               ? std::string("one rank on its GPU")
               : fmt::format("{} ranks are threads of one process on one GPU", ranks.size())};
@@ -59,20 +60,59 @@ DeviceWayPick pick_by_place(std::span<const PeerAddress> ranks) {
 
 }  // namespace
 
-DeviceWayPick pick_device_way(std::span<const PeerAddress> ranks, std::string_view forced) {
-  const auto pick = pick_by_place(ranks);
-  if (forced.empty()) return pick;
-  if (forced == pick.name) return {pick.name, pick.why, kHostWay, pick.gpus, pick.is_across};
-  // Steps are right wherever a team is.
-  const bool is_allowed = forced == kHostWay || (forced == kStepsWay && pick.name == kTeamWay);
-  if (is_allowed) return {forced, "it was asked for", kHostWay, pick.gpus};
-  return {kHostWay, fmt::format("{} was asked for, but {}", forced, pick.why)};
+std::string_view to_string(DeviceWay way) {
+  switch (way) {
+    case DeviceWay::automatic:
+      return "automatic";
+    case DeviceWay::team:
+      return "team";
+    case DeviceWay::steps:
+      return "steps";
+    case DeviceWay::host:
+      return "host";
+  }
+  return "no DeviceWay";
 }
 
-std::vector<DeviceLimits> device_limits(std::string_view way) {
+std::string_view to_string(DeviceCopies copies) {
+  switch (copies) {
+    case DeviceCopies::by_size:
+      return "by_size";
+    case DeviceCopies::always:
+      return "always";
+    case DeviceCopies::never:
+      return "never";
+  }
+  return "no DeviceCopies";
+}
+
+std::optional<DeviceWay> parse_device_way(std::string_view name) {
+  for (const auto way : {DeviceWay::automatic, DeviceWay::team, DeviceWay::steps, DeviceWay::host})
+    if (to_string(way) == name) return way;
+  return std::nullopt;
+}
+
+std::optional<DeviceCopies> parse_device_copies(std::string_view name) {
+  for (const auto copies : {DeviceCopies::by_size, DeviceCopies::always, DeviceCopies::never})
+    if (to_string(copies) == name) return copies;
+  return std::nullopt;
+}
+
+DeviceWayPick pick_device_way(std::span<const PeerAddress> ranks, DeviceWay asked) {
+  const auto pick = pick_by_place(ranks);
+  if (asked == DeviceWay::automatic) return pick;
+  if (asked == pick.way) return {pick.way, pick.why, DeviceWay::host, pick.gpus, pick.is_across};
+  // Steps are right wherever a team is.
+  const bool is_allowed =
+      asked == DeviceWay::host || (asked == DeviceWay::steps && pick.way == DeviceWay::team);
+  if (is_allowed) return {asked, "it was asked for", DeviceWay::host, pick.gpus};
+  return {DeviceWay::host, fmt::format("{} was asked for, but {}", to_string(asked), pick.why)};
+}
+
+std::vector<DeviceLimits> device_limits(DeviceWay way) {
   constexpr std::size_t kKiB = 1024;
   // A block of threads for each lane; what several blocks work on at once should stay in a cache.
-  if (way == kTeamWay)
+  if (way == DeviceWay::team)
     return {{512 * kKiB, 16}, {256 * kKiB, 16}, {128 * kKiB, 8}, {64 * kKiB, 8},
             {32 * kKiB, 4},   {16 * kKiB, 4},   {16 * kKiB, 2},  {16 * kKiB, 1}};
   // One stream does all lanes, and each slice costs a few operations.
@@ -84,11 +124,11 @@ Forced limited(Forced forced, const DeviceLimits& limits) {
   return forced;
 }
 
-CostTable device_costs(std::string_view way, std::uint32_t ranks, std::size_t gpus,
+CostTable device_costs(DeviceWay way, std::uint32_t ranks, std::size_t gpus,
                        const DeviceLimits& limits) {
   CostTable costs;
   costs.slot_bytes = limits.slice_bytes;
-  if (way == kTeamWay) {
+  if (way == DeviceWay::team) {
     // A flag from one block to another through the GPU's cache, and what one block moves.
     costs.links = {.latency_ns = 1500, .bandwidth_bytes_per_s = 40e9, .step_ns = 500};
     // Or from one GPU to another.

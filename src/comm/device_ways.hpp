@@ -6,33 +6,34 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "algorithms/algorithms.hpp"
+#include "ccoll/device.hpp"
 #include "core/peer_address.hpp"
 
 namespace ccoll {
 
-/// As CommunicatorOptions::device_way has them.
-inline constexpr std::string_view kTeamWay = "team", kStepsWay = "steps", kHostWay = "host";
-/// As CommunicatorOptions::device_copies has them.
-inline constexpr std::string_view kAlwaysCopies = "always", kNeverCopies = "never";
+/// By what to_string calls it; nothing for any other name.
+std::optional<DeviceWay> parse_device_way(std::string_view name);
+std::optional<DeviceCopies> parse_device_copies(std::string_view name);
 
 struct DeviceWayPick {
-  std::string_view name = kHostWay;
+  DeviceWay way = DeviceWay::host;
   std::string why;  ///< "all 4 ranks are threads of one process on one GPU"
   /// What serves where that one cannot be made.
-  std::string_view next = kHostWay;
+  DeviceWay next = DeviceWay::host;
   std::size_t gpus = 1;  ///< that the ranks have
   /// Of a team: it is of several processes, and each rank has a GPU of its own.
   bool is_across = false;
 };
 
-/// For a communicator of those ranks; `forced`: what was asked for, or empty.
-DeviceWayPick pick_device_way(std::span<const PeerAddress> ranks, std::string_view forced);
+/// For a communicator of those ranks; `asked`: what its options ask for.
+DeviceWayPick pick_device_way(std::span<const PeerAddress> ranks, DeviceWay asked);
 
 /// What a program is made with: the most that its slices and lanes may be.
 struct DeviceLimits {
@@ -40,14 +41,14 @@ struct DeviceLimits {
   std::uint16_t lanes = 1;
 };
 /// From those with which programs are fastest down to those that need the least memory.
-std::vector<DeviceLimits> device_limits(std::string_view way);
+std::vector<DeviceLimits> device_limits(DeviceWay way);
 
 /// `forced` with no more lanes than that.
 Forced limited(Forced forced, const DeviceLimits& limits);
 
 /// Estimates: nobody has measured them.
 /// `gpus`: how many the ranks have.
-CostTable device_costs(std::string_view way, std::uint32_t ranks, std::size_t gpus,
+CostTable device_costs(DeviceWay way, std::uint32_t ranks, std::size_t gpus,
                        const DeviceLimits& limits);
 
 }  // namespace ccoll

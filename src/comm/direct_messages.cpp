@@ -9,7 +9,8 @@ namespace ccoll {
 bool Communicator::Implementation::make_direct(MessageOperation& operation, bool& needs_flush) {
   const bool sends = operation.what == MessageOperation::What::send;
   auto* const data = sends ? const_cast<std::byte*>(operation.input) : operation.output;
-  if (options_.device == kHost || !check_device_of(data, options_.device)) return false;
+  if (options_.device.ordinal == kHost || !check_device_of(data, options_.device.ordinal))
+    return false;
   {
     const Owner owner(*this);
     if (!messages_.may_be_direct(operation)) return false;

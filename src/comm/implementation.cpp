@@ -23,11 +23,12 @@ Communicator::Implementation::Implementation(std::shared_ptr<Member> member, std
       name_(options.name.empty() ? "world" : options.name),
       waiter_(std::move(waiter)),
       links_(id, group_.job_ranks(), member_->transports(), waiter_),
-      messages_(group_, links_, {options.eager_limit, options.strict_sends, options.gpu_direct},
+      messages_(group_, links_,
+                {options.eager_limit, options.strict_sends, options.device.direct_messages},
                 [this](Failure failure, std::string_view label) {
                   return told(std::move(failure), label);
                 }),
-      stream_calls_(group_.size(), options.device_memory) {
+      stream_calls_(group_.size(), options.device.staging_bytes) {
   member_->enter();
 }
 
@@ -42,20 +43,17 @@ Result<std::shared_ptr<Waiter>> make_waiter(const CommunicatorOptions& options, 
   if (options.eager_limit > kMaxEagerBytes)
     return fail(ErrorKind::invalid_argument, "an eager limit of {} bytes: the most is {}",
                 options.eager_limit, kMaxEagerBytes);
-  if (options.device < kHost)
+  if (options.device.ordinal < kHost)
     return fail(ErrorKind::invalid_argument,
-                "device {}: expected a GPU's number, from 0 up, or kHost ({})", options.device,
-                kHost);
-  if (options.device_memory == 0)
-    return fail(ErrorKind::invalid_argument, "a device_memory of 0 bytes: expected at least 1");
-  if (options.device_workspace == 0)
-    return fail(ErrorKind::invalid_argument, "a device_workspace of 0 bytes: expected at least 1");
-  const auto& copies = options.device_copies;
-  if (!copies.empty() && copies != kAlwaysCopies && copies != kNeverCopies)
-    return fail(ErrorKind::invalid_argument,
-                "device_copies '{}' (CCOLL_DEVICE_COPIES): expected always, never, or nothing for "
-                "by size",
-                copies);
+                "device {}: expected a GPU's number, from 0 up, or kHost ({})",
+                options.device.ordinal, kHost);
+  if (options.device.staging_bytes == 0)
+    return fail(ErrorKind::invalid_argument, "device.staging_bytes is 0: expected at least 1");
+  if (options.device.workspace_bytes == 0)
+    return fail(ErrorKind::invalid_argument, "device.workspace_bytes is 0: expected at least 1");
+  if (options.device.copies > DeviceCopies::never)
+    return fail(ErrorKind::invalid_argument, "device.copies is {}: {}",
+                static_cast<int>(options.device.copies), to_string(options.device.copies));
   return chimes.next().and_then([](auto chime) { return Waiter::make(std::move(chime)); });
 }
 

@@ -120,7 +120,7 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
   auto& address = *identified;
   address.agreement = *agreement;
   if (size > 1) member->residence_.emplace(address);
-  address.device = device_number(options.device);
+  address.device = device_number(options.device.ordinal);
   const auto fabrics = usable_fabrics();
   if (!fabrics) return tl::unexpected(fabrics.error());
   address.fabrics = *fabrics;
@@ -152,9 +152,9 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
                                                       .rank = rank,
                                                       .table = member->control_->table(),
                                                       .connect_timeout = options.start_timeout,
-                                                      .slot_memory_bytes = options.slot_memory,
-                                                      .single_copy = options.single_copy,
-                                                      .huge_pages = options.huge_pages,
+                                                      .slot_memory_bytes = options.shm.slot_bytes,
+                                                      .single_copy = options.shm.single_copy,
+                                                      .huge_pages = options.shm.huge_pages,
                                                       .crowded = member->cores_per_rank_ < 1,
                                                       .checksum = options.checksum},
                                      options.transport);

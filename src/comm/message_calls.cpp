@@ -6,6 +6,7 @@
 #include "ccoll/communicator.hpp"
 #include "comm/arguments.hpp"
 #include "comm/call_group.hpp"
+#include "comm/extent.hpp"
 #include "comm/implementation.hpp"
 #include "comm/messages.hpp"
 
@@ -15,7 +16,9 @@ namespace {
 using Implementation = Communicator::Implementation;
 using What = MessageRequest::What;
 
-/// Of any type: their bytes are counted without a thought.
+std::size_t bytes_of(const Block& block) { return block.count * size_of(block.type); }
+
+/// Up to so many elements of any type the bytes can be counted.
 constexpr std::size_t kMostElements = SIZE_MAX / 2 / sizeof(double);
 
 /// Of the short way: recorded when they are.
@@ -39,13 +42,15 @@ Result<Pattern> pattern_of(std::string_view call, int peer, int tag, bool may_be
 Result<Pattern> pattern_of(const MessageRequest& request, Rank size) {
   const bool sends = request.what == What::send;
   const auto call = sends ? "send" : "recv";
-  CCOLL_TRY(check_type(call, request.type));
-  if (request.count > SIZE_MAX / 2 / size_of(request.type))
+  const auto& block = request.block;
+  CCOLL_TRY(check_type(call, block.type));
+  CCOLL_TRY(check_rows(call, "buffer", block));
+  if (block.count > SIZE_MAX / 2 / size_of(block.type))
     return fail(ErrorKind::invalid_argument, "{}: {} elements are more than memory can hold", call,
-                request.count);
-  if (request.count > 0 && (sends ? request.input : request.output) == nullptr)
+                block.count);
+  if (block.count > 0 && block.data == nullptr)
     return fail(ErrorKind::invalid_argument,
-                "{}: the buffer is null, {} elements are expected there", call, request.count);
+                "{}: the buffer is null, {} elements are expected there", call, block.count);
   return pattern_of(call, request.peer, request.tag, !sends, size);
 }
 
@@ -57,10 +62,13 @@ Result<std::shared_ptr<MessageOperation>> operation_of(const MessageRequest& req
   auto operation = std::make_shared<MessageOperation>();
   operation->what = sends ? MessageOperation::What::send : MessageOperation::What::recv;
   operation->pattern = *pattern;
-  operation->input = static_cast<const std::byte*>(request.input);
-  operation->output = static_cast<std::byte*>(request.output);
-  operation->bytes = request.count * size_of(request.type);
-  operation->type = request.type;
+  auto* const data = static_cast<std::byte*>(request.block.data);
+  if (sends)
+    operation->input = data;
+  else
+    operation->output = data;
+  operation->bytes = bytes_of(request.block);
+  operation->type = request.block.type;
   operation->label = label;
   if (!sends) operation->received.emplace();
   return operation;
@@ -78,8 +86,8 @@ Status check_overlaps(std::string_view call, std::span<const MessageRequest> req
   ranges.reserve(requests.size());
   for (const auto& request : requests) {
     const bool written = request.what == What::recv;
-    const auto* begin = static_cast<const std::byte*>(written ? request.output : request.input);
-    const auto bytes = request.count * size_of(request.type);
+    const auto* begin = static_cast<const std::byte*>(request.block.data);
+    const auto bytes = bytes_of(request.block);
     if (bytes > 0) ranges.push_back({begin, begin + bytes, written});
   }
   std::ranges::sort(ranges, {}, &Range::begin);
@@ -178,11 +186,10 @@ Work run(std::shared_ptr<Implementation> communicator, std::string_view call,
 std::optional<Pattern> short_way(const Implementation& communicator, const MessageRequest& request,
                                  const CallOptions& options) {
   if (has_options(options) || call_group::is_open()) return std::nullopt;
-  const bool sends = request.what == What::send;
-  const void* const data = sends ? request.input : request.output;
-  const bool has_any_tag = !sends && request.tag == kAnyTag;
-  const bool is_right = (data != nullptr || request.count == 0) && size_of(request.type) > 0 &&
-                        request.count <= kMostElements && request.peer >= 0 &&
+  const auto& block = request.block;
+  const bool has_any_tag = request.what == What::recv && request.tag == kAnyTag;
+  const bool is_right = (block.data != nullptr || block.count == 0) && size_of(block.type) > 0 &&
+                        is_contiguous(block) && block.count <= kMostElements && request.peer >= 0 &&
                         static_cast<Rank>(request.peer) < communicator.size() &&
                         (request.tag >= 0 || has_any_tag);
   if (!is_right || communicator.come_by_streams({&request, 1})) return std::nullopt;
@@ -245,11 +252,11 @@ bool Communicator::Implementation::send_short_as_owner(const MessageRequest& req
                                                        const Pattern& to) {
   if (!calm_as_owner()) return false;
   const auto begun = tracing_ != nullptr ? trace::now() : 0;
-  const auto bytes = request.count * size_of(request.type);
+  const auto bytes = bytes_of(request.block);
   if (bytes > most_short_bytes()) return false;
   const auto sent = guarded_as_owner([&] {
-    return std::optional(
-        messages_.send_now(to, static_cast<const std::byte*>(request.input), bytes, request.type));
+    return std::optional(messages_.send_now(to, static_cast<const std::byte*>(request.block.data),
+                                            bytes, request.block.type));
   });
   if (!sent || *sent == Messages::Sent::no) return false;
   moved_ = true;
@@ -257,8 +264,9 @@ bool Communicator::Implementation::send_short_as_owner(const MessageRequest& req
     flush_as_owner(request, to);
     return true;
   }
-  recorder_.message(true, bytes, *to.from, *to.tag, request.type, kOver);
-  if (tracing_ != nullptr) tracing_->message({true, request.type, *to.from, *to.tag, bytes, begun});
+  recorder_.message(true, bytes, *to.from, *to.tag, request.block.type, kOver);
+  if (tracing_ != nullptr)
+    tracing_->message({true, request.block.type, *to.from, *to.tag, bytes, begun});
   return true;
 }
 
@@ -268,8 +276,8 @@ void Communicator::Implementation::flush_as_owner(const MessageRequest& request,
   const auto work = guarded_as_owner([&] {
     auto operation = std::make_shared<MessageOperation>();
     operation->pattern = to;
-    operation->bytes = request.count * size_of(request.type);
-    operation->type = request.type;
+    operation->bytes = bytes_of(request.block);
+    operation->type = request.block.type;
     set_limit(*operation, Clock::now(), {});
     Work::State state{shared_from_this(), {operation}};
     messages_.finish(operation);
@@ -283,28 +291,28 @@ void Communicator::Implementation::flush_as_owner(const MessageRequest& request,
 std::optional<Received> Communicator::Implementation::recv_short_as_owner(
     const MessageRequest& request, const Pattern& from) {
   if (!calm_as_owner() || !from.from) return std::nullopt;
-  const auto bytes = request.count * size_of(request.type);
+  const auto bytes = bytes_of(request.block);
   const auto begun = tracing_ != nullptr ? trace::now() : 0;
   auto patience = Patience::short_one(crowded_, in_memory_);
   const auto keeps_polling = [&] { return !wanted() && patience.keep_polling(); };
   return guarded_as_owner([&] {
     Received got;
-    const auto found = messages_.take_now(from, static_cast<std::byte*>(request.output), bytes,
-                                          most_short_bytes(), request.type, got, keeps_polling);
+    const auto found =
+        messages_.take_now(from, static_cast<std::byte*>(request.block.data), bytes,
+                           most_short_bytes(), request.block.type, got, keeps_polling);
     if (found != Messages::Found::message) return std::optional<Received>();
     moved_ = true;
     const auto tag = static_cast<std::uint32_t>(got.tag);
-    recorder_.message(false, got.bytes, *from.from, tag, request.type, kOver);
+    recorder_.message(false, got.bytes, *from.from, tag, request.block.type, kOver);
     if (tracing_ != nullptr)
-      tracing_->message({false, request.type, *from.from, tag, got.bytes, begun});
+      tracing_->message({false, request.block.type, *from.from, tag, got.bytes, begun});
     return std::optional(got);
   });
 }
 
-void Communicator::send(const void* data, std::size_t count, DataType type, int to, int tag,
-                        const CallOptions& options) {
+void Communicator::send(const ConstBlock& block, int to, int tag, const CallOptions& options) {
   const auto communicator = implementation();
-  const auto request = MessageRequest::send(data, count, type, to, tag);
+  const auto request = MessageRequest::send(block, to, tag);
   if (const auto pattern = short_way(*communicator, request, options)) {
     const Implementation::Owner owner(*communicator);
     if (communicator->send_short_as_owner(request, *pattern)) return;
@@ -312,16 +320,14 @@ void Communicator::send(const void* data, std::size_t count, DataType type, int 
   run(communicator, "send", std::array{request}, options);
 }
 
-Work Communicator::send_async(const void* data, std::size_t count, DataType type, int to, int tag,
+Work Communicator::send_async(const ConstBlock& block, int to, int tag,
                               const CallOptions& options) {
-  return start(implementation(), "send",
-               std::array{MessageRequest::send(data, count, type, to, tag)}, options);
+  return start(implementation(), "send", std::array{MessageRequest::send(block, to, tag)}, options);
 }
 
-Received Communicator::recv(void* data, std::size_t count, DataType type, int from, int tag,
-                            const CallOptions& options) {
+Received Communicator::recv(const Block& block, int from, int tag, const CallOptions& options) {
   const auto communicator = implementation();
-  const auto request = MessageRequest::recv(data, count, type, from, tag);
+  const auto request = MessageRequest::recv(block, from, tag);
   if (const auto pattern = short_way(*communicator, request, options)) {
     const Implementation::Owner owner(*communicator);
     if (auto got = communicator->recv_short_as_owner(request, *pattern)) return *got;
@@ -329,10 +335,9 @@ Received Communicator::recv(void* data, std::size_t count, DataType type, int fr
   return received(run(communicator, "recv", std::array{request}, options), options);
 }
 
-Work Communicator::recv_async(void* data, std::size_t count, DataType type, int from, int tag,
-                              const CallOptions& options) {
-  return start(implementation(), "recv",
-               std::array{MessageRequest::recv(data, count, type, from, tag)}, options);
+Work Communicator::recv_async(const Block& block, int from, int tag, const CallOptions& options) {
+  return start(implementation(), "recv", std::array{MessageRequest::recv(block, from, tag)},
+               options);
 }
 
 Received Communicator::probe(int from, int tag, const CallOptions& options) {
@@ -363,32 +368,30 @@ std::optional<Received> Communicator::try_probe(int from, int tag) {
   return communicator->value_or_raise(communicator->look_as_owner(pattern));
 }
 
-Received Communicator::send_recv(const void* data_out, std::size_t count_out, int to, void* data_in,
-                                 std::size_t count_in, int from, DataType type, int tag,
+Received Communicator::send_recv(const ConstBlock& out, int to, const Block& in, int from, int tag,
                                  const CallOptions& options) {
   const auto communicator = implementation();
-  const auto out = MessageRequest::send(data_out, count_out, type, to, tag);
-  const auto in = MessageRequest::recv(data_in, count_in, type, from, tag);
-  const auto way_out = short_way(*communicator, out, options);
-  const auto way_in = short_way(*communicator, in, options);
-  const auto width = size_of(type);
+  const auto request_out = MessageRequest::send(out, to, tag);
+  const auto request_in = MessageRequest::recv(in, from, tag);
+  const auto way_out = short_way(*communicator, request_out, options);
+  const auto way_in = short_way(*communicator, request_in, options);
   bool sent = false;
-  if (way_out && way_in && apart(data_out, count_out * width, data_in, count_in * width)) {
+  if (way_out && way_in && apart(out.data, bytes_of(request_out.block), in.data, bytes_of(in))) {
     const Implementation::Owner owner(*communicator);
-    sent = communicator->send_short_as_owner(out, *way_out);
+    sent = communicator->send_short_as_owner(request_out, *way_out);
     if (sent)
-      if (auto got = communicator->recv_short_as_owner(in, *way_in)) return *got;
+      if (auto got = communicator->recv_short_as_owner(request_in, *way_in)) return *got;
   }
-  if (sent) return received(run(communicator, "send_recv", std::array{in}, options), options);
-  return received(run(communicator, "send_recv", std::array{in, out}, options), options);
+  if (sent)
+    return received(run(communicator, "send_recv", std::array{request_in}, options), options);
+  return received(run(communicator, "send_recv", std::array{request_in, request_out}, options),
+                  options);
 }
 
-Work Communicator::send_recv_async(const void* data_out, std::size_t count_out, int to,
-                                   void* data_in, std::size_t count_in, int from, DataType type,
+Work Communicator::send_recv_async(const ConstBlock& out, int to, const Block& in, int from,
                                    int tag, const CallOptions& options) {
   return start(implementation(), "send_recv",
-               std::array{MessageRequest::recv(data_in, count_in, type, from, tag),
-                          MessageRequest::send(data_out, count_out, type, to, tag)},
+               std::array{MessageRequest::recv(in, from, tag), MessageRequest::send(out, to, tag)},
                options);
 }
 

@@ -111,7 +111,7 @@ std::vector<Communicator> side_by_side(
   run_threads(ranks.size(), [&](std::size_t i) {
     try {
       auto own = options;
-      if (!devices.empty()) own.device = devices[i];
+      if (!devices.empty()) own.device.ordinal = devices[i];
       made[i] = create(ranks[i], own);
     } catch (...) {
       errors[i] = std::current_exception();
@@ -179,8 +179,9 @@ CommunicatorOptions CommunicatorOptions::from_environment() {
   CommunicatorOptions options;
   options.transport = word("CCOLL_TRANSPORT");
   options.algorithm = word("CCOLL_ALGO");
-  options.device_way = word("CCOLL_DEVICE_WAY");
-  options.device_copies = word("CCOLL_DEVICE_COPIES");
+  if (const auto way = parse_device_way(word("CCOLL_DEVICE_WAY"))) options.device.way = *way;
+  if (const auto copies = parse_device_copies(word("CCOLL_DEVICE_COPIES")))
+    options.device.copies = *copies;
   options.interface = variable("CCOLL_SOCKET_IFNAME");
   options.timeout = time_limit("CCOLL_TIMEOUT").value_or(options.timeout);
   options.start_timeout = time_limit("CCOLL_START_TIMEOUT").value_or(options.start_timeout);
@@ -188,17 +189,17 @@ CommunicatorOptions CommunicatorOptions::from_environment() {
     options.heartbeat = *silence == kNoLimit ? std::chrono::milliseconds(0) : *silence;
   if (const auto lanes = number("CCOLL_LANES")) options.max_lanes = static_cast<int>(*lanes);
   if (const auto blocks = number("CCOLL_DEVICE_BLOCKS"))
-    options.device_blocks = static_cast<std::size_t>(*blocks);
+    options.device.blocks = static_cast<std::size_t>(*blocks);
   if (const auto limit = number("CCOLL_EAGER_LIMIT"))
     options.eager_limit = static_cast<std::size_t>(*limit);
   if (const auto mib = number("CCOLL_SLOT_MEMORY"))
-    options.slot_memory = static_cast<std::size_t>(*mib) << 20;
-  if (const auto once = number("CCOLL_SINGLE_COPY")) options.single_copy = *once == 1;
-  if (const auto huge = number("CCOLL_HUGE_PAGES")) options.huge_pages = *huge == 1;
+    options.shm.slot_bytes = static_cast<std::size_t>(*mib) << 20;
+  if (const auto once = number("CCOLL_SINGLE_COPY")) options.shm.single_copy = *once == 1;
+  if (const auto huge = number("CCOLL_HUGE_PAGES")) options.shm.huge_pages = *huge == 1;
   if (const auto strict = number("CCOLL_STRICT_SENDS")) options.strict_sends = *strict == 1;
   if (const auto same = number("CCOLL_DETERMINISTIC")) options.deterministic = *same == 1;
   if (const auto checked = number("CCOLL_CHECKSUM")) options.checksum = *checked == 1;
-  if (const auto direct = number("CCOLL_GPU_DIRECT")) options.gpu_direct = *direct == 1;
+  if (const auto direct = number("CCOLL_GPU_DIRECT")) options.device.direct_messages = *direct == 1;
   if (const auto file = variable("CCOLL_TOKEN_FILE"); !file.empty())
     options.token = value_or_throw(read_token_file(file));
   return options;

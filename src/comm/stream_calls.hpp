@@ -143,9 +143,9 @@ class StreamCall final : public device::StreamListener,
 /// All of a communicator.
 class StreamCalls {
  public:
-  /// Of a communicator of so many ranks, with CommunicatorOptions::device_memory.
-  StreamCalls(std::uint32_t ranks, std::size_t device_memory)
-      : ranks_(ranks), device_memory_(device_memory) {}
+  /// For a communicator of so many ranks; `staging_bytes` as in DeviceOptions.
+  StreamCalls(std::uint32_t ranks, std::size_t staging_bytes)
+      : ranks_(ranks), device_memory_(staging_bytes) {}
   StreamCalls(const StreamCalls&) = delete;
   StreamCalls& operator=(const StreamCalls&) = delete;
   ~StreamCalls();

@@ -81,8 +81,7 @@ bool Communicator::Implementation::come_by_streams(std::span<const MessageReques
   if (!knows_devices_ || is_forked()) return false;
   if (stream_calls_.have_messages_to_post()) return true;
   return std::ranges::any_of(requests, [](const MessageRequest& request) {
-    const bool sends = request.what == MessageRequest::What::send;
-    return request.count > 0 && device::device_of(sends ? request.input : request.output);
+    return request.block.count > 0 && device::device_of(request.block.data);
   });
 }
 
@@ -90,7 +89,7 @@ Result<device::Staging*> Communicator::Implementation::staging_for(
     const device::PassageRequest& request) {
   // Where the rank has declared none, it is that of the memory.
   std::optional<int> device;
-  if (options_.device != kHost) device = options_.device;
+  if (options_.device.ordinal != kHost) device = options_.device.ordinal;
   const auto check = [&](std::span<const device::MemoryRange> ranges) -> Status {
     for (const auto& range : ranges) {
       if (!device) device = device::device_of(range.data);
@@ -109,7 +108,7 @@ Result<device::Staging*> Communicator::Implementation::staging_for(
   if (!device)
     return fail(ErrorKind::invalid_argument,
                 "a stream is given, and this rank's data are on the host: expected a GPU's number "
-                "as CommunicatorOptions::device");
+                "as DeviceOptions::ordinal");
   const auto staging = stream_calls_.staging(*device);
   if (!staging) return tl::unexpected(staging.error());
   if ((*staging)->device() != *device)
@@ -202,7 +201,7 @@ Result<Work> Communicator::Implementation::begin_in_stream(Call call,
                                                            std::optional<cudaStream_t> stream) {
   if (is_forked()) return tl::unexpected(news().value());
   if (!has_device_way() || !suits_devices(call)) return begin_by_host(std::move(call), stream);
-  CCOLL_TRY(check_buffers(call, rank(), size(), options_.device));
+  CCOLL_TRY(check_buffers(call, rank(), size(), options_.device.ordinal));
   // What is put off waits for its turn then; and the lock this thread may have, for what stands
   // before it.
   std::unique_lock lock(*stream_calls_.device_submission(), std::defer_lock);
@@ -251,7 +250,7 @@ Result<DividedCall> Communicator::Implementation::in_parts(const Call& call) {
         CCOLL_TRY(check_end_of(range, device::device_of(range.data)));
   // All of these products, and elements that are widened, have memory of the host anyway.
   const bool may_be = call.op.form() != Reduction::Form::premultiplied_sum;
-  if (!may_be || !divided.is_large(options_.device_memory)) return divided;
+  if (!may_be || !divided.is_large(options_.device.staging_bytes)) return divided;
   const Owner owner(*this);
   if (!usable_as_owner()) return divided;
   const auto plan =
@@ -259,7 +258,7 @@ Result<DividedCall> Communicator::Implementation::in_parts(const Call& call) {
   // Where there is none the call fails, as soon as it begins.
   if (plan && *plan && !is_widened(call, (**plan)->algorithm(), size()))
     divided.divide((**plan)->windows(call.block_counts, call.output_counts),
-                   options_.device_memory);
+                   options_.device.staging_bytes);
   return divided;
 }
 
@@ -294,7 +293,7 @@ Result<Work> Communicator::Implementation::begin_in_stream(
       CCOLL_TRY(check_end_of(buffer, begin));
   }
   StreamMessages messages(operations, [&](MessageOperation& operation) {
-    return options_.gpu_direct && make_direct(operation, needs_flush);
+    return options_.device.direct_messages && make_direct(operation, needs_flush);
   });
   const auto bytes = messages.whole_bytes();
   // Where there is none, the passage fails.

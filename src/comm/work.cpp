@@ -8,16 +8,18 @@
 
 namespace ccoll {
 
-void Work::wait(std::chrono::milliseconds timeout) {
+void Work::wait(std::optional<std::chrono::milliseconds> limit) {
   if (!state_) return;
-  const auto limit = timeout.count() > 0 ? deadline_after(timeout) : Clock::time_point::max();
+  const auto give_up = [&] {
+    throw Error(ErrorKind::timed_out,
+                fmt::format("the operation is not over after {} ms; it goes on", limit->count()));
+  };
+  if (limit && limit->count() <= 0 && !test()) give_up();
+  const auto deadline = limit ? deadline_after(*limit) : Clock::time_point::max();
   if (const auto communicator = state_->communicator.lock(); communicator && !state_->done()) {
-    call_group::go_on(state_.get(), limit);
+    call_group::go_on(state_.get(), deadline);
     Communicator::Implementation::Owner owner(*communicator);
-    if (!communicator->wait_as_owner(*state_, limit))
-      throw Error(
-          ErrorKind::timed_out,
-          fmt::format("the operation is not over after {} ms; it goes on", timeout.count()));
+    if (!communicator->wait_as_owner(*state_, deadline)) give_up();
   }
   if (const auto* failure = state_->failure()) raise(*failure);
 }

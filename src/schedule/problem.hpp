@@ -70,6 +70,11 @@ constexpr bool holds_own_block_only(Kind kind, Buffer buffer) {
   if (buffer == Buffer::input) return kind == Kind::all_gather || kind == Kind::gather;
   return kind == Kind::reduce_scatter || kind == Kind::scatter;
 }
+/// Whether no rank but the root has that buffer.
+constexpr bool is_roots_alone(Kind kind, Buffer buffer) {
+  if (buffer == Buffer::input) return kind == Kind::broadcast || kind == Kind::scatter;
+  return kind == Kind::reduce || kind == Kind::gather;
+}
 /// Whether input block b and output block b of a rank that has both may be the same memory.
 constexpr bool may_be_in_place(Kind kind) { return kind != Kind::all_to_all; }
 
@@ -100,10 +105,7 @@ struct Problem {
 
 /// Whether that rank has that buffer.
 inline bool has(const Problem& problem, Rank rank, Buffer buffer) {
-  if (rank == problem.root) return true;
-  const bool only_roots_input = problem.kind == Kind::broadcast || problem.kind == Kind::scatter;
-  const bool only_roots_output = problem.kind == Kind::reduce || problem.kind == Kind::gather;
-  return buffer == Buffer::input ? !only_roots_input : !only_roots_output;
+  return rank == problem.root || !is_roots_alone(problem.kind, buffer);
 }
 
 struct Choice {

@@ -108,7 +108,7 @@ std::future<Told> calls_of(Communicator& rank, bool may_be_held) {
     Gate::may_hold = may_be_held;
     auto error = message_of([&] {
       for (;;) {
-        rank.all_reduce(data.data(), data.data(), data.size(), DataType::float32, sum);
+        rank.all_reduce(data, sum);
         // A rank that sleeps is one that has to be woken, by a system call.
         if (!may_be_held) std::this_thread::sleep_for(1ms);
       }
@@ -149,8 +149,8 @@ struct HeldInBackground {
         },
         {.name = "slow"});
     for (std::size_t rank = 0; rank < 2; rank++)
-      works.push_back(ranks[rank].all_reduce_async(data[rank].data(), data[rank].data(), kCount,
-                                                   DataType::float32, sum));
+      works.push_back(
+          ranks[rank].all_reduce_async(Block(data[rank].data(), kCount, DataType::float32), sum));
     const auto limit = Clock::now() + 20s;
     while (!runs && Clock::now() < limit) std::this_thread::sleep_for(1ms);
   }

@@ -45,14 +45,16 @@ std::vector<T> average(Communicator& communicator, Kind kind, std::string_view a
   first = 0;
   auto out = in;
   if (kind == Kind::all_reduce) {
-    communicator.all_reduce(out.data(), out.data(), out.size(), type, ReduceOp::avg, options);
+    communicator.all_reduce(Block(out.data(), out.size(), type), ReduceOp::avg, options);
   } else if (kind == Kind::reduce) {
-    communicator.reduce(in.data(), out.data(), out.size(), type, ReduceOp::avg, root, options);
+    communicator.reduce(ConstBlock(in.data(), out.size(), type),
+                        Block(out.data(), out.size(), type), ReduceOp::avg, root, options);
     if (communicator.rank() != root) out.clear();
   } else {
     out.resize(in.size() / size);
     first = rank * out.size();
-    communicator.reduce_scatter(in.data(), out.data(), out.size(), type, ReduceOp::avg, options);
+    communicator.reduce_scatter(ConstBlock(in.data(), communicator.size() * out.size(), type),
+                                Block(out.data(), out.size(), type), ReduceOp::avg, options);
   }
   return out;
 }

@@ -225,13 +225,10 @@ void coalesced_trial(Communicator& communicator, std::mt19937_64& random) {
   }
   auto reduced = in;
   for (std::size_t b = 0; b < buffers; b++) {
-    const auto add = [&](auto& list, const Values& from, Values& to) {
-      list.emplace_back(from.data(), to.data(), counts[b], DataType::int32);
-    };
-    same.emplace_back(std::span(reduced[b]));
-    add(apart, in[b], out[b]);
-    add(gathered, in[b], whole_out[b]);
-    add(scattered, whole_in[b], out[b]);
+    same.emplace_back(reduced[b]);
+    apart.emplace_back(in[b], out[b]);
+    gathered.emplace_back(in[b], whole_out[b]);
+    scattered.emplace_back(whole_in[b], out[b]);
   }
   const auto sum = [](std::size_t b, std::size_t i) {
     return value(0, b, i) + value(1, b, i) + value(2, b, i);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the typed calls take as buffers: anything whose elements lie one after another.
+// Containers that convert to blocks: anything whose elements lie one after another.
 #include <array>
 #include <catch2/catch.hpp>
 #include <list>
@@ -25,13 +25,14 @@ static_assert(!InputBuffer<Vector>, "a temporary ends before an asynchronous cal
 static_assert(!InputBuffer<std::list<float>&> && !InputBuffer<std::vector<bool>&>,
               "their elements do not lie one after another");
 static_assert(!InputBuffer<std::string&>, "char is no type of a number");
-static_assert(!OutputBufferFor<std::vector<double>&, Vector&>);
 static_assert(OutputBufferList<std::vector<Vector>&> && !InputBufferList<Vector&>);
 
 template <typename In, typename Out>
-concept Gatherable = requires(Communicator c, In in, Out out) { c.all_gather(in, out); };
+concept Gatherable = requires(Communicator c, In in, Out out) {
+  c.all_gather(in, out);
+};
 static_assert(Gatherable<const Vector&, Fixed>);
-static_assert(!Gatherable<const Vector&, std::vector<double>&>);
+static_assert(!Gatherable<const Vector&, const Vector&>, "the output is written");
 
 }  // namespace
 

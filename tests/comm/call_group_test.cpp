@@ -138,7 +138,7 @@ TEST_CASE("call groups: what came is told by asynchronous calls only", "[comm]")
     CHECK(ranks[1].recv(place(0), 0) == Received{});
     const std::array requests = {MessageRequest::recv(place(1), 0)};
     CHECK(ranks[1].batch(requests).empty());
-    const auto work = ranks[1].recv_async(in.data() + 20, 10, DataType::int32, 0);
+    const auto work = ranks[1].recv_async(Block(in.data() + 20, 10, DataType::int32), 0);
     for (int i = 0; i < 3; i++) ranks[0].send(std::span(out), 1);
     CHECK_THAT(message_of([&] { ranks[1].probe(); }), Contains("probe: it cannot wait for group"));
     CHECK_FALSE(ranks[0].try_probe());

@@ -85,7 +85,8 @@ class Trial {
     auto input = original;
     Buffer output(count_, -1);
     auto* out = in_place_ ? input.data() : output.data();
-    communicator_.all_reduce(input.data(), out, count_, kType, ReduceOp::sum, options_);
+    communicator_.all_reduce(ConstBlock(input.data(), count_, kType), Block(out, count_, kType),
+                             ReduceOp::sum, options_);
     for (std::size_t i = 0; i < count_; i++) check(out[i], sum(i), i);
     if (!in_place_) expect(input == original, "the input was written");
   }
@@ -95,7 +96,8 @@ class Trial {
     Buffer output(count_, -1);
     const bool same = in_place_ && rank() == root;
     auto* out = same ? input.data() : output.data();
-    communicator_.reduce(input.data(), out, count_, kType, ReduceOp::sum, root, options_);
+    communicator_.reduce(ConstBlock(input.data(), count_, kType), Block(out, count_, kType),
+                         ReduceOp::sum, root, options_);
     if (rank() == root)
       for (std::size_t i = 0; i < count_; i++) check(out[i], sum(i), i);
     if (rank() != root) expect(output == Buffer(count_, -1), "another rank's output was written");
@@ -105,8 +107,8 @@ class Trial {
     auto input = of(root, count_);
     Buffer output(count_, -1);
     auto* out = in_place_ && rank() == root ? input.data() : output.data();
-    communicator_.broadcast(rank() == root ? input.data() : nullptr, out, count_, kType, root,
-                            options_);
+    communicator_.broadcast(ConstBlock(rank() == root ? input.data() : nullptr, count_, kType),
+                            Block(out, count_, kType), root, options_);
     for (std::size_t i = 0; i < count_; i++) check(out[i], element(root, i), i);
   }
   void all_gather() {
@@ -114,8 +116,8 @@ class Trial {
     Buffer output(count_ * ranks(), -1);
     auto* place = output.data() + count_ * static_cast<std::size_t>(rank());
     if (in_place_) std::copy(mine.begin(), mine.end(), place);
-    communicator_.all_gather(in_place_ ? place : mine.data(), output.data(), count_, kType,
-                             options_);
+    communicator_.all_gather(ConstBlock(in_place_ ? place : mine.data(), count_, kType),
+                             Block(output.data(), communicator_.size() * count_, kType), options_);
     for (std::size_t i = 0; i < output.size(); i++)
       check(output[i], element(static_cast<int>(i / count_), i % count_), i);
   }
@@ -124,13 +126,15 @@ class Trial {
     Buffer output(count_, -1);
     const auto first = count_ * static_cast<std::size_t>(rank());
     auto* out = in_place_ ? input.data() + first : output.data();
-    communicator_.reduce_scatter(input.data(), out, count_, kType, ReduceOp::sum, options_);
+    communicator_.reduce_scatter(ConstBlock(input.data(), communicator_.size() * count_, kType),
+                                 Block(out, count_, kType), ReduceOp::sum, options_);
     for (std::size_t i = 0; i < count_; i++) check(out[i], sum(first + i), i);
   }
   void all_to_all() {
     const auto input = of(rank(), count_ * ranks());
     Buffer output(count_ * ranks(), -1);
-    communicator_.all_to_all(input.data(), output.data(), count_, kType, options_);
+    communicator_.all_to_all(ConstBlock(input.data(), communicator_.size() * count_, kType),
+                             Block(output.data(), communicator_.size() * count_, kType), options_);
     for (std::size_t i = 0; i < output.size(); i++) {
       const auto mine = count_ * static_cast<std::size_t>(rank()) + i % count_;
       check(output[i], element(static_cast<int>(i / count_), mine), i);
@@ -142,7 +146,9 @@ class Trial {
     const bool same = in_place_ && rank() == root;
     auto* place = output.data() + (same ? count_ * static_cast<std::size_t>(rank()) : 0);
     if (same) std::copy(mine.begin(), mine.end(), place);
-    communicator_.gather(same ? place : mine.data(), output.data(), count_, kType, root, options_);
+    communicator_.gather(ConstBlock(same ? place : mine.data(), count_, kType),
+                         Block(output.data(), communicator_.size() * count_, kType), root,
+                         options_);
     for (std::size_t i = 0; i < output.size(); i++)
       check(output[i], element(static_cast<int>(i / count_), i % count_), i);
   }
@@ -152,7 +158,8 @@ class Trial {
     const bool same = in_place_ && rank() == root;
     const auto first = count_ * static_cast<std::size_t>(rank());
     auto* out = same ? input.data() + first : output.data();
-    communicator_.scatter(input.data(), out, count_, kType, root, options_);
+    communicator_.scatter(ConstBlock(input.data(), communicator_.size() * count_, kType),
+                          Block(out, count_, kType), root, options_);
     for (std::size_t i = 0; i < count_; i++) check(out[i], element(root, first + i), i);
   }
 
@@ -325,21 +332,28 @@ struct AskedCall {
     if (ragged) return make_ragged(world, in, out);
     switch (kind) {
       case Kind::all_reduce:
-        return world.all_reduce(in, out, count, type, ReduceOp::sum, options);
+        return world.all_reduce(ConstBlock(in, count, type), Block(out, count, type), ReduceOp::sum,
+                                options);
       case Kind::reduce:
-        return world.reduce(in, out, count, type, ReduceOp::sum, 0, options);
+        return world.reduce(ConstBlock(in, count, type), Block(out, count, type), ReduceOp::sum, 0,
+                            options);
       case Kind::broadcast:
-        return world.broadcast(in, out, count, type, 0, options);
+        return world.broadcast(ConstBlock(in, count, type), Block(out, count, type), 0, options);
       case Kind::all_gather:
-        return world.all_gather(in, out, count, type, options);
+        return world.all_gather(ConstBlock(in, count, type), Block(out, world.size() * count, type),
+                                options);
       case Kind::reduce_scatter:
-        return world.reduce_scatter(in, out, count, type, ReduceOp::sum, options);
+        return world.reduce_scatter(ConstBlock(in, world.size() * count, type),
+                                    Block(out, count, type), ReduceOp::sum, options);
       case Kind::all_to_all:
-        return world.all_to_all(in, out, count, type, options);
+        return world.all_to_all(ConstBlock(in, world.size() * count, type),
+                                Block(out, world.size() * count, type), options);
       case Kind::gather:
-        return world.gather(in, out, count, type, 0, options);
+        return world.gather(ConstBlock(in, count, type), Block(out, world.size() * count, type), 0,
+                            options);
       case Kind::scatter:
-        return world.scatter(in, out, count, type, 0, options);
+        return world.scatter(ConstBlock(in, world.size() * count, type), Block(out, count, type), 0,
+                             options);
       case Kind::barrier:
         return world.barrier(options);
     }

@@ -80,7 +80,8 @@ TEST_CASE("checksums: a bit that flips under way ends the calls of all ranks, an
       const auto error = testing::message_of([&] {
         for (int i = 0; i < 1000; i++) {
           if (i == 3 && world.rank() == 0) next_flip = bit;
-          world.all_reduce(in.data(), out.data(), count, DataType::int32);
+          world.all_reduce(ConstBlock(in.data(), count, DataType::int32),
+                           Block(out.data(), count, DataType::int32));
           expect(std::ranges::all_of(out, [&](auto sum) { return sum == size; }), "a wrong sum");
         }
       });
@@ -101,11 +102,11 @@ TEST_CASE("checksums: a message that is not what was sent is not received", "[co
       for (int i = 0; i < 1000; i++) {
         if (world.rank() == 0) {
           if (i == 5) next_flip = 1000;
-          world.send(data.data(), count, DataType::int32, 1, i);
-          world.recv(data.data(), 1, DataType::int32, 1, i);
+          world.send(ConstBlock(data.data(), count, DataType::int32), 1, i);
+          world.recv(Block(data.data(), 1, DataType::int32), 1, i);
         } else {
-          world.recv(data.data(), count, DataType::int32, from_any ? kAnyRank : 0, i);
-          world.send(data.data(), 1, DataType::int32, 0, i);
+          world.recv(Block(data.data(), count, DataType::int32), from_any ? kAnyRank : 0, i);
+          world.send(ConstBlock(data.data(), 1, DataType::int32), 0, i);
         }
       }
     });

@@ -34,21 +34,29 @@ void call(Communicator& world, Kind kind, std::size_t count, int root, std::stri
   const CallOptions by{.timeout = 20s, .algorithm = algorithm, .label = ""};
   switch (kind) {
     case Kind::all_reduce:
-      return world.all_reduce(in.data(), out.data(), count, type, ReduceOp::sum, by);
+      return world.all_reduce(ConstBlock(in.data(), count, type), Block(out.data(), count, type),
+                              ReduceOp::sum, by);
     case Kind::reduce:
-      return world.reduce(in.data(), out.data(), count, type, ReduceOp::sum, root, by);
+      return world.reduce(ConstBlock(in.data(), count, type), Block(out.data(), count, type),
+                          ReduceOp::sum, root, by);
     case Kind::broadcast:
-      return world.broadcast(in.data(), out.data(), count, type, root, by);
+      return world.broadcast(ConstBlock(in.data(), count, type), Block(out.data(), count, type),
+                             root, by);
     case Kind::all_gather:
-      return world.all_gather(in.data(), out.data(), count, type, by);
+      return world.all_gather(ConstBlock(in.data(), count, type),
+                              Block(out.data(), world.size() * count, type), by);
     case Kind::reduce_scatter:
-      return world.reduce_scatter(in.data(), out.data(), count, type, ReduceOp::sum, by);
+      return world.reduce_scatter(ConstBlock(in.data(), world.size() * count, type),
+                                  Block(out.data(), count, type), ReduceOp::sum, by);
     case Kind::all_to_all:
-      return world.all_to_all(in.data(), out.data(), count, type, by);
+      return world.all_to_all(ConstBlock(in.data(), world.size() * count, type),
+                              Block(out.data(), world.size() * count, type), by);
     case Kind::gather:
-      return world.gather(in.data(), out.data(), count, type, root, by);
+      return world.gather(ConstBlock(in.data(), count, type),
+                          Block(out.data(), world.size() * count, type), root, by);
     case Kind::scatter:
-      return world.scatter(in.data(), out.data(), count, type, root, by);
+      return world.scatter(ConstBlock(in.data(), world.size() * count, type),
+                           Block(out.data(), count, type), root, by);
     case Kind::barrier:
       return world.barrier(by);
   }
@@ -165,9 +173,9 @@ TEST_CASE("counters: a send is one message of its bytes, however it travels", "[
       const auto count = random() % most[random() % 5];
       const bool first = (random() % 2 == 0) == (world.rank() == 0);
       if (first)
-        world.send(data.data(), count, DataType::uint8, peer, i);
+        world.send(ConstBlock(data.data(), count, DataType::uint8), peer, i);
       else
-        world.recv(data.data(), data.size(), DataType::uint8, peer, i);
+        world.recv(data, peer, i);
       messages += first ? 1 : 0;
       bytes += first ? count : 0;
     }
@@ -201,7 +209,8 @@ TEST_CASE("counters: time is lost to the rank that is late", "[comm][unit]") {
     on_all_transports(4, [&](Communicator& world) {
       be_late(world);
       int in = 1, out = 0;
-      world.all_reduce(&in, &out, 1, DataType::int32, ReduceOp::sum, {.algorithm = "one_shot"});
+      world.all_reduce(ConstBlock(&in, 1, DataType::int32), Block(&out, 1, DataType::int32),
+                       ReduceOp::sum, {.algorithm = "one_shot"});
       if (world.rank() == kLate) return;
       const auto most = charged_most(world.counters());
       expect(most.rank == kLate, fmt::format("charged is rank {}", most.rank));
@@ -215,9 +224,9 @@ TEST_CASE("counters: time is lost to the rank that is late", "[comm][unit]") {
       be_late(world);
       int value = 0;
       for (int rank = 0; rank < 4 && world.rank() == kLate; rank++)
-        if (rank != kLate) world.send(&value, 1, DataType::int32, rank, 0);
+        if (rank != kLate) world.send(ConstBlock(&value, 1, DataType::int32), rank, 0);
       if (world.rank() == kLate) return;
-      world.recv(&value, 1, DataType::int32, kLate, 0);
+      world.recv(Block(&value, 1, DataType::int32), kLate, 0);
       expect(of_peer(world, kLate).time_lost >= kDelay / 2, "too little");
     });
   }
@@ -226,7 +235,8 @@ TEST_CASE("counters: time is lost to the rank that is late", "[comm][unit]") {
       be_late(world);
       int in = 1, out = 0;
       group_begin();
-      world.all_reduce(&in, &out, 1, DataType::int32, ReduceOp::sum, {.algorithm = "one_shot"});
+      world.all_reduce(ConstBlock(&in, 1, DataType::int32), Block(&out, 1, DataType::int32),
+                       ReduceOp::sum, {.algorithm = "one_shot"});
       group_end();
       if (world.rank() == kLate) return;
       expect(charged_most(world.counters()).rank == kLate, "somebody else");
@@ -257,7 +267,8 @@ TEST_CASE("counters: an error is that of the rank that caused it", "[comm][unit]
       }
       int in = 1, out = 0;
       const auto error = testing::message_of([&] {
-        world.all_reduce(&in, &out, 1, DataType::int32, ReduceOp::sum, {.timeout = 200ms});
+        world.all_reduce(ConstBlock(&in, 1, DataType::int32), Block(&out, 1, DataType::int32),
+                         ReduceOp::sum, {.timeout = 200ms});
       });
       expect(error.starts_with("timed_out"), error);
       expect(of_peer(world, 1).errors == 1, "no error of rank 1");
@@ -267,10 +278,10 @@ TEST_CASE("counters: an error is that of the rank that caused it", "[comm][unit]
   SECTION("of one whose message does not fit") {
     on_all_transports(2, [&](Communicator& world) {
       std::int32_t data[2] = {};
-      if (world.rank() == 0) return world.send(data, 2, DataType::int32, 1, 0);
-      testing::message_of([&] { world.recv(data, 1, DataType::int32, 0, 0); });
+      if (world.rank() == 0) return world.send(ConstBlock(data, 2, DataType::int32), 1, 0);
+      testing::message_of([&] { world.recv(Block(data, 1, DataType::int32), 0, 0); });
       expect(of_peer(world, 0).errors == 1, "none");
-      world.recv(data, 2, DataType::int32, 0, 0);
+      world.recv(Block(data, 2, DataType::int32), 0, 0);
       expect(of_peer(world, 0).errors == 1, "more than one");
       expect(of_peer(world, 0).messages_received == 1, "one message came");
     });
@@ -283,7 +294,7 @@ TEST_CASE("counters: a socket that takes no more is a retry", "[comm][unit]") {
     world.barrier();
     // So much does not fit any socket's buffers.
     if (world.rank() == 1) std::this_thread::sleep_for(200ms);
-    world.broadcast(data.data(), data.data(), data.size(), DataType::uint8, 0);
+    world.broadcast(data, 0);
     if (world.rank() == 0) expect(of_peer(world, 1).retries > 0, "none");
   });
   for (const auto& error : errors) CHECK(error == "");

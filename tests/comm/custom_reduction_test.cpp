@@ -53,13 +53,15 @@ void check_order(Communicator& communicator, const CatalogueEntry& entry, int ro
   for (std::size_t i = 0; i < in.size(); i++) in[i] = value(rank, i);
 
   if (entry.kind == Kind::all_reduce)
-    communicator.all_reduce(in.data(), out.data(), kCount, DataType::uint64, composition, options);
+    communicator.all_reduce(ConstBlock(in.data(), kCount, DataType::uint64),
+                            Block(out.data(), kCount, DataType::uint64), composition, options);
   else if (scatters)
-    communicator.reduce_scatter(in.data(), out.data(), kCount, DataType::uint64, composition,
-                                options);
+    communicator.reduce_scatter(
+        ConstBlock(in.data(), communicator.size() * kCount, DataType::uint64),
+        Block(out.data(), kCount, DataType::uint64), composition, options);
   else
-    communicator.reduce(in.data(), out.data(), kCount, DataType::uint64, composition, root,
-                        options);
+    communicator.reduce(ConstBlock(in.data(), kCount, DataType::uint64),
+                        Block(out.data(), kCount, DataType::uint64), composition, root, options);
 
   if (entry.kind == Kind::reduce && rank != root) return;
   for (std::size_t i = 0; i < kCount; i++) {
@@ -132,7 +134,7 @@ TEST_CASE("reductions: a function gets aligned memory of every size by every alg
           const auto value = static_cast<std::int32_t>(i) + communicator.rank();
           std::memcpy(data + 4 * i, &value, 4);
         }
-        communicator.all_reduce(data, data, count, DataType::int32, sum,
+        communicator.all_reduce(Block(data, count, DataType::int32), sum,
                                 {.timeout = {}, .algorithm = to_string(algorithm)});
         for (std::size_t i = 0; i < count; i++) {
           std::int32_t value = 0;

@@ -40,7 +40,7 @@ void run_processes(const std::string& transport, const std::function<void(Commun
       failures = 0;
       try {
         auto options = options_for(transport, 120s);
-        options.slot_memory = std::size_t{4} << 30;
+        options.shm.slot_bytes = std::size_t{4} << 30;
         auto world =
             Communicator::create(make_file_store(directory.file("store")), rank, kSize, options);
         body(world);

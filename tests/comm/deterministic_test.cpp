@@ -55,13 +55,16 @@ void check_all_kinds(Communicator& communicator, unsigned seed, std::size_t coun
   const int size = communicator.size(), rank = communicator.rank();
   const auto in = contributions(seed, rank, count);
   std::vector<float> out(count);
-  communicator.all_reduce(in.data(), out.data(), count, DataType::float32);
+  communicator.all_reduce(ConstBlock(in.data(), count, DataType::float32),
+                          Block(out.data(), count, DataType::float32));
   expect_sums(out.data(), count, seed, size, 0, "all_reduce");
   const int root = static_cast<int>(seed) % size;
-  communicator.reduce(in.data(), out.data(), count, DataType::float32, ReduceOp::sum, root);
+  communicator.reduce(ConstBlock(in.data(), count, DataType::float32),
+                      Block(out.data(), count, DataType::float32), ReduceOp::sum, root);
   if (rank == root) expect_sums(out.data(), count, seed, size, 0, "reduce");
   const std::size_t share = count / static_cast<std::size_t>(size);
-  communicator.reduce_scatter(in.data(), out.data(), share, DataType::float32);
+  communicator.reduce_scatter(ConstBlock(in.data(), communicator.size() * share, DataType::float32),
+                              Block(out.data(), share, DataType::float32));
   expect_sums(out.data(), share, seed, size, share * static_cast<std::size_t>(rank),
               "reduce_scatter");
 }
@@ -94,7 +97,8 @@ TEST_CASE("deterministic: without it a ring's sums are others", "[comm]") {
     constexpr std::size_t kCount = 1'000;
     const auto in = contributions(1, communicator.rank(), kCount);
     std::vector<float> out(kCount);
-    communicator.all_reduce(in.data(), out.data(), kCount, DataType::float32, ReduceOp::sum,
+    communicator.all_reduce(ConstBlock(in.data(), kCount, DataType::float32),
+                            Block(out.data(), kCount, DataType::float32), ReduceOp::sum,
                             {.timeout = {}, .algorithm = "ring"});
     std::size_t different = 0;
     for (std::size_t i = 0; i < kCount; i++) different += out[i] != from_rank_0_up(1, 4, i);

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "comm/device_ways.hpp"
 #include "schedule/problem.hpp"
 #include "support/cuda_on_host.hpp"
 #include "support/device_buffer.hpp"
@@ -75,9 +76,9 @@ class TwoStreams {
 
 /// With the rank's device, and that way.
 inline CommunicatorOptions on_device(CommunicatorOptions options = options_for(""), int rank = 0) {
-  options.device = gpu_of(rank);
-  options.device_way = way();
-  if (asked_way() == "copies") options.device_copies = "always";
+  options.device.ordinal = gpu_of(rank);
+  options.device.way = *parse_device_way(way());
+  if (asked_way() == "copies") options.device.copies = DeviceCopies::always;
   return options;
 }
 
@@ -95,7 +96,7 @@ inline std::vector<std::string> run_on_devices_and_host(
         make_prefix_store(store, "devices"), rank, size,
         has_device(rank) ? on_device(options, rank) : [&] {
           auto mine = options;
-          mine.device_way = way();
+          mine.device.way = *parse_device_way(way());
           return mine;
         }());
     body(communicator, host);
@@ -193,36 +194,56 @@ inline std::optional<Work> Collective::make(Communicator& c, const void* input, 
                                             const CallOptions& options, bool async) const {
   switch (kind) {
     case Kind::all_reduce:
-      if (async) return c.all_reduce_async(input, output, count, type, op, options);
-      c.all_reduce(input, output, count, type, op, options);
+      if (async)
+        return c.all_reduce_async(ConstBlock(input, count, type), Block(output, count, type), op,
+                                  options);
+      c.all_reduce(ConstBlock(input, count, type), Block(output, count, type), op, options);
       break;
     case Kind::reduce:
-      if (async) return c.reduce_async(input, output, count, type, op, root, options);
-      c.reduce(input, output, count, type, op, root, options);
+      if (async)
+        return c.reduce_async(ConstBlock(input, count, type), Block(output, count, type), op, root,
+                              options);
+      c.reduce(ConstBlock(input, count, type), Block(output, count, type), op, root, options);
       break;
     case Kind::broadcast:
-      if (async) return c.broadcast_async(input, output, count, type, root, options);
-      c.broadcast(input, output, count, type, root, options);
+      if (async)
+        return c.broadcast_async(ConstBlock(input, count, type), Block(output, count, type), root,
+                                 options);
+      c.broadcast(ConstBlock(input, count, type), Block(output, count, type), root, options);
       break;
     case Kind::all_gather:
-      if (async) return c.all_gather_async(input, output, count, type, options);
-      c.all_gather(input, output, count, type, options);
+      if (async)
+        return c.all_gather_async(ConstBlock(input, count, type),
+                                  Block(output, c.size() * count, type), options);
+      c.all_gather(ConstBlock(input, count, type), Block(output, c.size() * count, type), options);
       break;
     case Kind::reduce_scatter:
-      if (async) return c.reduce_scatter_async(input, output, count, type, op, options);
-      c.reduce_scatter(input, output, count, type, op, options);
+      if (async)
+        return c.reduce_scatter_async(ConstBlock(input, c.size() * count, type),
+                                      Block(output, count, type), op, options);
+      c.reduce_scatter(ConstBlock(input, c.size() * count, type), Block(output, count, type), op,
+                       options);
       break;
     case Kind::all_to_all:
-      if (async) return c.all_to_all_async(input, output, count, type, options);
-      c.all_to_all(input, output, count, type, options);
+      if (async)
+        return c.all_to_all_async(ConstBlock(input, c.size() * count, type),
+                                  Block(output, c.size() * count, type), options);
+      c.all_to_all(ConstBlock(input, c.size() * count, type), Block(output, c.size() * count, type),
+                   options);
       break;
     case Kind::gather:
-      if (async) return c.gather_async(input, output, count, type, root, options);
-      c.gather(input, output, count, type, root, options);
+      if (async)
+        return c.gather_async(ConstBlock(input, count, type), Block(output, c.size() * count, type),
+                              root, options);
+      c.gather(ConstBlock(input, count, type), Block(output, c.size() * count, type), root,
+               options);
       break;
     case Kind::scatter:
-      if (async) return c.scatter_async(input, output, count, type, root, options);
-      c.scatter(input, output, count, type, root, options);
+      if (async)
+        return c.scatter_async(ConstBlock(input, c.size() * count, type),
+                               Block(output, count, type), root, options);
+      c.scatter(ConstBlock(input, c.size() * count, type), Block(output, count, type), root,
+                options);
       break;
     case Kind::barrier:
       if (async) return c.barrier_async(options);

@@ -75,10 +75,10 @@ TEST_CASE("devices: the end of a call's time limit lets the stream go on", "[com
         const OwnedStream stream;
         const Device buffer(ramp(10, 0));
         if (c.rank() == 0) {
-          auto work = c.all_reduce_async(buffer.data(), buffer.data(), 10, kType, ReduceOp::sum,
-                                         in(stream));
-          auto behind = c.all_reduce_async(buffer.data(), buffer.data(), 10, kType, ReduceOp::sum,
-                                           in(stream));
+          auto work =
+              c.all_reduce_async(Block(buffer.data(), 10, kType), ReduceOp::sum, in(stream));
+          auto behind =
+              c.all_reduce_async(Block(buffer.data(), 10, kType), ReduceOp::sum, in(stream));
           stream.wait();
           for (int i = 0; i < 2000 && !behind.test(); i++) std::this_thread::sleep_for(1ms);
           expect(behind.test() && !behind.error().empty(), "the call behind it has no error");
@@ -86,7 +86,7 @@ TEST_CASE("devices: the end of a call's time limit lets the stream go on", "[com
           work.wait();
         } else {
           wait_for_error(c);
-          c.all_reduce(buffer.data(), buffer.data(), 10, kType, ReduceOp::sum, in(stream));
+          c.all_reduce(Block(buffer.data(), 10, kType), ReduceOp::sum, in(stream));
         }
       },
       options);
@@ -125,7 +125,7 @@ TEST_CASE("devices: a rank whose stream does not come to the call is named", "[c
         for (int i = 0; c.rank() == 0 && i < 5000 && !is_called; i++)
           std::this_thread::sleep_for(1ms);
         auto* const buffer = c.rank() == 1 ? there.data() : here.data();
-        auto work = c.all_reduce_async(buffer, buffer, 10, kType, ReduceOp::sum,
+        auto work = c.all_reduce_async(Block(buffer, 10, kType), ReduceOp::sum,
                                        c.rank() == 1 ? in(stream) : CallOptions{});
         if (c.rank() == 1) {
           is_called = true;
@@ -146,10 +146,9 @@ TEST_CASE("devices: ranks that call different things are told, and their streams
     const Device buffer(ramp(10, 0));
     auto options = in(stream);
     options.label = c.rank() == 0 ? "gradients" : "weights";
-    auto work =
-        c.rank() == 0
-            ? c.all_reduce_async(buffer.data(), buffer.data(), 10, kType, ReduceOp::sum, options)
-            : c.broadcast_async(buffer.data(), buffer.data(), 9, kType, 0, options);
+    auto work = c.rank() == 0
+                    ? c.all_reduce_async(Block(buffer.data(), 10, kType), ReduceOp::sum, options)
+                    : c.broadcast_async(Block(buffer.data(), 9, kType), 0, options);
     stream.wait();
     work.wait();
     c.barrier();
@@ -172,8 +171,7 @@ TEST_CASE("devices: abort() and close() end what is in streams", "[comm]") {
       return c.abort("enough");
     }
     const auto told = message_of([&] {
-      auto work =
-          c.all_reduce_async(buffer.data(), buffer.data(), 10, kType, ReduceOp::sum, in(stream));
+      auto work = c.all_reduce_async(Block(buffer.data(), 10, kType), ReduceOp::sum, in(stream));
       is_called = true;
       if (closes) c.close();
       stream.wait();
@@ -200,7 +198,7 @@ TEST_CASE("devices: nobody looks after what was called as it was given up", "[co
       const OwnedStream stream;
       const Device buffer(ramp(10, 0));
       for (;; calls++)
-        c.all_reduce_async(buffer.data(), buffer.data(), 10, kType, ReduceOp::sum, in(stream));
+        c.all_reduce_async(Block(buffer.data(), 10, kType), ReduceOp::sum, in(stream));
     });
     CHECK_THAT(errors[0], Catch::Contains("enough"));
   }
@@ -219,7 +217,7 @@ TEST_CASE("devices: what CUDA says of a device that has failed is told on all ra
         c.barrier();
         if (c.rank() == 0) cuda_on_host_fails(cudaErrorIllegalAddress);
         auto again = [&] {
-          auto work = c.all_reduce_async(buffer, buffer, 10, kType, ReduceOp::sum,
+          auto work = c.all_reduce_async(Block(buffer, 10, kType), ReduceOp::sum,
                                          c.rank() == 0 ? in(stream) : CallOptions{});
           work.wait();
         };
@@ -242,7 +240,7 @@ TEST_CASE("devices: a Work ends where the device fails when the call has ended w
         if (c.rank() == 1) {
           while (!is_held) std::this_thread::yield();
           Values here(10);
-          c.all_reduce(here.data(), here.data(), 10, kType);
+          c.all_reduce(Block(here.data(), 10, kType));
           std::this_thread::sleep_for(50ms);
           cuda_on_host_fails(cudaErrorIllegalAddress);
           has_failed = true;
@@ -250,8 +248,7 @@ TEST_CASE("devices: a Work ends where the device fails when the call has ended w
         }
         const OwnedStream stream, other;
         const Device there(ramp(10, 0));
-        auto work =
-            c.all_reduce_async(there.data(), there.data(), 10, kType, ReduceOp::sum, in(stream));
+        auto work = c.all_reduce_async(Block(there.data(), 10, kType), ReduceOp::sum, in(stream));
         // The stream has come to the call. From now on it can be told of nothing more.
         std::this_thread::sleep_for(50ms);
         std::pair hold(&is_held, &may_go);
@@ -280,8 +277,7 @@ TEST_CASE("devices: a forked child has no part in what is in streams", "[comm]")
     c.barrier();
     // A team's call may be over as soon as it has been made.
     hold_until(may_go, stream);
-    auto work =
-        c.all_reduce_async(buffer.data(), buffer.data(), 10, kType, ReduceOp::sum, in(stream));
+    auto work = c.all_reduce_async(Block(buffer.data(), 10, kType), ReduceOp::sum, in(stream));
     if (c.rank() == 0) {
       const pid_t child = fork();
       if (child == 0) {
@@ -291,7 +287,7 @@ TEST_CASE("devices: a forked child has no part in what is in streams", "[comm]")
         };
         const bool well =
             is_told(message_of([&] { work.wait(); })) && is_told(c.error()) &&
-            is_told(message_of([&] { c.all_reduce(buffer.data(), buffer.data(), 10, kType); }));
+            is_told(message_of([&] { c.all_reduce(Block(buffer.data(), 10, kType)); }));
         _exit(well ? 0 : 1);
       }
       int status = -1;
@@ -313,7 +309,7 @@ TEST_CASE("devices: a child is told that is forked while a thread is in a call",
     const OwnedStream stream;
     const Device buffer(Values(10, 1));
     const auto call = [&] {
-      c.all_reduce(buffer.data(), buffer.data(), 10, kType, ReduceOp::sum, in(stream));
+      c.all_reduce(Block(buffer.data(), 10, kType), ReduceOp::sum, in(stream));
     };
     if (c.rank() == 1) {
       while (!has_forked) std::this_thread::sleep_for(1ms);
@@ -324,7 +320,7 @@ TEST_CASE("devices: a child is told that is forked while a thread is in a call",
           const auto is_told = [](const std::string& text) {
             return text.find("forked child") != std::string::npos;
           };
-          const auto send = [&] { c.send(buffer.data(), 10, kType, 1, 0, in(stream)); };
+          const auto send = [&] { c.send(ConstBlock(buffer.data(), 10, kType), 1, 0, in(stream)); };
           _exit(is_told(message_of(call)) && is_told(message_of(send)) ? 0 : 1);
         });
         has_forked = true;
@@ -345,7 +341,7 @@ TEST_CASE("devices: after an abort ranks shrink, and devices make their calls ag
     const OwnedStream stream;
     const Device buffer(Values(1000, 1));
     const auto call = [&](Communicator& of, ReduceOp op) {
-      of.all_reduce(buffer.data(), buffer.data(), 1000, kType, op, in(stream));
+      of.all_reduce(Block(buffer.data(), 1000, kType), op, in(stream));
     };
     // Some of them may be what rank 1 ends.
     static_cast<void>(message_of([&] {
@@ -388,7 +384,7 @@ TEST_CASE("devices: a device that does not make its part in time is told of", "[
         }
         while (!is_held) std::this_thread::yield();
         auto* const buffer = c.rank() == 0 ? here.data() : there.data();
-        auto work = c.all_reduce_async(buffer, buffer, 10, kType, ReduceOp::sum, in(stream));
+        auto work = c.all_reduce_async(Block(buffer, 10, kType), ReduceOp::sum, in(stream));
         wait_for_error(c);
         if (++told_ranks == 2) may_go = true;
         work.wait();
@@ -413,8 +409,7 @@ TEST_CASE("devices: of a kernel that does not end in time it is said where it st
       [&](Communicator& c) {
         const OwnedStream stream;
         const Device sums(Values(1000, 1));
-        auto work =
-            c.all_reduce_async(sums.data(), sums.data(), 1000, kType, ReduceOp::sum, in(stream));
+        auto work = c.all_reduce_async(Block(sums.data(), 1000, kType), ReduceOp::sum, in(stream));
         wait_for_error(c);
         const auto dump = value_or_throw(dump::parse(c.dump()));
         expect(dump.failure.has_value(), "the dump of a call that has failed");
@@ -444,8 +439,7 @@ TEST_CASE("devices: a dump says how far the device is with what it has not ended
     std::optional<Held> held(stream);
     auto call = in(stream);
     call.label = "sums";
-    auto work =
-        c.all_reduce_async(sums.data(), sums.data(), 1000, kType, ReduceOp::sum, std::move(call));
+    auto work = c.all_reduce_async(Block(sums.data(), 1000, kType), ReduceOp::sum, std::move(call));
     // Once it shows what `is_awaited` looks for.
     const auto dump_of = [&](const std::function<bool(const dump::UnderWay&)>& is_awaited) {
       for (int i = 0; i < 10'000; i++) {
@@ -525,8 +519,8 @@ TEST_CASE("devices: what calls in streams have stays when all communicators are 
     if (is_barrier)
       c.barrier_async(in(streams[rank]));
     else
-      c.all_reduce_async(rank == 0 ? here.data() : buffer, buffer, 70'000, kType, ReduceOp::sum,
-                         in(streams[rank]));
+      c.all_reduce_async(ConstBlock(rank == 0 ? here.data() : buffer, 70'000, kType),
+                         Block(buffer, 70'000, kType), ReduceOp::sum, in(streams[rank]));
     // Time for what the stream is to copy from the host.
     std::this_thread::sleep_for(100ms);
     for (++called; called < 2;) std::this_thread::yield();
@@ -546,7 +540,7 @@ TEST_CASE("devices: what calls in streams have stays when all communicators are 
 
 TEST_CASE("devices: a stream whose call has failed does not wait for room", "[comm]") {
   auto options = options_for("", 1s);
-  options.device_memory = 4096;
+  options.device.staging_bytes = 4096;
   const TwoStreams streams;
   std::optional<Held> held;
   Values here[2] = {Values(700), Values(700)};
@@ -558,8 +552,9 @@ TEST_CASE("devices: a stream whose call has failed does not wait for room", "[co
         if (rank == 1) held.emplace(streams[1]);
         const auto call = [&](int number) {
           auto* const output = rank == 0 ? here[number].data() : there.data();
-          return c.all_reduce_async(there.data(), output, 700 - 100 * number * rank, kType,
-                                    ReduceOp::sum, in(streams[rank]));
+          return c.all_reduce_async(ConstBlock(there.data(), 700 - 100 * number * rank, kType),
+                                    Block(output, 700 - 100 * number * rank, kType), ReduceOp::sum,
+                                    in(streams[rank]));
         };
         auto first = call(0);
         // Rank 0 needs room for it, and gets none before the first has ended.
@@ -580,7 +575,7 @@ TEST_CASE("devices: a rank gives no context to a GPU that is not its own", "[com
   check_all_well(run_on_devices(2, [](Communicator& c) { c.barrier(); }));
   REQUIRE(is_left_alone(2));
   auto options = on_device();
-  options.device = 1;
+  options.device.ordinal = 1;
   const auto store = make_inproc_store();
   check_all_well(run_threads(2, [&](int rank) {
     auto c = Communicator::create(store, rank, 2, options);
@@ -591,7 +586,8 @@ TEST_CASE("devices: a rank gives no context to a GPU that is not its own", "[com
     Work work;
     // All threads that have used no GPU have GPU 0 as their current one.
     std::thread([&] {
-      work = c.all_reduce_async(ones.data(), buffer.data(), 10, kType, ReduceOp::sum, in(stream));
+      work = c.all_reduce_async(ConstBlock(ones.data(), 10, kType), Block(buffer.data(), 10, kType),
+                                ReduceOp::sum, in(stream));
     }).join();
     // Nobody but the communicators' own threads looks after it.
     stream.wait();

@@ -25,16 +25,17 @@ constexpr int kGpus = 20;
 /// Ranks as threads, each with the GPU that it is told, which is its current one.
 std::vector<std::string> run_on_gpus(const std::vector<int>& gpu_of_rank,
                                      const std::function<void(Communicator&)>& body,
-                                     std::string_view way = "", std::string_view copies = "") {
+                                     DeviceWay way = DeviceWay::automatic,
+                                     DeviceCopies copies = DeviceCopies::by_size) {
   cuda_on_host_has(kGpus);
   const auto store = make_inproc_store();
   const auto size = static_cast<int>(gpu_of_rank.size());
   return run_threads(size, [&](int rank) {
     auto options = options_for("");
-    options.device = gpu_of_rank[static_cast<std::size_t>(rank)];
-    options.device_way = way;
-    options.device_copies = copies;
-    check_cuda(cudaSetDevice(options.device), "a device");
+    options.device.ordinal = gpu_of_rank[static_cast<std::size_t>(rank)];
+    options.device.way = way;
+    options.device.copies = copies;
+    check_cuda(cudaSetDevice(options.device.ordinal), "a device");
     auto communicator = Communicator::create(store, rank, size, options);
     body(communicator);
   });
@@ -69,10 +70,13 @@ void call_all(Communicator& c) {
     const Device own(ramp(count, rank)), all(Values(count * n, 0)), in_place(ramp(count, rank));
     const Device long_own(ramp(count * n, rank)), part(Values(count, 0)),
         exchanged(Values(count * n, 0));
-    c.all_reduce(in_place.data(), in_place.data(), count, kType, ReduceOp::sum, in(stream));
-    c.all_gather(own.data(), all.data(), count, kType, in(stream));
-    c.reduce_scatter(long_own.data(), part.data(), count, kType, ReduceOp::sum, in(stream));
-    c.all_to_all(all.data(), exchanged.data(), count, kType, in(stream));
+    c.all_reduce(Block(in_place.data(), count, kType), ReduceOp::sum, in(stream));
+    c.all_gather(ConstBlock(own.data(), count, kType), Block(all.data(), c.size() * count, kType),
+                 in(stream));
+    c.reduce_scatter(ConstBlock(long_own.data(), c.size() * count, kType),
+                     Block(part.data(), count, kType), ReduceOp::sum, in(stream));
+    c.all_to_all(ConstBlock(all.data(), c.size() * count, kType),
+                 Block(exchanged.data(), c.size() * count, kType), in(stream));
     c.barrier(in(stream));
     stream.wait();
     expect(in_place.values() == sums, "all_reduce");
@@ -101,14 +105,14 @@ TEST_CASE("gpus: ranks on several GPUs of a process are a team, in any mix", "[c
       placed += ' ';
       placed += std::to_string(gpu);
     }
-    const std::string copies = trial % 2 == 0 ? "" : "always";
-    CAPTURE(seed, trial, placed, copies);
+    const auto copies = trial % 2 == 0 ? DeviceCopies::by_size : DeviceCopies::always;
+    CAPTURE(seed, trial, placed, to_string(copies));
     const auto body = [](Communicator& c) {
       expect(way_of(c) == "team", way_of(c));
       call_all(c);
       expect(c.counters().device_memory_bytes == 0, "data went through the host");
     };
-    check_all_well(run_on_gpus(of_rank, body, "", copies));
+    check_all_well(run_on_gpus(of_rank, body, DeviceWay::automatic, copies));
   }
 }
 
@@ -121,7 +125,7 @@ TEST_CASE("gpus: a call begins when all ranks' streams have come to it, on all G
       // In streams that nothing else orders.
       const auto& stream = streams[call % 2];
       if (call == 0 && c.rank() == 3) hold_until(may_go, stream);
-      c.all_reduce(sums.data(), sums.data(), 3000, kType, ReduceOp::sum, in(stream));
+      c.all_reduce(Block(sums.data(), 3000, kType), ReduceOp::sum, in(stream));
     }
     if (c.rank() == 3) {
       // No kernel is in others' way meanwhile.
@@ -143,7 +147,7 @@ TEST_CASE("gpus: one thread has several, plain and in one graph", "[comm]") {
   std::vector<std::optional<Communicator>> ranks(kRanks);
   check_all_well(run_threads(kRanks, [&](int rank) {
     auto options = options_for("");
-    options.device = rank % 3;
+    options.device.ordinal = rank % 3;
     ranks[static_cast<std::size_t>(rank)].emplace(
         Communicator::create(store, rank, kRanks, options));
   }));
@@ -158,8 +162,7 @@ TEST_CASE("gpus: one thread has several, plain and in one graph", "[comm]") {
   const auto call = [&] {
     CallGroup group;
     for (std::size_t i = 0; i < kRanks; i++)
-      ranks[i]->all_reduce(sums[i].data(), sums[i].data(), 700, kType, ReduceOp::sum,
-                           in(*streams[i]));
+      ranks[i]->all_reduce(Block(sums[i].data(), 700, kType), ReduceOp::sum, in(*streams[i]));
     group.end();
   };
   const auto check = [&] {
@@ -201,8 +204,8 @@ TEST_CASE("gpus: one thread has several, plain and in one graph", "[comm]") {
 }
 
 TEST_CASE("gpus: buffers that other GPUs do not reach are lent to none, and not copied", "[comm]") {
-  const auto copies = GENERATE(as<std::string>(), "", "always");
-  CAPTURE(copies);
+  const auto copies = GENERATE(DeviceCopies::by_size, DeviceCopies::always);
+  CAPTURE(to_string(copies));
   const auto body = [](Communicator& c) {
     expect(way_of(c) == "team", way_of(c));
     const OwnedStream stream;
@@ -215,15 +218,17 @@ TEST_CASE("gpus: buffers that other GPUs do not reach are lent to none, and not 
     if (c.rank() == 1) cuda_on_host_closes(memory);
     const Device own(ramp(1000, c.rank())), exchanged(Values(3000, 0));
     for (int i = 0; i < 3; i++) {
-      c.all_gather(own.data(), closed, 1000, kType, in(stream));
-      c.all_to_all(closed, exchanged.data(), 1000, kType, in(stream));
+      c.all_gather(ConstBlock(own.data(), 1000, kType), Block(closed, c.size() * 1000, kType),
+                   in(stream));
+      c.all_to_all(ConstBlock(closed, c.size() * 1000, kType),
+                   Block(exchanged.data(), c.size() * 1000, kType), in(stream));
       stream.wait();
       for (std::size_t from = 0; from < 3; from++)
         expect(exchanged.values()[from * 1000 + 7] == c.rank() + 7, "a block");
     }
     c.barrier();
   };
-  check_all_well(run_on_gpus({0, 1, 2}, body, "", copies));
+  check_all_well(run_on_gpus({0, 1, 2}, body, DeviceWay::automatic, copies));
 }
 
 TEST_CASE("gpus: where copies between them do not work kernels make the calls", "[comm]") {
@@ -237,7 +242,8 @@ TEST_CASE("gpus: where copies between them do not work kernels make the calls", 
     expect(way_of(c) == "team", way_of(c));
     call_all(c);
   };
-  check_all_well(run_on_gpus({first, first + 1, first}, body, "", "always"));
+  check_all_well(
+      run_on_gpus({first, first + 1, first}, body, DeviceWay::automatic, DeviceCopies::always));
   // On each GPU each of 5 calls of 3 sizes.
   CHECK(cuda_on_host_team_kernels() - kernels == 2 * 15);
   cuda_on_host_has_peers(kPeersWell);
@@ -263,10 +269,12 @@ TEST_CASE(
       check_cuda(cudaMemsetAsync(own.data(), 1 + call + c.rank(), 12'000, stream), "cudaMemset");
       check_cuda(cudaMemsetAsync(all.data(), 0x22, 12'000 * n, stream), "cudaMemset");
       check_cuda(cudaMemsetAsync(exchanged.data(), 0x22, 12'000 * n, stream), "cudaMemset");
-      c.all_gather(own.data(), all.data(), 3000, kType, in(stream));
+      c.all_gather(ConstBlock(own.data(), 3000, kType), Block(all.data(), c.size() * 3000, kType),
+                   in(stream));
       // And nobody reads it any more, as none reads or writes what was gathered in the end.
       check_cuda(cudaMemsetAsync(own.data(), 0x55, 12'000, stream), "cudaMemset");
-      c.all_to_all(all.data(), exchanged.data(), 3000, kType, in(stream));
+      c.all_to_all(ConstBlock(all.data(), c.size() * 3000, kType),
+                   Block(exchanged.data(), c.size() * 3000, kType), in(stream));
       check_cuda(cudaMemsetAsync(all.data(), 0x55, 12'000 * n, stream), "cudaMemset");
       if (call == 0 && c.rank() == 1) {
         // Until others have come as far as they can.
@@ -280,12 +288,12 @@ TEST_CASE(
       expect(all.values() == Values(3000 * n, 0x55555555), "what was written behind the call");
     }
   };
-  check_all_well(run_on_gpus({0, 1, 2, 1}, body, "", "always"));
+  check_all_well(run_on_gpus({0, 1, 2, 1}, body, DeviceWay::automatic, DeviceCopies::always));
 }
 
 TEST_CASE("gpus: a stream of another GPU is refused, and nothing is broken", "[comm]") {
-  const std::string way = GENERATE("", "steps", "host");
-  CAPTURE(way);
+  const auto way = GENERATE(DeviceWay::automatic, DeviceWay::steps, DeviceWay::host);
+  CAPTURE(to_string(way));
   const auto body = [](Communicator& c) {
     const int other = 1 - c.rank();
     check_cuda(cudaSetDevice(other), "the other GPU");
@@ -297,11 +305,12 @@ TEST_CASE("gpus: a stream of another GPU is refused, and nothing is broken", "[c
         "invalid_argument: the stream is of GPU {}: expected a stream of GPU {}", other, c.rank());
     const auto refused = [&](const std::string& said) { expect(said.starts_with(expected), said); };
     refused(message_of(
-        [&] { c.all_reduce(sums.data(), sums.data(), 300, kType, ReduceOp::sum, in(wrong)); }));
+        [&] { c.all_reduce(Block(sums.data(), 300, kType), ReduceOp::sum, in(wrong)); }));
     refused(message_of([&] { c.barrier_async(in(wrong)); }));
-    refused(message_of([&] { c.send(sums.data(), 300, kType, other, 0, in(wrong)); }));
-    c.all_reduce(sums.data(), sums.data(), 300, kType, ReduceOp::sum, in(right));
-    c.send_recv(sums.data(), 300, other, came.data(), 300, other, kType, 0, in(right));
+    refused(message_of([&] { c.send(ConstBlock(sums.data(), 300, kType), other, 0, in(wrong)); }));
+    c.all_reduce(Block(sums.data(), 300, kType), ReduceOp::sum, in(right));
+    c.send_recv(ConstBlock(sums.data(), 300, kType), other, Block(came.data(), 300, kType), other,
+                0, in(right));
     right.wait();
     expect(came.values().back() == 2 * 299 + 1, "the sums of the other rank");
     expect(c.error().empty(), c.error());
@@ -332,18 +341,18 @@ TEST_CASE("gpus: where GPUs do not reach each other the next way serves, on all 
         expect(way_of(c) == "host", way_of(c));
         call_all(c);
       },
-      "team"));
+      DeviceWay::team));
   CHECK(std::chrono::steady_clock::now() - again < 5s);
   cuda_on_host_has_peers(kPeersWell);
 }
 
 TEST_CASE("gpus: a launch that one GPU refuses ends the others' parts, and serves nobody after",
           "[comm]") {
-  const auto copies = GENERATE(as<std::string>(), "never", "always");
-  CAPTURE(copies);
+  const auto copies = GENERATE(DeviceCopies::never, DeviceCopies::always);
+  CAPTURE(to_string(copies));
   cuda_on_host_has(kGpus);
   auto options = options_for("");
-  options.device = 15;
+  options.device.ordinal = 15;
   // As long as it is there, teams that are gone are kept.
   const auto keeper = Communicator::create_all(1, options);
   std::atomic<int> called{0};
@@ -351,15 +360,17 @@ TEST_CASE("gpus: a launch that one GPU refuses ends the others' parts, and serve
   const auto body = [&](Communicator& c) {
     const OwnedStream stream;
     const Device own(Values(1000, c.rank())), all(Values(3000, 7));
-    c.all_gather(own.data(), all.data(), 1000, kType, in(stream));
+    c.all_gather(ConstBlock(own.data(), 1000, kType), Block(all.data(), c.size() * 1000, kType),
+                 in(stream));
     stream.wait();
     expect(all.values()[2999] == 2, "what was gathered");
     cuda_on_host_refuses(13, true);
     ++called;
     while (called < 3) std::this_thread::sleep_for(1ms);
-    c.all_gather(own.data(), all.data(), 1000, kType, in(stream));
+    c.all_gather(ConstBlock(own.data(), 1000, kType), Block(all.data(), c.size() * 1000, kType),
+                 in(stream));
   };
-  const auto errors = run_on_gpus(of_rank, body, "", copies);
+  const auto errors = run_on_gpus(of_rank, body, DeviceWay::automatic, copies);
   for (const auto& error : errors) {
     CAPTURE(error);
     CHECK(error.find("on GPU 13") != error.npos);
@@ -370,7 +381,7 @@ TEST_CASE("gpus: a launch that one GPU refuses ends the others' parts, and serve
     expect(way_of(c) == "team", way_of(c));
     call_all(c);
   };
-  check_all_well(run_on_gpus(of_rank, again, "", copies));
+  check_all_well(run_on_gpus(of_rank, again, DeviceWay::automatic, copies));
 }
 
 TEST_CASE("gpus: teams on the same GPUs never stand in each other's way", "[comm]") {
@@ -391,7 +402,7 @@ TEST_CASE("gpus: teams on the same GPUs never stand in each other's way", "[comm
       for (const auto& stream : streams)
         if (c.rank() == 0) hold_until(go, stream);
       for (std::size_t i = 0; i < kTeams; i++)
-        teams[i].all_reduce(sums[i].data(), sums[i].data(), kOfManyLanes, kType, ReduceOp::sum,
+        teams[i].all_reduce(Block(sums[i].data(), kOfManyLanes, kType), ReduceOp::sum,
                             in(streams[i]));
       if (c.rank() == 0) go = true;
       for (const auto& stream : streams) stream.wait();
@@ -413,7 +424,7 @@ TEST_CASE("gpus: graphs of teams on the same GPUs never stand in each other's wa
   for (auto& team : teams) team.resize(kRanks);
   check_all_well(run_threads(kRanks, [&](int rank) {
     auto options = options_for("");
-    options.device = rank;
+    options.device.ordinal = rank;
     for (std::size_t i = 0; i < kTeams; i++)
       teams[i][static_cast<std::size_t>(rank)].emplace(
           Communicator::create(make_prefix_store(store, std::to_string(i)), rank, kRanks, options));
@@ -444,7 +455,7 @@ TEST_CASE("gpus: graphs of teams on the same GPUs never stand in each other's wa
       CallGroup group;
       for (std::size_t rank = 0; rank < kRanks; rank++) {
         auto* const sums = calls[i].sums[rank].data();
-        teams[i][rank]->all_reduce(sums, sums, kOfManyLanes, kType, ReduceOp::sum,
+        teams[i][rank]->all_reduce(Block(sums, kOfManyLanes, kType), ReduceOp::sum,
                                    in(*streams[rank]));
       }
       group.end();
@@ -497,8 +508,7 @@ TEST_CASE("gpus: one thread makes ranks with a GPU of each", "[comm]") {
   {
     CallGroup group;
     for (std::size_t i = 0; i < size; i++)
-      ranks[i].all_reduce(sums[i].data(), sums[i].data(), 300, kType, ReduceOp::sum,
-                          in(streams[i]));
+      ranks[i].all_reduce(Block(sums[i].data(), 300, kType), ReduceOp::sum, in(streams[i]));
     group.end();
   }
   const int first = std::accumulate(devices.begin(), devices.end(), 0);
@@ -513,7 +523,7 @@ TEST_CASE("gpus: one thread makes ranks with a GPU of each", "[comm]") {
   const Device elsewhere(ramp(1, 0));
   for (std::size_t i = 0; i < size; i++)
     CHECK_THAT(message_of([&] {
-                 ranks[i].all_reduce(elsewhere.data(), elsewhere.data(), 1, kType, ReduceOp::sum,
+                 ranks[i].all_reduce(Block(elsewhere.data(), 1, kType), ReduceOp::sum,
                                      in(streams[i]));
                }),
                Catch::Contains("GPU 9") && Catch::Contains(fmt::format("GPU {}", devices[i])));
@@ -523,7 +533,7 @@ TEST_CASE("gpus: what is gone is in nobody's way", "[comm]") {
   const SmallGpus small;
   cuda_on_host_has(kGpus);
   auto options = options_for("");
-  options.device = 15;
+  options.device.ordinal = 15;
   // As long as it is there, teams that are gone are kept.
   const auto keeper = Communicator::create_all(1, options);
   const std::vector<std::vector<int>> all = {{0, 1},    {1, 0},    {0, 1, 0}, {0, 1, 1},
@@ -532,7 +542,7 @@ TEST_CASE("gpus: what is gone is in nobody's way", "[comm]") {
     check_all_well(run_on_gpus(of_rank, [](Communicator& c) {
       const OwnedStream stream;
       const Device sums(Values(kOfManyLanes, 1));
-      c.all_reduce(sums.data(), sums.data(), kOfManyLanes, kType, ReduceOp::sum, in(stream));
+      c.all_reduce(Block(sums.data(), kOfManyLanes, kType), ReduceOp::sum, in(stream));
       stream.wait();
       expect(c.counters().device_memory_bytes == 0, "it is not by a team");
     }));

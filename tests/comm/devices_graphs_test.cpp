@@ -71,16 +71,17 @@ TEST_CASE("devices: a graph runs as often as one likes, among other calls", "[co
     c.barrier();
     const Graph graph(stream, [&] {
       const auto work =
-          c.all_reduce_async(buffer.data(), buffer.data(), 500, kType, ReduceOp::sum, in(stream));
+          c.all_reduce_async(Block(buffer.data(), 500, kType), ReduceOp::sum, in(stream));
       expect(Work(work).test(), "a captured call's Work is not over");
-      c.send_recv(buffer.data(), 10, other, got.data(), 10, other, kType, 0, in(stream));
+      c.send_recv(ConstBlock(buffer.data(), 10, kType), other, Block(got.data(), 10, kType), other,
+                  0, in(stream));
     });
     std::int32_t value = 1;
     for (int i = 0; i < 12; i++) {
       graph.launch(stream);
       value *= 2;
       if (i % 3 == 0) {
-        c.all_reduce(buffer.data(), buffer.data(), 500, kType, ReduceOp::sum, in(stream));
+        c.all_reduce(Block(buffer.data(), 500, kType), ReduceOp::sum, in(stream));
         value *= 2;
       }
       if (i % 4 == 0) stream.wait();
@@ -102,15 +103,14 @@ TEST_CASE("devices: a graph goes on after its communicator has failed, or is gon
     const OwnedStream stream;
     const Device buffer(Values(100, 1));
     c.barrier();
-    const Graph graph(stream, [&] {
-      c.all_reduce(buffer.data(), buffer.data(), 100, kType, ReduceOp::sum, in(stream));
-    });
+    const Graph graph(
+        stream, [&] { c.all_reduce(Block(buffer.data(), 100, kType), ReduceOp::sum, in(stream)); });
     graph.launch(stream);
     stream.wait();
     if (how == "mismatch") {
       message_of([&] {
-        c.rank() == 0 ? c.all_reduce(buffer.data(), buffer.data(), 100, kType)
-                      : c.broadcast(buffer.data(), buffer.data(), 99, kType, 0);
+        c.rank() == 0 ? c.all_reduce(Block(buffer.data(), 100, kType))
+                      : c.broadcast(Block(buffer.data(), 99, kType), 0);
         c.barrier();
       });
       expect(c.error().find("broadcast") != std::string::npos, c.error());
@@ -199,12 +199,11 @@ TEST_CASE("devices: one graph of several ranks' calls, which one thread captures
   const auto call_all = [&] {
     CallGroup group;
     for (std::size_t i = 0; i < kRanks; i++)
-      ranks[i].all_reduce(sums[i].data(), sums[i].data(), kCount, kType, ReduceOp::sum,
-                          in(streams[i]));
+      ranks[i].all_reduce(Block(sums[i].data(), kCount, kType), ReduceOp::sum, in(streams[i]));
     // Two calls of each rank in one group, one of them with memory of the host.
     for (std::size_t i = 0; i < kRanks; i++)
-      ranks[i].broadcast(i == 1 ? here.data() : sums[i].data(),
-                         i == 1 ? here.data() : sums[i].data(), kCount, kType, 2, in(streams[i]));
+      ranks[i].broadcast(Block(i == 1 ? here.data() : sums[i].data(), kCount, kType), 2,
+                         in(streams[i]));
     group.end();
   };
   const Branches branches(streams);
@@ -235,12 +234,12 @@ TEST_CASE("devices: one graph of several ranks' calls, which one thread captures
 TEST_CASE("devices: copies and kernels of a team follow one another, also in graphs", "[comm]") {
   if (way() != "team") return;
   constexpr std::size_t kRanks = 4, kCount = 1000;
-  const auto copies = GENERATE(as<std::string>(), "always", "never");
+  const auto copies = GENERATE(DeviceCopies::always, DeviceCopies::never);
   const GpusOfRanks gpus_of_ranks;
   const OwnedStream streams[kRanks] = {GpusOfRanks::stream(0), GpusOfRanks::stream(1),
                                        GpusOfRanks::stream(2), GpusOfRanks::stream(3)};
   auto options = on_device();
-  options.device_copies = copies;
+  options.device.copies = copies;
   auto ranks = Communicator::create_all(kRanks, options, GpusOfRanks::of(kRanks));
   std::vector<Device> sums, gathered, exchanged;
   std::vector<Values> expected;
@@ -256,13 +255,17 @@ TEST_CASE("devices: copies and kernels of a team follow one another, also in gra
   const auto call_all = [&] {
     CallGroup group;
     for (std::size_t i = 0; i < kRanks; i++)
-      ranks[i].all_gather(i == 1 ? gathered[i].data() + kCount : sums[i].data(), gathered[i].data(),
-                          kCount, kType, in(streams[i]));
+      ranks[i].all_gather(
+          ConstBlock(i == 1 ? gathered[i].data() + kCount : sums[i].data(), kCount, kType),
+          Block(gathered[i].data(), ranks[i].size() * kCount, kType), in(streams[i]));
     for (std::size_t i = 0; i < kRanks; i++)
-      ranks[i].all_to_all(gathered[i].data(), exchanged[i].data(), kCount, kType, in(streams[i]));
+      ranks[i].all_to_all(ConstBlock(gathered[i].data(), ranks[i].size() * kCount, kType),
+                          Block(exchanged[i].data(), ranks[i].size() * kCount, kType),
+                          in(streams[i]));
     for (std::size_t i = 0; i < kRanks; i++)
-      ranks[i].all_reduce(exchanged[i].data(), sums[i].data(), kRanks * kCount, kType,
-                          ReduceOp::sum, in(streams[i]));
+      ranks[i].all_reduce(ConstBlock(exchanged[i].data(), kRanks * kCount, kType),
+                          Block(sums[i].data(), kRanks * kCount, kType), ReduceOp::sum,
+                          in(streams[i]));
     group.end();
   };
   const Branches branches(streams);
@@ -368,8 +371,7 @@ TEST_CASE("devices: what ends a communicator ends a graph of its team that stand
     branches.fork();
     CallGroup group;
     for (std::size_t i = 0; i < kRanks; i++)
-      ranks[i].all_reduce(sums[i].data(), sums[i].data(), 100, kType, ReduceOp::sum,
-                          in(streams[i]));
+      ranks[i].all_reduce(Block(sums[i].data(), 100, kType), ReduceOp::sum, in(streams[i]));
     group.end();
     branches.join();
   });
@@ -389,7 +391,7 @@ TEST_CASE("devices: what ends a communicator ends a graph of its team that stand
       CallOptions options;
       options.timeout = 50ms;
       std::int32_t value = 0;
-      CHECK_THAT(message_of([&] { ranks[0].recv(&value, 1, kType, 1, 0, options); }),
+      CHECK_THAT(message_of([&] { ranks[0].recv(Block(&value, 1, kType), 1, 0, options); }),
                  Catch::Contains("timed out"));
     } else {
       ranks[how == "abort" ? 0 : 1].abort("enough");
@@ -418,8 +420,7 @@ TEST_CASE("devices: a graph beside another call of its rank's streams is told on
     const Device sums[2] = {Device(Values(500, 1)), Device(Values(500, 1))};
     std::vector<Work> works;
     const auto call = [&](std::size_t i) {
-      return c.all_reduce_async(sums[i].data(), sums[i].data(), 500, kType, ReduceOp::sum,
-                                in(streams[i]));
+      return c.all_reduce_async(Block(sums[i].data(), 500, kType), ReduceOp::sum, in(streams[i]));
     };
     const Graph graphs[2] = {{streams[0], [&] { call(0); }}, {streams[1], [&] { call(1); }}};
     const auto begin = [&](const std::string& how, std::size_t i) {
@@ -462,7 +463,7 @@ TEST_CASE("devices: a rank that is captured beside one that is not is refused by
     const OwnedStream stream;
     const Device sums(Values(10, 1));
     const auto call = [&] {
-      c.all_reduce(sums.data(), sums.data(), 10, kType, ReduceOp::sum, in(stream));
+      c.all_reduce(Block(sums.data(), 10, kType), ReduceOp::sum, in(stream));
     };
     std::string error;
     if (c.rank() == 0)
@@ -483,16 +484,16 @@ TEST_CASE("devices: a call that waits for other ranks comes behind the graph bef
   check_all_well(run_on_devices(2, [&](Communicator& c) {
     const OwnedStream stream;
     const Device sums(Values(100, 1)), all(Values(20));
-    const Graph graph(stream, [&] {
-      c.all_reduce(sums.data(), sums.data(), 100, kType, ReduceOp::sum, in(stream));
-    });
+    const Graph graph(
+        stream, [&] { c.all_reduce(Block(sums.data(), 100, kType), ReduceOp::sum, in(stream)); });
     if (c.rank() == 0) hold_until(may_go, stream);
     graph.launch(stream);
     if (c.rank() == 1) {
       std::this_thread::sleep_for(200ms);
       may_go = true;
     }
-    c.all_gather(sums.data(), all.data(), 10, kType, in(stream));
+    c.all_gather(ConstBlock(sums.data(), 10, kType), Block(all.data(), c.size() * 10, kType),
+                 in(stream));
     stream.wait();
     expect(all.values() == Values(20, 2), "the graph came first");
   }));
@@ -510,14 +511,14 @@ TEST_CASE("devices: behind a graph a call waits no longer than its limit for oth
         const OwnedStream stream;
         const Device sums(Values(10, 1));
         const Graph graph(stream, [&] {
-          c.all_reduce(sums.data(), sums.data(), 10, kType, ReduceOp::sum, in(stream));
+          c.all_reduce(Block(sums.data(), 10, kType), ReduceOp::sum, in(stream));
         });
         hold_until(may_go, stream);
         graph.launch(stream);
         std::string error;
         if (c.rank() == 0 || differ) {
-          error = message_of(
-              [&] { c.broadcast(sums.data(), sums.data(), 10, kType, c.rank(), in(stream)); });
+          error =
+              message_of([&] { c.broadcast(Block(sums.data(), 10, kType), c.rank(), in(stream)); });
         }
         wait_for_error(c);
         may_go = true;
@@ -544,9 +545,8 @@ TEST_CASE("devices: a rank whose call is captured waits no longer than its limit
         std::string error;
         if (c.rank() == 0) {
           const Graph graph(stream, [&] {
-            error = message_of([&] {
-              c.all_reduce(sums.data(), sums.data(), 10, kType, ReduceOp::sum, in(stream));
-            });
+            error = message_of(
+                [&] { c.all_reduce(Block(sums.data(), 10, kType), ReduceOp::sum, in(stream)); });
           });
         } else {
           wait_for_error(c);

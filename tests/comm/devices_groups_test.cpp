@@ -129,8 +129,8 @@ class Driver {
       }
       case What::rotation: {
         const auto rank = static_cast<int>(i);
-        c.recv(to, kCount, kType, (rank + kRanks - 1) % kRanks, 0, options);
-        c.send(from, kCount, kType, (rank + 1) % kRanks, 0, options);
+        c.recv(Block(to, kCount, kType), (rank + kRanks - 1) % kRanks, 0, options);
+        c.send(ConstBlock(from, kCount, kType), (rank + 1) % kRanks, 0, options);
         return std::nullopt;
       }
     }
@@ -141,7 +141,7 @@ class Driver {
   std::vector<Communicator> devices_ = Communicator::create_all(kRanks, on_device());
   std::vector<Communicator> hosts_ = Communicator::create_all(kRanks, [] {
     auto options = on_device();
-    options.device_way = "host";
+    options.device.way = DeviceWay::host;
     return options;
   }());
   const OwnedStream streams_[kRanks];
@@ -169,8 +169,8 @@ TEST_CASE("devices: ranks of one thread may share a stream in a group", "[comm]"
   const Device first(Values(10, 1)), second(Values(10, 2));
   CallGroup group;
   for (int i = 0; i < 2; i++) {
-    ranks[0].all_reduce(first.data(), first.data(), 10, kType, ReduceOp::sum, in(stream));
-    ranks[1].all_reduce(second.data(), second.data(), 10, kType, ReduceOp::sum, in(stream));
+    ranks[0].all_reduce(Block(first.data(), 10, kType), ReduceOp::sum, in(stream));
+    ranks[1].all_reduce(Block(second.data(), 10, kType), ReduceOp::sum, in(stream));
   }
   group.end();
   stream.wait();
@@ -183,7 +183,7 @@ TEST_CASE("devices: a Work may be waited for, and asked for, in its open group",
     const OwnedStream stream;
     const Device sums(Values(10, 1));
     const auto call = [&] {
-      return c.all_reduce_async(sums.data(), sums.data(), 10, kType, ReduceOp::sum, in(stream));
+      return c.all_reduce_async(Block(sums.data(), 10, kType), ReduceOp::sum, in(stream));
     };
     CallGroup group;
     auto waited = call();
@@ -228,8 +228,7 @@ TEST_CASE("devices: what fails as a Work is waited for is its group's failure, t
         const OwnedStream stream;
         const Device sums(Values(10, 1));
         CallGroup group;
-        auto work =
-            c.all_reduce_async(sums.data(), sums.data(), 10, kType, ReduceOp::sum, in(stream));
+        auto work = c.all_reduce_async(Block(sums.data(), 10, kType), ReduceOp::sum, in(stream));
         const auto waited = message_of([&] { work.wait(20s); });
         const auto ended = message_of([&] { group.end(); });
         is_over = true;
@@ -247,8 +246,7 @@ TEST_CASE("devices: a communicator that ends while its put-off call waits is the
   const OwnedStream stream;
   const Device sums(Values(10, 1));
   group_begin();
-  auto work =
-      ranks[0].all_reduce_async(sums.data(), sums.data(), 10, kType, ReduceOp::sum, in(stream));
+  auto work = ranks[0].all_reduce_async(Block(sums.data(), 10, kType), ReduceOp::sum, in(stream));
   CHECK_FALSE(work.test());
   ranks[0].close();
   CHECK_THAT(message_of([] { group_end(); }),
@@ -263,7 +261,7 @@ TEST_CASE("devices: a group that waits for another thread's call does not spin",
     const OwnedStream streams[2];
     const Device sums[2] = {Device(Values(10, 1)), Device(Values(10, 1))};
     const auto call = [&](std::size_t i) {
-      c.all_reduce(sums[i].data(), sums[i].data(), 10, kType, ReduceOp::sum, in(streams[i]));
+      c.all_reduce(Block(sums[i].data(), 10, kType), ReduceOp::sum, in(streams[i]));
     };
     if (c.rank() == 1) {
       while (!is_over) std::this_thread::sleep_for(1ms);

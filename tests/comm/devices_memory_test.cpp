@@ -178,7 +178,8 @@ TEST_CASE("devices: results do not depend on what memory each rank's buffers are
         theirs(Values(5000), kind_of(own()), 2);
     const int next = (c.rank() + 1) % c.size(), before = (c.rank() + c.size() - 1) % c.size();
     const auto options = in(stream);
-    c.send_recv(mine.data(), 5000, next, theirs.data(), 5000, before, kType, 0, options);
+    c.send_recv(ConstBlock(mine.data(), 5000, kType), next, Block(theirs.data(), 5000, kType),
+                before, 0, options);
     stream.wait();
     expect(theirs.values() == ramp(5000, before), "send_recv");
   };

@@ -19,8 +19,8 @@ TEST_CASE("devices: messages", "[comm]") {
         for (const std::size_t count : {0UL, 1UL, 1000UL, 100'000UL}) {
           const OwnedStream stream;
           const Device out(ramp(count, c.rank())), got(Values(count + 3, -1));
-          auto work = c.send_recv_async(out.data(), count, other, got.data(), count + 3, other,
-                                        kType, 5, in(stream));
+          auto work = c.send_recv_async(ConstBlock(out.data(), count, kType), other,
+                                        Block(got.data(), count + 3, kType), other, 5, in(stream));
           work.wait();
           auto expected = ramp(count, other);
           expected.resize(count + 3, -1);
@@ -29,15 +29,16 @@ TEST_CASE("devices: messages", "[comm]") {
           // From a device to the host, in the caller's time.
           Values here(count);
           if (c.rank() == 0) {
-            c.send(out.data(), count, kType, 1);
-            c.recv(here.data(), count, kType, 1);
+            c.send(ConstBlock(out.data(), count, kType), 1);
+            c.recv(Block(here.data(), count, kType), 1);
           } else {
-            c.recv(here.data(), count, kType, 0);
-            c.send(out.data(), count, kType, 0);
+            c.recv(Block(here.data(), count, kType), 0);
+            c.send(ConstBlock(out.data(), count, kType), 0);
           }
           expect(here == ramp(count, other), "send and recv without a stream");
-          const MessageRequest requests[] = {MessageRequest::recv(got.data(), count, kType, other),
-                                             MessageRequest::send(out.data(), count, kType, other)};
+          const MessageRequest requests[] = {
+              MessageRequest::recv(Block(got.data(), count, kType), other),
+              MessageRequest::send(ConstBlock(out.data(), count, kType), other)};
           c.batch(requests, in(stream));
           stream.wait();
           expect(got.values() == expected, "batch");
@@ -48,7 +49,7 @@ TEST_CASE("devices: messages", "[comm]") {
 
 TEST_CASE("devices: what two ranks send each other at once, in each way there is", "[comm]") {
   auto options = options_for("");
-  options.device_memory = 16 << 10;
+  options.device.staging_bytes = 16 << 10;
   check_all_well(run_on_devices(
       2,
       [](Communicator& c) {
@@ -61,25 +62,25 @@ TEST_CASE("devices: what two ranks send each other at once, in each way there is
             check_cuda(cudaMemset(got.data(), 0, 4 * count), "memset");
             c.barrier();
           };
-          auto coming = c.recv_async(got.data(), count, kType, other);
-          auto going = c.send_async(out.data(), count, kType, other);
+          auto coming = c.recv_async(Block(got.data(), count, kType), other);
+          auto going = c.send_async(ConstBlock(out.data(), count, kType), other);
           coming.wait();
           going.wait();
           check("without a stream");
-          c.recv(got.data(), count, kType, other, 0, in(one));
-          c.send(out.data(), count, kType, other, 0, in(two));
+          c.recv(Block(got.data(), count, kType), other, 0, in(one));
+          c.send(ConstBlock(out.data(), count, kType), other, 0, in(two));
           one.wait();
           two.wait();
           check("in two streams");
           group_begin();
-          c.recv(got.data(), count, kType, other, 0, in(one));
-          c.send(out.data(), count, kType, other, 0, in(one));
+          c.recv(Block(got.data(), count, kType), other, 0, in(one));
+          c.send(ConstBlock(out.data(), count, kType), other, 0, in(one));
           group_end();
           one.wait();
           check("in one stream, in a group");
           group_begin();
-          c.recv(got.data(), count, kType, other);
-          c.send(out.data(), count, kType, other);
+          c.recv(Block(got.data(), count, kType), other);
+          c.send(ConstBlock(out.data(), count, kType), other);
           group_end();
           check("without a stream, in a group");
         }
@@ -93,8 +94,8 @@ TEST_CASE("devices: messages without a stream are not overtaken", "[comm]") {
     std::vector<Work> works;
     for (int i = 0; i < 50; i++) buffers.emplace_back(c.rank() == 0 ? Values(20, i) : Values(20));
     for (auto& buffer : buffers)
-      works.push_back(c.rank() == 0 ? c.send_async(buffer.data(), 20, kType, 1)
-                                    : c.recv_async(buffer.data(), 20, kType, 0));
+      works.push_back(c.rank() == 0 ? c.send_async(ConstBlock(buffer.data(), 20, kType), 1)
+                                    : c.recv_async(Block(buffer.data(), 20, kType), 0));
     for (auto& work : works) work.wait();
     for (int i = 0; i < 50; i++)
       expect(buffers[static_cast<std::size_t>(i)].values() == Values(20, i), "overtaken");
@@ -118,8 +119,8 @@ TEST_CASE("devices: nor by those of the host's memory, nor by empty ones", "[com
     for (int i = 0; i < kMessages; i++) {
       const auto n = static_cast<std::size_t>(i);
       auto* const data = is_there(i) ? there[n].data() : here[n].data();
-      works.push_back(c.rank() == 0 ? c.send_async(data, count_of(i), kType, 1)
-                                    : c.recv_async(data, count_of(i), kType, 0));
+      works.push_back(c.rank() == 0 ? c.send_async(ConstBlock(data, count_of(i), kType), 1)
+                                    : c.recv_async(Block(data, count_of(i), kType), 0));
     }
     for (auto& work : works) work.wait();
     for (int i = 0; c.rank() == 1 && i < kMessages; i++) {
@@ -132,7 +133,7 @@ TEST_CASE("devices: nor by those of the host's memory, nor by empty ones", "[com
 
 TEST_CASE("devices: a message that ends only after collectives does not hold them up", "[comm]") {
   auto options = options_for("");
-  options.device_memory = 64 << 10;
+  options.device.staging_bytes = 64 << 10;
   options.timeout = 60s;
   check_all_well(run_on_devices(
       2,
@@ -140,10 +141,9 @@ TEST_CASE("devices: a message that ends only after collectives does not hold the
         constexpr std::size_t kCount = 12'000;
         const Device message(ramp(kCount, c.rank())), sums(Values(kCount, 1));
         std::optional<Work> coming;
-        if (c.rank() == 0) coming = c.recv_async(message.data(), kCount, kType, 1);
-        for (int i = 0; i < 5; i++)
-          c.all_reduce(sums.data(), sums.data(), kCount, kType, ReduceOp::sum);
-        if (c.rank() == 1) c.send(message.data(), kCount, kType, 0);
+        if (c.rank() == 0) coming = c.recv_async(Block(message.data(), kCount, kType), 1);
+        for (int i = 0; i < 5; i++) c.all_reduce(Block(sums.data(), kCount, kType), ReduceOp::sum);
+        if (c.rank() == 1) c.send(ConstBlock(message.data(), kCount, kType), 0);
         if (coming) coming->wait();
         expect(message.values() == ramp(kCount, 1), "the message");
         expect(sums.values() == Values(kCount, 32), "the sums");
@@ -159,7 +159,7 @@ TEST_CASE("devices: a communicator's end in an open group is its batches' end", 
     group_begin();
     {
       auto alone = Communicator::create(make_inproc_store(), 0, 1, options);
-      alone.send(buffer.data(), 4, kType, 0, 0, in(stream));
+      alone.send(ConstBlock(buffer.data(), 4, kType), 0, 0, in(stream));
       if (is_closed) alone.close();
     }
     group_end();

@@ -28,7 +28,7 @@ constexpr std::size_t kRoom = 1 << 20, kRing = kRoom / 4 * 3;
 
 CommunicatorOptions with_little_room(const std::string& transport = "") {
   auto options = options_for(transport);
-  options.device_memory = kRoom;
+  options.device.staging_bytes = kRoom;
   return options;
 }
 
@@ -191,17 +191,18 @@ TEST_CASE("devices: large blocks that lie here and there, and in place", "[comm]
         const Device a(ramp(300'000, c.rank()));
         Values b = ramp(70'000, c.rank());
         const Device d(ramp(200'001, c.rank()));
-        const BufferPair pairs[] = {{a.data(), a.data(), 300'000, kType},
-                                    {b.data(), b.data(), 70'000, kType},
-                                    {d.data(), d.data(), 200'001, kType}};
+        const BufferPair pairs[] = {Block(a.data(), 300'000, kType), Block(b.data(), 70'000, kType),
+                                    Block(d.data(), 200'001, kType)};
         c.all_reduce(pairs, ReduceOp::max, in(stream));
         Values gathered(3 * 400'000, -1);
         std::ranges::copy(ramp(400'000, 9 * c.rank()), gathered.begin() + 400'000 * c.rank());
         const Device all(gathered);
-        c.all_gather(all.data() + 400'000 * me, all.data(), 400'000, kType, in(stream));
+        c.all_gather(ConstBlock(all.data() + 400'000 * me, 400'000, kType),
+                     Block(all.data(), c.size() * 400'000, kType), in(stream));
         const Device scattered(ramp(3 * 300'000, c.rank()));
-        c.reduce_scatter(scattered.data(), scattered.data() + 300'000 * me, 300'000, kType,
-                         ReduceOp::sum, in(stream));
+        c.reduce_scatter(ConstBlock(scattered.data(), c.size() * 300'000, kType),
+                         Block(scattered.data() + 300'000 * me, 300'000, kType), ReduceOp::sum,
+                         in(stream));
         stream.wait();
         for (std::size_t i = 0; i < 3; i++)
           expect((is_there(i + 1) ? there_out[i].values() : here_out[i]) ==
@@ -238,7 +239,8 @@ TEST_CASE("devices: blocks of one length are one copy of each part", "[comm]") {
         comes_true([&] { return here == kRanks; });
         const auto before = cuda_on_host_copies();
         c.barrier();
-        c.all_gather(input.data(), output.data(), 200'000, kType, in(stream));
+        c.all_gather(ConstBlock(input.data(), 200'000, kType),
+                     Block(output.data(), c.size() * 200'000, kType), in(stream));
         stream.wait();
         c.barrier();
         // 3.2 MB are 13 parts or more, each with one block that is read and three that are written.
@@ -268,14 +270,13 @@ TEST_CASE("devices: what a part reads comes, and what another has written goes, 
           expect(comes_true([&] { return cuda_on_host_copied() - before == 2 * 4 * kOfPart; }),
                  fmt::format("{} bytes before the first part", cuda_on_host_copied() - before));
           Values here = with_gate(c);
-          c.all_reduce(here.data(), here.data(), kLargeCount, kType, gate.reduction(),
-                       by_one_block({}));
+          c.all_reduce(Block(here.data(), kLargeCount, kType), gate.reduction(), by_one_block({}));
           return expect(here[kLargeCount - 1] == 3 && here[kGateAt] == 2 * Gate::kHere, "the sums");
         }
         const Device there(with_gate(c));
         before = cuda_on_host_copied();
-        auto work = c.all_reduce_async(there.data(), there.data(), kLargeCount, kType,
-                                       gate.reduction(), by_one_block(in(stream)));
+        auto work = c.all_reduce_async(Block(there.data(), kLargeCount, kType), gate.reduction(),
+                                       by_one_block(in(stream)));
         is_called = true;
         std::jthread looking([&] {
           const auto results = [&](std::size_t part) { return there.data()[part * kOfPart]; };
@@ -319,8 +320,8 @@ TEST_CASE("devices: whatever ends a call between its parts lets streams go on", 
         const Device there(with_gate(c));
         std::optional<Work> work;
         const auto call = [&] {
-          work = c.all_reduce_async(there.data(), there.data(), kLargeCount, kType,
-                                    gate.reduction(), by_one_block(in(stream)));
+          work = c.all_reduce_async(Block(there.data(), kLargeCount, kType), gate.reduction(),
+                                    by_one_block(in(stream)));
         };
         std::optional<Graph> graph;
         if (in_graph) graph.emplace(stream, call);
@@ -375,7 +376,7 @@ TEST_CASE("devices: large calls that differ are told, and their streams go on", 
         auto* const buffer = is_there ? there.data() : here.data();
         auto call = is_there ? in(stream) : CallOptions{};
         call.label = is_there ? "gradients" : "weights";
-        auto work = c.all_reduce_async(buffer, buffer, count, kType, ReduceOp::sum, call);
+        auto work = c.all_reduce_async(Block(buffer, count, kType), ReduceOp::sum, call);
         expect(!is_there || ends_within(20s, stream), "the stream stands");
         work.wait();
       },
@@ -401,12 +402,11 @@ TEST_CASE("devices: large calls and small ones in several streams, by one thread
     }
     const auto call_all = [&](std::size_t i) {
       const auto first = in(streams[2 * i]), second = in(streams[2 * i + 1]);
-      ranks[i].all_reduce(large[i].data(), large[i].data(), kLargeCount, kType, ReduceOp::sum,
-                          first);
-      ranks[i].all_reduce(small[i].data(), small[i].data(), 1000, kType, ReduceOp::sum, second);
-      ranks[i].all_gather(behind[i].data() + 200'000 * i, behind[i].data(), 200'000, kType, second);
-      ranks[i].all_reduce(large[i].data(), large[i].data(), kLargeCount, kType, ReduceOp::max,
-                          first);
+      ranks[i].all_reduce(Block(large[i].data(), kLargeCount, kType), ReduceOp::sum, first);
+      ranks[i].all_reduce(Block(small[i].data(), 1000, kType), ReduceOp::sum, second);
+      ranks[i].all_gather(ConstBlock(behind[i].data() + 200'000 * i, 200'000, kType),
+                          Block(behind[i].data(), ranks[i].size() * 200'000, kType), second);
+      ranks[i].all_reduce(Block(large[i].data(), kLargeCount, kType), ReduceOp::max, first);
     };
     if (round == 1) {
       check_all_well(
@@ -442,12 +442,12 @@ TEST_CASE("devices: a buffer that ends before its call does is refused", "[comm]
     };
     const int peer = 1 - c.rank();
     for (const auto count : {std::size_t{1} << 40, std::size_t{1} << 58}) {
+      expect_refusal(count, [&] { c.all_reduce(Block(there.data(), count, DataType::float32)); });
       expect_refusal(count,
-                     [&] { c.all_reduce(there.data(), there.data(), count, DataType::float32); });
-      expect_refusal(count, [&] { c.send(there.data(), count, DataType::float32, peer); });
-      expect_refusal(count, [&] { c.recv(there.data(), count, DataType::float32, peer); });
+                     [&] { c.send(ConstBlock(there.data(), count, DataType::float32), peer); });
+      expect_refusal(count, [&] { c.recv(Block(there.data(), count, DataType::float32), peer); });
     }
-    c.all_reduce(there.data(), there.data(), 20, DataType::float32);
+    c.all_reduce(Block(there.data(), 20, DataType::float32));
     expect(there.values() == Floats(20, 2), "a call behind those");
   }));
 }

@@ -32,7 +32,7 @@ constexpr std::size_t kLarge = 700'001;
 
 CommunicatorOptions with_some_memory(const std::string& transport = "") {
   auto options = options_for(transport);
-  options.device_memory = kMemory;
+  options.device.staging_bytes = kMemory;
   return options;
 }
 
@@ -407,7 +407,7 @@ TEST_CASE("devices: a message of any length leaves room in its stream, so that n
   if (asked_way() != "host") return;
   const QueuesThatFill full;
   auto options = options_for("inproc");
-  options.device_memory = 1;
+  options.device.staging_bytes = 1;
   check_all_well(run_on_devices(
       2,
       [&](Communicator& c) {

@@ -59,7 +59,7 @@ void run_rank(const Ranks& ranks, const std::string& directory, int rank, const 
   const auto store = make_file_store(directory + "/store");
   auto host = Communicator::create(make_prefix_store(store, "host"), rank, size, options);
   const int gpu = has_gpus ? rank : 0;
-  options.device = ranks.without_gpu.contains(rank) ? kHost : gpu;
+  options.device.ordinal = ranks.without_gpu.contains(rank) ? kHost : gpu;
   check_cuda(cudaSetDevice(gpu), "a device");
   auto communicator =
       Communicator::create(make_prefix_store(store, "devices"), rank, size, options);
@@ -158,7 +158,7 @@ void try_calls(Communicator& c, Communicator& host, unsigned seed, bool may_allo
 template <typename Buffer>
 Work sums(Communicator& c, const Buffer& buffer, std::size_t count, cudaStream_t stream,
           ReduceOp op = ReduceOp::sum) {
-  return c.all_reduce_async(buffer.data(), buffer.data(), count, kType, op, in(stream));
+  return c.all_reduce_async(Block(buffer.data(), count, kType), op, in(stream));
 }
 
 /// Of kernels.
@@ -210,8 +210,10 @@ void memory_that_cannot_be_shared() {
       const OwnedStream stream;
       const AnyDevice ones(Values(9000, 1), MemoryKind::registered, 0),
           all(Values(18'000, -1), MemoryKind::registered, 0);
-      const Graph graph(stream,
-                        [&] { c.all_gather(ones.data(), all.data(), 9000, kType, in(stream)); });
+      const Graph graph(stream, [&] {
+        c.all_gather(ConstBlock(ones.data(), 9000, kType),
+                     Block(all.data(), c.size() * 9000, kType), in(stream));
+      });
       graph.launch(stream);
       stream.wait();
       expect(all.values() == Values(18'000, 1), "what all have is gathered");
@@ -251,7 +253,7 @@ void other_calls() {
     const Device buffer(Values(100, 1));
     auto options = in(stream);
     options.label = c.rank() == 0 ? "gradients" : "weights";
-    auto work = c.all_reduce_async(buffer.data(), buffer.data(), 100, kType,
+    auto work = c.all_reduce_async(Block(buffer.data(), 100, kType),
                                    c.rank() == 0 ? ReduceOp::sum : ReduceOp::max, options);
     const auto told = message_of([&] { work.wait(); });
     expect(told.find("gradients") != std::string::npos && told.find("weights") != std::string::npos,
@@ -311,7 +313,10 @@ void registered_and_freed() {
                  "copying there");
       for (int call = 0; call < 3; call++) {
         // Those of a graph wait for others to have opened it.
-        const auto gather = [&] { c.all_gather(begin, there, kCount, kType, in(stream)); };
+        const auto gather = [&] {
+          c.all_gather(ConstBlock(begin, kCount, kType), Block(there, c.size() * kCount, kType),
+                       in(stream));
+        };
         if (call == 1) {
           const Graph graph(stream, gather);
           graph.launch(stream);
@@ -363,7 +368,7 @@ void graphs_among_plain_calls(std::size_t count) {
     const Device summed(Values(count, 0)), once(Values(count, 7));
     const Graph graph(stream, [&] {
       for (int i = 0; i < 2; i++) sums(c, summed, count, stream);
-      c.broadcast(once.data(), once.data(), count, kType, 1, in(stream));
+      c.broadcast(Block(once.data(), count, kType), 1, in(stream));
     });
     for (int block = 0; block < blocks; block++) {
       const Values begin(count, 2 * block + c.rank());
@@ -458,34 +463,34 @@ void groups_on_small_gpus() {
 /// Rank 2 kills itself in the middle of messages that the host copies piece by piece; the others
 /// end, and exchange such without it.
 void a_rank_that_is_killed_amid_messages() {
-  run_processes("killed amid messages", {.processes = 3, .killed = {2}},
-                [](Communicator& c, Communicator&) {
-                  constexpr std::size_t kCount = 2'000'000;
-                  const OwnedStream stream;
-                  const auto exchange = [&](Communicator& among, int number) {
-                    const int size = among.size(), to = (among.rank() + 1) % size;
-                    const int from = (among.rank() + size - 1) % size;
-                    const Device out(ramp(kCount, number + among.rank())), got(Values(kCount, 0));
-                    auto work = among.send_recv_async(out.data(), kCount, to, got.data(), kCount,
-                                                      from, kType, 0, in(stream));
-                    if (number == 2 && c.rank() == 2) ::kill(getpid(), SIGKILL);
-                    work.wait();
-                    expect(got.values() == ramp(kCount, number + from), "a message");
-                  };
-                  for (int i = 0; i < 200 && c.error().empty(); i++) {
-                    try {
-                      exchange(c, i);
-                    } catch (const Error&) {
-                      break;
-                    }
-                  }
-                  wait_for_error(c);
-                  expect(!c.error().empty(), "nobody is missed");
-                  stream.wait();
-                  auto rest = c.shrink();
-                  expect(rest.size() == 2, "the survivors are two");
-                  exchange(rest, 1000);
-                });
+  run_processes(
+      "killed amid messages", {.processes = 3, .killed = {2}}, [](Communicator& c, Communicator&) {
+        constexpr std::size_t kCount = 2'000'000;
+        const OwnedStream stream;
+        const auto exchange = [&](Communicator& among, int number) {
+          const int size = among.size(), to = (among.rank() + 1) % size;
+          const int from = (among.rank() + size - 1) % size;
+          const Device out(ramp(kCount, number + among.rank())), got(Values(kCount, 0));
+          auto work = among.send_recv_async(ConstBlock(out.data(), kCount, kType), to,
+                                            Block(got.data(), kCount, kType), from, 0, in(stream));
+          if (number == 2 && c.rank() == 2) ::kill(getpid(), SIGKILL);
+          work.wait();
+          expect(got.values() == ramp(kCount, number + from), "a message");
+        };
+        for (int i = 0; i < 200 && c.error().empty(); i++) {
+          try {
+            exchange(c, i);
+          } catch (const Error&) {
+            break;
+          }
+        }
+        wait_for_error(c);
+        expect(!c.error().empty(), "nobody is missed");
+        stream.wait();
+        auto rest = c.shrink();
+        expect(rest.size() == 2, "the survivors are two");
+        exchange(rest, 1000);
+      });
 }
 
 /// Rank 2 kills itself in the middle of it all; the others end, and go on without it.
@@ -570,8 +575,8 @@ void a_rank_that_is_killed_after_a_close() {
       ::kill(getpid(), SIGKILL);
     });
     const Graph graph(stream, [&] {
-      c.all_reduce(c.rank() == 1 ? deadly : buffer.data(), buffer.data(), kCount, kType,
-                   ReduceOp::sum, in(stream));
+      c.all_reduce(ConstBlock(c.rank() == 1 ? deadly : buffer.data(), kCount, kType),
+                   Block(buffer.data(), kCount, kType), ReduceOp::sum, in(stream));
     });
     graph.launch(stream);
     std::this_thread::sleep_for(300ms);

@@ -116,14 +116,15 @@ TEST_CASE("devices: in place, and of blocks and buffers that lie here and there"
     const int me = c.rank();
     // all_reduce, all_gather and reduce_scatter in place
     const Device sums(ramp(100, me));
-    c.all_reduce(sums.data(), sums.data(), 100, kType, ReduceOp::sum, in(stream));
+    c.all_reduce(Block(sums.data(), 100, kType), ReduceOp::sum, in(stream));
     Values gathered(30, -1);
     std::ranges::copy(ramp(10, 100 * me), gathered.begin() + 10 * me);
     const Device all(gathered);
-    c.all_gather(all.data() + 10 * me, all.data(), 10, kType, in(stream));
+    c.all_gather(ConstBlock(all.data() + 10 * me, 10, kType),
+                 Block(all.data(), c.size() * 10, kType), in(stream));
     const Device scattered(ramp(30, me));
-    c.reduce_scatter(scattered.data(), scattered.data() + 10 * me, 10, kType, ReduceOp::sum,
-                     in(stream));
+    c.reduce_scatter(ConstBlock(scattered.data(), c.size() * 10, kType),
+                     Block(scattered.data() + 10 * me, 10, kType), ReduceOp::sum, in(stream));
     // blocks on the device and on the host
     const Values mine = ramp(static_cast<std::size_t>(me + 1), 10 * me);
     const Device mine_there(mine), first(Values(1)), last(Values(3));
@@ -134,7 +135,7 @@ TEST_CASE("devices: in place, and of blocks and buffers that lie here and there"
     // buffers on the device and on the host
     const Device a(ramp(5, me));
     Values b = ramp(7, me);
-    const BufferPair pairs[] = {{a.data(), a.data(), 5, kType}, {b.data(), b.data(), 7, kType}};
+    const BufferPair pairs[] = {Block(a.data(), 5, kType), Block(b.data(), 7, kType)};
     c.all_reduce(pairs, ReduceOp::max, in(stream));
     stream.wait();
     Values threefold = ramp(100, 0);
@@ -164,13 +165,14 @@ TEST_CASE("devices: a call waits neither for the device nor for other ranks", "[
     }
     // What is put into the stream before the call it reads, what comes behind it has its results.
     check_cuda(cudaMemsetAsync(input.data(), 1, 4000, stream), "memset");
-    c.all_reduce(input.data(), output.data(), 1000, kType, ReduceOp::sum, in(stream));
+    c.all_reduce(ConstBlock(input.data(), 1000, kType), Block(output.data(), 1000, kType),
+                 ReduceOp::sum, in(stream));
     const Device copy(Values(1000));
     check_cuda(cudaMemcpyAsync(copy.data(), output.data(), 4000, cudaMemcpyDefault, stream),
                "copy");
     check_cuda(cudaMemsetAsync(output.data(), 0, 4000, stream), "memset");
     const auto work =
-        c.all_reduce_async(output.data(), output.data(), 1000, kType, ReduceOp::sum, in(stream));
+        c.all_reduce_async(Block(output.data(), 1000, kType), ReduceOp::sum, in(stream));
     may_go = true;
     stream.wait();
     expect(copy.values() == Values(1000, 0x02020202), "what was put in before was not there");
@@ -181,7 +183,7 @@ TEST_CASE("devices: a call waits neither for the device nor for other ranks", "[
 
 TEST_CASE("devices: more calls than there is room for wait in their streams", "[comm]") {
   auto options = options_for("");
-  options.device_memory = 64 << 10;
+  options.device.staging_bytes = 64 << 10;
   check_all_well(run_on_devices(
       3,
       [](Communicator& c) {
@@ -198,8 +200,8 @@ TEST_CASE("devices: more calls than there is room for wait in their streams", "[
         }
         for (int i = 0; i < kCalls; i++) {
           auto& buffer = buffers[static_cast<std::size_t>(i)];
-          c.all_reduce(buffer.data(), buffer.data(), expected[static_cast<std::size_t>(i)].size(),
-                       kType, ReduceOp::sum, in(streams[i % kStreams]));
+          c.all_reduce(Block(buffer.data(), expected[static_cast<std::size_t>(i)].size(), kType),
+                       ReduceOp::sum, in(streams[i % kStreams]));
         }
         for (const auto& stream : streams) stream.wait();
         for (std::size_t i = 0; i < kCalls; i++)
@@ -226,9 +228,8 @@ TEST_CASE("devices: one thread for several ranks", "[comm]") {
   {
     CallGroup group;
     for (std::size_t i = 0; i < 3; i++) {
-      ranks[i].all_reduce(there[i].data(), there[i].data(), 50, kType, ReduceOp::sum,
-                          in(streams[i]));
-      ranks[i].all_reduce(by_default[i].data(), by_default[i].data(), 50, kType);
+      ranks[i].all_reduce(Block(there[i].data(), 50, kType), ReduceOp::sum, in(streams[i]));
+      ranks[i].all_reduce(Block(by_default[i].data(), 50, kType));
     }
     group.end();
   }
@@ -247,8 +248,8 @@ TEST_CASE("devices: a communicator that is made from one has the device, too", "
     auto copy = c.duplicate();
     const OwnedStream stream;
     const Device sums(Values(9, 1));
-    half->all_reduce(sums.data(), sums.data(), 9, kType, ReduceOp::sum, in(stream));
-    copy.all_reduce(sums.data(), sums.data(), 9, kType, ReduceOp::sum, in(stream));
+    half->all_reduce(Block(sums.data(), 9, kType), ReduceOp::sum, in(stream));
+    copy.all_reduce(Block(sums.data(), 9, kType), ReduceOp::sum, in(stream));
     stream.wait();
     expect(sums.values() == Values(9, 8), "a split's or a duplicate's sums");
   }));
@@ -256,24 +257,23 @@ TEST_CASE("devices: a communicator that is made from one has the device, too", "
 
 TEST_CASE("devices: what cannot be right is refused", "[comm]") {
   auto options = options_for("");
-  options.device = -2;
+  options.device.ordinal = -2;
   const auto make = [&] { Communicator::create(make_inproc_store(), 0, 1, options); };
   CHECK_THAT(message_of(make), Catch::Contains("device -2") && Catch::Contains("kHost"));
-  options.device = 7;
-  CHECK_THAT(message_of(make),
-             Catch::StartsWith("unsupported: CommunicatorOptions::device is 7: ") &&
-                 Catch::Contains("GPU 7"));
-  options.device = 0;
-  options.device_memory = 0;
-  CHECK_THAT(message_of(make), Catch::Contains("device_memory of 0 bytes"));
-  options.device_memory = 1;
-  options.device_workspace = 0;
-  CHECK_THAT(message_of(make), Catch::Contains("device_workspace of 0 bytes"));
-  options.device_workspace = 1;
-  options.device_copies = "sometimes";
-  CHECK_THAT(message_of(make), Catch::StartsWith("invalid_argument: device_copies 'sometimes'"));
+  options.device.ordinal = 7;
+  CHECK_THAT(message_of(make), Catch::StartsWith("unsupported: DeviceOptions::ordinal is 7: ") &&
+                                   Catch::Contains("GPU 7"));
+  options.device.ordinal = 0;
+  options.device.staging_bytes = 0;
+  CHECK_THAT(message_of(make), Catch::Contains("device.staging_bytes is 0"));
+  options.device.staging_bytes = 1;
+  options.device.workspace_bytes = 0;
+  CHECK_THAT(message_of(make), Catch::Contains("device.workspace_bytes is 0"));
+  options.device.workspace_bytes = 1;
+  options.device.copies = static_cast<DeviceCopies>(3);
+  CHECK_THAT(message_of(make), Catch::StartsWith("invalid_argument: device.copies is 3"));
   options = options_for("");
-  options.device = 0;
+  options.device.ordinal = 0;
   auto alone = Communicator::create(make_inproc_store(), 0, 1, options);
   const OwnedStream stream;
   Values here(4);
@@ -282,11 +282,12 @@ TEST_CASE("devices: what cannot be right is refused", "[comm]") {
   CHECK_THAT(message_of([&] { alone.broadcast_bytes("x", 0, in(stream)); }),
              Catch::StartsWith("invalid_argument: broadcast_bytes"));
   CHECK_THAT(message_of([&] {
-               alone.all_reduce(nullptr, here.data(), 4, kType, ReduceOp::sum, in(stream));
+               alone.all_reduce(ConstBlock(nullptr, 4, kType), Block(here.data(), 4, kType),
+                                ReduceOp::sum, in(stream));
              }),
              Catch::Contains("null"));
   // None of these has broken anything.
-  alone.all_reduce(here.data(), here.data(), 4, kType, ReduceOp::sum, in(stream));
+  alone.all_reduce(Block(here.data(), 4, kType), ReduceOp::sum, in(stream));
   stream.wait();
   CHECK(alone.error().empty());
 }
@@ -295,7 +296,7 @@ TEST_CASE("devices: two threads in blocking collectives are told", "[comm]") {
   std::atomic<int> refused{0};
   check_all_well(run_on_devices(2, [&](Communicator& c) {
     const Device sums(Values(10, 1));
-    const auto call = [&] { c.all_reduce(sums.data(), sums.data(), 10, kType, ReduceOp::sum); };
+    const auto call = [&] { c.all_reduce(Block(sums.data(), 10, kType), ReduceOp::sum); };
     if (c.rank() == 1) {
       while (refused == 0) std::this_thread::sleep_for(1ms);
       return call();
@@ -317,7 +318,7 @@ TEST_CASE("devices: two threads in blocking collectives are told", "[comm]") {
 TEST_CASE("devices: what a communicator had of the host's memory serves the next", "[comm]") {
   if (way() != "host") return;
   auto options = on_device();
-  options.device_memory = 64 << 10;
+  options.device.staging_bytes = 64 << 10;
   const auto make = [&] { return Communicator::create(make_inproc_store(), 0, 1, options); };
   const Device large(Values(40'000, 1));
   constexpr std::uint64_t kRing = 48 << 10, kApart = 256 << 10;
@@ -327,7 +328,7 @@ TEST_CASE("devices: what a communicator had of the host's memory serves the next
       auto each = make();
       CHECK(each.counters().device_memory_bytes == kRing + (i > 0 ? kApart : 0));
       // One that is not made in parts.
-      each.all_reduce(large.data(), large.data(), 40'000, kType, Reduction::premultiplied_sum(1));
+      each.all_reduce(Block(large.data(), 40'000, kType), Reduction::premultiplied_sum(1));
       CHECK(each.counters().device_memory_bytes == kRing + kApart);
     }
     CHECK(there_meanwhile.counters().device_memory_bytes == kRing);
@@ -341,7 +342,7 @@ TEST_CASE("devices: a call behind the default stream is refused while that is in
   auto alone = Communicator::create(make_inproc_store(), 0, 1, options);
   const OwnedStream blocking(cudaStreamDefault);
   const Device sums(Values(10, 1));
-  const auto call = [&] { alone.all_reduce(sums.data(), sums.data(), 10, kType, ReduceOp::sum); };
+  const auto call = [&] { alone.all_reduce(Block(sums.data(), 10, kType), ReduceOp::sum); };
   {
     const Graph graph(blocking, [&] {
       CHECK_THAT(message_of(call),
@@ -354,7 +355,7 @@ TEST_CASE("devices: a call behind the default stream is refused while that is in
 
 TEST_CASE("devices: threads of one rank call at once, in streams of their own", "[comm]") {
   auto options = options_for("");
-  options.device_memory = 8 << 10;
+  options.device.staging_bytes = 8 << 10;
   check_all_well(run_on_devices(
       1,
       [](Communicator& c) {
@@ -362,7 +363,8 @@ TEST_CASE("devices: threads of one rank call at once, in streams of their own", 
           const OwnedStream stream;
           for (int i = 0; i < 200; i++) {
             const Device buffer(ramp(700, thread + i)), sums(Values(700));
-            c.all_reduce(buffer.data(), sums.data(), 700, kType, ReduceOp::sum, in(stream));
+            c.all_reduce(ConstBlock(buffer.data(), 700, kType), Block(sums.data(), 700, kType),
+                         ReduceOp::sum, in(stream));
             stream.wait();
             expect(sums.values() == ramp(700, thread + i), "wrong sums");
           }

@@ -61,52 +61,53 @@ Draw random_draw(std::mt19937& chance, int size) {
 }  // namespace
 
 TEST_CASE("devices: the way follows from where ranks are", "[comm][unit]") {
-  CHECK(pick_device_way(addresses(1), "").name == "team");
-  CHECK(pick_device_way(addresses(4), "").name == "team");
-  CHECK(pick_device_way(addresses(4), "steps").name == "steps");
-  CHECK(pick_device_way(addresses(4), "host").name == "host");
-  CHECK(pick_device_way(addresses(65), "").name == "host");
+  CHECK(pick_device_way(addresses(1), DeviceWay::automatic).way == DeviceWay::team);
+  CHECK(pick_device_way(addresses(4), DeviceWay::automatic).way == DeviceWay::team);
+  CHECK(pick_device_way(addresses(4), DeviceWay::steps).way == DeviceWay::steps);
+  CHECK(pick_device_way(addresses(4), DeviceWay::host).way == DeviceWay::host);
+  CHECK(pick_device_way(addresses(65), DeviceWay::automatic).way == DeviceWay::host);
   auto ranks = addresses(4);
   ranks[3].process = 7;
-  CHECK(pick_device_way(ranks, "").name == "steps");
-  const auto refused = pick_device_way(ranks, "team");
-  CHECK(refused.name == "host");
+  CHECK(pick_device_way(ranks, DeviceWay::automatic).way == DeviceWay::steps);
+  const auto refused = pick_device_way(ranks, DeviceWay::team);
+  CHECK(refused.way == DeviceWay::host);
   CHECK(refused.why ==
         "team was asked for, but 4 ranks are several processes of one host, which share GPUs");
   // Of several processes those are a team that have a GPU each.
   for (std::uint32_t rank = 0; rank < 4; rank++) ranks[rank].device = 1 + rank;
-  const auto across = pick_device_way(ranks, "");
-  CHECK(across.name == "team");
+  const auto across = pick_device_way(ranks, DeviceWay::automatic);
+  CHECK(across.way == DeviceWay::team);
   CHECK(across.is_across);
   CHECK(across.why == "4 ranks of several processes of one host have a GPU each");
-  CHECK(across.next == "steps");
-  CHECK(pick_device_way(ranks, "team").is_across);
-  CHECK(pick_device_way(ranks, "team").next == "host");
-  CHECK(pick_device_way(ranks, "steps").name == "steps");
-  CHECK_FALSE(pick_device_way(ranks, "steps").is_across);
+  CHECK(across.next == DeviceWay::steps);
+  CHECK(pick_device_way(ranks, DeviceWay::team).is_across);
+  CHECK(pick_device_way(ranks, DeviceWay::team).next == DeviceWay::host);
+  CHECK(pick_device_way(ranks, DeviceWay::steps).way == DeviceWay::steps);
+  CHECK_FALSE(pick_device_way(ranks, DeviceWay::steps).is_across);
   ranks[2].device = ranks[0].device;
-  CHECK(pick_device_way(ranks, "").name == "steps");
+  CHECK(pick_device_way(ranks, DeviceWay::automatic).way == DeviceWay::steps);
   auto many = addresses(17);
   for (std::uint32_t rank = 0; rank < 17; rank++)
     many[rank].device = 1 + rank, many[rank].process = rank / 2;
-  CHECK(pick_device_way(many, "").name == "steps");
+  CHECK(pick_device_way(many, DeviceWay::automatic).way == DeviceWay::steps);
   many.pop_back();
-  CHECK(pick_device_way(many, "").name == "team");
+  CHECK(pick_device_way(many, DeviceWay::automatic).way == DeviceWay::team);
   ranks[1].host = 9;
-  CHECK(pick_device_way(ranks, "").name == "host");
+  CHECK(pick_device_way(ranks, DeviceWay::automatic).way == DeviceWay::host);
   ranks = addresses(4);
   ranks[2].device = 8;
-  CHECK(pick_device_way(ranks, "").name == "team");
-  CHECK(pick_device_way(ranks, "").why == "4 ranks are threads of one process on 2 GPUs");
+  CHECK(pick_device_way(ranks, DeviceWay::automatic).way == DeviceWay::team);
+  CHECK(pick_device_way(ranks, DeviceWay::automatic).why ==
+        "4 ranks are threads of one process on 2 GPUs");
   // Where GPUs do not reach each other streams may; where it was asked for, the host alone.
-  CHECK(pick_device_way(ranks, "").next == "steps");
-  CHECK(pick_device_way(ranks, "team").next == "host");
-  CHECK(pick_device_way(addresses(4), "").next == "host");
-  CHECK(pick_device_way(ranks, "steps").name == "steps");
-  CHECK(pick_device_way(ranks, "").gpus == 2);
+  CHECK(pick_device_way(ranks, DeviceWay::automatic).next == DeviceWay::steps);
+  CHECK(pick_device_way(ranks, DeviceWay::team).next == DeviceWay::host);
+  CHECK(pick_device_way(addresses(4), DeviceWay::automatic).next == DeviceWay::host);
+  CHECK(pick_device_way(ranks, DeviceWay::steps).way == DeviceWay::steps);
+  CHECK(pick_device_way(ranks, DeviceWay::automatic).gpus == 2);
   ranks[2].device = 0;
-  CHECK(pick_device_way(ranks, "steps").name == "host");
-  CHECK(pick_device_way(ranks, "").why == "rank 2 without a GPU");
+  CHECK(pick_device_way(ranks, DeviceWay::steps).way == DeviceWay::host);
+  CHECK(pick_device_way(ranks, DeviceWay::automatic).why == "rank 2 without a GPU");
 }
 
 TEST_CASE("devices: every type and operation, anywhere, by the bits that the host leaves",
@@ -161,27 +162,28 @@ TEST_CASE("devices: every type and operation, anywhere, by the bits that the hos
 TEST_CASE("devices: nothing of what devices make goes through the host", "[comm]") {
   if (way() == "host") return;
   auto options = options_for("");
-  options.device_memory = (1 << 20) + 256;  // as nobody has had before
+  options.device.staging_bytes = (1 << 20) + 256;  // as nobody has had before
   check_all_well(run_on_devices(
       3,
       [&](Communicator& c) {
         const OwnedStream stream;
         const Device sums(ramp(10'000, c.rank()));
         Values here = ramp(10'000, c.rank());
-        c.all_reduce(sums.data(), sums.data(), 10'000, kType, ReduceOp::sum, in(stream));
+        c.all_reduce(Block(sums.data(), 10'000, kType), ReduceOp::sum, in(stream));
         c.barrier(in(stream));
         stream.wait();
         expect(c.counters().device_memory_bytes == 0, "memory of the host was taken");
         // With flags and programs, and no more than a rank may have that was told nothing else.
         const auto held = c.counters().device_workspace_bytes;
-        const std::uint64_t least = options.device_workspace + (way() == "steps" ? 0 : 7 << 20);
+        const std::uint64_t least =
+            options.device.workspace_bytes + (way() == "steps" ? 0 : 7 << 20);
         expect(least <= held && held <= 64 << 20, fmt::format("{} bytes of the device", held));
         const auto explained = c.explain("all_reduce", 1000, kType);
         expect(explained.starts_with("made by GPUs, by " + way() + " (") &&
                    !c.explain("all_gather_v", 1000, kType).starts_with("made"),
                explained);
         // Only that of the rank's own that is on the host is copied.
-        c.all_reduce(here.data(), here.data(), 10'000, kType, ReduceOp::max);
+        c.all_reduce(Block(here.data(), 10'000, kType), ReduceOp::max);
         expect(here == ramp(10'000, 2), "a call on the host's memory");
         expect(c.counters().device_memory_bytes > 0, "nothing was copied");
       },
@@ -192,8 +194,8 @@ TEST_CASE("devices: what a team cannot make with so few blocks goes through the 
   if (way() != "team") return;
   const std::size_t most = GENERATE(1, 2, 64);
   auto options = options_for("");
-  options.device_blocks = most;
-  options.device_memory = (1 << 20) + 1024 * most;  // as nobody has had before
+  options.device.blocks = most;
+  options.device.staging_bytes = (1 << 20) + 1024 * most;  // as nobody has had before
   // Each rank has a block at least, on its GPU.
   const bool fits = most >= (gpus() == 1 ? 2U : 1U);
   std::vector<std::string> errors;
@@ -204,7 +206,7 @@ TEST_CASE("devices: what a team cannot make with so few blocks goes through the 
           const OwnedStream stream;
           for (const std::size_t count : {100, 200, 300, 200}) {
             const Device sums(Values(count, 1));
-            c.all_reduce(sums.data(), sums.data(), count, kType, ReduceOp::sum, in(stream));
+            c.all_reduce(Block(sums.data(), count, kType), ReduceOp::sum, in(stream));
             stream.wait();
             expect(sums.values() == Values(count, 2), "the sums");
           }
@@ -228,8 +230,7 @@ TEST_CASE("devices: a team's call returns when all ranks have made it", "[comm]"
       std::this_thread::sleep_for(150ms);
       has_called = true;
     }
-    const auto work =
-        c.all_reduce_async(sums.data(), sums.data(), 100, kType, ReduceOp::sum, in(stream));
+    const auto work = c.all_reduce_async(Block(sums.data(), 100, kType), ReduceOp::sum, in(stream));
     expect(has_called, "it returned before");
     Work(work).wait();
     expect(sums.values() == Values(100, 2), "the sums");
@@ -239,7 +240,7 @@ TEST_CASE("devices: a team's call returns when all ranks have made it", "[comm]"
 TEST_CASE("devices: a team copies nothing from the host to the host, which would wait", "[comm]") {
   if (way() != "team") return;
   auto options = options_for("");
-  options.device_copies = "always";
+  options.device.copies = DeviceCopies::always;
   check_all_well(run_on_devices(
       2,
       [](Communicator& c) {
@@ -249,7 +250,8 @@ TEST_CASE("devices: a team copies nothing from the host to the host, which would
         std::atomic<bool> may_go{false};
         hold_until(may_go, stream);
         const auto begin = std::chrono::steady_clock::now();
-        auto work = c.all_gather_async(mine.data(), all.data(), 100, kType, in(stream));
+        auto work = c.all_gather_async(ConstBlock(mine.data(), 100, kType),
+                                       Block(all.data(), c.size() * 100, kType), in(stream));
         const auto took = std::chrono::steady_clock::now() - begin;
         may_go = true;
         work.wait();
@@ -268,13 +270,13 @@ TEST_CASE("devices: calls that go different ways and differ name each other", "[
     if (c.rank() == 0) {
       auto options = in(stream);
       options.label = "sums";
-      c.all_reduce(sums.data(), sums.data(), 100, kType, ReduceOp::sum, options);
+      c.all_reduce(Block(sums.data(), 100, kType), ReduceOp::sum, options);
     } else {
       // Of a kind that the host makes.
       CallOptions options;
       options.label = "scaled";
       options.stream = stream;
-      c.all_reduce(sums.data(), sums.data(), 100, kType,
+      c.all_reduce(Block(sums.data(), 100, kType),
                    is_message ? Reduction::premultiplied_sum(2)
                               : Reduction::custom([](const void*, void*, std::size_t, DataType) {},
                                                   {.name = "none"}),
@@ -297,13 +299,13 @@ TEST_CASE("devices: calls of both ways keep their order", "[comm]") {
     std::vector<Device> others;
     std::int32_t value = 1;
     for (int i = 0; i < 20; i++) {
-      c.all_reduce(sums.data(), sums.data(), 1000, kType, ReduceOp::sum, in(one));
-      c.all_reduce(sums.data(), sums.data(), 1000, kType, Reduction::premultiplied_sum(2), in(one));
-      c.broadcast(sums.data(), sums.data(), 1000, kType, i % 3, in(one));
+      c.all_reduce(Block(sums.data(), 1000, kType), ReduceOp::sum, in(one));
+      c.all_reduce(Block(sums.data(), 1000, kType), Reduction::premultiplied_sum(2), in(one));
+      c.broadcast(Block(sums.data(), 1000, kType), i % 3, in(one));
       value = static_cast<std::int32_t>(static_cast<std::uint32_t>(value) * 18U);
       others.emplace_back(Values(10, i));
       const Device& other = others.back();
-      c.all_reduce(other.data(), other.data(), 10, kType, ReduceOp::max, in(two));
+      c.all_reduce(Block(other.data(), 10, kType), ReduceOp::max, in(two));
       if (i % 5 != 0) continue;
       two.wait();
       expect(other.values() == Values(10, i), "in another stream");
@@ -321,8 +323,8 @@ TEST_CASE("devices: communicators come and go beside one with calls under way", 
     std::int32_t value = 1;
     for (int i = 0; i < 20; i++) {
       auto copy = c.duplicate();
-      copy.all_reduce(sums.data(), sums.data(), 50, kType, ReduceOp::sum, in(stream));
-      c.all_reduce(sums.data(), sums.data(), 50, kType, ReduceOp::sum, in(stream));
+      copy.all_reduce(Block(sums.data(), 50, kType), ReduceOp::sum, in(stream));
+      c.all_reduce(Block(sums.data(), 50, kType), ReduceOp::sum, in(stream));
       value = static_cast<std::int32_t>(static_cast<std::uint32_t>(value) * 4U);
       stream.wait();
       expect(sums.values() == Values(50, value), fmt::format("round {}", i));
@@ -343,8 +345,7 @@ TEST_CASE("devices: a call may wait for its stream, also where others have made 
         hold_until(may_go, stream);
         // Longer than a call waits before it is looked for.
         if (c.rank() == 1) std::this_thread::sleep_for(200ms);
-        auto work =
-            c.all_reduce_async(sums.data(), sums.data(), 10, kType, ReduceOp::sum, in(stream));
+        auto work = c.all_reduce_async(Block(sums.data(), 10, kType), ReduceOp::sum, in(stream));
         if (c.rank() == 1) {
           std::this_thread::sleep_for(1s);
           may_go = true;
@@ -365,12 +366,17 @@ TEST_CASE("devices: memory of another GPU is refused", "[comm]") {
                                     gpu_of(c.rank()))) != error.npos,
              error);
     };
+    check(message_of([&] {
+      c.all_reduce(ConstBlock(other.data(), 10, kType), Block(own.data(), 10, kType), ReduceOp::sum,
+                   in(stream));
+    }));
+    check(message_of([&] {
+      c.all_gather(ConstBlock(own.data(), 5, kType), Block(other.data(), c.size() * 5, kType));
+    }));
     check(message_of(
-        [&] { c.all_reduce(other.data(), own.data(), 10, kType, ReduceOp::sum, in(stream)); }));
-    check(message_of([&] { c.all_gather(own.data(), other.data(), 5, kType); }));
-    check(message_of([&] { c.send(other.data(), 10, kType, 1 - c.rank(), 0, in(stream)); }));
+        [&] { c.send(ConstBlock(other.data(), 10, kType), 1 - c.rank(), 0, in(stream)); }));
     cuda_on_host_moves(other.data(), 40, false);
-    c.all_reduce(own.data(), own.data(), 10, kType);
+    c.all_reduce(Block(own.data(), 10, kType));
     expect(own.values()[9] == 2 && own.values()[10] == 1, "a call behind those");
   }));
 }
@@ -396,7 +402,8 @@ TEST_CASE("devices: a duplicate that not all ranks call is broken, and goes no o
 
 TEST_CASE("devices: where a rank has no memory for its part of a way no rank has that", "[comm]") {
   auto options = options_for("");
-  options.device_memory = 12'345;  // as nobody had before, who would have left memory to others
+  options.device.staging_bytes =
+      12'345;  // as nobody had before, who would have left memory to others
   const auto errors = run_on_devices(
       2,
       [](Communicator& c) {
@@ -406,8 +413,7 @@ TEST_CASE("devices: where a rank has no memory for its part of a way no rank has
           cuda_on_host_is_full(c.rank() == 0);
           auto copy = c.duplicate();
           cuda_on_host_is_full(false);
-          copy.all_reduce_async(sums.data(), sums.data(), 10, kType, ReduceOp::sum, in(stream))
-              .wait();
+          copy.all_reduce_async(Block(sums.data(), 10, kType), ReduceOp::sum, in(stream)).wait();
         });
         cuda_on_host_is_full(false);
         if (error != "no error") throw std::runtime_error(error);

@@ -31,7 +31,7 @@ constexpr std::size_t kLong = 200'000;
 
 CommunicatorOptions direct(bool checksum = false) {
   auto options = options_for("verbs");
-  options.gpu_direct = true;
+  options.device.direct_messages = true;
   options.checksum = checksum;
   return options;
 }
@@ -375,7 +375,7 @@ TEST_CASE("direct: all ranks say that they want it, or none", "[comm]") {
   const auto store = make_inproc_store();
   const auto errors = run_threads(2, [&](int rank) {
     auto options = options_for("tcp");
-    options.gpu_direct = rank == 1;
+    options.device.direct_messages = rank == 1;
     Communicator::create(store, rank, 2, options);
   });
   for (const auto& error : errors) CHECK_THAT(error, Catch::Contains(", GPUs' memory direct"));

@@ -46,16 +46,22 @@ TEST_CASE("errors: bad arguments are refused before anything is sent", "[comm]")
            "broadcast: root 4 is not one of 4 ranks");
     refuse(message_of([&] { communicator.broadcast(std::span(data), -1); }),
            "broadcast: root -1 is not one of 4 ranks");
-    refuse(message_of([&] { communicator.all_reduce(nullptr, out.data(), 3, DataType::float32); }),
+    refuse(message_of([&] {
+             communicator.all_reduce(ConstBlock(nullptr, 3, DataType::float32),
+                                     Block(out.data(), 3, DataType::float32));
+           }),
            "all_reduce: input is null, 3 elements are expected there");
     const auto no_type = static_cast<DataType>(99);
-    refuse(message_of([&] { communicator.all_gather(data.data(), out.data(), 10, no_type); }),
+    refuse(message_of([&] {
+             communicator.all_gather(ConstBlock(data.data(), 10, no_type),
+                                     Block(out.data(), communicator.size() * 10, no_type));
+           }),
            "all_gather: 99 is no DataType");
     refuse(message_of([&] {
-             communicator.all_reduce(std::vector{BufferPair(nullptr, nullptr, 0, no_type)});
+             communicator.all_reduce(std::vector{BufferPair(Block(nullptr, 0, no_type))});
            }),
            "all_reduce: 99 is no DataType");
-    refuse(message_of([&] { communicator.send(data.data(), 10, no_type, 0); }),
+    refuse(message_of([&] { communicator.send(ConstBlock(data.data(), 10, no_type), 0); }),
            "send: 99 is no DataType");
     refuse(message_of([&] { communicator.explain("all_gather_v", 4, no_type); }),
            "all_gather_v: 99 is no DataType");
@@ -72,21 +78,27 @@ TEST_CASE("errors: bad arguments are refused before anything is sent", "[comm]")
            "recv: a time limit of -1 ms; it must be 0 or more");
     refuse(message_of([&] { communicator.duplicate({.timeout = -1ms}); }),
            "duplicate: a time limit of -1 ms; it must be 0 or more");
-    refuse(message_of(
-               [&] { communicator.all_reduce(out.data() + 1, out.data(), 10, DataType::float32); }),
+    refuse(message_of([&] {
+             communicator.all_reduce(ConstBlock(out.data() + 1, 10, DataType::float32),
+                                     Block(out.data(), 10, DataType::float32));
+           }),
            "all_reduce: input and output overlap, the input beginning 1 elements from the output; "
            "in place it begins at 0");
     refuse(message_of([&] {
              const auto* const in = reinterpret_cast<const std::byte*>(out.data()) + 3;
-             communicator.all_reduce(in, out.data(), 10, DataType::float32);
+             communicator.all_reduce(ConstBlock(in, 10, DataType::float32),
+                                     Block(out.data(), 10, DataType::float32));
            }),
            "all_reduce: input and output overlap, the input beginning 3 bytes from the output; in "
            "place it begins at 0 elements");
     refuse(message_of([&] {
-             communicator.send_recv(out.data(), 10, 1, out.data() + 9, 10, 3, DataType::float32);
+             communicator.send_recv(ConstBlock(out.data(), 10, DataType::float32), 1,
+                                    Block(out.data() + 9, 10, DataType::float32), 3);
            }),
            "send_recv: what is received overlaps what is sent");
-    refuse(message_of([&] { communicator.send(data.data(), SIZE_MAX / 3, DataType::float32, 1); }),
+    refuse(message_of([&] {
+             communicator.send(ConstBlock(data.data(), SIZE_MAX / 3, DataType::float32), 1);
+           }),
            fmt::format("send: {} elements are more than memory can hold", SIZE_MAX / 3));
     refuse(message_of([&] { communicator.send(std::span<const float>(data), 7); }),
            "send: rank 7 is not one of 4 ranks");
@@ -251,7 +263,7 @@ TEST_CASE(
       if (rank == 2) return told.wait();
       const auto reduce = [&](std::chrono::milliseconds limit) {
         return communicator.all_reduce_async(
-            data.data(), data.data(), data.size(), DataType::float32, ReduceOp::sum,
+            data, ReduceOp::sum,
             {.timeout = limit, .algorithm = "recursive_doubling", .label = "gradients"});
       };
       if (rank == 1) {
@@ -403,7 +415,7 @@ TEST_CASE("errors: a rank that gives up in the middle of a step frees everyone",
       const auto rank = static_cast<std::size_t>(communicator.rank());
       auto &in = inputs[rank], &out = outputs[rank];
       const auto reduce = [&] {
-        return communicator.reduce_async(in.data(), out.data(), in.size(), DataType::float32,
+        return communicator.reduce_async(in, Block(out.data(), in.size(), DataType::float32),
                                          ReduceOp::sum, 0, {.timeout = {}, .algorithm = "tree"});
       };
       if (communicator.rank() == 3) {
@@ -462,8 +474,7 @@ TEST_CASE("errors: a rank whose part was over before a mismatch showed learns it
       {
         // Also where beginning already finds it.
         const CountDown begun{sent};
-        work = communicator.broadcast_async(data.data(), data.data(), data.size(),
-                                            DataType::float32, communicator.rank());
+        work = communicator.broadcast_async(data, communicator.rank());
       }
       if (together) sent.wait();
       work.wait();

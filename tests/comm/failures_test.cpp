@@ -118,7 +118,7 @@ TEST_CASE("failures: of messages, too, begin with the communicator's name and th
       CallOptions labelled;
       labelled.label = label;
       labelled.timeout = 100ms;
-      works.push_back(pair.recv_async(small.data(), small.size(), DataType::int32, 0, 9, labelled));
+      works.push_back(pair.recv_async(small, 0, 9, labelled));
     }
     expect(!message_of([&] { works[0].wait(); }).empty(), "");
     for (std::size_t i = 0; i < 2; i++) {

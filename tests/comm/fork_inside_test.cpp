@@ -95,8 +95,7 @@ void fork_in_reduction(const char* transport, bool returns) {
         const auto sum = forking.reduction();
         for (int round = 0; round < 3; round++) {
           std::ranges::fill(values[i], 1);
-          ranks[i].all_reduce(values[i].data(), values[i].data(), values[i].size(), DataType::int32,
-                              sum);
+          ranks[i].all_reduce(values[i], sum);
           check(values[i] == std::vector<std::int32_t>(values[i].size(), kSize), what + ": a sum");
         }
         check(getpid() == parent, what + ": its call ends well");
@@ -138,8 +137,7 @@ void fork_in_background(const char* transport) {
                                                 std::vector<std::int32_t>(kLongBytes / 4, 1));
   std::vector<Work> works;
   for (std::size_t i = 0; i < kSize; i++)
-    works.push_back(ranks[i].all_reduce_async(values[i].data(), values[i].data(), values[i].size(),
-                                              DataType::int32, sum));
+    works.push_back(ranks[i].all_reduce_async(values[i], sum));
   const auto limit = Clock::now() + kSoon;
   while (forking.child < 0 && Clock::now() < limit) std::this_thread::sleep_for(1ms);
   check(forking.child > 0, what + ": there was none");

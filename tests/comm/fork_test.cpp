@@ -277,7 +277,8 @@ void signals() {
   for (auto& rank : ranks)
     blocked.emplace_back([&] {
       std::int32_t value = 1;
-      rank.reduce(&value, &value, 1, DataType::int32, slow, 0);
+      rank.reduce(ConstBlock(&value, 1, DataType::int32), Block(&value, 1, DataType::int32), slow,
+                  0);
     });
   while (!inside) std::this_thread::yield();
   raise(SIGUSR2);

@@ -59,8 +59,7 @@ TEST_CASE("messages: both ways at once, with no credit left, no link takes a sli
         constexpr std::size_t kHeld = 1000;
         std::vector<Work> works;
         for (std::size_t i = 0; i < kHeld; i++)
-          works.push_back(
-              communicator.send_async(held.data(), held.size(), DataType::uint8, peer, 1));
+          works.push_back(communicator.send_async(held, peer, 1));
         communicator.batch(requests);
         Bytes got(held.size());
         for (std::size_t i = 0; i < kHeld; i++) communicator.recv(std::span(got), peer, 1);

@@ -391,7 +391,8 @@ TEST_CASE("messages: send_recv around a ring does not deadlock at any size", "[c
               previous = (communicator.rank() + n - 1) % n;
     for (const std::size_t count : {0, 1, 1000, 2'000'000}) {
       std::vector<std::int32_t> out(count, communicator.rank()), in(count, -1);
-      communicator.send_recv(out.data(), count, next, in.data(), count, previous, DataType::int32);
+      communicator.send_recv(ConstBlock(out.data(), count, DataType::int32), next,
+                             Block(in.data(), count, DataType::int32), previous);
       expect(in == std::vector<std::int32_t>(count, previous), "wrong data");
     }
   });
@@ -406,7 +407,7 @@ TEST_CASE("messages: to oneself, and asynchronous ones in any order", "[comm]") 
     for (int peer = 0; peer < n; peer++) {
       auto& buffer = in[static_cast<std::size_t>(peer)];
       buffer.assign(out.size(), -1);
-      works.push_back(communicator.recv_async(buffer.data(), buffer.size(), DataType::int32, peer));
+      works.push_back(communicator.recv_async(buffer, peer));
     }
     for (int peer = n; peer-- > 0;) communicator.send(std::span<const std::int32_t>(out), peer);
     for (auto& work : works) work.wait();

@@ -196,7 +196,7 @@ TEST_CASE("progress: who makes it in the background may run wherever the process
       std::vector<float> sums(1 << 16, 1.F);
       // One begins, and sleeps, while nobody else has anything under way.
       if (c.rank() == call % 2) std::this_thread::sleep_for(1ms);
-      auto work = c.all_reduce_async(sums.data(), sums.data(), sums.size(), DataType::float32);
+      auto work = c.all_reduce_async(sums);
       std::this_thread::sleep_for(1ms);
       work.wait();
     }

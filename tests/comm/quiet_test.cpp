@@ -106,41 +106,49 @@ int main() {
   const std::vector<std::pair<const char*, Calls>> all = {
       {"all_reduce of 8 bytes",
        [](Communicator& world) {
-         world.all_reduce(input.data(), output[world.rank()].data(), 2, DataType::float32);
+         world.all_reduce(ConstBlock(input.data(), 2, DataType::float32),
+                          Block(output[world.rank()].data(), 2, DataType::float32));
        }},
       {"all_reduce of 4 KiB",
        [](Communicator& world) {
-         world.all_reduce(input.data(), output[world.rank()].data(), 1024, DataType::float32);
+         world.all_reduce(ConstBlock(input.data(), 1024, DataType::float32),
+                          Block(output[world.rank()].data(), 1024, DataType::float32));
        }},
       {"all_gather",
        [](Communicator& world) {
-         world.all_gather(input.data(), output[world.rank()].data(), 16, DataType::float32);
+         world.all_gather(ConstBlock(input.data(), 16, DataType::float32),
+                          Block(output[world.rank()].data(), world.size() * 16, DataType::float32));
        }},
       {"barrier", [](Communicator& world) { world.barrier(); }},
       {"send_recv",
        [](Communicator& world) {
-         world.send_recv(input.data(), 2, 1 - world.rank(), output[world.rank()].data(), 2,
-                         1 - world.rank(), DataType::float32);
+         world.send_recv(ConstBlock(input.data(), 2, DataType::float32), 1 - world.rank(),
+                         Block(output[world.rank()].data(), 2, DataType::float32),
+                         1 - world.rank());
        }},
       {"send and recv",
        [](Communicator& world) {
          auto* const own = output[world.rank()].data();
          if (world.rank() == 0) {
-           world.send(input.data(), 256, DataType::float32, 1);
-           world.recv(own, 256, DataType::float32, 1);
+           world.send(ConstBlock(input.data(), 256, DataType::float32), 1);
+           world.recv(Block(own, 256, DataType::float32), 1);
          } else {
-           world.recv(own, 256, DataType::float32, 0);
-           world.send(input.data(), 256, DataType::float32, 0);
+           world.recv(Block(own, 256, DataType::float32), 0);
+           world.send(ConstBlock(input.data(), 256, DataType::float32), 0);
          }
        }},
       {"one after the other",
        [](Communicator& world) {
          auto* const own = output[world.rank()].data();
-         world.reduce_scatter(input.data(), own, 8, DataType::float32);
-         world.all_gather(input.data(), own, 8, DataType::float32);
-         world.all_reduce(input.data(), own, 16, DataType::float32);
+         world.reduce_scatter(ConstBlock(input.data(), world.size() * 8, DataType::float32),
+                              Block(own, 8, DataType::float32));
+         world.all_gather(ConstBlock(input.data(), 8, DataType::float32),
+                          Block(own, world.size() * 8, DataType::float32));
+         world.all_reduce(ConstBlock(input.data(), 16, DataType::float32),
+                          Block(own, 16, DataType::float32));
          world.broadcast(std::span(own, 16), 1);
-         world.all_reduce(input.data(), own, 1, DataType::float32, ReduceOp::max);
+         world.all_reduce(ConstBlock(input.data(), 1, DataType::float32),
+                          Block(own, 1, DataType::float32), ReduceOp::max);
        }},
   };
   int failed = 0;

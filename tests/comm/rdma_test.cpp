@@ -33,7 +33,8 @@ std::string sum_until_error(Communicator& world, std::size_t count,
   return testing::message_of([&] {
     for (int i = 0; i < 2000; i++) {
       if (i == 3 && world.rank() == 0) harm();
-      world.all_reduce(in.data(), out.data(), count, DataType::int32);
+      world.all_reduce(ConstBlock(in.data(), count, DataType::int32),
+                       Block(out.data(), count, DataType::int32));
       expect(std::ranges::all_of(out, [&](auto sum) { return sum == world.size(); }), "wrong sums");
     }
   });
@@ -51,16 +52,16 @@ void find_corrupt(const std::function<void(Communicator&)>& find) {
   const auto errors = testing::run_ranks(2, over_rdma(), [&](Communicator& world) {
     std::int32_t value = 0;
     if (world.rank() == 0) {
-      world.recv(&value, 1, DataType::int32, 1);
+      world.recv(Block(&value, 1, DataType::int32), 1);
       rdma::complete_with(IBV_WC_REM_ACCESS_ERR, rdma::Of::receives);
       harmed = true;
       return find(world);
     }
-    world.send(&value, 1, DataType::int32, 0);
+    world.send(ConstBlock(&value, 1, DataType::int32), 0);
     while (!harmed) std::this_thread::yield();
     expect_in(testing::message_of([&] {
-                world.send(&value, 1, DataType::int32, 0);
-                world.recv(&value, 1, DataType::int32, 0);
+                world.send(ConstBlock(&value, 1, DataType::int32), 0);
+                world.recv(Block(&value, 1, DataType::int32), 0);
               }),
               {"corrupt: ", "RDMA from fake0 port 1 to rank "});
   });
@@ -86,7 +87,7 @@ TEST_CASE(
     auto rest = world.shrink();
     expect(rest.size() == world.size(), "somebody was lost");
     std::int32_t one = 1, sum = 0;
-    rest.all_reduce(&one, &sum, 1, DataType::int32);
+    rest.all_reduce(ConstBlock(&one, 1, DataType::int32), Block(&sum, 1, DataType::int32));
     expect(sum == rest.size(), "a wrong sum after shrink()");
   });
   rdma::reset();
@@ -125,8 +126,9 @@ TEST_CASE("rdma: a call whose time is over when a link has been found corrupt te
     CallOptions soon;
     soon.timeout = std::chrono::milliseconds(1);
     std::int32_t value = 0;
-    expect_in(testing::message_of([&] { world.recv(&value, 1, DataType::int32, 1, 0, soon); }),
-              {"corrupt: ", "RDMA from fake0 port 1 to rank "});
+    expect_in(
+        testing::message_of([&] { world.recv(Block(&value, 1, DataType::int32), 1, 0, soon); }),
+        {"corrupt: ", "RDMA from fake0 port 1 to rank "});
   });
 }
 

@@ -34,14 +34,19 @@ std::string make_call(Communicator& world, std::mt19937& random) {
   std::vector<float> in(count * 4), out(count * 4);
   switch (random() % 4) {
     case 0:
-      world.all_reduce(in.data(), out.data(), count, DataType::float32);
+      world.all_reduce(ConstBlock(in.data(), count, DataType::float32),
+                       Block(out.data(), count, DataType::float32));
       return fmt::format("all_reduce of {} float32, sum", count);
     case 1:
-      world.all_reduce(in.data(), out.data(), count, DataType::float32, ReduceOp::max,
+      world.all_reduce(ConstBlock(in.data(), count, DataType::float32),
+                       Block(out.data(), count, DataType::float32), ReduceOp::max,
                        {.timeout = 20s, .label = "the maximum"});
       return fmt::format("all_reduce of {} float32, max", count);
     case 2:
-      world.all_gather_async(in.data(), out.data(), count, DataType::float32).wait();
+      world
+          .all_gather_async(ConstBlock(in.data(), count, DataType::float32),
+                            Block(out.data(), world.size() * count, DataType::float32))
+          .wait();
       return fmt::format("all_gather of {} float32", count);
     default:
       world.barrier();
@@ -141,14 +146,15 @@ TEST_CASE("flight recorder: what is under way names its step and the ranks it wa
         if (world.rank() == 2) {
           // The others wait until this rank joins in, having looked.
           std::this_thread::sleep_for(100ms);
-          world.all_reduce(data.data(), out.data(), 100, DataType::float32, ReduceOp::sum,
+          world.all_reduce(ConstBlock(data.data(), 100, DataType::float32),
+                           Block(out.data(), 100, DataType::float32), ReduceOp::sum,
                            {.algorithm = "ring"});
           return;
         }
-        auto work =
-            world.all_reduce_async(data.data(), out.data(), 100, DataType::float32, ReduceOp::sum,
-                                   {.algorithm = "ring", .label = "gradients"});
-        auto recv = world.recv_async(data.data(), 1, DataType::float32, 2, 7);
+        auto work = world.all_reduce_async(ConstBlock(data.data(), 100, DataType::float32),
+                                           Block(out.data(), 100, DataType::float32), ReduceOp::sum,
+                                           {.algorithm = "ring", .label = "gradients"});
+        auto recv = world.recv_async(Block(data.data(), 1, DataType::float32), 2, 7);
         const auto dump = dump_of(world);
         expect(dump.calls == 2 && dump.finished == 1, "one of two is over");
         expect(dump.under_way.size() == 2, "a collective and a receive are under way");

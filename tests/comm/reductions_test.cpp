@@ -99,14 +99,17 @@ std::pair<Raw, Raw> outcome(Communicator& communicator, const Case& made,
   const auto* input = inputs[rank].data();
   Raw output(bytes);
   if (made.entry->kind == Kind::all_reduce) {
-    communicator.all_reduce(input, output.data(), made.count, made.type, made.op, options);
+    communicator.all_reduce(ConstBlock(input, made.count, made.type),
+                            Block(output.data(), made.count, made.type), made.op, options);
     return {output, expected};
   }
   if (made.entry->kind == Kind::reduce) {
-    communicator.reduce(input, output.data(), made.count, made.type, made.op, made.root, options);
+    communicator.reduce(ConstBlock(input, made.count, made.type),
+                        Block(output.data(), made.count, made.type), made.op, made.root, options);
     return {output, communicator.rank() == made.root ? expected : Raw(bytes)};
   }
-  communicator.reduce_scatter(input, output.data(), made.count, made.type, made.op, options);
+  communicator.reduce_scatter(ConstBlock(input, communicator.size() * made.count, made.type),
+                              Block(output.data(), made.count, made.type), made.op, options);
   const auto mine = expected.begin() + static_cast<std::ptrdiff_t>(rank * bytes);
   return {output, Raw(mine, mine + static_cast<std::ptrdiff_t>(bytes))};
 }
@@ -146,7 +149,7 @@ TEST_CASE("reductions: what a type does not have is refused before anything is s
       for (const auto op : kReduceOps) {
         if (is_defined(op, type)) continue;
         try {
-          communicator.all_reduce(data, data, 1, type, op);
+          communicator.all_reduce(Block(data, 1, type), op);
           expect(false, "accepted");
         } catch (const Error& error) {
           expect(error.kind() == ErrorKind::invalid_argument, error.what());
@@ -158,7 +161,7 @@ TEST_CASE("reductions: what a type does not have is refused before anything is s
       }
     }
     expect(refused == 19, fmt::format("{} refused", refused));
-    communicator.all_reduce(data, data, 2, DataType::boolean, ReduceOp::bit_xor);
+    communicator.all_reduce(Block(data, 2, DataType::boolean), ReduceOp::bit_xor);
   });
   for (const auto& error : errors) CHECK(error == "");
 }
@@ -203,11 +206,14 @@ void check_premultiplied(Communicator& communicator, const CatalogueEntry& entry
   const auto reduction = Reduction::premultiplied_sum(factor_of(communicator.rank()));
   const CallOptions options{.timeout = {}, .algorithm = to_string(entry.algorithm)};
   if (entry.kind == Kind::all_reduce)
-    communicator.all_reduce(input.data(), out, count, type, reduction, options);
+    communicator.all_reduce(ConstBlock(input.data(), count, type), Block(out, count, type),
+                            reduction, options);
   else if (scatters)
-    communicator.reduce_scatter(input.data(), out, count, type, reduction, options);
+    communicator.reduce_scatter(ConstBlock(input.data(), communicator.size() * count, type),
+                                Block(out, count, type), reduction, options);
   else
-    communicator.reduce(input.data(), out, count, type, reduction, root, options);
+    communicator.reduce(ConstBlock(input.data(), count, type), Block(out, count, type), reduction,
+                        root, options);
 
   const auto what = fmt::format("{} by {} of {} {}", to_string(entry.kind),
                                 to_string(entry.algorithm), count, to_string(type));
@@ -239,7 +245,7 @@ TEST_CASE("reductions: a factor must suit the type", "[comm]") {
     std::vector<std::int32_t> data = {5, 7};
     const auto refusal = [&](DataType type, const Reduction& reduction) -> std::string {
       try {
-        communicator.all_reduce(data.data(), data.data(), 1, type, reduction);
+        communicator.all_reduce(Block(data.data(), 1, type), reduction);
       } catch (const Error& error) {
         expect(error.kind() == ErrorKind::invalid_argument, error.what());
         return error.what();
@@ -285,8 +291,8 @@ std::vector<std::vector<float>> subnormal_results(int size,
            {Reduction(ReduceOp::sum), Reduction(ReduceOp::avg), Reduction(ReduceOp::min),
             Reduction::premultiplied_sum(0.3), Reduction::premultiplied_sum(1e-40F)}) {
         communicator
-            .all_reduce_async(in.data(), out.data(), in.size(), DataType::float32, reduction,
-                              options)
+            .all_reduce_async(ConstBlock(in.data(), in.size(), DataType::float32),
+                              Block(out.data(), in.size(), DataType::float32), reduction, options)
             .wait();
         mine.insert(mine.end(), out.begin(), out.end());
       }

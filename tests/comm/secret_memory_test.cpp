@@ -39,19 +39,24 @@ void call_all(Communicator& ranks, std::size_t count, Elements in, Elements out)
     return all.subspan(number * count, count);
   };
   fill(block(in, 0), me, 0);
-  ranks.all_gather(in.data(), out.data(), count, DataType::int32);
+  ranks.all_gather(ConstBlock(in.data(), count, DataType::int32),
+                   Block(out.data(), ranks.size() * count, DataType::int32));
   for (int from = 0; from < ranks.size(); from++)
     expect_block(block(out, static_cast<std::size_t>(from)), from, 0, "all_gather");
   for (std::size_t i = 0; i < size; i++) fill(block(in, i), me, i);
-  ranks.all_to_all(in.data(), out.data(), count, DataType::int32);
+  ranks.all_to_all(ConstBlock(in.data(), ranks.size() * count, DataType::int32),
+                   Block(out.data(), ranks.size() * count, DataType::int32));
   for (int from = 0; from < ranks.size(); from++)
     expect_block(block(out, static_cast<std::size_t>(from)), from, static_cast<std::size_t>(me),
                  "all_to_all");
-  ranks.broadcast(in.data(), out.data(), count, DataType::int32, 0);
+  ranks.broadcast(ConstBlock(in.data(), count, DataType::int32),
+                  Block(out.data(), count, DataType::int32), 0);
   expect_block(block(out, 0), 0, 0, "broadcast");
-  ranks.all_reduce(in.data(), out.data(), count, DataType::int32, ReduceOp::max);
+  ranks.all_reduce(ConstBlock(in.data(), count, DataType::int32),
+                   Block(out.data(), count, DataType::int32), ReduceOp::max);
   expect_block(block(out, 0), ranks.size() - 1, 0, "all_reduce");
-  ranks.send_recv(in.data(), count, next, out.data(), count, last, DataType::int32);
+  ranks.send_recv(ConstBlock(in.data(), count, DataType::int32), next,
+                  Block(out.data(), count, DataType::int32), last);
   expect_block(block(out, 0), last, 0, "send_recv");
 }
 

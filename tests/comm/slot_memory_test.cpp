@@ -53,7 +53,7 @@ void run() {
     exchange(*half, 32 << 10);
     exchange(*again, 8 << 10);
   }
-  const auto limit = CommunicatorOptions::from_environment().slot_memory;
+  const auto limit = CommunicatorOptions::from_environment().shm.slot_bytes;
   std::vector<std::uint64_t> resident = {resident_bytes()};
   world.all_reduce(resident);
   // Beside its slots each link has a page that announces slices.

@@ -173,7 +173,7 @@ TEST_CASE("start-up: the ranks of one process come at once, all or some", "[comm
 
 TEST_CASE("start-up: devices are one for each rank, in place of the options'", "[comm]") {
   auto options = impatient();
-  options.device = 1 << 20;  // which no process has
+  options.device.ordinal = 1 << 20;  // which no process has
   const std::vector<int> hosts(2, kHost);
   CHECK(Communicator::create_all(2, options, hosts).size() == 2);
   CHECK(Communicator::create_all(UniqueId::create(), std::vector{0, 1}, 2, options, hosts).size() ==
@@ -192,11 +192,11 @@ TEST_CASE("start-up: ranks are told why another one has no part in their communi
   const auto store = make_inproc_store();
   const auto errors = run_threads(4, [&](int rank) {
     auto options = impatient();
-    if (rank == 2) options.device = 1 << 20;
+    if (rank == 2) options.device.ordinal = 1 << 20;
     auto c = Communicator::create(store, rank, 4, options);
     c.barrier();
   });
-  const std::string why = "CommunicatorOptions::device is 1048576: ";
+  const std::string why = "DeviceOptions::ordinal is 1048576: ";
   CHECK_THAT(errors[2], Catch::StartsWith(why));
   for (const std::size_t rank : {0, 1, 3})
     CHECK_THAT(errors[rank],
@@ -251,10 +251,10 @@ TEST_CASE("start-up: options of messages from the environment", "[comm]") {
   options.eager_limit = 131073;
   CHECK(testing::message_of([&] { Communicator::create_all(1, options); }) ==
         "invalid_argument: an eager limit of 131073 bytes: the most is 131072");
-  CHECK_FALSE(with("CCOLL_SINGLE_COPY", "0").first.single_copy);
-  CHECK(with("CCOLL_SINGLE_COPY", "1").first.single_copy);
-  CHECK_FALSE(with("CCOLL_HUGE_PAGES", "0").first.huge_pages);
-  CHECK(with("CCOLL_HUGE_PAGES", "1").first.huge_pages);
+  CHECK_FALSE(with("CCOLL_SINGLE_COPY", "0").first.shm.single_copy);
+  CHECK(with("CCOLL_SINGLE_COPY", "1").first.shm.single_copy);
+  CHECK_FALSE(with("CCOLL_HUGE_PAGES", "0").first.shm.huge_pages);
+  CHECK(with("CCOLL_HUGE_PAGES", "1").first.shm.huge_pages);
   CHECK(with("CCOLL_STRICT_SENDS", "1").first.strict_sends);
   CHECK_FALSE(with("CCOLL_STRICT_SENDS", "0").first.strict_sends);
   CHECK(with("CCOLL_HEARTBEAT", "2.5").first.heartbeat == 2500ms);
@@ -285,8 +285,11 @@ TEST_CASE("start-up: what variables may be is what there is", "[comm]") {
   };
   CHECK(words("CCOLL_TRANSPORT") == transport_names);
   CHECK(words("CCOLL_ALGO") == algorithm_names);
-  CHECK(words("CCOLL_DEVICE_WAY") == std::set{kTeamWay, kStepsWay, kHostWay});
-  CHECK(words("CCOLL_DEVICE_COPIES") == std::set{kAlwaysCopies, kNeverCopies});
+  CHECK(words("CCOLL_DEVICE_WAY") == std::set{to_string(DeviceWay::team),
+                                              to_string(DeviceWay::steps),
+                                              to_string(DeviceWay::host)});
+  CHECK(words("CCOLL_DEVICE_COPIES") ==
+        std::set{to_string(DeviceCopies::always), to_string(DeviceCopies::never)});
   CHECK(values_of("CCOLL_HEARTBEAT").shortest == 100ms);
   CHECK(values_of("CCOLL_HEARTBEAT").longest == kMaxHeartbeat);
   CHECK(values_of("CCOLL_EAGER_LIMIT").most == kMaxEagerBytes);
@@ -300,6 +303,6 @@ TEST_CASE("start-up: what variables may be is what there is", "[comm]") {
     }
   }
   ::setenv("CCOLL_DEVICE_BLOCKS", "0", 1);
-  CHECK(CommunicatorOptions::from_environment().device_blocks == 0);
+  CHECK(CommunicatorOptions::from_environment().device.blocks == 0);
   ::unsetenv("CCOLL_DEVICE_BLOCKS");
 }

@@ -35,7 +35,7 @@ TEST_CASE("faults: who hears a rank's goodbye and who counts it as lost fail tog
         if (rank == number)
           own.barrier();
         else
-          own.recv(&value, 1, DataType::int32, number, 0);
+          own.recv(Block(&value, 1, DataType::int32), number, 0);
       }));
     });
     CHECK(std::chrono::steady_clock::now() - start < 10s);
@@ -54,17 +54,17 @@ TEST_CASE("faults: who waits for the cause of a cut link sleeps, whoever else ha
   auto ranks = Communicator::create_all(3, options_for("tcp"));
   const auto send_one = [&] {
     const int value = 1;
-    ranks[1].send(&value, 1, DataType::int32, 0);
+    ranks[1].send(ConstBlock(&value, 1, DataType::int32), 0);
   };
   int value = 0, never = 0;
   run_threads(2, [&](int rank) {
     if (rank == 1) return send_one();
-    ranks[0].recv(&value, 1, DataType::int32, 1);
+    ranks[0].recv(Block(&value, 1, DataType::int32), 1);
   });
   // So long that its connection, which it never made, would have come.
   ranks[2].close();
   std::this_thread::sleep_for(1200ms);
-  auto received = ranks[0].recv_async(&value, 1, DataType::int32, 1);
+  auto received = ranks[0].recv_async(Block(&value, 1, DataType::int32), 1);
   const auto before = cuts();
   faults::arm(faults::parse("cut@sendmsg:1"), -1);
   std::jthread sender([&] { message_of(send_one); });
@@ -80,7 +80,7 @@ TEST_CASE("faults: who waits for the cause of a cut link sleeps, whoever else ha
     return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
   };
   const auto start = worked();
-  CHECK_THAT(message_of([&] { ranks[0].recv(&never, 1, DataType::int32, 2); }),
+  CHECK_THAT(message_of([&] { ranks[0].recv(Block(&never, 1, DataType::int32), 2); }),
              Contains("peer_lost: ") && Contains("rank 1"));
   CHECK((worked() - start).count() < 100'000'000);
   message_of([&] { received.wait(); });

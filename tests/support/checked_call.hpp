@@ -151,9 +151,11 @@ class Checked {
       case Kind::all_reduce:
         return ranks_.all_reduce(in_, out_, ReduceOp::sum, options);
       case Kind::reduce:
-        return ranks_.reduce(in_.data(), out_.data(), count, kType, ReduceOp::sum, root_, options);
+        return ranks_.reduce(ConstBlock(in_.data(), count, kType), Block(out_.data(), count, kType),
+                             ReduceOp::sum, root_, options);
       case Kind::broadcast:
-        return ranks_.broadcast(in_.data(), out_.data(), count, kType, root_, options);
+        return ranks_.broadcast(ConstBlock(in_.data(), count, kType),
+                                Block(out_.data(), count, kType), root_, options);
       case Kind::all_gather:
         return ranks_.all_gather(in_, out_, options);
       case Kind::reduce_scatter:
@@ -161,9 +163,11 @@ class Checked {
       case Kind::all_to_all:
         return ranks_.all_to_all(in_, out_, options);
       case Kind::gather:
-        return ranks_.gather(in_.data(), out_.data(), count, kType, root_, options);
+        return ranks_.gather(ConstBlock(in_.data(), count, kType),
+                             Block(out_.data(), ranks_.size() * count, kType), root_, options);
       case Kind::scatter:
-        return ranks_.scatter(in_.data(), out_.data(), count, kType, root_, options);
+        return ranks_.scatter(ConstBlock(in_.data(), ranks_.size() * count, kType),
+                              Block(out_.data(), count, kType), root_, options);
       case Kind::barrier:
         return ranks_.barrier(options);
     }
@@ -175,10 +179,11 @@ class Checked {
       case Kind::all_reduce:
         return ranks_.all_reduce_async(in_, out_, ReduceOp::sum, options);
       case Kind::reduce:
-        return ranks_.reduce_async(in_.data(), out_.data(), count, kType, ReduceOp::sum, root_,
-                                   options);
+        return ranks_.reduce_async(ConstBlock(in_.data(), count, kType),
+                                   Block(out_.data(), count, kType), ReduceOp::sum, root_, options);
       case Kind::broadcast:
-        return ranks_.broadcast_async(in_.data(), out_.data(), count, kType, root_, options);
+        return ranks_.broadcast_async(ConstBlock(in_.data(), count, kType),
+                                      Block(out_.data(), count, kType), root_, options);
       case Kind::all_gather:
         return ranks_.all_gather_async(in_, out_, options);
       case Kind::reduce_scatter:
@@ -186,9 +191,12 @@ class Checked {
       case Kind::all_to_all:
         return ranks_.all_to_all_async(in_, out_, options);
       case Kind::gather:
-        return ranks_.gather_async(in_.data(), out_.data(), count, kType, root_, options);
+        return ranks_.gather_async(ConstBlock(in_.data(), count, kType),
+                                   Block(out_.data(), ranks_.size() * count, kType), root_,
+                                   options);
       case Kind::scatter:
-        return ranks_.scatter_async(in_.data(), out_.data(), count, kType, root_, options);
+        return ranks_.scatter_async(ConstBlock(in_.data(), ranks_.size() * count, kType),
+                                    Block(out_.data(), count, kType), root_, options);
       case Kind::barrier:
         return ranks_.barrier_async(options);
     }

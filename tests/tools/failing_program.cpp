@@ -27,9 +27,9 @@ int main(int, char** arguments) {
     }
     if (what == "order") {
       auto second = world.duplicate({.name = "second"});
-      if (last) second.broadcast(data.data(), data.data(), 9, ccoll::DataType::float32, 0);
+      if (last) second.broadcast(ccoll::Block(data.data(), 9, ccoll::DataType::float32), 0);
       world.all_reduce(data, data, ccoll::ReduceOp::sum, {.label = "gradients"});
-      if (!last) second.broadcast(data.data(), data.data(), 9, ccoll::DataType::float32, 0);
+      if (!last) second.broadcast(ccoll::Block(data.data(), 9, ccoll::DataType::float32), 0);
     }
     if (what == "all send") {
       world.send(std::span(data).first(9), (world.rank() + 1) % world.size(), 7);
@@ -43,7 +43,7 @@ int main(int, char** arguments) {
     if (last && what == "stop") raise(SIGSTOP);
     if (last && what == "kill") raise(SIGKILL);
     if (what == "mismatch")
-      world.all_reduce(data.data(), data.data(), last ? 3 : 4, ccoll::DataType::float32);
+      world.all_reduce(ccoll::Block(data.data(), last ? 3 : 4, ccoll::DataType::float32));
     world.all_reduce(data, data, ccoll::ReduceOp::sum, {.algorithm = "ring", .label = "gradients"});
   } catch (const ccoll::Error& error) {
     std::fprintf(stderr, "error: %s\n", error.what());

@@ -39,7 +39,7 @@ std::vector<std::string> run_rank(const std::shared_ptr<Store>& store, int rank,
     const auto stream = value_or_throw(device::make_stream());
     KnownCalls calls(5000, size, rounds);
     CommunicatorOptions options;
-    options.device = 0;
+    options.device.ordinal = 0;
     options.timeout = kPatience / 2;
     auto communicator = Communicator::create(store, rank, size, options);
     for (int round = 0; round < rounds; round++) {

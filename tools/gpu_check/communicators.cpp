@@ -67,21 +67,29 @@ Work Draw::begin(Communicator& c, const void* input, void* output,
                  const CallOptions& options) const {
   switch (kind) {
     case Kind::all_reduce:
-      return c.all_reduce_async(input, output, count, type, op, options);
+      return c.all_reduce_async(ConstBlock(input, count, type), Block(output, count, type), op,
+                                options);
     case Kind::reduce:
-      return c.reduce_async(input, output, count, type, op, root, options);
+      return c.reduce_async(ConstBlock(input, count, type), Block(output, count, type), op, root,
+                            options);
     case Kind::broadcast:
-      return c.broadcast_async(input, output, count, type, root, options);
+      return c.broadcast_async(ConstBlock(input, count, type), Block(output, count, type), root,
+                               options);
     case Kind::all_gather:
-      return c.all_gather_async(input, output, count, type, options);
+      return c.all_gather_async(ConstBlock(input, count, type),
+                                Block(output, c.size() * count, type), options);
     case Kind::reduce_scatter:
-      return c.reduce_scatter_async(input, output, count, type, op, options);
+      return c.reduce_scatter_async(ConstBlock(input, c.size() * count, type),
+                                    Block(output, count, type), op, options);
     case Kind::all_to_all:
-      return c.all_to_all_async(input, output, count, type, options);
+      return c.all_to_all_async(ConstBlock(input, c.size() * count, type),
+                                Block(output, c.size() * count, type), options);
     case Kind::gather:
-      return c.gather_async(input, output, count, type, root, options);
+      return c.gather_async(ConstBlock(input, count, type), Block(output, c.size() * count, type),
+                            root, options);
     case Kind::scatter:
-      return c.scatter_async(input, output, count, type, root, options);
+      return c.scatter_async(ConstBlock(input, c.size() * count, type), Block(output, count, type),
+                             root, options);
     case Kind::barrier:
       break;
   }
@@ -215,9 +223,10 @@ class Rank {
   Communicator make(const char* name, int device, std::size_t device_memory) {
     CommunicatorOptions options;
     options.name = name;
-    options.device = device;
-    options.device_way = way_;
-    options.device_memory = device_memory;
+    options.device.ordinal = device;
+    for (const auto way : {DeviceWay::team, DeviceWay::steps, DeviceWay::host})
+      if (way_ == to_string(way)) options.device.way = way;
+    options.device.staging_bytes = device_memory;
     options.timeout = std::chrono::seconds(testing::by_effort(30, 10, 30));
     options.start_timeout = std::chrono::seconds(testing::by_effort(60, 20, 60));
     return Communicator::create(make_prefix_store(store_, name), rank_, size_, options);
@@ -250,7 +259,7 @@ class Rank {
   /// Whether rank 0 has time for more, which all are told; else what is left out.
   bool goes_on(Communicator& host, const std::string& left_out) {
     std::uint8_t late = is_late() ? 1 : 0;
-    host.broadcast(&late, &late, 1, DataType::uint8, 0);
+    host.broadcast(Block(&late, 1, DataType::uint8), 0);
     if (late != 0) report_.left_out.push_back(fmt::format("{} of {} by {}", left_out, size_, way_));
     return late == 0;
   }
@@ -297,8 +306,10 @@ void Rank::graphs(Communicator& communicator, Communicator& host) {
   auto* const gathered = reinterpret_cast<std::uint32_t*>(device_out_.get());
   const cudaStream_t streams[] = {stream_.get()};
   const Graph graph(streams, [&] {
-    communicator.all_reduce(sums, sums, kCount, DataType::uint32, ReduceOp::sum, in(stream_));
-    communicator.all_gather(sums, gathered, kShare, DataType::uint32, in(stream_));
+    communicator.all_reduce(Block(sums, kCount, DataType::uint32), ReduceOp::sum, in(stream_));
+    communicator.all_gather(ConstBlock(sums, kShare, DataType::uint32),
+                            Block(gathered, communicator.size() * kShare, DataType::uint32),
+                            in(stream_));
   });
   std::vector<std::uint32_t> values(kCount), got(kCount), parts(kShare);
   const auto size = static_cast<std::uint32_t>(size_);
@@ -311,7 +322,7 @@ void Rank::graphs(Communicator& communicator, Communicator& host) {
     std::iota(values.begin(), values.end(), from + static_cast<std::uint32_t>(rank_));
     copy(sums, values.data(), 4 * kCount, cudaMemcpyHostToDevice);
     for (int i = 0; i < kLaunches; i++) graph.launch(streams);
-    communicator.all_reduce(sums, sums, kCount, DataType::uint32, ReduceOp::sum, in(stream_));
+    communicator.all_reduce(Block(sums, kCount, DataType::uint32), ReduceOp::sum, in(stream_));
     copy(got.data(), sums, 4 * kCount, cudaMemcpyDeviceToHost);
     copy(parts.data(), gathered + (size - 1) * kShare, 4 * kShare, cudaMemcpyDeviceToHost);
     wait(stream_);
@@ -427,7 +438,8 @@ void Rank::messages(Communicator& communicator, Communicator& host) {
     copy(out, sent_bytes.data(), sent, cudaMemcpyHostToDevice);
     wait(stream_);
     const auto exchange = [&] {
-      return communicator.send_recv_async(out, sent, to, place, received, from, DataType::uint8, i,
+      return communicator.send_recv_async(ConstBlock(out, sent, DataType::uint8), to,
+                                          Block(place, received, DataType::uint8), from, i,
                                           in(stream_));
     };
     if (same_() % 3 == 0) {
@@ -462,7 +474,7 @@ void Rank::crowd(Communicator& communicator, Communicator& host) {
     std::size_t end = 0;
     for (int i = 0; i < calls; i++) {
       const std::size_t count = i % 40 == 20 ? 40'000 : same_() % 6000;
-      communicator.all_reduce(all + end, all + end, count, DataType::uint32, ReduceOp::sum,
+      communicator.all_reduce(Block(all + end, count, DataType::uint32), ReduceOp::sum,
                               in(*streams[i % 2]));
       end += count;
     }
@@ -497,12 +509,14 @@ void Rank::figures(Communicator& communicator) {
   const auto in_stream = in(stream_);
   for (const std::size_t bytes : {std::size_t{8}, std::size_t{64} << 10, kMostTimed})
     figure(communicator, "all_reduce", bytes, [&] {
-      communicator.all_reduce(device_in_.get(), device_out_.get(), bytes / 4, DataType::uint32,
-                              ReduceOp::sum, in_stream);
+      communicator.all_reduce(ConstBlock(device_in_.get(), bytes / 4, DataType::uint32),
+                              Block(device_out_.get(), bytes / 4, DataType::uint32), ReduceOp::sum,
+                              in_stream);
     });
   figure(communicator, "send_recv", kMostTimed, [&] {
-    communicator.send_recv(device_in_.get(), kMostTimed, 1 - rank_, device_out_.get(), kMostTimed,
-                           1 - rank_, DataType::uint8, 0, in_stream);
+    communicator.send_recv(ConstBlock(device_in_.get(), kMostTimed, DataType::uint8), 1 - rank_,
+                           Block(device_out_.get(), kMostTimed, DataType::uint8), 1 - rank_, 0,
+                           in_stream);
   });
 }
 

@@ -141,8 +141,9 @@ Status reduce_with_other(const std::shared_ptr<Store>& store, int rank, const st
   CCOLL_TRY(device::put(device::allocate_on_device(8 * kWords), memory));
   CCOLL_TRY(device::put(device::make_stream(), stream));
   CommunicatorOptions options;
-  options.device = 0;
-  options.device_way = way;
+  options.device.ordinal = 0;
+  for (const auto each : {DeviceWay::team, DeviceWay::host})
+    if (way == to_string(each)) options.device.way = each;
   options.timeout = std::chrono::seconds(8);
   at("making the communicator");
   auto communicator = Communicator::create(store, rank, 2, options);
@@ -158,7 +159,8 @@ Status reduce_with_other(const std::shared_ptr<Store>& store, int rank, const st
     CallOptions in_stream;
     in_stream.stream = stream.get();
     at("all_reduce");
-    communicator.all_reduce(there, there + 4 * kWords, kWords, DataType::uint32, ReduceOp::sum,
+    communicator.all_reduce(ConstBlock(there, kWords, DataType::uint32),
+                            Block(there + 4 * kWords, kWords, DataType::uint32), ReduceOp::sum,
                             in_stream);
     at("waiting for its stream");
     CCOLL_TRY(cuda_status(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize"));

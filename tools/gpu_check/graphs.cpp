@@ -73,7 +73,7 @@ class CommunicatorPart final : public Part {
   static CommunicatorOptions options(const std::string& name) {
     CommunicatorOptions options;
     options.name = name;
-    options.device = 0;
+    options.device.ordinal = 0;
     options.timeout = std::chrono::seconds(testing::by_effort(10, 30, 30));
     return options;
   }
@@ -118,7 +118,7 @@ Found replay_rank(const std::shared_ptr<Store>& store, int rank, int size, std::
   auto host = Communicator::create(make_prefix_store(store, "host"), rank, size, of_host);
   Found found = replay(first, second, seed, watchdog, [&] {
     std::uint8_t late = is_late() ? 1 : 0;
-    host.broadcast(&late, &late, 1, DataType::uint8, 0);
+    host.broadcast(Block(&late, 1, DataType::uint8), 0);
     return late == 0;
   });
   first.end();

@@ -61,11 +61,16 @@ void KnownCalls::call(Communicator& communicator, cudaStream_t stream) const {
   CallOptions in_stream;
   in_stream.stream = stream;
   const void* const input = input_.get();
-  communicator.all_reduce(input, output(0), count_, kType, ReduceOp::sum, in_stream);
-  communicator.all_gather(input, output(1), count_, kType, in_stream);
-  communicator.reduce_scatter(input, output(2), count_, kType, ReduceOp::sum, in_stream);
-  communicator.all_to_all(input, output(3), count_, kType, in_stream);
-  communicator.broadcast(input, output(4), count_, kType, communicator.size() - 1, in_stream);
+  communicator.all_reduce(ConstBlock(input, count_, kType), Block(output(0), count_, kType),
+                          ReduceOp::sum, in_stream);
+  communicator.all_gather(ConstBlock(input, count_, kType),
+                          Block(output(1), communicator.size() * count_, kType), in_stream);
+  communicator.reduce_scatter(ConstBlock(input, communicator.size() * count_, kType),
+                              Block(output(2), count_, kType), ReduceOp::sum, in_stream);
+  communicator.all_to_all(ConstBlock(input, communicator.size() * count_, kType),
+                          Block(output(3), communicator.size() * count_, kType), in_stream);
+  communicator.broadcast(ConstBlock(input, count_, kType), Block(output(4), count_, kType),
+                         communicator.size() - 1, in_stream);
 }
 
 std::uint32_t KnownCalls::sum(std::size_t i) const {

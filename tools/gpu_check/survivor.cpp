@@ -52,7 +52,7 @@ class Rank {
 
   Survival run() {
     CommunicatorOptions options;
-    options.device = 0;
+    options.device.ordinal = 0;
     options.timeout = what_.fault == Fault::absent ? kDeadline : 30s;
     if (what_.fault == Fault::stopped) options.heartbeat = kHeartbeat;
     auto communicator = Communicator::create(store_, rank_, what_.size, options);

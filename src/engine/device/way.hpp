@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "ccoll/stream.hpp"
+#include "ccoll/device.hpp"
 #include "core/file_descriptor.hpp"
 #include "core/result.hpp"
 

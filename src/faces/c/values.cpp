@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// C structs and numbers as the C++ interface's values.
+#include "faces/c/face.hpp"
+
+namespace ccoll::c {
+namespace {
+
+/// Pointers to reductions are larger than any of these.
+constexpr ccoll_reduction kMostBuiltIn = 4095;
+
+std::chrono::milliseconds milliseconds_of(std::int64_t count) {
+  return std::chrono::milliseconds(count);
+}
+
+template <typename Enum>
+Enum enumerator_of(std::int32_t number, std::int32_t most, std::string_view what) {
+  if (number < 0 || number > most)
+    refuse(fmt::format("{} is {}: expected 0 to {}", what, number, most));
+  return static_cast<Enum>(number);
+}
+
+/// What a string option says: NULL leaves what the environment has set.
+void take(std::string& into, const char* text) {
+  if (text != nullptr) into = text;
+}
+
+}  // namespace
+
+DataType type_of(std::int32_t type) {
+  if (type < 0 || type > CCOLL_BOOL) refuse(fmt::format("type {} is no ccoll_type", type));
+  return static_cast<DataType>(type);
+}
+
+Block block_of(const ccoll_block* block) {
+  if (block == nullptr) return {};
+  return {block->data, block->count, type_of(block->type), block->row_length, block->stride};
+}
+
+std::vector<BufferPair> pairs_of(const ccoll_block_pair* pairs, std::size_t count) {
+  std::vector<BufferPair> all;
+  if (count > 0) given(pairs, "the list of pairs");
+  all.reserve(count);
+  for (std::size_t i = 0; i < count; i++)
+    all.emplace_back(const_block_of(&pairs[i].input), block_of(&pairs[i].output));
+  return all;
+}
+
+Reduction reduction_of(ccoll_reduction op) {
+  if (op > kMostBuiltIn) return *reinterpret_cast<const Reduction*>(op);
+  if (op > CCOLL_BIT_XOR) refuse(fmt::format("reduction {} is no ccoll_op", op));
+  return static_cast<ReduceOp>(op);
+}
+
+CallOptions options_of(const ccoll_call_options* options) {
+  if (options == nullptr) return {};
+  ccoll_call_options own{};
+  read_struct(options, own, "ccoll_call_options");
+  CallOptions made;
+  made.timeout = milliseconds_of(own.timeout_ms);
+  if (own.algorithm != nullptr) made.algorithm = own.algorithm;
+  if (own.label != nullptr) made.label = own.label;
+  if (own.has_stream != 0) made.stream = static_cast<cudaStream_t>(own.stream);
+  return made;
+}
+
+GroupOptions options_of(const ccoll_group_options* options) {
+  if (options == nullptr) return {};
+  ccoll_group_options own{};
+  read_struct(options, own, "ccoll_group_options");
+  return {.name = text_of(own.name), .timeout = milliseconds_of(own.timeout_ms)};
+}
+
+namespace {
+
+ccoll_options numbers_of(const CommunicatorOptions& from) {
+  ccoll_options to{};
+  to.size = sizeof to;
+  to.timeout_ms = from.timeout.count();
+  to.start_timeout_ms = from.start_timeout.count();
+  to.heartbeat_ms = from.heartbeat.count();
+  to.eager_limit = from.eager_limit;
+  to.shm_slot_bytes = from.shm.slot_bytes;
+  to.device_staging_bytes = from.device.staging_bytes;
+  to.device_workspace_bytes = from.device.workspace_bytes;
+  to.device_blocks = from.device.blocks;
+  to.max_lanes = from.max_lanes;
+  to.deterministic = from.deterministic;
+  to.checksum = from.checksum;
+  to.strict_sends = from.strict_sends;
+  to.shm_single_copy = from.shm.single_copy;
+  to.shm_huge_pages = from.shm.huge_pages;
+  to.device = from.device.ordinal;
+  to.device_way = static_cast<std::int32_t>(from.device.way);
+  to.device_copies = static_cast<std::int32_t>(from.device.copies);
+  to.device_direct_messages = from.device.direct_messages;
+  return to;
+}
+
+}  // namespace
+
+CommunicatorOptions options_of(const ccoll_options* options) {
+  auto made = CommunicatorOptions::from_environment();
+  if (options == nullptr) return made;
+  auto own = numbers_of(made);
+  read_struct(options, own, "ccoll_options");
+  take(made.name, own.name);
+  take(made.transport, own.transport);
+  take(made.algorithm, own.algorithm);
+  take(made.interface, own.interface_name);
+  take(made.token, own.token);
+  take(made.tls.mode, own.tls_mode);
+  take(made.tls.certificate, own.tls_certificate);
+  take(made.tls.key, own.tls_key);
+  take(made.tls.authority, own.tls_authority);
+  take(made.tls.name, own.tls_name);
+  made.timeout = milliseconds_of(own.timeout_ms);
+  made.start_timeout = milliseconds_of(own.start_timeout_ms);
+  made.heartbeat = milliseconds_of(own.heartbeat_ms);
+  made.eager_limit = own.eager_limit;
+  made.shm.slot_bytes = own.shm_slot_bytes;
+  made.shm.single_copy = own.shm_single_copy != 0;
+  made.shm.huge_pages = own.shm_huge_pages != 0;
+  made.max_lanes = own.max_lanes;
+  made.deterministic = own.deterministic != 0;
+  made.checksum = own.checksum != 0;
+  made.strict_sends = own.strict_sends != 0;
+  made.device.ordinal = own.device;
+  made.device.staging_bytes = own.device_staging_bytes;
+  made.device.workspace_bytes = own.device_workspace_bytes;
+  made.device.blocks = own.device_blocks;
+  made.device.way = enumerator_of<DeviceWay>(own.device_way, CCOLL_DEVICE_WAY_HOST, "device_way");
+  made.device.copies =
+      enumerator_of<DeviceCopies>(own.device_copies, CCOLL_DEVICE_COPIES_NEVER, "device_copies");
+  made.device.direct_messages = own.device_direct_messages != 0;
+  return made;
+}
+
+}  // namespace ccoll::c
+
+using namespace ccoll::c;
+
+ccoll_result ccoll_options_init(ccoll_options* options, size_t size) {
+  return guarded([&] {
+    write_struct(numbers_of(ccoll::CommunicatorOptions::from_environment()), options, size,
+                 "ccoll_options");
+  });
+}
+
+ccoll_result ccoll_call_options_init(ccoll_call_options* options, size_t size) {
+  return guarded([&] { write_struct(ccoll_call_options{}, options, size, "ccoll_call_options"); });
+}
+
+ccoll_result ccoll_group_options_init(ccoll_group_options* options, size_t size) {
+  return guarded(
+      [&] { write_struct(ccoll_group_options{}, options, size, "ccoll_group_options"); });
+}
+
+ccoll_result ccoll_reduction_premultiplied(const void* factor, int32_t type,
+                                           ccoll_reduction* made) {
+  return guarded([&] {
+    given(made, "the place for the reduction") = CCOLL_SUM;
+    given(static_cast<const char*>(factor), "the factor");
+    *made = reinterpret_cast<ccoll_reduction>(
+        new ccoll::Reduction(ccoll::Reduction::premultiplied_sum(factor, type_of(type))));
+  });
+}
+
+ccoll_result ccoll_reduction_custom(ccoll_combine function, void* context, const char* name,
+                                    int32_t commutative, ccoll_reduction* made) {
+  return guarded([&] {
+    given(made, "the place for the reduction") = CCOLL_SUM;
+    if (function == nullptr) refuse("the function of a reduction is NULL");
+    const auto combine = [function, context](const void* in, void* inout, std::size_t count,
+                                             ccoll::DataType type) {
+      const auto said = function(in, inout, count, static_cast<std::int32_t>(type), context);
+      if (said != 0)
+        throw std::runtime_error(fmt::format("the reduction's function returned {}", said));
+    };
+    *made = reinterpret_cast<ccoll_reduction>(new ccoll::Reduction(ccoll::Reduction::custom(
+        combine, {.name = text_of(name), .commutative = commutative != 0})));
+  });
+}
+
+void ccoll_reduction_free(ccoll_reduction reduction) {
+  if (reduction > kMostBuiltIn) delete reinterpret_cast<ccoll::Reduction*>(reduction);
+}

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C interface where a C program would go wrong, and what it gives back of each kind. That every
+// operation does what it should is docs/examples/operations.c's to show.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ccoll/ccoll.h"
+
+namespace {
+
+/// Two ranks of this process, closed at the end.
+class Pair {
+ public:
+  Pair() {
+    ccoll_options options;
+    REQUIRE(ccoll_options_init(&options, sizeof options) == CCOLL_OK);
+    options.transport = "inproc";
+    REQUIRE(ccoll_create_all(2, &options, nullptr, ranks) == CCOLL_OK);
+  }
+  Pair(const Pair&) = delete;
+  Pair& operator=(const Pair&) = delete;
+  ~Pair() {
+    for (auto* rank : ranks) CHECK(ccoll_close(rank) == CCOLL_OK);
+  }
+
+  ccoll_comm ranks[2] = {};
+};
+
+ccoll_block of(std::vector<float>& data) {
+  return ccoll_block_of(data.data(), data.size(), CCOLL_FLOAT32);
+}
+
+/// That a call is refused as a wrong argument, in words that contain `why`.
+void refused(ccoll_result result, const std::string& why) {
+  CHECK(result == CCOLL_INVALID_ARGUMENT);
+  CHECK_THAT(ccoll_error_text(), Catch::Contains(why));
+}
+
+using Ask = ccoll_result (*)(ccoll_comm, char*, std::size_t, std::size_t*);
+std::string asked(Ask ask, ccoll_comm comm) {
+  std::size_t needed = 0;
+  REQUIRE(ask(comm, nullptr, 0, &needed) == CCOLL_OK);
+  std::string text(needed, '?');
+  REQUIRE(ask(comm, text.data(), text.size(), nullptr) == CCOLL_OK);
+  REQUIRE(text.back() == '\0');
+  text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("c: results have names, and there is always a text", "[faces][c]") {
+  CHECK(ccoll_result_name(CCOLL_OK) == std::string("ok"));
+  CHECK(ccoll_result_name(CCOLL_TIMED_OUT) == std::string("timed_out"));
+  CHECK(ccoll_result_name(CCOLL_INTERNAL) == std::string("internal"));
+  CHECK(ccoll_result_name(static_cast<ccoll_result>(10)) == std::string("unknown"));
+  CHECK(ccoll_result_name(static_cast<ccoll_result>(-1)) == std::string("unknown"));
+  CHECK(ccoll_c_api() == CCOLL_C_API);
+  std::thread([] { CHECK(ccoll_error_text() == std::string()); }).join();
+}
+
+TEST_CASE("c: null handles and null places are refused, and freeing null does nothing",
+          "[faces][c]") {
+  std::int32_t number = 0;
+  refused(ccoll_rank(nullptr, &number), "the communicator is NULL");
+  refused(ccoll_barrier(nullptr, nullptr), "the communicator is NULL");
+  refused(ccoll_create(nullptr, nullptr), "the place for the new handle is NULL");
+  refused(ccoll_create_all(2, nullptr, nullptr, nullptr), "is NULL");
+  refused(ccoll_work_wait(nullptr, 0), "the work is NULL");
+  refused(ccoll_unique_id_create(nullptr, nullptr), "the id is NULL");
+  refused(ccoll_options_init(nullptr, sizeof(ccoll_options)), "ccoll_options is NULL");
+  CHECK(ccoll_close(nullptr) == CCOLL_OK);
+  ccoll_work_free(nullptr);
+  ccoll_store_free(nullptr);
+  ccoll_store_server_free(nullptr);
+  ccoll_memory_free(nullptr);
+  ccoll_reduction_free(CCOLL_SUM);
+  ccoll_free(nullptr);
+}
+
+TEST_CASE("c: numbers that are no enumerators are refused by their value", "[faces][c]") {
+  const Pair pair;
+  float value = 1;
+  const ccoll_block wrong = {&value, 1, 256 + CCOLL_FLOAT32, 0, 0, 0};
+  const ccoll_block right = ccoll_block_of(&value, 1, CCOLL_FLOAT32);
+  refused(ccoll_all_reduce(pair.ranks[0], &wrong, &wrong, CCOLL_SUM, nullptr), "type 266");
+  refused(ccoll_all_reduce(pair.ranks[0], &right, &right, 8, nullptr), "reduction 8");
+  ccoll_options options;
+  REQUIRE(ccoll_options_init(&options, sizeof options) == CCOLL_OK);
+  options.device_way = 4;
+  ccoll_comm made = nullptr;
+  refused(ccoll_create(&options, &made), "device_way is 4");
+  CHECK(made == nullptr);
+}
+
+TEST_CASE("c: structs of an older or a newer program are understood", "[faces][c]") {
+  const Pair pair;
+  float value = 1;
+  const ccoll_block block = ccoll_block_of(&value, 1, CCOLL_FLOAT32);
+  // An older one, that ends behind the time limit: the rest of its memory is not looked at.
+  ccoll_call_options options;
+  std::memset(&options, 0xff, sizeof options);
+  options.size = offsetof(ccoll_call_options, algorithm);
+  options.timeout_ms = -5;
+  refused(ccoll_all_reduce(pair.ranks[0], &block, &block, CCOLL_SUM, &options), "-5 ms");
+  // A newer one.
+  struct {
+    ccoll_call_options known;
+    std::int64_t unknown[2];
+  } newer = {};
+  REQUIRE(ccoll_call_options_init(&newer.known, sizeof newer) == CCOLL_OK);
+  CHECK(newer.known.size == sizeof newer);
+  newer.known.timeout_ms = -6;
+  refused(ccoll_all_reduce(pair.ranks[0], &block, &block, CCOLL_SUM, &newer.known), "-6 ms");
+  newer.unknown[1] = 1;
+  refused(ccoll_all_reduce(pair.ranks[0], &block, &block, CCOLL_SUM, &newer.known),
+          "the others are not all 0");
+  newer.known.size = 0;
+  refused(ccoll_all_reduce(pair.ranks[0], &block, &block, CCOLL_SUM, &newer.known),
+          "use its _init function");
+}
+
+TEST_CASE("c: one thread drives two ranks in a group, also asynchronously", "[faces][c]") {
+  const Pair pair;
+  std::vector<float> data[2] = {{1, 2}, {10, 20}};
+  REQUIRE(ccoll_group_begin() == CCOLL_OK);
+  for (int r = 0; r < 2; r++) {
+    const auto block = of(data[r]);
+    REQUIRE(ccoll_all_reduce(pair.ranks[r], &block, &block, CCOLL_SUM, nullptr) == CCOLL_OK);
+  }
+  REQUIRE(ccoll_group_end() == CCOLL_OK);
+  for (const auto& each : data) CHECK(each == std::vector<float>{11, 22});
+
+  ccoll_work works[2] = {};
+  std::vector<float> got(2);
+  const auto out = of(data[0]), in = of(got);
+  REQUIRE(ccoll_recv_async(pair.ranks[1], &in, 0, 3, nullptr, &works[1]) == CCOLL_OK);
+  std::int32_t is_over = 1;
+  CHECK(ccoll_work_test(works[1], &is_over) == CCOLL_OK);
+  CHECK(is_over == 0);
+  CHECK(ccoll_work_wait(works[1], 0) == CCOLL_TIMED_OUT);
+  REQUIRE(ccoll_send_async(pair.ranks[0], &out, 1, 3, nullptr, &works[0]) == CCOLL_OK);
+  for (auto* work : works) CHECK(ccoll_work_wait(work, -1) == CCOLL_OK);
+  ccoll_received came = {};
+  CHECK(ccoll_work_received(works[1], 0, &came) == CCOLL_OK);
+  CHECK((came.from == 0 && came.tag == 3 && came.count == 2 && came.bytes == 8));
+  CHECK(got == data[0]);
+  for (auto* work : works) ccoll_work_free(work);
+}
+
+TEST_CASE("c: texts are cut to their buffer, and end with a NUL", "[faces][c]") {
+  const Pair pair;
+  CHECK(asked(ccoll_name, pair.ranks[0]) == "world");
+  CHECK(asked(ccoll_comm_error, pair.ranks[0]).empty());
+  CHECK_THAT(asked(ccoll_dump, pair.ranks[0]), Catch::StartsWith("{"));
+  char four[] = "....";
+  std::size_t needed = 0;
+  CHECK(ccoll_name(pair.ranks[0], four, 4, &needed) == CCOLL_OK);
+  CHECK(four == std::string("wor"));
+  CHECK(needed == 6);
+  refused(ccoll_name(pair.ranks[0], nullptr, 4, nullptr), "is NULL");
+  char text[32];
+  CHECK(ccoll_transport_to(pair.ranks[0], 1, text, sizeof text, nullptr) == CCOLL_OK);
+  CHECK(text == std::string("inproc"));
+  refused(ccoll_transport_to(pair.ranks[0], 2, text, sizeof text, nullptr), "rank 2");
+}
+
+TEST_CASE("c: a reduction's function that fails ends the call on all ranks", "[faces][c]") {
+  const Pair pair;
+  ccoll_reduction reduction = CCOLL_SUM;
+  const auto fails = [](const void*, void*, std::size_t, std::int32_t, void* context) {
+    return *static_cast<std::int32_t*>(context);
+  };
+  std::int32_t seven = 7;
+  REQUIRE(ccoll_reduction_custom(fails, &seven, "fails", 1, &reduction) == CCOLL_OK);
+  ccoll_result results[2] = {};
+  std::string texts[2];
+  std::vector<std::thread> threads;
+  for (int r = 0; r < 2; r++)
+    threads.emplace_back([&, r] {
+      float value = 1;
+      const auto block = ccoll_block_of(&value, 1, CCOLL_FLOAT32);
+      results[r] = ccoll_all_reduce(pair.ranks[r], &block, &block, reduction, nullptr);
+      texts[r] = ccoll_error_text();
+    });
+  for (auto& thread : threads) thread.join();
+  ccoll_reduction_free(reduction);
+  for (int r = 0; r < 2; r++) {
+    CHECK(results[r] == CCOLL_ABORTED);
+    CHECK_THAT(texts[r], Catch::Contains("returned 7"));
+  }
+  CHECK_THAT(asked(ccoll_comm_error, pair.ranks[0]), Catch::Contains("returned 7"));
+}
+
+TEST_CASE("c: counters tell what went where", "[faces][c]") {
+  const Pair pair;
+  std::vector<float> data(8), got(8);
+  const auto out = of(data), in = of(got);
+  REQUIRE(ccoll_send(pair.ranks[0], &out, 1, 0, nullptr) == CCOLL_OK);
+  REQUIRE(ccoll_recv(pair.ranks[1], &in, 0, 0, nullptr, nullptr) == CCOLL_OK);
+  ccoll_counters counters = {};
+  refused(ccoll_get_counters(pair.ranks[0], &counters, nullptr, 0), "a size of 0 bytes");
+  counters.size = sizeof counters;
+  ccoll_peer_counters peers[2] = {};
+  REQUIRE(ccoll_get_counters(pair.ranks[0], &counters, peers, 2) == CCOLL_OK);
+  REQUIRE(counters.peers == 1);
+  CHECK(peers[0].rank == 1);
+  CHECK(peers[0].transport == std::string("inproc"));
+  CHECK((peers[0].messages_sent == 1 && peers[0].bytes_sent == 32));
+  CHECK(ccoll_get_counters(pair.ranks[0], &counters, nullptr, 0) == CCOLL_OK);
+}
+
+TEST_CASE("c: registered memory is shared memory of ccoll's", "[faces][c]") {
+  ccoll_memory memory = nullptr;
+  REQUIRE(ccoll_memory_allocate(1 << 20, CCOLL_WHERE_HOST, -1, &memory) == CCOLL_OK);
+  CHECK(ccoll_memory_size(memory) == 1 << 20);
+  std::memset(ccoll_memory_data(memory), 1, 1 << 20);
+  std::int32_t is_free = 0;
+  CHECK(ccoll_memory_reset_within(memory, 0, &is_free) == CCOLL_OK);
+  CHECK(is_free == 1);
+  ccoll_memory_free(memory);
+  refused(ccoll_memory_allocate(0, CCOLL_WHERE_HOST, -1, &memory), "0");
+  refused(ccoll_memory_allocate(1, 2, -1, &memory), "where is 2");
+  CHECK(ccoll_memory_data(nullptr) == nullptr);
+  CHECK(ccoll_memory_size(nullptr) == 0);
+}
+
+// A store of the caller's, in a map.
+namespace {
+
+struct Map {
+  std::mutex mutex;
+  std::map<std::string, std::string> values;
+};
+
+std::string text_of(ccoll_bytes bytes) { return {static_cast<char*>(bytes.data), bytes.size}; }
+
+ccoll_bytes copy_of(const std::string& text) {
+  ccoll_bytes bytes = {std::malloc(text.size() + 1), text.size()};
+  std::memcpy(bytes.data, text.data(), text.size());
+  return bytes;
+}
+
+ccoll_result set(void* context, ccoll_bytes key, ccoll_bytes value, std::int64_t) {
+  auto& map = *static_cast<Map*>(context);
+  const std::lock_guard lock(map.mutex);
+  map.values[text_of(key)] = text_of(value);
+  return CCOLL_OK;
+}
+
+ccoll_result get(void* context, ccoll_bytes key, std::int64_t timeout_ms, ccoll_bytes* value) {
+  auto& map = *static_cast<Map*>(context);
+  for (std::int64_t waited = 0; waited <= timeout_ms; waited++) {
+    {
+      const std::lock_guard lock(map.mutex);
+      if (const auto found = map.values.find(text_of(key)); found != map.values.end()) {
+        *value = copy_of(found->second);
+        return CCOLL_OK;
+      }
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return CCOLL_TIMED_OUT;
+}
+
+ccoll_result add(void* context, ccoll_bytes key, std::int64_t delta, std::int64_t,
+                 std::int64_t* sum) {
+  auto& map = *static_cast<Map*>(context);
+  const std::lock_guard lock(map.mutex);
+  auto& value = map.values[text_of(key)];
+  *sum = std::atoll(value.c_str()) + delta;
+  value = std::to_string(*sum);
+  return CCOLL_OK;
+}
+
+ccoll_result compare_set(void* context, ccoll_bytes key, const ccoll_bytes* expected,
+                         ccoll_bytes desired, std::int64_t, std::int32_t* was_set) {
+  auto& map = *static_cast<Map*>(context);
+  const std::lock_guard lock(map.mutex);
+  const auto found = map.values.find(text_of(key));
+  const bool is_there = found != map.values.end();
+  *was_set = expected == nullptr ? !is_there : is_there && found->second == text_of(*expected);
+  if (*was_set != 0) map.values[text_of(key)] = text_of(desired);
+  return CCOLL_OK;
+}
+
+ccoll_result check(void* context, ccoll_bytes key, std::int64_t, std::int32_t* exists) {
+  auto& map = *static_cast<Map*>(context);
+  const std::lock_guard lock(map.mutex);
+  *exists = static_cast<std::int32_t>(map.values.count(text_of(key)));
+  return CCOLL_OK;
+}
+
+ccoll_result remove_key(void* context, ccoll_bytes key, std::int64_t, std::int32_t* existed) {
+  auto& map = *static_cast<Map*>(context);
+  const std::lock_guard lock(map.mutex);
+  *existed = static_cast<std::int32_t>(map.values.erase(text_of(key)));
+  return CCOLL_OK;
+}
+
+ccoll_result list(void* context, ccoll_bytes prefix, std::int64_t, ccoll_bytes** keys,
+                  std::size_t* count) {
+  auto& map = *static_cast<Map*>(context);
+  const std::lock_guard lock(map.mutex);
+  std::vector<std::string> found;
+  for (const auto& [key, value] : map.values)
+    if (key.rfind(text_of(prefix), 0) == 0) found.push_back(key);
+  *count = found.size();
+  *keys = static_cast<ccoll_bytes*>(std::malloc((found.size() + 1) * sizeof(ccoll_bytes)));
+  for (std::size_t i = 0; i < found.size(); i++) (*keys)[i] = copy_of(found[i]);
+  return CCOLL_OK;
+}
+
+}  // namespace
+
+TEST_CASE("c: ranks meet at a store of the caller's, whose errors are told", "[faces][c]") {
+  Map map;
+  ccoll_store_functions functions = {sizeof functions, set,   get,        add,
+                                     compare_set,      check, remove_key, list};
+  ccoll_store store = nullptr;
+  REQUIRE(ccoll_store_custom(&functions, &map, &store) == CCOLL_OK);
+  ccoll_result results[3] = {};
+  std::int32_t sums[3] = {};
+  std::vector<std::thread> threads;
+  for (int r = 0; r < 3; r++)
+    threads.emplace_back([&, r] {
+      ccoll_comm comm = nullptr;
+      results[r] = ccoll_create_store(store, r, 3, nullptr, &comm);
+      if (results[r] != CCOLL_OK) return;
+      sums[r] = r + 1;
+      const auto block = ccoll_block_of(&sums[r], 1, CCOLL_INT32);
+      results[r] = ccoll_all_reduce(comm, &block, &block, CCOLL_SUM, nullptr);
+      ccoll_close(comm);
+    });
+  for (auto& thread : threads) thread.join();
+  for (int r = 0; r < 3; r++) {
+    CHECK(results[r] == CCOLL_OK);
+    CHECK(sums[r] == 6);
+  }
+  ccoll_store_free(store);
+
+  functions.set = [](void*, ccoll_bytes, ccoll_bytes, std::int64_t) { return CCOLL_PEER_LOST; };
+  REQUIRE(ccoll_store_custom(&functions, &map, &store) == CCOLL_OK);
+  ccoll_comm comm = nullptr;
+  CHECK(ccoll_create_store(store, 0, 2, nullptr, &comm) == CCOLL_PEER_LOST);
+  CHECK_THAT(ccoll_error_text(), Catch::Contains("set returned 4 (peer_lost)"));
+  ccoll_store_free(store);
+  functions.list = nullptr;
+  refused(ccoll_store_custom(&functions, &map, &store), "a function is NULL");
+  refused(ccoll_store_open("redis://x", nullptr, 1, &store), "'redis://x'");
+}

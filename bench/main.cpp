@@ -4,11 +4,11 @@
 
 #include <cstdio>
 
-#include "core/variables.hpp"
-#include "core/write_all.hpp"
-#include "info.hpp"
-#include "options.hpp"
-#include "run.hpp"
+#include "bench/command/info.hpp"
+#include "bench/command/options.hpp"
+#include "bench/command/run.hpp"
+#include "system/variables.hpp"
+#include "system/write_all.hpp"
 
 namespace {
 

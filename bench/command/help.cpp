@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "help.hpp"
+#include "bench/command/help.hpp"
 
 #include <fmt/format.h>
 
 #include <array>
 
-#include "operations.hpp"
-#include "table.hpp"
+#include "bench/measure/operations.hpp"
+#include "bench/report/table.hpp"
 
 namespace ccoll::bench {
 

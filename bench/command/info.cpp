@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "info.hpp"
+#include "bench/command/info.hpp"
 #include "ccoll/version.hpp"
 
 #include <openssl/crypto.h>
@@ -10,11 +10,11 @@
 #include <nlohmann/json.hpp>
 
 #include "algorithms/algorithms.hpp"
-#include "comm/costs.hpp"
+#include "bench/command/names.hpp"
+#include "bench/measure/machine.hpp"
+#include "comm/groups/costs.hpp"
 #include "kernels/combine.hpp"
 #include "kernels/device/launch.hpp"
-#include "machine.hpp"
-#include "names.hpp"
 #include "rendezvous/identity.hpp"
 #include "transport/transport.hpp"
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "bench/command/options.hpp"
+#include "bench/measure/links.hpp"
+#include "bench/measure/rows.hpp"
 #include "core/result.hpp"
-#include "links.hpp"
-#include "options.hpp"
-#include "rows.hpp"
 
 namespace ccoll::bench {
 

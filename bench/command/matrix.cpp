@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "matrix.hpp"
+#include "bench/command/matrix.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -13,9 +13,9 @@
 #include <string_view>
 #include <utility>
 
-#include "measure.hpp"
-#include "row.hpp"
-#include "sizes.hpp"
+#include "bench/command/sizes.hpp"
+#include "bench/measure/measure.hpp"
+#include "bench/report/row.hpp"
 
 namespace ccoll::bench {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "names.hpp"
+#include "bench/command/names.hpp"
 
 #include <fmt/format.h>
 

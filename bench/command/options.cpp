@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "options.hpp"
+#include "bench/command/options.hpp"
 #include "ccoll/version.hpp"
 
 #include <CLI/CLI.hpp>
@@ -9,10 +9,10 @@
 #include <numeric>
 
 #include "algorithms/algorithms.hpp"
-#include "core/variables.hpp"
-#include "help.hpp"
-#include "names.hpp"
-#include "subcommands.hpp"
+#include "bench/command/help.hpp"
+#include "bench/command/names.hpp"
+#include "bench/command/subcommands.hpp"
+#include "system/variables.hpp"
 
 namespace ccoll::bench {
 

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "bench/command/sizes.hpp"
+#include "bench/measure/measure.hpp"
+#include "bench/measure/operations.hpp"
+#include "bench/report/verdict.hpp"
 #include "core/result.hpp"
-#include "measure.hpp"
-#include "operations.hpp"
-#include "sizes.hpp"
-#include "verdict.hpp"
 
 namespace ccoll::bench {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "run.hpp"
+#include "bench/command/run.hpp"
 #include "core/deadline.hpp"
 
 #include <fmt/format.h>
@@ -15,20 +15,20 @@
 #include <thread>
 #include <vector>
 
+#include "bench/command/info.hpp"
+#include "bench/command/tune.hpp"
+#include "bench/measure/counters.hpp"
+#include "bench/measure/gpu.hpp"
+#include "bench/measure/links.hpp"
+#include "bench/measure/rows.hpp"
+#include "bench/report/report.hpp"
 #include "ccoll/environment.hpp"
 #include "ccoll/store.hpp"
 #include "core/text.hpp"
-#include "core/variables.hpp"
-#include "core/write_all.hpp"
-#include "counters.hpp"
-#include "gpu.hpp"
-#include "info.hpp"
-#include "links.hpp"
 #include "rendezvous/identity.hpp"
-#include "rendezvous/launch.hpp"
-#include "report.hpp"
-#include "rows.hpp"
-#include "tune.hpp"
+#include "run/launch.hpp"
+#include "system/variables.hpp"
+#include "system/write_all.hpp"
 
 namespace ccoll::bench {
 

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "options.hpp"
+#include "bench/command/options.hpp"
 
 namespace ccoll::bench {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sizes.hpp"
+#include "bench/command/sizes.hpp"
 
 #include <algorithm>
 #include <array>

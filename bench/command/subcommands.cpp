@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "subcommands.hpp"
+#include "bench/command/subcommands.hpp"
 
 #include <fmt/format.h>
 

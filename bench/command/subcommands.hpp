@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "options.hpp"
+#include "bench/command/options.hpp"
 
 namespace CLI {
 class App;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tune.hpp"
+#include "bench/command/tune.hpp"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,9 @@
 #include <chrono>
 #include <optional>
 
-#include "comm/costs.hpp"
-#include "links.hpp"
-#include "rows.hpp"
+#include "bench/measure/links.hpp"
+#include "bench/measure/rows.hpp"
+#include "comm/groups/costs.hpp"
 
 namespace ccoll::bench {
 

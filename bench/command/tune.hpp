@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "algorithms/algorithms.hpp"
+#include "bench/command/options.hpp"
+#include "bench/report/row.hpp"
 #include "ccoll/communicator.hpp"
-#include "options.hpp"
-#include "row.hpp"
 
 namespace ccoll::bench {
 

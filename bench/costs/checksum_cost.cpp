@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "bench/costs/side_by_side.hpp"
 #include "core/crc32c.hpp"
-#include "side_by_side.hpp"
 
 namespace {
 

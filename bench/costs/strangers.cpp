@@ -27,8 +27,8 @@
 #include <vector>
 
 #include "ccoll/ccoll.hpp"
-#include "core/file_descriptor.hpp"
-#include "core/variables.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/variables.hpp"
 
 namespace {
 

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "bench/costs/side_by_side.hpp"
 #include "ccoll/ccoll.hpp"
-#include "comm/trace/read.hpp"
-#include "side_by_side.hpp"
+#include "trace/read.hpp"
 
 namespace {
 

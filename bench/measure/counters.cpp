@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "counters.hpp"
+#include "bench/measure/counters.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data.hpp"
+#include "bench/measure/data.hpp"
 
 #include <algorithm>
 #include <cstring>

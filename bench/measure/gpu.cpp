@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpu.hpp"
+#include "bench/measure/gpu.hpp"
 
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "data.hpp"
-#include "engine/device/cuda.hpp"
-#include "pattern_kernels.hpp"
+#include "bench/measure/data.hpp"
+#include "bench/measure/pattern_kernels.hpp"
+#include "gpu/cuda/cuda.hpp"
 
 namespace ccoll::bench {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpu.hpp"
+#include "bench/measure/gpu.hpp"
 
 namespace ccoll::bench {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "links.hpp"
+#include "bench/measure/links.hpp"
 
 #include <fmt/format.h>
 

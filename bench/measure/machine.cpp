@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "machine.hpp"
+#include "bench/measure/machine.hpp"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -8,9 +8,9 @@
 
 #include <fstream>
 
-#include "core/log.hpp"
-#include "core/net/interface.hpp"
+#include "net/interface.hpp"
 #include "rendezvous/identity.hpp"
+#include "system/log.hpp"
 
 namespace ccoll::bench {
 

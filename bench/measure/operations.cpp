@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "operations.hpp"
+#include "bench/measure/operations.hpp"
 
 #include <algorithm>
 #include <array>
 
 #include "algorithms/algorithms.hpp"
-#include "names.hpp"
+#include "bench/command/names.hpp"
 
 namespace ccoll::bench {
 

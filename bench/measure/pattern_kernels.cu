@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pattern_kernels.hpp"
+#include "bench/measure/pattern_kernels.hpp"
 
 #include "kernels/device/combine_kernel.cuh"
 

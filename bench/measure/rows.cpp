@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rows.hpp"
+#include "bench/measure/rows.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -11,9 +11,9 @@
 #include <thread>
 
 #include "algorithms/algorithms.hpp"
-#include "links.hpp"
-#include "names.hpp"
-#include "trial.hpp"
+#include "bench/command/names.hpp"
+#include "bench/measure/links.hpp"
+#include "bench/measure/trial.hpp"
 
 namespace ccoll::bench {
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "algorithms/algorithms.hpp"
+#include "bench/command/options.hpp"
+#include "bench/measure/gpu.hpp"
+#include "bench/report/row.hpp"
 #include "ccoll/communicator.hpp"
-#include "gpu.hpp"
-#include "options.hpp"
-#include "row.hpp"
 
 namespace ccoll::bench {
 

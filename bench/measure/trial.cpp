@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trial.hpp"
+#include "bench/measure/trial.hpp"
 
 #include <fmt/format.h>
 

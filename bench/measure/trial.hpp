@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <memory>
 
+#include "bench/measure/data.hpp"
+#include "bench/measure/gpu.hpp"
+#include "bench/measure/operations.hpp"
 #include "ccoll/memory.hpp"
-#include "data.hpp"
-#include "gpu.hpp"
-#include "operations.hpp"
 
 namespace ccoll::bench {
 

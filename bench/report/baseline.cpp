@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "baseline.hpp"
+#include "bench/report/baseline.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "bench/report/text_file.hpp"
 #include "core/json.hpp"
-#include "text_file.hpp"
 
 namespace ccoll::bench {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/report/row.hpp"
 #include "core/result.hpp"
-#include "row.hpp"
 
 namespace ccoll::bench {
 

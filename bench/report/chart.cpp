@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "chart.hpp"
+#include "bench/report/chart.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "page_parts.hpp"
-#include "sizes.hpp"
+#include "bench/command/sizes.hpp"
+#include "bench/report/page_parts.hpp"
 
 namespace ccoll::bench {
 
@@ -141,8 +141,8 @@ std::string chart(const std::vector<ChartSeries>& all, const std::string& title,
       values.push_back(point.value);
     }
   }
-  std::string text =
-      fmt::format("<figure class=\"chart\">\n<figcaption><h2>{}</h2></figcaption>\n", escaped(title));
+  std::string text = fmt::format("<figure class=\"chart\">\n<figcaption><h2>{}</h2></figcaption>\n",
+                                 escaped(title));
   if (values.empty()) return text + "<p>Nothing to draw: see the table.</p>\n</figure>\n";
   const auto [low, high] = std::minmax_element(sizes.begin(), sizes.end());
   const Axis x{std::exp2(std::floor(std::log2(*low))), std::exp2(std::ceil(std::log2(*high))),

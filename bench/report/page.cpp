@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "page.hpp"
+#include "bench/report/page.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -8,9 +8,9 @@
 #include <set>
 #include <vector>
 
-#include "chart.hpp"
-#include "row.hpp"
-#include "sizes.hpp"
+#include "bench/command/sizes.hpp"
+#include "bench/report/chart.hpp"
+#include "bench/report/row.hpp"
 
 namespace ccoll::bench {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "report.hpp"
+#include "bench/report/report.hpp"
 #include "ccoll/version.hpp"
 
-#include "gpu.hpp"
-#include "page.hpp"
-#include "whole_file.hpp"
+#include "bench/measure/gpu.hpp"
+#include "bench/report/page.hpp"
+#include "bench/report/whole_file.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>

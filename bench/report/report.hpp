@@ -12,13 +12,13 @@
 #include <string>
 #include <utility>
 
-#include "machine.hpp"
-#include "matrix.hpp"
-#include "options.hpp"
-#include "row.hpp"
-#include "rows.hpp"
-#include "table.hpp"
-#include "verdict.hpp"
+#include "bench/command/matrix.hpp"
+#include "bench/command/options.hpp"
+#include "bench/measure/machine.hpp"
+#include "bench/measure/rows.hpp"
+#include "bench/report/row.hpp"
+#include "bench/report/table.hpp"
+#include "bench/report/verdict.hpp"
 
 namespace ccoll::bench {
 

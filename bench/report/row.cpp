@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "row.hpp"
+#include "bench/report/row.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "sizes.hpp"
+#include "bench/command/sizes.hpp"
 
 namespace ccoll::bench {
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "measure.hpp"
+#include "bench/measure/measure.hpp"
 
 namespace ccoll::bench {
 

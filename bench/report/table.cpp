@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "table.hpp"
+#include "bench/report/table.hpp"
 
 #include <fmt/format.h>
 

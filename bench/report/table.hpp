@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "operations.hpp"
-#include "row.hpp"
+#include "bench/measure/operations.hpp"
+#include "bench/report/row.hpp"
 
 namespace ccoll::bench {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text_file.hpp"
+#include "bench/report/text_file.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "sizes.hpp"
+#include "bench/command/sizes.hpp"
 
 namespace ccoll::bench {
 

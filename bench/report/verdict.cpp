@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "verdict.hpp"
+#include "bench/report/verdict.hpp"
 
 #include <fmt/format.h>
 
 #include <cmath>
 
-#include "names.hpp"
+#include "bench/command/names.hpp"
 
 namespace ccoll::bench {
 

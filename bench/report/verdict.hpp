@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "baseline.hpp"
-#include "row.hpp"
+#include "bench/report/baseline.hpp"
+#include "bench/report/row.hpp"
 
 namespace ccoll::bench {
 

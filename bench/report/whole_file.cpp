@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "whole_file.hpp"
+#include "bench/report/whole_file.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>

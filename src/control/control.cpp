@@ -7,8 +7,8 @@
 
 #include "control/hub.hpp"
 #include "control/join.hpp"
-#include "core/net/service.hpp"
-#include "core/process_mutex.hpp"
+#include "net/service.hpp"
+#include "system/process_mutex.hpp"
 
 namespace ccoll {
 namespace {

@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "ccoll/store.hpp"
-#include "core/net/listener.hpp"
-#include "core/peer_address.hpp"
 #include "core/result.hpp"
 #include "core/signature.hpp"
+#include "net/listener.hpp"
+#include "net/peer_address.hpp"
 
 namespace ccoll {
 

@@ -3,7 +3,7 @@
 
 #include <asio/buffer.hpp>
 
-#include "core/net/service.hpp"
+#include "net/service.hpp"
 
 namespace ccoll::control {
 namespace {

@@ -12,8 +12,8 @@
 #include <string>
 
 #include "control/wire.hpp"
-#include "core/net/outbox.hpp"
-#include "core/net/stream.hpp"
+#include "net/wire/outbox.hpp"
+#include "net/wire/stream.hpp"
 
 namespace ccoll::control {
 

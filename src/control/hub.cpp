@@ -6,7 +6,7 @@
 #include <random>
 
 #include "control/tree.hpp"
-#include "core/net/service.hpp"
+#include "net/service.hpp"
 
 namespace ccoll::control {
 namespace {

@@ -30,7 +30,7 @@
 #include "control/roll_call.hpp"
 #include "control/verdict.hpp"
 #include "control/wire.hpp"
-#include "core/net/service.hpp"
+#include "net/service.hpp"
 
 namespace ccoll::control {
 

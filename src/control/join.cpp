@@ -8,7 +8,7 @@
 
 #include "control/tree.hpp"
 #include "core/deadline.hpp"
-#include "core/net/newcomers.hpp"
+#include "net/pending_handshakes.hpp"
 
 namespace ccoll::control {
 namespace {

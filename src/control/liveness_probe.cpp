@@ -10,10 +10,10 @@
 #include <asio/write.hpp>
 
 #include "control/hub.hpp"
-#include "core/net/deadline.hpp"
-#include "core/net/frame.hpp"
-#include "core/net/listener.hpp"
-#include "core/net/service.hpp"
+#include "net/deadline.hpp"
+#include "net/listener.hpp"
+#include "net/service.hpp"
+#include "net/wire/frame.hpp"
 
 namespace ccoll::control {
 namespace {

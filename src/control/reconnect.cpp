@@ -9,8 +9,8 @@
 #include <algorithm>
 
 #include "control/hub.hpp"
-#include "core/net/listener.hpp"
-#include "core/net/service.hpp"
+#include "net/listener.hpp"
+#include "net/service.hpp"
 
 namespace ccoll::control {
 namespace {

@@ -10,11 +10,11 @@
 
 #include "control/hub.hpp"
 #include "control/tree.hpp"
-#include "core/net/deadline.hpp"
-#include "core/net/frame.hpp"
-#include "core/net/handshake.hpp"
-#include "core/net/listener.hpp"
-#include "core/net/service.hpp"
+#include "net/deadline.hpp"
+#include "net/handshake.hpp"
+#include "net/listener.hpp"
+#include "net/service.hpp"
+#include "net/wire/frame.hpp"
 
 namespace ccoll::control {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "core/net/bytes.hpp"
+#include "core/bytes.hpp"
 
 namespace ccoll::control {
 namespace {

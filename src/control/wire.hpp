@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "control/control.hpp"
-#include "core/peer_address.hpp"
 #include "core/result.hpp"
+#include "net/peer_address.hpp"
 
 namespace ccoll::control {
 

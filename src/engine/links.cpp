@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/links.hpp"
 
-#include "core/log.hpp"
+#include "system/log.hpp"
 #include "transport/transport_set.hpp"
 
 namespace ccoll {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/device_way.hpp"
-#include "engine/device/registered.hpp"
+#include "gpu/device_way.hpp"
+#include "gpu/registered.hpp"
 
 namespace ccoll::device {
 

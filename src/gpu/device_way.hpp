@@ -18,10 +18,10 @@
 
 #include "ccoll/types.hpp"
 #include "core/result.hpp"
-#include "engine/device/copies.hpp"
-#include "engine/device/exchange.hpp"
-#include "engine/device/staging.hpp"
-#include "engine/device/way.hpp"
+#include "gpu/exchange.hpp"
+#include "gpu/program/copies.hpp"
+#include "gpu/staging.hpp"
+#include "gpu/way.hpp"
 #include "schedule/schedule.hpp"
 
 namespace ccoll::device {

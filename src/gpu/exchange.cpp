@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/exchange.hpp"
+#include "gpu/exchange.hpp"
 
 #include <poll.h>
 
@@ -8,9 +8,9 @@
 #include <thread>
 #include <utility>
 
-#include "core/net/bytes.hpp"
+#include "core/bytes.hpp"
 #include "core/os_error.hpp"
-#include "transport/shm/descriptors.hpp"
+#include "system/descriptors.hpp"
 
 namespace ccoll::device {
 namespace {

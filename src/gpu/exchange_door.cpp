@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/exchange_door.hpp"
+#include "gpu/exchange_door.hpp"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "core/os_error.hpp"
-#include "transport/shm/descriptors.hpp"
+#include "system/descriptors.hpp"
 
 namespace ccoll::device {
 namespace {

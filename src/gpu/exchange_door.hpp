@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/file_descriptor.hpp"
 #include "core/result.hpp"
-#include "engine/device/exchange.hpp"
+#include "gpu/exchange.hpp"
+#include "system/file_descriptor.hpp"
 
 namespace ccoll::device {
 

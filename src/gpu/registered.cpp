@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/registered.hpp"
+#include "gpu/registered.hpp"
 
 #include <unistd.h>
 
@@ -9,12 +9,12 @@
 #include <utility>
 
 #include "core/deadline.hpp"
-#include "core/log.hpp"
-#include "engine/device/cuda.hpp"
-#include "engine/device/ipc_memory.hpp"
-#include "engine/device/registrations.hpp"
-#include "engine/device/shared_memory.hpp"
-#include "engine/device/way.hpp"
+#include "gpu/cuda/cuda.hpp"
+#include "gpu/memory/ipc_memory.hpp"
+#include "gpu/memory/registrations.hpp"
+#include "gpu/memory/shared_memory.hpp"
+#include "gpu/way.hpp"
+#include "system/log.hpp"
 
 namespace ccoll::device {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/staging.hpp"
+#include "gpu/staging.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "engine/device/landing.hpp"
-#include "engine/device/leases.hpp"
-#include "engine/device/lifting.hpp"
-#include "engine/device/rows.hpp"
-#include "engine/device/stream_hold.hpp"
+#include "gpu/cuda/stream_hold.hpp"
+#include "gpu/staging/device_to_host.hpp"
+#include "gpu/staging/host_to_device.hpp"
+#include "gpu/staging/leases.hpp"
+#include "gpu/staging/rows.hpp"
 #include "kernels/device/launch.hpp"
 
 namespace ccoll::device {

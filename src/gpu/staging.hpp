@@ -25,7 +25,7 @@
 
 #include "ccoll/memory.hpp"
 #include "core/result.hpp"
-#include "engine/device/way.hpp"
+#include "gpu/way.hpp"
 
 namespace ccoll::device {
 

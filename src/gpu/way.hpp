@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "ccoll/device.hpp"
-#include "core/file_descriptor.hpp"
 #include "core/result.hpp"
+#include "system/file_descriptor.hpp"
 
 namespace ccoll::device {
 

@@ -16,10 +16,10 @@
 #include <system_error>
 #include <utility>
 
-#include "core/log.hpp"
-#include "core/net/address.hpp"
-#include "core/net/service.hpp"
 #include "core/os_error.hpp"
+#include "net/address.hpp"
+#include "net/service.hpp"
+#include "system/log.hpp"
 
 namespace ccoll::net {
 

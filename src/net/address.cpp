@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/net/address.hpp"
+#include "net/address.hpp"
 
 #include <asio/ip/address.hpp>
 #include <charconv>
 
-#include "core/net/listener.hpp"
+#include "net/listener.hpp"
 
 namespace ccoll::net {
 

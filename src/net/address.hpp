@@ -10,9 +10,9 @@
 #include <string>
 #include <system_error>
 
-#include "core/file_descriptor.hpp"
-#include "core/net/inherited.hpp"
 #include "core/result.hpp"
+#include "net/inherited.hpp"
+#include "system/file_descriptor.hpp"
 
 namespace ccoll::net {
 

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "core/deadline.hpp"
-#include "core/net/address.hpp"
-#include "core/net/deadline.hpp"
-#include "core/net/listener.hpp"
-#include "core/net/newcomers.hpp"
 #include "core/os_error.hpp"
+#include "net/address.hpp"
+#include "net/deadline.hpp"
+#include "net/listener.hpp"
+#include "net/pending_handshakes.hpp"
 
 namespace ccoll::net {
 namespace {

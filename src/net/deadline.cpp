@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/net/deadline.hpp"
+#include "net/deadline.hpp"
 
 #include <asio/steady_timer.hpp>
 #include <utility>

@@ -3,7 +3,7 @@
 // verdict and proof. The client proves first, so that a stranger who connects learns nothing that
 // was made with the token. Magic, version and verdict stand where they are in every version.
 // Before them, on a Stream with credentials for it, TLS: what a client begins with shows which.
-#include "core/net/handshake.hpp"
+#include "net/handshake.hpp"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -18,10 +18,10 @@
 #include <new>
 #include <string_view>
 
-#include "core/net/bytes.hpp"
-#include "core/net/deadline.hpp"
-#include "core/net/listener.hpp"
-#include "core/net/openssl.hpp"
+#include "core/bytes.hpp"
+#include "net/deadline.hpp"
+#include "net/listener.hpp"
+#include "net/wire/openssl.hpp"
 
 namespace ccoll::net {
 namespace {

@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <string>
 
-#include "core/net/stream.hpp"
 #include "core/result.hpp"
+#include "net/wire/stream.hpp"
 
 namespace ccoll::net {
 

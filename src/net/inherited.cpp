@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/net/inherited.hpp"
+#include "net/inherited.hpp"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which of this host's addresses the other ranks are to be told.
-#include "core/net/interface.hpp"
+#include "net/interface.hpp"
 
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/net/address.hpp"
-#include "core/net/listener.hpp"
 #include "core/os_error.hpp"
+#include "net/address.hpp"
+#include "net/listener.hpp"
 
 namespace ccoll::net {
 namespace {

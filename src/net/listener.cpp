@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/net/listener.hpp"
+#include "net/listener.hpp"
 
 #include <algorithm>
 #include <asio/ip/v6_only.hpp>
@@ -8,12 +8,12 @@
 #include <asio/use_awaitable.hpp>
 #include <random>
 
-#include "core/net/accept.hpp"
-#include "core/net/address.hpp"
-#include "core/net/newcomers.hpp"
-#include "core/net/port_range.hpp"
-#include "core/net/silenceable.hpp"
 #include "core/os_error.hpp"
+#include "net/accept.hpp"
+#include "net/address.hpp"
+#include "net/pending_handshakes.hpp"
+#include "net/silenceable.hpp"
+#include "system/port_range.hpp"
 
 namespace ccoll::net {
 namespace {

@@ -11,9 +11,9 @@
 #include <memory>
 #include <string>
 
-#include "core/net/handshake.hpp"
-#include "core/net/service.hpp"
 #include "core/result.hpp"
+#include "net/handshake.hpp"
+#include "net/service.hpp"
 
 namespace ccoll::net {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/peer_address.hpp"
+#include "net/peer_address.hpp"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/net/newcomers.hpp"
+#include "net/pending_handshakes.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "ccoll/strangers.hpp"
-#include "core/log.hpp"
-#include "core/net/service.hpp"
-#include "core/process_mutex.hpp"
+#include "net/service.hpp"
+#include "system/log.hpp"
+#include "system/process_mutex.hpp"
 
 namespace ccoll::net {
 namespace {

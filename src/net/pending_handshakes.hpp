@@ -16,8 +16,8 @@
 #include <string>
 #include <system_error>
 
-#include "core/net/spare.hpp"
 #include "core/result.hpp"
+#include "net/spare.hpp"
 
 namespace ccoll::net {
 

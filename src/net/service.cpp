@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/net/service.hpp"
+#include "net/service.hpp"
 
 #include <pthread.h>
 #include <signal.h>
@@ -20,10 +20,10 @@
 #include <thread>
 #include <vector>
 
-#include "core/file_descriptor.hpp"
-#include "core/log.hpp"
-#include "core/net/openssl.hpp"
-#include "core/process_mutex.hpp"
+#include "net/wire/openssl.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/log.hpp"
+#include "system/process_mutex.hpp"
 
 namespace ccoll::net {
 namespace {

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <utility>
 
-#include "core/net/service.hpp"
+#include "net/service.hpp"
 
 namespace ccoll::net {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/net/spare.hpp"
+#include "net/spare.hpp"
 
 #include <sys/eventfd.h>
 
-#include "core/process_mutex.hpp"
+#include "system/process_mutex.hpp"
 
 namespace ccoll::net {
 namespace {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <mutex>
 
-#include "core/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 
 namespace ccoll::net {
 

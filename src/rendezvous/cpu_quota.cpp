@@ -9,7 +9,7 @@
 #include <sstream>
 #include <vector>
 
-#include "core/kernel_file.hpp"
+#include "system/kernel_file.hpp"
 
 namespace ccoll {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ccoll/environment.hpp"
 
-#include "core/variables.hpp"
 #include "rendezvous/launchers.hpp"
 #include "rendezvous/meeting_place.hpp"
+#include "system/variables.hpp"
 
 namespace ccoll {
 namespace {

@@ -13,10 +13,10 @@
 #include <sstream>
 #include <string>
 
-#include "core/kernel_file.hpp"
-#include "core/process_mutex.hpp"
-#include "core/variables.hpp"
 #include "rendezvous/cpu_quota.hpp"
+#include "system/kernel_file.hpp"
+#include "system/process_mutex.hpp"
+#include "system/variables.hpp"
 
 namespace ccoll {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <string>
 
-#include "core/peer_address.hpp"
 #include "core/result.hpp"
+#include "net/peer_address.hpp"
 
 namespace ccoll {
 

@@ -6,9 +6,9 @@
 
 #include <string>
 
-#include "core/file_descriptor.hpp"
 #include "core/result.hpp"
 #include "rendezvous/launchers.hpp"
+#include "system/file_descriptor.hpp"
 
 namespace ccoll {
 

@@ -4,9 +4,9 @@
 #include <map>
 #include <mutex>
 
-#include "core/net/openssl.hpp"
-#include "core/process_mutex.hpp"
-#include "rendezvous/tcp_store.hpp"
+#include "net/wire/openssl.hpp"
+#include "rendezvous/stores/tcp_store.hpp"
+#include "system/process_mutex.hpp"
 
 namespace ccoll {
 namespace {

@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "core/log.hpp"
-#include "rendezvous/tcp_store.hpp"
+#include "rendezvous/stores/tcp_store.hpp"
+#include "system/log.hpp"
 
 namespace ccoll::rendezvous {
 namespace {

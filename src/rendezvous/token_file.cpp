@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/private_file.hpp"
 #include "rendezvous/open_store.hpp"
+#include "system/private_file.hpp"
 
 namespace ccoll {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/shm/descriptors.hpp"
+#include "system/descriptors.hpp"
 
 #include <sys/socket.h>
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 
 #include <fcntl.h>
 
 #include <cerrno>
 #include <mutex>
 
-#include "core/process_mutex.hpp"
+#include "system/process_mutex.hpp"
 
 namespace ccoll {
 

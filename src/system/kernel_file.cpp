@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/kernel_file.hpp"
+#include "system/kernel_file.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -8,8 +8,8 @@
 #include <array>
 #include <cerrno>
 
-#include "core/file_descriptor.hpp"
 #include "core/os_error.hpp"
+#include "system/file_descriptor.hpp"
 
 namespace ccoll {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/log.hpp"
+#include "system/log.hpp"
 
 #include <pthread.h>
 #include <spdlog/logger.h>
@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/file_descriptor.hpp"
 #include "core/text.hpp"
-#include "core/variables.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/variables.hpp"
 
 namespace ccoll {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/net/port_range.hpp"
+#include "system/port_range.hpp"
 
 #include <charconv>
 
-#include "core/variables.hpp"
+#include "system/variables.hpp"
 
 namespace ccoll::net {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/private_file.hpp"
+#include "system/private_file.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -7,8 +7,8 @@
 
 #include <cerrno>
 
-#include "core/file_descriptor.hpp"
 #include "core/os_error.hpp"
+#include "system/file_descriptor.hpp"
 
 namespace ccoll {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/process_mutex.hpp"
+#include "system/process_mutex.hpp"
 
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/segment.hpp"
+#include "system/segment.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "core/os_error.hpp"
-#include "core/process_mutex.hpp"
-#include "core/write_all.hpp"
+#include "system/process_mutex.hpp"
+#include "system/write_all.hpp"
 
 namespace ccoll {
 namespace {

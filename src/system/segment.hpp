@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/file_descriptor.hpp"
 #include "core/result.hpp"
+#include "system/file_descriptor.hpp"
 
 namespace ccoll {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/variables.hpp"
+#include "system/variables.hpp"
 
 #include <unistd.h>
 
@@ -10,10 +10,10 @@
 #include <mutex>
 
 #include "core/deadline.hpp"
-#include "core/log.hpp"
-#include "core/net/port_range.hpp"
 #include "core/result.hpp"
 #include "core/text.hpp"
+#include "system/log.hpp"
+#include "system/port_range.hpp"
 
 namespace ccoll {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/write_all.hpp"
+#include "system/write_all.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -12,8 +12,8 @@
 #include <filesystem>
 #include <system_error>
 
-#include "core/file_descriptor.hpp"
 #include "core/os_error.hpp"
+#include "system/file_descriptor.hpp"
 
 namespace ccoll {
 namespace {

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "core/latest.hpp"
-#include "core/log.hpp"
-#include "core/net/service.hpp"
+#include "net/service.hpp"
+#include "system/log.hpp"
 #include "transport/arrivals.hpp"
 #include "transport/delivery.hpp"
 #include "transport/link.hpp"

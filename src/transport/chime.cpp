@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "core/os_error.hpp"
-#include "core/process_mutex.hpp"
+#include "system/process_mutex.hpp"
 
 namespace ccoll {
 namespace {

@@ -12,9 +12,9 @@
 #include <mutex>
 #include <vector>
 
-#include "core/file_descriptor.hpp"
 #include "core/result.hpp"
-#include "transport/segment.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/segment.hpp"
 
 namespace ccoll {
 

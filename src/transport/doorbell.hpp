@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/file_descriptor.hpp"
 #include "core/result.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/segment.hpp"
 #include "transport/chime.hpp"
-#include "transport/segment.hpp"
 #include "transport/sleep_word.hpp"
 
 namespace ccoll {

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "core/log.hpp"
+#include "system/log.hpp"
 #include "transport/transport.hpp"
 
 namespace ccoll {

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "core/net/bytes.hpp"
+#include "core/bytes.hpp"
 #include "transport/link.hpp"
 
 namespace ccoll {

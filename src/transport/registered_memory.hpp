@@ -13,8 +13,8 @@
 #include <shared_mutex>
 #include <vector>
 
-#include "core/file_descriptor.hpp"
 #include "core/result.hpp"
+#include "system/file_descriptor.hpp"
 
 namespace ccoll {
 

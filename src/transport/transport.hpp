@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/net/handshake.hpp"
-#include "core/net/service.hpp"
-#include "core/peer_address.hpp"
+#include "net/handshake.hpp"
+#include "net/peer_address.hpp"
+#include "net/service.hpp"
 #include "transport/arrivals.hpp"
 #include "transport/link.hpp"
 #include "transport/waiter.hpp"

@@ -10,10 +10,10 @@
 #include <memory>
 #include <vector>
 
-#include "core/file_descriptor.hpp"
 #include "core/result.hpp"
-#include "transport/bell.hpp"
+#include "system/file_descriptor.hpp"
 #include "transport/chime.hpp"
+#include "transport/doorbell.hpp"
 
 namespace ccoll {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedule/clocks.hpp"
+#include "verify/clocks.hpp"
 
 #include <algorithm>
 #include <limits>

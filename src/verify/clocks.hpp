@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "schedule/execute.hpp"
+#include "verify/execute.hpp"
 
 namespace ccoll::detail {
 

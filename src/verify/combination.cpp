@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedule/combination.hpp"
+#include "verify/combination.hpp"
 
 #include <fmt/format.h>
 

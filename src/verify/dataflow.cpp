@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedule/dataflow.hpp"
+#include "verify/dataflow.hpp"
 
 #include <algorithm>
 

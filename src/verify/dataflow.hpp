@@ -7,9 +7,9 @@
 #include <functional>
 #include <span>
 
-#include "schedule/combination.hpp"
-#include "schedule/execute.hpp"
-#include "schedule/verify.hpp"
+#include "verify/combination.hpp"
+#include "verify/execute.hpp"
+#include "verify/verify.hpp"
 
 namespace ccoll::detail {
 

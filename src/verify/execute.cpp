@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedule/execute.hpp"
+#include "verify/execute.hpp"
 
 #include <algorithm>
 

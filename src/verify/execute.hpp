@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "schedule/resolve.hpp"
+#include "verify/resolve.hpp"
 
 namespace ccoll::detail {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "schedule/verify.hpp"
+#include "verify/verify.hpp"
 
 namespace ccoll::detail {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedule/races.hpp"
+#include "verify/races.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "schedule/clocks.hpp"
 #include "schedule/text.hpp"
+#include "verify/clocks.hpp"
 
 namespace ccoll::detail {
 namespace {

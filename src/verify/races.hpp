@@ -6,7 +6,7 @@
 /// there or not as the number of slots has it. Calls are ordered: one ends when its lanes have
 /// ended and all it lent is popped.
 
-#include "schedule/execute.hpp"
+#include "verify/execute.hpp"
 
 namespace ccoll::detail {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedule/replay.hpp"
+#include "verify/replay.hpp"
 
-#include "schedule/dataflow.hpp"
-#include "schedule/races.hpp"
+#include "verify/dataflow.hpp"
+#include "verify/races.hpp"
 
 namespace ccoll {
 namespace {

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "schedule/step_record.hpp"
-#include "schedule/verify.hpp"
+#include "verify/verify.hpp"
 
 namespace ccoll {
 

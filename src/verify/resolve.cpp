@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedule/resolve.hpp"
+#include "verify/resolve.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "schedule/findings.hpp"
 #include "schedule/schedule.hpp"
+#include "verify/findings.hpp"
 
 namespace ccoll::detail {
 

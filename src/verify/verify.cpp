@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedule/verify.hpp"
+#include "verify/verify.hpp"
 
 #include <algorithm>
 
-#include "schedule/dataflow.hpp"
-#include "schedule/execute.hpp"
-#include "schedule/races.hpp"
-#include "schedule/resolve.hpp"
+#include "verify/dataflow.hpp"
+#include "verify/execute.hpp"
+#include "verify/races.hpp"
+#include "verify/resolve.hpp"
 
 namespace ccoll {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "algorithms/algorithms.hpp"
-#include "schedule/verify.hpp"
 #include "support/hosts.hpp"
+#include "verify/verify.hpp"
 
 namespace ccoll::test {
 

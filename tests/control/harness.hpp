@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "control/control.hpp"
-#include "core/net/listener.hpp"
-#include "core/net/service.hpp"
+#include "net/listener.hpp"
+#include "net/service.hpp"
 
 namespace ccoll::testing {
 

@@ -15,9 +15,9 @@
 #include <utility>
 
 #include "inproc_ranks.hpp"
-#include "schedule/replay.hpp"
 #include "support/effort.hpp"
 #include "support/hosts.hpp"
+#include "verify/replay.hpp"
 
 using namespace ccoll;
 

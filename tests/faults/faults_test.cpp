@@ -14,11 +14,11 @@
 #include <future>
 #include <latch>
 
-#include "core/file_descriptor.hpp"
-#include "core/net/listener.hpp"
 #include "faults/faults.hpp"
+#include "net/listener.hpp"
 #include "support/held.hpp"
 #include "support/ranks.hpp"
+#include "system/file_descriptor.hpp"
 #include "transport/pair.hpp"
 #include "transport/transport.hpp"
 #include "usable_transports.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dumps of flight recorders, and what is made of them for people.
-#include "comm/dump/dump.hpp"
-#include "comm/dump/diagnosis.hpp"
+#include "comm/record/dump/dump.hpp"
+#include "dumps/diagnosis.hpp"
 #include "fuzz/target.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

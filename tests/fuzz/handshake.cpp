@@ -14,8 +14,8 @@
 #include <optional>
 #include <utility>
 
-#include "core/net/handshake.hpp"
 #include "fuzz/target.hpp"
+#include "net/handshake.hpp"
 
 namespace ccoll {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/message_frame.hpp"
+#include "comm/messages/message_frame.hpp"
 #include "core/crc32c.hpp"
 #include "fuzz/target.hpp"
 #include "transport/tcp/link.hpp"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What clients of the store send it, what it answers, and what a file store's records hold. The
 // input is frames, as on a connection.
-#include "core/net/bytes.hpp"
+#include "core/bytes.hpp"
 #include "fuzz/target.hpp"
-#include "rendezvous/request.hpp"
-#include "rendezvous/state.hpp"
+#include "rendezvous/stores/request.hpp"
+#include "rendezvous/stores/state.hpp"
 
 namespace ccoll::rendezvous {
 namespace {

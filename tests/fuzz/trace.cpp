@@ -2,9 +2,9 @@
 // Trace files, and the texts in them.
 #include <algorithm>
 
-#include "comm/trace/read.hpp"
-#include "comm/trace/texts.hpp"
+#include "comm/record/trace/texts.hpp"
 #include "fuzz/target.hpp"
+#include "trace/read.hpp"
 
 namespace ccoll::trace {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tuning file, which also travels from rank 0 to all others.
-#include "comm/tuning.hpp"
+#include "comm/groups/tuning.hpp"
 #include "fuzz/target.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How ranks come together to exchange descriptors, and who does not get in.
-#include "engine/device/exchange_door.hpp"
+#include "gpu/exchange_door.hpp"
 
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -16,9 +16,9 @@
 #include <future>
 #include <thread>
 
-#include "core/net/frame.hpp"
-#include "core/net/listener.hpp"
-#include "core/net/silenceable.hpp"
+#include "net/listener.hpp"
+#include "net/silenceable.hpp"
+#include "net/wire/frame.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;

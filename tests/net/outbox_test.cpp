@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Frames on their way out: in order, bounded, and whose end is told with its reason.
-#include "core/net/outbox.hpp"
+#include "net/wire/outbox.hpp"
 
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
@@ -9,8 +9,8 @@
 #include <catch2/catch.hpp>
 #include <future>
 
-#include "core/net/frame.hpp"
-#include "core/net/service.hpp"
+#include "net/service.hpp"
+#include "net/wire/frame.hpp"
 
 using namespace ccoll;
 using asio::ip::tcp;

@@ -13,11 +13,11 @@
 #include <thread>
 
 #include "ccoll/strangers.hpp"
-#include "core/net/listener.hpp"
-#include "core/net/newcomers.hpp"
-#include "core/net/port_range.hpp"
+#include "net/listener.hpp"
+#include "net/pending_handshakes.hpp"
 #include "support/limited_descriptors.hpp"
 #include "support/strangers.hpp"
+#include "system/port_range.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;

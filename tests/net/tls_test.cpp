@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // TLS between a listener and who connects: who is let in, what the others are told, and that
 // nobody waits for ever.
-#include "core/net/tls.hpp"
+#include "net/wire/tls.hpp"
 #include "ccoll/strangers.hpp"
 
 #include <dlfcn.h>
@@ -24,10 +24,10 @@
 #include <future>
 #include <thread>
 
-#include "core/net/frame.hpp"
-#include "core/net/listener.hpp"
-#include "core/net/newcomers.hpp"
-#include "core/net/outbox.hpp"
+#include "net/listener.hpp"
+#include "net/pending_handshakes.hpp"
+#include "net/wire/frame.hpp"
+#include "net/wire/outbox.hpp"
 #include "support/certificates.hpp"
 
 using namespace ccoll;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/net/turns.hpp"
+#include "net/wire/turns.hpp"
 
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "core/net/service.hpp"
+#include "net/service.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-#include "samples.hpp"
+#include "verify/samples.hpp"
 
 namespace ccoll {
 namespace {

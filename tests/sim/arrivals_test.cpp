@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "algorithms/algorithms.hpp"
-#include "schedule/rounds.hpp"
+#include "rounds/rounds.hpp"
 #include "sim/simulate.hpp"
 
 namespace ccoll::sim {

@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "core/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 
 namespace ccoll::testing {
 

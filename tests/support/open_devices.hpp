@@ -6,7 +6,7 @@
 #include <asio/post.hpp>
 #include <future>
 
-#include "core/net/service.hpp"
+#include "net/service.hpp"
 #include "transport/transport.hpp"
 
 namespace ccoll::testing {

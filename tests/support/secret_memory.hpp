@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <span>
 
-#include "core/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 
 namespace ccoll::testing {
 

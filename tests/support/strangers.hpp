@@ -23,8 +23,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/file_descriptor.hpp"
-#include "core/net/listener.hpp"
+#include "net/listener.hpp"
+#include "system/file_descriptor.hpp"
 
 namespace ccoll::testing {
 

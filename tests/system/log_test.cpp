@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/log.hpp"
+#include "system/log.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>

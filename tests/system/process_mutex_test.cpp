@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/process_mutex.hpp"
+#include "system/process_mutex.hpp"
 
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -12,10 +12,10 @@
 #include <string_view>
 #include <thread>
 
-#include "core/file_descriptor.hpp"
-#include "core/log.hpp"
 #include "support/children.hpp"
 #include "support/logged.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/log.hpp"
 
 using namespace ccoll;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/variables.hpp"
+#include "system/variables.hpp"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedule/rounds.hpp"
+#include "rounds/rounds.hpp"
 
 #include <catch2/catch.hpp>
 #include <set>

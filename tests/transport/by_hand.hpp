@@ -17,8 +17,8 @@
 #include <string>
 #include <thread>
 
-#include "core/net/handshake.hpp"
-#include "transport/shm/descriptors.hpp"
+#include "net/handshake.hpp"
+#include "system/descriptors.hpp"
 #include "transport/shm/door.hpp"
 
 namespace ccoll::testing {

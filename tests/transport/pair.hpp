@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/net/listener.hpp"
+#include "net/listener.hpp"
 #include "transport/inproc/hub.hpp"
 #include "transport/transport.hpp"
 #include "usable_transports.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedule/verify.hpp"
+#include "verify/verify.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/dump/diagnosis.hpp"
+#include "dumps/diagnosis.hpp"
 
 #include <fmt/format.h>
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/dump/dump.hpp"
+#include "comm/record/dump/dump.hpp"
 
 namespace ccoll::dump {
 

@@ -10,7 +10,7 @@
 #include <system_error>
 #include <tuple>
 
-#include "comm/dump/dump.hpp"
+#include "comm/record/dump/dump.hpp"
 
 namespace ccoll::dump {
 namespace {

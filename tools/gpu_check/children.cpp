@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "children.hpp"
+#include "gpu_check/children.hpp"
 
 #include <fcntl.h>
 #include <string.h>

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "core/file_descriptor.hpp"
-#include "phases.hpp"
+#include "gpu_check/phases.hpp"
+#include "system/file_descriptor.hpp"
 
 namespace ccoll::gpu_check {
 

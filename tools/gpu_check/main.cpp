@@ -14,12 +14,12 @@
 #include <optional>
 #include <string_view>
 
-#include "children.hpp"
 #include "core/text.hpp"
-#include "phases.hpp"
-#include "report.hpp"
-#include "runner.hpp"
-#include "runs.hpp"
+#include "gpu_check/children.hpp"
+#include "gpu_check/phases.hpp"
+#include "gpu_check/report.hpp"
+#include "gpu_check/runner.hpp"
+#include "gpu_check/runs.hpp"
 #include "support/effort.hpp"
 
 namespace ccoll::gpu_check {

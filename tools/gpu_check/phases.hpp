@@ -14,8 +14,8 @@
 #include <string>
 
 #include "core/result.hpp"
-#include "records.hpp"
-#include "runner.hpp"
+#include "gpu_check/records.hpp"
+#include "gpu_check/runner.hpp"
 
 namespace ccoll::gpu_check {
 

@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <string>
 
-#include "core/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 
 namespace ccoll::gpu_check {
 

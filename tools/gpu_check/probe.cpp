@@ -11,11 +11,11 @@
 #include <thread>
 
 #include "algorithms/algorithms.hpp"
-#include "engine/device/driver.hpp"
-#include "engine/device/team.hpp"
+#include "gpu/cuda/driver.hpp"
+#include "gpu/team/team.hpp"
+#include "gpu_check/phases.hpp"
+#include "gpu_check/phases/wayward_kernels.hpp"
 #include "kernels/device/layer.hpp"
-#include "phases.hpp"
-#include "wayward_kernels.hpp"
 
 namespace ccoll::gpu_check {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "report.hpp"
+#include "gpu_check/report.hpp"
 
 #include <fmt/format.h>
 

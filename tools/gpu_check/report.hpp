@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runner.hpp"
+#include "gpu_check/runner.hpp"
 
 namespace ccoll::gpu_check {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runner.hpp"
+#include "gpu_check/runner.hpp"
 #include "core/deadline.hpp"
 
 #include <fcntl.h>
@@ -14,8 +14,8 @@
 #include <filesystem>
 #include <thread>
 
-#include "core/file_descriptor.hpp"
-#include "records.hpp"
+#include "gpu_check/records.hpp"
+#include "system/file_descriptor.hpp"
 
 namespace ccoll::gpu_check {
 namespace {

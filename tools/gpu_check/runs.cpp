@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runs.hpp"
+#include "gpu_check/runs.hpp"
 
 #include <fmt/format.h>
 

@@ -7,14 +7,14 @@
 #include <random>
 #include <sstream>
 
-#include "../../tests/engine/device/team_memory.hpp"
-#include "children.hpp"
-#include "core/variables.hpp"
-#include "engine/device/team.hpp"
-#include "graph.hpp"
+#include "gpu/team/team.hpp"
+#include "gpu/team/team_memory.hpp"
+#include "gpu_check/children.hpp"
+#include "gpu_check/phases/graph.hpp"
+#include "gpu_check/phases/wayward_kernels.hpp"
+#include "gpu_check/watchdog.hpp"
 #include "support/effort.hpp"
-#include "watchdog.hpp"
-#include "wayward_kernels.hpp"
+#include "system/variables.hpp"
 
 namespace ccoll::gpu_check {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "phases.hpp"
+#include "gpu_check/phases.hpp"
 
 namespace ccoll::gpu_check {
 

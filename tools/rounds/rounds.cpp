@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedule/rounds.hpp"
+#include "rounds/rounds.hpp"
 
 #include <algorithm>
 #include <map>
@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "schedule/dataflow.hpp"
+#include "verify/dataflow.hpp"
 
 namespace ccoll {
 namespace {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "schedule/schedule.hpp"
-#include "schedule/verify.hpp"
+#include "verify/verify.hpp"
 
 namespace ccoll {
 

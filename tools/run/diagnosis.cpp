@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "comm/dump/diagnosis.hpp"
+#include "dumps/diagnosis.hpp"
 
 namespace ccoll {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/launch.hpp"
+#include "run/launch.hpp"
 
 namespace ccoll {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/launch.hpp"
+#include "run/launch.hpp"
 
 #include <fcntl.h>
 #include <sys/random.h>
@@ -17,11 +17,11 @@
 
 #include "ccoll/store.hpp"
 #include "core/os_error.hpp"
-#include "core/variables.hpp"
-#include "core/write_all.hpp"
-#include "rendezvous/nodes.hpp"
 #include "rendezvous/open_store.hpp"
-#include "rendezvous/supervisor.hpp"
+#include "run/nodes.hpp"
+#include "run/supervisor.hpp"
+#include "system/variables.hpp"
+#include "system/write_all.hpp"
 
 namespace ccoll {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/line_prefixer.hpp"
+#include "run/line_prefixer.hpp"
 
 #include <algorithm>
 

@@ -14,12 +14,12 @@
 
 #include "ccoll/store.hpp"
 #include "ccoll/version.hpp"
-#include "core/variables.hpp"
-#include "core/write_all.hpp"
 #include "rendezvous/identity.hpp"
-#include "rendezvous/launch.hpp"
 #include "rendezvous/open_store.hpp"
 #include "run/diagnosis.hpp"
+#include "run/launch.hpp"
+#include "system/variables.hpp"
+#include "system/write_all.hpp"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/nodes.hpp"
+#include "run/nodes.hpp"
 
 #include <signal.h>
 #include <sys/signalfd.h>

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/result.hpp"
-#include "rendezvous/launch.hpp"
+#include "run/launch.hpp"
 
 namespace ccoll {
 

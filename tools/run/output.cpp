@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/output.hpp"
+#include "run/output.hpp"
 
 #include <limits.h>
 #include <poll.h>

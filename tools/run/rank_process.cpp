@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/rank_process.hpp"
+#include "run/rank_process.hpp"
 
 #include <fcntl.h>
 #include <sys/prctl.h>

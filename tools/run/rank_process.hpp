@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "core/file_descriptor.hpp"
 #include "core/result.hpp"
+#include "system/file_descriptor.hpp"
 
 namespace ccoll {
 

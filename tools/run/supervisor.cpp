@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/supervisor.hpp"
+#include "run/supervisor.hpp"
 
 #include <poll.h>
 #include <sys/signalfd.h>
@@ -16,10 +16,10 @@
 #include <thread>
 
 #include "core/deadline.hpp"
-#include "core/signal_name.hpp"
 #include "core/text.hpp"
-#include "core/write_all.hpp"
 #include "rendezvous/process_tree.hpp"
+#include "system/signal_name.hpp"
+#include "system/write_all.hpp"
 
 namespace ccoll {
 namespace {

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "core/result.hpp"
-#include "rendezvous/launch.hpp"
-#include "rendezvous/line_prefixer.hpp"
-#include "rendezvous/output.hpp"
-#include "rendezvous/rank_process.hpp"
+#include "run/launch.hpp"
+#include "run/line_prefixer.hpp"
+#include "run/output.hpp"
+#include "run/rank_process.hpp"
 
 namespace ccoll {
 

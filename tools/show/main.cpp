@@ -4,8 +4,8 @@
 
 #include <cstdio>
 
-#include "core/write_all.hpp"
-#include "show/command.hpp"
+#include "show/commands/command.hpp"
+#include "system/write_all.hpp"
 
 namespace {
 

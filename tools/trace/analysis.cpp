@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/trace/analysis.hpp"
+#include "trace/analysis.hpp"
 
 #include <algorithm>
 #include <map>

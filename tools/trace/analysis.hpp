@@ -8,9 +8,9 @@
 #include <optional>
 #include <vector>
 
-#include "comm/trace/read.hpp"
 #include "core/result.hpp"
 #include "schedule/schedule.hpp"
+#include "trace/read.hpp"
 
 namespace ccoll::trace {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "comm/trace/format.hpp"
-#include "comm/trace/texts.hpp"
+#include "comm/record/trace/format.hpp"
+#include "comm/record/trace/texts.hpp"
 #include "core/result.hpp"
 #include "core/signature.hpp"
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "algorithms/algorithms.hpp"
-#include "algorithms/cost.hpp"
+#include "algorithms/choosing/cost.hpp"
 #include "core/float_state.hpp"
 #include "core/result.hpp"
 

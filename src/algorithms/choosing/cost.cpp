@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "algorithms/cost.hpp"
+#include "algorithms/choosing/cost.hpp"
 
 #include <algorithm>
 #include <array>

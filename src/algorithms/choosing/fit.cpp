@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "algorithms/algorithms.hpp"
-#include "algorithms/cost.hpp"
+#include "algorithms/choosing/cost.hpp"
 #include "core/result.hpp"
 
 namespace ccoll {

@@ -16,7 +16,7 @@
 
 #include "algorithms/common.hpp"
 #include "algorithms/entries.hpp"
-#include "algorithms/tree_lanes.hpp"
+#include "algorithms/trees/tree_lanes.hpp"
 
 namespace ccoll {
 namespace {

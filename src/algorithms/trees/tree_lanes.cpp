@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "algorithms/tree_lanes.hpp"
+#include "algorithms/trees/tree_lanes.hpp"
 
 #include <algorithm>
 

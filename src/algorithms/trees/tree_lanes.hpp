@@ -4,8 +4,8 @@
 /// What the algorithms on trees have in common: one rank's lane up a tree and down a tree. Private
 /// to this folder.
 
-#include "algorithms/binary_tree.hpp"
 #include "algorithms/common.hpp"
+#include "algorithms/trees/binary_tree.hpp"
 
 namespace ccoll {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/arguments.hpp"
+#include "comm/api/arguments.hpp"
 
 #include <algorithm>
 #include <numeric>
 
-#include "comm/reductions.hpp"
+#include "comm/api/reductions.hpp"
 #include "core/text.hpp"
 
 namespace ccoll {

@@ -3,7 +3,7 @@
 
 /// What is wrong with a call's arguments, found before anything is sent.
 
-#include "comm/implementation.hpp"
+#include "comm/api/implementation.hpp"
 #include "core/result.hpp"
 
 namespace ccoll {

@@ -2,8 +2,8 @@
 // Byte strings: first their lengths, then they themselves.
 #include <cstdint>
 
-#include "comm/arguments.hpp"
-#include "comm/implementation.hpp"
+#include "comm/api/arguments.hpp"
+#include "comm/api/implementation.hpp"
 
 namespace ccoll {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/call.hpp"
+#include "comm/api/call.hpp"
 
 #include <numeric>
 
-#include "comm/arguments.hpp"
-#include "comm/extent.hpp"
-#include "comm/mix.hpp"
-#include "comm/reductions.hpp"
+#include "comm/api/arguments.hpp"
+#include "comm/api/extent.hpp"
+#include "comm/api/mix.hpp"
+#include "comm/api/reductions.hpp"
 
 namespace ccoll {
 namespace {

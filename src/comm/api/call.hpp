@@ -14,11 +14,11 @@
 
 #include "ccoll/blocks.hpp"
 #include "ccoll/reduction.hpp"
-#include "comm/mix.hpp"
+#include "comm/api/mix.hpp"
 #include "core/result.hpp"
 #include "core/signature.hpp"
 #include "engine/buffer_view.hpp"
-#include "engine/device/way.hpp"
+#include "gpu/way.hpp"
 #include "schedule/problem.hpp"
 
 namespace ccoll {

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "comm/call_group.hpp"
-#include "comm/implementation.hpp"
-#include "comm/patience.hpp"
-#include "core/log.hpp"
+#include "comm/api/call_group.hpp"
+#include "comm/api/implementation.hpp"
+#include "comm/progress/spin_policy.hpp"
+#include "system/log.hpp"
 
 namespace ccoll {
 namespace {

@@ -3,11 +3,11 @@
 // thrown.
 #include "ccoll/communicator.hpp"
 
-#include "comm/arguments.hpp"
-#include "comm/call_group.hpp"
-#include "comm/extent.hpp"
-#include "comm/implementation.hpp"
-#include "comm/operation.hpp"
+#include "comm/api/arguments.hpp"
+#include "comm/api/call_group.hpp"
+#include "comm/api/extent.hpp"
+#include "comm/api/implementation.hpp"
+#include "comm/progress/operation.hpp"
 
 namespace ccoll {
 namespace {

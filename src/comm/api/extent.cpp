@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/extent.hpp"
+#include "comm/api/extent.hpp"
 
 #include "ccoll/types.hpp"
 

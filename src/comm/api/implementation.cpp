@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/implementation.hpp"
+#include "comm/api/implementation.hpp"
 
 #include <algorithm>
 
-#include "comm/background.hpp"
-#include "comm/costs.hpp"
-#include "comm/dump_signal.hpp"
+#include "comm/groups/costs.hpp"
+#include "comm/progress/background.hpp"
+#include "comm/record/dump_signal.hpp"
 #include "core/deadline.hpp"
-#include "core/log.hpp"
-#include "core/variables.hpp"
 #include "engine/describe.hpp"
 #include "rendezvous/identity.hpp"
+#include "system/log.hpp"
+#include "system/variables.hpp"
 
 namespace ccoll {
 Communicator::Implementation::Implementation(std::shared_ptr<Member> member, std::uint64_t id,

@@ -19,28 +19,28 @@
 
 #include "algorithms/algorithms.hpp"
 #include "ccoll/communicator.hpp"
-#include "comm/call.hpp"
-#include "comm/departures.hpp"
-#include "comm/device_ways.hpp"
-#include "comm/dump/dump.hpp"
-#include "comm/flight_recorder.hpp"
-#include "comm/farewells.hpp"
-#include "comm/fork_notice.hpp"
-#include "comm/group.hpp"
-#include "comm/history.hpp"
-#include "comm/labels.hpp"
-#include "comm/losses.hpp"
-#include "comm/member.hpp"
-#include "comm/messages.hpp"
-#include "comm/operation.hpp"
-#include "comm/owner_flag.hpp"
-#include "comm/patience.hpp"
-#include "comm/stream_calls.hpp"
-#include "comm/sweep.hpp"
-#include "comm/tracing.hpp"
-#include "core/log.hpp"
+#include "comm/api/call.hpp"
+#include "comm/failures/departures.hpp"
+#include "comm/failures/farewells.hpp"
+#include "comm/failures/labels.hpp"
+#include "comm/groups/group.hpp"
+#include "comm/groups/member.hpp"
+#include "comm/messages/messages.hpp"
+#include "comm/progress/fork_notice.hpp"
+#include "comm/progress/operation.hpp"
+#include "comm/progress/owner_flag.hpp"
+#include "comm/progress/spin_policy.hpp"
+#include "comm/progress/sweep.hpp"
+#include "comm/record/dump/dump.hpp"
+#include "comm/record/flight_recorder.hpp"
+#include "comm/record/history.hpp"
+#include "comm/record/losses.hpp"
+#include "comm/record/tracing.hpp"
+#include "comm/streams/device_ways.hpp"
+#include "comm/streams/stream_calls.hpp"
 #include "engine/links.hpp"
 #include "engine/plan.hpp"
+#include "system/log.hpp"
 
 namespace ccoll {
 
@@ -710,8 +710,8 @@ class Communicator::Implementation final
   std::atomic<bool> has_news_{false};
   std::atomic<bool> forked_{false};  // set before has_news_, in a child that has one thread
   mutable std::mutex mutex_;
-  std::optional<Failure> news_;                      // guarded by mutex_
-  std::optional<Failure> first_failure_;             // guarded by mutex_: as broken_
+  std::optional<Failure> news_;           // guarded by mutex_
+  std::optional<Failure> first_failure_;  // guarded by mutex_: as broken_
   Departures departures_;
   Farewells farewells_;
   History history_;

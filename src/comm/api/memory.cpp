@@ -7,9 +7,9 @@
 #include <cstring>
 #include <utility>
 
-#include "engine/device/registered.hpp"
+#include "gpu/registered.hpp"
+#include "system/segment.hpp"
 #include "transport/registered_memory.hpp"
-#include "transport/segment.hpp"
 
 namespace ccoll {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "comm/implementation.hpp"
+#include "comm/api/implementation.hpp"
 #include "core/text.hpp"
 
 namespace ccoll {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/reductions.hpp"
+#include "comm/api/reductions.hpp"
 
 #include <new>
 #include <utility>
 
-#include "comm/call.hpp"
-#include "comm/stretches.hpp"
+#include "comm/api/call.hpp"
+#include "comm/api/stretches.hpp"
 
 namespace ccoll {
 namespace {

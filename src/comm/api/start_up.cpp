@@ -8,12 +8,12 @@
 #include <thread>
 
 #include "ccoll/communicator.hpp"
-#include "comm/implementation.hpp"
-#include "comm/unique_id.hpp"
+#include "comm/api/implementation.hpp"
+#include "comm/groups/unique_id.hpp"
 #include "core/deadline.hpp"
-#include "core/log.hpp"
-#include "core/variables.hpp"
 #include "rendezvous/open_store.hpp"
+#include "system/log.hpp"
+#include "system/variables.hpp"
 
 namespace ccoll {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/widening.hpp"
+#include "comm/api/widening.hpp"
 
 #include <algorithm>
 #include <new>
 #include <utility>
 
-#include "comm/call.hpp"
-#include "comm/stretches.hpp"
+#include "comm/api/call.hpp"
+#include "comm/api/stretches.hpp"
 
 namespace ccoll {
 namespace {

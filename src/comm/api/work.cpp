@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <thread>
 
-#include "comm/call_group.hpp"
-#include "comm/implementation.hpp"
-#include "comm/operation.hpp"
+#include "comm/api/call_group.hpp"
+#include "comm/api/implementation.hpp"
+#include "comm/progress/operation.hpp"
 #include "core/deadline.hpp"
 
 namespace ccoll {

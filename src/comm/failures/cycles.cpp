@@ -3,7 +3,7 @@
 // other in a cycle (control/cycle.cpp).
 #include <algorithm>
 
-#include "comm/implementation.hpp"
+#include "comm/api/implementation.hpp"
 #include "core/text.hpp"
 #include "engine/describe.hpp"
 

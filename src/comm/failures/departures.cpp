@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/departures.hpp"
+#include "comm/failures/departures.hpp"
 
 #include <algorithm>
 #include <ranges>

@@ -7,12 +7,12 @@
 #include <span>
 #include <tuple>
 
-#include "comm/background.hpp"
-#include "comm/implementation.hpp"
+#include "comm/api/implementation.hpp"
+#include "comm/progress/background.hpp"
 #include "core/deadline.hpp"
-#include "core/log.hpp"
 #include "core/text.hpp"
 #include "engine/describe.hpp"
+#include "system/log.hpp"
 
 namespace ccoll {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "comm/history.hpp"
+#include "comm/record/history.hpp"
 
 namespace ccoll {
 

@@ -3,7 +3,7 @@
 // slice shows a call's signature; its note travels only when a difference has been found.
 #include <algorithm>
 
-#include "comm/implementation.hpp"
+#include "comm/api/implementation.hpp"
 #include "engine/describe.hpp"
 
 namespace ccoll {

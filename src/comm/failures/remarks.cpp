@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/remarks.hpp"
+#include "comm/failures/remarks.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <map>
 
-#include "core/log.hpp"
 #include "core/text.hpp"
 #include "engine/describe.hpp"
+#include "system/log.hpp"
 
 namespace ccoll {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "algorithms/algorithms.hpp"
-#include "core/peer_address.hpp"
 #include "core/signature.hpp"
+#include "net/peer_address.hpp"
 
 namespace ccoll {
 

@@ -3,7 +3,7 @@
 // and their service threads say what they know. The answers are part of the error, and no more.
 #include <algorithm>
 
-#include "comm/implementation.hpp"
+#include "comm/api/implementation.hpp"
 #include "core/printable.hpp"
 #include "core/text.hpp"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/agreement.hpp"
+#include "comm/groups/agreement.hpp"
 
 #include "algorithms/algorithms.hpp"
 #include "core/text.hpp"
-#include "core/variables.hpp"
+#include "system/variables.hpp"
 #include "transport/transport.hpp"
 
 namespace ccoll {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/costs.hpp"
+#include "comm/groups/costs.hpp"
 
 #include <algorithm>
 #include <map>

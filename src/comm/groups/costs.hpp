@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "algorithms/algorithms.hpp"
-#include "comm/tuning.hpp"
-#include "core/peer_address.hpp"
+#include "comm/groups/tuning.hpp"
+#include "net/peer_address.hpp"
 
 namespace ccoll {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/group.hpp"
+#include "comm/groups/group.hpp"
 
 #include <algorithm>
 #include <numeric>

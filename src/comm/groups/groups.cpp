@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <array>
 
-#include "comm/arguments.hpp"
-#include "comm/call_group.hpp"
-#include "comm/implementation.hpp"
-#include "comm/mix.hpp"
+#include "comm/api/arguments.hpp"
+#include "comm/api/call_group.hpp"
+#include "comm/api/implementation.hpp"
+#include "comm/api/mix.hpp"
 #include "core/text.hpp"
 #include "engine/describe.hpp"
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/member.hpp"
+#include "comm/groups/member.hpp"
 
 #include <algorithm>
 #include <mutex>
 
-#include "comm/agreement.hpp"
-#include "comm/costs.hpp"
-#include "comm/mix.hpp"
-#include "comm/remarks.hpp"
-#include "core/log.hpp"
-#include "core/net/interface.hpp"
-#include "core/net/listener.hpp"
-#include "engine/device/device_way.hpp"
+#include "comm/api/mix.hpp"
+#include "comm/failures/remarks.hpp"
+#include "comm/groups/agreement.hpp"
+#include "comm/groups/costs.hpp"
+#include "gpu/device_way.hpp"
+#include "net/interface.hpp"
+#include "net/listener.hpp"
 #include "rendezvous/identity.hpp"
+#include "system/log.hpp"
 
 namespace ccoll {
 

@@ -10,9 +10,9 @@
 #include <optional>
 
 #include "ccoll/communicator.hpp"
-#include "comm/tuning.hpp"
+#include "comm/groups/tuning.hpp"
 #include "control/control.hpp"
-#include "core/net/service.hpp"
+#include "net/service.hpp"
 #include "transport/chime.hpp"
 #include "transport/inproc/hub.hpp"
 #include "transport/transport_set.hpp"

@@ -3,7 +3,7 @@
 // (control/roll_call.hpp). The communicator that they then make is groups.cpp's.
 #include <algorithm>
 
-#include "comm/implementation.hpp"
+#include "comm/api/implementation.hpp"
 #include "core/deadline.hpp"
 
 namespace ccoll {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/tuning.hpp"
+#include "comm/groups/tuning.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -16,8 +16,8 @@
 #include <system_error>
 
 #include "core/float_state.hpp"
-#include "core/log.hpp"
-#include "core/variables.hpp"
+#include "system/log.hpp"
+#include "system/variables.hpp"
 #include "transport/transport.hpp"
 
 namespace ccoll {

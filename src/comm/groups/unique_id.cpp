@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/unique_id.hpp"
+#include "comm/groups/unique_id.hpp"
 
 #include <openssl/rand.h>
 #include <unistd.h>
@@ -10,15 +10,15 @@
 #include <string_view>
 #include <tuple>
 
-#include "comm/mix.hpp"
-#include "core/log.hpp"
-#include "core/net/address.hpp"
-#include "core/net/bytes.hpp"
-#include "core/net/listener.hpp"
-#include "core/net/openssl.hpp"
-#include "core/process_mutex.hpp"
-#include "core/variables.hpp"
+#include "comm/api/mix.hpp"
+#include "core/bytes.hpp"
+#include "net/address.hpp"
+#include "net/listener.hpp"
+#include "net/wire/openssl.hpp"
 #include "rendezvous/identity.hpp"
+#include "system/log.hpp"
+#include "system/process_mutex.hpp"
+#include "system/variables.hpp"
 
 namespace ccoll {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages whose buffers are memory of a GPU, which RDMA reads and writes where it is. Never run on
 // a card.
-#include "comm/implementation.hpp"
-#include "core/log.hpp"
+#include "comm/api/implementation.hpp"
+#include "system/log.hpp"
 
 namespace ccoll {
 

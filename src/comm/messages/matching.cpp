@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/matching.hpp"
+#include "comm/messages/matching.hpp"
 
 #include <iterator>
 
-#include "comm/messages.hpp"
+#include "comm/messages/messages.hpp"
 
 namespace ccoll {
 

@@ -4,11 +4,11 @@
 #include <array>
 
 #include "ccoll/communicator.hpp"
-#include "comm/arguments.hpp"
-#include "comm/call_group.hpp"
-#include "comm/extent.hpp"
-#include "comm/implementation.hpp"
-#include "comm/messages.hpp"
+#include "comm/api/arguments.hpp"
+#include "comm/api/call_group.hpp"
+#include "comm/api/extent.hpp"
+#include "comm/api/implementation.hpp"
+#include "comm/messages/messages.hpp"
 
 namespace ccoll {
 namespace {

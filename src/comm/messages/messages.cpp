@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/messages.hpp"
+#include "comm/messages/messages.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -47,15 +47,15 @@
 #include <unordered_map>
 #include <vector>
 
-#include "comm/flight_recorder.hpp"
-#include "comm/group.hpp"
-#include "comm/matching.hpp"
-#include "comm/message_frame.hpp"
-#include "comm/operation.hpp"
-#include "comm/tracing.hpp"
+#include "comm/groups/group.hpp"
+#include "comm/messages/matching.hpp"
+#include "comm/messages/message_frame.hpp"
+#include "comm/progress/operation.hpp"
+#include "comm/record/flight_recorder.hpp"
+#include "comm/record/tracing.hpp"
 #include "core/result.hpp"
-#include "engine/device/way.hpp"
 #include "engine/links.hpp"
+#include "gpu/way.hpp"
 #include "transport/copier_choice.hpp"
 
 namespace ccoll {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "comm/messages.hpp"
+#include "comm/messages/messages.hpp"
 
 namespace ccoll {
 

@@ -2,7 +2,7 @@
 // What errors say about a message that does not come through.
 #include <algorithm>
 
-#include "comm/messages.hpp"
+#include "comm/messages/messages.hpp"
 #include "core/text.hpp"
 #include "engine/describe.hpp"
 

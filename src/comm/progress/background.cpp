@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/background.hpp"
+#include "comm/progress/background.hpp"
 
 #include <sched.h>
 #include <unistd.h>
@@ -9,8 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "comm/implementation.hpp"
-#include "comm/patience.hpp"
+#include "comm/api/implementation.hpp"
+#include "comm/progress/spin_policy.hpp"
 
 namespace ccoll {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/fork_notice.hpp"
+#include "comm/progress/fork_notice.hpp"
 
 #include <pthread.h>
 
 #include <mutex>
 
-#include "core/process_mutex.hpp"
+#include "system/process_mutex.hpp"
 
 namespace ccoll {
 namespace {

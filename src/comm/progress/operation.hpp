@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "ccoll/communicator.hpp"
-#include "comm/reductions.hpp"
-#include "comm/stream_parts.hpp"
-#include "comm/widening.hpp"
+#include "comm/api/reductions.hpp"
+#include "comm/api/widening.hpp"
+#include "comm/streams/stream_parts.hpp"
 #include "core/result.hpp"
-#include "engine/device/way.hpp"
 #include "engine/plan.hpp"
+#include "gpu/way.hpp"
 
 namespace ccoll {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/owner_flag.hpp"
+#include "comm/progress/owner_flag.hpp"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>

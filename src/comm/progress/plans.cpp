@@ -4,10 +4,10 @@
 #include <bit>
 #include <numeric>
 
-#include "comm/implementation.hpp"
-#include "comm/mix.hpp"
-#include "comm/remarks.hpp"
-#include "schedule/verify.hpp"
+#include "comm/api/implementation.hpp"
+#include "comm/api/mix.hpp"
+#include "comm/failures/remarks.hpp"
+#include "verify/verify.hpp"
 
 namespace ccoll {
 namespace {

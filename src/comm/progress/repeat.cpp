@@ -2,9 +2,9 @@
 // A blocking collective like one that was made before, which is what programs do most: what it was
 // checked and made ready for then still holds, so nothing is allocated, looked up or timed. It is
 // an ordinary operation as soon as it does not end at once.
-#include "comm/arguments.hpp"
-#include "comm/implementation.hpp"
-#include "core/log.hpp"
+#include "comm/api/arguments.hpp"
+#include "comm/api/implementation.hpp"
+#include "system/log.hpp"
 
 namespace ccoll {
 

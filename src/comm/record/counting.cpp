@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "comm/implementation.hpp"
+#include "comm/api/implementation.hpp"
 
 namespace ccoll {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/dump_signal.hpp"
+#include "comm/record/dump_signal.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -15,13 +15,13 @@
 #include <utility>
 #include <vector>
 
-#include "comm/implementation.hpp"
-#include "core/file_descriptor.hpp"
-#include "core/log.hpp"
+#include "comm/api/implementation.hpp"
 #include "core/os_error.hpp"
-#include "core/process_mutex.hpp"
-#include "core/signal_name.hpp"
-#include "core/variables.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/log.hpp"
+#include "system/process_mutex.hpp"
+#include "system/signal_name.hpp"
+#include "system/variables.hpp"
 
 namespace ccoll {
 namespace {

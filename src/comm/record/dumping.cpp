@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <asio/steady_timer.hpp>
 
-#include "comm/dump/dump.hpp"
-#include "comm/dump_signal.hpp"
-#include "comm/implementation.hpp"
-#include "core/log.hpp"
-#include "core/write_all.hpp"
+#include "comm/api/implementation.hpp"
+#include "comm/record/dump/dump.hpp"
+#include "comm/record/dump_signal.hpp"
 #include "engine/describe.hpp"
+#include "system/log.hpp"
+#include "system/write_all.hpp"
 
 namespace ccoll {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/flight_recorder.hpp"
+#include "comm/record/flight_recorder.hpp"
 
 #include <algorithm>
 

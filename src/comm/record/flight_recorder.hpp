@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "ccoll/types.hpp"
-#include "comm/history.hpp"
-#include "core/ticks.hpp"
+#include "comm/record/history.hpp"
+#include "system/ticks.hpp"
 
 namespace ccoll {
 

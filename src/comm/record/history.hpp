@@ -12,7 +12,7 @@
 #include <optional>
 
 #include "core/signature.hpp"
-#include "core/ticks.hpp"
+#include "system/ticks.hpp"
 
 namespace ccoll {
 

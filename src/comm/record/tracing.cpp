@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/tracing.hpp"
+#include "comm/record/tracing.hpp"
 
 #include <fmt/format.h>
 #include <time.h>
@@ -11,10 +11,10 @@
 #include <system_error>
 
 #include "ccoll/version.hpp"
-#include "comm/trace/texts.hpp"
-#include "core/log.hpp"
-#include "core/variables.hpp"
+#include "comm/record/trace/texts.hpp"
 #include "rendezvous/identity.hpp"
+#include "system/log.hpp"
+#include "system/variables.hpp"
 
 namespace ccoll {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ccoll/types.hpp"
-#include "comm/trace/recorder.hpp"
+#include "comm/record/trace/recorder.hpp"
 #include "engine/plan.hpp"
 
 namespace ccoll {

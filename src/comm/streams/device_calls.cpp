@@ -9,13 +9,13 @@
 #include <thread>
 #include <utility>
 
-#include "comm/call_group.hpp"
-#include "comm/implementation.hpp"
-#include "comm/remarks.hpp"
+#include "comm/api/call_group.hpp"
+#include "comm/api/implementation.hpp"
+#include "comm/failures/remarks.hpp"
 #include "core/deadline.hpp"
-#include "core/log.hpp"
 #include "engine/describe.hpp"
-#include "engine/device/exchange_door.hpp"
+#include "gpu/exchange_door.hpp"
+#include "system/log.hpp"
 
 namespace ccoll {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/device_ways.hpp"
+#include "comm/streams/device_ways.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -14,7 +14,7 @@
 
 #include "algorithms/algorithms.hpp"
 #include "ccoll/device.hpp"
-#include "core/peer_address.hpp"
+#include "net/peer_address.hpp"
 
 namespace ccoll {
 

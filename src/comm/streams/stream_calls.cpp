@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/stream_calls.hpp"
+#include "comm/streams/stream_calls.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "comm/background.hpp"
-#include "comm/implementation.hpp"
+#include "comm/api/implementation.hpp"
+#include "comm/progress/background.hpp"
 #include "core/deadline.hpp"
 
 namespace ccoll {

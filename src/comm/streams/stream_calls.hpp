@@ -17,11 +17,11 @@
 #include <string>
 #include <vector>
 
-#include "comm/operation.hpp"
+#include "comm/progress/operation.hpp"
 #include "core/result.hpp"
-#include "core/timed_mutex.hpp"
-#include "engine/device/device_way.hpp"
-#include "engine/device/staging.hpp"
+#include "gpu/device_way.hpp"
+#include "gpu/staging.hpp"
+#include "system/timed_mutex.hpp"
 
 namespace ccoll {
 

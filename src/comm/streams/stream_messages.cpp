@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/stream_messages.hpp"
+#include "comm/streams/stream_messages.hpp"
 
 #include <utility>
 

@@ -15,8 +15,8 @@
 #include <span>
 #include <vector>
 
-#include "comm/messages.hpp"
-#include "engine/device/way.hpp"
+#include "comm/messages/messages.hpp"
+#include "gpu/way.hpp"
 
 namespace ccoll {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/stream_parts.hpp"
+#include "comm/streams/stream_parts.hpp"
 
 #include <algorithm>
 #include <utility>

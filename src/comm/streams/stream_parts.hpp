@@ -13,11 +13,11 @@
 #include <span>
 #include <vector>
 
-#include "comm/call.hpp"
+#include "comm/api/call.hpp"
 #include "engine/buffer_view.hpp"
-#include "engine/device/way.hpp"
 #include "engine/plan.hpp"
 #include "engine/windows.hpp"
+#include "gpu/way.hpp"
 
 namespace ccoll {
 

@@ -3,10 +3,10 @@
 // their buffers are then, and their places among the communicator's others.
 #include <algorithm>
 
-#include "comm/background.hpp"
-#include "comm/call_group.hpp"
-#include "comm/implementation.hpp"
-#include "comm/stream_messages.hpp"
+#include "comm/api/call_group.hpp"
+#include "comm/api/implementation.hpp"
+#include "comm/progress/background.hpp"
+#include "comm/streams/stream_messages.hpp"
 
 namespace ccoll {
 namespace {

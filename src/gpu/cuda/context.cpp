@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Contexts, and what is asked of streams: asked while a device without one is the current one, CUDA
 // would give it one.
-#include "engine/device/driver.hpp"
-#include "engine/device/way.hpp"
+#include "gpu/cuda/driver.hpp"
+#include "gpu/way.hpp"
 
 namespace ccoll::device {
 

@@ -8,7 +8,7 @@
 #include <cuda_runtime_api.h>
 
 #include "core/result.hpp"
-#include "engine/device/cuda.hpp"
+#include "gpu/cuda/cuda.hpp"
 
 namespace ccoll::device {
 

@@ -3,8 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "engine/device/driver.hpp"
-#include "engine/device/way.hpp"
+#include "gpu/cuda/driver.hpp"
+#include "gpu/way.hpp"
 
 namespace ccoll::device {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "engine/device/cuda.hpp"
-#include "engine/device/device_way.hpp"
+#include "gpu/cuda/cuda.hpp"
+#include "gpu/device_way.hpp"
 
 namespace ccoll::device {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/peers.hpp"
+#include "gpu/cuda/peers.hpp"
 
 #include <algorithm>
 #include <map>
@@ -8,11 +8,11 @@
 #include <tuple>
 #include <utility>
 
-#include "core/log.hpp"
-#include "core/process_mutex.hpp"
-#include "engine/device/driver.hpp"
-#include "engine/device/trial.hpp"
+#include "gpu/cuda/driver.hpp"
+#include "gpu/cuda/trial.hpp"
 #include "kernels/device/launch.hpp"
+#include "system/log.hpp"
+#include "system/process_mutex.hpp"
 
 namespace ccoll::device {
 namespace {

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "ccoll/memory.hpp"
-#include "engine/device/cuda.hpp"
-#include "engine/device/way.hpp"
+#include "gpu/cuda/cuda.hpp"
+#include "gpu/way.hpp"
 
 namespace ccoll::device {
 

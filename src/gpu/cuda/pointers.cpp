@@ -5,8 +5,8 @@
 
 #include <atomic>
 
-#include "engine/device/cuda.hpp"
-#include "engine/device/way.hpp"
+#include "gpu/cuda/cuda.hpp"
+#include "gpu/way.hpp"
 
 namespace ccoll::device {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/stream_hold.hpp"
+#include "gpu/cuda/stream_hold.hpp"
 
-#include "engine/device/cuda.hpp"
+#include "gpu/cuda/cuda.hpp"
 
 namespace ccoll::device {
 namespace {

@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "core/result.hpp"
-#include "engine/device/way.hpp"
+#include "gpu/way.hpp"
 
 namespace ccoll::device {
 

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/device/cuda.hpp"
+#include "gpu/cuda/cuda.hpp"
 
 namespace ccoll::device {
 

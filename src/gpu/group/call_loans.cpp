@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/call_loans.hpp"
+#include "gpu/group/call_loans.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "engine/device/buffer_use.hpp"
-#include "engine/device/group_calls.hpp"
-#include "engine/device/lending.hpp"
+#include "gpu/group/group_calls.hpp"
+#include "gpu/group/lending.hpp"
+#include "gpu/program/buffer_use.hpp"
 #include "kernels/device/loans.hpp"
 
 namespace ccoll::device {

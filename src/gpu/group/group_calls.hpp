@@ -11,8 +11,8 @@
 #include <string>
 
 #include "core/result.hpp"
-#include "engine/device/lower.hpp"
-#include "engine/device/shared_group.hpp"
+#include "gpu/group/shared_group.hpp"
+#include "gpu/program/lower.hpp"
 
 struct CUstream_st;
 

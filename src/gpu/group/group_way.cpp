@@ -7,10 +7,10 @@
 #include <thread>
 #include <utility>
 
-#include "core/log.hpp"
-#include "engine/device/device_passage.hpp"
-#include "engine/device/device_way.hpp"
-#include "engine/device/stream_group.hpp"
+#include "gpu/device_way.hpp"
+#include "gpu/group/stream_group.hpp"
+#include "gpu/team/device_stream_op.hpp"
+#include "system/log.hpp"
 
 namespace ccoll::device {
 namespace {

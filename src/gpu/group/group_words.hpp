@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "core/result.hpp"
-#include "engine/device/rank_steps.hpp"
+#include "gpu/program/rank_steps.hpp"
 #include "kernels/device/combine_kernel.hpp"
 #include "kernels/device/layer.hpp"
 

@@ -7,13 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "core/net/bytes.hpp"
-#include "engine/device/block_budget.hpp"
-#include "engine/device/call_loans.hpp"
-#include "engine/device/group_calls.hpp"
-#include "engine/device/kernel_trial.hpp"
-#include "engine/device/leases.hpp"
-#include "engine/device/program_part.hpp"
+#include "core/bytes.hpp"
+#include "gpu/group/call_loans.hpp"
+#include "gpu/group/group_calls.hpp"
+#include "gpu/group/kernel_trial.hpp"
+#include "gpu/program/block_budget.hpp"
+#include "gpu/staging/leases.hpp"
+#include "gpu/team/program_part.hpp"
 
 namespace ccoll::device {
 namespace {

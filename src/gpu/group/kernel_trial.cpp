@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/kernel_trial.hpp"
+#include "gpu/group/kernel_trial.hpp"
 
 #include <chrono>
 #include <numeric>
 #include <string_view>
 #include <utility>
 
-#include "engine/device/leases.hpp"
-#include "engine/device/trial.hpp"
+#include "gpu/cuda/trial.hpp"
+#include "gpu/staging/leases.hpp"
 
 namespace ccoll::device {
 namespace {

@@ -5,7 +5,7 @@
 /// before any call relies on it. Knows no CUDA.
 
 #include "core/result.hpp"
-#include "engine/device/group_calls.hpp"
+#include "gpu/group/group_calls.hpp"
 
 namespace ccoll::device {
 

@@ -5,7 +5,7 @@
 // withdrawal: number                      ─────────►  clears the place, unmaps it
 //
 // Each rank has an inbox, a socket of which all others have the other end.
-#include "engine/device/lending.hpp"
+#include "gpu/group/lending.hpp"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -17,11 +17,11 @@
 #include <system_error>
 #include <utility>
 
-#include "core/log.hpp"
-#include "core/net/bytes.hpp"
+#include "core/bytes.hpp"
 #include "core/os_error.hpp"
-#include "engine/device/cuda.hpp"
-#include "transport/shm/descriptors.hpp"
+#include "gpu/cuda/cuda.hpp"
+#include "system/descriptors.hpp"
+#include "system/log.hpp"
 
 namespace ccoll::device {
 

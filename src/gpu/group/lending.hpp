@@ -47,12 +47,12 @@
 #include <thread>
 #include <vector>
 
-#include "core/file_descriptor.hpp"
 #include "core/result.hpp"
-#include "engine/device/exchange.hpp"
-#include "engine/device/group_words.hpp"
-#include "engine/device/lendable.hpp"
-#include "engine/device/registrations.hpp"
+#include "gpu/exchange.hpp"
+#include "gpu/group/group_words.hpp"
+#include "gpu/memory/lendable.hpp"
+#include "gpu/memory/registrations.hpp"
+#include "system/file_descriptor.hpp"
 
 namespace ccoll::device {
 

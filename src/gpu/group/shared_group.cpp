@@ -5,17 +5,17 @@
 //   writes a pattern of its own
 //   reads all patterns by a kernel
 //   waits for and writes words in a stream
-#include "engine/device/shared_group.hpp"
+#include "gpu/group/shared_group.hpp"
 
 #include <algorithm>
 #include <thread>
 #include <utility>
 
-#include "core/net/bytes.hpp"
-#include "engine/device/driver.hpp"
-#include "engine/device/leases.hpp"
-#include "engine/device/program.hpp"
-#include "engine/device/trial.hpp"
+#include "core/bytes.hpp"
+#include "gpu/cuda/driver.hpp"
+#include "gpu/cuda/trial.hpp"
+#include "gpu/program/program.hpp"
+#include "gpu/staging/leases.hpp"
 #include "kernels/device/launch.hpp"
 
 namespace ccoll::device {

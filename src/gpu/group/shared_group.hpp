@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "core/result.hpp"
-#include "engine/device/exchange.hpp"
-#include "engine/device/group_words.hpp"
-#include "engine/device/shared_memory.hpp"
+#include "gpu/exchange.hpp"
+#include "gpu/group/group_words.hpp"
+#include "gpu/memory/shared_memory.hpp"
 
 namespace ccoll::device {
 

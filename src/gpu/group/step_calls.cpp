@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "engine/device/call_loans.hpp"
-#include "engine/device/driver.hpp"
-#include "engine/device/group_calls.hpp"
-#include "engine/device/lending.hpp"
-#include "engine/device/rank_steps.hpp"
-#include "engine/device/way.hpp"
+#include "gpu/cuda/driver.hpp"
+#include "gpu/group/call_loans.hpp"
+#include "gpu/group/group_calls.hpp"
+#include "gpu/group/lending.hpp"
+#include "gpu/program/rank_steps.hpp"
+#include "gpu/way.hpp"
 #include "kernels/device/launch.hpp"
 
 namespace ccoll::device {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/stream_group.hpp"
+#include "gpu/group/stream_group.hpp"
 
 #include <atomic>
 #include <optional>
@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/device/cuda.hpp"
-#include "engine/device/leases.hpp"
+#include "gpu/cuda/cuda.hpp"
+#include "gpu/staging/leases.hpp"
 
 namespace ccoll::device {
 namespace {

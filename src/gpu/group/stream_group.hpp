@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "core/result.hpp"
-#include "engine/device/group_calls.hpp"
-#include "engine/device/lower.hpp"
-#include "engine/device/shared_group.hpp"
+#include "gpu/group/group_calls.hpp"
+#include "gpu/group/shared_group.hpp"
+#include "gpu/program/lower.hpp"
 
 namespace ccoll::device {
 

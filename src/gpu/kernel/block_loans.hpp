@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/device/program.hpp"
+#include "gpu/program/program.hpp"
 #include "kernels/device/layer.hpp"
 #include "kernels/device/loans.hpp"
 

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "engine/device/program.hpp"
+#include "gpu/program/program.hpp"
 #include "kernels/device/layer.hpp"
 
 namespace ccoll::device {

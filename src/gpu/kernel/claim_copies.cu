@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/claim.hpp"
+#include "gpu/kernel/claim.hpp"
 
 namespace ccoll::device {
 namespace {

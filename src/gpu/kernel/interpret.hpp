@@ -14,11 +14,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/device/block_loans.hpp"
-#include "engine/device/claim.hpp"
-#include "engine/device/program.hpp"
-#include "engine/device/stop_gate.hpp"
-#include "engine/device/tiny_step.hpp"
+#include "gpu/kernel/block_loans.hpp"
+#include "gpu/kernel/claim.hpp"
+#include "gpu/kernel/tiny_step.hpp"
+#include "gpu/program/program.hpp"
+#include "gpu/program/stop_gate.hpp"
 #include "kernels/device/combine.hpp"
 #include "kernels/device/layer.hpp"
 

@@ -4,8 +4,8 @@
 /// The kernel around the interpreter: a cooperative launch of program.block_count blocks, each with
 /// program.shared_words() words of dynamic shared memory.
 
-#include "engine/device/interpret.hpp"
-#include "engine/device/team_kernel.hpp"
+#include "gpu/kernel/interpret.hpp"
+#include "gpu/kernel/team_kernel.hpp"
 
 namespace ccoll::device {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/team_kernel.cuh"
+#include "gpu/kernel/team_kernel.cuh"
 
 namespace ccoll::device {
 

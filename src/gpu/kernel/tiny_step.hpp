@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "engine/device/program.hpp"
-#include "engine/device/tiny_words.hpp"
+#include "gpu/program/program.hpp"
+#include "gpu/program/tiny_words.hpp"
 #include "kernels/device/combine.hpp"
 #include "kernels/device/layer.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/ipc_memory.hpp"
+#include "gpu/memory/ipc_memory.hpp"
 
 #include <poll.h>
 #include <sys/random.h>
@@ -14,12 +14,12 @@
 #include <utility>
 
 #include "core/os_error.hpp"
-#include "core/process_mutex.hpp"
-#include "engine/device/driver.hpp"
-#include "engine/device/peers.hpp"
-#include "engine/device/registrations.hpp"
-#include "engine/device/trial.hpp"
+#include "gpu/cuda/driver.hpp"
+#include "gpu/cuda/peers.hpp"
+#include "gpu/cuda/trial.hpp"
+#include "gpu/memory/registrations.hpp"
 #include "kernels/device/launch.hpp"
+#include "system/process_mutex.hpp"
 
 namespace ccoll::device {
 namespace {

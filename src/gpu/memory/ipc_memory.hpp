@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "core/net/bytes.hpp"
-#include "engine/device/lendable.hpp"
+#include "core/bytes.hpp"
+#include "gpu/memory/lendable.hpp"
 
 namespace ccoll::device {
 

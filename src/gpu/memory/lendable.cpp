@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/lendable.hpp"
+#include "gpu/memory/lendable.hpp"
 
 #include <utility>
 
-#include "engine/device/ipc_memory.hpp"
-#include "engine/device/shared_memory.hpp"
+#include "gpu/memory/ipc_memory.hpp"
+#include "gpu/memory/shared_memory.hpp"
 
 namespace ccoll::device {
 

@@ -11,9 +11,9 @@
 #include <memory>
 #include <vector>
 
-#include "core/process_mutex.hpp"
 #include "core/result.hpp"
-#include "engine/device/lendable.hpp"
+#include "gpu/memory/lendable.hpp"
+#include "system/process_mutex.hpp"
 
 namespace ccoll::device {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/shared_memory.hpp"
+#include "gpu/memory/shared_memory.hpp"
 
 #include <fcntl.h>
 #include <sys/random.h>
@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "core/os_error.hpp"
-#include "core/process_mutex.hpp"
-#include "engine/device/driver.hpp"
+#include "gpu/cuda/driver.hpp"
+#include "system/process_mutex.hpp"
 
 namespace ccoll::device {
 namespace {

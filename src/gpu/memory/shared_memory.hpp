@@ -10,11 +10,11 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/file_descriptor.hpp"
-#include "core/net/bytes.hpp"
+#include "core/bytes.hpp"
 #include "core/result.hpp"
-#include "engine/device/lendable.hpp"
-#include "transport/segment.hpp"
+#include "gpu/memory/lendable.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/segment.hpp"
 
 namespace ccoll::device {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/block_budget.hpp"
+#include "gpu/program/block_budget.hpp"
 
 #include <algorithm>
 #include <mutex>

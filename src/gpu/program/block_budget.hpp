@@ -41,7 +41,7 @@
 #include <span>
 #include <utility>
 
-#include "core/process_mutex.hpp"
+#include "system/process_mutex.hpp"
 
 namespace ccoll::device {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/buffer_use.hpp"
+#include "gpu/program/buffer_use.hpp"
 
 namespace ccoll::device {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/device/lower.hpp"
+#include "gpu/program/lower.hpp"
 
 namespace ccoll::device {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/copies.hpp"
+#include "gpu/program/copies.hpp"
 
 #include <algorithm>
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/lower.hpp"
+#include "gpu/program/lower.hpp"
 
 #include <algorithm>
 #include <span>
 #include <utility>
 
-#include "engine/device/tiny_lowering.hpp"
-#include "schedule/resolve.hpp"
+#include "gpu/program/tiny_lowering.hpp"
+#include "verify/resolve.hpp"
 
 namespace ccoll::device {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "ccoll/types.hpp"
 #include "core/result.hpp"
-#include "engine/device/copies.hpp"
-#include "engine/device/program.hpp"
+#include "gpu/program/copies.hpp"
+#include "gpu/program/program.hpp"
 #include "schedule/schedule.hpp"
 
 namespace ccoll::device {

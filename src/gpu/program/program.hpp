@@ -11,8 +11,8 @@
 
 #include "ccoll/types.hpp"
 #include "core/host_device.hpp"
-#include "engine/device/stop_gate.hpp"
-#include "engine/device/tiny_words.hpp"
+#include "gpu/program/stop_gate.hpp"
+#include "gpu/program/tiny_words.hpp"
 #include "kernels/device/loans.hpp"
 
 namespace ccoll::device {

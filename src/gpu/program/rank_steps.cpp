@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/rank_steps.hpp"
+#include "gpu/program/rank_steps.hpp"
 
 #include <algorithm>
 #include <map>

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "core/result.hpp"
-#include "engine/device/lower.hpp"
+#include "gpu/program/lower.hpp"
 
 namespace ccoll::device {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/tiny_lowering.hpp"
+#include "gpu/program/tiny_lowering.hpp"
 
 #include <algorithm>
 #include <array>

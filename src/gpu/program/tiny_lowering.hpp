@@ -3,7 +3,7 @@
 
 /// Which programs go by words (tiny_words.hpp), and where those lie. Pure.
 
-#include "engine/device/lower.hpp"
+#include "gpu/program/lower.hpp"
 
 namespace ccoll::device {
 

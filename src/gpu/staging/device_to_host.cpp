@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/lifting.hpp"
+#include "gpu/staging/device_to_host.hpp"
 
 #include <algorithm>
 

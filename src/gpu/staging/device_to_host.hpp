@@ -5,8 +5,8 @@
 
 #include <deque>
 
-#include "engine/device/pieces.hpp"
-#include "engine/device/way.hpp"
+#include "gpu/staging/pieces.hpp"
+#include "gpu/way.hpp"
 
 namespace ccoll::device {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/landing.hpp"
+#include "gpu/staging/host_to_device.hpp"
 
 #include <utility>
 

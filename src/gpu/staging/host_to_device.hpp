@@ -6,8 +6,8 @@
 #include <deque>
 #include <vector>
 
-#include "engine/device/pieces.hpp"
-#include "engine/device/way.hpp"
+#include "gpu/staging/pieces.hpp"
+#include "gpu/way.hpp"
 
 namespace ccoll::device {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/leases.hpp"
+#include "gpu/staging/leases.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <tuple>
 
-#include "core/process_mutex.hpp"
-#include "engine/device/stream_hold.hpp"
+#include "gpu/cuda/stream_hold.hpp"
 #include "kernels/device/launch.hpp"
+#include "system/process_mutex.hpp"
 
 namespace ccoll::device {
 namespace {

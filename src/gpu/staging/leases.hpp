@@ -16,12 +16,12 @@
 #include <utility>
 #include <vector>
 
-#include "engine/device/blocks.hpp"
-#include "engine/device/cuda.hpp"
-#include "engine/device/driver.hpp"
-#include "engine/device/pieces.hpp"
-#include "engine/device/pinned.hpp"
-#include "engine/device/staging.hpp"
+#include "gpu/cuda/cuda.hpp"
+#include "gpu/cuda/driver.hpp"
+#include "gpu/cuda/pinned.hpp"
+#include "gpu/program/blocks.hpp"
+#include "gpu/staging.hpp"
+#include "gpu/staging/pieces.hpp"
 
 namespace ccoll::device {
 

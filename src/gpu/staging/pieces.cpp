@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/pieces.hpp"
+#include "gpu/staging/pieces.hpp"
 
-#include "engine/device/landing.hpp"
-#include "engine/device/lifting.hpp"
+#include "gpu/staging/device_to_host.hpp"
+#include "gpu/staging/host_to_device.hpp"
 
 namespace ccoll::device {
 

@@ -29,7 +29,7 @@
 #include <vector>
 
 #include "core/result.hpp"
-#include "engine/device/way.hpp"
+#include "gpu/way.hpp"
 #include "kernels/device/ordered_copies.hpp"
 
 namespace ccoll::device {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/copy_engines.hpp"
+#include "gpu/team/copy_engines.hpp"
 
 #include <algorithm>
 
-#include "engine/device/claim.hpp"
-#include "engine/device/cuda.hpp"
-#include "engine/device/way.hpp"
+#include "gpu/cuda/cuda.hpp"
+#include "gpu/kernel/claim.hpp"
+#include "gpu/way.hpp"
 
 namespace ccoll::device {
 namespace {

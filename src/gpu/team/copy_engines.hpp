@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "core/result.hpp"
-#include "engine/device/copies.hpp"
-#include "engine/device/program.hpp"
+#include "gpu/program/copies.hpp"
+#include "gpu/program/program.hpp"
 
 namespace ccoll::device {
 

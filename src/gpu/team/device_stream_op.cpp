@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/device_passage.hpp"
+#include "gpu/team/device_stream_op.hpp"
 
 #include <cstring>
 

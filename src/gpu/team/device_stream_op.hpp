@@ -15,11 +15,11 @@
 #include <memory>
 #include <optional>
 
-#include "engine/device/device_way.hpp"
-#include "engine/device/leases.hpp"
-#include "engine/device/lower.hpp"
-#include "engine/device/stream_hold.hpp"
-#include "engine/device/way.hpp"
+#include "gpu/cuda/stream_hold.hpp"
+#include "gpu/device_way.hpp"
+#include "gpu/program/lower.hpp"
+#include "gpu/staging/leases.hpp"
+#include "gpu/way.hpp"
 
 namespace ccoll::device {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/meeting.hpp"
+#include "gpu/team/meeting.hpp"
 
 #include <algorithm>
 #include <utility>

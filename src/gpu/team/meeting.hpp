@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/result.hpp"
-#include "engine/device/way.hpp"
+#include "gpu/way.hpp"
 
 struct CUstream_st;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/program_part.hpp"
+#include "gpu/team/program_part.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/text.hpp"
-#include "engine/device/block_budget.hpp"
+#include "gpu/program/block_budget.hpp"
 #include "kernels/device/combine.hpp"
 #include "kernels/device/layer.hpp"
 

@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/device/cuda.hpp"
-#include "engine/device/lower.hpp"
-#include "engine/device/team_kernel.hpp"
+#include "gpu/cuda/cuda.hpp"
+#include "gpu/kernel/team_kernel.hpp"
+#include "gpu/program/lower.hpp"
 
 namespace ccoll::device {
 

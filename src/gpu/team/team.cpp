@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/team.hpp"
+#include "gpu/team/team.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "engine/device/team_device.hpp"
+#include "gpu/team/team_device.hpp"
 
 namespace ccoll::device {
 

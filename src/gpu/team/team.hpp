@@ -28,9 +28,9 @@
 #include <vector>
 
 #include "core/result.hpp"
-#include "engine/device/lower.hpp"
-#include "engine/device/meeting.hpp"
-#include "engine/device/team_kernel.hpp"
+#include "gpu/kernel/team_kernel.hpp"
+#include "gpu/program/lower.hpp"
+#include "gpu/team/meeting.hpp"
 
 namespace ccoll::device {
 

@@ -3,8 +3,8 @@
 // read; what is to be behind copies of others waits for their events.
 #include <utility>
 
-#include "engine/device/copy_engines.hpp"
-#include "engine/device/team_device.hpp"
+#include "gpu/team/copy_engines.hpp"
+#include "gpu/team/team_device.hpp"
 
 namespace ccoll::device {
 

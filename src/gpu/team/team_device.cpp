@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/team_device.hpp"
+#include "gpu/team/team_device.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "core/text.hpp"
-#include "engine/device/copy_engines.hpp"
-#include "engine/device/peers.hpp"
+#include "gpu/cuda/peers.hpp"
+#include "gpu/team/copy_engines.hpp"
 
 namespace ccoll::device {
 

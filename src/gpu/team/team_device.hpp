@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "engine/device/block_budget.hpp"
-#include "engine/device/copies.hpp"
-#include "engine/device/cuda.hpp"
-#include "engine/device/program_part.hpp"
-#include "engine/device/team.hpp"
+#include "gpu/cuda/cuda.hpp"
+#include "gpu/program/block_budget.hpp"
+#include "gpu/program/copies.hpp"
+#include "gpu/team/program_part.hpp"
+#include "gpu/team/team.hpp"
 #include "kernels/device/layer.hpp"
 
 namespace ccoll::device {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/device/team_device.hpp"
+#include "gpu/team/team_device.hpp"
 
 namespace ccoll::device {
 

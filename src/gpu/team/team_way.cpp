@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/process_mutex.hpp"
-#include "engine/device/device_passage.hpp"
-#include "engine/device/device_way.hpp"
-#include "engine/device/team.hpp"
+#include "gpu/device_way.hpp"
+#include "gpu/team/device_stream_op.hpp"
+#include "gpu/team/team.hpp"
+#include "system/process_mutex.hpp"
 
 namespace ccoll::device {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/net/frame.hpp"
+#include "net/wire/frame.hpp"
 
 #include <algorithm>
 #include <asio/buffer.hpp>
 #include <cstdint>
 
-#include "core/net/bytes.hpp"
+#include "core/bytes.hpp"
 
 namespace ccoll::net {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/net/stream.hpp"
 #include "core/result.hpp"
+#include "net/wire/stream.hpp"
 
 namespace ccoll::net {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/net/openssl.hpp"
+#include "net/wire/openssl.hpp"
 
 #include <openssl/crypto.h>
 

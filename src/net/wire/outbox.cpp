@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/net/outbox.hpp"
+#include "net/wire/outbox.hpp"
 
 #include <asio/buffer.hpp>
 #include <asio/steady_timer.hpp>

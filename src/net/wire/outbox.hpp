@@ -9,8 +9,8 @@
 #include <memory>
 #include <string>
 
-#include "core/net/stream.hpp"
 #include "core/result.hpp"
+#include "net/wire/stream.hpp"
 
 namespace ccoll::net {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/net/stream.hpp"
+#include "net/wire/stream.hpp"
 
 #include <array>
 #include <asio/local/stream_protocol.hpp>

@@ -11,7 +11,7 @@
 #include <string>
 #include <system_error>
 
-#include "core/net/tls.hpp"
+#include "net/wire/tls.hpp"
 
 namespace ccoll::net {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/net/tls.hpp"
+#include "net/wire/tls.hpp"
 
 #include <openssl/core_names.h>
 #include <openssl/err.h>
@@ -15,9 +15,9 @@
 #include <new>
 #include <type_traits>
 
-#include "core/net/openssl.hpp"
-#include "core/private_file.hpp"
-#include "core/variables.hpp"
+#include "net/wire/openssl.hpp"
+#include "system/private_file.hpp"
+#include "system/variables.hpp"
 
 namespace ccoll::net {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "ccoll/store.hpp"
-#include "rendezvous/request.hpp"
+#include "rendezvous/stores/request.hpp"
 
 namespace ccoll::rendezvous {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/file_log.hpp"
+#include "rendezvous/stores/file_log.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "core/net/bytes.hpp"
+#include "core/bytes.hpp"
 
 namespace ccoll::rendezvous {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/file_descriptor.hpp"
 #include "core/result.hpp"
+#include "system/file_descriptor.hpp"
 
 namespace ccoll::rendezvous {
 

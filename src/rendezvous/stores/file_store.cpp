@@ -7,9 +7,9 @@
 #include <optional>
 #include <thread>
 
-#include "rendezvous/backend.hpp"
-#include "rendezvous/file_log.hpp"
-#include "rendezvous/state.hpp"
+#include "rendezvous/stores/backend.hpp"
+#include "rendezvous/stores/file_log.hpp"
+#include "rendezvous/stores/state.hpp"
 
 namespace ccoll {
 namespace rendezvous {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/backend.hpp"
-#include "rendezvous/state.hpp"
+#include "rendezvous/stores/backend.hpp"
+#include "rendezvous/stores/state.hpp"
 
 namespace ccoll {
 namespace rendezvous {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/request.hpp"
+#include "rendezvous/stores/request.hpp"
 
 #include <algorithm>
 #include <optional>
 
-#include "core/net/bytes.hpp"
+#include "core/bytes.hpp"
 
 namespace ccoll::rendezvous {
 namespace {

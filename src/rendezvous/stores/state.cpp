@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/state.hpp"
+#include "rendezvous/stores/state.hpp"
 
 #include <algorithm>
 #include <charconv>

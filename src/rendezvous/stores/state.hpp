@@ -14,7 +14,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "rendezvous/request.hpp"
+#include "rendezvous/stores/request.hpp"
 
 namespace ccoll::rendezvous {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <utility>
 
-#include "rendezvous/backend.hpp"
+#include "rendezvous/stores/backend.hpp"
 
 namespace ccoll::rendezvous {
 namespace {

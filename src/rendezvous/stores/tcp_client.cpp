@@ -7,13 +7,13 @@
 #include <unordered_map>
 
 #include "core/deadline.hpp"
-#include "core/net/address.hpp"
-#include "core/net/frame.hpp"
-#include "core/net/listener.hpp"
-#include "core/net/outbox.hpp"
-#include "rendezvous/backend.hpp"
-#include "rendezvous/tcp_options.hpp"
-#include "rendezvous/tcp_store.hpp"
+#include "net/address.hpp"
+#include "net/listener.hpp"
+#include "net/wire/frame.hpp"
+#include "net/wire/outbox.hpp"
+#include "rendezvous/stores/backend.hpp"
+#include "rendezvous/stores/tcp_options.hpp"
+#include "rendezvous/stores/tcp_store.hpp"
 
 namespace ccoll {
 namespace rendezvous {

@@ -4,12 +4,12 @@
 #include <atomic>
 #include <set>
 
-#include "core/net/frame.hpp"
-#include "core/net/listener.hpp"
-#include "core/net/outbox.hpp"
-#include "rendezvous/state.hpp"
-#include "rendezvous/tcp_options.hpp"
-#include "rendezvous/tcp_store.hpp"
+#include "net/listener.hpp"
+#include "net/wire/frame.hpp"
+#include "net/wire/outbox.hpp"
+#include "rendezvous/stores/state.hpp"
+#include "rendezvous/stores/tcp_options.hpp"
+#include "rendezvous/stores/tcp_store.hpp"
 
 namespace ccoll {
 namespace rendezvous {

@@ -12,8 +12,8 @@
 #include <string>
 
 #include "ccoll/store.hpp"
-#include "core/process_mutex.hpp"
 #include "core/result.hpp"
+#include "system/process_mutex.hpp"
 
 namespace ccoll::rendezvous {
 

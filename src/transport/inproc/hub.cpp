@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/latest.hpp"
-#include "core/process_mutex.hpp"
+#include "system/process_mutex.hpp"
 
 namespace ccoll::inproc {
 namespace {

@@ -9,7 +9,7 @@
 #include <memory>
 #include <utility>
 
-#include "core/peer_address.hpp"
+#include "net/peer_address.hpp"
 #include "transport/arrivals.hpp"
 #include "transport/inproc/fifo.hpp"
 #include "transport/link.hpp"

@@ -15,15 +15,15 @@
 #include <asio/use_awaitable.hpp>
 #include <set>
 
-#include "core/log.hpp"
-#include "core/net/accept.hpp"
-#include "core/net/address.hpp"
-#include "core/net/bytes.hpp"
-#include "core/net/deadline.hpp"
-#include "core/net/newcomers.hpp"
-#include "core/net/silenceable.hpp"
-#include "core/net/spare.hpp"
+#include "core/bytes.hpp"
 #include "core/os_error.hpp"
+#include "net/accept.hpp"
+#include "net/address.hpp"
+#include "net/deadline.hpp"
+#include "net/pending_handshakes.hpp"
+#include "net/silenceable.hpp"
+#include "net/spare.hpp"
+#include "system/log.hpp"
 #include "transport/link_id_wire.hpp"
 #include "transport/shm/visit.hpp"
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/deadline.hpp"
-#include "core/log.hpp"
-#include "transport/meeting.hpp"
+#include "system/log.hpp"
+#include "transport/arrival_board.hpp"
 #include "transport/shm/door.hpp"
 #include "transport/shm/visit.hpp"
 

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <string>
 
-#include "core/log.hpp"
+#include "system/log.hpp"
 #include "transport/transport.hpp"
 
 #ifndef MADV_COLLAPSE

@@ -13,9 +13,9 @@
 #include <asio/use_awaitable.hpp>
 #include <deque>
 
-#include "core/log.hpp"
-#include "core/net/bytes.hpp"
-#include "core/net/deadline.hpp"
+#include "core/bytes.hpp"
+#include "net/deadline.hpp"
+#include "system/log.hpp"
 #include "transport/shm/door.hpp"
 
 namespace ccoll::shm {

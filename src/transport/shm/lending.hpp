@@ -12,8 +12,8 @@
 #include <optional>
 #include <utility>
 
+#include "system/segment.hpp"
 #include "transport/registered_memory.hpp"
-#include "transport/segment.hpp"
 #include "transport/shm/visit.hpp"
 #include "transport/transport.hpp"
 

@@ -9,9 +9,9 @@
 #include <thread>
 #include <utility>
 
-#include "core/log.hpp"
-#include "core/net/bytes.hpp"
-#include "transport/shm/descriptors.hpp"
+#include "core/bytes.hpp"
+#include "system/descriptors.hpp"
+#include "system/log.hpp"
 
 namespace ccoll::shm {
 namespace {

@@ -12,15 +12,15 @@
 #include <span>
 #include <variant>
 
-#include "transport/bell.hpp"
+#include "system/segment.hpp"
 #include "transport/delivery.hpp"
-#include "transport/instead.hpp"
-#include "transport/segment.hpp"
+#include "transport/doorbell.hpp"
+#include "transport/fallback.hpp"
 #include "transport/shm/huge_pages.hpp"
 #include "transport/shm/lending.hpp"
+#include "transport/shm/multicast_slots.hpp"
 #include "transport/shm/ring.hpp"
 #include "transport/shm/single_copy.hpp"
-#include "transport/shm/spread.hpp"
 #include "transport/slot_budget.hpp"
 #include "transport/transport.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/shm/spread.hpp"
+#include "transport/shm/multicast_slots.hpp"
 
 #include <functional>
 

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "transport/segment.hpp"
+#include "system/segment.hpp"
 #include "transport/shm/ring.hpp"
 #include "transport/slot_budget.hpp"
 

@@ -12,9 +12,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/net/address.hpp"
-#include "core/net/newcomers.hpp"
 #include "core/os_error.hpp"
+#include "net/address.hpp"
+#include "net/pending_handshakes.hpp"
 
 namespace ccoll::shm {
 

@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/net/handshake.hpp"
-#include "transport/shm/descriptors.hpp"
+#include "net/handshake.hpp"
+#include "system/descriptors.hpp"
 
 namespace ccoll::shm {
 

@@ -17,17 +17,17 @@
 #include <asio/write.hpp>
 #include <cerrno>
 
-#include "core/log.hpp"
-#include "core/net/bytes.hpp"
-#include "core/net/deadline.hpp"
-#include "core/net/handshake.hpp"
-#include "core/net/listener.hpp"
-#include "core/net/spare.hpp"
+#include "core/bytes.hpp"
 #include "core/os_error.hpp"
 #include "core/printable.hpp"
+#include "net/deadline.hpp"
+#include "net/handshake.hpp"
+#include "net/listener.hpp"
+#include "net/spare.hpp"
+#include "system/log.hpp"
+#include "transport/arrival_board.hpp"
 #include "transport/corruption.hpp"
 #include "transport/link_id_wire.hpp"
-#include "transport/meeting.hpp"
 #include "transport/tcp/link.hpp"
 
 namespace ccoll::tcp {

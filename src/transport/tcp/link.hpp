@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "core/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "transport/delivery.hpp"
 #include "transport/link.hpp"
 #include "transport/waiter.hpp"

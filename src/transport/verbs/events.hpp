@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
-#include "core/log.hpp"
 #include "core/result.hpp"
+#include "system/log.hpp"
 #include "transport/verbs/errors.hpp"
 
 namespace ccoll::verbs {

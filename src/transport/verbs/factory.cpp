@@ -22,13 +22,13 @@
 #include <map>
 #include <mutex>
 
-#include "core/net/deadline.hpp"
-#include "core/net/handshake.hpp"
-#include "core/net/listener.hpp"
-#include "core/net/turns.hpp"
+#include "net/deadline.hpp"
+#include "net/handshake.hpp"
+#include "net/listener.hpp"
+#include "net/wire/turns.hpp"
+#include "transport/arrival_board.hpp"
 #include "transport/corruption.hpp"
 #include "transport/link_id_wire.hpp"
-#include "transport/meeting.hpp"
 #include "transport/verbs/link.hpp"
 #include "transport/verbs/listener.hpp"
 

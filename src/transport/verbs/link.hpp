@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "transport/delivery.hpp"
-#include "transport/instead.hpp"
+#include "transport/fallback.hpp"
 #include "transport/verbs/queue_pair.hpp"
 
 namespace ccoll::verbs {

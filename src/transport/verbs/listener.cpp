@@ -11,9 +11,9 @@
 #include <list>
 #include <mutex>
 
-#include "core/file_descriptor.hpp"
-#include "core/log.hpp"
-#include "core/process_mutex.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/log.hpp"
+#include "system/process_mutex.hpp"
 #include "transport/verbs/events.hpp"
 
 namespace ccoll::verbs {

@@ -6,8 +6,8 @@
 
 #include <memory>
 
-#include "core/net/service.hpp"
-#include "transport/verbs/device.hpp"
+#include "net/service.hpp"
+#include "transport/verbs/device/device.hpp"
 
 namespace ccoll::verbs {
 

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <random>
 
-#include "core/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "transport/verbs/queue_pair.hpp"
 
 namespace ccoll::verbs {

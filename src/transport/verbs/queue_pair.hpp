@@ -34,14 +34,14 @@
 #include <utility>
 #include <vector>
 
-#include "core/net/bytes.hpp"
+#include "core/bytes.hpp"
+#include "system/segment.hpp"
 #include "transport/link.hpp"
-#include "transport/segment.hpp"
 #include "transport/slot_budget.hpp"
-#include "transport/verbs/company.hpp"
-#include "transport/verbs/device.hpp"
+#include "transport/verbs/completion_group.hpp"
+#include "transport/verbs/device/device.hpp"
+#include "transport/verbs/device/registration.hpp"
 #include "transport/verbs/errors.hpp"
-#include "transport/verbs/registration.hpp"
 #include "transport/verbs/watchdog.hpp"
 #include "transport/waiter.hpp"
 

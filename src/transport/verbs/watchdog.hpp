@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "transport/verbs/settings.hpp"
+#include "transport/verbs/device/settings.hpp"
 
 namespace ccoll::verbs {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "sweep.hpp"
+#include "algorithms/sweep.hpp"
 
 namespace ccoll::test {
 namespace {

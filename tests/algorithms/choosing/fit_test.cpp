@@ -3,7 +3,7 @@
 #include <cmath>
 #include <random>
 
-#include "algorithms/cost.hpp"
+#include "algorithms/choosing/cost.hpp"
 #include "algorithms/sweep.hpp"
 #include "support/effort.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "algorithms/binary_tree.hpp"
+#include "algorithms/trees/binary_tree.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

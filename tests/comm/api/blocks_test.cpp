@@ -10,7 +10,7 @@
 #include <random>
 
 #include "algorithms/algorithms.hpp"
-#include "on_transports.hpp"
+#include "comm/on_transports.hpp"
 #include "support/effort.hpp"
 
 using namespace ccoll;

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "ccoll/ccoll.hpp"
-#include "core/file_descriptor.hpp"
 #include "support/children.hpp"
 #include "support/directory.hpp"
+#include "system/file_descriptor.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What two blocks say of a call, and what is wrong with blocks that do not fit each other.
-#include "comm/extent.hpp"
+#include "comm/api/extent.hpp"
 
 #include <catch2/catch.hpp>
 #include <vector>

@@ -8,13 +8,13 @@
 #include <set>
 
 #include "algorithms/algorithms.hpp"
-#include "comm/agreement.hpp"
-#include "comm/device_ways.hpp"
-#include "comm/member.hpp"
-#include "comm/messages.hpp"
-#include "core/net/interface.hpp"
-#include "core/variables.hpp"
+#include "comm/groups/agreement.hpp"
+#include "comm/groups/member.hpp"
+#include "comm/messages/messages.hpp"
+#include "comm/streams/device_ways.hpp"
+#include "net/interface.hpp"
 #include "support/ranks.hpp"
+#include "system/variables.hpp"
 #include "transport/transport.hpp"
 
 using namespace ccoll;

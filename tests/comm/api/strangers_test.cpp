@@ -12,7 +12,7 @@
 
 #include "ccoll/ccoll.hpp"
 #include "control/wire.hpp"
-#include "core/net/newcomers.hpp"
+#include "net/pending_handshakes.hpp"
 #include "support/ranks.hpp"
 #include "support/strangers.hpp"
 #include "transport/shm/door.hpp"

@@ -9,7 +9,7 @@
 #include "ccoll/ccoll.hpp"
 #include "control/join.hpp"
 #include "control/wire.hpp"
-#include "core/net/listener.hpp"
+#include "net/listener.hpp"
 #include "support/certificates.hpp"
 #include "support/ranks.hpp"
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <regex>
 
-#include "comm/dump/dump.hpp"
+#include "comm/record/dump/dump.hpp"
 #include "support/ranks.hpp"
 #include "usable_transports.hpp"
 

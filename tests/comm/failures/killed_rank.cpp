@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "ccoll/ccoll.hpp"
-#include "comm/killed.hpp"
-#include "comm/tracing.hpp"
+#include "comm/failures/killed.hpp"
+#include "comm/record/tracing.hpp"
 #include "support/checked_call.hpp"
 #include "support/held.hpp"
 #include "support/open_devices.hpp"

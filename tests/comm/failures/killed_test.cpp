@@ -28,7 +28,7 @@
 #include <random>
 #include <thread>
 
-#include "comm/killed.hpp"
+#include "comm/failures/killed.hpp"
 #include "support/effort.hpp"
 
 using namespace std::chrono_literals;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/remarks.hpp"
+#include "comm/failures/remarks.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -11,7 +11,7 @@
 #include <optional>
 #include <utility>
 
-#include "comm/departures.hpp"
+#include "comm/failures/departures.hpp"
 #include "support/ranks.hpp"
 
 using namespace ccoll;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/tuning.hpp"
+#include "comm/groups/tuning.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "comm/costs.hpp"
+#include "comm/groups/costs.hpp"
 #include "control/control.hpp"
 #include "support/ranks.hpp"
 #include "transport/transport.hpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ccoll/types.hpp"
-#include "support/device_buffer.hpp"
+#include "support/gpu/device_buffer.hpp"
 
 namespace ccoll::testing {
 

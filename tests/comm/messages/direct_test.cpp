@@ -15,10 +15,10 @@
 
 #include "byte_messages.hpp"
 #include "ccoll/memory.hpp"
-#include "devices.hpp"
+#include "comm/streams/devices.hpp"
 #include "rdma/device.hpp"
 #include "rdma/faults.hpp"
-#include "support/cuda_on_host.hpp"
+#include "support/gpu/cuda_on_host.hpp"
 #include "support/logged.hpp"
 
 using namespace ccoll;

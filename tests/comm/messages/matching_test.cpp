@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/matching.hpp"
+#include "comm/messages/matching.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "comm/messages.hpp"
+#include "comm/messages/messages.hpp"
 
 namespace ccoll {
 namespace {

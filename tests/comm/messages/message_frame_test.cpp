@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/message_frame.hpp"
+#include "comm/messages/message_frame.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -7,9 +7,9 @@
 #include <random>
 #include <thread>
 
-#include "comm/messages.hpp"
+#include "comm/messages/messages.hpp"
+#include "comm/on_transports.hpp"
 #include "engine/inproc_ranks.hpp"
-#include "on_transports.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;

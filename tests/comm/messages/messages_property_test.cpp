@@ -8,7 +8,7 @@
 #include <numeric>
 #include <random>
 
-#include "comm/messages.hpp"
+#include "comm/messages/messages.hpp"
 #include "support/effort.hpp"
 #include "support/ranks.hpp"
 #include "usable_transports.hpp"

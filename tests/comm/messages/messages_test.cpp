@@ -7,7 +7,7 @@
 #include <random>
 #include <regex>
 
-#include "on_transports.hpp"
+#include "comm/on_transports.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;

@@ -23,8 +23,8 @@
 #include <vector>
 
 #include "ccoll/ccoll.hpp"
-#include "comm/dump/dump.hpp"
-#include "core/net/service.hpp"
+#include "comm/record/dump/dump.hpp"
+#include "net/service.hpp"
 #include "support/children.hpp"
 #include "support/directory.hpp"
 #include "support/kept_port.hpp"

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "on_transports.hpp"
+#include "comm/on_transports.hpp"
 #include "support/effort.hpp"
 #include "transport/copier_choice.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/sweep.hpp"
+#include "comm/progress/sweep.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "algorithms/algorithms.hpp"
-#include "on_transports.hpp"
+#include "comm/on_transports.hpp"
 #include "support/effort.hpp"
 #include "usable_transports.hpp"
 

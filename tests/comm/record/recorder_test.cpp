@@ -14,7 +14,7 @@
 #include <random>
 
 #include "ccoll/ccoll.hpp"
-#include "comm/dump/dump.hpp"
+#include "comm/record/dump/dump.hpp"
 #include "support/directory.hpp"
 #include "support/ranks.hpp"
 

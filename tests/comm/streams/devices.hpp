@@ -15,10 +15,10 @@
 #include <thread>
 #include <vector>
 
-#include "comm/device_ways.hpp"
+#include "comm/streams/device_ways.hpp"
 #include "schedule/problem.hpp"
-#include "support/cuda_on_host.hpp"
-#include "support/device_buffer.hpp"
+#include "support/gpu/cuda_on_host.hpp"
+#include "support/gpu/device_buffer.hpp"
 #include "support/ranks.hpp"
 
 namespace ccoll::testing {

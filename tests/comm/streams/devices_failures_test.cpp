@@ -8,11 +8,11 @@
 #include <chrono>
 #include <thread>
 
-#include "comm/dump/dump.hpp"
+#include "comm/record/dump/dump.hpp"
 #include "devices.hpp"
-#include "engine/device/driver.hpp"
+#include "gpu/cuda/driver.hpp"
 #include "support/children.hpp"
-#include "support/cuda_on_host.hpp"
+#include "support/gpu/cuda_on_host.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;

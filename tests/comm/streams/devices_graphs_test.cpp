@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "devices.hpp"
-#include "engine/device/way.hpp"
-#include "support/cuda_on_host.hpp"
+#include "gpu/way.hpp"
+#include "support/gpu/cuda_on_host.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;

@@ -13,9 +13,9 @@
 #include <thread>
 
 #include "any_device.hpp"
-#include "engine/device/way.hpp"
-#include "support/cuda_on_host.hpp"
+#include "gpu/way.hpp"
 #include "support/effort.hpp"
+#include "support/gpu/cuda_on_host.hpp"
 #include "support/logged.hpp"
 
 using namespace ccoll;

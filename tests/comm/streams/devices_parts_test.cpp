@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "devices.hpp"
-#include "support/cuda_on_host.hpp"
 #include "support/effort.hpp"
+#include "support/gpu/cuda_on_host.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;

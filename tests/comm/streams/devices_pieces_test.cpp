@@ -12,10 +12,10 @@
 #include <random>
 #include <thread>
 
-#include "byte_messages.hpp"
+#include "comm/messages/byte_messages.hpp"
 #include "devices.hpp"
-#include "support/cuda_on_host.hpp"
 #include "support/effort.hpp"
+#include "support/gpu/cuda_on_host.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;

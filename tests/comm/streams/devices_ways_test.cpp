@@ -10,11 +10,11 @@
 #include <span>
 #include <thread>
 
-#include "comm/device_ways.hpp"
+#include "comm/streams/device_ways.hpp"
 #include "core/element.hpp"
 #include "devices.hpp"
-#include "support/cuda_on_host.hpp"
 #include "support/effort.hpp"
+#include "support/gpu/cuda_on_host.hpp"
 #include "support/logged.hpp"
 
 using namespace ccoll;

@@ -10,11 +10,11 @@
 #include <random>
 #include <vector>
 
-#include "engine/device/cuda.hpp"
-#include "engine/device/registered.hpp"
-#include "engine/device/stream_group.hpp"
+#include "gpu/cuda/cuda.hpp"
+#include "gpu/group/stream_group.hpp"
+#include "gpu/registered.hpp"
+#include "gpu/team/team_memory.hpp"
 #include "support/memory_kind.hpp"
-#include "team_memory.hpp"
 
 namespace ccoll::test {
 

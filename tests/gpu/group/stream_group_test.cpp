@@ -14,14 +14,14 @@
 #include <random>
 #include <thread>
 
-#include "engine/device/block_budget.hpp"
-#include "engine/device/exchange.hpp"
-#include "engine/device/rank_steps.hpp"
+#include "gpu/exchange.hpp"
+#include "gpu/program/block_budget.hpp"
+#include "gpu/program/rank_steps.hpp"
 #include "group_bench.hpp"
 #include "support/children.hpp"
-#include "support/cuda_on_host.hpp"
-#include "support/device_buffer.hpp"
 #include "support/effort.hpp"
+#include "support/gpu/cuda_on_host.hpp"
+#include "support/gpu/device_buffer.hpp"
 #include "support/logged.hpp"
 
 using namespace ccoll;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The count of blocks over all teams of several GPUs: whatever it lets in has room, wherever the
 // GPU puts its blocks.
-#include "engine/device/block_budget.hpp"
+#include "gpu/program/block_budget.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device/blocks.hpp"
+#include "gpu/program/blocks.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls as copies: they leave, guards and inputs included, what the team kernel's code leaves.
-#include "engine/device/copies.hpp"
+#include "gpu/program/copies.hpp"
 
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <numeric>
 #include <set>
 
+#include "gpu/team/team_memory.hpp"
 #include "support/effort.hpp"
-#include "team_memory.hpp"
 
 using namespace ccoll;
 using ccoll::device::CopyUse;

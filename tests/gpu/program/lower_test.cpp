@@ -2,9 +2,9 @@
 // From schedules to the team kernel's programs: which memory each step names.
 #include <catch2/catch.hpp>
 
-#include "schedule/verify.hpp"
+#include "gpu/team/team_case.hpp"
 #include "support/effort.hpp"
-#include "team_case.hpp"
+#include "verify/verify.hpp"
 
 using namespace ccoll;
 using namespace ccoll::device;

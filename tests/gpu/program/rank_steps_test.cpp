@@ -6,11 +6,11 @@
 #include <map>
 #include <tuple>
 
-#include "engine/device/buffer_use.hpp"
-#include "engine/device/rank_steps.hpp"
+#include "gpu/program/buffer_use.hpp"
+#include "gpu/program/rank_steps.hpp"
+#include "gpu/team/team_memory.hpp"
 #include "kernels/device/combine.hpp"
 #include "support/effort.hpp"
-#include "team_memory.hpp"
 
 using namespace ccoll;
 using ccoll::device::RankStep;

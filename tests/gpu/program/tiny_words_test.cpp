@@ -7,12 +7,12 @@
 #include <numeric>
 #include <thread>
 
-#include "engine/device/interpret.hpp"
+#include "gpu/kernel/interpret.hpp"
+#include "gpu/team/team_exact.hpp"
+#include "gpu/team/team_memory.hpp"
+#include "gpu/team/word_hammer.hpp"
 #include "kernels/device/host_block.hpp"
 #include "support/effort.hpp"
-#include "team_exact.hpp"
-#include "team_memory.hpp"
-#include "word_hammer.hpp"
 
 using namespace ccoll;
 using namespace ccoll::device;

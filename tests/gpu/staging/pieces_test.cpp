@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages of any length through pieces of bounded memory: what comes out, in how many steps, and
 // that nothing stands still as long as steps are made.
-#include "engine/device/pieces.hpp"
+#include "gpu/staging/pieces.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -10,8 +10,8 @@
 #include <random>
 #include <vector>
 
-#include "engine/device/landing.hpp"
-#include "engine/device/lifting.hpp"
+#include "gpu/staging/device_to_host.hpp"
+#include "gpu/staging/host_to_device.hpp"
 #include "support/effort.hpp"
 
 using namespace ccoll;

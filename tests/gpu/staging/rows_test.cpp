@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pieces as few copies: all of them, each once, and nothing that CUDA refuses.
-#include "engine/device/rows.hpp"
+#include "gpu/staging/rows.hpp"
 
 #include <catch2/catch.hpp>
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a team's ranks come together, over a device that only writes down what it is asked for.
-#include "engine/device/meeting.hpp"
+#include "gpu/team/meeting.hpp"
 
 #include <algorithm>
 #include <atomic>

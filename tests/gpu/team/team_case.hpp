@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "algorithms/algorithms.hpp"
-#include "engine/device/lower.hpp"
+#include "gpu/program/lower.hpp"
 #include "support/hosts.hpp"
 
 namespace ccoll::test {

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "../../../bench/data.hpp"
-#include "schedule/resolve.hpp"
+#include "bench/measure/data.hpp"
 #include "team_memory.hpp"
+#include "verify/resolve.hpp"
 
 namespace ccoll::test {
 

@@ -6,12 +6,12 @@
 #include <random>
 #include <set>
 
-#include "engine/device/team.hpp"
-#include "engine/device/team_device.hpp"
-#include "support/cuda_on_host.hpp"
+#include "gpu/team/team.hpp"
+#include "gpu/team/team_device.hpp"
+#include "gpu_check/figures/team_bench.hpp"
 #include "support/effort.hpp"
+#include "support/gpu/cuda_on_host.hpp"
 #include "support/logged.hpp"
-#include "team_bench.hpp"
 #include "team_case.hpp"
 
 using namespace ccoll;

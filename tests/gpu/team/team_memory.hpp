@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "support/differences.hpp"
-#include "support/team_on_host.hpp"
+#include "support/gpu/team_on_host.hpp"
 #include "team_case.hpp"
 
 namespace ccoll::test {

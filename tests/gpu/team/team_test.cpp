@@ -6,7 +6,7 @@
 #include <numeric>
 #include <thread>
 
-#include "../inproc_ranks.hpp"
+#include "engine/inproc_ranks.hpp"
 #include "support/effort.hpp"
 #include "team_exact.hpp"
 #include "team_memory.hpp"

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "engine/device/tiny_words.hpp"
+#include "gpu/program/tiny_words.hpp"
 #include "kernels/device/layer.hpp"
 
 namespace ccoll::test {

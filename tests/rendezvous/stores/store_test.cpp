@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "ccoll/types.hpp"
-#include "rendezvous/backend.hpp"
+#include "rendezvous/stores/backend.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;

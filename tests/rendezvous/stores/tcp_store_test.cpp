@@ -18,12 +18,12 @@
 
 #include "ccoll/store.hpp"
 #include "ccoll/types.hpp"
-#include "core/net/address.hpp"
-#include "core/net/bytes.hpp"
-#include "core/net/frame.hpp"
-#include "core/net/listener.hpp"
+#include "core/bytes.hpp"
+#include "net/address.hpp"
+#include "net/listener.hpp"
+#include "net/wire/frame.hpp"
 #include "rendezvous/open_store.hpp"
-#include "rendezvous/tcp_store.hpp"
+#include "rendezvous/stores/tcp_store.hpp"
 #include "support/kept_port.hpp"
 
 using namespace ccoll;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/allocation_on_host.hpp"
+#include "support/gpu/allocation_on_host.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -59,19 +59,19 @@
 #include <utility>
 #include <vector>
 
-#include "../../bench/pattern_kernels.hpp"
-#include "../engine/device/word_hammer.hpp"
-#include "engine/device/claim.hpp"
-#include "engine/device/team_kernel.hpp"
-#include "figure_kernels.hpp"
+#include "bench/measure/pattern_kernels.hpp"
+#include "gpu/kernel/claim.hpp"
+#include "gpu/kernel/team_kernel.hpp"
+#include "gpu/team/word_hammer.hpp"
+#include "gpu_check/figures/figure_kernels.hpp"
+#include "gpu_check/phases/wayward_kernels.hpp"
+#include "gpu_check/phases/word_kernels.hpp"
 #include "kernels/device/combine.hpp"
 #include "kernels/device/combine_kernel.hpp"
 #include "kernels/device/ordered_copies.hpp"
-#include "support/allocation_on_host.hpp"
-#include "support/cuda_on_host.hpp"
-#include "support/team_on_host.hpp"
-#include "wayward_kernels.hpp"
-#include "word_kernels.hpp"
+#include "support/gpu/allocation_on_host.hpp"
+#include "support/gpu/cuda_on_host.hpp"
+#include "support/gpu/team_on_host.hpp"
 
 struct Item;
 

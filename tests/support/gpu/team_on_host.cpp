@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/team_on_host.hpp"
+#include "support/gpu/team_on_host.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "engine/device/interpret.hpp"
+#include "gpu/kernel/interpret.hpp"
 #include "kernels/device/host_block.hpp"
 
 namespace ccoll::testing {

@@ -12,8 +12,8 @@
 #include <random>
 #include <vector>
 
-#include "engine/device/claim.hpp"
-#include "engine/device/lower.hpp"
+#include "gpu/kernel/claim.hpp"
+#include "gpu/program/lower.hpp"
 #include "kernels/device/layer.hpp"
 
 namespace ccoll::testing {

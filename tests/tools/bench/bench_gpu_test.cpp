@@ -8,10 +8,10 @@
 #include <random>
 #include <set>
 
+#include "bench/measure/gpu.hpp"
+#include "bench/measure/pattern_kernels.hpp"
 #include "core/element.hpp"
-#include "gpu.hpp"
 #include "kernels/device/layer.hpp"
-#include "pattern_kernels.hpp"
 #include "trial_cases.hpp"
 
 using namespace ccoll;

@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "baseline.hpp"
-#include "matrix.hpp"
-#include "page.hpp"
-#include "row.hpp"
-#include "verdict.hpp"
+#include "bench/command/matrix.hpp"
+#include "bench/report/baseline.hpp"
+#include "bench/report/page.hpp"
+#include "bench/report/row.hpp"
+#include "bench/report/verdict.hpp"
 
 using namespace ccoll;
 using namespace ccoll::bench;

@@ -14,21 +14,21 @@
 #include <thread>
 
 #include "algorithms/algorithms.hpp"
-#include "core/variables.hpp"
-#include "data.hpp"
-#include "info.hpp"
+#include "bench/command/info.hpp"
+#include "bench/command/names.hpp"
+#include "bench/command/options.hpp"
+#include "bench/command/sizes.hpp"
+#include "bench/command/subcommands.hpp"
+#include "bench/command/tune.hpp"
+#include "bench/measure/data.hpp"
+#include "bench/measure/measure.hpp"
+#include "bench/measure/operations.hpp"
+#include "bench/measure/trial.hpp"
+#include "bench/report/report.hpp"
 #include "kernels/combine.hpp"
-#include "measure.hpp"
-#include "names.hpp"
-#include "operations.hpp"
-#include "options.hpp"
-#include "report.hpp"
-#include "sizes.hpp"
-#include "subcommands.hpp"
 #include "support/ranks.hpp"
-#include "trial.hpp"
+#include "system/variables.hpp"
 #include "trial_cases.hpp"
-#include "tune.hpp"
 
 using namespace ccoll;
 using namespace ccoll::bench;

@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 #include <functional>
 
-#include "trial.hpp"
+#include "bench/measure/trial.hpp"
 
 namespace ccoll::bench {
 

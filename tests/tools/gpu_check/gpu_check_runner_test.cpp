@@ -12,9 +12,9 @@
 #include <sstream>
 #include <thread>
 
-#include "report.hpp"
-#include "runner.hpp"
-#include "runs.hpp"
+#include "bench/report/report.hpp"
+#include "gpu_check/runner.hpp"
+#include "gpu_check/runs.hpp"
 #include "support/differences.hpp"
 #include "support/directory.hpp"
 

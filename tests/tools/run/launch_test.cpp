@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/launch.hpp"
+#include "run/launch.hpp"
 
 #include <signal.h>
 #include <sys/stat.h>
@@ -15,10 +15,10 @@
 #include <random>
 #include <vector>
 
-#include "rendezvous/line_prefixer.hpp"
 #include "rendezvous/meeting_place.hpp"
 #include "rendezvous/open_store.hpp"
-#include "rendezvous/rank_process.hpp"
+#include "run/line_prefixer.hpp"
+#include "run/rank_process.hpp"
 #include "support/directory.hpp"
 
 namespace ccoll {

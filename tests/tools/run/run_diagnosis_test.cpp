@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "comm/dump/dump.hpp"
+#include "comm/record/dump/dump.hpp"
 #include "support/directory.hpp"
 
 namespace ccoll {

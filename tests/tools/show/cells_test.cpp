@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/cells.hpp"
+#include "show/model/cells.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "show/picture.hpp"
+#include "show/model/picture.hpp"
 
 namespace ccoll::show::test {
 namespace {

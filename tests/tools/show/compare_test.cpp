@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/compare.hpp"
+#include "show/commands/compare.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "said.hpp"
-#include "show/call.hpp"
-#include "show/curves.hpp"
-#include "show/picture.hpp"
-#include "show/study.hpp"
+#include "show/model/call.hpp"
+#include "show/model/picture.hpp"
+#include "show/model/study.hpp"
+#include "show/page/curves.hpp"
 
 namespace ccoll::show::test {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/page.hpp"
+#include "show/page/page.hpp"
 
 #include <unistd.h>
 #include <nlohmann/json.hpp>
@@ -11,7 +11,7 @@
 
 #include "algorithms/algorithms.hpp"
 #include "said.hpp"
-#include "show/page_parts.hpp"
+#include "show/page/page_parts.hpp"
 #include "support/directory.hpp"
 
 namespace ccoll::show::test {

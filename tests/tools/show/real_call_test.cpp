@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "bench/operations.hpp"
+#include "bench/measure/operations.hpp"
 #include "said.hpp"
-#include "show/expression.hpp"
+#include "show/real/expression.hpp"
 
 namespace ccoll::show::test {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/rounds_json.hpp"
+#include "show/page/rounds_json.hpp"
 
 #include <fmt/format.h>
 

@@ -13,9 +13,9 @@
 #include "algorithms/algorithms.hpp"
 #include "said.hpp"
 #include "schedule/text.hpp"
-#include "show/execute.hpp"
-#include "show/explain.hpp"
-#include "show/schedule_file.hpp"
+#include "show/model/schedule_file.hpp"
+#include "show/real/execute.hpp"
+#include "show/text/explain.hpp"
 
 namespace ccoll::show::test {
 namespace {

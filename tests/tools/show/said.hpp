@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "show/command.hpp"
+#include "show/commands/command.hpp"
 
 namespace ccoll::show::test {
 

@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "said.hpp"
-#include "show/check.hpp"
-#include "show/study.hpp"
+#include "show/commands/check.hpp"
+#include "show/model/study.hpp"
 #include "support/directory.hpp"
 
 namespace ccoll::show::test {

@@ -5,9 +5,9 @@
 
 #include "algorithms/algorithms.hpp"
 #include "said.hpp"
-#include "schedule/verify.hpp"
-#include "show/breaking.hpp"
-#include "show/explain.hpp"
+#include "show/model/breaking.hpp"
+#include "show/text/explain.hpp"
+#include "verify/verify.hpp"
 
 namespace ccoll::show::test {
 namespace {

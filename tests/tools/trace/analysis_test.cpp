@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records that are made up from the schedules that the library runs, with times of a made-up
 // machine of which the truth is known.
-#include "comm/trace/analysis.hpp"
+#include "trace/analysis.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

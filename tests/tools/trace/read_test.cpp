@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/trace/read.hpp"
+#include "trace/read.hpp"
 
 #include <stdlib.h>
 #include <unistd.h>

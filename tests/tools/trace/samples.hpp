@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "comm/trace/read.hpp"
-#include "comm/trace/recorder.hpp"
-#include "comm/trace/texts.hpp"
+#include "comm/record/trace/recorder.hpp"
+#include "comm/record/trace/texts.hpp"
+#include "trace/read.hpp"
 
 namespace ccoll::test {
 

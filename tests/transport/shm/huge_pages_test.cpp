@@ -17,12 +17,12 @@
 #include <string>
 #include <string_view>
 
-#include "core/file_descriptor.hpp"
 #include "support/effort.hpp"
-#include "transport/lending.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/segment.hpp"
 #include "transport/pair.hpp"
 #include "transport/registered_memory.hpp"
-#include "transport/segment.hpp"
+#include "transport/shm/lent_slices.hpp"
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25  // of <linux/mman.h>; libraries older than the kernel lack it

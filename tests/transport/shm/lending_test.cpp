@@ -10,14 +10,14 @@
 #include <fstream>
 #include <thread>
 
-#include "core/net/bytes.hpp"
+#include "core/bytes.hpp"
 #include "support/effort.hpp"
+#include "system/segment.hpp"
 #include "transport/by_hand.hpp"
-#include "transport/lending.hpp"
 #include "transport/pair.hpp"
 #include "transport/registered_memory.hpp"
-#include "transport/segment.hpp"
 #include "transport/shm/lending.hpp"
+#include "transport/shm/lent_slices.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;

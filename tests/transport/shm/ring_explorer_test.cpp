@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "support/effort.hpp"
-#include "transport/explorer.hpp"
+#include "transport/shm/explorer.hpp"
 #include "transport/shm/ring.hpp"
 #include "transport/sleep_word.hpp"
 

@@ -9,7 +9,7 @@
 #include <memory>
 #include <random>
 
-#include "transport/segment.hpp"
+#include "system/segment.hpp"
 
 using namespace ccoll;
 

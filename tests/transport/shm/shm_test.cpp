@@ -23,8 +23,8 @@
 #include <set>
 #include <thread>
 
-#include "core/net/bytes.hpp"
-#include "core/net/handshake.hpp"
+#include "core/bytes.hpp"
+#include "net/handshake.hpp"
 #include "support/effort.hpp"
 #include "transport/by_hand.hpp"
 #include "transport/pair.hpp"

@@ -16,8 +16,8 @@
 
 #include "support/effort.hpp"
 #include "support/secret_memory.hpp"
-#include "transport/lending.hpp"
 #include "transport/pair.hpp"
+#include "transport/shm/lent_slices.hpp"
 #include "transport/shm/ring.hpp"
 #include "transport/shm/single_copy.hpp"
 

@@ -5,8 +5,8 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
-#include "pair.hpp"
 #include "support/effort.hpp"
+#include "transport/pair.hpp"
 #include "transport/tcp/link.hpp"
 
 namespace ccoll {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is said of RDMA devices, and where there are none, on the device in memory of tests/rdma.
-#include "transport/verbs/device.hpp"
+#include "transport/verbs/device/device.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>

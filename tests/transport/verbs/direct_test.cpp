@@ -13,7 +13,7 @@
 #include "rdma/device.hpp"
 #include "rdma/faults.hpp"
 #include "transport/pair.hpp"
-#include "transport/verbs/registration.hpp"
+#include "transport/verbs/device/registration.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "clockwork.hpp"
+#include "gpu_check/figures/clockwork.hpp"
 
 #include <algorithm>
 
 #include "core/deadline.hpp"
-#include "graph.hpp"
+#include "gpu_check/phases/graph.hpp"
 
 namespace ccoll::gpu_check {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/device/cuda.hpp"
+#include "gpu/cuda/cuda.hpp"
 
 namespace ccoll::gpu_check {
 

@@ -6,9 +6,9 @@
 #include <optional>
 #include <span>
 
-#include "figure_kernels.hpp"
-#include "figures.hpp"
-#include "graph.hpp"
+#include "gpu_check/figures/figure_kernels.hpp"
+#include "gpu_check/figures/figures.hpp"
+#include "gpu_check/phases/graph.hpp"
 #include "support/effort.hpp"
 
 namespace ccoll::gpu_check {

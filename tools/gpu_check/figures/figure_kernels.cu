@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "figure_kernels.hpp"
+#include "gpu_check/figures/figure_kernels.hpp"
 
 #include "kernels/device/layer.hpp"
 

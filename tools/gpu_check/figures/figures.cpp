@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "figures.hpp"
+#include "gpu_check/figures/figures.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 
-#include "figure_kernels.hpp"
-#include "graph.hpp"
+#include "gpu_check/figures/figure_kernels.hpp"
+#include "gpu_check/phases/graph.hpp"
 #include "kernels/device/launch.hpp"
 #include "support/effort.hpp"
 

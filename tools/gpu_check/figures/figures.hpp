@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "clockwork.hpp"
-#include "phases.hpp"
-#include "timed_team.hpp"
+#include "gpu_check/figures/clockwork.hpp"
+#include "gpu_check/figures/timed_team.hpp"
+#include "gpu_check/phases.hpp"
 
 namespace ccoll::gpu_check {
 

@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "../../tests/engine/device/team_memory.hpp"
-#include "engine/device/cuda.hpp"
-#include "engine/device/team.hpp"
+#include "gpu/cuda/cuda.hpp"
+#include "gpu/team/team.hpp"
+#include "gpu/team/team_memory.hpp"
 
 namespace ccoll::gpu_check {
 

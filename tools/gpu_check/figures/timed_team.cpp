@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "timed_team.hpp"
+#include "gpu_check/figures/timed_team.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <span>
 
 #include "algorithms/algorithms.hpp"
-#include "engine/device/team_device.hpp"
-#include "graph.hpp"
+#include "gpu/team/team_device.hpp"
+#include "gpu_check/phases/graph.hpp"
 #include "support/differences.hpp"
 
 namespace ccoll::gpu_check {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/device/cuda.hpp"
-#include "engine/device/team.hpp"
+#include "gpu/cuda/cuda.hpp"
+#include "gpu/team/team.hpp"
 
 namespace ccoll::gpu_check {
 

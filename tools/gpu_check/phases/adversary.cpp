@@ -6,14 +6,14 @@
 #include <random>
 #include <thread>
 
-#include "../../tests/engine/device/team_case.hpp"
-#include "disturbance.hpp"
-#include "engine/device/team_kernel.hpp"
-#include "known_calls.hpp"
-#include "phases.hpp"
+#include "gpu/kernel/team_kernel.hpp"
+#include "gpu/team/team_case.hpp"
+#include "gpu_check/phases.hpp"
+#include "gpu_check/phases/disturbance.hpp"
+#include "gpu_check/phases/known_calls.hpp"
+#include "gpu_check/phases/team_list.hpp"
+#include "gpu_check/watchdog.hpp"
 #include "support/effort.hpp"
-#include "team_list.hpp"
-#include "watchdog.hpp"
 
 namespace ccoll::gpu_check {
 namespace {

@@ -18,11 +18,11 @@
 #include <vector>
 
 #include "ccoll/communicator.hpp"
-#include "children.hpp"
 #include "core/text.hpp"
-#include "engine/device/cuda.hpp"
-#include "graph.hpp"
-#include "phases.hpp"
+#include "gpu/cuda/cuda.hpp"
+#include "gpu_check/children.hpp"
+#include "gpu_check/phases.hpp"
+#include "gpu_check/phases/graph.hpp"
 #include "schedule/problem.hpp"
 #include "support/differences.hpp"
 #include "support/effort.hpp"

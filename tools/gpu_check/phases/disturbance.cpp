@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "disturbance.hpp"
+#include "gpu_check/phases/disturbance.hpp"
 
 #include <chrono>
 #include <random>
 #include <stdexcept>
 
-#include "graph.hpp"
-#include "wayward_kernels.hpp"
+#include "gpu_check/phases/graph.hpp"
+#include "gpu_check/phases/wayward_kernels.hpp"
 
 namespace ccoll::gpu_check {
 namespace {

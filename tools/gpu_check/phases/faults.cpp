@@ -9,14 +9,14 @@
 #include <random>
 #include <thread>
 
-#include "children.hpp"
-#include "graph.hpp"
-#include "phases.hpp"
+#include "gpu_check/children.hpp"
+#include "gpu_check/figures/team_bench.hpp"
+#include "gpu_check/figures/timed_team.hpp"
+#include "gpu_check/phases.hpp"
+#include "gpu_check/phases/graph.hpp"
+#include "gpu_check/phases/survivor.hpp"
+#include "gpu_check/phases/team_list.hpp"
 #include "support/effort.hpp"
-#include "survivor.hpp"
-#include "team_bench.hpp"
-#include "team_list.hpp"
-#include "timed_team.hpp"
 
 namespace ccoll::gpu_check {
 namespace {

@@ -9,10 +9,10 @@
 #include <thread>
 
 #include "ccoll/communicator.hpp"
-#include "graph.hpp"
+#include "gpu_check/phases/graph.hpp"
+#include "gpu_check/watchdog.hpp"
 #include "kernels/device/launch.hpp"
 #include "support/effort.hpp"
-#include "watchdog.hpp"
 
 namespace ccoll::gpu_check {
 namespace {

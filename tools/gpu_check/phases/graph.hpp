@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "engine/device/cuda.hpp"
+#include "gpu/cuda/cuda.hpp"
 
 namespace ccoll::gpu_check {
 

@@ -9,13 +9,13 @@
 #include <utility>
 
 #include "ccoll/call_group.hpp"
-#include "children.hpp"
-#include "known_calls.hpp"
-#include "phases.hpp"
-#include "replays.hpp"
+#include "gpu_check/children.hpp"
+#include "gpu_check/phases.hpp"
+#include "gpu_check/phases/known_calls.hpp"
+#include "gpu_check/phases/replays.hpp"
+#include "gpu_check/phases/team_part.hpp"
+#include "gpu_check/watchdog.hpp"
 #include "support/effort.hpp"
-#include "team_part.hpp"
-#include "watchdog.hpp"
 
 namespace ccoll::gpu_check {
 namespace {

@@ -4,14 +4,14 @@
 #include <functional>
 #include <random>
 
-#include "../../tests/engine/device/word_hammer.hpp"
-#include "../../tests/kernels/device/trial.hpp"
 #include "core/deadline.hpp"
-#include "engine/device/cuda.hpp"
+#include "gpu/cuda/cuda.hpp"
+#include "gpu/team/word_hammer.hpp"
+#include "gpu_check/phases.hpp"
+#include "gpu_check/phases/word_kernels.hpp"
 #include "kernels/device/launch.hpp"
-#include "phases.hpp"
+#include "kernels/device/trial.hpp"
 #include "support/effort.hpp"
-#include "word_kernels.hpp"
 
 namespace ccoll::gpu_check {
 namespace {

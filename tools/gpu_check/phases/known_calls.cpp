@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "known_calls.hpp"
+#include "gpu_check/phases/known_calls.hpp"
 
 #include <algorithm>
 #include <functional>
 #include <numeric>
 #include <string_view>
 
-#include "graph.hpp"
+#include "gpu_check/phases/graph.hpp"
 
 namespace ccoll::gpu_check {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ccoll/communicator.hpp"
-#include "engine/device/cuda.hpp"
+#include "gpu/cuda/cuda.hpp"
 
 namespace ccoll::gpu_check {
 

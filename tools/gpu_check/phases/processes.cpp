@@ -12,17 +12,17 @@
 #include <random>
 #include <thread>
 
-#include "../../tests/engine/device/group_bench.hpp"
-#include "children.hpp"
-#include "core/net/bytes.hpp"
-#include "disturbance.hpp"
-#include "engine/device/driver.hpp"
-#include "engine/device/rank_steps.hpp"
+#include "core/bytes.hpp"
+#include "gpu/cuda/driver.hpp"
+#include "gpu/group/group_bench.hpp"
+#include "gpu/program/rank_steps.hpp"
+#include "gpu_check/children.hpp"
+#include "gpu_check/phases.hpp"
+#include "gpu_check/phases/disturbance.hpp"
+#include "gpu_check/private_mps.hpp"
+#include "gpu_check/watchdog.hpp"
 #include "kernels/device/launch.hpp"
-#include "phases.hpp"
-#include "private_mps.hpp"
 #include "support/effort.hpp"
-#include "watchdog.hpp"
 
 namespace ccoll::gpu_check {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "replays.hpp"
+#include "gpu_check/phases/replays.hpp"
 
 namespace ccoll::gpu_check {
 namespace {

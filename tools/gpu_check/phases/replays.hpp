@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "graph.hpp"
+#include "gpu_check/phases/graph.hpp"
 
 namespace ccoll::gpu_check {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "survivor.hpp"
+#include "gpu_check/phases/survivor.hpp"
 
 #include <unistd.h>
 
@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "ccoll/communicator.hpp"
-#include "graph.hpp"
+#include "gpu_check/phases/graph.hpp"
+#include "gpu_check/phases/known_calls.hpp"
 #include "kernels/device/launch.hpp"
-#include "known_calls.hpp"
 
 namespace ccoll::gpu_check {
 namespace {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "ccoll/store.hpp"
-#include "phases.hpp"
-#include "watchdog.hpp"
+#include "gpu_check/phases.hpp"
+#include "gpu_check/watchdog.hpp"
 
 namespace ccoll::gpu_check {
 

@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "../../tests/engine/device/team_case.hpp"
-#include "phases.hpp"
+#include "gpu/team/team_case.hpp"
+#include "gpu_check/phases.hpp"
 
 namespace ccoll::gpu_check {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "team_part.hpp"
+#include "gpu_check/phases/team_part.hpp"
 
 #include <chrono>
 

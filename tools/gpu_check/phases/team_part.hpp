@@ -8,9 +8,9 @@
 #include <random>
 #include <vector>
 
-#include "../../tests/engine/device/team_memory.hpp"
-#include "engine/device/team.hpp"
-#include "replays.hpp"
+#include "gpu/team/team.hpp"
+#include "gpu/team/team_memory.hpp"
+#include "gpu_check/phases/replays.hpp"
 
 namespace ccoll::gpu_check {
 

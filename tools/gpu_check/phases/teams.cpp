@@ -3,13 +3,13 @@
 #include <numeric>
 #include <random>
 
-#include "../../tests/engine/device/team_exact.hpp"
-#include "engine/device/peers.hpp"
-#include "phases.hpp"
+#include "gpu/cuda/peers.hpp"
+#include "gpu/team/team_exact.hpp"
+#include "gpu_check/figures/team_bench.hpp"
+#include "gpu_check/phases.hpp"
+#include "gpu_check/phases/team_list.hpp"
+#include "gpu_check/watchdog.hpp"
 #include "support/effort.hpp"
-#include "team_bench.hpp"
-#include "team_list.hpp"
-#include "watchdog.hpp"
 
 namespace ccoll::gpu_check {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "wayward_kernels.hpp"
+#include "gpu_check/phases/wayward_kernels.hpp"
 
 #include <array>
 #include <utility>

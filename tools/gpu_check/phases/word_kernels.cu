@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "word_kernels.hpp"
+#include "gpu_check/phases/word_kernels.hpp"
 
-#include "../../tests/engine/device/word_hammer.hpp"
+#include "gpu/team/word_hammer.hpp"
 
 namespace ccoll::gpu_check {
 namespace {

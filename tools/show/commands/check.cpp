@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/check.hpp"
+#include "show/commands/check.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "bench/sizes.hpp"
-#include "comm/costs.hpp"
-#include "comm/tuning.hpp"
+#include "bench/command/sizes.hpp"
+#include "comm/groups/costs.hpp"
+#include "comm/groups/tuning.hpp"
 #include "rendezvous/identity.hpp"
-#include "show/timed_calls.hpp"
+#include "show/real/timed_calls.hpp"
 
 namespace ccoll::show {
 

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "core/result.hpp"
-#include "show/command.hpp"
-#include "show/study.hpp"
+#include "show/commands/command.hpp"
+#include "show/model/study.hpp"
 
 namespace ccoll::show {
 

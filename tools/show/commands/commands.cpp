@@ -11,16 +11,16 @@
 
 #include "ccoll/version.hpp"
 #include "core/text.hpp"
-#include "show/command.hpp"
-#include "show/compare.hpp"
-#include "show/list.hpp"
-#include "show/page.hpp"
-#include "show/real_call.hpp"
-#include "show/run.hpp"
-#include "show/simulate.hpp"
-#include "show/steps.hpp"
-#include "show/trace.hpp"
-#include "show/verify.hpp"
+#include "show/commands/command.hpp"
+#include "show/commands/compare.hpp"
+#include "show/commands/list.hpp"
+#include "show/commands/real_call.hpp"
+#include "show/commands/run.hpp"
+#include "show/commands/simulate.hpp"
+#include "show/commands/steps.hpp"
+#include "show/commands/trace.hpp"
+#include "show/commands/verify.hpp"
+#include "show/page/page.hpp"
 
 namespace ccoll::show {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/compare.hpp"
+#include "show/commands/compare.hpp"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -12,13 +12,13 @@
 #include <tuple>
 #include <utility>
 
-#include "bench/whole_file.hpp"
+#include "bench/report/whole_file.hpp"
 #include "core/text.hpp"
-#include "show/call.hpp"
-#include "show/curves.hpp"
-#include "show/page.hpp"
-#include "show/picture.hpp"
-#include "show/wrapped.hpp"
+#include "show/model/call.hpp"
+#include "show/model/picture.hpp"
+#include "show/page/curves.hpp"
+#include "show/page/page.hpp"
+#include "show/text/wrapped.hpp"
 #include "sim/arrivals.hpp"
 
 namespace ccoll::show {

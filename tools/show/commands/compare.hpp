@@ -8,8 +8,8 @@
 
 #include "algorithms/algorithms.hpp"
 #include "core/result.hpp"
-#include "show/command.hpp"
-#include "show/picture.hpp"
+#include "show/commands/command.hpp"
+#include "show/model/picture.hpp"
 
 namespace ccoll::show {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/list.hpp"
+#include "show/commands/list.hpp"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/text.hpp"
-#include "show/call.hpp"
+#include "show/model/call.hpp"
 
 namespace ccoll::show {
 

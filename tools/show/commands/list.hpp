@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "show/command.hpp"
+#include "show/commands/command.hpp"
 
 namespace ccoll::show {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/real_call.hpp"
+#include "show/commands/real_call.hpp"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -11,16 +11,16 @@
 #include <system_error>
 #include <vector>
 
-#include "bench/names.hpp"
-#include "bench/text_file.hpp"
+#include "bench/command/names.hpp"
+#include "bench/report/text_file.hpp"
 #include "core/text.hpp"
-#include "show/call.hpp"
-#include "show/example.hpp"
-#include "show/expression.hpp"
-#include "show/local_ranks.hpp"
-#include "show/numbers.hpp"
-#include "show/rank_groups.hpp"
-#include "show/splits.hpp"
+#include "show/model/call.hpp"
+#include "show/real/example.hpp"
+#include "show/real/expression.hpp"
+#include "show/real/local_ranks.hpp"
+#include "show/real/rank_groups.hpp"
+#include "show/real/splits.hpp"
+#include "show/text/numbers.hpp"
 
 namespace ccoll::show {
 

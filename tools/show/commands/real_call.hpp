@@ -4,7 +4,7 @@
 /// `cc-show call`: an operation really executed by ranks that are threads of this process, and
 /// every rank's buffers before and after it.
 
-#include "show/command.hpp"
+#include "show/commands/command.hpp"
 
 namespace ccoll::show {
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/run.hpp"
+#include "show/commands/run.hpp"
 
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <utility>
 
-#include "show/against.hpp"
-#include "show/execute.hpp"
-#include "show/local_ranks.hpp"
-#include "show/schedule_file.hpp"
-#include "show/view.hpp"
+#include "show/commands/view.hpp"
+#include "show/model/schedule_file.hpp"
+#include "show/real/against.hpp"
+#include "show/real/execute.hpp"
+#include "show/real/local_ranks.hpp"
 
 namespace ccoll::show {
 

@@ -4,7 +4,7 @@
 /// `cc-show run FILE`: a schedule that somebody has written, proven and drawn like those of the
 /// library.
 
-#include "show/command.hpp"
+#include "show/commands/command.hpp"
 
 namespace ccoll::show {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/simulate.hpp"
+#include "show/commands/simulate.hpp"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -8,17 +8,17 @@
 #include <memory>
 #include <utility>
 
-#include "bench/names.hpp"
-#include "bench/sizes.hpp"
-#include "bench/text_file.hpp"
-#include "bench/whole_file.hpp"
+#include "bench/command/names.hpp"
+#include "bench/command/sizes.hpp"
+#include "bench/report/text_file.hpp"
+#include "bench/report/whole_file.hpp"
 #include "core/text.hpp"
-#include "show/call.hpp"
-#include "show/check.hpp"
-#include "show/study.hpp"
-#include "show/study_json.hpp"
-#include "show/study_page.hpp"
-#include "show/timed_calls.hpp"
+#include "show/commands/check.hpp"
+#include "show/model/call.hpp"
+#include "show/model/study.hpp"
+#include "show/page/study_json.hpp"
+#include "show/page/study_page.hpp"
+#include "show/real/timed_calls.hpp"
 #include "sim/presets.hpp"
 
 namespace ccoll::show {

@@ -4,7 +4,7 @@
 /// `cc-show simulate OP`: how long each algorithm would take on a network, at any number of ranks,
 /// in virtual time: as a table and as a page.
 
-#include "show/command.hpp"
+#include "show/commands/command.hpp"
 
 namespace ccoll::show {
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/steps.hpp"
+#include "show/commands/steps.hpp"
 
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <utility>
 
-#include "show/breaking.hpp"
-#include "show/call.hpp"
-#include "show/picture.hpp"
-#include "show/view.hpp"
+#include "show/commands/view.hpp"
+#include "show/model/breaking.hpp"
+#include "show/model/call.hpp"
+#include "show/model/picture.hpp"
 
 namespace ccoll::show {
 

@@ -3,7 +3,7 @@
 
 /// `cc-show steps OP`: an algorithm at work, round by round.
 
-#include "show/command.hpp"
+#include "show/commands/command.hpp"
 
 namespace ccoll::show {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/trace.hpp"
+#include "show/commands/trace.hpp"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -11,12 +11,12 @@
 #include <optional>
 #include <string>
 
-#include "bench/whole_file.hpp"
-#include "show/dumps_text.hpp"
-#include "show/trace_json.hpp"
-#include "show/trace_page.hpp"
-#include "show/trace_text.hpp"
-#include "show/traced_job.hpp"
+#include "bench/report/whole_file.hpp"
+#include "show/model/traced_job.hpp"
+#include "show/page/trace_json.hpp"
+#include "show/page/trace_page.hpp"
+#include "show/text/dumps_text.hpp"
+#include "show/text/trace_text.hpp"
 
 namespace ccoll::show {
 

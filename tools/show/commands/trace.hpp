@@ -3,7 +3,7 @@
 
 /// `cc-show trace DIR`: what the ranks of a real run recorded with CCOLL_TRACE.
 
-#include "show/command.hpp"
+#include "show/commands/command.hpp"
 
 namespace ccoll::show {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/verify.hpp"
+#include "show/commands/verify.hpp"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -14,14 +14,14 @@
 #include <vector>
 
 #include "core/text.hpp"
-#include "schedule/rounds.hpp"
-#include "schedule/verify.hpp"
-#include "show/breaking.hpp"
-#include "show/call.hpp"
-#include "show/explain.hpp"
-#include "show/terminal.hpp"
-#include "show/words.hpp"
-#include "show/wrapped.hpp"
+#include "rounds/rounds.hpp"
+#include "show/model/breaking.hpp"
+#include "show/model/call.hpp"
+#include "show/text/explain.hpp"
+#include "show/text/terminal.hpp"
+#include "show/text/words.hpp"
+#include "show/text/wrapped.hpp"
+#include "verify/verify.hpp"
 
 namespace ccoll::show {
 

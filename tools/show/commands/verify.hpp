@@ -4,7 +4,7 @@
 /// `cc-show verify [OP]`: the proof of algorithms in words, or with --break what the verifier says
 /// of one that is wrong.
 
-#include "show/command.hpp"
+#include "show/commands/command.hpp"
 
 namespace ccoll::show {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/view.hpp"
+#include "show/commands/view.hpp"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -9,13 +9,13 @@
 #include <limits>
 #include <string>
 
-#include "show/follow.hpp"
-#include "show/picture.hpp"
-#include "show/player.hpp"
-#include "show/rounds_json.hpp"
-#include "show/schedule_file.hpp"
-#include "show/screen.hpp"
-#include "show/terminal.hpp"
+#include "show/model/picture.hpp"
+#include "show/model/schedule_file.hpp"
+#include "show/page/rounds_json.hpp"
+#include "show/text/follow.hpp"
+#include "show/text/player.hpp"
+#include "show/text/screen.hpp"
+#include "show/text/terminal.hpp"
 
 namespace ccoll::show {
 

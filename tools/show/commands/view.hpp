@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "show/command.hpp"
-#include "show/picture.hpp"
+#include "show/commands/command.hpp"
+#include "show/model/picture.hpp"
 
 namespace ccoll::show {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/breaking.hpp"
+#include "show/model/breaking.hpp"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "core/text.hpp"
-#include "schedule/rounds.hpp"
-#include "schedule/verify.hpp"
-#include "show/explain.hpp"
+#include "rounds/rounds.hpp"
+#include "show/text/explain.hpp"
+#include "verify/verify.hpp"
 
 namespace ccoll::show {
 

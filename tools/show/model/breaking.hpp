@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/result.hpp"
-#include "show/call.hpp"
-#include "show/picture.hpp"
+#include "show/model/call.hpp"
+#include "show/model/picture.hpp"
 
 namespace CLI {
 class App;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/call.hpp"
+#include "show/model/call.hpp"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -8,7 +8,7 @@
 #include <charconv>
 #include <vector>
 
-#include "bench/names.hpp"
+#include "bench/command/names.hpp"
 #include "core/text.hpp"
 
 namespace ccoll::show {

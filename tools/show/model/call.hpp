@@ -9,7 +9,7 @@
 #include <string>
 
 #include "algorithms/algorithms.hpp"
-#include "bench/operations.hpp"
+#include "bench/measure/operations.hpp"
 #include "ccoll/types.hpp"
 #include "core/result.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/cells.hpp"
+#include "show/model/cells.hpp"
 
 namespace ccoll::show {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "schedule/rounds.hpp"
+#include "rounds/rounds.hpp"
 
 namespace ccoll::show {
 

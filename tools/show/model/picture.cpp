@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/picture.hpp"
+#include "show/model/picture.hpp"
 
 #include <utility>
 

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "algorithms/algorithms.hpp"
-#include "schedule/rounds.hpp"
-#include "schedule/verify.hpp"
-#include "show/call.hpp"
-#include "show/numbers.hpp"
+#include "rounds/rounds.hpp"
+#include "show/model/call.hpp"
+#include "show/text/numbers.hpp"
+#include "verify/verify.hpp"
 
 namespace ccoll::show {
 

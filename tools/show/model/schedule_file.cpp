@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/schedule_file.hpp"
+#include "show/model/schedule_file.hpp"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include <iterator>
 #include <sstream>
 
-#include "bench/text_file.hpp"
+#include "bench/report/text_file.hpp"
 #include "core/text.hpp"
 #include "schedule/text.hpp"
 

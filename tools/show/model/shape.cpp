@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/shape.hpp"
+#include "show/model/shape.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "core/text.hpp"
-#include "show/labels.hpp"
+#include "show/text/labels.hpp"
 
 namespace ccoll::show {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "schedule/rounds.hpp"
+#include "rounds/rounds.hpp"
 
 namespace ccoll::show {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/study.hpp"
+#include "show/model/study.hpp"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include <map>
 #include <thread>
 
-#include "bench/sizes.hpp"
+#include "bench/command/sizes.hpp"
 #include "core/text.hpp"
 #include "rendezvous/identity.hpp"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/operations.hpp"
+#include "bench/measure/operations.hpp"
 #include "ccoll/types.hpp"
 #include "sim/simulate.hpp"
 

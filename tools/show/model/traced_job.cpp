@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/traced_job.hpp"
+#include "show/model/traced_job.hpp"
 
 #include <fmt/format.h>
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/result.hpp"
-#include "comm/trace/analysis.hpp"
-#include "comm/trace/read.hpp"
+#include "trace/analysis.hpp"
+#include "trace/read.hpp"
 
 namespace ccoll::show {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/curves.hpp"
+#include "show/page/curves.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -8,11 +8,11 @@
 #include <array>
 #include <cmath>
 
-#include "bench/chart.hpp"
-#include "bench/sizes.hpp"
+#include "bench/command/sizes.hpp"
+#include "bench/report/chart.hpp"
 #include "core/text.hpp"
-#include "show/study.hpp"
-#include "show/study_page.hpp"
+#include "show/model/study.hpp"
+#include "show/page/study_page.hpp"
 
 namespace ccoll::show {
 

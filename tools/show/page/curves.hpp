@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "algorithms/algorithms.hpp"
-#include "bench/operations.hpp"
+#include "bench/measure/operations.hpp"
 #include "ccoll/types.hpp"
 
 namespace ccoll::show {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/page.hpp"
+#include "show/page/page.hpp"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -9,15 +9,15 @@
 #include <utility>
 #include <vector>
 
-#include "bench/names.hpp"
-#include "bench/page_parts.hpp"
-#include "bench/whole_file.hpp"
+#include "bench/command/names.hpp"
+#include "bench/report/page_parts.hpp"
+#include "bench/report/whole_file.hpp"
 #include "core/text.hpp"
-#include "show/breaking.hpp"
-#include "show/call.hpp"
-#include "show/page_parts.hpp"
-#include "show/picture.hpp"
-#include "show/rounds_json.hpp"
+#include "show/model/breaking.hpp"
+#include "show/model/call.hpp"
+#include "show/model/picture.hpp"
+#include "show/page/page_parts.hpp"
+#include "show/page/rounds_json.hpp"
 
 namespace ccoll::show {
 

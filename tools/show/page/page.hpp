@@ -8,8 +8,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "show/command.hpp"
-#include "show/picture.hpp"
+#include "show/commands/command.hpp"
+#include "show/model/picture.hpp"
 
 namespace ccoll::show {
 

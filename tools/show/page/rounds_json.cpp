@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/rounds_json.hpp"
+#include "show/page/rounds_json.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "schedule/text.hpp"
-#include "show/cells.hpp"
-#include "show/explain.hpp"
-#include "show/labels.hpp"
-#include "show/shape.hpp"
-#include "show/words.hpp"
+#include "show/model/cells.hpp"
+#include "show/model/shape.hpp"
+#include "show/text/explain.hpp"
+#include "show/text/labels.hpp"
+#include "show/text/words.hpp"
 
 namespace ccoll::show {
 

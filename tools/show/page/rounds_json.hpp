@@ -53,7 +53,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "show/picture.hpp"
+#include "show/model/picture.hpp"
 
 namespace ccoll::show {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/study_json.hpp"
+#include "show/page/study_json.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "show/study.hpp"
+#include "show/model/study.hpp"
 
 namespace ccoll::show {
 

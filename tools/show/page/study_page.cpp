@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/study_page.hpp"
+#include "show/page/study_page.hpp"
 
 #include <fmt/format.h>
 
-#include "bench/chart.hpp"
-#include "bench/sizes.hpp"
+#include "bench/command/sizes.hpp"
+#include "bench/report/chart.hpp"
 
 namespace ccoll::show {
 

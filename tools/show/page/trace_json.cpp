@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/trace_json.hpp"
+#include "show/page/trace_json.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <set>
 
 #include "schedule/text.hpp"
-#include "show/trace_text.hpp"
+#include "show/text/trace_text.hpp"
 
 namespace ccoll::show {
 

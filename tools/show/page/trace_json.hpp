@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "show/traced_job.hpp"
+#include "show/model/traced_job.hpp"
 
 namespace ccoll::show {
 

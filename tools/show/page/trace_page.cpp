@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/trace_page.hpp"
+#include "show/page/trace_page.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "schedule/text.hpp"
-#include "show/page.hpp"
-#include "show/trace_text.hpp"
+#include "show/page/page.hpp"
+#include "show/text/trace_text.hpp"
 
 namespace ccoll::show {
 

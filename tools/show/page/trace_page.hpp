@@ -22,7 +22,7 @@
 
 #include <string>
 
-#include "show/traced_job.hpp"
+#include "show/model/traced_job.hpp"
 
 namespace ccoll::show {
 

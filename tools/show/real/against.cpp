@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/against.hpp"
+#include "show/real/against.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "rendezvous/identity.hpp"
-#include "show/study.hpp"
+#include "show/model/study.hpp"
 
 namespace ccoll::show {
 

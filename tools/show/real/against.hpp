@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/result.hpp"
-#include "show/execute.hpp"
+#include "show/real/execute.hpp"
 
 namespace ccoll::show {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/example.hpp"
+#include "show/real/example.hpp"
 
 #include <algorithm>
 #include <optional>
 
-#include "show/local_ranks.hpp"
+#include "show/real/local_ranks.hpp"
 
 namespace ccoll::show {
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/operations.hpp"
-#include "show/rank_groups.hpp"
-#include "show/splits.hpp"
+#include "bench/measure/operations.hpp"
+#include "show/real/rank_groups.hpp"
+#include "show/real/splits.hpp"
 
 namespace ccoll::show {
 

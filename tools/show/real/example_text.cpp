@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/text.hpp"
-#include "show/example.hpp"
-#include "show/numbers.hpp"
+#include "show/real/example.hpp"
+#include "show/text/numbers.hpp"
 
 namespace ccoll::show {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/execute.hpp"
+#include "show/real/execute.hpp"
 
 #include <fmt/format.h>
 
@@ -10,10 +10,10 @@
 #include <thread>
 #include <utility>
 
-#include "bench/measure.hpp"
+#include "bench/measure/measure.hpp"
 #include "core/text.hpp"
 #include "engine/plan.hpp"
-#include "show/local_ranks.hpp"
+#include "show/real/local_ranks.hpp"
 #include "transport/link.hpp"
 
 namespace ccoll::show {

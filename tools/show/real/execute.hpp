@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/result.hpp"
-#include "show/picture.hpp"
+#include "show/model/picture.hpp"
 
 namespace ccoll::show {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/expression.hpp"
+#include "show/real/expression.hpp"
 
 #include <charconv>
 #include <cmath>

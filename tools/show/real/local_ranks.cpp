@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/local_ranks.hpp"
+#include "show/real/local_ranks.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "ccoll/communicator.hpp"
-#include "core/net/listener.hpp"
-#include "core/peer_address.hpp"
 #include "core/result.hpp"
 #include "engine/links.hpp"
+#include "net/listener.hpp"
+#include "net/peer_address.hpp"
 
 namespace ccoll::show {
 

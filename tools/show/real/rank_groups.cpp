@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/rank_groups.hpp"
+#include "show/real/rank_groups.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
 
-#include "bench/names.hpp"
+#include "bench/command/names.hpp"
 
 namespace ccoll::show {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/splits.hpp"
+#include "show/real/splits.hpp"
 
 #include <fmt/format.h>
 
 #include <charconv>
 #include <numeric>
 
-#include "bench/names.hpp"
+#include "bench/command/names.hpp"
 #include "core/text.hpp"
 
 namespace ccoll::show {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/operations.hpp"
+#include "bench/measure/operations.hpp"
 #include "core/result.hpp"
 
 namespace ccoll::show {

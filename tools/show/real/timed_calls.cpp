@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/timed_calls.hpp"
+#include "show/real/timed_calls.hpp"
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -14,12 +14,12 @@
 #include <span>
 
 #include "algorithms/algorithms.hpp"
-#include "bench/measure.hpp"
-#include "bench/names.hpp"
-#include "bench/text_file.hpp"
+#include "bench/command/names.hpp"
+#include "bench/measure/measure.hpp"
+#include "bench/report/text_file.hpp"
 #include "ccoll/ccoll.hpp"
-#include "core/file_descriptor.hpp"
-#include "rendezvous/launch.hpp"
+#include "run/launch.hpp"
+#include "system/file_descriptor.hpp"
 
 namespace ccoll::show {
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "bench/operations.hpp"
+#include "bench/measure/operations.hpp"
 #include "core/result.hpp"
 #include "schedule/problem.hpp"
-#include "show/command.hpp"
+#include "show/commands/command.hpp"
 
 namespace ccoll::show {
 

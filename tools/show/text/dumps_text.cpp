@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/dumps_text.hpp"
+#include "show/text/dumps_text.hpp"
 
 #include <fmt/format.h>
 
@@ -11,9 +11,9 @@
 #include <system_error>
 #include <vector>
 
-#include "comm/dump/diagnosis.hpp"
-#include "comm/dump/dump.hpp"
+#include "comm/record/dump/dump.hpp"
 #include "core/text.hpp"
+#include "dumps/diagnosis.hpp"
 
 namespace ccoll::show {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/explain.hpp"
+#include "show/text/explain.hpp"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "core/text.hpp"
-#include "show/labels.hpp"
-#include "show/numbers.hpp"
-#include "show/wrapped.hpp"
+#include "show/text/labels.hpp"
+#include "show/text/numbers.hpp"
+#include "show/text/wrapped.hpp"
 
 namespace ccoll::show {
 

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <string>
 
-#include "show/picture.hpp"
+#include "show/model/picture.hpp"
 
 namespace ccoll::show {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/follow.hpp"
+#include "show/text/follow.hpp"
 
 #include <fmt/format.h>
 
@@ -10,8 +10,8 @@
 
 #include "core/text.hpp"
 #include "schedule/text.hpp"
-#include "show/labels.hpp"
-#include "show/words.hpp"
+#include "show/text/labels.hpp"
+#include "show/text/words.hpp"
 
 namespace ccoll::show {
 

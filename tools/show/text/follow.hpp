@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "show/picture.hpp"
+#include "show/model/picture.hpp"
 
 namespace ccoll::show {
 

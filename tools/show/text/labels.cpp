@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/labels.hpp"
+#include "show/text/labels.hpp"
 
 #include <fmt/format.h>
 

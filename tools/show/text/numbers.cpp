@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/numbers.hpp"
+#include "show/text/numbers.hpp"
 
 #include <fmt/format.h>
 

@@ -11,7 +11,7 @@
 
 #include "ccoll/types.hpp"
 #include "core/result.hpp"
-#include "schedule/rounds.hpp"
+#include "rounds/rounds.hpp"
 
 namespace ccoll::show {
 

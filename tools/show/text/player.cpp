@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/player.hpp"
+#include "show/text/player.hpp"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "show/call.hpp"
-#include "show/terminal.hpp"
+#include "show/model/call.hpp"
+#include "show/text/terminal.hpp"
 
 namespace ccoll::show {
 

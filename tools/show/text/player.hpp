@@ -3,7 +3,7 @@
 
 /// Going through a picture's rounds with the arrow keys.
 
-#include "show/screen.hpp"
+#include "show/text/screen.hpp"
 
 namespace ccoll::show {
 

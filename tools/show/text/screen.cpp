@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/screen.hpp"
+#include "show/text/screen.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "core/text.hpp"
-#include "show/explain.hpp"
-#include "show/labels.hpp"
-#include "show/shape.hpp"
-#include "show/words.hpp"
-#include "show/wrapped.hpp"
+#include "show/model/shape.hpp"
+#include "show/text/explain.hpp"
+#include "show/text/labels.hpp"
+#include "show/text/words.hpp"
+#include "show/text/wrapped.hpp"
 
 namespace ccoll::show {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "show/cells.hpp"
-#include "show/picture.hpp"
+#include "show/model/cells.hpp"
+#include "show/model/picture.hpp"
 
 namespace ccoll::show {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/terminal.hpp"
+#include "show/text/terminal.hpp"
 
 #include <poll.h>
 #include <signal.h>
@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <string>
 
-#include "core/variables.hpp"
+#include "system/variables.hpp"
 
 namespace ccoll::show {
 

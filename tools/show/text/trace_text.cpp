@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/trace_text.hpp"
+#include "show/text/trace_text.hpp"
 
 #include <fmt/format.h>
 
@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "bench/sizes.hpp"
+#include "bench/command/sizes.hpp"
 #include "core/text.hpp"
 #include "schedule/text.hpp"
-#include "show/study.hpp"
+#include "show/model/study.hpp"
 
 namespace ccoll::show {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/words.hpp"
+#include "show/text/words.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/wrapped.hpp"
+#include "show/text/wrapped.hpp"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "comm/dump/dump.hpp"
+#include "comm/record/dump/dump.hpp"
 #include "core/json.hpp"
 
 namespace ccoll::dump {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/trace/recorder.hpp"
+#include "comm/record/trace/recorder.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -11,10 +11,10 @@
 #include <fstream>
 #include <span>
 
-#include "comm/trace/texts.hpp"
-#include "core/log.hpp"
+#include "comm/record/trace/texts.hpp"
 #include "core/os_error.hpp"
-#include "core/write_all.hpp"
+#include "system/log.hpp"
+#include "system/write_all.hpp"
 
 namespace ccoll::trace {
 

@@ -13,10 +13,10 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/trace/format.hpp"
-#include "core/file_descriptor.hpp"
+#include "comm/record/trace/format.hpp"
 #include "core/result.hpp"
-#include "core/ticks.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/ticks.hpp"
 
 namespace ccoll::trace {
 

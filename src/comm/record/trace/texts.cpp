@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/trace/texts.hpp"
+#include "comm/record/trace/texts.hpp"
 
 #include <fmt/format.h>
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "ccoll/types.hpp"
-#include "comm/trace/format.hpp"
+#include "comm/record/trace/format.hpp"
 #include "core/result.hpp"
 #include "schedule/problem.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/verbs/device.hpp"
+#include "transport/verbs/device/device.hpp"
 
 #include <ifaddrs.h>
 #include <netinet/in.h>
@@ -15,9 +15,9 @@
 #include <mutex>
 #include <utility>
 
-#include "core/file_descriptor.hpp"
-#include "core/process_mutex.hpp"
 #include "core/text.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/process_mutex.hpp"
 
 namespace ccoll::verbs {
 namespace {

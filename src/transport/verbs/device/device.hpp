@@ -11,11 +11,11 @@
 #include <string_view>
 #include <vector>
 
-#include "transport/verbs/alarms.hpp"
-#include "transport/verbs/library.hpp"
-#include "transport/verbs/ports.hpp"
-#include "transport/verbs/registration.hpp"
-#include "transport/verbs/settings.hpp"
+#include "transport/verbs/device/alarms.hpp"
+#include "transport/verbs/device/library.hpp"
+#include "transport/verbs/device/ports.hpp"
+#include "transport/verbs/device/registration.hpp"
+#include "transport/verbs/device/settings.hpp"
 
 namespace ccoll::verbs {
 

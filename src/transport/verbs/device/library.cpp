@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/verbs/library.hpp"
+#include "transport/verbs/device/library.hpp"
 
 #include <dlfcn.h>
 #include <unistd.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/verbs/ports.hpp"
+#include "transport/verbs/device/ports.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <map>
 
-#include "core/peer_address.hpp"
+#include "net/peer_address.hpp"
 
 namespace ccoll::verbs {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/verbs/registration.hpp"
+#include "transport/verbs/device/registration.hpp"
 
 #include <cerrno>
 #include <cstring>
 
-#include "core/log.hpp"
+#include "system/log.hpp"
 
 namespace ccoll::verbs {
 namespace {

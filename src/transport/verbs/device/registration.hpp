@@ -15,7 +15,7 @@
 
 #include "transport/link.hpp"
 #include "transport/registered_memory.hpp"
-#include "transport/verbs/library.hpp"
+#include "transport/verbs/device/library.hpp"
 
 namespace ccoll::verbs {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/verbs/settings.hpp"
+#include "transport/verbs/device/settings.hpp"
 
-#include "core/variables.hpp"
+#include "system/variables.hpp"
 
 namespace ccoll::verbs {
 namespace {

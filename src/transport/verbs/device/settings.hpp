@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "transport/verbs/ports.hpp"
+#include "transport/verbs/device/ports.hpp"
 
 namespace ccoll::verbs {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/trace/recorder.hpp"
+#include "comm/record/trace/recorder.hpp"
 
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -7,9 +7,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "comm/trace/read.hpp"
-#include "samples.hpp"
 #include "support/directory.hpp"
+#include "tools/trace/samples.hpp"
+#include "trace/read.hpp"
 
 using namespace ccoll;
 using namespace ccoll::trace;

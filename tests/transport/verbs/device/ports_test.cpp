@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/verbs/ports.hpp"
+#include "transport/verbs/device/ports.hpp"
 
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
 
-#include "core/peer_address.hpp"
+#include "net/peer_address.hpp"
 
 using namespace ccoll;
 using namespace ccoll::verbs;

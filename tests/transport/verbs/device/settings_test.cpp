@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/verbs/settings.hpp"
+#include "transport/verbs/device/settings.hpp"
 
 #include <catch2/catch.hpp>
 #include <cstdlib>

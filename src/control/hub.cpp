@@ -323,7 +323,7 @@ void Hub::route(Publication publication) {
   if (edge == edges_.end() && !publication.detour) edge = edges_.find(next_hop(rank_, to));
   if (edge == edges_.end()) {
     // Never back to the tree: with every hop nearer to its end it cannot go round a cycle, and
-    // those who stay have a connection to the next on either side (mend.cpp).
+    // those who stay have a connection to the next on either side (reconnect.cpp).
     publication.detour = true;
     const auto distance = [to](std::uint32_t rank) { return rank < to ? to - rank : rank - to; };
     edge = std::ranges::min_element(edges_, {},

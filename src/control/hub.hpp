@@ -88,7 +88,7 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   void give_up(const Failure& failure);
   Standing standing() const;
 
-  // What comes after (hub.cpp; how ranks stay connected: mend.cpp).
+  // What comes after (hub.cpp; how ranks stay connected: reconnect.cpp).
 
   void subscribe(std::uint64_t communicator, std::weak_ptr<ControlObserver> observer);
   void unsubscribe(std::uint64_t communicator);
@@ -223,7 +223,7 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   void await_absent();
   void part_with_absent();
 
-  // look.cpp
+  // liveness_probe.cpp
   void ask_next();
   /// This rank has been waiting for `rank` since then.
   static asio::awaitable<void> ask(Self self, std::uint32_t rank, Clock::time_point since);

@@ -4,7 +4,7 @@
 /// Which ranks hold control connections to which: a binary tree with rank 0 at the root, and the
 /// ring. A ring edge that is a tree edge too (0–1, and the closing one of two or three ranks) is
 /// one connection. At most five per rank; losing any one rank leaves the others connected. (As
-/// ranks go, mend.cpp adds one to a rank above, for whom it is one from below.)
+/// ranks go, reconnect.cpp adds one to a rank above, for whom it is one from below.)
 
 #include <cstdint>
 #include <vector>

@@ -31,7 +31,7 @@ struct PeerAddress {
   /// 0: data lives in host memory; else equal on two ranks of a host exactly when they have one
   /// GPU.
   std::uint32_t device = 0;
-  /// What the rank was started with that must be the same on all; see comm/agreement.hpp.
+  /// What the rank was started with that must be the same on all; see comm/groups/agreement.hpp.
   std::uint32_t agreement = 0;
   friend bool operator==(const PeerAddress&, const PeerAddress&) = default;
 };

@@ -62,7 +62,8 @@ std::string to_text(const Network& network);
 /// The problem with `host_of` as the network has it: what algorithms that know of hosts need.
 Problem placed_on(const Network& network, Problem problem);
 
-/// What the cost model (algorithms/cost.hpp) is told of the network with `size` ranks on it.
+/// What the cost model (algorithms/choosing/cost.hpp) is told of the network with `size` ranks on
+/// it.
 CostTable cost_table(const Network& network, Rank size);
 
 }  // namespace ccoll::sim

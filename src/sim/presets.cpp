@@ -37,14 +37,14 @@ slot_kib = 512           # NCCL's Simple protocol: arXiv 2507.04786
 )"},
     {"shm", "processes with shared memory, a core each",
      R"(lanes_in_turn = 1         # ccoll: one thread per rank
-inside_latency_us = 0.15  # ccoll's estimate (src/comm/costs.cpp)
-inside_step_us = 0.12     # ccoll's estimate (src/comm/costs.cpp)
-inside_gb_per_s = 9       # ccoll's estimate (src/comm/costs.cpp)
+inside_latency_us = 0.15  # ccoll's estimate (src/comm/groups/costs.cpp)
+inside_step_us = 0.12     # ccoll's estimate (src/comm/groups/costs.cpp)
+inside_gb_per_s = 9       # ccoll's estimate (src/comm/groups/costs.cpp)
 moved_by_ranks = 1        # ccoll: ranks copy into slots and reduce out of them
-reduce_gb_per_s = 12      # ccoll's estimate (src/comm/costs.cpp)
+reduce_gb_per_s = 12      # ccoll's estimate (src/comm/groups/costs.cpp)
 )",
      R"(slots_per_link = 4        # ccoll's links (src/transport/link.hpp)
-slot_kib = 32             # ccoll's estimate (src/comm/costs.cpp)
+slot_kib = 32             # ccoll's estimate (src/comm/groups/costs.cpp)
 )"},
 };
 

@@ -8,7 +8,7 @@
 /// sends on. It keeps its thread (and a core) busy with its messages and its combining; then what
 /// it received is popped, and what it sends leaves. A step of a window in which its slice is empty
 /// waits for nothing but the step that it comes after. This is how engine/plan.cpp and
-/// schedule/execute.cpp read a schedule.
+/// verify/execute.cpp read a schedule.
 ///
 /// Events and shortcuts. A resource that several can want at once (SimResource::shared) is given
 /// out in the order of virtual time, through the queue. All else follows from times that are

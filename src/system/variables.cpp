@@ -22,7 +22,7 @@ constexpr std::string_view kOurs = "CCOLL_";
 /// For the project's own tests; they read these themselves.
 constexpr std::string_view kTests = "CCOLL_TEST_";
 
-// Those of other layers; tests/comm/start_up_test.cpp compares them.
+// Those of other layers; tests/comm/api/start_up_test.cpp compares them.
 constexpr std::string_view kTransports[] = {"shm", "verbs", "tcp", "inproc"};
 constexpr std::string_view kAlgorithms[] = {
     "ring",          "tree",          "double_tree",       "recursive_doubling",
@@ -43,7 +43,7 @@ constexpr Values time(std::chrono::milliseconds shortest, std::chrono::milliseco
 constexpr Values kTimeLimit =
     time(std::chrono::milliseconds(1), std::chrono::hours(24 * 365), "none");
 
-// In the order of docs/environment.md; tests/core/variables_test.cpp compares the two.
+// In the order of docs/environment.md; tests/system/variables_test.cpp compares the two.
 
 constexpr Variable kSettings[] = {
     {"CCOLL_STORE", "the launcher's address",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks that say nothing for a while, because their service thread does not run. (Processes that
-// are stopped: tests/comm/silent_test.)
+// are stopped: tests/comm/failures/silent_test.)
 #include <algorithm>
 #include <asio/post.hpp>
 #include <catch2/catch.hpp>

@@ -9,7 +9,7 @@
 namespace ccoll {
 namespace {
 
-/// Who has been waited for so long may have left unheard (control/look.cpp).
+/// Who has been waited for so long may have left unheard (control/liveness_probe.cpp).
 constexpr std::chrono::milliseconds kLookAgain{1000};
 
 /// The service thread has then answered, unless it is held up itself.

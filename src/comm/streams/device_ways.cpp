@@ -11,7 +11,7 @@
 namespace ccoll {
 namespace {
 
-/// As many as a team has buffers' addresses for, and GPUs (engine/device/program.hpp).
+/// As many as a team has buffers' addresses for, and GPUs (gpu/program/program.hpp).
 constexpr std::size_t kMostRanks = 64, kMostGpus = 16;
 
 std::size_t count_gpus(std::span<const PeerAddress> ranks) {

@@ -3,8 +3,8 @@
 
 /// A communicator's calls in CUDA's streams: what is under way of them, and how they end. The call
 /// itself is an operation like any other: on memory of the host to which the stream copies
-/// (engine/device/staging.hpp) or, beside a device that makes the call
-/// (engine/device/device_way.hpp), the barrier by which ranks find whether all make the same. A
+/// (gpu/staging.hpp) or, beside a device that makes the call
+/// (gpu/device_way.hpp), the barrier by which ranks find whether all make the same. A
 /// collective takes its place among the communicator's others when it is called, and begins when
 /// the stream has come to it; messages, and what is part of a graph, are called when the stream has
 /// come to them.

@@ -2,7 +2,8 @@
 #pragma once
 
 /// TLS 1.3 as a transformation of bytes, by OpenSSL: no sockets, no waiting. Tls is what a process
-/// shows and asks for, TlsSession one connection's state; net/stream.hpp puts them on a socket.
+/// shows and asks for, TlsSession one connection's state; net/wire/stream.hpp puts them on a
+/// socket.
 
 #include <cstddef>
 #include <cstdint>

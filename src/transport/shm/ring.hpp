@@ -6,12 +6,12 @@
 ///
 /// A slice is announced by a line: its header, its data where they fit, and a stamp that publishes
 /// both; one cache line, half of it for data, and as many more as those take. Larger data lie in a
-/// slot whose number the line says; or in one that several rings share (spread.hpp), for all their
-/// readers; or are lent: then they lie where the line says, in memory of the writer's process that
-/// the reader's has mapped. The reader hands the line, the slot and the loan back by counting up
-/// `popped`; of lines alone for several at once, because the writer has more of them than it
-/// needs, and a store that is news costs as much as all the rest. What is lent may also lie in
-/// memory that the reader has not mapped and yet reads from (single_copy.hpp). Where the kernel
+/// slot whose number the line says; or in one that several rings share (multicast_slots.hpp), for
+/// all their readers; or are lent: then they lie where the line says, in memory of the writer's
+/// process that the reader's has mapped. The reader hands the line, the slot and the loan back by
+/// counting up `popped`; of lines alone for several at once, because the writer has more of them
+/// than it needs, and a store that is news costs as much as all the rest. What is lent may also lie
+/// in memory that the reader has not mapped and yet reads from (single_copy.hpp). Where the kernel
 /// refuses that, be it later, the reader says so, slice by slice, and the writer copies it and
 /// stamps its line once more.
 ///
@@ -32,8 +32,8 @@
 /// otherwise. revoked and reading because each end stores one and then looks at the other. fetches
 /// is relaxed: it publishes nothing, and who sees it late makes a copy more. There are no fences.
 ///
-/// Templates over the atomic type, so that tests/transport/ring_explorer_test.cpp can go through
-/// all that a C++ machine may do, which this one never shows.
+/// Templates over the atomic type, so that tests/transport/shm/ring_explorer_test.cpp can go
+/// through all that a C++ machine may do, which this one never shows.
 
 #include <algorithm>
 #include <array>

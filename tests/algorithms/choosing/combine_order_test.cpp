@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What keeps_order() says of algorithms, held to what the verifier finds in their programs. (Orders
-// by rank are held to real reductions that do not commute: tests/comm/custom_reduction_test.cpp.)
+// by rank are held to real reductions that do not commute:
+// tests/comm/api/custom_reduction_test.cpp.)
 #include <algorithm>
 #include <catch2/catch.hpp>
 

@@ -44,8 +44,8 @@ class Killer final : public StepObserver {
 
 }  // namespace
 
-// These stand in for src/comm/tracing.cpp, which is then not linked: instead of writing traces, a
-// rank may be killed at a step.
+// These stand in for src/comm/record/tracing.cpp, which is then not linked: instead of writing
+// traces, a rank may be killed at a step.
 std::unique_ptr<Tracing> Tracing::begin(const Whose&) {
   return is_victim ? std::unique_ptr<Tracing>(new Tracing(nullptr)) : nullptr;
 }

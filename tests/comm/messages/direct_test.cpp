@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages that RDMA carries from and to memory of a GPU: the host plays CUDA, with memory that no
-// CPU can touch (support/cuda_on_host.cpp), and the RDMA device is one in memory (rdma/device.hpp),
-// which knows the other's memory by its dma-buf alone.
+// CPU can touch (support/gpu/cuda_on_host.cpp), and the RDMA device is one in memory
+// (rdma/device.hpp), which knows the other's memory by its dma-buf alone.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1602,7 +1602,7 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** a
   if (kernel == ordered_copies_kernel()) {
     const auto* const order = *static_cast<const CopyOrder* const*>(arguments[0]);
     const auto number = *static_cast<const std::uint32_t*>(arguments[1]);
-    // Beside what teams have there may be room for a warp alone (engine/device/block_budget.hpp).
+    // Beside what teams have there may be room for a warp alone (gpu/program/block_budget.hpp).
     if (block.x > 32) return cudaErrorInvalidConfiguration;
     put_ordered_copies(stream, grid.x, block.x, order, number);
     return cudaSuccess;

@@ -123,9 +123,10 @@ void add_view_options(CLI::App& app, ViewOptions& options) {
   app.add_option("--width", options.width,
                  "columns of the screen (default: the terminal's, or 100)")
       ->check(CLI::Range(40, 1000));
-  app.add_option("--format", options.format,
-                 "text; json: everything, for pages and scripts (see tools/show/rounds_json.hpp); "
-                 "schedule: what cc-show run reads")
+  app.add_option(
+         "--format", options.format,
+         "text; json: everything, for pages and scripts (see tools/show/page/rounds_json.hpp); "
+         "schedule: what cc-show run reads")
       ->check(CLI::IsMember({"text", "json", "schedule"}))
       ->capture_default_str();
 }

@@ -7,7 +7,7 @@
 ///     {"sliders": [{"name": "ranks", "unit": "", "values": ["4", "8"], "at": 1}, …],
 ///      "legend": "<fieldset …",
 ///      "states": [                       // by ranks, then latency, then bandwidth
-///        {"figure": "<figure …",         // bench/chart.hpp's
+///        {"figure": "<figure …",         // bench/report/chart.hpp's
 ///         "sizes": ["64 bytes: …", …],   // a sentence for each of the last slider's values
 ///         "crossings": ["ring becomes …"]}]}
 

@@ -21,7 +21,7 @@ def literal(path):
 def main():
     name, output, *files = sys.argv[1:]
     with open(output, "w", encoding="utf-8") as file:
-        file.write('#include "show/page_parts.hpp"\n\n'
+        file.write('#include "show/page/page_parts.hpp"\n\n'
                    f"const std::vector<std::string_view> ccoll::show::{name} = {{\n")
         file.write(",\n".join(literal(path) for path in files))
         file.write("};\n")

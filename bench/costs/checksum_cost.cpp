@@ -21,7 +21,7 @@ constexpr int kRounds = 101;
 constexpr std::size_t kSizes[] = {8, 512, 4 << 10, 64 << 10, 1 << 20, 16 << 20};
 
 /// GB/s of one core, over bytes that stay in a cache.
-double speed(const ccoll::detail::Crc32cWay& way) {
+double speed(const ccoll::detail::Crc32cMethod& way) {
   const std::vector<std::byte> slice(128 << 10, std::byte{1});
   std::vector<double> speeds;
   std::uint32_t crc = 0;
@@ -45,7 +45,7 @@ void run() {
   auto checked = Communicator::create(options);
   const bool speaks = world.rank() == 0;
   if (speaks) {
-    for (const auto& way : ccoll::detail::crc32c_ways())
+    for (const auto& way : ccoll::detail::crc32c_methods())
       fmt::print("crc32c by {}: {:.1f} GB/s\n", way.name, speed(way));
     fmt::print(
         "all_reduce of float32 over TCP, {} ranks, {} rounds: of all and of the fastest "

@@ -90,8 +90,8 @@ class Handle final : public Control {
     return hub_->has_failed(communicator);
   }
 
-  void look_for(const std::vector<std::uint32_t>& ranks) override {
-    on_service([ranks](Hub& hub) { hub.look_for(ranks); });
+  void probe(const std::vector<std::uint32_t>& ranks) override {
+    on_service([ranks](Hub& hub) { hub.probe(ranks); });
   }
 
   void leave() override {

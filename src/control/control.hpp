@@ -163,7 +163,7 @@ class Control {
   /// This rank waits for `ranks` of the job and has never had a connection to them. Those that take
   /// part no more are made known to everyone, within some 1 s, as having left; a goodbye is lost
   /// where those who read it leave before they can pass it on. Returns at once.
-  virtual void look_for(const std::vector<std::uint32_t>& ranks) = 0;
+  virtual void probe(const std::vector<std::uint32_t>& ranks) = 0;
   /// This rank takes part in that roll call, which ends, as `count` then has it, when all ranks
   /// that are not gone take part: for all who do not count each other as gone with the same
   /// ranks. Gone is who was lost, has left, or has unsubscribed. For a rank that itself counts

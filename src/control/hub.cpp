@@ -39,7 +39,7 @@ Hub::Hub(const std::shared_ptr<net::Service>& service, const Control::Membership
       roll_calls_(membership.rank, std::min(RollCalls::kMaxBytes, membership.size * kAnswers)),
       leave_timer_(service->context()),
       watch_timer_(service->context()),
-      mend_timer_(service->context()),
+      reconnect_timer_(service->context()),
       absence_timer_(service->context()),
       rows_(membership.size),
       told_(membership.told) {
@@ -162,7 +162,7 @@ void Hub::spread(const FailureNews& news, std::uint32_t except) {
     decide(tl::unexpected<Failure>(heard.failure));
     leave();
   }
-  if (is_loss) mend();
+  if (is_loss) reconnect();
   if (news.communicator == kEveryCommunicator) count_soon();
 }
 
@@ -195,7 +195,7 @@ void Hub::part_with(std::uint32_t rank, std::uint32_t from) {
   if (parted_.empty()) asio::post(context_, handler([](Hub& hub) { hub.pass_on_departures(); }));
   parted_.emplace_back(rank, from);
   news_.tell_left(rank);
-  mend();
+  reconnect();
   count_soon();
 }
 
@@ -356,7 +356,7 @@ void Hub::finish_leaving() {
   seeking_ = false;
   leave_timer_.cancel();
   watch_timer_.cancel();
-  mend_timer_.cancel();
+  reconnect_timer_.cancel();
   absence_timer_.cancel();
   const std::lock_guard lock(progress_.mutex);
   progress_.gone = true;

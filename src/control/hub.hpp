@@ -112,7 +112,7 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
     return service && service->is_forked();
   }
   /// See Control.
-  void look_for(const std::vector<std::uint32_t>& ranks);
+  void probe(const std::vector<std::uint32_t>& ranks);
   Control::Statistics statistics() const;
 
   Status received(Edge& edge, const Frame& frame) override;
@@ -205,7 +205,7 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   void finish_leaving();
 
   /// Sees to it that this rank has a connection to a living one above it. Cheap when it has.
-  void mend();
+  void reconnect();
   std::optional<std::uint32_t> next_above(std::uint32_t rank) const;
   void seek_again(std::chrono::milliseconds pause);
   /// Calls the next rank above, until there is none.
@@ -299,7 +299,7 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   std::set<std::uint32_t> looking_;  ///< asked, not answered yet
   std::map<std::uint32_t, Unanswered> unanswered_;
   std::chrono::milliseconds pause_{0};
-  asio::steady_timer mend_timer_;
+  asio::steady_timer reconnect_timer_;
   asio::steady_timer absence_timer_;
 
   // owner: the service thread; of the start-up

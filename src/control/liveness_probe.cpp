@@ -39,7 +39,7 @@ bool says_gone(const Result<std::string>& payload) {
 
 }  // namespace
 
-void Hub::look_for(const std::vector<std::uint32_t>& ranks) {
+void Hub::probe(const std::vector<std::uint32_t>& ranks) {
   if (leaving_ || !outcome_ || !*outcome_) return;
   for (const std::uint32_t rank : ranks)
     if (rank < size_ && rank != rank_ && !looking_.contains(rank))

@@ -36,7 +36,7 @@ std::optional<std::uint32_t> Hub::next_above(std::uint32_t rank) const {
   return std::nullopt;
 }
 
-void Hub::mend() {
+void Hub::reconnect() {
   if (seeking_ || leaving_ || !outcome_ || !*outcome_ || news_.is_gone(rank_)) return;
   if (above_ && edges_.contains(*above_) && !news_.is_gone(*above_)) return;
   above_ = next_above(rank_);
@@ -49,8 +49,8 @@ void Hub::mend() {
 void Hub::seek_again(milliseconds pause) {
   tried_ = rank_;
   passed_over_ = false;
-  mend_timer_.expires_after(pause);
-  mend_timer_.async_wait(handler([](Hub& hub) { hub.seek(); }));
+  reconnect_timer_.expires_after(pause);
+  reconnect_timer_.async_wait(handler([](Hub& hub) { hub.seek(); }));
 }
 
 void Hub::seek() {
@@ -98,12 +98,12 @@ void Hub::seek_to_leave() {
   if (!edges_.empty() && !brings_news()) {
     // They have been told; an attempt to connect is given up, a call under way is one of them.
     if (!calling_) seeking_ = false;
-    mend_timer_.cancel();
+    reconnect_timer_.cancel();
     return;
   }
   const bool may = outcome_ && *outcome_ && next_above(rank_);
   if (!seeking_ && !may) return finish_leaving();
-  if (std::exchange(seeking_, true) && mend_timer_.cancel() == 0) return;
+  if (std::exchange(seeking_, true) && reconnect_timer_.cancel() == 0) return;
   tried_ = rank_;
   seek();
 }
@@ -141,7 +141,7 @@ Status Hub::answered(Edge& edge, const Frame& frame) {
     above_ = edge.peer();
     seeking_ = false;
     tell_limit(edge);
-    mend();  // it may have gone since
+    reconnect();  // it may have gone since
   }
   return {};
 }

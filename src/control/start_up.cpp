@@ -376,7 +376,7 @@ void Hub::decide(const Status& outcome) {
     progress_.told = std::move(told);
     progress_.changed.notify_all();
   }
-  mend();  // some may have left already
+  reconnect();  // some may have left already
 }
 
 void Hub::give_up(const Failure& failure) {

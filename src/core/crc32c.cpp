@@ -143,8 +143,8 @@ CCOLL_HAS_CRC std::uint32_t by_instruction(std::uint32_t before, const void* fro
 
 }  // namespace
 
-std::vector<detail::Crc32cWay> detail::crc32c_ways() {
-  std::vector<Crc32cWay> ways{{"table", by_table}};
+std::vector<detail::Crc32cMethod> detail::crc32c_methods() {
+  std::vector<Crc32cMethod> ways{{"table", by_table}};
 #if defined(__x86_64__) || defined(__aarch64__)
   if (has_instruction()) ways.push_back({kInstruction, by_instruction});
 #endif
@@ -152,7 +152,7 @@ std::vector<detail::Crc32cWay> detail::crc32c_ways() {
 }
 
 std::uint32_t crc32c(std::uint32_t before, const void* data, std::size_t bytes) {
-  static const auto best = detail::crc32c_ways().back().compute;
+  static const auto best = detail::crc32c_methods().back().compute;
   return best(before, data, bytes);
 }
 

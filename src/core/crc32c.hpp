@@ -16,12 +16,12 @@ std::uint32_t crc32c(std::uint32_t before, const void* data, std::size_t bytes);
 
 namespace detail {
 
-struct Crc32cWay {
+struct Crc32cMethod {
   std::string_view name;  ///< "table", "sse4.2", "armv8"
   std::uint32_t (*compute)(std::uint32_t before, const void* data, std::size_t bytes);
 };
 /// Those that this processor has, the slowest first; crc32c takes the last.
-std::vector<Crc32cWay> crc32c_ways();
+std::vector<Crc32cMethod> crc32c_methods();
 
 }  // namespace detail
 

@@ -52,7 +52,7 @@ Status Plan::resolve(const PlanRequest& request, LinkTable& links) {
       has_private_sizes_ && (problem_.kind != Kind::all_to_all || problem_.size <= kMostTold);
   elem_bytes_ = size_of(request.type);
   cached_bytes_ = request.cached_bytes;
-  crowded_ = request.crowded;
+  oversubscribed_ = request.oversubscribed;
   slice_elems_ = request.choice.slice_elems;
   stripes_ = program.stripes;
   if (request.op)
@@ -152,8 +152,8 @@ void Plan::measure() {
   usual_copier_ = feeds_ && input > kNearBytes               ? Copier::sender_always
                   : sender_copies_ || input >= cached_bytes_ ? Copier::sender
                                                              : Copier::receiver;
-  shares_copying_ = only_sends_ && problem_.size == 2 && !crowded_ && output > cached_bytes_ &&
-                    output / kTimesTheCache < cached_bytes_;
+  shares_copying_ = only_sends_ && problem_.size == 2 && !oversubscribed_ &&
+                    output > cached_bytes_ && output / kTimesTheCache < cached_bytes_;
   copier_choice_ = CopierChoice(usual_copier_, usual_copier_ == Copier::receiver ? Copier::sender
                                                : lends_results_ ? Copier::sender_aside
                                                                 : Copier::sender_always);
@@ -178,7 +178,7 @@ Windows Plan::windows(const std::vector<std::uint64_t>& block_counts,
 }
 
 void Plan::place(const PlanRequest& request, const Lane& lane, const std::vector<Operand>& operands,
-                 std::vector<Part>& parts) const {
+                 std::vector<BlockPlace>& parts) const {
   const auto blocks = request.program.blocks;
   for (const auto& operand : operands) {
     for (std::uint32_t i = 0; i < operand.blocks; i++) {
@@ -197,7 +197,7 @@ void Plan::start(const PlanRun& run) {
   pushed_ = owes_ = false;
   limit_ = std::min(windows_, run.open_windows);
   const bool brief = can_be_short_ && run.input.segments.empty() && run.output.segments.empty();
-  way_ = brief ? Way::brief : Way::interpreted;
+  mode_ = brief ? Mode::brief : Mode::interpreted;
   bytes_at_once_ = kBytesAtOnce;
   copier_ = shares_copying_ && run.in_place ? Copier::sender_always : usual_copier_;
   if (has_choice_) choose_copier();
@@ -233,7 +233,7 @@ void Plan::begin_with_sizes_of(const PlanRun& run) {
 Result<bool> Plan::advance() {
   if (done_) return false;
   if (is_short()) {
-    const auto polled = way_ == Way::brief ? poll_short<false>() : poll_short<true>();
+    const auto polled = mode_ == Mode::brief ? poll_short<false>() : poll_short<true>();
     if (polled == Polled::failed) return tl::unexpected(take_failure());
     return polled != Polled::waits;
   }
@@ -257,7 +257,7 @@ Result<bool> Plan::advance() {
 }
 
 Plan::Polled Plan::poll_any() {
-  if (way_ == Way::brief_observed && !done_) return poll_short<true>();
+  if (mode_ == Mode::brief_observed && !done_) return poll_short<true>();
   auto moved = advance();
   if (!moved) return failed(std::move(moved.error()));
   if (done_) return Polled::done;
@@ -329,8 +329,8 @@ bool Plan::lends_input(const ReadyStep& step) const {
   return step.copies_input && !step.sends.empty() && !run_->in_place;
 }
 
-std::size_t Plan::locate(ReadyLane& lane, const std::vector<Part>& parts,
-                         std::vector<Piece>& pieces) {
+std::size_t Plan::locate(ReadyLane& lane, const std::vector<BlockPlace>& parts,
+                         std::vector<MemoryRange>& pieces) {
   pieces.clear();
   std::size_t total = 0;
   const auto first = lane.window * slice_elems_;
@@ -357,7 +357,7 @@ std::size_t Plan::locate(ReadyLane& lane, const std::vector<Part>& parts,
 }
 
 void Plan::append(const BufferView& view, std::uint64_t first, std::uint64_t elems,
-                  std::vector<Piece>& pieces) const {
+                  std::vector<MemoryRange>& pieces) const {
   if (view.segments.empty()) {
     pieces.push_back({view.data + first * elem_bytes_, elems * elem_bytes_});
     return;

@@ -45,7 +45,7 @@ struct PlanRequest {
   /// written past the caches, if that is worth it.
   std::uint64_t cached_bytes = UINT64_MAX;
   /// Ranks outnumber the cores of their machine.
-  bool crowded = false;
+  bool oversubscribed = false;
 };
 
 /// One run of a Plan. The buffers, and `custom`, belong to it until done() or a failure.
@@ -80,11 +80,11 @@ class Plan {
   /// and there are more.
   bool rests() const { return rests_; }
   /// Whether the present run is one of plan_short.cpp's.
-  bool is_short() const { return way_ != Way::interpreted; }
+  bool is_short() const { return mode_ != Mode::interpreted; }
   /// advance() for who polls in a loop of its own: a value that costs nothing while all is well.
   enum class Polled : std::uint8_t { waits, moved, done, failed };
   Polled poll() {
-    if (way_ == Way::brief && !done_) [[likely]]
+    if (mode_ == Mode::brief && !done_) [[likely]]
       return poll_short<false>();
     return poll_any();
   }
@@ -136,7 +136,7 @@ class Plan {
 
  private:
   /// A block as a step sees it.
-  struct Part {
+  struct BlockPlace {
     Buffer buffer;
     std::uint32_t block;
     std::uint64_t scratch_offset;  ///< in elements
@@ -156,8 +156,8 @@ class Plan {
     }
   };
   struct ReadyStep {
-    std::vector<Part> local;
-    std::vector<Part> store;
+    std::vector<BlockPlace> local;
+    std::vector<BlockPlace> store;
     std::vector<ReceiveLink*> receives;
     std::vector<Rank> from;
     std::vector<SendLink*> sends;
@@ -196,7 +196,7 @@ class Plan {
     ReceiveLink* from = nullptr;  ///< of one that takes
   };
   /// A stretch of memory of the present window.
-  struct Piece {
+  struct MemoryRange {
     std::byte* data;
     std::size_t bytes;
   };
@@ -214,15 +214,15 @@ class Plan {
     std::size_t bytes = 0;          ///< of the present step's slice
     std::uint64_t block_elems = 0;  ///< of its block, where sizes are private
     bool has_slice = false;         ///< where not, the present step has nothing to do
-    std::vector<Piece> local;
-    std::vector<Piece> store;
+    std::vector<MemoryRange> local;
+    std::vector<MemoryRange> store;
     bool lends = false;
     bool lends_input = false;  ///< in place of its copy, and before that is made
     /// For the observer, what the present step lacked when it was last looked at: one of its
     /// receives or, beyond their number, of its sends; or one of the two that follow.
     std::uint32_t lacked = kNothing;
     /// What the present step lends, if it does.
-    const std::vector<Piece>& lendable(const ReadyStep& step) const {
+    const std::vector<MemoryRange>& lendable(const ReadyStep& step) const {
       return step.store.empty() || lends_input ? local : store;
     }
   };
@@ -247,7 +247,7 @@ class Plan {
   Status resolve_step(const PlanRequest& request, const Lane& lane, std::uint16_t number,
                       const Step& step, LinkTable& links, ReadyStep& ready);
   void place(const PlanRequest& request, const Lane& lane, const std::vector<Operand>& operands,
-             std::vector<Part>& parts) const;
+             std::vector<BlockPlace>& parts) const;
 
   Polled poll_any();
   /// What else a run begins with, whose blocks have other sizes than the last one's.
@@ -261,10 +261,11 @@ class Plan {
   Result<bool> advance_lane(ReadyLane& lane);
   /// Resolves the present step's memory for the present window.
   void enter(ReadyLane& lane);
-  std::size_t locate(ReadyLane& lane, const std::vector<Part>& parts, std::vector<Piece>& pieces);
+  std::size_t locate(ReadyLane& lane, const std::vector<BlockPlace>& parts,
+                     std::vector<MemoryRange>& pieces);
   /// Elements [first, first + elems) of a buffer.
   void append(const BufferView& view, std::uint64_t first, std::uint64_t elems,
-              std::vector<Piece>& pieces) const;
+              std::vector<MemoryRange>& pieces) const;
   /// Of a step that has one block.
   const Extent& extent_of(const ReadyStep& step) const {
     const auto& part = (step.local.empty() ? step.store : step.local).front();
@@ -338,13 +339,14 @@ class Plan {
 
   // plan_traffic.cpp
   /// Of one step with such parts, in the lane's windows below `end`.
-  Volume volume_of(const ReadyLane& lane, const std::vector<Part>& parts, std::uint64_t end) const;
+  Volume volume_of(const ReadyLane& lane, const std::vector<BlockPlace>& parts,
+                   std::uint64_t end) const;
   Volume volume_of(const ReadyLane& lane, std::size_t step, std::uint64_t end) const;
   /// Before blocks have other sizes.
   void settle_runs();
 
   // plan_short.cpp
-  bool place_short(const std::vector<Part>& parts, Place& place) const;
+  bool place_short(const std::vector<BlockPlace>& parts, Place& place) const;
   /// Whether every run whose buffers are in one piece is short; makes the lanes' short_steps.
   bool make_short();
   static Shape shape_of(const ReadyStep& step, const ShortStep& made);
@@ -373,7 +375,7 @@ class Plan {
   std::uint32_t rank_ = 0;
   std::size_t elem_bytes_ = 1;
   std::uint64_t cached_bytes_ = UINT64_MAX;
-  bool crowded_ = false;
+  bool oversubscribed_ = false;
   std::uint64_t slice_elems_ = 1;
   std::uint64_t stripes_ = 1;
   CombineFunction combine_ = nullptr;
@@ -400,8 +402,8 @@ class Plan {
   std::optional<Failure> failure_;  ///< of poll()
   bool done_ = true;
   bool rests_ = false;
-  enum class Way : std::uint8_t { interpreted, brief, brief_observed };
-  Way way_ = Way::interpreted;
+  enum class Mode : std::uint8_t { interpreted, brief, brief_observed };
+  Mode mode_ = Mode::interpreted;
   bool pushed_ = false;  ///< since the last flush
   bool owes_ = false;  ///< whether what was pushed may not have left, or what was lent not be back
   std::uint64_t windows_ = 0;

@@ -18,7 +18,7 @@ constexpr std::size_t kCopiedBytes = 4 << 10;
 
 }  // namespace
 
-bool Plan::place_short(const std::vector<Part>& parts, Place& place) const {
+bool Plan::place_short(const std::vector<BlockPlace>& parts, Place& place) const {
   for (const auto& part : parts) {
     const auto& extent = (part.buffer == Buffer::output ? outputs_ : inputs_)[part.block];
     if (extent.elems == 0) continue;

@@ -79,7 +79,7 @@ std::string Plan::standing() const {
 // To the observer
 
 void Plan::tell_begin() {
-  if (way_ == Way::brief) way_ = Way::brief_observed;
+  if (mode_ == Mode::brief) mode_ = Mode::brief_observed;
   for (auto& lane : lanes_) lane.lacked = ReadyLane::kNothing;
   observer_->begins(run_->signature, run_->sequence);
   if (!problem_.block_counts.empty()) observer_->has_blocks(problem_);

@@ -15,7 +15,7 @@ std::uint64_t windows_below(std::uint64_t end, std::uint64_t stripe, std::uint64
 
 }  // namespace
 
-Plan::Volume Plan::volume_of(const ReadyLane& lane, const std::vector<Part>& parts,
+Plan::Volume Plan::volume_of(const ReadyLane& lane, const std::vector<BlockPlace>& parts,
                              std::uint64_t end) const {
   Volume volume;
   for (const auto& part : parts) {

@@ -48,7 +48,7 @@ class DeviceWay : public Way {
   /// May be called while streams are captured. `unsupported` where the way has not what it needs:
   /// then it has not on any rank.
   virtual Result<std::shared_ptr<const DeviceProgram>> load(const ProgramRequest& request) = 0;
-  /// Whether a call is in its stream only when all ranks have made it: see Passage::enter.
+  /// Whether a call is in its stream only when all ranks have made it: see StreamOp::enter.
   virtual bool is_entered_together() const = 0;
   /// Lets all streams go on, on all ranks, with what is under way undone and undefined results;
   /// `why` is the outcome of all of it, unless there is a cause already. For good. Does not wait.

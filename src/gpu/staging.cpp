@@ -23,11 +23,11 @@ namespace {
 constexpr std::uint64_t kBytesPerBlock = 16 << 10, kMostBlocks = 128;
 constexpr std::uint32_t kThreadsOfBlock = 32;
 
-class StagedPassage final : public Passage,
-                            public CopySteps,
-                            public std::enable_shared_from_this<StagedPassage> {
+class StagedStreamOp final : public StreamOp,
+                             public CopySteps,
+                             public std::enable_shared_from_this<StagedStreamOp> {
  public:
-  StagedPassage(std::shared_ptr<Leases> leases, const PassageRequest& request)
+  StagedStreamOp(std::shared_ptr<Leases> leases, const StreamOpRequest& request)
       : leases_(std::move(leases)),
         stream_(request.stream),
         parts_(request.parts.begin(), request.parts.end()),
@@ -37,14 +37,14 @@ class StagedPassage final : public Passage,
     const bool has_room_for_two = place_bytes_ <= leases_->ring_bytes() / 2;
     places_ = std::min<std::size_t>(parts_.size(), has_room_for_two ? 2 : 1);
   }
-  StagedPassage(const StagedPassage&) = delete;
-  StagedPassage& operator=(const StagedPassage&) = delete;
-  ~StagedPassage() override {
+  StagedStreamOp(const StagedStreamOp&) = delete;
+  StagedStreamOp& operator=(const StagedStreamOp&) = delete;
+  ~StagedStreamOp() override {
     if (lease_.words != nullptr) leases_->give_back(std::move(lease_));
   }
 
   /// Once.
-  Status take_lease(const PassageRequest& request) {
+  Status take_lease(const StreamOpRequest& request) {
     const auto plan = PiecePlan::of(request.lifted, request.landed, leases_->piece_bytes());
     CCOLL_CHECK(plan.steps == 0 || parts_.size() == 1, "{} parts", parts_.size());
     steps_ = plan.steps;
@@ -68,8 +68,8 @@ class StagedPassage final : public Passage,
       const auto at = own + messages++ * plan.own_bytes();
       return PieceRoom({lease_.data + at, lease_.data_on_device + at}, plan.piece_bytes);
     };
-    for (std::size_t i = 0; i < request.lifted.size(); ++i) liftings_.emplace_back(*this, room());
-    for (std::size_t i = 0; i < request.landed.size(); ++i) landings_.emplace_back(*this, room());
+    for (std::size_t i = 0; i < request.lifted.size(); ++i) to_host_.emplace_back(*this, room());
+    for (std::size_t i = 0; i < request.landed.size(); ++i) to_device_.emplace_back(*this, room());
     return {};
   }
 
@@ -91,8 +91,8 @@ class StagedPassage final : public Passage,
   void release() override;
   Status trouble() const override;
 
-  Lifting* lifting(std::size_t number) override { return &liftings_[number]; }
-  Landing* landing(std::size_t number) override { return &landings_[number]; }
+  DeviceToHost* to_host(std::size_t number) override { return &to_host_[number]; }
+  HostToDevice* to_device(std::size_t number) override { return &to_device_[number]; }
   Result<std::uint32_t> order(std::span<const OrderedCopy> copies) override;
   bool is_over(std::uint32_t step) const override { return parts_reached() > step; }
 
@@ -111,11 +111,11 @@ class StagedPassage final : public Passage,
   std::uint64_t place_bytes_ = 0;  ///< what the largest part has; immutable
   std::size_t places_ = 1;         ///< which parts take in turn; immutable
   const bool flushes_;
-  std::deque<StagedLifting> liftings_;  // immutable after take_lease()
-  std::deque<StagedLanding> landings_;  // immutable after take_lease()
-  std::uint64_t steps_ = 0;             ///< of both; immutable after take_lease()
-  std::uint32_t blocks_ = 1;            ///< of each; immutable after take_lease()
-  std::span<CopyOrder> orders_;         ///< which steps have in turn; immutable after take_lease()
+  std::deque<StagedDeviceToHost> to_host_;    // immutable after take_lease()
+  std::deque<StagedHostToDevice> to_device_;  // immutable after take_lease()
+  std::uint64_t steps_ = 0;                   ///< of both; immutable after take_lease()
+  std::uint32_t blocks_ = 1;                  ///< of each; immutable after take_lease()
+  std::span<CopyOrder> orders_;  ///< which steps have in turn; immutable after take_lease()
   std::byte* orders_on_device_ = nullptr;  ///< immutable after take_lease()
   std::uint32_t ordered_ = 0;              ///< steps, since the stream has come to it
   Lease lease_;                            // immutable after take_lease()
@@ -127,15 +127,15 @@ class DeviceStaging final : public Staging {
  public:
   explicit DeviceStaging(std::shared_ptr<Leases> leases) : leases_(std::move(leases)) {}
 
-  Result<std::shared_ptr<Passage>> passage(const PassageRequest& request) override {
-    const auto passage = std::make_shared<StagedPassage>(leases_, request);
-    CCOLL_TRY(passage->take_lease(request));
-    return passage;
+  Result<std::shared_ptr<StreamOp>> stream_op(const StreamOpRequest& request) override {
+    const auto stream_op = std::make_shared<StagedStreamOp>(leases_, request);
+    CCOLL_TRY(stream_op->take_lease(request));
+    return stream_op;
   }
   int device() const override { return leases_->device(); }
   std::uint64_t held_bytes() const override { return leases_->held_bytes(); }
   bool has_block(std::uint64_t bytes) const override { return leases_->has_block(bytes); }
-  bool suits_pieces(const PassageRequest& request) const override {
+  bool suits_pieces(const StreamOpRequest& request) const override {
     return leases_->may_take_pieces() &&
            PiecePlan::of(request.lifted, request.landed, leases_->piece_bytes()).pays_off();
   }
@@ -161,7 +161,7 @@ Status copy(const Rows& rows, Direction direction, cudaStream_t stream) {
       fmt::format("copying {} times {} bytes between device and host", rows.count, rows.bytes));
 }
 
-Status StagedPassage::enqueue(std::shared_ptr<StreamListener> listener) {
+Status StagedStreamOp::enqueue(std::shared_ptr<StreamListener> listener) {
   const CurrentDevice current(leases_->device());
   CCOLL_TRY(current.status());
   auto hold = std::make_unique<StreamHold>(shared_from_this(), marks_, std::move(listener));
@@ -184,8 +184,8 @@ Status StagedPassage::enqueue(std::shared_ptr<StreamListener> listener) {
   return {};
 }
 
-std::vector<Rows> StagedPassage::rows_of(std::size_t part,
-                                         std::span<const MemoryRange> ranges) const {
+std::vector<Rows> StagedStreamOp::rows_of(std::size_t part,
+                                          std::span<const MemoryRange> ranges) const {
   std::vector<Rows> all;
   for (const MemoryRange& range : ranges) {
     for (std::uint64_t done = 0; done < range.bytes;) {
@@ -202,7 +202,7 @@ std::vector<Rows> StagedPassage::rows_of(std::size_t part,
   return all;
 }
 
-Status StagedPassage::put_reads(std::size_t part, cudaStream_t stream, StreamHold& hold) {
+Status StagedStreamOp::put_reads(std::size_t part, cudaStream_t stream, StreamHold& hold) {
   for (const Rows& each : rows_of(part, parts_[part].reads()))
     CCOLL_TRY(copy(each, Direction::to_host, stream));
   if (part > 0) return tell_part_reached(stream, hold);
@@ -211,7 +211,7 @@ Status StagedPassage::put_reads(std::size_t part, cudaStream_t stream, StreamHol
   return stream_ ? Status() : leases_->has_come(stream);
 }
 
-Status StagedPassage::put_writes(std::size_t part, cudaStream_t stream) {
+Status StagedStreamOp::put_writes(std::size_t part, cudaStream_t stream) {
   const bool is_last = part + 1 == parts_.size();
   CCOLL_TRY(leases_->wait_for_host(
       lease_, stream,
@@ -222,7 +222,7 @@ Status StagedPassage::put_writes(std::size_t part, cudaStream_t stream) {
 }
 
 /// The stream waits until the step is ordered, or the call is over; its end is told as a part's.
-Status StagedPassage::put_step(std::uint32_t step, cudaStream_t stream, StreamHold& hold) {
+Status StagedStreamOp::put_step(std::uint32_t step, cudaStream_t stream, StreamHold& hold) {
   CCOLL_TRY(leases_->wait_for_host(lease_, stream, {.parts = step}));
   const auto at = step % orders_.size() * sizeof(CopyOrder);
   CCOLL_TRY(launch_ordered_copies(reinterpret_cast<const CopyOrder*>(orders_on_device_ + at), step,
@@ -230,7 +230,7 @@ Status StagedPassage::put_step(std::uint32_t step, cudaStream_t stream, StreamHo
   return tell_part_reached(stream, hold);
 }
 
-Result<std::uint32_t> StagedPassage::order(std::span<const OrderedCopy> copies) {
+Result<std::uint32_t> StagedStreamOp::order(std::span<const OrderedCopy> copies) {
   // One whose order this would be may be under way.
   const bool is_free = ordered_ < orders_.size() || is_over(ordered_ + 1 - orders_.size());
   if (ordered_ == steps_ || !is_free)
@@ -244,14 +244,14 @@ Result<std::uint32_t> StagedPassage::order(std::span<const OrderedCopy> copies) 
   return ordered_;
 }
 
-void StagedPassage::release() {
+void StagedStreamOp::release() {
   // Steps that nobody needs do nothing; a graph's are ordered anew.
   for (CopyOrder& each : orders_) std::atomic_ref(each.number).store(0, std::memory_order_relaxed);
   ordered_ = 0;
   end_parts(kAllParts);
 }
 
-Status StagedPassage::put(cudaStream_t stream, StreamHold& hold) {
+Status StagedStreamOp::put(cudaStream_t stream, StreamHold& hold) {
   CCOLL_TRY(leases_->wait_for_room(lease_, stream));
   // What a part reads comes to the place of one whose results are copied before: that needs no word
   // between them. While the host makes a part, what the next reads comes, or has come.
@@ -268,7 +268,7 @@ Status StagedPassage::put(cudaStream_t stream, StreamHold& hold) {
   return tell_passed(stream, hold);
 }
 
-Status StagedPassage::trouble() const {
+Status StagedStreamOp::trouble() const {
   if (!is_in_stream_.load(std::memory_order_acquire) || passed()) return {};
   const auto ended = has_happened(lease_.end, leases_->device());
   return ended ? Status() : tl::unexpected(ended.error());

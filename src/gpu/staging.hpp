@@ -39,7 +39,7 @@ class Staging : public Way {
   /// Whether messages with so much for streams to copy would have a block.
   virtual bool has_block(std::uint64_t bytes) const = 0;
   /// Whether that is better than to copy its messages as a whole.
-  virtual bool suits_pieces(const PassageRequest& request) const = 0;
+  virtual bool suits_pieces(const StreamOpRequest& request) const = 0;
   /// Takes the ring, if it is not there yet: else the first that needs some of it does.
   virtual Status take_ring() = 0;
   /// For other ways of the same communicator: what its calls have of streams, events and memory.

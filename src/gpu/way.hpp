@@ -53,8 +53,8 @@ class StreamListener {
   virtual ~StreamListener() = default;
   /// The stream has come to the call: what the host reads is in memory of the host.
   virtual void reached() noexcept = 0;
-  /// The same of a part of it behind the first; or some of what a Lifting or a Landing has copied
-  /// is there.
+  /// The same of a part of it behind the first; or some of what a DeviceToHost or a HostToDevice
+  /// has copied is there.
   virtual void part_reached() noexcept {}
   /// What the call has written is where it belongs, and the stream goes on.
   virtual void passed() noexcept = 0;
@@ -65,7 +65,7 @@ struct ExportedRange {
   FileDescriptor file;       ///< a dma-buf
   std::uint64_t offset = 0;  ///< of the range in it
   /// What others have written before the host lets a stream go on is seen by what stands behind
-  /// that in the stream only if it waits with PassageRequest::flushes.
+  /// that in the stream only if it waits with StreamOpRequest::flushes.
   bool needs_flush = false;
 };
 
@@ -76,9 +76,9 @@ Result<ExportedRange> export_range(const MemoryRange& range);
 /// What brings a send's data from the device to memory of the host, piece by piece, by the stream
 /// that waits for the message. One call at a time; nothing waits. The stream does not go on, though
 /// it be released, while anything is copied.
-class Lifting {
+class DeviceToHost {
  public:
-  virtual ~Lifting() = default;
+  virtual ~DeviceToHost() = default;
   /// From there, in order, for that rank. What was begun before is over.
   virtual void begin(std::uint32_t to, const std::byte* from, std::uint64_t bytes) = 0;
   /// Has more of it come, as far as there is room.
@@ -92,9 +92,9 @@ class Lifting {
 };
 
 /// The same of what the host gets for a receive, to the device.
-class Landing {
+class HostToDevice {
  public:
-  virtual ~Landing() = default;
+  virtual ~HostToDevice() = default;
   /// From that rank. What was begun before is over.
   virtual void begin(std::uint32_t from) = 0;
   /// More there is never room for at once.
@@ -119,11 +119,11 @@ enum class Entry : std::uint8_t {
 };
 
 /// One call's way through a stream; of a captured one, each time its graph runs.
-class Passage {
+class StreamOp {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  virtual ~Passage() = default;
+  virtual ~StreamOp() = default;
 
   /// Puts all of it into the stream that it was made for, once. `listener` lives until the stream,
   /// or the graph, is done with it. After a failure the stream may hold some of it, and goes on
@@ -146,8 +146,8 @@ class Passage {
   /// with release().
   virtual void end_parts(std::size_t /*count*/) {}
   /// Of the `number`-th buffer that one was asked for; lives as long as this does.
-  virtual Lifting* lifting(std::size_t /*number*/) { return nullptr; }
-  virtual Landing* landing(std::size_t /*number*/) { return nullptr; }
+  virtual DeviceToHost* to_host(std::size_t /*number*/) { return nullptr; }
+  virtual HostToDevice* to_device(std::size_t /*number*/) { return nullptr; }
   /// Lets the stream go on, once: now, or as soon as it comes to it.
   virtual void release() = 0;
 
@@ -187,7 +187,7 @@ struct Copied {
 };
 
 /// What a passage is asked for.
-struct PassageRequest {
+struct StreamOpRequest {
   /// One, or of a call that the host makes several, in whose order it does: while it makes one the
   /// stream copies what others beside it read and have written. No part writes what another reads.
   std::span<const Copied> parts;
@@ -197,7 +197,7 @@ struct PassageRequest {
   bool is_captured = false;  ///< of the stream: is_captured() holds
   /// Whether it ends in the order of those of which this is said, not only after later ones.
   bool ends_in_order = true;
-  /// Buffers that it needs a Lifting or a Landing for.
+  /// Buffers that it needs a DeviceToHost or a HostToDevice for.
   std::span<const MemoryRange> lifted = {};
   std::span<const MemoryRange> landed = {};
   bool flushes = false;  ///< see ExportedRange; of the wait for the host
@@ -215,7 +215,7 @@ class Way {
  public:
   virtual ~Way() = default;
   /// `exhausted` where there is no memory.
-  virtual Result<std::shared_ptr<Passage>> passage(const PassageRequest& request) = 0;
+  virtual Result<std::shared_ptr<StreamOp>> stream_op(const StreamOpRequest& request) = 0;
 };
 
 }  // namespace ccoll::device

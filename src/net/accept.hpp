@@ -27,14 +27,14 @@ namespace ccoll::net {
 inline constexpr std::chrono::milliseconds kExhaustedPause{50};
 
 /// Runs `serve` for each connection that `state->acceptor` takes, until `state->open` is false and
-/// the acceptor closed; `serve` makes each a Guest of `state->newcomers` until its hello is over.
-/// On the service thread. `what`: for the log, if one throws.
+/// the acceptor closed; `serve` makes each a Guest of `state->pending_handshakes` until its hello
+/// is over. On the service thread. `what`: for the log, if one throws.
 template <typename State, typename Serve>
 asio::awaitable<void> accept_all(std::shared_ptr<State> state, Serve serve, std::string what) {
   using Socket = typename decltype(state->acceptor)::protocol_type::socket;
   bool complained = false;
   while (state->open) {
-    state->newcomers.spare().restore();
+    state->pending_handshakes.spare().restore();
     std::error_code error;
     Socket socket(state->acceptor.get_executor());
     co_await state->acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
@@ -50,9 +50,9 @@ asio::awaitable<void> accept_all(std::shared_ptr<State> state, Serve serve, std:
     }
     if (error == asio::error::connection_aborted || error == asio::error::interrupted) continue;
     // Whoever serves it finds out whether it can stay (Spare).
-    if (error == asio::error::no_descriptors && state->newcomers.spare().spend()) continue;
+    if (error == asio::error::no_descriptors && state->pending_handshakes.spare().spend()) continue;
     // One that has yet to say its hello makes way before a newcomer has to wait.
-    if (error == asio::error::no_descriptors && state->newcomers.evict_oldest()) continue;
+    if (error == asio::error::no_descriptors && state->pending_handshakes.evict_oldest()) continue;
     // No descriptors (EMFILE, ENFILE) or memory: the connection stays in the backlog, and trying
     // again at once would burn a core until someone closes something.
     if (!std::exchange(complained, true))
@@ -68,7 +68,7 @@ void stop_accepting(State& state) {
   state.open = false;
   std::error_code ignored;
   state.acceptor.close(ignored);
-  state.newcomers.close_all();
+  state.pending_handshakes.close_all();
 }
 
 /// For the destructor of who began accept_all: `state->handler`, a Silenceable, is silent when it

@@ -29,12 +29,12 @@ constexpr auto kHelloTimeout = 10s;
 struct State {
   State(tcp::acceptor a, Credentials c, Listener::Handler h)
       : acceptor(std::move(a)),
-        newcomers(fmt::format("tcp://{}", to_string(acceptor.local_endpoint()))),
+        pending_handshakes(fmt::format("tcp://{}", to_string(acceptor.local_endpoint()))),
         credentials(std::move(c)),
         handler(std::move(h)) {}
 
   tcp::acceptor acceptor;
-  Newcomers newcomers;
+  PendingHandshakes pending_handshakes;
   const Credentials credentials;
   Silenceable<Purpose, Stream> handler;
   bool open = true;
@@ -48,13 +48,13 @@ asio::awaitable<void> greet_one(std::shared_ptr<State> state, tcp::socket accept
   set_options(stream.socket());
   Result<Purpose> purpose;
   {
-    const Newcomers::Guest guest(state->newcomers, stream);
+    const PendingHandshakes::Guest guest(state->pending_handshakes, stream);
     purpose = co_await answer(stream, state->credentials, kHelloTimeout);
   }
   if (!state->open) co_return;
   if (!purpose) {
-    state->newcomers.refused(purpose.error());
-    state->rejected.store(state->newcomers.refusals(), std::memory_order_relaxed);
+    state->pending_handshakes.refused(purpose.error());
+    state->rejected.store(state->pending_handshakes.refusals(), std::memory_order_relaxed);
     co_return;
   }
   state->handler.call(*purpose, std::move(stream));

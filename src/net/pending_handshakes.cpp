@@ -44,22 +44,22 @@ std::optional<std::string> last_refusal(std::chrono::steady_clock::time_point si
   return last.why;
 }
 
-Newcomers::Newcomers(std::string where) : where_(std::move(where)) {
+PendingHandshakes::PendingHandshakes(std::string where) : where_(std::move(where)) {
   listeners.fetch_add(1, std::memory_order_relaxed);
 }
 
-Newcomers::~Newcomers() {
+PendingHandshakes::~PendingHandshakes() {
   listeners.fetch_sub(1, std::memory_order_relaxed);
   if (refusals_ > 0) log().info("{}: {} connections of strangers were refused", where_, refusals_);
 }
 
-std::size_t Newcomers::limit() {
+std::size_t PendingHandshakes::limit() {
   const auto sharers = std::max<std::size_t>(listeners.load(std::memory_order_relaxed), 1);
   return std::max(waiting_connections() / sharers, kFewest) +
          own_hellos.load(std::memory_order_relaxed);
 }
 
-Newcomers::Guest::Guest(Newcomers& all, std::function<void()> close)
+PendingHandshakes::Guest::Guest(PendingHandshakes& all, std::function<void()> close)
     : all_(all), close_(std::move(close)) {
   if (all_.guests_.size() >= limit()) {
     if (!std::exchange(all_.complained_, true))
@@ -72,11 +72,11 @@ Newcomers::Guest::Guest(Newcomers& all, std::function<void()> close)
   place_ = all_.guests_.insert(all_.guests_.end(), this);
 }
 
-Newcomers::Guest::~Guest() {
+PendingHandshakes::Guest::~Guest() {
   if (place_ != all_.guests_.end()) all_.guests_.erase(place_);
 }
 
-bool Newcomers::evict_oldest() {
+bool PendingHandshakes::evict_oldest() {
   if (guests_.empty()) return false;
   Guest* const oldest = guests_.front();
   guests_.pop_front();
@@ -86,7 +86,7 @@ bool Newcomers::evict_oldest() {
   return true;
 }
 
-void Newcomers::refused(const Failure& why) {
+void PendingHandshakes::refused(const Failure& why) {
   refusals_++;
   all_refused.fetch_add(1, std::memory_order_relaxed);
   log().debug("{}: connection refused: {}", where_, why.message);
@@ -97,7 +97,7 @@ void Newcomers::refused(const Failure& why) {
   last.why = why.message;
 }
 
-void Newcomers::close_all() {
+void PendingHandshakes::close_all() {
   for (Guest* const guest : std::exchange(guests_, {})) {
     guest->place_ = guests_.end();
     guest->close_();

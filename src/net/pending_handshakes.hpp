@@ -36,19 +36,20 @@ class OwnHello {
 std::optional<std::string> last_refusal(std::chrono::steady_clock::time_point since);
 
 /// On the listener's service thread only.
-class Newcomers {
+class PendingHandshakes {
  public:
   /// `where` the listener is, for the log.
-  explicit Newcomers(std::string where);
-  ~Newcomers();
-  Newcomers(const Newcomers&) = delete;
-  Newcomers& operator=(const Newcomers&) = delete;
+  explicit PendingHandshakes(std::string where);
+  ~PendingHandshakes();
+  PendingHandshakes(const PendingHandshakes&) = delete;
+  PendingHandshakes& operator=(const PendingHandshakes&) = delete;
 
-  /// One connection in the midst of its hello. Must not outlive the socket or the Newcomers.
+  /// One connection in the midst of its hello. Must not outlive the socket or the
+  /// PendingHandshakes.
   class Guest {
    public:
     template <typename Socket>
-    Guest(Newcomers& all, Socket& socket)
+    Guest(PendingHandshakes& all, Socket& socket)
         : Guest(all, [&socket] {
             std::error_code ignored;
             socket.close(ignored);
@@ -58,10 +59,10 @@ class Newcomers {
     Guest& operator=(const Guest&) = delete;
 
    private:
-    friend class Newcomers;
-    Guest(Newcomers& all, std::function<void()> close);
+    friend class PendingHandshakes;
+    Guest(PendingHandshakes& all, std::function<void()> close);
 
-    Newcomers& all_;
+    PendingHandshakes& all_;
     const std::function<void()> close_;
     std::list<Guest*>::iterator place_;
   };

@@ -22,10 +22,10 @@ namespace ccoll {
 
 /// `T`: what connects a link.
 template <typename T>
-class Meeting {
+class ArrivalBoard {
  public:
   /// `descriptors`: of each that waits.
-  explicit Meeting(std::uint32_t rank, std::size_t descriptors = 1)
+  explicit ArrivalBoard(std::uint32_t rank, std::size_t descriptors = 1)
       : rank_(rank), descriptors_(descriptors) {}
 
   /// For the receiving end of `id`: what has come, or will.

@@ -62,30 +62,31 @@ CellPool& pool() {
 
 }  // namespace
 
-Bell::Cell& Bell::cell_in(const Segment& cells, std::uint32_t number) {
+Doorbell::Cell& Doorbell::cell_in(const Segment& cells, std::uint32_t number) {
   static_assert(sizeof(Cell) <= kCellBytes && kCells <= 1U << kCellBits);
   return *reinterpret_cast<Cell*>(cells.data() + number * kCellBytes);
 }
 
-Result<std::shared_ptr<Bell>> Bell::make(std::shared_ptr<Chime> chime) {
+Result<std::shared_ptr<Doorbell>> Doorbell::make(std::shared_ptr<Chime> chime) {
   auto cell = pool().take();
   if (!cell) return tl::unexpected(cell.error());
-  return std::shared_ptr<Bell>(
-      new Bell(std::move(chime), std::move(cell->cells), cell->number, true));
+  return std::shared_ptr<Doorbell>(
+      new Doorbell(std::move(chime), std::move(cell->cells), cell->number, true));
 }
 
-Result<std::shared_ptr<Bell>> Bell::of_peer(FileDescriptor event, const FileDescriptor& memory,
-                                            std::uint32_t number) {
+Result<std::shared_ptr<Doorbell>> Doorbell::of_peer(FileDescriptor event,
+                                                    const FileDescriptor& memory,
+                                                    std::uint32_t number) {
   auto cells = Segment::map(memory, kCells * kCellBytes);
   if (!cells) return tl::unexpected(cells.error());
   const auto cell = number & ((1U << kCellBits) - 1);
   if (cell >= kCells) return fail(ErrorKind::corrupt, "a bell of number {}", number);
   auto chime = Chime::of_peer(std::move(event), *cells, number >> kCellBits);
-  return std::shared_ptr<Bell>(new Bell(std::move(chime), std::move(*cells), cell, false));
+  return std::shared_ptr<Doorbell>(new Doorbell(std::move(chime), std::move(*cells), cell, false));
 }
 
-Bell::Bell(std::shared_ptr<Chime> chime, std::shared_ptr<Segment> cells, std::uint32_t cell,
-           bool mine)
+Doorbell::Doorbell(std::shared_ptr<Chime> chime, std::shared_ptr<Segment> cells, std::uint32_t cell,
+                   bool mine)
     : chime_(std::move(chime)),
       cells_(std::move(cells)),
       cell_(cell),
@@ -93,7 +94,7 @@ Bell::Bell(std::shared_ptr<Chime> chime, std::shared_ptr<Segment> cells, std::ui
       word_(cell_in(*cells_, cell).word),
       rings_(cell_in(*cells_, cell).rings) {}
 
-Bell::~Bell() {
+Doorbell::~Doorbell() {
   if (!mine_ || !cells_->is_mine()) return;
   set_awake();
   pool().give_back({cells_, cell_});

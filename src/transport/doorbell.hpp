@@ -16,15 +16,16 @@
 
 namespace ccoll {
 
-class Bell {
+class Doorbell {
  public:
-  static Result<std::shared_ptr<Bell>> make(std::shared_ptr<Chime> chime);
+  static Result<std::shared_ptr<Doorbell>> make(std::shared_ptr<Chime> chime);
   /// Of a peer, which has handed over its chime's event, its memory() and its number().
-  static Result<std::shared_ptr<Bell>> of_peer(FileDescriptor event, const FileDescriptor& memory,
-                                               std::uint32_t number);
-  ~Bell();
-  Bell(const Bell&) = delete;
-  Bell& operator=(const Bell&) = delete;
+  static Result<std::shared_ptr<Doorbell>> of_peer(FileDescriptor event,
+                                                   const FileDescriptor& memory,
+                                                   std::uint32_t number);
+  ~Doorbell();
+  Doorbell(const Doorbell&) = delete;
+  Doorbell& operator=(const Doorbell&) = delete;
 
   Chime& chime() const { return *chime_; }
   const FileDescriptor& memory() const { return cells_->file(); }
@@ -54,7 +55,8 @@ class Bell {
   };
   static Cell& cell_in(const Segment& cells, std::uint32_t number);
 
-  Bell(std::shared_ptr<Chime> chime, std::shared_ptr<Segment> cells, std::uint32_t cell, bool mine);
+  Doorbell(std::shared_ptr<Chime> chime, std::shared_ptr<Segment> cells, std::uint32_t cell,
+           bool mine);
 
   const std::shared_ptr<Chime> chime_;
   const std::shared_ptr<Segment> cells_;

@@ -15,9 +15,9 @@
 namespace ccoll {
 
 /// One per rank; thread-safe. A pair that had to go another way once always does.
-class Instead {
+class Fallback {
  public:
-  Instead(std::uint32_t rank, std::shared_ptr<Transport> transport)
+  Fallback(std::uint32_t rank, std::shared_ptr<Transport> transport)
       : rank_(rank), transport_(std::move(transport)) {}
 
   /// Null where no other transport may be used.

@@ -36,7 +36,7 @@ struct TransportContext {
   /// (shm/huge_pages.hpp).
   bool huge_pages = true;
   /// Ranks outnumber the cores of their machine.
-  bool crowded = false;
+  bool oversubscribed = false;
   /// Slices over wires carry checksums; the same on all ranks.
   bool checksum = false;
 };

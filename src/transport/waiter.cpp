@@ -37,15 +37,15 @@ Result<std::shared_ptr<Waiter>> Waiter::make() {
 }
 
 Result<std::shared_ptr<Waiter>> Waiter::make(std::shared_ptr<Chime> chime) {
-  return Bell::make(std::move(chime)).map([](auto bell) {
-    return std::shared_ptr<Waiter>(new Waiter(std::move(bell)));
+  return Doorbell::make(std::move(chime)).map([](auto doorbell) {
+    return std::shared_ptr<Waiter>(new Waiter(std::move(doorbell)));
   });
 }
 
 void Waiter::sleep(std::chrono::nanoseconds limit) {
   const auto end = deadline_after(limit);
   const auto lease =
-      has_sockets() || limit.count() <= 0 ? Chime::Lease() : bell_->chime().lease_set();
+      has_sockets() || limit.count() <= 0 ? Chime::Lease() : doorbell_->chime().lease_set();
   const int set = has_sockets() ? sockets_.number() : lease.descriptor();
   // Another's ring ends no sleep.
   for (auto left = limit;; left = end - Clock::now()) {
@@ -54,12 +54,12 @@ void Waiter::sleep(std::chrono::nanoseconds limit) {
     if (is_over) break;
     if (set < 0) std::this_thread::sleep_for(std::min<Clock::duration>(left, kNap));
   }
-  seen_ = bell_->rings();
+  seen_ = doorbell_->rings();
 }
 
 Status Waiter::watch(int fd) {
   if (!has_sockets()) {
-    auto set = bell_->chime().make_set();
+    auto set = doorbell_->chime().make_set();
     if (!set) return tl::unexpected(set.error());
     sockets_ = std::move(*set);
     // Who sleeps elsewhere is to come here.
@@ -79,7 +79,7 @@ Waiter::Place Waiter::place() {
     place.sockets_ = sockets_.number();
     return place;
   }
-  place.lease_ = bell_->chime().lease_set();
+  place.lease_ = doorbell_->chime().lease_set();
   // Rings of others' sleeps.
   if (place.descriptor() >= 0) take_events(place.descriptor(), 0);
   return place;
@@ -87,7 +87,7 @@ Waiter::Place Waiter::place() {
 
 void CommonSleep::add(Waiter& waiter) {
   waiters_.push_back(&waiter);
-  const Chime* const chime = &waiter.bell()->chime();
+  const Chime* const chime = &waiter.doorbell()->chime();
   if (!waiter.has_sockets()) {
     if (std::ranges::find(chimes_, chime) != chimes_.end()) return;
     chimes_.push_back(chime);

@@ -27,20 +27,20 @@ class Waiter {
   /// without ending the sleep: a peer's store of its news comes either before that look or before
   /// its ring_if_asleep, which then sees the announcement. Both are seq_cst, as is the look
   /// (transport/sleep_word.hpp).
-  void prepare() { bell_->set_asleep(); }
+  void prepare() { doorbell_->set_asleep(); }
   /// Until something happens or `limit` has passed. By who holds the owner flag.
   void sleep(std::chrono::nanoseconds limit);
   /// Whether a sleep is announced: by the last who held the owner flag and has not taken it back.
-  bool announced() const { return bell_->asleep(); }
+  bool announced() const { return doorbell_->asleep(); }
   /// Takes the announcement back.
-  void awake() { bell_->set_awake(); }
+  void awake() { doorbell_->set_awake(); }
 
   /// By a peer that shares memory, after the seq_cst store that publishes its news.
-  void ring_if_asleep() { bell_->ring_if_asleep(); }
+  void ring_if_asleep() { doorbell_->ring_if_asleep(); }
   /// Ends the present or the next sleep. From any thread.
-  void ring() { bell_->ring(); }
+  void ring() { doorbell_->ring(); }
   /// To be rung by peers in other processes.
-  const std::shared_ptr<Bell>& bell() const { return bell_; }
+  const std::shared_ptr<Doorbell>& doorbell() const { return doorbell_; }
 
   /// Wakes on any change of `fd`'s readiness, edge-triggered, until it is closed. By who holds the
   /// owner flag.
@@ -62,14 +62,15 @@ class Waiter {
   Place place();
   static constexpr std::chrono::milliseconds kNap{1};
   /// Whether it was rung since the last sleep has ended. By who holds the owner flag.
-  bool rung() const { return bell_->rings() != seen_; }
+  bool rung() const { return doorbell_->rings() != seen_; }
 
  private:
   friend class CommonSleep;
-  explicit Waiter(std::shared_ptr<Bell> bell) : bell_(std::move(bell)), seen_(bell_->rings()) {}
+  explicit Waiter(std::shared_ptr<Doorbell> doorbell)
+      : doorbell_(std::move(doorbell)), seen_(doorbell_->rings()) {}
   bool has_sockets() const { return sockets_.open(); }
 
-  const std::shared_ptr<Bell> bell_;
+  const std::shared_ptr<Doorbell> doorbell_;
   // guarded by the owner flag
   FileDescriptor sockets_;  ///< the epoll set of what it watches, with its chime; none until then
   std::uint32_t seen_;      ///< the bell's rings

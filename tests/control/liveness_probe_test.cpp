@@ -81,7 +81,7 @@ TEST_CASE("thousands of ranks are looked for a few at a time, in turn", "[contro
   const bool all_asked_twice = eventually(
       [&] {
         // Whoever waits looks again and again.
-        members[0].control->look_for(ranks);
+        members[0].control->probe(ranks);
         std::size_t open = 0;
         int fewest = INT_MAX, oftenest = 0;
         for (const auto& each : deaf) {
@@ -115,7 +115,7 @@ TEST_CASE("a rank that has gone is made known in time, whoever else goes after i
   std::uint32_t rank = 3;
   for (; rank < kSize - 1 && ear->departures().empty(); rank++) {
     members[rank].listener.reset();
-    members[0].control->look_for({rank});
+    members[0].control->probe({rank});
     ear->wait_for(0, 1, 250ms);
   }
   REQUIRE_FALSE(ear->departures().empty());

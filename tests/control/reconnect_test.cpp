@@ -74,7 +74,7 @@ class ShrinkingJob {
   bool all_heard() {
     for (const std::uint32_t rank : staying_) {
       const auto heard = recorders_[rank]->wait_for(0, departed(), 1s);
-      if (!heard) members_[rank].control->look_for(gone());
+      if (!heard) members_[rank].control->probe(gone());
     }
     return std::all_of(staying_.begin(), staying_.end(), [&](std::uint32_t rank) {
       return recorders_[rank]->wait_for(0, departed(), 10s) &&
@@ -82,7 +82,7 @@ class ShrinkingJob {
     });
   }
   void ask_for_all() {
-    for (const Member& member : members_) member.control->look_for(staying_);
+    for (const Member& member : members_) member.control->probe(staying_);
   }
   /// Failures that nobody flooded.
   std::size_t false_alarms() {

@@ -38,7 +38,7 @@ TEST_CASE("crc32c: RFC 3720's examples", "[core][unit]") {
   const Bytes read_command = {0x01, 0xc0, 0, 0, 0, 0, 0, 0, 0,    0, 0, 0,    0, 0, 0, 0,
                               0x14, 0,    0, 0, 0, 0, 4, 0, 0,    0, 0, 0x14, 0, 0, 0, 0x18,
                               0x28, 0,    0, 0, 0, 0, 0, 0, 0x02, 0, 0, 0,    0, 0, 0, 0};
-  for (const auto& way : detail::crc32c_ways()) {
+  for (const auto& way : detail::crc32c_methods()) {
     CAPTURE(way.name);
     const auto of = [&](const Bytes& bytes) { return way.compute(0, bytes.data(), bytes.size()); };
     CHECK(of(Bytes(32, 0x00)) == 0x8a9136aa);
@@ -57,7 +57,7 @@ TEST_CASE("crc32c: every way is the definition, however the bytes are cut and li
   for (int draw = 0; draw < 300; draw++) {
     const auto bytes = random_bytes(random);
     const auto expected = by_division(bytes);
-    for (const auto& way : detail::crc32c_ways()) {
+    for (const auto& way : detail::crc32c_methods()) {
       CAPTURE(seed, draw, way.name, bytes.size());
       std::uint32_t crc = 0;
       for (std::size_t at = 0; at < bytes.size();) {

@@ -242,5 +242,5 @@ TEST_CASE("faults: shared memory that is lacking for a moment is not taken for n
       CHECK(waiter.error().kind == ErrorKind::exhausted);
   }
   CHECK(armed.count(faults::Kind::exhausted) == 1);
-  for (const auto& waiter : waiters) CHECK(waiter->bell()->memory().open());
+  for (const auto& waiter : waiters) CHECK(waiter->doorbell()->memory().open());
 }

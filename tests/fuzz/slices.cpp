@@ -77,10 +77,11 @@ void check_message(const SliceHeader& header) {
   const auto again = decode(encode(*frame, header.bytes), 1);
   fuzz::require(again && again->kind == frame->kind && again->id == frame->id &&
                     again->bytes == frame->bytes && again->tag == frame->tag &&
-                    again->wants_grant == frame->wants_grant && again->charged == frame->charged,
+                    again->requests_to_send == frame->requests_to_send &&
+                    again->charged == frame->charged,
                 "a message's slice is read as it was written");
   const bool is_whole =
-      frame->kind != Frame::Kind::head || frame->wants_grant || header.bytes == frame->bytes;
+      frame->kind != Frame::Kind::eager || frame->requests_to_send || header.bytes == frame->bytes;
   fuzz::require(is_whole, "what is not announced comes whole");
 }
 

@@ -57,7 +57,7 @@ TEST_CASE("strangers: the oldest that is silent makes way, and a newcomer is nev
   std::atomic<int> came = 0;
   const auto listener = listen("secret", came);
   const auto endpoint = listener->endpoint();
-  const auto limit = net::Newcomers::limit();
+  const auto limit = net::PendingHandshakes::limit();
   REQUIRE(limit <= 128);
   const auto before = ccoll::strangers();
   std::deque<Stranger> silent;
@@ -80,22 +80,22 @@ TEST_CASE("strangers: the oldest that is silent makes way, and a newcomer is nev
 
 TEST_CASE("strangers: listeners of a process share what may wait", "[core][hostile]") {
   std::atomic<int> came = 0;
-  const auto alone = net::Newcomers::limit();
+  const auto alone = net::PendingHandshakes::limit();
   const auto first = listen("", came);
-  const auto one = net::Newcomers::limit();
+  const auto one = net::PendingHandshakes::limit();
   std::vector<std::unique_ptr<net::Listener>> more;
   for (int i = 0; i < 3; i++) more.push_back(listen("", came));
   CHECK(one <= alone);
-  CHECK(net::Newcomers::limit() <= one);
-  CHECK(net::Newcomers::limit() >= 16);
-  if (one >= 64) CHECK(net::Newcomers::limit() < one);
+  CHECK(net::PendingHandshakes::limit() <= one);
+  CHECK(net::PendingHandshakes::limit() >= 16);
+  if (one >= 64) CHECK(net::PendingHandshakes::limit() < one);
 }
 
 TEST_CASE("strangers: a process's own ranks are none, however many say hello at once",
           "[core][hostile]") {
   std::atomic<int> came = 0;
   std::vector<std::unique_ptr<net::Listener>> listeners;
-  while (listeners.empty() || (net::Newcomers::limit() > 16 && listeners.size() < 200))
+  while (listeners.empty() || (net::PendingHandshakes::limit() > 16 && listeners.size() < 200))
     listeners.push_back(listen("secret", came));
   const auto before = ccoll::strangers();
   const auto service = net::Service::shared();

@@ -519,7 +519,7 @@ TEST_CASE("tls: strangers in their handshakes make way for newcomers", "[core][t
   asio::io_context context;
   std::vector<tcp::socket> halves;
   const std::string head("\x16\x03\x01\x02\x00\x01\x00\x01\xfc", 9);
-  for (std::size_t i = 0; i < net::Newcomers::limit() + 20; i++) {
+  for (std::size_t i = 0; i < net::PendingHandshakes::limit() + 20; i++) {
     halves.emplace_back(context);
     halves.back().connect(echo.listener->endpoint());
     std::error_code ignored;

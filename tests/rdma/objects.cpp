@@ -105,7 +105,7 @@ ibv_comp_channel* create_comp_channel(ibv_context* context) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) == 0) {
     channel.base.fd = ends[0];
-    channel.bell = ends[1];
+    channel.doorbell = ends[1];
     return &channel.base;
   }
   state().channels.pop_back();
@@ -116,7 +116,7 @@ int destroy_comp_channel(ibv_comp_channel* base) {
   const Lock lock(state().mutex);
   for (const auto& queue : state().queues)
     insist(queue.base.channel != base, "a channel is destroyed whose queue is there");
-  for (const int end : {base->fd, whole(state().channels, base).bell}) close(end);
+  for (const int end : {base->fd, whole(state().channels, base).doorbell}) close(end);
   state().channels.remove_if([&](const auto& each) { return &each.base == base; });
   return 0;
 }

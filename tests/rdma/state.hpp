@@ -30,7 +30,7 @@ struct Done {
 
 struct Channel {
   ibv_comp_channel base{};  ///< its descriptor is a pipe's: as a device's, it is never writable
-  int bell = -1;            ///< the pipe's other end
+  int doorbell = -1;        ///< the pipe's other end
   std::deque<ibv_cq*> events;
 };
 

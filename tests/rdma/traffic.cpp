@@ -20,7 +20,7 @@ void push(Queue& queue, const Done& done) {
   if (!std::exchange(queue.is_armed, false)) return;
   Channel& channel = whole(state().channels, queue.base.channel);
   channel.events.push_back(&queue.base);
-  ring(channel.bell);
+  ring(channel.doorbell);
 }
 
 /// What an error leaves of a completion; the rest is not to be looked at.

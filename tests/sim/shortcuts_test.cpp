@@ -11,19 +11,19 @@ namespace {
 using namespace test;
 
 std::vector<Network> networks() {
-  Network crowded = busy_network(0);
-  crowded.moved_by_ranks = true;
-  crowded.inside.sender_share = 0.4;
-  Network threads = crowded;
+  Network oversubscribed = busy_network(0);
+  oversubscribed.moved_by_ranks = true;
+  oversubscribed.inside.sender_share = 0.4;
+  Network threads = oversubscribed;
   threads.lent_in_place = true;
-  crowded.cores_per_node = 3;
+  oversubscribed.cores_per_node = 3;
   return {plain_network(),
           busy_network(0),
           busy_network(0, 1, false),
           busy_network(1),
           busy_network(3, 2),
           busy_network(4, 3, false),
-          crowded,
+          oversubscribed,
           threads};
 }
 

@@ -66,7 +66,7 @@ void check_round(const Rounds& rounds, const Board& before, const Round& round) 
   for (const Message& message : round.messages) {
     CHECK(message.received);
     CHECK(message.by.rank == message.to);
-    for (const Piece& piece : message.pieces) {
+    for (const MessageBlock& piece : message.pieces) {
       REQUIRE(piece.content < rounds.contents.size());
       bool holds = false;
       for (const Holding& holding : before.held_by(message.from.rank)) {

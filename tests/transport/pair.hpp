@@ -39,7 +39,7 @@ class Pair {
     std::array<bool, 2> single_copy{true, true};
     bool huge_pages = true;
     std::size_t slot_memory_bytes = TransportContext{}.slot_memory_bytes;
-    bool crowded = false;
+    bool oversubscribed = false;
     std::chrono::milliseconds connect_timeout = TransportContext{}.connect_timeout;
     std::optional<std::array<std::uint8_t, 2>> rails{};  ///< not as many as there are ports
     /// Called when the address table stands and the transports do not.
@@ -53,7 +53,7 @@ class Pair {
     context_.checksum = setting.checksum;
     context_.huge_pages = setting.huge_pages;
     context_.slot_memory_bytes = setting.slot_memory_bytes;
-    context_.crowded = setting.crowded;
+    context_.oversubscribed = setting.oversubscribed;
     context_.connect_timeout = setting.connect_timeout;
     for (std::uint32_t rank = 0; rank < 2; rank++) {
       auto handler = [this, rank](net::Purpose purpose, net::Stream stream) {

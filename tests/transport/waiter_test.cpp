@@ -108,7 +108,7 @@ TEST_CASE("waiter: those of a rank have few descriptors, however many they are",
 TEST_CASE("waiter: who sleeps by other means sees rings, but not those before",
           "[transport][unit]") {
   auto waiter = Waiter::make().value();
-  auto beside = Waiter::make(waiter->bell()->chime().shared_from_this()).value();
+  auto beside = Waiter::make(waiter->doorbell()->chime().shared_from_this()).value();
   const auto is_readable = [](const Waiter::Place& place) {
     pollfd watched{place.descriptor(), POLLIN, 0};
     return ::poll(&watched, 1, 0) == 1;

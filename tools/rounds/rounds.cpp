@@ -45,7 +45,7 @@ struct Sent {
 struct Ran {
   detail::StepRun at;
   std::uint64_t depth = 0;  ///< of what it has received
-  std::vector<Piece> result;
+  std::vector<MessageBlock> result;
   std::vector<std::size_t> received;  ///< numbers of messages
   std::vector<std::size_t> sent;
 };
@@ -226,7 +226,7 @@ class Builder {
       change(stores, {place_of(segment.buffer), lane, segment.block, ran.result[next++].content});
     }
     if (ran.received.empty() || ran.sent.empty() || step.store.begin != step.store.end) return;
-    for (const Piece& piece : ran.result) {
+    for (const MessageBlock& piece : ran.result) {
       change(stores, {Place::passing, name.lane, piece.block, piece.content});
       change(sends, {Place::passing, name.lane, piece.block, kNothing});
     }
@@ -304,8 +304,9 @@ std::string_view to_string(Place place) {
 }
 
 std::uint64_t Message::elems() const {
-  return std::accumulate(pieces.begin(), pieces.end(), std::uint64_t{0},
-                         [](std::uint64_t sum, const Piece& piece) { return sum + piece.elems; });
+  return std::accumulate(
+      pieces.begin(), pieces.end(), std::uint64_t{0},
+      [](std::uint64_t sum, const MessageBlock& piece) { return sum + piece.elems; });
 }
 
 Choice one_window(const Problem& problem, Algorithm algorithm) {

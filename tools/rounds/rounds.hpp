@@ -71,7 +71,7 @@ struct StepName {
 };
 
 /// A block of a message.
-struct Piece {
+struct MessageBlock {
   std::uint32_t block = 0;     ///< as the sender's step names it
   std::uint32_t to_block = 0;  ///< as the receiver's does
   std::uint32_t content = kNothing;
@@ -84,7 +84,7 @@ struct Message {
   StepName by;            ///< the step that receives it; of no meaning if nobody does
   bool received = false;  ///< false only in a broken schedule
   bool reduces = false;   ///< the receiver combines it with others
-  std::vector<Piece> pieces;
+  std::vector<MessageBlock> pieces;
 
   std::uint64_t elems() const;
 };

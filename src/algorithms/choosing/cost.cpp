@@ -34,7 +34,7 @@ constexpr std::uint64_t kSmallestSliceBytes = 8 << 10;
 constexpr double kWritingShare = 0.5;
 
 /// What an algorithm does over one kind of links.
-struct Part {
+struct LinkShare {
   const LinkCosts& costs;
   bool is_memory;
   double wires_bytes_per_s;
@@ -56,13 +56,13 @@ Load rest(const Load& whole, const Load& part) {
 }
 
 /// Between hosts and inside; an algorithm that does not know of hosts may use any links anywhere.
-std::array<Part, 2> parts_of(const Theory& theory, const CostTable& costs, double at_once) {
+std::array<LinkShare, 2> parts_of(const Theory& theory, const CostTable& costs, double at_once) {
   const Across across = theory.across.value_or(Across{theory.depth, theory.busiest, theory.total});
-  return {Part{costs.links, costs.is_memory, costs.wires_bytes_per_s, at_once, across.depth,
-               across.busiest, across.total},
-          Part{costs.inside, costs.is_memory_inside, costs.wires_inside_bytes_per_s, 1,
-               rest(theory.depth, across.depth), rest(theory.busiest, across.busiest),
-               rest(theory.total, across.total)}};
+  return {LinkShare{costs.links, costs.is_memory, costs.wires_bytes_per_s, at_once, across.depth,
+                    across.busiest, across.total},
+          LinkShare{costs.inside, costs.is_memory_inside, costs.wires_inside_bytes_per_s, 1,
+                    rest(theory.depth, across.depth), rest(theory.busiest, across.busiest),
+                    rest(theory.total, across.total)}};
 }
 
 /// Whose callers need nothing of the others, but for those who get the result: they pass several
@@ -169,7 +169,7 @@ double Model::ns(const Choice& choice, const CostTable& costs) const {
   double messages_ns = 0;
   double wire_ns = 0;  // what the busiest wire has to do for one window
   double work_ns = 0;  // what an average rank does for all windows
-  for (const Part& part : parts_of(theory_, costs, at_once)) {
+  for (const LinkShare& part : parts_of(theory_, costs, at_once)) {
     const LinkCosts& links = part.costs;
     const bool takes_turns = part.is_memory && costs.cores_per_rank < 1;
     double bytes_ns = times.bytes(part.busiest, links);

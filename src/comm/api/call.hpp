@@ -46,7 +46,7 @@ struct Call {
   std::chrono::milliseconds timeout{0};
   std::string_view label;
   /// Of a call in a stream, whose buffers are those of the host by then: what it waits for.
-  std::shared_ptr<const device::Passage> gate = nullptr;
+  std::shared_ptr<const device::StreamOp> gate = nullptr;
   /// Of one in a stream that is made in parts, whose buffers are those of the first.
   std::shared_ptr<const StreamParts> parts = nullptr;
   /// Of a call that devices make: by that algorithm. The host runs a barrier beside it, under this

@@ -37,9 +37,9 @@ const Failure kEnded{ErrorKind::aborted, "the communicator ended before its grou
 
 /// The communicators of several works, all owned by this thread at once, so that none waits while
 /// another moves. Each is let go once its works are over: it may be about to end.
-class Together {
+class GroupWait {
  public:
-  explicit Together(const std::vector<Work>& works) {
+  explicit GroupWait(const std::vector<Work>& works) {
     // In one order in all threads, or two that want the same ones could each have the other's.
     std::map<std::shared_ptr<Implementation>, std::vector<const Work*>> by_communicator;
     for (const auto& work : works)
@@ -55,8 +55,10 @@ class Together {
 
   void wait() {
     own();
-    const auto crowded = [](const Part& part) { return part.communicator->crowded(); };
-    Patience patience(std::ranges::any_of(parts_, crowded));
+    const auto oversubscribed = [](const Member& part) {
+      return part.communicator->oversubscribed();
+    };
+    SpinPolicy patience(std::ranges::any_of(parts_, oversubscribed));
     for (unsigned rounds = 1; let_go(); rounds++) {
       if (progress()) {
         patience.reset();
@@ -78,7 +80,7 @@ class Together {
   static constexpr unsigned kRoundsBetweenLooks = 64;
   static constexpr std::chrono::microseconds kLongestAside{1000};
 
-  struct Part {
+  struct Member {
     std::shared_ptr<Implementation> communicator;
     std::vector<const Work*> works;
     std::deque<Remaining> remaining;  ///< of each work from the first that is not over
@@ -117,7 +119,7 @@ class Together {
   }
   bool wanted() const {
     return std::ranges::any_of(parts_,
-                               [](const Part& part) { return part.communicator->wanted(); });
+                               [](const Member& part) { return part.communicator->wanted(); });
   }
   Clock::time_point supervise() {
     auto next = Clock::time_point::max();
@@ -150,7 +152,7 @@ class Together {
   /// Of a sleep, for the counters of each communicator.
   class Notes {
    public:
-    explicit Notes(const std::list<Part>& parts) {
+    explicit Notes(const std::list<Member>& parts) {
       for (const auto& part : parts) {
         std::vector<Rank> awaited;
         for (const auto* work : part.works)
@@ -172,7 +174,7 @@ class Together {
     const Clock::time_point begun_ = Clock::now();
   };
 
-  std::list<Part> parts_;
+  std::list<Member> parts_;
   std::chrono::microseconds aside_{};
 };
 
@@ -208,7 +210,7 @@ bool go_round(std::list<PutOff>& calls, Clock::time_point until) {
     }
     if (!begun && !open_group.failure)
       open_group.failure =
-          communicator ? communicator->told(begun.error(), call->label) : begun.error();
+          communicator ? communicator->for_caller(begun.error(), call->label) : begun.error();
     moved = true;
     call = calls.erase(call);
   }
@@ -223,7 +225,7 @@ std::optional<Failure> finish() {
   call_group::go_on(nullptr, Clock::time_point::max());
   auto first = std::exchange(open_group.failure, {});
   const auto works = std::exchange(open_group.works, {});
-  Together(works).wait();
+  GroupWait(works).wait();
   for (const auto& work : works)
     if (const auto* failure = work.state().failure(); failure != nullptr && !first)
       first = *failure;

@@ -76,7 +76,7 @@ Work start(std::shared_ptr<Implementation> communicator, Call call, const CallOp
 /// A call made of the caller's blocks; throws what is wrong with them.
 Call made_or_thrown(const Implementation& communicator, Result<Call> made,
                     const CallOptions& options, const Reduction& op) {
-  if (!made) raise(communicator.told(std::move(made.error()), options.label));
+  if (!made) raise(communicator.for_caller(std::move(made.error()), options.label));
   made->op = op;
   return std::move(*made);
 }
@@ -447,7 +447,7 @@ Work Communicator::reduce_scatter_async(std::span<const BufferPair> buffers, con
 
 std::string Communicator::transport_to(int peer) const {
   if (peer < 0 || peer >= size())
-    raise(implementation()->told(
+    raise(implementation()->for_caller(
         {ErrorKind::invalid_argument,
          fmt::format("transport_to: rank {} is not one of {} ranks", peer, size()), std::nullopt}));
   return implementation()->value_or_raise(implementation()->transport_to(static_cast<Rank>(peer)));

@@ -26,7 +26,7 @@ Communicator::Implementation::Implementation(std::shared_ptr<Member> member, std
       messages_(group_, links_,
                 {options.eager_limit, options.strict_sends, options.device.direct_messages},
                 [this](Failure failure, std::string_view label) {
-                  return told(std::move(failure), label);
+                  return for_caller(std::move(failure), label);
                 }),
       stream_calls_(group_.size(), options.device.staging_bytes) {
   member_->enter();
@@ -110,7 +110,7 @@ void Communicator::Implementation::configure() {
   hosts_ = hosts_of(ranks);
   costs_ = costs_among(ranks, member_->transports()->forced(), member_->cores_per_rank(),
                        member_->tuning());
-  crowded_ = costs_.cores_per_rank < 1;
+  oversubscribed_ = costs_.cores_per_rank < 1;
   const auto beside = std::ranges::count(ranks, ranks[group_.rank()].host, &PeerAddress::host);
   if (const auto cache = host_cache_bytes(); cache != 0)
     cached_bytes_ = cache / static_cast<std::uint64_t>(beside);
@@ -155,7 +155,7 @@ Status Communicator::Implementation::close(bool is_told) {
       }
     }
     if (!broken_) break_as_owner(destroyed(), false);
-    stream_calls_.abandon_as_owner(told(destroyed()));
+    stream_calls_.abandon_as_owner(for_caller(destroyed()));
     if (tracing_ != nullptr) tracing_->write();
   }
   if (!was_told) publish_last_calls();
@@ -174,14 +174,14 @@ Status Communicator::Implementation::close(bool is_told) {
   const auto self = group_.job_rank(rank());
   if (late && late->kind == ErrorKind::aborted && late->culprit == self) return {};
   if (!late && !compared) late = compared.error();
-  return late ? tl::unexpected(told(*late)) : Status{};
+  return late ? tl::unexpected(for_caller(*late)) : Status{};
 }
 
 Status Communicator::Implementation::called_from_outside() const {
   if (!is_folding_for(this)) return {};
-  return tl::unexpected(
-      told({ErrorKind::invalid_argument,
-            "the function of a reduction uses the communicator that called it", std::nullopt}));
+  return tl::unexpected(for_caller(
+      {ErrorKind::invalid_argument,
+       "the function of a reduction uses the communicator that called it", std::nullopt}));
 }
 
 void Communicator::Implementation::wait_to_own() {
@@ -429,7 +429,7 @@ void Communicator::Implementation::collective_failed_as_owner(Failure failure) {
 
 bool Communicator::Implementation::wait_as_owner(const Work::State& work, Clock::time_point limit) {
   constexpr unsigned kRoundsBetweenLooks = 64;
-  Patience patience(crowded_);
+  SpinPolicy patience(oversubscribed_);
   Remaining remaining(work);
   std::optional<std::uint64_t> rested;
   unsigned rounds = 0;

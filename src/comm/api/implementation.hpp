@@ -74,11 +74,11 @@ class Communicator::Implementation final
   /// The failure as the caller of a call with that label is told: the label and the communicator's
   /// name in front, the culprit's rank in it at the end. Once, where it goes to the caller: what is
   /// handed on inside, and what ranks tell each other, has none of these.
-  Failure told(Failure failure, std::string_view label = {}) const;
+  Failure for_caller(Failure failure, std::string_view label = {}) const;
   /// The value, or the failure thrown as the caller is told.
   template <typename T>
   T value_or_raise(Result<T> result, std::string_view label = {}) const {
-    if (!result) raise(told(std::move(result.error()), label));
+    if (!result) raise(for_caller(std::move(result.error()), label));
     if constexpr (!std::is_void_v<T>) return std::move(*result);
   }
   Work begun_or_throw(Result<Work> work, const CallOptions& options) const {
@@ -250,9 +250,9 @@ class Communicator::Implementation final
   /// Whether a thread waits for the owner flag: whoever waits with it in hand lets it in.
   bool wanted() const { return owner_.waiting() > 0; }
   /// Whether ranks outnumber cores.
-  bool crowded() const { return crowded_; }
+  bool oversubscribed() const { return oversubscribed_; }
   /// Whether ranks have a core each, and few have another.
-  bool fills_cores() const { return !crowded_ && costs_.cores_per_rank < 2; }
+  bool fills_cores() const { return !oversubscribed_ && costs_.cores_per_rank < 2; }
   /// One round over all operations; true if anything moved. The last round before a sleep pays
   /// attention to everyone. What it throws breaks the communicator: callers' buffers must not be
   /// freed while an operation under way still has them.
@@ -370,7 +370,7 @@ class Communicator::Implementation final
     Clock::time_point limit;  ///< until the stream comes to it, or of one that is captured
   };
   /// As far as it is at `until`.
-  Result<device::Entry> enter(device::Passage& passage, const Entering& entering,
+  Result<device::Entry> enter(device::StreamOp& stream_op, const Entering& entering,
                               Clock::time_point until);
   /// A caller knows from its stream alone that a call is over: the other ranks' hosts may not yet.
   void end_what_devices_made_as_owner();
@@ -384,20 +384,20 @@ class Communicator::Implementation final
   /// Puts the host's memory into a call, and says what begins with it at once; nothing where that
   /// begins when the stream has come to it, as it then tells the StreamCall.
   using Prepare = std::function<std::optional<Call>(
-      StreamCall&, const std::shared_ptr<device::Passage>&, bool is_captured)>;
+      StreamCall&, const std::shared_ptr<device::StreamOp>&, bool is_captured)>;
   /// Of the device that the request's buffers are of, or the rank's.
-  Result<device::Staging*> staging_for(const device::PassageRequest& request);
+  Result<device::Staging*> staging_for(const device::StreamOpRequest& request);
   /// Finds out whether the request's stream is captured.
-  Result<std::shared_ptr<device::Passage>> passage(device::PassageRequest& request);
+  Result<std::shared_ptr<device::StreamOp>> stream_op(device::StreamOpRequest& request);
   /// Has its place among the communicator's calls, and is yet to be put into its stream.
   struct Submitted {
     Work work;
     std::shared_ptr<StreamCall> call;
-    std::shared_ptr<device::Passage> passage;
+    std::shared_ptr<device::StreamOp> stream_op;
     bool is_captured = false;
   };
   /// Holds the streams' submission(), as enqueue() does.
-  Result<Submitted> submit(device::PassageRequest request, Operations shown,
+  Result<Submitted> submit(device::StreamOpRequest request, Operations shown,
                            const Prepare& prepare);
   Status enqueue(const Submitted& submitted);
   /// enqueue(), where anything of this thread's open group is put off in its turn behind that.
@@ -407,7 +407,7 @@ class Communicator::Implementation final
   void put_off(const Submitted& submitted, const Call& call, std::optional<cudaStream_t> stream);
   /// The call as it takes its place now, or where it is captured when its graph runs.
   std::optional<Call> begun_in_order(Call& call, StreamCall& in_stream,
-                                     const std::shared_ptr<device::Passage>& passage,
+                                     const std::shared_ptr<device::StreamOp>& stream_op,
                                      bool is_captured);
 
   // direct_messages.cpp
@@ -611,7 +611,7 @@ class Communicator::Implementation final
 
   // stands.cpp
   /// Where a rank stands in a call, while nothing moves there.
-  struct Stand {
+  struct StandReport {
     std::uint64_t sequence = 0;
     std::string words;
     Clock::time_point since;
@@ -624,7 +624,7 @@ class Communicator::Implementation final
     std::map<Rank, std::string> answers;
   };
   /// For those who may ask; nothing: it moves.
-  void note_stand(std::optional<Stand> stand);
+  void note_stand(std::optional<StandReport> stand);
   /// Those that the call waits for, now or later, shortly before its time limit.
   void ask_for_stands_as_owner(const CollectiveOperation& operation, Clock::time_point now);
   /// To one that asks; needs no owner flag, which the thread that waits has.
@@ -641,7 +641,7 @@ class Communicator::Implementation final
   CostTable costs_;                   // immutable after make
   std::vector<std::uint32_t> hosts_;  // of Problem::host_of; immutable after make
   Forced forced_;                     // immutable after make
-  bool crowded_ = false;              // immutable after make: ranks outnumber cores
+  bool oversubscribed_ = false;       // immutable after make: ranks outnumber cores
   bool in_memory_ = false;            // immutable after make: all ranks share some
   /// Of a blocking message that goes the short way. Over wires a longer one is placed where it
   /// belongs as it comes, which that way does not do.
@@ -720,7 +720,7 @@ class Communicator::Implementation final
   std::optional<MadeCall> told_label_;           // guarded by mutex_: the last; no signature
   std::atomic<bool> has_ahead_{false};           // whether there are any; spares the lock
   std::map<std::uint64_t, std::string> cycles_;  // guarded by mutex_: by sequence
-  std::optional<Stand> stand_;                   // guarded by mutex_: of this rank
+  std::optional<StandReport> stand_;             // guarded by mutex_: of this rank
   std::optional<Asked> asked_;                   // guarded by mutex_: the last
   std::optional<Making> making_;                 // guarded by mutex_
   std::map<std::uint64_t, std::uint64_t> made_;  // guarded by mutex_: times, by list

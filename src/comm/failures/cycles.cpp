@@ -29,10 +29,10 @@ void Communicator::Implementation::tell_waits_as_owner() {
     const auto& operation = *collectives_.front();
     const auto& run = operation.run;
     const auto awaited = operation.plan->awaited();
-    note_stand(Stand{run.sequence,
-                     operation.plan->standing() +
-                         (awaited.empty() ? "" : ", waiting for " + list_ranks(awaited)),
-                     operation.stands.since.value_or(operation.begun)});
+    note_stand(StandReport{run.sequence,
+                           operation.plan->standing() +
+                               (awaited.empty() ? "" : ", waiting for " + list_ranks(awaited)),
+                           operation.stands.since.value_or(operation.begun)});
     add(run.sequence,
         fmt::format("{} #{} of communicator {}", words_of(run.signature).kind, run.sequence,
                     shown_label(name_)),
@@ -41,7 +41,7 @@ void Communicator::Implementation::tell_waits_as_owner() {
   for (const auto& operation : messages_.pending()) {
     // What is on its way may be only slow.
     const bool stands = operation->stage == MessageOperation::Stage::posted ||
-                        operation->stage == MessageOperation::Stage::announced;
+                        operation->stage == MessageOperation::Stage::requested;
     if (waits.size() >= kMostTold) break;
     if (!stands) continue;
     add(kFirstMessage + operation->record,

@@ -57,7 +57,7 @@ double milliseconds(Clock::duration duration) {
 
 }  // namespace
 
-Failure Communicator::Implementation::told(Failure failure, std::string_view label) const {
+Failure Communicator::Implementation::for_caller(Failure failure, std::string_view label) const {
   const auto here = failure.culprit ? group_.rank_of(*failure.culprit) : std::nullopt;
   if (here && !group_.numbered_as_job())
     failure.message +=
@@ -136,17 +136,17 @@ void Communicator::Implementation::break_as_owner(const Failure& failure, bool t
       first_failure_ = failure;
     }
     if (log().tells(LogLevel::debug))
-      log().debug("rank {}: a communicator ends: {}", rank(), told(failure).message);
+      log().debug("rank {}: a communicator ends: {}", rank(), for_caller(failure).message);
   }
   links_.revoke();
   for (auto& operation : collectives_) {
-    operation->failure = told(*broken_, operation->label);
+    operation->failure = for_caller(*broken_, operation->label);
     operation->done.store(true, std::memory_order_release);
   }
   collectives_.clear();
   messages_.end_all(*broken_);
   stream_calls_.abort_device_as_owner(*broken_, closed_.load());
-  stream_calls_.fail_as_owner(told(*broken_));
+  stream_calls_.fail_as_owner(for_caller(*broken_));
   take_waits_back_as_owner();
   if (tell) member_->control().flood(id_, *broken_);
   if (first && !dump_directory_.empty() && !closed_.load()) write_dump_as_owner(kFailureDump);
@@ -168,12 +168,12 @@ void Communicator::Implementation::break_copy_as_owner(const Failure& failure) {
   owner_.take_again();
   if (!broken_) broken_ = failure;
   for (auto& operation : collectives_) {
-    operation->failure = told(*broken_, operation->label);
+    operation->failure = for_caller(*broken_, operation->label);
     operation->done.store(true, std::memory_order_release);
   }
   collectives_.clear();
   messages_.end_pending(*broken_);
-  stream_calls_.end_copy_as_owner(told(*broken_));
+  stream_calls_.end_copy_as_owner(for_caller(*broken_));
 }
 
 Failure Communicator::Implementation::failed_here(const Failure& failure) const {
@@ -189,7 +189,7 @@ void Communicator::Implementation::call_threw(std::string_view call, Failure fai
   failure.message = fmt::format("{}: {}", call, failure.message);
   const Owner owner(*this);
   threw_as_owner(failure);
-  raise(told(*broken_, label));
+  raise(for_caller(*broken_, label));
 }
 
 std::optional<Failure> Communicator::Implementation::news() const {
@@ -265,7 +265,7 @@ std::optional<Failure> Communicator::Implementation::first_failure() const {
 
 std::string Communicator::Implementation::first_error() const {
   const auto failure = first_failure();
-  return failure ? told(*failure).message : "";
+  return failure ? for_caller(*failure).message : "";
 }
 
 Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::time_point now) {
@@ -352,7 +352,8 @@ bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOpera
   if (!suspicion_) next = std::min(next, operation.deadline);
   if (!operation.started) {
     if (operation.is_held_back() && &operation == collectives_.front().get())
-      note_stand(Stand{operation.run.sequence, std::string(not_begun(operation)), operation.begun});
+      note_stand(
+          StandReport{operation.run.sequence, std::string(not_begun(operation)), operation.begun});
     return false;
   }
   if (now >= operation.publish_at) {
@@ -389,7 +390,7 @@ void Communicator::Implementation::look_for(const std::vector<Rank>& ranks) {
   if (ranks.empty()) return;
   std::vector<std::uint32_t> job_ranks;
   for (const auto rank : ranks) job_ranks.push_back(group_.job_rank(rank));
-  member_->control().look_for(job_ranks);
+  member_->control().probe(job_ranks);
 }
 
 void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point now,
@@ -472,7 +473,7 @@ void Communicator::Implementation::hear(const Failure& failure) {
 }
 
 void Communicator::Implementation::abort(std::string_view reason) {
-  if (forked_.load(std::memory_order_relaxed)) raise(told(news().value()));
+  if (forked_.load(std::memory_order_relaxed)) raise(for_caller(news().value()));
   const Failure failure{
       ErrorKind::aborted,
       fmt::format("rank {} aborted{}{}", rank(), reason.empty() ? "" : ": ", reason),

@@ -21,7 +21,7 @@ std::int64_t whole_milliseconds(Clock::duration duration) {
 
 }  // namespace
 
-void Communicator::Implementation::note_stand(std::optional<Stand> stand) {
+void Communicator::Implementation::note_stand(std::optional<StandReport> stand) {
   const std::lock_guard lock(mutex_);
   stand_ = std::move(stand);
 }

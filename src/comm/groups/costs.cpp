@@ -77,14 +77,14 @@ CostTable estimates(std::string_view transport, double cores_per_rank, bool one_
   // Where ranks take turns on a core, the next one's turn takes a call of the scheduler, and finds
   // other ranks' lines and instructions in the caches; and what is combined was often written
   // there.
-  const bool crowded = cores_per_rank < 1;
-  costs.links.latency_ns = crowded ? 2000 : 250;
-  costs.links.step_ns = crowded ? 200 : 120;
-  costs.links.bandwidth_bytes_per_s = crowded ? 9e9 : 18e9;
-  costs.reduce_bytes_per_s = crowded ? 24e9 : 40e9;
+  const bool oversubscribed = cores_per_rank < 1;
+  costs.links.latency_ns = oversubscribed ? 2000 : 250;
+  costs.links.step_ns = oversubscribed ? 200 : 120;
+  costs.links.bandwidth_bytes_per_s = oversubscribed ? 9e9 : 18e9;
+  costs.reduce_bytes_per_s = oversubscribed ? 24e9 : 40e9;
   // What is fetched from its sender's memory is best fetched in few calls of the kernel, what goes
   // through slots has to stay in a cache. Where ranks take turns, more than two have slots.
-  costs.slot_bytes = crowded ? 64 << 10 : 128 << 10;
+  costs.slot_bytes = oversubscribed ? 64 << 10 : 128 << 10;
   return costs;
 }
 

@@ -210,7 +210,7 @@ Made Communicator::Implementation::subgroup(std::span<const int> asked,
     return child;
   });
   // It is about the group's own barrier.
-  if (!made && met) made.error() = met->told(std::move(made.error()));
+  if (!made && met) made.error() = met->for_caller(std::move(made.error()));
   // Who was in a mismatch with another list did not count this one: for all of them it stays
   // failed.
   end.counts = made || made.error().kind != ErrorKind::mismatch;
@@ -301,19 +301,19 @@ std::optional<int> Communicator::rank_in(const Communicator& other, int rank) co
   const auto& mine = *implementation();
   const auto& theirs = *other.implementation();
   if (mine.job() != theirs.job())
-    raise(mine.told({ErrorKind::invalid_argument,
-                     fmt::format("rank_in: {} was not made from the same start-up as {}",
-                                 theirs.name(), mine.name()),
-                     std::nullopt}));
+    raise(mine.for_caller({ErrorKind::invalid_argument,
+                           fmt::format("rank_in: {} was not made from the same start-up as {}",
+                                       theirs.name(), mine.name()),
+                           std::nullopt}));
   const auto found = theirs.group().rank_of(static_cast<std::uint32_t>(job_rank(rank)));
   return found ? std::optional(static_cast<int>(*found)) : std::nullopt;
 }
 
 int Communicator::job_rank(int rank) const {
   if (rank < 0 || rank >= size())
-    raise(implementation()->told({ErrorKind::invalid_argument,
-                                  fmt::format("rank {} is not one of {} ranks", rank, size()),
-                                  std::nullopt}));
+    raise(implementation()->for_caller({ErrorKind::invalid_argument,
+                                        fmt::format("rank {} is not one of {} ranks", rank, size()),
+                                        std::nullopt}));
   return static_cast<int>(implementation()->group().job_rank(static_cast<Rank>(rank)));
 }
 

@@ -155,7 +155,7 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
                                                       .slot_memory_bytes = options.shm.slot_bytes,
                                                       .single_copy = options.shm.single_copy,
                                                       .huge_pages = options.shm.huge_pages,
-                                                      .crowded = member->cores_per_rank_ < 1,
+                                                      .oversubscribed = member->cores_per_rank_ < 1,
                                                       .checksum = options.checksum},
                                      options.transport);
   member->dispatcher_->set_transport(member->transports_);

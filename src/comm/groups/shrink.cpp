@@ -101,7 +101,7 @@ Status Communicator::Implementation::await(const RollCall& call, Headcount& coun
       const auto awaited = count.awaited;
       lock.unlock();
       if (Clock::now() >= deadline) return tl::unexpected(lost_patience(call, timeout, awaited));
-      member_->control().look_for(awaited);
+      member_->control().probe(awaited);
       lock.lock();
     }
     return {};

@@ -92,8 +92,8 @@ Result<std::optional<std::string>> read_file(const std::string& path) {
 
 }  // namespace
 
-std::string link_class(std::string_view transport, bool crowded, bool one_host) {
-  return fmt::format("{}{}", transport, !one_host ? "/network" : crowded ? "/crowded" : "");
+std::string link_class(std::string_view transport, bool oversubscribed, bool one_host) {
+  return fmt::format("{}{}", transport, !one_host ? "/network" : oversubscribed ? "/crowded" : "");
 }
 
 std::string to_text(const Tuning& tuning) {

@@ -16,7 +16,7 @@
 namespace ccoll {
 
 /// Kinds of links that cost alike: a transport; where ranks take turns on cores; over a network.
-std::string link_class(std::string_view transport, bool crowded, bool one_host);
+std::string link_class(std::string_view transport, bool oversubscribed, bool one_host);
 
 /// By link_class().
 using Tuning = std::map<std::string, MeasuredCosts, std::less<>>;

@@ -32,7 +32,7 @@ struct Envelope {
   std::uint64_t bytes = 0;  ///< of the whole message
   std::uint64_t id = 0;
   std::uint8_t type = 0;
-  bool wants_grant = false;
+  bool requests_to_send = false;
   std::size_t charge = 0;  ///< what it takes of its sender's credit
 };
 

@@ -283,7 +283,7 @@ void Communicator::Implementation::flush_as_owner(const MessageRequest& request,
     messages_.finish(operation);
     return std::optional(std::move(state));
   });
-  if (!work) raise(told(*broken_));
+  if (!work) raise(for_caller(*broken_));
   wait_as_owner(*work, Clock::time_point::max());
   if (const auto* failure = work->failure()) raise(*failure);
 }
@@ -293,7 +293,7 @@ std::optional<Received> Communicator::Implementation::recv_short_as_owner(
   if (!calm_as_owner() || !from.from) return std::nullopt;
   const auto bytes = bytes_of(request.block);
   const auto begun = tracing_ != nullptr ? trace::now() : 0;
-  auto patience = Patience::short_one(crowded_, in_memory_);
+  auto patience = SpinPolicy::short_one(oversubscribed_, in_memory_);
   const auto keeps_polling = [&] { return !wanted() && patience.keep_polling(); };
   return guarded_as_owner([&] {
     Received got;

@@ -6,22 +6,22 @@ namespace ccoll {
 Result<Frame> decode(const SliceHeader& header, std::uint32_t from) {
   const auto& signature = header.signature;
   const auto kind = static_cast<Frame::Kind>(signature.op);
-  const bool carries = kind == Frame::Kind::head || kind == Frame::Kind::rest;
+  const bool carries = kind == Frame::Kind::eager || kind == Frame::Kind::payload;
   // A message that waits for nothing is all there: who takes it copies as much as it says.
-  const bool is_cut = kind == Frame::Kind::head &&
-                      (signature.algorithm & Frame::kWantsGrant) == 0 &&
+  const bool is_cut = kind == Frame::Kind::eager &&
+                      (signature.algorithm & Frame::kRequestsToSend) == 0 &&
                       header.bytes != signature.count;
-  if (signature.kind != kSendRecv || kind > Frame::Kind::rest || is_cut ||
+  if (signature.kind != kSendRecv || kind > Frame::Kind::payload || is_cut ||
       (carries ? header.bytes > signature.count : header.bytes > 0))
     return fail(ErrorKind::corrupt, "rank {} sent {} bytes that are no part of a message", from,
                 header.bytes);
   return Frame{.kind = kind,
                .id = header.sequence,
                .bytes = signature.count,
-               .tag = kind == Frame::Kind::grant ? 0 : signature.root,
-               .slice_bytes = kind == Frame::Kind::grant ? signature.root : 0,
+               .tag = kind == Frame::Kind::clear_to_send ? 0 : signature.root,
+               .slice_bytes = kind == Frame::Kind::clear_to_send ? signature.root : 0,
                .type = signature.type,
-               .wants_grant = (signature.algorithm & Frame::kWantsGrant) != 0,
+               .requests_to_send = (signature.algorithm & Frame::kRequestsToSend) != 0,
                .charged = (signature.algorithm & Frame::kCharged) != 0};
 }
 

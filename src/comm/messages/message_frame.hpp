@@ -10,16 +10,16 @@ namespace ccoll {
 
 struct Frame {
   enum class Kind : std::uint8_t {
-    head,    ///< a message's envelope and the first part of it, which may be all or nothing
-    grant,   ///< the receiver's: message `id` has its buffer; credit as below
-    credit,  ///< the receiver's: `bytes` of its queue are free again
-    rest,    ///< on the bulk link: the next part of message `id`
+    eager,          ///< a message's envelope and the first part of it, which may be all or nothing
+    clear_to_send,  ///< the receiver's: message `id` has its buffer; credit as below
+    credit,         ///< the receiver's: `bytes` of its queue are free again
+    payload,        ///< on the bulk link: the next part of message `id`
   };
 
   /// As they travel.
-  static constexpr std::uint8_t kWantsGrant = 1, kCharged = 2;
+  static constexpr std::uint8_t kRequestsToSend = 1, kCharged = 2;
 
-  Kind kind = Kind::head;
+  Kind kind = Kind::eager;
   /// Of a message among those from its sender to its receiver. 0: of none.
   std::uint64_t id = 0;
   /// Of the whole message; or of credit.
@@ -27,9 +27,9 @@ struct Frame {
   std::uint32_t tag = 0;
   /// A grant's: how long a slice of the rest may be; 0: as the sender likes.
   std::uint32_t slice_bytes = 0;
-  std::uint8_t type = 0;     ///< the sender's DataType; only told, never compared
-  bool wants_grant = false;  ///< the sender's call goes on until it is granted
-  bool charged = false;      ///< the head has taken from the sender's credit
+  std::uint8_t type = 0;          ///< the sender's DataType; only told, never compared
+  bool requests_to_send = false;  ///< the sender's call goes on until it is granted
+  bool charged = false;           ///< the head has taken from the sender's credit
 };
 
 /// The header of a slice with `payload` bytes.
@@ -37,12 +37,13 @@ inline SliceHeader encode(const Frame& frame, std::size_t payload) {
   SliceHeader header;
   header.sequence = frame.id;
   header.signature.count = frame.bytes;
-  header.signature.root = frame.kind == Frame::Kind::grant ? frame.slice_bytes : frame.tag;
+  header.signature.root = frame.kind == Frame::Kind::clear_to_send ? frame.slice_bytes : frame.tag;
   header.signature.kind = kSendRecv;
   header.signature.type = frame.type;
   header.signature.op = static_cast<std::uint8_t>(frame.kind);
-  header.signature.algorithm = static_cast<std::uint8_t>(
-      (frame.wants_grant ? Frame::kWantsGrant : 0) | (frame.charged ? Frame::kCharged : 0));
+  header.signature.algorithm =
+      static_cast<std::uint8_t>((frame.requests_to_send ? Frame::kRequestsToSend : 0) |
+                                (frame.charged ? Frame::kCharged : 0));
   header.bytes = static_cast<std::uint32_t>(payload);
   return header;
 }
@@ -51,7 +52,7 @@ inline SliceHeader encode(const Frame& frame, std::size_t payload) {
 inline bool is_whole_message(const SliceHeader& header) {
   const auto& signature = header.signature;
   return signature.kind == kSendRecv &&
-         signature.op == static_cast<std::uint8_t>(Frame::Kind::head) &&
+         signature.op == static_cast<std::uint8_t>(Frame::Kind::eager) &&
          signature.algorithm == Frame::kCharged && header.bytes == signature.count;
 }
 

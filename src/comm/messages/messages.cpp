@@ -17,7 +17,7 @@ std::shared_ptr<MessageOperation> MessageOperation::like(const MessageOperation&
   made->bytes = other.bytes;
   made->type = other.type;
   made->direct = other.direct;
-  made->lifting = other.lifting;
+  made->to_host = other.to_host;
   made->landing = other.landing;
   return made;
 }
@@ -133,14 +133,14 @@ Status Messages::advance(Channel& channel, bool listen) {
   if (!channel.landing.empty()) CCOLL_TRY(end_landed(channel));
   if (channel.out != nullptr) {
     CCOLL_TRY(push_control(channel));
-    CCOLL_TRY(push_heads(channel));
+    CCOLL_TRY(push_eager_slices(channel));
     CCOLL_TRY(flush(channel));
   }
-  if (channel.operations > 0 || listen) CCOLL_TRY(read_heads(channel));
+  if (channel.operations > 0 || listen) CCOLL_TRY(read_eager_slices(channel));
   // What has just been granted goes before this rank is busy with reading for itself: its peer can
   // read meanwhile.
-  CCOLL_TRY(push_rests(channel));
-  return read_rests(channel);
+  CCOLL_TRY(push_payloads(channel));
+  return read_payloads(channel);
 }
 
 const MessageOperation* Messages::one_for_any() const {

@@ -22,9 +22,9 @@
 ///                                           └─ grant pushed, rest comes ─────► done
 ///     probe:  posted ──a message waits► done
 ///
-/// In memory of a device a long message is lifted from, and lands there (device::Lifting, Landing):
-/// its head carries nothing, its rest is lent as it is lifted, and before it is done a receive is
-/// `landing`.
+/// In memory of a device a long message is lifted from, and lands there (device::DeviceToHost,
+/// HostToDevice): its head carries nothing, its rest is lent as it is lifted, and before it is done
+/// a receive is `landing`.
 ///
 /// Why nothing deadlocks: a head never waits for credit, so every message is announced as soon as
 /// its link has room; and a rank whose operations, of whatever kind, do not move listens to all who
@@ -79,7 +79,7 @@ struct MessageOperation final : Operation {
   enum class What : std::uint8_t { send, recv, probe };
   enum class Stage : std::uint8_t {
     queued,     ///< send: its head waits for the link's room
-    announced,  ///< send: its head is out, a grant is awaited
+    requested,  ///< send: its head is out, a grant is awaited
     sending,    ///< send: its rest goes out
     posted,     ///< recv, probe: nothing that matches has come
     arriving,   ///< recv: its message has begun to come
@@ -98,9 +98,9 @@ struct MessageOperation final : Operation {
   std::shared_ptr<const DirectMemory> direct;
   /// Of a send's in memory of a GPU: what brings it to the host, once it is granted. Its head
   /// carries nothing.
-  std::shared_ptr<device::Lifting> lifting;
+  std::shared_ptr<device::DeviceToHost> to_host;
   /// Of a receive's: what takes there what does not come so.
-  std::shared_ptr<device::Landing> landing;
+  std::shared_ptr<device::HostToDevice> landing;
 
   // owner: holder of the owner flag
   Stage stage = Stage::queued;
@@ -121,7 +121,7 @@ class Messages {
     bool strict = false;  ///< a send waits for its receive, whatever its size
     /// Of what is larger than eager_bytes nothing is in the head: it may have to be placed in
     /// memory that is not the host's.
-    bool all_in_rest = false;
+    bool all_in_payload = false;
   };
 
   /// A failure as the caller of an operation with that label is to hear of it.
@@ -234,7 +234,7 @@ class Messages {
     bool ended = false;              ///< `in` has failed: nothing more comes
 
     std::deque<MessageOperation*> queued, sending;          // sends by stage
-    std::map<std::uint64_t, MessageOperation*> announced;   // by id
+    std::map<std::uint64_t, MessageOperation*> requested;   // by id
     std::optional<Incoming> incoming;                       // on `in`
     std::deque<MessageOperation*> arriving;                 // receives, in the order of grants
     std::deque<MessageOperation*> flushing, flushing_bulk;  // by link
@@ -278,22 +278,22 @@ class Messages {
 
   // Sending, messages_send.cpp
   Status push_control(Channel& channel);
-  Status push_heads(Channel& channel);
-  Status push_head(Channel& channel, MessageOperation& send);
+  Status push_eager_slices(Channel& channel);
+  Status push_eager(Channel& channel, MessageOperation& send);
   /// The header of a message's head with that much data, which is to be sent.
   static SliceHeader head_of(const Channel& channel, Frame frame, std::size_t bytes);
   /// It is sent.
-  static void count_head(Channel& channel, const SliceHeader& head, bool charged);
+  static void count_eager(Channel& channel, const SliceHeader& head, bool charged);
   /// Data that the head of a message carries, if credit suffices.
   std::size_t head_bytes(const Channel& channel, const MessageOperation& send) const;
-  Status push_rests(Channel& channel);
+  Status push_payloads(Channel& channel);
   /// What the link is to be lent next of it; nothing of one that has yet to be lifted.
   Result<std::span<const std::byte>> next_of(Channel& channel, MessageOperation& send);
   Status flush(Channel& channel);
-  Status granted(Channel& channel, const Frame& grant);
+  Status cleared_to_send(Channel& channel, const Frame& clear_to_send);
 
   // Receiving, messages_receive.cpp
-  Status read_heads(Channel& channel);
+  Status read_eager_slices(Channel& channel);
   Status peek(Channel& channel);
   /// The slice that has been peeked at, if it has come.
   Result<bool> read_incoming(Channel& channel);
@@ -318,7 +318,7 @@ class Messages {
                            std::size_t head_bytes);
   /// From now on the receive is about that message, whatever it asked for.
   void settle(MessageOperation& recv, const Envelope& envelope);
-  Status read_rests(Channel& channel);
+  Status read_payloads(Channel& channel);
   /// All of it has come, or gone: it is complete, as soon as what has come is where it belongs.
   void end_transfer(Channel& channel, MessageOperation& recv);
   Status end_landed(Channel& channel);

@@ -34,7 +34,7 @@ tl::unexpected<Failure> taken_back(Rank peer) {
 
 }  // namespace
 
-Status Messages::read_heads(Channel& channel) {
+Status Messages::read_eager_slices(Channel& channel) {
   for (int frames = 0; frames < kSlicesAtOnce; frames++) {
     if (!channel.incoming) CCOLL_TRY(peek(channel));
     const auto read = read_incoming(channel);
@@ -61,7 +61,7 @@ Status Messages::peek(Channel& channel) {
   auto frame = decode(*header, channel.peer);
   if (!frame) return tl::unexpected(frame.error());
   channel.incoming = Incoming{*frame, nullptr};
-  if (frame->kind != Frame::Kind::head) return {};
+  if (frame->kind != Frame::Kind::eager) return {};
   // Its receive is settled now, so that the data can be placed where it belongs.
   auto* recv = channel.incoming->receive = take_receive(envelope_of(channel, header->bytes));
   if (recv != nullptr && recv->landing == nullptr && header->bytes > 0)
@@ -76,22 +76,22 @@ Envelope Messages::envelope_of(const Channel& channel, std::size_t head_bytes) {
           .bytes = frame.bytes,
           .id = frame.id,
           .type = frame.type,
-          .wants_grant = frame.wants_grant,
+          .requests_to_send = frame.requests_to_send,
           .charge = frame.charged ? kEnvelopeBytes + head_bytes : 0};
 }
 
 Status Messages::read_frame(Channel& channel, const ReceiveLink::View& view) {
   const auto& frame = channel.incoming->frame;
   switch (frame.kind) {
-    case Frame::Kind::head:
+    case Frame::Kind::eager:
       return arrive(channel, envelope_of(channel, view.header.bytes), view.data, view.header.bytes);
-    case Frame::Kind::grant:
+    case Frame::Kind::clear_to_send:
     case Frame::Kind::credit:
       if (frame.bytes > kUnexpectedBytes - channel.credit) break;
       channel.credit += frame.bytes;
-      if (frame.kind == Frame::Kind::grant) return granted(channel, frame);
+      if (frame.kind == Frame::Kind::clear_to_send) return cleared_to_send(channel, frame);
       return {};
-    case Frame::Kind::rest:
+    case Frame::Kind::payload:
       break;
   }
   return fail(ErrorKind::corrupt, "rank {} sent what it had no right to send", channel.peer);
@@ -183,7 +183,7 @@ Messages::Found Messages::take_now(const Pattern& from, std::byte* data, std::si
   if (known == by_peer_.end()) return Found::another_way;
   auto& channel = *known->second;
   const auto suits = [&](const Envelope& envelope) {
-    return !envelope.wants_grant && envelope.bytes <= std::min(bytes, most) &&
+    return !envelope.requests_to_send && envelope.bytes <= std::min(bytes, most) &&
            envelope.bytes % size_of(type) == 0;
   };
   const auto take = [&](const Envelope& envelope, const std::byte* head) {
@@ -230,7 +230,7 @@ Status Messages::take(Channel& channel, MessageOperation& recv, const Envelope& 
   else if (head_bytes > 0 && head != recv.output)
     std::memcpy(recv.output, head, head_bytes);
   channel.owed += envelope.charge;
-  if (!envelope.wants_grant) {
+  if (!envelope.requests_to_send) {
     end_transfer(channel, recv);
     return push_control(channel);
   }
@@ -258,7 +258,7 @@ Status Messages::take(Channel& channel, MessageOperation& recv, const Envelope& 
   return push_control(channel);
 }
 
-Status Messages::read_rests(Channel& channel) {
+Status Messages::read_payloads(Channel& channel) {
   std::size_t read = 0;
   while (!channel.arriving.empty() && read < kReadAtOnce) {
     auto& recv = *channel.arriving.front();
@@ -271,7 +271,7 @@ Status Messages::read_rests(Channel& channel) {
     const auto bytes = header->bytes;
     auto frame = decode(*header, channel.peer);
     if (!frame) return tl::unexpected(frame.error());
-    if (frame->kind != Frame::Kind::rest || frame->id != recv.id || bytes == 0 ||
+    if (frame->kind != Frame::Kind::payload || frame->id != recv.id || bytes == 0 ||
         bytes > recv.received->bytes - recv.moved_bytes ||
         (recv.landing && bytes > recv.landing->most_bytes()))
       return fail(ErrorKind::corrupt, "rank {} sent a part of another message", channel.peer);
@@ -343,7 +343,7 @@ Status Messages::ended(Channel& channel) {
   if (channel.incoming && channel.incoming->receive != nullptr)
     return lost(*channel.incoming->receive, failure);
   if (const auto* recv = matcher_.one_from(channel.peer)) return lost(*recv, failure);
-  if (!channel.announced.empty()) return lost(*channel.announced.begin()->second, failure);
+  if (!channel.requested.empty()) return lost(*channel.requested.begin()->second, failure);
   for (const auto* probe : probes_)
     if (probe->pattern.from == channel.peer) return lost(*probe, failure);
   return {};
@@ -363,7 +363,8 @@ void Messages::answer_probes() {
 Result<std::optional<Received>> Messages::look(const Pattern& pattern) {
   CCOLL_TRY(open(pattern.from));
   for (auto& channel : channels_)
-    if (pattern.from.value_or(channel->peer) == channel->peer) CCOLL_TRY(read_heads(*channel));
+    if (pattern.from.value_or(channel->peer) == channel->peer)
+      CCOLL_TRY(read_eager_slices(*channel));
   const auto found = matcher_.find(pattern);
   if (!found) return std::nullopt;
   const auto& envelope = (*found)->envelope;

@@ -14,7 +14,7 @@ Status Messages::push_control(Channel& channel) {
     if (!channel.answers.empty()) {
       const auto answer = channel.answers.front();
       channel.answers.pop_front();
-      frame.kind = Frame::Kind::grant;
+      frame.kind = Frame::Kind::clear_to_send;
       frame.id = answer.id;
       frame.slice_bytes = answer.slice_bytes;
       if (answer.completes != nullptr) channel.flushing.push_back(answer.completes);
@@ -29,17 +29,18 @@ Status Messages::push_control(Channel& channel) {
   return {};
 }
 
-Status Messages::push_heads(Channel& channel) {
+Status Messages::push_eager_slices(Channel& channel) {
   while (!channel.queued.empty()) {
     auto& send = *channel.queued.front();
     // Credit may have come back while nobody listened. First, because what else has come is
     // answered on this link, and may take its room.
-    if (channel.credit < kEnvelopeBytes + head_bytes(channel, send)) CCOLL_TRY(read_heads(channel));
+    if (channel.credit < kEnvelopeBytes + head_bytes(channel, send))
+      CCOLL_TRY(read_eager_slices(channel));
     if (!channel.out->has_room()) {
       moved_ |= channel.out->progress();
       if (!channel.out->has_room()) break;
     }
-    CCOLL_TRY(push_head(channel, send));
+    CCOLL_TRY(push_eager(channel, send));
     channel.queued.pop_front();
     moved_ = true;
   }
@@ -47,47 +48,47 @@ Status Messages::push_heads(Channel& channel) {
 }
 
 std::size_t Messages::head_bytes(const Channel& channel, const MessageOperation& send) const {
-  if (send.lifting) return 0;
+  if (send.to_host) return 0;
   if (send.bytes <= limits_.eager_bytes) return send.bytes;
   // Of what waits for its receive nothing needs to be there before, where it is lent anyway.
-  const auto* const rest_link = channel.out_bulk != nullptr ? channel.out_bulk : channel.out;
-  return limits_.all_in_rest || rest_link->copies_once() ? 0 : limits_.eager_bytes;
+  const auto* const payload_link = channel.out_bulk != nullptr ? channel.out_bulk : channel.out;
+  return limits_.all_in_payload || payload_link->copies_once() ? 0 : limits_.eager_bytes;
 }
 
 SliceHeader Messages::head_of(const Channel& channel, Frame frame, std::size_t bytes) {
-  frame.kind = Frame::Kind::head;
+  frame.kind = Frame::Kind::eager;
   frame.id = channel.next_id;
   return encode(frame, bytes);
 }
 
-void Messages::count_head(Channel& channel, const SliceHeader& head, bool charged) {
+void Messages::count_eager(Channel& channel, const SliceHeader& head, bool charged) {
   channel.next_id++;
   if (charged) channel.credit -= kEnvelopeBytes + head.bytes;
   channel.traffic.messages_sent++;
   channel.traffic.bytes_sent += head.bytes;
 }
 
-Status Messages::push_head(Channel& channel, MessageOperation& send) {
+Status Messages::push_eager(Channel& channel, MessageOperation& send) {
   const auto wanted = head_bytes(channel, send);
   const bool charged = kEnvelopeBytes + wanted <= channel.credit;
   const auto head = charged ? wanted : 0;
-  const bool wants_grant = limits_.strict || !charged || head < send.bytes;
+  const bool requests_to_send = limits_.strict || !charged || head < send.bytes;
   const auto header = head_of(channel,
                               {.bytes = send.bytes,
                                .tag = *send.pattern.tag,
                                .type = static_cast<std::uint8_t>(send.type),
-                               .wants_grant = wants_grant,
+                               .requests_to_send = requests_to_send,
                                .charged = charged},
                               head);
   auto* const room = channel.out->room(head);
   if (head > 0) std::memcpy(room, send.input, head);
   channel.out->push(header);
-  count_head(channel, header, charged);
+  count_eager(channel, header, charged);
   send.id = header.sequence;
   send.moved_bytes = head;
-  send.stage = wants_grant ? Stage::announced : Stage::flushing;
-  if (wants_grant)
-    channel.announced.emplace(send.id, &send);
+  send.stage = requests_to_send ? Stage::requested : Stage::flushing;
+  if (requests_to_send)
+    channel.requested.emplace(send.id, &send);
   else
     channel.flushing.push_back(&send);
   if (head < send.bytes && channel.out_bulk == nullptr) {
@@ -113,7 +114,7 @@ Messages::Sent Messages::send_now(const Pattern& to, const std::byte* data, std:
       bytes);
   const auto sent = out->send(header, data);
   if (sent == SendLink::Sent::no_room) return Sent::no;
-  count_head(channel, header, true);
+  count_eager(channel, header, true);
   if (sent == SendLink::Sent::gone) return Sent::yes;
   if (!out->drained()) out->progress();
   return out->drained() ? Sent::yes : Sent::flushing;
@@ -125,21 +126,21 @@ void Messages::finish(const std::shared_ptr<MessageOperation>& send) {
   channel->flushing.push_back(send.get());
 }
 
-Status Messages::granted(Channel& channel, const Frame& grant) {
-  const auto found = channel.announced.find(grant.id);
-  if (found == channel.announced.end())
+Status Messages::cleared_to_send(Channel& channel, const Frame& clear_to_send) {
+  const auto found = channel.requested.find(clear_to_send.id);
+  if (found == channel.requested.end())
     return fail(ErrorKind::corrupt, "rank {} granted message {}, which does not wait for it",
-                channel.peer, grant.id);
+                channel.peer, clear_to_send.id);
   auto& send = *found->second;
-  channel.announced.erase(found);
+  channel.requested.erase(found);
   if (send.moved_bytes == send.bytes) {
     complete(send);
   } else {
     send.stage = Stage::sending;
-    if (grant.slice_bytes > 0) send.most_slice_bytes = grant.slice_bytes;
+    if (clear_to_send.slice_bytes > 0) send.most_slice_bytes = clear_to_send.slice_bytes;
     const auto* const rest = send.input + send.moved_bytes;
-    if (send.lifting)
-      send.lifting->begin(channel.peer, rest, send.bytes);
+    if (send.to_host)
+      send.to_host->begin(channel.peer, rest, send.bytes);
     else if (send.direct)
       channel.out_bulk->announce_direct(rest, send.bytes - send.moved_bytes, send.direct);
     else
@@ -150,14 +151,14 @@ Status Messages::granted(Channel& channel, const Frame& grant) {
 }
 
 CopierChoice::Transfer Messages::begin_transfer(Channel& channel, const MessageOperation& send) {
-  if (send.direct || send.lifting || !channel.out_bulk->copies_once()) return {};
+  if (send.direct || send.to_host || !channel.out_bulk->copies_once()) return {};
   auto transfer = channel.copier_choice(send.bytes).begin();
   // How long one takes beside others tells nothing.
   if (channel.sending.size() > 1 || !channel.flushing_bulk.empty()) transfer.is_timed = false;
   return transfer;
 }
 
-Status Messages::push_rests(Channel& channel) {
+Status Messages::push_payloads(Channel& channel) {
   if (channel.sending.empty()) return {};
   for (int slices = 0; !channel.sending.empty() && slices < kSlicesAtOnce; slices++) {
     auto& send = *channel.sending.front();
@@ -174,9 +175,9 @@ Status Messages::push_rests(Channel& channel) {
     const auto bytes = std::min(
         {channel.out_bulk->good_bytes(send.bytes, copier), next->size(), send.most_slice_bytes});
     channel.out_bulk->lend(
-        encode({.kind = Frame::Kind::rest, .id = send.id, .bytes = send.bytes}, bytes),
+        encode({.kind = Frame::Kind::payload, .id = send.id, .bytes = send.bytes}, bytes),
         next->data(), copier);
-    if (send.lifting) send.lifting->lend(bytes);
+    if (send.to_host) send.to_host->lend(bytes);
     send.moved_bytes += bytes;
     channel.traffic.bytes_sent += bytes;
     moved_ = true;
@@ -190,10 +191,10 @@ Status Messages::push_rests(Channel& channel) {
 }
 
 Result<std::span<const std::byte>> Messages::next_of(Channel& channel, MessageOperation& send) {
-  if (!send.lifting) return std::span(send.input + send.moved_bytes, send.bytes - send.moved_bytes);
-  if (channel.out_bulk->drained()) moved_ |= send.lifting->take_back();
-  CCOLL_TRY(send.lifting->lift());
-  return send.lifting->lifted();
+  if (!send.to_host) return std::span(send.input + send.moved_bytes, send.bytes - send.moved_bytes);
+  if (channel.out_bulk->drained()) moved_ |= send.to_host->take_back();
+  CCOLL_TRY(send.to_host->lift());
+  return send.to_host->lifted();
 }
 
 Status Messages::flush(Channel& channel) {
@@ -206,7 +207,7 @@ Status Messages::flush(Channel& channel) {
     if (operations.empty() || !link->drained()) return failure;
     for (auto* operation : operations) {
       if (operation->transfer) channel.copier_choice(operation->bytes).end(*operation->transfer);
-      if (operation->lifting) operation->lifting->take_back();
+      if (operation->to_host) operation->to_host->take_back();
       end_transfer(channel, *operation);
     }
     operations.clear();
@@ -222,7 +223,7 @@ Status Messages::flush(Channel& channel) {
     // nothing of what a link failed with before the peer's end was there has come to anyone, and of
     // what is missing here, nobody else tells. A grant for what arrives may be among that.
     if (failure->kind == ErrorKind::exhausted || !channel.out->connected()) {
-      if (!channel.announced.empty()) return lost(*channel.announced.begin()->second, *failure);
+      if (!channel.requested.empty()) return lost(*channel.requested.begin()->second, *failure);
       if (!channel.arriving.empty()) return lost(*channel.arriving.front(), *failure);
     }
     // A grant that cannot be pushed; where it could, the bulk link tells.

@@ -30,7 +30,7 @@ std::string Messages::standing(const MessageOperation& operation) const {
   switch (operation.stage) {
     case Stage::queued:
       return "not sent for want of room on the way";
-    case Stage::announced:
+    case Stage::requested:
       return "announced, but not received";
     case Stage::sending:
       return fmt::format("{} of {} bytes sent", operation.moved_bytes, operation.bytes);
@@ -91,7 +91,7 @@ bool Messages::in_vain(const MessageOperation& operation,
       case Stage::arriving:
         if (channel.in_bulk != nullptr) return channel.in_bulk->connected();
         [[fallthrough]];
-      case Stage::announced:
+      case Stage::requested:
       case Stage::posted:
         return channel.in->connected();
       case Stage::landing:

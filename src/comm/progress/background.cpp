@@ -154,7 +154,8 @@ bool Background::turn_as_owner(Communicator::Implementation& communicator) {
   const auto end = Clock::now() + kTurn;
   // Between two slices of a call other ranks take some time: less than sleeping and waking does.
   // Unless they wait for this thread.
-  auto patience = communicator.crowded() ? Patience::short_one(true, false) : Patience(false);
+  auto patience =
+      communicator.oversubscribed() ? SpinPolicy::short_one(true, false) : SpinPolicy(false);
   bool moved = true;
   const auto goes_on = [&] { return moved || (busy_backgrounds == 1 && patience.keep_polling()); };
   while (goes_on() && communicator.busy_as_owner() && !communicator.wanted() &&

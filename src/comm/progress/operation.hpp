@@ -67,7 +67,7 @@ struct CollectiveOperation final : Operation {
   std::optional<Premultiplication> premultiplication;
   std::optional<Widening> widening;
   /// Of one in a stream: what it waits for before it begins, and its time limit from then on.
-  std::shared_ptr<const device::Passage> gate;
+  std::shared_ptr<const device::StreamOp> gate;
   std::chrono::milliseconds timeout{0};
   std::optional<PartedRun> parts;  ///< of one that is made in parts
   bool started = false;            // owner: holder of the owner flag

@@ -114,7 +114,7 @@ Result<std::shared_ptr<Plan>> Communicator::Implementation::plan_for(const Call&
   request.type = type;
   request.op = kernel_op(call.op);
   request.cached_bytes = cached_bytes_;
-  request.crowded = crowded_;
+  request.oversubscribed = oversubscribed_;
   tell_choice(rank(), asked, chosen);
   auto plan = Plan::make(request, links_);
   if (!plan) return tl::unexpected(plan.error());

@@ -67,7 +67,7 @@ bool Communicator::Implementation::repeat(const PlainCall& call) {
 void Communicator::Implementation::compare_or_raise_as_owner() {
   if (const auto compared = compare_with_ahead(); !compared) {
     break_as_owner(compared.error(), true);
-    raise(told(*broken_));
+    raise(for_caller(*broken_));
   }
 }
 
@@ -76,7 +76,7 @@ Plan::Polled Communicator::Implementation::poll_as_owner(Plan& plan) {
     // A long one is nothing to save time at, and others may want to go on beside it.
     auto polled = plan.poll();
     if (!plan.is_short()) return std::optional(polled);
-    auto patience = Patience::short_one(crowded_, in_memory_);
+    auto patience = SpinPolicy::short_one(oversubscribed_, in_memory_);
     while (polled <= Plan::Polled::moved && !wanted() && patience.keep_polling())
       polled = plan.poll();
     return std::optional(polled);

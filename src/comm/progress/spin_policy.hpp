@@ -11,13 +11,13 @@
 
 namespace ccoll {
 
-class Patience {
+class SpinPolicy {
  public:
-  explicit Patience(bool crowded) : crowded_(crowded) {}
+  explicit SpinPolicy(bool oversubscribed) : oversubscribed_(oversubscribed) {}
   /// Of a call that is yet to count as one that waits. `cheap`: a poll only reads memory.
-  static Patience short_one(bool crowded, bool cheap) {
-    Patience patience(crowded && cheap);
-    patience.spins_ = crowded ? 0 : 500;
+  static SpinPolicy short_one(bool oversubscribed, bool cheap) {
+    SpinPolicy patience(oversubscribed && cheap);
+    patience.spins_ = oversubscribed ? 0 : 500;
     return patience;
   }
 
@@ -26,15 +26,15 @@ class Patience {
 
   /// After a poll in which nothing moved: true to poll again, false to sleep.
   bool keep_polling() {
-    if (polls_++ == 0 && crowded_) since_ = std::chrono::steady_clock::now();
-    if (!crowded_) return polls_ < spins_;
+    if (polls_++ == 0 && oversubscribed_) since_ = std::chrono::steady_clock::now();
+    if (!oversubscribed_) return polls_ < spins_;
     // The peer that is awaited probably needs this core.
     sched_yield();
     return std::chrono::steady_clock::now() - since_ < yield_time_;
   }
 
  private:
-  const bool crowded_;
+  const bool oversubscribed_;
   std::uint32_t spins_ = 2000;
   std::chrono::microseconds yield_time_{100};
   std::uint32_t polls_ = 0;

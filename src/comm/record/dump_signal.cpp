@@ -28,16 +28,16 @@ namespace {
 
 /// An eventfd that the handler writes to, for the life of the process that made it. A forked child
 /// has it and the handler, too; there a signal is not to wake the parent.
-std::atomic<int> bell{-1};
-std::atomic<pid_t> bell_of{0};  // 0: there is none
+std::atomic<int> doorbell{-1};
+std::atomic<pid_t> doorbell_of{0};  // 0: there is none
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<pid_t>::is_always_lock_free);
 
 /// Only what is safe in a handler.
 void on_signal(int) {
   const int error = errno;
   const std::uint64_t one = 1;
-  if (bell_of.load() == ::getpid()) [[maybe_unused]]
-    const auto ignored = ::write(bell.load(), &one, sizeof one);
+  if (doorbell_of.load() == ::getpid()) [[maybe_unused]]
+    const auto ignored = ::write(doorbell.load(), &one, sizeof one);
   errno = error;
 }
 
@@ -54,8 +54,8 @@ Status install() {
     return fail(ErrorKind::unsupported, "the program handles or ignores that signal itself");
   FileDescriptor made(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!made.open()) return fail(ErrorKind::exhausted, "no descriptor: {}", os_error(errno));
-  bell.store(made.release());
-  bell_of.store(::getpid());
+  doorbell.store(made.release());
+  doorbell_of.store(::getpid());
   action = {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
@@ -70,8 +70,8 @@ constexpr std::size_t kMostBeside = 64;
 class Watch final : public DumpSignal, public std::enable_shared_from_this<Watch> {
  public:
   explicit Watch(asio::io_context& context) : descriptor_(context) {
-    if (bell_of.load() == process_) {
-      FileDescriptor own(::fcntl(bell.load(), F_DUPFD_CLOEXEC, 0));
+    if (doorbell_of.load() == process_) {
+      FileDescriptor own(::fcntl(doorbell.load(), F_DUPFD_CLOEXEC, 0));
       if (own.open()) descriptor_.assign(own.release());
     }
   }
@@ -114,7 +114,7 @@ class Watch final : public DumpSignal, public std::enable_shared_from_this<Watch
   }
   void dump() {
     std::uint64_t rings = 0;
-    [[maybe_unused]] const auto ignored = ::read(bell.load(), &rings, sizeof rings);
+    [[maybe_unused]] const auto ignored = ::read(doorbell.load(), &rings, sizeof rings);
     for (const auto& each : communicators()) each->request_dump("signal");
     wait();
   }

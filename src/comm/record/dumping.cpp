@@ -190,7 +190,8 @@ dump::Dump Communicator::Implementation::dump_as_owner(std::string_view reason) 
       made.last_messages.back().ended = times.of(*at);
   }
   if (failure) {
-    made.failure = dump::Failed{std::string(to_string(failure->kind)), told(*failure).message, {}};
+    made.failure =
+        dump::Failed{std::string(to_string(failure->kind)), for_caller(*failure).message, {}};
     if (failure->culprit) made.failure->culprit = group_.rank_of(*failure->culprit);
   }
   return made;

@@ -300,12 +300,13 @@ Result<std::optional<Work>> Communicator::Implementation::begin_on_device(
   auto beside = call;
   beside.on_device = on_device.algorithm;
   const auto together = stream_calls_.device_way()->is_entered_together();
-  const auto prepare = [&](StreamCall& in_stream, const std::shared_ptr<device::Passage>& passage,
+  const auto prepare = [&](StreamCall& in_stream,
+                           const std::shared_ptr<device::StreamOp>& stream_op,
                            bool is_captured) -> std::optional<Call> {
     // One graph has all ranks' parts of it: none can be missing, nor another call.
     if (is_captured && together) return std::nullopt;
     in_stream.limit_device(call.timeout.count() > 0 ? call.timeout : options_.timeout);
-    return begun_in_order(beside, in_stream, passage, is_captured);
+    return begun_in_order(beside, in_stream, stream_op, is_captured);
   };
   std::unique_lock lock(stream_calls_.submission());
   const auto submitted = submit({.parts = copied,
@@ -325,7 +326,7 @@ Result<std::optional<Work>> Communicator::Implementation::begin_on_device(
   lock.unlock();
   const Entering entering{submitted->is_captured, Clock::now(), limit_of(call)};
   for (;;) {
-    const auto entry = enter(*submitted->passage, entering, Clock::now() + kPublishAfter);
+    const auto entry = enter(*submitted->stream_op, entering, Clock::now() + kPublishAfter);
     if (!entry) return tl::unexpected(entry.error());
     if (*entry == device::Entry::apart) return std::nullopt;
     if (*entry == device::Entry::entered) return submitted->work;
@@ -365,7 +366,7 @@ void Communicator::Implementation::put_off(const Submitted& submitted, const Cal
       CCOLL_TRY(self.enqueue(off->submitted));
       off->entering = {off->submitted.is_captured, Clock::now(), self.limit_of(off->call)};
     }
-    const auto entry = self.enter(*off->submitted.passage, *off->entering, until);
+    const auto entry = self.enter(*off->submitted.stream_op, *off->entering, until);
     if (!entry) return tl::unexpected(entry.error());
     if (*entry != device::Entry::apart) return *entry == device::Entry::entered;
     return self.begin_by_host(off->call, off->stream).map([](const Work&) { return true; });
@@ -377,13 +378,13 @@ void Communicator::Implementation::put_off(const Submitted& submitted, const Cal
                        .together = id_});
 }
 
-Result<device::Entry> Communicator::Implementation::enter(device::Passage& passage,
+Result<device::Entry> Communicator::Implementation::enter(device::StreamOp& stream_op,
                                                           const Entering& entering,
                                                           Clock::time_point until) {
-  const auto entry = passage.enter(until);
+  const auto entry = stream_op.enter(until);
   if (entry && *entry != device::Entry::waiting) {
     // All have made it: who waits now waits for streams.
-    passage.count_as_reached(false);
+    stream_op.count_as_reached(false);
     return entry;
   }
   const bool differs = !entry && entry.error().kind == ErrorKind::mismatch && !entering.is_captured;
@@ -397,8 +398,8 @@ Result<device::Entry> Communicator::Implementation::enter(device::Passage& passa
       // From now on its time limit counts, and ranks that make other calls are looked for.
       if (!stream_calls_.may_come_from_graphs() &&
           (differs || now - entering.since >= kPublishAfter))
-        passage.count_as_reached(true);
-      const bool has_begun = !entering.is_captured && passage.reached();
+        stream_op.count_as_reached(true);
+      const bool has_begun = !entering.is_captured && stream_op.reached();
       // The barrier beside it finds which calls differ, and what their callers call them.
       if (differs && has_begun) return device::Entry::entered;
       const bool may_wait = (entry || differs) && (has_begun || now < entering.limit);
@@ -407,7 +408,7 @@ Result<device::Entry> Communicator::Implementation::enter(device::Passage& passa
   }
   if (why) {
     // What its stream has of it is over soon, and behind what may have been launched meanwhile.
-    (void)passage.enter(Clock::now());
+    (void)stream_op.enter(Clock::now());
     return tl::unexpected(std::move(*why));
   }
   if (differs) std::this_thread::sleep_until(std::min(until, Clock::now() + kBetweenEntries));

@@ -27,7 +27,7 @@ constexpr std::chrono::microseconds kBetweenPolls{250};
 
 void StreamCall::reached() noexcept {
   const auto communicator = communicator_.lock();
-  if (!communicator) return passage_->forsake();
+  if (!communicator) return stream_op_->forsake();
   if (begin_)
     communicator->stream_reached(shared_from_this());
   else
@@ -45,11 +45,11 @@ void StreamCall::ring() const noexcept {
 
 bool StreamCall::look_whether_passed_as_owner(const Communicator::Implementation& communicator,
                                               std::optional<Failure>& trouble) {
-  if (!is_looked_at() || !passage_->passed()) return false;
+  if (!is_looked_at() || !stream_op_->passed()) return false;
   has_passed_ = true;
-  if (auto outcome = passage_->outcome(); !outcome) {
+  if (auto outcome = stream_op_->outcome(); !outcome) {
     for (const auto& each : shown_)
-      if (!each->failure) each->failure = communicator.told(outcome.error());
+      if (!each->failure) each->failure = communicator.for_caller(outcome.error());
     trouble = std::move(outcome.error());
   }
   end_part();
@@ -58,7 +58,7 @@ bool StreamCall::look_whether_passed_as_owner(const Communicator::Implementation
 
 const Operations& StreamCall::left_behind() const {
   static const Operations kNone;
-  const bool is_made = passage_->is_made_by_device() && (shown_.empty() || passage_->passed());
+  const bool is_made = stream_op_->is_made_by_device() && (shown_.empty() || stream_op_->passed());
   return is_made && stage_ == Stage::under_way ? operations_ : kNone;
 }
 
@@ -66,10 +66,10 @@ std::optional<LeftOnDevice> StreamCall::left_on_device() const {
   const bool is_left = stage_ == Stage::under_way || (number_ && is_looked_at());
   if (!is_left || !may_be_on_device()) return std::nullopt;
   // Nobody looks where the stream of a captured one is: it tells when it has come.
-  const bool has_come = !passage_->is_looked_at() || passage_->reached();
+  const bool has_come = !stream_op_->is_looked_at() || stream_op_->reached();
   LeftOnDevice left{operations_.empty() ? nullptr : operations_.front().get(), number_.value_or(0),
                     has_come ? "its stream has come to it" : "its stream has not come to it"};
-  if (const auto at = passage_->standing(); !at.empty()) left.standing += "; " + at;
+  if (const auto at = stream_op_->standing(); !at.empty()) left.standing += "; " + at;
   return left;
 }
 
@@ -103,7 +103,7 @@ bool StreamCall::settle_as_owner() {
 }
 
 void StreamCall::leave_as_owner() {
-  if (passage_->is_made_by_device() && !operations_.empty()) {
+  if (stream_op_->is_made_by_device() && !operations_.empty()) {
     const auto& beside = static_cast<const CollectiveOperation&>(*operations_.front());
     if (beside.is_numbered) number_ = beside.run.sequence;
   }
@@ -114,7 +114,7 @@ void StreamCall::leave_as_owner() {
   if (std::ranges::any_of(shown_, failed)) give_up_at_ = Clock::now() + kToPass;
   end_part();
   // The last: the stream may pass, and the call be over, at once.
-  passage_->release();
+  stream_op_->release();
 }
 
 void StreamCall::fail_as_owner(const Failure& failure) {
@@ -152,14 +152,14 @@ bool StreamCall::is_over_as_owner() const {
 
 Status StreamCall::look_at_time_as_owner(Clock::time_point now) {
   const bool is_devices = stage_ == Stage::leaving && is_looked_at() && may_be_on_device();
-  if (!is_devices || give_up_at_ || !passage_->reached()) return {};
+  if (!is_devices || give_up_at_ || !stream_op_->reached()) return {};
   if (!device_deadline_) device_deadline_ = deadline_after(device_limit_, now);
   if (now < *device_deadline_) return {};
   Failure late{ErrorKind::timed_out,
                "a call to which the streams of all ranks have come is not over in time: the device "
                "has not made it",
                std::nullopt};
-  const auto standing = passage_->standing();
+  const auto standing = stream_op_->standing();
   late.message += standing.empty() ? ", nor does anything of it stand there" : ": " + standing;
   give_up_as_owner(late);
   return tl::unexpected(late);
@@ -173,7 +173,7 @@ void StreamCall::give_up_as_owner(const Failure& failure) {
 
 Status StreamCall::look_as_owner(Clock::time_point now) {
   CCOLL_TRY(look_at_time_as_owner(now));
-  auto trouble = passage_->trouble();
+  auto trouble = stream_op_->trouble();
   const bool is_late = give_up_at_ && now >= *give_up_at_;
   if (stage_ != Stage::leaving || (trouble && !is_late) || !begin_to_end()) return trouble;
   const Failure late{ErrorKind::timed_out,

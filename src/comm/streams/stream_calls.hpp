@@ -46,9 +46,9 @@ class StreamCall final : public device::StreamListener,
 
   /// `shown`: what its Work has; of a captured one nothing.
   StreamCall(std::weak_ptr<Communicator::Implementation> communicator,
-             std::shared_ptr<device::Passage> passage, Operations shown)
+             std::shared_ptr<device::StreamOp> stream_op, Operations shown)
       : communicator_(std::move(communicator)),
-        passage_(std::move(passage)),
+        stream_op_(std::move(stream_op)),
         shown_(std::move(shown)) {}
 
   const Operations& shown() const { return shown_; }
@@ -59,7 +59,7 @@ class StreamCall final : public device::StreamListener,
   /// Holds `who` until it has begun.
   void stand_before_others(std::shared_ptr<const void> who) { stands_before_ = std::move(who); }
   /// Nobody looks after it any more.
-  void forsake() { passage_->forsake(); }
+  void forsake() { stream_op_->forsake(); }
 
   void reached() noexcept override;
   void part_reached() noexcept override { ring(); }
@@ -76,9 +76,9 @@ class StreamCall final : public device::StreamListener,
   /// last look; `trouble`: what is wrong with what it has made.
   bool look_whether_passed_as_owner(const Communicator::Implementation& communicator,
                                     std::optional<Failure>& trouble);
-  bool is_looked_at() const { return passage_->is_looked_at() && !has_passed_; }
+  bool is_looked_at() const { return stream_op_->is_looked_at() && !has_passed_; }
   bool may_be_on_device() const {
-    return passage_->is_made_by_device() && !has_passed_ && !passage_->passed();
+    return stream_op_->is_made_by_device() && !has_passed_ && !stream_op_->passed();
   }
   /// Nothing where that is over, or the host makes the call. Waits for nothing.
   std::optional<LeftOnDevice> left_on_device() const;
@@ -119,7 +119,7 @@ class StreamCall final : public device::StreamListener,
   void leave_as_owner();
 
   const std::weak_ptr<Communicator::Implementation> communicator_;
-  const std::shared_ptr<device::Passage> passage_;
+  const std::shared_ptr<device::StreamOp> stream_op_;
   const Operations shown_;
   Begin begin_;  // immutable once it is in a stream
   std::atomic<int> parts_left_{2};

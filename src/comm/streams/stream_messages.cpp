@@ -59,7 +59,7 @@ StreamMessages StreamMessages::in_pieces(std::size_t most_whole) const {
   return made;
 }
 
-device::PassageRequest StreamMessages::request(std::optional<cudaStream_t> stream) const {
+device::StreamOpRequest StreamMessages::request(std::optional<cudaStream_t> stream) const {
   return {.parts = {&copied_, 1},
           .stream = stream,
           .ends_in_order = false,
@@ -67,18 +67,18 @@ device::PassageRequest StreamMessages::request(std::optional<cudaStream_t> strea
           .landed = landed_.ranges};
 }
 
-void StreamMessages::give(const std::shared_ptr<device::Passage>& passage) const {
+void StreamMessages::give(const std::shared_ptr<device::StreamOp>& stream_op) const {
   for (auto* const operation : whole_.of) {
-    auto* const here = passage->on_host(buffer_of(*operation).data, 0);
+    auto* const here = stream_op->on_host(buffer_of(*operation).data, 0);
     if (sends(*operation))
       operation->input = here;
     else
       operation->output = here;
   }
   for (std::size_t i = 0; i < lifted_.of.size(); i++)
-    lifted_.of[i]->lifting = {passage, passage->lifting(i)};
+    lifted_.of[i]->to_host = {stream_op, stream_op->to_host(i)};
   for (std::size_t i = 0; i < landed_.of.size(); i++)
-    landed_.of[i]->landing = {passage, passage->landing(i)};
+    landed_.of[i]->to_device = {stream_op, stream_op->to_device(i)};
 }
 
 }  // namespace ccoll

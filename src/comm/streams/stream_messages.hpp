@@ -4,8 +4,8 @@
 /// Messages that are to come into a stream together, and who copies between their buffers, where
 /// those are memory of a device, and the host: the stream itself, before it tells that it has come
 /// to them and once they are over; or, of more than fits well into memory of the host and takes its
-/// time, piece by piece while messages travel, as the host orders it (device::Lifting,
-/// device::Landing). What network cards read and write on the device is copied by nobody.
+/// time, piece by piece while messages travel, as the host orders it (device::DeviceToHost,
+/// device::HostToDevice). What network cards read and write on the device is copied by nobody.
 
 #include <cstddef>
 #include <cstdint>
@@ -36,9 +36,9 @@ class StreamMessages {
   StreamMessages in_pieces(std::size_t most_whole) const;
 
   /// Of all of them; holds while this lives.
-  device::PassageRequest request(std::optional<cudaStream_t> stream) const;
+  device::StreamOpRequest request(std::optional<cudaStream_t> stream) const;
   /// The operations have their buffers on the host, or what copies between.
-  void give(const std::shared_ptr<device::Passage>& passage) const;
+  void give(const std::shared_ptr<device::StreamOp>& stream_op) const;
 
  private:
   struct Buffers {

@@ -67,11 +67,11 @@ std::uint64_t StreamBuffer::staged_bytes(std::span<const Stretch> stretches) con
   return bytes;
 }
 
-BufferView StreamBuffer::on_host(std::span<const Stretch> stretches, const device::Passage& passage,
-                                 std::size_t part) const {
+BufferView StreamBuffer::on_host(std::span<const Stretch> stretches,
+                                 const device::StreamOp& stream_op, std::size_t part) const {
   BufferView view;
   each_piece(stretches, [&](std::uint64_t first, std::uint64_t, std::byte* data, bool is_device) {
-    view.segments.push_back({first, is_device ? passage.on_host(data, part) : data});
+    view.segments.push_back({first, is_device ? stream_op.on_host(data, part) : data});
   });
   if (view.segments.empty()) return view;
   view.data = view.segments.front().data;
@@ -89,8 +89,8 @@ PartedRun::PartedRun(std::shared_ptr<const StreamParts> parts, PlanRun& run)
 
 bool PartedRun::go_on(PlanRun& run) {
   const bool is_news = !std::exchange(is_over_, true);
-  if (is_news) parts_->passage->end_parts(part_ + 1);
-  if (parts_->passage->parts_reached() <= part_ + 1) return is_news;
+  if (is_news) parts_->stream_op->end_parts(part_ + 1);
+  if (parts_->stream_op->parts_reached() <= part_ + 1) return is_news;
   ++part_;
   is_over_ = false;
   begin_part(run);
@@ -146,11 +146,11 @@ std::vector<device::Copied> DividedCall::copied() const {
   return copied;
 }
 
-StreamParts DividedCall::on_host(std::shared_ptr<device::Passage> passage) const {
-  StreamParts made{std::move(passage), {}};
+StreamParts DividedCall::on_host(std::shared_ptr<device::StreamOp> stream_op) const {
+  StreamParts made{std::move(stream_op), {}};
   for (std::size_t i = 0; i < parts_.size(); i++)
-    made.parts.push_back({input_.on_host(parts_[i].input, *made.passage, i),
-                          output_.on_host(parts_[i].output, *made.passage, i), parts_[i].end});
+    made.parts.push_back({input_.on_host(parts_[i].input, *made.stream_op, i),
+                          output_.on_host(parts_[i].output, *made.stream_op, i), parts_[i].end});
   return made;
 }
 

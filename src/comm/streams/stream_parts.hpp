@@ -35,7 +35,7 @@ class StreamBuffer {
   /// What that takes of the host's memory, at most.
   std::uint64_t staged_bytes(std::span<const Stretch> stretches) const;
   /// Some of it, as part of a call: the host's memory is in the device's place.
-  BufferView on_host(std::span<const Stretch> stretches, const device::Passage& passage,
+  BufferView on_host(std::span<const Stretch> stretches, const device::StreamOp& stream_op,
                      std::size_t part) const;
 
  private:
@@ -60,7 +60,7 @@ struct StreamParts {
     BufferView output;
     std::uint64_t end = UINT64_MAX;  ///< of its windows
   };
-  std::shared_ptr<device::Passage> passage;
+  std::shared_ptr<device::StreamOp> stream_op;
   std::vector<Part> parts;
 };
 
@@ -96,7 +96,7 @@ class DividedCall {
     return input_.has_device_memory() || output_.has_device_memory();
   }
   std::vector<device::Copied> copied() const;
-  StreamParts on_host(std::shared_ptr<device::Passage> passage) const;
+  StreamParts on_host(std::shared_ptr<device::StreamOp> stream_op) const;
 
  private:
   struct Part {

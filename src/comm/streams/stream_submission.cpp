@@ -86,7 +86,7 @@ bool Communicator::Implementation::come_by_streams(std::span<const MessageReques
 }
 
 Result<device::Staging*> Communicator::Implementation::staging_for(
-    const device::PassageRequest& request) {
+    const device::StreamOpRequest& request) {
   // Where the rank has declared none, it is that of the memory.
   std::optional<int> device;
   if (options_.device.ordinal != kHost) device = options_.device.ordinal;
@@ -119,8 +119,8 @@ Result<device::Staging*> Communicator::Implementation::staging_for(
   return *staging;
 }
 
-Result<std::shared_ptr<device::Passage>> Communicator::Implementation::passage(
-    device::PassageRequest& request) {
+Result<std::shared_ptr<device::StreamOp>> Communicator::Implementation::stream_op(
+    device::StreamOpRequest& request) {
   const auto staging = staging_for(request);
   if (!staging) return tl::unexpected(staging.error());
   if (request.stream) CCOLL_TRY(check_stream_of(*request.stream, (*staging)->device()));
@@ -128,29 +128,30 @@ Result<std::shared_ptr<device::Passage>> Communicator::Implementation::passage(
   const auto captured = device::is_captured(request.stream.value_or(nullptr), (*staging)->device());
   if (!captured) return tl::unexpected(captured.error());
   request.is_captured = request.stream && *captured;
-  if (request.program) return stream_calls_.device_way()->passage(request);
-  return (*staging)->passage(request);
+  if (request.program) return stream_calls_.device_way()->stream_op(request);
+  return (*staging)->stream_op(request);
 }
 
 Result<Communicator::Implementation::Submitted> Communicator::Implementation::submit(
-    device::PassageRequest request, Operations shown, const Prepare& prepare) {
+    device::StreamOpRequest request, Operations shown, const Prepare& prepare) {
   CCOLL_TRY(called_from_outside());
-  auto passage = caught([&] { return this->passage(request); });
-  if (!passage) {
+  auto stream_op = caught([&] { return this->stream_op(request); });
+  if (!stream_op) {
     // What only this rank lacks, the others would wait for.
-    if (passage.error().kind == ErrorKind::invalid_argument) return tl::unexpected(passage.error());
+    if (stream_op.error().kind == ErrorKind::invalid_argument)
+      return tl::unexpected(stream_op.error());
     Owner owner(*this);
     CCOLL_TRY(usable_as_owner());
-    threw_as_owner(passage.error());
+    threw_as_owner(stream_op.error());
     return tl::unexpected(*broken_);
   }
   const bool is_captured = request.is_captured;
   // A graph's call has nobody to tell how it went.
   if (is_captured) shown.clear();
-  const auto call = std::make_shared<StreamCall>(weak_from_this(), *passage, std::move(shown));
+  const auto call = std::make_shared<StreamCall>(weak_from_this(), *stream_op, std::move(shown));
   const auto state = std::make_shared<Work::State>(Work::State{shared_from_this(), call->shown()});
   Operations operations(1);
-  const auto begin = prepare(*call, *passage, is_captured);
+  const auto begin = prepare(*call, *stream_op, is_captured);
   {
     Owner owner(*this);
     CCOLL_TRY(usable_as_owner());
@@ -162,13 +163,13 @@ Result<Communicator::Implementation::Submitted> Communicator::Implementation::su
       call->began_as_owner(std::move(operations));
     }
   }
-  return Submitted{Work(state), call, *passage, is_captured};
+  return Submitted{Work(state), call, *stream_op, is_captured};
 }
 
 Status Communicator::Implementation::enqueue(const Submitted& submitted) {
-  const auto put = caught([&] { return submitted.passage->enqueue(submitted.call); });
+  const auto put = caught([&] { return submitted.stream_op->enqueue(submitted.call); });
   if (put) return {};
-  if (submitted.is_captured && !submitted.passage->is_made_by_device())
+  if (submitted.is_captured && !submitted.stream_op->is_made_by_device())
     return tl::unexpected(put.error());
   Owner owner(*this);
   CCOLL_TRY(usable_as_owner());
@@ -228,13 +229,14 @@ Result<Work> Communicator::Implementation::begin_by_host(Call call,
   const auto divided = in_parts(call);
   if (!divided) return tl::unexpected(divided.error());
   const auto copied = divided->copied();
-  const auto prepare = [&](StreamCall& in_stream, const std::shared_ptr<device::Passage>& passage,
+  const auto prepare = [&](StreamCall& in_stream,
+                           const std::shared_ptr<device::StreamOp>& stream_op,
                            bool is_captured) -> std::optional<Call> {
-    auto parts = std::make_shared<StreamParts>(divided->on_host(passage));
+    auto parts = std::make_shared<StreamParts>(divided->on_host(stream_op));
     call.input = parts->parts.front().input;
     call.output = parts->parts.front().output;
     if (parts->parts.size() > 1) call.parts = std::move(parts);
-    return begun_in_order(call, in_stream, passage, is_captured);
+    return begun_in_order(call, in_stream, stream_op, is_captured);
   };
   auto submitted =
       submit({.parts = copied, .stream = stream}, {std::make_shared<StreamOperation>()}, prepare);
@@ -263,10 +265,10 @@ Result<DividedCall> Communicator::Implementation::in_parts(const Call& call) {
 }
 
 std::optional<Call> Communicator::Implementation::begun_in_order(
-    Call& call, StreamCall& in_stream, const std::shared_ptr<device::Passage>& passage,
+    Call& call, StreamCall& in_stream, const std::shared_ptr<device::StreamOp>& stream_op,
     bool is_captured) {
   if (!is_captured) {
-    call.gate = passage;
+    call.gate = stream_op;
     return call;
   }
   call.from_graph = true;
@@ -307,9 +309,10 @@ Result<Work> Communicator::Implementation::begin_in_stream(
     shown.push_back(std::make_shared<StreamOperation>());
     shown.back()->received = operation->received;
   }
-  const auto prepare = [&](StreamCall& in_stream, const std::shared_ptr<device::Passage>& passage,
+  const auto prepare = [&](StreamCall& in_stream,
+                           const std::shared_ptr<device::StreamOp>& stream_op,
                            bool /*is_captured*/) -> std::optional<Call> {
-    messages.give(passage);
+    messages.give(stream_op);
     in_stream.begin_when_reached([operations, timeout](Implementation& communicator) {
       // New ones each time: a graph comes again.
       std::vector<std::shared_ptr<MessageOperation>> copies;

@@ -101,7 +101,7 @@ class Ring {
   }
 
  private:
-  struct Piece {
+  struct Turn {
     std::uint64_t begin;
     std::uint64_t end;
     Words* words;
@@ -110,20 +110,20 @@ class Ring {
   };
 
   std::size_t first_waiting() const {
-    const auto waits = [](const Piece& piece) { return !piece.has_room; };
+    const auto waits = [](const Turn& piece) { return !piece.has_room; };
     return static_cast<std::size_t>(std::ranges::find_if(pieces_, waits) - pieces_.begin());
   }
   bool is_free(std::size_t index) const {
-    const Piece& piece = pieces_[index];
+    const Turn& piece = pieces_[index];
     return std::none_of(pieces_.begin(), pieces_.begin() + static_cast<std::ptrdiff_t>(index),
-                        [&](const Piece& other) {
+                        [&](const Turn& other) {
                           return !other.is_over && other.begin < piece.end &&
                                  piece.begin < other.end;
                         });
   }
 
   const std::uint64_t bytes_;
-  std::deque<Piece> pieces_;
+  std::deque<Turn> pieces_;
   std::uint64_t first_ = 0;  ///< number of the first piece
   std::uint64_t end_ = 0;    ///< of the last piece
 };

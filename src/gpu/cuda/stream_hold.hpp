@@ -24,7 +24,7 @@ struct StreamMarks {
 };
 
 struct StreamHold {
-  std::shared_ptr<void> passage;  ///< which has the marks
+  std::shared_ptr<void> stream_op;  ///< which has the marks
   StreamMarks& marks;
   std::shared_ptr<StreamListener> listener;
 };

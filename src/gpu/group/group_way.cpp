@@ -119,11 +119,11 @@ class SharedStreamGroup final : public std::enable_shared_from_this<SharedStream
   std::uint32_t begun_before_graph_ = 0;  // guarded by mu_; of calls that no graph has
 };
 
-class GroupPassage final : public DevicePassage {
+class GroupStreamOp final : public DeviceStreamOp {
  public:
-  GroupPassage(std::shared_ptr<SharedStreamGroup> group, std::shared_ptr<Leases> leases,
-               const PassageRequest& request)
-      : DevicePassage(std::move(leases), request),
+  GroupStreamOp(std::shared_ptr<SharedStreamGroup> group, std::shared_ptr<Leases> leases,
+                const StreamOpRequest& request)
+      : DeviceStreamOp(std::move(leases), request),
         group_(std::move(group)),
         program_(request.program) {}
 
@@ -169,7 +169,7 @@ class GroupPassage final : public DevicePassage {
   const std::shared_ptr<const DeviceProgram> program_;
 };
 
-Status GroupPassage::enqueue(std::shared_ptr<StreamListener> listener) {
+Status GroupStreamOp::enqueue(std::shared_ptr<StreamListener> listener) {
   const CurrentDevice current(device());
   CCOLL_TRY(current.status());
   if (!is_captured()) {
@@ -197,7 +197,7 @@ Status GroupPassage::enqueue(std::shared_ptr<StreamListener> listener) {
   return tell_passed(stream(), held);
 }
 
-Status GroupPassage::put_call() {
+Status GroupStreamOp::put_call() {
   auto* const in = input() != nullptr ? input() : leases().barrier_bytes();
   auto* const out = output() != nullptr ? output() : leases().barrier_bytes() + kBarrierBytes / 2;
   const auto* const program = static_cast<const GroupDeviceProgram&>(*program_).program;
@@ -213,10 +213,10 @@ class GroupWay final : public DeviceWay {
 
   std::string_view name() const override { return by_kernels_ ? "team" : "steps"; }
   Result<std::shared_ptr<const DeviceProgram>> load(const ProgramRequest& request) override;
-  Result<std::shared_ptr<Passage>> passage(const PassageRequest& request) override {
-    const auto passage = std::make_shared<GroupPassage>(group_, leases_, request);
-    CCOLL_TRY(passage->take_lease(request));
-    return passage;
+  Result<std::shared_ptr<StreamOp>> stream_op(const StreamOpRequest& request) override {
+    const auto stream_op = std::make_shared<GroupStreamOp>(group_, leases_, request);
+    CCOLL_TRY(stream_op->take_lease(request));
+    return stream_op;
   }
   bool is_entered_together() const override { return false; }
   void abort(const Failure& why) override { group_->abort(why); }

@@ -196,11 +196,11 @@ class Trials {
 };
 
 /// What a reader has, last of all the owner's word of it.
-struct Part {
-  explicit Part(FileDescriptor held) : held_(std::move(held)) {}
-  Part(const Part&) = delete;
-  Part& operator=(const Part&) = delete;
-  ~Part() {
+struct OpenedRange {
+  explicit OpenedRange(FileDescriptor held) : held_(std::move(held)) {}
+  OpenedRange(const OpenedRange&) = delete;
+  OpenedRange& operator=(const OpenedRange&) = delete;
+  ~OpenedRange() {
     opened.reset();
     // Closing it is not enough where a forked child has it, too.
     shutdown(held_.number(), SHUT_RDWR);
@@ -279,7 +279,7 @@ Result<Borrowed> IpcMemory::borrow(int device, net::Reader& directions, FileDesc
   const Sample sample{trial, directions.number<std::uint32_t>()};
   if (!directions.complete() || !held.open())
     return fail(ErrorKind::corrupt, "what is said of memory of cudaMalloc is nonsense");
-  const auto part = std::make_shared<Part>(std::move(held));
+  const auto part = std::make_shared<OpenedRange>(std::move(held));
   // No process opens what is its own.
   if (const auto own = Registrations::of_process().find(id)) {
     const int both[] = {device, own->device()};

@@ -20,12 +20,12 @@ struct Channel {
 };
 
 /// A stretch of a slice.
-struct Piece {
+struct SourceRange {
   StepSource source;
   std::uint64_t bytes = 0;
 };
 /// Of which the front is to be used next.
-using Pieces = std::vector<Piece>;
+using SourceRanges = std::vector<SourceRange>;
 
 class Ordering {
  public:
@@ -257,7 +257,7 @@ class Ordering {
   /// Sources in order of rank into the store, or else the first send's slot; then what was made
   /// into the other slots.
   void add_folds(const TeamStep& step, std::uint64_t window) {
-    std::vector<Pieces> sources;
+    std::vector<SourceRanges> sources;
     for (std::uint32_t i = step.receives.begin; i < step.receives.end; ++i) {
       sources.push_back(received(i, window));
     }
@@ -266,7 +266,7 @@ class Ordering {
       sources.insert(sources.begin() + step.own_place, pieces_of(step.local, window, out_.rank));
     }
     const bool stores = step.store.begin != step.store.end;
-    const Pieces stored = pieces_of(step.store, window, out_.rank);
+    const SourceRanges stored = pieces_of(step.store, window, out_.rank);
     // A slot has no end of its own.
     const std::uint64_t bytes =
         bytes_of(stores ? stored : sources.at(has_local ? step.own_place : 0));
@@ -277,23 +277,25 @@ class Ordering {
     if (step.sends.begin == step.sends.end || is_in_scratch(step.sends.begin)) return;
     like.is_to_slot = true;
     like.lent = buffer_of(step.sends.begin);
-    Pieces made = stored;
+    SourceRanges made = stored;
     for (std::uint32_t i = step.sends.begin; i < step.sends.end; ++i) {
-      const Pieces slot = slot_of(i, channels_[team_.ends[i].channel].pushed);
+      const SourceRanges slot = slot_of(i, channels_[team_.ends[i].channel].pushed);
       const bool is_made = !made.empty();
       if (is_made) like.divisor = 1;
-      fold(is_made ? std::vector<Pieces>{made} : sources, slot, bytes, like);
+      fold(is_made ? std::vector<SourceRanges>{made} : sources, slot, bytes, like);
       if (!is_made) made = slot;
     }
   }
 
   /// A fold such as `made` for each stretch for which all stand in one piece.
-  void fold(std::vector<Pieces> sources, Pieces to, std::uint64_t bytes, StepFold made) {
+  void fold(std::vector<SourceRanges> sources, SourceRanges to, std::uint64_t bytes,
+            StepFold made) {
     while (bytes != 0) {
       made.bytes = std::min(bytes, to.front().bytes);
-      for (const Pieces& source : sources) made.bytes = std::min(made.bytes, source.front().bytes);
+      for (const SourceRanges& source : sources)
+        made.bytes = std::min(made.bytes, source.front().bytes);
       made.sources.begin = size32(out_.sources);
-      for (Pieces& source : sources) {
+      for (SourceRanges& source : sources) {
         out_.sources.push_back(source.front().source);
         advance(source, made.bytes);
       }
@@ -305,8 +307,8 @@ class Ordering {
     }
   }
 
-  static void advance(Pieces& pieces, std::uint64_t bytes) {
-    Piece& front = pieces.front();
+  static void advance(SourceRanges& pieces, std::uint64_t bytes) {
+    SourceRange& front = pieces.front();
     front.source.place.offset += bytes;
     front.source.lent_offset += bytes;
     if (front.bytes != UINT64_MAX) front.bytes -= bytes;
@@ -326,13 +328,13 @@ class Ordering {
   }
 
   /// A slice as its receiver finds it.
-  Pieces received(std::uint32_t end, std::uint64_t window) const {
+  SourceRanges received(std::uint32_t end, std::uint64_t window) const {
     const Channel& channel = channels_[team_.ends[end].channel];
-    Pieces slot = slot_of(end, channel.popped);
+    SourceRanges slot = slot_of(end, channel.popped);
     if (is_in_scratch(end)) return pieces_of(team_.ends[end].loan.parts, window, channel.from);
     const StepBuffer lent = buffer_of(end);
     if (!lent.is_any()) return slot;
-    Pieces pieces = pieces_of(team_.ends[end].loan.parts, window, channel.from);
+    SourceRanges pieces = pieces_of(team_.ends[end].loan.parts, window, channel.from);
     for (auto& [source, bytes] : pieces) {
       source.lent = lent;
       source.lent_offset = source.place.offset;
@@ -342,7 +344,7 @@ class Ordering {
     return pieces;
   }
 
-  Pieces slot_of(std::uint32_t end, std::uint64_t count) const {
+  SourceRanges slot_of(std::uint32_t end, std::uint64_t count) const {
     const std::uint32_t number = team_.ends[end].channel;
     const Channel& channel = channels_[number];
     const std::uint64_t slot = count % program_.slots * team_.channels[number].slot_bytes;
@@ -350,8 +352,8 @@ class Ordering {
     return {{{place, {}, 0}, UINT64_MAX}};
   }
 
-  Pieces pieces_of(Range parts, std::uint64_t window, std::uint32_t rank) const {
-    Pieces pieces;
+  SourceRanges pieces_of(Range parts, std::uint64_t window, std::uint32_t rank) const {
+    SourceRanges pieces;
     for (std::uint32_t i = parts.begin; i < parts.end; ++i) {
       const TeamPart& part = team_.parts[i];
       const std::uint64_t first = window * program_.slice_bytes;
@@ -370,9 +372,9 @@ class Ordering {
     return {buffer % 2 == 0 ? StepPlace::In::input : StepPlace::In::output, rank, offset};
   }
 
-  static std::uint64_t bytes_of(const Pieces& pieces) {
+  static std::uint64_t bytes_of(const SourceRanges& pieces) {
     std::uint64_t bytes = 0;
-    for (const Piece& piece : pieces) bytes += piece.bytes;
+    for (const SourceRange& piece : pieces) bytes += piece.bytes;
     return bytes;
   }
 

@@ -5,11 +5,11 @@
 
 namespace ccoll::device {
 
-void StagedLifting::give_back() {
-  if (std::exchange(has_pieces_, false)) pieces_.give_back(Pieces::Way::out, to_);
+void StagedDeviceToHost::give_back() {
+  if (std::exchange(has_pieces_, false)) pieces_.give_back(Pieces::Direction::out, to_);
 }
 
-void StagedLifting::begin(std::uint32_t to, const std::byte* from, std::uint64_t bytes) {
+void StagedDeviceToHost::begin(std::uint32_t to, const std::byte* from, std::uint64_t bytes) {
   CCOLL_CHECK(!has_pieces_ && left_ == 0, "{} bytes of another message", left_);
   to_ = to;
   from_ = from;
@@ -17,8 +17,8 @@ void StagedLifting::begin(std::uint32_t to, const std::byte* from, std::uint64_t
   parts_ = 0;
 }
 
-Status StagedLifting::lift() {
-  if (left_ > 0 && !has_pieces_) has_pieces_ = pieces_.take(Pieces::Way::out, to_, first_);
+Status StagedDeviceToHost::lift() {
+  if (left_ > 0 && !has_pieces_) has_pieces_ = pieces_.take(Pieces::Direction::out, to_, first_);
   while (has_pieces_ && left_ > 0 && has_.size() < 2) {
     const auto bytes = std::min(left_, pieces_.piece_bytes());
     const auto at = parts_++ % 2 * pieces_.stride() + misalignment(from_);
@@ -32,16 +32,16 @@ Status StagedLifting::lift() {
   return {};
 }
 
-std::span<const std::byte> StagedLifting::lifted() const {
+std::span<const std::byte> StagedDeviceToHost::lifted() const {
   // While one piece is read, another comes: what is lent comes back as a whole.
   if (has_.empty() || !steps_.is_over(has_.front().step)) return {};
-  const Part& part = has_.front();
+  const CopiedRange& part = has_.front();
   return {part.data + part.lent, part.bytes - part.lent};
 }
 
-void StagedLifting::lend(std::size_t bytes) { has_.front().lent += bytes; }
+void StagedDeviceToHost::lend(std::size_t bytes) { has_.front().lent += bytes; }
 
-bool StagedLifting::take_back() {
+bool StagedDeviceToHost::take_back() {
   if (has_.empty() || has_.front().lent < has_.front().bytes) return false;
   has_.pop_front();
   if (has_.empty() && left_ == 0) give_back();

@@ -11,12 +11,12 @@
 namespace ccoll::device {
 
 /// One for each send.
-class StagedLifting final : public Lifting {
+class StagedDeviceToHost final : public DeviceToHost {
  public:
-  StagedLifting(CopySteps& steps, PieceRoom pieces) : steps_(steps), pieces_(pieces) {}
-  StagedLifting(const StagedLifting&) = delete;
-  StagedLifting& operator=(const StagedLifting&) = delete;
-  ~StagedLifting() override { give_back(); }
+  StagedDeviceToHost(CopySteps& steps, PieceRoom pieces) : steps_(steps), pieces_(pieces) {}
+  StagedDeviceToHost(const StagedDeviceToHost&) = delete;
+  StagedDeviceToHost& operator=(const StagedDeviceToHost&) = delete;
+  ~StagedDeviceToHost() override { give_back(); }
 
   /// How many a message takes.
   static std::uint64_t steps(std::uint64_t bytes, std::uint64_t piece_bytes) {
@@ -30,7 +30,7 @@ class StagedLifting final : public Lifting {
   bool take_back() override;
 
  private:
-  struct Part {
+  struct CopiedRange {
     std::byte* data;
     std::size_t bytes;
     std::uint32_t step;
@@ -44,9 +44,9 @@ class StagedLifting final : public Lifting {
   const std::byte* from_ = nullptr;  ///< what is yet to be lifted
   std::uint64_t left_ = 0;           ///< of that
   bool has_pieces_ = false;
-  Piece first_;              ///< of two
-  std::uint64_t parts_ = 0;  ///< so many have been given a piece, in turn
-  std::deque<Part> has_;     ///< in order
+  Piece first_;                  ///< of two
+  std::uint64_t parts_ = 0;      ///< so many have been given a piece, in turn
+  std::deque<CopiedRange> has_;  ///< in order
 };
 
 }  // namespace ccoll::device

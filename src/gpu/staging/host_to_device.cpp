@@ -5,16 +5,16 @@
 
 namespace ccoll::device {
 
-void StagedLanding::give_back() {
-  if (std::exchange(has_pieces_, false)) pieces_.give_back(Pieces::Way::in, from_);
+void StagedHostToDevice::give_back() {
+  if (std::exchange(has_pieces_, false)) pieces_.give_back(Pieces::Direction::in, from_);
 }
 
-void StagedLanding::begin(std::uint32_t from) {
+void StagedHostToDevice::begin(std::uint32_t from) {
   CCOLL_CHECK(!has_pieces_, "rank {}'s message has yet to land", from_);
   from_ = from;
 }
 
-std::uint64_t StagedLanding::place_for(const std::byte* there, std::size_t bytes) const {
+std::uint64_t StagedHostToDevice::place_for(const std::byte* there, std::size_t bytes) const {
   // Aligned as it is there: then its words are copied whole.
   const auto size = 2 * pieces_.stride();
   const auto aligned = [&](std::uint64_t at) {
@@ -24,10 +24,10 @@ std::uint64_t StagedLanding::place_for(const std::byte* there, std::size_t bytes
   return at % size + bytes <= size ? at : aligned((at / size + 1) * size);
 }
 
-std::byte* StagedLanding::room(std::byte* there, std::size_t bytes) {
+std::byte* StagedHostToDevice::room(std::byte* there, std::size_t bytes) {
   CCOLL_CHECK(bytes <= most_bytes(), "{} bytes", bytes);
   if (!has_pieces_) {
-    has_pieces_ = pieces_.take(Pieces::Way::in, from_, buffer_);
+    has_pieces_ = pieces_.take(Pieces::Direction::in, from_, buffer_);
     if (!has_pieces_) return nullptr;
     begin_ = end_ = 0;
   }
@@ -40,7 +40,7 @@ std::byte* StagedLanding::room(std::byte* there, std::size_t bytes) {
   return buffer_.here + at % size;
 }
 
-Status StagedLanding::fill(std::size_t bytes) {
+Status StagedHostToDevice::fill(std::size_t bytes) {
   const std::byte* const from = buffer_.on_device + room_at_ % (2 * pieces_.stride());
   end_ = room_at_ + bytes;
   filled_bytes_ += bytes;
@@ -55,7 +55,7 @@ Status StagedLanding::fill(std::size_t bytes) {
   return is_enough ? take_off() : Status();
 }
 
-Status StagedLanding::take_off() {
+Status StagedHostToDevice::take_off() {
   if (filled_.empty()) return {};
   const auto step = steps_.order(filled_);
   if (!step) return tl::unexpected(step.error());
@@ -65,12 +65,12 @@ Status StagedLanding::take_off() {
   return {};
 }
 
-void StagedLanding::sweep() {
+void StagedHostToDevice::sweep() {
   for (; !flights_.empty() && steps_.is_over(flights_.front().step); flights_.pop_front())
     begin_ = flights_.front().end;
 }
 
-bool StagedLanding::is_over() {
+bool StagedHostToDevice::is_over() {
   sweep();
   if (!filled_.empty() || !flights_.empty()) return false;
   give_back();

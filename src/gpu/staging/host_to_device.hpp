@@ -13,12 +13,12 @@ namespace ccoll::device {
 
 /// One for each receive. Its two pieces are one round buffer, of which a step copies a piece's
 /// worth at least: so it is known how many steps a message takes.
-class StagedLanding final : public Landing {
+class StagedHostToDevice final : public HostToDevice {
  public:
-  StagedLanding(CopySteps& steps, PieceRoom pieces) : steps_(steps), pieces_(pieces) {}
-  StagedLanding(const StagedLanding&) = delete;
-  StagedLanding& operator=(const StagedLanding&) = delete;
-  ~StagedLanding() override { give_back(); }
+  StagedHostToDevice(CopySteps& steps, PieceRoom pieces) : steps_(steps), pieces_(pieces) {}
+  StagedHostToDevice(const StagedHostToDevice&) = delete;
+  StagedHostToDevice& operator=(const StagedHostToDevice&) = delete;
+  ~StagedHostToDevice() override { give_back(); }
 
   /// How many a message takes at most.
   static std::uint64_t steps(std::uint64_t bytes, std::uint64_t piece_bytes) {

@@ -139,7 +139,7 @@ Status Leases::more_words() {
   return {};
 }
 
-Result<Lease> Leases::lease(const PassageRequest& request, std::uint64_t bytes) {
+Result<Lease> Leases::lease(const StreamOpRequest& request, std::uint64_t bytes) {
   const CurrentDevice current(options_.device);
   CCOLL_TRY(current.status());
   const BesideCaptures beside;
@@ -176,7 +176,7 @@ Status Leases::take_event(OwnEvent& to) {
   return {};
 }
 
-Status Leases::find_room(Lease& lease, const PassageRequest& request, std::uint64_t bytes) {
+Status Leases::find_room(Lease& lease, const StreamOpRequest& request, std::uint64_t bytes) {
   if (bytes == 0) return {};
   if (!request.ends_in_order) {
     const auto taken = take_block(lease, bytes);

@@ -98,7 +98,7 @@ class Leases final {
   /// Of one that nobody uses any more: whether the streams of all its calls have passed them.
   bool is_passed() const;
 
-  Result<Lease> lease(const PassageRequest& request, std::uint64_t bytes);
+  Result<Lease> lease(const StreamOpRequest& request, std::uint64_t bytes);
   void give_back(Lease lease);
   /// Of a call whose stream may not have passed it: when it has, which the next to take a lease
   /// finds out.
@@ -135,7 +135,7 @@ class Leases final {
 
   void sweep();
   Status more_words();
-  Status find_room(Lease& lease, const PassageRequest& request, std::uint64_t bytes);
+  Status find_room(Lease& lease, const StreamOpRequest& request, std::uint64_t bytes);
   /// Of what is there for messages, if it has so much: whether it has.
   Result<bool> take_block(Lease& lease, std::uint64_t bytes);
   Status memory_apart(Lease& lease, std::uint64_t bytes);

@@ -14,11 +14,11 @@ PiecePlan PiecePlan::of(std::span<const MemoryRange> lifted, std::span<const Mem
     bytes = plan.steps = 0;
     for (const MemoryRange& each : lifted) {
       bytes += each.bytes;
-      plan.steps += StagedLifting::steps(each.bytes, plan.piece_bytes);
+      plan.steps += StagedDeviceToHost::steps(each.bytes, plan.piece_bytes);
     }
     for (const MemoryRange& each : landed) {
       bytes += each.bytes;
-      plan.steps += StagedLanding::steps(each.bytes, plan.piece_bytes);
+      plan.steps += StagedHostToDevice::steps(each.bytes, plan.piece_bytes);
     }
   };
   count();

@@ -58,7 +58,7 @@ struct Piece {
 
 class Pieces final {
  public:
-  enum class Way : std::uint8_t { out, in };
+  enum class Direction : std::uint8_t { out, in };
   /// Of a piece's place: what lies in it is aligned as on the device.
   static constexpr std::uint64_t kMargin = 256;
 
@@ -81,15 +81,15 @@ class Pieces final {
   /// From where one begins to where the next does.
   std::uint64_t stride() const { return stride_; }
   /// Whether the two of that rank and way are the caller's from now on; `first`: where they begin.
-  bool take(Way way, std::uint32_t rank, Piece& first) {
-    const auto number = number_of(way, rank);
+  bool take(Direction direction, std::uint32_t rank, Piece& first) {
+    const auto number = number_of(direction, rank);
     if (is_taken_[number].exchange(true, std::memory_order_acquire)) return false;
     const auto at = 2 * number * stride_;
     first = {first_.here + at, first_.on_device + at};
     return true;
   }
-  void give_back(Way way, std::uint32_t rank) noexcept {
-    is_taken_[number_of(way, rank)].store(false, std::memory_order_release);
+  void give_back(Direction direction, std::uint32_t rank) noexcept {
+    is_taken_[number_of(direction, rank)].store(false, std::memory_order_release);
   }
 
  private:
@@ -99,8 +99,8 @@ class Pieces final {
     const auto share = std::bit_floor(std::max<std::uint64_t>(1, bytes / (kOfRank * ranks)));
     return std::clamp(share, kLeast, kMost);
   }
-  static std::size_t number_of(Way way, std::uint32_t rank) {
-    return 2 * std::size_t{rank} + (way == Way::in ? 1 : 0);
+  static std::size_t number_of(Direction direction, std::uint32_t rank) {
+    return 2 * std::size_t{rank} + (direction == Direction::in ? 1 : 0);
   }
 
   const Piece first_;
@@ -116,13 +116,13 @@ class PieceRoom {
 
   std::uint64_t piece_bytes() const { return piece_bytes_; }
   std::uint64_t stride() const { return piece_bytes_ + Pieces::kMargin; }
-  bool take(Pieces::Way way, std::uint32_t rank, Piece& first) const {
-    if (pieces_ != nullptr) return pieces_->take(way, rank, first);
+  bool take(Pieces::Direction direction, std::uint32_t rank, Piece& first) const {
+    if (pieces_ != nullptr) return pieces_->take(direction, rank, first);
     first = own_;
     return true;
   }
-  void give_back(Pieces::Way way, std::uint32_t rank) const noexcept {
-    if (pieces_ != nullptr) pieces_->give_back(way, rank);
+  void give_back(Pieces::Direction direction, std::uint32_t rank) const noexcept {
+    if (pieces_ != nullptr) pieces_->give_back(direction, rank);
   }
 
  private:

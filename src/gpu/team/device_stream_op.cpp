@@ -8,14 +8,14 @@ namespace {
 
 /// One copy that a stream is to make by the host.
 struct Copy {
-  std::shared_ptr<DevicePassage> passage;
-  void (*run)(DevicePassage& passage) noexcept;
+  std::shared_ptr<DeviceStreamOp> stream_op;
+  void (*run)(DeviceStreamOp& stream_op) noexcept;
 };
 
 void CUDART_CB run_once(void* argument) {
   const InListener here;
   const std::unique_ptr<Copy> copy(static_cast<Copy*>(argument));
-  copy->run(*copy->passage);
+  copy->run(*copy->stream_op);
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ LowerRequest lowering_of(const ProgramRequest& request) {
   return lowering;
 }
 
-DevicePassage::DevicePassage(std::shared_ptr<Leases> leases, const PassageRequest& request)
+DeviceStreamOp::DeviceStreamOp(std::shared_ptr<Leases> leases, const StreamOpRequest& request)
     : leases_(std::move(leases)),
       stream_(request.stream),
       placement_(request.parts.front()),
@@ -39,14 +39,14 @@ DevicePassage::DevicePassage(std::shared_ptr<Leases> leases, const PassageReques
   marks_.is_captured = request.is_captured;
 }
 
-DevicePassage::~DevicePassage() {
+DeviceStreamOp::~DeviceStreamOp() {
   if (lease_.words == nullptr) return;
   // Nothing of CUDA is asked here: this may be one of its threads.
   const bool is_over = marks_.is_captured || marks_.passed.load(std::memory_order_acquire);
   is_over ? leases_->give_back(std::move(lease_)) : leases_->give_back_later(std::move(lease_));
 }
 
-Status DevicePassage::take_lease(const PassageRequest& request) {
+Status DeviceStreamOp::take_lease(const StreamOpRequest& request) {
   CCOLL_TRY(put(leases_->lease(request, placement_.bytes()), lease_));
   placement_.put(lease_.data);
   for (std::byte** const buffer : {&input_, &output_}) {
@@ -56,7 +56,7 @@ Status DevicePassage::take_lease(const PassageRequest& request) {
   return {};
 }
 
-bool DevicePassage::reached() const {
+bool DeviceStreamOp::reached() const {
   if (early_.load(std::memory_order_acquire) || marks_.reached.load(std::memory_order_acquire))
     return true;
   if (marks_.is_captured || !is_begun_.load(std::memory_order_acquire)) return false;
@@ -66,7 +66,7 @@ bool DevicePassage::reached() const {
   return has_come;
 }
 
-bool DevicePassage::passed() const {
+bool DeviceStreamOp::passed() const {
   if (marks_.passed.load(std::memory_order_acquire)) return true;
   if (marks_.is_captured || !is_in_stream_.load(std::memory_order_acquire)) return false;
   const bool is_over = has_happened(lease_.end, device()).value_or(false);
@@ -74,19 +74,19 @@ bool DevicePassage::passed() const {
   return is_over;
 }
 
-Status DevicePassage::trouble() const {
+Status DeviceStreamOp::trouble() const {
   const bool may_ask = !marks_.is_captured && is_in_stream_.load(std::memory_order_acquire);
   if (!may_ask || marks_.passed.load(std::memory_order_acquire)) return {};
   const auto ended = has_happened(lease_.end, device());
   return ended ? Status() : tl::unexpected(ended.error());
 }
 
-std::byte* DevicePassage::on_host(const void* /*place*/, std::size_t /*part*/) const {
+std::byte* DeviceStreamOp::on_host(const void* /*place*/, std::size_t /*part*/) const {
   CCOLL_CHECK(false, "of a call that the device makes nothing is on the host");
   return nullptr;
 }
 
-Status DevicePassage::put_before() {
+Status DeviceStreamOp::put_before() {
   if (!is_captured()) {
     CCOLL_TRY(cuda_status(cudaEventRecord(lease_.begin.get(), stream()), "recording an event"));
     is_begun_.store(true, std::memory_order_release);
@@ -97,23 +97,23 @@ Status DevicePassage::put_before() {
   return holds || !placement_.reads().empty() ? put_copy(&copy_in) : Status();
 }
 
-Status DevicePassage::put_wait_for_host() {
+Status DeviceStreamOp::put_wait_for_host() {
   return leases_->wait_for_host(lease_, stream(), {.again = true});
 }
 
-Status DevicePassage::put_behind() {
+Status DeviceStreamOp::put_behind() {
   if (is_captured()) return placement_.writes().empty() ? Status() : put_copy(&copy_out);
   return put_end();
 }
 
-Status DevicePassage::put_end() {
+Status DeviceStreamOp::put_end() {
   if (is_in_pinned_memory()) CCOLL_TRY(put_copy(&copy_out));
   CCOLL_TRY(cuda_status(cudaEventRecord(lease_.end.get(), stream()), "recording an event"));
   is_in_stream_.store(true, std::memory_order_release);
   return {};
 }
 
-void DevicePassage::put_off() {
+void DeviceStreamOp::put_off() {
   // Of a captured one the graph has it all; one that is asked about again is off already.
   if (is_captured()) marks_.passed.store(true, std::memory_order_release);
   if (is_captured() || is_off_.exchange(true, std::memory_order_acq_rel)) return;
@@ -126,7 +126,7 @@ void DevicePassage::put_off() {
   std::atomic_ref(lease_.words->room).store(1, std::memory_order_release);
 }
 
-Status DevicePassage::put_copy(CopyOfHost run) {
+Status DeviceStreamOp::put_copy(CopyOfHost run) {
   if (is_captured()) {
     // The graph holds this as long as it may run.
     auto& copies = run == &copy_in ? captured_in_ : captured_out_;
@@ -136,7 +136,7 @@ Status DevicePassage::put_copy(CopyOfHost run) {
         [](void* argument) {
           const InListener here;
           auto& copy = *static_cast<CapturedCopy*>(argument);
-          copy.run(*copy.passage);
+          copy.run(*copy.stream_op);
         },
         &copies);
   }
@@ -146,18 +146,18 @@ Status DevicePassage::put_copy(CopyOfHost run) {
   return {};
 }
 
-void DevicePassage::copy_in(DevicePassage& passage) noexcept {
-  if (passage.is_off_.load(std::memory_order_acquire)) return;
-  for (const MemoryRange& range : passage.placement_.reads())
-    std::memcpy(passage.placement_.find(range.data), range.data, range.bytes);
+void DeviceStreamOp::copy_in(DeviceStreamOp& stream_op) noexcept {
+  if (stream_op.is_off_.load(std::memory_order_acquire)) return;
+  for (const MemoryRange& range : stream_op.placement_.reads())
+    std::memcpy(stream_op.placement_.find(range.data), range.data, range.bytes);
 }
 
-void DevicePassage::copy_out(DevicePassage& passage) noexcept {
-  if (!passage.is_off_.load(std::memory_order_acquire)) {
-    for (const MemoryRange& range : passage.placement_.writes())
-      std::memcpy(range.data, passage.placement_.find(range.data), range.bytes);
+void DeviceStreamOp::copy_out(DeviceStreamOp& stream_op) noexcept {
+  if (!stream_op.is_off_.load(std::memory_order_acquire)) {
+    for (const MemoryRange& range : stream_op.placement_.writes())
+      std::memcpy(range.data, stream_op.placement_.find(range.data), range.bytes);
   }
-  if (!passage.is_captured()) passage.marks_.passed.store(true, std::memory_order_release);
+  if (!stream_op.is_captured()) stream_op.marks_.passed.store(true, std::memory_order_release);
 }
 
 }  // namespace ccoll::device

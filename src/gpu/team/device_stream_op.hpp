@@ -26,14 +26,14 @@ namespace ccoll::device {
 /// What a program is lowered from, for buffers that are in place nowhere.
 LowerRequest lowering_of(const ProgramRequest& request);
 
-class DevicePassage : public Passage, public std::enable_shared_from_this<DevicePassage> {
+class DeviceStreamOp : public StreamOp, public std::enable_shared_from_this<DeviceStreamOp> {
  public:
-  DevicePassage(std::shared_ptr<Leases> leases, const PassageRequest& request);
-  DevicePassage(const DevicePassage&) = delete;
-  DevicePassage& operator=(const DevicePassage&) = delete;
-  ~DevicePassage() override;
+  DeviceStreamOp(std::shared_ptr<Leases> leases, const StreamOpRequest& request);
+  DeviceStreamOp(const DeviceStreamOp&) = delete;
+  DeviceStreamOp& operator=(const DeviceStreamOp&) = delete;
+  ~DeviceStreamOp() override;
   /// Before anything else, once.
-  Status take_lease(const PassageRequest& request);
+  Status take_lease(const StreamOpRequest& request);
 
   bool is_made_by_device() const override { return true; }
   bool is_looked_at() const override { return !marks_.is_captured; }
@@ -67,17 +67,17 @@ class DevicePassage : public Passage, public std::enable_shared_from_this<Device
   void put_off();
 
  private:
-  using CopyOfHost = void (*)(DevicePassage& passage) noexcept;
+  using CopyOfHost = void (*)(DeviceStreamOp& stream_op) noexcept;
   /// What the stream of a captured call is to copy by the host, each time.
   struct CapturedCopy {
-    DevicePassage* passage = nullptr;
+    DeviceStreamOp* stream_op = nullptr;
     CopyOfHost run = nullptr;
   };
 
   /// Has the stream call it.
   Status put_copy(CopyOfHost run);
-  static void copy_in(DevicePassage& passage) noexcept;
-  static void copy_out(DevicePassage& passage) noexcept;
+  static void copy_in(DeviceStreamOp& stream_op) noexcept;
+  static void copy_out(DeviceStreamOp& stream_op) noexcept;
   bool is_in_pinned_memory() const { return lease_.data != nullptr; }
   Status put_end();
 

@@ -207,11 +207,11 @@ class TeamMeetingPlace {
 
 class TeamWay;
 
-class TeamPassage final : public DevicePassage {
+class TeamStreamOp final : public DeviceStreamOp {
  public:
-  TeamPassage(std::shared_ptr<const TeamWay> way, std::shared_ptr<Leases> leases,
-              const PassageRequest& request)
-      : DevicePassage(std::move(leases), request),
+  TeamStreamOp(std::shared_ptr<const TeamWay> way, std::shared_ptr<Leases> leases,
+               const StreamOpRequest& request)
+      : DeviceStreamOp(std::move(leases), request),
         way_(std::move(way)),
         program_(request.program),
         in_place_(request.in_place) {}
@@ -241,10 +241,10 @@ class TeamWay final : public DeviceWay, public std::enable_shared_from_this<Team
     rest_idle_teams();
     return team_->load(request);
   }
-  Result<std::shared_ptr<Passage>> passage(const PassageRequest& request) override {
-    const auto passage = std::make_shared<TeamPassage>(shared_from_this(), leases_, request);
-    CCOLL_TRY(passage->take_lease(request));
-    return passage;
+  Result<std::shared_ptr<StreamOp>> stream_op(const StreamOpRequest& request) override {
+    const auto stream_op = std::make_shared<TeamStreamOp>(shared_from_this(), leases_, request);
+    CCOLL_TRY(stream_op->take_lease(request));
+    return stream_op;
   }
   bool is_entered_together() const override { return true; }
   void abort(const Failure& why) override { team_->abort(why); }
@@ -264,7 +264,7 @@ class TeamWay final : public DeviceWay, public std::enable_shared_from_this<Team
   const std::shared_ptr<SharedTeam> team_;  // the last: it goes while the leases are in use
 };
 
-Status TeamPassage::enqueue(std::shared_ptr<StreamListener> listener) {
+Status TeamStreamOp::enqueue(std::shared_ptr<StreamListener> listener) {
   const CurrentDevice current(device());
   CCOLL_TRY(current.status());
   if (is_captured()) {
@@ -289,7 +289,7 @@ Status TeamPassage::enqueue(std::shared_ptr<StreamListener> listener) {
   return arrived;
 }
 
-Result<Entry> TeamPassage::enter(TimePoint until) {
+Result<Entry> TeamStreamOp::enter(TimePoint until) {
   auto entry = way_->team().enter(way_->rank(), until);
   if (!entry || *entry == Entry::apart) put_off();
   if (!entry || *entry != Entry::entered) return entry;
@@ -302,12 +302,12 @@ Result<Entry> TeamPassage::enter(TimePoint until) {
   return tl::unexpected(std::move(behind.error()));
 }
 
-Status TeamPassage::outcome() const {
+Status TeamStreamOp::outcome() const {
   auto why = way_->cause();
   return why ? tl::unexpected(std::move(*why)) : Status();
 }
 
-std::string TeamPassage::standing() const { return way_->team().standing(); }
+std::string TeamStreamOp::standing() const { return way_->team().standing(); }
 
 }  // namespace
 

@@ -43,19 +43,19 @@ struct Fifo {
   struct Sleeper {
     void hang(std::shared_ptr<Waiter> waiter) {
       keep = std::move(waiter);
-      bell.store(keep.get());
+      doorbell.store(keep.get());
     }
     void ring_if_asleep() {
-      if (Waiter* waiter = bell.load()) waiter->ring_if_asleep();
+      if (Waiter* waiter = doorbell.load()) waiter->ring_if_asleep();
     }
-    bool hung() const { return bell.load() != nullptr; }
+    bool hung() const { return doorbell.load() != nullptr; }
     void ring() {
-      if (Waiter* waiter = bell.load()) waiter->ring();
+      if (Waiter* waiter = doorbell.load()) waiter->ring();
     }
 
    private:
     std::shared_ptr<Waiter> keep;
-    std::atomic<Waiter*> bell{nullptr};  // publishes *keep
+    std::atomic<Waiter*> doorbell{nullptr};  // publishes *keep
   };
   Sleeper sender;
   Sleeper receiver;

@@ -13,7 +13,7 @@ namespace ccoll::inproc {
 namespace {
 
 /// One rank's part of a communicator.
-using Part = std::pair<std::uint64_t, std::uint32_t>;
+using ReceiverId = std::pair<std::uint64_t, std::uint32_t>;
 
 /// Parts that have ended, remembered for senders that are yet to come.
 constexpr std::size_t kForgotten = 4 << 10;
@@ -26,10 +26,10 @@ struct Waiting {
 
 struct Table {
   ProcessMutex mutex;
-  std::set<Resident> residents;                         // guarded by mutex
-  std::map<LinkId, Waiting> waiting;                    // guarded by mutex
-  std::map<Part, std::shared_ptr<Arrivals>> listening;  // guarded by mutex
-  Latest<Part, kForgotten> forgotten;                   // guarded by mutex
+  std::set<Resident> residents;                               // guarded by mutex
+  std::map<LinkId, Waiting> waiting;                          // guarded by mutex
+  std::map<ReceiverId, std::shared_ptr<Arrivals>> listening;  // guarded by mutex
+  Latest<ReceiverId, kForgotten> forgotten;                   // guarded by mutex
 };
 
 Table& table() {
@@ -76,7 +76,7 @@ std::shared_ptr<Fifo> meet(const LinkId& id, End end, const Resident& receiver_r
       return fifo;
     }
     fifo = std::make_shared<Fifo>();
-    const Part receiver{id.communicator, id.to};
+    const ReceiverId receiver{id.communicator, id.to};
     const bool is_resident = receiver_rank.second == 0 || table().residents.contains(receiver_rank);
     const bool takes_part = is_resident && !table().forgotten.contains(receiver);
     if (end == End::sender && !takes_part) {
@@ -103,7 +103,7 @@ void part(const LinkId& id, const std::shared_ptr<Fifo>& fifo) {
 
 void listen(std::shared_ptr<Arrivals> arrivals) {
   std::lock_guard lock(table().mutex);
-  const Part part{arrivals->communicator(), arrivals->to()};
+  const ReceiverId part{arrivals->communicator(), arrivals->to()};
   const auto [begin, end] = links_of(part.first, table().waiting);
   for (auto each = begin; each != end; ++each) {
     const auto& [id, waiting] = *each;
@@ -113,7 +113,7 @@ void listen(std::shared_ptr<Arrivals> arrivals) {
 }
 
 void forget(std::uint64_t communicator, std::uint32_t to) {
-  const Part part{communicator, to};
+  const ReceiverId part{communicator, to};
   std::lock_guard lock(table().mutex);
   table().listening.erase(part);
   const auto [begin, end] = links_of(communicator, table().waiting);

@@ -34,11 +34,11 @@ constexpr std::size_t kHelloBytes = kLinkIdBytes + 4 + 1 + 8 + 8;
 constexpr std::size_t kVerdictHeadBytes = 1 + 4;
 enum class Verdict : std::uint8_t { refused, taken, later };
 constexpr std::size_t kMostReasonBytes = 400;
-constexpr std::size_t kBellBytes = 4;
+constexpr std::size_t kDoorbellBytes = 4;
 
 struct Hello {
   LinkId id;
-  std::uint32_t bell = 0;
+  std::uint32_t doorbell = 0;
   bool has_spread = false;
   ProcessMark mark;
 };
@@ -46,7 +46,7 @@ struct Hello {
 std::string encode(const Hello& hello) {
   net::Writer writer;
   return write(writer, hello.id)
-      .number(hello.bell)
+      .number(hello.doorbell)
       .number(std::uint8_t{hello.has_spread})
       .number(hello.mark.address)
       .number(hello.mark.value)
@@ -57,7 +57,7 @@ std::optional<Hello> decode(std::string_view bytes) {
   net::Reader reader(bytes);
   Hello hello;
   hello.id = read_link_id(reader);
-  hello.bell = reader.number<std::uint32_t>();
+  hello.doorbell = reader.number<std::uint32_t>();
   hello.has_spread = reader.number<std::uint8_t>() != 0;
   hello.mark = {reader.number<std::uint64_t>(), reader.number<std::uint64_t>()};
   if (!reader.complete()) return std::nullopt;
@@ -71,13 +71,14 @@ Result<Offer> map_offer(WithDescriptors& came, const Hello& hello) {
                 came.descriptors.size(), expected);
   auto memory = Segment::map(came.descriptors[0], Ring::kBytes);
   if (!memory) return tl::unexpected(memory.error());
-  auto bell = Bell::of_peer(std::move(came.descriptors[1]), came.descriptors[2], hello.bell);
-  if (!bell) return tl::unexpected(bell.error());
-  Offer offer{std::move(*memory), nullptr, std::nullopt, std::move(*bell), FileDescriptor()};
+  auto doorbell =
+      Doorbell::of_peer(std::move(came.descriptors[1]), came.descriptors[2], hello.doorbell);
+  if (!doorbell) return tl::unexpected(doorbell.error());
+  Offer offer{std::move(*memory), nullptr, std::nullopt, std::move(*doorbell), FileDescriptor()};
   if (hello.has_spread) {
-    auto spread = Segment::map(came.descriptors[3], Spread::kBytes);
-    if (!spread) return tl::unexpected(spread.error());
-    offer.spread = std::move(*spread);
+    auto multicast = Segment::map(came.descriptors[3], MulticastSlots::kBytes);
+    if (!multicast) return tl::unexpected(multicast.error());
+    offer.multicast = std::move(*multicast);
   }
   return offer;
 }
@@ -98,7 +99,7 @@ struct Answering {
   Answering(const TransportContext& context, Door::HasPlace p, Door::Handler h,
             std::shared_ptr<Borrowed> b, std::optional<Failure> r)
       : acceptor(context.service->context()),
-        newcomers(fmt::format("shared memory of rank {}", context.rank)),
+        pending_handshakes(fmt::format("shared memory of rank {}", context.rank)),
         token(context.token),
         rank(context.rank),
         size(context.table.size()),
@@ -109,7 +110,7 @@ struct Answering {
         refusal(std::move(r)) {}
 
   Protocol::acceptor acceptor;
-  net::Newcomers newcomers;
+  net::PendingHandshakes pending_handshakes;
   const std::string token;
   const std::uint32_t rank;
   const std::size_t size;
@@ -145,14 +146,14 @@ asio::awaitable<void> borrow(Answering& door, Socket& socket) {
 asio::awaitable<void> answer_one(std::shared_ptr<Answering> door, Socket accepted) {
   Socket socket = std::move(accepted);
   const auto process = process_of_user(socket, "a process");
-  if (!process) co_return door->newcomers.refused(process.error());
+  if (!process) co_return door->pending_handshakes.refused(process.error());
   Result<net::Purpose> purpose;
   {
-    const net::Newcomers::Guest guest(door->newcomers, socket);
+    const net::PendingHandshakes::Guest guest(door->pending_handshakes, socket);
     purpose = co_await net::answer(socket, door->token, kPatience);
   }
   if (!door->open) co_return;
-  if (!purpose) co_return door->newcomers.refused(purpose.error());
+  if (!purpose) co_return door->pending_handshakes.refused(purpose.error());
   if (*purpose == net::Purpose::memory) {
     // What is not lent is copied.
     if (!net::has_descriptors_left()) co_return;
@@ -203,12 +204,12 @@ asio::awaitable<Status> knock(Socket& socket, Protocol::endpoint door, std::stri
                                std::move(wait));
   if (!status) co_return status;
   const net::Deadline deadline(socket, kPatience);
-  const auto& bell = *hand_over->waiter->bell();
-  const auto& spread = hand_over->spread_file;
-  const auto hello = encode({id, bell.number(), spread != nullptr, hand_over->mark});
-  std::vector<int> descriptors = {hand_over->memory->file().number(), bell.chime().event().number(),
-                                  bell.memory().number()};
-  if (spread) descriptors.push_back(spread->number());
+  const auto& doorbell = *hand_over->waiter->doorbell();
+  const auto& multicast = hand_over->spread_file;
+  const auto hello = encode({id, doorbell.number(), multicast != nullptr, hand_over->mark});
+  std::vector<int> descriptors = {hand_over->memory->file().number(),
+                                  doorbell.chime().event().number(), doorbell.memory().number()};
+  if (multicast) descriptors.push_back(multicast->number());
   const std::function<bool()> go_on = [end = std::chrono::steady_clock::now() + kPatience / 2] {
     return std::chrono::steady_clock::now() < end;
   };
@@ -233,35 +234,35 @@ asio::awaitable<Result<Verdict>> verdict_of(Socket& socket) {
 }
 
 /// Once the receiver has opened its end, which may be whenever it likes.
-asio::awaitable<Result<std::shared_ptr<Bell>>> receive_bell(Socket& socket) {
-  auto came = co_await receive(socket, kBellBytes);
+asio::awaitable<Result<std::shared_ptr<Doorbell>>> receive_doorbell(Socket& socket) {
+  auto came = co_await receive(socket, kDoorbellBytes);
   if (!came) co_return tl::unexpected(came.error());
   if (came->descriptors.size() != 2)
     co_return fail(ErrorKind::exhausted,
                    "{} of its bell's 2 descriptors came (is this rank's ulimit -n used up?)",
                    came->descriptors.size());
-  if (came->bytes.size() != kBellBytes) co_return fail(ErrorKind::corrupt, "half a bell came");
+  if (came->bytes.size() != kDoorbellBytes) co_return fail(ErrorKind::corrupt, "half a bell came");
   net::Reader reader(came->bytes);
-  co_return Bell::of_peer(std::move(came->descriptors[0]), came->descriptors[1],
-                          reader.number<std::uint32_t>());
+  co_return Doorbell::of_peer(std::move(came->descriptors[0]), came->descriptors[1],
+                              reader.number<std::uint32_t>());
 }
 
-asio::awaitable<void> wait_for_bell(Socket& socket, LinkId id,
-                                    std::shared_ptr<HandOver> hand_over) {
-  auto bell = co_await receive_bell(socket);
-  if (!bell) {
+asio::awaitable<void> wait_for_doorbell(Socket& socket, LinkId id,
+                                        std::shared_ptr<HandOver> hand_over) {
+  auto doorbell = co_await receive_doorbell(socket);
+  if (!doorbell) {
     // It would sleep for ever, or has gone without a word: this link is of no use any more.
     hand_over->unheard.deliver(
-        {bell.error().kind,
-         bell.error().kind == ErrorKind::peer_lost
+        {doorbell.error().kind,
+         doorbell.error().kind == ErrorKind::peer_lost
              ? fmt::format("rank {} has left", id.to)
-             : fmt::format("shared memory with rank {}: {}", id.to, bell.error().message),
-         bell.error().kind == ErrorKind::exhausted ? id.from : id.to});
+             : fmt::format("shared memory with rank {}: {}", id.to, doorbell.error().message),
+         doorbell.error().kind == ErrorKind::exhausted ? id.from : id.to});
     hand_over->waiter->ring();
     co_return;
   }
-  hand_over->receiver = std::move(*bell);
-  hand_over->bell.store(hand_over->receiver.get());
+  hand_over->receiver = std::move(*doorbell);
+  hand_over->doorbell.store(hand_over->receiver.get());
   // For what was pushed before.
   hand_over->receiver->ring();
   hand_over->waiter->ring();
@@ -307,7 +308,7 @@ asio::awaitable<void> offer_now(asio::io_context& context, Protocol::endpoint do
         {status.error().kind,
          fmt::format("no shared memory with rank {}: {}", id.to, status.error().message), id.to});
   hand_over->waiter->ring();
-  if (status) co_await wait_for_bell(socket, id, std::move(hand_over));
+  if (status) co_await wait_for_doorbell(socket, id, std::move(hand_over));
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ std::uint32_t lines_of(const TransportContext& context) {
 class ShmTransport final : public Transport {
  public:
   ShmTransport(const TransportContext& context, std::shared_ptr<Transport> next)
-      : context_(context), instead_(std::make_shared<Instead>(context.rank, std::move(next))) {
+      : context_(context), instead_(std::make_shared<Fallback>(context.rank, std::move(next))) {
     // Where a rank is reached by nobody there is no address for it to be reached at.
     if (context_.table[context_.rank].port == 0) return;
     std::optional<Failure> refusal;
@@ -89,12 +89,13 @@ class ShmTransport final : public Transport {
     Ring::make((*memory)->data());
     auto hand_over = std::make_shared<HandOver>();
     hand_over->memory = std::move(*memory);
-    std::tie(hand_over->spread, hand_over->spread_file) = spread_of(id.communicator);
+    std::tie(hand_over->multicast, hand_over->spread_file) = multicast_slots_of(id.communicator);
     hand_over->waiter = std::move(waiter);
     if (context_.single_copy) hand_over->mark = process_mark();
     offer_link(context_, id, doors_open_, hand_over);
     return std::make_unique<ShmSendLink>(id, std::move(hand_over), std::move(slots), lines_,
-                                         context_.crowded, lender_to(id.to), huge_pages_, instead_);
+                                         context_.oversubscribed, lender_to(id.to), huge_pages_,
+                                         instead_);
   }
 
   Result<std::unique_ptr<ReceiveLink>> open_receive(const LinkId& id,
@@ -118,7 +119,7 @@ class ShmTransport final : public Transport {
   void forget(std::uint64_t communicator) override {
     meeting_->forget(communicator, [](const Offer& offer) { decline(offer); });
     std::lock_guard lock(mutex_);
-    spreads_.erase(communicator);
+    multicast_slots_.erase(communicator);
   }
 
  private:
@@ -129,23 +130,24 @@ class ShmTransport final : public Transport {
     return lender;
   }
 
-  using SpreadAndFile = std::pair<std::shared_ptr<Spread>, std::shared_ptr<const FileDescriptor>>;
-  SpreadAndFile spread_of(std::uint64_t communicator) {
+  using SpreadAndFile =
+      std::pair<std::shared_ptr<MulticastSlots>, std::shared_ptr<const FileDescriptor>>;
+  SpreadAndFile multicast_slots_of(std::uint64_t communicator) {
     std::lock_guard lock(mutex_);
-    const auto [found, is_new] = spreads_.try_emplace(communicator);
-    auto& spread = found->second;
-    const bool is_lacking = is_new || (spread && !spread->file());
+    const auto [found, is_new] = multicast_slots_.try_emplace(communicator);
+    auto& multicast = found->second;
+    const bool is_lacking = is_new || (multicast && !multicast->file());
     // Two ranks have nobody to share with.
     if (is_lacking && context_.table.size() > 2) {
-      spread = Spread::make(*budget_);
-      if (spread) keep_open(spread);
+      multicast = MulticastSlots::make(*budget_);
+      if (multicast) keep_open(multicast);
     }
-    if (!spread) return {};
-    return {spread, spread->file()};
+    if (!multicast) return {};
+    return {multicast, multicast->file()};
   }
 
-  void keep_open(const std::shared_ptr<Spread>& spread) {
-    open_spreads_.push_back(spread);
+  void keep_open(const std::shared_ptr<MulticastSlots>& multicast) {
+    open_spreads_.push_back(multicast);
     if (open_spreads_.size() <= kMostOpenSpreads) return;
     std::erase_if(open_spreads_, [](const auto& each) { return each.expired(); });
     if (open_spreads_.size() <= kMostOpenSpreads) return;
@@ -155,10 +157,11 @@ class ShmTransport final : public Transport {
 
   const TransportContext context_;
   const std::uint32_t lines_ = lines_of(context_);
-  const std::shared_ptr<Instead> instead_;
+  const std::shared_ptr<Fallback> instead_;
   const std::shared_ptr<SlotBudget> budget_ =
       std::make_shared<SlotBudget>(context_.slot_memory_bytes);
-  const std::shared_ptr<Meeting<Offer>> meeting_ = std::make_shared<Meeting<Offer>>(context_.rank);
+  const std::shared_ptr<ArrivalBoard<Offer>> meeting_ =
+      std::make_shared<ArrivalBoard<Offer>>(context_.rank);
   const std::shared_ptr<Borrowed> borrowed_ = std::make_shared<Borrowed>();
   const std::shared_ptr<HugePages> huge_pages_ = std::make_shared<HugePages>(context_.huge_pages);
   std::unique_ptr<Door> door_;
@@ -172,8 +175,8 @@ class ShmTransport final : public Transport {
   std::mutex mutex_;
   std::map<std::uint32_t, std::shared_ptr<Lender>> lenders_;  // guarded by mutex_; by rank
   // guarded by mutex_; by communicator, null where there is no memory
-  std::map<std::uint64_t, std::shared_ptr<Spread>> spreads_;
-  std::vector<std::weak_ptr<Spread>> open_spreads_;  // guarded by mutex_; the oldest first
+  std::map<std::uint64_t, std::shared_ptr<MulticastSlots>> multicast_slots_;
+  std::vector<std::weak_ptr<MulticastSlots>> open_spreads_;  // guarded by mutex_; the oldest first
 };
 
 }  // namespace

@@ -53,9 +53,9 @@ void decline(const Offer& offer) {
 }
 
 ShmSendLink::ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over,
-                         SlotBudget::Share slots, std::uint32_t lines, bool crowded,
+                         SlotBudget::Share slots, std::uint32_t lines, bool oversubscribed,
                          std::shared_ptr<Lender> lender, std::shared_ptr<HugePages> huge_pages,
-                         std::shared_ptr<Instead> fallback)
+                         std::shared_ptr<Fallback> fallback)
     : id_(id),
       hand_over_(std::move(hand_over)),
       lender_(std::move(lender)),
@@ -64,10 +64,10 @@ ShmSendLink::ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over,
       ring_(Ring::at(hand_over_->memory->data())),
       slots_(std::move(slots)),
       lines_(lines),
-      crowded_(crowded),
-      grows_(crowded),
+      oversubscribed_(oversubscribed),
+      grows_(oversubscribed),
       writer_(ring_, static_cast<std::uint32_t>(slots_.bytes() / kSlotBytes), lines_,
-              hand_over_->spread ? hand_over_->spread->readers() : nullptr) {}
+              hand_over_->multicast ? hand_over_->multicast->readers() : nullptr) {}
 
 ShmSendLink::~ShmSendLink() {
   if (!hand_over_->memory->is_mine()) return;
@@ -75,7 +75,7 @@ ShmSendLink::~ShmSendLink() {
   // The receiver may have the memory, unknown to this end, and hears the rest in the other way.
   if (instead_) return;
   ring_->writer_gone.store(1);
-  if (Bell* const bell = hand_over_->bell.load()) bell->ring();
+  if (Doorbell* const doorbell = hand_over_->doorbell.load()) doorbell->ring();
 }
 
 bool ShmSendLink::settle() {
@@ -133,7 +133,7 @@ void ShmSendLink::grow() {
 
 void ShmSendLink::announce(const std::byte* data, std::size_t bytes) {
   if (instead_) return instead_->announce(data, bytes);
-  grows_ = crowded_ || bytes <= kMostFarAhead;
+  grows_ = oversubscribed_ || bytes <= kMostFarAhead;
   if (!grows_) writer_.use(kLinkSlots);
 }
 
@@ -163,8 +163,8 @@ bool ShmSendLink::progress() {
 }
 
 void ShmSendLink::tell() {
-  if (Bell* const bell = hand_over_->bell.load()) [[likely]]
-    bell->ring_if_asleep();
+  if (Doorbell* const doorbell = hand_over_->doorbell.load()) [[likely]]
+    doorbell->ring_if_asleep();
 }
 
 void ShmSendLink::lend(const SliceHeader& header, const std::byte* data, Copier copier) {
@@ -201,18 +201,18 @@ SendLink::Sent ShmSendLink::send(const SliceHeader& header, const std::byte* dat
 }
 
 std::byte* ShmSendLink::shared_room(const std::byte* data, std::size_t bytes) {
-  if (!settled_ || !hand_over_->spread || bytes < kWorthSharing || bytes > kSlotBytes)
+  if (!settled_ || !hand_over_->multicast || bytes < kWorthSharing || bytes > kSlotBytes)
     return nullptr;
   if (data != nullptr && lends_mapped(data, bytes)) return nullptr;
-  return hand_over_->spread->room();
+  return hand_over_->multicast->room();
 }
 
 bool ShmSendLink::push_shared(const SliceHeader& header, const std::byte* shared) {
-  if (!settled_ || !hand_over_->spread) return false;
-  const auto slot = hand_over_->spread->number_of(shared);
-  if (slot == Spread::kSlots) return false;
+  if (!settled_ || !hand_over_->multicast) return false;
+  const auto slot = hand_over_->multicast->number_of(shared);
+  if (slot == MulticastSlots::kSlots) return false;
   CCOLL_CHECK(writer_.has_room(), "to rank {}, lane {}", id_.to, id_.lane);
-  writer_.push_spread(header, slot, slot * kSlotBytes);
+  writer_.push_multicast(header, slot, slot * kSlotBytes);
   tell();
   return true;
 }
@@ -240,7 +240,7 @@ void ShmSendLink::peer_gone(Departure how, const Failure& why) {
 }
 
 bool ShmSendLink::connected() const {
-  return instead_ ? instead_->connected() : hand_over_->bell.load() != nullptr;
+  return instead_ ? instead_->connected() : hand_over_->doorbell.load() != nullptr;
 }
 
 const Failure* ShmSendLink::failure() const {
@@ -282,7 +282,7 @@ ShmReceiveLink::~ShmReceiveLink() {
 bool ShmReceiveLink::settle() {
   if (failure_ || is_elsewhere()) return false;
   if (!reader_ && !take_over()) return false;
-  if (owes_bell_) hand_bell();
+  if (owes_doorbell_) hand_doorbell();
   // Not before a slice is there: the sender may not have heard that the memory was taken.
   if (instead_ && !reader_->there()) return false;
   instead_.reset();
@@ -293,7 +293,7 @@ bool ShmReceiveLink::take_over() {
   auto offer = delivery_->take();
   if (!offer) return false;
   offer_ = std::move(*offer);
-  hand_bell();
+  hand_doorbell();
   ring_ = Ring::at(offer_.memory->data());
   reader_.emplace(ring_);
   if (!offer_.sender_memory) return true;
@@ -303,15 +303,15 @@ bool ShmReceiveLink::take_over() {
   return true;
 }
 
-void ShmReceiveLink::hand_bell() {
-  const auto& bell = *waiter_->bell();
-  const auto sent =
-      send_with_descriptors(offer_.connection.number(), net::Writer().number(bell.number()).bytes(),
-                            std::array{bell.chime().event().number(), bell.memory().number()});
+void ShmReceiveLink::hand_doorbell() {
+  const auto& doorbell = *waiter_->doorbell();
+  const auto sent = send_with_descriptors(
+      offer_.connection.number(), net::Writer().number(doorbell.number()).bytes(),
+      std::array{doorbell.chime().event().number(), doorbell.memory().number()});
   // Too many descriptors of this user are on their way: they will be fewer. Otherwise the sender
   // has gone, and its memory says so.
-  owes_bell_ = !sent && sent.error().kind == ErrorKind::exhausted;
-  if (!owes_bell_) offer_.connection.close();
+  owes_doorbell_ = !sent && sent.error().kind == ErrorKind::exhausted;
+  if (!owes_doorbell_) offer_.connection.close();
 }
 
 const ReceiveLink::View* ShmReceiveLink::front() {
@@ -423,7 +423,7 @@ bool ShmReceiveLink::has_slot_size(std::size_t bytes) {
 const std::byte* ShmReceiveLink::find_elsewhere(const Ring::Place& place) {
   const auto bytes = view_.header.bytes;
   if (is_lent_ && !loan_) loan_ = borrowed_->find(id_.from, place.memory);
-  const Segment* const memory = is_lent_ ? loan_.get() : offer_.spread.get();
+  const Segment* const memory = is_lent_ ? loan_.get() : offer_.multicast.get();
   if (memory != nullptr && place.offset <= memory->size() && bytes <= memory->size() - place.offset)
     return memory->data() + place.offset;
   if (!failure_)

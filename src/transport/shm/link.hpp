@@ -30,9 +30,9 @@ namespace ccoll::shm {
 /// connection on which the receiver hands over its own bell.
 struct Offer {
   std::shared_ptr<Segment> memory;
-  std::shared_ptr<Segment> spread;          ///< the sender's shared slots, if it has any
+  std::shared_ptr<Segment> multicast;       ///< the sender's shared slots, if it has any
   std::optional<PeerMemory> sender_memory;  ///< where it can be read from
-  std::shared_ptr<Bell> sender;
+  std::shared_ptr<Doorbell> sender;
   FileDescriptor connection;
 };
 
@@ -42,7 +42,7 @@ void decline(const Offer& offer);
 /// What a sending end and the service thread share while the link is being handed over.
 struct HandOver {
   std::shared_ptr<Segment> memory;
-  std::shared_ptr<Spread> spread;                     ///< or null
+  std::shared_ptr<MulticastSlots> multicast;          ///< or null
   std::shared_ptr<const FileDescriptor> spread_file;  ///< of it, until it has been handed over
   std::shared_ptr<Waiter> waiter;                     ///< the sender's
   ProcessMark mark;  ///< of the sender's process, if it is to be read from
@@ -51,17 +51,17 @@ struct HandOver {
   /// Only ever a failure: why the receiver, whose process has it, cannot be rung.
   Delivery<std::monostate> unheard;
   /// Rings the receiver; null until that has opened its end. `receiver` keeps it.
-  std::atomic<Bell*> bell{nullptr};
-  std::shared_ptr<Bell> receiver;
+  std::atomic<Doorbell*> doorbell{nullptr};
+  std::shared_ptr<Doorbell> receiver;
 };
 
 class ShmSendLink final : public SendLink {
  public:
   /// `slots`: for kLinkSlots of them. `lines`: at most Ring::kLines, by how many slices it may be
-  /// ahead. `crowded`: whether ranks outnumber cores.
+  /// ahead. `oversubscribed`: whether ranks outnumber cores.
   ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over, SlotBudget::Share slots,
-              std::uint32_t lines, bool crowded, std::shared_ptr<Lender> lender,
-              std::shared_ptr<HugePages> huge_pages, std::shared_ptr<Instead> fallback);
+              std::uint32_t lines, bool oversubscribed, std::shared_ptr<Lender> lender,
+              std::shared_ptr<HugePages> huge_pages, std::shared_ptr<Fallback> fallback);
   ~ShmSendLink() override;
 
   std::size_t most_bytes() const override { return kSlotBytes; }
@@ -101,11 +101,11 @@ class ShmSendLink final : public SendLink {
   const std::shared_ptr<HandOver> hand_over_;
   const std::shared_ptr<Lender> lender_;
   const std::shared_ptr<HugePages> huge_pages_;
-  const std::shared_ptr<Instead> fallback_;
+  const std::shared_ptr<Fallback> fallback_;
   Ring* const ring_;
   SlotBudget::Share slots_;
   const std::uint32_t lines_;
-  const bool crowded_;
+  const bool oversubscribed_;
   bool grows_;  ///< when it lacks a slot
   RingWriter writer_;
   std::optional<std::chrono::steady_clock::time_point> revoked_;  ///< when that began
@@ -149,11 +149,11 @@ class ShmReceiveLink final : public ReceiveLink {
   /// Whether the sender has gone the other way.
   bool is_elsewhere() const { return instead_ && instead_->connected(); }
   /// To the sender, so that it can ring; as soon as that is possible.
-  void hand_bell();
+  void hand_doorbell();
   /// Whether there is memory to look into.
   bool is_ready() {
     if (!settled_ && !settle()) return false;
-    if (owes_bell_) hand_bell();
+    if (owes_doorbell_) hand_doorbell();
     return true;
   }
   /// Whether the front slice is there: then its header is in view_, read once and for all.
@@ -193,7 +193,7 @@ class ShmReceiveLink final : public ReceiveLink {
   bool settled_ = false;
   std::unique_ptr<ReceiveLink> instead_;  ///< until settled; in use when it connects first
   Offer offer_;
-  bool owes_bell_ = false;
+  bool owes_doorbell_ = false;
   Ring* ring_ = nullptr;
   std::optional<RingReader> reader_;
   View view_;             ///< the front slice; its data are null until it has been found

@@ -5,15 +5,15 @@
 
 namespace ccoll::shm {
 
-std::shared_ptr<Spread> Spread::make(SlotBudget& budget) {
+std::shared_ptr<MulticastSlots> MulticastSlots::make(SlotBudget& budget) {
   auto share = budget.take_spare(kBytes);
   if (!share) return nullptr;
   auto memory = Segment::make("ccoll-spread", kBytes);
   if (!memory) return nullptr;
-  return std::shared_ptr<Spread>(new Spread(std::move(*memory), std::move(share)));
+  return std::shared_ptr<MulticastSlots>(new MulticastSlots(std::move(*memory), std::move(share)));
 }
 
-std::byte* Spread::room() {
+std::byte* MulticastSlots::room() {
   for (std::size_t i = 0; i < kSlots; i++) {
     const auto slot = (next_ + i) % kSlots;
     if (readers_[slot] != 0) continue;
@@ -23,7 +23,7 @@ std::byte* Spread::room() {
   return nullptr;
 }
 
-std::uint32_t Spread::number_of(const std::byte* room) const {
+std::uint32_t MulticastSlots::number_of(const std::byte* room) const {
   const std::less<> less;
   if (less(room, memory_->data()) || !less(room, memory_->data() + kBytes)) return kSlots;
   return static_cast<std::uint32_t>(static_cast<std::size_t>(room - memory_->data()) / kSlotBytes);

@@ -17,13 +17,13 @@
 namespace ccoll::shm {
 
 /// The sender's. Used by the holder of the communicator's owner flag.
-class Spread {
+class MulticastSlots {
  public:
   static constexpr std::size_t kSlots = 16;
   static constexpr std::size_t kBytes = kSlots * kSlotBytes;
 
   /// Null where there is no memory for it: then slices are written for each receiver.
-  static std::shared_ptr<Spread> make(SlotBudget& budget);
+  static std::shared_ptr<MulticastSlots> make(SlotBudget& budget);
 
   /// To be handed over with a link; null once it is closed.
   const std::shared_ptr<const FileDescriptor>& file() const { return file_; }
@@ -37,7 +37,7 @@ class Spread {
   std::uint32_t* readers() { return readers_.data(); }
 
  private:
-  Spread(std::shared_ptr<Segment> memory, SlotBudget::Share share)
+  MulticastSlots(std::shared_ptr<Segment> memory, SlotBudget::Share share)
       : memory_(std::move(memory)),
         file_(std::make_shared<const FileDescriptor>(memory_->take_file())),
         share_(std::move(share)) {}

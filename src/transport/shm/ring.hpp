@@ -82,7 +82,7 @@ struct BasicRing {
     std::uint32_t memory;  ///< of what is lent: its number in the writer's process
     std::uint64_t offset;  ///< in that memory, or in that of the shared slots; or an address there
   };
-  static constexpr std::uint32_t kLent = UINT32_MAX, kSpread = UINT32_MAX - 1,
+  static constexpr std::uint32_t kLent = UINT32_MAX, kMulticast = UINT32_MAX - 1,
                                  kUnmapped = UINT32_MAX - 2, kRemade = UINT32_MAX - 3;
   using Stamp = StampBits;
   /// Of the stamp of a line whose slice was refused where it lay.
@@ -153,14 +153,14 @@ class BasicRingWriter {
  public:
   /// Uses the slots [0, slots), and is at most `lines` slices ahead of its reader:
   /// more than Ring::kUntold.
-  /// `spread_readers`: by shared slot, how many are to read it.
+  /// `multicast_readers`: by shared slot, how many are to read it.
   explicit BasicRingWriter(Ring* ring, std::uint32_t slots, std::uint32_t lines = Ring::kLines,
-                           std::uint32_t* spread_readers = nullptr)
+                           std::uint32_t* multicast_readers = nullptr)
       : ring_(ring),
         lines_(lines),
         slots_(slots),
         next_slots_(slots),
-        spread_readers_(spread_readers) {}
+        multicast_readers_(multicast_readers) {}
 
   bool has_room() {
     if (has_line_and_slot()) return true;
@@ -198,13 +198,13 @@ class BasicRingWriter {
     prefetch_next(header.bytes);
   }
   /// A slice of more than a line's bytes that lies in a shared slot, at `offset` of their memory.
-  void push_spread(const SliceHeader& header, std::uint32_t slot, std::uint64_t offset) {
+  void push_multicast(const SliceHeader& header, std::uint32_t slot, std::uint64_t offset) {
     if (header.bytes >= kWorthALook) look();
     auto& line = this->line();
     line.set(header);
-    line.place = {Ring::kSpread, 0, offset};
+    line.place = {Ring::kMulticast, 0, offset};
     taken_[pushed_ % Ring::kLines] = slot;
-    spread_readers_[slot]++;
+    multicast_readers_[slot]++;
     line.stamp.store(Ring::stamp_of(++pushed_));
   }
   /// A slice of more than a line's bytes that lies in memory which the reader has mapped.
@@ -290,7 +290,7 @@ class BasicRingWriter {
       if (taken == kOwnSlot)
         taken_slots_--;
       else if (taken < kUnmapped)
-        spread_readers_[taken]--;
+        multicast_readers_[taken]--;
     }
   }
 
@@ -309,7 +309,7 @@ class BasicRingWriter {
   std::array<std::uint32_t, Ring::kLines> taken_{};  ///< by line: one of these, or a shared slot
   std::array<std::span<const std::byte>, Ring::kLines> unmapped_{};  ///< by line, of kUnmapped
   std::uint64_t remade_ = 0;  ///< the stamp of the last that was refused
-  std::uint32_t* const spread_readers_;
+  std::uint32_t* const multicast_readers_;
 };
 
 using RingWriter = BasicRingWriter<Ring>;

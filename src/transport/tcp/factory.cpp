@@ -196,7 +196,7 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
   }
 
   const Context context_;
-  Meeting<FileDescriptor> meeting_;
+  ArrivalBoard<FileDescriptor> meeting_;
 };
 
 }  // namespace

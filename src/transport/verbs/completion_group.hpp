@@ -16,7 +16,7 @@ namespace ccoll::verbs {
 
 class QueuePair;
 
-class Company {
+class CompletionGroup {
  public:
   void add(QueuePair& pair) { pairs_.push_back(&pair); }
   void remove(QueuePair& pair) { std::erase(pairs_, &pair); }

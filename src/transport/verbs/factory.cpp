@@ -278,7 +278,7 @@ class VerbsTransport final : public Transport, public std::enable_shared_from_th
  public:
   VerbsTransport(const TransportContext& context, std::shared_ptr<Transport> next)
       : maker_(std::make_shared<Maker>(context)),
-        instead_(std::make_shared<Instead>(context.rank, std::move(next))),
+        instead_(std::make_shared<Fallback>(context.rank, std::move(next))),
         meeting_(context.rank, kDescriptors) {
     if (const auto devices = Devices::of_process(); devices && (*devices)->fabrics() != 0)
       listener_ = Listener::of_process(context.service, **devices);
@@ -299,7 +299,8 @@ class VerbsTransport final : public Transport, public std::enable_shared_from_th
                  if (const auto awaits = waiter.lock()) awaits->ring();
                });
     return std::make_unique<VerbsSendLink>(id, std::move(delivery), instead_, std::move(waiter),
-                                           company_of(id.communicator), maker_->context().checksum);
+                                           completion_group_of(id.communicator),
+                                           maker_->context().checksum);
   }
 
   Result<std::unique_ptr<ReceiveLink>> open_receive(const LinkId& id,
@@ -313,9 +314,9 @@ class VerbsTransport final : public Transport, public std::enable_shared_from_th
     auto delivery = meeting_.await(id, waiter);
     std::optional<std::string> checked_as;
     if (maker_->context().checksum) checked_as = link_name("RDMA", maker_->context(), id);
-    return std::make_unique<VerbsReceiveLink>(id, std::move(delivery), std::move(instead),
-                                              std::move(waiter), company_of(id.communicator),
-                                              std::move(checked_as));
+    return std::make_unique<VerbsReceiveLink>(
+        id, std::move(delivery), std::move(instead), std::move(waiter),
+        completion_group_of(id.communicator), std::move(checked_as));
   }
 
   void listen(std::shared_ptr<Arrivals> arrivals) override { meeting_.listen(std::move(arrivals)); }
@@ -323,7 +324,7 @@ class VerbsTransport final : public Transport, public std::enable_shared_from_th
     meeting_.forget(communicator, [](const PairPointer& pair) { pair->forsake(End::receives); });
     maker_->drop_gone();
     std::lock_guard lock(mutex_);
-    companies_.erase(communicator);
+    completion_groups_.erase(communicator);
   }
   bool gave_up(std::uint32_t peer) override {
     return !reaches_rank(peer) || instead_->serves(peer);
@@ -340,11 +341,11 @@ class VerbsTransport final : public Transport, public std::enable_shared_from_th
     return reaches(table[maker_->context().rank], table[peer]);
   }
 
-  std::shared_ptr<Company> company_of(std::uint64_t communicator) {
+  std::shared_ptr<CompletionGroup> completion_group_of(std::uint64_t communicator) {
     std::lock_guard lock(mutex_);
-    auto& company = companies_[communicator];
-    if (!company) company = std::make_shared<Company>();
-    return company;
+    auto& completion_group = completion_groups_[communicator];
+    if (!completion_group) completion_group = std::make_shared<CompletionGroup>();
+    return completion_group;
   }
 
   static asio::awaitable<void> accept_link(std::weak_ptr<VerbsTransport> transport,
@@ -403,11 +404,12 @@ class VerbsTransport final : public Transport, public std::enable_shared_from_th
   }
 
   const std::shared_ptr<Maker> maker_;
-  const std::shared_ptr<Instead> instead_;
+  const std::shared_ptr<Fallback> instead_;
   std::shared_ptr<Listener> listener_;
-  Meeting<PairPointer> meeting_;
+  ArrivalBoard<PairPointer> meeting_;
   std::mutex mutex_;
-  std::map<std::uint64_t, std::shared_ptr<Company>> companies_;  // guarded by mutex_
+  std::map<std::uint64_t, std::shared_ptr<CompletionGroup>>
+      completion_groups_;  // guarded by mutex_
 };
 
 }  // namespace

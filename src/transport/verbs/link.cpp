@@ -25,10 +25,11 @@ std::uint32_t checksum_of(SliceHeader header, const std::byte* data) {
 
 /// From its delivery, where it has come; attached to whoever waits for it.
 PairPointer take_over(End end, PairDelivery& delivery, const std::shared_ptr<Waiter>& waiter,
-                      const std::shared_ptr<Company>& company, std::optional<Failure>& failure) {
+                      const std::shared_ptr<CompletionGroup>& completion_group,
+                      std::optional<Failure>& failure) {
   auto pair = delivery.take();
   if (!pair) return nullptr;
-  if (auto attached = (*pair)->attach(waiter, company); !attached) {
+  if (auto attached = (*pair)->attach(waiter, completion_group); !attached) {
     failure = std::move(attached.error());
     (*pair)->leave(end);
     return nullptr;
@@ -48,7 +49,8 @@ VerbsSendLink::~VerbsSendLink() { let_go(End::sends, pair_, *delivery_); }
 
 bool VerbsSendLink::settle() {
   if (failure_) return false;
-  if ((pair_ = take_over(End::sends, *delivery_, waiter_, company_, failure_))) return true;
+  if ((pair_ = take_over(End::sends, *delivery_, waiter_, completion_group_, failure_)))
+    return true;
   const Failure* const failure = delivery_->failure();
   if (failure == nullptr) return false;
   auto* const transport = fallback_->transport();
@@ -155,12 +157,13 @@ const Failure* VerbsSendLink::failure() const {
 
 VerbsReceiveLink::VerbsReceiveLink(const LinkId& id, std::shared_ptr<PairDelivery> delivery,
                                    std::unique_ptr<ReceiveLink> instead,
-                                   std::shared_ptr<Waiter> waiter, std::shared_ptr<Company> company,
+                                   std::shared_ptr<Waiter> waiter,
+                                   std::shared_ptr<CompletionGroup> completion_group,
                                    std::optional<std::string> checked_as)
     : id_(id),
       delivery_(std::move(delivery)),
       waiter_(std::move(waiter)),
-      company_(std::move(company)),
+      completion_group_(std::move(completion_group)),
       checked_as_(std::move(checked_as)),
       instead_(std::move(instead)) {
   settle();
@@ -170,7 +173,7 @@ VerbsReceiveLink::~VerbsReceiveLink() { let_go(End::receives, pair_, *delivery_)
 
 bool VerbsReceiveLink::settle() {
   if (failure_ || (instead_ && instead_->connected())) return false;
-  pair_ = take_over(End::receives, *delivery_, waiter_, company_, failure_);
+  pair_ = take_over(End::receives, *delivery_, waiter_, completion_group_, failure_);
   if (pair_) instead_.reset();
   return pair_ != nullptr;
 }

@@ -21,13 +21,13 @@ using PairDelivery = Delivery<PairPointer>;
 class VerbsSendLink final : public SendLink {
  public:
   VerbsSendLink(const LinkId& id, std::shared_ptr<PairDelivery> delivery,
-                std::shared_ptr<Instead> fallback, std::shared_ptr<Waiter> waiter,
-                std::shared_ptr<Company> company, bool is_checked)
+                std::shared_ptr<Fallback> fallback, std::shared_ptr<Waiter> waiter,
+                std::shared_ptr<CompletionGroup> completion_group, bool is_checked)
       : id_(id),
         delivery_(std::move(delivery)),
         fallback_(std::move(fallback)),
         waiter_(std::move(waiter)),
-        company_(std::move(company)),
+        completion_group_(std::move(completion_group)),
         is_checked_(is_checked) {}
   ~VerbsSendLink() override;
 
@@ -59,9 +59,9 @@ class VerbsSendLink final : public SendLink {
 
   const LinkId id_;
   const std::shared_ptr<PairDelivery> delivery_;
-  const std::shared_ptr<Instead> fallback_;
+  const std::shared_ptr<Fallback> fallback_;
   const std::shared_ptr<Waiter> waiter_;
-  const std::shared_ptr<Company> company_;
+  const std::shared_ptr<CompletionGroup> completion_group_;
   const bool is_checked_;  ///< slices carry checksums
   PairPointer pair_;
   std::unique_ptr<SendLink> instead_;  ///< of the fallback
@@ -75,7 +75,8 @@ class VerbsReceiveLink final : public ReceiveLink {
   /// is wrong is said to have come by; nothing: slices carry none.
   VerbsReceiveLink(const LinkId& id, std::shared_ptr<PairDelivery> delivery,
                    std::unique_ptr<ReceiveLink> instead, std::shared_ptr<Waiter> waiter,
-                   std::shared_ptr<Company> company, std::optional<std::string> checked_as);
+                   std::shared_ptr<CompletionGroup> completion_group,
+                   std::optional<std::string> checked_as);
   ~VerbsReceiveLink() override;
 
   const SliceHeader* peek() override;
@@ -110,7 +111,7 @@ class VerbsReceiveLink final : public ReceiveLink {
   const LinkId id_;
   const std::shared_ptr<PairDelivery> delivery_;
   const std::shared_ptr<Waiter> waiter_;
-  const std::shared_ptr<Company> company_;
+  const std::shared_ptr<CompletionGroup> completion_group_;
   const std::optional<std::string> checked_as_;
   std::uint64_t popped_ = 0;
   std::unique_ptr<ReceiveLink> instead_;  ///< in use when it connects first

@@ -34,23 +34,24 @@ Status QueuePair::post_receives() {
   return {};
 }
 
-Status QueuePair::attach(std::shared_ptr<Waiter> waiter, std::shared_ptr<Company> company) {
+Status QueuePair::attach(std::shared_ptr<Waiter> waiter,
+                         std::shared_ptr<CompletionGroup> completion_group) {
   if (links_++ > 0) return {};
   waiter_ = std::move(waiter);
-  company_ = std::move(company);
-  company_->add(*this);
+  completion_group_ = std::move(completion_group);
+  completion_group_->add(*this);
   alarm_.attach(waiter_);
   return waiter_->watch(channel_->fd);
 }
 
-void Company::look() {
+void CompletionGroup::look() {
   for (QueuePair* const pair : pairs_) pair->look_before_sleep();
 }
 
 void QueuePair::fail_with(Failure failure) {
   if (!failure_) failure_ = std::move(failure);
   is_cause_known_ = true;
-  if (company_) company_->has_failed(peer_->rank, *failure_);
+  if (completion_group_) completion_group_->has_failed(peer_->rank, *failure_);
 }
 
 bool QueuePair::poll() {
@@ -58,7 +59,7 @@ bool QueuePair::poll() {
   if (popped_ - told_ >= kCreditBatch) tell_popped();
   if (!waiter_ || !waiter_->announced()) return false;
   const auto before = arrived_ + credited_ + completed_;
-  company_->look();
+  completion_group_->look();
   return arrived_ + credited_ + completed_ != before || failure() != nullptr;
 }
 
@@ -253,8 +254,8 @@ void QueuePair::end() {
     is_over_ = true;
   }
   waiter_.reset();
-  if (company_) company_->remove(*this);
-  company_.reset();
+  if (completion_group_) completion_group_->remove(*this);
+  completion_group_.reset();
   if (is_confirmed_.exchange(false) && !failure_ && left_ != kBothEnds) see_off();
 }
 

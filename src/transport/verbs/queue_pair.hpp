@@ -140,7 +140,7 @@ class QueuePair {
 
   /// From now on a sleep of that rank ends when something comes to any of the company. Each link
   /// that has called this calls leave() once.
-  Status attach(std::shared_ptr<Waiter> waiter, std::shared_ptr<Company> company);
+  Status attach(std::shared_ptr<Waiter> waiter, std::shared_ptr<CompletionGroup> completion_group);
   /// Tells the peer that nothing comes from there any more; the last one sees off what was sent,
   /// for a bounded time.
   void leave(End end);
@@ -199,7 +199,7 @@ class QueuePair {
   /// This one's, or that of another to the same rank.
   const Failure* failure() const {
     if (failure_) return &*failure_;
-    return company_ ? company_->failure_of(peer_->rank) : nullptr;
+    return completion_group_ ? completion_group_->failure_of(peer_->rank) : nullptr;
   }
   void fail_with(Failure failure);
 
@@ -317,7 +317,7 @@ class QueuePair {
   std::atomic<bool> is_confirmed_{false};
   std::atomic<std::uint32_t> forsaken_{0};  ///< ends of which the peer is to be told so
   std::shared_ptr<Waiter> waiter_;
-  std::shared_ptr<Company> company_;
+  std::shared_ptr<CompletionGroup> completion_group_;
   unsigned links_ = 0;
   bool is_armed_ = false;
   Watchdog watchdog_;

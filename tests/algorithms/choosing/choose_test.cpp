@@ -177,9 +177,9 @@ TEST_CASE("choosing: what crosses between hosts decides", "[algorithms]") {
 }
 
 TEST_CASE("choosing: where ranks share cores, few messages win", "[algorithms]") {
-  CostTable crowded;
-  crowded.cores_per_rank = 2.0 / 64;
-  const Chosen chosen = choose(problem_of(Kind::all_reduce, 64, 8), 1, crowded);
+  CostTable oversubscribed;
+  oversubscribed.cores_per_rank = 2.0 / 64;
+  const Chosen chosen = choose(problem_of(Kind::all_reduce, 64, 8), 1, oversubscribed);
   const Theory theory = find_algorithm(Kind::all_reduce, chosen.choice.algorithm)
                             ->theory(problem_of(Kind::all_reduce, 64, 8));
   INFO(chosen.reason);

@@ -162,7 +162,7 @@ TEST_CASE("strangers: thousands that say nothing, or little at a time, hold up n
     // A newcomer is served all the same.
     for (std::size_t rank = 0; rank < kSize; rank++)
       CHECK(greet(job.endpoint(rank), kToken).has_value());
-    CHECK(open_descriptors() <= descriptors + many + kSize * net::Newcomers::limit() + 64);
+    CHECK(open_descriptors() <= descriptors + many + kSize * net::PendingHandshakes::limit() + 64);
     for (auto& each : silent) each.say("c");
     CHECK(job.goes_on());
   }
@@ -177,7 +177,7 @@ TEST_CASE("strangers: those at the door of shared memory hold up nobody", "[comm
   REQUIRE(job.goes_on());
   const auto before = ccoll::strangers();
   // Of which a tenth is soon refused.
-  const std::size_t many = net::Newcomers::limit() * 3 / 2;
+  const std::size_t many = net::PendingHandshakes::limit() * 3 / 2;
   {
     asio::io_context context;
     std::deque<asio::local::stream_protocol::socket> silent;

@@ -148,8 +148,8 @@ TEST_CASE("tuning: measured costs take the place of estimates, of their kind of 
 TEST_CASE("tuning: a communicator chooses by what was measured", "[comm]") {
   const TuneFile file;
   Tuning tuning;
-  for (const bool crowded : {false, true})
-    tuning[link_class("inproc", crowded, true)] = some_costs(123'000);
+  for (const bool oversubscribed : {false, true})
+    tuning[link_class("inproc", oversubscribed, true)] = some_costs(123'000);
   REQUIRE(save_tuning(tuning, file.path()));
   const auto explained = [] {
     return testing::run_ranks(3, testing::options_for("inproc"), [](Communicator& world) {

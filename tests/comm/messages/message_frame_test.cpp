@@ -7,10 +7,11 @@ using namespace ccoll;
 
 TEST_CASE("message frames: what is written is read, and what no sender writes is refused",
           "[comm][unit][hostile]") {
-  const Frame head{.kind = Frame::Kind::head, .id = 7, .bytes = 100, .tag = 3, .type = 1};
+  const Frame head{.kind = Frame::Kind::eager, .id = 7, .bytes = 100, .tag = 3, .type = 1};
   const auto read = decode(encode(head, 100), 2);
   REQUIRE(read);
-  CHECK((read->kind == Frame::Kind::head && read->id == 7 && read->bytes == 100 && read->tag == 3));
+  CHECK(
+      (read->kind == Frame::Kind::eager && read->id == 7 && read->bytes == 100 && read->tag == 3));
 
   const auto refused = [](const SliceHeader& header) {
     const auto frame = decode(header, 2);
@@ -20,14 +21,14 @@ TEST_CASE("message frames: what is written is read, and what no sender writes is
   CHECK(refused(encode(head, 99)));
   CHECK(refused(encode(head, 0)));
   CHECK(refused(encode(head, 101)));
-  auto announced = head;
-  announced.wants_grant = true;
-  CHECK_FALSE(refused(encode(announced, 0)));
-  CHECK(refused(encode(announced, 101)));
-  auto grant = head;
-  grant.kind = Frame::Kind::grant;
-  CHECK_FALSE(refused(encode(grant, 0)));
-  CHECK(refused(encode(grant, 1)));
+  auto requested = head;
+  requested.requests_to_send = true;
+  CHECK_FALSE(refused(encode(requested, 0)));
+  CHECK(refused(encode(requested, 101)));
+  auto clear_to_send = head;
+  clear_to_send.kind = Frame::Kind::clear_to_send;
+  CHECK_FALSE(refused(encode(clear_to_send, 0)));
+  CHECK(refused(encode(clear_to_send, 1)));
   auto header = encode(head, 100);
   header.signature.op = 4;
   CHECK(refused(header));
@@ -39,13 +40,17 @@ TEST_CASE("message frames: what is written is read, and what no sender writes is
 TEST_CASE("message frames: whole is what is all there, charged, and waits for nothing",
           "[comm][unit]") {
   using Kind = Frame::Kind;
-  for (const auto kind : {Kind::head, Kind::grant, Kind::credit, Kind::rest}) {
-    for (const bool wants_grant : {false, true}) {
+  for (const auto kind : {Kind::eager, Kind::clear_to_send, Kind::credit, Kind::payload}) {
+    for (const bool requests_to_send : {false, true}) {
       for (const bool charged : {false, true}) {
         for (const std::size_t payload : {0, 99, 100, 101}) {
-          const Frame frame{
-              .kind = kind, .id = 7, .bytes = 100, .wants_grant = wants_grant, .charged = charged};
-          const bool expected = kind == Kind::head && !wants_grant && charged && payload == 100;
+          const Frame frame{.kind = kind,
+                            .id = 7,
+                            .bytes = 100,
+                            .requests_to_send = requests_to_send,
+                            .charged = charged};
+          const bool expected =
+              kind == Kind::eager && !requests_to_send && charged && payload == 100;
           CHECK(is_whole_message(encode(frame, payload)) == expected);
         }
       }

@@ -107,11 +107,11 @@ TEST_CASE("pieces: the steps of any messages have room in a stream, or they are 
     CHECK(plan.messages == lifted.size() + landed.size());
     std::uint64_t steps = 0, bytes = 0;
     for (const auto& each : lifted) {
-      steps += StagedLifting::steps(each.bytes, plan.piece_bytes);
+      steps += StagedDeviceToHost::steps(each.bytes, plan.piece_bytes);
       bytes += each.bytes;
     }
     for (const auto& each : landed) {
-      steps += StagedLanding::steps(each.bytes, plan.piece_bytes);
+      steps += StagedHostToDevice::steps(each.bytes, plan.piece_bytes);
       bytes += each.bytes;
     }
     CHECK(plan.steps == steps);
@@ -129,7 +129,7 @@ TEST_CASE("pieces: two of each rank and way are one message's at a time, and nob
   Room room;
   Piece first;
   std::vector<std::byte*> begins;
-  for (const auto way : {Pieces::Way::out, Pieces::Way::in}) {
+  for (const auto way : {Pieces::Direction::out, Pieces::Direction::in}) {
     for (std::uint32_t rank = 0; rank < kRanks; rank++) {
       REQUIRE(room.pieces.take(way, rank, first));
       CHECK_FALSE(room.pieces.take(way, rank, first));
@@ -143,8 +143,8 @@ TEST_CASE("pieces: two of each rank and way are one message's at a time, and nob
     CHECK(begins[i] >= begins[i - 1] + 2 * room.pieces.stride());
   CHECK(begins.back() + 2 * room.pieces.stride() <=
         room.begin + Pieces::bytes_for(kBudget, kRanks));
-  room.pieces.give_back(Pieces::Way::in, 1);
-  CHECK(room.pieces.take(Pieces::Way::in, 1, first));
+  room.pieces.give_back(Pieces::Direction::in, 1);
+  CHECK(room.pieces.take(Pieces::Direction::in, 1, first));
 }
 
 TEST_CASE("pieces: what is lifted is what was there, in as many steps as were said",
@@ -159,30 +159,30 @@ TEST_CASE("pieces: what is lifted is what was there, in as many steps as were sa
     const auto rank = static_cast<std::uint32_t>(random() % kRanks);
     const std::size_t before = random() % 40;
     const auto there = content(before + bytes, random);
-    Steps steps(StagedLifting::steps(bytes, piece));
-    StagedLifting lifting(steps, PieceRoom(room.pieces));
+    Steps steps(StagedDeviceToHost::steps(bytes, piece));
+    StagedDeviceToHost to_host(steps, PieceRoom(room.pieces));
     Bytes got;
-    lifting.begin(rank, there.data() + before, bytes);
+    to_host.begin(rank, there.data() + before, bytes);
     while (got.size() < bytes) {
-      REQUIRE(lifting.lift());
-      const auto lifted = lifting.lifted();
+      REQUIRE(to_host.lift());
+      const auto lifted = to_host.lifted();
       if (lifted.empty() || random() % 4 == 0) {
         const bool made = steps.make_one();
-        const bool freed = lifting.take_back();
+        const bool freed = to_host.take_back();
         if (lifted.empty()) REQUIRE((made || freed));
         continue;
       }
       const auto some = std::min<std::size_t>(lifted.size(), 1 + random() % piece);
       got.insert(got.end(), lifted.begin(), lifted.begin() + static_cast<std::ptrdiff_t>(some));
-      lifting.lend(some);
+      to_host.lend(some);
     }
     CHECK(std::equal(got.begin(), got.end(), there.begin() + static_cast<std::ptrdiff_t>(before)));
-    CHECK(steps.ordered() == StagedLifting::steps(bytes, piece));
+    CHECK(steps.ordered() == StagedDeviceToHost::steps(bytes, piece));
     Piece first;
-    CHECK_FALSE(room.pieces.take(Pieces::Way::out, rank, first));
-    CHECK(lifting.take_back());
-    CHECK(room.pieces.take(Pieces::Way::out, rank, first));
-    room.pieces.give_back(Pieces::Way::out, rank);
+    CHECK_FALSE(room.pieces.take(Pieces::Direction::out, rank, first));
+    CHECK(to_host.take_back());
+    CHECK(room.pieces.take(Pieces::Direction::out, rank, first));
+    room.pieces.give_back(Pieces::Direction::out, rank);
   }
 }
 
@@ -202,11 +202,11 @@ TEST_CASE("pieces: what lands is where it belongs, in no more steps than were sa
     Bytes expected = there;
     // Some of it somebody else puts there.
     const bool has_gaps = random() % 2 == 0;
-    Steps steps(StagedLanding::steps(bytes, piece));
-    StagedLanding landing(steps, PieceRoom(room.pieces));
-    const auto slice =
-        has_gaps || random() % 2 == 0 ? landing.most_bytes() : 1 + random() % landing.most_bytes();
-    landing.begin(rank);
+    Steps steps(StagedHostToDevice::steps(bytes, piece));
+    StagedHostToDevice to_device(steps, PieceRoom(room.pieces));
+    const auto slice = has_gaps || random() % 2 == 0 ? to_device.most_bytes()
+                                                     : 1 + random() % to_device.most_bytes();
+    to_device.begin(rank);
     for (std::size_t at = 0; at < bytes;) {
       const auto some = std::min<std::size_t>(bytes - at, slice);
       if (has_gaps && random() % 3 == 0) {
@@ -214,23 +214,23 @@ TEST_CASE("pieces: what lands is where it belongs, in no more steps than were sa
         continue;
       }
       std::byte* const to = there.data() + before + at;
-      std::byte* const place = landing.room(to, some);
+      std::byte* const place = to_device.room(to, some);
       if (place == nullptr) {
         REQUIRE(steps.make_one());
         continue;
       }
-      CHECK(landing.room(to, some) == place);
+      CHECK(to_device.room(to, some) == place);
       std::memcpy(place, sent.data() + at, some);
-      REQUIRE(landing.fill(some));
+      REQUIRE(to_device.fill(some));
       std::memcpy(expected.data() + before + at, sent.data() + at, some);
       at += some;
       if (random() % 3 == 0) steps.make_one();
     }
-    REQUIRE(landing.take_off());
-    while (!landing.is_over()) REQUIRE(steps.make_one());
+    REQUIRE(to_device.take_off());
+    while (!to_device.is_over()) REQUIRE(steps.make_one());
     CHECK(there == expected);
     Piece first;
-    CHECK(room.pieces.take(Pieces::Way::in, rank, first));
-    room.pieces.give_back(Pieces::Way::in, rank);
+    CHECK(room.pieces.take(Pieces::Direction::in, rank, first));
+    room.pieces.give_back(Pieces::Direction::in, rank);
   }
 }

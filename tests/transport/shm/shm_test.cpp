@@ -100,7 +100,7 @@ std::string offer_of(const LinkId& id, std::uint32_t cell = 0, bool has_spread =
 }
 
 /// What a receiver says when it has opened its end.
-std::string bell(std::uint32_t cell = 0) { return net::Writer().number(cell).take(); }
+std::string doorbell(std::uint32_t cell = 0) { return net::Writer().number(cell).take(); }
 
 FileDescriptor memory_of(std::size_t bytes, int seals) {
   FileDescriptor file(memfd_create("offered", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -351,18 +351,18 @@ TEST_CASE("shm: what is offered must be whole, large enough, and of a size that 
   Pair pair(shm_kind());
   const auto door = shm::door_name(pair.context().table, 1);
   constexpr int kSealed = F_SEAL_SHRINK | F_SEAL_GROW;
-  constexpr std::size_t kBells = 4096;
+  constexpr std::size_t kDoorbells = 4096;
   const auto good = memory_of(shm::Ring::kBytes, kSealed);
   const auto small = memory_of(shm::Ring::kBytes - 1, kSealed);
   const auto shrinks = memory_of(shm::Ring::kBytes, F_SEAL_GROW);
   const auto grows = memory_of(shm::Ring::kBytes, F_SEAL_SHRINK);
-  const auto bells = memory_of(kBells, kSealed);
-  const auto shared = memory_of(shm::Spread::kBytes, kSealed);
-  const auto few_shared = memory_of(shm::Spread::kBytes - 1, kSealed);
-  const auto few_bells = memory_of(kBells - 64, kSealed);
+  const auto doorbells = memory_of(kDoorbells, kSealed);
+  const auto shared = memory_of(shm::MulticastSlots::kBytes, kSealed);
+  const auto few_shared = memory_of(shm::MulticastSlots::kBytes - 1, kSealed);
+  const auto few_doorbells = memory_of(kDoorbells - 64, kSealed);
   const FileDescriptor event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   const FileDescriptor no_memory(open("/dev/null", O_RDWR | O_CLOEXEC));
-  const int m = good.number(), e = event.number(), b = bells.number();
+  const int m = good.number(), e = event.number(), b = doorbells.number();
   struct Offered {
     std::vector<int> descriptors;
     std::uint32_t cell;
@@ -378,7 +378,7 @@ TEST_CASE("shm: what is offered must be whole, large enough, and of a size that 
       {{grows.number(), e, b}, 0, "not what ccoll makes"},
       {{no_memory.number(), e, b}, 0, "not what ccoll makes"},
       {{e, m, b}, 0, "not what ccoll makes"},
-      {{m, e, few_bells.number()}, 0, "not what ccoll makes"},
+      {{m, e, few_doorbells.number()}, 0, "not what ccoll makes"},
       {{m, e, b}, 64, "a bell of number 64"},
       {{m, e, b}, 63, ""},
       {{m, e, b}, 0, "3 of 4 descriptors reached it", true},
@@ -416,7 +416,7 @@ class LinkByHand {
     REQUIRE_FALSE(sender_.connect(shm::door_name(pair.context().table, 1)));
     REQUIRE(sender_.greet());
     sender_.send(offer_of({pair.communicator, 0, 1, 0}, 0, false, mark),
-                 std::array{memory_.number(), event_.number(), bells_.number()});
+                 std::array{memory_.number(), event_.number(), doorbells_.number()});
     REQUIRE(sender_.receive());
     pair.open_receiver();
     mapped_ = static_cast<std::byte*>(
@@ -442,7 +442,7 @@ class LinkByHand {
 
  private:
   const FileDescriptor memory_ = memory_of(shm::Ring::kBytes, F_SEAL_SHRINK | F_SEAL_GROW);
-  const FileDescriptor bells_ = memory_of(4096, F_SEAL_SHRINK | F_SEAL_GROW);
+  const FileDescriptor doorbells_ = memory_of(4096, F_SEAL_SHRINK | F_SEAL_GROW);
   const FileDescriptor event_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   Speaker sender_;
   std::byte* mapped_ = nullptr;
@@ -562,7 +562,7 @@ TEST_CASE("shm: a receiver that goes before it opens its end, or cannot be rung,
                 door.stand_at(shm::door_name(table, 1), [leaves](Speaker& peer) {
                   if (!peer.answer() || !peer.receive()) return;
                   peer.send(verdict(true));
-                  if (!leaves) peer.send(bell());
+                  if (!leaves) peer.send(doorbell());
                 });
               }});
     pair.open_sender();
@@ -577,7 +577,7 @@ TEST_CASE("shm: a receiver that goes before it opens its end, or cannot be rung,
 
 TEST_CASE("shm: a bell that comes together with the verdict is heard", "[transport]") {
   const FileDescriptor event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  const auto bells = memory_of(4096, F_SEAL_SHRINK | F_SEAL_GROW);
+  const auto doorbells = memory_of(4096, F_SEAL_SHRINK | F_SEAL_GROW);
   auto service = net::Service::shared();
   FalseDoor door;
   Pair pair(shm_kind(), {.before = [&](const auto& table) {
@@ -591,7 +591,7 @@ TEST_CASE("shm: a bell that comes together with the verdict is heard", "[transpo
                 });
                 busy.get_future().wait();
                 peer.send(verdict(true));
-                peer.send(bell(), std::array{event.number(), bells.number()});
+                peer.send(doorbell(), std::array{event.number(), doorbells.number()});
                 both_sent.set_value();
                 (void)peer.receive();  // until the other end has both
               });
@@ -773,13 +773,13 @@ TEST_CASE("shm: a sender is far ahead where ranks outnumber cores, and of short 
     fill();
     return under_way;
   };
-  for (const bool crowded : {false, true}) {
-    CAPTURE(crowded);
-    Pair pair(shm_kind(), {.crowded = crowded});
+  for (const bool oversubscribed : {false, true}) {
+    CAPTURE(oversubscribed);
+    Pair pair(shm_kind(), {.oversubscribed = oversubscribed});
     pair.open();
     REQUIRE(eventually(pair, [&] { return pair.sender->has_room(); }));
     std::uint32_t under_way = 0;
-    const auto few = crowded ? shm::Ring::kLines : kLinkSlots;
+    const auto few = oversubscribed ? shm::Ring::kLines : kLinkSlots;
     CHECK(ahead(pair, under_way) == few);
     pair.sender->announce(nullptr, 1 << 20);
     CHECK(ahead(pair, under_way) == shm::Ring::kLines);

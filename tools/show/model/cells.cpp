@@ -47,7 +47,7 @@ Table matrix_of(const Rounds& rounds, const Board& board) {
 /// Nothing is left of what was combined only to be sent on, but it is what the round was about.
 void keep_sent(const Rounds& rounds, const Round& round, Table& table) {
   for (const Message& message : round.messages) {
-    for (const Piece& piece : message.pieces) {
+    for (const MessageBlock& piece : message.pieces) {
       Cell& cell = table[std::size_t{message.from.rank} * rounds.blocks + piece.block];
       if (ranks_in(rounds, piece.content) > ranks_in(rounds, cell.content)) {
         cell.content = piece.content;
@@ -71,7 +71,7 @@ std::vector<Table> tables_of(const Rounds& rounds) {
 
 std::vector<CellName> cells_left(const Rounds& rounds, const Message& message) {
   std::vector<CellName> cells;
-  for (const Piece& piece : message.pieces) {
+  for (const MessageBlock& piece : message.pieces) {
     if (!is_matrix(rounds)) {
       cells.push_back({message.from.rank, piece.block});
     } else if (ranks_in(rounds, piece.content) > 0) {
@@ -90,7 +90,7 @@ std::vector<CellName> cells_reached(const Rounds& rounds, const Message& message
     std::erase_if(cells, [&](const CellName& cell) { return cell.row != message.to; });
     return cells;
   }
-  for (const Piece& piece : message.pieces) cells.push_back({message.to, piece.to_block});
+  for (const MessageBlock& piece : message.pieces) cells.push_back({message.to, piece.to_block});
   return cells;
 }
 

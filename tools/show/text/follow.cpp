@@ -52,7 +52,7 @@ std::string content_text(const Picture& picture, std::uint32_t content) {
 }
 
 /// What a receiver has made of a piece once the round is over, if it has made anything.
-std::uint32_t made_of(const Board& after, const Message& message, const Piece& piece) {
+std::uint32_t made_of(const Board& after, const Message& message, const MessageBlock& piece) {
   for (const Place place : {Place::passing, Place::output, Place::scratch}) {
     const std::uint32_t content = after.content_at(message.to, place, piece.to_block);
     if (content != kNothing) return content;
@@ -61,7 +61,7 @@ std::uint32_t made_of(const Board& after, const Message& message, const Piece& p
 }
 
 std::string hop_text(const Picture& picture, const Board& after, const Message& message,
-                     const Piece& piece) {
+                     const MessageBlock& piece) {
   std::string text = fmt::format("rank {} -> rank {}", message.from.rank, message.to);
   text = fmt::format("  round {:<5}{:<22}{}", after.round(), text,
                      content_text(picture, piece.content));
@@ -108,7 +108,7 @@ std::string block_text(const Picture& picture, std::uint32_t block) {
   Board board(picture.rounds);
   while (board.advance()) {
     for (const Message& message : picture.rounds.rounds[board.round() - 1].messages) {
-      for (const Piece& piece : message.pieces) {
+      for (const MessageBlock& piece : message.pieces) {
         const bool is_known = piece.content < picture.rounds.contents.size();
         const std::uint32_t number =
             is_matrix && is_known ? picture.rounds.contents[piece.content].block : piece.block;

@@ -104,15 +104,16 @@ std::string blocks_text(std::vector<std::uint32_t> blocks) {
 }
 
 std::string pieces_text(const Rounds& rounds, const Message& message,
-                        std::uint32_t Piece::*number) {
+                        std::uint32_t MessageBlock::*number) {
   if (rounds.problem.kind != Kind::all_to_all) {
     std::vector<std::uint32_t> blocks;
-    for (const Piece& piece : message.pieces) blocks.push_back(piece.*number);
+    for (const MessageBlock& piece : message.pieces) blocks.push_back(piece.*number);
     return blocks_text(std::move(blocks));
   }
   if (message.pieces.size() > kMostBlocks) return fmt::format("{} blocks", message.pieces.size());
   std::vector<std::string> labels;
-  for (const Piece& piece : message.pieces) labels.push_back(label_of(rounds, piece.content));
+  for (const MessageBlock& piece : message.pieces)
+    labels.push_back(label_of(rounds, piece.content));
   return joined(labels, " ");
 }
 
@@ -120,7 +121,7 @@ std::string sent_text(const Rounds& rounds, const Round& round, Rank rank) {
   std::vector<Group> groups;
   for (const Message& message : round.messages) {
     if (message.from.rank == rank)
-      add(groups, pieces_text(rounds, message, &Piece::block), message.to);
+      add(groups, pieces_text(rounds, message, &MessageBlock::block), message.to);
   }
   return told(std::move(groups), "->");
 }
@@ -130,7 +131,8 @@ std::string received_text(const Rounds& rounds, const Round& round, Rank rank) {
   for (const Message& message : round.messages) {
     if (message.to != rank) continue;
     add(groups,
-        fmt::format("{} {}", pieces_text(rounds, message, &Piece::to_block), sign_of(message)),
+        fmt::format("{} {}", pieces_text(rounds, message, &MessageBlock::to_block),
+                    sign_of(message)),
         message.from.rank);
   }
   return told(std::move(groups), "from");

@@ -24,7 +24,8 @@ std::string blocks_text(std::vector<std::uint32_t> blocks);
 
 /// What of a message is told: its blocks as the sender or the receiver numbers them, or in an
 /// all_to_all whose they are and for whom.
-std::string pieces_text(const Rounds& rounds, const Message& message, std::uint32_t Piece::*number);
+std::string pieces_text(const Rounds& rounds, const Message& message,
+                        std::uint32_t MessageBlock::*number);
 
 /// "b2 -> 1, b3 -> 1 2": all that `rank` sends in that round. Empty when it sends nothing.
 std::string sent_text(const Rounds& rounds, const Round& round, Rank rank);

@@ -150,7 +150,7 @@ std::vector<Screen::Event> Screen::events_of(const Board& board, Rank rank) cons
   std::vector<Event> events;
   if (board.round() == 0) return events;
   for (const Message& message : picture_.rounds.rounds[board.round() - 1].messages) {
-    for (const Piece& piece : message.pieces) {
+    for (const MessageBlock& piece : message.pieces) {
       if (message.from.rank == rank) events.push_back({piece.block, false, false});
       if (message.to != rank || !message.received) continue;
       events.push_back({piece.to_block, true, message.reduces});

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "net/listener.hpp"
-#include "transport/inproc/hub.hpp"
+#include "transport/inproc_residence.hpp"
 #include "transport/transport.hpp"
 #include "usable_transports.hpp"
 

@@ -14,7 +14,7 @@
 #include "control/control.hpp"
 #include "net/service.hpp"
 #include "transport/chime.hpp"
-#include "transport/inproc/hub.hpp"
+#include "transport/inproc_residence.hpp"
 #include "transport/transport_set.hpp"
 
 namespace ccoll {

@@ -2,6 +2,7 @@
 // Dumps of flight recorders, and what is made of them for people.
 #include "comm/record/dump/dump.hpp"
 #include "dumps/diagnosis.hpp"
+#include "dumps/read.hpp"
 #include "fuzz/target.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -10,7 +10,7 @@
 #include <system_error>
 #include <tuple>
 
-#include "comm/record/dump/dump.hpp"
+#include "dumps/read.hpp"
 
 namespace ccoll::dump {
 namespace {

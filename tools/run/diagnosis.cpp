@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "dumps/diagnosis.hpp"
+#include "dumps/read.hpp"
 
 namespace ccoll {
 namespace {

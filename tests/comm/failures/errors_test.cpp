@@ -10,6 +10,7 @@
 #include <regex>
 
 #include "comm/record/dump/dump.hpp"
+#include "dumps/read.hpp"
 #include "support/ranks.hpp"
 #include "usable_transports.hpp"
 

@@ -24,6 +24,7 @@
 
 #include "ccoll/ccoll.hpp"
 #include "comm/record/dump/dump.hpp"
+#include "dumps/read.hpp"
 #include "net/service.hpp"
 #include "support/children.hpp"
 #include "support/directory.hpp"

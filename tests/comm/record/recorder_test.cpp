@@ -15,6 +15,7 @@
 
 #include "ccoll/ccoll.hpp"
 #include "comm/record/dump/dump.hpp"
+#include "dumps/read.hpp"
 #include "support/directory.hpp"
 #include "support/ranks.hpp"
 

@@ -10,6 +10,7 @@
 
 #include "comm/record/dump/dump.hpp"
 #include "devices.hpp"
+#include "dumps/read.hpp"
 #include "gpu/cuda/driver.hpp"
 #include "support/children.hpp"
 #include "support/gpu/cuda_on_host.hpp"

@@ -14,6 +14,7 @@
 #include "comm/record/dump/dump.hpp"
 #include "core/text.hpp"
 #include "dumps/diagnosis.hpp"
+#include "dumps/read.hpp"
 
 namespace ccoll::show {
 namespace {

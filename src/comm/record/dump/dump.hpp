@@ -11,8 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "core/result.hpp"
-
 namespace ccoll::dump {
 
 inline constexpr int kVersion = 1;
@@ -29,7 +27,9 @@ struct Peer {
 };
 
 enum class State : std::uint8_t { begun, ended, failed, unknown };
-std::string_view to_string(State state);
+/// In the order of State.
+inline constexpr std::string_view kStates[] = {"begun", "ended", "failed", "unknown"};
+inline std::string_view to_string(State state) { return kStates[static_cast<std::size_t>(state)]; }
 
 /// A collective.
 struct Call {
@@ -116,10 +116,5 @@ struct Dump {
 };
 
 std::string to_json(const Dump& dump);
-/// Fails with `corrupt`, saying what was expected, unless it is such a text of kVersion.
-Result<Dump> parse(std::string_view json);
-
-/// The dumps in a directory, by communicator and rank. What cannot be read is told in `remarks`.
-std::vector<Dump> read_directory(const std::string& directory, std::vector<std::string>& remarks);
 
 }  // namespace ccoll::dump

@@ -4,6 +4,8 @@
 /// What all functions of the C interface share: handles, the way from exceptions to results, and
 /// C structs as C++ values. Included by the C interface alone.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -12,7 +14,6 @@
 
 #include "ccoll/ccoll.h"
 #include "ccoll/ccoll.hpp"
-#include "fmt/format.h"
 
 struct ccoll_comm_s {
   ccoll::Communicator communicator;

@@ -40,11 +40,12 @@ Ending live(int job, std::chrono::seconds limit) {
   try {
     auto ranks = Communicator::create(options);
     std::vector<int> jobs(static_cast<std::size_t>(ranks.size()));
-    ranks.all_gather(std::vector<int>{job}, jobs);
+    const std::vector<int> own{job};
+    ranks.all_gather(own, jobs);
     std::this_thread::sleep_for(4s);
     ranks.barrier();
     ranks.close();
-    return std::ranges::count(jobs, job) == ranks.size() ? well : mixed;
+    return std::ranges::count(jobs, job) == std::ssize(jobs) ? well : mixed;
   } catch (const Error& error) {
     std::cout << "rank " + std::string(std::getenv("RANK")) + " of job " + std::to_string(job) +
                      ": " + error.what() + "\n"

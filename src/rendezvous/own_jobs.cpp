@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <mutex>
 #include <random>
 #include <vector>
 
+#include "core/text.hpp"
 #include "rendezvous/stores/tcp_store.hpp"
 #include "system/log.hpp"
 
@@ -37,7 +37,7 @@ Status OwnJobs::objection(const std::string& job, std::uint64_t other) const {
     std::vector<std::string> names;
     for (const auto& name : names_) names.push_back(named(name));
     return fail(ErrorKind::mismatch, "is served by rank 0 of {} ({}), and this rank is of {}",
-                fmt::join(names, ", "), server, named(job));
+                joined(names), server, named(job));
   }
   if (other != 0 && other != process_)
     return fail(ErrorKind::mismatch,

@@ -79,7 +79,8 @@ std::string Communicator::broadcast_bytes(std::string_view bytes, int root,
                       root};
   return with_lengths(implementation(), call, options, [&](const Lengths& lengths) {
     std::string received(lengths[static_cast<std::size_t>(root)], '\0');
-    broadcast(bytes.data(), received.data(), received.size(), DataType::uint8, root, options);
+    broadcast(ConstBlock(bytes.data(), received.size(), DataType::uint8),
+              Block(received.data(), received.size(), DataType::uint8), root, options);
     return received;
   });
 }

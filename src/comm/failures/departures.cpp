@@ -27,9 +27,8 @@ std::vector<Departures::Gone> Departures::take() {
 
 std::optional<Failure> Departures::loss_behind(const std::optional<Failure>& failure) const {
   const std::lock_guard lock(mutex_);
-  const auto blamed = failure ? failure->culprit : std::nullopt;
   auto found = std::ranges::find_if(all_, [&](const Gone& gone) {
-    return is_loss(gone) && blamed && gone.why.culprit == blamed;
+    return is_loss(gone) && failure && failure->culprit && gone.why.culprit == failure->culprit;
   });
   if (found == all_.end()) found = std::ranges::find_if(all_, is_loss);
   return found == all_.end() ? std::nullopt : std::optional(found->why);

@@ -490,7 +490,7 @@ void Communicator::Implementation::left(std::uint32_t rank) {
 
 void Communicator::Implementation::lost(std::uint32_t rank, const Failure& failure) {
   // Devices that make calls wait for one another where no link tells.
-  const bool ends_all = rank == job_rank() || options_.device != kHost;
+  const bool ends_all = rank == job_rank() || options_.device.ordinal != kHost;
   if (ends_all) return failed(kEveryCommunicator, failure);
   depart(rank, Departure::lost, failure);
 }

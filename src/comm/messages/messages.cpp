@@ -18,7 +18,7 @@ std::shared_ptr<MessageOperation> MessageOperation::like(const MessageOperation&
   made->type = other.type;
   made->direct = other.direct;
   made->to_host = other.to_host;
-  made->landing = other.landing;
+  made->to_device = other.to_device;
   return made;
 }
 

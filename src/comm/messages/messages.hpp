@@ -100,7 +100,7 @@ struct MessageOperation final : Operation {
   /// carries nothing.
   std::shared_ptr<device::DeviceToHost> to_host;
   /// Of a receive's: what takes there what does not come so.
-  std::shared_ptr<device::HostToDevice> landing;
+  std::shared_ptr<device::HostToDevice> to_device;
 
   // owner: holder of the owner flag
   Stage stage = Stage::queued;

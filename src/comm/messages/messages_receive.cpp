@@ -64,7 +64,7 @@ Status Messages::peek(Channel& channel) {
   if (frame->kind != Frame::Kind::eager) return {};
   // Its receive is settled now, so that the data can be placed where it belongs.
   auto* recv = channel.incoming->receive = take_receive(envelope_of(channel, header->bytes));
-  if (recv != nullptr && recv->landing == nullptr && header->bytes > 0)
+  if (recv != nullptr && recv->to_device == nullptr && header->bytes > 0)
     channel.in->offer(recv->output, header->bytes);
   return {};
 }
@@ -224,8 +224,8 @@ Messages::Found Messages::take_now(const Pattern& from, std::byte* data, std::si
 
 Status Messages::take(Channel& channel, MessageOperation& recv, const Envelope& envelope,
                       const std::byte* head, std::size_t head_bytes) {
-  if (recv.landing) recv.landing->begin(channel.peer);
-  if (head_bytes > 0 && recv.landing)
+  if (recv.to_device) recv.to_device->begin(channel.peer);
+  if (head_bytes > 0 && recv.to_device)
     recv.head.assign(head, head + head_bytes);
   else if (head_bytes > 0 && head != recv.output)
     std::memcpy(recv.output, head, head_bytes);
@@ -241,7 +241,7 @@ Status Messages::take(Channel& channel, MessageOperation& recv, const Envelope& 
   channel.answers.push_back(
       {.id = envelope.id,
        .completes = whole ? &recv : nullptr,
-       .slice_bytes = recv.landing ? static_cast<std::uint32_t>(recv.landing->most_bytes()) : 0});
+       .slice_bytes = recv.to_device ? static_cast<std::uint32_t>(recv.to_device->most_bytes()) : 0});
   if (!whole) {
     channel.arriving.push_back(&recv);
     if (channel.in_bulk == nullptr) {
@@ -253,7 +253,7 @@ Status Messages::take(Channel& channel, MessageOperation& recv, const Envelope& 
     if (recv.direct)
       channel.in_bulk->announce_direct(rest, envelope.bytes - head_bytes, recv.direct);
     else  // What the host copies has a place only for each slice.
-      channel.in_bulk->announce(recv.landing ? nullptr : rest, envelope.bytes - head_bytes);
+      channel.in_bulk->announce(recv.to_device ? nullptr : rest, envelope.bytes - head_bytes);
   }
   return push_control(channel);
 }
@@ -273,11 +273,11 @@ Status Messages::read_payloads(Channel& channel) {
     if (!frame) return tl::unexpected(frame.error());
     if (frame->kind != Frame::Kind::payload || frame->id != recv.id || bytes == 0 ||
         bytes > recv.received->bytes - recv.moved_bytes ||
-        (recv.landing && bytes > recv.landing->most_bytes()))
+        (recv.to_device && bytes > recv.to_device->most_bytes()))
       return fail(ErrorKind::corrupt, "rank {} sent a part of another message", channel.peer);
     // Where it comes to on the host; what RDMA has placed at the device comes to none.
     auto* room = place;
-    if (recv.landing && !recv.direct) room = recv.landing->room(place, bytes);
+    if (recv.to_device && !recv.direct) room = recv.to_device->room(place, bytes);
     if (room == nullptr) return {};
     if (!recv.direct) channel.in_bulk->offer(room, bytes);
     const auto* view = channel.in_bulk->front();
@@ -285,13 +285,13 @@ Status Messages::read_payloads(Channel& channel) {
       if (const Failure* failure = channel.in_bulk->failure()) return lost(recv, *failure);
       return {};
     }
-    const bool lands = recv.landing && view->data != place;
-    if (lands && recv.direct) room = recv.landing->room(place, bytes);
+    const bool lands = recv.to_device && view->data != place;
+    if (lands && recv.direct) room = recv.to_device->room(place, bytes);
     if (room == nullptr) return {};
     if (!channel.in_bulk->begin_read()) return taken_back(channel.peer);
     if (view->data != room) std::memcpy(room, view->data, bytes);
     if (!channel.in_bulk->pop()) return taken_back(channel.peer);
-    if (lands) CCOLL_TRY(recv.landing->fill(bytes));
+    if (lands) CCOLL_TRY(recv.to_device->fill(bytes));
     recv.moved_bytes += bytes;
     read += bytes;
     channel.traffic.bytes_received += bytes;
@@ -304,7 +304,7 @@ Status Messages::read_payloads(Channel& channel) {
 }
 
 void Messages::end_transfer(Channel& channel, MessageOperation& recv) {
-  if (!recv.landing) return complete(recv);
+  if (!recv.to_device) return complete(recv);
   recv.stage = Stage::landing;
   channel.landing.push_back(&recv);
   moved_ = true;
@@ -323,7 +323,7 @@ Status Messages::end_landed(Channel& channel) {
 }
 
 Result<bool> Messages::land(MessageOperation& recv) {
-  auto& landing = *recv.landing;
+  auto& landing = *recv.to_device;
   for (std::size_t bytes = 0; recv.landed_bytes < recv.head.size(); recv.landed_bytes += bytes) {
     bytes = std::min(recv.head.size() - recv.landed_bytes, landing.most_bytes());
     auto* const room = landing.room(recv.output + recv.landed_bytes, bytes);

@@ -21,7 +21,7 @@ std::vector<Edge> edges_of(const Rounds& rounds, std::uint32_t block) {
   std::vector<Edge> down;
   for (const Round& round : rounds.rounds) {
     for (const Message& message : round.messages) {
-      for (const Piece& piece : message.pieces) {
+      for (const MessageBlock& piece : message.pieces) {
         if (piece.block != block) continue;
         if (message.reduces) up.emplace_back(message.from.rank, message.to);
         if (!message.reduces) down.emplace_back(message.to, message.from.rank);

@@ -108,7 +108,7 @@ ordered_json names_json(const std::vector<CellName>& cells) {
 
 ordered_json message_json(const Rounds& rounds, const Message& message) {
   ordered_json pieces = ordered_json::array();
-  for (const Piece& piece : message.pieces) {
+  for (const MessageBlock& piece : message.pieces) {
     pieces.push_back({{"block", piece.block},
                       {"to_block", piece.to_block},
                       {"content", content_number(piece.content)},

@@ -39,7 +39,7 @@ void call(Communicator& world, int number) {
   if (number % 3 == 2) return tell_all(world, number);
   const std::size_t count = number % 3 == 0 ? 2 : 100'000;
   std::vector<std::int32_t> in(count, 1), out(count);
-  world.all_reduce(in.data(), out.data(), count, DataType::int32);
+  world.all_reduce(in, out);
   expect(std::ranges::all_of(out, [&](auto each) { return each == world.size(); }), "a wrong sum");
 }
 

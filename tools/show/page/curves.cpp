@@ -25,7 +25,7 @@ constexpr std::array<Rank, 3> kRanks = {4, 8, 16};
 constexpr std::array<double, 3> kLatencies = {0.2, 1, 5};
 constexpr std::array<double, 3> kBandwidths = {0.25, 1, 4};
 constexpr std::uint64_t kLeastBytes = 64;
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
+constexpr std::uint64_t kLargestBytes = std::uint64_t{1} << 30;
 
 std::vector<Rank> ranks_of(const CurvesAsked& asked) {
   std::vector<Rank> all(kRanks.begin(), kRanks.end());
@@ -53,7 +53,7 @@ Question question_of(const CurvesAsked& asked) {
   question.root = asked.root;
   question.algorithms = asked.algorithms;
   question.options.max_steps = kMostCurveSteps;
-  for (std::uint64_t bytes = kLeastBytes; bytes <= kMostBytes; bytes *= 4)
+  for (std::uint64_t bytes = kLeastBytes; bytes <= kLargestBytes; bytes *= 4)
     question.bytes.push_back(bytes);
   return question;
 }

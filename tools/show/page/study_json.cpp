@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kSchema = 1;
+constexpr int kStudySchema = 1;
 
 ordered_json algorithm_json(const Question& question, const Sheet& sheet, std::size_t algorithm) {
   ordered_json us = ordered_json::array();
@@ -45,7 +45,7 @@ ordered_json sheet_json(const Question& question, const Sheet& sheet) {
 
 std::string study_json(const Question& question, const std::vector<Sheet>& sheets) {
   ordered_json document = {
-      {"schema", kSchema},
+      {"schema", kStudySchema},
       {"operation", question.operation->name},
       {"type",
        question.operation->has_data ? ordered_json(to_string(question.type)) : ordered_json()},

@@ -10,8 +10,6 @@ namespace ccoll::show {
 
 namespace {
 
-using bench::escaped;
-
 std::string title_of(const Sheet& sheet) { return fmt::format("{} ranks", sheet.ranks); }
 
 std::string sentence_of(const Question& question, const Sheet& sheet, std::size_t algorithm,
@@ -48,9 +46,9 @@ std::string table_of(const Question& question, const Sheet& sheet) {
   }
   text += "</tbody>\n</table>\n</div>\n";
   for (const Crossing& crossing : crossings_of(question, sheet))
-    text += fmt::format("<p>{}.</p>\n", escaped(crossing_sentence(crossing)));
+    text += fmt::format("<p>{}.</p>\n", bench::escaped(crossing_sentence(crossing)));
   for (const std::string& reason : reasons_of(question, sheet))
-    text += fmt::format("<p>{}.</p>\n", escaped(reason));
+    text += fmt::format("<p>{}.</p>\n", bench::escaped(reason));
   return text;
 }
 
@@ -66,8 +64,8 @@ std::string network_table(const Question& question) {
     const std::string line = numbers.substr(begin, end - begin);
     const std::size_t source = line.find('#');
     text += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n",
-                        escaped(line.substr(0, line.find_last_not_of(' ', source - 1) + 1)),
-                        escaped(line.substr(source + 2)));
+                        bench::escaped(line.substr(0, line.find_last_not_of(' ', source - 1) + 1)),
+                        bench::escaped(line.substr(source + 2)));
     begin = end + 1;
   }
   return text + "</tbody>\n</table>\n</div>\n";
@@ -108,7 +106,7 @@ std::string study_page(const Question& question, const std::vector<Sheet>& sheet
       "that the library runs, under latency, bandwidth, reductions and shared NICs. Squares mark "
       "where another algorithm becomes the fastest, on straight lines between the sizes.</p>\n"
       "<div class=\"charts\">\n",
-      escaped(title));
+      bench::escaped(title));
   for (const Sheet& sheet : sheets) body += study_figure(question, sheet);
   body += "</div>\n" + bench::chart_legend(names);
   for (const Sheet& sheet : sheets) body += table_of(question, sheet);

@@ -16,7 +16,7 @@ namespace ccoll::show {
 
 namespace {
 
-constexpr std::chrono::seconds kPatience{60};
+constexpr std::chrono::seconds kLimitOfLocalRanks{60};
 
 PeerAddress loopback(std::uint16_t port) {
   PeerAddress address;
@@ -44,7 +44,7 @@ std::string on_every_rank(Rank size, const std::string& transport,
                           const std::function<void(Communicator&)>& body) {
   CommunicatorOptions options;
   options.transport = transport;
-  options.timeout = kPatience;
+  options.timeout = kLimitOfLocalRanks;
   const auto store = make_inproc_store();
   std::vector<std::string> wrong(size);
   std::vector<std::thread> threads;

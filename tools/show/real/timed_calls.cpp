@@ -31,7 +31,7 @@ using Clock = std::chrono::steady_clock;
 constexpr double kTimedUs = 50'000;
 constexpr double kFewestCalls = 9;
 constexpr double kMostCalls = 270;
-constexpr std::chrono::seconds kPatience{60};
+constexpr std::chrono::seconds kLimitOfTimedCalls{60};
 constexpr std::size_t kMostListBytes = 1 << 20;
 
 std::string list_text(std::span<const TimedCall> calls) {
@@ -173,7 +173,7 @@ Result<Output> time_as_rank(const std::string& path) {
   try {
     CommunicatorOptions options = CommunicatorOptions::from_environment();
     options.transport = kTimedTransport;
-    options.timeout = options.start_timeout = kPatience;
+    options.timeout = options.start_timeout = kLimitOfTimedCalls;
     auto communicator = Communicator::create(Environment::detect(), options);
     time_all(communicator, *calls);
     if (communicator.rank() == 0) CCOLL_TRY(write_list(path, *calls));

@@ -19,7 +19,7 @@ namespace ccoll::show {
 
 namespace {
 
-constexpr std::size_t kMostRows = 20;
+constexpr std::size_t kMostKinds = 20;
 constexpr std::size_t kMostWaits = 12;
 constexpr std::size_t kMostSlow = 5;
 /// Of a critical path, at its beginning and at its end.
@@ -82,9 +82,9 @@ std::string kinds_table(const std::vector<Span>& spans) {
   std::ranges::stable_sort(rows, std::greater(), &Row::first);
   std::string text = fmt::format("  {:<16}{:<20}{:>8}{:>8}{:>11}{:>11}  {}\n", "operation", "by",
                                  "bytes", "calls", "median", "longest", "which");
-  for (std::size_t i = 0; i < std::min(rows.size(), kMostRows); ++i) text += rows[i].second;
-  if (rows.size() > kMostRows) {
-    text += fmt::format("  and {} kinds more, which took less time\n", rows.size() - kMostRows);
+  for (std::size_t i = 0; i < std::min(rows.size(), kMostKinds); ++i) text += rows[i].second;
+  if (rows.size() > kMostKinds) {
+    text += fmt::format("  and {} kinds more, which took less time\n", rows.size() - kMostKinds);
   }
   return text;
 }

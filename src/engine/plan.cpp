@@ -174,7 +174,7 @@ Windows Plan::windows(const std::vector<std::uint64_t>& block_counts,
     problem.block_counts = block_counts;
     problem.output_counts = output_counts;
   }
-  return {std::move(problem), rank_, blocks_, slice_elems_};
+  return {std::move(problem), rank_, blocks_, slice_elems_, tells_empty_blocks_ ? 1U : 0U};
 }
 
 void Plan::place(const PlanRequest& request, const Lane& lane, const std::vector<Operand>& operands,

@@ -6,7 +6,7 @@
 namespace ccoll {
 
 std::uint64_t Windows::count() const {
-  return window_count(problem_, blocks_, {.slice_elems = slice_elems_});
+  return std::max(least_, window_count(problem_, blocks_, {.slice_elems = slice_elems_}));
 }
 
 std::vector<Stretch> Windows::stretches(Buffer buffer, std::uint64_t begin,

@@ -22,9 +22,15 @@ struct Stretch {
 
 class Windows {
  public:
-  /// Of a program with so many blocks, whose windows have so many elements of each.
-  Windows(Problem problem, Rank rank, std::uint32_t blocks, std::uint64_t slice_elems)
-      : problem_(std::move(problem)), rank_(rank), blocks_(blocks), slice_elems_(slice_elems) {}
+  /// For a program with so many blocks, whose windows have so many elements of each. `least`: how
+  /// many windows there are at least, also where no block has an element.
+  Windows(Problem problem, Rank rank, std::uint32_t blocks, std::uint64_t slice_elems,
+          std::uint64_t least = 0)
+      : problem_(std::move(problem)),
+        rank_(rank),
+        blocks_(blocks),
+        slice_elems_(slice_elems),
+        least_(least) {}
 
   std::uint64_t count() const;
   /// What windows [begin, end) have of a buffer, in its order; neighbours as one. No window has
@@ -36,6 +42,7 @@ class Windows {
   Rank rank_;
   std::uint32_t blocks_;
   std::uint64_t slice_elems_;
+  std::uint64_t least_;
 };
 
 }  // namespace ccoll

@@ -11,6 +11,7 @@
 
 #include "comm/api/implementation.hpp"
 #include "comm/progress/spin_policy.hpp"
+#include "core/deadline.hpp"
 
 namespace ccoll {
 namespace {
@@ -187,7 +188,7 @@ bool Background::sleep_until(std::chrono::steady_clock::time_point next) {
     watch_.assign(place_.descriptor());
     watch_.async_wait(asio::posix::stream_descriptor::wait_read, wake);
   } else {
-    next = std::min(next, Clock::now() + Waiter::kNap);
+    next = std::min(next, deadline_after(Waiter::kNap));
   }
   timer_.expires_at(next);
   timer_.async_wait(wake);

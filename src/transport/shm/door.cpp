@@ -276,9 +276,11 @@ asio::awaitable<Status> be_taken(Socket& socket, Protocol::endpoint door, std::s
   const std::function<bool()> wanted = [hand_over] {
     return Ring::at(hand_over->memory->data())->writer_gone.load() == 0;
   };
+  // With a name: GCC 12 destroys a temporary of such a call twice.
+  const DoorWait until{doors_open, wanted};
   asio::steady_timer pause(socket.get_executor());
   for (auto wait = 10ms;; wait = std::min(2 * wait, 250ms)) {
-    const auto knocked = co_await knock(socket, door, token, id, {doors_open, wanted}, hand_over);
+    const auto knocked = co_await knock(socket, door, token, id, until, hand_over);
     if (!knocked) co_return knocked;
     const auto verdict = co_await verdict_of(socket);
     if (!verdict) co_return tl::unexpected(verdict.error());

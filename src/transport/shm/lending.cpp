@@ -176,8 +176,9 @@ asio::awaitable<void> lend(asio::io_context& context, std::string door, std::str
                            std::shared_ptr<Lent> lent) {
   Socket socket(context);
   const std::function<bool()> wanted = [lent] { return !lent->has_ended(); };
-  auto status =
-      co_await introduce(socket, std::move(door), std::move(token), from, to, {doors_open, wanted});
+  // With a name: GCC 12 destroys a temporary of such a call twice.
+  const DoorWait until{doors_open, wanted};
+  auto status = co_await introduce(socket, std::move(door), std::move(token), from, to, until);
   if (status) status = co_await attend(socket, *lent);
   lent->refuse_all();
   if (status) co_return;

@@ -131,9 +131,7 @@ TEST_CASE("averages: infinities and NaNs reach the result, of several buffers to
       std::vector<float16> some(7), others(5);
       for (auto& value : some) value.bits = mine == 1 ? 0xfc00 : 0x7bff;    // -infinity, 65504
       for (auto& value : others) value.bits = mine == 2 ? 0x7c01 : 0x3c00;  // a NaN, 1
-      const BufferPair buffers[] = {
-          {some.data(), some.data(), some.size(), DataType::float16},
-          {others.data(), others.data(), others.size(), DataType::float16}};
+      const BufferPair buffers[] = {some, others};
       communicator.all_reduce(buffers, ReduceOp::avg,
                               {.timeout = {}, .algorithm = to_string(algorithm)});
       for (const auto value : some) expect(value.bits == 0xfc00, "an infinity");

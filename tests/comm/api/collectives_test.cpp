@@ -8,7 +8,7 @@
 #include <random>
 
 #include "algorithms/algorithms.hpp"
-#include "comm/record/dump/dump.hpp"
+#include "dumps/read.hpp"
 #include "support/effort.hpp"
 #include "support/ranks.hpp"
 #include "usable_transports.hpp"

@@ -46,7 +46,7 @@ std::string failure_of_barrier(Implementation& part) {
   barrier.op = ReduceOp::max;
   const Implementation::Owner owner(part);
   const auto over = part.run_as_owner(barrier);
-  return over ? "no error" : part.told(over.error()).message;
+  return over ? "no error" : part.for_caller(over.error()).message;
 }
 
 }  // namespace

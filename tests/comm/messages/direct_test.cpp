@@ -41,7 +41,9 @@ void meet(Communicator& c, const CallOptions& options) {
   const int other = 1 - c.rank();
   const DeviceBuffer<std::uint8_t> out(message_bytes(kLong, 0)), got(MessageBytes(kLong, 0));
   for (int i = 0; i < 2; i++)
-    c.send_recv_async(out.data(), kLong, other, got.data(), kLong, other, kByte, 0, options).wait();
+    c.send_recv_async(ConstBlock(out.data(), kLong, kByte), other, Block(got.data(), kLong, kByte),
+                      other, 0, options)
+        .wait();
   expect(got.values() == message_bytes(kLong, 0), "the first messages");
 }
 
@@ -78,7 +80,8 @@ void exchange(Communicator& c, cudaStream_t stream, std::size_t bytes = kLong) {
   const int other = 1 - c.rank();
   const auto mine = static_cast<std::uint32_t>(10 + c.rank());
   const DeviceBuffer<std::uint8_t> out(message_bytes(bytes, mine)), got(MessageBytes(bytes, 0));
-  c.send_recv_async(out.data(), bytes, other, got.data(), bytes, other, kByte, 0, in(stream))
+  c.send_recv_async(ConstBlock(out.data(), bytes, kByte), other, Block(got.data(), bytes, kByte),
+                    other, 0, in(stream))
       .wait();
   expect(got.values() == message_bytes(bytes, 21 - mine), "a message");
 }
@@ -108,11 +111,11 @@ TEST_CASE("direct: long messages between host and device, either way, and the ho
         std::ranges::copy(message_bytes(bytes, number),
                           around.begin() + static_cast<std::ptrdiff_t>(before_it));
         MessagePlace out(leaves_there, around);
-        c.send_async(out.data() + before_it, bytes, kByte, 1 - from, 0, how).wait();
+        c.send_async(ConstBlock(out.data() + before_it, bytes, kByte), 1 - from, 0, how).wait();
         expect(out.bytes() == around, "what is sent has changed");
       } else {
         MessagePlace got(comes_there, around);
-        auto work = c.recv_async(got.data() + before_it, room, kByte, from, 0, how);
+        auto work = c.recv_async(Block(got.data() + before_it, room, kByte), from, 0, how);
         work.wait();
         std::ranges::copy(message_bytes(bytes, number),
                           around.begin() + static_cast<std::ptrdiff_t>(before_it));
@@ -136,7 +139,8 @@ TEST_CASE("direct: registered memory of the device is no other memory", "[comm][
     host.barrier();
     const auto copied = cuda_on_host_copied();
     host.barrier();
-    c.send_recv_async(out.data(), kLong, other, got.data(), kLong, other, kByte, 0, in(stream))
+    c.send_recv_async(ConstBlock(out.data(), kLong, kByte), other, Block(got.data(), kLong, kByte),
+                      other, 0, in(stream))
         .wait();
     host.barrier();
     expect(cuda_on_host_copied() == copied, "bytes were copied to or from pinned memory");
@@ -158,7 +162,7 @@ TEST_CASE("direct: short messages into long buffers of the device, and those tha
           ++number;
           if (c.rank() == 0) {
             MessagePlace out(number % 2 == 0, message_bytes(kLong, number));
-            auto work = c.send_async(out.data(), bytes, kByte, 1, 0, in(stream));
+            auto work = c.send_async(ConstBlock(out.data(), bytes, kByte), 1, 0, in(stream));
             if (comes_first) std::this_thread::sleep_for(5ms);
             host.barrier();
             work.wait();
@@ -168,7 +172,7 @@ TEST_CASE("direct: short messages into long buffers of the device, and those tha
                                 expected.begin());
             if (comes_first) host.barrier();
             const DeviceBuffer<std::uint8_t> got(MessageBytes(kLong, 0xa5));
-            auto work = c.recv_async(got.data(), kLong, kByte, 0, 0, in(stream));
+            auto work = c.recv_async(Block(got.data(), kLong, kByte), 0, 0, in(stream));
             if (!comes_first) host.barrier();
             work.wait();
             expect(work.received().bytes == bytes, "another size");
@@ -189,10 +193,10 @@ TEST_CASE("direct: more messages at once than places are offered for", "[comm][v
       got.emplace_back(i % 4 != 0, MessageBytes(70'000 + 20'000 * i, 0));
     }
     for (std::size_t i = 0; i < 16; i++)
-      works.push_back(c.recv_async(got[i].data(), 70'000 + 20'000 * i, kByte, other));
+      works.push_back(c.recv_async(Block(got[i].data(), 70'000 + 20'000 * i, kByte), other));
     host.barrier();
     for (std::size_t i = 0; i < 16; i++)
-      works.push_back(c.send_async(out[i].data(), 70'000 + 20'000 * i, kByte, other));
+      works.push_back(c.send_async(ConstBlock(out[i].data(), 70'000 + 20'000 * i, kByte), other));
     for (auto& work : works) work.wait();
     for (std::uint32_t i = 0; i < 16; i++)
       expect(got[i].bytes() == message_bytes(70'000 + 20'000 * i, i), fmt::format("message {}", i));
@@ -208,11 +212,11 @@ TEST_CASE("direct: a message is sent when its stream has come to it, which goes 
       if (c.rank() == i % 2) {
         hold_until(may_go, stream);
         check_cuda(cudaMemsetAsync(buffer.data(), i, kLong, stream), "memset");
-        c.send(buffer.data(), kLong, kByte, 1 - c.rank(), 0, in(stream));
+        c.send(ConstBlock(buffer.data(), kLong, kByte), 1 - c.rank(), 0, in(stream));
         check_cuda(cudaMemsetAsync(buffer.data(), 0xee, kLong, stream), "memset");
       } else {
         check_cuda(cudaMemsetAsync(buffer.data(), 0xdd, kLong, stream), "memset");
-        c.recv(buffer.data(), kLong, kByte, 1 - c.rank(), 0, in(stream));
+        c.recv(Block(buffer.data(), kLong, kByte), 1 - c.rank(), 0, in(stream));
         check_cuda(cudaMemcpyAsync(copy.data(), buffer.data(), kLong, cudaMemcpyDefault, stream),
                    "a copy");
         check_cuda(cudaMemsetAsync(buffer.data(), 0xee, kLong, stream), "memset");
@@ -231,7 +235,8 @@ TEST_CASE("direct: a graph's messages, as often as it is launched", "[comm][verb
     const int other = 1 - c.rank();
     const DeviceBuffer<std::uint8_t> out(MessageBytes(kLong, 0)), got(MessageBytes(kLong, 0));
     const Graph graph(stream, [&] {
-      c.send_recv(out.data(), kLong, other, got.data(), kLong, other, kByte, 0, in(stream));
+      c.send_recv(ConstBlock(out.data(), kLong, kByte), other, Block(got.data(), kLong, kByte),
+                  other, 0, in(stream));
     });
     host.barrier();
     const auto made = exported(), copied = cuda_on_host_copied();
@@ -341,8 +346,9 @@ TEST_CASE("direct: when an error is told, nothing touches the device's memory an
               got(MessageBytes(kBytes, 0));
           together.arrive_and_wait();
           const auto sent = rdma::times_sent(1);
-          auto coming = c.recv_async(got.data(), kBytes, kByte, other, 0, in(in_stream));
-          auto going = c.send_async(out.data(), kBytes, kByte, other, 0, in(out_stream));
+          auto coming = c.recv_async(Block(got.data(), kBytes, kByte), other, 0, in(in_stream));
+          auto going =
+              c.send_async(ConstBlock(out.data(), kBytes, kByte), other, 0, in(out_stream));
           for (int i = 0; rank == 0 && i < 100'000 && rdma::times_sent(1) < sent + pulled_after;
                i++)
             std::this_thread::yield();

@@ -175,7 +175,7 @@ TEST_CASE("counters: a send is one message of its bytes, however it travels", "[
       if (first)
         world.send(ConstBlock(data.data(), count, DataType::uint8), peer, i);
       else
-        world.recv(data, peer, i);
+        world.recv(Block(data.data(), data.size(), DataType::uint8), peer, i);
       messages += first ? 1 : 0;
       bytes += first ? count : 0;
     }
@@ -294,7 +294,7 @@ TEST_CASE("counters: a socket that takes no more is a retry", "[comm][unit]") {
     world.barrier();
     // So much does not fit any socket's buffers.
     if (world.rank() == 1) std::this_thread::sleep_for(200ms);
-    world.broadcast(data, 0);
+    world.broadcast(Block(data.data(), data.size(), DataType::uint8), 0);
     if (world.rank() == 0) expect(of_peer(world, 1).retries > 0, "none");
   });
   for (const auto& error : errors) CHECK(error == "");

@@ -275,7 +275,7 @@ TEST_CASE("devices: copies and kernels of a team follow one another, also in gra
     call_all();
     branches.join();
   });
-  CHECK(cuda_on_host_team_kernels() - kernels == (copies == "always" ? 1 : 3) * gpus());
+  CHECK(cuda_on_host_team_kernels() - kernels == (copies == DeviceCopies::always ? 1 : 3) * gpus());
   for (int round = 0; round < 3; round++) {
     for (const auto& stream : streams) stream.wait();
     for (int i = 0; i < 2; i++) graph.launch(streams[0]);

@@ -97,8 +97,9 @@ TEST_CASE("devices: messages of any size arrive whole, in bounded memory", "[com
       const OwnedStream stream;
       const auto how = own() % 3;
       const auto call = [&] {
-        return c.send_recv_async(out.data() + before_out, sent, to, in_.data() + before_in, room,
-                                 from, kByte, i, how > 0 && is_there ? in(stream) : CallOptions{});
+        return c.send_recv_async(ConstBlock(out.data() + before_out, sent, kByte), to,
+                                 Block(in_.data() + before_in, room, kByte), from, i,
+                                 how > 0 && is_there ? in(stream) : CallOptions{});
       };
       if (how == 2 && is_there) {
         const Graph graph(stream, [&] { call(); });
@@ -134,20 +135,21 @@ TEST_CASE("devices: large messages need no order among themselves", "[comm]") {
           // One at once, the other what it gets first.
           if (c.rank() == 0) {
             const MessageRequest requests[] = {
-                MessageRequest::send(out.data(), kLarge, kByte, other),
-                MessageRequest::recv(got.data(), kLarge, kByte, other)};
+                MessageRequest::send(ConstBlock(out.data(), kLarge, kByte), other),
+                MessageRequest::recv(Block(got.data(), kLarge, kByte), other)};
             c.batch(requests, in(stream));
           } else {
-            c.recv(got.data(), kLarge, kByte, other, 0, in(stream));
-            c.send(out.data(), kLarge, kByte, other, 0, in(stream));
+            c.recv(Block(got.data(), kLarge, kByte), other, 0, in(stream));
+            c.send(ConstBlock(out.data(), kLarge, kByte), other, 0, in(stream));
           }
           stream.wait();
           expect(got.values() == message_bytes(kLarge, 1 + other), "a message");
           // A receive stands, though its message comes last, in no later one's way.
-          auto last = c.recv_async(got.data(), kLarge, kByte, other, 9, in(second));
-          c.send_recv(out.data(), kLarge, other, first.data(), kLarge, other, kByte, 7, in(stream));
+          auto last = c.recv_async(Block(got.data(), kLarge, kByte), other, 9, in(second));
+          c.send_recv(ConstBlock(out.data(), kLarge, kByte), other,
+                      Block(first.data(), kLarge, kByte), other, 7, in(stream));
           stream.wait();
-          c.send(out.data(), kLarge, kByte, other, 9, in(stream));
+          c.send(ConstBlock(out.data(), kLarge, kByte), other, 9, in(stream));
           last.wait();
           expect(got.values() == message_bytes(kLarge, 1 + other), "the one that comes last");
           expect_bounded(c);
@@ -172,8 +174,10 @@ TEST_CASE("devices: more large messages at once than there are pieces for, betwe
         const std::size_t bytes = kLarge + static_cast<std::size_t>(tag);
         out.emplace_back(message_bytes(bytes, number(c.rank(), other, tag)));
         got.emplace_back(MessageBytes(bytes, 0));
-        requests.push_back(MessageRequest::send(out.back().data(), bytes, kByte, other, tag));
-        requests.push_back(MessageRequest::recv(got.back().data(), bytes, kByte, other, tag));
+        requests.push_back(
+            MessageRequest::send(ConstBlock(out.back().data(), bytes, kByte), other, tag));
+        requests.push_back(
+            MessageRequest::recv(Block(got.back().data(), bytes, kByte), other, tag));
       }
     }
     const OwnedStream stream;
@@ -206,12 +210,13 @@ TEST_CASE("devices: what streams copy of many short messages stays within its me
           if (c.rank() == 1) {
             auto bytes = message_bytes(kBytes, i);
             if (!is_captured) c.barrier();
-            c.send(bytes.data(), kBytes, kByte, 0, static_cast<int>(i));
+            c.send(ConstBlock(bytes.data(), kBytes, kByte), 0, static_cast<int>(i));
             continue;
           }
           got.emplace_back(true, MessageBytes(kBytes, 0));
           const auto call = [&](const CallOptions& options) {
-            return c.recv_async(got.back().data(), kBytes, kByte, 1, static_cast<int>(i), options);
+            return c.recv_async(Block(got.back().data(), kBytes, kByte), 1, static_cast<int>(i),
+                                options);
           };
           if (is_captured) {
             graphs.push_back(std::make_unique<Graph>(stream, [&] { call(in(stream)); }));
@@ -242,7 +247,8 @@ TEST_CASE("devices: graphs of large messages, as often as they are launched", "[
         std::vector<std::unique_ptr<Graph>> graphs;
         for (int i = 0; i < 5; i++)
           graphs.push_back(std::make_unique<Graph>(stream, [&] {
-            c.send_recv(out.data(), kLarge, other, got.data(), kLarge, other, kByte, i, in(stream));
+            c.send_recv(ConstBlock(out.data(), kLarge, kByte), other,
+                        Block(got.data(), kLarge, kByte), other, i, in(stream));
           }));
         for (int i = 0; i < 15; i++) {
           check_cuda(cudaMemsetAsync(out.data(), 2 * i + c.rank(), kLarge, stream), "memset");
@@ -270,11 +276,11 @@ TEST_CASE("devices: a large message is sent as its stream has come to it, which 
           if (c.rank() == i % 2) {
             hold_until(may_go, stream);
             check_cuda(cudaMemsetAsync(buffer.data(), i, kLarge, stream), "memset");
-            c.send(buffer.data(), kLarge, kByte, 1 - c.rank(), 0, in(stream));
+            c.send(ConstBlock(buffer.data(), kLarge, kByte), 1 - c.rank(), 0, in(stream));
             check_cuda(cudaMemsetAsync(buffer.data(), 0xee, kLarge, stream), "memset");
           } else {
             check_cuda(cudaMemsetAsync(buffer.data(), 0xdd, kLarge, stream), "memset");
-            c.recv(buffer.data(), kLarge, kByte, 1 - c.rank(), 0, in(stream));
+            c.recv(Block(buffer.data(), kLarge, kByte), 1 - c.rank(), 0, in(stream));
             check_cuda(
                 cudaMemcpyAsync(copy.data(), buffer.data(), kLarge, cudaMemcpyDefault, stream),
                 "a copy");
@@ -307,8 +313,8 @@ TEST_CASE("devices: no piece is copied before there is somebody for it, and none
       [&](Communicator& c) {
         MessagePlace buffer(c.rank() == 0, message_bytes(kLarge, c.rank() == 0 && sends ? 1 : 2));
         const auto call = [&](bool is_send) {
-          return is_send ? c.send_async(buffer.data(), kLarge, kByte, 1 - c.rank())
-                         : c.recv_async(buffer.data(), kLarge, kByte, 1 - c.rank());
+          return is_send ? c.send_async(ConstBlock(buffer.data(), kLarge, kByte), 1 - c.rank())
+                         : c.recv_async(Block(buffer.data(), kLarge, kByte), 1 - c.rank());
         };
         if (c.rank() == 1) {
           expect(comes_true([&] { return is_posted.load(); }), "no message");
@@ -364,8 +370,8 @@ TEST_CASE("devices: whatever ends a large message, its buffer is not touched any
             got(MessageBytes(kLarge, 0));
         std::optional<Work> work;
         const auto call = [&] {
-          work = c.send_recv_async(out.data(), kLarge, other, got.data(), kLarge, other, kByte, 0,
-                                   in(stream));
+          work = c.send_recv_async(ConstBlock(out.data(), kLarge, kByte), other,
+                                   Block(got.data(), kLarge, kByte), other, 0, in(stream));
         };
         std::optional<Graph> graph;
         if (in_graph) graph.emplace(stream, call);
@@ -417,8 +423,8 @@ TEST_CASE("devices: a message of any length leaves room in its stream, so that n
         const DeviceBuffer<std::uint8_t> out(message_bytes(kBytes, 1)),
             got(MessageBytes(kBytes, 0));
         // Who waited in the first call would wait for the other rank's second.
-        auto sent = c.send_async(out.data(), kBytes, kByte, other, 0, in(first));
-        auto received = c.recv_async(got.data(), kBytes, kByte, other, 0, in(second));
+        auto sent = c.send_async(ConstBlock(out.data(), kBytes, kByte), other, 0, in(first));
+        auto received = c.recv_async(Block(got.data(), kBytes, kByte), other, 0, in(second));
         sent.wait();
         received.wait();
         expect(got.values() == message_bytes(kBytes, 1), "a message");

@@ -19,10 +19,10 @@ constexpr auto kType = ccoll::DataType::float32;
 void make_calls(ccoll::Communicator& world) {
   const int rank = world.rank(), size = world.size();
   std::vector<float> in(1 << 14, 1), out(in.size());
-  world.all_reduce(in, Block(out.data(), in.size(), kType));
+  world.all_reduce(in, ccoll::Block(out.data(), in.size(), kType));
   // Small ones, which the short way takes from the second on.
   for (int i = 0; i < 100; i++)
-    world.all_reduce(ConstBlock(in.data(), 2, kType), Block(out.data(), 2, kType));
+    world.all_reduce(ccoll::ConstBlock(in.data(), 2, kType), ccoll::Block(out.data(), 2, kType));
   std::vector<ccoll::Block> blocks;
   for (int i = 0; i < size; i++)
     blocks.push_back({out.data() + 10 * i, static_cast<std::size_t>(i), kType});
@@ -36,7 +36,8 @@ void make_calls(ccoll::Communicator& world) {
   }
   world.all_to_all_v(sent, blocks);
   const int next = (rank + 1) % size, previous = (rank + size - 1) % size;
-  world.send_recv(ConstBlock(in.data(), 4, kType), next, Block(out.data(), 4, kType), previous);
+  world.send_recv(ccoll::ConstBlock(in.data(), 4, kType), next, ccoll::Block(out.data(), 4, kType),
+                  previous);
   world.send_recv(in, next, out, previous);
   auto half = world.split(rank % 2, rank, {.name = "half", .timeout = {}});
   half->barrier();
@@ -47,16 +48,17 @@ void be_late(ccoll::Communicator& world) {
   std::vector<float> out(10);
   world.barrier();
   if (world.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  world.all_reduce(in, Block(out.data(), in.size(), kType));
+  world.all_reduce(in, ccoll::Block(out.data(), in.size(), kType));
 }
 
 /// From now on a file may have 4 KiB; beyond, writes fail as on a full disk.
 void fill_up(ccoll::Communicator& world) {
   float one = 1, sum = 0;
-  world.all_reduce(ConstBlock(&one, 1, kType), Block(&sum, 1, kType));
+  world.all_reduce(ccoll::ConstBlock(&one, 1, kType), ccoll::Block(&sum, 1, kType));
   const rlimit limit{4096, 4096};
   setrlimit(RLIMIT_FSIZE, &limit);
-  for (int i = 0; i < 100; i++) world.all_reduce(ConstBlock(&one, 1, kType), Block(&sum, 1, kType));
+  for (int i = 0; i < 100; i++)
+    world.all_reduce(ccoll::ConstBlock(&one, 1, kType), ccoll::Block(&sum, 1, kType));
 }
 
 [[noreturn]] void go_on(ccoll::Communicator& world) {
@@ -65,7 +67,7 @@ void fill_up(ccoll::Communicator& world) {
     std::fflush(stdout);
   }
   for (float one = 1, sum = 0;;)
-    world.all_reduce(ConstBlock(&one, 1, kType), Block(&sum, 1, kType));
+    world.all_reduce(ccoll::ConstBlock(&one, 1, kType), ccoll::Block(&sum, 1, kType));
 }
 
 }  // namespace

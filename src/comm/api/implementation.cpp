@@ -149,7 +149,7 @@ Status Communicator::Implementation::close(bool is_told) {
       late = broken_;
     }
     if (!broken_ && !suspicion_) {
-      if (const auto unread = unread_as_owner()) {
+      if (const auto unread = unread_as_owner(true)) {
         break_as_owner(*unread, true);
         late = broken_;
       }

@@ -357,7 +357,7 @@ bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOpera
     return false;
   }
   if (now >= operation.publish_at) {
-    if (const auto unread = suspicion_ ? std::nullopt : unread_as_owner()) {
+    if (const auto unread = suspicion_ ? std::nullopt : unread_as_owner(false)) {
       break_as_owner(*unread, true);
       return true;
     }

@@ -111,7 +111,7 @@ void Communicator::Implementation::publish_last_calls() {
                                  group_.ring_neighbours());
 }
 
-std::optional<Failure> Communicator::Implementation::unread_as_owner() const {
+std::optional<Failure> Communicator::Implementation::unread_as_owner(bool closes) const {
   const auto next = collectives_.empty() ? sequence_ : collectives_.front()->run.sequence;
   const auto unread = links_.unread(next, kHeadLane);
   if (!unread) return std::nullopt;
@@ -120,6 +120,11 @@ std::optional<Failure> Communicator::Implementation::unread_as_owner() const {
   const auto mine = history_.at(sequence);
   auto theirs = header.signature;
   if (mine && has_private_sizes(*mine)) theirs.count = mine->count;
+  // The last calls, which neighbours exchange now, tell it with both labels.
+  const auto neighbours = group_.ring_neighbours();
+  if (closes && mine && *mine != theirs &&
+      std::ranges::find(neighbours, group_.job_rank(from)) != neighbours.end())
+    return std::nullopt;
   std::string text;
   if (!mine)
     text = fmt::format("rank {} sent data of {} (call {}) to rank {}, which expected none", from,

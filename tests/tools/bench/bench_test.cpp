@@ -352,7 +352,8 @@ TEST_CASE("a graph has as many calls as the option says", "[bench][unit]") {
 }
 
 TEST_CASE("--lanes has the range of CCOLL_LANES", "[bench][unit]") {
-  const auto [words, least, most] = values_of("CCOLL_LANES");
+  const auto values = values_of("CCOLL_LANES");
+  const auto least = values.least, most = values.most;
   const auto with = [](long lanes) {
     return refusal({"all_reduce", "--lanes", std::to_string(lanes).c_str()});
   };

@@ -12,7 +12,7 @@
 #include <sstream>
 #include <thread>
 
-#include "bench/report/report.hpp"
+#include "gpu_check/report.hpp"
 #include "gpu_check/runner.hpp"
 #include "gpu_check/runs.hpp"
 #include "support/differences.hpp"

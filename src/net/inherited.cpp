@@ -42,7 +42,7 @@ void replace_sockets() {
 }
 
 /// Before main: another thread could fork at any time later.
-[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, replace_sockets);
+[[maybe_unused]] const int children_registered = pthread_atfork(nullptr, nullptr, replace_sockets);
 
 }  // namespace
 

@@ -20,7 +20,7 @@ OfProcess& of_this_process() {
 }
 
 /// Before main: at its first use another thread could be in fork() already.
-[[maybe_unused]] const auto& made_early = of_this_process();
+[[maybe_unused]] const auto& spare_made_early = of_this_process();
 
 }  // namespace
 

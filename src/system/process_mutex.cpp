@@ -40,7 +40,7 @@ void end_fork() {
 }
 
 /// Before main, when nobody forks yet.
-[[maybe_unused]] const int registered = pthread_atfork(begin_fork, end_fork, end_fork);
+[[maybe_unused]] const int fork_registered = pthread_atfork(begin_fork, end_fork, end_fork);
 
 }  // namespace
 

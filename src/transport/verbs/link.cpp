@@ -256,7 +256,7 @@ void VerbsReceiveLink::revoke() {
 }
 
 void VerbsReceiveLink::peer_gone(Departure how, const Failure& why) {
-  settle();
+  if (!pair_) settle();
   if (instead_) return instead_->peer_gone(how, why);
   if (how == Departure::left)
     goodbye_ = Goodbye{why, std::chrono::steady_clock::now() + kSettled};

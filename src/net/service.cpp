@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/os_error.hpp"
 #include "net/wire/openssl.hpp"
 #include "system/file_descriptor.hpp"
 #include "system/log.hpp"
@@ -274,7 +275,8 @@ static std::shared_ptr<ThreadService> start(const char* name) {
     return std::make_shared<ThreadService>(name);
   } catch (const std::system_error& error) {
     raise({ErrorKind::exhausted,
-           fmt::format("the thread that serves connections: {}", error.what()), std::nullopt});
+           fmt::format("the thread that serves connections: {}", os_error(error.code())),
+           std::nullopt});
   }
 }
 

@@ -362,7 +362,7 @@ struct AskedCall {
  private:
   void make_ragged(Communicator& world, std::byte* in, std::byte* out) const {
     // Of more than memory can hold nothing is looked at.
-    const auto bytes = count == SIZE_MAX / 6 ? 0 : count * size_of(type);
+    const auto bytes = count == SIZE_MAX ? 0 : count * size_of(type);
     std::vector<ConstBlock> inputs;
     std::vector<Block> outputs;
     for (int r = 0; r < world.size(); r++) {
@@ -389,10 +389,14 @@ std::vector<AskedCall> asked_calls() {
       if (ragged && algorithms_for(static_cast<Kind>(kind), true).empty()) continue;
       for (const auto type : {DataType::float32, DataType::bfloat16, DataType::boolean})
         for (const std::size_t count :
-             {std::size_t{0}, std::size_t{5}, std::size_t{5000}, SIZE_MAX / 6})
-          for (const auto algorithm : algorithms)
+             {std::size_t{0}, std::size_t{5}, std::size_t{5000}, SIZE_MAX})
+          for (const auto algorithm : algorithms) {
+            // A block of so many for each rank has no count.
+            const bool has_count = ragged || divides_whole_buffer(static_cast<Kind>(kind));
+            if (count == SIZE_MAX && !has_count) continue;
             calls.push_back(
                 {static_cast<Kind>(kind), ragged, count, type, {.algorithm = algorithm}});
+          }
       calls.push_back({static_cast<Kind>(kind), ragged, 5, DataType::int32, {.timeout = -1ms}});
     }
   return calls;

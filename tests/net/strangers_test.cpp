@@ -70,9 +70,10 @@ TEST_CASE("strangers: the oldest that is silent makes way, and a newcomer is nev
   std::deque<Stranger> silent;
   for (std::size_t i = 0; i < limit; i++) silent.emplace_back(endpoint);
   CHECK_FALSE(silent.front().is_closed(100));
-  // A good hello among them pushes out the oldest, and only that.
+  // A good hello of this process comes beside them; one stranger more pushes out the oldest alone.
   CHECK(greet(endpoint, "secret").has_value());
   CHECK(eventually([&] { return came == 1; }));
+  silent.emplace_back(endpoint);
   CHECK(silent.front().is_closed(5000));
   CHECK_FALSE(silent.back().is_closed(0));
   for (std::size_t i = 0; i < limit; i++) silent.emplace_back(endpoint);
@@ -80,8 +81,8 @@ TEST_CASE("strangers: the oldest that is silent makes way, and a newcomer is nev
   CHECK(silent[limit - 1].is_closed(5000));
   CHECK_FALSE(silent.back().is_closed(0));
   silent.clear();
-  CHECK(eventually([&] { return ccoll::strangers().refused == before.refused + 2 * limit; }));
-  CHECK(listener->rejected() == 2 * limit);
+  CHECK(eventually([&] { return ccoll::strangers().refused == before.refused + 2 * limit + 1; }));
+  CHECK(listener->rejected() == 2 * limit + 1);
   CHECK(came == 1);
 }
 

@@ -32,7 +32,7 @@ class CCOLL_API Work {
   bool test();
   /// The error's text; empty if there is none, or not yet.
   std::string error() const;
-  /// What came, once the operation is over: by its only receive, or by the `receive`-th of a batch.
+  /// The message, once the operation is over: of its only receive, or the `receive`-th of a batch.
   /// Throws the error of a receive that failed, and Error{invalid_argument} before the operation is
   /// over or if it has no such receive.
   Received received(std::size_t receive = 0) const;

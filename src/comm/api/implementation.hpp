@@ -568,7 +568,7 @@ class Communicator::Implementation final
   Status compare_with_ahead();
   /// Tells the ring neighbours the last calls, which they compare with theirs.
   void publish_last_calls();
-  /// What a call that is over here did not expect; if it `closes`, unless last calls tell more.
+  /// A slice that no call here expected; if the rank `closes`, unless last calls tell more.
   std::optional<Failure> unread_as_owner(bool closes) const;
   /// Tells them that no more will come.
   void publish_end();

@@ -3,8 +3,10 @@
 
 #include <fcntl.h>
 
+#include <array>
 #include <cerrno>
 #include <mutex>
+#include <utility>
 
 #include "system/process_mutex.hpp"
 
@@ -21,23 +23,31 @@ int beyond_standard_streams(int number) {
 
 namespace {
 
-/// Two threads that take the numbers at once would each count on those of the other.
-ProcessMutex taking;
+/// The numbers that all who live now have taken together. Before main, so that fork() finds it
+/// made.
+struct Taken {
+  ProcessMutex mutex;
+  int holders = 0;                                // guarded by mutex, like the next
+  std::array<bool, STDERR_FILENO + 1> numbers{};  // opened by the first, closed by the last
+};
+Taken taken;
 
 }  // namespace
 
 StandardStreamsTaken::StandardStreamsTaken() {
-  taking.lock();
+  const std::lock_guard lock(taken.mutex);
+  if (taken.holders++ > 0) return;
   int number = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (; is_standard_stream(number); number = ::open("/dev/null", O_RDWR | O_CLOEXEC))
-    is_taken_[static_cast<std::size_t>(number)] = true;
+    taken.numbers[static_cast<std::size_t>(number)] = true;
   if (number >= 0) ::close(number);
 }
 
 StandardStreamsTaken::~StandardStreamsTaken() {
+  const std::lock_guard lock(taken.mutex);
+  if (--taken.holders > 0) return;
   for (int number = 0; is_standard_stream(number); number++)
-    if (is_taken_[static_cast<std::size_t>(number)]) ::close(number);
-  taking.unlock();
+    if (std::exchange(taken.numbers[static_cast<std::size_t>(number)], false)) ::close(number);
 }
 
 }  // namespace ccoll

@@ -6,7 +6,6 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <utility>
 
 namespace ccoll {
@@ -46,16 +45,13 @@ class FileDescriptor final {
 };
 
 /// While one lives, what others open (a library, Asio for itself) finds the numbers of the standard
-/// streams taken. One at a time in a process, so it must be over in a moment.
+/// streams taken. Several may live at once; nobody waits for another's end, nor does fork().
 class StandardStreamsTaken final {
  public:
   StandardStreamsTaken();
   ~StandardStreamsTaken();
   StandardStreamsTaken(const StandardStreamsTaken&) = delete;
   StandardStreamsTaken& operator=(const StandardStreamsTaken&) = delete;
-
- private:
-  std::array<bool, STDERR_FILENO + 1> is_taken_{};
 };
 
 }  // namespace ccoll

@@ -146,6 +146,8 @@ class CCOLL_API Communicator {
   /// The first cause where the communicator is broken, or the loss of one of its ranks, as a call
   /// would be told; empty else. From any thread; waits for nothing, and moves nothing on.
   std::string error() const;
+  /// The kind of what error() tells; nothing where that is empty.
+  std::optional<ErrorKind> error_kind() const;
 
   /// The rank in `other` of rank `rank` of this communicator; nothing if `other` has it not. Both
   /// belong to one job (Error{invalid_argument} otherwise). Local; O(log size).

@@ -7,6 +7,7 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <map>
 #include <mutex>
 
 #include "core/deadline.hpp"
@@ -14,6 +15,7 @@
 #include "core/text.hpp"
 #include "system/log.hpp"
 #include "system/port_range.hpp"
+#include "system/process_mutex.hpp"
 
 namespace ccoll {
 namespace {
@@ -172,6 +174,20 @@ constexpr Variable kSettings[] = {
      "host, `%p` for the process's number"},
 };
 
+constexpr Variable kNccl[] = {
+    {"CCOLL_NCCL_HOST", "0",
+     "1: communicators of programs made for NCCL are over memory of the host, and streams are not "
+     "looked at: no GPU and no driver is needed",
+     kSwitch},
+    {"CCOLL_NCCL_VERSION", "22809", "what ncclGetVersion says", number(20000, 99999)},
+    {"CCOLL_NCCL_TIMEOUT", "`CCOLL_TIMEOUT`, else `none`",
+     "how many seconds a call may take; NCCL has no limit", kTimeLimit},
+    {"CCOLL_NCCL_START_TIMEOUT", "`CCOLL_START_TIMEOUT`, else 1800",
+     "how many seconds may pass until all ranks have come", kTimeLimit},
+    {"CCOLL_NCCL_WARN_AFTER", "60",
+     "after so many seconds it is said, once, for whom a call waits; `none`: never", kTimeLimit},
+};
+
 constexpr Variable kIdentity[] = {
     {"CCOLL_RANK", "the launcher's", "this process's rank, from 0"},
     {"CCOLL_SIZE", "the launcher's", "how many ranks the job has"},
@@ -236,11 +252,26 @@ constexpr Variable kSystem[] = {
 };
 
 constexpr VariableGroup kGroups[] = {
-    {"Settings", kSettings},           {"Who am I: set by cc-run, or by hand", kIdentity},
-    {"Read from torchrun", kTorchrun}, {"Read from Open MPI", kOpenMpi},
-    {"Read from MPICH", kMpich},       {"Read from Slurm", kSlurm},
+    {"Settings", kSettings},
+    {"Settings of libnccl.so.2", kNccl},
+    {"Who am I: set by cc-run, or by hand", kIdentity},
+    {"Read from torchrun", kTorchrun},
+    {"Read from Open MPI", kOpenMpi},
+    {"Read from MPICH", kMpich},
+    {"Read from Slurm", kSlurm},
     {"Read from the system", kSystem},
 };
+
+struct Fallbacks {
+  ProcessMutex mutex;
+  std::map<std::string, std::string> values;
+};
+
+/// Never destroyed: threads may read variables while the process ends.
+Fallbacks& fallbacks() {
+  static auto* const one = new Fallbacks;
+  return *one;
+}
 
 /// "LOG_LEVEL" may mean LOG, "IFNAME" SOCKET_IFNAME: no slip of the finger, but a slip of memory.
 std::string containing(std::string_view word, std::span<const std::string_view> candidates) {
@@ -320,8 +351,29 @@ Status check_word(std::string_view name, std::string_view text) {
 std::optional<std::string> read_variable(const std::string& name) {
   CCOLL_CHECK(is_known_variable(name), "{} is not in the table of variables", name);
   const char* const value = std::getenv(name.c_str());
-  if (value == nullptr || *value == '\0') return std::nullopt;
-  return value;
+  if (value != nullptr && *value != '\0') return value;
+  auto& other = fallbacks();
+  const std::lock_guard lock(other.mutex);
+  const auto found = other.values.find(name);
+  if (found == other.values.end()) return std::nullopt;
+  return found->second;
+}
+
+void set_fallbacks(std::map<std::string, std::string> values) {
+  auto& other = fallbacks();
+  const std::lock_guard lock(other.mutex);
+  other.values = std::move(values);
+}
+
+std::map<std::string, std::string> variables_that_begin_with(std::string_view prefix) {
+  std::map<std::string, std::string> found;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const auto end = text.find('=');
+    if (text.starts_with(prefix) && end != text.npos && end + 1 < text.size())
+      found.emplace(text.substr(0, end), text.substr(end + 1));
+  }
+  return found;
 }
 
 Result<std::optional<std::string>> read_word(const std::string& name) {

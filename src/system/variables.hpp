@@ -6,6 +6,7 @@
 /// people.
 
 #include <chrono>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -60,6 +61,13 @@ Result<std::optional<long>> read_number(const std::string& name);
 /// kNoLimit (core/deadline.hpp) where there is to be none. What is finer than milliseconds is
 /// rounded up.
 Result<std::optional<std::chrono::milliseconds>> read_time(const std::string& name);
+
+/// Values of variables that the environment does not set, from elsewhere: what it says in another
+/// library's words. For who sets them before anything of ccoll begins in this process.
+void set_fallbacks(std::map<std::string, std::string> values);
+
+/// The environment's variables of another library, by name, without those that are empty.
+std::map<std::string, std::string> variables_that_begin_with(std::string_view prefix);
 
 /// Whether all that are set are what they may be: for who starts ranks, so that not each of these
 /// has to tell it.

@@ -70,6 +70,9 @@ const std::map<std::string, std::string> kMayInclude = {
      "core system net algorithms engine gpu comm/api comm/failures comm/messages "
      "comm/progress"},
     {"faces/c", ""},
+    {"faces/nccl", "core system faces/nccl/settings"},
+    {"faces/nccl/functions", "system faces/nccl faces/nccl/settings"},
+    {"faces/nccl/settings", "core system faces/nccl"},
     {"dumps", "core comm/record/dump"},
     {"rounds", "schedule verify"},
     {"trace", "core schedule comm/record/trace"},

@@ -480,6 +480,12 @@ std::string Communicator::error() const {
   return communicator->first_error();
 }
 
+std::optional<ErrorKind> Communicator::error_kind() const {
+  const auto communicator = implementation();  // another thread may close it meanwhile
+  const auto failure = communicator->first_failure();
+  return failure ? std::optional(failure->kind) : std::nullopt;
+}
+
 void Communicator::abort(std::string_view reason) {
   const auto communicator = implementation();  // another thread may close it meanwhile
   communicator->abort(reason);

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// NCCL's names and numbers for those who define its functions: nccl/nccl.h, what newer headers
+/// have beside it, and the one macro by which a function gets its two names.
+
+// A stream is a pointer here; CUDA's headers are the business of device_cuda.cpp alone.
+#include <cstddef>
+#include <cstdint>
+
+#define CCOLL_NCCL_NO_CUDA_HEADERS 1
+#pragma GCC visibility push(default)
+#include "nccl/nccl.h"
+#pragma GCC visibility pop
+
+/// Defines `pncclNAME`, and `ncclNAME` as a weak second name of it, which profilers take for their
+/// own. The library itself calls neither.
+#define CCOLL_NCCL_FACE(RESULT, NAME, ...)                                           \
+  extern "C" __attribute__((visibility("default"))) RESULT pnccl##NAME(__VA_ARGS__); \
+  extern "C" __attribute__((visibility("default"), weak, alias("pnccl" #NAME)))      \
+  RESULT nccl##NAME(__VA_ARGS__);                                                    \
+  RESULT pnccl##NAME(__VA_ARGS__)
+
+namespace ccoll::nccl {
+
+/// The newest level of NCCL whose functions and structs are known here: 2.30.7.
+inline constexpr unsigned kKnownLevel = 23007;
+/// What ncclGetVersion says. Clients take a version for a promise: at 2.29 they turn on windows.
+inline constexpr int kReportedVersion = 22809;
+/// The first version that has ncclTimeout.
+inline constexpr int kTimeoutSince = 23000;
+inline constexpr auto kTimeout = static_cast<ncclResult_t>(8);
+
+/// At the beginning of a config and of what else has a size, a magic number and a version.
+inline constexpr std::uint32_t kMagic = 0xcafebeef;
+inline constexpr std::uint32_t kSimulationMagic = 0x74685283;
+
+}  // namespace ccoll::nccl
+
+// What headers after 2.27.7 have, as far as it is passed by value.
+struct ncclTeam_t {
+  int nRanks;
+  int rank;
+  int stride;
+};
+struct ncclMultimemHandle_t {
+  void* base;
+};

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory: what the library gives out, and what programs register.
+#include "ccoll/memory.hpp"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "faces/nccl/handle.hpp"
+#include "faces/nccl/results.hpp"
+#include "faces/nccl/settings/environment.hpp"
+
+namespace ccoll::nccl {
+namespace {
+
+/// NCCL's memory lies so.
+constexpr std::size_t kAlignment = std::size_t{2} << 20;
+
+/// What ncclMemAlloc has given out in host mode.
+struct Given {
+  std::mutex mutex;
+  std::map<void*, Memory> by_address;
+};
+
+Given& given_out() {
+  static auto* const one = new Given;  // never destroyed: threads may use it to the very end
+  return *one;
+}
+
+/// Memory that ranks of this host read where it lies.
+void* allocate_on_host(std::size_t bytes) {
+  auto memory = ccoll::allocate(std::max<std::size_t>(bytes, 1) + kAlignment);
+  void* at = memory.data();
+  std::size_t room = memory.size_bytes();
+  at = std::align(kAlignment, std::max<std::size_t>(bytes, 1), at, room);
+  auto& all = given_out();
+  const std::lock_guard lock(all.mutex);
+  all.by_address.emplace(at, std::move(memory));
+  return at;
+}
+
+void free_on_host(void* at) {
+  auto& all = given_out();
+  const std::lock_guard lock(all.mutex);
+  if (all.by_address.erase(at) == 0)
+    refuse(ncclInvalidArgument, "ptr is no memory that ncclMemAlloc has given out");
+}
+
+/// What programs have registered. Seam: with memory of GPUs, ranges that overlap are to be counted
+/// and registered with ccoll; on the host it would only be a hint.
+struct Registered {
+  std::mutex mutex;
+  std::set<void*> handles;
+};
+
+Registered& registered() {
+  static auto* const one = new Registered;
+  return *one;
+}
+
+void* registered_now() {
+  auto handle = std::make_unique<char>();
+  auto& all = registered();
+  const std::lock_guard lock(all.mutex);
+  all.handles.insert(handle.get());
+  return handle.release();
+}
+
+void deregister(void* handle) {
+  auto& all = registered();
+  const std::lock_guard lock(all.mutex);
+  if (all.handles.erase(handle) == 0)
+    refuse(ncclInvalidUsage, "handle is none that ncclCommRegister has given out");
+  delete static_cast<char*>(handle);
+}
+
+void check_range(const void* buffer, std::size_t bytes) {
+  if (buffer == nullptr) refuse(ncclInvalidArgument, "buff is NULL");
+  if (bytes == 0) refuse(ncclInvalidArgument, "size is 0: expected 1 or more");
+}
+
+}  // namespace
+}  // namespace ccoll::nccl
+
+using namespace ccoll::nccl;
+
+CCOLL_NCCL_FACE(ncclResult_t, MemAlloc, void** ptr, size_t size) {
+  return guarded("ncclMemAlloc", [&] {
+    given(ptr, "ptr") = nullptr;
+    check_environment();
+    *ptr = settings().host ? allocate_on_host(size) : device::allocate(size);
+    return ncclSuccess;
+  });
+}
+
+CCOLL_NCCL_FACE(ncclResult_t, MemFree, void* ptr) {
+  return guarded("ncclMemFree", [&] {
+    if (ptr == nullptr) return ncclSuccess;
+    if (settings().host)
+      free_on_host(ptr);
+    else
+      device::release(ptr);
+    return ncclSuccess;
+  });
+}
+
+CCOLL_NCCL_FACE(ncclResult_t, CommRegister, const ncclComm_t comm, void* buff, size_t size,
+                void** handle) {
+  return guarded("ncclCommRegister", [&] {
+    comm_of(comm)->check_known();
+    check_range(buff, size);
+    if (handle == nullptr) return ncclSuccess;
+    *handle = settings().registers ? registered_now() : nullptr;
+    return ncclSuccess;
+  });
+}
+
+CCOLL_NCCL_FACE(ncclResult_t, CommDeregister, const ncclComm_t comm, void* handle) {
+  return guarded("ncclCommDeregister", [&] {
+    comm_of(comm);
+    if (handle != nullptr) deregister(handle);
+    return ncclSuccess;
+  });
+}
+
+CCOLL_NCCL_FACE(ncclResult_t, CommWindowRegister, ncclComm_t comm, void* buff, size_t size,
+                ncclWindow_t* win, int /*winFlags*/) {
+  return guarded("ncclCommWindowRegister", [&] {
+    comm_of(comm)->check_known();
+    check_range(buff, size);
+    // As NCCL has it where memory cannot be symmetric: no window, and clients do without.
+    given(win, "win") = nullptr;
+    return ncclSuccess;
+  });
+}
+
+CCOLL_NCCL_FACE(ncclResult_t, CommWindowDeregister, ncclComm_t comm, ncclWindow_t win) {
+  return guarded("ncclCommWindowDeregister", [&] {
+    comm_of(comm);
+    if (win != nullptr)
+      refuse(ncclInvalidArgument, "win is no window of this library, which has none");
+    return ncclSuccess;
+  });
+}
+
+CCOLL_NCCL_FACE(ncclResult_t, WinGetUserPtr, ncclComm_t comm, ncclWindow_t win, void** ptr) {
+  return guarded("ncclWinGetUserPtr", [&] {
+    comm_of(comm);
+    given(ptr, "ptr") = nullptr;
+    if (win != nullptr)
+      refuse(ncclInvalidArgument, "win is no window of this library, which has none");
+    return ncclSuccess;
+  });
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "faces/nccl/group.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "faces/nccl/settings/environment.hpp"
+
+namespace ccoll::nccl {
+namespace {
+
+struct Group {
+  int depth = 0;
+  std::vector<Job> jobs;
+  std::vector<Call> calls;
+  std::optional<Refusal> failure;
+
+  /// As before ncclGroupStart, but that memory is kept.
+  void reset() {
+    jobs.clear();
+    calls.clear();
+    failure.reset();
+  }
+};
+thread_local Group group;
+
+Refusal named(const char* function, Refusal refusal) {
+  if (!refusal.text.starts_with("ccoll: "))
+    refusal.text = fmt::format("ccoll: {}: {}", function, refusal.text);
+  return refusal;
+}
+
+/// How a job has failed, if it has.
+std::optional<Refusal> outcome_of(const Job& job) noexcept {
+  try {
+    const device::Current current(job.comm->device());
+    job.run();
+    return std::nullopt;
+  } catch (...) {
+    return named(job.function, refusal_of_exception());
+  }
+}
+
+/// A thread for each of `count`, all of them or none: some alone would wait for the others.
+template <typename Body>
+std::vector<std::thread> started_together(std::size_t count, Body body) {
+  enum class Start { undecided, go, never };
+  const auto start = std::make_shared<std::atomic<Start>>(Start::undecided);
+  const auto decide = [&](Start decision) {
+    start->store(decision);
+    start->notify_all();
+  };
+  std::vector<std::thread> threads;
+  threads.reserve(count);
+  try {
+    for (std::size_t i = 0; i < count; i++)
+      threads.emplace_back([start, body, i] {
+        start->wait(Start::undecided);
+        if (*start == Start::go) body(i);
+      });
+  } catch (...) {
+    decide(Start::never);
+    for (auto& thread : threads) thread.join();
+    refuse(ncclSystemError, "a thread for each of {} jobs: there was no more after {}", count,
+           threads.size());
+  }
+  decide(Start::go);
+  return threads;
+}
+
+/// Each in a thread; the first failure when all have ended.
+void run_together(std::span<const Job> jobs) {
+  std::vector<std::optional<Refusal>> outcomes(jobs.size());
+  if (jobs.size() == 1) {
+    outcomes[0] = outcome_of(jobs[0]);
+  } else {
+    auto threads =
+        started_together(jobs.size(), [&](std::size_t i) { outcomes[i] = outcome_of(jobs[i]); });
+    for (auto& thread : threads) thread.join();
+  }
+  for (std::size_t i = 0; i < jobs.size(); i++)
+    if (outcomes[i]) jobs[i].undo();
+  for (auto& outcome : outcomes)
+    if (outcome) throw std::move(*outcome);
+}
+
+/// Each in a thread that goes on by itself: the communicator tells what comes of it.
+void run_aside(std::span<const Job> jobs) {
+  const auto own = std::make_shared<std::vector<Job>>(jobs.begin(), jobs.end());
+  for (const auto& job : *own) job.comm->begin_job();
+  try {
+    auto threads = started_together(own->size(), [own](std::size_t i) {
+      const auto& job = (*own)[i];
+      if (const auto outcome = outcome_of(job)) job.comm->fail(*outcome);
+      job.comm->end_job();
+      job.comm->notify();
+    });
+    for (auto& thread : threads) thread.detach();
+  } catch (...) {
+    for (const auto& job : *own) job.comm->end_job();
+    throw;
+  }
+}
+
+/// NCCL forbids a mixture, too.
+void check_mixture(const Group& of) {
+  std::size_t blocking = 0;
+  for (const auto& job : of.jobs) blocking += job.comm->is_blocking();
+  for (const auto& call : of.calls) blocking += call.comm->is_blocking();
+  if (blocking > 0 && blocking < of.jobs.size() + of.calls.size())
+    refuse(ncclInvalidArgument,
+           "communicators that block and such that do not are in one group: use a group for each");
+}
+
+ncclResult_t run_all() {
+  if (group.failure) throw std::move(*group.failure);
+  check_mixture(group);
+  const auto jobs = std::exchange(group.jobs, {});
+  const auto calls = std::exchange(group.calls, {});
+  bool goes_on = false;
+  if (!jobs.empty()) {
+    goes_on = !jobs.front().comm->is_blocking() && calls.empty();
+    if (goes_on)
+      run_aside(jobs);
+    else
+      run_together(jobs);
+  }
+  if (!calls.empty()) make(calls);
+  return goes_on ? ncclInProgress : ncclSuccess;
+}
+
+/// What ncclGroupSimulateEnd is given, up to where it ends.
+struct Simulation {
+  std::size_t size;
+  std::uint32_t magic;
+  std::uint32_t version;
+  float estimated_time;
+};
+
+void end_simulated(ncclSimInfo_t* info) {
+  if (group.depth == 0) refuse(ncclInvalidUsage, "no group was begun: call ncclGroupStart first");
+  if (info != nullptr) {
+    Simulation given{};
+    std::memcpy(&given, info, sizeof given.size);
+    if (given.size < sizeof given)
+      refuse(ncclInvalidArgument, "simInfo: its size is {}: begin with NCCL_SIM_INFO_INITIALIZER",
+             given.size);
+    std::memcpy(&given, info, sizeof given);
+    if (given.magic != kSimulationMagic)
+      refuse(ncclInvalidArgument,
+             "simInfo: its magic number is {:#x}: begin with NCCL_SIM_INFO_INITIALIZER",
+             given.magic);
+  }
+  if (--group.depth > 0) return;
+  auto failure = std::exchange(group.failure, std::nullopt);
+  group.reset();
+  if (failure) throw std::move(*failure);
+  // Seam: a predicted time as a number behind Communicator::explain.
+  if (info != nullptr) info->estimatedTime = NCCL_UNDEF_FLOAT;
+}
+
+}  // namespace
+
+bool is_group_open() { return group.depth > 0; }
+
+void begin_group() { group.depth++; }
+
+ncclResult_t end_group() {
+  if (group.depth == 0) refuse(ncclInvalidUsage, "no group was begun: call ncclGroupStart first");
+  if (--group.depth > 0) return ncclSuccess;
+  try {
+    const auto result = run_all();
+    group.reset();
+    return result;
+  } catch (...) {
+    group.reset();
+    throw;
+  }
+}
+
+bool noted_in_group(const Call& call) {
+  if (!is_group_open()) return false;
+  group.calls.push_back(call);
+  return true;
+}
+
+ncclResult_t note_in_group(const char* function) noexcept {
+  try {
+    auto refusal = named(function, refusal_of_exception());
+    note(refusal.code, refusal.text);
+    const auto code = refusal.code;
+    if (is_group_open() && !group.failure) group.failure = std::move(refusal);
+    return code;
+  } catch (...) {
+    return note(ncclSystemError, "ccoll: there is no memory for the error's text");
+  }
+}
+
+ncclResult_t submit(Job job) {
+  if (is_group_open()) {
+    group.jobs.push_back(std::move(job));
+    return ncclSuccess;
+  }
+  if (!job.comm->is_blocking()) {
+    const auto meanwhile = job.meanwhile;
+    run_aside({&job, 1});
+    return meanwhile;
+  }
+  run_together({&job, 1});
+  return ncclSuccess;
+}
+
+}  // namespace ccoll::nccl
+
+using namespace ccoll::nccl;
+
+CCOLL_NCCL_FACE(ncclResult_t, GroupStart, void) {
+  begin_group();
+  return ncclSuccess;
+}
+
+CCOLL_NCCL_FACE(ncclResult_t, GroupEnd, void) {
+  return guarded("ncclGroupEnd", [] { return end_group(); });
+}
+
+CCOLL_NCCL_FACE(ncclResult_t, GroupSimulateEnd, ncclSimInfo_t* simInfo) {
+  return guarded("ncclGroupSimulateEnd", [&] {
+    end_simulated(simInfo);
+    return ncclSuccess;
+  });
+}

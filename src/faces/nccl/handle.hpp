@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// ncclComm_t: what it leads to, and whether it still leads anywhere.
+
+#include <memory>
+
+#include "faces/nccl/comm.hpp"
+
+namespace ccoll::nccl {
+
+ncclComm_t new_handle(std::shared_ptr<Comm> comm);
+
+/// What a handle leads to. Refuses NULL, one whose communicator was destroyed or aborted, and one
+/// of the process that this one was forked from.
+std::shared_ptr<Comm> comm_of(ncclComm_t handle);
+
+/// The same, and from now on the handle leads nowhere.
+std::shared_ptr<Comm> taken(ncclComm_t handle);
+
+}  // namespace ccoll::nccl

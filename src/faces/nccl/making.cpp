@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// How calls are made of the C++ interface: one by one, and those of a group together.
+#include <algorithm>
+#include <list>
+#include <map>
+#include <optional>
+
+#include "ccoll/call_group.hpp"
+#include "faces/nccl/call.hpp"
+
+namespace ccoll::nccl {
+namespace {
+
+/// A buffer that is read while another is written, where the two overlap.
+/// Seam: all_to_all itself is to take overlapping buffers; then this goes.
+class Scratch {
+ public:
+  /// What `call` reads: its buffer, or a copy.
+  const void* input_of(const Call& call) {
+    const auto n = static_cast<std::size_t>(call.comm->size());
+    const auto bytes = call.bytes() * n;
+    const auto* const from = static_cast<const std::byte*>(call.send);
+    const auto* const to = static_cast<const std::byte*>(call.recv);
+    const bool overlaps = from < to + bytes && to < from + bytes;
+    if (!overlaps || call.comm->device() != kHost) return call.send;
+    return copies_.emplace_back(from, from + bytes).data();
+  }
+
+ private:
+  std::list<std::vector<std::byte>> copies_;
+};
+
+CallOptions options_of(const Call& call) {
+  CallOptions options;
+  if (call.comm->device() != kHost) options.stream = call.stream;
+  return options;
+}
+
+Reduction reduction_of(const Call& call) {
+  if (call.factor == nullptr) return call.op;
+  // Seam: a factor in memory of a GPU is to be read in the order of the stream.
+  if (call.comm->device() != kHost)
+    refuse(ncclInvalidUsage,
+           "a factor in memory of a GPU is not supported yet: make the operation with "
+           "ncclScalarHostImmediate");
+  return Reduction::premultiplied_sum(call.factor, call.type);
+}
+
+/// Begins or makes a collective, as whether a group of ccoll's is open.
+void make_collective(const Call& call, Scratch& scratch) {
+  auto& communicator = call.comm->communicator();
+  const auto options = options_of(call);
+  const auto n = static_cast<std::size_t>(call.comm->size());
+  const auto one = call.count;
+  const auto all = one * n;
+  const bool is_root = call.root == call.comm->rank();
+  const auto in = [&](std::size_t count) { return ConstBlock(call.send, count, call.type); };
+  const auto out = [&](std::size_t count) { return Block(call.recv, count, call.type); };
+  switch (call.what) {
+    case What::all_reduce:
+      return communicator.all_reduce(in(one), out(one), reduction_of(call), options);
+    case What::broadcast:
+      return communicator.broadcast(is_root ? in(one) : ConstBlock(), out(one), call.root, options);
+    case What::reduce:
+      return communicator.reduce(in(one), is_root ? out(one) : Block(), reduction_of(call),
+                                 call.root, options);
+    case What::all_gather:
+      return communicator.all_gather(in(one), out(all), options);
+    case What::reduce_scatter:
+      return communicator.reduce_scatter(in(all), out(one), reduction_of(call), options);
+    case What::all_to_all:
+      return communicator.all_to_all({scratch.input_of(call), all, call.type}, out(all), options);
+    case What::gather:
+      return communicator.gather(in(one), is_root ? out(all) : Block(), call.root, options);
+    case What::scatter:
+      return communicator.scatter(is_root ? in(all) : ConstBlock(), out(one), call.root, options);
+    case What::send:
+    case What::recv:
+      break;
+  }
+}
+
+MessageRequest request_of(const Call& call) {
+  const bool sends = call.what == What::send;
+  const int tag = call.comm->next_tag(call.root, sends);
+  if (sends) return MessageRequest::send({call.send, call.count, call.type}, call.root, tag);
+  return MessageRequest::recv({call.recv, call.count, call.type}, call.root, tag);
+}
+
+/// The other ranks are to be told as well: a message that does not fit breaks nothing by itself.
+[[noreturn]] void refuse_message(const Call& call, std::string_view why) {
+  call.comm->communicator().abort(fmt::format("{} {}", why, kMismatchMark));
+  refuse(ncclInvalidUsage, "{}", why);
+}
+
+void check_received(const Call& call, const Received& received) {
+  if (received.bytes == call.bytes()) return;
+  refuse_message(call, fmt::format("a receive of {} bytes of rank {} got {} bytes: expected as "
+                                   "many as are sent",
+                                   call.bytes(), call.root, received.bytes));
+}
+
+/// What an error of a message means: one that is too long is a mismatch of both.
+template <typename Body>
+void with_message_errors(const Call& call, Body&& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::mismatch || call.comm->communicator().error_kind()) throw;
+    refuse_message(call, error.what());
+  }
+}
+
+void make_message(const Call& call) {
+  auto& communicator = call.comm->communicator();
+  const auto options = options_of(call);
+  const auto request = request_of(call);
+  with_message_errors(call, [&] {
+    if (call.what == What::send)
+      return communicator.send(request.block, request.peer, request.tag, options);
+    const auto received = communicator.recv(request.block, request.peer, request.tag, options);
+    // In a stream it is not known yet.
+    if (!options.stream) check_received(call, received);
+  });
+}
+
+/// The messages of one communicator in a group.
+struct Messages {
+  std::vector<const Call*> calls;
+  std::vector<MessageRequest> requests;
+  Work work;
+
+  void add(const Call& call) {
+    calls.push_back(&call);
+    requests.push_back(request_of(call));
+  }
+  void check() const {
+    std::size_t receive = 0;
+    for (const auto* call : calls)
+      if (call->what == What::recv)
+        with_message_errors(*call, [&] { check_received(*call, work.received(receive++)); });
+  }
+};
+
+/// A group's calls, from their beginning to their end.
+class Together {
+ public:
+  explicit Together(std::span<const Call> calls) : calls_(calls) {
+    for (const auto& call : calls_) comms_.try_emplace(call.comm.get(), *call.comm);
+    check_self_messages();
+  }
+
+  void run() {
+    group_begin();
+    begin();
+    try {
+      group_end();
+    } catch (...) {
+      note(refusal_of_exception());
+    }
+    for (auto& [comm, messages] : messages_) finish(*comm, messages);
+    for (auto& [comm, scope] : comms_) comm->look_for_failure();
+    if (first_) throw std::move(*first_);
+  }
+
+ private:
+  void note(Refusal refusal) {
+    if (!first_) first_ = std::move(refusal);
+  }
+
+  /// Runs a part; what it throws is kept with the call that it is about.
+  template <typename Body>
+  void attempt(const Call& call, Body&& body) {
+    try {
+      body();
+    } catch (...) {
+      note(call.comm->failed_call(call.function, call.number));
+    }
+  }
+
+  void begin() {
+    for (const auto& call : calls_) {
+      const device::Current current(call.comm->device());
+      attempt(call, [&] {
+        if (!call.is_message())
+          make_collective(call, scratch_);
+        else if (call.comm->device() == kHost)
+          messages_[call.comm.get()].add(call);
+        else
+          make_message(call);
+      });
+    }
+    for (auto& [comm, messages] : messages_)
+      attempt(*messages.calls.front(),
+              [&] { messages.work = comm->communicator().batch_async(messages.requests); });
+  }
+
+  void finish(Comm& /*comm*/, Messages& messages) {
+    const auto& first = *messages.calls.front();
+    attempt(first, [&] {
+      with_message_errors(first, [&] { messages.work.wait(); });
+      messages.check();
+    });
+  }
+
+  /// Each needs its counterpart in the same group.
+  void check_self_messages() const {
+    std::map<const Comm*, int> open;
+    for (const auto& call : calls_)
+      if (call.is_message() && call.root == call.comm->rank())
+        open[call.comm.get()] += call.what == What::send ? 1 : -1;
+    for (const auto& [comm, number] : open)
+      if (number != 0)
+        refuse(ncclInvalidUsage, "{}: {} of a message to oneself without its {} in the group",
+               comm->text(), number > 0 ? "the send" : "the receive",
+               number > 0 ? "receive" : "send");
+  }
+
+  std::span<const Call> calls_;
+  std::map<Comm*, Comm::UnderWay> comms_;
+  std::map<Comm*, Messages> messages_;
+  Scratch scratch_;
+  std::optional<Refusal> first_;
+};
+
+}  // namespace
+
+void make(const Call& call) {
+  const Comm::UnderWay under_way(*call.comm);
+  try {
+    if (call.is_message()) return make_message(call);
+    Scratch scratch;
+    make_collective(call, scratch);
+  } catch (...) {
+    throw call.comm->failed_call(call.function, call.number);
+  }
+}
+
+void make(std::span<const Call> calls) { Together(calls).run(); }
+
+}  // namespace ccoll::nccl

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Reductions that programs make: sums of contributions that are multiplied beforehand.
+
+#include "ccoll/reduction.hpp"
+#include "faces/nccl/comm.hpp"
+
+namespace ccoll::nccl {
+
+struct MadeReduction {
+  Reduction reduction;
+  const void* factor = nullptr;  ///< where it lies, if it is read only when a call is made
+};
+
+/// What `op` means in a call of that type. Refuses one that does not exist there.
+MadeReduction reduction_of(ncclRedOp_t op, const std::shared_ptr<Comm>& comm, ncclDataType_t type);
+
+}  // namespace ccoll::nccl

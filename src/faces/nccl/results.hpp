@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// From failures to NCCL's codes, and the text that ncclGetLastError tells.
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "ccoll/types.hpp"
+#include "faces/nccl/abi.hpp"
+
+namespace ccoll::nccl {
+
+/// How a call ends that cannot do what it is asked. It is thrown.
+struct Refusal {
+  ncclResult_t code;
+  std::string text;
+};
+
+template <typename... Args>
+[[noreturn]] void refuse(ncclResult_t code, fmt::format_string<Args...> text, Args&&... args) {
+  throw Refusal{code, fmt::format(text, std::forward<Args>(args)...)};
+}
+
+/// Stands in the reason with which a rank aborts a communicator because of a mismatch: other ranks
+/// are to be told that, too, and not that somebody aborted.
+inline constexpr std::string_view kMismatchMark = "[ncclInvalidUsage]";
+
+/// The code of an error of that kind with that text.
+ncclResult_t code_of(ErrorKind kind, std::string_view text);
+
+/// What the exception under way is to the caller. Called in a handler alone.
+Refusal refusal_of_exception();
+
+/// Keeps the text for ncclGetLastError, as this thread's and the process's last.
+ncclResult_t note(ncclResult_t code, std::string_view text) noexcept;
+/// The same of the exception under way, with `function` before it.
+ncclResult_t note_exception(std::string_view function) noexcept;
+
+/// Runs what a function of the face does. No exception leaves it.
+template <typename Function>
+ncclResult_t guarded(std::string_view function, Function&& body) noexcept {
+  try {
+    return body();
+  } catch (...) {
+    return note_exception(function);
+  }
+}
+
+/// What a pointer leads to; refuses NULL.
+template <typename T>
+T& given(T* pointer, std::string_view name) {
+  if (pointer == nullptr) refuse(ncclInvalidArgument, "{} is NULL", name);
+  return *pointer;
+}
+
+}  // namespace ccoll::nccl

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "faces/nccl/settings/environment.hpp"
+
+#include <dlfcn.h>
+
+#include <fstream>
+#include <iterator>
+#include <mutex>
+#include <sstream>
+
+#include "ccoll/version.hpp"
+#include "core/deadline.hpp"
+#include "core/text.hpp"
+#include "faces/nccl/results.hpp"
+#include "system/log.hpp"
+#include "system/variables.hpp"
+
+namespace ccoll::nccl {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+std::string file_text(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// The environment's, and those of NCCL's files: what is set first counts.
+Variables variables_of_process() {
+  auto all = variables_that_begin_with("NCCL_");
+  std::vector<std::string> files;
+  if (const auto named = all.find("NCCL_CONF_FILE"); named != all.end())
+    files.push_back(named->second);
+  else if (const auto home = read_variable("HOME"))
+    files.push_back(*home + "/.nccl.conf");
+  files.emplace_back("/etc/nccl.conf");
+  for (const auto& file : files) all.merge(parsed_lines(file_text(file)));
+  return all;
+}
+
+/// What ccoll's own variables say. What cannot be is remarked as any other variable.
+void read_own(Settings& read) {
+  const auto refused = [&](const Failure& failure) {
+    read.seen.push_back(
+        {.name = "", .value = "", .fate = Fate::refused, .remark = failure.message});
+  };
+  const auto take_number = [&](const char* name, auto&& take) {
+    if (const auto value = read_number(name); !value)
+      refused(value.error());
+    else if (*value)
+      take(**value);
+  };
+  const auto take_time = [&](const char* name, std::chrono::milliseconds& into) {
+    if (const auto value = read_time(name); !value)
+      refused(value.error());
+    else if (*value)
+      into = **value == kNoLimit ? Settings::kNone : **value;
+  };
+  take_number("CCOLL_NCCL_HOST", [&](long value) { read.host = value == 1; });
+  take_number("CCOLL_NCCL_VERSION", [&](long value) { read.version = static_cast<int>(value); });
+  take_time("CCOLL_TIMEOUT", read.timeout);
+  take_time("CCOLL_NCCL_TIMEOUT", read.timeout);
+  take_time("CCOLL_START_TIMEOUT", read.start_timeout);
+  take_time("CCOLL_NCCL_START_TIMEOUT", read.start_timeout);
+  take_time("CCOLL_NCCL_WARN_AFTER", read.warn_after);
+}
+
+Settings settings_of_process() {
+  auto read = translated(variables_of_process());
+  set_fallbacks(read.fallbacks);
+  read_own(read);
+  return read;
+}
+
+/// Where this library lies: programs find libnccl.so.2 in many ways.
+std::string own_path() {
+  Dl_info info{};
+  if (::dladdr(reinterpret_cast<const void*>(&own_path), &info) == 0 || info.dli_fname == nullptr)
+    return "?";
+  return info.dli_fname;
+}
+
+std::string_view name_of(Fate fate) {
+  switch (fate) {
+    case Fate::used:
+      return "used";
+    case Fate::no_meaning:
+      return "no meaning here";
+    case Fate::refused:
+      return "refused";
+    case Fate::silent:
+      return "another program's";
+    case Fate::unknown:
+      break;
+  }
+  return "unknown";
+}
+
+/// One line with all that were seen, and a warning for each that deserves one.
+void tell(const Settings& read) {
+  log().info("ccoll {} answers as NCCL {}: {}", version(), read.version, own_path());
+  std::vector<std::string> all;
+  for (const auto& each : read.seen) {
+    if (each.fate == Fate::silent || each.name.empty()) continue;
+    all.push_back(fmt::format("{}={} ({}{}{})", each.name, each.value, name_of(each.fate),
+                              each.remark.empty() ? "" : ": ", each.remark));
+    if (each.is_warning) log().warn("{}={}: {}", each.name, each.value, each.remark);
+  }
+  if (!all.empty()) log().info("NCCL's variables: {}", joined(all));
+}
+
+}  // namespace
+
+Variables parsed_lines(const std::string& text) {
+  Variables all;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    line = line.substr(0, line.find('#'));
+    const auto begin = line.find_first_not_of(" \t");
+    const auto sign = line.find('=');
+    if (begin == line.npos || sign == line.npos || sign < begin) continue;
+    const auto trimmed = [](std::string part) {
+      part.erase(0, std::min(part.find_first_not_of(" \t\r"), part.size()));
+      part.erase(part.find_last_not_of(" \t\r") + 1);
+      return part;
+    };
+    const auto name = trimmed(line.substr(begin, sign - begin));
+    const auto value = trimmed(line.substr(sign + 1));
+    if (!name.empty() && !value.empty()) all.emplace(name, value);
+  }
+  return all;
+}
+
+const Settings& settings() noexcept {
+  // Never destroyed: threads may ask while the process ends.
+  static const Settings* const read = [] {
+    try {
+      return new Settings(settings_of_process());
+    } catch (...) {
+      return new Settings;  // without memory nothing else will do either
+    }
+  }();
+  return *read;
+}
+
+void check_environment() {
+  const auto& read = settings();
+  static std::once_flag once;
+  std::call_once(once, [&] { tell(read); });
+  for (const auto& each : read.seen)
+    if (each.fate == Fate::refused)
+      refuse(each.name.empty() ? ncclInvalidArgument : ncclInvalidUsage, "{}{}{}{}", each.name,
+             each.name.empty() ? "" : "=", each.value.empty() ? "" : each.value + ": ",
+             each.remark);
+}
+
+}  // namespace ccoll::nccl

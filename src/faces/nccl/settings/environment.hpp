@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// NCCL's variables and ccoll's own for this library: read once, at the first call.
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "faces/nccl/abi.hpp"
+
+namespace ccoll::nccl {
+
+/// What becomes of a variable of NCCL's.
+enum class Fate {
+  used,        ///< it sets something here
+  no_meaning,  ///< it has nothing to set here, and results do not depend on it
+  refused,     ///< no communicator is made as long as it says that
+  silent,      ///< it is another program's
+  unknown,
+};
+
+/// A variable that is set, and what becomes of it.
+struct Seen {
+  std::string name;
+  std::string value;
+  Fate fate;
+  std::string remark;  ///< "CCOLL_LOG=info", or why it has no meaning here
+  bool is_warning = false;
+};
+
+struct Settings {
+  static constexpr auto kNone = std::chrono::milliseconds::max();
+
+  bool host = false;  ///< buffers are memory of the host
+  int version = kReportedVersion;
+  std::chrono::milliseconds timeout = kNone;
+  std::chrono::milliseconds start_timeout = std::chrono::minutes(30);
+  std::chrono::milliseconds warn_after = std::chrono::seconds(60);
+  std::optional<int> blocking;
+  std::string comm_id;  ///< the address that all ids are to have; empty: none
+  bool tells_version = false;
+  bool checks_pointers = false;
+  bool registers = true;
+  /// What ccoll's own variables are where the environment does not set them.
+  std::map<std::string, std::string> fallbacks;
+  std::vector<Seen> seen;
+};
+
+/// What `variables`, all of NCCL's that are set, say. Fields that ccoll's own variables set are as
+/// where nothing sets them.
+Settings translated(const std::map<std::string, std::string>& variables);
+
+/// The `NAME=value` lines of a text; `#` begins a comment.
+std::map<std::string, std::string> parsed_lines(const std::string& text);
+
+/// Of this process. The first call reads them.
+const Settings& settings() noexcept;
+/// Throws Refusal where something is set that cannot be done, and warns and tells, once, what
+/// became of each variable. For who makes a communicator or an id.
+void check_environment();
+
+}  // namespace ccoll::nccl

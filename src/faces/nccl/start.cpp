@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "faces/nccl/start.hpp"
+
+#include <atomic>
+#include <exception>
+#include <map>
+#include <thread>
+#include <tuple>
+
+#include "ccoll/version.hpp"
+#include "faces/nccl/settings/environment.hpp"
+#include "system/log.hpp"
+#include "system/variables.hpp"
+
+namespace ccoll::nccl {
+namespace {
+
+/// How a communicator works; ccoll's own variables go before the config.
+CommunicatorOptions options_of(const Comm& comm) {
+  auto options = CommunicatorOptions::from_environment();
+  const auto& config = comm.config();
+  options.name = config.comm_name;
+  options.timeout = settings().timeout;
+  options.start_timeout = settings().start_timeout;
+  // Seam: warn_after, once the core has it, is settings().warn_after.
+  options.device.ordinal = comm.device();
+  if (config.max_ctas > 0 && !read_variable("CCOLL_DEVICE_BLOCKS"))
+    options.device.blocks = static_cast<std::size_t>(config.max_ctas);
+  constexpr int kZeroCtas = 2;
+  if (config.cta_policy > 0 && (config.cta_policy & kZeroCtas) != 0 &&
+      !read_variable("CCOLL_DEVICE_COPIES"))
+    options.device.copies = DeviceCopies::always;
+  return options;
+}
+
+/// The stores that rank 0 serves at known addresses, for as long as the process runs: an address
+/// may make one communicator after another.
+struct KnownStores {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<StoreServer>> served;
+  std::map<std::pair<std::string, int>, int> used;  ///< how often by each rank
+};
+
+KnownStores& known_stores() {
+  static auto* const one = new KnownStores;
+  return *one;
+}
+
+Communicator meet(const KnownAddress& at, int rank, int size, const CommunicatorOptions& options) {
+  auto& known = known_stores();
+  int earlier = 0;
+  {
+    const std::lock_guard lock(known.mutex);
+    earlier = known.used[{at.address, rank}]++;
+    if (auto& server = known.served[at.address]; rank == 0 && !server)
+      server = serve_tcp_store(at.address, options.token, options.tls);
+  }
+  auto store = make_prefix_store(
+      connect_tcp_store(at.address, options.token, options.start_timeout, options.tls),
+      fmt::format("nccl/{}/", earlier));
+  return Communicator::create(std::move(store), rank, size, options);
+}
+
+Communicator meet(const UniqueId& id, int rank, int size, const CommunicatorOptions& options) {
+  return Communicator::create(id, rank, size, options);
+}
+
+Communicator meet(const std::shared_ptr<Store>& store, int rank, int size,
+                  const CommunicatorOptions& options) {
+  return Communicator::create(store, rank, size, options);
+}
+
+/// What tools look for to find out which library a job uses.
+void tell_version(const Comm& comm) {
+  static std::atomic<bool> is_told = false;
+  if (!settings().tells_version || comm.rank() != 0 || is_told.exchange(true)) return;
+  const int known = settings().version;
+  log().warn("NCCL version {}.{}.{} (ccoll {})", known / 10000, known / 100 % 100, known % 100,
+             version());
+}
+
+/// A start-up that goes on in a thread of its own, so that who waits for it can give it up.
+struct Attempt {
+  std::optional<Communicator> made;
+  std::exception_ptr error;
+  std::atomic<bool> is_over = false;
+};
+
+}  // namespace
+
+int device_of_thread() { return settings().host ? kHost : device::current(); }
+
+void start(const std::shared_ptr<Comm>& comm, const Meeting& at,
+           const std::shared_ptr<Comm>& guard) {
+  tell_version(*comm);
+  const auto attempt = std::make_shared<Attempt>();
+  const auto options = options_of(*comm);
+  // Seam: a start-up that another thread can end needs no thread, and leaves none behind.
+  std::thread([comm, at, guard, attempt, options] {
+    try {
+      const device::Current current(comm->device());
+      attempt->made = std::visit(
+          [&](const auto& where) { return meet(where, comm->rank(), comm->size(), options); }, at);
+    } catch (...) {
+      attempt->error = std::current_exception();
+    }
+    const bool is_late = guard->state() == Comm::State::ended;
+    if (is_late) attempt->made.reset();
+    attempt->is_over = true;
+    guard->notify();
+  }).detach();
+  guard->wait_until_ended_or([&] { return attempt->is_over.load(); });
+  if (!attempt->is_over) refuse(ncclRemoteError, "{} was aborted while it came up", comm->text());
+  if (attempt->error) std::rethrow_exception(attempt->error);
+  if (!attempt->made || !comm->came_up(std::move(*attempt->made)))
+    refuse(ncclRemoteError, "{} was aborted while it came up", comm->text());
+}
+
+}  // namespace ccoll::nccl

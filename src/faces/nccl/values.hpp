@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// NCCL's numbers of types and operations as ccoll's.
+
+#include "ccoll/types.hpp"
+#include "faces/nccl/abi.hpp"
+
+namespace ccoll::nccl {
+
+/// Refuses what is none of NCCL's types.
+DataType type_of(ncclDataType_t type);
+
+/// Whether `op` is one that needs not be made.
+constexpr bool is_built_in(ncclRedOp_t op) { return op >= 0 && op < ncclNumOps; }
+/// Of a built-in one.
+ReduceOp op_of(ncclRedOp_t op);
+
+}  // namespace ccoll::nccl

@@ -4,7 +4,6 @@
 #include "faces/nccl/group.hpp"
 #include "faces/nccl/handle.hpp"
 #include "faces/nccl/reductions.hpp"
-#include "faces/nccl/settings/environment.hpp"
 #include "faces/nccl/values.hpp"
 
 namespace ccoll::nccl {
@@ -43,17 +42,15 @@ void check_buffers(const Asked& asked, const Comm& comm, DataType type) {
   if (__builtin_mul_overflow(asked.count, size_of(type), &bytes) ||
       __builtin_mul_overflow(bytes, static_cast<std::size_t>(comm.size()), &bytes))
     refuse(ncclInvalidArgument, "a count of {}: no memory is so large", asked.count);
-  const bool looks_closer = settings().checks_pointers && comm.device() != kHost;
   const auto check = [&](const void* buffer, const char* name) {
     if (buffer == nullptr)
       refuse(ncclInvalidArgument, "{} is NULL, with a count of {}", name, asked.count);
-    if (looks_closer) device::check_pointer(buffer, name);
   };
   if (reads(asked, comm.rank())) check(asked.send, "sendbuff");
   if (writes(asked, comm.rank())) check(asked.recv, "recvbuff");
 }
 
-void run(const Call& call) {
+void run(Call& call) {
   const device::Current current(call.comm->device());
   make(call);
 }
@@ -75,9 +72,8 @@ ncclResult_t ask(const Asked& asked) noexcept {
     if (is_alone && is_message(asked.what) && asked.root == comm->rank())
       refuse(ncclInvalidUsage,
              "a message to oneself outside of a group: send and receive it in one group");
-    const Call call{asked.what, asked.function, comm,         asked.send,
-                    asked.recv, asked.count,    type,         op.reduction,
-                    op.factor,  asked.root,     asked.stream, comm->next_number()};
+    Call call{asked.what, asked.function, comm,      asked.send, asked.recv,   asked.count,
+              type,       op.reduction,   op.factor, asked.root, asked.stream, comm->next_number()};
     if (!noted_in_group(call)) run(call);
     return ncclSuccess;
   });

@@ -51,7 +51,7 @@ struct Call {
   std::size_t count;
   DataType type;
   Reduction op;
-  const void* factor;  ///< of a pre-multiplied sum: read when the call is made; NULL: `op` has it
+  const void* factor;  ///< of a pre-multiplied sum: read as the call begins; NULL: `op` has it
   int root;
   cudaStream_t stream;
   std::uint64_t number;
@@ -64,8 +64,8 @@ struct Call {
 ncclResult_t ask(const Asked& asked) noexcept;
 
 /// Makes one call. Throws Refusal.
-void make(const Call& call);
+void make(Call& call);
 /// Makes all of a group; throws the first Refusal when all are over.
-void make(std::span<const Call> calls);
+void make(std::span<Call> calls);
 
 }  // namespace ccoll::nccl

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "ccoll/communicator.hpp"
-#include "faces/nccl/device.hpp"
+#include "faces/nccl/device/device.hpp"
 #include "faces/nccl/results.hpp"
 #include "faces/nccl/settings/config.hpp"
 

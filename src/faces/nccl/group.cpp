@@ -121,7 +121,7 @@ ncclResult_t run_all() {
   if (group.failure) throw std::move(*group.failure);
   check_mixture(group);
   const auto jobs = std::exchange(group.jobs, {});
-  const auto calls = std::exchange(group.calls, {});
+  auto calls = std::exchange(group.calls, {});
   bool goes_on = false;
   if (!jobs.empty()) {
     goes_on = !jobs.front().comm->is_blocking() && calls.empty();

@@ -36,14 +36,20 @@ CallOptions options_of(const Call& call) {
   return options;
 }
 
-Reduction reduction_of(const Call& call) {
-  if (call.factor == nullptr) return call.op;
-  // Seam: a factor in memory of a GPU is to be read in the order of the stream.
-  if (call.comm->device() != kHost)
-    refuse(ncclInvalidUsage,
-           "a factor in memory of a GPU is not supported yet: make the operation with "
-           "ncclScalarHostImmediate");
-  return Reduction::premultiplied_sum(call.factor, call.type);
+/// A factor that is read only now: in memory of the host, or, in the order of the stream, of a GPU.
+/// Seam: the core is to read it when the stream comes to the call; until then this waits for that.
+Reduction read_factor(const Call& call) {
+  if (call.comm->device() == kHost) return Reduction::premultiplied_sum(call.factor, call.type);
+  std::uint64_t factor = 0;
+  device::read(&factor, call.factor, size_of(call.type), call.stream);
+  return Reduction::premultiplied_sum(&factor, call.type);
+}
+
+/// Before anything of a group begins: what is in the stream by then needs nothing of the group.
+void resolve(Call& call) {
+  if (call.factor == nullptr) return;
+  call.op = read_factor(call);
+  call.factor = nullptr;
 }
 
 /// Begins or makes a collective, as whether a group of ccoll's is open.
@@ -58,16 +64,16 @@ void make_collective(const Call& call, Scratch& scratch) {
   const auto out = [&](std::size_t count) { return Block(call.recv, count, call.type); };
   switch (call.what) {
     case What::all_reduce:
-      return communicator.all_reduce(in(one), out(one), reduction_of(call), options);
+      return communicator.all_reduce(in(one), out(one), call.op, options);
     case What::broadcast:
       return communicator.broadcast(is_root ? in(one) : ConstBlock(), out(one), call.root, options);
     case What::reduce:
-      return communicator.reduce(in(one), is_root ? out(one) : Block(), reduction_of(call),
-                                 call.root, options);
+      return communicator.reduce(in(one), is_root ? out(one) : Block(), call.op, call.root,
+                                 options);
     case What::all_gather:
       return communicator.all_gather(in(one), out(all), options);
     case What::reduce_scatter:
-      return communicator.reduce_scatter(in(all), out(one), reduction_of(call), options);
+      return communicator.reduce_scatter(in(all), out(one), call.op, options);
     case What::all_to_all:
       return communicator.all_to_all({scratch.input_of(call), all, call.type}, out(all), options);
     case What::gather:
@@ -142,12 +148,44 @@ struct Messages {
   }
 };
 
+/// A communicator of a group: a call is under way, and on a GPU its streams are in order.
+class Part {
+ public:
+  explicit Part(Comm& comm) : comm_(comm), under_way_(comm) {}
+
+  void add(cudaStream_t stream) {
+    if (comm_.device() != kHost && std::ranges::find(streams_, stream) == streams_.end())
+      streams_.push_back(stream);
+  }
+  void before() {
+    if (streams_.empty()) return;
+    const device::Current current(comm_.device());
+    comm_.order().before(streams_);
+  }
+  void after() {
+    if (streams_.empty()) return;
+    const device::Current current(comm_.device());
+    comm_.order().after(streams_);
+  }
+
+ private:
+  Comm& comm_;
+  Comm::UnderWay under_way_;
+  std::vector<cudaStream_t> streams_;
+};
+
 /// A group's calls, from their beginning to their end.
 class Together {
  public:
-  explicit Together(std::span<const Call> calls) : calls_(calls) {
-    for (const auto& call : calls_) comms_.try_emplace(call.comm.get(), *call.comm);
+  explicit Together(std::span<Call> calls) : calls_(calls) {
+    for (const auto& call : calls_)
+      comms_.try_emplace(call.comm.get(), *call.comm).first->second.add(call.stream);
     check_self_messages();
+    for (auto& call : calls_) {
+      const device::Current current(call.comm->device());
+      resolve(call);
+    }
+    for (auto& [comm, part] : comms_) part.before();
   }
 
   void run() {
@@ -158,8 +196,9 @@ class Together {
     } catch (...) {
       note(refusal_of_exception());
     }
-    for (auto& [comm, messages] : messages_) finish(*comm, messages);
-    for (auto& [comm, scope] : comms_) comm->look_for_failure();
+    for (auto& [comm, part] : comms_) try_after(part);
+    for (auto& [comm, messages] : messages_) finish(messages);
+    for (auto& [comm, part] : comms_) comm->look_for_failure();
     if (first_) throw std::move(*first_);
   }
 
@@ -195,7 +234,15 @@ class Together {
               [&] { messages.work = comm->communicator().batch_async(messages.requests); });
   }
 
-  void finish(Comm& /*comm*/, Messages& messages) {
+  void try_after(Part& part) {
+    try {
+      part.after();
+    } catch (...) {
+      note(refusal_of_exception());
+    }
+  }
+
+  void finish(Messages& messages) {
     const auto& first = *messages.calls.front();
     attempt(first, [&] {
       with_message_errors(first, [&] { messages.work.wait(); });
@@ -216,8 +263,8 @@ class Together {
                number > 0 ? "receive" : "send");
   }
 
-  std::span<const Call> calls_;
-  std::map<Comm*, Comm::UnderWay> comms_;
+  std::span<Call> calls_;
+  std::map<Comm*, Part> comms_;
   std::map<Comm*, Messages> messages_;
   Scratch scratch_;
   std::optional<Refusal> first_;
@@ -225,17 +272,23 @@ class Together {
 
 }  // namespace
 
-void make(const Call& call) {
+void make(Call& call) {
   const Comm::UnderWay under_way(*call.comm);
   try {
-    if (call.is_message()) return make_message(call);
+    resolve(call);
+    const bool is_on_device = call.comm->device() != kHost;
+    if (is_on_device) call.comm->order().before({&call.stream, 1});
     Scratch scratch;
-    make_collective(call, scratch);
+    if (call.is_message())
+      make_message(call);
+    else
+      make_collective(call, scratch);
+    if (is_on_device) call.comm->order().after({&call.stream, 1});
   } catch (...) {
     throw call.comm->failed_call(call.function, call.number);
   }
 }
 
-void make(std::span<const Call> calls) { Together(calls).run(); }
+void make(std::span<Call> calls) { Together(calls).run(); }
 
 }  // namespace ccoll::nccl

@@ -44,7 +44,6 @@ struct Settings {
   std::optional<int> blocking;
   std::string comm_id;  ///< the address that all ids are to have; empty: none
   bool tells_version = false;
-  bool checks_pointers = false;
   bool registers = true;
   /// What ccoll's own variables are where the environment does not set them.
   std::map<std::string, std::string> fallbacks;

@@ -140,11 +140,6 @@ Outcome windows(const std::string& /*value*/, Settings& /*read*/) {
   return no_meaning("there are no windows");
 }
 
-Outcome check_pointers(const std::string& value, Settings& read) {
-  read.checks_pointers = value != "0";
-  return {Fate::used, "whether buffers are looked at before a call"};
-}
-
 Outcome plugin(const std::string& value, Settings& /*read*/) {
   if (in_lower_case(value) == "none") return no_meaning();
   return {Fate::no_meaning, "ccoll loads no plugins of NCCL's", true};
@@ -235,7 +230,7 @@ constexpr Entry kTable[] = {
     {"NCCL_GRAPH_REGISTER", registers},
     {"NCCL_WIN_ENABLE", windows},
     {"NCCL_WIN_*", nothing},
-    {"NCCL_CHECK_POINTERS", check_pointers},
+    {"NCCL_CHECK_POINTERS", always},
     {"NCCL_CHECK_MODE", always},
     {"NCCL_CHECKS_DISABLE", always},
     {"NCCL_LAUNCH_*", always},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where ccoll is built without CUDA.
-#include "faces/nccl/device.hpp"
+#include "faces/nccl/device/device.hpp"
 #include "faces/nccl/results.hpp"
 
 namespace ccoll::nccl::device {
@@ -17,19 +17,22 @@ namespace {
 int current() { refuse_for_want_of_cuda(); }
 int count() { refuse_for_want_of_cuda(); }
 
+struct Current::State {};
 Current::Current(int /*device*/) {}
 Current::~Current() = default;
 
 struct Order::State {};
 Order::Order() = default;
 Order::~Order() = default;
-void Order::before_call(cudaStream_t /*stream*/) {}
-void Order::after_call(cudaStream_t /*stream*/) {}
+void Order::before(std::span<const cudaStream_t> /*streams*/) {}
+void Order::after(std::span<const cudaStream_t> /*streams*/) {}
 bool Order::is_busy() { return false; }
 void Order::wait(const std::function<bool()>& /*is_over*/) {}
 
+void read(void* /*to*/, const void* /*from*/, std::size_t /*bytes*/, cudaStream_t /*stream*/) {
+  refuse_for_want_of_cuda();
+}
 void* allocate(std::size_t /*bytes*/) { refuse_for_want_of_cuda(); }
 void release(void* /*memory*/) { refuse_for_want_of_cuda(); }
-void check_pointer(const void* /*data*/, const char* /*name*/) {}
 
 }  // namespace ccoll::nccl::device

@@ -2,13 +2,13 @@
 #pragma once
 
 /// What the face itself asks of CUDA: which device a thread has, and the order of one
-/// communicator's calls over several streams. In host mode, and in builds without CUDA, nothing is
-/// asked.
+/// communicator's calls over several streams. In host mode nothing is asked, and a build without
+/// CUDA has nothing to ask.
 
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <optional>
+#include <span>
 
 #include "faces/nccl/abi.hpp"
 
@@ -19,7 +19,7 @@ int current();
 /// How many there are, in this process.
 int count();
 
-/// The calling thread's current device is this one until the end of a scope; none: as it is.
+/// The calling thread's current device is this one until the end of a scope; below 0: as it is.
 class Current {
  public:
   explicit Current(int device);
@@ -28,11 +28,12 @@ class Current {
   Current& operator=(const Current&) = delete;
 
  private:
-  std::optional<int> before_;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 /// NCCL orders the calls of a communicator as they are made, whatever streams they are in; ccoll
-/// leaves that to its callers.
+/// leaves that to its callers. By one thread at a time, but for is_busy and wait.
 class Order {
  public:
   Order();
@@ -40,9 +41,11 @@ class Order {
   Order(const Order&) = delete;
   Order& operator=(const Order&) = delete;
 
-  /// Has `stream` wait for the last call where that was in another stream.
-  void before_call(cudaStream_t stream);
-  void after_call(cudaStream_t stream);
+  /// Calls in these streams come next: they wait for the last call, and for what is in any of these
+  /// streams already. Refuses streams that are not captured alike.
+  void before(std::span<const cudaStream_t> streams);
+  /// They have come: each of the streams waits for the calls in all of them.
+  void after(std::span<const cudaStream_t> streams);
   /// Whether the last call is still in its stream.
   bool is_busy();
   /// Waits for it, at most until `is_over`, which is asked now and then.
@@ -53,11 +56,11 @@ class Order {
   std::unique_ptr<State> state_;
 };
 
-/// Memory of the current device of cudaMalloc or ncclMemAlloc, and its end.
+/// Reads memory of the current device once `stream` has come so far.
+void read(void* to, const void* from, std::size_t bytes, cudaStream_t stream);
+
+/// Memory of the current device, and its end; also the end of cudaMalloc's.
 void* allocate(std::size_t bytes);
 void release(void* memory);
-
-/// Whether `data` is memory that a device can read. Throws Refusal where not.
-void check_pointer(const void* data, const char* name);
 
 }  // namespace ccoll::nccl::device

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where ccoll is built with CUDA, whose headers are this file's alone.
+#include "gpu/cuda/cuda.hpp"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "ccoll/memory.hpp"
+#include "faces/nccl/device/device.hpp"
+#include "faces/nccl/results.hpp"
+
+namespace ccoll::nccl::device {
+namespace {
+
+using ccoll::device::BesideCaptures;
+using ccoll::device::CurrentDevice;
+using ccoll::device::OwnEvent;
+
+void check(cudaError_t error, std::string_view what) {
+  if (error == cudaSuccess) return;
+  (void)cudaGetLastError();  // the caller's own look at it is not to find this one
+  refuse(ncclUnhandledCudaError, "{}: {} ({})", what, cudaGetErrorString(error),
+         cudaGetErrorName(error));
+}
+
+/// The same for what a program without a GPU asks first.
+void check_presence(cudaError_t error) {
+  if (error == cudaSuccess) return;
+  (void)cudaGetLastError();
+  refuse(
+      ncclUnhandledCudaError,
+      "CUDA tells of no GPU: {} ({}); set CCOLL_NCCL_HOST=1 for communicators over memory of the "
+      "host",
+      cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+/// The number of the capture that a stream is in; 0: of none.
+unsigned long long capture_of(cudaStream_t stream) {
+  cudaStreamCaptureStatus status{};
+  unsigned long long id = 0;
+  const auto error = cudaStreamGetCaptureInfo(stream, &status, &id);
+  // The default stream, while another is captured: it is in no capture itself.
+  if (error == cudaErrorStreamCaptureImplicit) {
+    (void)cudaGetLastError();
+    return 0;
+  }
+  check(error, "asking whether a stream is captured");
+  return status == cudaStreamCaptureStatusActive ? id : 0;
+}
+
+/// A stream as one thread names it: cudaStreamPerThread is another one for each.
+struct Named {
+  cudaStream_t stream = nullptr;
+  std::thread::id thread;
+
+  explicit Named(cudaStream_t named) : stream(named) {
+    if (stream == cudaStreamPerThread) thread = std::this_thread::get_id();
+  }
+  friend bool operator==(const Named&, const Named&) = default;
+};
+
+OwnEvent new_event() {
+  const BesideCaptures beside;
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+  return OwnEvent(event);
+}
+
+/// A place behind a call, where another stream can wait for it.
+struct Behind {
+  OwnEvent event;
+  std::optional<Named> stream;     ///< where the call was; nothing: there was none
+  unsigned long long capture = 0;  ///< the one that it was in
+
+  void record(cudaStream_t in, unsigned long long in_capture) {
+    if (!event) event = new_event();
+    check(cudaEventRecord(event.get(), in), "recording an event behind a call");
+    stream = Named(in);
+    capture = in_capture;
+  }
+};
+
+/// What ncclMemAlloc has given out.
+struct Given {
+  std::mutex mutex;
+  std::map<void*, Memory> by_address;
+};
+
+Given& given_out() {
+  static auto* const one = new Given;  // never destroyed: CUDA may be gone by then
+  return *one;
+}
+
+}  // namespace
+
+int current() {
+  // Tells more of what is missing than cudaGetDevice, which may tell 0 of no GPU at all.
+  if (count() == 0) check_presence(cudaErrorNoDevice);
+  int device = 0;
+  check_presence(cudaGetDevice(&device));
+  return device;
+}
+
+int count() {
+  int devices = 0;
+  check_presence(cudaGetDeviceCount(&devices));
+  return devices;
+}
+
+struct Current::State {
+  explicit State(int device) : current(device) {}
+  CurrentDevice current;
+};
+
+Current::Current(int device) {
+  if (device < 0) return;
+  int before = 0;
+  if (cudaGetDevice(&before) == cudaSuccess && before == device) return;
+  state_ = std::make_unique<State>(device);
+  if (const auto& status = state_->current.status(); !status)
+    refuse(ncclUnhandledCudaError, "{}", status.error().message);
+}
+
+Current::~Current() = default;
+
+struct Order::State {
+  std::mutex mutex;
+  Behind plain;     // guarded by mutex
+  Behind captured;  // of the newest capture
+  std::vector<OwnEvent> spare;
+  unsigned long long capture = 0;  ///< of the calls that come
+
+  Behind& behind() { return capture == 0 ? plain : captured; }
+
+  /// Each of several streams waits for what is in the others.
+  void join(std::span<const cudaStream_t> streams) {
+    while (spare.size() < streams.size()) spare.push_back(new_event());
+    for (std::size_t i = 0; i < streams.size(); i++)
+      check(cudaEventRecord(spare[i].get(), streams[i]), "recording an event in a stream");
+    for (std::size_t i = 0; i < streams.size(); i++)
+      for (std::size_t j = 0; j < streams.size(); j++)
+        if (i != j)
+          check(cudaStreamWaitEvent(streams[i], spare[j].get(), 0), "having streams wait");
+  }
+};
+
+Order::Order() = default;
+Order::~Order() = default;
+
+void Order::before(std::span<const cudaStream_t> streams) {
+  if (!state_) state_ = std::make_unique<State>();
+  const std::lock_guard lock(state_->mutex);
+  state_->capture = capture_of(streams.front());
+  for (const auto stream : streams)
+    if (capture_of(stream) != state_->capture)
+      refuse(
+          ncclInvalidUsage,
+          "a group has streams of one communicator that are captured in one graph, and such that "
+          "are not: expected all alike");
+  const auto& last = state_->behind();
+  const bool is_awaited = last.stream && last.capture == state_->capture;
+  for (const auto stream : streams)
+    if (is_awaited && !(Named(stream) == *last.stream))
+      check(cudaStreamWaitEvent(stream, last.event.get(), 0), "waiting for the call before");
+  if (streams.size() > 1) state_->join(streams);
+}
+
+void Order::after(std::span<const cudaStream_t> streams) {
+  const std::lock_guard lock(state_->mutex);
+  if (streams.size() > 1) state_->join(streams);
+  state_->behind().record(streams.back(), state_->capture);
+}
+
+bool Order::is_busy() {
+  if (!state_) return false;
+  const std::lock_guard lock(state_->mutex);
+  if (!state_->plain.stream) return false;
+  const BesideCaptures beside;
+  const bool is_busy = cudaEventQuery(state_->plain.event.get()) == cudaErrorNotReady;
+  (void)cudaGetLastError();
+  return is_busy;
+}
+
+void Order::wait(const std::function<bool()>& is_over) {
+  constexpr std::chrono::microseconds kLongest{1000};
+  for (auto pause = std::chrono::microseconds(10); is_busy() && !is_over();
+       pause = std::min(2 * pause, kLongest))
+    std::this_thread::sleep_for(pause);
+}
+
+void read(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
+  if (capture_of(stream) != 0)
+    refuse(ncclInvalidUsage,
+           "a factor in memory of a GPU cannot be read while its stream is captured: make the "
+           "operation with ncclScalarHostImmediate");
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "reading a factor");
+  check(cudaStreamSynchronize(stream), "reading a factor");
+}
+
+void* allocate(std::size_t bytes) {
+  const auto needed = std::max<std::size_t>(bytes, 1);
+  const int device = current();
+  const BesideCaptures beside;
+  try {
+    auto memory = ccoll::allocate(needed, Where::device, device);
+    void* const at = memory.data();
+    auto& all = given_out();
+    const std::lock_guard lock(all.mutex);
+    all.by_address.emplace(at, std::move(memory));
+    return at;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::unsupported) throw;
+  }
+  void* at = nullptr;
+  check(cudaMalloc(&at, needed), "allocating memory of a GPU");
+  return at;
+}
+
+void release(void* memory) {
+  auto& all = given_out();
+  {
+    const std::lock_guard lock(all.mutex);
+    if (all.by_address.erase(memory) > 0) return;
+  }
+  check(cudaFree(memory), "freeing memory of a GPU");
+}
+
+}  // namespace ccoll::nccl::device

@@ -1332,6 +1332,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   const auto counted = crosses(to, from) || crosses(from, to) ? bytes : 0;
   copies += counted > 0 ? 1 : 0;
   const bool is_by_itself = kind == cudaMemcpyDefault && known(to) && known(from);
+  if (kind == cudaMemcpyDefault && contains(on_device, from) && !known(to))
+    kind = cudaMemcpyDeviceToHost;
   // Within the host it returns when it is done.
   const bool waits = contains(pinned, to) && contains(pinned, from) && !::known(stream)->capture;
   const auto of_devices = DeviceCopy::of(::known(stream)->device, to, from);

@@ -46,18 +46,18 @@ ncclResult_t Comm::async_error() {
   return failure_.load(std::memory_order_acquire);
 }
 
-void Comm::check_idle(bool misuse_sticks) {
+void Comm::check_known() {
   if (state() == State::ended) refuse(ncclInvalidArgument, "comm was destroyed or aborted before");
   if (!has_job()) {
-    check_failure();
     if (state() != State::initialising) return;
+    check_failure();
   }
   const Refusal refusal{
       ncclInvalidArgument,
       fmt::format("{} still goes on with what it was asked before: call ncclCommGetAsyncError "
                   "until it no longer tells ncclInProgress",
                   text())};
-  if (misuse_sticks && !is_blocking_) fail(refusal);
+  if (!is_blocking_) fail(refusal);
   throw refusal;
 }
 
@@ -69,13 +69,18 @@ void Comm::check_failure() const {
   throw Refusal{failure, failure_text_};
 }
 
-void Comm::check_usable(bool misuse_sticks) {
-  check_idle(misuse_sticks);
+void Comm::check_open() {
+  check_known();
+  check_failure();
   if (state() == State::finalised)
     refuse(ncclInvalidUsage, "{} was finalised: it can only be destroyed or aborted", text());
   if (state() == State::revoked)
     refuse(ncclInvalidUsage, "{} was revoked: split or shrink it to go on, or destroy or abort it",
            text());
+}
+
+void Comm::check_usable() {
+  check_open();
   if (is_suspended())
     refuse(ncclInvalidUsage, "{} is suspended: call ncclCommResume first", text());
 }
@@ -84,14 +89,6 @@ void Comm::check_parent(bool may_be_broken) {
   if (state() == State::revoked) return;
   if (may_be_broken && state() == State::ready && !has_job()) return;
   check_usable();
-}
-
-void Comm::check_known() const {
-  if (state() == State::initialising || has_job())
-    refuse(ncclInvalidArgument,
-           "{} still goes on with what it was asked before: call ncclCommGetAsyncError until it no "
-           "longer tells ncclInProgress",
-           text());
 }
 
 bool Comm::came_up(Communicator&& made) {
@@ -140,12 +137,12 @@ void Comm::finalise() {
 }
 
 void Comm::revoke() {
+  check_known();
   auto expected = State::ready;
   if (!state_.compare_exchange_strong(expected, State::revoked, std::memory_order_acq_rel))
     refuse(ncclInvalidArgument, "{} {}", text(),
-           expected == State::revoked     ? "was revoked before"
-           : expected == State::finalised ? "was finalised: there is nothing to revoke"
-                                          : "has not come up");
+           expected == State::revoked ? "was revoked before"
+                                      : "was finalised: there is nothing to revoke");
   communicator_->abort(fmt::format("ncclCommRevoke on rank {}", rank()));
 }
 
@@ -190,11 +187,11 @@ void Comm::abort() {
   }
 }
 
-int Comm::next_tag(int peer, bool sends) {
+int Comm::next_message(int peer, bool sends) {
   if (tags_.empty()) tags_.resize(static_cast<std::size_t>(size()));
   auto& [sent, received] = tags_[static_cast<std::size_t>(peer)];
   auto& number = sends ? sent : received;
-  return static_cast<int>(number++ & 0x7fffffffU);
+  return static_cast<int>(number++ & 0x07ffffffU);
 }
 
 }  // namespace ccoll::nccl

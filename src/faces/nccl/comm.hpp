@@ -55,13 +55,14 @@ class Comm {
   /// The first failure, else whether something goes on. Never blocks.
   ncclResult_t async_error();
 
-  /// Throws Refusal unless a call or job can begin now. `misuse_sticks`: of a communicator that
-  /// does not block, to use it while something goes on is its failure from then on.
-  void check_usable(bool misuse_sticks = true);
+  /// Throws Refusal while something goes on, which is not known by then. Of a communicator that
+  /// does not block that is its failure from then on.
+  void check_known();
+  /// Throws Refusal unless a call or job can begin now; the first also where it is suspended.
+  void check_open();
+  void check_usable();
   /// The same for what makes another of it: also where it was revoked, or may be broken.
   void check_parent(bool may_be_broken);
-  /// Throws Refusal as long as it is not known what was asked for.
-  void check_known() const;
   /// Of one that has come up.
   Communicator& communicator() { return *communicator_; }
 
@@ -106,8 +107,8 @@ class Comm {
   void notify();
 
   std::uint64_t next_number() { return calls_.fetch_add(1, std::memory_order_relaxed) + 1; }
-  /// Of the next message to or from `peer`; messages of a pair are matched in their order.
-  int next_tag(int peer, bool sends);
+  /// The number of the next message to or from `peer`: those of a pair match in their order.
+  int next_message(int peer, bool sends);
 
   bool is_suspended() const { return is_suspended_.load(std::memory_order_acquire); }
   /// False where it is so already.
@@ -117,7 +118,6 @@ class Comm {
   device::Order& order() { return order_; }
 
  private:
-  void check_idle(bool misuse_sticks);
   void check_failure() const;
   void leave();
 

@@ -73,14 +73,32 @@ std::vector<std::thread> started_together(std::size_t count, Body body) {
   return threads;
 }
 
-/// Each in a thread; the first failure when all have ended.
+/// The numbers of jobs by their communicators: those of one run in their order, as on other ranks.
+using Chains = std::vector<std::vector<std::size_t>>;
+Chains chains_of(std::span<const Job> jobs) {
+  Chains chains;
+  for (std::size_t i = 0; i < jobs.size(); i++) {
+    const auto chain = std::ranges::find_if(
+        chains, [&](const auto& each) { return jobs[each.front()].comm == jobs[i].comm; });
+    if (chain == chains.end())
+      chains.push_back({i});
+    else
+      chain->push_back(i);
+  }
+  return chains;
+}
+
+/// Those of different communicators in a thread each; the first failure when all have ended.
 void run_together(std::span<const Job> jobs) {
   std::vector<std::optional<Refusal>> outcomes(jobs.size());
-  if (jobs.size() == 1) {
-    outcomes[0] = outcome_of(jobs[0]);
+  const auto chains = chains_of(jobs);
+  const auto run = [&](std::size_t chain) {
+    for (const auto i : chains[chain]) outcomes[i] = outcome_of(jobs[i]);
+  };
+  if (chains.size() == 1) {
+    run(0);
   } else {
-    auto threads =
-        started_together(jobs.size(), [&](std::size_t i) { outcomes[i] = outcome_of(jobs[i]); });
+    auto threads = started_together(chains.size(), run);
     for (auto& thread : threads) thread.join();
   }
   for (std::size_t i = 0; i < jobs.size(); i++)
@@ -89,16 +107,19 @@ void run_together(std::span<const Job> jobs) {
     if (outcome) throw std::move(*outcome);
 }
 
-/// Each in a thread that goes on by itself: the communicator tells what comes of it.
+/// The same in threads that go on by themselves: the communicators tell what comes of it.
 void run_aside(std::span<const Job> jobs) {
-  const auto own = std::make_shared<std::vector<Job>>(jobs.begin(), jobs.end());
+  const auto own = std::make_shared<const std::vector<Job>>(jobs.begin(), jobs.end());
+  const auto chains = std::make_shared<const Chains>(chains_of(jobs));
   for (const auto& job : *own) job.comm->begin_job();
   try {
-    auto threads = started_together(own->size(), [own](std::size_t i) {
-      const auto& job = (*own)[i];
-      if (const auto outcome = outcome_of(job)) job.comm->fail(*outcome);
-      job.comm->end_job();
-      job.comm->notify();
+    auto threads = started_together(chains->size(), [own, chains](std::size_t chain) {
+      for (const auto i : (*chains)[chain]) {
+        const auto& job = (*own)[i];
+        if (const auto outcome = outcome_of(job)) job.comm->fail(*outcome);
+        job.comm->end_job();
+        job.comm->notify();
+      }
     });
     for (auto& thread : threads) thread.detach();
   } catch (...) {

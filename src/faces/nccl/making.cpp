@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How calls are made of the C++ interface: one by one, and those of a group together.
 #include <algorithm>
+#include <exception>
 #include <list>
 #include <map>
 #include <optional>
@@ -86,34 +87,48 @@ void make_collective(const Call& call, Scratch& scratch) {
   }
 }
 
+/// A message's tag tells its type, and its number among those from its sender to its receiver.
+constexpr int kTypeBits = 4;
+static_assert(static_cast<int>(kDataTypes.size()) <= 1 << kTypeBits);
+
 MessageRequest request_of(const Call& call) {
   const bool sends = call.what == What::send;
-  const int tag = call.comm->next_tag(call.root, sends);
+  const int number = call.comm->next_message(call.root, sends);
+  const int tag = (number << kTypeBits | static_cast<int>(call.type)) & 0x7fffffff;
   if (sends) return MessageRequest::send({call.send, call.count, call.type}, call.root, tag);
-  return MessageRequest::recv({call.recv, call.count, call.type}, call.root, tag);
+  // The messages of a pair come in their order, and the tag is compared here. Those of streams may
+  // overtake each other, so there it has to be the right one.
+  return MessageRequest::recv({call.recv, call.count, call.type}, call.root,
+                              call.comm->device() == kHost ? kAnyTag : tag);
 }
 
 /// The other ranks are to be told as well: a message that does not fit breaks nothing by itself.
-[[noreturn]] void refuse_message(const Call& call, std::string_view why) {
+[[noreturn]] void refuse_message(const Call& call, const Received& sent) {
+  const auto type = static_cast<DataType>(sent.tag & ((1 << kTypeBits) - 1));
+  const auto why =
+      fmt::format("rank {} sends {} {} ({} bytes), and rank {} receives {} {} ({} bytes)",
+                  call.root, sent.bytes / size_of(type), to_string(type), sent.bytes,
+                  call.comm->rank(), call.count, to_string(call.type), call.bytes());
   call.comm->communicator().abort(fmt::format("{} {}", why, kMismatchMark));
   refuse(ncclInvalidUsage, "{}", why);
 }
 
-void check_received(const Call& call, const Received& received) {
-  if (received.bytes == call.bytes()) return;
-  refuse_message(call, fmt::format("a receive of {} bytes of rank {} got {} bytes: expected as "
-                                   "many as are sent",
-                                   call.bytes(), call.root, received.bytes));
+void check_received(const Call& call, const Received& sent) {
+  const int type = sent.tag & ((1 << kTypeBits) - 1);
+  if (sent.bytes != call.bytes() || type != static_cast<int>(call.type)) refuse_message(call, sent);
 }
 
-/// What an error of a message means: one that is too long is a mismatch of both.
-template <typename Body>
-void with_message_errors(const Call& call, Body&& body) {
+/// Runs a receive. A message that is too long is still there, to be looked at.
+template <typename Receive>
+void receive(const Call& call, Receive&& body) {
+  auto& communicator = call.comm->communicator();
   try {
-    body();
+    check_received(call, body());
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::mismatch || call.comm->communicator().error_kind()) throw;
-    refuse_message(call, error.what());
+    if (error.kind() != ErrorKind::mismatch || communicator.error_kind()) throw;
+    const auto sent = communicator.try_probe(call.root);
+    if (!sent) throw;
+    refuse_message(call, *sent);
   }
 }
 
@@ -121,13 +136,15 @@ void make_message(const Call& call) {
   auto& communicator = call.comm->communicator();
   const auto options = options_of(call);
   const auto request = request_of(call);
-  with_message_errors(call, [&] {
-    if (call.what == What::send)
-      return communicator.send(request.block, request.peer, request.tag, options);
-    const auto received = communicator.recv(request.block, request.peer, request.tag, options);
-    // In a stream it is not known yet.
-    if (!options.stream) check_received(call, received);
-  });
+  if (call.what == What::send) {
+    communicator.send(request.block, request.peer, request.tag, options);
+  } else if (options.stream) {
+    // What came is not known before the stream has passed it.
+    communicator.recv(request.block, request.peer, request.tag, options);
+  } else {
+    receive(call,
+            [&] { return communicator.recv(request.block, request.peer, request.tag, options); });
+  }
 }
 
 /// The messages of one communicator in a group.
@@ -140,11 +157,27 @@ struct Messages {
     calls.push_back(&call);
     requests.push_back(request_of(call));
   }
-  void check() const {
-    std::size_t receive = 0;
+  /// Waits, and throws what is wrong: rather what does not fit than that something failed.
+  void finish() {
+    std::exception_ptr failed;
+    try {
+      work.wait();
+    } catch (const Error&) {
+      failed = std::current_exception();
+    }
+    std::size_t number = 0;
     for (const auto* call : calls)
-      if (call->what == What::recv)
-        with_message_errors(*call, [&] { check_received(*call, work.received(receive++)); });
+      if (call->what == What::recv) look_at(*call, number++, failed != nullptr);
+    if (failed) std::rethrow_exception(failed);
+  }
+
+ private:
+  void look_at(const Call& call, std::size_t number, bool has_failed) const {
+    try {
+      receive(call, [&] { return work.received(number); });
+    } catch (const Error&) {
+      if (!has_failed) throw;
+    }
   }
 };
 
@@ -243,11 +276,7 @@ class Together {
   }
 
   void finish(Messages& messages) {
-    const auto& first = *messages.calls.front();
-    attempt(first, [&] {
-      with_message_errors(first, [&] { messages.work.wait(); });
-      messages.check();
-    });
+    attempt(*messages.calls.front(), [&] { messages.finish(); });
   }
 
   /// Each needs its counterpart in the same group.

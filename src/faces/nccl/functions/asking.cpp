@@ -76,7 +76,7 @@ constexpr int kSuspendMemory = 1;
 ncclResult_t suspend(const char* function, ncclComm_t comm, bool suspended) {
   return guarded(function, [&] {
     const auto it = comm_of(comm);
-    it->check_known();
+    it->check_open();
     if (!it->suspend(suspended))
       refuse(ncclInvalidUsage, "{} is {}suspended", it->text(), suspended ? "already " : "not ");
     return ncclSuccess;

@@ -3,14 +3,18 @@
 #include "ccoll/memory.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include "faces/nccl/handle.hpp"
 #include "faces/nccl/results.hpp"
 #include "faces/nccl/settings/environment.hpp"
+#include "system/log.hpp"
 
 namespace ccoll::nccl {
 namespace {
@@ -48,32 +52,67 @@ void free_on_host(void* at) {
     refuse(ncclInvalidArgument, "ptr is no memory that ncclMemAlloc has given out");
 }
 
-/// What programs have registered. Seam: with memory of GPUs, ranges that overlap are to be counted
-/// and registered with ccoll; on the host it would only be a hint.
+/// A range as programs register it: with every communicator, again, and overlapping with others.
+using Range = std::pair<void*, std::size_t>;
+
+/// What it takes to lend it to other ranks, as long as anybody has it registered.
+struct Lent {
+  Memory memory;  ///< none where ccoll cannot lend it, or lends some of it already
+  int users = 0;
+};
+
+/// Those of all communicators. A handle points to its range.
 struct Registered {
   std::mutex mutex;
-  std::set<void*> handles;
+  std::map<Range, Lent> ranges;
+  std::set<const Range*> handles;
 };
 
 Registered& registered() {
-  static auto* const one = new Registered;
+  static auto* const one = new Registered;  // never destroyed: CUDA may be gone by then
   return *one;
 }
 
-void* registered_now() {
-  auto handle = std::make_unique<char>();
+/// It is a hint: without it the memory is copied.
+Memory lent(const Range& range) {
+  try {
+    return register_memory(range.first, range.second);
+  } catch (const Error& error) {
+    static std::atomic<bool> is_told = false;
+    if (!is_told.exchange(true))
+      log().info("ncclCommRegister: memory is copied as if it were not registered: {}",
+                 error.what());
+    return {};
+  }
+}
+
+const Range* registered_now(const Range& range, bool is_on_device) {
+  auto handle = std::make_unique<Range>(range);
   auto& all = registered();
   const std::lock_guard lock(all.mutex);
+  auto& entry = all.ranges[range];
+  // Memory of the host is lent without being registered.
+  if (entry.users++ == 0 && is_on_device) entry.memory = lent(range);
   all.handles.insert(handle.get());
   return handle.release();
 }
 
-void deregister(void* handle) {
+void deregister(const void* given) {
+  // The program may free the memory when this returns.
+  constexpr std::chrono::seconds kPatience{1};
+  const auto* const handle = static_cast<const Range*>(given);
   auto& all = registered();
   const std::lock_guard lock(all.mutex);
   if (all.handles.erase(handle) == 0)
     refuse(ncclInvalidUsage, "handle is none that ncclCommRegister has given out");
-  delete static_cast<char*>(handle);
+  const std::unique_ptr<const Range> owned(handle);
+  const auto entry = all.ranges.find(*handle);
+  if (--entry->second.users > 0) return;
+  if (!entry->second.memory.reset_within(kPatience))
+    log().warn(
+        "ncclCommDeregister: another rank still has memory of a GPU open that was "
+        "registered; do not free it before all ranks have let it go");
+  all.ranges.erase(entry);
 }
 
 void check_range(const void* buffer, std::size_t bytes) {
@@ -109,10 +148,13 @@ CCOLL_NCCL_FACE(ncclResult_t, MemFree, void* ptr) {
 CCOLL_NCCL_FACE(ncclResult_t, CommRegister, const ncclComm_t comm, void* buff, size_t size,
                 void** handle) {
   return guarded("ncclCommRegister", [&] {
-    comm_of(comm)->check_known();
+    const auto it = comm_of(comm);
+    it->check_known();
     check_range(buff, size);
     if (handle == nullptr) return ncclSuccess;
-    *handle = settings().registers ? registered_now() : nullptr;
+    *handle = nullptr;
+    if (settings().registers)
+      *handle = const_cast<Range*>(registered_now({buff, size}, it->device() != ccoll::kHost));
     return ncclSuccess;
   });
 }

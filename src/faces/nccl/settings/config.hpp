@@ -14,10 +14,10 @@ struct Config {
   int cga_cluster_size = INT_MIN;
   int min_ctas = INT_MIN;
   int max_ctas = INT_MIN;
-  std::string net_name;
+  std::string net_name = {};
   int split_share = INT_MIN;
   int traffic_class = INT_MIN;
-  std::string comm_name;
+  std::string comm_name = {};
   int collnet_enable = INT_MIN;
   int cta_policy = INT_MIN;
   int shrink_share = INT_MIN;

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "faces/nccl/settings/environment.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "system/variables.hpp"
+
+namespace ccoll::nccl {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+/// What becomes of one variable alone.
+Seen seen(const std::string& name, const std::string& value) {
+  const auto read = translated({{name, value}});
+  REQUIRE(read.seen.size() == 1);
+  return read.seen.front();
+}
+
+Variables fallbacks(const std::string& name, const std::string& value) {
+  return translated({{name, value}}).fallbacks;
+}
+
+}  // namespace
+
+TEST_CASE("nccl environment: what has a counterpart sets it", "[faces][unit]") {
+  using Row = std::tuple<std::string, std::string, std::string, std::string>;
+  const Row rows[] = {
+      {"NCCL_DEBUG", "INFO", "CCOLL_LOG", "info"},
+      {"NCCL_DEBUG", "TRACE", "CCOLL_LOG", "trace"},
+      {"NCCL_DEBUG_FILE", "/tmp/%h.%p", "CCOLL_LOG_FILE", "/tmp/%h.%p"},
+      {"NCCL_SOCKET_IFNAME", "^docker", "CCOLL_SOCKET_IFNAME", "^docker"},
+      {"NCCL_HOSTID", "a", "CCOLL_HOST_ID", "a"},
+      {"NCCL_P2P_DISABLE", "1", "CCOLL_DEVICE_WAY", "host"},
+      {"NCCL_P2P_LEVEL", "LOC", "CCOLL_DEVICE_WAY", "host"},
+      {"NCCL_NET_GDR_LEVEL", "LOC", "CCOLL_GPU_DIRECT", "0"},
+      {"NCCL_IB_HCA", "mlx5", "CCOLL_IB_HCA", "mlx5"},
+      {"NCCL_IB_TC", "106", "CCOLL_IB_TC", "106"},
+      {"NCCL_ALGO", "Ring", "CCOLL_ALGO", "ring"},
+      {"NCCL_ALGO", "Tree", "CCOLL_ALGO", "double_tree"},
+      {"NCCL_MAX_CTAS", "16", "CCOLL_DEVICE_BLOCKS", "16"},
+      {"NCCL_MAX_NCHANNELS", "8", "CCOLL_DEVICE_BLOCKS", "8"},
+      {"NCCL_CTA_POLICY", "ZERO", "CCOLL_DEVICE_COPIES", "always"},
+  };
+  for (const auto& [name, value, own, own_value] : rows) {
+    CAPTURE(name, value);
+    CHECK(fallbacks(name, value) == Variables{{own, own_value}});
+    CHECK(seen(name, value).fate == Fate::used);
+    // It is one that ccoll reads, and what it may be.
+    REQUIRE(is_known_variable(own));
+    if (!values_of(own).words.empty()) CHECK(check_word(own, own_value));
+  }
+}
+
+TEST_CASE("nccl environment: what has no meaning sets nothing and is no error", "[faces][unit]") {
+  for (const auto* name :
+       {"NCCL_PROTO", "NCCL_BUFFSIZE", "NCCL_NVLS_ENABLE", "NCCL_IB_AR_THRESHOLD",
+        "NCCL_SHM_DISABLE", "NCCL_TOPO_FILE", "NCCL_NET_GDR_READ", "NCCL_CUMEM_ENABLE",
+        "NCCL_RAS_ENABLE", "NCCL_LAUNCH_MODE", "NCCL_CHECK_POINTERS", "NCCL_OOB_NET_IFNAME"}) {
+    CAPTURE(name);
+    CHECK(seen(name, "1").fate == Fate::no_meaning);
+    CHECK_FALSE(seen(name, "1").is_warning);
+    CHECK(fallbacks(name, "1").empty());
+  }
+  for (const auto* value : {"NVLS", "Ring,Tree", "^Tree", "allreduce:ring", "PAT"})
+    CHECK(fallbacks("NCCL_ALGO", value).empty());
+}
+
+TEST_CASE("nccl environment: refused, warned of, and others' own", "[faces][unit]") {
+  CHECK(seen("NCCL_NET", "aws-ofi").fate == Fate::refused);
+  CHECK(seen("NCCL_COMM_BLOCKING", "2").fate == Fate::refused);
+  CHECK(seen("NCCL_SOCKET_FAMILY", "ipv4").fate == Fate::refused);
+  CHECK(seen("NCCL_NET_PLUGIN", "aws-ofi").is_warning);
+  CHECK_FALSE(seen("NCCL_NET_PLUGIN", "none").is_warning);
+  CHECK(seen("NCCL_ASYNC_ERROR_HANDLING", "1").fate == Fate::silent);
+  CHECK(seen("NCCL_TESTS_DEVICE", "1").fate == Fate::silent);
+  const auto unknown = seen("NCCL_DEBUGG", "INFO");
+  CHECK(unknown.fate == Fate::unknown);
+  CHECK(unknown.is_warning);
+  CHECK(unknown.remark.find("NCCL_DEBUG") != std::string::npos);
+}
+
+TEST_CASE("nccl environment: settings of the face itself", "[faces][unit]") {
+  const auto read = translated({{"NCCL_COMM_ID", "127.0.0.1:4000"},
+                                {"NCCL_COMM_BLOCKING", "0"},
+                                {"NCCL_DEBUG", "VERSION"},
+                                {"NCCL_LOCAL_REGISTER", "0"}});
+  CHECK(read.comm_id == "127.0.0.1:4000");
+  CHECK(read.blocking == 0);
+  CHECK(read.tells_version);
+  CHECK_FALSE(read.registers);
+  CHECK(read.fallbacks.empty());
+  const auto none = translated({});
+  CHECK(none.version == kReportedVersion);
+  CHECK_FALSE(none.blocking);
+  CHECK_FALSE(none.tells_version);
+  CHECK(none.registers);
+}
+
+TEST_CASE("nccl environment: the lines of a file", "[faces][unit]") {
+  CHECK(parsed_lines("# all\nNCCL_DEBUG=INFO\n  NCCL_ALGO = Ring # why\n\nnonsense\n"
+                     "NCCL_NET=\nNCCL_DEBUG=WARN\r\n") ==
+        Variables{{"NCCL_DEBUG", "INFO"}, {"NCCL_ALGO", "Ring"}});
+}
+
+}  // namespace ccoll::nccl

@@ -13,9 +13,11 @@
 #include "bench/command/names.hpp"
 #include "bench/measure/machine.hpp"
 #include "comm/groups/costs.hpp"
+#include "faces/nccl/settings/environment.hpp"
 #include "kernels/combine.hpp"
 #include "kernels/device/launch.hpp"
 #include "rendezvous/identity.hpp"
+#include "system/variables.hpp"
 #include "transport/transport.hpp"
 
 namespace ccoll::bench {
@@ -66,6 +68,16 @@ std::string transport_text() {
          line("GPU kernels", device::describe_cuda()) + verbs_text();
 }
 
+/// What becomes of NCCL's variables in libnccl.so.2.
+std::string nccl_text() {
+  std::string text;
+  for (const auto& each : nccl::translated(variables_that_begin_with("NCCL_")).seen)
+    text += fmt::format("  {}={}: {}{}{}\n", each.name, each.value, nccl::to_string(each.fate),
+                        each.remark.empty() ? "" : ", ", each.remark);
+  if (text.empty()) text = "  none is set\n";
+  return "NCCL's variables, as libnccl.so.2 takes them\n" + text;
+}
+
 std::string operation_text() {
   std::string text = "Algorithms\n";
   for (const Operation& row : operations()) {
@@ -106,7 +118,8 @@ std::string build_text() {
 }  // namespace
 
 std::string info_text() {
-  return build_text() + "\n" + machine_text() + "\n" + transport_text() + "\n" + operation_text();
+  return build_text() + "\n" + machine_text() + "\n" + transport_text() + "\n" + nccl_text() +
+         "\n" + operation_text();
 }
 
 Options to_explain(const Options& options) {

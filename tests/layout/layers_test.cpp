@@ -80,8 +80,8 @@ const std::map<std::string, std::string> kMayInclude = {
     {"run", "core system rendezvous dumps"},
     {"bench", "system bench/command"},
     {"bench/command",
-     "core system algorithms kernels kernels/device rendezvous transport comm/groups run "
-     "bench/measure bench/report"},
+     "core system algorithms kernels kernels/device rendezvous transport comm/groups "
+     "faces/nccl/settings run bench/measure bench/report"},
     {"bench/costs", "core system trace"},
     {"bench/measure",
      "core system net schedule algorithms kernels/device rendezvous gpu/cuda bench/command "
@@ -117,10 +117,12 @@ const std::map<std::string, std::string> kRoots = {
 /// What others than a room's own sources include of it: the headers on its top level, which is its
 /// door, and these. The GPU kernels are a room of their own, beside those for CPUs.
 const Names kDoors = {
-    "comm/groups/costs.hpp",        "comm/groups/tuning.hpp",      "comm/record/dump/dump.hpp",
-    "comm/record/trace/format.hpp", "comm/record/trace/texts.hpp", "gpu/cuda/cuda.hpp",
-    "net/wire/frame.hpp",           "net/wire/openssl.hpp",        "net/wire/outbox.hpp",
-    "net/wire/stream.hpp",          "net/wire/turns.hpp",
+    "comm/groups/costs.hpp",       "comm/groups/tuning.hpp",
+    "comm/record/dump/dump.hpp",   "comm/record/trace/format.hpp",
+    "comm/record/trace/texts.hpp", "faces/nccl/settings/environment.hpp",
+    "gpu/cuda/cuda.hpp",           "net/wire/frame.hpp",
+    "net/wire/openssl.hpp",        "net/wire/outbox.hpp",
+    "net/wire/stream.hpp",         "net/wire/turns.hpp",
 };
 /// Rooms that have no door: their parts are headers of their own.
 const Names kOpen = {"bench", "kernels"};

@@ -80,29 +80,13 @@ std::string own_path() {
   return info.dli_fname;
 }
 
-std::string_view name_of(Fate fate) {
-  switch (fate) {
-    case Fate::used:
-      return "used";
-    case Fate::no_meaning:
-      return "no meaning here";
-    case Fate::refused:
-      return "refused";
-    case Fate::silent:
-      return "another program's";
-    case Fate::unknown:
-      break;
-  }
-  return "unknown";
-}
-
 /// One line with all that were seen, and a warning for each that deserves one.
 void tell(const Settings& read) {
   log().info("ccoll {} answers as NCCL {}: {}", version(), read.version, own_path());
   std::vector<std::string> all;
   for (const auto& each : read.seen) {
     if (each.fate == Fate::silent || each.name.empty()) continue;
-    all.push_back(fmt::format("{}={} ({}{}{})", each.name, each.value, name_of(each.fate),
+    all.push_back(fmt::format("{}={} ({}{}{})", each.name, each.value, to_string(each.fate),
                               each.remark.empty() ? "" : ": ", each.remark));
     if (each.is_warning) log().warn("{}={}: {}", each.name, each.value, each.remark);
   }

@@ -24,6 +24,9 @@ enum class Fate {
   unknown,
 };
 
+/// "used", "no meaning here".
+std::string_view to_string(Fate fate);
+
 /// A variable that is set, and what becomes of it.
 struct Seen {
   std::string name;

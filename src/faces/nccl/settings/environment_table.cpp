@@ -294,6 +294,22 @@ std::string meant_by(std::string_view name) {
 
 }  // namespace
 
+std::string_view to_string(Fate fate) {
+  switch (fate) {
+    case Fate::used:
+      return "used";
+    case Fate::no_meaning:
+      return "no meaning here";
+    case Fate::refused:
+      return "refused";
+    case Fate::silent:
+      return "another program's";
+    case Fate::unknown:
+      break;
+  }
+  return "unknown";
+}
+
 Settings translated(const std::map<std::string, std::string>& variables) {
   Settings read;
   for (const auto& [name, value] : variables) {

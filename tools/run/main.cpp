@@ -18,6 +18,8 @@
 #include "rendezvous/open_store.hpp"
 #include "run/diagnosis.hpp"
 #include "run/launch.hpp"
+#include "run/nccl_library.hpp"
+#include "run/which_nccl.hpp"
 #include "system/variables.hpp"
 #include "system/write_all.hpp"
 
@@ -42,6 +44,10 @@ Examples:
                                            only a store, for ranks that Slurm, mpirun or torchrun
                                            start on several hosts with
                                            CCOLL_STORE=tcp://10.0.0.1:29500 CCOLL_TOKEN_FILE=token
+  cc-run --nccl torchrun --nproc-per-node 4 train.py
+                                           a program made for NCCL, which runs on ccoll instead
+                                           (docs/nccl.md); with -n 4 cc-run starts the ranks itself
+  cc-run --nccl --which 4711               which libnccl process 4711 calls
 
 The program's Communicator::create() finds rank, size and store in the environment. The status is 0,
 or that of the first rank that failed here (128 + N if signal N killed it); then a few lines say what
@@ -61,7 +67,9 @@ class Help final : public CLI::Formatter {
     return "Usage: cc-run -n RANKS|cpu [OPTIONS] PROGRAM [ARGS...]\n"
            "       cc-run -n RANKS --nodes N --node I --store HOST:PORT [OPTIONS] PROGRAM "
            "[ARGS...]\n"
-           "       cc-run --store [HOST:PORT] [--token-file FILE]\n";
+           "       cc-run --store [HOST:PORT] [--token-file FILE]\n"
+           "       cc-run --nccl [-n RANKS|cpu] PROGRAM [ARGS...]\n"
+           "       cc-run --nccl --which PID\n";
   }
 };
 
@@ -76,6 +84,8 @@ struct Arguments {
   std::optional<int> nodes;
   std::optional<int> node;
   bool no_prefix = false;
+  bool nccl = false;
+  std::optional<pid_t> which;
   std::vector<std::string> command;
 };
 
@@ -141,6 +151,11 @@ ccoll::Result<ccoll::LaunchOptions> launch_options(const Arguments& arguments) {
   options.prefix = !arguments.no_prefix;
   options.token_file = arguments.token_file;
   options.dumps = arguments.dumps;
+  if (arguments.nccl) {
+    const auto preload = ccoll::nccl_preload();
+    if (!preload) return tl::unexpected(preload.error());
+    options.variables.emplace_back("LD_PRELOAD", *preload);
+  }
   CCOLL_TRY(ccoll::check(options));
   return options;
 }
@@ -173,10 +188,40 @@ int run_ranks(const Arguments& arguments) {
   return kNotStarted;
 }
 
+/// Tells which libnccl a process calls.
+int tell_which(pid_t process) {
+  const auto use = ccoll::nccl_of(process);
+  if (!use) {
+    fmt::print(stderr, "cc-run: {}\n", use.error().message);
+    return 1;
+  }
+  fmt::print("{}", ccoll::text(process, *use));
+  return 0;
+}
+
+/// Programs that are made for NCCL; those of which no ranks are asked for start their own.
+int run_nccl_program(const Arguments& arguments) {
+  if (arguments.which) {
+    if (!arguments.command.empty()) return misused("--which asks of a process: give no program");
+    return tell_which(*arguments.which);
+  }
+  if (arguments.command.empty())
+    return misused("no program to start: cc-run --nccl PROGRAM ARGS...");
+  if (!arguments.ranks.empty()) return run_ranks(arguments);
+  if (arguments.nodes || arguments.node || arguments.has_store) {
+    return misused("--nccl without -n starts one program: give neither --nodes nor --store");
+  }
+  const auto failed = ccoll::become_nccl_program(arguments.command);
+  fmt::print(stderr, "cc-run: {}\n", failed.error().message);
+  return kNotStarted;
+}
+
 int run(const Arguments& arguments) {
   if (!arguments.command.empty() && arguments.command[0].starts_with('-')) {
     return misused(fmt::format("unknown option {}; see cc-run --help", arguments.command[0]));
   }
+  if (arguments.nccl) return run_nccl_program(arguments);
+  if (arguments.which) return misused("--which without --nccl");
   const bool several = arguments.nodes || arguments.node;
   if (arguments.has_store && !several) {
     if (!arguments.command.empty() || !arguments.ranks.empty()) {
@@ -237,6 +282,13 @@ int main(int count, char** values) {
                  "(default: CCOLL_DUMP's, or one that is removed after the diagnosis)");
   app.add_flag("--no-prefix", arguments.no_prefix,
                "Ranks write to this terminal themselves, without their numbers");
+  app.add_flag("--nccl", arguments.nccl,
+               "Programs made for NCCL run on ccoll: its libnccl.so.2 is loaded before all others "
+               "(LD_PRELOAD). Without -n one program is started as it is, which may be a launcher");
+  app.add_option("--which", arguments.which,
+                 "With --nccl: print which libnccl the process with this number calls")
+      ->type_name("PID")
+      ->check(CLI::PositiveNumber);
   try {
     app.parse(count, values);
     arguments.has_store = store->count() > 0;

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of GPUs, each with a stream for every rank of this process that uses it.
+#include <cuda_runtime.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "memory.hpp"
+
+namespace conformance {
+
+namespace {
+
+void check(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
+}
+
+class DeviceMemory final : public Memory {
+ public:
+  explicit DeviceMemory(int ranks) {
+    int count = 0;
+    check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+    for (int local = 0; local < ranks; ++local) {
+      devices_.push_back(local % count);
+      streams_.push_back(nullptr);
+      use(local);
+      check(cudaStreamCreateWithFlags(&streams_.back(), cudaStreamNonBlocking),
+            "cudaStreamCreateWithFlags");
+    }
+  }
+  ~DeviceMemory() override {
+    for (auto* const stream : streams_) cudaStreamDestroy(stream);
+  }
+
+  void use(int local) override {
+    check(cudaSetDevice(devices_[static_cast<std::size_t>(local)]), "cudaSetDevice");
+  }
+  const int* devices(int) override { return devices_.data(); }
+  void* allocate(std::size_t bytes) override {
+    void* data = nullptr;
+    check(cudaMalloc(&data, bytes), "cudaMalloc");
+    return data;
+  }
+  void free(void* data) override { cudaFree(data); }
+  void copy_in(void* to, const void* from, std::size_t bytes) override {
+    check(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "cudaMemcpy to the device");
+  }
+  void copy_out(void* to, const void* from, std::size_t bytes) override {
+    check(cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToHost), "cudaMemcpy from the device");
+  }
+  cudaStream_t stream(int local) override { return streams_[static_cast<std::size_t>(local)]; }
+  void wait(cudaStream_t stream) override {
+    check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  }
+
+  bool is_of_devices() const override { return true; }
+  void capture(cudaStream_t stream) override {
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
+          "cudaStreamBeginCapture");
+  }
+  void launch(cudaStream_t stream) override {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t ready = nullptr;
+    check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+    check(cudaGraphInstantiate(&ready, graph, 0), "cudaGraphInstantiate");
+    check(cudaGraphLaunch(ready, stream), "cudaGraphLaunch");
+    // A graph that was launched goes on.
+    check(cudaGraphExecDestroy(ready), "cudaGraphExecDestroy");
+    check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  }
+
+ private:
+  std::vector<int> devices_;
+  std::vector<cudaStream_t> streams_;
+};
+
+}  // namespace
+
+std::unique_ptr<Memory> device_memory(int ranks) { return std::make_unique<DeviceMemory>(ranks); }
+
+}  // namespace conformance

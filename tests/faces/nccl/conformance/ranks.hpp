@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// A job's ranks: as processes, as threads of them, and as communicators that one thread drives in
+/// groups.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "memory.hpp"
+#include "nccl.h"
+
+namespace conformance {
+
+/// How the ranks of one process are made and driven.
+enum class Mode {
+  threads,   ///< a thread each, which makes its communicator beside the others'
+  polled,    ///< the same with communicators that do not block
+  grouped,   ///< one thread, that makes all communicators in a group
+  init_all,  ///< one thread and ncclCommInitAll; of one process
+};
+const char* name(Mode mode);
+
+struct Layout {
+  int processes = 1;
+  int ranks_per_process = 1;
+  Mode mode = Mode::threads;
+
+  int ranks() const { return processes * ranks_per_process; }
+  std::string text() const;
+};
+
+struct Request {
+  Layout layout;
+  bool full = false;
+  std::uint64_t seed = 1;
+  bool on_devices = false;
+};
+
+/// Runs all cases, in processes of its own; what was wrong is told on standard error. Returns
+/// whether nothing was.
+bool run(const Request& request);
+
+}  // namespace conformance

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* As much of CUDA's header as an nccl.h needs, for machines without CUDA. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define CUDART_VERSION 12080
+typedef struct CUstream_st* cudaStream_t;
+typedef struct CUevent_st* cudaEvent_t;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a call through nccl.h costs over the same call in C++: an all_reduce of 2 floats by one rank,
-/// on the host.
+/// The cost of a call through nccl.h over the same call in C++: an all_reduce of 2 floats by one
+/// rank, on the host.
 ///
 ///     nccl-cost                 times of both, side by side
 ///     nccl-cost face|cpp CALLS  so many calls of one of them, for bench/costs/nccl_instructions

@@ -20,7 +20,7 @@ namespace ccoll {
 /// The most copies of an algorithm's lanes that may be asked for.
 inline constexpr int kMaxLanes = 1024;
 
-/// What a variable may be, where that can be told of its text alone.
+/// The values a variable may have, where that can be told of its text alone.
 struct Values {
   std::span<const std::string_view> words = {};
   /// Or whole numbers, where `most` is not less.
@@ -48,7 +48,7 @@ struct VariableGroup {
 
 std::span<const VariableGroup> variable_groups();
 bool is_known_variable(std::string_view name);
-/// What `name`, which is in the table, may be.
+/// The values that `name`, which is in the table, may have.
 Values values_of(std::string_view name);
 /// Whether `name`, which is one of some words, may be `text`.
 Status check_word(std::string_view name, std::string_view text);
@@ -73,7 +73,7 @@ std::map<std::string, std::string> variables_that_begin_with(std::string_view pr
 /// has to tell it.
 Status check_variables();
 
-/// What is to be said of names of a whole environment that begin with CCOLL_ and are not in the
+/// The remarks on names of a whole environment that begin with CCOLL_ and are not in the
 /// table, each with the variable that may have been meant.
 std::vector<std::string> unknown_variables(std::span<const std::string> names);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What all functions of the C interface share: handles, the way from exceptions to results, and
+/// Shared by all functions of the C interface: handles, the way from exceptions to results, and
 /// C structs as C++ values. Included by the C interface alone.
 
 #include <fmt/format.h>
@@ -50,7 +50,7 @@ ccoll_result guarded(Function&& function) noexcept {
 
 [[noreturn]] void refuse(const std::string& why);
 
-/// What a pointer leads to; refuses NULL.
+/// The object behind a pointer; refuses NULL.
 template <typename T>
 T& given(T* pointer, std::string_view what) {
   if (pointer == nullptr) refuse(fmt::format("{} is NULL", what));

@@ -19,7 +19,7 @@ Enum enumerator_of(std::int32_t number, std::int32_t most, std::string_view what
   return static_cast<Enum>(number);
 }
 
-/// What a string option says: NULL leaves what the environment has set.
+/// Reads a string option: NULL leaves what the environment has set.
 void take(std::string& into, const char* text) {
   if (text != nullptr) into = text;
 }

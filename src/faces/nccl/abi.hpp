@@ -25,7 +25,8 @@ namespace ccoll::nccl {
 
 /// The newest level of NCCL whose functions and structs are known here: 2.30.7.
 inline constexpr unsigned kKnownLevel = 23007;
-/// What ncclGetVersion says. Clients take a version for a promise: at 2.29 they turn on windows.
+/// The answer of ncclGetVersion. Clients take a version for a promise: at 2.29 they turn on
+/// windows.
 inline constexpr int kReportedVersion = 22809;
 /// The first version that has ncclTimeout.
 inline constexpr int kTimeoutSince = 23000;
@@ -37,7 +38,7 @@ inline constexpr std::uint32_t kSimulationMagic = 0x74685283;
 
 }  // namespace ccoll::nccl
 
-// What headers after 2.27.7 have, as far as it is passed by value.
+// Types of headers after 2.27.7, as far as it is passed by value.
 struct ncclTeam_t {
   int nRanks;
   int rank;

@@ -63,14 +63,15 @@ class Comm {
   void check_usable();
   /// The same for what makes another of it: also where it was revoked, or may be broken.
   void check_parent(bool may_be_broken);
-  /// Of one that has come up.
+  /// Only once it has come up.
   Communicator& communicator() { return *communicator_; }
 
-  /// What came of starting up. False where it was ended meanwhile: then `made` is dropped.
+  /// Takes the outcome of starting up. False where it was ended meanwhile: then `made` is dropped.
   bool came_up(Communicator&& made);
   /// Keeps the first failure.
   void fail(const Refusal& refusal);
-  /// What an exception of a call is to the caller, and whether the communicator is broken by it.
+  /// Turns a call's exception into what the caller is told, and finds whether the communicator is
+  /// broken by it.
   Refusal failed_call(std::string_view function, std::uint64_t number);
   /// A failure that shows in the communicator alone, as where a group of calls failed.
   void look_for_failure();

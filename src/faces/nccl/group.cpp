@@ -155,7 +155,7 @@ ncclResult_t run_all() {
   return goes_on ? ncclInProgress : ncclSuccess;
 }
 
-/// What ncclGroupSimulateEnd is given, up to where it ends.
+/// The argument of ncclGroupSimulateEnd, up to where it ends.
 struct Simulation {
   std::size_t size;
   std::uint32_t magic;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What lies between ncclGroupStart and ncclGroupEnd on one thread: jobs, which make, part and end
-/// communicators and run in a thread each, and calls.
+/// All that lies between ncclGroupStart and ncclGroupEnd on one thread: jobs, which make, part and
+/// end communicators and run in a thread each, and calls.
 
 #include <functional>
 #include <memory>
@@ -20,7 +20,7 @@ struct Job {
   std::function<void()> run;   ///< throws what it fails with
   /// After a failure that the caller is told of.
   std::function<void()> undo = [] {};
-  /// What the caller is told where the communicator does not block.
+  /// The caller's result where the communicator does not block.
   ncclResult_t meanwhile = ncclInProgress;
 };
 

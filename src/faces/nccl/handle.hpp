@@ -11,8 +11,8 @@ namespace ccoll::nccl {
 
 ncclComm_t new_handle(std::shared_ptr<Comm> comm);
 
-/// What a handle leads to. Refuses NULL, one whose communicator was destroyed or aborted, and one
-/// of the process that this one was forked from.
+/// The communicator behind a handle. Refuses NULL, one whose communicator was destroyed or aborted,
+/// and one of the process that this one was forked from.
 std::shared_ptr<Comm> comm_of(ncclComm_t handle);
 
 /// The same, and from now on the handle leads nowhere.

@@ -16,7 +16,7 @@ namespace {
 /// Seam: all_to_all itself is to take overlapping buffers; then this goes.
 class Scratch {
  public:
-  /// What `call` reads: its buffer, or a copy.
+  /// The memory that `call` reads: its buffer, or a copy.
   const void* input_of(const Call& call) {
     const auto n = static_cast<std::size_t>(call.comm->size());
     const auto bytes = call.bytes() * n;
@@ -139,7 +139,7 @@ void make_message(const Call& call) {
   if (call.what == What::send) {
     communicator.send(request.block, request.peer, request.tag, options);
   } else if (options.stream) {
-    // What came is not known before the stream has passed it.
+    // The message's size is not known before the stream has passed it.
     communicator.recv(request.block, request.peer, request.tag, options);
   } else {
     receive(call,

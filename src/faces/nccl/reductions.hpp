@@ -13,7 +13,7 @@ struct MadeReduction {
   const void* factor = nullptr;  ///< where it lies, if it is read only when a call is made
 };
 
-/// What `op` means in a call of that type. Refuses one that does not exist there.
+/// The meaning of `op` in a call of that type. Refuses one that does not exist there.
 MadeReduction reduction_of(ncclRedOp_t op, const std::shared_ptr<Comm>& comm, ncclDataType_t type);
 
 }  // namespace ccoll::nccl

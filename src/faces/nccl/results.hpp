@@ -32,7 +32,7 @@ inline constexpr std::string_view kMismatchMark = "[ncclInvalidUsage]";
 /// The code of an error of that kind with that text.
 ncclResult_t code_of(ErrorKind kind, std::string_view text);
 
-/// What the exception under way is to the caller. Called in a handler alone.
+/// Turns the exception under way into a refusal for the caller. Called in a handler alone.
 Refusal refusal_of_exception();
 
 /// Keeps the text for ncclGetLastError, as this thread's and the process's last.
@@ -50,7 +50,7 @@ ncclResult_t guarded(std::string_view function, Function&& body) noexcept {
   }
 }
 
-/// What a pointer leads to; refuses NULL.
+/// The object behind a pointer; refuses NULL.
 template <typename T>
 T& given(T* pointer, std::string_view name) {
   if (pointer == nullptr) refuse(ncclInvalidArgument, "{} is NULL", name);

@@ -70,7 +70,7 @@ Communicator meet(const std::shared_ptr<Store>& store, int rank, int size,
   return Communicator::create(store, rank, size, options);
 }
 
-/// What tools look for to find out which library a job uses.
+/// Tools look for this line to find out which library a job uses.
 void tell_version(const Comm& comm) {
   static std::atomic<bool> is_told = false;
   if (!settings().tells_version || comm.rank() != 0 || is_told.exchange(true)) return;

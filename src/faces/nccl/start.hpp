@@ -21,7 +21,7 @@ struct KnownAddress {
 /// Where the ranks of one communicator find each other.
 using Meeting = std::variant<UniqueId, KnownAddress, std::shared_ptr<Store>>;
 
-/// What the bytes of an id say.
+/// Reads the bytes of an id.
 Meeting meeting_of(const ncclUniqueId& id);
 /// A new one, or the address that NCCL_COMM_ID names.
 ncclUniqueId new_id();

@@ -13,7 +13,7 @@ DataType type_of(ncclDataType_t type);
 
 /// Whether `op` is one that needs not be made.
 constexpr bool is_built_in(ncclRedOp_t op) { return op >= 0 && op < ncclNumOps; }
-/// Of a built-in one.
+/// The same for a built-in reduction.
 ReduceOp op_of(ncclRedOp_t op);
 
 }  // namespace ccoll::nccl

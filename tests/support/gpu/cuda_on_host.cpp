@@ -1,36 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A GPU for who has none: as much of CUDA's runtime as ccoll calls, and its kernels, on the host.
-/// Programs that are linked with this instead of CUDA run as they would on a device whose streams
-/// come to anything in any order that events leave open: what is put into a stream is kept, and
-/// taken from streams at random when somebody waits, or by a thread of the device's own from the
-/// first function of the host in a stream on. Memory of the device is not zero at first; what is
-/// shared by descriptor looks like words of tiny slices of the first calls.
+/// A GPU where there is none: as much of CUDA's runtime as ccoll calls, and its kernels, on the
+/// host. Programs linked with this run as on a device whose streams come to anything in any order
+/// that events leave open: what is put into a stream is kept, and taken from streams at random when
+/// somebody waits, or by a thread of the device's own after the first function of the host in a
+/// stream. Its memory is not zero at first; what is shared by descriptor looks like words of tiny
+/// slices of the first calls.
 /// Memory that is shared by descriptor, and that of cudaMalloc, which is shared by handle, are
 /// memfds, so that processes have them in common as they would on a device; who frees what another
 /// process has open, which CUDA leaves undefined, is told and aborted. Words that streams wait for
-/// are the host's own. CCOLL_WRONG_BITS=1: of
-/// kernels' outputs, and of copies that the device makes by itself, one in 200 has a wrong bit.
-/// There may be several devices, CCOLL_GPU_COUNT at first. Memory, streams and events belong to
-/// one; a kernel is refused in a stream of another than the current one, as is an event that is
-/// recorded in another's stream, and a kernel that is given what its device does not reach ends in
-/// an illegal address. A stream's clock goes on by a millisecond from each event with a time to the
-/// next. Copies and waits are not bound to the current device; copies between devices need no peers
-/// (without them CUDA goes through the host), but of memory that is mapped, of which its
-/// documentation promises no such thing, a stream's device copies only what it reaches.
-/// CCOLL_GPU_FAULT:
-/// export, import (refused), later (but the first two imports), apart (what is imported is other
-/// memory), handle (none of memory of cudaMalloc can be had), open (none can be opened), elsewhere
-/// (what is opened is other memory), endless (no kernel that reads it ends), words (no stream sees
-/// a word that it waits for), stale (one in three launches of graphs moves no data), first (no
-/// kernel can be captured before it was launched), stall (when a kernel of adversaries is launched,
-/// the device does nothing any more), deaf (no kernel sees that it is to end), torn (one block
-/// writes both halves of a word by themselves), full (a stream's queue takes 1,024 writes of words,
-/// and who has more waits for room), locked (and all that call CUDA meanwhile wait, too), lonely
-/// (what a team's kernel tells other processes' never comes there), garbled (of what it writes for
-/// them one bit is wrong), mute (no word of tiny slices comes there), halved (of such words only
-/// the half does that says of which call they are), drift (all takes longer and longer) or old (the
-/// driver is for CUDA 12.4, too old for what is linked).
+/// are the host's own. CCOLL_WRONG_BITS=1: of kernels' outputs, and of copies that the device makes
+/// by itself, one in 200 has a wrong bit. There may be several devices, CCOLL_GPU_COUNT at first.
+/// Memory, streams and events belong to one; a kernel is refused in a stream of another than the
+/// current one, as is an event that is recorded in another's stream, and a kernel that is given
+/// what its device does not reach ends in an illegal address. A stream's clock goes on by a
+/// millisecond from each event with a time to the next. Copies and waits are not bound to the
+/// current device; copies between devices need no peers (without them CUDA goes through the host),
+/// but of memory that is mapped, of which its documentation promises no such thing, a stream's
+/// device copies only what it reaches. CCOLL_GPU_FAULT: export, import (refused), later (but the
+/// first two imports), apart (what is imported is other memory), handle (none of memory of
+/// cudaMalloc can be had), open (none can be opened), elsewhere (what is opened is other memory),
+/// endless (no kernel that reads it ends), words (no stream sees a word that it waits for), stale
+/// (one in three launches of graphs moves no data), first (no kernel can be captured before it was
+/// launched), stall (when a kernel of adversaries is launched, the device does nothing any more),
+/// deaf (no kernel sees that it is to end), torn (one block writes both halves of a word by
+/// themselves), full (a stream's queue takes 1,024 writes of words, and who has more waits for
+/// room), locked (and all that call CUDA meanwhile wait, too), lonely (what a team's kernel tells
+/// other processes' never comes there), garbled (of what it writes for them one bit is wrong), mute
+/// (no word of tiny slices comes there), halved (of such words only the half does that says of
+/// which call they are), drift (all takes longer and longer) or old (the driver is for CUDA 12.4,
+/// too old for what is linked).
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -1486,8 +1485,7 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) 
     if (!event->has_time || event->capture || event->recorded_in == nullptr)
       return cudaErrorInvalidResourceHandle;
   if (!*begin->done || !*end->done) return cudaErrorNotReady;
-  // What streams of their own clocks have between them nobody asks for.
-  if (begin->recorded_in != end->recorded_in) return cudaErrorNotSupported;
+  if (begin->recorded_in != end->recorded_in) return cudaErrorNotSupported;  // clocks differ
   static int asked = 0;
   *ms = static_cast<float>(has_fault("drift") ? ++asked : end->time_ms - begin->time_ms);
   return cudaSuccess;

@@ -85,7 +85,7 @@ struct Behind {
   }
 };
 
-/// What ncclMemAlloc has given out.
+/// Memory that ncclMemAlloc has given out.
 struct Given {
   std::mutex mutex;
   std::map<void*, Memory> by_address;

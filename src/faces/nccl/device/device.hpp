@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What the face itself asks of CUDA: which device a thread has, and the order of one
+/// The face's own questions to CUDA: which device a thread has, and the order of one
 /// communicator's calls over several streams. In host mode nothing is asked, and a build without
 /// CUDA has nothing to ask.
 

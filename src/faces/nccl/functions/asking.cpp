@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What communicators tell of themselves.
+// Communicators tell of themselves.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>

@@ -16,7 +16,7 @@ using MakePart = std::function<std::optional<Communicator>(Communicator&, const 
 
 GroupOptions options_of(const Config& config) { return {.name = config.comm_name, .timeout = {}}; }
 
-/// Of one that was revoked nothing can be made but by those of its ranks that are left: they are
+/// From a revoked one only the ranks that are left can make another: they are
 /// all, as whoever makes the part must call.
 std::optional<Communicator> part_of(Comm& parent, const MakePart& make_part,
                                     const GroupOptions& options) {
@@ -77,7 +77,7 @@ ncclUniqueId shared_id(Communicator& communicator, const std::optional<ncclUniqu
          "no rank has given an id: one of the old ranks makes it by ncclCommGetUniqueId");
 }
 
-/// Of a rank that is there already.
+/// Called by a rank that is there already.
 ncclResult_t grow_old(const char* function, const std::shared_ptr<Comm>& parent, int size,
                       const ncclUniqueId* given_id, int rank, ncclComm_t* out, const void* config) {
   parent->check_parent(false);
@@ -110,7 +110,7 @@ ncclResult_t grow_old(const char* function, const std::shared_ptr<Comm>& parent,
   return submit({.function = function, .comm = parent, .run = run});
 }
 
-/// Of a rank that is new.
+/// Called by a rank that is new.
 ncclResult_t grow_new(const char* function, int size, const ncclUniqueId* id, int rank,
                       ncclComm_t* out, const void* config) {
   given(id, "uniqueId, where comm is NULL");

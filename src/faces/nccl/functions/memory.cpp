@@ -22,7 +22,7 @@ namespace {
 /// NCCL's memory lies so.
 constexpr std::size_t kAlignment = std::size_t{2} << 20;
 
-/// What ncclMemAlloc has given out in host mode.
+/// Memory that ncclMemAlloc has given out in host mode.
 struct Given {
   std::mutex mutex;
   std::map<void*, Memory> by_address;
@@ -55,7 +55,7 @@ void free_on_host(void* at) {
 /// A range as programs register it: with every communicator, again, and overlapping with others.
 using Range = std::pair<void*, std::size_t>;
 
-/// What it takes to lend it to other ranks, as long as anybody has it registered.
+/// The means to lend it to other ranks, as long as anybody has it registered.
 struct Lent {
   Memory memory;  ///< none where ccoll cannot lend it, or lends some of it already
   int users = 0;

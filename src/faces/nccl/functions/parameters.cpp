@@ -12,7 +12,7 @@
 #include "faces/nccl/settings/environment.hpp"
 #include "system/log.hpp"
 
-// What a handle points to: it lives as long as the process.
+// A handle points to this: it lives as long as the process.
 struct ncclParamHandle {
   const ccoll::nccl::Seen* seen;
 };

@@ -31,7 +31,7 @@ struct Config {
   friend bool operator==(const Config&, const Config&) = default;
 };
 
-/// What the bytes of an ncclConfig_t say, of which NULL is one that says nothing. Strings are
+/// Reads the bytes of an ncclConfig_t; NULL is one that says nothing. Strings are
 /// copied. Never reads beyond the size that the config itself tells. Throws Refusal.
 Config read_config(const void* config);
 

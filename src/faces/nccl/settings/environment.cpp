@@ -38,7 +38,7 @@ Variables variables_of_process() {
   return all;
 }
 
-/// What ccoll's own variables say. What cannot be is remarked as any other variable.
+/// Reads ccoll's own variables. A value that cannot be is remarked as any other variable.
 void read_own(Settings& read) {
   const auto refused = [&](const Failure& failure) {
     read.seen.push_back(

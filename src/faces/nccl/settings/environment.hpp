@@ -15,7 +15,7 @@
 
 namespace ccoll::nccl {
 
-/// What becomes of a variable of NCCL's.
+/// The fate of a variable of NCCL's.
 enum class Fate {
   used,        ///< it sets something here
   no_meaning,  ///< it has nothing to set here, and results do not depend on it
@@ -48,19 +48,19 @@ struct Settings {
   std::string comm_id;  ///< the address that all ids are to have; empty: none
   bool tells_version = false;
   bool registers = true;
-  /// What ccoll's own variables are where the environment does not set them.
+  /// The values of ccoll's own variables where the environment does not set them.
   std::map<std::string, std::string> fallbacks;
   std::vector<Seen> seen;
 };
 
-/// What `variables`, all of NCCL's that are set, say. Fields that ccoll's own variables set are as
+/// Reads `variables`, all of NCCL's that are set. Fields that ccoll's own variables set are as
 /// where nothing sets them.
 Settings translated(const std::map<std::string, std::string>& variables);
 
 /// The `NAME=value` lines of a text; `#` begins a comment.
 std::map<std::string, std::string> parsed_lines(const std::string& text);
 
-/// Of this process. The first call reads them.
+/// Those of this process. The first call reads them.
 const Settings& settings() noexcept;
 /// Throws Refusal where something is set that cannot be done, and warns and tells, once, what
 /// became of each variable. For who makes a communicator or an id.

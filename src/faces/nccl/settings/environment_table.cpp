@@ -13,7 +13,7 @@
 namespace ccoll::nccl {
 namespace {
 
-/// What a value of a variable comes to.
+/// The meaning of a variable's value.
 struct Outcome {
   Fate fate = Fate::used;
   std::string remark = {};
@@ -46,7 +46,7 @@ std::optional<long> whole(const std::string& text) {
 
 using Apply = Outcome (*)(const std::string& value, Settings& read);
 
-/// What goes into a variable of ccoll's as it is.
+/// For a value that goes into a variable of ccoll's as it is.
 template <const auto& kName>
 Outcome copied(const std::string& value, Settings& read) {
   return sets(read, kName, value);
@@ -282,7 +282,7 @@ bool fits(std::string_view pattern, std::string_view name) {
   return name == pattern;
 }
 
-/// What is said of a name that nobody knows.
+/// The remark on a name that nobody knows.
 std::string meant_by(std::string_view name) {
   std::vector<std::string_view> names;
   for (const auto& entry : kTable)

@@ -85,12 +85,7 @@ typedef struct {
   const char* name;
   ncclResult_t (*call)(ncclComm_t comm);
   unsigned null, dead, group, nonblocking, initialising, revoked, finalised, broken;
-  enum {
-    CALL, /* while the communicator is in progress, it sticks as a misuse */
-    ASKS, /* it changes nothing */
-    SETS, /* it may do either */
-    ENDS, /* after success the handle is gone */
-  } kind;
+  bool ends; /* after success the handle is gone */
 } Row;
 
 #define ROW(NAME, ...) \
@@ -98,43 +93,43 @@ typedef struct {
 /* clang-format off */
 static const Row rows[] = {
   /*                         null      dead      group        nonblocking    initialising  revoked   finalised  broken */
-  ROW(AllReduce,             ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, CALL),
-  ROW(Broadcast,             ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, CALL),
-  ROW(Bcast,                 ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, CALL),
-  ROW(Reduce,                ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, CALL),
-  ROW(AllGather,             ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, CALL),
-  ROW(ReduceScatter,         ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, CALL),
-  ROW(AlltoAll,              ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, CALL),
-  ROW(Gather,                ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, CALL),
-  ROW(Scatter,               ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, CALL),
+  ROW(AllReduce,             ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, false),
+  ROW(Broadcast,             ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, false),
+  ROW(Bcast,                 ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, false),
+  ROW(Reduce,                ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, false),
+  ROW(AllGather,             ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, false),
+  ROW(ReduceScatter,         ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, false),
+  ROW(AlltoAll,              ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, false),
+  ROW(Gather,                ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, false),
+  ROW(Scatter,               ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, false),
   /* To itself, which needs a group with both. */
-  ROW(Send,                  ARGUMENT, ARGUMENT, NEVER,       USAGE,         ARGUMENT,     USAGE,    USAGE,     REMOTE | USAGE, CALL),
-  ROW(Recv,                  ARGUMENT, ARGUMENT, NEVER,       USAGE,         ARGUMENT,     USAGE,    USAGE,     REMOTE | USAGE, CALL),
-  ROW(CommCount,             ARGUMENT, ARGUMENT, OK,          OK,            ARGUMENT,     OK,       ANY,       OK, ASKS),
-  ROW(CommUserRank,          ARGUMENT, ARGUMENT, OK,          OK,            ARGUMENT,     OK,       ANY,       OK, ASKS),
-  ROW(CommCuDevice,          ARGUMENT, ARGUMENT, OK,          OK,            ARGUMENT,     OK,       ANY,       OK, ASKS),
-  ROW(CommGetAsyncError,     ARGUMENT, ARGUMENT, OK,          OK,            OK,           OK,       OK,        OK, ASKS),
-  ROW(RedOpCreatePreMulSum,  ARGUMENT, ARGUMENT, OK,          OK,            ARGUMENT,     ANY,      ANY,       ANY, SETS),
-  ROW(CommRegister,          ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     ANY,      ANY,       ANY, SETS),
-  ROW(CommWindowRegister,    ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     ANY,      ANY,       ANY, SETS),
-  ROW(CommWindowDeregister,  ANY,      ANY,      OK,          OK | PROGRESS, ANY,          OK,       ANY,       ANY, SETS),
-  ROW(CommSplit,             ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     OK,       USAGE,     REMOTE, CALL),
-  ROW(CommShrink,            ARGUMENT, ARGUMENT, ARGUMENT,    ARGUMENT,      ARGUMENT,     ARGUMENT, ARGUMENT | USAGE, OK, CALL),
-  ROW(CommFinalize,          OK,       ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     ARGUMENT, ARGUMENT,  REMOTE, CALL),
-  ROW(CommDestroy,           OK,       ARGUMENT, OK,          OK,            OK,           OK,       OK,        OK, ENDS),
-  ROW(CommAbort,             OK,       ARGUMENT, OK,          OK,            OK,           OK,       OK,        OK, ENDS),
-  ROW(CommRevoke,            ARGUMENT, ARGUMENT, OK | ARGUMENT | USAGE, OK,  ARGUMENT,     ARGUMENT, ARGUMENT,  OK | REMOTE, SETS),
-  ROW(CommSuspend,           ARGUMENT, ARGUMENT, ANY,         OK | PROGRESS, ARGUMENT,     ANY,      USAGE | ARGUMENT, ANY, SETS),
-  ROW(CommResume,            ARGUMENT, ARGUMENT, ANY,         USAGE,         ARGUMENT,     ANY,      USAGE | ARGUMENT, ANY, SETS),
-  ROW(CommMemStats,          ARGUMENT, ARGUMENT, OK,          OK,            ARGUMENT,     ANY,      ANY,       ANY, ASKS),
-  ROW(CommGetUniqueId,       ARGUMENT, ARGUMENT, OK,          OK,            ARGUMENT,     ANY,      ANY,       ANY, SETS),
+  ROW(Send,                  ARGUMENT, ARGUMENT, NEVER,       USAGE,         ARGUMENT,     USAGE,    USAGE,     REMOTE | USAGE, false),
+  ROW(Recv,                  ARGUMENT, ARGUMENT, NEVER,       USAGE,         ARGUMENT,     USAGE,    USAGE,     REMOTE | USAGE, false),
+  ROW(CommCount,             ARGUMENT, ARGUMENT, OK,          OK,            ARGUMENT,     OK,       ANY,       OK,     false),
+  ROW(CommUserRank,          ARGUMENT, ARGUMENT, OK,          OK,            ARGUMENT,     OK,       ANY,       OK,     false),
+  ROW(CommCuDevice,          ARGUMENT, ARGUMENT, OK,          OK,            ARGUMENT,     OK,       ANY,       OK,     false),
+  ROW(CommGetAsyncError,     ARGUMENT, ARGUMENT, OK,          OK,            OK,           OK,       OK,        OK,     false),
+  ROW(RedOpCreatePreMulSum,  ARGUMENT, ARGUMENT, OK,          OK,            ARGUMENT,     ANY,      ANY,       ANY,    false),
+  ROW(CommRegister,          ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     ANY,      ANY,       ANY,    false),
+  ROW(CommWindowRegister,    ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     ANY,      ANY,       ANY,    false),
+  ROW(CommWindowDeregister,  ANY,      ANY,      OK,          OK | PROGRESS, ANY,          OK,       ANY,       ANY,    false),
+  ROW(CommSplit,             ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     OK,       USAGE,     REMOTE, false),
+  ROW(CommShrink,            ARGUMENT, ARGUMENT, ARGUMENT,    ARGUMENT,      ARGUMENT,     ARGUMENT, ARGUMENT | USAGE, OK,     false),
+  ROW(CommFinalize,          OK,       ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     ARGUMENT, ARGUMENT,  REMOTE, false),
+  ROW(CommDestroy,           OK,       ARGUMENT, OK,          OK,            OK,           OK,       OK,        OK,     true),
+  ROW(CommAbort,             OK,       ARGUMENT, OK,          OK,            OK,           OK,       OK,        OK,     true),
+  ROW(CommRevoke,            ARGUMENT, ARGUMENT, OK | ARGUMENT | USAGE, OK,  ARGUMENT,     ARGUMENT, ARGUMENT,  OK | REMOTE, false),
+  ROW(CommSuspend,           ARGUMENT, ARGUMENT, ANY,         OK | PROGRESS, ARGUMENT,     ANY,      USAGE | ARGUMENT, ANY,    false),
+  ROW(CommResume,            ARGUMENT, ARGUMENT, ANY,         USAGE,         ARGUMENT,     ANY,      USAGE | ARGUMENT, ANY,    false),
+  ROW(CommMemStats,          ARGUMENT, ARGUMENT, OK,          OK,            ARGUMENT,     ANY,      ANY,       ANY,    false),
+  ROW(CommGetUniqueId,       ARGUMENT, ARGUMENT, OK,          OK,            ARGUMENT,     ANY,      ANY,       ANY,    false),
 };
 /* clang-format on */
 
 static void end(const Row* row, ncclComm_t comm, ncclResult_t code) {
   if (other != NULL) expect("what was split off", "ncclCommDestroy", OK, ncclCommDestroy(other));
   other = NULL;
-  if (row->kind == ENDS && code == ncclSuccess) return;
+  if (row->ends && code == ncclSuccess) return;
   expect("at the end", "ncclCommAbort", OK, ncclCommAbort(comm));
 }
 
@@ -155,7 +150,7 @@ static void not_blocking(const Row* row) {
   const ncclComm_t comm = alone(false);
   const ncclResult_t code = row->call(comm);
   expect("not blocking", row->name, row->nonblocking, code);
-  if (row->kind != ENDS && (code == ncclSuccess || code == ncclInProgress)) {
+  if (!row->ends && (code == ncclSuccess || code == ncclInProgress)) {
     expect("not blocking, once it is done", row->name, OK, settled(comm, ncclInProgress));
   }
   end(row, comm, code);
@@ -166,14 +161,10 @@ static void while_initialising(const Row* row) {
   const ncclComm_t comm = initialising();
   const ncclResult_t code = row->call(comm);
   expect("while initialising", row->name, row->initialising, code);
-  if (row->kind == CALL || row->kind == ASKS) {
+  if (row->initialising == ARGUMENT) {
     ncclResult_t state = ncclSuccess;
     expect("afterwards", "ncclCommGetAsyncError", OK, ncclCommGetAsyncError(comm, &state));
-    if (row->kind == CALL) {
-      require(state == ncclInvalidArgument, "a call while it is in progress sticks as its state");
-    } else {
-      require(state == ncclInProgress, "to ask while it is in progress changes nothing");
-    }
+    require(state == ncclInvalidArgument, "what is called while it is in progress sticks");
   }
   end(row, comm, code);
 }
@@ -202,7 +193,7 @@ static void when_broken(const Row* row) {
   const ncclComm_t comm = broken();
   const ncclResult_t code = row->call(comm);
   expect("broken", row->name, row->broken, code);
-  if (row->kind != ENDS) {
+  if (!row->ends) {
     ncclResult_t state = ncclSuccess;
     expect("broken", "ncclCommGetAsyncError", OK, ncclCommGetAsyncError(comm, &state));
     require(state == ncclRemoteError, "a failure stays the communicator's state");

@@ -49,7 +49,7 @@ typedef struct ncclComm* ncclComm_t;
 typedef struct ncclWindow* ncclWindow_t;
 #define NCCL_COMM_NULL NULL
 
-/* What a job's ranks are told so that they find each other. A secret is among its bytes. */
+/* A job's ranks are told this so that they find each other. A secret is among its bytes. */
 #define NCCL_UNIQUE_ID_BYTES 128
 typedef struct {
   char internal[NCCL_UNIQUE_ID_BYTES];
@@ -111,7 +111,7 @@ typedef struct ncclConfig_v21700 {
         NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT             \
   }
 
-/* What ncclGroupSimulateEnd tells. Begin with NCCL_SIM_INFO_INITIALIZER. */
+/* ncclGroupSimulateEnd tells this. Begin with NCCL_SIM_INFO_INITIALIZER. */
 typedef struct ncclSimInfo_v22200 {
   size_t size;
   unsigned int magic;

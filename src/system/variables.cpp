@@ -176,16 +176,14 @@ constexpr Variable kSettings[] = {
 
 constexpr Variable kNccl[] = {
     {"CCOLL_NCCL_HOST", "0",
-     "1: communicators of programs made for NCCL are over memory of the host, and streams are not "
-     "looked at: no GPU and no driver is needed",
-     kSwitch},
+     "1: communicators are over memory of the host; no GPU and no driver is needed", kSwitch},
     {"CCOLL_NCCL_VERSION", "22809", "what ncclGetVersion says", number(20000, 99999)},
     {"CCOLL_NCCL_TIMEOUT", "`CCOLL_TIMEOUT`, else `none`",
      "how many seconds a call may take; NCCL has no limit", kTimeLimit},
     {"CCOLL_NCCL_START_TIMEOUT", "`CCOLL_START_TIMEOUT`, else 1800",
-     "how many seconds may pass until all ranks have come", kTimeLimit},
+     "how many seconds start-up may take", kTimeLimit},
     {"CCOLL_NCCL_WARN_AFTER", "60",
-     "after so many seconds it is said, once, for whom a call waits; `none`: never", kTimeLimit},
+     "after so many seconds it is said for whom a call waits; `none`: never", kTimeLimit},
 };
 
 constexpr Variable kIdentity[] = {

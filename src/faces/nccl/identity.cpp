@@ -9,7 +9,6 @@
 #include <cstring>
 #include <vector>
 
-#include "core/text.hpp"
 #include "faces/nccl/handle.hpp"
 #include "faces/nccl/settings/environment.hpp"
 #include "faces/nccl/start.hpp"
@@ -98,13 +97,12 @@ ncclUniqueId new_id() {
   check_environment();
   if (!settings().comm_id.empty()) return id_of_address(settings().comm_id);
   const auto named = read_variable("CCOLL_SOCKET_IFNAME");
-  const auto names = interfaces();
   UniqueId made;
   try {
-    made = UniqueId::create(named ? *named : chosen(names));
+    made = UniqueId::create(named ? *named : chosen(interfaces()));
   } catch (const Error& error) {
     if (!named || error.kind() != ErrorKind::invalid_argument) throw;
-    refuse(ncclSystemError, "{}; interfaces with an address here: {}", error.what(), joined(names));
+    refuse(ncclSystemError, "{}", error.what());
   }
   ncclUniqueId id;
   static_assert(sizeof id == sizeof made.bytes);

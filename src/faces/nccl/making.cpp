@@ -232,10 +232,21 @@ class Together {
     for (auto& [comm, part] : comms_) try_after(part);
     for (auto& [comm, messages] : messages_) finish(messages);
     for (auto& [comm, part] : comms_) comm->look_for_failure();
-    if (first_) throw std::move(*first_);
+    if (first_) throw named(std::move(*first_));
   }
 
  private:
+  /// With the communicator that has failed, where the group as a whole tells of it.
+  Refusal named(Refusal refusal) const {
+    if (refusal.text.starts_with("ccoll: ")) return refusal;
+    const auto failed = std::ranges::find_if(
+        comms_, [](const auto& each) { return each.first->async_error() != ncclSuccess; });
+    if (failed != comms_.end())
+      refusal.text =
+          fmt::format("ccoll: ncclGroupEnd on {}: {}", failed->first->text(), refusal.text);
+    return refusal;
+  }
+
   void note(Refusal refusal) {
     if (!first_) first_ = std::move(refusal);
   }

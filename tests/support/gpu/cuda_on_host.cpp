@@ -1331,8 +1331,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   const auto counted = crosses(to, from) || crosses(from, to) ? bytes : 0;
   copies += counted > 0 ? 1 : 0;
   const bool is_by_itself = kind == cudaMemcpyDefault && known(to) && known(from);
-  if (kind == cudaMemcpyDefault && contains(on_device, from) && !known(to))
-    kind = cudaMemcpyDeviceToHost;
+  if (kind == cudaMemcpyDefault && !known(to)) kind = cudaMemcpyDeviceToHost;
   // Within the host it returns when it is done.
   const bool waits = contains(pinned, to) && contains(pinned, from) && !::known(stream)->capture;
   const auto of_devices = DeviceCopy::of(::known(stream)->device, to, from);
@@ -1352,7 +1351,6 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   }
   if (kind == cudaMemcpyDefault) return cudaErrorNotSupported;
   if (kind == cudaMemcpyHostToDevice) {
-    // Of pageable memory: read before the call returns.
     const auto* const first = static_cast<const std::byte*>(from);
     return put_data(stream, [to, staged = std::vector<std::byte>(first, first + bytes)] {
       std::memcpy(to, staged.data(), staged.size());

@@ -180,7 +180,7 @@ TEST_CASE("nccl devices: calls of one communicator are in order over several str
     }
     job.use_device_of(0);
     job.sum(job.inputs, job.streams);
-    // What the second call reads the first one writes, and it is in another stream.
+    // The second call reads what the first one writes, and is in another stream.
     job.sum(job.outputs, job.others);
     std::vector<cudaEvent_t> behind(job.comms.size());
     for (std::size_t i = 0; i < behind.size(); i++) {

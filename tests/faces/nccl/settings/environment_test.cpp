@@ -10,7 +10,7 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-/// What becomes of one variable alone.
+/// How one variable alone is taken.
 Seen seen(const std::string& name, const std::string& value) {
   const auto read = translated({{name, value}});
   REQUIRE(read.seen.size() == 1);

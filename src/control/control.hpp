@@ -42,6 +42,9 @@ inline constexpr std::uint8_t kTellsLabel = 248;
 /// And of the question where a rank stands in the call with that number, and of its answer.
 inline constexpr std::uint8_t kAsksStand = 245;
 inline constexpr std::uint8_t kTellsStand = 244;
+/// And of the word that a rank has closed the communicator, and of its answer.
+inline constexpr std::uint8_t kCloses = 242;
+inline constexpr std::uint8_t kHeardClose = 241;
 
 /// What this rank waits in, and for which ranks of the job.
 struct OpenWait {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/wire.hpp"
-#include "core/text.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <random>
 #include <set>
 
@@ -102,6 +104,39 @@ TEST_CASE("every message is read as it was written", "[control]") {
   CHECK(decode_beat(whole(encode_beat(1500)).body) == 1500);
   CHECK(decode_key(encode_key(some_row(9))) == some_row(9));
   CHECK(encode_key(some_row(9)).size() <= 64);
+}
+
+TEST_CASE("the fuzzer's corpus speaks this version of the wire", "[control]") {
+  std::set<Type> types;
+  std::set<std::uint8_t> kinds;
+  bool has_key = false;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(CCOLL_SOURCE_ROOT "/tests/fuzz/corpus/control_wire")) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string input(std::istreambuf_iterator<char>(file), {});
+    if (input.empty()) continue;
+    const auto ranks = static_cast<std::uint8_t>(input[0]) + 1u;
+    std::string_view bytes = std::string_view(input).substr(1);
+    has_key = has_key || decode_key(bytes);
+    while (true) {
+      const auto frame = next_frame(bytes, max_start_frame(ranks));
+      if (!frame || !*frame) break;
+      types.insert((*frame)->type);
+      if ((*frame)->type != Type::waiting) continue;
+      if (const auto waiting = decode_publication((*frame)->body, ranks))
+        kinds.insert(waiting->waiting.signature.kind);
+    }
+  }
+  CHECK(has_key);
+  for (auto type = static_cast<std::uint8_t>(Type::hello);
+       type <= static_cast<std::uint8_t>(Type::beat); type++) {
+    CAPTURE(type);
+    CHECK(types.contains(static_cast<Type>(type)));
+  }
+  for (const auto kind : {kCloses, kHeardClose}) {
+    CAPTURE(kind);
+    CHECK(kinds.contains(kind));
+  }
 }
 
 TEST_CASE("values out of range are not read", "[control]") {

@@ -18,10 +18,6 @@ constexpr std::chrono::milliseconds kAnswerWithin{400};
 /// A neighbour that a rank has told its last calls answers at once, unless it stands still.
 constexpr std::chrono::milliseconds kAnswersSoon{200};
 
-/// The signature's `kind` of the word that a rank has closed the communicator, and of its answer.
-constexpr std::uint8_t kCloses = 242;
-constexpr std::uint8_t kHeardClose = 241;
-
 Signature of_kind(std::uint8_t kind) {
   Signature signature;
   signature.kind = kind;

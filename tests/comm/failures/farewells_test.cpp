@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/failures/farewells.hpp"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <thread>
+
+namespace ccoll {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+/// So long nobody in these tests waits unless something is wrong.
+constexpr auto kForEver = 60'000ms;
+
+/// How long that wait took.
+Clock::duration time_of(Farewells& farewells, const std::vector<std::uint32_t>& ranks,
+                        std::chrono::milliseconds limit) {
+  const auto begin = Clock::now();
+  farewells.await(ranks, limit);
+  return Clock::now() - begin;
+}
+
+}  // namespace
+
+TEST_CASE("farewells: nobody waits for no ranks, nor for those that were added", "[comm][unit]") {
+  Farewells farewells;
+  CHECK(time_of(farewells, {}, kForEver) < 30s);
+  farewells.add(7);
+  farewells.add(2);
+  farewells.add(7);
+  CHECK(time_of(farewells, {2, 7}, kForEver) < 30s);
+  CHECK(time_of(farewells, {7, 7}, kForEver) < 30s);
+}
+
+TEST_CASE("farewells: ranks that are missing are waited for up to the limit", "[comm][unit]") {
+  Farewells farewells;
+  CHECK(time_of(farewells, {1}, 20ms) >= 20ms);
+  farewells.add(1);
+  farewells.add(3);
+  CHECK(time_of(farewells, {1, 2}, 20ms) >= 20ms);
+  CHECK(time_of(farewells, {1}, 0ms) < 30s);
+}
+
+TEST_CASE("farewells: the wait ends with the last of the ranks, not before", "[comm][unit]") {
+  Farewells farewells;
+  std::atomic<bool> is_over = false;
+  std::thread waiter([&] {
+    farewells.await({0, 1, 2}, kForEver);
+    is_over = true;
+  });
+  for (const std::uint32_t rank : {2u, 5u, 0u}) {
+    farewells.add(rank);
+    std::this_thread::sleep_for(10ms);
+    CHECK_FALSE(is_over);
+  }
+  const auto begin = Clock::now();
+  farewells.add(1);
+  waiter.join();
+  CHECK(Clock::now() - begin < 30s);
+}
+
+}  // namespace ccoll

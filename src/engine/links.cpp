@@ -59,12 +59,14 @@ std::vector<std::uint32_t> LinkTable::arrived() {
   return arrivals_->take();
 }
 
-std::optional<LinkTable::Unread> LinkTable::unread(std::uint64_t before,
-                                                   std::uint16_t lanes) const {
+std::optional<LinkTable::Unread> LinkTable::unread(
+    std::uint64_t before, std::uint16_t lanes,
+    const std::function<bool(Rank, const SliceHeader&)>& counts) const {
   for (const auto& [key, link] : receivers_) {
     const auto& [peer, lane] = key;
     const auto* const header = link && lane < lanes ? link->peek() : nullptr;
-    if (header != nullptr && header->sequence < before) return Unread{peer, *header};
+    if (header != nullptr && header->sequence < before && (!counts || counts(peer, *header)))
+      return Unread{peer, *header};
   }
   return std::nullopt;
 }

@@ -4,6 +4,7 @@
 /// The links of one communicator, opened when a program first needs them.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -43,8 +44,10 @@ class LinkTable {
     Rank from = 0;
     SliceHeader header;
   };
-  /// Of the calls before that one, on the lanes below that one.
-  std::optional<Unread> unread(std::uint64_t before, std::uint16_t lanes) const;
+  /// It is of a call before that one, on a lane below that one, and one for which `counts` is true.
+  std::optional<Unread> unread(
+      std::uint64_t before, std::uint16_t lanes,
+      const std::function<bool(Rank, const SliceHeader&)>& counts = {}) const;
 
   /// Its links with that rank, also those that are opened later, are told that it has gone.
   void peer_gone(Rank peer, Departure how, const Failure& why);

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <tuple>
 
+#include "engine/count_check.hpp"
 #include "engine/describe.hpp"
 
 namespace ccoll {
@@ -28,11 +29,18 @@ constexpr std::uint64_t kNearBytes = 1 << 20;
 /// to read and to write. Of longer data what passes between memory and cache counts alone.
 constexpr std::uint64_t kTimesTheCache = 3;
 
-/// Ranks of an all_to_all_v that all tell each other that they have nothing. Among more, slices
-/// without data for all pairs would cost much more than the few that sparse exchanges have.
+/// Ranks of an all_to_all_v that all tell each other that they have nothing.
 constexpr Rank kMostTold = 64;
 
 }  // namespace
+
+bool tells_empty_blocks(const Problem& problem) {
+  return sizes_are_private(problem) &&
+         (problem.kind != Kind::all_to_all || problem.size <= kMostTold);
+}
+
+Plan::Plan() = default;
+Plan::~Plan() = default;
 
 Result<std::unique_ptr<Plan>> Plan::make(const PlanRequest& request, LinkTable& links) {
   std::unique_ptr<Plan> plan(new Plan);
@@ -48,8 +56,7 @@ Status Plan::resolve(const PlanRequest& request, LinkTable& links) {
   algorithm_ = request.choice.algorithm;
   rank_ = program.rank;
   has_private_sizes_ = sizes_are_private(problem_);
-  tells_empty_blocks_ =
-      has_private_sizes_ && (problem_.kind != Kind::all_to_all || problem_.size <= kMostTold);
+  tells_empty_blocks_ = tells_empty_blocks(problem_);
   elem_bytes_ = size_of(request.type);
   cached_bytes_ = request.cached_bytes;
   oversubscribed_ = request.oversubscribed;
@@ -83,7 +90,12 @@ Status Plan::resolve(const PlanRequest& request, LinkTable& links) {
   feeds_ = reduces(problem_.kind) && !receives && problem_.size == 2;
   only_sends_ = !receives;
   measure();
-  can_be_short_ = make_short();
+  if (request.count_check) {
+    auto check = CountCheck::make(*request.count_check, problem_.size, links);
+    if (!check) return tl::unexpected(check.error());
+    count_check_ = std::move(*check);
+  }
+  can_be_short_ = make_short() && !count_check_;
   return {};
 }
 
@@ -92,14 +104,15 @@ Status Plan::resolve_step(const PlanRequest& request, const Lane& lane, std::uin
   place(request, lane, step.local, ready.local);
   place(request, lane, step.store, ready.store);
   for (const auto& receive : step.receives) {
-    auto link = links.receiver(receive.peer, receive.lane);
+    auto link =
+        links.receiver(receive.peer, static_cast<std::uint16_t>(request.first_lane + receive.lane));
     if (!link) return tl::unexpected(link.error());
     ready.receives.push_back(*link);
     ready.from.push_back(receive.peer);
     if (receive.peer < rank_) ready.local_position++;
   }
   for (const auto peer : step.sends) {
-    auto link = links.sender(peer, number);
+    auto link = links.sender(peer, static_cast<std::uint16_t>(request.first_lane + number));
     if (!link) return tl::unexpected(link.error());
     ready.sends.push_back(*link);
     ready.to.push_back(peer);
@@ -206,6 +219,7 @@ void Plan::start(const PlanRun& run) {
     lane.position = 0;
     lane.entered = false;
   }
+  if (count_check_) count_check_->start(run, rank_, problem_.block_counts, problem_.output_counts);
   if (observer_ != nullptr) [[unlikely]]
     tell_begin();
 }
@@ -245,6 +259,12 @@ Result<bool> Plan::advance() {
     moved |= *lane_moved;
     finished &= lane.window >= limit_;
   }
+  if (count_check_) {
+    const auto checked = advance_check();
+    if (!checked) return checked;
+    moved |= *checked;
+    finished &= count_check_->done();
+  }
   const auto flushed = flush();
   if (flushed == Polled::failed) return tl::unexpected(take_failure());
   moved |= flushed == Polled::moved;
@@ -254,6 +274,16 @@ Result<bool> Plan::advance() {
   if (done_) end_run();
   if (done_ && observer_ != nullptr) observer_->ends();
   return moved || done_;
+}
+
+Result<bool> Plan::advance_check() {
+  auto moved = count_check_->advance();
+  if (!moved) different_ = count_check_->plan().different();
+  if (!count_check_->found()) return moved;
+  return fail(ErrorKind::mismatch,
+              "{} (call {}): some rank sends another number of elements than its receiver expects: "
+              "their counts for each other differ",
+              describe(run_->signature), run_->sequence);
 }
 
 Plan::Polled Plan::poll_any() {

@@ -30,6 +30,12 @@
 
 namespace ccoll {
 
+class CountCheck;
+
+/// Whether ranks that have nothing for each other say so, by a slice without data. In an all_to_all
+/// of many ranks such slices would cost much more than the few that sparse exchanges have.
+bool tells_empty_blocks(const Problem& problem);
+
 /// What a Plan is made from.
 struct PlanRequest {
   /// As this rank sees it. Ragged blocks' sizes may differ from run to run: programs do not depend
@@ -46,6 +52,10 @@ struct PlanRequest {
   std::uint64_t cached_bytes = UINT64_MAX;
   /// Ranks outnumber the cores of their machine.
   bool oversubscribed = false;
+  /// The number of its first lane on the links.
+  std::uint16_t first_lane = 0;
+  /// Where sizes are private and empty blocks not told: the program of its CountCheck.
+  std::optional<Program> count_check;
 };
 
 /// One run of a Plan. The buffers, and `custom`, belong to it until done() or a failure.
@@ -68,6 +78,7 @@ struct PlanRun {
 
 class Plan {
  public:
+  ~Plan();
   /// Opens the links that the program needs.
   static Result<std::unique_ptr<Plan>> make(const PlanRequest& request, LinkTable& links);
 
@@ -99,8 +110,9 @@ class Plan {
   void interpret_only() { can_be_short_ = false; }
 
   Algorithm algorithm() const { return algorithm_; }
-  /// Whether a rank that has nothing for another says so, by a slice without data.
-  bool tells_empty_blocks() const { return tells_empty_blocks_; }
+  /// After a failure: whether it is that some ranks' counts for each other differ, and no more is
+  /// known yet.
+  bool counts_differ() const;
   /// Of runs with blocks of these sizes, where the plan's problem does not say them.
   Windows windows(const std::vector<std::uint64_t>& block_counts,
                   const std::vector<std::uint64_t>& output_counts) const;
@@ -115,11 +127,7 @@ class Plan {
   };
   std::optional<Stand> stand() const;
   /// A number that every step of the present run makes larger: for who looks whether it moves.
-  std::uint64_t steps_taken() const {
-    std::uint64_t taken = 0;
-    for (const auto& lane : lanes_) taken += lane.window * lane.steps.size() + lane.position;
-    return taken;
-  }
+  std::uint64_t steps_taken() const;
   /// The same in words: "in step 3 of 8, window 1 of 4". For messages about a run that does not
   /// move.
   std::string standing() const;
@@ -230,7 +238,7 @@ class Plan {
   /// Of what is made aside: it stays in a core's own cache until it is copied.
   static constexpr std::size_t kAsideBytes = 64 << 10;
 
-  Plan() = default;
+  Plan();
   Status resolve(const PlanRequest& request, LinkTable& links);
   /// Whether the blocks are as long as in the last run.
   bool has_sizes_of(const PlanRun& run) const {
@@ -324,6 +332,8 @@ class Plan {
   bool streams(const ReadyLane& lane, const ReadyStep& step) const {
     return streams_ && !step.store.empty() && (step.sends.empty() || lane.lends_input);
   }
+  /// Moves the check of counts on, if there is one.
+  Result<bool> advance_check();
   /// Gets on what was pushed, and finds out whether it owes_ any more.
   Polled flush();
   /// The same, for what was pushed just now and a peer may wait for, before this rank looks whether
@@ -393,6 +403,7 @@ class Plan {
   std::vector<const std::byte*> sources_;             ///< room for the widest step
   std::unique_ptr<std::byte[]> aside_;                ///< room for Copier::sender_aside
 
+  std::unique_ptr<CountCheck> count_check_;
   std::unique_ptr<StepObserver> observer_;
   std::uint64_t runs_ = 0;      ///< that are over, with blocks of the present sizes
   CopierChoice copier_choice_;  ///< among them

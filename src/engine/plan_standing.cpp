@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "engine/count_check.hpp"
 #include "engine/plan.hpp"
 
 namespace ccoll {
@@ -18,6 +19,14 @@ void make_set(std::vector<Rank>& ranks) {
 }
 
 }  // namespace
+
+bool Plan::counts_differ() const { return count_check_ && count_check_->found(); }
+
+std::uint64_t Plan::steps_taken() const {
+  std::uint64_t taken = count_check_ ? count_check_->plan().steps_taken() : 0;
+  for (const auto& lane : lanes_) taken += lane.window * lane.steps.size() + lane.position;
+  return taken;
+}
 
 std::vector<Rank> Plan::silent() const {
   std::vector<Rank> ranks, silent;
@@ -52,6 +61,10 @@ std::vector<Rank> Plan::awaited(Which which) const {
   if (which != Which::in_the_way || ranks.empty())
     for (const auto& [link, peer] : outgoing_)
       if (!link->drained()) add(*link, peer);
+  if (count_check_ && !count_check_->done()) {
+    const auto others = count_check_->plan().awaited(which);
+    ranks.insert(ranks.end(), others.begin(), others.end());
+  }
   make_set(ranks);
   return ranks;
 }
@@ -71,6 +84,8 @@ std::string Plan::standing() const {
     return fmt::format("before window {} of {}, whose data have yet to come to the host",
                        limit_ + 1, windows_);
   const auto at = stand();
+  if (!at && count_check_ && !count_check_->done())
+    return "its own part over, not yet known whether all ranks' counts fit";
   if (!at) return "its own part over, what it sent not yet taken";
   return fmt::format("in step {} of {}, window {} of {}", at->step + 1, at->steps, at->window + 1,
                      at->windows);

@@ -5,8 +5,8 @@
 
 #include "comm/api/arguments.hpp"
 #include "comm/api/extent.hpp"
-#include "comm/api/mix.hpp"
 #include "comm/api/reductions.hpp"
+#include "core/mix.hpp"
 
 namespace ccoll {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "ccoll/blocks.hpp"
 #include "ccoll/reduction.hpp"
-#include "comm/api/mix.hpp"
+#include "core/mix.hpp"
 #include "core/result.hpp"
 #include "core/signature.hpp"
 #include "engine/buffer_view.hpp"

@@ -24,6 +24,10 @@ constexpr std::chrono::milliseconds kGrace{600};
 /// queue pairs do. Else it is the cause of links that break elsewhere, and told before those are.
 constexpr std::chrono::milliseconds kShortGrace = kGrace / 3;
 
+/// A rank that knows that some counts differ looks so often whether it has got what it did not
+/// expect.
+constexpr std::chrono::milliseconds kLookForCounts{10};
+
 /// A rank in the making of a subgroup publishes so often: what it says is not remembered, because
 /// it may be over when it comes.
 constexpr std::chrono::milliseconds kAnnounceAgain{250};
@@ -113,6 +117,9 @@ void Communicator::Implementation::failed_as_owner(Failure failure) {
     if (const auto loss = departures_.loss_behind(failure)) return end_by_loss_as_owner(*loss);
   if (failure.kind == ErrorKind::peer_lost) return suspect_as_owner(std::move(failure), kGrace);
   if (failure.kind == ErrorKind::corrupt) return suspect_as_owner(std::move(failure), kShortGrace);
+  // The receiver that has what it did not expect says between whom.
+  if (!collectives_.empty() && collectives_.front()->plan->counts_differ())
+    return suspect_as_owner(std::move(failure), kGrace);
   break_as_owner(failure, true);
 }
 
@@ -274,6 +281,13 @@ Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::t
   moved_ = false;
   auto next = now + std::chrono::seconds(1);
   if (suspicion_ && !broken_) {
+    if (!collectives_.empty() && collectives_.front()->plan->counts_differ()) {
+      if (const auto unread = unread_as_owner(false)) {
+        break_as_owner(*unread, true);
+        return next;
+      }
+      next = std::min(next, now + kLookForCounts);
+    }
     if (take_label_as_owner() || now >= suspected_until_) {
       break_as_owner(*suspicion_, true);
       return next;
@@ -321,12 +335,8 @@ std::string Communicator::Implementation::whereabouts(const CollectiveOperation&
   const auto cycle = cycle_of(run.sequence);
   if (!operation.started) return std::string(not_begun(operation)) + cycle;
   const auto later = plan->silent();
-  return fmt::format("{}, for {:.0f} ms; it waits for {}{}{}{}{}", plan->standing(),
-                     milliseconds(operation.stands.until(now)), ranks_text(plan->awaited()),
-                     has_private_sizes(run.signature) && !plan->tells_empty_blocks()
-                         ? ", or expects elements where that rank has a count of 0 for it"
-                         : "",
-                     cycle,
+  return fmt::format("{}, for {:.0f} ms; it waits for {}{}{}{}", plan->standing(),
+                     milliseconds(operation.stands.until(now)), ranks_text(plan->awaited()), cycle,
                      later.empty() ? ""
                                    : fmt::format("; later steps need what has not come yet from {}",
                                                  ranks_text(later)),

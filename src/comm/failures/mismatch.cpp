@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "comm/api/implementation.hpp"
+#include "engine/count_check.hpp"
 #include "engine/describe.hpp"
 
 namespace ccoll {
@@ -109,7 +110,18 @@ void Communicator::Implementation::publish_last_calls() {
 
 std::optional<Failure> Communicator::Implementation::unread_as_owner(bool closes) const {
   const auto next = collectives_.empty() ? sequence_ : collectives_.front()->run.sequence;
-  const auto unread = links_.unread(next, kHeadLane);
+  std::function<bool(Rank, const SliceHeader&)> is_unfit;
+  std::vector<std::uint64_t> expected;
+  if (!collectives_.empty() && collectives_.front()->plan->counts_differ()) {
+    // There may be slices of this call, too, which its rank does not expect.
+    expected = collectives_.front()->run.output_counts;
+    is_unfit = [&](Rank from, const SliceHeader& header) {
+      return from < expected.size() && header.sequence == next &&
+             header.signature.count != expected[from];
+    };
+  }
+  const auto unread = is_unfit ? links_.unread(next + 1, CountCheck::kFirstLane, is_unfit)
+                               : links_.unread(next, kHeadLane);
   if (!unread) return std::nullopt;
   const auto& [from, header] = *unread;
   const auto sequence = header.sequence;
@@ -126,7 +138,8 @@ std::optional<Failure> Communicator::Implementation::unread_as_owner(bool closes
     text = fmt::format("rank {} sent data of {} (call {}) to rank {}, which expected none", from,
                        describe(theirs), sequence, rank());
   else if (*mine == theirs)
-    text = describe_counts({from, sequence, theirs}, header.signature.count, rank(), 0);
+    text = describe_counts({from, sequence, theirs}, header.signature.count, rank(),
+                           is_unfit ? expected[from] : 0);
   else
     text = describe_mismatch({rank(), sequence, *mine, labels_.of(sequence)},
                              {from, sequence, theirs});

@@ -7,7 +7,7 @@
 #include "comm/api/arguments.hpp"
 #include "comm/api/call_group.hpp"
 #include "comm/api/implementation.hpp"
-#include "comm/api/mix.hpp"
+#include "core/mix.hpp"
 #include "core/text.hpp"
 #include "engine/describe.hpp"
 

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <mutex>
 
-#include "comm/api/mix.hpp"
 #include "comm/failures/remarks.hpp"
 #include "comm/groups/agreement.hpp"
 #include "comm/groups/costs.hpp"
+#include "core/mix.hpp"
 #include "gpu/device_way.hpp"
 #include "net/interface.hpp"
 #include "net/listener.hpp"

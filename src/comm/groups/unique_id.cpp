@@ -10,8 +10,8 @@
 #include <string_view>
 #include <tuple>
 
-#include "comm/api/mix.hpp"
 #include "core/bytes.hpp"
+#include "core/mix.hpp"
 #include "net/address.hpp"
 #include "net/listener.hpp"
 #include "net/wire/openssl.hpp"

@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "comm/api/implementation.hpp"
-#include "comm/api/mix.hpp"
 #include "comm/failures/remarks.hpp"
+#include "core/mix.hpp"
 #include "verify/verify.hpp"
 
 namespace ccoll {
@@ -116,6 +116,12 @@ Result<std::shared_ptr<Plan>> Communicator::Implementation::plan_for(const Call&
   request.cached_bytes = cached_bytes_;
   request.oversubscribed = oversubscribed_;
   tell_choice(rank(), asked, chosen);
+  if (sizes_are_private(request.problem) && !tells_empty_blocks(request.problem)) {
+    Problem check;
+    check.size = size();
+    check.count = 1;
+    request.count_check = make_program(check, {.algorithm = Algorithm::tree}, rank());
+  }
   auto plan = Plan::make(request, links_);
   if (!plan) return tl::unexpected(plan.error());
   if (tracing_ != nullptr) (*plan)->observe(tracing_->observer_for(request, call.ragged()));

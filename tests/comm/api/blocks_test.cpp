@@ -468,27 +468,48 @@ TEST_CASE("blocks: two ranks whose sizes for each other differ are told so", "[c
   }
 }
 
-TEST_CASE("blocks: among many ranks, who sends to one that expects nothing is told at its close",
+TEST_CASE("blocks: among many ranks, too, counts that differ are told to all, in the call",
           "[comm]") {
   // More than tell each other that they have nothing.
   constexpr int kRanks = 66;
-  const std::size_t expected = GENERATE(0U, 2U);
+  struct Sizes {
+    int sent, expected;
+  };
+  const auto [sent, expected] = GENERATE(Sizes{2, 2}, Sizes{2, 0}, Sizes{0, 2}, Sizes{2, 3});
+  CAPTURE(sent, expected);
   const auto errors = run_ranks(kRanks, options_for("inproc"), [&](Communicator& communicator) {
-    Counts to(kRanks, 0), from(kRanks, 0);
     const int me = communicator.rank();
-    if (me == 1) to[0] = 2;
-    if (me == 0) from[1] = static_cast<int>(expected);
-    Values in(me == 1 ? 2 : 0, 7), out(me == 0 ? expected : 0);
-    communicator.all_to_all_v(const_blocks(in, to), blocks(out, from));
-    communicator.barrier();
-    communicator.close();
+    const auto exchange = [&](int out_of_1, int into_0) {
+      Counts to(kRanks, 0), from(kRanks, 0);
+      // Ranks 2 and 3 have something for each other, the others nothing for anyone.
+      if (me == 2 || me == 3) to[5 - std::size_t(me)] = from[5 - std::size_t(me)] = 1;
+      if (me == 1) to[0] = out_of_1;
+      if (me == 0) from[1] = into_0;
+      Values in(8, me), out(8, -1);
+      const auto cut = [](Values& values, const Counts& counts) {
+        return std::span(values).first(
+            std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
+      };
+      communicator.all_to_all_v(const_blocks(cut(in, to), to), blocks(cut(out, from), from));
+      const int wanted = me == 0 && into_0 > 0 ? 1 : me == 2 ? 3 : me == 3 ? 2 : -1;
+      expect(out[0] == wanted, fmt::format("{} is in place of {}", out[0], wanted));
+    };
+    exchange(3, 3);
+    exchange(0, 0);
+    exchange(sent, expected);
   });
-  if (expected > 0) {
-    for (const auto& error : errors) CHECK(error == "");
-    return;
+  for (const auto& error : errors) {
+    if (sent == expected) {
+      CHECK(error == "");
+      continue;
+    }
+    CHECK_THAT(error, Contains("all_to_all_v of int32 (call 2): "));
+    CHECK_THAT(error, Contains("their counts for each other differ"));
+    // A rank that has not sent anything cannot be told from one that is late.
+    if (sent > 0)
+      CHECK_THAT(error, Contains(fmt::format("rank 1 sends {} elements to rank 0, which expects {}",
+                                             sent, expected)));
   }
-  CHECK_THAT(errors[0], Contains("all_to_all_v of int32 (call 0): rank 1 sends 2 elements to rank "
-                                 "0, which expects 0"));
 }
 
 TEST_CASE("blocks: ranks that disagree about sizes are told so", "[comm]") {

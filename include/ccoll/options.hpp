@@ -43,9 +43,9 @@ struct GroupOptions {
 
 /// How ranks of one host use shared memory. Ranks may differ.
 struct SharedMemoryOptions {
-  /// The most bytes that the slots of this rank's links in shared memory may take, including all
-  /// communicators that are made from this one. A link that finds none left uses the next
-  /// transport. CCOLL_SLOT_MEMORY, in MiB.
+  /// The most bytes that the slots of this rank's links in shared memory may keep, of all its
+  /// communicators. Of the last quarter links take little, as they give back what was read. A link
+  /// that finds nothing left uses the next transport. CCOLL_SLOT_MEMORY, in MiB.
   std::size_t slot_bytes = std::size_t{256} << 20;
   /// Ranks of a host may read what this rank sends from ordinary memory where it lies, by
   /// process_vm_readv(2), and this rank may read theirs: one copy instead of two. Each link tries

@@ -59,9 +59,13 @@ void* aligned_place(std::uint64_t offset, std::size_t bytes) {
 
 /// `exhausted` where there may be some later, else `unsupported`.
 tl::unexpected<Failure> no_memory(std::string_view call) {
-  const bool later = errno == ENOMEM || errno == ENOSPC || errno == EMFILE || errno == ENFILE;
-  return fail(later ? ErrorKind::exhausted : ErrorKind::unsupported, "shared memory: {}: {}", call,
-              os_error(errno));
+  const int code = errno;
+  const bool later = code == ENOMEM || code == ENOSPC || code == EMFILE || code == ENFILE;
+  return fail(later ? ErrorKind::exhausted : ErrorKind::unsupported, "shared memory: {}: {}{}",
+              call, os_error(code),
+              code == ENOMEM
+                  ? " (of memory, of addresses: ulimit -v, or of mappings: vm.max_map_count)"
+                  : "");
 }
 
 }  // namespace
@@ -155,6 +159,16 @@ Status Segment::map(int number, int protection, int flags, std::uint64_t offset,
   size_ = bytes;
   before_ = before;
   return {};
+}
+
+void Segment::give_back(std::byte* data, std::size_t bytes) const {
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<std::uintptr_t>(data) + page - 1) / page * page;
+  const auto end = (reinterpret_cast<std::uintptr_t>(data) + bytes) / page * page;
+  // Where the system cannot do that the memory stays.
+  if (begin < end)
+    (void)madvise(data + (begin - reinterpret_cast<std::uintptr_t>(data)), end - begin,
+                  MADV_REMOVE);
 }
 
 Segment::~Segment() {

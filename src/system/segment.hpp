@@ -44,6 +44,8 @@ class Segment {
   bool is_mine() const { return process_ == getpid(); }
   /// Nobody else is to have it: the memory stays. By the thread that hands it over.
   void close_file() { file_.close(); }
+  /// Whole pages of it, which the system may use for others; they are zero when next touched.
+  void give_back(std::byte* data, std::size_t bytes) const;
   /// As close_file(), but the file goes on with the caller.
   FileDescriptor take_file() { return std::move(file_); }
 

@@ -7,6 +7,11 @@ SlotBudget::Share SlotBudget::take(std::size_t bytes) {
   return take_within(limit_bytes(), bytes) ? Share(shared_from_this(), bytes) : Share();
 }
 
+SlotBudget::Share SlotBudget::take_unless_scarce(std::size_t bytes) {
+  const auto limit = limit_bytes() - limit_bytes() / 4;
+  return take_within(limit, bytes) ? Share(shared_from_this(), bytes) : Share();
+}
+
 SlotBudget::Share SlotBudget::take_spare(std::size_t bytes) {
   return take_within(limit_bytes() / 2, bytes) ? Share(shared_from_this(), bytes) : Share();
 }

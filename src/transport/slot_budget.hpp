@@ -50,6 +50,8 @@ class SlotBudget : public std::enable_shared_from_this<SlotBudget> {
 
   /// What a link needs; or none.
   Share take(std::size_t bytes);
+  /// As take(), by a link that could do with little: of the first three quarters, or none.
+  Share take_unless_scarce(std::size_t bytes);
   /// What one can do without: of the first half of the budget, or none.
   Share take_spare(std::size_t bytes);
 

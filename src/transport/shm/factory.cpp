@@ -69,7 +69,9 @@ class ShmTransport final : public Transport {
     if (no_door_) return tl::unexpected(*no_door_);
     auto* const next = instead_->transport();
     if (next != nullptr && instead_->serves(id.to)) return next->open_send(id, std::move(waiter));
-    auto slots = budget_->take(kLinkSlots * kSlotBytes);
+    auto slots = budget_->take_unless_scarce(kLinkSlots * kSlotBytes);
+    const bool is_thrifty = !slots;
+    if (is_thrifty) slots = budget_->take(kThriftyBytes);
     auto memory = slots ? Segment::make("ccoll-link", Ring::kBytes) : no_slots(*budget_);
     if (!memory) {
       const auto why =
@@ -86,7 +88,7 @@ class ShmTransport final : public Transport {
       instead_->works(id.to);
       return open_send(id, std::move(waiter));
     }
-    Ring::make((*memory)->data());
+    Ring::make((*memory)->data())->is_thrifty = is_thrifty ? 1 : 0;
     auto hand_over = std::make_shared<HandOver>();
     hand_over->memory = std::move(*memory);
     std::tie(hand_over->multicast, hand_over->spread_file) = multicast_slots_of(id.communicator);

@@ -65,8 +65,8 @@ ShmSendLink::ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over,
       slots_(std::move(slots)),
       lines_(lines),
       oversubscribed_(oversubscribed),
-      grows_(oversubscribed),
-      writer_(ring_, static_cast<std::uint32_t>(slots_.bytes() / kSlotBytes), lines_,
+      grows_(oversubscribed && !ring_->is_thrifty),
+      writer_(ring_, kLinkSlots, lines_,
               hand_over_->multicast ? hand_over_->multicast->readers() : nullptr) {}
 
 ShmSendLink::~ShmSendLink() {
@@ -133,6 +133,7 @@ void ShmSendLink::grow() {
 
 void ShmSendLink::announce(const std::byte* data, std::size_t bytes) {
   if (instead_) return instead_->announce(data, bytes);
+  if (ring_->is_thrifty) return;
   grows_ = oversubscribed_ || bytes <= kMostFarAhead;
   if (!grows_) writer_.use(kLinkSlots);
 }
@@ -331,7 +332,15 @@ const std::byte* ShmReceiveLink::find() {
   if (place.slot == Ring::kUnmapped) return fetch(place.offset);
   is_lent_ = place.slot == Ring::kLent;
   if (place.slot > Ring::kUnmapped) return find_elsewhere(place);
-  return has_slot_size(view_.header.bytes) ? reader_->in_slot(place) : nullptr;
+  if (!has_slot_size(view_.header.bytes)) return nullptr;
+  gives_back_ = ring_->is_thrifty && view_.header.bytes > Ring::kKeptBytes;
+  return reader_->in_slot(place);
+}
+
+void ShmReceiveLink::give_back() {
+  auto* const slot = ring_->slot(reader_->place().slot % Ring::kLines);
+  offer_.memory->give_back(slot + Ring::kKeptBytes, kSlotBytes - Ring::kKeptBytes);
+  gives_back_ = false;
 }
 
 const std::byte* ShmReceiveLink::fetch(std::uint64_t address) {
@@ -466,6 +475,8 @@ bool ShmReceiveLink::pop() {
     loan_.reset();
     is_lent_ = false;
   }
+  if (gives_back_) [[unlikely]]
+    give_back();
   looked_ = false;
   view_.data = nullptr;
   offered_ = {};

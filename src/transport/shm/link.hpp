@@ -55,10 +55,14 @@ struct HandOver {
   std::shared_ptr<Doorbell> receiver;
 };
 
+/// A thrifty link holds so much while nothing is on its way.
+inline constexpr std::size_t kThriftyBytes = Ring::kFirstSlot + kLinkSlots * Ring::kKeptBytes;
+
 class ShmSendLink final : public SendLink {
  public:
-  /// `slots`: for kLinkSlots of them. `lines`: at most Ring::kLines, by how many slices it may be
-  /// ahead. `oversubscribed`: whether ranks outnumber cores.
+  /// `slots`: for kLinkSlots of them, or, if the ring is thrifty, for kThriftyBytes. `lines`: at
+  /// most Ring::kLines, by how many slices it may be ahead. `oversubscribed`: whether ranks
+  /// outnumber cores.
   ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over, SlotBudget::Share slots,
               std::uint32_t lines, bool oversubscribed, std::shared_ptr<Lender> lender,
               std::shared_ptr<HugePages> huge_pages, std::shared_ptr<Fallback> fallback);
@@ -182,6 +186,8 @@ class ShmReceiveLink final : public ReceiveLink {
   /// and lie where the places that were offered for them do.
   std::size_t bytes_at_once(std::uint64_t address) const;
   void refuse(const Failure& why);
+  /// Gives the system the memory of the front slice's slot, all but what a thrifty ring keeps.
+  void give_back();
   /// Of the front slice: false, and the link has failed, if it cannot be so long.
   bool has_slot_size(std::size_t bytes);
 
@@ -196,9 +202,10 @@ class ShmReceiveLink final : public ReceiveLink {
   bool owes_doorbell_ = false;
   Ring* ring_ = nullptr;
   std::optional<RingReader> reader_;
-  View view_;             ///< the front slice; its data are null until it has been found
-  bool looked_ = false;   ///< whether view_ has its header
-  bool is_lent_ = false;  ///< the front slice, once it has been found
+  View view_;                ///< the front slice; its data are null until it has been found
+  bool looked_ = false;      ///< whether view_ has its header
+  bool is_lent_ = false;     ///< the front slice, once it has been found
+  bool gives_back_ = false;  ///< its slot's memory, once it has been read
   std::shared_ptr<const Segment> loan_;  ///< of it
   bool taken_back_ = false;              ///< the front slice, when it was fetched
   bool is_refused_ = false;              ///< the front slice, where it lay first

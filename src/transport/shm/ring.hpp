@@ -125,6 +125,9 @@ struct BasicRing {
   Atomic<std::uint64_t> refused;  // written by the reader: the stamp of a slice it cannot read so
   Atomic<std::uint32_t> writer_gone;
   Atomic<std::uint32_t> reader_gone;
+  /// Set before the ring is handed over: of a slot that was read, the reader gives back to the
+  /// system what is beyond its first page.
+  std::uint32_t is_thrifty = 0;
 
   /// Pages of their own, used only where slices are large: what is never touched costs nothing.
   std::byte* slot(std::uint32_t number) {
@@ -134,6 +137,9 @@ struct BasicRing {
   std::byte* remade() { return slot(kLines); }
   static constexpr std::size_t kFirstSlot = 12 << 10;
   static constexpr std::size_t kBytes = kFirstSlot + kLines * kSlotBytes + kMostFetchedBytes;
+
+  /// A slot's part that a reader of a thrifty ring does not give back.
+  static constexpr std::size_t kKeptBytes = 4 << 10;
 
   /// In memory that is all zero.
   static BasicRing* make(std::byte* memory) { return new (memory) BasicRing(); }

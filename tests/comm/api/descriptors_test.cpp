@@ -39,8 +39,7 @@ void run_processes(const std::string& transport, const std::function<void(Commun
     if (child == 0) {
       failures = 0;
       try {
-        auto options = options_for(transport, 120s);
-        options.shm.slot_bytes = std::size_t{4} << 30;
+        const auto options = options_for(transport, 120s);
         auto world =
             Communicator::create(make_file_store(directory.file("store")), rank, kSize, options);
         body(world);
@@ -80,6 +79,10 @@ void many(Communicator& world) {
   for (std::size_t i = 0; i < kAlive; i++) sum(alive.emplace_back(world.duplicate()), 1 + i);
   const auto held = held_at_rest().descriptors;
   check(held < kAlive / 2, std::to_string(held) + " descriptors");
+  // Slots of many small communicators are no reason to leave shared memory.
+  for (const auto& each : {std::cref(alive.front()), std::cref(alive.back())})
+    for (const auto& peer : each.get().counters().peers)
+      check(peer.transport == "shm", "rank " + std::to_string(peer.rank) + ": " + peer.transport);
   std::vector<std::vector<std::int32_t>> values(kAlive, std::vector<std::int32_t>(300, 1));
   std::vector<Work> works;
   for (std::size_t i = 0; i < kAlive; i++) works.push_back(alive[i].all_reduce_async(values[i]));

@@ -273,9 +273,10 @@ class Together {
           make_message(call);
       });
     }
-    for (auto& [comm, messages] : messages_)
-      attempt(*messages.calls.front(),
-              [&] { messages.work = comm->communicator().batch_async(messages.requests); });
+    for (auto& each : messages_)
+      attempt(*each.second.calls.front(), [&] {
+        each.second.work = each.first->communicator().batch_async(each.second.requests);
+      });
   }
 
   void try_after(Part& part) {

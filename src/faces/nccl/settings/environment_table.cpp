@@ -314,7 +314,7 @@ Settings translated(const std::map<std::string, std::string>& variables) {
   Settings read;
   for (const auto& [name, value] : variables) {
     const auto entry = std::ranges::find_if(
-        kTable, [&](const Entry& candidate) { return fits(candidate.name, name); });
+        kTable, [&key = name](const Entry& candidate) { return fits(candidate.name, key); });
     const auto outcome = entry == std::end(kTable) ? Outcome{Fate::unknown, meant_by(name), true}
                                                    : entry->apply(value, read);
     read.seen.push_back({name, value, outcome.fate, outcome.remark, outcome.is_warning});

@@ -25,8 +25,8 @@ class DeviceMemory final : public Memory {
       devices_.push_back(local % count);
       streams_.push_back(nullptr);
       use(local);
-      check(cudaStreamCreateWithFlags(&streams_.back(), cudaStreamNonBlocking),
-            "cudaStreamCreateWithFlags");
+      check(cudaStreamCreateWithPriority(&streams_.back(), cudaStreamNonBlocking, 0),
+            "cudaStreamCreateWithPriority");
     }
   }
   ~DeviceMemory() override {

@@ -252,6 +252,118 @@ TEST_CASE("cc-show call: numbers from a file, a line for each rank", "[show]") {
              Contains("line 1: 'two' is no number"));
 }
 
+TEST_CASE("cc-show call --buffers: each buffer gets what a call on it alone gives it",
+          "[show][property]") {
+  for (const std::string operation :
+       {"all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter"}) {
+    for (const std::string groups : {"0,1,2,3", "3,1/0,2"}) {
+      CAPTURE(operation, groups);
+      const auto call = [&](std::vector<std::string> words) {
+        words.insert(words.begin(), {operation, "-n", "4", "--groups", groups});
+        return called(std::move(words));
+      };
+      const auto result = call({"--buffers", "2,0,3"});
+      CHECK(result["buffers"] == std::vector{2, 0, 3});
+      // The second buffer goes on where the first one's numbers end.
+      const auto blocks =
+          operation == "reduce_scatter" ? groups.find('/') == groups.npos ? 4 : 2 : 1;
+      const auto first = call({"--count", "2"});
+      const auto second = call({"--count", "3", "--in", fmt::format("10*r+i+{}", 2 * blocks)});
+      for (std::size_t rank = 0; rank < 4; rank++) {
+        CAPTURE(rank);
+        for (const std::string side : {"before", "after"})
+          CHECK(result[side][rank] ==
+                nlohmann::json{first[side][rank], nlohmann::json::array(), second[side][rank]});
+      }
+    }
+  }
+}
+
+TEST_CASE("cc-show call --chain: each rank gets what the first one sent, and no other one",
+          "[show]") {
+  for (const std::string transport : {"inproc", "shm", "tcp"}) {
+    const auto result = called(
+        {"send_recv", "-n", "7", "--chain", "4,0,2/1,6", "--count", "3", "--transport", transport});
+    CHECK(result["op"] == "chain");
+    CHECK(result["before"][4] == std::vector{40, 41, 42});
+    CHECK(result["before"][2].empty());
+    for (const std::size_t rank : {0, 2}) CHECK(result["after"][rank] == result["before"][4]);
+    CHECK(result["after"][6] == std::vector{10, 11, 12});
+    for (const std::size_t rank : {1, 3, 4, 5}) CHECK(result["after"][rank].empty());
+  }
+}
+
+TEST_CASE("cc-show call OP,OP: calls as one give what each gives alone", "[show][property]") {
+  const std::vector<std::string> names = {"all_reduce", "all_gather", "send_recv",
+                                          "barrier",    "all_reduce", "scatter"};
+  for (const std::string groups : {"0,1,2,3", "3,1/0,2"}) {
+    const auto together =
+        called({fmt::format("{}", fmt::join(names, ",")), "-n", "4", "--groups", groups});
+    REQUIRE(together["calls"].size() == names.size());
+    for (std::size_t i = 0; i < names.size(); i++) {
+      CAPTURE(groups, names[i]);
+      CHECK(together["calls"][i] == called({names[i], "-n", "4", "--groups", groups}));
+    }
+  }
+}
+
+TEST_CASE("cc-show call: lists of buffers, chains and several calls are told to people",
+          "[show][golden]") {
+  CHECK(said({"call", "all_gather", "-n", "2", "--buffers", "1,2", "--algo", "ring"}) ==
+        "all_gather of buffers of 1, 2 int32 in each block, by ring, 2 ranks over inproc\n\n"
+        "         before      after\n"
+        "rank 0   0 | 1 2     0 10 | 1 2 11 12\n"
+        "rank 1   10 | 11 12  0 10 | 1 2 11 12\n");
+  CHECK(said({"call", "send_recv", "-n", "4", "--chain", "3,0,1", "--count", "2"}) ==
+        "chain of 2 int32, 4 ranks over inproc\n\n"
+        "         before  after\n"
+        "chain 3,0,1\n"
+        "rank 3   30 31   -\n"
+        "rank 0   -       30 31\n"
+        "rank 1   -       30 31\n"
+        "in no chain: rank 2\n");
+  CHECK(said({"call", "all_reduce,broadcast", "-n", "2", "--count", "1", "--algo", "tree"}) ==
+        "2 calls as one (between group_begin and group_end)\n\n"
+        "all_reduce of 1 int32, sum, by tree, 2 ranks over inproc\n\n"
+        "         before  after\n"
+        "rank 0   0       10\n"
+        "rank 1   10      10\n\n"
+        "broadcast of 1 int32, root 0, by tree, 2 ranks over inproc\n\n"
+        "         before  after\n"
+        "rank 0   0       0\n"
+        "rank 1   10      0\n");
+}
+
+TEST_CASE("cc-show call: lists, chains and calls that cannot be are refused", "[show]") {
+  const auto call = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {"call", "-n", "4"});
+    return refused(words);
+  };
+  CHECK_THAT(call({"all_to_all", "--buffers", "1,2"}),
+             Contains("--buffers 1,2: all_to_all takes no list of buffers; expected all_reduce"));
+  CHECK_THAT(call({"all_gather_v", "--buffers", "1"}), Contains("all_gather_v takes no list"));
+  CHECK_THAT(call({"all_reduce", "--buffers", "1,x"}), Contains("'x' is no number of elements"));
+  CHECK_THAT(call({"all_reduce", "--buffers", "1,,2"}), Contains("a comma without a number"));
+  CHECK_THAT(call({"all_reduce", "--buffers", "1", "--count", "2"}),
+             Contains("--count 2 and --buffers 1: expected one of them"));
+  CHECK_THAT(call({"all_gather", "--buffers", "1", "--splits", "2"}),
+             Contains("--splits 2 and --buffers 1: expected one of them"));
+  CHECK_THAT(call({"all_reduce", "--buffers", "50000,1"}), Contains("expected are at most 100000"));
+  CHECK_THAT(call({"all_reduce", "--chain", "0,1"}),
+             Contains("--chain 0,1: all_reduce does not hand messages on; expected send_recv"));
+  CHECK_THAT(call({"send_recv", "--chain", "0,1", "--groups", "0,1"}),
+             Contains("--chain 0,1 and --groups 0,1: expected one of them"));
+  CHECK_THAT(call({"send_recv", "--chain", "0,1/2"}), Contains("a chain of rank 2 alone"));
+  CHECK_THAT(call({"send_recv", "--chain", "0,1/1,2"}), Contains("rank 1 is in it twice"));
+  CHECK_THAT(call({"send_recv", "--chain", "0,4"}), Contains("'4' is no rank from 0 to 3"));
+  CHECK_THAT(call({"send_recv", "--chain", "0,1//2,3"}), Contains("a chain without ranks"));
+  CHECK_THAT(call({"send_recv,barrier", "--chain", "0,1"}), Contains("expected one operation"));
+  CHECK_THAT(call({"all_reduce,all_to_al"}), Contains("did you mean all_to_all?"));
+  CHECK_THAT(call({"all_reduce,all_to_all", "--algo", "ring"}),
+             Contains("no all_to_all algorithm 'ring'"));
+  CHECK_THAT(call({","}), Contains("no operation given"));
+}
+
 TEST_CASE("cc-show call: the table is for people", "[show][golden]") {
   CHECK(said({"call", "all_reduce", "-n", "3", "--algo", "ring", "--count", "2"}) ==
         "all_reduce of 2 int32, sum, by ring, 3 ranks over inproc\n\n"

@@ -15,6 +15,8 @@
 #include "bench/report/text_file.hpp"
 #include "core/text.hpp"
 #include "show/model/call.hpp"
+#include "show/real/buffer_list.hpp"
+#include "show/real/chain.hpp"
 #include "show/real/example.hpp"
 #include "show/real/expression.hpp"
 #include "show/real/local_ranks.hpp"
@@ -35,6 +37,8 @@ struct Words {
   CallWords call;
   std::string splits;
   std::string groups;
+  std::string buffers;
+  std::string chain;
   std::string input = "10*r+i";
   std::string transport = "inproc";
   bool json = false;
@@ -42,9 +46,8 @@ struct Words {
 
 bool is_callable(const bench::Operation& operation) { return operation.name != "ping_pong"; }
 
-/// With --splits, the v-operation of that name.
-Result<const bench::Operation*> operation_of(const Words& words) {
-  const std::string& name = words.call.operation;
+/// With --splits, the v-operation of that name; with --chain, messages one after another.
+Result<const bench::Operation*> operation_of(const Words& words, const std::string& name) {
   const bench::Operation* found = bench::find_operation(name);
   if (found == nullptr || !is_callable(*found)) {
     std::vector<std::string_view> names;
@@ -53,6 +56,12 @@ Result<const bench::Operation*> operation_of(const Words& words) {
     if (name.empty())
       return fail(ErrorKind::invalid_argument, "no operation given: there are {}", joined(names));
     return fail(ErrorKind::invalid_argument, "{}", unknown_word("operation", name, names));
+  }
+  if (!words.chain.empty()) {
+    if (found->name == "send_recv") return &kChain;
+    return fail(ErrorKind::invalid_argument,
+                "--chain {}: {} does not hand messages on; expected send_recv", words.chain,
+                found->name);
   }
   if (!words.splits.empty() && !found->ragged) {
     const bench::Operation* const ragged = bench::find_operation(fmt::format("{}_v", found->name));
@@ -119,29 +128,42 @@ Result<std::vector<double>> values_of(const Words& words, const InputLines& line
 /// One line of the file that --in may name decides, else one element for each rank.
 std::uint64_t count_of(const Words& words, const InputLines& lines, Example example) {
   const bench::Operation& operation = *example.operation;
-  if (!operation.has_data || operation.ragged) return 0;
+  if (!operation.has_data || operation.ragged || !example.buffers.empty()) return 0;
   if (words.call.count) return *words.call.count;
   if (lines.empty())
     return operation.kind && !divides_whole_buffer(*operation.kind) ? 1 : words.call.ranks;
   const Party& party = example.parties.front();
-  const auto root = static_cast<std::size_t>(example.arguments.root);
+  const auto root = operation.rooted ? static_cast<std::size_t>(example.arguments.root) : 0;
   const std::size_t line = party.ranks[root];
   example.arguments.count = 1;
   const std::uint64_t numbers = line < lines.size() ? lines[line].size() : 0;
   return numbers / std::max<std::uint64_t>(1, lengths_of(example, party, root).input);
 }
 
+/// Those that --groups or --chain gives, else one of all ranks.
+Result<std::vector<RankGroup>> groups_of(const Words& words) {
+  if (!words.groups.empty()) return rank_groups_of(words.groups, words.call.ranks);
+  if (words.chain.empty()) {
+    std::vector<RankGroup> all(1);
+    for (std::uint32_t rank = 0; rank < words.call.ranks; ++rank) all.front().push_back(rank);
+    return all;
+  }
+  auto chains = rank_groups_of(words.chain, words.call.ranks, "--chain", "chain");
+  CCOLL_TRY(chains);
+  for (const RankGroup& chain : *chains)
+    if (chain.size() == 1)
+      return fail(ErrorKind::invalid_argument,
+                  "--chain {}: a chain of rank {} alone, expected two ranks or more", words.chain,
+                  chain.front());
+  return chains;
+}
+
 /// Who calls together, each with its root.
 Result<std::vector<Party>> parties_of(const Words& words, const bench::Operation& operation) {
-  std::vector<RankGroup> groups(1);
-  for (std::uint32_t rank = 0; rank < words.call.ranks; ++rank) groups.front().push_back(rank);
-  if (!words.groups.empty()) {
-    auto given = rank_groups_of(words.groups, words.call.ranks);
-    CCOLL_TRY(given);
-    groups = std::move(*given);
-  }
+  auto groups = groups_of(words);
+  CCOLL_TRY(groups);
   std::vector<Party> parties;
-  for (RankGroup& group : groups) {
+  for (RankGroup& group : *groups) {
     const std::size_t size = group.size();
     if (words.call.root >= size)
       return fail(ErrorKind::invalid_argument,
@@ -205,9 +227,34 @@ Status fill(const Words& words, const InputLines& lines, Example& example) {
   return {};
 }
 
-Result<Example> example_of(const Words& words) {
+/// Options that exclude one another.
+Status check_options(const Words& words, std::size_t operations) {
+  if (!words.chain.empty() && !words.groups.empty())
+    return fail(ErrorKind::invalid_argument,
+                "--chain {} and --groups {}: expected one of them; several chains are given like "
+                "0,1/2,3",
+                words.chain, words.groups);
+  if (!words.chain.empty() && operations > 1)
+    return fail(ErrorKind::invalid_argument,
+                "--chain {}: its messages wait for one another, which {} calls as one cannot do; "
+                "expected one operation",
+                words.chain, operations);
+  if (words.buffers.empty()) return {};
+  if (words.call.count)
+    return fail(ErrorKind::invalid_argument,
+                "--count {} and --buffers {}: expected one of them; --buffers has the elements of "
+                "each buffer",
+                *words.call.count, words.buffers);
+  if (words.splits.empty()) return {};
+  return fail(ErrorKind::invalid_argument,
+              "--splits {} and --buffers {}: expected one of them; v-operations take no list of "
+              "buffers",
+              words.splits, words.buffers);
+}
+
+Result<Example> example_of(const Words& words, const std::string& name) {
   Example example;
-  const auto operation = operation_of(words);
+  const auto operation = operation_of(words, name);
   CCOLL_TRY(operation);
   const auto kinds = bench::parse_reduce_ops(words.call.op);
   CCOLL_TRY(kinds);
@@ -218,12 +265,17 @@ Result<Example> example_of(const Words& words) {
                 words.call.type);
   CCOLL_TRY(check_transport(words.transport));
   CCOLL_TRY(check_algorithm(**operation, words.call.algorithm));
+  if (!words.buffers.empty()) {
+    auto buffers = buffer_counts_of(**operation, words.buffers);
+    CCOLL_TRY(buffers);
+    example.buffers = std::move(*buffers);
+  }
   auto parties = parties_of(words, **operation);
   CCOLL_TRY(parties);
   example.operation = *operation;
   example.ranks = words.call.ranks;
   example.transport = words.transport;
-  example.is_parted = !words.groups.empty();
+  example.is_parted = !words.groups.empty() || !words.chain.empty();
   example.parties = std::move(*parties);
   example.arguments.type = types->front();
   example.arguments.op = kinds->front();
@@ -238,11 +290,18 @@ Result<Example> example_of(const Words& words) {
 }
 
 Result<Output> show_call(const Words& words) {
-  auto example = example_of(words);
-  CCOLL_TRY(example);
-  if (const auto wrong = carry_out(*example); !wrong.empty())
+  std::vector<std::string> names = bench::split_list(words.call.operation);
+  if (names.empty()) names.emplace_back();
+  CCOLL_TRY(check_options(words, names.size()));
+  std::vector<Example> examples;
+  for (const std::string& name : names) {
+    auto example = example_of(words, name);
+    CCOLL_TRY(example);
+    examples.push_back(std::move(*example));
+  }
+  if (const auto wrong = carry_out(examples); !wrong.empty())
     return fail(ErrorKind::invalid_argument, "{}", wrong);
-  return Output{words.json ? example_json(*example) : example_text(*example), 0};
+  return Output{words.json ? examples_json(examples) : examples_text(examples), 0};
 }
 
 }  // namespace
@@ -261,6 +320,14 @@ Action add_real_call(CLI::App& app) {
   app.add_option("--groups", words->groups,
                  "groups that make the call each for itself, like 0,2/1,3; --root is then a "
                  "number in the group");
+  app.add_option("--buffers", words->buffers,
+                 "several buffers in the one call: the elements of each, like 2,3,1");
+  app.add_option("--chain", words->chain,
+                 "with send_recv: ranks that hand a message on, each to the next, like 0,2,1; "
+                 "several chains like 0,1/2,3");
+  app.get_option("OP")->description(
+      "the operation: all_reduce, broadcast, …; several, like all_reduce,all_gather, are made as "
+      "one (group_begin, group_end)");
   app.add_option("--transport", words->transport, "inproc, shm, verbs or tcp")
       ->capture_default_str();
   app.add_flag("--json", words->json, "as JSON");

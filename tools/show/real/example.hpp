@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A call with numbers that people can follow: made by all ranks of this process, and printed with
+/// Calls with numbers that people can follow: made by all ranks of this process, and printed with
 /// their buffers before and after.
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "bench/measure/operations.hpp"
+#include "show/real/buffer_list.hpp"
 #include "show/real/rank_groups.hpp"
 #include "show/real/splits.hpp"
 
@@ -28,7 +30,8 @@ struct Example {
   bench::Arguments arguments;
   std::uint32_t ranks = 1;
   std::string transport;
-  bool is_parted = false;      ///< by --groups
+  bool is_parted = false;      ///< by --groups or --chain
+  BufferCounts buffers;        ///< of each buffer in a list of them; none: there is one buffer
   std::vector<Party> parties;  ///< otherwise one, of all ranks
   /// By rank; of one in no party nothing.
   std::vector<std::vector<std::byte>> before, after;
@@ -40,12 +43,15 @@ struct Lengths {
   std::uint64_t output = 0;
 };
 Lengths lengths_of(const Example& example, const Party& party, std::size_t number);
+/// The same of each buffer in a list of them, else of the one that there is.
+std::vector<Lengths> buffers_of(const Example& example, const Party& party, std::size_t number);
 
-/// Every rank makes the call, in a thread of its own. What the first that fails says, or nothing.
-std::string carry_out(Example& example);
+/// Every rank makes the calls, several as one group of calls, in a thread of its own. They have the
+/// same parties. What the first rank that fails says, or nothing.
+std::string carry_out(std::span<Example> examples);
 
 /// For people, and for scripts.
-std::string example_text(const Example& example);
-std::string example_json(const Example& example);
+std::string examples_text(std::span<const Example> examples);
+std::string examples_json(std::span<const Example> examples);
 
 }  // namespace ccoll::show

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What is printed of an example.
+/// What is printed of examples.
 
 #include <fmt/format.h>
 
@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/text.hpp"
+#include "show/real/chain.hpp"
 #include "show/real/example.hpp"
 #include "show/text/numbers.hpp"
 
@@ -15,14 +16,31 @@ namespace ccoll::show {
 
 namespace {
 
-Numbers numbers_in(const Example& example, const std::vector<std::byte>& buffer) {
+/// Which of a rank's buffers is meant.
+enum class Side { before, after };
+
+/// The numbers of each buffer in a rank's list of them; mostly of one.
+std::vector<Numbers> lists_of(const Example& example, const Party& party, std::size_t number,
+                              Side side) {
   const DataType type = example.arguments.type;
-  return texts_of(type, buffer, 0, buffer.size() / size_of(type));
+  const std::uint32_t rank = party.ranks[number];
+  const auto& bytes = side == Side::before ? example.before[rank] : example.after[rank];
+  std::vector<Numbers> lists;
+  std::uint64_t first = 0;
+  for (const Lengths& buffer : buffers_of(example, party, number)) {
+    const std::uint64_t elems = side == Side::before ? buffer.input : buffer.output;
+    lists.push_back(texts_of(type, bytes, first, elems));
+    first += elems;
+  }
+  return lists;
 }
 
-std::string buffer_text(const Example& example, const std::vector<std::byte>& buffer) {
-  const Numbers numbers = numbers_in(example, buffer);
-  return numbers.empty() ? "-" : joined(numbers, " ");
+/// "0 1 2"; of several buffers "0 1 | 2".
+std::string buffer_text(const Example& example, const Party& party, std::size_t number, Side side) {
+  std::vector<std::string> texts;
+  for (const Numbers& numbers : lists_of(example, party, number, side))
+    texts.push_back(numbers.empty() ? "-" : joined(numbers, " "));
+  return joined(texts, " | ");
 }
 
 /// "all_reduce of 4 int32, sum, by ring, 4 ranks over inproc".
@@ -35,6 +53,9 @@ std::string title(const Example& example) {
     text += fmt::format(" of {} {}", first.splits.front().text(), to_string(call.type));
   else if (!first.splits.empty())
     text += fmt::format(" of {}", to_string(call.type));
+  else if (!example.buffers.empty())
+    text += fmt::format(" of buffers of {} {}{}", fmt::join(example.buffers, ", "),
+                        to_string(call.type), operation.over_blocks ? " in each block" : "");
   else if (operation.has_data)
     text += fmt::format(" of {} {}{}", call.count, to_string(call.type),
                         operation.over_blocks ? " in each block" : "");
@@ -46,8 +67,12 @@ std::string title(const Example& example) {
                             example.transport);
 }
 
+std::string_view party_word(const Example& example) {
+  return example.operation == &kChain ? "chain" : "group";
+}
+
 std::string party_title(const Example& example, const Party& party) {
-  std::string text = fmt::format("group {}", group_text(party.ranks));
+  std::string text = fmt::format("{} {}", party_word(example), group_text(party.ranks));
   if (!party.splits.empty()) text += fmt::format(": {}", party.splits.front().text());
   if (!party.algorithm.empty()) text += fmt::format(", by {}", party.algorithm);
   if (example.operation->rooted)
@@ -67,40 +92,52 @@ std::vector<std::uint32_t> ranks_without(const Example& example) {
   return without;
 }
 
-nlohmann::json numbers_json(const Example& example,
-                            const std::vector<std::vector<std::byte>>& all) {
-  auto ranks = nlohmann::json::array();
-  for (const auto& buffer : all) {
-    auto& row = ranks.emplace_back(nlohmann::json::array());
-    for (const auto& text : numbers_in(example, buffer)) {
-      // What JSON has no number for, as inf, is a text.
-      const auto number = nlohmann::json::parse(text, nullptr, false);
-      row.push_back(number.is_number() ? number : nlohmann::json(text));
+nlohmann::json numbers_json(const Numbers& numbers) {
+  auto row = nlohmann::json::array();
+  for (const auto& text : numbers) {
+    // What JSON has no number for, as inf, is a text.
+    const auto number = nlohmann::json::parse(text, nullptr, false);
+    row.push_back(number.is_number() ? number : nlohmann::json(text));
+  }
+  return row;
+}
+
+/// By rank; of one in no party nothing, and of several buffers a list for each.
+nlohmann::json numbers_json(const Example& example, Side side) {
+  nlohmann::json ranks(example.ranks, nlohmann::json::array());
+  for (const Party& party : example.parties) {
+    for (std::size_t number = 0; number < party.ranks.size(); ++number) {
+      auto& row = ranks[party.ranks[number]];
+      const auto lists = lists_of(example, party, number, side);
+      if (example.buffers.empty())
+        row = numbers_json(lists.front());
+      else
+        for (const Numbers& numbers : lists) row.push_back(numbers_json(numbers));
     }
   }
   return ranks;
 }
 
-}  // namespace
-
 std::string example_text(const Example& example) {
   std::size_t width = 6;
-  for (const auto& buffer : example.before)
-    width = std::max(width, buffer_text(example, buffer).size());
+  for (const Party& party : example.parties)
+    for (std::size_t number = 0; number < party.ranks.size(); ++number)
+      width = std::max(width, buffer_text(example, party, number, Side::before).size());
   std::string text = fmt::format("{}\n\n{:<9}{:<{}}  after\n", title(example), "", "before", width);
   for (const Party& party : example.parties) {
     if (example.is_parted) text += party_title(example, party) + "\n";
-    for (const std::uint32_t rank : party.ranks)
-      text += fmt::format("{:<9}{:<{}}  {}\n", fmt::format("rank {}", rank),
-                          buffer_text(example, example.before[rank]), width,
-                          buffer_text(example, example.after[rank]));
+    for (std::size_t number = 0; number < party.ranks.size(); ++number)
+      text += fmt::format("{:<9}{:<{}}  {}\n", fmt::format("rank {}", party.ranks[number]),
+                          buffer_text(example, party, number, Side::before), width,
+                          buffer_text(example, party, number, Side::after));
   }
   const auto without = ranks_without(example);
-  if (!without.empty()) text += fmt::format("in no group: {}\n", list_ranks(without));
+  if (!without.empty())
+    text += fmt::format("in no {}: {}\n", party_word(example), list_ranks(without));
   return text;
 }
 
-std::string example_json(const Example& example) {
+nlohmann::json example_json(const Example& example) {
   const bench::Operation& operation = *example.operation;
   const bench::Arguments& call = example.arguments;
   const Party& first = example.parties.front();
@@ -109,10 +146,13 @@ std::string example_json(const Example& example) {
       {"ranks", example.ranks},
       {"dtype", to_string(call.type)},
       {"transport", example.transport},
-      {"before", numbers_json(example, example.before)},
-      {"after", numbers_json(example, example.after)},
+      {"before", numbers_json(example, Side::before)},
+      {"after", numbers_json(example, Side::after)},
   };
-  if (first.splits.empty()) document["count"] = call.count;
+  if (!example.buffers.empty())
+    document["buffers"] = example.buffers;
+  else if (first.splits.empty())
+    document["count"] = call.count;
   if (operation.reduces) document["redop"] = to_string(call.op);
   if (operation.rooted) document["root"] = call.root;
   const auto say_party = [](const Party& party, nlohmann::json& to) {
@@ -126,6 +166,24 @@ std::string example_json(const Example& example) {
     say_party(party, group);
     document["groups"].push_back(std::move(group));
   }
+  return document;
+}
+
+}  // namespace
+
+std::string examples_text(std::span<const Example> examples) {
+  if (examples.size() == 1) return example_text(examples.front());
+  std::string text =
+      fmt::format("{} calls as one (between group_begin and group_end)\n", examples.size());
+  for (const Example& example : examples) text += "\n" + example_text(example);
+  return text;
+}
+
+std::string examples_json(std::span<const Example> examples) {
+  auto calls = nlohmann::json::array();
+  for (const Example& example : examples) calls.push_back(example_json(example));
+  const nlohmann::json document =
+      calls.size() == 1 ? calls.front() : nlohmann::json{{"calls", std::move(calls)}};
   return document.dump(1) + "\n";
 }
 

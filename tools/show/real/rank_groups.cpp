@@ -10,7 +10,8 @@
 
 namespace ccoll::show {
 
-Result<std::vector<RankGroup>> rank_groups_of(const std::string& text, std::uint32_t ranks) {
+Result<std::vector<RankGroup>> rank_groups_of(const std::string& text, std::uint32_t ranks,
+                                              std::string_view option, std::string_view item) {
   std::vector<RankGroup> groups;
   std::vector<bool> taken(ranks);
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -22,20 +23,21 @@ Result<std::vector<RankGroup>> rank_groups_of(const std::string& text, std::uint
       const char* const end = word.data() + word.size();
       const auto [stopped, error] = std::from_chars(word.data(), end, rank);
       if (error != std::errc() || stopped != end || rank >= ranks)
-        return fail(ErrorKind::invalid_argument, "--groups {}: '{}' is no rank from 0 to {}", text,
-                    word, ranks - 1);
+        return fail(ErrorKind::invalid_argument, "{} {}: '{}' is no rank from 0 to {}", option,
+                    text, word, ranks - 1);
       if (taken[rank])
-        return fail(ErrorKind::invalid_argument, "--groups {}: rank {} is in it twice", text, rank);
+        return fail(ErrorKind::invalid_argument, "{} {}: rank {} is in it twice", option, text,
+                    rank);
       taken[rank] = true;
       group.push_back(rank);
     }
     if (group.empty())
       return fail(ErrorKind::invalid_argument,
-                  "--groups {}: a group without ranks, expected groups like 0,1/2,3", text);
+                  "{} {}: a {} without ranks, expected {}s like 0,1/2,3", option, text, item, item);
     if (group.size() != static_cast<std::size_t>(std::ranges::count(list, ',')) + 1)
       return fail(ErrorKind::invalid_argument,
-                  "--groups {}: '{}' has a comma without a rank, expected groups like 0,1/2,3",
-                  text, list);
+                  "{} {}: '{}' has a comma without a rank, expected {}s like 0,1/2,3", option, text,
+                  list, item);
     begin = slash + 1;
   }
   return groups;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Groups of ranks, as `--groups` gives them.
+/// Groups of ranks, as `--groups` gives them, and chains of ranks, as `--chain` does.
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/result.hpp"
@@ -14,8 +15,11 @@ namespace ccoll::show {
 /// Ranks of the job by their number in the group.
 using RankGroup = std::vector<std::uint32_t>;
 
-/// "0,2/1,3": ranks 0 and 2 together, and 1 and 3. A rank may be in none, but in no two.
-Result<std::vector<RankGroup>> rank_groups_of(const std::string& text, std::uint32_t ranks);
+/// "0,2/1,3": ranks 0 and 2 together, and 1 and 3. A rank may be in none, but in no two. `option`
+/// is the one that was given, `item` what it calls ranks that belong together.
+Result<std::vector<RankGroup>> rank_groups_of(const std::string& text, std::uint32_t ranks,
+                                              std::string_view option = "--groups",
+                                              std::string_view item = "group");
 
 /// "0,2".
 std::string group_text(const RankGroup& group);

@@ -113,7 +113,7 @@ bool leaves_some_waiting(const Round& round) {
   });
 }
 
-std::string before(const Picture& picture) {
+std::string state_before(const Picture& picture) {
   const Rounds& rounds = picture.rounds;
   if (rounds.problem.kind == Kind::barrier) return "Every rank has come, and no rank knows it.";
   if (rounds.inputs.empty()) return "There are no elements: nothing will be sent.";
@@ -131,7 +131,7 @@ std::string counted(std::uint64_t count, std::string_view thing) {
 
 std::string round_sentence(const Picture& picture, const Board& after) {
   const Rounds& rounds = picture.rounds;
-  if (after.round() == 0) return before(picture);
+  if (after.round() == 0) return state_before(picture);
   const Round& round = rounds.rounds[after.round() - 1];
   if (round.messages.empty()) return "Data is copied within its rank.";
   std::string text = who_sends(round, rounds.problem.size) + what_becomes(round);

@@ -157,6 +157,17 @@ typedef struct ccoll_store_s *ccoll_store;
 typedef struct ccoll_store_server_s *ccoll_store_server;
 typedef struct ccoll_memory_s *ccoll_memory;
 
+/* As a time limit, in milliseconds: none. */
+#define CCOLL_NO_LIMIT INT64_MAX
+
+/* Ends start-ups: std::stop_source, whose token is CommunicatorOptions::start_stop. */
+typedef struct ccoll_stop_s *ccoll_stop;
+CCOLL_EXPORT ccoll_result ccoll_stop_create(ccoll_stop *made);
+/* Every start-up whose options have it ends with CCOLL_ABORTED. From any thread. */
+CCOLL_EXPORT ccoll_result ccoll_stop_request(ccoll_stop stop);
+/* Start-ups that have begun go on, and nothing ends them any more. */
+CCOLL_EXPORT void ccoll_stop_free(ccoll_stop stop);
+
 /* No GPU: ccoll_options.device. */
 #define CCOLL_HOST (-1)
 
@@ -205,6 +216,9 @@ typedef struct ccoll_options {
   int32_t device_way;       /* a ccoll_device_way */
   int32_t device_copies;    /* a ccoll_device_copies */
   int32_t device_direct_messages;
+  int64_t warn_after_ms;    /* 0: never */
+  ccoll_stop start_stop;    /* NULL: none */
+  const char *socket_family;
 } ccoll_options;
 
 /* Fills the first `size` bytes of `options`: numbers are what the environment sets, else the
@@ -309,12 +323,17 @@ CCOLL_EXPORT ccoll_result ccoll_subgroup(ccoll_comm comm, const int32_t *ranks, 
                                          const ccoll_group_options *options, ccoll_comm *made);
 CCOLL_EXPORT ccoll_result ccoll_shrink(ccoll_comm comm, const ccoll_group_options *options,
                                        ccoll_comm *made);
+CCOLL_EXPORT ccoll_result ccoll_shrink_without(ccoll_comm comm, const int32_t *excluded,
+                                               int32_t count, const ccoll_group_options *options,
+                                               ccoll_comm *made);
 
 /* Closes and frees; the handle is gone even if this returns an error, which is what close() would
    throw. No other thread may be using the handle. */
 CCOLL_EXPORT ccoll_result ccoll_close(ccoll_comm comm);
 /* From any thread. `reason` may be NULL. */
 CCOLL_EXPORT ccoll_result ccoll_abort(ccoll_comm comm, const char *reason);
+/* Communicator::leave(). Frees, as ccoll_close(). `reason` may be NULL. */
+CCOLL_EXPORT ccoll_result ccoll_leave(ccoll_comm comm, const char *reason);
 
 CCOLL_EXPORT ccoll_result ccoll_rank(ccoll_comm comm, int32_t *rank);
 CCOLL_EXPORT ccoll_result ccoll_size(ccoll_comm comm, int32_t *size);

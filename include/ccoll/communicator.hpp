@@ -39,7 +39,8 @@ inline constexpr int kNoColor = -1;
 /// difference could show (it only sent, say) may learn of it from its next call or from close().
 ///
 /// **Buffers** may have any alignment. Input and output are either the same memory, where a call
-/// says so, or do not overlap. Blocking calls return when the caller's buffers may be used again;
+/// says so, or do not overlap, but for all_to_all. Blocking calls return when the caller's buffers
+/// may be used again;
 /// `*_async` calls return at once. ccoll/device.hpp tells how calls in CUDA streams and on memory
 /// of GPUs are made.
 ///
@@ -138,6 +139,12 @@ class CCOLL_API Communicator {
   /// threads of its process. A shrink() goes on; of a communicator that is broken nothing is left
   /// to abort.
   void abort(std::string_view reason = {});
+  /// Goes without disturbing the others, and waits at most 1 s, as the destructor: they go on among
+  /// themselves, and a call that needs this rank ends there with Error{peer_lost}, which names it.
+  /// Where something of this rank is under way here, though, it ends on every rank, as by
+  /// abort(reason). The communicator is then as if moved from. As close(), not beside a thread that
+  /// begins a call.
+  void leave(std::string_view reason = {});
 
   int rank() const;
   int size() const;
@@ -218,6 +225,15 @@ class CCOLL_API Communicator {
   /// - Error{exhausted}: no descriptors or memory for the new communicator, which is then broken
   ///   for the others, too
   Communicator shrink(const GroupOptions& options = {});
+  /// The same without the ranks `excluded`, which are not waited for, whether they are there or
+  /// not. All others call it, with the same ranks in any order: who gives other ones waits for them
+  /// until its time limit. Of a rank that is not one of this communicator's, or this rank itself,
+  /// it is Error{invalid_argument}. For the others, this communicator is as after shrink().
+  Communicator shrink_without(std::span<const int> excluded, const GroupOptions& options = {});
+  Communicator shrink_without(std::initializer_list<int> excluded,
+                              const GroupOptions& options = {}) {
+    return shrink_without(std::span(excluded.begin(), excluded.size()), options);
+  }
 
   // Operations. Every buffer is a block (ccoll/blocks.hpp): a vector, a span or an array converts
   // to one, and Block(data, count, type) names plain memory. Counts are in elements. The input
@@ -267,7 +283,7 @@ class CCOLL_API Communicator {
                             const Reduction& op = ReduceOp::sum, const CallOptions& options = {});
 
   /// The output's part r = part `rank` of rank r's input: both have the same count, size() parts of
-  /// one length. Not in place.
+  /// one length. They may overlap, or be the same memory: a copy of the input is then made first.
   void all_to_all(const ConstBlock& input, const Block& output, const CallOptions& options = {});
   Work all_to_all_async(const ConstBlock& input, const Block& output,
                         const CallOptions& options = {});
@@ -312,7 +328,8 @@ class CCOLL_API Communicator {
                               const Reduction& op = ReduceOp::sum, const CallOptions& options = {});
 
   /// outputs[r] = rank r's inputs[rank]: outputs[r] here is as long as inputs[rank] there. Where
-  /// the sizes of two ranks for each other differ, all get Error{mismatch}. Not in place.
+  /// the sizes of two ranks for each other differ, all get Error{mismatch}. May overlap as
+  /// all_to_all's.
   ///
   /// Among more than 64 ranks nothing travels between two that both give 0. So that sizes which
   /// differ are found there, too, all ranks add up one number beside the exchange: this takes a

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -16,10 +17,13 @@
 
 namespace ccoll {
 
+/// As a time limit: none. Whatever is longer than a year has none either.
+inline constexpr std::chrono::milliseconds kNoLimit = std::chrono::milliseconds::max();
+
 /// How one call is made. Every rank passes the same, except for the label and the stream.
 struct CallOptions {
-  /// How long the call may take; 0: the communicator's own limit. Below 0 is
-  /// Error{invalid_argument}.
+  /// How long the call may take; 0: the communicator's own limit; kNoLimit: as long as it likes.
+  /// Below 0 is Error{invalid_argument}.
   std::chrono::milliseconds timeout{0};
   /// "ring", "double_tree", …; empty: the communicator's, else the cost model's choice. An
   /// algorithm that the collective does not have is Error{invalid_argument}. Messages ignore it.
@@ -36,7 +40,7 @@ struct CallOptions {
 struct GroupOptions {
   /// Begins the communicator's errors; empty: made from the other's name. Ranks may differ.
   std::string name = {};
-  /// The limit of every call that gives none; 0: as in the other. Below 0 is
+  /// The limit of every call that gives none; 0: as in the other; kNoLimit: none. Below 0 is
   /// Error{invalid_argument}.
   std::chrono::milliseconds timeout{0};
 };
@@ -67,12 +71,18 @@ struct SharedMemoryOptions {
 struct CCOLL_API CommunicatorOptions {
   /// Begins the communicator's errors; empty: "world", which begins none. Ranks may differ.
   std::string name = {};
-  /// The limit of every call that gives none; more than 0. A very long one, up to
-  /// milliseconds::max(), is a year: as good as none. CCOLL_TIMEOUT, in seconds.
+  /// The limit of every call that gives none; more than 0, or kNoLimit. CCOLL_TIMEOUT, in seconds.
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
-  /// The limit of start-up; more than 0, and as long as `timeout` may be. CCOLL_START_TIMEOUT, in
-  /// seconds.
+  /// The limit of start-up; more than 0, or kNoLimit. CCOLL_START_TIMEOUT, in seconds.
   std::chrono::milliseconds start_timeout = std::chrono::seconds(60);
+  /// Once a stop is requested, create() throws Error{aborted} within 1 s, whatever it waits for,
+  /// and so do the other ranks that have met this one. A store of the caller's own is waited for
+  /// until its function returns. Of a communicator that is there it ends nothing.
+  std::stop_token start_stop = {};
+  /// A call or message of which nothing has moved for so long is told of once, as a warning in the
+  /// log: with the ranks that it waits for, and what they do. Start-up says so often which ranks
+  /// are missing. Nothing ends by that. 0: never. Ranks may differ. CCOLL_WARN_AFTER, in seconds.
+  std::chrono::milliseconds warn_after = std::chrono::seconds(60);
   /// A rank counts as lost when its control peers have heard nothing from it for this long: its
   /// process was stopped, or its host or network has gone. Ranks say something ten times as often,
   /// whatever their program does, and the shortest limit of any rank counts. At least 100 ms; 0:
@@ -81,8 +91,8 @@ struct CCOLL_API CommunicatorOptions {
   /// background (a Reduction's, in an asynchronous call) must return well within the limit.
   /// CCOLL_HEARTBEAT, in seconds.
   std::chrono::milliseconds heartbeat = std::chrono::seconds(10);
-  /// "tcp", "verbs", "shm", "inproc", or empty: the best that both ends of a pair have.
-  /// CCOLL_TRANSPORT.
+  /// "tcp", "verbs", "shm", "inproc", or empty: the best that both ends of a pair have. Of several,
+  /// "shm,tcp", or of all but some, "^verbs,shm", the best. CCOLL_TRANSPORT.
   std::string transport = {};
   /// An algorithm for every call that has it; empty: by cost. CCOLL_ALGO.
   std::string algorithm = {};
@@ -107,6 +117,9 @@ struct CCOLL_API CommunicatorOptions {
   /// Interface for connections, by name or prefix; empty: the route to the store (Store::address;
   /// loopback where it has none). CCOLL_SOCKET_IFNAME.
   std::string interface = {};
+  /// "ipv4" or "ipv6": of which kind this rank's address is; empty: as the route, or the first of
+  /// the interface. Ranks may differ as long as they reach each other. CCOLL_SOCKET_FAMILY.
+  std::string socket_family = {};
   /// The job's token; empty: none, and then only loopback addresses. CCOLL_TOKEN_FILE.
   std::string token = {};
   /// For the connections to the store and between control paths. All ranks give the same `mode`.

@@ -58,6 +58,13 @@ inline constexpr std::uint64_t kFirstMessage = std::uint64_t{1} << 63;
 /// The communicator number that stands for all of them.
 inline constexpr std::uint64_t kEveryCommunicator = ~std::uint64_t{0};
 
+/// The number of a roll call without some ranks, by a hash of which, after `count` of these.
+constexpr std::uint64_t roll_call_without(std::uint64_t excluded, std::uint64_t count) {
+  return (excluded + count) | std::uint64_t{1} << 63;
+}
+/// Whether it is one; others of a communicator come one after the other.
+constexpr bool is_without_some(std::uint64_t number) { return number >> 63 != 0; }
+
 /// The ranks of a communicator agree on who of them is gone.
 struct RollCall {
   std::uint64_t communicator = 0;
@@ -131,6 +138,7 @@ class Control {
   /// A failure names the ranks that did not come, as far as they are known.
   /// The store may hold what earlier start-ups left there, of any size, their ranks dead or alive,
   /// joined or gone; each rank takes part in the start-ups at one store one after the other.
+  /// The thread's patience (core/patience.hpp) counts.
   virtual Status join(Store& store) = 0;
 
   /// By rank; complete once join has succeeded.

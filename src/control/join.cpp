@@ -8,7 +8,9 @@
 
 #include "control/tree.hpp"
 #include "core/deadline.hpp"
+#include "core/patience.hpp"
 #include "net/pending_handshakes.hpp"
+#include "system/log.hpp"
 
 namespace ccoll::control {
 namespace {
@@ -19,6 +21,8 @@ using Clock = Hub::Clock;
 /// How long one request waits for the parent's key: between two, this rank sees whether others have
 /// given up meanwhile.
 constexpr milliseconds kKeyWait{2000};
+/// The same where its patience may end: a store of the caller's own knows nothing of that.
+constexpr milliseconds kShortKeyWait{250};
 /// How long after its deadline a rank still leaves the verdict to those nearer to the root, so that
 /// one rank asks the store and not all.
 constexpr milliseconds kVerdictGrace{2000};
@@ -29,6 +33,7 @@ constexpr milliseconds kSecondLook{500};
 /// For telling the parent why this rank does not come; its key is there, or it cannot be told.
 constexpr milliseconds kKeyThere{200};
 constexpr milliseconds kFarewell{1000};
+constexpr milliseconds kShortFarewell{250};
 constexpr milliseconds kFirstPause{50};
 constexpr milliseconds kLongestPause{250};
 
@@ -42,6 +47,13 @@ class Joining {
         deadline_(deadline_after(membership.timeout)) {}
 
   Status run() {
+    const std::stop_callback ended(patience_.stop, [hub = hub_, rank = membership_.rank] {
+      const Failure why{
+          ErrorKind::aborted,
+          fmt::format("start-up: rank {} was told to end it, by its stop token (start_stop)", rank),
+          rank};
+      Hub::run(hub, [why](Hub& self) { self.give_up(why); });
+    });
     Status outcome = meet_all();
     if (!outcome && outcome.error().kind != ErrorKind::timed_out && !hub_->is_forked())
       tell_parent();
@@ -77,9 +89,36 @@ class Joining {
     return std::max(rest, milliseconds(1));
   }
 
+  /// Until `is_over` or then; says meanwhile who is missing, as often as it is asked to.
+  template <typename IsOver>
+  void wait_until(std::unique_lock<std::mutex>& lock, Clock::time_point until, IsOver is_over) {
+    while (!progress_.changed.wait_until(lock, std::min(until, report_at_), is_over)) {
+      if (Clock::now() >= until) return;
+      lock.unlock();
+      report_if_due();
+      lock.lock();
+    }
+  }
+
+  void report_if_due() {
+    const auto now = Clock::now();
+    if (now < report_at_) return;
+    report_at_ = deadline_after(patience_.warn_after, now);
+    // The verdict is near.
+    if (deadline_ - now <= patience_.warn_after / 4) return;
+    Standing standing = look();
+    // Rank 0 knows it best; the others are heard where they may be without it.
+    if (membership_.rank != 0 && standing.parent_met) return;
+    standing.refusal = net::last_refusal(began_).value_or("");
+    const auto waited = std::chrono::duration_cast<milliseconds>(now - began_);
+    const auto found = judge(standing, waited, store_);
+    if (patience_.is_left())
+      log().warn("{}; rank {} goes on waiting", found.message, standing.rank);
+  }
+
   std::optional<Status> await_outcome(Clock::time_point until) {
     std::unique_lock lock(progress_.mutex);
-    progress_.changed.wait_until(lock, until, [&] { return progress_.outcome.has_value(); });
+    wait_until(lock, until, [&] { return progress_.outcome.has_value(); });
     return progress_.outcome;
   }
 
@@ -105,6 +144,7 @@ class Joining {
         } while (!store_.compare_set(key, before, row, remaining()));
       }
     } catch (const Error& error) {
+      CCOLL_TRY(patience_.is_left());
       return fail(error.kind(), "start-up: the store did not take the address of rank {}: {}",
                   membership_.rank, error.what());
     } catch (const std::exception&) {
@@ -140,8 +180,7 @@ class Joining {
     std::unique_lock lock(progress_.mutex);
     progress_.attempt.reset();
     on_service([row = *row](Hub& hub) { hub.ask_claimant(row); });
-    progress_.changed.wait_until(
-        lock, deadline_, [&] { return progress_.attempt.has_value() || progress_.outcome; });
+    wait_until(lock, deadline_, [&] { return progress_.attempt.has_value() || progress_.outcome; });
     return progress_.attempt.value_or(Status{});
   }
 
@@ -170,14 +209,16 @@ class Joining {
   Result<std::optional<Row>> read_parent() {
     const std::uint32_t parent = parent_of(membership_.rank);
     try {
-      const auto row = decode_key(store_.get(key_of(parent), std::min(kKeyWait, remaining())));
-      if (row) return row;
+      const auto wait = patience_.stop.stop_possible() ? kShortKeyWait : kKeyWait;
+      const auto row = decode_key(store_.get(key_of(parent), std::min(wait, remaining())));
+      if (row) return parent_ = row;
       return fail(
           ErrorKind::corrupt,
           "start-up: the store's key '{}' holds no address of this version of ccoll: do all "
           "ranks run the same build?",
           key_of(parent));
     } catch (const Error& error) {
+      CCOLL_TRY(patience_.is_left());
       if (error.kind() == ErrorKind::timed_out) return std::nullopt;
       return fail(error.kind(), "start-up: the store failed while rank {} asked for rank {}: {}",
                   membership_.rank, parent, error.what());
@@ -192,6 +233,7 @@ class Joining {
   Status reach_parent() {
     milliseconds pause = kFirstPause;
     while (Clock::now() < deadline_ && !await_outcome(Clock::now())) {
+      report_if_due();
       const auto row = read_parent();
       CCOLL_TRY(not_in_child());
       if (!row) return tl::unexpected<Failure>(row.error());
@@ -209,8 +251,7 @@ class Joining {
     std::unique_lock lock(progress_.mutex);
     progress_.attempt.reset();
     on_service([parent](Hub& hub) { hub.call_parent(parent); });
-    progress_.changed.wait_until(
-        lock, deadline_, [&] { return progress_.attempt.has_value() || progress_.outcome; });
+    wait_until(lock, deadline_, [&] { return progress_.attempt.has_value() || progress_.outcome; });
     return progress_.attempt;
   }
 
@@ -220,12 +261,17 @@ class Joining {
     const bool decided = await_outcome(Clock::now()).has_value();
     if (membership_.rank == 0 || Clock::now() >= deadline_ || !decided || look().parent_met) return;
     try {
-      const auto parent = decode_key(store_.get(key_of(parent_of(membership_.rank)), kKeyThere));
+      // Whose patience has ended asks nobody who may not answer.
+      const auto parent =
+          patience_.is_left()
+              ? decode_key(store_.get(key_of(parent_of(membership_.rank)), kKeyThere))
+              : parent_;
       if (!parent) return;
       std::unique_lock lock(progress_.mutex);
       progress_.attempt.reset();
       on_service([row = *parent](Hub& hub) { hub.call_parent(row); });
-      progress_.changed.wait_for(lock, kFarewell, [&] { return progress_.attempt.has_value(); });
+      progress_.changed.wait_for(lock, patience_.is_left() ? kFarewell : kShortFarewell,
+                                 [&] { return progress_.attempt.has_value(); });
     } catch (const std::exception&) {
       // It has not come, or the store is what failed.
     }
@@ -253,8 +299,13 @@ class Joining {
   Progress& progress_;
   const Control::Membership& membership_;
   Store& store_;
+  const Patience patience_ = Patience::of_thread();
   const Clock::time_point began_ = Clock::now();
   const Clock::time_point deadline_;
+  Clock::time_point report_at_ = patience_.warn_after.count() > 0
+                                     ? deadline_after(patience_.warn_after, began_)
+                                     : Clock::time_point::max();
+  std::optional<Row> parent_;  ///< as it was read last
 };
 
 }  // namespace

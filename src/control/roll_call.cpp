@@ -52,7 +52,8 @@ bool RollCalls::is_needed(const Key& key) const {
   if (!open_.contains(key.first)) return false;
   // Who has decided may be asked again, until the communicator's next roll call.
   const auto next = std::next(call);
-  const bool is_last = next == calls_.end() || next->first.first != key.first;
+  const bool is_last =
+      next == calls_.end() || next->first.first != key.first || is_without_some(next->first.second);
   return is_last || !has_decided(call->second.answers, self_);
 }
 

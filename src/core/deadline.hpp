@@ -6,10 +6,9 @@
 
 #include <chrono>
 
-namespace ccoll {
+#include "ccoll/options.hpp"
 
-/// As a time limit: none.
-inline constexpr std::chrono::milliseconds kNoLimit = std::chrono::milliseconds::max();
+namespace ccoll {
 
 /// The moment `time` from now; a very long one, such as kNoLimit, is a year, and one below zero is
 /// now.

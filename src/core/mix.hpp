@@ -4,6 +4,7 @@
 /// Numbers from numbers: keys of tables, and ids of communicators that ranks make up alike.
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace ccoll {
@@ -29,6 +30,12 @@ constexpr std::uint64_t mix_text(std::string_view text) {
   std::uint64_t mixed = text.size();
   for (const char byte : text) mixed = mix(mixed, static_cast<unsigned char>(byte));
   return mixed;
+}
+
+inline std::uint64_t mix_ranks(std::span<const std::uint32_t> ranks) {
+  std::uint64_t hash = ranks.size();
+  for (const auto rank : ranks) hash = mix(hash, rank);
+  return hash;
 }
 
 }  // namespace ccoll

@@ -207,6 +207,9 @@ struct StreamOpRequest {
   std::byte* input = nullptr;  ///< null where there is none, and of a barrier
   std::byte* output = nullptr;
   bool in_place = false;  ///< they share memory
+  /// The stream copies so many bytes of the input to memory of the host, and the device reads them
+  /// there: nobody reads what the call has written.
+  std::uint64_t copied_input = 0;
 };
 
 /// Any thread may call, but passages are made and put into their streams by one at a time. Lives as

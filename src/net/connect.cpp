@@ -179,7 +179,8 @@ class Pauses {
 asio::awaitable<Result<Stream>> connect(std::shared_ptr<Service> service, std::string address,
                                         Credentials credentials, Purpose purpose,
                                         Milliseconds timeout, std::string who, std::string hint,
-                                        std::shared_ptr<std::atomic<std::uint64_t>> retries) {
+                                        std::shared_ptr<std::atomic<std::uint64_t>> retries,
+                                        std::stop_token stop) {
   const auto target = parse_target(address);
   if (!target) co_return tl::unexpected(target.error());
   asio::io_context& context = service->context();
@@ -192,6 +193,8 @@ asio::awaitable<Result<Stream>> connect(std::shared_ptr<Service> service, std::s
   auto lacking_since = Clock::time_point::max();
   for (std::uint64_t tries = 1;; ++tries) {
     Result<Stream> stream = co_await try_all(context, *target, credentials, purpose, limits);
+    if (stop.stop_requested())
+      co_return fail(ErrorKind::aborted, "nobody waits for {} at {} any more", who, address);
     if (stream || !worth_retrying(stream.error())) co_return stream;
     const Milliseconds pause = pauses.next();
     const auto next = deadline_after(pause);

@@ -56,8 +56,18 @@ class Pattern {
   std::vector<std::string> names_;
 };
 
+/// As CCOLL_SOCKET_FAMILY has it.
+std::string_view family_of(const asio::ip::address& address) {
+  return address.is_v4() ? "ipv4" : "ipv6";
+}
+
+bool is_of(std::string_view family, const asio::ip::address& address) {
+  return family.empty() || family == family_of(address);
+}
+
 Result<std::string> named_address(const std::string& interface,
-                                  const std::optional<asio::ip::address>& like) {
+                                  const std::optional<asio::ip::address>& like,
+                                  std::string_view family) {
   const Pattern pattern(interface);
   const auto all = list_interfaces();
   const Interface* best = nullptr;
@@ -65,14 +75,15 @@ Result<std::string> named_address(const std::string& interface,
   for (const Interface& candidate : all) {
     names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", candidate.name,
                          candidate.address.to_string());
-    if (!pattern.takes(candidate)) continue;
+    if (!pattern.takes(candidate) || !is_of(family, candidate.address)) continue;
     const bool fits = !like || candidate.address.is_v4() == like->is_v4();
     const bool best_fits = best != nullptr && (!like || best->address.is_v4() == like->is_v4());
     if (best == nullptr || (fits && !best_fits)) best = &candidate;
   }
   if (best == nullptr) {
     return fail(ErrorKind::invalid_argument,
-                "no interface fits CCOLL_SOCKET_IFNAME='{}'; this host has: {}", interface,
+                "no interface fits CCOLL_SOCKET_IFNAME='{}'{}; this host has: {}", interface,
+                family.empty() ? "" : fmt::format(" and CCOLL_SOCKET_FAMILY={}", family),
                 names.empty() ? "none" : names);
   }
   return to_string(tcp::endpoint(best->address, 0));
@@ -97,7 +108,8 @@ Result<asio::ip::address> route_to(const udp::endpoint& to) {
   return from.address();
 }
 
-Result<udp::endpoint> resolve(const std::string& address) {
+/// One of that family where the address is a name that has any.
+Result<udp::endpoint> resolve(const std::string& address, std::string_view family) {
   const auto parsed = parse_address(address);
   if (!parsed) return tl::unexpected(parsed.error());
   // A port of 0 routes nowhere on some systems; any other will do.
@@ -114,7 +126,20 @@ Result<udp::endpoint> resolve(const std::string& address) {
     return fail(ErrorKind::invalid_argument, "no address is known for '{}': {}", parsed->host,
                 error.message());
   }
+  for (const auto& entry : found)
+    if (is_of(family, entry.endpoint().address())) return entry.endpoint();
   return found.begin()->endpoint();
+}
+
+std::string loopback(std::string_view family) {
+  return family == "ipv6" ? "[::1]:0" : "127.0.0.1:0";
+}
+
+Status check_family(std::string_view family) {
+  if (family.empty() || family == "ipv4" || family == "ipv6") return {};
+  return fail(ErrorKind::invalid_argument,
+              "socket_family (CCOLL_SOCKET_FAMILY) is '{}': expected ipv4, ipv6, or nothing",
+              family);
 }
 
 }  // namespace
@@ -149,14 +174,22 @@ std::string interface_with(const asio::ip::address& address) {
   return {};
 }
 
-Result<std::string> local_address(const std::string& interface, const std::string& towards) {
+Result<std::string> local_address(const std::string& interface, const std::string& towards,
+                                  std::string_view family) {
+  CCOLL_TRY(check_family(family));
   if (towards.empty()) {
-    if (interface.empty()) return std::string("127.0.0.1:0");
-    return named_address(interface, std::nullopt);
+    if (interface.empty()) return loopback(family);
+    return named_address(interface, std::nullopt, family);
   }
-  const auto to = resolve(towards);
+  const auto to = resolve(towards, family);
   if (!to) return tl::unexpected(to.error());
-  if (!interface.empty()) return named_address(interface, to->address());
+  if (!interface.empty()) return named_address(interface, to->address(), family);
+  if (!is_of(family, to->address()) && to->address().is_loopback()) return loopback(family);
+  if (!is_of(family, to->address()))
+    return fail(ErrorKind::invalid_argument,
+                "CCOLL_SOCKET_FAMILY={}, and the store's address {} is of {}: name an interface in "
+                "CCOLL_SOCKET_IFNAME, or an address of that family",
+                family, towards, family_of(to->address()));
   const auto from = route_to(*to);
   if (!from) return tl::unexpected(from.error());
   return to_string(tcp::endpoint(*from, 0));

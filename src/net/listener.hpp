@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include "core/result.hpp"
@@ -45,11 +46,12 @@ std::string to_string(const asio::ip::tcp::endpoint& endpoint);
 /// failure says what was tried: `no store at 10.0.0.1:29500 after 60 s (connection refused, 41
 /// tries): is rank 0 running?` with `who` = "store" and `hint` = "is rank 0 running?". One who
 /// listens but is no ccoll, or has another version or token, is not asked twice. Run it on the
-/// service's context. `retries`, unless it is null, counts the tries after the first.
+/// service's context. `retries`, unless it is null, counts the tries after the first. Once `stop`
+/// is requested it is not tried again.
 asio::awaitable<Result<Stream>> connect(
     std::shared_ptr<Service> service, std::string address, Credentials credentials, Purpose purpose,
     std::chrono::milliseconds timeout, std::string who, std::string hint,
-    std::shared_ptr<std::atomic<std::uint64_t>> retries = nullptr);
+    std::shared_ptr<std::atomic<std::uint64_t>> retries = nullptr, std::stop_token stop = {});
 
 /// One try, for those who have their own reasons to come again. `timeout` is for reaching `address`
 /// and, once accepted, again for the hello. Fails with peer_lost when nobody listens there, with
@@ -62,7 +64,9 @@ asio::awaitable<Result<Stream>> connect_once(std::shared_ptr<Service> service, s
 /// The address that a listener of this rank should bind to ("ip:0"): the interface named or
 /// prefixed by `interface` (CCOLL_SOCKET_IFNAME; "^eth" excludes, "=eth0" exact) or, when that is
 /// empty, the one that the route to `towards` ("host:port") leaves by; loopback for loopback, and
-/// when both are empty. Asks the name service where `towards` is a name: it may block.
-Result<std::string> local_address(const std::string& interface, const std::string& towards);
+/// when both are empty. Of that `family`, "ipv4" or "ipv6", unless it is empty. Asks the name
+/// service where `towards` is a name: it may block.
+Result<std::string> local_address(const std::string& interface, const std::string& towards,
+                                  std::string_view family = {});
 
 }  // namespace ccoll::net

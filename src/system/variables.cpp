@@ -33,9 +33,13 @@ constexpr std::string_view kAlgorithms[] = {
     "root_collects", "leaders",       "two_level"};
 constexpr std::string_view kDeviceWays[] = {"team", "steps", "host"};
 constexpr std::string_view kDeviceCopies[] = {"always", "never"};
+constexpr std::string_view kFamilies[] = {"ipv4", "ipv6"};
 constexpr std::string_view kTlsModes[] = {"off", "psk", "cert"};
 
 constexpr Values one_of(std::span<const std::string_view> words) { return {.words = words}; }
+constexpr Values some_of(std::span<const std::string_view> words) {
+  return {.words = words, .is_list = true};
+}
 constexpr Values number(long least, long most) { return {.least = least, .most = most}; }
 constexpr Values kSwitch = number(0, 1);
 constexpr Values time(std::chrono::milliseconds shortest, std::chrono::milliseconds longest,
@@ -76,6 +80,8 @@ constexpr Variable kSettings[] = {
      "with `cert`: the DNS name that every peer's certificate must be for"},
     {"CCOLL_SOCKET_IFNAME", "the route to the store; loopback for one without an address",
      "interfaces for connections by prefix: `eth,ib`; `=eth0` exactly; `^docker` all but these"},
+    {"CCOLL_SOCKET_FAMILY", "that of the route to the store",
+     "`ipv4` or `ipv6`: which addresses of this host connections use", one_of(kFamilies)},
     {"CCOLL_PORT_RANGE", "any free port",
      "the ports that may be listened at where none is named, as `20000-20100`: one for each rank "
      "of "
@@ -91,8 +97,14 @@ constexpr Variable kSettings[] = {
      "after so many seconds of silence, as `2.5`, a rank counts as lost that was stopped, or whose "
      "host or network has gone; 0: never, for debuggers",
      time(std::chrono::milliseconds(100), std::chrono::hours(24), "0")},
+    {"CCOLL_WARN_AFTER", "60",
+     "a call or message of which nothing has moved for so many seconds is told of once, with the "
+     "ranks that it waits for, and start-up says so often who is missing; `0`: never",
+     time(std::chrono::milliseconds(1), std::chrono::hours(24 * 365), "0")},
     {"CCOLL_TRANSPORT", "the best that both ends have",
-     "`tcp`, `verbs`, `shm` or `inproc`, for every pair of ranks", one_of(kTransports)},
+     "`tcp`, `verbs`, `shm` or `inproc`, for every pair of ranks; `shm,tcp`: one of these; "
+     "`^verbs`: none of these",
+     some_of(kTransports)},
     {"CCOLL_ALGO", "by cost",
      "an algorithm for every operation that has it: `ring`, `double_tree`, …", one_of(kAlgorithms)},
     {"CCOLL_LANES", "by cost", "most copies of an algorithm's lanes, 1 to 1024",
@@ -339,11 +351,23 @@ Values values_of(std::string_view name) {
 }
 
 Status check_word(std::string_view name, std::string_view text) {
-  const auto words = values_of(name).words;
-  if (std::ranges::find(words, text) != words.end()) return {};
-  const std::string meant = suggestion(text, words);
-  return fail(ErrorKind::invalid_argument, "{}={}: expected {}{}", name, text, joined(words),
-              meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
+  const auto values = values_of(name);
+  const auto& words = values.words;
+  auto rest = text;
+  if (values.is_list && rest.starts_with('^')) rest.remove_prefix(1);
+  for (bool goes_on = true; goes_on;) {
+    const auto comma = values.is_list ? rest.find(',') : rest.npos;
+    const auto word = rest.substr(0, comma);
+    if (std::ranges::find(words, word) == words.end()) {
+      const std::string meant = suggestion(word, words);
+      return fail(ErrorKind::invalid_argument, "{}={}: expected {}{}{}", name, text, joined(words),
+                  values.is_list ? ", several with commas, or ^ and those not to be taken" : "",
+                  meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
+    }
+    goes_on = comma != rest.npos;
+    if (goes_on) rest.remove_prefix(comma + 1);
+  }
+  return {};
 }
 
 std::optional<std::string> read_variable(const std::string& name) {

@@ -31,6 +31,9 @@ struct Values {
   std::chrono::milliseconds shortest{0};
   std::chrono::milliseconds longest{0};
   std::string_view endless = {};
+  /// Whether it may be several of the words, with commas between them, and `^` before them for all
+  /// but these.
+  bool is_list = false;
 };
 
 struct Variable {
@@ -50,7 +53,7 @@ std::span<const VariableGroup> variable_groups();
 bool is_known_variable(std::string_view name);
 /// The values that `name`, which is in the table, may have.
 Values values_of(std::string_view name);
-/// Whether `name`, which is one of some words, may be `text`.
+/// Whether `name`, which is one of some words, or several of them, may be `text`.
 Status check_word(std::string_view name, std::string_view text);
 
 /// The value of `name`, which is in the table; nullopt where it is not set or empty.

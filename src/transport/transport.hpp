@@ -78,6 +78,27 @@ struct TransportKind {
 std::span<const TransportKind> transports();
 const TransportKind* find_transport(std::string_view name);
 
+/// The transports that may be used, as a program or CCOLL_TRANSPORT says it.
+class TransportChoice {
+ public:
+  TransportChoice() = default;
+  /// By rows of transports().
+  explicit TransportChoice(std::uint32_t excluded) : excluded_(excluded) {}
+  /// "tcp"; "shm,tcp": one of these; "^verbs,shm": none of these; "": any. Refuses what is no
+  /// transport, and what leaves none.
+  static Result<TransportChoice> parse(std::string_view text);
+  /// Of a text that has been parsed before.
+  static TransportChoice of(std::string_view text) { return value_or_throw(parse(text)); }
+
+  bool allows(const TransportKind& kind) const;
+  std::uint32_t excluded() const { return excluded_; }
+  /// "by reach", "tcp", "shm or tcp".
+  std::string text() const;
+
+ private:
+  std::uint32_t excluded_ = 0;  ///< a bit for each row of transports()
+};
+
 /// PeerAddress::fabrics of this process: what its RDMA devices reach. Opens them. Fails where what
 /// was asked for (CCOLL_IB_HCA and the like) makes no sense.
 Result<std::uint8_t> usable_fabrics();

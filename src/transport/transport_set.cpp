@@ -14,14 +14,17 @@ std::size_t row_of(const TransportKind& kind) {
 
 }  // namespace
 
-TransportSet::TransportSet(TransportContext context, std::string forced)
-    : context_(std::move(context)), forced_(std::move(forced)) {
+TransportSet::TransportSet(TransportContext context, std::string allowed)
+    : context_(std::move(context)),
+      allowed_(std::move(allowed)),
+      choice_(TransportChoice::of(allowed_)) {
   // Made at once: connections of peers may come before this rank opens its first link. From the
   // last one, which serves where others do not.
   std::shared_ptr<Transport> next;
   for (const auto& kind : transports() | std::views::reverse) {
-    made_.push_back(kind.make(context_, forced_.empty() ? next : nullptr));
-    if (made_.back()) next = made_.back();
+    const bool is_allowed = choice_.allows(kind);
+    made_.push_back(kind.make(context_, is_allowed ? next : nullptr));
+    if (made_.back() && is_allowed) next = made_.back();
   }
   std::ranges::reverse(made_);
 }
@@ -31,23 +34,26 @@ Result<const TransportKind*> TransportSet::between(std::uint32_t peer) const {
   const auto& theirs = context_.table[peer];
   for (const auto& kind : transports()) {
     // A rank's messages to itself need no way out of the process.
-    const bool allowed = forced_.empty() || forced_ == kind.name || peer == context_.rank;
-    if (allowed && kind.reaches(mine, theirs)) return &kind;
+    const bool is_allowed = choice_.allows(kind) || peer == context_.rank;
+    if (is_allowed && kind.reaches(mine, theirs)) return &kind;
   }
   return fail(ErrorKind::unsupported,
               "transport {} does not reach rank {} from rank {}, {}: choose another "
-              "(CCOLL_TRANSPORT) or leave the choice to ccoll",
-              forced_, peer, context_.rank,
-              mine.host == theirs.host ? "another process" : "on another host");
+              "(CCOLL_TRANSPORT={}) or leave the choice to ccoll",
+              choice_.text(), peer, context_.rank,
+              mine.host == theirs.host ? "another process" : "on another host", allowed_);
 }
 
 Result<const TransportKind*> TransportSet::in_use_to(std::uint32_t peer) const {
   auto kind = between(peer);
   if (!kind) return kind;
   const TransportKind* used = *kind;
-  const auto last = &transports().back();
-  const auto of = [&](const TransportKind* row) { return made_[row_of(*row)].get(); };
-  while (used != last && (of(used) == nullptr || of(used)->gave_up(peer))) used++;
+  const auto of = [&](const TransportKind& row) { return made_[row_of(row)].get(); };
+  for (const auto& next : transports().subspan(row_of(*used))) {
+    if (&next != used && !choice_.allows(next)) continue;
+    used = &next;
+    if (of(next) != nullptr && !of(next)->gave_up(peer)) break;
+  }
   return used;
 }
 

@@ -16,10 +16,11 @@ namespace ccoll {
 /// communicators.
 class TransportSet {
  public:
-  /// `forced`: the one transport to use, or empty.
-  TransportSet(TransportContext context, std::string forced);
+  /// `allowed`: the transports that may be used (TransportChoice).
+  TransportSet(TransportContext context, std::string allowed);
 
-  /// What this rank and `peer` (ranks of the job) use: the first row of transports() that reaches.
+  /// What this rank and `peer` (ranks of the job) use: the first row of transports() that may be
+  /// used and reaches.
   Result<const TransportKind*> between(std::uint32_t peer) const;
   /// What links from this rank to `peer` use: the same, unless it has turned out not to work.
   Result<const TransportKind*> in_use_to(std::uint32_t peer) const;
@@ -32,11 +33,12 @@ class TransportSet {
   /// That communicator of this rank has ended.
   void forget(std::uint64_t communicator);
   const TransportContext& context() const { return context_; }
-  const std::string& forced() const { return forced_; }
+  const std::string& allowed() const { return allowed_; }
 
  private:
   const TransportContext context_;
-  const std::string forced_;
+  const std::string allowed_;
+  const TransportChoice choice_;
   // by row of transports(), null where this build has it not; immutable once made
   std::vector<std::shared_ptr<Transport>> made_;
 };

@@ -245,6 +245,28 @@ TEST_CASE("a rank's own address follows the route and the interface named", "[co
              Catch::Contains("CCOLL_SOCKET_IFNAME='nosuch'") && Catch::Contains("lo (127.0.0.1)"));
 }
 
+TEST_CASE("a rank's own address is of the family that is asked for", "[core]") {
+  CHECK(net::local_address("", "127.0.0.1:29500", "ipv4").value() == "127.0.0.1:0");
+  CHECK(net::local_address("", "", "ipv4").value() == "127.0.0.1:0");
+  CHECK(net::local_address("", "", "ipv6").value() == "[::1]:0");
+  CHECK(net::local_address("", "127.0.0.1:29500", "ipv6").value() == "[::1]:0");
+  CHECK(net::local_address("", "[::1]:29500", "ipv4").value() == "127.0.0.1:0");
+  CHECK(net::local_address("=lo", "", "ipv4").value() == "127.0.0.1:0");
+  const auto refused = [](const std::string& interface, const std::string& towards,
+                          std::string_view family) {
+    const auto address = net::local_address(interface, towards, family);
+    REQUIRE_FALSE(address);
+    CHECK(address.error().kind == ErrorKind::invalid_argument);
+    return address.error().message;
+  };
+  CHECK(refused("", "", "ipv5") ==
+        "socket_family (CCOLL_SOCKET_FAMILY) is 'ipv5': expected ipv4, ipv6, or nothing");
+  CHECK_THAT(refused("nosuch", "", "ipv6"),
+             Catch::Contains("CCOLL_SOCKET_IFNAME='nosuch' and CCOLL_SOCKET_FAMILY=ipv6;"));
+  CHECK_THAT(refused("", "192.0.2.1:29500", "ipv6"),
+             Catch::Contains("CCOLL_SOCKET_FAMILY=ipv6, and the store's address 192.0.2.1:29500"));
+}
+
 TEST_CASE("one try ends at once where nobody listens, and waits for who is slow to greet",
           "[core]") {
   const auto service = net::Service::shared();

@@ -131,18 +131,25 @@ TEST_CASE("variables: whatever is set to what it may not be is found, and named"
   for (const VariableGroup& group : variable_groups()) {
     for (const Variable& variable : group.variables) {
       const std::string name(variable.name);
-      const auto& [words, least, most, shortest, longest, endless] = variable.values;
+      const auto& [words, least, most, shortest, longest, endless, is_list] = variable.values;
       if (words.empty() && most < least) continue;
+      const std::string expected =
+          fmt::format("{}{}", fmt::join(words, ", "),
+                      is_list ? ", several with commas, or ^ and those not to be taken" : "");
       CAPTURE(name);
       REQUIRE(said(name, "") == "");
       for (const std::string_view word : words) {
         CHECK(said(name, std::string(word)) == "");
         const std::string wrong = std::string(word) + "x";
-        CHECK(said(name, wrong) == fmt::format("{}={}: expected {}; did you mean {}?", name, wrong,
-                                               fmt::join(words, ", "), word));
+        CHECK(said(name, wrong) ==
+              fmt::format("{}={}: expected {}; did you mean {}?", name, wrong, expected, word));
+        // Nothing else is a list.
+        const auto several = fmt::format("^{},{}", words.front(), word);
+        CHECK((said(name, several) == "") == is_list);
+        CHECK(said(name, several + ",").starts_with(name + "="));
       }
       if (!words.empty()) {
-        CHECK(said(name, "42") == fmt::format("{}=42: expected {}", name, fmt::join(words, ", ")));
+        CHECK(said(name, "42") == fmt::format("{}=42: expected {}", name, expected));
         continue;
       }
       for (const long number : {least, most}) CHECK(said(name, std::to_string(number)) == "");
@@ -171,7 +178,9 @@ TEST_CASE("variables: a time is so many seconds with fractions, or its word for 
   for (const VariableGroup& group : variable_groups()) {
     for (const Variable& variable : group.variables) {
       const std::string name(variable.name);
-      const auto& [words, least, most, shortest, longest, endless] = variable.values;
+      const auto& values = variable.values;
+      const auto& [shortest, longest, endless] =
+          std::tie(values.shortest, values.longest, values.endless);
       if (longest.count() == 0) continue;
       CAPTURE(name);
       times++;

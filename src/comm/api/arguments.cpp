@@ -46,10 +46,8 @@ class Stretches {
   std::vector<Stretch> several_;
 };
 
-/// Where in the output the input's first element lies when a call is in place, in elements; nothing
-/// for operations that do not work in place.
-std::optional<std::int64_t> place_in_output(const Call& call, Rank rank) {
-  if (!may_be_in_place(call.kind)) return std::nullopt;
+/// Where in the output the input's first element lies when a call is in place, in elements.
+std::int64_t place_in_output(const Call& call, Rank rank) {
   const bool gathers = holds_own_block_only(call.kind, Buffer::input);
   const bool scatters = holds_own_block_only(call.kind, Buffer::output);
   if (!gathers && !scatters) return 0;
@@ -61,11 +59,7 @@ std::optional<std::int64_t> place_in_output(const Call& call, Rank rank) {
   return gathers ? mine : -mine;
 }
 
-Status bad_overlap(const Call& call, const Stretch& in, const Stretch& out,
-                   std::optional<std::int64_t> place) {
-  if (!place)
-    return fail(ErrorKind::invalid_argument,
-                "{}: input and output overlap; it does not work in place", name_of(call));
+Status bad_overlap(const Call& call, const Stretch& in, const Stretch& out, std::int64_t place) {
   if (!call.input.segments.empty() || !call.output.segments.empty())
     return fail(ErrorKind::invalid_argument,
                 "{}: input and output overlap, and not where this rank's own data is the same in "
@@ -77,7 +71,7 @@ Status bad_overlap(const Call& call, const Stretch& in, const Stretch& out,
       ErrorKind::invalid_argument,
       "{}: input and output overlap, the input beginning {} {} from the output; in place it "
       "begins at {}{}",
-      name_of(call), whole ? bytes / width : bytes, whole ? "elements" : "bytes", *place,
+      name_of(call), whole ? bytes / width : bytes, whole ? "elements" : "bytes", place,
       whole ? "" : " elements");
 }
 
@@ -91,13 +85,14 @@ Result<bool> overlap(const Call& call, Rank rank, Rank size) {
     if (outs[i].begin < outs[i - 1].end)
       return fail(ErrorKind::invalid_argument, "{}: parts of the output overlap each other",
                   name_of(call));
+  const bool copies = !may_be_in_place(call.kind);  // the input, wherever it is
   const auto place = place_in_output(call, rank);
   bool shared = false;
   for (const auto& in : ins) {
     auto out = std::ranges::upper_bound(outs, in.begin, {}, &Stretch::end);
     for (; out != outs.end() && out->begin < in.end; ++out) {
-      const auto apart = place ? in.first + *place - out->first : 0;
-      if (!place || in.begin - out->begin != apart * static_cast<std::ptrdiff_t>(width))
+      const auto apart = in.first + place - out->first;
+      if (!copies && in.begin - out->begin != apart * static_cast<std::ptrdiff_t>(width))
         return tl::unexpected(bad_overlap(call, in, *out, place).error());
       shared = true;
     }

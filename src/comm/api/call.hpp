@@ -91,6 +91,11 @@ inline bool suits_devices(const Call& call) {
          call.op.form() == Reduction::Form::plain;
 }
 
+/// Whether it reads what it may have written before.
+inline bool needs_input_copy(const Call& call) {
+  return call.in_place && !may_be_in_place(call.kind);
+}
+
 /// Of everyone's `bytes` at `input`.
 Call all_gather_of(const void* input, void* output, std::size_t bytes);
 

@@ -7,6 +7,7 @@
 #include "comm/progress/background.hpp"
 #include "comm/record/dump_signal.hpp"
 #include "core/deadline.hpp"
+#include "core/patience.hpp"
 #include "engine/describe.hpp"
 #include "rendezvous/identity.hpp"
 #include "system/log.hpp"
@@ -93,6 +94,8 @@ Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementati
 }
 
 Status Communicator::Implementation::make_whole() {
+  const std::stop_callback ended(Patience::of_thread().stop,
+                                 [this] { abort("its start-up was ended"); });
   CCOLL_TRY(find_device());
   background_ = Background::make(member_->service()->context(), shared_from_this(), waiter_);
   dump_signal_ = DumpSignal::join(shared_from_this());
@@ -106,9 +109,9 @@ void Communicator::Implementation::configure() {
   if (options_.max_lanes > 0) forced_.max_lanes = static_cast<std::uint16_t>(options_.max_lanes);
   std::vector<PeerAddress> ranks;
   for (const auto job_rank : group_.job_ranks()) ranks.push_back(member_->table()[job_rank]);
-  const auto transport = slowest_transport(ranks, member_->transports()->forced());
+  const auto transport = slowest_transport(ranks, member_->transports()->allowed());
   hosts_ = hosts_of(ranks);
-  costs_ = costs_among(ranks, member_->transports()->forced(), member_->cores_per_rank(),
+  costs_ = costs_among(ranks, member_->transports()->allowed(), member_->cores_per_rank(),
                        member_->tuning());
   oversubscribed_ = costs_.cores_per_rank < 1;
   const auto beside = std::ranges::count(ranks, ranks[group_.rank()].host, &PeerAddress::host);
@@ -215,6 +218,8 @@ void Communicator::Implementation::set_limit(Operation& operation, Clock::time_p
                                              std::chrono::milliseconds timeout) const {
   operation.begun = now;
   operation.stands = {};
+  operation.sought = false;
+  operation.long_wait = LongWait::no;
   operation.deadline = deadline_after(timeout.count() > 0 ? timeout : options_.timeout, now);
 }
 
@@ -306,6 +311,11 @@ Status Communicator::Implementation::make_ready(const Call& call, CollectiveOper
     if (!widening) return tl::unexpected(widening.error());
     operation.widening = std::move(*widening);
   }
+  if (needs_input_copy(call)) {
+    auto copy = InputCopy::make(call, rank(), size(), run);
+    if (!copy) return tl::unexpected(copy.error());
+    operation.input_copy = std::move(*copy);
+  }
   if (call.op.form() != Reduction::Form::premultiplied_sum) return {};
   auto premultiplication = Premultiplication::make(call, rank(), size(), run);
   if (!premultiplication) return tl::unexpected(premultiplication.error());
@@ -396,6 +406,7 @@ bool Communicator::Implementation::advance_collective_as_owner() {
       note_stand(std::nullopt);
     }
     if (operation->premultiplication) (*operation->premultiplication)();
+    if (operation->input_copy) (*operation->input_copy)();
     if (operation->widening) operation->widening->widen();
     plan.start(operation->run);
     operation->started = true;

@@ -21,9 +21,12 @@
 #include "ccoll/communicator.hpp"
 #include "comm/api/call.hpp"
 #include "comm/failures/departures.hpp"
+#include "comm/failures/different_calls.hpp"
 #include "comm/failures/farewells.hpp"
 #include "comm/failures/labels.hpp"
+#include "comm/failures/stands.hpp"
 #include "comm/groups/group.hpp"
+#include "comm/groups/making.hpp"
 #include "comm/groups/member.hpp"
 #include "comm/messages/messages.hpp"
 #include "comm/progress/fork_notice.hpp"
@@ -191,12 +194,16 @@ class Communicator::Implementation final
                                                    const GroupOptions& options);
 
   /// Of the ranks that are still there, by their agreement; also from a broken communicator.
-  Result<std::shared_ptr<Implementation>> shrink(const GroupOptions& options);
+  /// Without the `excluded`, ascending, whether they are there or not.
+  Result<std::shared_ptr<Implementation>> shrink(const GroupOptions& options, Ranks excluded = {});
 
   /// Until all are done, or `limit` has passed: false then. Makes progress meanwhile.
   bool wait_as_owner(const Work::State& work, Clock::time_point limit);
   /// One round of progress, if nobody else is making it.
   void poll();
+  /// Does nothing where nothing of this rank is under way, else what abort does; takes the owner
+  /// flag.
+  void end_work(std::string_view reason);
   /// Ends the calls of all ranks; on any thread, and takes no owner flag.
   void abort(std::string_view reason);
   /// No more calls: what is under way fails with `aborted`, and the rank leaves if this was its
@@ -269,20 +276,6 @@ class Communicator::Implementation final
  private:
   struct SignatureHash {
     std::size_t operator()(const Signature& signature) const;
-  };
-
-  /// A subgroup that this rank is making.
-  struct Making {
-    std::uint64_t id = 0;    ///< of the new communicator
-    std::uint64_t list = 0;  ///< a hash of `ranks`
-    std::vector<Rank> ranks;
-    bool was_broken = false;             ///< what it is made of, and the caller knows
-    std::weak_ptr<Implementation> made;  ///< in which it then waits
-  };
-  /// What a rank in the making of a subgroup tells the others again and again.
-  struct Announcement {
-    Waiting waiting;
-    std::vector<std::uint32_t> to;
   };
 
   /// A blocking collective that can be repeated.
@@ -439,12 +432,11 @@ class Communicator::Implementation final
   void compare_subgroups(Rank peer, const Waiting& waiting);
 
   // shrink.cpp
-  /// A thread's way into shrink, for which only one has room; ends with end_shrinking. The roll
-  /// call's ranks are yet to be filled in.
-  Result<RollCall> begin_shrinking();
-  void end_shrinking(bool well) noexcept;
+  /// A thread's way into shrink, for which only one has room; ends with end_shrinking.
+  Result<RollCall> begin_shrinking(const Ranks& excluded);
+  void end_shrinking(const Ranks& excluded, bool well) noexcept;
   /// Those that are not gone, the same for all of them.
-  Result<std::vector<Rank>> survivors(RollCall call, std::chrono::milliseconds timeout);
+  Result<std::vector<Rank>> survivors(const RollCall& call, std::chrono::milliseconds timeout);
   /// The same; what it throws ends the attempt for the others, too, who would wait for this rank.
   Result<std::vector<Rank>> survivors_or_told(const RollCall& call,
                                               std::chrono::milliseconds timeout);
@@ -555,13 +547,6 @@ class Communicator::Implementation final
   Failure failed_here(const Failure& failure) const;
 
   // mismatch.cpp
-  /// Two calls that differ, and how that was found. The peer is asked for its label.
-  struct Different {
-    MadeCall mine;
-    MadeCall theirs;
-    std::string found;
-    std::string text() const;
-  };
   /// Of a call that this rank has made from what a peer has published.
   std::optional<Failure> difference(Rank peer, const Waiting& waiting) const;
   /// Compares the calls so far with what neighbours had published before.
@@ -609,26 +594,28 @@ class Communicator::Implementation final
   /// Of `ranks`, those that have left unheard become known to have, soon.
   void look_for(const std::vector<Rank>& ranks);
 
+  // long_waits.cpp
+  /// Whether it has come to that just now.
+  LongWait long_wait_as_owner(Operation& operation, Clock::time_point now,
+                              Clock::time_point& next) const;
+  void look_at_long_wait_as_owner(CollectiveOperation& operation, Clock::time_point now,
+                                  Clock::time_point& next);
+  void tell_long_waits_as_owner(std::span<const std::shared_ptr<MessageOperation>> late,
+                                Clock::time_point now) const;
+
   // stands.cpp
-  /// Where a rank stands in a call, while nothing moves there.
-  struct StandReport {
-    std::uint64_t sequence = 0;
-    std::string words;
-    Clock::time_point since;
-  };
-  /// Ranks that were asked where they stand in a call, and what they say.
-  struct Asked {
-    std::uint64_t sequence = 0;
-    Clock::time_point at;
-    std::vector<Rank> ranks;
-    std::map<Rank, std::string> answers;
-  };
   /// For those who may ask; nothing: it moves.
   void note_stand(std::optional<StandReport> stand);
   /// Those that the call waits for, now or later, shortly before its time limit.
   void ask_for_stands_as_owner(const CollectiveOperation& operation, Clock::time_point now);
+  /// The same of any ranks: about messages they know nothing, and say what they do.
+  void ask_for_stands_as_owner(AskedStands asked);
   /// To one that asks; needs no owner flag, which the thread that waits has.
   std::string stand_in(std::uint64_t sequence) const;
+  /// The same where no call is named.
+  std::string stand() const;
+  /// " 20 ms before"; empty where that is not known any more.
+  std::string began_before(std::uint64_t call) const;
   void take_answer(Rank from, const Waiting& answer);
   /// "; asked 499 ms before: rank 1 had not come to this call …"; nothing where nobody was asked.
   std::string answers_about(std::uint64_t sequence, Clock::time_point now) const;
@@ -676,7 +663,7 @@ class Communicator::Implementation final
   std::optional<Standing> at_break_;  ///< as broken_
   /// What this rank will break with, while the control path may know better.
   std::optional<Failure> suspicion_;
-  std::optional<Different> different_;  ///< of a suspicion that is a mismatch
+  std::optional<DifferentCalls> different_;  ///< of a suspicion that is a mismatch
   Clock::time_point suspected_until_;
   bool moved_ = true;            ///< since supervise_as_owner last looked
   bool waits_told_ = false;      ///< to control
@@ -721,12 +708,11 @@ class Communicator::Implementation final
   std::atomic<bool> has_ahead_{false};           // whether there are any; spares the lock
   std::map<std::uint64_t, std::string> cycles_;  // guarded by mutex_: by sequence
   std::optional<StandReport> stand_;             // guarded by mutex_: of this rank
-  std::optional<Asked> asked_;                   // guarded by mutex_: the last
+  std::optional<AskedStands> asked_;             // guarded by mutex_: the last
   std::optional<Making> making_;                 // guarded by mutex_
   std::map<std::uint64_t, std::uint64_t> made_;  // guarded by mutex_: times, by list
   std::shared_ptr<Headcount> headcount_;         // guarded by mutex_; of a shrink that waits
-  std::uint64_t shrinks_ = 0;                    // guarded by mutex_: that ended well
-  std::uint32_t shrink_attempts_ = 0;            // guarded by mutex_: since, that did not
+  std::map<Ranks, Shrinks> shrinks_;             // guarded by mutex_: by who was excluded
   bool is_shrinking_ = false;                    // guarded by mutex_
   const ForkNotice fork_notice_{*this};          // the last: the rest is there when it is told
 };

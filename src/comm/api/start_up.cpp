@@ -11,6 +11,7 @@
 #include "comm/api/implementation.hpp"
 #include "comm/groups/unique_id.hpp"
 #include "core/deadline.hpp"
+#include "core/patience.hpp"
 #include "rendezvous/open_store.hpp"
 #include "system/log.hpp"
 #include "system/variables.hpp"
@@ -28,6 +29,12 @@ std::optional<std::chrono::milliseconds> time_limit(const char* name) {
   return value_or_throw(read_time(name));
 }
 
+/// Where 0 is the word for none, it also is the value.
+std::optional<std::chrono::milliseconds> time_or_never(const char* name) {
+  const auto time = time_limit(name);
+  return time == kNoLimit ? std::chrono::milliseconds(0) : time;
+}
+
 void check_rank(int rank, int size) {
   if (size < 1 || rank < 0 || rank >= size)
     raise({ErrorKind::invalid_argument,
@@ -41,6 +48,13 @@ void check_limit(const CommunicatorOptions& options) {
            fmt::format("a time limit of start-up (start_timeout) of {} ms; it must be more than 0",
                        options.start_timeout.count()),
            std::nullopt});
+}
+
+void check_warning(const CommunicatorOptions& options) {
+  if (options.warn_after.count() >= 0) return;
+  raise({ErrorKind::invalid_argument,
+         fmt::format("a warn_after of {} ms; it must be 0 or more", options.warn_after.count()),
+         std::nullopt});
 }
 
 /// They would wait for each other's place until their time limit.
@@ -79,11 +93,16 @@ void run_threads(std::size_t count, const std::function<void(std::size_t)>& body
   decide(Start::go);
 }
 
-/// What `make` gives; what it throws as an Error, also where memory ran out.
+/// The communicator that `make` gives, as patiently as the options say; what it throws as an Error,
+/// also where memory ran out.
 template <typename Make>
-auto made_or_raised(Make make) -> decltype(make()) {
+Communicator made_or_raised(const CommunicatorOptions& options, Make make) {
+  const HavingPatience patience({options.start_stop, options.warn_after});
   try {
-    return make();
+    value_or_throw(Patience::of_thread().is_left());
+    Communicator made = make();
+    value_or_throw(Patience::of_thread().is_left());
+    return made;
   } catch (const Error&) {
     throw;
   } catch (...) {
@@ -130,6 +149,7 @@ std::shared_ptr<Communicator::Implementation> start_up(const std::shared_ptr<Sto
                                                        bool is_whole_job = false) {
   check_rank(rank, size);
   check_limit(options);
+  check_warning(options);
   if (!store)
     raise({ErrorKind::invalid_argument,
            fmt::format("create: no store (null) for rank {} of {}", rank, size), std::nullopt});
@@ -183,10 +203,11 @@ CommunicatorOptions CommunicatorOptions::from_environment() {
   if (const auto copies = parse_device_copies(word("CCOLL_DEVICE_COPIES")))
     options.device.copies = *copies;
   options.interface = variable("CCOLL_SOCKET_IFNAME");
+  options.socket_family = word("CCOLL_SOCKET_FAMILY");
   options.timeout = time_limit("CCOLL_TIMEOUT").value_or(options.timeout);
   options.start_timeout = time_limit("CCOLL_START_TIMEOUT").value_or(options.start_timeout);
-  if (const auto silence = time_limit("CCOLL_HEARTBEAT"))
-    options.heartbeat = *silence == kNoLimit ? std::chrono::milliseconds(0) : *silence;
+  options.heartbeat = time_or_never("CCOLL_HEARTBEAT").value_or(options.heartbeat);
+  options.warn_after = time_or_never("CCOLL_WARN_AFTER").value_or(options.warn_after);
   if (const auto lanes = number("CCOLL_LANES")) options.max_lanes = static_cast<int>(*lanes);
   if (const auto blocks = number("CCOLL_DEVICE_BLOCKS"))
     options.device.blocks = static_cast<std::size_t>(*blocks);
@@ -211,7 +232,7 @@ Communicator Communicator::create(const CommunicatorOptions& options) {
 
 Communicator Communicator::create(const Environment& environment,
                                   const CommunicatorOptions& options) {
-  return made_or_raised([&] {
+  return made_or_raised(options, [&] {
     check_limit(options);
     auto asked = options;
     if (asked.token.empty() && !environment.token_file.empty())
@@ -226,7 +247,7 @@ Communicator Communicator::create(const Environment& environment,
 
 Communicator Communicator::create(std::shared_ptr<Store> store, int rank, int size,
                                   const CommunicatorOptions& options) {
-  return made_or_raised([&] {
+  return made_or_raised(options, [&] {
     if (rank == 0) warn_of_unknown_variables();
     return Communicator(start_up(store, rank, size, options));
   });
@@ -236,7 +257,7 @@ Communicator Communicator::create(const UniqueId& id, int rank, int size,
                                   const CommunicatorOptions& options) {
   check_rank(rank, size);
   check_limit(options);
-  return made_or_raised([&] {
+  return made_or_raised(options, [&] {
     if (rank == 0) warn_of_unknown_variables();
     const auto contents = value_or_throw(read_id(id));
     const auto meeting =
@@ -284,6 +305,13 @@ Communicator& Communicator::operator=(Communicator&& other) noexcept {
 Communicator::~Communicator() { end_and_log(implementation_); }
 
 void Communicator::close() { value_or_throw(end(implementation_)); }
+
+void Communicator::leave(std::string_view reason) {
+  if (!implementation_) return;
+  value_or_throw(implementation_->called_from_outside());
+  if (!implementation_->is_forked()) implementation_->end_work(reason);
+  end_and_log(implementation_);
+}
 
 int Communicator::rank() const { return static_cast<int>(implementation()->rank()); }
 int Communicator::size() const { return static_cast<int>(implementation()->size()); }

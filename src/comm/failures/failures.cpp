@@ -375,6 +375,7 @@ bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOpera
   }
   if (seek_cycle_as_owner(operation, operation.run.sequence, now, next))
     ask_for_stands_as_owner(operation, now);
+  look_at_long_wait_as_owner(operation, now, next);
   next = std::min(next, operation.publish_at);
   return false;
 }
@@ -410,6 +411,8 @@ void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point
   const bool looks = doubtful && now - looked_ >= kPublishAgain;
   if (looks) looked_ = now;
   std::vector<Rank> silent;
+  AskedStands asks{kFirstMessage, now, {}, {}};
+  std::vector<std::shared_ptr<MessageOperation>> late;
   // From the end: one that is given up leaves its place to one that was looked at.
   for (auto left = messages_.pending().size(); left-- > 0;) {
     const auto operation = messages_.pending()[left];
@@ -433,10 +436,16 @@ void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point
     if (now - operation->begun >= kPublishAfter && !waits_told_) tell_waits_as_owner();
     if (!waits_told_) next = std::min(next, operation->begun + kPublishAfter);
     seek_cycle_as_owner(*operation, kFirstMessage + operation->record, now, next);
+    const auto wait = long_wait_as_owner(*operation, now, next);
+    if (wait == LongWait::asked)
+      std::ranges::copy(messages_.awaited(*operation), std::back_inserter(asks.ranks));
+    if (wait == LongWait::told) late.push_back(operation);
     if (looks && operation->pattern.from && !messages_.hears(*operation->pattern.from))
       silent.push_back(*operation->pattern.from);
   }
   look_for(silent);
+  if (!asks.ranks.empty()) ask_for_stands_as_owner(std::move(asks));
+  tell_long_waits_as_owner(late, now);
 }
 
 std::optional<Failure> Communicator::Implementation::in_vain_as_owner(
@@ -480,6 +489,13 @@ void Communicator::Implementation::hear(const Failure& failure) {
   // Now, as nobody may take the news: of what a graph makes the host may know nothing. Of one that
   // is closed others may yet need what devices do.
   if (!closed_.load()) stream_calls_.abort_device(failure);
+}
+
+void Communicator::Implementation::end_work(std::string_view reason) {
+  const Owner owner(*this);
+  if (!busy_as_owner()) return;
+  abort(reason);
+  take_news_as_owner();
 }
 
 void Communicator::Implementation::abort(std::string_view reason) {

@@ -170,7 +170,7 @@ void Communicator::Implementation::ask_for_label_as_owner(const CollectiveOperat
     mine = {rank(), theirs.sequence, *then, labels_.of(theirs.sequence)};
   else if (theirs.sequence > mine.sequence)
     member_->control().publish({id_, mine.sequence, mine.signature, mine.note}, {peer});
-  different_ = Different{std::move(mine), std::move(theirs), std::move(failure.message)};
+  different_ = DifferentCalls{std::move(mine), std::move(theirs), std::move(failure.message)};
   suspect_as_owner({ErrorKind::mismatch, different_->text(), std::nullopt}, kAnswerWithin);
   member_->control().publish({id_, different_->theirs.sequence, of_kind(kAsksLabel)}, {peer});
 }
@@ -186,7 +186,7 @@ bool Communicator::Implementation::take_label_as_owner() {
   return true;
 }
 
-std::string Communicator::Implementation::Different::text() const {
+std::string DifferentCalls::text() const {
   if (mine.signature != theirs.signature || mine.sequence != theirs.sequence)
     return describe_mismatch(mine, theirs);
   auto text = found;

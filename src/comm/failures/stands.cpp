@@ -28,28 +28,47 @@ void Communicator::Implementation::note_stand(std::optional<StandReport> stand) 
 
 void Communicator::Implementation::ask_for_stands_as_owner(const CollectiveOperation& operation,
                                                            Clock::time_point now) {
-  Asked asked{operation.run.sequence, now, operation.plan->awaited(), {}};
+  AskedStands asked{operation.run.sequence, now, operation.plan->awaited(), {}};
   std::ranges::copy(operation.plan->silent(), std::back_inserter(asked.ranks));
+  ask_for_stands_as_owner(std::move(asked));
+}
+
+void Communicator::Implementation::ask_for_stands_as_owner(AskedStands asked) {
+  std::ranges::sort(asked.ranks);
+  asked.ranks.erase(std::unique(asked.ranks.begin(), asked.ranks.end()), asked.ranks.end());
   if (asked.ranks.size() > kMostAsked) asked.ranks.resize(kMostAsked);
   std::vector<std::uint32_t> to;
   for (const auto rank : asked.ranks) to.push_back(group_.job_rank(rank));
+  Waiting question{id_, asked.sequence, {}};
   {
     const std::lock_guard lock(mutex_);
     asked_ = std::move(asked);
   }
-  Waiting question{id_, operation.run.sequence, {}};
   question.signature.kind = kAsksStand;
   member_->control().publish(question, to);
 }
 
-std::string Communicator::Implementation::stand_in(std::uint64_t sequence) const {
+std::string Communicator::Implementation::stand() const {
+  const auto calls = history_.calls();
+  const std::lock_guard lock(mutex_);
+  if (stand_)
+    return fmt::format("stood still in call {} for {} ms, {}", stand_->sequence,
+                       whole_milliseconds(Clock::now() - stand_->since), stand_->words);
+  if (calls == 0) return "had made no collective call, and was in none";
+  return fmt::format("was in no collective call that stood still (it began its last, call {},{})",
+                     calls - 1, began_before(calls - 1));
+}
+
+std::string Communicator::Implementation::began_before(std::uint64_t call) const {
+  const auto recorded = history_.recorded(call);
+  if (!recorded) return "";
   const FlightRecorder::Times times(recorder_);
-  const auto began = [&](std::uint64_t call) {
-    const auto recorded = history_.recorded(call);
-    if (!recorded) return std::string();
-    const auto ago = std::max<std::int64_t>(times.now() - times.of(recorded->begun), 0);
-    return fmt::format(" {} ms before", ago / 1'000'000);
-  };
+  const auto ago = std::max<std::int64_t>(times.now() - times.of(recorded->begun), 0);
+  return fmt::format(" {} ms before", ago / 1'000'000);
+}
+
+std::string Communicator::Implementation::stand_in(std::uint64_t sequence) const {
+  if (sequence >= kFirstMessage) return stand();
   {
     const std::lock_guard lock(mutex_);
     if (stand_ && stand_->sequence == sequence)
@@ -61,8 +80,8 @@ std::string Communicator::Implementation::stand_in(std::uint64_t sequence) const
   const auto last = calls - 1;
   if (sequence > last)
     return fmt::format("had not come to this call (it began its last, call {},{})", last,
-                       began(last));
-  auto said = fmt::format("had begun this call{}", began(sequence));
+                       began_before(last));
+  auto said = fmt::format("had begun this call{}", began_before(sequence));
   if (last > sequence) said += fmt::format(", and call {} since", last);
   return said;
 }

@@ -2,25 +2,20 @@
 #include "comm/groups/agreement.hpp"
 
 #include "algorithms/algorithms.hpp"
-#include "core/text.hpp"
 #include "system/variables.hpp"
 #include "transport/transport.hpp"
 
 namespace ccoll {
 namespace {
 
-// From the lowest bit: 7 of the transport's row + 1, a flag, 8 of the algorithm's number + 1, 12 of
-// the lanes, where 0 is "not asked for"; and more flags.
+// From the lowest bit: one for each of 7 transports that may not be used, a flag, 8 of the
+// algorithm's number + 1, 12 of the lanes, where 0 is "not asked for"; and more flags.
 constexpr std::uint32_t kTransportMask = 0x7f, kGpuDirect = 1U << 7;
 constexpr std::uint32_t kLanesAt = 16, kLanesMask = 0xfff;
 constexpr std::uint32_t kDeterministic = 1U << 28, kChecksum = 1U << 29;
 /// The DeviceWay's number.
 constexpr std::uint32_t kDeviceWayAt = 30, kDeviceWayMask = 3;
 static_assert(kMaxLanes <= kLanesMask);
-
-std::string_view transport_name(std::uint32_t row) {
-  return row == 0 || row > transports().size() ? "by reach" : transports()[row - 1].name;
-}
 
 std::string_view algorithm_name(std::uint32_t number) {
   return number == 0 ? "by cost" : to_string(static_cast<Algorithm>(number - 1));
@@ -31,13 +26,9 @@ std::string_view algorithm_name(std::uint32_t number) {
 Result<std::uint32_t> agreement_of(const CommunicatorOptions& options) {
   std::uint32_t agreement = 0;
   if (!options.transport.empty()) {
-    const auto* kind = find_transport(options.transport);
-    std::vector<std::string_view> names;
-    for (const auto& each : transports()) names.push_back(each.name);
-    if (kind == nullptr)
-      return fail(ErrorKind::invalid_argument, "no transport '{}' (CCOLL_TRANSPORT); there are {}",
-                  options.transport, joined(names));
-    agreement |= static_cast<std::uint32_t>(kind - transports().data()) + 1;
+    const auto choice = TransportChoice::parse(options.transport);
+    if (!choice) return tl::unexpected(choice.error());
+    agreement |= choice->excluded();
   }
   if (!options.algorithm.empty()) {
     const auto algorithm = parse_algorithm(options.algorithm);
@@ -65,8 +56,9 @@ std::string agreement_text(std::uint32_t agreement) {
   const auto lanes = agreement >> kLanesAt & kLanesMask;
   const auto way = static_cast<DeviceWay>(agreement >> kDeviceWayAt & kDeviceWayMask);
   return fmt::format(
-      "transport {}, algorithm {}, lanes {}{}{}{}{}", transport_name(agreement & kTransportMask),
-      algorithm_name((agreement >> 8) & 0xff), lanes == 0 ? "by cost" : std::to_string(lanes),
+      "transport {}, algorithm {}, lanes {}{}{}{}{}",
+      TransportChoice(agreement & kTransportMask).text(), algorithm_name((agreement >> 8) & 0xff),
+      lanes == 0 ? "by cost" : std::to_string(lanes),
       (agreement & kDeterministic) != 0 ? ", deterministic" : "",
       (agreement & kChecksum) != 0 ? ", checksums" : "",
       way == DeviceWay::automatic ? "" : fmt::format(", devices by {}", to_string(way)),

@@ -12,14 +12,17 @@
 
 namespace ccoll {
 
-std::string_view slowest_transport(std::span<const PeerAddress> ranks, std::string_view forced) {
-  if (!forced.empty()) return forced;
+std::string_view slowest_transport(std::span<const PeerAddress> ranks, std::string_view allowed) {
+  const auto choice = TransportChoice::of(allowed);
+  std::string_view last;
   // What reaches is an equality (of process, of host) wherever it is not everyone.
   for (const auto& kind : transports()) {
+    if (!choice.allows(kind)) continue;
     const auto reached = [&](const PeerAddress& rank) { return kind.reaches(ranks.front(), rank); };
     if (std::ranges::all_of(ranks, reached)) return kind.name;
+    last = kind.name;
   }
-  return transports().back().name;
+  return last;
 }
 
 bool is_memory(std::string_view transport) { return transport == "inproc" || transport == "shm"; }
@@ -105,12 +108,12 @@ CostTable costs_over(std::string_view transport, double cores_per_rank, bool one
                          : MeasuredCosts{costs.links, costs.reduce_bytes_per_s});
 }
 
-CostTable costs_among(std::span<const PeerAddress> ranks, std::string_view forced,
+CostTable costs_among(std::span<const PeerAddress> ranks, std::string_view allowed,
                       double cores_per_rank, const Tuning& tuning) {
   const DefaultFloatState state;
   const auto is_near = [&](const PeerAddress& rank) { return rank.host == ranks.front().host; };
   const bool one_host = std::ranges::all_of(ranks, is_near);
-  const auto transport = slowest_transport(ranks, forced);
+  const auto transport = slowest_transport(ranks, allowed);
   CostTable costs = costs_over(transport, cores_per_rank, one_host, tuning);
   if (transport == "verbs") costs.rails = rails_among(ranks);
   // In one order on every rank.
@@ -119,7 +122,8 @@ CostTable costs_among(std::span<const PeerAddress> ranks, std::string_view force
   std::optional<CostTable> dearest;  // of any host
   for (const auto& [host, beside] : by_host) {
     if (beside.size() == 1) continue;
-    const auto inside = costs_over(slowest_transport(beside, forced), cores_per_rank, true, tuning);
+    const auto inside =
+        costs_over(slowest_transport(beside, allowed), cores_per_rank, true, tuning);
     if (dearest && inside.links.latency_ns <= dearest->links.latency_ns) continue;
     dearest = inside;
   }

@@ -15,8 +15,8 @@
 namespace ccoll {
 
 /// The slowest kind of link between any two of those ranks, which all of them find alike: a row of
-/// transports(), or the one that was `forced`.
-std::string_view slowest_transport(std::span<const PeerAddress> ranks, std::string_view forced);
+/// transports() that is `allowed` (TransportChoice).
+std::string_view slowest_transport(std::span<const PeerAddress> ranks, std::string_view allowed);
 
 /// Whether both ends of its links see the same memory.
 bool is_memory(std::string_view transport);
@@ -33,8 +33,8 @@ double cores_per_rank(std::span<const PeerAddress> ranks);
 CostTable costs_over(std::string_view transport, double cores_per_rank, bool one_host,
                      const Tuning& tuning = {});
 
-/// Of the links between those ranks; `forced` as above.
-CostTable costs_among(std::span<const PeerAddress> ranks, std::string_view forced,
+/// Of the links between those ranks; `allowed` as above.
+CostTable costs_among(std::span<const PeerAddress> ranks, std::string_view allowed,
                       double cores_per_rank, const Tuning& tuning = {});
 
 }  // namespace ccoll

@@ -23,12 +23,6 @@ enum class Birth : std::uint64_t { duplicate = 1, split, subgroup, shrink };
 /// the list only, or n who wait would send n² messages.
 constexpr std::size_t kAllHear = 64;
 
-std::uint64_t hash_of(const std::vector<Rank>& ranks) {
-  std::uint64_t hash = ranks.size();
-  for (const auto rank : ranks) hash = mix(hash, rank);
-  return hash;
-}
-
 }  // namespace
 
 Made Communicator::Implementation::make_child(std::uint64_t id, const std::vector<Rank>& ranks,
@@ -163,7 +157,7 @@ Made Communicator::Implementation::subgroup(std::span<const int> asked,
   CCOLL_TRY(call_group::refuse_in_one(describe({.kind = kSubgroup})));
   auto ranks = subgroup_ranks(asked);
   if (!ranks) return tl::unexpected(ranks.error());
-  const auto list = hash_of(*ranks);
+  const auto list = mix_ranks(*ranks);
   const auto text = list_ranks(*ranks);
   Announcement announcement;
   bool was_broken = false;
@@ -270,20 +264,24 @@ void Communicator::Implementation::compare_subgroups(Rank peer, const Waiting& w
   member_->control().flood(making_->id, failure);
 }
 
-Made Communicator::Implementation::shrink(const GroupOptions& options) {
+Made Communicator::Implementation::shrink(const GroupOptions& options, Ranks excluded) {
   CCOLL_TRY(call_group::refuse_in_one("shrink"));
-  const auto call = begin_shrinking();
+  const auto call = begin_shrinking(excluded);
   if (!call) return tl::unexpected(call.error());
   struct End {
     Implementation& of;
+    const Ranks& excluded;
     bool well = false;
-    ~End() { of.end_shrinking(well); }
-  } end{*this};
+    ~End() { of.end_shrinking(excluded, well); }
+  } end{*this, excluded};
   const auto timeout = options.timeout.count() > 0 ? options.timeout : options_.timeout;
   auto made = survivors_or_told(*call, timeout).and_then([&](const std::vector<Rank>& ranks) {
-    const auto id = mix(id_, Birth::shrink, call->number, hash_of(ranks));
+    const auto id = mix(id_, Birth::shrink, call->number, mix_ranks(ranks));
     return made_or_told(id, [&] {
-      return make_child(id, ranks, options, fmt::format("{}/shrunk{}", name_, call->number + 1));
+      return make_child(id, ranks, options,
+                        excluded.empty()
+                            ? fmt::format("{}/shrunk{}", name_, call->number + 1)
+                            : fmt::format("{}/without({})", name_, list_ranks(excluded)));
     });
   });
   end.well = made.has_value();
@@ -347,6 +345,16 @@ Communicator Communicator::shrink(const GroupOptions& options) {
   communicator->value_or_raise(check_timeout("shrink", options.timeout));
   return Communicator(
       communicator->value_or_raise(caught([&] { return communicator->shrink(options); })));
+}
+
+Communicator Communicator::shrink_without(std::span<const int> excluded,
+                                          const GroupOptions& options) {
+  const auto communicator = implementation();
+  communicator->value_or_raise(check_timeout("shrink_without", options.timeout));
+  auto ranks = communicator->value_or_raise(
+      excluded_ranks(excluded, communicator->rank(), communicator->size()));
+  return Communicator(communicator->value_or_raise(
+      caught([&] { return communicator->shrink(options, std::move(ranks)); })));
 }
 
 }  // namespace ccoll

@@ -101,7 +101,7 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
   if (!credentials) return tl::unexpected(credentials.error());
   asio::ip::tcp::endpoint endpoint;
   if (size > 1) {
-    auto interface = net::local_address(options.interface, store.address());
+    auto interface = net::local_address(options.interface, store.address(), options.socket_family);
     if (!interface) return tl::unexpected(interface.error());
     auto listener = net::Listener::open(
         member->service_, *interface, *credentials,

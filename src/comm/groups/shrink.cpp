@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "comm/api/implementation.hpp"
+#include "comm/api/mix.hpp"
 #include "core/deadline.hpp"
 
 namespace ccoll {
@@ -17,22 +18,46 @@ constexpr std::chrono::milliseconds kAnswerLimit{2000};
 
 }  // namespace
 
-Result<RollCall> Communicator::Implementation::begin_shrinking() {
+Result<Ranks> excluded_ranks(std::span<const int> ranks, Rank self, Rank size) {
+  Ranks excluded;
+  for (const int each : ranks) {
+    if (each < 0 || static_cast<Rank>(each) >= size)
+      return fail(ErrorKind::invalid_argument,
+                  "shrink_without: rank {} to be excluded is not one of {} ranks", each, size);
+    if (static_cast<Rank>(each) == self)
+      return fail(ErrorKind::invalid_argument,
+                  "shrink_without: rank {} would exclude itself; only those that stay call it",
+                  each);
+    excluded.push_back(static_cast<Rank>(each));
+  }
+  std::ranges::sort(excluded);
+  const auto twice = std::ranges::unique(excluded);
+  excluded.erase(twice.begin(), twice.end());
+  return excluded;
+}
+
+Result<RollCall> Communicator::Implementation::begin_shrinking(const Ranks& excluded) {
   // A broken communicator may be shrunk, a copy of another process's may not.
   if (forked_.load(std::memory_order_relaxed)) return tl::unexpected(news().value());
   std::lock_guard lock(mutex_);
   if (is_shrinking_)
     return fail(ErrorKind::invalid_argument, "two threads shrink one communicator at once");
+  const auto& before = shrinks_[excluded];
+  RollCall call{id_, before.well, before.attempts, {}};
+  if (!excluded.empty()) call.number = roll_call_without(mix_ranks(excluded), before.well);
+  for (Rank each = 0; each < size(); each++)
+    if (!std::ranges::binary_search(excluded, each)) call.ranks.push_back(group_.job_rank(each));
   is_shrinking_ = true;
-  return RollCall{id_, shrinks_, shrink_attempts_, {}};
+  return call;
 }
 
-void Communicator::Implementation::end_shrinking(bool well) noexcept {
+void Communicator::Implementation::end_shrinking(const Ranks& excluded, bool well) noexcept {
   std::lock_guard lock(mutex_);
   is_shrinking_ = false;
   headcount_.reset();
-  shrink_attempts_ = well ? 0 : shrink_attempts_ + 1;
-  if (well) shrinks_++;
+  auto& now = shrinks_.find(excluded)->second;
+  now.attempts = well ? 0 : now.attempts + 1;
+  if (well) now.well++;
 }
 
 void Communicator::Implementation::abort_shrinking() {
@@ -63,11 +88,10 @@ Result<std::vector<Rank>> Communicator::Implementation::survivors_or_told(
 }
 
 Result<std::vector<Rank>> Communicator::Implementation::survivors(
-    RollCall call, std::chrono::milliseconds timeout) {
+    const RollCall& call, std::chrono::milliseconds timeout) {
   // All before the roll call: once that has ended, the others count on this rank.
   std::vector<Rank> left;
   left.reserve(size());
-  call.ranks = group_.job_ranks();
   const auto count = std::make_shared<Headcount>();
   {
     std::lock_guard lock(mutex_);
@@ -86,8 +110,9 @@ Result<std::vector<Rank>> Communicator::Implementation::survivors(
       return tl::unexpected(counted.error());
   }
   if (!*count->gone) return tl::unexpected(count->gone->error());
-  for (Rank rank = 0; rank < size(); rank++)
-    if (!std::ranges::binary_search(**count->gone, group_.job_rank(rank))) left.push_back(rank);
+  for (const auto job_rank : call.ranks)
+    if (!std::ranges::binary_search(**count->gone, job_rank))
+      left.push_back(group_.rank_of(job_rank).value());
   return left;
 }
 

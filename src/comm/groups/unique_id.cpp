@@ -102,7 +102,8 @@ tl::unexpected<Failure> no_id(std::string_view why) {
 UniqueId UniqueId::create(const std::string& interface, const TlsOptions& tls) {
   const std::string named =
       interface.empty() ? read_variable("CCOLL_SOCKET_IFNAME").value_or("") : interface;
-  const auto at = value_or_throw(net::local_address(named, ""));
+  const auto family = value_or_throw(read_word("CCOLL_SOCKET_FAMILY")).value_or("");
+  const auto at = value_or_throw(net::local_address(named, "", family));
   const auto served = IdStores::of_process().serve(at, tls);
   const auto parsed = value_or_throw(net::parse_address(served.address));
   const auto endpoint = net::numeric_endpoint(parsed);

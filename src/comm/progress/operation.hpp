@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "ccoll/communicator.hpp"
+#include "comm/api/input_copy.hpp"
 #include "comm/api/reductions.hpp"
 #include "comm/api/widening.hpp"
 #include "comm/streams/stream_parts.hpp"
@@ -41,13 +42,21 @@ struct Standstill {
   Clock::duration until(Clock::time_point now) const { return now - since.value_or(now); }
 };
 
+/// How far what is said of an operation that waits for long has come.
+enum class LongWait : std::uint8_t {
+  no,
+  asked,  ///< others: it is told soon
+  told,
+};
+
 struct Operation {
   Clock::time_point begun;
   Clock::time_point deadline;
   std::string label;  ///< the caller's
   enum class Sort : std::uint8_t { collective, message, in_stream } sort = Sort::collective;
   bool sought = false;  ///< whether it was looked for a cycle; owner: holder of the owner flag
-  Standstill stands;    ///< of one that has begun; owner: holder of the owner flag
+  LongWait long_wait = LongWait::no;  ///< owner: holder of the owner flag
+  Standstill stands;                  ///< of one that has begun; owner: holder of the owner flag
 
   /// Publishes what follows.
   std::atomic<bool> done{false};
@@ -66,6 +75,7 @@ struct CollectiveOperation final : Operation {
   PlanRun run;
   std::optional<Premultiplication> premultiplication;
   std::optional<Widening> widening;
+  std::optional<InputCopy> input_copy;
   /// Of one in a stream: what it waits for before it begins, and its time limit from then on.
   std::shared_ptr<const device::StreamOp> gate;
   std::chrono::milliseconds timeout{0};

@@ -295,8 +295,9 @@ Result<std::optional<Work>> Communicator::Implementation::begin_on_device(
   const auto width = size_of(call.type);
   const auto in = elems_of(call, Buffer::input, rank(), size()) * width;
   const auto out = elems_of(call, Buffer::output, rank(), size()) * width;
+  const auto copied_input = needs_input_copy(call) ? in : 0;
   const device::Copied copied[] = {
-      {host_ranges_of(call.input, in), host_ranges_of(call.output, out)}};
+      {host_ranges_of(call.input, in - copied_input), host_ranges_of(call.output, out)}};
   auto beside = call;
   beside.on_device = on_device.algorithm;
   const auto together = stream_calls_.device_way()->is_entered_together();
@@ -314,7 +315,8 @@ Result<std::optional<Work>> Communicator::Implementation::begin_on_device(
                                  .program = on_device.program,
                                  .input = call.kind == Kind::barrier ? nullptr : call.input.data,
                                  .output = call.kind == Kind::barrier ? nullptr : call.output.data,
-                                 .in_place = call.in_place},
+                                 .in_place = call.in_place && copied_input == 0,
+                                 .copied_input = copied_input},
                                 {std::make_shared<StreamOperation>()}, prepare);
   if (!submitted) return tl::unexpected(submitted.error());
   if (!together) return put(*submitted, stream, call.label);

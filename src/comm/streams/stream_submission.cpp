@@ -250,8 +250,9 @@ Result<DividedCall> Communicator::Implementation::in_parts(const Call& call) {
     for (const auto* const ranges : {&whole.reads, &whole.writes})
       for (const auto& range : *ranges)
         CCOLL_TRY(check_end_of(range, device::device_of(range.data)));
-  // All of these products, and elements that are widened, have memory of the host anyway.
-  const bool may_be = call.op.form() != Reduction::Form::premultiplied_sum;
+  // All of these products, elements that are widened and copies have memory of the host anyway.
+  const bool may_be =
+      call.op.form() != Reduction::Form::premultiplied_sum && !needs_input_copy(call);
   if (!may_be || !divided.is_large(options_.device.staging_bytes)) return divided;
   const Owner owner(*this);
   if (!usable_as_owner()) return divided;

@@ -124,6 +124,18 @@ ccoll_result ccoll_shrink(ccoll_comm comm, const ccoll_group_options* options, c
       [&] { hand_out(made, [&] { return communicator_of(comm).shrink(options_of(options)); }); });
 }
 
+ccoll_result ccoll_shrink_without(ccoll_comm comm, const int32_t* excluded, int32_t count,
+                                  const ccoll_group_options* options, ccoll_comm* made) {
+  return guarded([&] {
+    if (count < 0) refuse(fmt::format("a list of {} ranks", count));
+    if (count > 0) given(excluded, "the list of ranks");
+    hand_out(made, [&] {
+      return communicator_of(comm).shrink_without(
+          std::span(excluded, static_cast<std::size_t>(count)), options_of(options));
+    });
+  });
+}
+
 ccoll_result ccoll_close(ccoll_comm comm) {
   if (comm == nullptr) return CCOLL_OK;
   const std::unique_ptr<ccoll_comm_s> owned(comm);
@@ -132,6 +144,12 @@ ccoll_result ccoll_close(ccoll_comm comm) {
 
 ccoll_result ccoll_abort(ccoll_comm comm, const char* reason) {
   return guarded([&] { communicator_of(comm).abort(text_of(reason)); });
+}
+
+ccoll_result ccoll_leave(ccoll_comm comm, const char* reason) {
+  if (comm == nullptr) return CCOLL_OK;
+  const std::unique_ptr<ccoll_comm_s> owned(comm);
+  return guarded([&] { owned->communicator.leave(text_of(reason)); });
 }
 
 ccoll_result ccoll_rank(ccoll_comm comm, int32_t* rank) {

@@ -27,6 +27,9 @@ struct ccoll_store_s {
 struct ccoll_store_server_s {
   std::unique_ptr<ccoll::StoreServer> server;
 };
+struct ccoll_stop_s {
+  std::stop_source source;
+};
 struct ccoll_memory_s {
   ccoll::Memory memory;
 };

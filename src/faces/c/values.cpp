@@ -93,6 +93,7 @@ ccoll_options numbers_of(const CommunicatorOptions& from) {
   to.device_way = static_cast<std::int32_t>(from.device.way);
   to.device_copies = static_cast<std::int32_t>(from.device.copies);
   to.device_direct_messages = from.device.direct_messages;
+  to.warn_after_ms = from.warn_after.count();
   return to;
 }
 
@@ -107,6 +108,7 @@ CommunicatorOptions options_of(const ccoll_options* options) {
   take(made.transport, own.transport);
   take(made.algorithm, own.algorithm);
   take(made.interface, own.interface_name);
+  take(made.socket_family, own.socket_family);
   take(made.token, own.token);
   take(made.tls.mode, own.tls_mode);
   take(made.tls.certificate, own.tls_certificate);
@@ -132,12 +134,24 @@ CommunicatorOptions options_of(const ccoll_options* options) {
   made.device.copies =
       enumerator_of<DeviceCopies>(own.device_copies, CCOLL_DEVICE_COPIES_NEVER, "device_copies");
   made.device.direct_messages = own.device_direct_messages != 0;
+  made.warn_after = milliseconds_of(own.warn_after_ms);
+  if (own.start_stop != nullptr) made.start_stop = own.start_stop->source.get_token();
   return made;
 }
 
 }  // namespace ccoll::c
 
 using namespace ccoll::c;
+
+ccoll_result ccoll_stop_create(ccoll_stop* made) {
+  return guarded([&] { hand_out(made, [] { return std::stop_source(); }); });
+}
+
+ccoll_result ccoll_stop_request(ccoll_stop stop) {
+  return guarded([&] { given(stop, "the stop").source.request_stop(); });
+}
+
+void ccoll_stop_free(ccoll_stop stop) { delete stop; }
 
 ccoll_result ccoll_options_init(ccoll_options* options, size_t size) {
   return guarded([&] {

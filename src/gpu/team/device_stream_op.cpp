@@ -34,6 +34,8 @@ DeviceStreamOp::DeviceStreamOp(std::shared_ptr<Leases> leases, const StreamOpReq
     : leases_(std::move(leases)),
       stream_(request.stream),
       placement_(request.parts.front()),
+      copied_input_{request.input, request.copied_input},
+      has_host_input_(request.copied_input > 0 && !device_of(request.input)),
       input_(request.input),
       output_(request.output) {
   marks_.is_captured = request.is_captured;
@@ -47,12 +49,14 @@ DeviceStreamOp::~DeviceStreamOp() {
 }
 
 Status DeviceStreamOp::take_lease(const StreamOpRequest& request) {
-  CCOLL_TRY(put(leases_->lease(request, placement_.bytes()), lease_));
+  const auto bytes = placement_.bytes() + staged_bytes(copied_input_.bytes);
+  CCOLL_TRY(put(leases_->lease(request, bytes), lease_));
   placement_.put(lease_.data);
   for (std::byte** const buffer : {&input_, &output_}) {
     auto* const here = *buffer == nullptr ? nullptr : placement_.find(*buffer);
     if (here != nullptr) *buffer = lease_.data_on_device + (here - lease_.data);
   }
+  if (copied_input_.bytes > 0) input_ = lease_.data_on_device + copied_input_at();
   return {};
 }
 
@@ -92,9 +96,17 @@ Status DeviceStreamOp::put_before() {
     is_begun_.store(true, std::memory_order_release);
   }
   CCOLL_TRY(leases_->wait_for_room(lease_, stream()));
+  if (copied_input_.bytes > 0 && !has_host_input_) CCOLL_TRY(put_input_copy());
   // It also holds the memory until there is room in it.
   const bool holds = !is_captured() && is_in_pinned_memory();
-  return holds || !placement_.reads().empty() ? put_copy(&copy_in) : Status();
+  const bool reads = !placement_.reads().empty() || (copied_input_.bytes > 0 && has_host_input_);
+  return holds || reads ? put_copy(&copy_in) : Status();
+}
+
+Status DeviceStreamOp::put_input_copy() {
+  return cuda_status(cudaMemcpyAsync(lease_.data + copied_input_at(), copied_input_.data,
+                                     copied_input_.bytes, cudaMemcpyDefault, stream()),
+                     "copying an input that shares memory with the output");
 }
 
 Status DeviceStreamOp::put_wait_for_host() {
@@ -150,6 +162,9 @@ void DeviceStreamOp::copy_in(DeviceStreamOp& stream_op) noexcept {
   if (stream_op.is_off_.load(std::memory_order_acquire)) return;
   for (const MemoryRange& range : stream_op.placement_.reads())
     std::memcpy(stream_op.placement_.find(range.data), range.data, range.bytes);
+  const MemoryRange& input = stream_op.copied_input_;
+  if (input.bytes > 0 && stream_op.has_host_input_)
+    std::memcpy(stream_op.lease_.data + stream_op.copied_input_at(), input.data, input.bytes);
 }
 
 void DeviceStreamOp::copy_out(DeviceStreamOp& stream_op) noexcept {

@@ -80,13 +80,18 @@ class DeviceStreamOp : public StreamOp, public std::enable_shared_from_this<Devi
   static void copy_out(DeviceStreamOp& stream_op) noexcept;
   bool is_in_pinned_memory() const { return lease_.data != nullptr; }
   Status put_end();
+  /// Where a copied input goes.
+  std::uint64_t copied_input_at() const { return placement_.bytes(); }
+  Status put_input_copy();  ///< of a device
 
   const std::shared_ptr<Leases> leases_;
   const std::optional<cudaStream_t> stream_;
-  Placement placement_;  // immutable after take_lease()
-  Lease lease_;          // immutable after take_lease()
-  std::byte* input_;     // immutable after take_lease()
-  std::byte* output_;    // immutable after take_lease()
+  Placement placement_;             // immutable after take_lease()
+  Lease lease_;                     // immutable after take_lease()
+  const MemoryRange copied_input_;  ///< of an input that is copied whole, where it lies
+  const bool has_host_input_;       ///< that is memory of the host
+  std::byte* input_;                // immutable after take_lease()
+  std::byte* output_;               // immutable after take_lease()
   CapturedCopy captured_in_, captured_out_;
   mutable StreamMarks marks_;  ///< of what is not captured, as far as it has been looked at
   std::atomic<bool> early_{false};

@@ -8,9 +8,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
+#include <utility>
 
 #include "ccoll/store.hpp"
+#include "core/patience.hpp"
 #include "rendezvous/stores/request.hpp"
 
 namespace ccoll::rendezvous {
@@ -29,26 +32,39 @@ class Backend {
 std::shared_ptr<Store> make_store(std::unique_ptr<Backend> backend);
 
 /// What one thread waits for and another answers.
-class Slot {
+template <typename T>
+class Answer {
  public:
-  void fill(Result<Response> response) {
+  /// False where there is an answer already: the thread may have gone with it.
+  bool fill(Result<T> answer) {
     {
       const std::lock_guard lock(mutex_);
-      if (!response_) response_ = std::move(response);
+      if (is_filled_) return false;
+      is_filled_ = true;
+      answer_ = std::move(answer);
     }
     filled_.notify_one();
+    return true;
   }
   /// The answer, once; nullopt if there is none by then.
-  std::optional<Result<Response>> wait_until(std::chrono::steady_clock::time_point deadline) {
+  std::optional<Result<T>> wait_until(std::chrono::steady_clock::time_point deadline) {
     std::unique_lock lock(mutex_);
-    filled_.wait_until(lock, deadline, [&] { return response_.has_value(); });
-    return std::move(response_);
+    filled_.wait_until(lock, deadline, [&] { return answer_.has_value(); });
+    return std::exchange(answer_, std::nullopt);
+  }
+  /// The same, but for what ends this thread's patience (core/patience.hpp).
+  std::optional<Result<T>> wait_patiently(std::chrono::steady_clock::time_point deadline) {
+    const std::stop_callback ended(Patience::of_thread().stop,
+                                   [this] { fill(tl::unexpected(ended_from_outside())); });
+    return wait_until(deadline);
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable filled_;
-  std::optional<Result<Response>> response_;  // guarded by mutex_
+  bool is_filled_ = false;           // guarded by mutex_
+  std::optional<Result<T>> answer_;  // guarded by mutex_
 };
+using Slot = Answer<Response>;
 
 }  // namespace ccoll::rendezvous

@@ -26,8 +26,9 @@ constexpr Milliseconds kLongestTurn{1000};
 class Backoff {
  public:
   explicit Backoff(Clock::time_point deadline) : deadline_(deadline) {}
-  /// False when there is no time left.
+  /// False when there is no time left, or no patience.
   bool pause() {
+    if (!Patience::of_thread().is_left()) return false;
     const auto rest = std::chrono::duration_cast<Microseconds>(deadline_ - Clock::now());
     if (rest <= Microseconds(0)) return false;
     std::this_thread::sleep_for(std::min(rest, pause_));
@@ -49,9 +50,9 @@ class FileBackend final : public Backend {
     const auto deadline = deadline_after(timeout);
     Result<Response> response =
         request.op == Op::barrier ? barrier(request, deadline) : attempt_until(request, deadline);
-    if (!response && response.error().kind == ErrorKind::timed_out) {
-      response.error().message += fmt::format(" after {} (store in {})", seconds(timeout), path_);
-    }
+    if (response || response.error().kind != ErrorKind::timed_out) return response;
+    CCOLL_TRY(Patience::of_thread().is_left());
+    response.error().message += fmt::format(" after {} (store in {})", seconds(timeout), path_);
     return response;
   }
 

@@ -19,12 +19,14 @@ class InprocBackend final : public Backend {
         slot->fill(std::move(response));
       });
     }
-    if (auto response = slot->wait_until(deadline)) return std::move(*response);
-    {
+    auto answer = slot->wait_patiently(deadline);
+    const bool is_ended = answer && !*answer && answer->error().kind == ErrorKind::aborted;
+    if (!answer || is_ended) {
       // Either it is still waiting and is answered here, or it was answered just now.
       const std::lock_guard lock(mutex_);
       state_.cancel(ticket);
     }
+    if (answer) return std::move(*answer);
     auto response = *slot->wait_until(deadline);
     if (!response && response.error().kind == ErrorKind::timed_out) {
       response.error().message += fmt::format(" after {}", seconds(timeout));

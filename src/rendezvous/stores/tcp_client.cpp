@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The TCP store's client: one connection, on which any number of threads have requests under way.
+#include <algorithm>
 #include <asio/post.hpp>
-#include <future>
 #include <limits>
 #include <optional>
 #include <unordered_map>
@@ -14,6 +14,7 @@
 #include "rendezvous/stores/backend.hpp"
 #include "rendezvous/stores/tcp_options.hpp"
 #include "rendezvous/stores/tcp_store.hpp"
+#include "system/log.hpp"
 
 namespace ccoll {
 namespace rendezvous {
@@ -40,7 +41,10 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void send(const std::shared_ptr<Slot>& slot, std::uint64_t id, const Request& request) {
     {
       const std::lock_guard lock(mutex_);
-      if (lost_) return slot->fill(tl::unexpected(*lost_));
+      if (lost_) {
+        slot->fill(tl::unexpected(*lost_));
+        return;
+      }
       slots_.emplace(id, slot);
     }
     post(encode(id, request));
@@ -152,7 +156,10 @@ class TcpBackend final : public Backend {
     const std::uint64_t id = connection_->next_id();
     const auto slot = std::make_shared<Slot>();
     connection_->send(slot, id, request);
-    if (auto response = slot->wait_until(deadline)) return std::move(*response);
+    if (auto response = slot->wait_patiently(deadline)) {
+      if (!*response && response->error().kind == ErrorKind::aborted) connection_->cancel(id);
+      return std::move(*response);
+    }
     // The server's word decides whether this caller counted: an answer may be on its way.
     connection_->cancel(id);
     auto response = slot->wait_until(deadline_after(kGrace));
@@ -174,23 +181,40 @@ class TcpBackend final : public Backend {
   const std::string name_;
 };
 
-using Connected = std::promise<Result<std::shared_ptr<Connection>>>;
+using Connected = Answer<std::shared_ptr<Connection>>;
 
 asio::awaitable<void> start(std::shared_ptr<net::Service> service, std::string address,
                             net::Credentials credentials, Milliseconds timeout,
-                            std::shared_ptr<Connected> connected) {
+                            std::stop_token stop, std::shared_ptr<Connected> connected) {
   Result<net::Stream> stream =
       co_await net::connect(service, address, std::move(credentials), net::Purpose::store, timeout,
-                            "store", "is rank 0 running?");
+                            "store", "is rank 0 running?", nullptr, stop);
   if (!stream) {
-    connected->set_value(tl::unexpected(stream.error()));
+    connected->fill(tl::unexpected(stream.error()));
     co_return;
   }
   keep_alive(stream->socket());
   auto connection = std::make_shared<Connection>(service->context(), std::move(*stream), address);
   net::spawn(service->context().get_executor(), Connection::read_all(connection), "store",
              [connection](const Failure& failure) { connection->lose(failure.message); });
-  connected->set_value(std::move(connection));
+  // The thread that waited for it may have gone.
+  if (!connected->fill(connection)) connection->close();
+}
+
+/// Says so whenever the store has been waited for so long, but not when the end is near.
+std::optional<Result<std::shared_ptr<Connection>>> await_patiently(
+    Connected& connected, const std::string& address, Milliseconds timeout) {
+  // Later than any answer: the service thread may have had no memory even to say so.
+  constexpr std::chrono::seconds kSlack{10};
+  const auto began = std::chrono::steady_clock::now();
+  const auto deadline = deadline_after(timeout, began) + kSlack;
+  const auto every = Patience::of_thread().warn_after;
+  for (auto told = every;; told += every) {
+    const bool tells = every.count() > 0 && told < timeout - every / 4;
+    auto connection = connected.wait_patiently(tells ? deadline_after(told, began) : deadline);
+    if (connection || !tells) return connection;
+    log().warn("start-up: no store at {} for {}; is rank 0 running?", address, seconds(told));
+  }
 }
 
 /// Says whose the client is, to a server that may be another job's.
@@ -219,19 +243,17 @@ Result<std::shared_ptr<Store>> connect_store(const std::string& address, const s
     return fail(ErrorKind::internal, "connecting to a store would block the service thread");
   }
   const auto connected = std::make_shared<Connected>();
-  auto future = connected->get_future();
   net::spawn(service->context().get_executor(),
-             start(service, address, *credentials, timeout, connected), "store",
-             [connected, address](const Failure& failure) {
-               connected->set_value(fail(failure.kind, "no connection to the store at {}: {}",
-                                         address, failure.message));
+             start(service, address, *credentials, timeout, Patience::of_thread().stop, connected),
+             "store", [connected, address](const Failure& failure) {
+               connected->fill(fail(failure.kind, "no connection to the store at {}: {}", address,
+                                    failure.message));
              });
-  // Later than any answer: the service thread may have had no memory even to say so.
-  constexpr std::chrono::seconds kSlack{10};
-  if (future.wait_until(deadline_after(timeout) + kSlack) != std::future_status::ready)
+  auto answer = await_patiently(*connected, address, timeout);
+  if (!answer)
     return fail(ErrorKind::exhausted, "no connection to the store at {}: its service has no memory",
                 address);
-  auto connection = future.get();
+  auto& connection = *answer;
   if (!connection) return tl::unexpected(connection.error());
   auto backend = std::make_unique<TcpBackend>(std::move(service), std::move(*connection), address);
   const auto left = deadline - std::chrono::steady_clock::now();

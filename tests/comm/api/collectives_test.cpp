@@ -132,9 +132,10 @@ class Trial {
   }
   void all_to_all() {
     const auto input = of(rank(), count_ * ranks());
-    Buffer output(count_ * ranks(), -1);
-    communicator_.all_to_all(ConstBlock(input.data(), communicator_.size() * count_, kType),
-                             Block(output.data(), communicator_.size() * count_, kType), options_);
+    Buffer output = in_place_ ? input : Buffer(count_ * ranks(), -1);
+    communicator_.all_to_all(
+        ConstBlock(in_place_ ? output.data() : input.data(), communicator_.size() * count_, kType),
+        Block(output.data(), communicator_.size() * count_, kType), options_);
     for (std::size_t i = 0; i < output.size(); i++) {
       const auto mine = count_ * static_cast<std::size_t>(rank()) + i % count_;
       check(output[i], element(static_cast<int>(i / count_), mine), i);

@@ -306,3 +306,30 @@ TEST_CASE("start-up: what variables may be is what there is", "[comm]") {
   CHECK(CommunicatorOptions::from_environment().device.blocks == 0);
   ::unsetenv("CCOLL_DEVICE_BLOCKS");
 }
+
+TEST_CASE("start-up: of the transports that may be used the best one is", "[comm]") {
+  const std::vector<std::pair<std::string, std::string>> wanted = {
+      {"^inproc", "shm"}, {"^inproc,shm,verbs", "tcp"}, {"tcp,shm", "shm"}, {"^tcp", "inproc"}};
+  for (const auto& [allowed, used] : wanted) {
+    CAPTURE(allowed);
+    auto options = impatient();
+    options.transport = allowed;
+    const auto errors = testing::run_ranks(2, options, [&](Communicator& world) {
+      std::vector<std::int32_t> values(100'000, 1);
+      world.all_reduce(values);
+      expect(values.back() == 2, "a sum is wrong");
+      expect(world.transport_to(1 - world.rank()) == used, world.transport_to(1 - world.rank()));
+    });
+    for (const auto& error : errors) CHECK(error == "");
+  }
+  const auto store = make_inproc_store();
+  for (const auto& error : run_threads(2, [&](int rank) {
+         auto options = impatient();
+         options.transport = rank == 0 ? "^verbs" : "shm,tcp";
+         const auto text = message_of([&] { Communicator::create(store, rank, 2, options); });
+         expect(text.find("rank 0 with transport inproc or shm or tcp, ") != text.npos &&
+                    text.find("rank 1 with transport shm or tcp, ") != text.npos,
+                text);
+       }))
+    CHECK(error == "");
+}

@@ -154,6 +154,47 @@ TEST_CASE("devices: in place, and of blocks and buffers that lie here and there"
   }));
 }
 
+TEST_CASE("devices: an all_to_all whose buffers overlap", "[comm]") {
+  check_all_well(run_on_devices(3, [](Communicator& c) {
+    const OwnedStream stream;
+    const int me = c.rank();
+    // Few, and more than one part has.
+    for (const std::size_t block : {std::size_t{5}, std::size_t{300'000}}) {
+      const std::size_t all = 3 * block;
+      for (const std::size_t apart : {std::size_t{0}, std::size_t{1}, block}) {
+        const bool is_graph = block == 5;
+        Values input = ramp(all + apart, 1000 * me), wanted;
+        for (int from = 0; from < 3; from++) {
+          const auto theirs = ramp(all, 1000 * from);
+          const auto begin = theirs.begin() + static_cast<std::ptrdiff_t>(block) * me;
+          wanted.insert(wanted.end(), begin, begin + static_cast<std::ptrdiff_t>(block));
+        }
+        const Device there(input);
+        const auto run = [&](std::int32_t* data) {
+          const auto call = [&] {
+            c.all_to_all(ConstBlock(data, all, kType), Block(data + apart, all, kType), in(stream));
+          };
+          std::optional<Graph> graph;
+          if (is_graph)
+            graph.emplace(stream, call).launch(stream);
+          else
+            call();
+          stream.wait();
+        };
+        run(there.data());
+        run(input.data());
+        const auto got = there.values();
+        expect(std::equal(wanted.begin(), wanted.end(),
+                          got.begin() + static_cast<std::ptrdiff_t>(apart)),
+               "an all_to_all on the device");
+        expect(std::equal(wanted.begin(), wanted.end(),
+                          input.begin() + static_cast<std::ptrdiff_t>(apart)),
+               "an all_to_all on the host");
+      }
+    }
+  }));
+}
+
 TEST_CASE("devices: a call waits neither for the device nor for other ranks", "[comm]") {
   if (way() == "team") return;  // whose calls return when all ranks have made them
   std::atomic<bool> may_go{false};

@@ -67,7 +67,7 @@ HOLDS(sizeof(ccoll_group_options) == 24);
 AT(ccoll_group_options, name, 8);
 AT(ccoll_group_options, timeout_ms, 16);
 
-HOLDS(sizeof(ccoll_options) == 192);
+HOLDS(sizeof(ccoll_options) == 216);
 AT(ccoll_options, size, 0);
 AT(ccoll_options, name, 8);
 AT(ccoll_options, transport, 16);
@@ -97,6 +97,9 @@ AT(ccoll_options, device, 176);
 AT(ccoll_options, device_way, 180);
 AT(ccoll_options, device_copies, 184);
 AT(ccoll_options, device_direct_messages, 188);
+AT(ccoll_options, warn_after_ms, 192);
+AT(ccoll_options, start_stop, 200);
+AT(ccoll_options, socket_family, 208);
 
 HOLDS(sizeof(ccoll_store_functions) == 64);
 AT(ccoll_store_functions, set, 8);

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/api/input_copy.hpp"
+
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "comm/api/call.hpp"
+#include "comm/api/stretches.hpp"
+
+namespace ccoll {
+
+Result<InputCopy> InputCopy::make(const Call& call, std::uint32_t rank, std::uint32_t size,
+                                  PlanRun& run) {
+  InputCopy made;
+  made.elems_ = elems_of(call, Buffer::input, rank, size);
+  made.elem_bytes_ = size_of(call.type);
+  const std::size_t bytes = made.elems_ * made.elem_bytes_;
+  made.memory_.reset(new (std::nothrow) std::byte[bytes]);
+  if (!made.memory_)
+    return fail(ErrorKind::exhausted,
+                "{}: input and output share memory, and there is none for a copy of {} bytes",
+                name_of(call), bytes);
+  made.input_ = std::exchange(run.input, {made.memory_.get(), {}});
+  run.in_place = false;
+  return made;
+}
+
+void InputCopy::operator()() const {
+  for_each_stretch(input_, elems_,
+                   [&](const std::byte* data, std::size_t first, std::size_t count) {
+                     std::memcpy(memory_.get() + first * elem_bytes_, data, count * elem_bytes_);
+                   });
+}
+
+}  // namespace ccoll

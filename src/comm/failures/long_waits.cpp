@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls and messages of which nothing has moved for long: each is told of once, with the ranks that
+// it waits for and what those say of themselves. Nothing ends by that.
+#include <algorithm>
+
+#include "comm/api/implementation.hpp"
+#include "core/deadline.hpp"
+#include "core/text.hpp"
+#include "system/log.hpp"
+
+namespace ccoll {
+namespace {
+
+/// So long before, but not in the first three quarters, the others are asked.
+constexpr std::chrono::milliseconds kAskBefore{500};
+
+/// More messages that wait as long are only counted.
+constexpr std::size_t kMostTold = 4;
+
+double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+}  // namespace
+
+LongWait Communicator::Implementation::long_wait_as_owner(Operation& operation,
+                                                          Clock::time_point now,
+                                                          Clock::time_point& next) const {
+  const auto limit = options_.warn_after;
+  if (limit.count() == 0 || operation.long_wait == LongWait::told) return LongWait::no;
+  const auto due = deadline_after(limit, operation.stands.since.value_or(operation.begun));
+  const auto soon = due - std::min<Clock::duration>(limit / 4, kAskBefore);
+  auto stage = LongWait::no;
+  if (now >= due)
+    stage = LongWait::told;
+  else if (now >= soon)
+    stage = LongWait::asked;
+  if (stage != LongWait::told) next = std::min(next, stage == LongWait::no ? soon : due);
+  const bool is_news = stage != operation.long_wait;
+  operation.long_wait = stage;
+  return is_news ? stage : LongWait::no;
+}
+
+void Communicator::Implementation::look_at_long_wait_as_owner(CollectiveOperation& operation,
+                                                              Clock::time_point now,
+                                                              Clock::time_point& next) {
+  switch (long_wait_as_owner(operation, now, next)) {
+    case LongWait::no:
+      return;
+    case LongWait::asked:
+      tell_waits_as_owner();
+      member_->control().seek_cycle(id_, operation.run.sequence);
+      return ask_for_stands_as_owner(operation, now);
+    case LongWait::told:
+      break;
+  }
+  const Failure late{ErrorKind::timed_out,
+                     fmt::format("{} has waited for {:.3g} s: {}", name_of(operation),
+                                 seconds(operation.stands.until(now)), whereabouts(operation, now)),
+                     std::nullopt};
+  log().warn("{}", for_caller(late, operation.label).message);
+}
+
+void Communicator::Implementation::tell_long_waits_as_owner(
+    std::span<const std::shared_ptr<MessageOperation>> late, Clock::time_point now) const {
+  for (const auto& operation : late.first(std::min(late.size(), kMostTold))) {
+    const Failure failure{
+        ErrorKind::timed_out,
+        fmt::format("{} has waited for {:.3g} s, {}; it waits for {}{}{}",
+                    messages_.name_of(*operation), seconds(operation->stands.until(now)),
+                    messages_.standing(*operation), ranks_text(messages_.awaited(*operation)),
+                    cycle_of(kFirstMessage + operation->record), answers_about(kFirstMessage, now)),
+        std::nullopt};
+    log().warn("{}", for_caller(failure, operation->label).message);
+  }
+  if (late.size() > kMostTold)
+    log().warn("{}: {} more messages have waited as long", name_, late.size() - kMostTold);
+}
+
+}  // namespace ccoll

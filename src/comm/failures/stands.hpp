@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Where ranks stand in a call: what this one would answer, and what others have answered.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "comm/progress/operation.hpp"
+
+namespace ccoll {
+
+/// Where this rank stands in a call, while nothing moves there.
+struct StandReport {
+  std::uint64_t sequence = 0;
+  std::string words;
+  Clock::time_point since;
+};
+
+/// Ranks that were asked where they stand in a call, and what they say.
+struct AskedStands {
+  std::uint64_t sequence = 0;
+  Clock::time_point at;
+  std::vector<Rank> ranks;
+  std::map<Rank, std::string> answers;
+};
+
+}  // namespace ccoll

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls that wait for long are told of once, with whom they wait for, and go on.
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "support/logged.hpp"
+#include "support/ranks.hpp"
+
+using namespace ccoll;
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+using testing::count_of;
+using testing::expect;
+using testing::logged;
+using testing::run_ranks;
+using testing::run_threads;
+
+namespace {
+
+constexpr auto kWarnAfter = 400ms;
+/// Within it everybody has long said so.
+constexpr auto kLate = 3s;
+
+CommunicatorOptions soon_told() {
+  CommunicatorOptions options;
+  options.name = "team";
+  options.timeout = kNoLimit;
+  options.warn_after = kWarnAfter;
+  return options;
+}
+
+std::string said_by(int size, const CommunicatorOptions& options,
+                    const std::function<void(Communicator&)>& body) {
+  std::vector<std::string> errors;
+  const auto text = logged([&] { errors = run_ranks(size, options, body); });
+  for (const auto& error : errors) CHECK(error == "");
+  CAPTURE(text);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("long waits: a call is told of once on each rank that waits, with whom it misses",
+          "[comm]") {
+  const bool in_background = GENERATE(false, true);
+  CAPTURE(in_background);
+  const auto text = said_by(3, soon_told(), [&](Communicator& team) {
+    std::vector<std::int64_t> values(1000, 1);
+    team.all_reduce(values);
+    if (team.rank() == 2) std::this_thread::sleep_for(kLate);
+    const CallOptions options{.algorithm = "one_shot", .label = "gradients"};
+    if (in_background) {
+      auto work = team.all_reduce_async(values, ReduceOp::sum, options);
+      std::this_thread::sleep_for(team.rank() == 2 ? 0s : kLate);
+      work.wait();
+    } else {
+      team.all_reduce(values, ReduceOp::sum, options);
+    }
+    expect(values[7] == 9, "a sum is wrong");
+  });
+  for (const std::string rank : {"0", "1"}) {
+    CAPTURE(rank, text);
+    CHECK(count_of("on rank " + rank + " has waited for", text) == 1);
+  }
+  CHECK(count_of("on rank 2 has waited for", text) == 0);
+  CHECK_THAT(text, Contains("\"gradients\": team: all_reduce of 1000 int64, sum, by one_shot (call "
+                            "1, \"gradients\") on rank 0 has waited for"));
+  CHECK_THAT(text, Contains("rank 2 had not come to this call (it began its last, call 0"));
+}
+
+TEST_CASE("long waits: a message, with what its sender does", "[comm]") {
+  const auto text = said_by(3, soon_told(), [&](Communicator& team) {
+    std::int32_t value = team.rank();
+    if (team.rank() == 0) team.recv(std::span(&value, 1), 1, 7, {.label = "weights"});
+    if (team.rank() != 1) return;
+    std::this_thread::sleep_for(kLate);
+    team.send(std::span(&value, 1), 0, 7);
+  });
+  CAPTURE(text);
+  CHECK(count_of("has waited for", text) == 1);
+  CHECK_THAT(text, Contains("\"weights\": team: recv from rank 1 tag 7"));
+  CHECK_THAT(text, Contains("it waits for rank 1 ("));
+  CHECK_THAT(text, Contains("rank 1 had made no collective call, and was in none"));
+}
+
+TEST_CASE("long waits: of many messages few are told of, the rest counted", "[comm]") {
+  const auto text = said_by(2, soon_told(), [&](Communicator& team) {
+    std::vector<std::int32_t> values(20);
+    if (team.rank() == 1) std::this_thread::sleep_for(kLate);
+    std::vector<Work> works;
+    for (auto& value : values)
+      works.push_back(team.rank() == 0 ? team.recv_async(std::span(&value, 1), 1)
+                                       : team.send_async(std::span(&value, 1), 0));
+    for (auto& work : works) work.wait();
+  });
+  CAPTURE(text);
+  CHECK(count_of("recv from rank 1", text) == 4);
+  CHECK_THAT(text, Contains("16 more messages have waited as long"));
+}
+
+TEST_CASE("long waits: nothing is told where that is not asked for, nor of what moves", "[comm]") {
+  auto options = soon_told();
+  options.warn_after = GENERATE(0ms, 60'000ms);
+  const auto text = said_by(2, options, [&](Communicator& team) {
+    if (team.rank() == 1) std::this_thread::sleep_for(kLate);
+    team.barrier();
+  });
+  CHECK(text == "");
+}
+
+TEST_CASE("long waits: a negative limit is refused", "[comm]") {
+  auto options = soon_told();
+  options.warn_after = -1ms;
+  CHECK(testing::message_of([&] { Communicator::create(make_inproc_store(), 0, 1, options); }) ==
+        "invalid_argument: a warn_after of -1 ms; it must be 0 or more");
+}
+
+TEST_CASE("long waits: start-up says who is missing, again and again", "[comm]") {
+  const auto store = make_inproc_store();
+  auto options = soon_told();
+  options.start_timeout = 60s;
+  std::vector<std::string> errors;
+  const auto text = logged([&] {
+    errors = run_threads(3, [&](int rank) {
+      if (rank == 1) std::this_thread::sleep_for(kLate);
+      Communicator::create(store, rank, 3, options).barrier();
+    });
+  });
+  for (const auto& error : errors) CHECK(error == "");
+  CAPTURE(text);
+  CHECK(count_of("1 of 3 ranks did not come within", text) >= 2);
+  CHECK_THAT(text, Contains(": rank 1 (known so far: ranks 0, 2); rank 0 goes on waiting"));
+  CHECK(count_of("rank 2 goes on waiting", text) == 0);
+}
+
+TEST_CASE("long waits: a store that is not there", "[comm]") {
+  Environment environment;
+  environment.rank = 1;
+  environment.size = 2;
+  {
+    const auto server = serve_tcp_store();
+    environment.store = "tcp://" + server->address();
+  }
+  auto options = soon_told();
+  options.start_timeout = 3 * kWarnAfter;
+  const auto text = logged([&] {
+    CHECK_THAT(testing::message_of([&] { Communicator::create(environment, options); }),
+               Contains("is rank 0 running?"));
+  });
+  CHECK_THAT(text, Contains("start-up: no store at " + environment.store.substr(6) +
+                            " for 0.4 s; is rank 0 running?"));
+}

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <mutex>
+#include <span>
 
 #include "system/process_mutex.hpp"
 
@@ -13,7 +14,7 @@ struct ncclComm {
   static constexpr std::uint64_t kAlive = 0x63636f6c6c2d7570;
   static constexpr std::uint64_t kDead = 0x63636f6c6c2d6e6f;
 
-  std::atomic<std::uint64_t> magic = kAlive;
+  std::atomic<std::uint64_t> magic = kDead;
   unsigned process = 0;  ///< how many forks are between the first process and the maker's
   std::mutex mutex;
   std::shared_ptr<ccoll::nccl::Comm> comm;  // guarded by mutex
@@ -31,6 +32,20 @@ struct Dead {
 
   ProcessMutex mutex;
   std::deque<ncclComm*> all;
+
+  ncclComm* take() {
+    const std::lock_guard lock(mutex);
+    // Many at once: one by one they would lie between what communicators have freed, and keep it.
+    if (all.size() <= kKept)
+      for (auto& each : std::span(new ncclComm[kKept], kKept)) all.push_front(&each);
+    auto* const taken = all.front();
+    all.pop_front();
+    return taken;
+  }
+  void put(ncclComm* handle) {
+    const std::lock_guard lock(mutex);
+    all.push_back(handle);
+  }
 };
 
 Dead& dead() {
@@ -56,16 +71,7 @@ void check(ncclComm_t handle) {
 }  // namespace
 
 ncclComm_t new_handle(std::shared_ptr<Comm> comm) {
-  auto& old = dead();
-  ncclComm* handle = nullptr;
-  {
-    const std::lock_guard lock(old.mutex);
-    if (old.all.size() > Dead::kKept) {
-      handle = old.all.front();
-      old.all.pop_front();
-    }
-  }
-  if (handle == nullptr) handle = new ncclComm;
+  auto* const handle = dead().take();
   handle->comm = std::move(comm);
   handle->process = forks.load(std::memory_order_relaxed);
   handle->magic.store(ncclComm::kAlive, std::memory_order_release);
@@ -93,9 +99,7 @@ std::shared_ptr<Comm> taken(ncclComm_t handle) {
     handle->magic.store(ncclComm::kDead, std::memory_order_release);
   }
   if (!comm) refuse(ncclInvalidArgument, "comm was destroyed or aborted before");
-  auto& old = dead();
-  const std::lock_guard lock(old.mutex);
-  old.all.push_back(handle);
+  dead().put(handle);
   return comm;
 }
 

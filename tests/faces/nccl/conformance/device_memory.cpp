@@ -16,6 +16,18 @@ void check(cudaError_t error, const char* what) {
   throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
 }
 
+/// As long as it lives, what its thread asks for does not disturb captures of other threads.
+class BesideCaptures {
+ public:
+  BesideCaptures() { check(cudaThreadExchangeStreamCaptureMode(&mode_), "exchanging the mode"); }
+  ~BesideCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  BesideCaptures(const BesideCaptures&) = delete;
+  BesideCaptures& operator=(const BesideCaptures&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 class DeviceMemory final : public Memory {
  public:
   explicit DeviceMemory(int ranks) {
@@ -38,19 +50,26 @@ class DeviceMemory final : public Memory {
   }
   const int* devices(int) override { return devices_.data(); }
   void* allocate(std::size_t bytes) override {
+    const BesideCaptures beside;
     void* data = nullptr;
     check(cudaMalloc(&data, bytes), "cudaMalloc");
     return data;
   }
-  void free(void* data) override { cudaFree(data); }
+  void free(void* data) override {
+    const BesideCaptures beside;
+    cudaFree(data);
+  }
   void copy_in(void* to, const void* from, std::size_t bytes) override {
+    const BesideCaptures beside;
     check(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "cudaMemcpy to the device");
   }
   void copy_out(void* to, const void* from, std::size_t bytes) override {
+    const BesideCaptures beside;
     check(cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToHost), "cudaMemcpy from the device");
   }
   cudaStream_t stream(int local) override { return streams_[static_cast<std::size_t>(local)]; }
   void wait(cudaStream_t stream) override {
+    const BesideCaptures beside;
     check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   }
 
@@ -62,6 +81,7 @@ class DeviceMemory final : public Memory {
   void launch(cudaStream_t stream) override {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t ready = nullptr;
+    const BesideCaptures beside;
     check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
     check(cudaGraphInstantiate(&ready, graph, 0), "cudaGraphInstantiate");
     check(cudaGraphLaunch(ready, stream), "cudaGraphLaunch");

@@ -41,13 +41,14 @@ ncclUniqueId common_id(Shared& shared, int process) {
 /// One process's ranks; whether all was right.
 bool run_process(const Request& request, int process, Shared& shared) {
   const Layout& layout = request.layout;
-  std::atomic<int> wrong{0};
   const auto drive = [&](std::vector<int> locals, const ncclUniqueId& id, Memory& memory) {
     try {
       Driver(request, process, std::move(locals), id, memory).run();
     } catch (const std::exception& error) {
-      ++wrong;
       std::fprintf(stderr, "%s, process %d: %s\n", layout.text().c_str(), process, error.what());
+      // The other ranks would wait for this one without a limit.
+      std::fflush(nullptr);
+      ::_exit(1);
     }
   };
   try {
@@ -67,10 +68,10 @@ bool run_process(const Request& request, int process, Shared& shared) {
       for (auto& thread : threads) thread.join();
     }
   } catch (const std::exception& error) {
-    ++wrong;
     std::fprintf(stderr, "%s, process %d: %s\n", layout.text().c_str(), process, error.what());
+    return false;
   }
-  return wrong == 0;
+  return true;
 }
 
 /// Waits for all; those that do not end are killed.

@@ -4,7 +4,7 @@
 /// NCCL's names and numbers for those who define its functions: nccl/nccl.h, what newer headers
 /// have beside it, and the one macro by which a function gets its two names.
 
-// A stream is a pointer here; CUDA's headers are the business of device_cuda.cpp alone.
+// A stream is a pointer here; CUDA's headers are the business of device/cuda.cpp alone.
 #include <cstddef>
 #include <cstdint>
 

@@ -194,8 +194,8 @@ constexpr Variable kNccl[] = {
      "how many seconds a call may take; NCCL has no limit", kTimeLimit},
     {"CCOLL_NCCL_START_TIMEOUT", "`CCOLL_START_TIMEOUT`, else 1800",
      "how many seconds start-up may take", kTimeLimit},
-    {"CCOLL_NCCL_WARN_AFTER", "60",
-     "after so many seconds it is said for whom a call waits; `none`: never", kTimeLimit},
+    {"CCOLL_NCCL_WARN_AFTER", "`CCOLL_WARN_AFTER`", "as `CCOLL_WARN_AFTER`",
+     time(std::chrono::milliseconds(1), std::chrono::hours(24 * 365), "0")},
 };
 
 constexpr Variable kIdentity[] = {

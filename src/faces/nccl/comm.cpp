@@ -124,11 +124,6 @@ void Comm::look_for_failure() {
   fail({code_of(*kind, why), fmt::format("ccoll: {}: {}", text(), why)});
 }
 
-void Comm::notify() {
-  { const std::lock_guard lock(mutex_); }
-  changed_.notify_all();
-}
-
 void Comm::finalise() {
   order_.wait([&] { return async_error() != ncclSuccess || state() == State::ended; });
   check_failure();
@@ -146,19 +141,15 @@ void Comm::revoke() {
   communicator_->abort(fmt::format("ncclCommRevoke on rank {}", rank()));
 }
 
-void Comm::leave() {
-  const std::lock_guard lock(ending_);
-  communicator_->close();
-}
-
 void Comm::destroy() {
   const auto before = state_.exchange(State::ended, std::memory_order_acq_rel);
-  notify();
+  ending_soon_.request_stop();
   if (before == State::initialising || before == State::ended) return;
   if (before == State::ready)
     order_.wait([&] { return failure_.load() != ncclSuccess || communicator_->error_kind(); });
   try {
-    leave();
+    const std::lock_guard lock(ending_);
+    communicator_->close();
   } catch (const Error& error) {
     // A rank that ended without leaving is no news once this one is done.
     const bool is_news = error.kind() == ErrorKind::mismatch && before == State::ready &&
@@ -169,19 +160,20 @@ void Comm::destroy() {
 
 void Comm::abort() {
   const auto before = state_.exchange(State::ended, std::memory_order_acq_rel);
-  notify();
+  ending_soon_.request_stop();
   if (before == State::initialising || before == State::ended) return;
   const bool is_busy = under_way_.load() > 0 || has_job() || order_.is_busy();
-  // Where nothing of this rank is under way it leaves quietly: others need not hear of an end that
-  // programs also make in order.
-  if (is_busy && failure_.load() == ncclSuccess)
-    communicator_->abort(fmt::format("ncclCommAbort on rank {}", rank()));
+  const auto reason = fmt::format("ncclCommAbort on rank {}", rank());
+  if (is_busy && failure_.load() == ncclSuccess) communicator_->abort(reason);
   const auto until = std::chrono::steady_clock::now() + kPatience;
   while (under_way_.load() > 0 && std::chrono::steady_clock::now() < until)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   if (under_way_.load() > 0) return;  // the last of those calls lets it go
   try {
-    leave();
+    // Where nothing of this rank is under way others need not hear of an end that programs also
+    // make in order.
+    const std::lock_guard lock(ending_);
+    communicator_->leave(reason);
   } catch (const Error&) {
     // Whoever aborts is told nothing more.
   }

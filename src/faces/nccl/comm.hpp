@@ -5,11 +5,11 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -99,13 +99,8 @@ class Comm {
   void destroy();
   /// Ends whatever goes on, also starting up.
   void abort();
-  /// Waits until it was ended or `is_over`, which is looked at whenever notify was called.
-  template <typename IsOver>
-  void wait_until_ended_or(IsOver&& is_over) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return state() == State::ended || is_over(); });
-  }
-  void notify();
+  /// Tells that it was ended, while something of it comes up.
+  std::stop_token ending() const { return ending_soon_.get_token(); }
 
   std::uint64_t next_number() { return calls_.fetch_add(1, std::memory_order_relaxed) + 1; }
   /// The number of the next message to or from `peer`: those of a pair match in their order.
@@ -120,7 +115,6 @@ class Comm {
 
  private:
   void check_failure() const;
-  void leave();
 
   Place place_;
   const Config config_;
@@ -133,10 +127,10 @@ class Comm {
   std::atomic<std::uint64_t> calls_ = 0;
   std::atomic<bool> is_suspended_ = false;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
   std::string failure_text_;  // guarded by mutex_
   std::mutex ending_;         ///< held while the communicator leaves: nobody may ask it then
   std::vector<std::pair<std::uint32_t, std::uint32_t>> tags_;  // of messages to and from each rank
+  std::stop_source ending_soon_;
   device::Order order_;
 };
 

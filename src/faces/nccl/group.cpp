@@ -118,7 +118,6 @@ void run_aside(std::span<const Job> jobs) {
         const auto& job = (*own)[i];
         if (const auto outcome = outcome_of(job)) job.comm->fail(*outcome);
         job.comm->end_job();
-        job.comm->notify();
       }
     });
     for (auto& thread : threads) thread.detach();

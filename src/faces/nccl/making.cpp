@@ -2,7 +2,6 @@
 // How calls are made of the C++ interface: one by one, and those of a group together.
 #include <algorithm>
 #include <exception>
-#include <list>
 #include <map>
 #include <optional>
 
@@ -11,25 +10,6 @@
 
 namespace ccoll::nccl {
 namespace {
-
-/// A buffer that is read while another is written, where the two overlap.
-/// Seam: all_to_all itself is to take overlapping buffers; then this goes.
-class Scratch {
- public:
-  /// The memory that `call` reads: its buffer, or a copy.
-  const void* input_of(const Call& call) {
-    const auto n = static_cast<std::size_t>(call.comm->size());
-    const auto bytes = call.bytes() * n;
-    const auto* const from = static_cast<const std::byte*>(call.send);
-    const auto* const to = static_cast<const std::byte*>(call.recv);
-    const bool overlaps = from < to + bytes && to < from + bytes;
-    if (!overlaps || call.comm->device() != kHost) return call.send;
-    return copies_.emplace_back(from, from + bytes).data();
-  }
-
- private:
-  std::list<std::vector<std::byte>> copies_;
-};
 
 CallOptions options_of(const Call& call) {
   CallOptions options;
@@ -54,7 +34,7 @@ void resolve(Call& call) {
 }
 
 /// Begins or makes a collective, as whether a group of ccoll's is open.
-void make_collective(const Call& call, Scratch& scratch) {
+void make_collective(const Call& call) {
   auto& communicator = call.comm->communicator();
   const auto options = options_of(call);
   const auto n = static_cast<std::size_t>(call.comm->size());
@@ -76,7 +56,7 @@ void make_collective(const Call& call, Scratch& scratch) {
     case What::reduce_scatter:
       return communicator.reduce_scatter(in(all), out(one), call.op, options);
     case What::all_to_all:
-      return communicator.all_to_all({scratch.input_of(call), all, call.type}, out(all), options);
+      return communicator.all_to_all(in(all), out(all), options);
     case What::gather:
       return communicator.gather(in(one), is_root ? out(all) : Block(), call.root, options);
     case What::scatter:
@@ -266,7 +246,7 @@ class Together {
       const device::Current current(call.comm->device());
       attempt(call, [&] {
         if (!call.is_message())
-          make_collective(call, scratch_);
+          make_collective(call);
         else if (call.comm->device() == kHost)
           messages_[call.comm.get()].add(call);
         else
@@ -307,7 +287,6 @@ class Together {
   std::span<Call> calls_;
   std::map<Comm*, Part> comms_;
   std::map<Comm*, Messages> messages_;
-  Scratch scratch_;
   std::optional<Refusal> first_;
 };
 
@@ -319,11 +298,10 @@ void make(Call& call) {
     resolve(call);
     const bool is_on_device = call.comm->device() != kHost;
     if (is_on_device) call.comm->order().before({&call.stream, 1});
-    Scratch scratch;
     if (call.is_message())
       make_message(call);
     else
-      make_collective(call, scratch);
+      make_collective(call);
     if (is_on_device) call.comm->order().after({&call.stream, 1});
   } catch (...) {
     throw call.comm->failed_call(call.function, call.number);

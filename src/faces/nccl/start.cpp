@@ -2,10 +2,10 @@
 #include "faces/nccl/start.hpp"
 
 #include <atomic>
-#include <exception>
+#include <chrono>
 #include <map>
-#include <thread>
-#include <tuple>
+#include <mutex>
+#include <utility>
 
 #include "ccoll/version.hpp"
 #include "faces/nccl/settings/environment.hpp"
@@ -22,8 +22,10 @@ CommunicatorOptions options_of(const Comm& comm) {
   options.name = config.comm_name;
   options.timeout = settings().timeout;
   options.start_timeout = settings().start_timeout;
-  // Seam: warn_after, once the core has it, is settings().warn_after.
+  options.warn_after = settings().warn_after;
   options.device.ordinal = comm.device();
+  if (config.net_name == "Socket" && !read_variable("CCOLL_TRANSPORT"))
+    options.transport = "^verbs";
   if (config.max_ctas > 0 && !read_variable("CCOLL_DEVICE_BLOCKS"))
     options.device.blocks = static_cast<std::size_t>(config.max_ctas);
   constexpr int kZeroCtas = 2;
@@ -46,6 +48,23 @@ KnownStores& known_stores() {
   return *one;
 }
 
+/// Rank 0 may come late. In steps, as nobody could end it otherwise.
+std::shared_ptr<Store> connected(const std::string& address, const CommunicatorOptions& options) {
+  constexpr std::chrono::milliseconds kStep{500};
+  const auto begun = std::chrono::steady_clock::now();
+  for (;;) {
+    try {
+      return connect_tcp_store(address, options.token, kStep, options.tls);
+    } catch (const Error& error) {
+      const bool may_come =
+          error.kind() == ErrorKind::timed_out || error.kind() == ErrorKind::peer_lost;
+      const auto waited = std::chrono::steady_clock::now() - begun;
+      if (!may_come || waited >= options.start_timeout || options.start_stop.stop_requested())
+        throw;
+    }
+  }
+}
+
 Communicator meet(const KnownAddress& at, int rank, int size, const CommunicatorOptions& options) {
   auto& known = known_stores();
   int earlier = 0;
@@ -55,9 +74,7 @@ Communicator meet(const KnownAddress& at, int rank, int size, const Communicator
     if (auto& server = known.served[at.address]; rank == 0 && !server)
       server = serve_tcp_store(at.address, options.token, options.tls);
   }
-  auto store = make_prefix_store(
-      connect_tcp_store(at.address, options.token, options.start_timeout, options.tls),
-      fmt::format("nccl/{}/", earlier));
+  auto store = make_prefix_store(connected(at.address, options), fmt::format("nccl/{}/", earlier));
   return Communicator::create(std::move(store), rank, size, options);
 }
 
@@ -79,13 +96,6 @@ void tell_version(const Comm& comm) {
              version());
 }
 
-/// A start-up that goes on in a thread of its own, so that who waits for it can give it up.
-struct Attempt {
-  std::optional<Communicator> made;
-  std::exception_ptr error;
-  std::atomic<bool> is_over = false;
-};
-
 }  // namespace
 
 int device_of_thread() { return settings().host ? kHost : device::current(); }
@@ -93,27 +103,16 @@ int device_of_thread() { return settings().host ? kHost : device::current(); }
 void start(const std::shared_ptr<Comm>& comm, const Meeting& at,
            const std::shared_ptr<Comm>& guard) {
   tell_version(*comm);
-  const auto attempt = std::make_shared<Attempt>();
-  const auto options = options_of(*comm);
-  // Seam: a start-up that another thread can end needs no thread, and leaves none behind.
-  std::thread([comm, at, guard, attempt, options] {
-    try {
-      const device::Current current(comm->device());
-      attempt->made = std::visit(
-          [&](const auto& where) { return meet(where, comm->rank(), comm->size(), options); }, at);
-    } catch (...) {
-      attempt->error = std::current_exception();
-    }
-    const bool is_late = guard->state() == Comm::State::ended;
-    if (is_late) attempt->made.reset();
-    attempt->is_over = true;
-    guard->notify();
-  }).detach();
-  guard->wait_until_ended_or([&] { return attempt->is_over.load(); });
-  if (!attempt->is_over) refuse(ncclRemoteError, "{} was aborted while it came up", comm->text());
-  if (attempt->error) std::rethrow_exception(attempt->error);
-  if (!attempt->made || !comm->came_up(std::move(*attempt->made)))
-    refuse(ncclRemoteError, "{} was aborted while it came up", comm->text());
+  auto options = options_of(*comm);
+  options.start_stop = guard->ending();
+  try {
+    auto made = std::visit(
+        [&](const auto& where) { return meet(where, comm->rank(), comm->size(), options); }, at);
+    if (comm->came_up(std::move(made))) return;
+  } catch (const Error&) {
+    if (!options.start_stop.stop_requested()) throw;
+  }
+  refuse(ncclRemoteError, "{} was aborted while it came up", comm->text());
 }
 
 }  // namespace ccoll::nccl

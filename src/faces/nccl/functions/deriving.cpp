@@ -18,11 +18,12 @@ GroupOptions options_of(const Config& config) { return {.name = config.comm_name
 
 /// From a revoked one only the ranks that are left can make another: they are
 /// all, as whoever makes the part must call.
-std::optional<Communicator> part_of(Comm& parent, const MakePart& make_part,
-                                    const GroupOptions& options) {
-  if (parent.state() != Comm::State::revoked) return make_part(parent.communicator(), options);
-  auto whole = parent.communicator().shrink();
-  return make_part(whole, options);
+MakePart of_whole(const std::shared_ptr<Comm>& parent, const MakePart& make_part) {
+  return [parent, make_part](Communicator& communicator, const GroupOptions& options) {
+    if (parent->state() != Comm::State::revoked) return make_part(communicator, options);
+    auto whole = communicator.shrink();
+    return make_part(whole, options);
+  };
 }
 
 /// Makes a part of `parent` now, aside, or at the group's end, and hands it out then.
@@ -31,7 +32,7 @@ ncclResult_t derive(const char* function, const std::shared_ptr<Comm>& parent, n
   const auto run = [=] {
     const Comm::UnderWay under_way(*parent);
     try {
-      auto part = part_of(*parent, make_part, options_of(config));
+      auto part = make_part(parent->communicator(), options_of(config));
       if (!part) return;
       *out = new_handle(std::make_shared<Comm>(std::move(*part), parent->device(), config));
     } catch (...) {
@@ -42,8 +43,12 @@ ncclResult_t derive(const char* function, const std::shared_ptr<Comm>& parent, n
   return submit(std::move(job));
 }
 
-/// Those that are left, in their order.
-std::vector<int> others(const Comm& parent, const int* excluded, int count) {
+/// Both in their order, each rank once.
+struct Ranks {
+  std::vector<int> left, excluded;
+};
+
+Ranks ranks_of(const Comm& parent, const int* excluded, int count) {
   if (excluded == nullptr) refuse(ncclInvalidArgument, "excludeRanksList is NULL");
   if (count < 1) refuse(ncclInvalidArgument, "excludeRanksCount is {}: expected 1 or more", count);
   std::vector<bool> is_left(static_cast<std::size_t>(parent.size()), true);
@@ -58,10 +63,10 @@ std::vector<int> others(const Comm& parent, const int* excluded, int count) {
              rank);
     is_left[static_cast<std::size_t>(rank)] = false;
   }
-  std::vector<int> left;
+  Ranks ranks;
   for (int rank = 0; rank < parent.size(); rank++)
-    if (is_left[static_cast<std::size_t>(rank)]) left.push_back(rank);
-  return left;
+    (is_left[static_cast<std::size_t>(rank)] ? ranks.left : ranks.excluded).push_back(rank);
+  return ranks;
 }
 
 /// The id that one of the ranks has given.
@@ -146,11 +151,11 @@ CCOLL_NCCL_FACE(ncclResult_t, CommSplit, ncclComm_t comm, int color, int key, nc
       refuse(ncclInvalidArgument, "color is {}: expected 0 or more, or NCCL_SPLIT_NOCOLOR (-1)",
              color);
     const auto inherits = inherited(read_config(config), parent->config());
-    return derive(kFunction, parent, newcomm, inherits,
-                  [=](ccoll::Communicator& whole, const ccoll::GroupOptions& options) {
-                    return whole.split(color == NCCL_SPLIT_NOCOLOR ? ccoll::kNoColor : color, key,
-                                       options);
-                  });
+    const auto split = [color, key](ccoll::Communicator& whole,
+                                    const ccoll::GroupOptions& options) {
+      return whole.split(color == NCCL_SPLIT_NOCOLOR ? ccoll::kNoColor : color, key, options);
+    };
+    return derive(kFunction, parent, newcomm, inherits, of_whole(parent, split));
   });
 }
 
@@ -163,19 +168,18 @@ CCOLL_NCCL_FACE(ncclResult_t, CommShrink, ncclComm_t comm, int* excludeRanksList
     if (shrinkFlags != NCCL_SHRINK_DEFAULT && shrinkFlags != NCCL_SHRINK_ABORT)
       refuse(ncclInvalidArgument, "shrinkFlags is {}: expected 0 (default) or 1 (abort)",
              shrinkFlags);
-    const auto left = others(*parent, excludeRanksList, excludeRanksCount);
+    const auto ranks = ranks_of(*parent, excludeRanksList, excludeRanksCount);
     parent->check_parent(shrinkFlags == NCCL_SHRINK_ABORT);
     const auto inherits = inherited(read_config(config), parent->config());
-    if (shrinkFlags == NCCL_SHRINK_DEFAULT && parent->state() != Comm::State::revoked)
-      return derive(kFunction, parent, newcomm, inherits,
-                    [=](ccoll::Communicator& whole, const ccoll::GroupOptions& options) {
-                      return std::optional(whole.subgroup(left, options));
-                    });
-    if (parent->state() != Comm::State::revoked) parent->revoke();
-    return derive(kFunction, parent, newcomm, inherits,
-                  [](ccoll::Communicator& whole, const ccoll::GroupOptions& options) {
-                    return std::optional(whole.duplicate(options));
-                  });
+    if (shrinkFlags == NCCL_SHRINK_ABORT && parent->state() != Comm::State::revoked)
+      parent->revoke();
+    const auto make_part = [parent, ranks](ccoll::Communicator& communicator,
+                                           const ccoll::GroupOptions& options) {
+      return std::optional(parent->state() == Comm::State::revoked
+                               ? communicator.shrink_without(ranks.excluded, options)
+                               : communicator.subgroup(ranks.left, options));
+    };
+    return derive(kFunction, parent, newcomm, inherits, make_part);
   });
 }
 

@@ -54,7 +54,7 @@ void read_own(Settings& read) {
     if (const auto value = read_time(name); !value)
       refused(value.error());
     else if (*value)
-      into = **value == kNoLimit ? Settings::kNone : **value;
+      into = **value;
   };
   take_number("CCOLL_NCCL_HOST", [&](long value) { read.host = value == 1; });
   take_number("CCOLL_NCCL_VERSION", [&](long value) { read.version = static_cast<int>(value); });
@@ -62,7 +62,9 @@ void read_own(Settings& read) {
   take_time("CCOLL_NCCL_TIMEOUT", read.timeout);
   take_time("CCOLL_START_TIMEOUT", read.start_timeout);
   take_time("CCOLL_NCCL_START_TIMEOUT", read.start_timeout);
+  take_time("CCOLL_WARN_AFTER", read.warn_after);
   take_time("CCOLL_NCCL_WARN_AFTER", read.warn_after);
+  if (read.warn_after == kNoLimit) read.warn_after = std::chrono::milliseconds(0);
 }
 
 Settings settings_of_process() {

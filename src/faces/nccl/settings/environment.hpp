@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ccoll/options.hpp"
 #include "faces/nccl/abi.hpp"
 
 namespace ccoll::nccl {
@@ -37,13 +38,11 @@ struct Seen {
 };
 
 struct Settings {
-  static constexpr auto kNone = std::chrono::milliseconds::max();
-
   bool host = false;  ///< buffers are memory of the host
   int version = kReportedVersion;
-  std::chrono::milliseconds timeout = kNone;
+  std::chrono::milliseconds timeout = kNoLimit;
   std::chrono::milliseconds start_timeout = std::chrono::minutes(30);
-  std::chrono::milliseconds warn_after = std::chrono::seconds(60);
+  std::chrono::milliseconds warn_after = std::chrono::seconds(60);  ///< 0: never
   std::optional<int> blocking;
   std::string comm_id;  ///< the address that all ids are to have; empty: none
   bool tells_version = false;

@@ -81,23 +81,21 @@ Outcome comm_blocking(const std::string& value, Settings& read) {
   return {Fate::used, "goes before ncclConfig_t::blocking"};
 }
 
-Outcome net(const std::string& value, Settings& /*read*/) {
+Outcome net(const std::string& value, Settings& read) {
   const auto word = in_lower_case(value);
-  // Seam: with transports that can be excluded, "socket" is CCOLL_TRANSPORT=^verbs.
-  if (word == "socket") return no_meaning("RDMA is used where both ends have it");
+  if (word == "socket") return sets(read, "CCOLL_TRANSPORT", "^verbs");
   if (word == "ib") return no_meaning("RDMA is used where both ends have it");
   return refused("expected Socket or IB; ccoll loads no network plugins");
 }
 
-Outcome ib_disable(const std::string& value, Settings& /*read*/) {
-  // Seam: with transports that can be excluded, 1 is CCOLL_TRANSPORT=^verbs.
-  return no_meaning(value == "0" ? "" : "set CCOLL_TRANSPORT=tcp to do without RDMA");
+Outcome ib_disable(const std::string& value, Settings& read) {
+  return value == "0" ? no_meaning() : sets(read, "CCOLL_TRANSPORT", "^verbs");
 }
 
-Outcome socket_family(const std::string& value, Settings& /*read*/) {
-  // Seam: with families that can be chosen, AF_INET is CCOLL_SOCKET_FAMILY=ipv4.
-  if (value != "AF_INET" && value != "AF_INET6") return refused("expected AF_INET or AF_INET6");
-  return no_meaning("the interface's first address is taken");
+Outcome socket_family(const std::string& value, Settings& read) {
+  if (value == "AF_INET") return sets(read, "CCOLL_SOCKET_FAMILY", "ipv4");
+  if (value == "AF_INET6") return sets(read, "CCOLL_SOCKET_FAMILY", "ipv6");
+  return refused("expected AF_INET or AF_INET6");
 }
 
 Outcome p2p_disable(const std::string& value, Settings& read) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/count_check.hpp"
 
-#include "core/mix.hpp"
+#include "engine/mix.hpp"
 
 namespace ccoll {
 

@@ -6,7 +6,7 @@
 #include "comm/api/arguments.hpp"
 #include "comm/api/extent.hpp"
 #include "comm/api/reductions.hpp"
-#include "core/mix.hpp"
+#include "engine/mix.hpp"
 
 namespace ccoll {
 namespace {

@@ -14,10 +14,10 @@
 
 #include "ccoll/blocks.hpp"
 #include "ccoll/reduction.hpp"
-#include "core/mix.hpp"
 #include "core/result.hpp"
 #include "core/signature.hpp"
 #include "engine/buffer_view.hpp"
+#include "engine/mix.hpp"
 #include "gpu/way.hpp"
 #include "schedule/problem.hpp"
 

@@ -7,9 +7,9 @@
 #include "comm/api/arguments.hpp"
 #include "comm/api/call_group.hpp"
 #include "comm/api/implementation.hpp"
-#include "core/mix.hpp"
 #include "core/text.hpp"
 #include "engine/describe.hpp"
+#include "engine/mix.hpp"
 
 namespace ccoll {
 namespace {

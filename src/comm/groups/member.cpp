@@ -7,7 +7,7 @@
 #include "comm/failures/remarks.hpp"
 #include "comm/groups/agreement.hpp"
 #include "comm/groups/costs.hpp"
-#include "core/mix.hpp"
+#include "engine/mix.hpp"
 #include "gpu/device_way.hpp"
 #include "net/interface.hpp"
 #include "net/listener.hpp"

@@ -11,7 +11,7 @@
 #include <tuple>
 
 #include "core/bytes.hpp"
-#include "core/mix.hpp"
+#include "engine/mix.hpp"
 #include "net/address.hpp"
 #include "net/listener.hpp"
 #include "net/wire/openssl.hpp"

@@ -6,7 +6,7 @@
 
 #include "comm/api/implementation.hpp"
 #include "comm/failures/remarks.hpp"
-#include "core/mix.hpp"
+#include "engine/mix.hpp"
 #include "verify/verify.hpp"
 
 namespace ccoll {

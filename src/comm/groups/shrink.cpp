@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "comm/api/implementation.hpp"
-#include "comm/api/mix.hpp"
 #include "core/deadline.hpp"
+#include "engine/mix.hpp"
 
 namespace ccoll {
 namespace {

@@ -150,7 +150,7 @@ void Driver::step(const Case* cases, std::size_t count, Memory& memory) {
 }
 
 void Driver::go_through(std::vector<Case> all, Memory& memory, std::size_t most_in_group) {
-  // On devices that is still refused; NCCL has no right result for it.
+  // In place it is tried on the host alone, through whose memory it goes on devices, too.
   if (memory.is_of_devices()) {
     for (auto& each : all) {
       if (each.operation == Operation::all_to_all) each.in_place = false;

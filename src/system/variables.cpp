@@ -141,7 +141,8 @@ constexpr Variable kSettings[] = {
      kSwitch},
     {"CCOLL_SLOT_MEMORY", "256",
      "how many MiB the slots of a rank's links in shared memory may take, and as much those over "
-     "RDMA; links for which none are left use TCP",
+     "RDMA; of the last quarter links take 28 KiB in place of 512; links for which nothing is left "
+     "use TCP",
      number(1, 1 << 20)},
     {"CCOLL_SINGLE_COPY", "1",
      "0: what ranks of a host send each other always goes through shared slots, and is never read "
@@ -259,6 +260,7 @@ constexpr Variable kSystem[] = {
     {"TERM", "`dumb`", "what the terminal is: cc-show draws a screen where it is not `dumb`"},
     {"NO_COLOR", "colours in a terminal", "anything: cc-show writes without colours"},
     {"PATH", "none", "where tools/gpu-check looks for CUDA's compute-sanitizer first"},
+    {"LD_PRELOAD", "none", "what `cc-run --nccl` has programs load after ccoll's libnccl.so.2"},
 };
 
 constexpr VariableGroup kGroups[] = {

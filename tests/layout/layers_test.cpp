@@ -70,7 +70,7 @@ const std::map<std::string, std::string> kMayInclude = {
      "core system net algorithms engine gpu comm/api comm/failures comm/messages "
      "comm/progress"},
     {"faces/c", ""},
-    {"faces/nccl", "core system faces/nccl/device faces/nccl/settings"},
+    {"faces/nccl", "system faces/nccl/device faces/nccl/settings"},
     {"faces/nccl/device", "gpu/cuda faces/nccl"},
     {"faces/nccl/functions", "system faces/nccl faces/nccl/settings"},
     {"faces/nccl/settings", "core system faces/nccl"},

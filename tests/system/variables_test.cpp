@@ -44,7 +44,7 @@ std::string page_of_table() {
 std::set<std::string> names_in(const std::string& source) {
   static const std::regex name(
       "\"((CCOLL|MASTER|TORCHELASTIC|OMPI|PMI|PMIX|MPI|SLURM)_[A-Za-z_]*[A-Za-z]|TMPDIR|RANK|"
-      "WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|XDG_[A-Z_]+|HOME|TERM|NO_COLOR|PATH)\"");
+      "WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|XDG_[A-Z_]+|HOME|TERM|NO_COLOR|PATH|LD_PRELOAD)\"");
   std::set<std::string> names;
   for (std::sregex_iterator at(source.begin(), source.end(), name), end; at != end; ++at)
     names.insert((*at)[1]);

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "core/os_error.hpp"
+#include "system/variables.hpp"
 
 namespace ccoll {
 
@@ -43,8 +44,8 @@ Result<std::string> nccl_library() {
 Result<std::string> nccl_preload() {
   const auto library = nccl_library();
   if (!library) return tl::unexpected(library.error());
-  const char* const others = std::getenv(kPreload);
-  return others == nullptr || *others == '\0' ? *library : *library + ":" + others;
+  const auto others = read_variable(kPreload).value_or("");
+  return others.empty() ? *library : *library + ":" + others;
 }
 
 Status become_nccl_program(const std::vector<std::string>& command) {

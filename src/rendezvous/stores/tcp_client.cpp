@@ -202,8 +202,9 @@ asio::awaitable<void> start(std::shared_ptr<net::Service> service, std::string a
 }
 
 /// Says so whenever the store has been waited for so long, but not when the end is near.
-std::optional<Result<std::shared_ptr<Connection>>> await_patiently(
-    Connected& connected, const std::string& address, Milliseconds timeout) {
+std::optional<Result<std::shared_ptr<Connection>>> await_patiently(Connected& connected,
+                                                                   const std::string& address,
+                                                                   Milliseconds timeout) {
   // Later than any answer: the service thread may have had no memory even to say so.
   constexpr std::chrono::seconds kSlack{10};
   const auto began = std::chrono::steady_clock::now();

@@ -30,6 +30,7 @@ Communicator::Implementation::Implementation(std::shared_ptr<Member> member, std
                   return for_caller(std::move(failure), label);
                 }),
       stream_calls_(group_.size(), options.device.staging_bytes) {
+  shrinks_[{}];  // a shrink that has no memory left tells the others, and so needs none for this
   member_->enter();
 }
 

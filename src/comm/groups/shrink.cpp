@@ -42,11 +42,14 @@ Result<RollCall> Communicator::Implementation::begin_shrinking(const Ranks& excl
   std::lock_guard lock(mutex_);
   if (is_shrinking_)
     return fail(ErrorKind::invalid_argument, "two threads shrink one communicator at once");
+  // A shrink() takes no memory here, where it could not yet tell the others that it has none.
   const auto& before = shrinks_[excluded];
   RollCall call{id_, before.well, before.attempts, {}};
-  if (!excluded.empty()) call.number = roll_call_without(mix_ranks(excluded), before.well);
-  for (Rank each = 0; each < size(); each++)
-    if (!std::ranges::binary_search(excluded, each)) call.ranks.push_back(group_.job_rank(each));
+  if (!excluded.empty()) {
+    call.number = roll_call_without(mix_ranks(excluded), before.well);
+    for (Rank each = 0; each < size(); each++)
+      if (!std::ranges::binary_search(excluded, each)) call.ranks.push_back(group_.job_rank(each));
+  }
   is_shrinking_ = true;
   return call;
 }
@@ -88,8 +91,10 @@ Result<std::vector<Rank>> Communicator::Implementation::survivors_or_told(
 }
 
 Result<std::vector<Rank>> Communicator::Implementation::survivors(
-    const RollCall& call, std::chrono::milliseconds timeout) {
+    const RollCall& asked, std::chrono::milliseconds timeout) {
   // All before the roll call: once that has ended, the others count on this rank.
+  auto call = asked;
+  if (call.ranks.empty()) call.ranks = group_.job_ranks();
   std::vector<Rank> left;
   left.reserve(size());
   const auto count = std::make_shared<Headcount>();

@@ -55,7 +55,15 @@ typedef struct {
   char internal[NCCL_UNIQUE_ID_BYTES];
 } ncclUniqueId;
 
-typedef enum {
+/* Programs pass and compare numbers that are no enumerator; in C++ such an enumeration has to be as
+   wide as an int for that, as it is in C. */
+#ifdef __cplusplus
+#define NCCL_ENUM_AS_INT : int
+#else
+#define NCCL_ENUM_AS_INT
+#endif
+
+typedef enum NCCL_ENUM_AS_INT {
   ncclSuccess = 0,
   ncclUnhandledCudaError = 1,
   ncclSystemError = 2,
@@ -127,7 +135,7 @@ typedef ncclSimInfo_v22200 ncclSimInfo_t;
   }
 
 typedef enum { ncclNumOps_dummy = 5 } ncclRedOp_dummy_t;
-typedef enum {
+typedef enum NCCL_ENUM_AS_INT {
   ncclSum = 0,
   ncclProd = 1,
   ncclMax = 2,
@@ -137,7 +145,7 @@ typedef enum {
   ncclMaxRedOp = 0x7fffffff
 } ncclRedOp_t;
 
-typedef enum {
+typedef enum NCCL_ENUM_AS_INT {
   ncclInt8 = 0,
   ncclChar = 0,
   ncclUint8 = 1,
@@ -159,7 +167,10 @@ typedef enum {
 } ncclDataType_t;
 
 /* Where the factor of a pre-multiplied sum is. */
-typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarResidence_t;
+typedef enum NCCL_ENUM_AS_INT {
+  ncclScalarDevice = 0,
+  ncclScalarHostImmediate = 1
+} ncclScalarResidence_t;
 
 /* The library, ids, errors, memory. */
 ncclResult_t ncclGetVersion(int* version);

@@ -68,7 +68,7 @@ std::string transport_text() {
          line("GPU kernels", device::describe_cuda()) + verbs_text();
 }
 
-/// What becomes of NCCL's variables in libnccl.so.2.
+/// Tells the fate of NCCL's variables in libnccl.so.2.
 std::string nccl_text() {
   std::string text;
   for (const auto& each : nccl::translated(variables_that_begin_with("NCCL_")).seen)

@@ -261,7 +261,7 @@ class Joining {
     const bool decided = await_outcome(Clock::now()).has_value();
     if (membership_.rank == 0 || Clock::now() >= deadline_ || !decided || look().parent_met) return;
     try {
-      // Whose patience has ended asks nobody who may not answer.
+      // A rank that was told to end asks no store: it may not answer.
       const auto parent =
           patience_.is_left()
               ? decode_key(store_.get(key_of(parent_of(membership_.rank)), kKeyThere))

@@ -87,7 +87,7 @@ class TransportChoice {
   /// "tcp"; "shm,tcp": one of these; "^verbs,shm": none of these; "": any. Refuses what is no
   /// transport, and what leaves none.
   static Result<TransportChoice> parse(std::string_view text);
-  /// Of a text that has been parsed before.
+  /// The same for a text that has been parsed before.
   static TransportChoice of(std::string_view text) { return value_or_throw(parse(text)); }
 
   bool allows(const TransportKind& kind) const;

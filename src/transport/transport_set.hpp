@@ -19,10 +19,10 @@ class TransportSet {
   /// `allowed`: the transports that may be used (TransportChoice).
   TransportSet(TransportContext context, std::string allowed);
 
-  /// What this rank and `peer` (ranks of the job) use: the first row of transports() that may be
-  /// used and reaches.
+  /// The transport between this rank and `peer` (ranks of the job): the first row of transports()
+  /// that may be used and reaches.
   Result<const TransportKind*> between(std::uint32_t peer) const;
-  /// What links from this rank to `peer` use: the same, unless it has turned out not to work.
+  /// The same for links from this rank to `peer`, unless it has turned out not to work.
   Result<const TransportKind*> in_use_to(std::uint32_t peer) const;
   Transport& get(const TransportKind& kind);
   /// A connection for a link that came to this rank's listener, for Purpose::link or another of a

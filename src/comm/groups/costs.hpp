@@ -33,7 +33,7 @@ double cores_per_rank(std::span<const PeerAddress> ranks);
 CostTable costs_over(std::string_view transport, double cores_per_rank, bool one_host,
                      const Tuning& tuning = {});
 
-/// Of the links between those ranks; `allowed` as above.
+/// The same for the links between those ranks; `allowed` as above.
 CostTable costs_among(std::span<const PeerAddress> ranks, std::string_view allowed,
                       double cores_per_rank, const Tuning& tuning = {});
 

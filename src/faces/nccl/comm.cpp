@@ -175,7 +175,7 @@ void Comm::abort() {
     const std::lock_guard lock(ending_);
     communicator_->leave(reason);
   } catch (const Error&) {
-    // Whoever aborts is told nothing more.
+    // The communicator is gone for its caller, so there is nobody to tell.
   }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the library has beyond the header's level, as programs built with newer headers know it. */
+/* Functions beyond the header's level, as programs built with newer headers know them. */
 
 #include "nccl.h"
 

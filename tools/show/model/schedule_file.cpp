@@ -98,7 +98,7 @@ Result<Call> call_in(const Header& header) {
   return call;
 }
 
-/// Of a text that has been parsed: programs and lanes come in order, then steps, "0: …".
+/// The steps of a text that has been parsed: programs and lanes come in order, then steps, "0: …".
 std::vector<StepLine> step_lines(std::string_view text) {
   std::vector<StepLine> lines;
   std::uint32_t programs = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What is printed of examples.
+/// Prints examples.
 
 #include <fmt/format.h>
 
@@ -95,7 +95,7 @@ std::vector<std::uint32_t> ranks_without(const Example& example) {
 nlohmann::json numbers_json(const Numbers& numbers) {
   auto row = nlohmann::json::array();
   for (const auto& text : numbers) {
-    // What JSON has no number for, as inf, is a text.
+    // JSON has no number for some values, such as inf: they are texts.
     const auto number = nlohmann::json::parse(text, nullptr, false);
     row.push_back(number.is_number() ? number : nlohmann::json(text));
   }

@@ -81,7 +81,7 @@ bool all_end_well(const std::vector<pid_t>& children, Clock::time_point limit) {
     int status = 0;
     pid_t got = 0;
     while ((got = ::waitpid(child, &status, WNOHANG)) == 0) {
-      // Whose peer has failed is not waited for long.
+      // After one process has failed the others are not waited for long.
       if (!well) limit = std::min(limit, Clock::now() + std::chrono::seconds(10));
       if (Clock::now() > limit) {
         std::fprintf(stderr, "process %d does not end: it is killed\n", child);

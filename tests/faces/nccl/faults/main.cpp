@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a job that uses nccl.h is told when something goes wrong, on the host.
+// A job that uses nccl.h is told what went wrong, on the host.
 //   nccl_faults [NAME...]    those whose names have one of these in them
 #include <cstdio>
 #include <cstdlib>

@@ -192,7 +192,7 @@ void check_collectives(void) {
   }
   ARGUMENT_OF(ncclAllReduce, NULL, out, 1, ncclFloat32, ncclSum, comm, NULL);
   ARGUMENT_OF(ncclAllReduce, in, NULL, 1, ncclFloat32, ncclSum, comm, NULL);
-  /* Whose memory would go round the end of all addresses. */
+  /* Their memory would go round the end of all addresses. */
   ARGUMENT_OF(ncclAllReduce, in, out, SIZE_MAX / 2, ncclFloat64, ncclSum, comm, NULL);
   ARGUMENT_OF(ncclAllGather, in, out, SIZE_MAX / 4, ncclFloat32, comm, NULL);
   USAGE_OF(ncclSend, in, 1, ncclFloat32, 0, comm, NULL);

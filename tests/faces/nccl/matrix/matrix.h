@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the parts of the matrix test have in common: which codes a call may give, communicators in
+/* Shared by the parts of the matrix test: which codes a call may give, communicators in
  * every state, and how a difference is told. */
 
 #include <pthread.h>

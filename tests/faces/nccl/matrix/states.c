@@ -58,7 +58,7 @@ static ncclResult_t CommSplit(ncclComm_t comm) {
   other = NULL;
   return ncclCommSplit(comm, 0, 0, &other, NULL);
 }
-/* Of a rank that is there alone nobody can be left out: it is the list that is wrong then. */
+/* A rank that is alone can leave nobody out: it is the list that is wrong then. */
 static ncclResult_t CommShrink(ncclComm_t comm) {
   int list[] = {1};
   other = NULL;
@@ -79,8 +79,8 @@ static ncclResult_t CommGetUniqueId(ncclComm_t comm) {
   return ncclCommGetUniqueId(comm, &id);
 }
 
-/* What a function gives by the state of its communicator. Of one alone `group` is what it gives
- * there, and GroupEnd then gives ncclSuccess. */
+/* The codes that a function may give, by the state of its communicator. In a group ncclGroupEnd gives
+ * the call's own code, unless `group` is ANY. */
 typedef struct {
   const char* name;
   ncclResult_t (*call)(ncclComm_t comm);

@@ -39,10 +39,9 @@ inline constexpr int kNoColor = -1;
 /// difference could show (it only sent, say) may learn of it from its next call or from close().
 ///
 /// **Buffers** may have any alignment. Input and output are either the same memory, where a call
-/// says so, or do not overlap, but for all_to_all. Blocking calls return when the caller's buffers
-/// may be used again;
-/// `*_async` calls return at once. ccoll/device.hpp tells how calls in CUDA streams and on memory
-/// of GPUs are made.
+/// says so, or do not overlap; only all_to_all and all_to_all_v let them overlap. Blocking calls
+/// return when the caller's buffers may be used again; `*_async` calls return at once.
+/// ccoll/device.hpp tells how calls in CUDA streams and on memory of GPUs are made.
 ///
 /// **Threads.** Different communicators may be used by different threads at once. On one
 /// communicator, any thread may make asynchronous calls, send and receive; the threads see to it
@@ -226,9 +225,9 @@ class CCOLL_API Communicator {
   ///   for the others, too
   Communicator shrink(const GroupOptions& options = {});
   /// The same without the ranks `excluded`, which are not waited for, whether they are there or
-  /// not. All others call it, with the same ranks in any order: who gives other ones waits for them
-  /// until its time limit. Of a rank that is not one of this communicator's, or this rank itself,
-  /// it is Error{invalid_argument}. For the others, this communicator is as after shrink().
+  /// not. All others call it, with the same ranks in any order; a rank that gives other ones waits
+  /// until its time limit. A number that is no rank here, or is this rank's own, is
+  /// Error{invalid_argument}. For the others, this communicator is as after shrink().
   Communicator shrink_without(std::span<const int> excluded, const GroupOptions& options = {});
   Communicator shrink_without(std::initializer_list<int> excluded,
                               const GroupOptions& options = {}) {

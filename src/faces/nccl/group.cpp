@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <thread>
 #include <vector>
 
 #include "faces/nccl/settings/environment.hpp"
+#include "faces/nccl/versioned.hpp"
 
 namespace ccoll::nccl {
 namespace {
@@ -154,28 +154,10 @@ ncclResult_t run_all() {
   return goes_on ? ncclInProgress : ncclSuccess;
 }
 
-/// The argument of ncclGroupSimulateEnd, up to where it ends.
-struct Simulation {
-  std::size_t size;
-  std::uint32_t magic;
-  std::uint32_t version;
-  float estimated_time;
-};
-
 void end_simulated(ncclSimInfo_t* info) {
   if (group.depth == 0) refuse(ncclInvalidUsage, "no group was begun: call ncclGroupStart first");
-  if (info != nullptr) {
-    Simulation given{};
-    std::memcpy(&given, info, sizeof given.size);
-    if (given.size < sizeof given)
-      refuse(ncclInvalidArgument, "simInfo: its size is {}: begin with NCCL_SIM_INFO_INITIALIZER",
-             given.size);
-    std::memcpy(&given, info, sizeof given);
-    if (given.magic != kSimulationMagic)
-      refuse(ncclInvalidArgument,
-             "simInfo: its magic number is {:#x}: begin with NCCL_SIM_INFO_INITIALIZER",
-             given.magic);
-  }
+  if (info != nullptr)
+    read_head(info, {"simInfo", "NCCL_SIM_INFO_INITIALIZER", kSimulationMagic, sizeof *info});
   if (--group.depth > 0) return;
   auto failure = std::exchange(group.failure, std::nullopt);
   group.reset();

@@ -6,6 +6,7 @@
 
 #include "faces/nccl/handle.hpp"
 #include "faces/nccl/results.hpp"
+#include "faces/nccl/versioned.hpp"
 
 namespace ccoll::nccl {
 namespace {
@@ -29,21 +30,13 @@ struct Properties {
 };
 static_assert(offsetof(Properties, has_multimem) == 33 && offsetof(Properties, gin_type) == 36 &&
               offsetof(Properties, railed_gin_type) == 48 && sizeof(Properties) == 56);
-constexpr std::size_t kHead = offsetof(Properties, rank);
 constexpr std::size_t kFirstFields = offsetof(Properties, has_multimem) + sizeof(bool);
 constexpr std::uint32_t kLastWithFirstFields = 22903;
 
 void tell_properties(const Comm& comm, void* to) {
-  Properties asked{};
-  std::memcpy(&asked, to, sizeof asked.size);
-  if (asked.size < kHead)
-    refuse(ncclInvalidUsage, "props: its size is {}: begin with NCCL_COMM_PROPERTIES_INITIALIZER",
-           asked.size);
-  std::memcpy(&asked, to, kHead);
-  if (asked.magic != kMagic)
-    refuse(ncclInvalidUsage,
-           "props: its magic number is {:#x}: begin with NCCL_COMM_PROPERTIES_INITIALIZER",
-           asked.magic);
+  const auto asked = read_head(to, {.name = "props",
+                                    .initializer = "NCCL_COMM_PROPERTIES_INITIALIZER",
+                                    .refusal = ncclInvalidUsage});
   if (asked.version > kKnownLevel)
     refuse(ncclInvalidUsage, "props: its version is {}, and this library knows those up to {}",
            asked.version, kKnownLevel);

@@ -10,6 +10,7 @@
 
 #include "faces/nccl/call.hpp"
 #include "faces/nccl/group.hpp"
+#include "faces/nccl/versioned.hpp"
 
 namespace ccoll::nccl {
 namespace {
@@ -58,15 +59,9 @@ void check_algorithms(std::string_view list) {
 
 void check(const void* config) {
   if (config == nullptr) return;
+  read_head(config, {"config", "NCCL_COLLCONFIG_INITIALIZER", kMagic, sizeof(Layout)});
   Layout read{};
-  std::memcpy(&read, config, sizeof read.size);
-  if (read.size < sizeof read)
-    refuse(ncclInvalidArgument, "config: its size is {}: begin with NCCL_COLLCONFIG_INITIALIZER",
-           read.size);
   std::memcpy(&read, config, sizeof read);
-  if (read.magic != kMagic)
-    refuse(ncclInvalidArgument,
-           "config: its magic number is {:#x}: begin with NCCL_COLLCONFIG_INITIALIZER", read.magic);
   if (read.algorithms != nullptr && read.forces_algorithm == 1) check_algorithms(read.algorithms);
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "faces/nccl/results.hpp"
+#include "faces/nccl/versioned.hpp"
 
 namespace ccoll::nccl {
 namespace {
@@ -38,8 +39,6 @@ struct Layout {
 static_assert(sizeof(Layout) == 96 && offsetof(Layout, blocking) == 16 &&
               offsetof(Layout, net_name) == 32 && offsetof(Layout, comm_name) == 48 &&
               offsetof(Layout, nvls_ctas) == 68 && offsetof(Layout, graph_stream_ordering) == 92);
-/// Size, magic number and version.
-constexpr std::size_t kHead = offsetof(Layout, blocking);
 
 /// A field of a later version may lie where an older one has padding, which holds anything.
 void forget_what_is_newer(Layout& all) {
@@ -96,16 +95,9 @@ std::string text_of(const char* text) { return text == nullptr ? "" : text; }
 
 Config read_config(const void* config) {
   if (config == nullptr) return {};
+  const auto head = read_head(config, {"config", "NCCL_CONFIG_INITIALIZER"});
   Layout all;
-  std::size_t size = 0;
-  std::memcpy(&size, config, sizeof size);
-  if (size < kHead)
-    refuse(ncclInvalidArgument, "config: its size is {}: begin with NCCL_CONFIG_INITIALIZER", size);
-  std::memcpy(static_cast<void*>(&all), config, std::min(size, sizeof all));
-  if (all.magic != 0xcafebeef)
-    refuse(ncclInvalidArgument,
-           "config: its magic number is {:#x}, not 0xcafebeef: begin with NCCL_CONFIG_INITIALIZER",
-           all.magic);
+  std::memcpy(static_cast<void*>(&all), config, std::min(head.size, sizeof all));
   forget_what_is_newer(all);
   Config read{
       .blocking = all.blocking,

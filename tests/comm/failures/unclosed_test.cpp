@@ -170,12 +170,20 @@ class Outliving {
   }
   Outliving(const Outliving&) = delete;
   Outliving& operator=(const Outliving&) = delete;
+  /// Returns once the child runs: until then it has its parent's sockets.
   void fork_one() const {
-    if (fork() != 0) return;
-    close(ends_[1]);
-    char end = 0;
-    (void)!read(ends_[0], &end, 1);
-    _exit(0);
+    int runs[2];
+    char byte = 0;
+    if (pipe(runs) != 0) std::abort();
+    if (fork() == 0) {
+      close(ends_[1]);
+      (void)!write(runs[1], &byte, 1);
+      (void)!read(ends_[0], &byte, 1);
+      _exit(0);
+    }
+    (void)!read(runs[0], &byte, 1);
+    close(runs[0]);
+    close(runs[1]);
   }
 
  private:

@@ -16,8 +16,8 @@ using MakePart = std::function<std::optional<Communicator>(Communicator&, const 
 
 GroupOptions options_of(const Config& config) { return {.name = config.comm_name, .timeout = {}}; }
 
-/// From a revoked one only the ranks that are left can make another: they are
-/// all, as whoever makes the part must call.
+/// A part of a revoked communicator is made of those that are left. They are all: each rank of the
+/// parent calls, as for a split.
 MakePart of_whole(const std::shared_ptr<Comm>& parent, const MakePart& make_part) {
   return [parent, make_part](Communicator& communicator, const GroupOptions& options) {
     if (parent->state() != Comm::State::revoked) return make_part(communicator, options);

@@ -35,10 +35,13 @@ Given& given_out() {
 
 /// Memory that ranks of this host read where it lies.
 void* allocate_on_host(std::size_t bytes) {
-  auto memory = ccoll::allocate(std::max<std::size_t>(bytes, 1) + kAlignment);
+  const auto needed = std::max<std::size_t>(bytes, 1);
+  std::size_t room = 0;
+  if (__builtin_add_overflow(needed, kAlignment, &room))
+    refuse(ncclSystemError, "{} bytes: no memory is so large", bytes);
+  auto memory = ccoll::allocate(room);
   void* at = memory.data();
-  std::size_t room = memory.size_bytes();
-  at = std::align(kAlignment, std::max<std::size_t>(bytes, 1), at, room);
+  at = std::align(kAlignment, needed, at, room);
   auto& all = given_out();
   const std::lock_guard lock(all.mutex);
   all.by_address.emplace(at, std::move(memory));

@@ -321,6 +321,9 @@ void check_memory(void) {
   OK_OF(ncclMemAlloc, &data, 0);
   OK_OF(ncclMemFree, data);
   OK_OF(ncclMemFree, NULL);
+  const size_t too_large[] = {SIZE_MAX, SIZE_MAX - (2 << 20), SIZE_MAX / 2};
+  for (int i = 0; i < 3; ++i)
+    expect("more than there is", "ncclMemAlloc", SYSTEM, ncclMemAlloc(&data, too_large[i]));
   OK_OF(ncclMemAlloc, &data, 1);
   require(data != NULL && (uintptr_t)data % (2 << 20) == 0, "memory is aligned to 2 MiB");
   *(volatile char*)data = 1;

@@ -28,6 +28,14 @@
 #define CCOLL_EXPORT __attribute__((visibility("default")))
 #endif
 
+/* Programs pass numbers that are no enumerator, and get an error; in C++ such an enumeration has to be
+   as wide as an int for that, as it is in C. */
+#ifdef __cplusplus
+#define CCOLL_ENUM_AS_INT : int
+#else
+#define CCOLL_ENUM_AS_INT
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -35,7 +43,7 @@ extern "C" {
 /* ---- Results ---------------------------------------------------------------------------------- */
 
 /* CCOLL_OK, or the kind of the error (ErrorKind in ccoll/types.hpp). */
-typedef enum ccoll_result {
+typedef enum ccoll_result CCOLL_ENUM_AS_INT {
   CCOLL_OK = 0,
   CCOLL_INVALID_ARGUMENT = 1,
   CCOLL_UNSUPPORTED = 2,
@@ -68,7 +76,7 @@ typedef struct ccoll_bytes {
 
 /* ---- Elements and blocks ---------------------------------------------------------------------- */
 
-typedef enum ccoll_type {
+typedef enum ccoll_type CCOLL_ENUM_AS_INT {
   CCOLL_INT8 = 0,
   CCOLL_UINT8 = 1,
   CCOLL_INT16 = 2,
@@ -121,7 +129,7 @@ typedef struct ccoll_block_pair {
 /* A ccoll_op, or what ccoll_reduction_... has made. */
 typedef uintptr_t ccoll_reduction;
 
-typedef enum ccoll_op {
+typedef enum ccoll_op CCOLL_ENUM_AS_INT {
   CCOLL_SUM = 0,
   CCOLL_PRODUCT = 1,
   CCOLL_MIN = 2,
@@ -171,14 +179,14 @@ CCOLL_EXPORT void ccoll_stop_free(ccoll_stop stop);
 /* No GPU: ccoll_options.device. */
 #define CCOLL_HOST (-1)
 
-typedef enum ccoll_device_way {
+typedef enum ccoll_device_way CCOLL_ENUM_AS_INT {
   CCOLL_DEVICE_WAY_AUTOMATIC = 0,
   CCOLL_DEVICE_WAY_TEAM = 1,
   CCOLL_DEVICE_WAY_STEPS = 2,
   CCOLL_DEVICE_WAY_HOST = 3
 } ccoll_device_way;
 
-typedef enum ccoll_device_copies {
+typedef enum ccoll_device_copies CCOLL_ENUM_AS_INT {
   CCOLL_DEVICE_COPIES_BY_SIZE = 0,
   CCOLL_DEVICE_COPIES_ALWAYS = 1,
   CCOLL_DEVICE_COPIES_NEVER = 2
@@ -623,7 +631,10 @@ CCOLL_EXPORT ccoll_result ccoll_batch_async(ccoll_comm comm, const ccoll_message
 CCOLL_EXPORT ccoll_result ccoll_group_begin(void);
 CCOLL_EXPORT ccoll_result ccoll_group_end(void);
 
-typedef enum ccoll_where { CCOLL_WHERE_HOST = 0, CCOLL_WHERE_DEVICE = 1 } ccoll_where;
+typedef enum ccoll_where CCOLL_ENUM_AS_INT {
+  CCOLL_WHERE_HOST = 0,
+  CCOLL_WHERE_DEVICE = 1
+} ccoll_where;
 
 /* Memory that ranks of one host read where it lies (ccoll/memory.hpp). `device` below 0 is the
    thread's current one. */

@@ -32,9 +32,10 @@ inline constexpr std::chrono::milliseconds kExhaustedPause{50};
 template <typename State, typename Serve>
 asio::awaitable<void> accept_all(std::shared_ptr<State> state, Serve serve, std::string what) {
   using Socket = typename decltype(state->acceptor)::protocol_type::socket;
-  bool complained = false;
+  bool complained = false, spent = false;
   while (state->open) {
-    state->pending_handshakes.spare().restore();
+    // Not where it has just been given up for the one that is to be accepted.
+    if (!std::exchange(spent, false)) state->pending_handshakes.spare().restore();
     std::error_code error;
     Socket socket(state->acceptor.get_executor());
     co_await state->acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
@@ -50,7 +51,8 @@ asio::awaitable<void> accept_all(std::shared_ptr<State> state, Serve serve, std:
     }
     if (error == asio::error::connection_aborted || error == asio::error::interrupted) continue;
     // Whoever serves it finds out whether it can stay (Spare).
-    if (error == asio::error::no_descriptors && state->pending_handshakes.spare().spend()) continue;
+    spent = error == asio::error::no_descriptors && state->pending_handshakes.spare().spend();
+    if (spent) continue;
     // One that has yet to say its hello makes way before a newcomer has to wait.
     if (error == asio::error::no_descriptors && state->pending_handshakes.evict_oldest()) continue;
     // No descriptors (EMFILE, ENFILE) or memory: the connection stays in the backlog, and trying

@@ -58,6 +58,20 @@ asio::awaitable<void> connect_into(std::shared_ptr<net::Service> service, std::s
 
 }  // namespace
 
+TEST_CASE("strangers: one is taken in where no descriptor is left", "[core][hostile]") {
+  std::atomic<int> came = 0;
+  const auto listener = listen("secret", came);
+  const FileDescriptor stranger(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto endpoint = listener->endpoint();
+  const FileDescriptor lowest_free(::dup(stranger.number()));
+  const LimitedDescriptors none_left(static_cast<rlim_t>(lowest_free.number()) + 1);
+  REQUIRE(::connect(stranger.number(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) ==
+          0);
+  REQUIRE(::send(stranger.number(), "GET / HTTP/1.1\r\n\r\n", 18, MSG_NOSIGNAL) == 18);
+  // It is not left at the door until a descriptor is free: it is heard, and sent away.
+  CHECK(eventually([&] { return listener->rejected() == 1; }));
+}
+
 TEST_CASE("strangers: the oldest that is silent makes way, and a newcomer is never refused",
           "[core][hostile]") {
   const LimitedDescriptors limited(512);

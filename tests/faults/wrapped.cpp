@@ -43,6 +43,7 @@ int __real_ftruncate64(int, off64_t);
 void* __real_mmap64(void*, size_t, int, int, int, off64_t);
 ssize_t __real_process_vm_readv(pid_t, const iovec*, unsigned long, const iovec*, unsigned long,
                                 unsigned long);
+int __real_close(int);
 }
 
 namespace {
@@ -57,6 +58,12 @@ class Watched {
   void drop(int epoll, int descriptor) {
     const std::lock_guard lock(mutex_);
     by_descriptor_[descriptor].erase(epoll);
+  }
+  /// Before it is closed: its number may be another descriptor's right after.
+  void forget(int closed) {
+    const std::lock_guard lock(mutex_);
+    by_descriptor_.erase(closed);
+    for (auto& [descriptor, epolls] : by_descriptor_) epolls.erase(closed);
   }
   /// Whoever waits for the next edge gets one if there is anything still.
   void tell_again(int descriptor) {
@@ -299,6 +306,11 @@ int __wrap_epoll_ctl(int epoll, int what, int descriptor, epoll_event* event) {
   if (done == 0 && what == EPOLL_CTL_DEL) watched().drop(epoll, descriptor);
   if (done == 0 && what != EPOLL_CTL_DEL) watched().set(epoll, descriptor, *event);
   return done;
+}
+
+int __wrap_close(int descriptor) {
+  watched().forget(descriptor);
+  return __real_close(descriptor);
 }
 
 int __wrap_epoll_create1(int flags) {

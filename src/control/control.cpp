@@ -7,6 +7,7 @@
 
 #include "control/hub.hpp"
 #include "control/join.hpp"
+#include "control/word.hpp"
 #include "net/service.hpp"
 #include "system/process_mutex.hpp"
 
@@ -185,6 +186,13 @@ std::shared_ptr<Control> Control::make(std::shared_ptr<net::Service> service,
   auto made = std::make_shared<Handle>(std::move(service), membership);
   Present::add(made);
   return made;
+}
+
+void Control::decline(Store& store, std::uint32_t rank, std::uint64_t host,
+                      std::chrono::steady_clock::time_point began, const Failure& why) {
+  const auto since =
+      std::chrono::duration_cast<std::chrono::milliseconds>(began.time_since_epoch());
+  control::leave_word(store, rank, {why, host, since, {}}, std::nullopt);
 }
 
 }  // namespace ccoll

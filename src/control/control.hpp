@@ -126,6 +126,10 @@ class Control {
 
   static std::shared_ptr<Control> make(std::shared_ptr<net::Service> service,
                                        const Membership& membership);
+  /// For a rank on host `host` (PeerAddress::host) that has begun a start-up and cannot take part:
+  /// tells those who wait for it. They hear of it through the store.
+  static void decline(Store& store, std::uint32_t rank, std::uint64_t host,
+                      std::chrono::steady_clock::time_point began, const Failure& why);
   virtual ~Control() = default;
 
   /// A connection that came to this rank's listener for Purpose::control; on the service thread,

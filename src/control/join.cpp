@@ -7,6 +7,7 @@
 #include <future>
 
 #include "control/tree.hpp"
+#include "control/word.hpp"
 #include "core/deadline.hpp"
 #include "core/patience.hpp"
 #include "net/pending_handshakes.hpp"
@@ -34,6 +35,8 @@ constexpr milliseconds kSecondLook{500};
 constexpr milliseconds kKeyThere{200};
 constexpr milliseconds kFarewell{1000};
 constexpr milliseconds kShortFarewell{250};
+/// So often a rank looks whether a child that it waits for has left word in the store.
+constexpr milliseconds kLookForWords{1000};
 constexpr milliseconds kFirstPause{50};
 constexpr milliseconds kLongestPause{250};
 
@@ -55,8 +58,12 @@ class Joining {
       Hub::run(hub, [why](Hub& self) { self.give_up(why); });
     });
     Status outcome = meet_all();
-    if (!outcome && outcome.error().kind != ErrorKind::timed_out && !hub_->is_forked())
-      tell_parent();
+    if (outcome || hub_->is_forked()) return outcome;
+    if (outcome.error().kind != ErrorKind::timed_out) tell_parent();
+    // A rank that was told to end asks no store: it may not answer.
+    if (own_key_ && patience_.is_left())
+      leave_word(store_, membership_.rank, this_start_.word(outcome.error(), hub_->row()),
+                 own_key_);
     return outcome;
   }
 
@@ -66,16 +73,43 @@ class Joining {
     on_service([deadline = deadline_](Hub& hub) { hub.begin(deadline); });
     if (const Status status = membership_.rank == 0 ? watch_key() : reach_parent(); !status)
       return hub_->is_forked() ? status : give_up(status.error());
-    if (const auto outcome = await_outcome(deadline_)) return *outcome;
+    if (const auto outcome = await_children()) return *outcome;
     Standing standing = look();
     if (membership_.rank != 0 && standing.parent_met) {
       if (const auto outcome = await_outcome(deadline_ + kVerdictGrace)) return *outcome;
       standing = look();
     }
     standing.refusal = net::last_refusal(began_).value_or("");
-    const Failure verdict = judge(standing, membership_.timeout, store_);
+    Failure verdict = judge(standing, membership_.timeout, store_);
+    if (earlier_word_) verdict.message += "; " + *earlier_word_;
     CCOLL_TRY(not_in_child());
     return give_up(verdict);
+  }
+
+  /// Until the outcome or the deadline.
+  std::optional<Status> await_children() {
+    while (Clock::now() < deadline_) {
+      const auto soon = deadline_after(kLookForWords);
+      if (const auto outcome = await_outcome(std::min(deadline_, soon))) return outcome;
+      if (const auto word = word_of_children()) return give_up(*word);
+      if (hub_->is_forked()) return not_in_child();
+    }
+    return std::nullopt;
+  }
+
+  /// Why one of them will not come, where that is known.
+  std::optional<Failure> word_of_children() {
+    if (!patience_.is_left()) return std::nullopt;
+    try {
+      for (const auto child : look().unreported)
+        if (const auto value = read_key(store_, child, kLookForWords))
+          if (const auto word = decode_word(*value, membership_.size);
+              word && this_start_.has(*word))
+            return word->why;
+    } catch (const std::exception&) {
+      return std::nullopt;  // whether the store works is seen by those who need it
+    }
+    return std::nullopt;
   }
 
   template <typename Action>
@@ -138,11 +172,12 @@ class Joining {
           if (Clock::now() > deadline_)
             return fail(ErrorKind::timed_out,
                         "start-up: the key '{}' of the store changes again and again", key);
-          before = read_root();
+          before = read_key(store_, 0, remaining());
           CCOLL_TRY(not_in_child());
           if (before) CCOLL_TRY(ask(*before));
         } while (!store_.compare_set(key, before, row, remaining()));
       }
+      own_key_ = row;
     } catch (const Error& error) {
       CCOLL_TRY(patience_.is_left());
       return fail(error.kind(), "start-up: the store did not take the address of rank {}: {}",
@@ -153,19 +188,11 @@ class Joining {
     return not_in_child();
   }
 
-  /// What stands under rank 0's key, if anything does.
-  std::optional<std::string> read_root() {
-    const std::string key = key_of(0);
-    const auto keys = store_.list(key, remaining());
-    if (std::ranges::find(keys, key) == keys.end()) return std::nullopt;
-    return store_.get(key, remaining());
-  }
-
   /// Whether another process, in a start-up of its own that has not come to its end, says that it
   /// is rank 0. Of other ranks their parent sees two.
   Status check_alone() {
     try {
-      const auto there = read_root();
+      const auto there = read_key(store_, 0, remaining());
       CCOLL_TRY(not_in_child());
       return there ? ask(*there) : Status{};
     } catch (const std::exception&) {
@@ -205,13 +232,20 @@ class Joining {
                 ::getpid());
   }
 
-  /// Nothing when it has not come by now.
+  /// Nothing when it has not come by now, or what is there may be of an earlier start.
   Result<std::optional<Row>> read_parent() {
     const std::uint32_t parent = parent_of(membership_.rank);
     try {
       const auto wait = patience_.stop.stop_possible() ? kShortKeyWait : kKeyWait;
-      const auto row = decode_key(store_.get(key_of(parent), std::min(wait, remaining())));
-      if (row) return parent_ = row;
+      const auto value = store_.get(key_of(parent), std::min(wait, remaining()));
+      const auto word = decode_word(value, membership_.size);
+      if (word && this_start_.has(*word)) return tl::unexpected(word->why);
+      earlier_word_.reset();
+      if (word)
+        earlier_word_ = fmt::format("rank {} left word, in this start or an earlier one: {}",
+                                    parent, word->why.message);
+      if (const auto row = decode_key(value)) return parent_ = row;
+      if (word) return std::nullopt;
       return fail(
           ErrorKind::corrupt,
           "start-up: the store's key '{}' holds no address of this version of ccoll: do all "
@@ -237,9 +271,11 @@ class Joining {
       const auto row = read_parent();
       CCOLL_TRY(not_in_child());
       if (!row) return tl::unexpected<Failure>(row.error());
-      if (!*row) continue;
-      const auto status = attempt(**row);
-      if (!status || *status) return {};
+      if (!*row && !earlier_word_) continue;
+      if (*row) {
+        const auto status = attempt(**row);
+        if (!status || *status) return {};
+      }
       await_outcome(std::min(deadline_, deadline_after(pause)));
       pause = std::min(2 * pause, kLongestPause);
     }
@@ -305,7 +341,10 @@ class Joining {
   Clock::time_point report_at_ = patience_.warn_after.count() > 0
                                      ? deadline_after(patience_.warn_after, began_)
                                      : Clock::time_point::max();
-  std::optional<Row> parent_;  ///< as it was read last
+  const ThisStart this_start_{membership_.address.host};
+  std::optional<std::string> own_key_;       ///< once the store has it
+  std::optional<Row> parent_;                ///< as it was read last
+  std::optional<std::string> earlier_word_;  ///< of the parent
 };
 
 }  // namespace

@@ -29,6 +29,9 @@ constexpr int kRailsAt = 3;
 constexpr std::uint8_t kFabricsMask = (1U << kRailsAt) - 1;
 static_assert(kMostRails <= 0xff >> kRailsAt);
 
+/// In front of a key's value that is a word; no version of this protocol.
+constexpr std::uint8_t kNoRow = 0;
+
 /// PeerAddress::pid has the lower bits of a number, of which no process's has more than these;
 /// PeerAddress::first_core the upper ones.
 constexpr int kFirstCoreAt = 22;
@@ -311,11 +314,34 @@ std::string encode_key(const Row& row) {
 }
 
 std::optional<Row> decode_key(std::string_view value) {
+  if (const auto word = decode_word(value, UINT32_MAX)) return word->row;
   Reader reader(value);
   if (reader.number<std::uint8_t>() != kWireVersion) return std::nullopt;
   const Row row = read_row(reader);
   if (!reader.complete()) return std::nullopt;
   return row;
+}
+
+std::string encode_key(const Word& word) {
+  Writer writer;
+  writer.number(kNoRow).number(kWireVersion);
+  write(writer, word.why);
+  writer.number(word.host).number(static_cast<std::uint64_t>(word.began.count()));
+  if (word.row) write(writer, *word.row);
+  return writer.take();
+}
+
+std::optional<Word> decode_word(std::string_view value, std::uint32_t size) {
+  Reader reader(value);
+  if (reader.number<std::uint8_t>() != kNoRow) return std::nullopt;
+  if (reader.number<std::uint8_t>() != kWireVersion) return std::nullopt;
+  auto why = read_failure(reader);
+  if (!why || (why->culprit && *why->culprit >= size)) return std::nullopt;
+  Word word{std::move(*why), reader.number<std::uint64_t>(), {}, {}};
+  word.began = std::chrono::milliseconds(static_cast<std::int64_t>(reader.number<std::uint64_t>()));
+  if (!reader.complete()) word.row = read_row(reader);
+  if (!reader.complete()) return std::nullopt;
+  return word;
 }
 
 }  // namespace ccoll::control

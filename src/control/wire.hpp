@@ -5,6 +5,7 @@
 /// the version of this protocol, the type, and the fields. Every decoder checks length and ranges
 /// before a value is used; nothing here knows of sockets.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -153,10 +154,23 @@ std::optional<Publication> decode_publication(std::string_view body, std::uint32
 std::optional<Answer> decode_answer(std::string_view body, std::uint32_t size);
 std::optional<std::uint32_t> decode_beat(std::string_view body);
 
-/// A rank's one key in the store, and its value.
+/// Why a rank does not come to a start-up, or gave it up.
+struct Word {
+  Failure why;
+  std::uint64_t host = 0;             ///< PeerAddress::host of the rank
+  std::chrono::milliseconds began{};  ///< when it began the start-up, by that host's steady clock
+  std::optional<Row> row;             ///< where it may still answer, if it had announced that
+  friend bool operator==(const Word&, const Word&) = default;
+};
+
+/// A rank's one key in the store, and its value: its row, or its word.
 inline constexpr std::string_view kKeyPrefix = "control/";
 std::string key_of(std::uint32_t rank);
 std::string encode_key(const Row& row);
+std::string encode_key(const Word& word);
+/// A word's row, too.
 std::optional<Row> decode_key(std::string_view value);
+/// Ranks are below `size`.
+std::optional<Word> decode_word(std::string_view value, std::uint32_t size);
 
 }  // namespace ccoll::control

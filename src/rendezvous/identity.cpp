@@ -93,12 +93,16 @@ Result<std::uint64_t> host_identity() {
   return hash(*text);
 }
 
-Result<PeerAddress> identify(const asio::ip::tcp::endpoint& endpoint) {
-  PeerAddress address;
+PeerAddress located(PeerAddress address, const asio::ip::tcp::endpoint& endpoint) {
   const auto ip = endpoint.address();
   address.ip = ip.is_v4() ? asio::ip::make_address_v6(asio::ip::v4_mapped, ip.to_v4()).to_bytes()
                           : ip.to_v6().to_bytes();
   address.port = endpoint.port();
+  return address;
+}
+
+Result<PeerAddress> identify() {
+  PeerAddress address;
   address.cores = usable_cores();
   address.first_core = first_usable_core();
   address.machine_cores =

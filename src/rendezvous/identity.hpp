@@ -22,8 +22,10 @@ Result<std::string> boot_identity();
 /// overrides that.
 Result<std::uint64_t> host_identity();
 
-/// This rank's row of the address table; `endpoint` is its listener's.
-Result<PeerAddress> identify(const asio::ip::tcp::endpoint& endpoint);
+/// This rank's row of the address table, as long as it has no listener.
+Result<PeerAddress> identify();
+/// `address` with that of its listener.
+PeerAddress located(PeerAddress address, const asio::ip::tcp::endpoint& endpoint);
 
 /// Cores that this process may use: its affinity mask, limited by the control group's quota.
 std::uint16_t usable_cores();

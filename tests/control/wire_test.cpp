@@ -104,6 +104,12 @@ TEST_CASE("every message is read as it was written", "[control]") {
   CHECK(decode_beat(whole(encode_beat(1500)).body) == 1500);
   CHECK(decode_key(encode_key(some_row(9))) == some_row(9));
   CHECK(encode_key(some_row(9)).size() <= 64);
+  Word word{{ErrorKind::exhausted, "no descriptor", 2}, 7, std::chrono::milliseconds(9), {}};
+  CHECK(decode_word(encode_key(word), 3) == word);
+  CHECK_FALSE(decode_key(encode_key(word)));
+  word.row = some_row(9);
+  CHECK(decode_word(encode_key(word), 3) == word);
+  CHECK(decode_key(encode_key(word)) == some_row(9));
 }
 
 TEST_CASE("the fuzzer's corpus speaks this version of the wire", "[control]") {
@@ -160,6 +166,10 @@ TEST_CASE("values out of range are not read", "[control]") {
   CHECK_FALSE(decode_failure(whole(encode(news)).body, 3));
   CHECK_FALSE(decode_key(""));
   CHECK_FALSE(decode_key(encode_key(some_row(1)).append("x")));
+  const Word word{{ErrorKind::exhausted, "no descriptor", 2}, 7, std::chrono::milliseconds(9), {}};
+  CHECK_FALSE(decode_word(encode_key(word), 2));
+  CHECK_FALSE(decode_word(encode_key(word).append("x"), 3));
+  CHECK_FALSE(decode_word(encode_key(some_row(1)), 3));
   FailureNews wordy = news;
   wordy.failure.message.assign(100000, 'x');
   CHECK(decode_failure(whole(encode(wordy)).body, 5)->failure.message.size() == kMaxText);

@@ -63,8 +63,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const std::uint32_t ranks = data[0] + 1u;
   std::string_view bytes = fuzz::text_of(data, size).substr(1);
-  if (const auto row = control::decode_key(bytes))
-    fuzz::require(control::encode_key(*row) == bytes, "a key has one form");
+  if (const auto word = control::decode_word(bytes, ranks))
+    fuzz::require(control::encode_key(*word) == bytes, "a word has one form");
+  else if (const auto row = control::decode_key(bytes))
+    fuzz::require(control::encode_key(*row) == bytes || control::decode_word(bytes, UINT32_MAX),
+                  "a key has one form");
   while (true) {
     const std::size_t before = bytes.size();
     const auto frame = control::next_frame(bytes, control::max_start_frame(ranks));

@@ -76,7 +76,7 @@ bool child_knows(std::chrono::microseconds after) {
     std::thread other([&] {
       asks = true;
       (void)host_cache_bytes();
-      (void)identify({});
+      (void)identify();
     });
     while (!asks) continue;
     const auto at = std::chrono::steady_clock::now() + after;
@@ -85,7 +85,7 @@ bool child_knows(std::chrono::microseconds after) {
     if (child == 0) {
       alarm(5);
       (void)host_cache_bytes();
-      (void)identify({});
+      (void)identify();
       _exit(0);
     }
     int status = -1;

@@ -158,8 +158,13 @@ std::shared_ptr<Communicator::Implementation> start_up(const std::shared_ptr<Sto
                                   static_cast<std::uint32_t>(size), options, is_whole_job));
   const auto job = member->control().job();
   auto everyone = Group::whole_job(member->table().size(), member->rank());
-  return value_or_throw(
-      Communicator::Implementation::make(std::move(member), job, options, std::move(everyone)));
+  auto made = Communicator::Implementation::make(member, job, options, std::move(everyone));
+  // The others have begun: its leaving alone would not tell them why.
+  if (!made)
+    member->control().flood(
+        job, {made.error().kind, fmt::format("rank {} failed: {}", rank, made.error().message),
+              static_cast<std::uint32_t>(rank)});
+  return value_or_throw(std::move(made));
 }
 
 /// Closes the communicator and returns when nothing of it runs any more. The service thread may

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/groups/member.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <mutex>
 
@@ -89,6 +91,27 @@ static Status check_heartbeat(std::chrono::milliseconds limit) {
 Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, std::uint32_t size,
                                              const CommunicatorOptions& options,
                                              bool is_whole_job) {
+  // First, for it takes descriptors, and a rank that has none left is to say so in the store.
+  const auto began = std::chrono::steady_clock::now();
+  const auto self = identify();
+  if (!self) return tl::unexpected(self.error());
+  auto joined = join_as(*self, store, rank, size, options, is_whole_job);
+  // Neither a forked child, whose parent has the rank, nor a rank that was told to end: its store
+  // may not answer.
+  const bool is_forked = self->pid != static_cast<std::uint32_t>(::getpid());
+  if (!joined && size > 1 && !is_forked && joined.error().kind != ErrorKind::aborted) {
+    const Failure why{joined.error().kind,
+                      fmt::format("start-up: rank {} gave up: {}", rank, joined.error().message),
+                      rank};
+    Control::decline(store, rank, self->host, began, why);
+  }
+  return joined;
+}
+
+Result<std::shared_ptr<Member>> Member::join_as(PeerAddress address, Store& store,
+                                                std::uint32_t rank, std::uint32_t size,
+                                                const CommunicatorOptions& options,
+                                                bool is_whole_job) {
   CCOLL_TRY(check_heartbeat(options.heartbeat));
   const auto agreement = agreement_of(options);
   if (!agreement) return tl::unexpected(agreement.error());
@@ -99,7 +122,6 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
   const auto credentials = size > 1 ? net::Credentials::make(options.token, options.tls)
                                     : net::Credentials(options.token);
   if (!credentials) return tl::unexpected(credentials.error());
-  asio::ip::tcp::endpoint endpoint;
   if (size > 1) {
     auto interface = net::local_address(options.interface, store.address(), options.socket_family);
     if (!interface) return tl::unexpected(interface.error());
@@ -110,14 +132,11 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
         });
     if (!listener) return tl::unexpected(listener.error());
     member->listener_ = std::move(*listener);
-    endpoint = member->listener_->endpoint();
+    address = located(address, member->listener_->endpoint());
   }
   std::string told;
   if (rank == 0 && size > 1)
     if (const auto tuning = load_tuning(); !tuning.empty()) told = to_text(tuning);
-  auto identified = identify(endpoint);
-  if (!identified) return tl::unexpected(std::move(identified.error()));
-  auto& address = *identified;
   address.agreement = *agreement;
   if (size > 1) member->residence_.emplace(address);
   address.device = device_number(options.device.ordinal);

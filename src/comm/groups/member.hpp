@@ -61,6 +61,10 @@ class Member {
   std::string name_of(std::uint32_t rank) const;
 
  private:
+  static Result<std::shared_ptr<Member>> join_as(PeerAddress address, Store& store,
+                                                 std::uint32_t rank, std::uint32_t size,
+                                                 const CommunicatorOptions& options,
+                                                 bool is_whole_job);
   Member() = default;
   void introduce(const CommunicatorOptions& options, const std::string& store) const;
 

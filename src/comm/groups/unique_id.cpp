@@ -108,7 +108,7 @@ UniqueId UniqueId::create(const std::string& interface, const TlsOptions& tls) {
   const auto parsed = value_or_throw(net::parse_address(served.address));
   const auto endpoint = net::numeric_endpoint(parsed);
   CCOLL_CHECK(endpoint, "a store listens at {}", served.address);
-  const auto row = value_or_throw(identify(*endpoint));
+  const auto row = located(value_or_throw(identify()), *endpoint);
 
   std::string bytes(kMagic);
   bytes += net::Writer().number(kVersion).take();

@@ -241,7 +241,8 @@ Status Messages::take(Channel& channel, MessageOperation& recv, const Envelope& 
   channel.answers.push_back(
       {.id = envelope.id,
        .completes = whole ? &recv : nullptr,
-       .slice_bytes = recv.to_device ? static_cast<std::uint32_t>(recv.to_device->most_bytes()) : 0});
+       .slice_bytes =
+           recv.to_device ? static_cast<std::uint32_t>(recv.to_device->most_bytes()) : 0});
   if (!whole) {
     channel.arriving.push_back(&recv);
     if (channel.in_bulk == nullptr) {

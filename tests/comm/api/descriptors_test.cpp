@@ -2,6 +2,7 @@
 // Ranks, processes each, with many communicators and few descriptors.
 //   descriptors_test many             more communicators than a usual limit would allow sockets
 //   descriptors_test few TRANSPORT    one rank's limit is nearly reached: all hear of it
+//   descriptors_test start TRANSPORT  the same while it starts
 // No Catch2: it forks, and limits are the process's.
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -30,21 +31,20 @@ namespace {
 
 constexpr int kSize = 4;
 
-/// `body(world)` on each rank, in a process of its own.
-void run_processes(const std::string& transport, const std::function<void(Communicator&)>& body) {
-  const Directory directory;
+/// The one that has few descriptors.
+constexpr int kPoor = 2;
+
+/// `body(i)` in `count` processes, a number each.
+void run_processes(int count, const std::function<void(int)>& body) {
   std::vector<pid_t> children;
-  for (int rank = 0; rank < kSize; rank++) {
+  for (int i = 0; i < count; i++) {
     const pid_t child = ::fork();
     if (child == 0) {
       failures = 0;
       try {
-        const auto options = options_for(transport, 120s);
-        auto world =
-            Communicator::create(make_file_store(directory.file("store")), rank, kSize, options);
-        body(world);
+        body(i);
       } catch (const std::exception& error) {
-        check(false, "rank " + std::to_string(rank) + ": " + error.what());
+        check(false, "process " + std::to_string(i) + ": " + error.what());
       }
       std::cout.flush();
       ::_exit(failures == 0 ? 0 : 1);
@@ -54,8 +54,18 @@ void run_processes(const std::string& transport, const std::function<void(Commun
   for (const pid_t child : children) {
     int status = -1;
     ::waitpid(child, &status, 0);
-    check(status == 0, "a rank ends with status " + std::to_string(status));
+    check(status == 0, "a process ends with status " + std::to_string(status));
   }
+}
+
+/// `body(world)` on each rank, in a process of its own.
+void run_job(const std::string& transport, const std::function<void(Communicator&)>& body) {
+  const Directory directory;
+  run_processes(kSize, [&](int rank) {
+    auto world = Communicator::create(make_file_store(directory.file("store")), rank, kSize,
+                                      options_for(transport, 120s));
+    body(world);
+  });
 }
 
 void limit_both(rlim_t most) {
@@ -94,7 +104,6 @@ void many(Communicator& world) {
 
 /// Rank 2 runs out of descriptors while communicators are made and first used.
 void few(Communicator& world) {
-  constexpr int kPoor = 2;
   constexpr std::size_t kTries = 300;
   sum(world, 1);
   if (world.rank() == kPoor) limit_both(held_at_rest().descriptors + 20);
@@ -112,11 +121,37 @@ void few(Communicator& world) {
   alive.clear();
 }
 
+/// Rank 2 begins with `left` descriptors: it does not come to the start-up, or does not get through
+/// it, and the others, whose time limit is a minute, are told why.
+void start(const std::string& transport, rlim_t left) {
+  const auto server = serve_tcp_store();
+  run_processes(kSize, [&](int rank) {
+    const auto store = connect_tcp_store(server->address());
+    if (rank == kPoor) limit_both(held_now().descriptors + left);
+    const auto began = std::chrono::steady_clock::now();
+    const auto text = message_of([&] {
+      auto world = Communicator::create(store, rank, kSize, options_for(transport, 120s));
+      sum(world, 1000);
+    });
+    const auto said =
+        "with " + std::to_string(left) + ", rank " + std::to_string(rank) + ": " + text;
+    std::cout << said << std::endl;
+    if (text == "no error") return;
+    check(std::chrono::steady_clock::now() - began < 20s, said);
+    check(text.starts_with("exhausted: "), said);
+    check(rank == kPoor || text.find("rank 2") != text.npos, said);
+    check(text.find("oo many open files") != text.npos, said);
+  });
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
   const std::string_view what = count > 1 ? arguments[1] : "";
-  if (what == "many") run_processes("shm", many);
-  if (what == "few" && count > 2) run_processes(arguments[2], few);
+  if (what == "many") run_job("shm", many);
+  if (what == "few" && count > 2) run_job(arguments[2], few);
+  constexpr int kMostLeft = 20;
+  if (what == "start" && count > 2)
+    run_processes(kMostLeft, [&](int i) { start(arguments[2], static_cast<rlim_t>(i) + 1); });
   return failures == 0 ? 0 : 1;
 }

@@ -68,7 +68,7 @@ TEST_CASE("costs: who is bound to a core says to which", "[comm]") {
     CPU_ZERO(&one);
     CPU_SET(core, &one);
     REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
-    const auto address = identify({});
+    const auto address = identify();
     sched_setaffinity(0, sizeof before, &before);
     CAPTURE(core);
     CHECK(address.value().cores == 1);

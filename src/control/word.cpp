@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/word.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+namespace ccoll::control {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// No longer does a rank that ends wait for the store.
+constexpr milliseconds kLeaveWithin{250};
+
+milliseconds now() {
+  return std::chrono::duration_cast<milliseconds>(
+      std::chrono::steady_clock::now().time_since_epoch());
+}
+
+/// When this process's last start-up ended; before there is one, about when the process began.
+std::atomic<milliseconds> last_end{now()};
+
+}  // namespace
+
+std::optional<std::string> read_key(Store& store, std::uint32_t rank, Store::Timeout timeout) {
+  const std::string key = key_of(rank);
+  const auto keys = store.list(key, timeout);
+  if (std::ranges::find(keys, key) == keys.end()) return std::nullopt;
+  return store.get(key, timeout);
+}
+
+void leave_word(Store& store, std::uint32_t rank, const Word& word,
+                const std::optional<std::string>& before) {
+  try {
+    store.compare_set(key_of(rank), before, encode_key(word), kLeaveWithin);
+  } catch (const std::exception&) {
+    return;
+  }
+}
+
+ThisStart::ThisStart(std::uint64_t host) : host_(host), began_(now()), since_(last_end) {}
+
+ThisStart::~ThisStart() { last_end = now(); }
+
+}  // namespace ccoll::control

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What a rank leaves in the store under its key when it does not come to a start-up or gives it
+/// up: its word. It reaches those whom no connection reaches. The rank may have no
+/// descriptor for one, and others may come when it has gone.
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "ccoll/store.hpp"
+#include "control/wire.hpp"
+
+namespace ccoll::control {
+
+/// The value of rank `rank`'s key, if it has one now. Throws what the store throws.
+std::optional<std::string> read_key(Store& store, std::uint32_t rank, Store::Timeout timeout);
+
+/// Leaves it for rank `rank` if its key's value is still `before` (nullopt: if it has none):
+/// another process may have taken the rank's place. Throws nothing: a store that fails is one that
+/// nobody will read.
+void leave_word(Store& store, std::uint32_t rank, const Word& word,
+                const std::optional<std::string>& before);
+
+/// Tells words of this start-up from those of an earlier one at the same store, whose ranks may be
+/// about to come again: a word counts where its rank began after this process did, and after this
+/// process's last start-up. Clocks are compared on one host only: elsewhere no word counts.
+class ThisStart {
+ public:
+  /// Of a rank on host `host`, which begins now.
+  explicit ThisStart(std::uint64_t host);
+  ~ThisStart();
+  ThisStart(const ThisStart&) = delete;
+  ThisStart& operator=(const ThisStart&) = delete;
+  bool has(const Word& word) const { return word.host == host_ && word.began >= since_; }
+  Word word(Failure why, const Row& row) const { return {std::move(why), host_, began_, row}; }
+
+ private:
+  const std::uint64_t host_;
+  const std::chrono::milliseconds began_, since_;
+};
+
+}  // namespace ccoll::control

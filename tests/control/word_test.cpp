@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that do not come to a start-up and say why in the store.
+#include <catch2/catch.hpp>
+#include <future>
+
+#include "control/word.hpp"
+#include "harness.hpp"
+
+namespace ccoll::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+
+constexpr std::uint32_t kSize = 6;
+/// The host of all members.
+constexpr std::uint64_t kHost = 0;
+
+Failure why_of(std::uint32_t rank) {
+  return {ErrorKind::exhausted, fmt::format("rank {} has no descriptor", rank), rank};
+}
+
+}  // namespace
+
+TEST_CASE("a rank that declines ends the start-up of those who wait for it, and of nobody later",
+          "[control]") {
+  const std::uint32_t absent = GENERATE(range(0u, kSize));
+  CAPTURE(absent);
+  CountingStore store;
+  const auto start = Clock::now();
+  std::vector<Member> members;
+  for (std::uint32_t rank = 0; rank < kSize; rank++)
+    if (rank != absent) members.push_back(make_member(rank, kSize, 30s));
+  std::vector<std::future<Status>> outcomes;
+  for (auto& member : members)
+    outcomes.push_back(std::async(std::launch::async, [&] { return member.control->join(store); }));
+  std::this_thread::sleep_for(100ms);
+  Control::decline(store, absent, kHost, Clock::now(), why_of(absent));
+  for (auto& outcome : outcomes) {
+    const auto status = outcome.get();
+    REQUIRE_FALSE(status);
+    CHECK(status.error() == why_of(absent));
+  }
+  CHECK(Clock::now() - start < 10s);
+  members.clear();
+  // All that is left in the store is of an earlier start-up now.
+  for (const auto& member : join_all(kSize, store)) CHECK(member.joined);
+}
+
+TEST_CASE("an earlier start-up's word ends none, but is told where its rank does not come again",
+          "[control]") {
+  CountingStore store;
+  Control::decline(store, 0, kHost, Clock::now() - 24h, why_of(0));
+  Member late = make_member(1, 2, 500ms);
+  const auto status = late.control->join(store);
+  REQUIRE_FALSE(status);
+  CHECK(status.error().kind == ErrorKind::timed_out);
+  CHECK_THAT(status.error().message,
+             Contains("rank 0 left word, in this start or an earlier one: " + why_of(0).message));
+}
+
+TEST_CASE("words of other hosts, whose clocks are others, end no start-up", "[control]") {
+  CountingStore store;
+  Control::decline(store, 1, kHost + 1, Clock::now() + 24h, why_of(1));
+  Member root = make_member(0, 2, 1500ms);
+  const auto status = root.control->join(store);
+  REQUIRE_FALSE(status);
+  CHECK(status.error().kind == ErrorKind::timed_out);
+}
+
+TEST_CASE("no rank's word takes the place of another process's address", "[control]") {
+  CountingStore store;
+  const auto members = join_all(2, store);
+  Control::decline(store, 1, kHost, Clock::now(), why_of(1));
+  CHECK(control::decode_key(store.get(control::key_of(1), 5000ms)));
+}
+
+}  // namespace ccoll::testing

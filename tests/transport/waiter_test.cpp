@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <latch>
 #include <thread>
 
 #include "support/limited_descriptors.hpp"
@@ -147,13 +148,20 @@ TEST_CASE("waiter: without a descriptor for its sleep it naps until it is rung",
   auto chime = Chime::make().value();
   auto waiter = Waiter::make(chime).value();
   const auto taken = chime->lease_set();
-  const testing::LimitedDescriptors none(0);
-  CHECK(chime->lease_set().descriptor() == -1);
-  CHECK(time_of([&] { waiter->sleep(20ms); }) >= 19ms);
+  // A sanitizer opens a pipe when a thread begins.
+  std::latch has_begun(1);
+  std::latch may_ring(1);
   std::thread other([&] {
+    has_begun.count_down();
+    may_ring.wait();
     std::this_thread::sleep_for(20ms);
     waiter->ring();
   });
+  has_begun.wait();
+  const testing::LimitedDescriptors none(0);
+  CHECK(chime->lease_set().descriptor() == -1);
+  CHECK(time_of([&] { waiter->sleep(20ms); }) >= 19ms);
+  may_ring.count_down();
   CHECK(time_of([&] { waiter->sleep(10s); }) < 5s);
   other.join();
 }

@@ -171,7 +171,7 @@ class Trial {
 };
 
 std::vector<int> sizes() {
-  if (reduced()) return {1, 2, 3, 5};
+  if (reduced()) return {1, 2, 5};
   return full() ? std::vector{1, 2, 3, 4, 5, 6, 7, 8, 13, 16} : std::vector{1, 2, 3, 4, 5, 8};
 }
 
@@ -179,7 +179,7 @@ void run_all(const std::string& transport, int size, std::uint64_t seed) {
   const std::vector<std::size_t> counts = {
       0,    1,
       3,    static_cast<std::size_t>(size),
-      1000, testing::by_effort<std::size_t>(20'001, 70'001, 70'001)};
+      1000, testing::by_effort<std::size_t>(8'001, 70'001, 70'001)};
   CommunicatorOptions options;
   options.transport = transport;
   options.timeout = std::chrono::seconds(60);
@@ -409,6 +409,7 @@ TEST_CASE("collectives: explain and algorithm_for say what the call does, refusa
           "[comm][property]") {
   const int size = GENERATE(1, 2, 3, 5);
   const bool deterministic = GENERATE(false, true);
+  if (reduced() && size % 2 == 0) return;
   CommunicatorOptions options;
   options.transport = "inproc";
   options.deterministic = deterministic;

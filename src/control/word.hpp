@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What a rank leaves in the store under its key when it does not come to a start-up or gives it
-/// up: its word. It reaches those whom no connection reaches. The rank may have no
-/// descriptor for one, and others may come when it has gone.
+/// A rank's word, in the store under its key: why it does not come to a start-up, or gave it up. It
+/// reaches those whom no connection reaches. The rank may have no descriptor for one, and others may
+/// come when it has gone.
 
 #include <chrono>
 #include <cstdint>

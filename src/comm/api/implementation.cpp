@@ -236,7 +236,7 @@ Result<std::shared_ptr<Operation>> Communicator::Implementation::put_into_queue_
   if (auto ready = make_ready(call, *operation); !ready) {
     // The other ranks would wait for this one.
     break_as_owner(ready.error(), true);
-    return tl::unexpected(ready.error());
+    return tl::unexpected(*broken_);
   }
   if (log().tells(LogLevel::trace))
     log().trace("rank {}: {} begins", rank(), describe(operation->run.signature));

@@ -133,6 +133,9 @@ void Communicator::Implementation::suspect_as_owner(Failure failure, Clock::dura
 
 void Communicator::Implementation::break_as_owner(const Failure& failure, bool tell) {
   if (forked_.load(std::memory_order_relaxed)) return break_copy_as_owner(failure);
+  // The others cannot know whose it is.
+  if (tell && failure.kind == ErrorKind::exhausted && !failure.culprit)
+    return threw_as_owner(failure);
   const bool first = !broken_;
   if (first) {
     keep_standing_as_owner();

@@ -140,7 +140,7 @@ void start(const std::string& transport, rlim_t left) {
     check(std::chrono::steady_clock::now() - began < 20s, said);
     check(text.starts_with("exhausted: "), said);
     check(rank == kPoor || text.find("rank 2") != text.npos, said);
-    check(text.find("oo many open files") != text.npos, said);
+    check(text.find("ulimit -n") != text.npos, said);
   });
 }
 

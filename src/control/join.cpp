@@ -90,7 +90,7 @@ class Joining {
   std::optional<Status> await_children() {
     while (Clock::now() < deadline_) {
       const auto soon = deadline_after(kLookForWords);
-      if (const auto outcome = await_outcome(std::min(deadline_, soon))) return outcome;
+      if (auto outcome = await_outcome(std::min(deadline_, soon))) return outcome;
       if (const auto word = word_of_children()) return give_up(*word);
       if (hub_->is_forked()) return not_in_child();
     }

@@ -2,8 +2,8 @@
 #pragma once
 
 /// A rank's word, in the store under its key: why it does not come to a start-up, or gave it up. It
-/// reaches those whom no connection reaches. The rank may have no descriptor for one, and others may
-/// come when it has gone.
+/// reaches those whom no connection reaches. The rank may have no descriptor for one, and others
+/// may come when it has gone.
 
 #include <chrono>
 #include <cstdint>

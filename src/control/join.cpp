@@ -35,7 +35,7 @@ constexpr milliseconds kSecondLook{500};
 constexpr milliseconds kKeyThere{200};
 constexpr milliseconds kFarewell{1000};
 constexpr milliseconds kShortFarewell{250};
-/// So often a rank looks whether a child that it waits for has left word in the store.
+/// So often a rank looks whether those that it waits for have left word in the store.
 constexpr milliseconds kLookForWords{1000};
 constexpr milliseconds kFirstPause{50};
 constexpr milliseconds kLongestPause{250};
@@ -91,18 +91,18 @@ class Joining {
     while (Clock::now() < deadline_) {
       const auto soon = deadline_after(kLookForWords);
       if (auto outcome = await_outcome(std::min(deadline_, soon))) return outcome;
-      if (const auto word = word_of_children()) return give_up(*word);
+      if (const auto word = word_of(look().unreported)) return give_up(*word);
       if (hub_->is_forked()) return not_in_child();
     }
     return std::nullopt;
   }
 
-  /// Why one of them will not come, where that is known.
-  std::optional<Failure> word_of_children() {
+  /// Why one of `ranks` will not come, or has given up, where that is known.
+  std::optional<Failure> word_of(const std::vector<std::uint32_t>& ranks) {
     if (!patience_.is_left()) return std::nullopt;
     try {
-      for (const auto child : look().unreported)
-        if (const auto value = read_key(store_, child, kLookForWords))
+      for (const auto rank : ranks)
+        if (const auto value = read_key(store_, rank, kLookForWords))
           if (const auto word = decode_word(*value, membership_.size);
               word && this_start_.has(*word))
             return word->why;
@@ -266,8 +266,14 @@ class Joining {
   /// itself while it listened, so where nobody does the attempt is over at once.
   Status reach_parent() {
     milliseconds pause = kFirstPause;
+    auto look_at = deadline_after(kLookForWords);
     while (Clock::now() < deadline_ && !await_outcome(Clock::now())) {
       report_if_due();
+      if (Clock::now() >= look_at) {
+        // The parent may have died. Rank 0 hears of that from those whom it had met.
+        if (auto word = word_of({0})) return tl::unexpected<Failure>(std::move(*word));
+        look_at = deadline_after(kLookForWords);
+      }
       const auto row = read_parent();
       CCOLL_TRY(not_in_child());
       if (!row) return tl::unexpected<Failure>(row.error());

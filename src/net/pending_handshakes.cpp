@@ -32,6 +32,9 @@ struct LastRefusal {
   std::string why;                             // guarded by mutex
 };
 
+/// Before main: at its first use another thread could be in fork() already.
+[[maybe_unused]] const auto& last_refusal_made_early = LastRefusal::of_process();
+
 }  // namespace
 
 OwnHello::OwnHello() { own_hellos.fetch_add(1, std::memory_order_relaxed); }

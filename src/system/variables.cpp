@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <cstdlib>
 #include <map>
@@ -285,6 +286,9 @@ Fallbacks& fallbacks() {
   return *one;
 }
 
+/// Before main: at its first use another thread could be in fork() already.
+[[maybe_unused]] const auto& fallbacks_made_early = fallbacks();
+
 /// "LOG_LEVEL" may mean LOG, "IFNAME" SOCKET_IFNAME: no slip of the finger, but a slip of memory.
 std::string containing(std::string_view word, std::span<const std::string_view> candidates) {
   for (const std::string_view candidate : candidates) {
@@ -448,15 +452,14 @@ std::vector<std::string> unknown_variables(std::span<const std::string> names) {
 }
 
 void warn_of_unknown_variables() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    std::vector<std::string> names;
-    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-      const std::string_view text(*entry);
-      names.emplace_back(text.substr(0, text.find('=')));
-    }
-    for (const std::string& remark : unknown_variables(names)) log().warn("{}", remark);
-  });
+  static constinit std::atomic<bool> has_warned = false;
+  if (has_warned.exchange(true)) return;
+  std::vector<std::string> names;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    names.emplace_back(text.substr(0, text.find('=')));
+  }
+  for (const std::string& remark : unknown_variables(names)) log().warn("{}", remark);
 }
 
 }  // namespace ccoll

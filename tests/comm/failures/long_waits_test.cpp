@@ -87,11 +87,12 @@ TEST_CASE("long waits: of many messages few are told of, the rest counted", "[co
   const auto text = said_by(2, soon_told(), [&](Communicator& team) {
     std::vector<std::int32_t> values(20);
     if (team.rank() == 1) std::this_thread::sleep_for(kLate);
-    std::vector<Work> works;
+    // At once, lest some have waited long enough before the others.
+    std::vector<MessageRequest> requests;
     for (auto& value : values)
-      works.push_back(team.rank() == 0 ? team.recv_async(std::span(&value, 1), 1)
-                                       : team.send_async(std::span(&value, 1), 0));
-    for (auto& work : works) work.wait();
+      requests.push_back(team.rank() == 0 ? MessageRequest::recv(std::span(&value, 1), 1)
+                                          : MessageRequest::send(std::span(&value, 1), 0));
+    team.batch(requests);
   });
   CAPTURE(text);
   CHECK(count_of("recv from rank 1", text) == 4);

@@ -30,7 +30,7 @@ void leave_word(Store& store, std::uint32_t rank, const Word& word,
 /// process's last start-up. Clocks are compared on one host only: elsewhere no word counts.
 class ThisStart {
  public:
-  /// Of a rank on host `host`, which begins now.
+  /// A rank on host `host` begins it now.
   explicit ThisStart(std::uint64_t host);
   ~ThisStart();
   ThisStart(const ThisStart&) = delete;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What processes that this one starts inherit of its sockets: nothing. A child that kept them
-/// would keep connections open whose rank has ended, and ports in use that a restarted job needs.
+/// Processes that this one starts inherit none of its sockets. A child that kept them would keep
+/// connections open whose rank has ended, and ports in use that a restarted job needs.
 
 namespace ccoll::net {
 

@@ -28,7 +28,7 @@ constexpr int kFirstLate = 3;
 constexpr auto kDies = 500ms;
 constexpr auto kLate = 1500ms;
 
-/// What a rank is told by a start-up whose limit is a minute.
+/// Takes part in the start-up, whose limit is a minute, and checks what it is told.
 void be_rank(int rank, const std::string& store) {
   if (rank >= kFirstLate) std::this_thread::sleep_for(kLate);
   if (rank == kDead)

@@ -190,9 +190,7 @@ std::shared_ptr<Control> Control::make(std::shared_ptr<net::Service> service,
 
 void Control::decline(Store& store, std::uint32_t rank, std::uint64_t host,
                       std::chrono::steady_clock::time_point began, const Failure& why) {
-  const auto since =
-      std::chrono::duration_cast<std::chrono::milliseconds>(began.time_since_epoch());
-  control::leave_word(store, rank, {why, host, since, {}}, std::nullopt);
+  control::leave_word(store, rank, {why, host, began, {}}, std::nullopt);
 }
 
 }  // namespace ccoll

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <future>
+#include <map>
 
 #include "control/tree.hpp"
 #include "control/word.hpp"
@@ -79,11 +80,9 @@ class Joining {
       if (const auto outcome = await_outcome(deadline_ + kVerdictGrace)) return *outcome;
       standing = look();
     }
-    standing.refusal = net::last_refusal(began_).value_or("");
-    Failure verdict = judge(standing, membership_.timeout, store_);
-    if (earlier_word_) verdict.message += "; " + *earlier_word_;
+    const Failure found = verdict(std::move(standing), membership_.timeout);
     CCOLL_TRY(not_in_child());
-    return give_up(verdict);
+    return give_up(found);
   }
 
   /// Until the outcome or the deadline.
@@ -102,14 +101,35 @@ class Joining {
     if (!patience_.is_left()) return std::nullopt;
     try {
       for (const auto rank : ranks)
-        if (const auto value = read_key(store_, rank, kLookForWords))
-          if (const auto word = decode_word(*value, membership_.size);
-              word && this_start_.has(*word))
-            return word->why;
+        if (const auto value = read_key(store_, rank, kKeyThere))
+          if (auto why = heed(rank, *value)) return why;
     } catch (const std::exception&) {
       return std::nullopt;  // whether the store works is seen by those who need it
     }
     return std::nullopt;
+  }
+
+  /// Why that rank has given this start-up up, if its key's value says so. What may be of an
+  /// earlier one is kept for the verdict.
+  std::optional<Failure> heed(std::uint32_t rank, std::string_view value) {
+    doubtful_.erase(rank);
+    auto word = decode_word(value, membership_.size);
+    if (!word) return std::nullopt;
+    if (this_start_.has(*word)) return std::move(word->why);
+    doubtful_.emplace(rank, std::move(*word));
+    return std::nullopt;
+  }
+
+  /// Tells which ranks did not come within `waited`, and why, as far as that is known.
+  Failure verdict(Standing standing, milliseconds waited) {
+    standing.refusal = net::last_refusal(began_).value_or("");
+    for (const auto& [rank, word] : doubtful_)
+      if (!word.row) standing.declined.push_back(rank);
+    auto failure = judge(standing, waited, store_);
+    for (const auto& [rank, word] : doubtful_)
+      failure.message += fmt::format("; rank {} left word, in this start-up or an earlier one: {}",
+                                     rank, word.why.message);
+    return failure;
   }
 
   template <typename Action>
@@ -143,11 +163,10 @@ class Joining {
     Standing standing = look();
     // Rank 0 knows it best; the others are heard where they may be without it.
     if (membership_.rank != 0 && standing.parent_met) return;
-    standing.refusal = net::last_refusal(began_).value_or("");
     const auto waited = std::chrono::duration_cast<milliseconds>(now - began_);
-    const auto found = judge(standing, waited, store_);
+    const auto found = verdict(std::move(standing), waited);
     if (patience_.is_left())
-      log().warn("{}; rank {} goes on waiting", found.message, standing.rank);
+      log().warn("{}; rank {} goes on waiting", found.message, membership_.rank);
   }
 
   std::optional<Status> await_outcome(Clock::time_point until) {
@@ -238,14 +257,9 @@ class Joining {
     try {
       const auto wait = patience_.stop.stop_possible() ? kShortKeyWait : kKeyWait;
       const auto value = store_.get(key_of(parent), std::min(wait, remaining()));
-      const auto word = decode_word(value, membership_.size);
-      if (word && this_start_.has(*word)) return tl::unexpected(word->why);
-      earlier_word_.reset();
-      if (word)
-        earlier_word_ = fmt::format("rank {} left word, in this start or an earlier one: {}",
-                                    parent, word->why.message);
+      if (auto why = heed(parent, value)) return tl::unexpected(std::move(*why));
       if (const auto row = decode_key(value)) return parent_ = row;
-      if (word) return std::nullopt;
+      if (doubtful_.contains(parent)) return std::nullopt;
       return fail(
           ErrorKind::corrupt,
           "start-up: the store's key '{}' holds no address of this version of ccoll: do all "
@@ -277,7 +291,7 @@ class Joining {
       const auto row = read_parent();
       CCOLL_TRY(not_in_child());
       if (!row) return tl::unexpected<Failure>(row.error());
-      if (!*row && !earlier_word_) continue;
+      if (!*row && !doubtful_.contains(parent_of(membership_.rank))) continue;
       if (*row) {
         const auto status = attempt(**row);
         if (!status || *status) return {};
@@ -348,9 +362,9 @@ class Joining {
                                      ? deadline_after(patience_.warn_after, began_)
                                      : Clock::time_point::max();
   const ThisStart this_start_{membership_.address.host};
-  std::optional<std::string> own_key_;       ///< once the store has it
-  std::optional<Row> parent_;                ///< as it was read last
-  std::optional<std::string> earlier_word_;  ///< of the parent
+  std::optional<std::string> own_key_;      ///< once the store has it
+  std::optional<Row> parent_;               ///< as it was read last
+  std::map<std::uint32_t, Word> doubtful_;  ///< by rank: words that may be of an earlier start-up
 };
 
 }  // namespace

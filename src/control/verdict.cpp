@@ -82,8 +82,11 @@ Failure missing_ranks(std::uint32_t size, std::chrono::milliseconds timeout,
 /// Without what may be the reason for it.
 static Failure judge_ranks(const Standing& standing, std::chrono::milliseconds timeout,
                            Store& store) {
-  const auto came = ask(store, standing.size);
+  auto came = ask(store, standing.size);
   if (!came) return stuck(standing, timeout, "the store does not say who came");
+  std::erase_if(*came, [&](std::uint32_t rank) {
+    return std::ranges::binary_search(standing.declined, rank);
+  });
   const auto missing = without(standing.size, *came);
   if (!missing.empty()) return missing_ranks(standing.size, timeout, missing, *came);
   // A key may be an earlier start's: it does not show that its rank came to this one.

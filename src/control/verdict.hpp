@@ -22,6 +22,7 @@ struct Standing {
   bool parent_met = false;                ///< true for rank 0
   std::vector<std::uint32_t> unreported;  ///< children whose subtree is not complete
   std::vector<std::uint32_t> unmet;       ///< ring neighbours without a connection
+  std::vector<std::uint32_t> declined;    ///< ascending: their keys say only why they do not come
   std::string last_trouble;  ///< of a connection that this rank tried to open; or empty
   std::string refusal;       ///< why this process refused somebody, perhaps one of them; or empty
 };

@@ -324,9 +324,10 @@ std::optional<Row> decode_key(std::string_view value) {
 
 std::string encode_key(const Word& word) {
   Writer writer;
+  const auto since = std::chrono::nanoseconds(word.began.time_since_epoch());
   writer.number(kNoRow).number(kWireVersion);
   write(writer, word.why);
-  writer.number(word.host).number(static_cast<std::uint64_t>(word.began.count()));
+  writer.number(word.host).number(static_cast<std::uint64_t>(since.count()));
   if (word.row) write(writer, *word.row);
   return writer.take();
 }
@@ -338,7 +339,7 @@ std::optional<Word> decode_word(std::string_view value, std::uint32_t size) {
   auto why = read_failure(reader);
   if (!why || (why->culprit && *why->culprit >= size)) return std::nullopt;
   Word word{std::move(*why), reader.number<std::uint64_t>(), {}, {}};
-  word.began = std::chrono::milliseconds(static_cast<std::int64_t>(reader.number<std::uint64_t>()));
+  word.began += std::chrono::nanoseconds(static_cast<std::int64_t>(reader.number<std::uint64_t>()));
   if (!reader.complete()) word.row = read_row(reader);
   if (!reader.complete()) return std::nullopt;
   return word;

@@ -157,9 +157,9 @@ std::optional<std::uint32_t> decode_beat(std::string_view body);
 /// Why a rank does not come to a start-up, or gave it up.
 struct Word {
   Failure why;
-  std::uint64_t host = 0;             ///< PeerAddress::host of the rank
-  std::chrono::milliseconds began{};  ///< when it began the start-up, by that host's steady clock
-  std::optional<Row> row;             ///< where it may still answer, if it had announced that
+  std::uint64_t host = 0;                         ///< PeerAddress::host of the rank
+  std::chrono::steady_clock::time_point began{};  ///< of its start-up, by that host's clock
+  std::optional<Row> row;  ///< where it may still answer, if it had announced that
   friend bool operator==(const Word&, const Word&) = default;
 };
 

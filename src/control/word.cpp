@@ -7,18 +7,13 @@
 namespace ccoll::control {
 namespace {
 
-using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
 
 /// No longer does a rank that ends wait for the store.
-constexpr milliseconds kLeaveWithin{250};
-
-milliseconds now() {
-  return std::chrono::duration_cast<milliseconds>(
-      std::chrono::steady_clock::now().time_since_epoch());
-}
+constexpr std::chrono::milliseconds kLeaveWithin{250};
 
 /// When this process's last start-up ended; before there is one, about when the process began.
-std::atomic<milliseconds> last_end{now()};
+std::atomic<Clock::time_point> last_end{Clock::now()};
 
 }  // namespace
 
@@ -38,8 +33,8 @@ void leave_word(Store& store, std::uint32_t rank, const Word& word,
   }
 }
 
-ThisStart::ThisStart(std::uint64_t host) : host_(host), began_(now()), since_(last_end) {}
+ThisStart::ThisStart(std::uint64_t host) : host_(host), began_(Clock::now()), since_(last_end) {}
 
-ThisStart::~ThisStart() { last_end = now(); }
+ThisStart::~ThisStart() { last_end = Clock::now(); }
 
 }  // namespace ccoll::control

@@ -40,7 +40,7 @@ class ThisStart {
 
  private:
   const std::uint64_t host_;
-  const std::chrono::milliseconds began_, since_;
+  const std::chrono::steady_clock::time_point began_, since_;
 };
 
 }  // namespace ccoll::control

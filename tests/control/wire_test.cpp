@@ -104,7 +104,10 @@ TEST_CASE("every message is read as it was written", "[control]") {
   CHECK(decode_beat(whole(encode_beat(1500)).body) == 1500);
   CHECK(decode_key(encode_key(some_row(9))) == some_row(9));
   CHECK(encode_key(some_row(9)).size() <= 64);
-  Word word{{ErrorKind::exhausted, "no descriptor", 2}, 7, std::chrono::milliseconds(9), {}};
+  Word word{{ErrorKind::exhausted, "no descriptor", 2},
+            7,
+            std::chrono::steady_clock::time_point(std::chrono::nanoseconds(9)),
+            {}};
   CHECK(decode_word(encode_key(word), 3) == word);
   CHECK_FALSE(decode_key(encode_key(word)));
   word.row = some_row(9);
@@ -166,7 +169,10 @@ TEST_CASE("values out of range are not read", "[control]") {
   CHECK_FALSE(decode_failure(whole(encode(news)).body, 3));
   CHECK_FALSE(decode_key(""));
   CHECK_FALSE(decode_key(encode_key(some_row(1)).append("x")));
-  const Word word{{ErrorKind::exhausted, "no descriptor", 2}, 7, std::chrono::milliseconds(9), {}};
+  const Word word{{ErrorKind::exhausted, "no descriptor", 2},
+                  7,
+                  std::chrono::steady_clock::time_point(std::chrono::nanoseconds(9)),
+                  {}};
   CHECK_FALSE(decode_word(encode_key(word), 2));
   CHECK_FALSE(decode_word(encode_key(word).append("x"), 3));
   CHECK_FALSE(decode_word(encode_key(some_row(1)), 3));

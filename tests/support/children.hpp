@@ -9,9 +9,12 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <functional>
+#include <iostream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "support/verdict.hpp"
 
@@ -26,6 +29,30 @@ constexpr bool kChildrenHaveMemory =
 #else
 constexpr bool kChildrenHaveMemory = true;
 #endif
+
+/// `body(i)` in `count` processes, a number each: all are to end well, however long they take.
+inline void run_processes(int count, const std::function<void(int)>& body) {
+  std::vector<pid_t> children;
+  for (int i = 0; i < count; i++) {
+    const pid_t child = fork();
+    if (child == 0) {
+      failures = 0;
+      try {
+        body(i);
+      } catch (const std::exception& error) {
+        check(false, "process " + std::to_string(i) + ": " + error.what());
+      }
+      std::cout.flush();
+      _exit(failures == 0 ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    waitpid(child, &status, 0);
+    check(status == 0, "a process ends with status " + std::to_string(status));
+  }
+}
 
 /// A child that is not hung ends within it.
 constexpr std::chrono::seconds kSoon{5};

@@ -5,8 +5,6 @@
 //   descriptors_test start TRANSPORT  the same while it starts
 // No Catch2: it forks, and limits are the process's.
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -17,6 +15,7 @@
 #include <vector>
 
 #include "ccoll/ccoll.hpp"
+#include "support/children.hpp"
 #include "support/directory.hpp"
 #include "support/held.hpp"
 #include "support/limited_descriptors.hpp"
@@ -33,30 +32,6 @@ constexpr int kSize = 4;
 
 /// The one that has few descriptors.
 constexpr int kPoor = 2;
-
-/// `body(i)` in `count` processes, a number each.
-void run_processes(int count, const std::function<void(int)>& body) {
-  std::vector<pid_t> children;
-  for (int i = 0; i < count; i++) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      failures = 0;
-      try {
-        body(i);
-      } catch (const std::exception& error) {
-        check(false, "process " + std::to_string(i) + ": " + error.what());
-      }
-      std::cout.flush();
-      ::_exit(failures == 0 ? 0 : 1);
-    }
-    children.push_back(child);
-  }
-  for (const pid_t child : children) {
-    int status = -1;
-    ::waitpid(child, &status, 0);
-    check(status == 0, "a process ends with status " + std::to_string(status));
-  }
-}
 
 /// `body(world)` on each rank, in a process of its own.
 void run_job(const std::string& transport, const std::function<void(Communicator&)>& body) {

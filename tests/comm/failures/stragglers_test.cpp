@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks that come to a start-up when it has failed: they hear why at once, as those do that it
 // failed under. No Catch2: it forks.
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <iostream>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "ccoll/ccoll.hpp"
+#include "support/children.hpp"
 #include "support/ranks.hpp"
 #include "support/verdict.hpp"
 
@@ -49,19 +48,6 @@ void be_rank(int rank, const std::string& store) {
 
 int main() {
   const auto server = serve_tcp_store();
-  std::vector<pid_t> children;
-  for (int rank = 0; rank < kSize; rank++) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      be_rank(rank, server->address());
-      ::_exit(failures == 0 ? 0 : 1);
-    }
-    children.push_back(child);
-  }
-  for (const pid_t child : children) {
-    int status = -1;
-    ::waitpid(child, &status, 0);
-    check(status == 0, "a rank ends with status " + std::to_string(status));
-  }
+  run_processes(kSize, [&](int rank) { be_rank(rank, server->address()); });
   return failures == 0 ? 0 : 1;
 }

@@ -67,7 +67,8 @@ TEST_CASE("leave: the others go on among themselves until a call needs who has g
 TEST_CASE("leave: what is under way ends on every rank, with the reason", "[comm]") {
   const bool is_message = GENERATE(false, true);
   CAPTURE(is_message);
-  std::latch begun(2);
+  // Whoever is still in the barrier would be told there.
+  std::latch begun(3);
   const auto errors = run_ranks(3, options_for("inproc"), [&](Communicator& world) {
     world.barrier();
     std::int32_t value = 0;
@@ -79,7 +80,7 @@ TEST_CASE("leave: what is under way ends on every rank, with the reason", "[comm
       const auto text = message_of([&] { work.wait(); });
       expect(text == "aborted: rank 2 aborted: no more", text);
     } else {
-      if (world.rank() == 1) begun.arrive_and_wait();
+      begun.arrive_and_wait();
       const auto text = message_of([&] { world.recv(std::span(&value, 1), 1 - world.rank(), 9); });
       expect(text.starts_with("aborted: ") && text.ends_with("rank 2 aborted: no more"), text);
     }
@@ -88,8 +89,10 @@ TEST_CASE("leave: what is under way ends on every rank, with the reason", "[comm
 }
 
 TEST_CASE("leave: while another thread is in a call of it", "[comm]") {
+  std::latch begun(2);
   const auto errors = run_ranks(2, options_for("inproc"), [&](Communicator& world) {
     world.barrier();
+    begun.arrive_and_wait();
     std::string text;
     std::jthread other;
     if (world.rank() == 0)

@@ -207,6 +207,7 @@ TEST_CASE("a listener that ends frees its port and every connection in its hello
   silent.emplace_back(context, tcp::v4());
   silent.clear();
   REQUIRE(open_one(""));
+  // Some of it may still be being closed.
   const std::size_t before = open_descriptors();
   auto listener = open_one("");
   REQUIRE(listener);
@@ -215,7 +216,7 @@ TEST_CASE("a listener that ends frees its port and every connection in its hello
   listener->reset();
   CHECK(open_one(net::to_string(endpoint)).has_value());
   silent.clear();
-  CHECK(eventually([&] { return open_descriptors() == before; }));
+  CHECK(eventually([&] { return open_descriptors() <= before; }));
 }
 
 TEST_CASE("addresses that cannot be listened at are refused with the reason", "[core]") {

@@ -18,7 +18,7 @@
 namespace ccoll::device {
 namespace {
 
-constexpr std::string_view kWhat = "GPUs run no kernels that wait for each other";
+constexpr std::string_view kNoneWaits = "GPUs run no kernels that wait for each other";
 
 /// Behind those of programs: by which GPUs tell each other that a call has ended.
 constexpr std::uint32_t kEndedFlags = kMostTeamFlags;
@@ -125,7 +125,7 @@ Status KernelCalls::open() {
 
 Status KernelCalls::exchange_limits(Exchange& exchange, Exchange::TimePoint deadline) {
   const auto own = reserve_blocks();
-  CCOLL_TRY(agree(exchange, own.map([](auto) {}), kWhat, deadline));
+  CCOLL_TRY(agree(exchange, own.map([](auto) {}), kNoneWaits, deadline));
   auto said = exchange.swap(net::Writer().number(*own).take(), {}, deadline);
   if (!said) return tl::unexpected(std::move(said.error()));
   most_blocks_ = *own;
@@ -271,14 +271,14 @@ Result<std::unique_ptr<GroupCalls>> make_kernel_calls(const StreamGroupOptions& 
                                                       Exchange::TimePoint deadline) {
   auto made = std::make_unique<KernelCalls>(options, shared);
   // Nobody writes flags or words that are yet to be zeroed.
-  CCOLL_TRY(agree(exchange, made->open(), kWhat, deadline));
+  CCOLL_TRY(agree(exchange, made->open(), kNoneWaits, deadline));
   CCOLL_TRY(made->exchange_limits(exchange, deadline));
   const KernelTrial trial = try_kernels(*made, options, shared, deadline);
   if (!trial.has_ended) {
     made->abandon();
     shared.abandon();
   }
-  CCOLL_TRY(agree(exchange, trial.works, kWhat, deadline));
+  CCOLL_TRY(agree(exchange, trial.works, kNoneWaits, deadline));
   CCOLL_TRY(made->open_lending(exchange, deadline));
   return made;
 }

@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 /// What ranks say to each other at set-up.
 constexpr std::uint32_t kVersion = 4;
 constexpr std::size_t kMostReasonBytes = 1000;
-constexpr std::string_view kWhat = "GPU memory is not shared";
+constexpr std::string_view kNotShared = "GPU memory is not shared";
 
 /// Each rank's pattern is what its kernel reads here.
 Status read_patterns(Trial& trial, const SharedGroup& group, std::uint32_t ranks,
@@ -117,13 +117,13 @@ Result<std::unique_ptr<SharedGroup>> SharedGroup::make(const StreamGroupOptions&
   Status own = made->check_options();
   if (own) own = current.status();
   if (own) own = made->make_own();
-  CCOLL_TRY(agree(exchange, own, kWhat, deadline));
+  CCOLL_TRY(agree(exchange, own, kNotShared, deadline));
   std::vector<int> files{made->memories_[options.rank]->file().number()};
   if (made->made_) files.push_back(made->made_->file().number());
   auto parcels = exchange.swap(made->introduction(), files, deadline);
   if (!parcels) return tl::unexpected(std::move(parcels.error()));
   own = made->map_all(std::move(*parcels));
-  CCOLL_TRY(agree(exchange, own, kWhat, deadline));
+  CCOLL_TRY(agree(exchange, own, kNotShared, deadline));
   CCOLL_TRY(made->try_out(exchange, deadline));
   return made;
 }
@@ -227,13 +227,13 @@ Status SharedGroup::try_out(Exchange& exchange, TimePoint deadline) {
   };
   Status works = Trial::make(options_.size).map([&](auto made) { trial = std::move(made); });
   if (works) works = trial->write(options_.rank, memory(options_.rank), limit());
-  CCOLL_TRY(agree(exchange, heard(std::move(works)), kWhat, deadline));
+  CCOLL_TRY(agree(exchange, heard(std::move(works)), kNotShared, deadline));
   works = heard(read_patterns(*trial, *this, options_.size, limit()));
-  CCOLL_TRY(agree(exchange, works, kWhat, deadline));
+  CCOLL_TRY(agree(exchange, works, kNotShared, deadline));
   works = heard(pass_words(*trial, *this, options_, limit()));
   // Freeing memory waits for all streams of the process: no rank may have called anything yet.
   trial.reset();
-  return agree(exchange, works, kWhat, deadline);
+  return agree(exchange, works, kNotShared, deadline);
 }
 
 }  // namespace ccoll::device

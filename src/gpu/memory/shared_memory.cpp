@@ -42,13 +42,13 @@ Registrations& registrations() {
 }
 
 /// The handle of an allocation, which lives on while it is mapped.
-class Handle {
+class OwnedHandle {
  public:
-  Handle(const Driver& driver, CUmemGenericAllocationHandle handle)
+  OwnedHandle(const Driver& driver, CUmemGenericAllocationHandle handle)
       : driver_(driver), handle_(handle) {}
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-  ~Handle() { driver_.release(handle_); }
+  OwnedHandle(const OwnedHandle&) = delete;
+  OwnedHandle& operator=(const OwnedHandle&) = delete;
+  ~OwnedHandle() { driver_.release(handle_); }
 
  private:
   const Driver& driver_;
@@ -114,7 +114,7 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::make(int device, std::uint64
   const std::uint64_t whole = (bytes + unit - 1) / unit * unit;
   CUmemGenericAllocationHandle handle = 0;
   CCOLL_TRY(cu.status(cu.create(&handle, whole, &*properties, 0), "cuMemCreate"));
-  const Handle owned(cu, handle);
+  const OwnedHandle owned(cu, handle);
   std::shared_ptr<SharedMemory> made(new SharedMemory(device));
   int file = -1;
   CCOLL_TRY(cu.status(cu.export_handle(&file, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
@@ -155,7 +155,7 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::import(int device, const Fil
   void* const number = reinterpret_cast<void*>(static_cast<std::intptr_t>(file.number()));
   CCOLL_TRY(cu.status(cu.import_handle(&handle, number, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
                       "cuMemImportFromShareableHandle"));
-  const Handle owned(cu, handle);
+  const OwnedHandle owned(cu, handle);
   std::shared_ptr<SharedMemory> made(new SharedMemory(device));
   CCOLL_TRY(made->map(handle, bytes));
   return made;

@@ -149,13 +149,7 @@ void Driver::step(const Case* cases, std::size_t count, Memory& memory) {
   }
 }
 
-void Driver::go_through(std::vector<Case> all, Memory& memory, std::size_t most_in_group) {
-  // In place it is tried on the host alone, through whose memory it goes on devices, too.
-  if (memory.is_of_devices()) {
-    for (auto& each : all) {
-      if (each.operation == Operation::all_to_all) each.in_place = false;
-    }
-  }
+void Driver::go_through(const std::vector<Case>& all, Memory& memory, std::size_t most_in_group) {
   constexpr std::size_t kMostBytes = 1 << 20;
   for (std::size_t at = 0; at < all.size();) {
     // As many in a group as the first one's data says, which all ranks know.

@@ -30,7 +30,7 @@ class Driver {
  private:
   void make();
   void destroy();
-  void go_through(std::vector<Case> all, Memory& memory, std::size_t most_in_group);
+  void go_through(const std::vector<Case>& all, Memory& memory, std::size_t most_in_group);
   /// Some cases in one group, or one without.
   void step(const Case* cases, std::size_t count, Memory& memory);
   void check_numbers();

@@ -125,7 +125,11 @@ void Comm::look_for_failure() {
 }
 
 void Comm::finalise() {
-  order_.wait([&] { return async_error() != ncclSuccess || state() == State::ended; });
+  // async_error would tell that this very job is in progress.
+  order_.wait([&] {
+    look_for_failure();
+    return failure_.load() != ncclSuccess || state() == State::ended;
+  });
   check_failure();
   auto expected = State::ready;
   state_.compare_exchange_strong(expected, State::finalised, std::memory_order_acq_rel);

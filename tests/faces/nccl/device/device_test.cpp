@@ -2,6 +2,7 @@
 // nccl.h over the GPUs that the host plays: streams, several of them, graphs and the null stream.
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -27,10 +28,14 @@ void ok(cudaError_t error) { REQUIRE(error == cudaSuccess); }
 /// and two streams.
 class Job {
  public:
-  explicit Job(int ranks, int gpus = 1) : comms(static_cast<std::size_t>(ranks)) {
+  explicit Job(int ranks, int gpus = 1, bool blocking = true)
+      : comms(static_cast<std::size_t>(ranks)) {
     cuda_on_host_has(gpus);
     for (int i = 0; i < ranks; i++) devices.push_back(i % gpus);
-    ok(ncclCommInitAll(comms.data(), ranks, devices.data()));
+    if (blocking)
+      ok(ncclCommInitAll(comms.data(), ranks, devices.data()));
+    else
+      make_polled();
     for (int i = 0; i < ranks; i++) {
       ok(cudaSetDevice(devices[static_cast<std::size_t>(i)]));
       const std::vector<float> values(kCount, static_cast<float>(i + 1));
@@ -88,7 +93,35 @@ class Job {
   std::vector<float*> inputs, outputs;
   std::vector<cudaStream_t> streams, others;
 
+  ncclResult_t state(std::size_t rank) const {
+    ncclResult_t state = ncclSuccess;
+    ok(ncclCommGetAsyncError(comms[rank], &state));
+    return state;
+  }
+  /// Until no rank goes on with anything.
+  void settle() const {
+    for (std::size_t i = 0; i < comms.size(); i++) {
+      while (state(i) == ncclInProgress) std::this_thread::sleep_for(1ms);
+      REQUIRE(state(i) == ncclSuccess);
+    }
+  }
+
  private:
+  void make_polled() {
+    ncclUniqueId id;
+    ok(ncclGetUniqueId(&id));
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    ok(ncclGroupStart());
+    for (std::size_t i = 0; i < comms.size(); i++) {
+      use_device_of(i);
+      const auto size = static_cast<int>(comms.size());
+      const auto code = ncclCommInitRankConfig(&comms[i], size, id, static_cast<int>(i), &config);
+      REQUIRE((code == ncclSuccess || code == ncclInProgress));
+    }
+    REQUIRE(ncclGroupEnd() == ncclInProgress);
+    settle();
+  }
   static float* memory() {
     void* made = nullptr;
     ok(cudaMalloc(&made, kCount * sizeof(float)));
@@ -122,6 +155,26 @@ class Gate {
 };
 
 bool is_done(cudaEvent_t event) { return cudaEventQuery(event) == cudaSuccess; }
+
+/// Behind all that streams hold by now.
+class Behind {
+ public:
+  explicit Behind(const std::vector<cudaStream_t>& streams) {
+    for (auto* const stream : streams) {
+      ok(cudaEventCreateWithFlags(&events_.emplace_back(), cudaEventDisableTiming));
+      ok(cudaEventRecord(events_.back(), stream));
+    }
+  }
+  Behind(const Behind&) = delete;
+  Behind& operator=(const Behind&) = delete;
+  ~Behind() {
+    for (auto* const event : events_) CHECK(cudaEventDestroy(event) == cudaSuccess);
+  }
+  bool is_reached() const { return std::ranges::all_of(events_, is_done); }
+
+ private:
+  std::vector<cudaEvent_t> events_;
+};
 
 struct Layout {
   int ranks, gpus;
@@ -288,6 +341,45 @@ TEST_CASE("nccl devices: finalising waits for what is in the streams", "[faces]"
   CHECK(is_done(behind));
   CHECK(job.holds(3));
   ok(cudaEventDestroy(behind));
+}
+
+TEST_CASE("nccl devices: finalising is in progress while a stream has calls", "[faces]") {
+  Job job(2, 1, false);
+  Gate gate;
+  for (auto* const stream : job.streams) gate.put(stream);
+  job.sum(job.inputs, job.streams);
+  const Behind behind(job.streams);
+  for (auto* const comm : job.comms) CHECK(ncclCommFinalize(comm) == ncclInProgress);
+  std::this_thread::sleep_for(50ms);
+  for (std::size_t i = 0; i < 2; i++) CHECK(job.state(i) == ncclInProgress);
+  gate.open();
+  job.settle();
+  CHECK(behind.is_reached());
+  CHECK(job.holds(3));
+}
+
+TEST_CASE("nccl devices: destroying waits for what is in the streams", "[faces]") {
+  Job job(2);
+  Gate gate;
+  for (auto* const stream : job.streams) gate.put(stream);
+  job.sum(job.inputs, job.streams);
+  const Behind behind(job.streams);
+  std::atomic<int> destroyed = 0;
+  std::atomic<int> failed = 0;
+  std::vector<std::thread> threads;
+  for (auto* const comm : job.comms)
+    threads.emplace_back([&destroyed, &failed, comm] {
+      if (ncclCommDestroy(comm) != ncclSuccess) failed++;
+      destroyed++;
+    });
+  std::this_thread::sleep_for(50ms);
+  CHECK(destroyed == 0);
+  gate.open();
+  for (auto& thread : threads) thread.join();
+  job.comms.clear();
+  CHECK(failed == 0);
+  CHECK(behind.is_reached());
+  CHECK(job.holds(3));
 }
 
 TEST_CASE("nccl devices: an abort ends a call that other ranks never make", "[faces]") {

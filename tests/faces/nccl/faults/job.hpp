@@ -101,5 +101,6 @@ std::vector<Scenario> scenarios_of_mismatches();
 std::vector<Scenario> scenarios_of_aborts();
 std::vector<Scenario> scenarios_of_starts();
 std::vector<Scenario> scenarios_of_many();
+std::vector<Scenario> scenarios_of_waits();
 
 }  // namespace faults

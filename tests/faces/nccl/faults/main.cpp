@@ -13,7 +13,7 @@ int main(int count, char** values) {
   std::vector<faults::Scenario> all;
   for (const auto& some : {faults::scenarios_of_ends(), faults::scenarios_of_mismatches(),
                            faults::scenarios_of_aborts(), faults::scenarios_of_starts(),
-                           faults::scenarios_of_many()}) {
+                           faults::scenarios_of_many(), faults::scenarios_of_waits()}) {
     all.insert(all.end(), some.begin(), some.end());
   }
   int failed = 0;

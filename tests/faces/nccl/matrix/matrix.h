@@ -51,8 +51,18 @@ Pair pair(void);
 ncclComm_t broken(void);
 void destroy_pair(Pair pair);
 
+/* A stream of a GPU, memory of it, and what captures the stream. */
+typedef struct {
+  cudaStream_t stream;
+  float *in, *out;
+  void (*begin)(void);
+  /* Whether the capture ends well, and its graph runs. */
+  bool (*launch)(void);
+} Capture;
+
 /* The parts. */
 void check_states(void);
+void check_captured(const Capture* capture);
 void check_library(void);
 void check_making(void);
 void check_collectives(void);

@@ -5,12 +5,16 @@
 
 #include "matrix.h"
 
-static float in[8], out[8];
+/* Of the host, unless they are of a device whose stream is captured. */
+enum { LENGTH = 8 };
+static float host_in[LENGTH], host_out[LENGTH];
+static float *in = host_in, *out = host_out;
+static cudaStream_t stream;
 static ncclRedOp_t own_op;
 static ncclComm_t other;
 
 #define COLLECTIVE(NAME, ...) \
-  static ncclResult_t NAME(ncclComm_t comm) { return nccl##NAME(__VA_ARGS__, comm, NULL); }
+  static ncclResult_t NAME(ncclComm_t comm) { return nccl##NAME(__VA_ARGS__, comm, stream); }
 COLLECTIVE(AllReduce, in, out, 4, ncclFloat32, ncclSum)
 COLLECTIVE(Broadcast, in, out, 4, ncclFloat32, 0)
 COLLECTIVE(Bcast, out, 4, ncclFloat32, 0)
@@ -45,11 +49,11 @@ static ncclResult_t RedOpCreatePreMulSum(ncclComm_t comm) {
 }
 static ncclResult_t CommRegister(ncclComm_t comm) {
   void* handle = NULL;
-  return ncclCommRegister(comm, in, sizeof in, &handle);
+  return ncclCommRegister(comm, in, LENGTH * sizeof in[0], &handle);
 }
 static ncclResult_t CommWindowRegister(ncclComm_t comm) {
   ncclWindow_t window = NULL;
-  return ncclCommWindowRegister(comm, in, sizeof in, &window, NCCL_WIN_DEFAULT);
+  return ncclCommWindowRegister(comm, in, LENGTH * sizeof in[0], &window, NCCL_WIN_DEFAULT);
 }
 static ncclResult_t CommWindowDeregister(ncclComm_t comm) {
   return ncclCommWindowDeregister(comm, NULL);
@@ -84,7 +88,7 @@ static ncclResult_t CommGetUniqueId(ncclComm_t comm) {
 typedef struct {
   const char* name;
   ncclResult_t (*call)(ncclComm_t comm);
-  unsigned null, dead, group, nonblocking, initialising, revoked, finalised, broken;
+  unsigned null, dead, group, nonblocking, initialising, revoked, finalised, broken, captured;
   bool ends; /* after success the handle is gone */
 } Row;
 
@@ -92,37 +96,37 @@ typedef struct {
   { "nccl" #NAME, NAME, __VA_ARGS__ }
 /* clang-format off */
 static const Row rows[] = {
-  /*                         null      dead      group        nonblocking    initialising  revoked   finalised  broken */
-  ROW(AllReduce,             ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, false),
-  ROW(Broadcast,             ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, false),
-  ROW(Bcast,                 ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, false),
-  ROW(Reduce,                ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, false),
-  ROW(AllGather,             ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, false),
-  ROW(ReduceScatter,         ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, false),
-  ROW(AlltoAll,              ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, false),
-  ROW(Gather,                ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, false),
-  ROW(Scatter,               ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, false),
+  /*                         null      dead      group        nonblocking    initialising  revoked   finalised  broken  captured */
+  ROW(AllReduce,             ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, OK, false),
+  ROW(Broadcast,             ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, OK, false),
+  ROW(Bcast,                 ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, OK, false),
+  ROW(Reduce,                ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, OK, false),
+  ROW(AllGather,             ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, OK, false),
+  ROW(ReduceScatter,         ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, OK, false),
+  ROW(AlltoAll,              ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, OK, false),
+  ROW(Gather,                ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, OK, false),
+  ROW(Scatter,               ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, OK, false),
   /* To itself, which needs a group with both. */
-  ROW(Send,                  ARGUMENT, ARGUMENT, NEVER,       USAGE,         ARGUMENT,     USAGE,    USAGE,     REMOTE | USAGE, false),
-  ROW(Recv,                  ARGUMENT, ARGUMENT, NEVER,       USAGE,         ARGUMENT,     USAGE,    USAGE,     REMOTE | USAGE, false),
-  ROW(CommCount,             ARGUMENT, ARGUMENT, OK,          OK,            ARGUMENT,     OK,       ANY,       OK,     false),
-  ROW(CommUserRank,          ARGUMENT, ARGUMENT, OK,          OK,            ARGUMENT,     OK,       ANY,       OK,     false),
-  ROW(CommCuDevice,          ARGUMENT, ARGUMENT, OK,          OK,            ARGUMENT,     OK,       ANY,       OK,     false),
-  ROW(CommGetAsyncError,     ARGUMENT, ARGUMENT, OK,          OK,            OK,           OK,       OK,        OK,     false),
-  ROW(RedOpCreatePreMulSum,  ARGUMENT, ARGUMENT, OK,          OK,            ARGUMENT,     ANY,      ANY,       ANY,    false),
-  ROW(CommRegister,          ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     ANY,      ANY,       ANY,    false),
-  ROW(CommWindowRegister,    ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     ANY,      ANY,       ANY,    false),
-  ROW(CommWindowDeregister,  ANY,      ANY,      OK,          OK | PROGRESS, ANY,          OK,       ANY,       ANY,    false),
-  ROW(CommSplit,             ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     OK,       USAGE,     REMOTE, false),
-  ROW(CommShrink,            ARGUMENT, ARGUMENT, ARGUMENT,    ARGUMENT,      ARGUMENT,     ARGUMENT, ARGUMENT | USAGE, OK,     false),
-  ROW(CommFinalize,          OK,       ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     ARGUMENT, ARGUMENT,  REMOTE, false),
-  ROW(CommDestroy,           OK,       ARGUMENT, OK,          OK,            OK,           OK,       OK,        OK,     true),
-  ROW(CommAbort,             OK,       ARGUMENT, OK,          OK,            OK,           OK,       OK,        OK,     true),
-  ROW(CommRevoke,            ARGUMENT, ARGUMENT, OK | ARGUMENT | USAGE, OK,  ARGUMENT,     ARGUMENT, ARGUMENT,  OK | REMOTE, false),
-  ROW(CommSuspend,           ARGUMENT, ARGUMENT, ANY,         OK | PROGRESS, ARGUMENT,     ANY,      USAGE | ARGUMENT, ANY,    false),
-  ROW(CommResume,            ARGUMENT, ARGUMENT, ANY,         USAGE,         ARGUMENT,     ANY,      USAGE | ARGUMENT, ANY,    false),
-  ROW(CommMemStats,          ARGUMENT, ARGUMENT, OK,          OK,            ARGUMENT,     ANY,      ANY,       ANY,    false),
-  ROW(CommGetUniqueId,       ARGUMENT, ARGUMENT, OK,          OK,            ARGUMENT,     ANY,      ANY,       ANY,    false),
+  ROW(Send,                  ARGUMENT, ARGUMENT, NEVER,       USAGE,         ARGUMENT,     USAGE,    USAGE,     REMOTE | USAGE, USAGE, false),
+  ROW(Recv,                  ARGUMENT, ARGUMENT, NEVER,       USAGE,         ARGUMENT,     USAGE,    USAGE,     REMOTE | USAGE, USAGE, false),
+  ROW(CommCount,             ARGUMENT, ARGUMENT, OK,          OK,            ARGUMENT,     OK,       ANY,       OK,     OK, false),
+  ROW(CommUserRank,          ARGUMENT, ARGUMENT, OK,          OK,            ARGUMENT,     OK,       ANY,       OK,     OK, false),
+  ROW(CommCuDevice,          ARGUMENT, ARGUMENT, OK,          OK,            ARGUMENT,     OK,       ANY,       OK,     OK, false),
+  ROW(CommGetAsyncError,     ARGUMENT, ARGUMENT, OK,          OK,            OK,           OK,       OK,        OK,     OK, false),
+  ROW(RedOpCreatePreMulSum,  ARGUMENT, ARGUMENT, OK,          OK,            ARGUMENT,     ANY,      ANY,       ANY,    OK, false),
+  ROW(CommRegister,          ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     ANY,      ANY,       ANY,    OK, false),
+  ROW(CommWindowRegister,    ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     ANY,      ANY,       ANY,    OK, false),
+  ROW(CommWindowDeregister,  ANY,      ANY,      OK,          OK | PROGRESS, ANY,          OK,       ANY,       ANY,    OK, false),
+  ROW(CommSplit,             ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     OK,       USAGE,     REMOTE, OK, false),
+  ROW(CommShrink,            ARGUMENT, ARGUMENT, ARGUMENT,    ARGUMENT,      ARGUMENT,     ARGUMENT, ARGUMENT | USAGE, OK,     ARGUMENT, false),
+  ROW(CommFinalize,          OK,       ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     ARGUMENT, ARGUMENT,  REMOTE, OK, false),
+  ROW(CommDestroy,           OK,       ARGUMENT, OK,          OK,            OK,           OK,       OK,        OK,     OK, true),
+  ROW(CommAbort,             OK,       ARGUMENT, OK,          OK,            OK,           OK,       OK,        OK,     OK, true),
+  ROW(CommRevoke,            ARGUMENT, ARGUMENT, OK | ARGUMENT | USAGE, OK,            ARGUMENT,     ARGUMENT, ARGUMENT,  OK | REMOTE, OK, false),
+  ROW(CommSuspend,           ARGUMENT, ARGUMENT, ANY,         OK | PROGRESS, ARGUMENT,     ANY,      USAGE | ARGUMENT, ANY,    OK, false),
+  ROW(CommResume,            ARGUMENT, ARGUMENT, ANY,         USAGE,         ARGUMENT,     ANY,      USAGE | ARGUMENT, ANY,    USAGE, false),
+  ROW(CommMemStats,          ARGUMENT, ARGUMENT, OK,          OK,            ARGUMENT,     ANY,      ANY,       ANY,    OK, false),
+  ROW(CommGetUniqueId,       ARGUMENT, ARGUMENT, OK,          OK,            ARGUMENT,     ANY,      ANY,       ANY,    OK, false),
 };
 /* clang-format on */
 
@@ -199,6 +203,26 @@ static void when_broken(const Row* row) {
     require(state == ncclRemoteError, "a failure stays the communicator's state");
   }
   end(row, comm, code);
+}
+
+/* As cudaStreamBeginCapture has it in its global mode, no thread may have ended it meanwhile. */
+static void captured(const Row* row, const Capture* capture) {
+  now_testing("captured", row->name);
+  const ncclComm_t comm = alone(true);
+  /* So that there is a call before, which ends and waits may ask for. */
+  expect("before the capture", "ncclAllReduce", OK, AllReduce(comm));
+  capture->begin();
+  const ncclResult_t code = row->call(comm);
+  expect("captured", row->name, row->captured, code);
+  require(capture->launch(), "the capture goes on, and its graph is launched");
+  end(row, comm, code);
+}
+
+void check_captured(const Capture* capture) {
+  in = capture->in;
+  out = capture->out;
+  stream = capture->stream;
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) captured(&rows[i], capture);
 }
 
 void check_states(void) {

@@ -7,6 +7,7 @@
 #include <deque>
 #include <numeric>
 
+#include "soak/nccl_part.hpp"
 #include "support/checked_call.hpp"
 
 namespace ccoll::testing::soak {
@@ -35,6 +36,14 @@ Collective draw_collective(Draw& draw, int size, bool may_be_ragged) {
   return what;
 }
 
+/// What breaks a communicator breaks no other: who has heard of it does not come to a part, and
+/// only a time limit tells those who have come.
+GroupOptions options_of_part() {
+  GroupOptions options;
+  options.timeout = std::chrono::seconds(8);
+  return options;
+}
+
 void expect_message(const Elements& got, const Received& told, int from, const Elements& wanted) {
   if (told.from != from || told.count != wanted.size() || got != wanted)
     throw WrongResult(fmt::format("a message of rank {} is wrong", from));
@@ -43,7 +52,7 @@ void expect_message(const Elements& got, const Received& told, int from, const E
 }  // namespace
 
 void Operations::next() {
-  switch (draw_.from(0, 9)) {
+  switch (draw_.from(0, 10)) {
     case 0:
     case 1:
     case 2:
@@ -58,6 +67,8 @@ void Operations::next() {
       return around_the_ring();
     case 8:
       return batch();
+    case 9:
+      return through_nccl();
     default:
       return on_part();
   }
@@ -159,10 +170,7 @@ void Operations::on_part() {
   text_ = how == 0 ? "duplicate" : how == 1 ? "split" : "subgroup";
   const auto what = text_;
   calls_ += 2;
-  // What breaks this communicator breaks no other: who has heard of it does not come to the part,
-  // and only a time limit tells those who have come.
-  GroupOptions options;
-  options.timeout = std::chrono::seconds(8);
+  const auto options = options_of_part();
   std::optional<Communicator> part;
   bool well = true;
   try {
@@ -184,6 +192,26 @@ void Operations::on_part() {
   }
   part.reset();
   agree(well, what);
+}
+
+void Operations::through_nccl() {
+  Draw of_part(static_cast<std::uint64_t>(draw_.from(0, 1 << 30)));
+  text_ = "nccl";
+  calls_++;
+  bool well = true;
+  try {
+    NcclPart part(ranks_.duplicate(options_of_part()));
+    for (int left = of_part.from(1, 4); left > 0; left--) {
+      part.next(of_part, text_);
+      calls_++;
+    }
+    part.end(of_part, text_);
+  } catch (const Error& error) {
+    // It has the same ranks, by the same numbers.
+    on_error_(ranks_, text_, error);
+    well = false;
+  }
+  agree(well, "nccl");
 }
 
 void Operations::agree(bool well, const std::string& what) {

@@ -38,6 +38,7 @@ class Operations {
   void around_the_ring();
   void batch();
   void on_part();
+  void through_nccl();
   void agree(bool well, const std::string& what);
 
   Communicator& ranks_;

@@ -65,6 +65,12 @@ class Checked {
     prepare();
     what_.ragged ? call_ragged(options()) : call(options());
   }
+  /// By whoever makes such a call of an input and an output.
+  template <typename Make>
+  void begin_by(Make&& make) {
+    prepare();
+    make(std::span<const std::int64_t>(in_), out_);
+  }
   /// Of equal blocks.
   Work begin_async() {
     prepare();

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// A communicator whose calls go through nccl.h, in host mode.
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "ccoll/ccoll.hpp"
+#include "soak/round.hpp"
+
+namespace ccoll::nccl {
+class Comm;
+}
+struct ncclComm;
+
+namespace ccoll::testing::soak {
+
+class NcclPart {
+ public:
+  /// A start-up of its own would need the round's options as variables, which all rounds of a
+  /// process would share.
+  explicit NcclPart(Communicator part);
+  ~NcclPart();
+  NcclPart(const NcclPart&) = delete;
+  NcclPart& operator=(const NcclPart&) = delete;
+
+  /// Makes random calls, the same on all ranks, and checks them; says in `text` what they are.
+  /// Throws Error with the communicator's kind and the text of ncclGetLastError, or WrongResult.
+  void next(Draw& draw, std::string& text);
+  /// Ends it in one of the ways that a program has.
+  void end(Draw& draw, std::string& text);
+
+ private:
+  explicit NcclPart(ncclComm* handle);
+
+  void group(Draw& draw, std::string& text);
+  void messages(Draw& draw, std::string& text);
+  void split(Draw& draw, std::string& text);
+  /// Throws where a function has failed.
+  void must(int code, std::string_view function) const;
+
+  std::shared_ptr<nccl::Comm> comm_;
+  ncclComm* handle_;
+};
+
+}  // namespace ccoll::testing::soak

@@ -360,6 +360,9 @@ CCOLL_EXPORT ccoll_result ccoll_algorithm_for(ccoll_comm comm, const char *opera
 CCOLL_EXPORT ccoll_result ccoll_explain(ccoll_comm comm, const char *operation, size_t count,
                                         int32_t type, const ccoll_call_options *options, char *text,
                                         size_t size, size_t *needed);
+CCOLL_EXPORT ccoll_result ccoll_predicted_time(ccoll_comm comm, const char *operation, size_t count,
+                                               int32_t type, const ccoll_call_options *options,
+                                               double *nanoseconds);
 /* The flight recorder, as JSON. */
 CCOLL_EXPORT ccoll_result ccoll_dump(ccoll_comm comm, char *text, size_t size, size_t *needed);
 

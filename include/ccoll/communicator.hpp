@@ -175,6 +175,11 @@ class CCOLL_API Communicator {
   /// Where devices make such calls, a line before it says so, and by which way.
   std::string explain(std::string_view operation, std::size_t count, DataType type,
                       const CallOptions& options = {}) const;
+  /// How long such a call takes, as explain() predicts it of that algorithm. Where devices make it
+  /// this is an estimate that nobody has measured.
+  std::chrono::duration<double, std::nano> predicted_time(std::string_view operation,
+                                                          std::size_t count, DataType type,
+                                                          const CallOptions& options = {}) const;
 
   /// What this rank's flight recorder holds, as JSON (docs/diagnosis.md): its last 256 collectives
   /// and its last 256 sends and receives here, and for each operation under way how far it has come

@@ -470,6 +470,19 @@ std::string Communicator::explain(std::string_view operation, std::size_t count,
   return asked.remark + ccoll::explain(asked.problem, asked.type, asked.costs, asked.forced);
 }
 
+std::chrono::duration<double, std::nano> Communicator::predicted_time(
+    std::string_view operation, std::size_t count, DataType type,
+    const CallOptions& options) const {
+  const auto communicator = implementation();
+  const auto asked = communicator->value_or_raise(
+      question(*communicator, operation, count, type, options), options.label);
+  const auto chosen = choose(asked.problem, size_of(asked.type), asked.costs, asked.forced);
+  const auto one =
+      std::ranges::find(chosen.candidates, chosen.choice.algorithm, &Candidate::algorithm);
+  return std::chrono::duration<double, std::nano>(
+      one == chosen.candidates.end() ? 0 : one->predicted_ns);
+}
+
 std::string Communicator::dump() const {
   const auto communicator = implementation();  // another thread may close it meanwhile
   return communicator->dump();

@@ -198,6 +198,17 @@ ccoll_result ccoll_explain(ccoll_comm comm, const char* operation, size_t count,
   });
 }
 
+ccoll_result ccoll_predicted_time(ccoll_comm comm, const char* operation, size_t count,
+                                  int32_t type, const ccoll_call_options* options,
+                                  double* nanoseconds) {
+  return guarded([&] {
+    given(nanoseconds, "nanoseconds") =
+        communicator_of(comm)
+            .predicted_time(text_of(operation), count, type_of(type), options_of(options))
+            .count();
+  });
+}
+
 ccoll_result ccoll_dump(ccoll_comm comm, char* text, size_t size, size_t* needed) {
   return tell(text, size, needed, [&] { return communicator_of(comm).dump(); });
 }

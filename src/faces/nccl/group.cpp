@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <span>
 #include <thread>
@@ -154,16 +157,32 @@ ncclResult_t run_all() {
   return goes_on ? ncclInProgress : ncclSuccess;
 }
 
+/// By What.
+constexpr std::string_view kOperations[] = {"all_reduce",     "broadcast",  "reduce", "all_gather",
+                                            "reduce_scatter", "all_to_all", "gather", "scatter"};
+static_assert(std::size(kOperations) == static_cast<std::size_t>(What::send));
+
+/// How long the group takes, in µs: what is predicted of each communicator's calls one after
+/// another, of which those of several go on at once. Nothing is predicted of messages and jobs.
+float predicted_us(const Group& of) {
+  if (!of.jobs.empty() || std::ranges::any_of(of.calls, &Call::is_message)) return NCCL_UNDEF_FLOAT;
+  std::map<const Comm*, std::chrono::duration<double, std::micro>> all;
+  for (const auto& call : of.calls)
+    all[call.comm.get()] += call.comm->communicator().predicted_time(
+        kOperations[static_cast<std::size_t>(call.what)], call.count, call.type);
+  double longest = 0;
+  for (const auto& [comm, time] : all) longest = std::max(longest, time.count());
+  return static_cast<float>(longest);
+}
+
 void end_simulated(ncclSimInfo_t* info) {
   if (group.depth == 0) refuse(ncclInvalidUsage, "no group was begun: call ncclGroupStart first");
   if (info != nullptr)
     read_head(info, {"simInfo", "NCCL_SIM_INFO_INITIALIZER", kSimulationMagic, sizeof *info});
   if (--group.depth > 0) return;
-  auto failure = std::exchange(group.failure, std::nullopt);
-  group.reset();
-  if (failure) throw std::move(*failure);
-  // Seam: a predicted time as a number behind Communicator::explain.
-  if (info != nullptr) info->estimatedTime = NCCL_UNDEF_FLOAT;
+  const auto simulated = std::exchange(group, Group());
+  if (simulated.failure) throw *simulated.failure;
+  if (info != nullptr) info->estimatedTime = predicted_us(simulated);
 }
 
 }  // namespace

@@ -433,14 +433,21 @@ TEST_CASE("collectives: explain and algorithm_for say what the call does, refusa
       });
       const auto explained = message_of(
           [&] { table = world.explain(call.name(), call.count, call.type, call.options); });
+      std::chrono::duration<double, std::nano> predicted{};
+      const auto timed = message_of([&] {
+        predicted = world.predicted_time(call.name(), call.count, call.type, call.options);
+      });
       const auto happened = message_of([&] { call.make(world, in.data(), out.data()); });
       const auto what = fmt::format("{} of {} {} by '{}'", call.name(), call.count,
                                     to_string(call.type), call.options.algorithm);
       expect(foretold == happened, fmt::format("{}: {}; foretold: {}", what, happened, foretold));
       expect(explained == happened,
              fmt::format("{}: {}; explained: {}", what, happened, explained));
+      expect(timed == happened, fmt::format("{}: {}; predicted: {}", what, happened, timed));
       if (happened != "no error") continue;
       expect(table.find(fmt::format("Chosen: {} with", algorithm)) != std::string::npos, table);
+      const auto row = fmt::format("* {:<20}{:>9.1f} µs", algorithm, predicted.count() / 1e3);
+      expect(table.find(row) != std::string::npos, fmt::format("{}: not {}", table, row));
       said.push_back(algorithm);
       if (said.size() == 200) compare();
     }

@@ -166,6 +166,12 @@ TEST_CASE("c: texts are cut to their buffer, and end with a NUL", "[faces][c]") 
   CHECK(needed == 6);
   refused(ccoll_name(pair.ranks[0], nullptr, 4, nullptr), "is NULL");
   char text[32];
+  double predicted = -1;
+  CHECK(ccoll_predicted_time(pair.ranks[0], "all_reduce", 1000, CCOLL_INT32, nullptr, &predicted) ==
+        CCOLL_OK);
+  CHECK(predicted > 0);
+  refused(ccoll_predicted_time(pair.ranks[0], "all_reduce", 1, CCOLL_INT32, nullptr, nullptr),
+          "nanoseconds");
   CHECK(ccoll_transport_to(pair.ranks[0], 1, text, sizeof text, nullptr) == CCOLL_OK);
   CHECK(text == std::string("inproc"));
   refused(ccoll_transport_to(pair.ranks[0], 2, text, sizeof text, nullptr), "rank 2");

@@ -248,6 +248,36 @@ void check_reductions(void) {
   OK_OF(ncclCommDestroy, second);
 }
 
+static float estimate(const Pair* pair, size_t count, int calls, bool has_messages) {
+  static float large[2][1 << 16];
+  ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+  group_starts();
+  for (int rank = 0; rank < 2; ++rank) {
+    for (int i = 0; i < calls; ++i) {
+      OK_OF(ncclAllReduce, large[rank], large[rank], count, ncclFloat32, ncclSum, pair->ranks[rank],
+            NULL);
+    }
+    if (!has_messages) continue;
+    OK_OF(ncclSend, in, 4, ncclFloat32, 1 - rank, pair->ranks[rank], NULL);
+    OK_OF(ncclRecv, out, 4, ncclFloat32, 1 - rank, pair->ranks[rank], NULL);
+  }
+  OK_OF(ncclGroupSimulateEnd, &info);
+  return info.estimatedTime;
+}
+
+static void check_estimates(void) {
+  const Pair both = pair();
+  const float one = estimate(&both, 4, 1, false);
+  require(one > 0, "a call between two ranks takes time");
+  require(estimate(&both, 1 << 16, 1, false) > one, "a larger one takes longer");
+  const float three = estimate(&both, 4, 3, false);
+  require(three > 2.9f * one && three < 3.1f * one,
+          "calls of a communicator follow each other, beside those of another");
+  require(estimate(&both, 0, 1, false) == 0, "nothing takes no time");
+  require(estimate(&both, 4, 1, true) == NCCL_UNDEF_FLOAT, "nothing is known of messages");
+  destroy_pair(both);
+}
+
 void check_groups(void) {
   now_testing("groups", "");
   expect("without a group", "ncclGroupEnd", USAGE, ncclGroupEnd());
@@ -287,11 +317,11 @@ void check_groups(void) {
   OK_OF(ncclAllReduce, in, out, 4, ncclFloat32, ncclSum, comm, NULL);
   OK_OF(ncclGroupSimulateEnd, &info);
   require(out[0] == 0, "what is only simulated does nothing");
-  require(info.estimatedTime >= 0 || info.estimatedTime == NCCL_UNDEF_FLOAT,
-          "there is an estimate");
+  require(info.estimatedTime >= 0, "there is an estimate");
   group_ends(USAGE);
   group_starts();
   OK_OF(ncclGroupSimulateEnd, NULL);
+  check_estimates();
 
   const ncclComm_t polled = alone(false);
   group_starts();

@@ -100,9 +100,8 @@ const Range* registered_now(const Range& range, bool is_on_device) {
   return handle.release();
 }
 
-void deregister(const void* given) {
-  // The program may free the memory when this returns.
-  constexpr std::chrono::seconds kPatience{1};
+/// The means to lend a range that nobody has registered any more; none: somebody has.
+Memory taken_back(const void* given) {
   const auto* const handle = static_cast<const Range*>(given);
   auto& all = registered();
   const std::lock_guard lock(all.mutex);
@@ -110,12 +109,23 @@ void deregister(const void* given) {
     refuse(ncclInvalidUsage, "handle is none that ncclCommRegister has given out");
   const std::unique_ptr<const Range> owned(handle);
   const auto entry = all.ranges.find(*handle);
-  if (--entry->second.users > 0) return;
-  if (!entry->second.memory.reset_within(kPatience))
+  if (--entry->second.users > 0) return {};
+  auto memory = std::move(entry->second.memory);
+  all.ranges.erase(entry);
+  // From now on it is not lent, and may be registered anew; this waits for nobody.
+  if (memory.reset_within(std::chrono::milliseconds(0))) return {};
+  return memory;
+}
+
+void deregister(const void* given) {
+  // The program may free the memory when this returns.
+  constexpr std::chrono::seconds kPatience{1};
+  auto memory = taken_back(given);
+  // Without the lock: other threads' calls would wait as long, one after another.
+  if (!memory.reset_within(kPatience))
     log().warn(
         "ncclCommDeregister: another rank still has memory of a GPU open that was "
         "registered; do not free it before all ranks have let it go");
-  all.ranges.erase(entry);
 }
 
 void check_range(const void* buffer, std::size_t bytes) {

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "arrays.hpp"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include <array>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+namespace ccoll::python {
+namespace {
+
+struct Element {
+  DataType type = DataType::uint8;
+  int parts = 1;
+};
+
+std::optional<DataType> integer_of(std::size_t bytes, bool is_signed) {
+  switch (bytes) {
+    case 1: return is_signed ? DataType::int8 : DataType::uint8;
+    case 2: return is_signed ? DataType::int16 : DataType::uint16;
+    case 4: return is_signed ? DataType::int32 : DataType::uint32;
+    case 8: return is_signed ? DataType::int64 : DataType::uint64;
+    default: return std::nullopt;
+  }
+}
+
+std::optional<DataType> float_of(std::size_t bytes) {
+  switch (bytes) {
+    case 2: return DataType::float16;
+    case 4: return DataType::float32;
+    case 8: return DataType::float64;
+    default: return std::nullopt;
+  }
+}
+
+std::optional<Element> single(std::optional<DataType> type, int parts = 1) {
+  if (!type) return std::nullopt;
+  return Element{*type, parts};
+}
+
+/// A format of the struct module that stands for one element in this machine's byte order.
+std::optional<Element> element_of_format(const char* format, std::size_t bytes) {
+  if (format == nullptr) return Element{};
+  std::string_view text = format;
+  if (!text.empty() && (text[0] == '@' || text[0] == '=' || text[0] == '<')) text.remove_prefix(1);
+  if (text == "Zf" || text == "Zd") return single(float_of(bytes / 2), 2);
+  if (text.size() != 1) return std::nullopt;
+  constexpr std::string_view kSigned = "bhilqn";
+  constexpr std::string_view kUnsigned = "BHILQNc";
+  if (kSigned.find(text[0]) != text.npos) return single(integer_of(bytes, true));
+  if (kUnsigned.find(text[0]) != text.npos) return single(integer_of(bytes, false));
+  if (text[0] == 'e' || text[0] == 'f' || text[0] == 'd') return single(float_of(bytes));
+  if (text[0] == '?') return Element{DataType::boolean};
+  return std::nullopt;
+}
+
+/// Names of types that the buffer protocol cannot tell; ml_dtypes and torch have the same.
+std::optional<Element> element_of_name(std::string_view name) {
+  if (name == "bfloat16") return Element{DataType::bfloat16};
+  if (name == "float8_e4m3fn") return Element{DataType::float8_e4m3};
+  if (name == "float8_e5m2") return Element{DataType::float8_e5m2};
+  return std::nullopt;
+}
+
+std::optional<Element> element_of_dlpack(nb::dlpack::dtype dtype) {
+  if (dtype.lanes != 1) return std::nullopt;
+  const std::size_t bytes = dtype.bits / 8;
+  switch (dtype.code) {  // the numbers are DLPack's
+    case 0: return single(integer_of(bytes, true));
+    case 1: return single(integer_of(bytes, false));
+    case 2: return single(float_of(bytes));
+    case 4: return bytes == 2 ? single(DataType::bfloat16) : std::nullopt;
+    case 5: return single(float_of(bytes / 2), 2);
+    case 6: return bytes == 1 ? single(DataType::boolean) : std::nullopt;
+    case 10: return single(DataType::float8_e4m3);
+    case 12: return single(DataType::float8_e5m2);
+    default: return std::nullopt;
+  }
+}
+
+/// torch.Tensor and the numbers of its dtypes, once torch is loaded. Guarded by the GIL.
+struct Torch {
+  nb::object tensor;
+  nb::dict types;
+};
+
+Torch* torch() {
+  static Torch* known = nullptr;
+  if (known != nullptr) return known;
+  const nb::dict modules = nb::cast<nb::dict>(nb::module_::import_("sys").attr("modules"));
+  if (!modules.contains("torch")) return nullptr;
+  const nb::object made = helpers().torch_map();
+  if (made.is_none()) return nullptr;  // torch is being imported just now
+  const auto pair = nb::cast<nb::tuple>(made);
+  known = new Torch{nb::object(pair[0]), nb::cast<nb::dict>(pair[1])};
+  return known;
+}
+
+}  // namespace
+
+/// One object that is to become a block, with what its errors say.
+struct Held::Request {
+  nb::handle object;
+  Access access;
+  const char* call;
+  const char* argument;
+
+  std::string subject() const {
+    const auto told = nb::cast<std::string>(helpers().describe(object).attr("__str__")());
+    return std::string(call) + ": " + argument + " is " + told;
+  }
+  [[noreturn]] void wrong_type(const std::string& expected) const {
+    throw nb::type_error((subject() + ": expected " + expected).c_str());
+  }
+  [[noreturn]] void wrong_value(const std::string& expected) const {
+    refuse(subject() + ": expected " + expected);
+  }
+  Element element(std::optional<Element> element) const {
+    if (element) return *element;
+    wrong_type("elements that are integers of 8 to 64 bits, floats of 8 to 64 bits, complex numbers of 64 or "
+               "128 bits, or bool, in this machine's byte order");
+  }
+  [[noreturn]] void not_contiguous() const {
+    wrong_value("elements that lie one after another in C order (make a contiguous copy first)");
+  }
+  [[noreturn]] void read_only() const { wrong_value("memory that may be written, this is read-only"); }
+};
+
+Helpers& helpers() {
+  static Helpers& kept = *new Helpers;  // Python's objects must not end after the interpreter
+  return kept;
+}
+
+void refuse(const std::string& text) { throw Error(ErrorKind::invalid_argument, text); }
+
+bool is_list(nb::handle object) { return PyList_Check(object.ptr()) || PyTuple_Check(object.ptr()); }
+
+Held::Held(nb::handle object, Access access, const char* call, const char* argument) {
+  const Request request{object, access, call, argument};
+  if (take_buffer(request) || take_torch(request) || take_interface(request) || take_dlpack(request)) return;
+  request.wrong_type("an array: of numpy or torch, or anything with DLPack or the buffer protocol");
+}
+
+bool Held::take_buffer(const Request& request) {
+  if (!PyObject_CheckBuffer(request.object.ptr())) return false;
+  if (PyObject_GetBuffer(request.object.ptr(), &view_, PyBUF_FULL_RO) != 0) {
+    PyErr_Clear();  // numpy's way to say that the protocol has no such type
+    return false;
+  }
+  has_view_ = true;
+  try {
+    const Element element = request.element(element_of_format(view_.format, view_.itemsize));
+    if (PyBuffer_IsContiguous(&view_, 'C') == 0) request.not_contiguous();
+    if (view_.readonly != 0 && request.access == Access::write) request.read_only();
+    data_ = view_.buf;
+    type_ = element.type;
+    parts_ = element.parts;
+    count_ = static_cast<std::size_t>(view_.len) / size_of(type_);
+  } catch (...) {
+    release();
+    throw;
+  }
+  return true;
+}
+
+bool Held::take_torch(const Request& request) {
+  const auto* const known = torch();
+  if (known == nullptr || PyObject_IsInstance(request.object.ptr(), known->tensor.ptr()) != 1) return false;
+  const nb::object tensor = nb::borrow(request.object);
+  const nb::object dtype = tensor.attr("dtype");
+  if (!known->types.contains(dtype)) request.element(std::nullopt);
+  const int number = nb::cast<int>(known->types[dtype]);
+  if (!nb::cast<bool>(tensor.attr("is_cpu")))
+    request.wrong_type("a tensor in host memory (move it there by .cpu())");
+  if (nb::cast<bool>(tensor.attr("is_sparse")) || nb::cast<bool>(tensor.attr("is_quantized")))
+    request.wrong_type("a dense tensor");
+  if (!nb::cast<bool>(tensor.attr("is_contiguous")())) request.not_contiguous();
+  if (nb::cast<bool>(tensor.attr("is_conj")()) || nb::cast<bool>(tensor.attr("is_neg")()))
+    request.wrong_value("a tensor whose memory holds its values (resolve_conj() and resolve_neg() make one)");
+  parts_ = number >= 100 ? 2 : 1;
+  type_ = static_cast<DataType>(number % 100);
+  count_ = nb::cast<std::size_t>(tensor.attr("numel")()) * parts_;
+  data_ = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(tensor.attr("data_ptr")()));
+  owner_ = tensor;
+  return true;
+}
+
+bool Held::take_interface(const Request& request) {
+  if (!nb::hasattr(request.object, "__array_interface__")) return false;
+  const auto interface = nb::cast<nb::dict>(request.object.attr("__array_interface__"));
+  const auto name = nb::cast<std::string>(nb::str(request.object.attr("dtype").attr("name")));
+  const Element element = request.element(element_of_name(name));
+  if (interface.contains("strides") && !interface["strides"].is_none()) request.not_contiguous();
+  const auto data = nb::cast<nb::tuple>(interface["data"]);
+  if (nb::cast<bool>(data[1]) && request.access == Access::write) request.read_only();
+  count_ = nb::cast<std::size_t>(request.object.attr("size"));
+  data_ = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(data[0]));
+  type_ = element.type;
+  owner_ = nb::borrow(request.object);
+  return true;
+}
+
+bool Held::take_dlpack(const Request& request) {
+  if (!nb::hasattr(request.object, "__dlpack__")) return false;
+  nb::ndarray<nb::ro> array;
+  if (!nb::try_cast(request.object, array, false)) request.wrong_type("an array that exports its memory by DLPack");
+  if (array.device_type() != nb::device::cpu::value) request.wrong_type("an array in host memory");
+  if (request.access == Access::write) {
+    nb::ndarray<> writable;
+    if (!nb::try_cast(request.object, writable, false)) request.read_only();
+  }
+  const Element element = request.element(element_of_dlpack(array.dtype()));
+  std::int64_t dense = 1;
+  for (std::size_t i = array.ndim(); i-- > 0;) {
+    if (array.shape(i) != 1 && array.size() != 0 && array.stride(i) != dense) request.not_contiguous();
+    dense *= static_cast<std::int64_t>(array.shape(i));
+  }
+  data_ = const_cast<void*>(static_cast<const void*>(array.data()));
+  type_ = element.type;
+  parts_ = element.parts;
+  count_ = array.size() * static_cast<std::size_t>(parts_);
+  exported_ = std::make_shared<nb::ndarray<nb::ro>>(array);
+  return true;
+}
+
+void Held::release() noexcept {
+  if (has_view_) PyBuffer_Release(&view_);
+  has_view_ = false;
+  exported_.reset();
+  owner_.reset();
+}
+
+Held::Held(Held&& other) noexcept
+    : owner_(std::move(other.owner_)),
+      exported_(std::move(other.exported_)),
+      view_(other.view_),
+      has_view_(std::exchange(other.has_view_, false)),
+      data_(other.data_),
+      count_(other.count_),
+      type_(other.type_),
+      parts_(other.parts_) {}
+
+Held& Held::operator=(Held&& other) noexcept {
+  if (this == &other) return *this;
+  release();
+  owner_ = std::move(other.owner_);
+  exported_ = std::move(other.exported_);
+  view_ = other.view_;
+  has_view_ = std::exchange(other.has_view_, false);
+  data_ = other.data_;
+  count_ = other.count_;
+  type_ = other.type_;
+  parts_ = other.parts_;
+  return *this;
+}
+
+Held::~Held() { release(); }
+
+Output output_for(nb::handle out, nb::handle input, Form form, int size, std::size_t count) {
+  if (!out.is_none()) return {nb::borrow(out), nb::none()};
+  nb::object made = helpers().empty(input, static_cast<int>(form), size, count);
+  if (!PyTuple_Check(made.ptr())) return {std::move(made), nb::none()};
+  const auto pair = nb::cast<nb::tuple>(made);
+  return {nb::object(pair[0]), nb::object(pair[1])};
+}
+
+}  // namespace ccoll::python

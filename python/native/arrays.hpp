@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Python objects as blocks. Nothing is copied: a block is the object's own memory.
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ccoll/ccoll.hpp"
+
+namespace ccoll::python {
+
+namespace nb = nanobind;
+
+/// Python functions of the package that the extension calls; `_native._use` sets them.
+struct Helpers {
+  nb::object error;      ///< (kind, text) -> an exception
+  nb::object describe;   ///< (object) -> its type, shape and strides, for errors
+  nb::object empty;      ///< (like, form, size, count) -> an array, or a tuple (array, finish)
+  nb::object torch_map;  ///< () -> (torch.Tensor, {dtype: number of a DataType})
+  nb::object combine;    ///< (function, in, inout, type) -> None
+  nb::object finish_all; ///< ((arrays, finishes)) -> arrays
+};
+Helpers& helpers();
+
+/// Memory of one Python object, which is kept until this ends. Both ends need the GIL.
+class Held {
+ public:
+  enum class Access : std::uint8_t { read, write };
+
+  /// Throws TypeError or Error{invalid_argument}; both name the call, the argument and what it is.
+  Held(nb::handle object, Access access, const char* call, const char* argument);
+  Held(Held&& other) noexcept;
+  Held& operator=(Held&& other) noexcept;
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  ~Held();
+
+  Block block() const { return {data_, count_, type_}; }
+  /// Elements of a block that one of Python's has: 2 for complex numbers, else 1.
+  int parts() const { return parts_; }
+
+ private:
+  struct Request;
+  bool take_buffer(const Request& request);
+  bool take_torch(const Request& request);
+  bool take_interface(const Request& request);
+  bool take_dlpack(const Request& request);
+  void release() noexcept;
+
+  nb::object owner_;
+  std::shared_ptr<void> exported_;  ///< by DLPack
+  Py_buffer view_{};
+  bool has_view_ = false;
+  void* data_ = nullptr;
+  std::size_t count_ = 0;
+  DataType type_ = DataType::uint8;
+  int parts_ = 1;
+};
+
+/// The arrays of one call.
+class Arguments {
+ public:
+  explicit Arguments(const char* call) : call_(call) { held_.reserve(2); }
+
+  ConstBlock read(nb::handle object, const char* argument) {
+    return add(object, Held::Access::read, argument);
+  }
+  Block write(nb::handle object, const char* argument) {
+    return add(object, Held::Access::write, argument);
+  }
+  const char* call() const { return call_; }
+  /// Of the array that was added first; 1 where there is none.
+  int parts() const { return held_.empty() ? 1 : held_.front().parts(); }
+  int last_parts() const { return held_.back().parts(); }
+  std::vector<Held> take() { return std::move(held_); }
+
+ private:
+  Block add(nb::handle object, Held::Access access, const char* argument) {
+    held_.emplace_back(object, access, call_, argument);
+    return held_.back().block();
+  }
+
+  const char* call_;
+  std::vector<Held> held_;
+};
+
+/// Where a result goes: the caller's own array, or a new one.
+struct Output {
+  nb::object array;
+  nb::object finish;  ///< turns a new array into the caller's kind; none where it is that already
+};
+
+/// What a new array looks like beside the input.
+enum class Form : std::uint8_t {
+  like,     ///< the same shape
+  stacked,  ///< one more dimension in front, `size` long
+  part,     ///< without the first dimension, which must be `size` long
+  flat,     ///< one dimension of `count` elements
+};
+Output output_for(nb::handle out, nb::handle input, Form form, int size, std::size_t count = 0);
+
+bool is_list(nb::handle object);
+[[noreturn]] void refuse(const std::string& text);
+
+}  // namespace ccoll::python

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a communicator is, how it is made from others, and how it ends.
+#include "communicator.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include <set>
+
+#include "group_docs.hpp"
+#include "module.hpp"
+#include "waiting.hpp"
+
+namespace ccoll::python {
+namespace {
+
+using Text = std::string_view;
+using Shared = std::shared_ptr<Communicator>;
+
+/// Those that are open; guarded by the GIL.
+std::set<Comm*>& living() {
+  static std::set<Comm*> all;
+  return all;
+}
+
+Shared shared(Communicator&& made) { return std::make_shared<Communicator>(std::move(made)); }
+
+/// A collective that makes a communicator; Ctrl-C aborts the one that it is made from.
+template <typename Make>
+auto made_from(const Comm& self, Make make) {
+  const auto parent = self.open();
+  return interruptible([parent, make] { return make(*parent); },
+                       [parent] { parent->abort("KeyboardInterrupt in Python"); });
+}
+
+GroupOptions group_options(const std::string& name, Seconds timeout) {
+  return {.name = name, .timeout = limit_of(timeout, "timeout")};
+}
+
+void close(Comm& self) {
+  auto communicator = self.give_up();
+  if (!communicator) return;
+  try {
+    const nb::gil_scoped_release away;
+    communicator->close();
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::invalid_argument) self.take_back(std::move(communicator));
+    else self.keeper()->clear();
+    throw;
+  }
+  self.keeper()->clear();
+}
+
+void leave(Comm& self, const std::string& reason) {
+  const auto communicator = self.give_up();
+  if (!communicator) return;
+  {
+    const nb::gil_scoped_release away;
+    communicator->leave(reason);
+  }
+  self.keeper()->clear();
+}
+
+/// A question that waits for nobody, though maybe for the library's lock.
+template <typename Ask>
+auto ask(const Comm& self, Ask ask) {
+  const auto communicator = self.open();
+  const nb::gil_scoped_release away;
+  return ask(*communicator);
+}
+
+DataType type_named(Text name) {
+  std::string known;
+  for (const auto type : kDataTypes) {
+    if (to_string(type) == name) return type;
+    known += (known.empty() ? "" : ", ") + std::string(to_string(type));
+  }
+  refuse("type is '" + std::string(name) + "': expected one of " + known);
+}
+
+nb::dict counters(const Comm& self) {
+  const auto counted = ask(self, [](auto& on) { return on.counters(); });
+  nb::list peers;
+  for (const auto& each : counted.peers) {
+    nb::dict peer;
+    peer["rank"] = each.rank;
+    peer["transport"] = each.transport;
+    peer["messages_sent"] = each.messages_sent;
+    peer["bytes_sent"] = each.bytes_sent;
+    peer["messages_received"] = each.messages_received;
+    peer["bytes_received"] = each.bytes_received;
+    peer["waits"] = each.waits;
+    peer["seconds_lost"] = std::chrono::duration<double>(each.time_lost).count();
+    peer["retries"] = each.retries;
+    peer["errors"] = each.errors;
+    peers.append(peer);
+  }
+  nb::dict all;
+  all["collectives"] = counted.collectives;
+  all["peers"] = peers;
+  return all;
+}
+
+void bind_questions(Class& communicator) {
+  using namespace nb::literals;
+  communicator.def_prop_ro("rank", [](const Comm& self) { return self.open()->rank(); }, "This rank's number.")
+      .def_prop_ro("size", [](const Comm& self) { return self.open()->size(); }, "How many ranks there are.")
+      .def_prop_ro("name", [](const Comm& self) { return self.open()->name(); }, "What its errors begin with.")
+      .def_prop_ro("error", [](const Comm& self) { return ask(self, [](auto& on) { return on.error(); }); },
+                   "Why it is broken, as text; empty where it is not.")
+      .def("rank_in",
+           [](const Comm& self, const Comm& other, int rank) { return self.open()->rank_in(*other.open(), rank); },
+           "other"_a, "rank"_a, "The rank in `other` of this communicator's `rank`; None if it has it not.")
+      .def("job_rank", [](const Comm& self, int rank) { return self.open()->job_rank(rank); }, "rank"_a,
+           "The rank in the communicator that create() made.")
+      .def("transport_to", [](const Comm& self, int peer) { return self.open()->transport_to(peer); }, "peer"_a,
+           "How data travel to rank `peer`: 'inproc', 'shm', 'verbs' or 'tcp'.")
+      .def("algorithm_for",
+           [](const Comm& self, Text operation, std::size_t count, Text type) {
+             return self.open()->algorithm_for(operation, count, type_named(type));
+           },
+           "operation"_a, "count"_a, "type"_a = "float32", "The algorithm of such a call: 'ring'.")
+      .def("explain",
+           [](const Comm& self, Text operation, std::size_t count, Text type) {
+             return self.open()->explain(operation, count, type_named(type));
+           },
+           "operation"_a, "count"_a, "type"_a = "float32", "Why: the candidates and their predicted times, a table.")
+      .def("dump", [](const Comm& self) { return ask(self, [](auto& on) { return on.dump(); }); },
+           "The flight recorder as JSON text (docs/diagnosis.md).")
+      .def("counters", &counters, "What went to and came from each other rank, as dictionaries.");
+}
+
+void bind_groups(Class& communicator) {
+  using namespace nb::literals;
+  const auto name = "name"_a = "";
+  const auto timeout = "timeout"_a = nb::none();
+  const nb::kw_only named;
+  communicator
+      .def("duplicate",
+           [](const Comm& self, const std::string& name, Seconds timeout) {
+             const auto options = group_options(name, timeout);
+             return Comm(made_from(self, [options](auto& on) { return shared(on.duplicate(options)); }));
+           },
+           named, name, timeout, docs::kDuplicate)
+      .def("split",
+           [](const Comm& self, std::optional<int> color, int key, const std::string& name, Seconds timeout) {
+             const auto options = group_options(name, timeout);
+             const int number = color.value_or(kNoColor);
+             auto part = made_from(self, [=](auto& on) -> Shared {
+               auto made = on.split(number, key, options);
+               return made ? shared(std::move(*made)) : nullptr;
+             });
+             return part ? nb::cast(Comm(std::move(part))) : nb::none();
+           },
+           "color"_a.none(), "key"_a = 0, named, name, timeout, docs::kSplit)
+      .def("subgroup",
+           [](const Comm& self, const std::vector<int>& ranks, const std::string& name, Seconds timeout) {
+             const auto options = group_options(name, timeout);
+             return Comm(made_from(self, [=](auto& on) { return shared(on.subgroup(ranks, options)); }));
+           },
+           "ranks"_a, named, name, timeout, docs::kSubgroup)
+      .def("shrink",
+           [](const Comm& self, const std::optional<std::vector<int>>& excluded, const std::string& name,
+              Seconds timeout) {
+             const auto options = group_options(name, timeout);
+             return Comm(made_from(self, [=](auto& on) {
+               return shared(excluded ? on.shrink_without(*excluded, options) : on.shrink(options));
+             }));
+           },
+           "excluded"_a = nb::none(), named, name, timeout, docs::kShrink);
+}
+
+void bind_ends(Class& communicator) {
+  using namespace nb::literals;
+  communicator.def("close", &close, docs::kClose)
+      .def_prop_ro("closed", [](const Comm& self) { return !self.is_open(); }, "Whether close() or leave() was called.")
+      .def("leave", &leave, "reason"_a = "", docs::kLeave)
+      .def("abort",
+           [](const Comm& self, const std::string& reason) {
+             ask(self, [&](auto& on) {
+               on.abort(reason);
+               return 0;
+             });
+           },
+           "reason"_a = "", docs::kAbort)
+      .def("__enter__", [](nb::object self) { return self; })
+      .def("__exit__",
+           [](Comm& self, nb::handle type, nb::handle, nb::handle) {
+             if (type.is_none()) return close(self);
+             const auto communicator = self.give_up();  // the caller's exception counts, not ours
+             const nb::gil_scoped_release away;
+             if (communicator.use_count() == 1) communicator->leave("an exception in Python");
+           },
+           nb::arg().none(), nb::arg().none(), nb::arg().none());
+}
+
+void bind_making(nb::module_& module) {
+  using namespace nb::literals;
+  module.def(
+      "create",
+      [](nb::handle id, std::optional<std::shared_ptr<Store>> store, int rank, int size, CommunicatorOptions options) {
+        std::stop_source stop;
+        options.start_stop = stop.get_token();
+        std::optional<UniqueId> given;
+        if (!id.is_none()) given = nb::cast<UniqueId>(id);
+        auto made = interruptible(
+            [=]() -> Shared {
+              if (given) return shared(Communicator::create(*given, rank, size, options));
+              if (store) return shared(Communicator::create(*store, rank, size, options));
+              return shared(Communicator::create(options));
+            },
+            [&] { stop.request_stop(); });
+        return Comm(std::move(made));
+      },
+      "id"_a.none(), "store"_a.none(), "rank"_a, "size"_a, "options"_a);
+  module.def(
+      "create_all",
+      [](int size, CommunicatorOptions options) {
+        std::stop_source stop;
+        options.start_stop = stop.get_token();
+        auto made =
+            interruptible([=] { return Communicator::create_all(size, options); }, [&] { stop.request_stop(); });
+        nb::list all;
+        for (auto& each : made) all.append(nb::cast(Comm(shared(std::move(each)))));
+        return all;
+      },
+      "size"_a, "options"_a);
+}
+
+}  // namespace
+
+Comm::Comm(std::shared_ptr<Communicator> communicator)
+    : communicator_(std::move(communicator)), keeper_(std::make_shared<Keeper>()) {
+  living().insert(this);
+}
+
+Comm::Comm(Comm&& other) noexcept : communicator_(std::move(other.communicator_)), keeper_(std::move(other.keeper_)) {
+  living().insert(this);
+}
+
+Comm::~Comm() {
+  living().erase(this);
+  if (!keeper_) return;
+  if (communicator_) {
+    const nb::gil_scoped_release away;
+    communicator_.reset();
+  }
+  keeper_->clear();
+}
+
+const std::shared_ptr<Communicator>& Comm::open() const {
+  if (!communicator_) throw Error(ErrorKind::aborted, "this communicator is closed");
+  return communicator_;
+}
+
+void close_all() {
+  std::vector<Shared> all;
+  for (auto* const each : living()) all.push_back(each->give_up());
+  const nb::gil_scoped_release away;
+  all.clear();
+}
+
+void bind_communicator(nb::module_& module) {
+  Class communicator(module, "Communicator", docs::kCommunicator, nb::is_weak_referenceable());
+  bind_questions(communicator);
+  bind_groups(communicator);
+  bind_ends(communicator);
+  bind_collectives(communicator);
+  bind_v_forms(communicator);
+  bind_messages(module, communicator);
+  bind_making(module);
+}
+
+}  // namespace ccoll::python

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// ccoll.Communicator, and what its calls have in common.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "pending.hpp"
+
+namespace ccoll::python {
+
+/// Whether a call waits, or returns a Work.
+enum class Mode : std::uint8_t { blocking, async };
+
+class Comm {
+ public:
+  explicit Comm(std::shared_ptr<Communicator> communicator);
+  Comm(Comm&& other) noexcept;
+  Comm& operator=(Comm&&) = delete;
+  Comm(const Comm&) = delete;
+  Comm& operator=(const Comm&) = delete;
+  ~Comm();
+
+  /// Throws Error{aborted} where it is closed.
+  const std::shared_ptr<Communicator>& open() const;
+  bool is_open() const { return communicator_ != nullptr; }
+  /// What open() returns, which this is without from now on; null where it is closed.
+  std::shared_ptr<Communicator> give_up() { return std::exchange(communicator_, nullptr); }
+  void take_back(std::shared_ptr<Communicator> communicator) { communicator_ = std::move(communicator); }
+  const std::shared_ptr<Keeper>& keeper() const { return keeper_; }
+
+  /// Begins an operation. The GIL is held meanwhile unless the library may call Python.
+  template <typename Begin>
+  ccoll::Work begin(Begin&& begin) {
+    keeper_->sweep();
+    const auto communicator = open();
+    const MaybeAway away;
+    return begin(*communicator);
+  }
+
+ private:
+  std::shared_ptr<Communicator> communicator_;
+  std::shared_ptr<Keeper> keeper_;
+};
+
+using Class = nb::class_<Comm>;
+using Seconds = std::optional<double>;
+
+inline CallOptions call_options(Seconds timeout, std::string_view algorithm, std::string_view label) {
+  return {.timeout = limit_of(timeout, "timeout"), .algorithm = algorithm, .label = label};
+}
+
+/// What a call that began returns: its result, or a Work.
+template <Mode mode>
+nb::object answer(Comm& self, ccoll::Work work, Arguments&& arguments, Outcome outcome) {
+  if constexpr (mode == Mode::async) {
+    return nb::cast(Pending(std::move(work), arguments.take(), std::move(outcome), self.keeper()));
+  } else {
+    try {
+      wait_for(work);
+    } catch (...) {
+      // After Ctrl-C the operation goes on, and has the arrays.
+      if (!work.test()) self.keeper()->keep(work, arguments.take());
+      throw;
+    }
+    return outcome.result(work);
+  }
+}
+
+/// A reduction of any of its Python forms.
+Reduction reduction_of(nb::handle op);
+/// The same for elements of the call, of which complex numbers have few.
+Reduction reduction_of(nb::handle op, const Arguments& arguments);
+
+/// Ends what the process has not closed.
+void close_all();
+
+}  // namespace ccoll::python

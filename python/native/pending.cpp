@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pending.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+
+namespace ccoll::python {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// How often Ctrl-C is looked for.
+constexpr std::chrono::milliseconds kSlice{50};
+/// A call that is over so soon is not worth letting another thread have the GIL.
+constexpr std::chrono::microseconds kSpin{5};
+
+std::atomic<bool> library_calls_python{false};
+
+bool test(ccoll::Work& work) {
+  const MaybeAway away;
+  return work.test();
+}
+
+/// Whether the operation is over; throws its error.
+bool over_within(ccoll::Work& work, std::chrono::milliseconds limit) {
+  try {
+    work.wait(limit);
+    return true;
+  } catch (const Error&) {
+    if (!work.test()) return false;
+  }
+  work.wait();  // it is over: its own error, or none
+  return true;
+}
+
+}  // namespace
+
+void set_calls_python() { library_calls_python.store(true, std::memory_order_relaxed); }
+bool calls_python() { return library_calls_python.load(std::memory_order_relaxed); }
+
+void Keeper::keep(ccoll::Work work, std::vector<Held> held) {
+  kept_.emplace_back(std::move(work), std::move(held));
+}
+
+void Keeper::sweep() {
+  if (kept_.empty()) return;
+  std::vector<std::pair<ccoll::Work, std::vector<Held>>> still;
+  for (auto& each : std::exchange(kept_, {}))
+    if (!test(each.first)) still.push_back(std::move(each));
+  for (auto& each : still) kept_.push_back(std::move(each));
+}
+
+std::chrono::milliseconds limit_of(std::optional<double> seconds, const char* name) {
+  if (!seconds) return std::chrono::milliseconds(0);
+  if (!(*seconds > 0))
+    refuse(std::string(name) + " is " + std::to_string(*seconds) +
+           " s: expected more than 0, math.inf for no limit, or None for the default");
+  if (*seconds > 365.0 * 86400) return kNoLimit;
+  return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(*seconds * 1000)));
+}
+
+void wait_for(ccoll::Work& work, std::optional<double> timeout) {
+  if (timeout && !(*timeout >= 0)) refuse("wait: timeout is " + std::to_string(*timeout) + " s: expected 0 or more");
+  const bool limited = timeout && *timeout < 365.0 * 86400;
+  const auto begin = Clock::now();
+  if (!calls_python()) {
+    do {
+      if (!work.test()) continue;
+      work.wait();
+      return;
+    } while (Clock::now() - begin < kSpin);
+  }
+  const auto limit = limited ? std::chrono::duration<double>(*timeout) : std::chrono::duration<double>(0);
+  for (;;) {
+    auto slice = kSlice;
+    if (limited) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(limit - (Clock::now() - begin));
+      slice = std::clamp(left, std::chrono::milliseconds(0), kSlice);
+    }
+    {
+      const nb::gil_scoped_release away;
+      if (over_within(work, slice)) return;
+    }
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    if (limited && Clock::now() - begin >= limit)
+      throw Error(ErrorKind::timed_out,
+                  "the operation is not over after " + std::to_string(*timeout) + " s; it goes on");
+  }
+}
+
+nb::object Outcome::result(const ccoll::Work& work) {
+  const auto received = [&](std::size_t i) {
+    Received what = work.received(i);
+    what.count /= static_cast<std::size_t>(parts[i]);
+    return what;
+  };
+  if (kind == Kind::received) return nb::cast(received(0));
+  if (kind == Kind::list) {
+    nb::list all;
+    for (std::size_t i = 0; i < parts.size(); i++) all.append(received(i));
+    return all;
+  }
+  if (!finish.is_none()) {
+    value = finish(value);
+    finish = nb::none();
+  }
+  return value;
+}
+
+Pending::~Pending() {
+  if (!keeper_ || held_.empty() || test(work_)) return;
+  keeper_->keep(std::move(work_), std::move(held_));
+}
+
+nb::object Pending::wait(std::optional<double> timeout) {
+  ccoll::Work own = work_;  // another thread may wait, too
+  wait_for(own, timeout);
+  held_.clear();
+  return outcome_.result(own);
+}
+
+bool Pending::done() {
+  if (!test(work_)) return false;
+  held_.clear();
+  return true;
+}
+
+nb::object Pending::exception() {
+  if (!done()) return nb::none();
+  try {
+    const MaybeAway away;
+    work_.wait();
+  } catch (const Error& error) {
+    return exception_of(error);
+  }
+  return nb::none();
+}
+
+}  // namespace ccoll::python

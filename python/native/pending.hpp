@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Operations under way, and what they keep.
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "arrays.hpp"
+
+namespace ccoll::python {
+
+/// From the first reduction by a Python function on, the library may call Python under its locks. A thread that
+/// enters the library must then not hold the GIL.
+void set_calls_python();
+bool calls_python();
+
+/// Gives the GIL up where the library may call Python.
+class MaybeAway {
+ public:
+  MaybeAway() {
+    if (calls_python()) away_.emplace();
+  }
+
+ private:
+  std::optional<nb::gil_scoped_release> away_;
+};
+
+/// Arrays of operations that nobody holds a Work of, until the operations are over. Used with the GIL.
+class Keeper {
+ public:
+  void keep(ccoll::Work work, std::vector<Held> held);
+  void sweep();
+  void clear() { kept_.clear(); }
+
+ private:
+  std::vector<std::pair<ccoll::Work, std::vector<Held>>> kept_;
+};
+
+/// What a call returns once it is over.
+struct Outcome {
+  enum class Kind : std::uint8_t { value, received, list };
+  Kind kind = Kind::value;
+  nb::object value = nb::none();
+  nb::object finish = nb::none();
+  /// By receive: how many of a block's elements one of Python's has.
+  std::vector<int> parts = {};
+
+  nb::object result(const ccoll::Work& work);
+};
+
+/// ccoll.Work.
+class Pending {
+ public:
+  Pending(ccoll::Work work, std::vector<Held> held, Outcome outcome, std::shared_ptr<Keeper> keeper)
+      : work_(std::move(work)),
+        held_(std::move(held)),
+        outcome_(std::move(outcome)),
+        keeper_(std::move(keeper)) {}
+  Pending(Pending&&) = default;
+  Pending& operator=(Pending&&) = default;
+  Pending(const Pending&) = delete;
+  Pending& operator=(const Pending&) = delete;
+  ~Pending();
+
+  nb::object wait(std::optional<double> timeout);
+  bool done();
+  nb::object exception();
+
+ private:
+  ccoll::Work work_;
+  std::vector<Held> held_;
+  Outcome outcome_;
+  std::shared_ptr<Keeper> keeper_;
+};
+
+/// Waits, most of the time without the GIL. A signal whose handler raises ends the wait, not the operation.
+void wait_for(ccoll::Work& work, std::optional<double> timeout = std::nullopt);
+
+/// None: 0, the call's default; math.inf: none. All else is more than 0.
+std::chrono::milliseconds limit_of(std::optional<double> seconds, const char* name);
+
+nb::object exception_of(const Error& error);
+
+}  // namespace ccoll::python

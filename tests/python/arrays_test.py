@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose arrays calls take, and what they say of those that they do not."""
+
+import array
+import ctypes
+import sys
+
+import array_api_strict as strict
+import ml_dtypes
+import numpy as np
+import pytest
+
+import ccoll
+
+
+@pytest.fixture
+def alone():
+    with ccoll.create_all(1)[0] as comm:
+        yield comm
+
+
+def test_the_buffer_protocol(alone):
+    for x in (b"abc", bytearray(b"abc"), memoryview(b"abc")):
+        assert bytes(alone.all_reduce(x)) == b"abc"
+        gathered = alone.all_gather(x)
+        assert bytes(gathered) == b"abc"
+    doubles = array.array("d", [1.5, 2])
+    assert alone.all_reduce(doubles) == doubles and alone.all_reduce(doubles) is not doubles
+    numbers = (ctypes.c_int * 3)(1, 2, 3)
+    into = array.array("i", [0] * 3)
+    assert alone.all_reduce(numbers, into) is into and into.tolist() == [1, 2, 3]
+    view = memoryview(array.array("h", [1, 2, 3, 4])).cast("B").cast("h", (2, 2))
+    assert alone.all_reduce(view).tolist() == [[1, 2], [3, 4]]
+
+
+def test_memory_is_written_where_it_lies(alone):
+    x = np.arange(6, dtype=np.float32)
+    out = np.zeros((2, 3), np.float32)
+    assert alone.all_reduce(x, out) is out and out.tolist() == [[0, 1, 2], [3, 4, 5]]
+    registered = ccoll.allocate(1 << 16)
+    own = np.frombuffer(registered, np.int32)
+    own[:] = 3
+    assert alone.all_reduce(own, own) is own
+    assert bytes(alone.all_reduce(registered))[:4] == b"\3\0\0\0"
+    with pytest.raises(BufferError, match="still use"):
+        registered.free()
+    del own
+    registered.free()
+    with pytest.raises(BufferError, match="freed"):
+        memoryview(registered)
+
+
+def test_dlpack(alone):
+    x = strict.asarray([[1.0, 2.0], [3.0, 4.0]])
+    made = alone.all_reduce(x)
+    assert type(made) is type(x) and bool(strict.all(made == x))
+    assert alone.all_gather(x).shape == (1, 2, 2)
+    for name in ("int8", "uint16", "int64", "float32", "bool", "complex64"):
+        each = strict.asarray([0, 1], dtype=getattr(strict, name))
+        assert bool(strict.all(alone.all_reduce(each) == each)), name
+
+
+class Exported:
+    """An array that has nothing but DLPack."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __dlpack__(self, **options):
+        return self.inner.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.inner.__dlpack_device__()
+
+
+def test_dlpack_alone(alone):
+    x = np.arange(4.0)
+    into = np.zeros(4)
+    assert alone.all_reduce(Exported(x), into).tolist() == [0, 1, 2, 3]
+    target = Exported(into)
+    assert alone.all_reduce(x + 1, target) is target and into.tolist() == [1, 2, 3, 4]
+    with pytest.raises(TypeError, match="no new array"):
+        alone.all_reduce(Exported(x))
+    with pytest.raises(ValueError, match="one after another"):
+        alone.all_reduce(Exported(x[::2]), into)
+    references = sys.getrefcount(x)
+    for _ in range(100):
+        alone.all_reduce(Exported(x), into)
+    assert sys.getrefcount(x) == references
+
+
+def test_torch(alone):
+    torch = pytest.importorskip("torch", reason="there is no torch (pip install torch)")
+    names = "int8 uint8 int16 int32 int64 float16 bfloat16 float32 float64 bool float8_e4m3fn float8_e5m2"
+    for name in [*names.split(), "complex64", "complex128"]:
+        x = torch.tensor([0, 1, 2]).to(getattr(torch, name))
+        made = alone.all_reduce(x)
+        assert made.dtype == x.dtype and torch.equal(made.to(torch.float64), x.to(torch.float64)), name
+        assert alone.all_gather(x).shape == (1, 3)
+    x = torch.ones(2, requires_grad=True)
+    assert alone.all_reduce(x).tolist() == [1, 1]
+    with pytest.raises(ValueError, match=r"torch.Tensor.*strides \(1, 2\).*one after another"):
+        alone.all_reduce(torch.ones(2, 2).t())
+    with pytest.raises(TypeError, match="host memory"):
+        alone.all_reduce(torch.ones(2, device="meta"))
+    with pytest.raises(TypeError, match="torch.*qint8|elements that are"):
+        alone.all_reduce(torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.qint8))
+
+
+WRONG = [
+    (None, TypeError, "x is None: expected an array"),
+    (3.5, TypeError, "x is float: expected an array"),
+    ("text", TypeError, "x is str: expected an array"),
+    (np.zeros(3, object), TypeError, "numpy.ndarray of object.*expected elements"),
+    (np.zeros(3, ">i4"), TypeError, "of >i4.*this machine's byte order"),
+    (np.zeros(3, "M8[s]"), TypeError, "datetime64.*expected elements"),
+    (np.zeros(3, np.longdouble), TypeError, "expected elements"),
+    (np.zeros(3, "i4,f4"), TypeError, "expected elements"),
+    (np.zeros(3, ml_dtypes.float8_e4m3fnuz), TypeError, "float8_e4m3fnuz.*expected elements"),
+    (np.zeros((4, 4))[:, 1], ValueError, r"shape \(4,\) and strides \(32,\): expected elements that lie one after"),
+    (np.asfortranarray(np.zeros((2, 3))), ValueError, r"strides \(8, 16\)"),
+    (np.zeros((4, 4), ml_dtypes.bfloat16)[:, 1], ValueError, "one after"),
+]
+
+
+@pytest.mark.parametrize("x, error, text", WRONG, ids=lambda each: None)
+def test_inputs_that_do_not_fit_are_named(alone, x, error, text):
+    for call in (alone.all_reduce, alone.all_gather, alone.reduce, alone.gather):
+        with pytest.raises(error, match=f"^{call.__name__}: x .*{text.removeprefix('x ')}"):
+            call(x, out=np.zeros(3))
+
+
+def test_outputs_that_do_not_fit_are_named(alone):
+    x = np.zeros(3)
+    read_only = np.zeros(3)
+    read_only.flags.writeable = False
+    with pytest.raises(ValueError, match="all_reduce: out is numpy.ndarray of float64.*may be written"):
+        alone.all_reduce(x, read_only)
+    with pytest.raises(ValueError, match="out is bytes.*may be written"):
+        alone.all_reduce(b"abc", b"xyz")
+    small = np.zeros(3, ml_dtypes.bfloat16)
+    small.flags.writeable = False
+    with pytest.raises(ValueError, match="may be written"):
+        alone.all_reduce(np.zeros(3, ml_dtypes.bfloat16), small)
+    for out in (np.zeros(4), np.zeros(3, np.float32)):
+        with pytest.raises(ccoll.InvalidArgument, match="all_reduce") as raised:
+            alone.all_reduce(x, out)
+        assert raised.value.kind == "invalid_argument" and isinstance(raised.value, ValueError)
+    with pytest.raises(ValueError, match=r"x has shape \(3,\): expected a first dimension of 1"):
+        alone.reduce_scatter(x)
+    assert alone.all_reduce(x).tolist() == [0, 0, 0]  # none of these broke anything
+
+
+def test_other_arguments_that_do_not_fit_are_named(alone):
+    x = np.zeros(3)
+    with pytest.raises(ValueError, match="op is 'mean': expected one of sum, product"):
+        alone.all_reduce(x, op="mean")
+    with pytest.raises(TypeError, match="op is 3.5: expected a ReduceOp"):
+        alone.all_reduce(x, op=3.5)
+    with pytest.raises(ValueError, match="bit_and"):
+        alone.all_reduce(x, op="bit_and")
+    for timeout in (0, -1, float("nan")):
+        with pytest.raises(ValueError, match="timeout is .*: expected more than 0"):
+            alone.all_reduce(x, timeout=timeout)
+    with pytest.raises(ValueError, match="root"):
+        alone.broadcast(x, 5)
+    with pytest.raises(ValueError, match="nonsense"):
+        alone.all_reduce(x, algorithm="nonsense")
+    with pytest.raises(ValueError, match="counts of one array"):
+        alone.all_gather_v(x, x)
+    with pytest.raises(TypeError):
+        alone.all_reduce(x, tiemout=3)
+    with pytest.raises(ValueError, match="type is 'float': expected one of int8"):
+        alone.explain("all_reduce", 3, "float")
+
+
+def test_options_that_do_not_fit_are_named():
+    with pytest.raises(TypeError, match="'tiemout' is no option: expected one of algorithm"):
+        ccoll.create(tiemout=3)
+    with pytest.raises(TypeError, match="option checksum is 'x': expected bool"):
+        ccoll.create(checksum="x")
+    with pytest.raises(ValueError, match="timeout is -3.0* s: expected more than 0"):
+        ccoll.create(timeout=-3)
+    with pytest.raises(ValueError, match="pigeon"):
+        ccoll.create(transport="pigeon")
+    with pytest.raises(TypeError, match="rank and size are given alone"):
+        ccoll.create(rank=0, size=2)
+    with pytest.raises(ValueError, match="3 bytes are given: expected 128"):
+        ccoll.create(b"abc", rank=0, size=1)
+    with pytest.raises(TypeError, match="expected one of them"):
+        ccoll.create(b"abc", store=ccoll.inproc_store(), rank=0, size=1)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`await work` in asyncio."""
+
+import asyncio
+
+import numpy as np
+import pytest
+from support import ranks
+
+import ccoll
+
+
+def test_works_are_awaitable_and_others_run_meanwhile():
+    async def main(comm):
+        turns = 0
+
+        async def ticks():
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0.001)
+
+        task = asyncio.ensure_future(ticks())
+        if comm.rank == 1:
+            await asyncio.sleep(0.1)
+        total = await comm.all_reduce_async(np.ones(3))
+        both = await asyncio.gather(*[wait(comm.all_gather_async(np.array([index]))) for index in range(5)])
+        task.cancel()
+        assert turns > 5
+        return total.tolist(), [each.ravel().tolist() for each in both]
+
+    async def wait(work):
+        return await work
+
+    for total, both in ranks(2, lambda comm: asyncio.run(main(comm))):
+        assert total == [2, 2, 2] and both == [[index] * 2 for index in range(5)]
+
+
+def test_an_awaited_failure_raises_and_cancelling_ends_the_wait_alone():
+    async def main(comm):
+        if comm.rank == 1:
+            await asyncio.sleep(0.3)
+            comm.send(np.ones(1), 0)
+            return
+        work = comm.recv_async(np.ones(1), 1)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(wait(work), 0.05)
+        assert (await work).count == 1
+        with pytest.raises(ccoll.TimeoutError):
+            await comm.recv_async(np.ones(1), 1, timeout=0.1)
+
+    async def wait(work):
+        return await work
+
+    ranks(2, lambda comm: asyncio.run(main(comm)), close=False)

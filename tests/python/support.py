@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks for tests: threads of this process, or processes that cc-run starts."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import ccoll
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def ranks(size, function, *, close=True, join=60, **settings):
+    """Runs function(comm) in a thread for each rank; returns their results by rank, raises the first error."""
+    settings = {"timeout": 20, "start_timeout": 20} | settings
+    comms = ccoll.create_all(size, **settings)
+    results, errors = [None] * size, [None] * size
+
+    def rank(number):
+        try:
+            results[number] = function(comms[number])
+        except BaseException as error:
+            errors[number] = error
+            # The others must not wait for it until their time limit.
+            try:
+                comms[number].abort(f"{type(error).__name__} in a test")
+            except ccoll.Error:
+                pass
+
+    threads = [threading.Thread(target=rank, args=(number,), daemon=True) for number in range(size)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(join)
+        assert not each.is_alive(), "a rank hangs"
+    failed = [each for each in errors if each is not None]
+    if failed:
+        raise next((each for each in failed if not isinstance(each, ccoll.Aborted)), failed[0])
+    if close:
+        for each in comms:
+            each.close()
+    return results
+
+
+def start(program, size, *arguments, **options):
+    """cc-run with `size` ranks of programs/PROGRAM, as a subprocess.Popen."""
+    command = [sys.executable, "-m", "ccoll.run", "-n", str(size), os.path.join(HERE, "programs", program)]
+    return subprocess.Popen(
+        [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
+    )
+
+
+def run(program, size, *arguments, timeout=60):
+    """The exit status of such a run, and what it said."""
+    with start(program, size, *arguments) as process:
+        try:
+            said, _ = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            said, _ = process.communicate()
+            raise AssertionError(f"{program} hangs; it said: {said}") from None
+    return process.returncode, said

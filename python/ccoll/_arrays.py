@@ -48,7 +48,7 @@ def _shape(shape: tuple[int, ...], form: int, size: int, count: int) -> tuple[in
 def empty(x: Any, form: int, size: int, count: int) -> Any:
     """A new array of x's kind and type: itself, or (array, what makes the result of it)."""
     numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(x, numpy.ndarray):
+    if numpy is not None and isinstance(x, (numpy.ndarray, numpy.generic)):
         return numpy.empty(_shape(x.shape, form, size, count), x.dtype)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor):

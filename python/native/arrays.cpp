@@ -19,20 +19,29 @@ struct Element {
 
 std::optional<DataType> integer_of(std::size_t bytes, bool is_signed) {
   switch (bytes) {
-    case 1: return is_signed ? DataType::int8 : DataType::uint8;
-    case 2: return is_signed ? DataType::int16 : DataType::uint16;
-    case 4: return is_signed ? DataType::int32 : DataType::uint32;
-    case 8: return is_signed ? DataType::int64 : DataType::uint64;
-    default: return std::nullopt;
+    case 1:
+      return is_signed ? DataType::int8 : DataType::uint8;
+    case 2:
+      return is_signed ? DataType::int16 : DataType::uint16;
+    case 4:
+      return is_signed ? DataType::int32 : DataType::uint32;
+    case 8:
+      return is_signed ? DataType::int64 : DataType::uint64;
+    default:
+      return std::nullopt;
   }
 }
 
 std::optional<DataType> float_of(std::size_t bytes) {
   switch (bytes) {
-    case 2: return DataType::float16;
-    case 4: return DataType::float32;
-    case 8: return DataType::float64;
-    default: return std::nullopt;
+    case 2:
+      return DataType::float16;
+    case 4:
+      return DataType::float32;
+    case 8:
+      return DataType::float64;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -69,15 +78,24 @@ std::optional<Element> element_of_dlpack(nb::dlpack::dtype dtype) {
   if (dtype.lanes != 1) return std::nullopt;
   const std::size_t bytes = dtype.bits / 8;
   switch (dtype.code) {  // the numbers are DLPack's
-    case 0: return single(integer_of(bytes, true));
-    case 1: return single(integer_of(bytes, false));
-    case 2: return single(float_of(bytes));
-    case 4: return bytes == 2 ? single(DataType::bfloat16) : std::nullopt;
-    case 5: return single(float_of(bytes / 2), 2);
-    case 6: return bytes == 1 ? single(DataType::boolean) : std::nullopt;
-    case 10: return single(DataType::float8_e4m3);
-    case 12: return single(DataType::float8_e5m2);
-    default: return std::nullopt;
+    case 0:
+      return single(integer_of(bytes, true));
+    case 1:
+      return single(integer_of(bytes, false));
+    case 2:
+      return single(float_of(bytes));
+    case 4:
+      return bytes == 2 ? single(DataType::bfloat16) : std::nullopt;
+    case 5:
+      return single(float_of(bytes / 2), 2);
+    case 6:
+      return bytes == 1 ? single(DataType::boolean) : std::nullopt;
+    case 10:
+      return single(DataType::float8_e4m3);
+    case 12:
+      return single(DataType::float8_e5m2);
+    default:
+      return std::nullopt;
   }
 }
 
@@ -120,13 +138,17 @@ struct Held::Request {
   }
   Element element(std::optional<Element> element) const {
     if (element) return *element;
-    wrong_type("elements that are integers of 8 to 64 bits, floats of 8 to 64 bits, complex numbers of 64 or "
-               "128 bits, or bool, in this machine's byte order");
+    wrong_type(
+        "elements that are integers of 8 to 64 bits, floats of 8 to 64 bits, complex numbers of 64 "
+        "or "
+        "128 bits, or bool, in this machine's byte order");
   }
   [[noreturn]] void not_contiguous() const {
     wrong_value("elements that lie one after another in C order (make a contiguous copy first)");
   }
-  [[noreturn]] void read_only() const { wrong_value("memory that may be written, this is read-only"); }
+  [[noreturn]] void read_only() const {
+    wrong_value("memory that may be written, this is read-only");
+  }
 };
 
 Helpers& helpers() {
@@ -136,11 +158,15 @@ Helpers& helpers() {
 
 void refuse(const std::string& text) { throw Error(ErrorKind::invalid_argument, text); }
 
-bool is_list(nb::handle object) { return PyList_Check(object.ptr()) || PyTuple_Check(object.ptr()); }
+bool is_list(nb::handle object) {
+  return PyList_Check(object.ptr()) || PyTuple_Check(object.ptr());
+}
 
 Held::Held(nb::handle object, Access access, const char* call, const char* argument) {
   const Request request{object, access, call, argument};
-  if (take_buffer(request) || take_torch(request) || take_interface(request) || take_dlpack(request)) return;
+  if (take_buffer(request) || take_torch(request) || take_interface(request) ||
+      take_dlpack(request))
+    return;
   request.wrong_type("an array: of numpy or torch, or anything with DLPack or the buffer protocol");
 }
 
@@ -168,7 +194,8 @@ bool Held::take_buffer(const Request& request) {
 
 bool Held::take_torch(const Request& request) {
   const auto* const known = torch();
-  if (known == nullptr || PyObject_IsInstance(request.object.ptr(), known->tensor.ptr()) != 1) return false;
+  if (known == nullptr || PyObject_IsInstance(request.object.ptr(), known->tensor.ptr()) != 1)
+    return false;
   const nb::object tensor = nb::borrow(request.object);
   const nb::object dtype = tensor.attr("dtype");
   if (!known->types.contains(dtype)) request.element(std::nullopt);
@@ -179,7 +206,8 @@ bool Held::take_torch(const Request& request) {
     request.wrong_type("a dense tensor");
   if (!nb::cast<bool>(tensor.attr("is_contiguous")())) request.not_contiguous();
   if (nb::cast<bool>(tensor.attr("is_conj")()) || nb::cast<bool>(tensor.attr("is_neg")()))
-    request.wrong_value("a tensor whose memory holds its values (resolve_conj() and resolve_neg() make one)");
+    request.wrong_value(
+        "a tensor whose memory holds its values (resolve_conj() and resolve_neg() make one)");
   parts_ = number >= 100 ? 2 : 1;
   type_ = static_cast<DataType>(number % 100);
   count_ = nb::cast<std::size_t>(tensor.attr("numel")()) * parts_;
@@ -206,7 +234,8 @@ bool Held::take_interface(const Request& request) {
 bool Held::take_dlpack(const Request& request) {
   if (!nb::hasattr(request.object, "__dlpack__")) return false;
   nb::ndarray<nb::ro> array;
-  if (!nb::try_cast(request.object, array, false)) request.wrong_type("an array that exports its memory by DLPack");
+  if (!nb::try_cast(request.object, array, false))
+    request.wrong_type("an array that exports its memory by DLPack");
   if (array.device_type() != nb::device::cpu::value) request.wrong_type("an array in host memory");
   if (request.access == Access::write) {
     nb::ndarray<> writable;
@@ -215,7 +244,8 @@ bool Held::take_dlpack(const Request& request) {
   const Element element = request.element(element_of_dlpack(array.dtype()));
   std::int64_t dense = 1;
   for (std::size_t i = array.ndim(); i-- > 0;) {
-    if (array.shape(i) != 1 && array.size() != 0 && array.stride(i) != dense) request.not_contiguous();
+    if (array.shape(i) != 1 && array.size() != 0 && array.stride(i) != dense)
+      request.not_contiguous();
     dense *= static_cast<std::int64_t>(array.shape(i));
   }
   data_ = const_cast<void*>(static_cast<const void*>(array.data()));

@@ -19,12 +19,12 @@ namespace nb = nanobind;
 
 /// Python functions of the package that the extension calls; `_native._use` sets them.
 struct Helpers {
-  nb::object error;      ///< (kind, text) -> an exception
-  nb::object describe;   ///< (object) -> its type, shape and strides, for errors
-  nb::object empty;      ///< (like, form, size, count) -> an array, or a tuple (array, finish)
-  nb::object torch_map;  ///< () -> (torch.Tensor, {dtype: number of a DataType})
-  nb::object combine;    ///< (function, in, inout, type) -> None
-  nb::object finish_all; ///< ((arrays, finishes)) -> arrays
+  nb::object error;       ///< (kind, text) -> an exception
+  nb::object describe;    ///< (object) -> its type, shape and strides, for errors
+  nb::object empty;       ///< (like, form, size, count) -> an array, or a tuple (array, finish)
+  nb::object torch_map;   ///< () -> (torch.Tensor, {dtype: number of a DataType})
+  nb::object combine;     ///< (function, in, inout, type) -> None
+  nb::object finish_all;  ///< ((arrays, finishes)) -> arrays
 };
 Helpers& helpers();
 

@@ -48,13 +48,15 @@ Pairs pairs_of(Arguments& arguments, handle inputs, handle outs, Form form, int 
 }
 
 template <Mode mode>
-nb::object all_reduce(Comm& self, handle x, handle out, handle op, Seconds timeout, Text algorithm, Text label) {
+nb::object all_reduce(Comm& self, handle x, handle out, handle op, Seconds timeout, Text algorithm,
+                      Text label) {
   Arguments arguments("all_reduce");
   const auto options = call_options(timeout, algorithm, label);
   if (is_list(x)) {
     auto pairs = pairs_of(arguments, x, out, Form::like, 1);
     const auto reduction = reduction_of(op, arguments);
-    auto work = self.begin([&](auto& on) { return on.all_reduce_async(pairs.blocks, reduction, options); });
+    auto work =
+        self.begin([&](auto& on) { return on.all_reduce_async(pairs.blocks, reduction, options); });
     return answer<mode>(self, std::move(work), std::move(arguments), pairs.outcome());
   }
   const auto in = arguments.read(x, "x");
@@ -67,7 +69,8 @@ nb::object all_reduce(Comm& self, handle x, handle out, handle op, Seconds timeo
 }
 
 template <Mode mode>
-nb::object reduce(Comm& self, handle x, int root, handle op, handle out, Seconds timeout, Text algorithm, Text label) {
+nb::object reduce(Comm& self, handle x, int root, handle op, handle out, Seconds timeout,
+                  Text algorithm, Text label) {
   Arguments arguments("reduce");
   const auto options = call_options(timeout, algorithm, label);
   const auto in = arguments.read(x, "x");
@@ -78,13 +81,15 @@ nb::object reduce(Comm& self, handle x, int root, handle op, handle out, Seconds
     to = arguments.write(output.array, "out");
   }
   const auto reduction = reduction_of(op, arguments);
-  auto work = self.begin([&](auto& on) { return on.reduce_async(in, to, reduction, root, options); });
+  auto work =
+      self.begin([&](auto& on) { return on.reduce_async(in, to, reduction, root, options); });
   return answer<mode>(self, std::move(work), std::move(arguments),
                       {.value = std::move(output.array), .finish = std::move(output.finish)});
 }
 
 template <Mode mode>
-nb::object broadcast(Comm& self, handle x, int root, handle out, Seconds timeout, Text algorithm, Text label) {
+nb::object broadcast(Comm& self, handle x, int root, handle out, Seconds timeout, Text algorithm,
+                     Text label) {
   Arguments arguments("broadcast");
   const auto options = call_options(timeout, algorithm, label);
   const bool is_root = self.open()->rank() == root;
@@ -92,9 +97,11 @@ nb::object broadcast(Comm& self, handle x, int root, handle out, Seconds timeout
   ccoll::Work work;
   if (is_list(x)) {
     std::vector<BufferPair> blocks;
-    if (!out.is_none()) refuse("broadcast: out is given with a list of arrays: expected None, they are in place");
+    if (!out.is_none())
+      refuse("broadcast: out is given with a list of arrays: expected None, they are in place");
     for (const handle each : nb::borrow<nb::sequence>(x)) {
-      const auto in = is_root ? arguments.read(each, "x[i]") : ConstBlock(arguments.write(each, "x[i]"));
+      const auto in =
+          is_root ? arguments.read(each, "x[i]") : ConstBlock(arguments.write(each, "x[i]"));
       blocks.emplace_back(in, Block(const_cast<void*>(in.data), in.count, in.type));
     }
     work = self.begin([&](auto& on) { return on.broadcast_async(blocks, root, options); });
@@ -112,7 +119,8 @@ nb::object broadcast(Comm& self, handle x, int root, handle out, Seconds timeout
 }
 
 template <Mode mode>
-nb::object all_gather(Comm& self, handle x, handle out, Seconds timeout, Text algorithm, Text label) {
+nb::object all_gather(Comm& self, handle x, handle out, Seconds timeout, Text algorithm,
+                      Text label) {
   Arguments arguments("all_gather");
   const auto options = call_options(timeout, algorithm, label);
   const int size = self.open()->size();
@@ -130,27 +138,31 @@ nb::object all_gather(Comm& self, handle x, handle out, Seconds timeout, Text al
 }
 
 template <Mode mode>
-nb::object reduce_scatter(Comm& self, handle x, handle out, handle op, Seconds timeout, Text algorithm, Text label) {
+nb::object reduce_scatter(Comm& self, handle x, handle out, handle op, Seconds timeout,
+                          Text algorithm, Text label) {
   Arguments arguments("reduce_scatter");
   const auto options = call_options(timeout, algorithm, label);
   const int size = self.open()->size();
   if (is_list(x)) {
     auto pairs = pairs_of(arguments, x, out, Form::part, size);
     const auto reduction = reduction_of(op, arguments);
-    auto work = self.begin([&](auto& on) { return on.reduce_scatter_async(pairs.blocks, reduction, options); });
+    auto work = self.begin(
+        [&](auto& on) { return on.reduce_scatter_async(pairs.blocks, reduction, options); });
     return answer<mode>(self, std::move(work), std::move(arguments), pairs.outcome());
   }
   const auto in = arguments.read(x, "x");
   auto output = output_for(out, x, Form::part, size);
   const auto to = arguments.write(output.array, "out");
   const auto reduction = reduction_of(op, arguments);
-  auto work = self.begin([&](auto& on) { return on.reduce_scatter_async(in, to, reduction, options); });
+  auto work =
+      self.begin([&](auto& on) { return on.reduce_scatter_async(in, to, reduction, options); });
   return answer<mode>(self, std::move(work), std::move(arguments),
                       {.value = std::move(output.array), .finish = std::move(output.finish)});
 }
 
 template <Mode mode>
-nb::object all_to_all(Comm& self, handle x, handle out, Seconds timeout, Text algorithm, Text label) {
+nb::object all_to_all(Comm& self, handle x, handle out, Seconds timeout, Text algorithm,
+                      Text label) {
   Arguments arguments("all_to_all");
   const auto options = call_options(timeout, algorithm, label);
   const auto in = arguments.read(x, "x");
@@ -162,7 +174,8 @@ nb::object all_to_all(Comm& self, handle x, handle out, Seconds timeout, Text al
 }
 
 template <Mode mode>
-nb::object gather(Comm& self, handle x, int root, handle out, Seconds timeout, Text algorithm, Text label) {
+nb::object gather(Comm& self, handle x, int root, handle out, Seconds timeout, Text algorithm,
+                  Text label) {
   Arguments arguments("gather");
   const auto options = call_options(timeout, algorithm, label);
   const auto communicator = self.open();
@@ -179,13 +192,16 @@ nb::object gather(Comm& self, handle x, int root, handle out, Seconds timeout, T
 }
 
 template <Mode mode>
-nb::object scatter(Comm& self, handle x, handle out, int root, Seconds timeout, Text algorithm, Text label) {
+nb::object scatter(Comm& self, handle x, handle out, int root, Seconds timeout, Text algorithm,
+                   Text label) {
   Arguments arguments("scatter");
   const auto options = call_options(timeout, algorithm, label);
   const auto communicator = self.open();
   const bool is_root = communicator->rank() == root;
   if (out.is_none() && !is_root)
-    refuse("scatter: out is None: expected the array for this rank's part, only the root knows its size");
+    refuse(
+        "scatter: out is None: expected the array for this rank's part, only the root knows its "
+        "size");
   ConstBlock in;
   if (is_root) in = arguments.read(x, "x");
   auto output = output_for(out, x, Form::part, communicator->size());
@@ -207,7 +223,8 @@ nb::object barrier(Comm& self, Seconds timeout, Text algorithm, Text label) {
 
 void bind_collectives(Class& communicator) {
   using namespace nb::literals;
-  const auto both = [&](const char* name, auto blocking, auto async, const char* doc, auto... arguments) {
+  const auto both = [&](const char* name, auto blocking, auto async, const char* doc,
+                        auto... arguments) {
     const auto define = [&](const std::string& as, auto function, const char* text) {
       communicator.def(as.c_str(), function, arguments..., nb::kw_only(), "timeout"_a = nb::none(),
                        "algorithm"_a = "", "label"_a = "", text);
@@ -219,11 +236,14 @@ void bind_collectives(Class& communicator) {
   const auto out = "out"_a.none() = nb::none();
   const auto op = "op"_a.none() = nb::none();
   const auto root = "root"_a = 0;
-  both("all_reduce", all_reduce<Mode::blocking>, all_reduce<Mode::async>, docs::kAllReduce, x, out, op);
+  both("all_reduce", all_reduce<Mode::blocking>, all_reduce<Mode::async>, docs::kAllReduce, x, out,
+       op);
   both("reduce", reduce<Mode::blocking>, reduce<Mode::async>, docs::kReduce, x, root, op, out);
-  both("broadcast", broadcast<Mode::blocking>, broadcast<Mode::async>, docs::kBroadcast, x, root, out);
+  both("broadcast", broadcast<Mode::blocking>, broadcast<Mode::async>, docs::kBroadcast, x, root,
+       out);
   both("all_gather", all_gather<Mode::blocking>, all_gather<Mode::async>, docs::kAllGather, x, out);
-  both("reduce_scatter", reduce_scatter<Mode::blocking>, reduce_scatter<Mode::async>, docs::kReduceScatter, x, out, op);
+  both("reduce_scatter", reduce_scatter<Mode::blocking>, reduce_scatter<Mode::async>,
+       docs::kReduceScatter, x, out, op);
   both("all_to_all", all_to_all<Mode::blocking>, all_to_all<Mode::async>, docs::kAllToAll, x, out);
   both("gather", gather<Mode::blocking>, gather<Mode::async>, docs::kGather, x, root, out);
   both("scatter", scatter<Mode::blocking>, scatter<Mode::async>, docs::kScatter, x, out, root);

@@ -47,8 +47,10 @@ void close(Comm& self) {
     const nb::gil_scoped_release away;
     communicator->close();
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::invalid_argument) self.take_back(std::move(communicator));
-    else self.keeper()->clear();
+    if (error.kind() == ErrorKind::invalid_argument)
+      self.take_back(std::move(communicator));
+    else
+      self.keeper()->clear();
     throw;
   }
   self.keeper()->clear();
@@ -106,30 +108,47 @@ nb::dict counters(const Comm& self) {
 
 void bind_questions(Class& communicator) {
   using namespace nb::literals;
-  communicator.def_prop_ro("rank", [](const Comm& self) { return self.open()->rank(); }, "This rank's number.")
-      .def_prop_ro("size", [](const Comm& self) { return self.open()->size(); }, "How many ranks there are.")
-      .def_prop_ro("name", [](const Comm& self) { return self.open()->name(); }, "What its errors begin with.")
-      .def_prop_ro("error", [](const Comm& self) { return ask(self, [](auto& on) { return on.error(); }); },
-                   "Why it is broken, as text; empty where it is not.")
-      .def("rank_in",
-           [](const Comm& self, const Comm& other, int rank) { return self.open()->rank_in(*other.open(), rank); },
-           "other"_a, "rank"_a, "The rank in `other` of this communicator's `rank`; None if it has it not.")
-      .def("job_rank", [](const Comm& self, int rank) { return self.open()->job_rank(rank); }, "rank"_a,
-           "The rank in the communicator that create() made.")
-      .def("transport_to", [](const Comm& self, int peer) { return self.open()->transport_to(peer); }, "peer"_a,
-           "How data travel to rank `peer`: 'inproc', 'shm', 'verbs' or 'tcp'.")
-      .def("algorithm_for",
-           [](const Comm& self, Text operation, std::size_t count, Text type) {
-             return self.open()->algorithm_for(operation, count, type_named(type));
-           },
-           "operation"_a, "count"_a, "type"_a = "float32", "The algorithm of such a call: 'ring'.")
-      .def("explain",
-           [](const Comm& self, Text operation, std::size_t count, Text type) {
-             return self.open()->explain(operation, count, type_named(type));
-           },
-           "operation"_a, "count"_a, "type"_a = "float32", "Why: the candidates and their predicted times, a table.")
-      .def("dump", [](const Comm& self) { return ask(self, [](auto& on) { return on.dump(); }); },
-           "The flight recorder as JSON text (docs/diagnosis.md).")
+  communicator
+      .def_prop_ro(
+          "rank", [](const Comm& self) { return self.open()->rank(); }, "This rank's number.")
+      .def_prop_ro(
+          "size", [](const Comm& self) { return self.open()->size(); }, "How many ranks there are.")
+      .def_prop_ro(
+          "name", [](const Comm& self) { return self.open()->name(); },
+          "What its errors begin with.")
+      .def_prop_ro(
+          "error", [](const Comm& self) { return ask(self, [](auto& on) { return on.error(); }); },
+          "Why it is broken, as text; empty where it is not.")
+      .def(
+          "rank_in",
+          [](const Comm& self, const Comm& other, int rank) {
+            return self.open()->rank_in(*other.open(), rank);
+          },
+          "other"_a, "rank"_a,
+          "The rank in `other` of this communicator's `rank`; None if it has it not.")
+      .def(
+          "job_rank", [](const Comm& self, int rank) { return self.open()->job_rank(rank); },
+          "rank"_a, "The rank in the communicator that create() made.")
+      .def(
+          "transport_to",
+          [](const Comm& self, int peer) { return self.open()->transport_to(peer); }, "peer"_a,
+          "How data travel to rank `peer`: 'inproc', 'shm', 'verbs' or 'tcp'.")
+      .def(
+          "algorithm_for",
+          [](const Comm& self, Text operation, std::size_t count, Text type) {
+            return self.open()->algorithm_for(operation, count, type_named(type));
+          },
+          "operation"_a, "count"_a, "type"_a = "float32", "The algorithm of such a call: 'ring'.")
+      .def(
+          "explain",
+          [](const Comm& self, Text operation, std::size_t count, Text type) {
+            return self.open()->explain(operation, count, type_named(type));
+          },
+          "operation"_a, "count"_a, "type"_a = "float32",
+          "Why: the candidates and their predicted times, a table.")
+      .def(
+          "dump", [](const Comm& self) { return ask(self, [](auto& on) { return on.dump(); }); },
+          "The flight recorder as JSON text (docs/diagnosis.md).")
       .def("counters", &counters, "What went to and came from each other rank, as dictionaries.");
 }
 
@@ -139,69 +158,82 @@ void bind_groups(Class& communicator) {
   const auto timeout = "timeout"_a = nb::none();
   const nb::kw_only named;
   communicator
-      .def("duplicate",
-           [](const Comm& self, const std::string& name, Seconds timeout) {
-             const auto options = group_options(name, timeout);
-             return Comm(made_from(self, [options](auto& on) { return shared(on.duplicate(options)); }));
-           },
-           named, name, timeout, docs::kDuplicate)
-      .def("split",
-           [](const Comm& self, std::optional<int> color, int key, const std::string& name, Seconds timeout) {
-             const auto options = group_options(name, timeout);
-             const int number = color.value_or(kNoColor);
-             auto part = made_from(self, [=](auto& on) -> Shared {
-               auto made = on.split(number, key, options);
-               return made ? shared(std::move(*made)) : nullptr;
-             });
-             return part ? nb::cast(Comm(std::move(part))) : nb::none();
-           },
-           "color"_a.none(), "key"_a = 0, named, name, timeout, docs::kSplit)
-      .def("subgroup",
-           [](const Comm& self, const std::vector<int>& ranks, const std::string& name, Seconds timeout) {
-             const auto options = group_options(name, timeout);
-             return Comm(made_from(self, [=](auto& on) { return shared(on.subgroup(ranks, options)); }));
-           },
-           "ranks"_a, named, name, timeout, docs::kSubgroup)
-      .def("shrink",
-           [](const Comm& self, const std::optional<std::vector<int>>& excluded, const std::string& name,
-              Seconds timeout) {
-             const auto options = group_options(name, timeout);
-             return Comm(made_from(self, [=](auto& on) {
-               return shared(excluded ? on.shrink_without(*excluded, options) : on.shrink(options));
-             }));
-           },
-           "excluded"_a = nb::none(), named, name, timeout, docs::kShrink);
+      .def(
+          "duplicate",
+          [](const Comm& self, const std::string& name, Seconds timeout) {
+            const auto options = group_options(name, timeout);
+            return Comm(
+                made_from(self, [options](auto& on) { return shared(on.duplicate(options)); }));
+          },
+          named, name, timeout, docs::kDuplicate)
+      .def(
+          "split",
+          [](const Comm& self, std::optional<int> color, int key, const std::string& name,
+             Seconds timeout) {
+            const auto options = group_options(name, timeout);
+            const int number = color.value_or(kNoColor);
+            auto part = made_from(self, [=](auto& on) -> Shared {
+              auto made = on.split(number, key, options);
+              return made ? shared(std::move(*made)) : nullptr;
+            });
+            return part ? nb::cast(Comm(std::move(part))) : nb::none();
+          },
+          "color"_a.none(), "key"_a = 0, named, name, timeout, docs::kSplit)
+      .def(
+          "subgroup",
+          [](const Comm& self, const std::vector<int>& ranks, const std::string& name,
+             Seconds timeout) {
+            const auto options = group_options(name, timeout);
+            return Comm(
+                made_from(self, [=](auto& on) { return shared(on.subgroup(ranks, options)); }));
+          },
+          "ranks"_a, named, name, timeout, docs::kSubgroup)
+      .def(
+          "shrink",
+          [](const Comm& self, const std::optional<std::vector<int>>& excluded,
+             const std::string& name, Seconds timeout) {
+            const auto options = group_options(name, timeout);
+            return Comm(made_from(self, [=](auto& on) {
+              return shared(excluded ? on.shrink_without(*excluded, options) : on.shrink(options));
+            }));
+          },
+          "excluded"_a = nb::none(), named, name, timeout, docs::kShrink);
 }
 
 void bind_ends(Class& communicator) {
   using namespace nb::literals;
   communicator.def("close", &close, docs::kClose)
-      .def_prop_ro("closed", [](const Comm& self) { return !self.is_open(); }, "Whether close() or leave() was called.")
+      .def_prop_ro(
+          "closed", [](const Comm& self) { return !self.is_open(); },
+          "Whether close() or leave() was called.")
       .def("leave", &leave, "reason"_a = "", docs::kLeave)
-      .def("abort",
-           [](const Comm& self, const std::string& reason) {
-             ask(self, [&](auto& on) {
-               on.abort(reason);
-               return 0;
-             });
-           },
-           "reason"_a = "", docs::kAbort)
+      .def(
+          "abort",
+          [](const Comm& self, const std::string& reason) {
+            ask(self, [&](auto& on) {
+              on.abort(reason);
+              return 0;
+            });
+          },
+          "reason"_a = "", docs::kAbort)
       .def("__enter__", [](nb::object self) { return self; })
-      .def("__exit__",
-           [](Comm& self, nb::handle type, nb::handle, nb::handle) {
-             if (type.is_none()) return close(self);
-             const auto communicator = self.give_up();  // the caller's exception counts, not ours
-             const nb::gil_scoped_release away;
-             if (communicator.use_count() == 1) communicator->leave("an exception in Python");
-           },
-           nb::arg().none(), nb::arg().none(), nb::arg().none());
+      .def(
+          "__exit__",
+          [](Comm& self, nb::handle type, nb::handle, nb::handle) {
+            if (type.is_none()) return close(self);
+            const auto communicator = self.give_up();  // the caller's exception counts, not ours
+            const nb::gil_scoped_release away;
+            if (communicator.use_count() == 1) communicator->leave("an exception in Python");
+          },
+          nb::arg().none(), nb::arg().none(), nb::arg().none());
 }
 
 void bind_making(nb::module_& module) {
   using namespace nb::literals;
   module.def(
       "create",
-      [](nb::handle id, std::optional<std::shared_ptr<Store>> store, int rank, int size, CommunicatorOptions options) {
+      [](nb::handle id, std::optional<std::shared_ptr<Store>> store, int rank, int size,
+         CommunicatorOptions options) {
         std::stop_source stop;
         options.start_stop = stop.get_token();
         std::optional<UniqueId> given;
@@ -221,8 +253,8 @@ void bind_making(nb::module_& module) {
       [](int size, CommunicatorOptions options) {
         std::stop_source stop;
         options.start_stop = stop.get_token();
-        auto made =
-            interruptible([=] { return Communicator::create_all(size, options); }, [&] { stop.request_stop(); });
+        auto made = interruptible([=] { return Communicator::create_all(size, options); },
+                                  [&] { stop.request_stop(); });
         nb::list all;
         for (auto& each : made) all.append(nb::cast(Comm(shared(std::move(each)))));
         return all;
@@ -237,7 +269,8 @@ Comm::Comm(std::shared_ptr<Communicator> communicator)
   living().insert(this);
 }
 
-Comm::Comm(Comm&& other) noexcept : communicator_(std::move(other.communicator_)), keeper_(std::move(other.keeper_)) {
+Comm::Comm(Comm&& other) noexcept
+    : communicator_(std::move(other.communicator_)), keeper_(std::move(other.keeper_)) {
   living().insert(this);
 }
 

@@ -31,7 +31,9 @@ class Comm {
   bool is_open() const { return communicator_ != nullptr; }
   /// What open() returns, which this is without from now on; null where it is closed.
   std::shared_ptr<Communicator> give_up() { return std::exchange(communicator_, nullptr); }
-  void take_back(std::shared_ptr<Communicator> communicator) { communicator_ = std::move(communicator); }
+  void take_back(std::shared_ptr<Communicator> communicator) {
+    communicator_ = std::move(communicator);
+  }
   const std::shared_ptr<Keeper>& keeper() const { return keeper_; }
 
   /// Begins an operation. The GIL is held meanwhile unless the library may call Python.
@@ -51,7 +53,8 @@ class Comm {
 using Class = nb::class_<Comm>;
 using Seconds = std::optional<double>;
 
-inline CallOptions call_options(Seconds timeout, std::string_view algorithm, std::string_view label) {
+inline CallOptions call_options(Seconds timeout, std::string_view algorithm,
+                                std::string_view label) {
   return {.timeout = limit_of(timeout, "timeout"), .algorithm = algorithm, .label = label};
 }
 

@@ -33,7 +33,8 @@ nb::object recv(Comm& self, handle out, int source, int tag, Seconds timeout, Te
 }
 
 template <Mode mode>
-nb::object send_recv(Comm& self, handle x, int to, handle out, int source, int tag, Seconds timeout, Text label) {
+nb::object send_recv(Comm& self, handle x, int to, handle out, int source, int tag, Seconds timeout,
+                     Text label) {
   Arguments arguments("send_recv");
   const auto options = call_options(timeout, {}, label);
   const auto in = arguments.write(out, "out");
@@ -64,8 +65,8 @@ nb::object batch(Comm& self, nb::sequence requests, Seconds timeout, Text label)
     if (!nb::try_cast(each, request) || request == nullptr)
       throw nb::type_error("batch: a request is neither a ccoll.Send nor a ccoll.Recv");
     if (request->what == MessageRequest::What::send) {
-      all.push_back(MessageRequest::send(arguments.read(request->array, "the array of a Send"), request->peer,
-                                         request->tag));
+      all.push_back(MessageRequest::send(arguments.read(request->array, "the array of a Send"),
+                                         request->peer, request->tag));
     } else {
       const auto block = arguments.write(request->array, "the array of a Recv");
       all.push_back(MessageRequest::recv(block, request->peer, request->tag));
@@ -116,23 +117,30 @@ void bind_requests(nb::module_& module) {
   nb::class_<Received>(module, "Received", "A message that came.")
       .def_ro("source", &Received::from, "The sender's rank.")
       .def_ro("tag", &Received::tag)
-      .def_ro("count", &Received::count, "Elements: of the receive's array; of a probe, as the sender gave.")
+      .def_ro("count", &Received::count,
+              "Elements: of the receive's array; of a probe, as the sender gave.")
       .def_ro("bytes", &Received::bytes)
-      .def("__eq__", [](const Received& one, const Received& other) { return one == other; }, nb::is_operator())
+      .def(
+          "__eq__", [](const Received& one, const Received& other) { return one == other; },
+          nb::is_operator())
       .def("__repr__", [](const Received& it) {
         return "Received(source=" + std::to_string(it.from) + ", tag=" + std::to_string(it.tag) +
                ", count=" + std::to_string(it.count) + ", bytes=" + std::to_string(it.bytes) + ")";
       });
   nb::class_<Request> request(module, "Request", "One message of a batch; Send and Recv make it.");
-  module.def("Send",
-             [](nb::object x, int to, int tag) { return Request{MessageRequest::What::send, std::move(x), to, tag}; },
-             "x"_a, "to"_a, "tag"_a = 0, "A message of array x to rank `to`, as a part of batch().");
+  module.def(
+      "Send",
+      [](nb::object x, int to, int tag) {
+        return Request{MessageRequest::What::send, std::move(x), to, tag};
+      },
+      "x"_a, "to"_a, "tag"_a = 0, "A message of array x to rank `to`, as a part of batch().");
   module.def(
       "Recv",
       [](nb::object out, int source, int tag) {
         return Request{MessageRequest::What::recv, std::move(out), source, tag};
       },
-      "out"_a, "source"_a, "tag"_a = 0, "A message from rank `source` into array out, as a part of batch().");
+      "out"_a, "source"_a, "tag"_a = 0,
+      "A message from rank `source` into array out, as a part of batch().");
 }
 
 }  // namespace
@@ -140,10 +148,11 @@ void bind_requests(nb::module_& module) {
 void bind_messages(nb::module_& module, Class& communicator) {
   using namespace nb::literals;
   bind_requests(module);
-  const auto both = [&](const char* name, auto blocking, auto async, const char* doc, auto... arguments) {
+  const auto both = [&](const char* name, auto blocking, auto async, const char* doc,
+                        auto... arguments) {
     const auto define = [&](const std::string& as, auto function, const char* text) {
-      communicator.def(as.c_str(), function, arguments..., nb::kw_only(), "timeout"_a = nb::none(), "label"_a = "",
-                       text);
+      communicator.def(as.c_str(), function, arguments..., nb::kw_only(), "timeout"_a = nb::none(),
+                       "label"_a = "", text);
     };
     define(name, blocking, doc);
     define(std::string(name) + "_async", async,
@@ -152,25 +161,31 @@ void bind_messages(nb::module_& module, Class& communicator) {
   const auto tag = "tag"_a = 0;
   both("send", send<Mode::blocking>, send<Mode::async>,
        "Sends x to rank `to` under a tag of 0 or more.\n\n"
-       "Returns when x may be written again: up to the eager limit (64 KiB) that is at once, as long as the\n"
+       "Returns when x may be written again: up to the eager limit (64 KiB) that is at once, as "
+       "long as the\n"
        "receiver's queue has room; larger messages wait for their receive. timeout: in seconds.",
        "x"_a.none(), "to"_a, tag);
-  both("recv", recv<Mode::blocking>, recv<Mode::async>,
-       "Receives a message from rank `source` (or ANY_RANK) with that tag (or ANY_TAG) into out.\n\n"
-       "The message may be shorter than out. Returns a Received. A message that is longer raises Mismatch and\n"
-       "stays the first to be received.",
-       "out"_a.none(), "source"_a, tag);
-  both("send_recv", send_recv<Mode::blocking>, send_recv<Mode::async>,
-       "Sends x to rank `to` and receives from rank `source` into out, at once; returns a Received.", "x"_a, "to"_a,
-       "out"_a.none(), "source"_a, tag);
+  both(
+      "recv", recv<Mode::blocking>, recv<Mode::async>,
+      "Receives a message from rank `source` (or ANY_RANK) with that tag (or ANY_TAG) into out.\n\n"
+      "The message may be shorter than out. Returns a Received. A message that is longer raises "
+      "Mismatch and\n"
+      "stays the first to be received.",
+      "out"_a.none(), "source"_a, tag);
+  both(
+      "send_recv", send_recv<Mode::blocking>, send_recv<Mode::async>,
+      "Sends x to rank `to` and receives from rank `source` into out, at once; returns a Received.",
+      "x"_a, "to"_a, "out"_a.none(), "source"_a, tag);
   both("batch", batch<Mode::blocking>, batch<Mode::async>,
        "Sends and receives all of a list of Send(...) and Recv(...) at once.\n\n"
        "Returns a list with a Received for each Recv.",
        "requests"_a);
-  communicator.def("probe", &probe, "source"_a = kAnyRank, "tag"_a = kAnyTag, nb::kw_only(), "timeout"_a = nb::none(),
-                   "label"_a = "",
-                   "Waits for a message that such a recv would take, and leaves it there. Returns a Received.\n\n"
-                   "timeout: in seconds; None: none. When it passes, TimeoutError is raised; nothing breaks.");
+  communicator.def(
+      "probe", &probe, "source"_a = kAnyRank, "tag"_a = kAnyTag, nb::kw_only(),
+      "timeout"_a = nb::none(), "label"_a = "",
+      "Waits for a message that such a recv would take, and leaves it there. Returns a "
+      "Received.\n\n"
+      "timeout: in seconds; None: none. When it passes, TimeoutError is raised; nothing breaks.");
   communicator.def("try_probe", &try_probe, "source"_a = kAnyRank, "tag"_a = kAnyTag,
                    "As probe, without waiting: None where there is no such message.");
 }

@@ -11,12 +11,15 @@ namespace ccoll::python {
 void bind_work(nb::module_& module) {
   using namespace nb::literals;
   nb::class_<Pending>(module, "Work",
-                      "An operation under way. Its arrays belong to it until it is over, also if the Work is dropped.\n\n"
+                      "An operation under way. Its arrays belong to it until it is over, also if "
+                      "the Work is dropped.\n\n"
                       "In a coroutine of asyncio, `await work` waits as wait() does.")
       .def("wait", &Pending::wait, "timeout"_a = nb::none(),
            "Waits until the operation is over; returns its result, or raises its error.\n\n"
-           "timeout: in seconds; 0 only looks. When it passes, TimeoutError is raised and the operation goes on.")
-      .def("done", &Pending::done, "Whether the operation is over, also if it failed. Makes progress; never waits.")
+           "timeout: in seconds; 0 only looks. When it passes, TimeoutError is raised and the "
+           "operation goes on.")
+      .def("done", &Pending::done,
+           "Whether the operation is over, also if it failed. Makes progress; never waits.")
       .def("exception", &Pending::exception, "Its error; None where there is none, or not yet.");
 }
 
@@ -27,11 +30,13 @@ NB_MODULE(_native, module) {
   using namespace ccoll::python;
   nb::set_leak_warnings(false);  // what is alive at exit is ended by _close_all
   module.def("_use", [](nb::dict functions) {
-    helpers() = {functions["error"], functions["describe"], functions["empty"],
-                 functions["torch_map"], functions["combine"], functions["finish_all"]};
+    helpers() = {functions["error"],     functions["describe"], functions["empty"],
+                 functions["torch_map"], functions["combine"],  functions["finish_all"]};
   });
   module.def("_close_all", &close_all);
-  module.def("version", [] { return std::string(ccoll::version()); }, "The version of the library that is linked.");
+  module.def(
+      "version", [] { return std::string(ccoll::version()); },
+      "The version of the library that is linked.");
   module.attr("ANY_RANK") = ccoll::kAnyRank;
   module.attr("ANY_TAG") = ccoll::kAnyTag;
   bind_errors(module);

@@ -22,7 +22,8 @@ double seconds_of(Milliseconds limit) {
 }
 
 template <auto member>
-void seconds(nb::class_<CommunicatorOptions>& options, const char* name, bool may_be_zero, const char* doc) {
+void seconds(nb::class_<CommunicatorOptions>& options, const char* name, bool may_be_zero,
+             const char* doc) {
   options.def_prop_rw(
       name, [](const CommunicatorOptions& it) { return seconds_of(it.*member); },
       [name, may_be_zero](CommunicatorOptions& it, double value) {
@@ -42,56 +43,78 @@ void nested(nb::class_<CommunicatorOptions>& options, const char* name, const ch
 
 void bind_options(nb::module_& module) {
   using Options = CommunicatorOptions;
-  nb::class_<Options> options(module, "Options",
-                              "How a communicator is made; what is not set is as the environment says.\n\n"
-                              "docs/environment.md has the variables. Time limits are in seconds, math.inf for none.");
+  nb::class_<Options> options(
+      module, "Options",
+      "How a communicator is made; what is not set is as the environment says.\n\n"
+      "docs/environment.md has the variables. Time limits are in seconds, math.inf for none.");
   options.def("__init__", [](Options* at) { new (at) Options(Options::from_environment()); });
-  seconds<&Options::timeout>(options, "timeout", false, "The limit of each call that gives none, in seconds.");
-  seconds<&Options::start_timeout>(options, "start_timeout", false, "The limit of start-up, in seconds.");
-  seconds<&Options::warn_after>(options, "warn_after", true, "When a call that does not move is logged; 0: never.");
-  seconds<&Options::heartbeat>(options, "heartbeat", true, "Silence in seconds after which a rank is lost; 0: never.");
+  seconds<&Options::timeout>(options, "timeout", false,
+                             "The limit of each call that gives none, in seconds.");
+  seconds<&Options::start_timeout>(options, "start_timeout", false,
+                                   "The limit of start-up, in seconds.");
+  seconds<&Options::warn_after>(options, "warn_after", true,
+                                "When a call that does not move is logged; 0: never.");
+  seconds<&Options::heartbeat>(options, "heartbeat", true,
+                               "Silence in seconds after which a rank is lost; 0: never.");
   options.def_rw("name", &Options::name, "What the communicator's errors begin with.")
-      .def_rw("transport", &Options::transport, "'tcp', 'verbs', 'shm', 'inproc', a list, or '^' and what not to use.")
-      .def_rw("algorithm", &Options::algorithm, "An algorithm for every call that has it; empty: by cost.")
-      .def_rw("max_lanes", &Options::max_lanes, "The most parallel lanes of an algorithm; 0: by cost.")
-      .def_rw("deterministic", &Options::deterministic, "Sums of floats depend on contributions and ranks alone.")
+      .def_rw("transport", &Options::transport,
+              "'tcp', 'verbs', 'shm', 'inproc', a list, or '^' and what not to use.")
+      .def_rw("algorithm", &Options::algorithm,
+              "An algorithm for every call that has it; empty: by cost.")
+      .def_rw("max_lanes", &Options::max_lanes,
+              "The most parallel lanes of an algorithm; 0: by cost.")
+      .def_rw("deterministic", &Options::deterministic,
+              "Sums of floats depend on contributions and ranks alone.")
       .def_rw("checksum", &Options::checksum, "Data over TCP and RDMA carry a CRC32C.")
-      .def_rw("eager_limit", &Options::eager_limit, "Bytes up to which a send does not wait for its receive.")
+      .def_rw("eager_limit", &Options::eager_limit,
+              "Bytes up to which a send does not wait for its receive.")
       .def_rw("strict_sends", &Options::strict_sends, "Every send waits for its receive.")
       .def_rw("interface", &Options::interface, "The interface for connections, by name or prefix.")
       .def_rw("socket_family", &Options::socket_family, "'ipv4', 'ipv6', or empty for either.")
       .def_rw("token", &Options::token, "The job's token; empty: loopback addresses only.");
-  nested<&Options::shm, &SharedMemoryOptions::slot_bytes>(options, "slot_bytes", "Bytes of shared memory for slots.");
-  nested<&Options::shm, &SharedMemoryOptions::single_copy>(options, "single_copy", "Ranks of a host read directly.");
-  nested<&Options::shm, &SharedMemoryOptions::huge_pages>(options, "huge_pages", "Large memory may become huge pages.");
+  nested<&Options::shm, &SharedMemoryOptions::slot_bytes>(options, "slot_bytes",
+                                                          "Bytes of shared memory for slots.");
+  nested<&Options::shm, &SharedMemoryOptions::single_copy>(options, "single_copy",
+                                                           "Ranks of a host read directly.");
+  nested<&Options::shm, &SharedMemoryOptions::huge_pages>(options, "huge_pages",
+                                                          "Large memory may become huge pages.");
   nested<&Options::tls, &TlsOptions::mode>(options, "tls_mode", "'off', 'psk' or 'cert'.");
   nested<&Options::tls, &TlsOptions::certificate>(options, "tls_certificate", "A file, PEM.");
   nested<&Options::tls, &TlsOptions::key>(options, "tls_key", "A file, PEM.");
   nested<&Options::tls, &TlsOptions::authority>(options, "tls_authority", "A file, PEM.");
-  nested<&Options::tls, &TlsOptions::name>(options, "tls_name", "The DNS name of every peer's certificate.");
+  nested<&Options::tls, &TlsOptions::name>(options, "tls_name",
+                                           "The DNS name of every peer's certificate.");
 }
 
 void bind_unique_id(nb::module_& module) {
   nb::class_<UniqueId>(module, "UniqueId",
-                       "128 bytes by which ranks find each other; they hold a secret. bytes(id) and UniqueId(bytes)\n"
+                       "128 bytes by which ranks find each other; they hold a secret. bytes(id) "
+                       "and UniqueId(bytes)\n"
                        "carry them from process to process.")
-      .def("__init__",
-           [](UniqueId* at, const nb::bytes& bytes) {
-             UniqueId made;
-             if (bytes.size() != made.bytes.size())
-               refuse("UniqueId: " + std::to_string(bytes.size()) + " bytes are given: expected 128");
-             std::copy_n(static_cast<const std::uint8_t*>(bytes.data()), bytes.size(), made.bytes.begin());
-             new (at) UniqueId(made);
-           },
-           "data"_a)
-      .def_static("create",
-                  [](const std::string& interface) {
-                    const nb::gil_scoped_release away;
-                    return UniqueId::create(interface);
-                  },
-                  "interface"_a = "", "A new id; this process serves its store as long as it runs.")
-      .def("__bytes__", [](const UniqueId& it) { return nb::bytes(it.bytes.data(), it.bytes.size()); })
-      .def("__eq__", [](const UniqueId& one, const UniqueId& other) { return one == other; }, nb::is_operator());
+      .def(
+          "__init__",
+          [](UniqueId* at, const nb::bytes& bytes) {
+            UniqueId made;
+            if (bytes.size() != made.bytes.size())
+              refuse("UniqueId: " + std::to_string(bytes.size()) +
+                     " bytes are given: expected 128");
+            std::copy_n(static_cast<const std::uint8_t*>(bytes.data()), bytes.size(),
+                        made.bytes.begin());
+            new (at) UniqueId(made);
+          },
+          "data"_a)
+      .def_static(
+          "create",
+          [](const std::string& interface) {
+            const nb::gil_scoped_release away;
+            return UniqueId::create(interface);
+          },
+          "interface"_a = "", "A new id; this process serves its store as long as it runs.")
+      .def("__bytes__",
+           [](const UniqueId& it) { return nb::bytes(it.bytes.data(), it.bytes.size()); })
+      .def(
+          "__eq__", [](const UniqueId& one, const UniqueId& other) { return one == other; },
+          nb::is_operator());
 }
 
 /// Registered memory, which numpy.frombuffer and memoryview read and write in place.
@@ -120,22 +143,26 @@ void bind_memory(nb::module_& module) {
       {Py_bf_releasebuffer, reinterpret_cast<void*>(&end_export)},
       {0, nullptr},
   };
-  nb::class_<Registered>(module, "Memory",
-                         "Memory that ranks of this host read where it lies: numpy.frombuffer(memory, dtype).",
-                         nb::type_slots(slots))
+  nb::class_<Registered>(
+      module, "Memory",
+      "Memory that ranks of this host read where it lies: numpy.frombuffer(memory, dtype).",
+      nb::type_slots(slots))
       .def("__len__", [](const Registered& it) { return it.memory.size_bytes(); })
-      .def("free",
-           [](Registered& it) {
-             if (it.exports > 0) {
-               PyErr_SetString(PyExc_BufferError, "Memory.free: arrays still use this memory");
-               throw nb::python_error();
-             }
-             it.memory.reset();
-           },
-           "Frees it now. Raises BufferError while arrays use it.");
-  module.def("allocate", [](std::size_t bytes) { return Registered{ccoll::allocate(bytes)}; }, "bytes"_a,
-             "New registered memory, all zero: a few large buffers, of 16 KiB and more, that are sent often.\n\n"
-             "Each takes a file descriptor. Raises Exhausted (a MemoryError).");
+      .def(
+          "free",
+          [](Registered& it) {
+            if (it.exports > 0) {
+              PyErr_SetString(PyExc_BufferError, "Memory.free: arrays still use this memory");
+              throw nb::python_error();
+            }
+            it.memory.reset();
+          },
+          "Frees it now. Raises BufferError while arrays use it.");
+  module.def(
+      "allocate", [](std::size_t bytes) { return Registered{ccoll::allocate(bytes)}; }, "bytes"_a,
+      "New registered memory, all zero: a few large buffers, of 16 KiB and more, that are sent "
+      "often.\n\n"
+      "Each takes a file descriptor. Raises Exhausted (a MemoryError).");
 }
 
 }  // namespace

@@ -61,7 +61,8 @@ std::chrono::milliseconds limit_of(std::optional<double> seconds, const char* na
 }
 
 void wait_for(ccoll::Work& work, std::optional<double> timeout) {
-  if (timeout && !(*timeout >= 0)) refuse("wait: timeout is " + std::to_string(*timeout) + " s: expected 0 or more");
+  if (timeout && !(*timeout >= 0))
+    refuse("wait: timeout is " + std::to_string(*timeout) + " s: expected 0 or more");
   const bool limited = timeout && *timeout < 365.0 * 86400;
   const auto begin = Clock::now();
   if (!calls_python()) {
@@ -71,11 +72,13 @@ void wait_for(ccoll::Work& work, std::optional<double> timeout) {
       return;
     } while (Clock::now() - begin < kSpin);
   }
-  const auto limit = limited ? std::chrono::duration<double>(*timeout) : std::chrono::duration<double>(0);
+  const auto limit =
+      limited ? std::chrono::duration<double>(*timeout) : std::chrono::duration<double>(0);
   for (;;) {
     auto slice = kSlice;
     if (limited) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(limit - (Clock::now() - begin));
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(limit - (Clock::now() - begin));
       slice = std::clamp(left, std::chrono::milliseconds(0), kSlice);
     }
     {

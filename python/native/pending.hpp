@@ -13,8 +13,8 @@
 
 namespace ccoll::python {
 
-/// From the first reduction by a Python function on, the library may call Python under its locks. A thread that
-/// enters the library must then not hold the GIL.
+/// From the first reduction by a Python function on, the library may call Python under its locks. A
+/// thread that enters the library must then not hold the GIL.
 void set_calls_python();
 bool calls_python();
 
@@ -29,7 +29,8 @@ class MaybeAway {
   std::optional<nb::gil_scoped_release> away_;
 };
 
-/// Arrays of operations that nobody holds a Work of, until the operations are over. Used with the GIL.
+/// Arrays of operations that nobody holds a Work of, until the operations are over. Used with the
+/// GIL.
 class Keeper {
  public:
   void keep(ccoll::Work work, std::vector<Held> held);
@@ -77,7 +78,8 @@ class Pending {
   std::shared_ptr<Keeper> keeper_;
 };
 
-/// Waits, most of the time without the GIL. A signal whose handler raises ends the wait, not the operation.
+/// Waits, most of the time without the GIL. A signal whose handler raises ends the wait, not the
+/// operation.
 void wait_for(ccoll::Work& work, std::optional<double> timeout = std::nullopt);
 
 /// None: 0, the call's default; math.inf: none. All else is more than 0.

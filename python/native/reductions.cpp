@@ -30,8 +30,8 @@ class Function {
     std::string failed;
     try {
       const auto name = to_string(type);
-      helpers().combine(*function_, view(const_cast<void*>(in), PyBUF_READ), view(inout, PyBUF_WRITE),
-                        nb::str(name.data(), name.size()));
+      helpers().combine(*function_, view(const_cast<void*>(in), PyBUF_READ),
+                        view(inout, PyBUF_WRITE), nb::str(name.data(), name.size()));
       return;
     } catch (const nb::python_error& error) {
       failed = nb::cast<std::string>(nb::str(nb::handle(error.type()).attr("__name__"))) + ": " +
@@ -45,12 +45,13 @@ class Function {
 };
 
 Reduction custom(nb::object function, std::string name, bool commutative) {
-  if (!PyCallable_Check(function.ptr())) throw nb::type_error("Reduction.custom: function is not callable");
+  if (!PyCallable_Check(function.ptr()))
+    throw nb::type_error("Reduction.custom: function is not callable");
   set_calls_python();
   const auto shared = std::make_shared<const Function>(std::move(function));
-  return Reduction::custom(
-      [shared](const void* in, void* inout, std::size_t count, DataType type) { (*shared)(in, inout, count, type); },
-      {.name = std::move(name), .commutative = commutative});
+  return Reduction::custom([shared](const void* in, void* inout, std::size_t count,
+                                    DataType type) { (*shared)(in, inout, count, type); },
+                           {.name = std::move(name), .commutative = commutative});
 }
 
 ReduceOp named(std::string_view name) {
@@ -63,7 +64,8 @@ ReduceOp named(std::string_view name) {
 }
 
 std::string name_of(nb::handle function) {
-  const auto name = nb::getattr(function, "__qualname__", nb::getattr(function, "__name__", nb::none()));
+  const auto name =
+      nb::getattr(function, "__qualname__", nb::getattr(function, "__name__", nb::none()));
   if (name.is_none()) return "function";
   return nb::cast<std::string>(nb::str(name));
 }
@@ -79,9 +81,9 @@ Reduction reduction_of(nb::handle op) {
   std::string_view name;
   if (nb::try_cast(op, name, false)) return named(name);
   if (PyCallable_Check(op.ptr())) return custom(nb::borrow(op), name_of(op), true);
-  throw nb::type_error(
-      ("op is " + nb::cast<std::string>(nb::repr(op)) + ": expected a ReduceOp, its name, a Reduction, or a function")
-          .c_str());
+  throw nb::type_error(("op is " + nb::cast<std::string>(nb::repr(op)) +
+                        ": expected a ReduceOp, its name, a Reduction, or a function")
+                           .c_str());
 }
 
 Reduction reduction_of(nb::handle op, const Arguments& arguments) {
@@ -99,22 +101,29 @@ void bind_reductions(nb::module_& module) {
   auto ops = nb::enum_<ReduceOp>(module, "ReduceOp", "How contributions are combined.");
   for (const auto op : kReduceOps) ops.value(std::string(to_string(op)).c_str(), op);
   nb::class_<Reduction>(module, "Reduction", "What a call combines by; any `op` argument takes it.")
-      .def("__init__", [](Reduction* at, nb::handle op) { new (at) Reduction(reduction_of(op)); }, "op"_a.none())
-      .def_static("premultiplied_sum",
-                  [](nb::handle factor) {
-                    if (PyLong_Check(factor.ptr())) {
-                      const auto whole = nb::cast<std::int64_t>(factor);
-                      return Reduction::premultiplied_sum(whole);
-                    }
-                    return Reduction::premultiplied_sum(nb::cast<double>(factor));
-                  },
-                  "factor"_a,
-                  "The sum of contributions, each multiplied by its own rank's factor. Integers need a whole factor.")
+      .def(
+          "__init__", [](Reduction* at, nb::handle op) { new (at) Reduction(reduction_of(op)); },
+          "op"_a.none())
+      .def_static(
+          "premultiplied_sum",
+          [](nb::handle factor) {
+            if (PyLong_Check(factor.ptr())) {
+              const auto whole = nb::cast<std::int64_t>(factor);
+              return Reduction::premultiplied_sum(whole);
+            }
+            return Reduction::premultiplied_sum(nb::cast<double>(factor));
+          },
+          "factor"_a,
+          "The sum of contributions, each multiplied by its own rank's factor. Integers need a "
+          "whole factor.")
       .def_static("custom", &custom, "function"_a, "name"_a, "commutative"_a = true,
                   "A function (a, b), called with two arrays of one dimension and one length.\n\n"
-                  "It returns the combination, or writes it to b and returns None. a is the left operand, from lower\n"
-                  "ranks, and read-only. It must be associative and must not use the communicator. name: ranks\n"
-                  "compare it. commutative=False: contributions are only combined in rank order. What it raises ends\n"
+                  "It returns the combination, or writes it to b and returns None. a is the left "
+                  "operand, from lower\n"
+                  "ranks, and read-only. It must be associative and must not use the communicator. "
+                  "name: ranks\n"
+                  "compare it. commutative=False: contributions are only combined in rank order. "
+                  "What it raises ends\n"
                   "the call on all ranks with Aborted. Without numpy the arrays are memoryviews.")
       .def("__repr__", [](const Reduction& it) { return "<ccoll.Reduction: " + it.text() + ">"; });
 }

@@ -30,54 +30,76 @@ nb::bytes bytes_of(const std::string& text) { return nb::bytes(text.data(), text
 }  // namespace
 
 void bind_stores(nb::module_& module) {
-  nb::class_<Store>(module, "Store",
-                    "Keys and values by which ranks find each other. Keys are str, values bytes; time limits are in\n"
-                    "seconds. Every method raises TimeoutError, or PeerLost where the server went away.")
-      .def("set",
-           [](const Shared& self, const std::string& key, const nb::bytes& value, double timeout) {
-             ask(self, timeout, [key, value = std::string(view_of(value))](Store& store, auto limit) {
-               store.set(key, value, limit);
-               return true;
-             });
-           },
-           "key"_a, "value"_a, "timeout"_a = kDefault)
-      .def("get",
-           [](const Shared& self, const std::string& key, double timeout) {
-             return bytes_of(ask(self, timeout, [key](Store& store, auto limit) { return store.get(key, limit); }));
-           },
-           "key"_a, "timeout"_a = kDefault, "Waits until key exists, and returns its value.")
-      .def("add",
-           [](const Shared& self, const std::string& key, std::int64_t delta, double timeout) {
-             return ask(self, timeout, [=](Store& store, auto limit) { return store.add(key, delta, limit); });
-           },
-           "key"_a, "delta"_a, "timeout"_a = kDefault, "Adds to the number under key (0 where there is none).")
-      .def("check",
-           [](const Shared& self, const std::vector<std::string>& keys, double timeout) {
-             return ask(self, timeout, [=](Store& store, auto limit) { return store.check(keys, limit); });
-           },
-           "keys"_a, "timeout"_a = kDefault, "Whether all keys exist.")
-      .def("remove",
-           [](const Shared& self, const std::string& key, double timeout) {
-             return ask(self, timeout, [=](Store& store, auto limit) { return store.remove(key, limit); });
-           },
-           "key"_a, "timeout"_a = kDefault, "Deletes key; False where there was none.")
-      .def_prop_ro("address", [](const Shared& self) { return self->address(); }, "'host:port', or empty.");
-  module.def("inproc_store", &make_inproc_store, "A store for ranks that are threads of this process.");
-  module.def("file_store", &make_file_store, "path"_a, "A store in a file that all ranks can open and lock.");
-  module.def("prefix_store", &make_prefix_store, "store"_a, "prefix"_a, "The store with a prefix before every key.");
-  module.def("tcp_store",
-             [](const std::string& address, const std::string& token, double timeout) {
-               const auto limit = limit_of(timeout, "timeout");
-               return interruptible([=] { return connect_tcp_store(address, token, limit); }, [] {});
-             },
-             "address"_a, "token"_a = "", "timeout"_a = kDefault, "A connection to the server at 'host:port'.");
-  nb::class_<StoreServer>(module, "StoreServer", "A TCP store's server, as long as this object lives.")
+  nb::class_<Store>(
+      module, "Store",
+      "Keys and values by which ranks find each other. Keys are str, values bytes; time limits are "
+      "in\n"
+      "seconds. Every method raises TimeoutError, or PeerLost where the server went away.")
+      .def(
+          "set",
+          [](const Shared& self, const std::string& key, const nb::bytes& value, double timeout) {
+            ask(self, timeout,
+                [key, value = std::string(view_of(value))](Store& store, auto limit) {
+                  store.set(key, value, limit);
+                  return true;
+                });
+          },
+          "key"_a, "value"_a, "timeout"_a = kDefault)
+      .def(
+          "get",
+          [](const Shared& self, const std::string& key, double timeout) {
+            return bytes_of(ask(self, timeout,
+                                [key](Store& store, auto limit) { return store.get(key, limit); }));
+          },
+          "key"_a, "timeout"_a = kDefault, "Waits until key exists, and returns its value.")
+      .def(
+          "add",
+          [](const Shared& self, const std::string& key, std::int64_t delta, double timeout) {
+            return ask(self, timeout,
+                       [=](Store& store, auto limit) { return store.add(key, delta, limit); });
+          },
+          "key"_a, "delta"_a, "timeout"_a = kDefault,
+          "Adds to the number under key (0 where there is none).")
+      .def(
+          "check",
+          [](const Shared& self, const std::vector<std::string>& keys, double timeout) {
+            return ask(self, timeout,
+                       [=](Store& store, auto limit) { return store.check(keys, limit); });
+          },
+          "keys"_a, "timeout"_a = kDefault, "Whether all keys exist.")
+      .def(
+          "remove",
+          [](const Shared& self, const std::string& key, double timeout) {
+            return ask(self, timeout,
+                       [=](Store& store, auto limit) { return store.remove(key, limit); });
+          },
+          "key"_a, "timeout"_a = kDefault, "Deletes key; False where there was none.")
+      .def_prop_ro(
+          "address", [](const Shared& self) { return self->address(); }, "'host:port', or empty.");
+  module.def("inproc_store", &make_inproc_store,
+             "A store for ranks that are threads of this process.");
+  module.def("file_store", &make_file_store, "path"_a,
+             "A store in a file that all ranks can open and lock.");
+  module.def("prefix_store", &make_prefix_store, "store"_a, "prefix"_a,
+             "The store with a prefix before every key.");
+  module.def(
+      "tcp_store",
+      [](const std::string& address, const std::string& token, double timeout) {
+        const auto limit = limit_of(timeout, "timeout");
+        return interruptible([=] { return connect_tcp_store(address, token, limit); }, [] {});
+      },
+      "address"_a, "token"_a = "", "timeout"_a = kDefault,
+      "A connection to the server at 'host:port'.");
+  nb::class_<StoreServer>(module, "StoreServer",
+                          "A TCP store's server, as long as this object lives.")
       .def_prop_ro("address", &StoreServer::address, "'host:port'.");
-  module.def("serve_store",
-             [](const std::string& address, const std::string& token) {
-               return std::shared_ptr<StoreServer>(serve_tcp_store(address, token));
-             },
-             "address"_a = "", "token"_a = "", "Serves a TCP store; '' is a free port of the loopback interface.");
+  module.def(
+      "serve_store",
+      [](const std::string& address, const std::string& token) {
+        return std::shared_ptr<StoreServer>(serve_tcp_store(address, token));
+      },
+      "address"_a = "", "token"_a = "",
+      "Serves a TCP store; '' is a free port of the loopback interface.");
 }
 
 }  // namespace ccoll::python

@@ -11,8 +11,8 @@
 
 namespace ccoll::python {
 
-/// Runs `body` in a thread of its own, without the GIL. A signal whose handler raises has `stop` called, which is
-/// to make `body` return soon.
+/// Runs `body` in a thread of its own, without the GIL. A signal whose handler raises has `stop`
+/// called, which is to make `body` return soon.
 template <typename Body, typename Stop>
 auto interruptible(Body body, Stop stop) {
   using namespace std::chrono_literals;

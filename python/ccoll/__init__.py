@@ -29,6 +29,7 @@ from ccoll._native import (
     Communicator,
     DataType,
     Memory,
+    Mesh,
     Options,
     Received,
     Recv,
@@ -50,8 +51,8 @@ from ccoll._native import (
 __version__ = _native.version()
 __all__ = [
     "ANY_RANK", "ANY_TAG", "Aborted", "Communicator", "Corrupt", "DataType", "Error", "Exhausted", "Internal",
-    "InvalidArgument", "Memory", "Mismatch", "Options", "PeerLost", "Received", "Recv", "ReduceOp", "Reduction", "Send",
-    "Store", "StoreServer", "TimeoutError", "UniqueId", "Unsupported", "Work", "allocate", "create", "create_all",
+    "InvalidArgument", "Memory", "Mesh", "Mismatch", "Options", "PeerLost", "Received", "Recv", "ReduceOp", "Reduction",
+    "Send", "Store", "StoreServer", "TimeoutError", "UniqueId", "Unsupported", "Work", "allocate", "create", "create_all",
     "file_store", "inproc_store", "launch", "prefix_store", "serve_store", "tcp_store", "wait_all",
 ]  # fmt: skip
 

@@ -21,8 +21,8 @@ from ccoll._objects import Codec
 __version__: str
 __all__ = [
     "ANY_RANK", "ANY_TAG", "Aborted", "Communicator", "Corrupt", "DataType", "Error", "Exhausted", "Internal",
-    "InvalidArgument", "Memory", "Mismatch", "Options", "PeerLost", "Received", "Recv", "ReduceOp", "Reduction", "Send",
-    "Store", "StoreServer", "TimeoutError", "UniqueId", "Unsupported", "Work", "allocate", "create", "create_all",
+    "InvalidArgument", "Memory", "Mesh", "Mismatch", "Options", "PeerLost", "Received", "Recv", "ReduceOp", "Reduction",
+    "Send", "Store", "StoreServer", "TimeoutError", "UniqueId", "Unsupported", "Work", "allocate", "create", "create_all",
     "file_store", "inproc_store", "launch", "prefix_store", "serve_store", "tcp_store", "wait_all",
 ]  # fmt: skip
 
@@ -389,6 +389,22 @@ class Communicator:
     def batch_async(self, requests: Sequence[_Request], **named: Unpack[_Named]) -> Work[list[Received]]: ...
     def probe(self, source: int = -1, tag: int = -1, **named: Unpack[_Named]) -> Received: ...
     def try_probe(self, source: int = -1, tag: int = -1) -> Received | None: ...
+
+class Mesh:
+    def __init__(
+        self,
+        communicator: Communicator,
+        axes: dict[str, int] | Sequence[tuple[str, int]],
+        *,
+        name: str = "",
+        timeout: float | None = None,
+    ) -> None: ...
+    @property
+    def coordinates(self) -> tuple[int, ...]: ...
+    def axis(self, axis: str) -> Communicator: ...
+    def size(self, axis: str) -> int: ...
+    def coordinates_of(self, rank: int) -> tuple[int, ...]: ...
+    def rank_at(self, coordinates: Sequence[int]) -> int: ...
 
 def create(
     id: UniqueId | bytes | None = None,

@@ -13,7 +13,7 @@ LIKE, STACKED, PART, FLAT = range(4)
 
 
 def describe(x: Any) -> str:
-    """What an argument is, for errors."""
+    """Describes an argument, for errors."""
     kind = type(x)
     said = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     if x is None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ccoll import Communicator
 
     class Codec(Protocol):
-        """What json has: `dumps` to text or bytes, and `loads`."""
+        """As json: `dumps` to text or bytes, and `loads`."""
 
         dumps: Callable[[Any], str | bytes]
         loads: Callable[[Any], Any]

@@ -75,7 +75,7 @@ class Arguments {
     return add(object, Held::Access::write, argument);
   }
   const char* call() const { return call_; }
-  /// Of the array that was added first; 1 where there is none.
+  /// The first array has so many; 1 where there is no array.
   int parts() const { return held_.empty() ? 1 : held_.front().parts(); }
   int last_parts() const { return held_.back().parts(); }
   std::vector<Held> take() { return std::move(held_); }
@@ -96,7 +96,7 @@ struct Output {
   nb::object finish;  ///< turns a new array into the caller's kind; none where it is that already
 };
 
-/// What a new array looks like beside the input.
+/// How a new array is related to the input.
 enum class Form : std::uint8_t {
   like,     ///< the same shape
   stacked,  ///< one more dimension in front, `size` long

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a communicator is, how it is made from others, and how it ends.
+// A communicator: questions, groups made from it, and its end.
 #include "communicator.hpp"
 
 #include <nanobind/stl/optional.h>

@@ -29,7 +29,7 @@ class Comm {
   /// Throws Error{aborted} where it is closed.
   const std::shared_ptr<Communicator>& open() const;
   bool is_open() const { return communicator_ != nullptr; }
-  /// What open() returns, which this is without from now on; null where it is closed.
+  /// Gives away what open() returns; null where it is closed.
   std::shared_ptr<Communicator> give_up() { return std::exchange(communicator_, nullptr); }
   void take_back(std::shared_ptr<Communicator> communicator) {
     communicator_ = std::move(communicator);
@@ -58,7 +58,7 @@ inline CallOptions call_options(Seconds timeout, std::string_view algorithm,
   return {.timeout = limit_of(timeout, "timeout"), .algorithm = algorithm, .label = label};
 }
 
-/// What a call that began returns: its result, or a Work.
+/// The result of a call that began, or its Work.
 template <Mode mode>
 nb::object answer(Comm& self, ccoll::Work work, Arguments&& arguments, Outcome outcome) {
   if constexpr (mode == Mode::async) {

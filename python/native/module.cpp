@@ -45,4 +45,5 @@ NB_MODULE(_native, module) {
   bind_stores(module);
   bind_work(module);
   bind_communicator(module);
+  bind_mesh(module);
 }

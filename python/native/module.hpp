@@ -13,6 +13,7 @@ void bind_reductions(nb::module_& module);
 void bind_stores(nb::module_& module);
 void bind_work(nb::module_& module);
 void bind_communicator(nb::module_& module);
+void bind_mesh(nb::module_& module);
 void bind_collectives(Class& communicator);
 void bind_v_forms(Class& communicator);
 void bind_messages(nb::module_& module, Class& communicator);

@@ -41,7 +41,7 @@ class Keeper {
   std::vector<std::pair<ccoll::Work, std::vector<Held>>> kept_;
 };
 
-/// What a call returns once it is over.
+/// The result of a call, once it is over.
 struct Outcome {
   enum class Kind : std::uint8_t { value, received, list };
   Kind kind = Kind::value;

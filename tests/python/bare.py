@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the package does where nothing else is installed; tools/wheel runs it before it installs numpy."""
+"""The package where nothing else is installed; tools/wheel runs this before it installs numpy."""
 
 import array
 import os

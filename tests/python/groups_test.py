@@ -50,6 +50,24 @@ def test_shrink_leaves_out_who_is_excluded():
     ranks(3, check, close=False)
 
 
+def test_a_mesh_has_a_communicator_along_each_axis():
+    def check(comm):
+        mesh = ccoll.Mesh(comm, {"data": 2, "model": 3})
+        row, column = divmod(comm.rank, 3)
+        assert mesh.coordinates == (row, column) and mesh.size("model") == 3
+        assert mesh.coordinates_of(4) == (1, 1) and mesh.rank_at([1, 2]) == 5
+        along = mesh.axis("model")
+        assert along.rank == column and along.all_reduce(np.array([comm.rank])).tolist() == [9 * row + 3]
+        del mesh
+        assert along.size == 3 and total(along) == 3
+        with pytest.raises(ValueError, match="6"):
+            ccoll.Mesh(comm, [("data", 4)])
+        with pytest.raises(TypeError, match="axes is neither"):
+            ccoll.Mesh(comm, 3)
+
+    ranks(6, check)
+
+
 def test_closed_communicators_say_so():
     comm = ccoll.create_all(1)[0]
     work = comm.all_reduce_async(np.ones(3))

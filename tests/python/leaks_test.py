@@ -12,7 +12,8 @@ from support import ranks
 
 import ccoll
 
-CALLS = 10_000
+# Each turn makes 12 calls.
+CALLS = 12_000
 
 
 def resources():
@@ -50,7 +51,7 @@ def test_calls_keep_nothing():
     with ccoll.create_all(1)[0] as comm:
         several(comm, 300)
         before = resources()
-        first, second = several(comm, CALLS // 10)
+        first, second = several(comm, CALLS // 12)
         comm.barrier()
         after = resources()
     assert first <= 4 and second <= 4

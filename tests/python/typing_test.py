@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the package says of its types."""
+"""The types that the package declares."""
 
 import ast
 import inspect

@@ -52,8 +52,8 @@ __version__ = _native.version()
 __all__ = [
     "ANY_RANK", "ANY_TAG", "Aborted", "Communicator", "Corrupt", "DataType", "Error", "Exhausted", "Internal",
     "InvalidArgument", "Memory", "Mesh", "Mismatch", "Options", "PeerLost", "Received", "Recv", "ReduceOp", "Reduction",
-    "Send", "Store", "StoreServer", "TimeoutError", "UniqueId", "Unsupported", "Work", "allocate", "create", "create_all",
-    "file_store", "inproc_store", "launch", "prefix_store", "serve_store", "tcp_store", "wait_all",
+    "Send", "Store", "StoreServer", "TimeoutError", "UniqueId", "Unsupported", "Work", "allocate", "create",
+    "create_all", "file_store", "inproc_store", "launch", "prefix_store", "serve_store", "tcp_store", "wait_all",
 ]  # fmt: skip
 
 _native._use(

@@ -30,7 +30,8 @@ class Error(RuntimeError):
 
 # How the library's texts name the rank at fault, the surest first.
 _AT_FAULT = (
-    r"\brank (\d+)(?: \([^)]*\))?,?(?: which| that)? (?:ha[sd] not come|was lost|has left|has closed|did not come|aborted)",
+    r"\brank (\d+)(?: \([^)]*\))?,?(?: which| that)? "
+    r"(?:ha[sd] not come|was lost|has left|has closed|did not come|aborted)",
     r"\bwait(?:s|ing) (?:in [^,;]* )?for ranks? (\d+)",
     r"\branks? (\d+)",
 )

@@ -115,7 +115,7 @@ void bind_questions(Class& communicator) {
           "size", [](const Comm& self) { return self.open()->size(); }, "How many ranks there are.")
       .def_prop_ro(
           "name", [](const Comm& self) { return self.open()->name(); },
-          "What its errors begin with.")
+          "Its errors begin with this name.")
       .def_prop_ro(
           "error", [](const Comm& self) { return ask(self, [](auto& on) { return on.error(); }); },
           "Why it is broken, as text; empty where it is not.")
@@ -149,7 +149,7 @@ void bind_questions(Class& communicator) {
       .def(
           "dump", [](const Comm& self) { return ask(self, [](auto& on) { return on.dump(); }); },
           "The flight recorder as JSON text (docs/diagnosis.md).")
-      .def("counters", &counters, "What went to and came from each other rank, as dictionaries.");
+      .def("counters", &counters, "Traffic to and from each other rank, as dictionaries.");
 }
 
 void bind_groups(Class& communicator) {

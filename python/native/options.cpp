@@ -56,7 +56,7 @@ void bind_options(nb::module_& module) {
                                 "When a call that does not move is logged; 0: never.");
   seconds<&Options::heartbeat>(options, "heartbeat", true,
                                "Silence in seconds after which a rank is lost; 0: never.");
-  options.def_rw("name", &Options::name, "What the communicator's errors begin with.")
+  options.def_rw("name", &Options::name, "The communicator's errors begin with it.")
       .def_rw("transport", &Options::transport,
               "'tcp', 'verbs', 'shm', 'inproc', a list, or '^' and what not to use.")
       .def_rw("algorithm", &Options::algorithm,

@@ -100,7 +100,8 @@ void bind_reductions(nb::module_& module) {
   using namespace nb::literals;
   auto ops = nb::enum_<ReduceOp>(module, "ReduceOp", "How contributions are combined.");
   for (const auto op : kReduceOps) ops.value(std::string(to_string(op)).c_str(), op);
-  nb::class_<Reduction>(module, "Reduction", "What a call combines by; any `op` argument takes it.")
+  nb::class_<Reduction>(module, "Reduction",
+                        "The operation by which a call combines; any `op` argument takes it.")
       .def(
           "__init__", [](Reduction* at, nb::handle op) { new (at) Reduction(reduction_of(op)); },
           "op"_a.none())
@@ -123,7 +124,7 @@ void bind_reductions(nb::module_& module) {
                   "ranks, and read-only. It must be associative and must not use the communicator. "
                   "name: ranks\n"
                   "compare it. commutative=False: contributions are only combined in rank order. "
-                  "What it raises ends\n"
+                  "An exception of it ends\n"
                   "the call on all ranks with Aborted. Without numpy the arrays are memoryviews.")
       .def("__repr__", [](const Reduction& it) { return "<ccoll.Reduction: " + it.text() + ">"; });
 }

@@ -36,7 +36,7 @@ Collective draw_collective(Draw& draw, int size, bool may_be_ragged) {
   return what;
 }
 
-/// What breaks a communicator breaks no other: who has heard of it does not come to a part, and
+/// A failure breaks one communicator and no other: who has heard of it does not come to a part, and
 /// only a time limit tells those who have come.
 GroupOptions options_of_part() {
   GroupOptions options;
@@ -165,7 +165,7 @@ void Operations::on_part() {
   std::vector<int> some(static_cast<std::size_t>(size));
   std::iota(some.begin(), some.end(), 0);
   std::erase_if(some, [&](int rank) { return rank > 0 && draw_.chance(40); });
-  // What the part does is drawn by its own seed: those that are in none draw nothing.
+  // Its own seed draws what the part does: those that are in none draw nothing.
   Draw of_part(static_cast<std::uint64_t>(draw_.from(0, 1 << 30)));
   text_ = how == 0 ? "duplicate" : how == 1 ? "split" : "subgroup";
   const auto what = text_;

@@ -44,7 +44,7 @@ static bool is_copied(void) {
 
 #define OK_OF(NAME, ...) expect("captured", #NAME, OK, NAME(__VA_ARGS__))
 
-/* What is captured runs when it is launched, and not before. */
+/* A captured call runs when it is launched, and not before. */
 static void check_results(void) {
   now_testing("captured", "results");
   const ncclComm_t comm = alone(true);

@@ -5,7 +5,7 @@
 
 #include "matrix.h"
 
-/* Of the host, unless they are of a device whose stream is captured. */
+/* They lie on the host, unless a stream of a device is captured. */
 enum { LENGTH = 8 };
 static float host_in[LENGTH], host_out[LENGTH];
 static float *in = host_in, *out = host_out;

@@ -4,6 +4,7 @@
 import os
 import signal
 import sys
+import warnings
 
 import numpy as np
 
@@ -34,6 +35,8 @@ def left_open(comm):
 
 def forked(comm):
     comm.barrier()
+    # From 3.12 on Python warns of every fork of a process with threads.
+    warnings.simplefilter("ignore", DeprecationWarning)
     child = os.fork()
     if child == 0:
         try:

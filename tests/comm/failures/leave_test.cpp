@@ -67,7 +67,7 @@ TEST_CASE("leave: the others go on among themselves until a call needs who has g
 TEST_CASE("leave: what is under way ends on every rank, with the reason", "[comm]") {
   const bool is_message = GENERATE(false, true);
   CAPTURE(is_message);
-  // Whoever is still in the barrier would be told there.
+  // A rank that is still in the barrier would be told there.
   std::latch begun(3);
   const auto errors = run_ranks(3, options_for("inproc"), [&](Communicator& world) {
     world.barrier();

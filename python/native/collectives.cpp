@@ -64,8 +64,7 @@ nb::object all_reduce(Comm& self, handle x, handle out, handle op, Seconds timeo
   const auto to = arguments.write(output.array, "out");
   const auto reduction = reduction_of(op, arguments);
   auto work = self.begin([&](auto& on) { return on.all_reduce_async(in, to, reduction, options); });
-  return answer<mode>(self, std::move(work), std::move(arguments),
-                      {.value = std::move(output.array), .finish = std::move(output.finish)});
+  return answer<mode>(self, std::move(work), std::move(arguments), outcome_of(std::move(output)));
 }
 
 template <Mode mode>
@@ -83,8 +82,7 @@ nb::object reduce(Comm& self, handle x, int root, handle op, handle out, Seconds
   const auto reduction = reduction_of(op, arguments);
   auto work =
       self.begin([&](auto& on) { return on.reduce_async(in, to, reduction, root, options); });
-  return answer<mode>(self, std::move(work), std::move(arguments),
-                      {.value = std::move(output.array), .finish = std::move(output.finish)});
+  return answer<mode>(self, std::move(work), std::move(arguments), outcome_of(std::move(output)));
 }
 
 template <Mode mode>
@@ -133,8 +131,7 @@ nb::object all_gather(Comm& self, handle x, handle out, Seconds timeout, Text al
   auto output = output_for(out, x, Form::stacked, size);
   const auto to = arguments.write(output.array, "out");
   auto work = self.begin([&](auto& on) { return on.all_gather_async(in, to, options); });
-  return answer<mode>(self, std::move(work), std::move(arguments),
-                      {.value = std::move(output.array), .finish = std::move(output.finish)});
+  return answer<mode>(self, std::move(work), std::move(arguments), outcome_of(std::move(output)));
 }
 
 template <Mode mode>
@@ -156,8 +153,7 @@ nb::object reduce_scatter(Comm& self, handle x, handle out, handle op, Seconds t
   const auto reduction = reduction_of(op, arguments);
   auto work =
       self.begin([&](auto& on) { return on.reduce_scatter_async(in, to, reduction, options); });
-  return answer<mode>(self, std::move(work), std::move(arguments),
-                      {.value = std::move(output.array), .finish = std::move(output.finish)});
+  return answer<mode>(self, std::move(work), std::move(arguments), outcome_of(std::move(output)));
 }
 
 template <Mode mode>
@@ -169,8 +165,7 @@ nb::object all_to_all(Comm& self, handle x, handle out, Seconds timeout, Text al
   auto output = output_for(out, x, Form::like, 1);
   const auto to = arguments.write(output.array, "out");
   auto work = self.begin([&](auto& on) { return on.all_to_all_async(in, to, options); });
-  return answer<mode>(self, std::move(work), std::move(arguments),
-                      {.value = std::move(output.array), .finish = std::move(output.finish)});
+  return answer<mode>(self, std::move(work), std::move(arguments), outcome_of(std::move(output)));
 }
 
 template <Mode mode>
@@ -187,8 +182,7 @@ nb::object gather(Comm& self, handle x, int root, handle out, Seconds timeout, T
     to = arguments.write(output.array, "out");
   }
   auto work = self.begin([&](auto& on) { return on.gather_async(in, to, root, options); });
-  return answer<mode>(self, std::move(work), std::move(arguments),
-                      {.value = std::move(output.array), .finish = std::move(output.finish)});
+  return answer<mode>(self, std::move(work), std::move(arguments), outcome_of(std::move(output)));
 }
 
 template <Mode mode>
@@ -208,8 +202,7 @@ nb::object scatter(Comm& self, handle x, handle out, int root, Seconds timeout, 
   const auto to = arguments.write(output.array, "out");
   if (!is_root) in = {nullptr, to.count * static_cast<std::size_t>(communicator->size()), to.type};
   auto work = self.begin([&](auto& on) { return on.scatter_async(in, to, root, options); });
-  return answer<mode>(self, std::move(work), std::move(arguments),
-                      {.value = std::move(output.array), .finish = std::move(output.finish)});
+  return answer<mode>(self, std::move(work), std::move(arguments), outcome_of(std::move(output)));
 }
 
 template <Mode mode>
@@ -225,12 +218,8 @@ void bind_collectives(Class& communicator) {
   using namespace nb::literals;
   const auto both = [&](const char* name, auto blocking, auto async, const char* doc,
                         auto... arguments) {
-    const auto define = [&](const std::string& as, auto function, const char* text) {
-      communicator.def(as.c_str(), function, arguments..., nb::kw_only(), "timeout"_a = nb::none(),
-                       "algorithm"_a = "", "label"_a = "", text);
-    };
-    define(name, blocking, doc);
-    define(std::string(name) + "_async", async, docs::kAsync);
+    define_both(communicator, name, blocking, async, doc, docs::kAsync, arguments..., nb::kw_only(),
+                "timeout"_a = nb::none(), "algorithm"_a = "", "label"_a = "");
   };
   const auto x = "x"_a.none();  // None gets an error that names the argument
   const auto out = "out"_a.none() = nb::none();

@@ -58,6 +58,14 @@ inline CallOptions call_options(Seconds timeout, std::string_view algorithm,
   return {.timeout = limit_of(timeout, "timeout"), .algorithm = algorithm, .label = label};
 }
 
+/// Defines a call and, as `name`_async, its form that returns a Work; both have all of `arguments`.
+template <typename Blocking, typename Async, typename... Named>
+void define_both(Class& communicator, const char* name, Blocking blocking, Async async,
+                 const char* doc, const char* async_doc, const Named&... arguments) {
+  communicator.def(name, blocking, arguments..., doc);
+  communicator.def((std::string(name) + "_async").c_str(), async, arguments..., async_doc);
+}
+
 /// The result of a call that began, or its Work.
 template <Mode mode>
 nb::object answer(Comm& self, ccoll::Work work, Arguments&& arguments, Outcome outcome) {
@@ -73,6 +81,10 @@ nb::object answer(Comm& self, ccoll::Work work, Arguments&& arguments, Outcome o
     }
     return outcome.result(work);
   }
+}
+
+inline Outcome outcome_of(Output output) {
+  return {.value = std::move(output.array), .finish = std::move(output.finish)};
 }
 
 /// A reduction of any of its Python forms.

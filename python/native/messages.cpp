@@ -150,13 +150,9 @@ void bind_messages(nb::module_& module, Class& communicator) {
   bind_requests(module);
   const auto both = [&](const char* name, auto blocking, auto async, const char* doc,
                         auto... arguments) {
-    const auto define = [&](const std::string& as, auto function, const char* text) {
-      communicator.def(as.c_str(), function, arguments..., nb::kw_only(), "timeout"_a = nb::none(),
-                       "label"_a = "", text);
-    };
-    define(name, blocking, doc);
-    define(std::string(name) + "_async", async,
-           "The same without waiting: returns a Work, whose wait() returns the result.");
+    define_both(communicator, name, blocking, async, doc,
+                "The same without waiting: returns a Work, whose wait() returns the result.",
+                arguments..., nb::kw_only(), "timeout"_a = nb::none(), "label"_a = "");
   };
   const auto tag = "tag"_a = 0;
   both("send", send<Mode::blocking>, send<Mode::async>,

@@ -77,10 +77,6 @@ nb::object first_of(handle object) {
   return is_list(object) ? nb::object(nb::borrow(object)[0]) : nb::borrow(object);
 }
 
-Outcome outcome_of(Output output) {
-  return {.value = std::move(output.array), .finish = std::move(output.finish)};
-}
-
 template <Mode mode>
 nb::object all_gather_v(Comm& self, handle x, handle out, Counts counts, Seconds timeout,
                         Text algorithm, Text label) {
@@ -161,12 +157,8 @@ void bind_v_forms(Class& communicator) {
   using namespace nb::literals;
   const auto both = [&](const char* name, auto blocking, auto async, const char* doc,
                         auto... arguments) {
-    const auto define = [&](const std::string& as, auto function, const char* text) {
-      communicator.def(as.c_str(), function, arguments..., "timeout"_a = nb::none(),
-                       "algorithm"_a = "", "label"_a = "", text);
-    };
-    define(name, blocking, doc);
-    define(std::string(name) + "_async", async, docs::kAsyncV);
+    define_both(communicator, name, blocking, async, doc, docs::kAsyncV, arguments...,
+                "timeout"_a = nb::none(), "algorithm"_a = "", "label"_a = "");
   };
   const auto x = "x"_a.none();  // None gets an error that names the argument
   const auto out = "out"_a.none() = nb::none();

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waits for what does not come, in the way that is named, and says how the wait ended."""
 
+import signal
 import sys
 import time
 
@@ -25,6 +26,8 @@ def wait_in(kind, comm):
 
 def main():
     kind = sys.argv[1]
+    # A program that was started in the background has Ctrl-C ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     print("waiting", flush=True)
     began = time.monotonic()
     try:

@@ -141,7 +141,7 @@ void NcclPart::messages(Draw& draw, std::string& text) {
   if (in != wanted) throw WrongResult(fmt::format("a message of rank {} is wrong", from));
 }
 
-/// All are in one part, in their order: what an error of the part says of ranks holds here, too.
+/// The part has all ranks in the same order, so that ranks in its errors mean the same here.
 void NcclPart::split(Draw& draw, std::string& text) {
   const int salt = draw.from(1, 1000);
   text = "nccl: split";

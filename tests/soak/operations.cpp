@@ -165,7 +165,7 @@ void Operations::on_part() {
   std::vector<int> some(static_cast<std::size_t>(size));
   std::iota(some.begin(), some.end(), 0);
   std::erase_if(some, [&](int rank) { return rank > 0 && draw_.chance(40); });
-  // Its own seed draws what the part does: those that are in none draw nothing.
+  // The part draws by a seed of its own, for ranks outside of it draw nothing meanwhile.
   Draw of_part(static_cast<std::uint64_t>(draw_.from(0, 1 << 30)));
   text_ = how == 0 ? "duplicate" : how == 1 ? "split" : "subgroup";
   const auto what = text_;
@@ -207,7 +207,7 @@ void Operations::through_nccl() {
     }
     part.end(of_part, text_);
   } catch (const Error& error) {
-    // It has the same ranks, by the same numbers.
+    // The duplicate numbers its ranks as the communicator does.
     on_error_(ranks_, text_, error);
     well = false;
   }

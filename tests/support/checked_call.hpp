@@ -65,7 +65,7 @@ class Checked {
     prepare();
     what_.ragged ? call_ragged(options()) : call(options());
   }
-  /// By whoever makes such a call of an input and an output.
+  /// `make(input, output)` makes the call.
   template <typename Make>
   void begin_by(Make&& make) {
     prepare();

@@ -13,7 +13,7 @@ namespace faults {
 
 namespace {
 
-/// Beyond what a rank waits for, so that it tells what has not come.
+/// Longer than any wait of a rank, so that the rank itself tells what did not come.
 constexpr std::chrono::seconds kLimit{40};
 
 /// A file for rank 0's log. All ranks can read it.
@@ -28,7 +28,8 @@ class Log {
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
-  /// Before this rank's first call: its log goes there, and tells soon of what waits.
+  /// To be called before the rank's first call. Rank 0's log goes to the file and reports waits of
+  /// 0.3 s.
   void begin(const Rank& rank) const {
     ::setenv("CCOLL_NCCL_WARN_AFTER", "0.3", 1);
     if (rank.number == 0) ::setenv("CCOLL_LOG_FILE", path_, 1);
@@ -136,7 +137,7 @@ void destroyed_in_a_receive() {
   destroyed_in([](Rank& rank) { return rank.receive(1); }, {ncclRemoteError});
 }
 
-/// Its calls are made all the same.
+/// The calls of a group are made though the same group finalises their communicator.
 void finalised_in_a_group_with_calls() {
   Job job(2, [](Rank& rank) {
     rank.make();

@@ -413,6 +413,10 @@ CCOLL_EXPORT ccoll_result ccoll_work_error(ccoll_work work, char *text, size_t s
                                            size_t *needed);
 CCOLL_EXPORT ccoll_result ccoll_work_received(ccoll_work work, size_t receive,
                                               ccoll_received *received);
+/* Calls tell(CCOLL_OK, "", user) once the operation is over, or its error's code and text: see
+   ccoll::Work::on_done. `work` may be freed before. */
+typedef void (*ccoll_told)(ccoll_result result, const char *text, void *user);
+CCOLL_EXPORT ccoll_result ccoll_work_on_done(ccoll_work work, ccoll_told tell, void *user);
 /* Neither ends the operation nor gives its buffers back. */
 CCOLL_EXPORT void ccoll_work_free(ccoll_work work);
 

@@ -2,7 +2,6 @@
 #include "net/service.hpp"
 
 #include <pthread.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -25,6 +24,7 @@
 #include "system/file_descriptor.hpp"
 #include "system/log.hpp"
 #include "system/process_mutex.hpp"
+#include "system/signals_blocked.hpp"
 
 namespace ccoll::net {
 namespace {
@@ -67,23 +67,6 @@ void run(Loop& loop) {
     }
   }
 }
-
-/// Blocks every signal of the calling thread while it lives: a thread started meanwhile inherits
-/// that, and so the program's handlers never run on a thread that it does not know of.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 class ThreadService;
 

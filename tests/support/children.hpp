@@ -30,6 +30,15 @@ constexpr bool kChildrenHaveMemory =
 constexpr bool kChildrenHaveMemory = true;
 #endif
 
+/// Whether a child of a process with threads may start some: the thread sanitizer ends it.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kChildrenHaveThreads = false;
+#elif defined(__has_feature)
+constexpr bool kChildrenHaveThreads = !__has_feature(thread_sanitizer);
+#else
+constexpr bool kChildrenHaveThreads = true;
+#endif
+
 /// `body(i)` in `count` processes, a number each: all are to end well, however long they take.
 inline void run_processes(int count, const std::function<void(int)>& body) {
   std::vector<pid_t> children;

@@ -423,7 +423,7 @@ bool Communicator::Implementation::advance_collective_as_owner() {
   const auto finished = std::move(collectives_.front());
   collectives_.pop_front();
   recorder_.call_ended(finished->run.sequence);
-  finished->done.store(true, std::memory_order_release);
+  finished->end();
   return true;
 }
 

@@ -1,12 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <exception>
+#include <functional>
+#include <memory>
 #include <thread>
+#include <utility>
 
 #include "comm/api/call_group.hpp"
 #include "comm/api/implementation.hpp"
+#include "comm/progress/callback_thread.hpp"
+#include "comm/progress/endings.hpp"
 #include "comm/progress/operation.hpp"
 #include "core/deadline.hpp"
+#include "system/log.hpp"
 
 namespace ccoll {
+namespace {
+
+/// A call of a function given to on_done.
+class Told final : public Callback {
+ public:
+  Told(std::shared_ptr<Work::State> state, std::function<void(const Error*)> tell)
+      : state_(std::move(state)), tell_(std::move(tell)) {}
+
+  void run() noexcept override {
+    try {
+      const auto* failure = state_ ? state_->failure() : nullptr;
+      if (failure == nullptr) return tell_(nullptr);
+      const Error error(failure->kind, failure->message);
+      tell_(&error);
+    } catch (...) {
+      log().error("a function given to on_done threw: {}",
+                  failure_of(std::current_exception()).message);
+    }
+  }
+
+ private:
+  const std::shared_ptr<Work::State> state_;
+  const std::function<void(const Error*)> tell_;
+};
+
+}  // namespace
 
 void Work::wait(std::optional<std::chrono::milliseconds> limit) {
   if (!state_) return;
@@ -29,6 +62,16 @@ bool Work::test() {
   call_group::go_on(state_.get(), Clock::time_point::min());
   if (const auto communicator = state_->communicator.lock()) communicator->poll();
   return state_->done();
+}
+
+void Work::on_done(std::function<void(const Error*)> tell) {
+  if (!tell) raise({ErrorKind::invalid_argument, "on_done: there is no function", std::nullopt});
+  if (auto started = caught([] { return CallbackThreads::start(), Status(); }); !started)
+    raise(started.error());
+  auto told = std::make_unique<Told>(state_, std::move(tell));
+  if (!state_ || state_->operations.empty()) return CallbackThreads::run(std::move(told));
+  const auto ending = std::make_shared<Ending>(std::move(told), state_->operations.size());
+  for (const auto& operation : state_->operations) operation->endings.add(ending);
 }
 
 Received Work::received(std::size_t receive) const {

@@ -151,7 +151,7 @@ void Communicator::Implementation::break_as_owner(const Failure& failure, bool t
   links_.revoke();
   for (auto& operation : collectives_) {
     operation->failure = for_caller(*broken_, operation->label);
-    operation->done.store(true, std::memory_order_release);
+    operation->end();
   }
   collectives_.clear();
   messages_.end_all(*broken_);
@@ -179,7 +179,7 @@ void Communicator::Implementation::break_copy_as_owner(const Failure& failure) {
   if (!broken_) broken_ = failure;
   for (auto& operation : collectives_) {
     operation->failure = for_caller(*broken_, operation->label);
-    operation->done.store(true, std::memory_order_release);
+    operation->end();
   }
   collectives_.clear();
   messages_.end_pending(*broken_);

@@ -162,7 +162,7 @@ void Messages::complete(MessageOperation& operation, std::optional<Failure> fail
   record_end(*held, failure.has_value());
   if (tracing_ != nullptr && !failure && held->what != What::probe) trace(*held);
   if (failure) held->failure = told_(std::move(*failure), held->label);
-  held->done.store(true, std::memory_order_release);
+  held->end();
   // Also where that was all: who waits for it must not sleep now.
   moved_ = true;
 }
@@ -236,7 +236,7 @@ void Messages::end_pending(const Failure& failure) {
   for (const auto& operation : std::exchange(pending_, {})) {
     record_end(*operation, true);
     operation->failure = told_(failure, operation->label);
-    operation->done.store(true, std::memory_order_release);
+    operation->end();
   }
 }
 

@@ -17,6 +17,7 @@
 #include "comm/api/input_copy.hpp"
 #include "comm/api/reductions.hpp"
 #include "comm/api/widening.hpp"
+#include "comm/progress/endings.hpp"
 #include "comm/streams/stream_parts.hpp"
 #include "core/result.hpp"
 #include "engine/plan.hpp"
@@ -62,6 +63,12 @@ struct Operation {
   std::atomic<bool> done{false};
   std::optional<Failure> failure;    ///< as its caller is told
   std::optional<Received> received;  ///< of receives and probes
+  Endings endings;
+
+  void end() noexcept {
+    done.store(true, std::memory_order_release);
+    endings.tell();
+  }
 };
 
 /// What the Work of a call in a stream has: the operation itself is another one.

@@ -196,7 +196,7 @@ void StreamCall::end_part() {
 }
 
 void StreamCall::end_shown() {
-  for (const auto& each : shown_) each->done.store(true, std::memory_order_release);
+  for (const auto& each : shown_) each->end();
 }
 
 // All of them

@@ -29,11 +29,15 @@ static_assert(static_cast<int>(ErrorKind::invalid_argument) + 1 == CCOLL_INVALID
 
 }  // namespace
 
+ccoll_result result_of(ErrorKind kind) {
+  return static_cast<ccoll_result>(static_cast<int>(kind) + 1);
+}
+
 ccoll_result result_of_exception() noexcept {
   try {
     throw;
   } catch (const Error& error) {
-    return note(static_cast<ccoll_result>(static_cast<int>(error.kind()) + 1), error.what());
+    return note(result_of(error.kind()), error.what());
   } catch (const std::bad_alloc&) {
     return note(CCOLL_EXHAUSTED, "there is no more memory");
   } catch (const std::exception& error) {

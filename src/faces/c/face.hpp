@@ -36,6 +36,8 @@ struct ccoll_memory_s {
 
 namespace ccoll::c {
 
+ccoll_result result_of(ErrorKind kind);
+
 /// Notes this thread's error text, and says which result the exception under way is. Called in a
 /// handler alone.
 ccoll_result result_of_exception() noexcept;

@@ -140,6 +140,18 @@ ccoll_result ccoll_work_received(ccoll_work work, size_t receive, ccoll_received
   });
 }
 
+ccoll_result ccoll_work_on_done(ccoll_work work, ccoll_told tell, void* user) {
+  return guarded([&] {
+    if (tell == nullptr) refuse("on_done: there is no function");
+    work_of(work).on_done([tell, user](const ccoll::Error* error) {
+      if (error == nullptr)
+        tell(CCOLL_OK, "", user);
+      else
+        tell(result_of(error->kind()), error->what(), user);
+    });
+  });
+}
+
 void ccoll_work_free(ccoll_work work) { delete work; }
 
 ccoll_result ccoll_group_begin() {

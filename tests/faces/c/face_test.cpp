@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <map>
 #include <mutex>
 #include <string>
@@ -145,7 +146,14 @@ TEST_CASE("c: one thread drives two ranks in a group, also asynchronously", "[fa
   CHECK(ccoll_work_test(works[1], &is_over) == CCOLL_OK);
   CHECK(is_over == 0);
   CHECK(ccoll_work_wait(works[1], 0) == CCOLL_TIMED_OUT);
+  std::promise<std::string> told;
+  const auto tell = [](ccoll_result result, const char* text, void* user) {
+    static_cast<std::promise<std::string>*>(user)->set_value(std::to_string(result) + text);
+  };
+  REQUIRE(ccoll_work_on_done(works[1], tell, &told) == CCOLL_OK);
+  CHECK(ccoll_work_on_done(works[1], nullptr, nullptr) == CCOLL_INVALID_ARGUMENT);
   REQUIRE(ccoll_send_async(pair.ranks[0], &out, 1, 3, nullptr, &works[0]) == CCOLL_OK);
+  CHECK(told.get_future().get() == "0");
   for (auto* work : works) CHECK(ccoll_work_wait(work, -1) == CCOLL_OK);
   ccoll_received came = {};
   CHECK(ccoll_work_received(works[1], 0, &came) == CCOLL_OK);

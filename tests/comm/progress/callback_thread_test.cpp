@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/progress/callback_thread.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "support/children.hpp"
+
+using namespace ccoll;
+
+namespace {
+
+class Function final : public Callback {
+ public:
+  explicit Function(std::function<void()> function) : function_(std::move(function)) {}
+  void run() noexcept override { function_(); }
+
+ private:
+  const std::function<void()> function_;
+};
+
+void call(std::function<void()> function) {
+  CallbackThreads::run(std::make_unique<Function>(std::move(function)));
+}
+
+bool comes(std::future<void> event) {
+  return event.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+}
+
+}  // namespace
+
+TEST_CASE("callbacks run in their order", "[comm]") {
+  CallbackThreads::start();
+  constexpr int kCalls = 10'000;
+  std::vector<int> order;
+  std::promise<void> over;
+  for (int i = 0; i < kCalls; i++)
+    call([&, i] {
+      order.push_back(i);
+      if (i == kCalls - 1) over.set_value();
+    });
+  REQUIRE(comes(over.get_future()));
+  std::vector<int> expected(kCalls);
+  std::iota(expected.begin(), expected.end(), 0);
+  CHECK(order == expected);
+}
+
+TEST_CASE("a callback may wait for later ones, however many wait before it", "[comm]") {
+  CallbackThreads::start();
+  constexpr int kWaiting = 10;
+  std::promise<void> last;
+  const auto awaited = last.get_future().share();
+  std::vector<std::promise<void>> over(kWaiting);
+  for (auto& each : over)
+    call([&] {
+      awaited.wait();
+      each.set_value();
+    });
+  call([&] { last.set_value(); });
+  for (auto& each : over) CHECK(comes(each.get_future()));
+}
+
+TEST_CASE("callbacks that wait for others do not take threads without an end", "[comm]") {
+  CallbackThreads::start();
+  constexpr int kWaiting = 200;
+  std::promise<void> go_on;
+  const auto awaited = go_on.get_future().share();
+  std::atomic<int> waiting = 0;
+  std::vector<std::promise<void>> over(kWaiting);
+  for (auto& each : over)
+    call([&] {
+      waiting++;
+      awaited.wait();
+      each.set_value();
+    });
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  CHECK(waiting > 10);
+  CHECK(waiting < 100);
+  go_on.set_value();
+  for (auto& each : over) CHECK(comes(each.get_future()));
+}
+
+TEST_CASE("a forked child has callbacks of its own", "[comm]") {
+  if (!testing::kChildrenHaveThreads) return;
+  CallbackThreads::start();
+  std::promise<void> over;
+  const auto released = over.get_future().share();
+  call([released] { released.wait(); });
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    CallbackThreads::start();
+    call([] { _exit(0); });
+    for (;;) pause();
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  CHECK(status == 0);
+  over.set_value();
+}

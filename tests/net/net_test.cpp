@@ -19,17 +19,14 @@
 #include "net/listener.hpp"
 #include "net/silenceable.hpp"
 #include "net/wire/frame.hpp"
+#include "support/eventually.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
 using asio::ip::tcp;
+using ccoll::testing::eventually;
 
 namespace {
-
-bool eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 1000 && !condition(); ++i) std::this_thread::sleep_for(5ms);
-  return condition();
-}
 
 std::size_t open_descriptors() {
   std::size_t count = 0;

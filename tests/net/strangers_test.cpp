@@ -17,6 +17,7 @@
 #include "net/listener.hpp"
 #include "net/pending_handshakes.hpp"
 #include "support/children.hpp"
+#include "support/eventually.hpp"
 #include "support/limited_descriptors.hpp"
 #include "support/strangers.hpp"
 #include "system/port_range.hpp"
@@ -24,17 +25,13 @@
 using namespace ccoll;
 using namespace std::chrono_literals;
 using asio::ip::tcp;
+using testing::eventually;
 using testing::greet;
 using testing::LimitedDescriptors;
 using testing::recorded_hello;
 using testing::Stranger;
 
 namespace {
-
-bool eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 1000 && !condition(); ++i) std::this_thread::sleep_for(5ms);
-  return condition();
-}
 
 std::unique_ptr<net::Listener> listen(const std::string& token, std::atomic<int>& came) {
   return net::Listener::open(net::Service::shared(), "", token,

@@ -29,6 +29,7 @@
 #include "net/wire/frame.hpp"
 #include "net/wire/outbox.hpp"
 #include "support/certificates.hpp"
+#include "support/eventually.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;
@@ -48,11 +49,6 @@ net::Credentials credentials(const TlsOptions& tls, const std::string& token = k
 template <typename T>
 std::string message_of(const Result<T>& result) {
   return result ? "good" : result.error().message;
-}
-
-bool eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 4000 && !condition(); ++i) std::this_thread::sleep_for(5ms);
-  return condition();
 }
 
 /// Looks whether another thread's fork() gets through while OpenSSL is in use.

@@ -16,7 +16,7 @@ namespace {
 
 const int kCalls = testing::by_effort(10, 100, 100);
 constexpr std::uint32_t kRoundTrips = 1000;
-const std::chrono::milliseconds kLoad{testing::by_effort(0, 200, 200)};
+const std::chrono::milliseconds kGraphLoad{testing::by_effort(0, 200, 200)};
 
 Candidate round_trips(std::byte* flags) {
   return {
@@ -67,7 +67,7 @@ class SmallCalls {
       for (const std::uint16_t lanes : {1, 4}) add(graphs, algorithm, lanes, bytes);
     }
     for (const auto& each : graphs) timed.push_back(each->candidate());
-    bench_.clockwork.run(timed, kLoad);
+    bench_.clockwork.run(timed, kGraphLoad);
     const double trip = median_of(timed[0]) / kRoundTrips;
     std::printf("F, a flag's round trip: %.3f us\n", trip * 1e6);
     std::optional<FigureBook::Result> best;

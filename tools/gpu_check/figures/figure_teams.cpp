@@ -12,7 +12,7 @@
 namespace ccoll::gpu_check {
 namespace {
 
-const std::chrono::milliseconds kLoad{testing::by_effort(0, 200, 200)};
+const std::chrono::milliseconds kTeamLoad{testing::by_effort(0, 200, 200)};
 
 /// What is timed of an operation.
 struct Operation {
@@ -54,7 +54,7 @@ class LargeCalls {
     }
     const std::size_t by_kernel = timed.size();
     if (operation.is_copies) add_copies(timed, operation);
-    bench_.clockwork.run(timed, kLoad);
+    bench_.clockwork.run(timed, kTeamLoad);
     for (const Candidate& each : timed) bench_.book.rate(each, timed[0]);
     if (by_kernel == 1) return;
     const auto best = std::ranges::min_element(

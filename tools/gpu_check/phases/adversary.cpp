@@ -18,7 +18,7 @@
 namespace ccoll::gpu_check {
 namespace {
 
-const std::chrono::seconds kPatience{testing::by_effort(10, 20, 60)};
+const std::chrono::seconds kAdversaryPatience{testing::by_effort(10, 20, 60)};
 
 void disturb_team(const PhaseContext& context, Findings& findings) {
   std::mt19937_64 random(context.seed);
@@ -40,7 +40,7 @@ std::vector<std::string> run_rank(const std::shared_ptr<Store>& store, int rank,
     KnownCalls calls(5000, size, rounds);
     CommunicatorOptions options;
     options.device.ordinal = 0;
-    options.timeout = kPatience / 2;
+    options.timeout = kAdversaryPatience / 2;
     auto communicator = Communicator::create(store, rank, size, options);
     for (int round = 0; round < rounds; round++) {
       calls.put(round, rank, size, stream.get());
@@ -80,7 +80,7 @@ void disturb_communicator(int size, Findings& findings) {
 
 int run_adversary(const PhaseContext& context) {
   Findings findings(context);
-  Watchdog watchdog(context, kPatience);
+  Watchdog watchdog(context, kAdversaryPatience);
   const auto beside_other_work = [&](const std::string& what, const std::function<void()>& run) {
     const Check check(findings, what + " beside other work");
     watchdog.at(what + " beside other work");

@@ -34,7 +34,7 @@ using Bytes = std::vector<std::byte>;
 using device::cuda_status;
 
 constexpr int kProcesses = 8;
-constexpr std::size_t kGuard = 64;
+constexpr std::size_t kGuardBytes = 64;
 /// In one buffer, and so a limit of sums over ranks.
 constexpr std::size_t kMostBytes = 1 << 20;
 constexpr std::size_t kArena = 4 << 20;
@@ -179,10 +179,10 @@ struct RankReport {
 };
 
 /// What a rank does: all of it the same on all ranks, but for where its buffers are.
-class Rank {
+class TriedRank {
  public:
-  Rank(const std::shared_ptr<Store>& store, int rank, int size, std::string way,
-       const PhaseContext& context, RankReport& report)
+  TriedRank(const std::shared_ptr<Store>& store, int rank, int size, std::string way,
+            const PhaseContext& context, RankReport& report)
       : rank_(rank),
         size_(size),
         way_(std::move(way)),
@@ -298,7 +298,7 @@ class Rank {
 
 /// A graph that is captured before the communicator has made any call, and runs a thousand times,
 /// with plain calls in between.
-void Rank::graphs(Communicator& communicator, Communicator& host) {
+void TriedRank::graphs(Communicator& communicator, Communicator& host) {
   constexpr std::size_t kCount = 1000, kShare = 100;
   constexpr int kLaunches = 5;
   const int rounds = testing::by_effort(8, 200, 1000);
@@ -345,7 +345,7 @@ void Rank::graphs(Communicator& communicator, Communicator& host) {
   }
 }
 
-void Rank::trials(Communicator& communicator, Communicator& host) {
+void TriedRank::trials(Communicator& communicator, Communicator& host) {
   const int count = testing::by_effort(20, 400, 2000);
   for (int i = 0; i < count; i++) {
     if (i % 20 == 19 && !goes_on(host, fmt::format("{} calls", count - i))) return;
@@ -354,16 +354,16 @@ void Rank::trials(Communicator& communicator, Communicator& host) {
 }
 
 /// One call on the host, then in the stream on buffers that lie here and there.
-void Rank::trial(Communicator& communicator, Communicator& host, const Draw& draw) {
+void TriedRank::trial(Communicator& communicator, Communicator& host, const Draw& draw) {
   watch_.at(draw.text());
   const std::size_t input_bytes = draw.bytes(true, size_);
   const std::size_t output_bytes = draw.bytes(false, size_);
-  Bytes input(input_bytes), before(output_bytes + 2 * kGuard);
+  Bytes input(input_bytes), before(output_bytes + 2 * kGuardBytes);
   fill(input.data(), input_bytes, draw.type, own_);
   fill(before.data(), before.size(), DataType::uint8, own_);
-  if (draw.in_place) std::ranges::copy(input, before.begin() + kGuard);
+  if (draw.in_place) std::ranges::copy(input, before.begin() + kGuardBytes);
   Bytes expected = before;
-  std::byte* const result = expected.data() + kGuard;
+  std::byte* const result = expected.data() + kGuardBytes;
   draw.begin(host, draw.in_place ? result : input.data(), result, {}).wait();
 
   const bool input_there = own_() % 4 != 0, output_there = own_() % 4 != 0;
@@ -378,7 +378,7 @@ void Rank::trial(Communicator& communicator, Communicator& host, const Draw& dra
   };
   put(input_there, from, input);
   put(output_there, to, before);
-  make_call(communicator, draw, draw.in_place ? to + kGuard : from, to + kGuard);
+  make_call(communicator, draw, draw.in_place ? to + kGuardBytes : from, to + kGuardBytes);
   const auto get = [&](bool there, const std::byte* place, Bytes& bytes) {
     if (there)
       copy(bytes.data(), place, bytes.size(), cudaMemcpyDeviceToHost);
@@ -395,8 +395,8 @@ void Rank::trial(Communicator& communicator, Communicator& host, const Draw& dra
 }
 
 /// By one of the ways there are; over when it returns.
-void Rank::make_call(Communicator& communicator, const Draw& draw, const void* input,
-                     void* output) {
+void TriedRank::make_call(Communicator& communicator, const Draw& draw, const void* input,
+                          void* output) {
   const auto begin = [&] { return draw.begin(communicator, input, output, in(stream_)); };
   // All ranks run their graphs as often, so that is drawn alike; how they wait is not.
   if (same_() % 3 == 0) {
@@ -413,7 +413,7 @@ void Rank::make_call(Communicator& communicator, const Draw& draw, const void* i
 }
 
 /// To the next rank and from the one before, of lengths that are copied as a whole, and in pieces.
-void Rank::messages(Communicator& communicator, Communicator& host) {
+void TriedRank::messages(Communicator& communicator, Communicator& host) {
   const int to = (rank_ + 1) % size_, from = (rank_ + size_ - 1) % size_;
   const auto content = [](int i, int sender, std::size_t bytes) {
     std::mt19937_64 random(static_cast<std::uint64_t>(100 * i + sender));
@@ -459,7 +459,7 @@ void Rank::messages(Communicator& communicator, Communicator& host) {
 }
 
 /// More calls in two streams than there is memory for, one of them larger than all of it.
-void Rank::crowd(Communicator& communicator, Communicator& host) {
+void TriedRank::crowd(Communicator& communicator, Communicator& host) {
   const int calls = testing::by_effort(30, 120, 120);
   const device::OwnStream* const streams[] = {&stream_, &other_stream_};
   const auto size = static_cast<std::uint32_t>(size_);
@@ -491,7 +491,7 @@ void Rank::crowd(Communicator& communicator, Communicator& host) {
   }
 }
 
-double Rank::median_of(Communicator& communicator, const std::function<void()>& what) const {
+double TriedRank::median_of(Communicator& communicator, const std::function<void()>& what) const {
   std::vector<double> seconds;
   for (int i = 0; i < testing::by_effort(3, 31, 31); i++) {
     communicator.barrier();
@@ -505,7 +505,7 @@ double Rank::median_of(Communicator& communicator, const std::function<void()>& 
   return seconds[seconds.size() / 2];
 }
 
-void Rank::figures(Communicator& communicator) {
+void TriedRank::figures(Communicator& communicator) {
   const auto in_stream = in(stream_);
   for (const std::size_t bytes : {std::size_t{8}, std::size_t{64} << 10, kMostTimed})
     figure(communicator, "all_reduce", bytes, [&] {
@@ -521,8 +521,8 @@ void Rank::figures(Communicator& communicator) {
 }
 
 /// Beside the copies alone, which both ranks make at once, too.
-void Rank::figure(Communicator& communicator, const char* call, std::size_t bytes,
-                  const std::function<void()>& make) {
+void TriedRank::figure(Communicator& communicator, const char* call, std::size_t bytes,
+                       const std::function<void()>& make) {
   watch_.at(fmt::format("timed calls of {}, {} bytes", call, bytes));
   const double seconds = median_of(communicator, make);
   expect_none(communicator);
@@ -547,7 +547,7 @@ RankReport run_rank(const PhaseContext& context, const std::shared_ptr<Store>& s
                     int size, const std::string& way) {
   RankReport report;
   try {
-    Rank(store, rank, size, way, context, report).run();
+    TriedRank(store, rank, size, way, context, report).run();
   } catch (const std::exception& error) {
     report.failed = fmt::format("rank {} of {}, by {}: {}", rank, size, way, error.what());
   }

@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kSize = 3;
 /// Of a rank; who waits for it has a little more, so that it says itself what it stands in.
-const std::chrono::seconds kPatience{testing::by_effort(60, 20, 60)};
+const std::chrono::seconds kFaultPatience{testing::by_effort(60, 20, 60)};
 constexpr Fault kFaults[] = {Fault::killed, Fault::stopped, Fault::absent, Fault::aborted};
 
 std::string store_of(const PhaseContext& context) { return context.out + "/faults.store"; }
@@ -159,7 +159,7 @@ void run_processes_through(const PhaseContext& context, const FaultCase& what, F
   const bool ends = what.fault == Fault::killed || what.fault == Fault::stopped;
   const pid_t victim = children[static_cast<std::size_t>(what.victim)];
   if (ends) std::erase(children, victim);
-  await_peers(children, findings, kPatience + std::chrono::seconds(5));
+  await_peers(children, findings, kFaultPatience + std::chrono::seconds(5));
   if (!ends) return;
   kill(victim, SIGKILL);
   int status = 0;
@@ -178,7 +178,7 @@ int run_fault(const std::string& handle) {
   const PhaseContext context{"faults", records, arguments.seed, arguments.out};
   const auto fault = std::ranges::find(kFaults, arguments.kind, to_string);
   const FaultCase what = case_of(context, *fault);
-  Watchdog watchdog(context, kPatience);
+  Watchdog watchdog(context, kFaultPatience);
   Findings findings(context);
   const auto store =
       make_prefix_store(make_file_store(store_of(context)), std::string(to_string(what.fault)));
@@ -189,7 +189,7 @@ int run_fault(const std::string& handle) {
 
 int run_faults(const PhaseContext& context) {
   Findings findings(context);
-  Watchdog watchdog(context, kPatience + std::chrono::seconds(10));
+  Watchdog watchdog(context, kFaultPatience + std::chrono::seconds(10));
   for (const Fault fault : kFaults) {
     const Check check(findings, fmt::format("processes of which one is {}", to_string(fault)));
     watchdog.at(fmt::format("processes of which one is {}", to_string(fault)));

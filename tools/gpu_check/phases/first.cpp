@@ -20,7 +20,7 @@ namespace {
 using device::cuda_status;
 using Words = std::vector<std::uint32_t>;
 
-constexpr std::uint32_t kWords = 1 << 16;
+constexpr std::uint32_t kFirstWords = 1 << 16;
 
 /// The driver's own number, which CUDA does not tell: "580.159.04".
 std::string driver_version() {
@@ -83,14 +83,14 @@ Status same(const Words& found, const Words& expected) {
 }
 
 Words numbers(std::uint32_t from) {
-  Words words(kWords);
+  Words words(kFirstWords);
   std::iota(words.begin(), words.end(), from);
   return words;
 }
 
 /// To the GPU, there from one place to another, and back; and memory that CUDA itself fills.
 Status copy_and_fill() {
-  constexpr std::size_t kBytes = 4 * kWords;
+  constexpr std::size_t kBytes = 4 * kFirstWords;
   device::DeviceMemory memory;
   CCOLL_TRY(device::put(device::allocate_on_device(3 * kBytes), memory));
   std::byte* const there = memory.get();
@@ -101,35 +101,36 @@ Status copy_and_fill() {
                         "cudaMemcpy within the GPU"));
   CCOLL_TRY(cuda_status(cudaMemset(there + 2 * kBytes, 0x5a, kBytes), "cudaMemset"));
   CCOLL_TRY(cuda_status(cudaDeviceSynchronize(), "cudaDeviceSynchronize"));
-  Words copied(kWords), filled(kWords);
+  Words copied(kFirstWords), filled(kFirstWords);
   CCOLL_TRY(cuda_status(cudaMemcpy(copied.data(), there + kBytes, kBytes, cudaMemcpyDeviceToHost),
                         "cudaMemcpy from the GPU"));
   CCOLL_TRY(
       cuda_status(cudaMemcpy(filled.data(), there + 2 * kBytes, kBytes, cudaMemcpyDeviceToHost),
                   "cudaMemcpy from the GPU"));
   CCOLL_TRY(same(copied, words));
-  return same(filled, Words(kWords, 0x5a5a5a5a));
+  return same(filled, Words(kFirstWords, 0x5a5a5a5a));
 }
 
 /// A kernel of ccoll, which is in this program as machine code or as PTX.
 Status add_up() {
   device::DeviceMemory memory;
   device::OwnStream stream;
-  CCOLL_TRY(device::put(device::allocate_on_device(8 * kWords), memory));
+  CCOLL_TRY(device::put(device::allocate_on_device(8 * kFirstWords), memory));
   CCOLL_TRY(device::put(device::make_stream(), stream));
   const Words words = numbers(3);
   std::byte* const there = memory.get();
-  CCOLL_TRY(cuda_status(cudaMemcpy(there, words.data(), 4 * kWords, cudaMemcpyHostToDevice),
+  CCOLL_TRY(cuda_status(cudaMemcpy(there, words.data(), 4 * kFirstWords, cudaMemcpyHostToDevice),
                         "cudaMemcpy to the GPU"));
   const std::byte* const sources[] = {there, there};
-  CCOLL_TRY(device::launch_combine(DataType::uint32, ReduceOp::sum, sources, there + 4 * kWords,
-                                   kWords, 1, {4, 256}, stream.get()));
+  CCOLL_TRY(device::launch_combine(DataType::uint32, ReduceOp::sum, sources,
+                                   there + 4 * kFirstWords, kFirstWords, 1, {4, 256},
+                                   stream.get()));
   CCOLL_TRY(cuda_status(cudaStreamSynchronize(stream.get()), "a kernel that adds"));
-  Words found(kWords), expected = words;
+  Words found(kFirstWords), expected = words;
   for (std::uint32_t& each : expected) each *= 2;
-  CCOLL_TRY(
-      cuda_status(cudaMemcpy(found.data(), there + 4 * kWords, 4 * kWords, cudaMemcpyDeviceToHost),
-                  "cudaMemcpy from the GPU"));
+  CCOLL_TRY(cuda_status(
+      cudaMemcpy(found.data(), there + 4 * kFirstWords, 4 * kFirstWords, cudaMemcpyDeviceToHost),
+      "cudaMemcpy from the GPU"));
   return same(found, expected);
 }
 
@@ -138,7 +139,7 @@ Status reduce_with_other(const std::shared_ptr<Store>& store, int rank, const st
                          const std::function<void(const char*)>& at) {
   device::DeviceMemory memory;
   device::OwnStream stream;
-  CCOLL_TRY(device::put(device::allocate_on_device(8 * kWords), memory));
+  CCOLL_TRY(device::put(device::allocate_on_device(8 * kFirstWords), memory));
   CCOLL_TRY(device::put(device::make_stream(), stream));
   CommunicatorOptions options;
   options.device.ordinal = 0;
@@ -148,26 +149,26 @@ Status reduce_with_other(const std::shared_ptr<Store>& store, int rank, const st
   at("making the communicator");
   auto communicator = Communicator::create(store, rank, 2, options);
   std::byte* const there = memory.get();
-  Words expected = numbers(1), found(kWords);
+  Words expected = numbers(1), found(kFirstWords);
   for (std::uint32_t round = 0; round < 3; ++round) {
     at("copying its input");
     const Words words = numbers(static_cast<std::uint32_t>(rank) + round);
     CCOLL_TRY(cuda_status(
-        cudaMemcpyAsync(there, words.data(), 4 * kWords, cudaMemcpyHostToDevice, stream.get()),
+        cudaMemcpyAsync(there, words.data(), 4 * kFirstWords, cudaMemcpyHostToDevice, stream.get()),
         "cudaMemcpyAsync to the GPU"));
-    for (std::uint32_t i = 0; i < kWords; ++i) expected[i] = 2 * (i + round) + 1;
+    for (std::uint32_t i = 0; i < kFirstWords; ++i) expected[i] = 2 * (i + round) + 1;
     CallOptions in_stream;
     in_stream.stream = stream.get();
     at("all_reduce");
-    communicator.all_reduce(ConstBlock(there, kWords, DataType::uint32),
-                            Block(there + 4 * kWords, kWords, DataType::uint32), ReduceOp::sum,
-                            in_stream);
+    communicator.all_reduce(ConstBlock(there, kFirstWords, DataType::uint32),
+                            Block(there + 4 * kFirstWords, kFirstWords, DataType::uint32),
+                            ReduceOp::sum, in_stream);
     at("waiting for its stream");
     CCOLL_TRY(cuda_status(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize"));
     if (const auto broken = communicator.error(); !broken.empty())
       return fail(ErrorKind::internal, "{}", broken);
     CCOLL_TRY(cuda_status(
-        cudaMemcpy(found.data(), there + 4 * kWords, 4 * kWords, cudaMemcpyDeviceToHost),
+        cudaMemcpy(found.data(), there + 4 * kFirstWords, 4 * kFirstWords, cudaMemcpyDeviceToHost),
         "cudaMemcpy from the GPU"));
     CCOLL_TRY(same(found, expected));
   }

@@ -20,7 +20,7 @@
 namespace ccoll::gpu_check {
 namespace {
 
-const int kRounds = testing::by_effort(40, 1000, 1000);
+const int kGraphRounds = testing::by_effort(40, 1000, 1000);
 
 /// Some ranks of a communicator, with what their calls need.
 class CommunicatorPart final : public Part {
@@ -28,7 +28,7 @@ class CommunicatorPart final : public Part {
   explicit CommunicatorPart(int size, std::size_t ranks_here) : size_(size) {
     for (std::size_t i = 0; i < ranks_here; i++) {
       streams_.push_back(value_or_throw(device::make_stream()));
-      calls_.emplace_back(1000, size, kRounds);
+      calls_.emplace_back(1000, size, kGraphRounds);
     }
   }
   /// Waits for the ranks that others drive; all of them have made their streams and memory by then.
@@ -99,7 +99,7 @@ Found replay(Part& first, Part& second, std::uint64_t seed, Watchdog& watchdog,
     found.looks++;
     if (!wrong.empty()) found.wrong.push_back(fmt::format("after {} rounds: {}", round, wrong));
   };
-  found.rounds = Replays(first, second, seed).run(kRounds, judge, [&](int round) {
+  found.rounds = Replays(first, second, seed).run(kGraphRounds, judge, [&](int round) {
     watchdog.at(fmt::format("graphs and plain calls from round {} on", round));
     return goes_on();
   });
@@ -194,8 +194,8 @@ int run_graph(const std::string& handle) {
   }
   for (std::uint64_t i = 0; i < found.looks; i++) findings.tried();
   for (const auto& each : found.wrong) findings.wrong(name + ": " + each);
-  if (found.wrong.empty() && found.rounds < kRounds)
-    findings.leave_out(fmt::format("{} of {} rounds", kRounds - found.rounds, kRounds));
+  if (found.wrong.empty() && found.rounds < kGraphRounds)
+    findings.leave_out(fmt::format("{} of {} rounds", kGraphRounds - found.rounds, kGraphRounds));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   records.add({{"phase", context.name},
                {"what", "replays"},

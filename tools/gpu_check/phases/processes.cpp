@@ -37,14 +37,14 @@ constexpr Rank kProcesses = 8;
 /// In groups of two and of all of these.
 constexpr Rank kDisturbed = 3;
 /// Those that are not in a group wait for it to end.
-constexpr std::chrono::seconds kPatience{90};
+constexpr std::chrono::seconds kProcessPatience{90};
 /// Of a rank's call; and of all that it does between two things of which it tells.
 const std::chrono::seconds kCallPatience{testing::by_effort(90, 15, 90)};
 const std::chrono::seconds kStandsFor{testing::by_effort(120, 25, 120)};
 constexpr int kHandOvers = 200;
 
 /// What a process is told on its command line.
-struct Part {
+struct ProcessPart {
   Rank rank = 0;
   bool mps = false;
   bool disturbed = false;  ///< a few calls, with other work on the GPU meanwhile
@@ -57,7 +57,7 @@ struct Part {
     for (const int socket : sockets) all += fmt::format(",{}", socket);
     return all + "," + out;
   }
-  static Part from(const std::string& text) {
+  static ProcessPart from(const std::string& text) {
     std::size_t at = 0;
     const auto next = [&] {
       const std::size_t comma = std::min(text.find(',', at), text.size());
@@ -67,7 +67,7 @@ struct Part {
       at = std::min(comma + 1, text.size());
       return value;
     };
-    Part part;
+    ProcessPart part;
     part.rank = static_cast<Rank>(next());
     part.mps = next() != 0;
     part.disturbed = next() != 0;
@@ -79,10 +79,10 @@ struct Part {
   }
 };
 
-Clock::time_point soon() { return Clock::now() + kPatience; }
+Clock::time_point soon() { return Clock::now() + kProcessPatience; }
 
 /// Of the first `size` processes.
-device::SocketExchange exchange_of(const Part& part, Rank size) {
+device::SocketExchange exchange_of(const ProcessPart& part, Rank size) {
   std::vector<FileDescriptor> sockets(size);
   for (Rank peer = 0; peer < size; peer++) {
     if (peer != part.rank)
@@ -93,7 +93,7 @@ device::SocketExchange exchange_of(const Part& part, Rank size) {
 
 /// Two processes that wait for each other's words, with a small kernel in between: the time from
 /// one to the other.
-Result<double> time_hand_over(const Part& part) {
+Result<double> time_hand_over(const ProcessPart& part) {
   constexpr std::size_t kBytes = 4096;
   auto exchange = exchange_of(part, 2);
   std::shared_ptr<Segment> segment;
@@ -178,7 +178,7 @@ Result<Timed> time_call(GroupBench& bench, device::Exchange& exchange, const Tea
 /// What one of the processes does.
 class Process {
  public:
-  explicit Process(Part part)
+  explicit Process(ProcessPart part)
       : part_(std::move(part)),
         records_(part_.out + "/results.jsonl"),
         context_{part_.disturbed ? "adversary" : "processes", records_, part_.seed},
@@ -418,7 +418,7 @@ class Process {
     watchdog_.at(fmt::format("rank {}{}: {}", part_.rank, part_.mps ? " by MPS" : "", what));
   }
 
-  const Part part_;
+  const ProcessPart part_;
   const Records records_;
   const PhaseContext context_;
   Findings findings_;
@@ -446,12 +446,12 @@ enum class Setting { alone, by_mps, disturbed };
 
 pid_t start(const PhaseContext& context, Rank rank, Setting setting,
             const std::vector<FileDescriptor>& sockets) {
-  Part part{rank,
-            setting == Setting::by_mps,
-            setting == Setting::disturbed,
-            context.seed & UINT32_MAX,
-            {},
-            context.out};
+  ProcessPart part{rank,
+                   setting == Setting::by_mps,
+                   setting == Setting::disturbed,
+                   context.seed & UINT32_MAX,
+                   {},
+                   context.out};
   for (const FileDescriptor& socket : sockets) part.sockets.push_back(socket.number());
   return start_peer("process", part.text(), sockets);
 }
@@ -470,7 +470,7 @@ void run_pool(const PhaseContext& context, Setting setting, Findings& findings) 
 
 int run_process(const std::string& handle) {
   // Its results go where the phase's do.
-  return Process(Part::from(handle)).run();
+  return Process(ProcessPart::from(handle)).run();
 }
 
 void run_disturbed_processes(const PhaseContext& context, Findings& findings) {

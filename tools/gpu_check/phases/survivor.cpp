@@ -24,7 +24,7 @@ constexpr const char* kGone = "gone";
 constexpr std::chrono::milliseconds kHeartbeat = 2s, kDeadline = 2s;
 /// Beyond the limit that the fault itself is found by: a slow machine's, not ccoll's.
 constexpr std::chrono::seconds kSlack{10};
-constexpr int kRounds = 100'000;
+constexpr int kFaultRounds = 100'000;
 constexpr int kRoundsAfter = 20;
 
 /// The limit that finds it.
@@ -39,9 +39,9 @@ std::string_view kind_of(Fault fault) {
   return fault == Fault::absent ? "timed_out" : fault == Fault::aborted ? "aborted" : "peer_lost";
 }
 
-class Rank {
+class FaultyRank {
  public:
-  Rank(const FaultCase& what, int rank, std::shared_ptr<Store> store, Watchdog& watchdog)
+  FaultyRank(const FaultCase& what, int rank, std::shared_ptr<Store> store, Watchdog& watchdog)
       : what_(what),
         rank_(rank),
         store_(std::move(store)),
@@ -106,7 +106,7 @@ class Rank {
     watchdog_.at(fmt::format("rank {}'s wait for an error", rank_));
     const bool calls = rank_ != what_.victim || what_.fault != Fault::absent;
     try {
-      for (int round = 3; round < kRounds && communicator.error().empty(); round++) {
+      for (int round = 3; round < kFaultRounds && communicator.error().empty(); round++) {
         if (calls)
           play(communicator, round);
         else
@@ -202,7 +202,7 @@ std::string_view to_string(Fault fault) {
 Survival run_through(const FaultCase& what, int rank, const std::shared_ptr<Store>& store,
                      Watchdog& watchdog) {
   try {
-    return Rank(what, rank, store, watchdog).run();
+    return FaultyRank(what, rank, store, watchdog).run();
   } catch (const std::exception& error) {
     Survival survival;
     survival.wrong.push_back(fmt::format("rank {} of {}, rank {} {}: {}", rank, what.size,

@@ -290,10 +290,14 @@ const std::shared_ptr<Communicator>& Comm::open() const {
 }
 
 void close_all() {
+  Inside::begin_end();
   std::vector<Shared> all;
   for (auto* const each : living()) all.push_back(each->give_up());
-  const nb::gil_scoped_release away;
-  all.clear();
+  {
+    const nb::gil_scoped_release away;
+    all.clear();
+  }
+  Inside::await_end();
 }
 
 void bind_communicator(nb::module_& module) {

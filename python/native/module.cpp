@@ -20,7 +20,12 @@ void bind_work(nb::module_& module) {
            "operation goes on.")
       .def("done", &Pending::done,
            "Whether the operation is over, also if it failed. Makes progress; never waits.")
-      .def("exception", &Pending::exception, "Its error; None where there is none, or not yet.");
+      .def("exception", &Pending::exception, "Its error; None where there is none, or not yet.")
+      .def("on_done", &Pending::on_done, "tell"_a,
+           "Calls tell(None), or tell(error), once the operation is over, in a thread of the "
+           "library; soon\n"
+           "where it is over already. tell may wait and begin operations; a call that takes long "
+           "holds up no other.");
 }
 
 }  // namespace ccoll::python

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pending.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <memory>
+#include <thread>
+#include <utility>
 
 namespace ccoll::python {
 namespace {
@@ -16,6 +21,15 @@ constexpr std::chrono::milliseconds kSlice{50};
 constexpr std::chrono::microseconds kSpin{5};
 
 std::atomic<bool> library_calls_python{false};
+
+std::atomic<int> inside{0};
+std::atomic<bool> ending{false};
+
+/// What on_done keeps. It ends in a thread without the GIL.
+struct Told {
+  nb::callable tell;
+  std::vector<Held> held;
+};
 
 bool test(ccoll::Work& work) {
   const MaybeAway away;
@@ -35,6 +49,28 @@ bool over_within(ccoll::Work& work, std::chrono::milliseconds limit) {
 }
 
 }  // namespace
+
+Inside::Inside() {
+  // The others are not there in a forked child.
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { inside = 0; });
+  (void)registered;
+  inside++;
+}
+
+Inside::~Inside() { inside--; }
+
+bool Inside::is_ending() { return ending; }
+
+void Inside::begin_end() { ending = true; }
+
+void Inside::await_end() {
+  const nb::gil_scoped_release away;
+  // One that does not return must not hold up the exit for ever.
+  for (const auto begin = Clock::now(); inside > 0;) {
+    if (Clock::now() - begin > std::chrono::seconds(1)) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
 
 void set_calls_python() { library_calls_python.store(true, std::memory_order_relaxed); }
 bool calls_python() { return library_calls_python.load(std::memory_order_relaxed); }
@@ -72,6 +108,7 @@ void wait_for(ccoll::Work& work, std::optional<double> timeout) {
       return;
     } while (Clock::now() - begin < kSpin);
   }
+  const Inside here;
   const auto limit =
       limited ? std::chrono::duration<double>(*timeout) : std::chrono::duration<double>(0);
   for (;;) {
@@ -127,6 +164,29 @@ bool Pending::done() {
   if (!test(work_)) return false;
   held_.clear();
   return true;
+}
+
+void Pending::on_done(nb::callable tell) {
+  auto* const told = new Told{std::move(tell), std::exchange(held_, {})};
+  try {
+    work_.on_done([told](const Error* error) {
+      const Inside here;
+      // At the interpreter's end it is left where it is.
+      if (Inside::is_ending()) return;
+      const nb::gil_scoped_acquire gil;
+      const std::unique_ptr<Told> own(told);
+      own->held.clear();
+      try {
+        own->tell(error == nullptr ? nb::none() : exception_of(*error));
+      } catch (nb::python_error& raised) {
+        raised.discard_as_unraisable("a function given to on_done");
+      }
+    });
+  } catch (...) {
+    held_ = std::move(told->held);
+    delete told;
+    throw;
+  }
 }
 
 nb::object Pending::exception() {

@@ -41,6 +41,23 @@ class Keeper {
   std::vector<std::pair<ccoll::Work, std::vector<Held>>> kept_;
 };
 
+/// Threads that are in the library, or come from it, and will want the GIL: the interpreter must
+/// not end before they have had it.
+class Inside {
+ public:
+  Inside();
+  ~Inside();
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+  /// Whether the interpreter ends: whoever waits for others is to stop.
+  static bool is_ending();
+  /// Tells them so.
+  static void begin_end();
+  /// Waits for those that are inside, without the GIL.
+  static void await_end();
+};
+
 /// The result of a call, once it is over.
 struct Outcome {
   enum class Kind : std::uint8_t { value, received, list };
@@ -70,6 +87,8 @@ class Pending {
   nb::object wait(std::optional<double> timeout);
   bool done();
   nb::object exception();
+  /// Has `tell` called with the error or None; it keeps the arrays until then.
+  void on_done(nb::callable tell);
 
  private:
   ccoll::Work work_;

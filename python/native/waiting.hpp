@@ -7,7 +7,7 @@
 #include <future>
 #include <utility>
 
-#include "arrays.hpp"
+#include "pending.hpp"
 
 namespace ccoll::python {
 
@@ -16,12 +16,18 @@ namespace ccoll::python {
 template <typename Body, typename Stop>
 auto interruptible(Body body, Stop stop) {
   using namespace std::chrono_literals;
+  const Inside here;
   auto result = std::async(std::launch::async, std::move(body));
   for (;;) {
     std::future_status status;
     {
       const nb::gil_scoped_release away;
       status = result.wait_for(50ms);
+      if (status != std::future_status::ready && Inside::is_ending()) {
+        stop();
+        result.wait();
+        continue;
+      }
     }
     if (status == std::future_status::ready) return result.get();
     if (PyErr_CheckSignals() != 0) {

@@ -2,6 +2,8 @@
 """`await work` in asyncio."""
 
 import asyncio
+import gc
+import queue
 
 import numpy as np
 import pytest
@@ -53,3 +55,34 @@ def test_an_awaited_failure_raises_and_cancelling_ends_the_wait_alone():
         return await work
 
     ranks(2, lambda comm: asyncio.run(main(comm)), close=False)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_on_done_calls_once_the_operation_is_over():
+    def rank(comm):
+        told, later = queue.SimpleQueue(), queue.SimpleQueue()
+        x = np.ones(3)
+        work = comm.all_reduce_async(x, x)
+        work.on_done(told.put)
+        assert told.get(timeout=20) is None and x.tolist() == [2, 2, 2]
+        work.on_done(lambda error: 1 / 0)  # it is printed, and nothing else happens
+        work.on_done(later.put)
+        assert later.get(timeout=20) is None
+        if comm.rank == 0:
+            comm.recv_async(np.ones(1), 1, timeout=0.1).on_done(told.put)
+            error = told.get(timeout=20)
+            assert isinstance(error, ccoll.TimeoutError) and "rank 1" in str(error)
+        return True
+
+    assert ranks(2, rank, close=False) == [True, True]
+
+
+def test_on_done_keeps_what_the_operation_uses():
+    def rank(comm):
+        for _ in range(50):
+            told = queue.SimpleQueue()
+            comm.all_reduce_async(np.ones(10_000)).on_done(told.put)
+            gc.collect()
+            assert told.get(timeout=20) is None
+
+    ranks(2, rank)

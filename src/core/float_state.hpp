@@ -60,7 +60,7 @@ class DefaultFloatState {
 };
 
 /// Does `work`, all of whose operands lie in memory, in the default state. Where the thread has
-/// that anyway, this costs four instructions.
+/// that anyway, it costs an all_reduce of 8 bytes seven instructions.
 template <class Work>
 void in_default_float_state(const Work& work) {
   if (DefaultFloatState::is_there()) [[likely]]

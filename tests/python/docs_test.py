@@ -7,23 +7,15 @@ import subprocess
 import sys
 
 import pytest
-from support import HERE
+from support import blocks, page
 
-PAGE = next(
-    path for path in (os.path.join(HERE, "python.md"), os.path.join(HERE, "..", "..", "docs", "python.md"))
-    if os.path.exists(path)
-)  # fmt: skip
-
-
-def blocks(language):
-    with open(PAGE, encoding="utf-8") as file:
-        return re.findall(rf"^```{language}\n(.*?)^```$", file.read(), re.M | re.S)
+PAGE = page("python.md")
 
 
 @pytest.fixture
 def folder(tmp_path):
     """Every program of the page that has a name in its first line."""
-    for code in blocks("python"):
+    for code in blocks(PAGE, "python"):
         name = re.match(r"# (\S+\.py)\n", code)
         if name:
             (tmp_path / name.group(1)).write_text(code)
@@ -34,7 +26,7 @@ def test_commands_run(folder):
     bin_folder = os.path.dirname(sys.executable)
     environment = os.environ | {"PATH": bin_folder + os.pathsep + os.environ["PATH"]}
     ran = 0
-    for block in blocks("sh"):
+    for block in blocks(PAGE, "sh"):
         for line in block.splitlines():
             # tools/wheel has run those that install.
             if not line or line.startswith(("#", "tools/", "python3 -m venv", ".venv", "source")):
@@ -49,7 +41,7 @@ def test_commands_run(folder):
 
 def test_programs_run_alone():
     ran = 0
-    for code in blocks("python"):
+    for code in blocks(PAGE, "python"):
         if "\nimport torch" in code and subprocess.run([sys.executable, "-c", "import torch"]).returncode != 0:
             continue
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

@@ -2,6 +2,7 @@
 """Ranks for tests: threads of this process, or processes that cc-run starts."""
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -9,6 +10,18 @@ import threading
 import ccoll
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def page(name):
+    """Where a page of docs/ is: tools/wheel puts it beside the tests."""
+    places = (os.path.join(HERE, name), os.path.join(HERE, "..", "..", "docs", name))
+    return next(path for path in places if os.path.exists(path))
+
+
+def blocks(path, language):
+    """The code of a page in that language."""
+    with open(path, encoding="utf-8") as file:
+        return re.findall(rf"^```{language}\n(.*?)^```$", file.read(), re.M | re.S)
 
 
 def ranks(size, function, *, close=True, join=60, **settings):

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.distributed over ccoll: init_process_group("ccoll"), or "cpu:ccoll,cuda:nccl".
+
+From torch 2.14 on no import is needed. With an older one, import ccoll.torch before init_process_group.
+"""
+
+from __future__ import annotations
+
+import torch.distributed as _dist
+
+__all__ = ["implementation", "register"]
+
+
+def register() -> None:
+    """Makes "ccoll" a backend of torch.distributed for CPU tensors. Called again, it does nothing."""
+    from ._group import NAME, create
+
+    if NAME not in _dist.Backend.backend_list:
+        _dist.Backend.register_backend(NAME, create, extended_api=True, devices=["cpu"])
+
+
+def implementation() -> str:
+    """Which of the two ways serves torch in this process: "python", or "c++"."""
+    return "python"
+
+
+register()

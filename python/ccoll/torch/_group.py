@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process group and the backend inside it, as torch wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch._C import _distributed_c10d as c10d
+
+from ._calls import Calls
+from ._core import Core
+
+NAME = "ccoll"
+_CUSTOM = c10d.ProcessGroup.BackendType.CUSTOM
+# C++ alone holds them while they are in use; their Python halves must live as long.
+_alive: dict[int, Any] = {}
+
+
+class _Ends:
+    """What either of the two ends in."""
+
+    core: Core
+
+    def rank(self) -> int:
+        return self.core.rank
+
+    def size(self) -> int:
+        return self.core.size
+
+    getRank, getSize = rank, size
+
+    def name(self) -> str:
+        return NAME
+
+    getBackendName = name
+
+
+class Options(c10d.Backend.Options):
+    """A group's options, of which torch copies some into groups that it splits off."""
+
+    def __init__(self, timeout: timedelta) -> None:
+        super().__init__(NAME, timeout)
+
+
+class Backend(_Ends, Calls, c10d.Backend):
+    """What C++ code of torch, and functions that look for a backend of the group, call."""
+
+    supports_coalescing = True
+    supports_splitting = True
+    supports_shrinking = False
+    supports_window = False
+    supports_reconfigure = False
+    supports_abort_hooks = False
+    _supports_time_estimate = False
+
+    def __init__(self, core: Core) -> None:
+        c10d.Backend.__init__(self, core.rank, core.size)
+        self.core = core
+        _alive[id(self)] = self
+
+    @property
+    def options(self) -> Options:
+        return Options(self.core.timeout)
+
+    def split(self, store: c10d.Store, ranks: Sequence[int], opts: Any) -> Backend | None:
+        if self.core.rank not in ranks:
+            return None
+        timeout = getattr(opts, "_timeout", self.core.timeout)
+        name = getattr(opts, "group_name", "") or f"{self.core.name}/split"
+        return Backend(Core(store, list(ranks).index(self.core.rank), len(ranks), name, timeout))
+
+    def get_error(self) -> Any:
+        return c10d.ErrorType.SUCCESS
+
+    def eager_connect_single_device(self, device: Any = None) -> None:
+        self.core.communicator()
+
+    def shutdown(self) -> None:
+        super().shutdown()
+        _alive.pop(id(self), None)
+
+    def abort(self) -> None:
+        super().abort()
+        _alive.pop(id(self), None)
+
+
+class Group(_Ends, Calls, c10d.ProcessGroup):
+    """What Python calls."""
+
+    def __init__(self, core: Core) -> None:
+        try:
+            c10d.ProcessGroup.__init__(self, core.store, core.rank, core.size)
+        except TypeError:  # before torch 2.14
+            c10d.ProcessGroup.__init__(self, core.rank, core.size)
+        self.core = core
+        self.backend = Backend(core)
+        self._register_backend(torch.device("cpu"), _CUSTOM, self.backend)
+        self._set_default_backend(_CUSTOM)
+        _alive[id(self)] = self
+
+    def shutdown(self) -> None:
+        self.backend.shutdown()
+        _alive.pop(id(self), None)
+
+    def abort(self) -> None:
+        self.backend.abort()
+        _alive.pop(id(self), None)
+
+
+def create(options: Any, _: Any = None) -> Group:
+    """What torch calls for each group of this backend, on its members."""
+    core = Core(options.store, options.group_rank, options.group_size, options.group_id, options.timeout)
+    is_first = not _alive
+    group = Group(core)
+    if is_first:
+        # init_process_group tells what is wrong, not the first call.
+        try:
+            core.communicator()
+        except BaseException:
+            group.shutdown()
+            raise
+    return group

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's own DistributedTest, from torch's wheel, over ccoll. Run by pytest.
+
+GATE: the backend whose tests are run, gloo or mpi (default gloo). WORLD_SIZE: how many ranks (default 3).
+RUN: the backend that they run over (default ccoll).
+"""
+
+import os
+import tempfile
+
+GATE = os.environ.get("GATE", "gloo")
+RUN = os.environ.get("RUN", "ccoll")
+os.environ["BACKEND"] = GATE  # decides what is skipped, when the class is made
+os.environ.setdefault("WORLD_SIZE", "3")
+os.environ.setdefault("TEMP_DIR", tempfile.mkdtemp(prefix="distributed-"))
+
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+
+if GATE == "mpi":
+    dist.is_mpi_available = lambda: True
+
+from torch.testing._internal.distributed import distributed_test  # noqa: E402
+from torch.testing._internal.distributed.distributed_test import (  # noqa: E402
+    DistributedTest,
+    TestDistBackend,
+    initialize_temp_directories,
+)
+
+initialize_temp_directories()
+if RUN != GATE:
+    import ccoll.torch  # noqa: E402, F401
+
+    os.environ["BACKEND"] = distributed_test.BACKEND = RUN
+    for each in ("gpu", "ddp", "subgroup"):
+        distributed_test.DistTestCases.backend_feature[each].add(RUN)
+
+
+class TestDistributed(TestDistBackend, DistributedTest._DistTestBase):
+    def setUp(self):
+        super().setUp()
+        # A child is there after milliseconds, not seconds.
+        self._start_processes(torch.multiprocessing.get_context("fork").Process)
+
+
+# A name that pytest must not find by itself.
+del TestDistBackend, DistributedTest

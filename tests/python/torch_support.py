@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks of torch.distributed for tests: forked processes, for `import torch` takes seconds."""
+
+import datetime
+import os
+import pickle
+import tempfile
+import time
+import traceback
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed (tools/setup torch)")
+import torch.distributed as dist  # noqa: E402
+
+import ccoll.torch  # noqa: E402, F401
+
+
+def _child(function, rank, size, store, timeout, backend, place):
+    torch.set_num_threads(1)
+    outcome = None
+    try:
+        dist.init_process_group(
+            backend, init_method=f"file://{store}", rank=rank, world_size=size,
+            timeout=datetime.timedelta(seconds=timeout),
+        )  # fmt: skip
+        outcome = ("returned", function(rank, size))
+        if dist.is_initialized():
+            dist.destroy_process_group()
+    except BaseException:
+        outcome = ("raised", traceback.format_exc())
+    with open(place + ".part", "wb") as file:
+        pickle.dump(outcome, file)
+    os.rename(place + ".part", place)
+    os._exit(0)
+
+
+def ranks(size, function, *, timeout=20, limit=90, backend="ccoll", may_die=()):
+    """function(rank, size) in `size` processes; their results. Raises what one raised, with its rank."""
+    with tempfile.TemporaryDirectory(prefix="ranks-") as folder:
+        store = os.path.join(folder, "store")
+        children = []
+        for rank in range(size):
+            place = os.path.join(folder, str(rank))
+            child = os.fork()
+            if child == 0:
+                _child(function, rank, size, store, timeout, backend, place)
+            children.append((child, place))
+        deadline = time.monotonic() + limit
+        results, failed = [], []
+        for rank, (child, place) in enumerate(children):
+            while os.waitpid(child, os.WNOHANG)[0] == 0:
+                if time.monotonic() > deadline:
+                    for other, _ in children[rank:]:
+                        os.kill(other, 9)
+                        os.waitpid(other, 0)
+                    raise AssertionError(f"rank {rank} of {size} hangs; before: {failed}")
+                time.sleep(0.005)
+            if not os.path.exists(place):
+                assert rank in may_die, f"rank {rank} ended without a result"
+                results.append(None)
+                continue
+            with open(place, "rb") as file:
+                kind, value = pickle.load(file)
+            if kind == "raised":
+                failed.append(f"rank {rank}: {value}")
+            results.append(value)
+        assert not failed, "\n".join(failed)
+        return results

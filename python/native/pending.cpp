@@ -25,7 +25,7 @@ std::atomic<bool> library_calls_python{false};
 std::atomic<int> inside{0};
 std::atomic<bool> ending{false};
 
-/// What on_done keeps. It ends in a thread without the GIL.
+/// The function given to on_done, and the arrays that it keeps. It ends in a thread of the library.
 struct Told {
   nb::callable tell;
   std::vector<Held> held;

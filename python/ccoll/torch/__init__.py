@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.distributed over ccoll: init_process_group("ccoll"), or "cpu:ccoll,cuda:nccl".
+"""torch.distributed over ccoll, for tensors of the CPU: init_process_group("ccoll").
 
 From torch 2.14 on no import is needed. With an older one, import ccoll.torch before init_process_group.
 """

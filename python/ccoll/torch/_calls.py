@@ -7,7 +7,7 @@ Methods take what torch's own take: lists of one tensor, and options or their si
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -117,20 +117,15 @@ class Calls:
     _reduce_scatter_base = reduce_scatter_single
 
     def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
-        call = "reduce_scatter_single"
-        parts, finishes = [], []
+        call, size = "reduce_scatter_single", self.core.size
         for out, tensor in zip(outputs, inputs, strict=True):
-            same_type(call, out, [tensor])
-            sizes_fit(call, tensor, out.numel() * self.core.size, f"{self.core.size} times the output's")
-            flat, finish = target(call, out)
-            parts.append((source(call, tensor), flat, reduction(call, _op(opts), out)))
-            finishes.append(finish)
+            sizes_fit(call, tensor, out.numel() * size, f"{size} times the output's")
+        ops = [reduction(call, _op(opts), out) for out in outputs]
         limit = self.core.limit(opts, None)
-        return self.core.begin(
-            list(outputs),
-            lambda on: [on.reduce_scatter_async(read, flat, op, timeout=limit) for read, flat, op in parts],
-            in_turn(finishes),
-        )
+        return self._pairs(
+            call, outputs, inputs,
+            lambda on, read, flat, i: on.reduce_scatter_async(read, flat, ops[i], timeout=limit),
+        )  # fmt: skip
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
@@ -176,19 +171,22 @@ class Calls:
     _allgather_base = all_gather_single
 
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
-        call = "all_gather_single"
-        parts, finishes = [], []
+        call, size = "all_gather_single", self.core.size
+        for out, tensor in zip(outputs, inputs, strict=True):
+            sizes_fit(call, out, tensor.numel() * size, f"{size} times the input's")
+        limit = self.core.limit(opts, None)
+        return self._pairs(
+            call, outputs, inputs, lambda on, read, flat, _: on.all_gather_async(read, flat, timeout=limit)
+        )
+
+    def _pairs(self, call: str, outputs: Tensors, inputs: Tensors, begin: Callable[..., Any]) -> Work:
+        """begin(communicator, input, output, index) for each pair, as one Work."""
         for out, tensor in zip(outputs, inputs, strict=True):
             same_type(call, out, [tensor])
-            sizes_fit(call, out, tensor.numel() * self.core.size, f"{self.core.size} times the input's")
-            flat, finish = target(call, out)
-            parts.append((source(call, tensor), flat))
-            finishes.append(finish)
-        limit = self.core.limit(opts, None)
+        flats, finish = targets(call, outputs)
+        read = [source(call, each) for each in inputs]
         return self.core.begin(
-            list(outputs),
-            lambda on: [on.all_gather_async(read, flat, timeout=limit) for read, flat in parts],
-            in_turn(finishes),
+            list(outputs), lambda on: [begin(on, *pair, i) for i, pair in enumerate(zip(read, flats))], finish
         )
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
@@ -351,7 +349,7 @@ class Calls:
 
     _end_coalescing = end_coalescing
 
-    # Whatever else torch asks
+    # All else that torch asks
 
     def _get_sequence_number_for_group(self) -> int:
         return self.core.sequence

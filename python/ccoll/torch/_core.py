@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from torch._C import _distributed_c10d as c10d
 
 import ccoll
 
+from ._host import interface_of_job
 from ._tensors import Finish
 from ._work import Batched, Work, as_torchs
 
@@ -45,12 +47,12 @@ class Core:
         try:
             store = own_connection(self.store)
             if self.rank == 0:
-                data = bytes(ccoll.UniqueId.create())
+                data = bytes(ccoll.UniqueId.create(interface_of_job(self.store)))
                 store.set(_KEY, data.hex())
             else:
                 self._await_key(store)
                 data = bytes.fromhex(store.get(_KEY).decode())
-            self.identity = data.hex()[-24:]
+            self.identity = hashlib.sha256(data).hexdigest()[:24]
             self._identified.set()
             limit = self.timeout.total_seconds()
             made = ccoll.create(

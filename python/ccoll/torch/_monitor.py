@@ -46,7 +46,7 @@ def monitored_barrier(core: Core, limit: float, wait_all_ranks: bool) -> None:
     if limit <= 0:
         raise RuntimeError("ccoll: Rank 0 timed out in monitoredBarrier: its time limit is 0")
     missing = [rank for rank in range(1, core.size) if not has_come(rank)]
-    # Whoever has come to this one has left the one before.
+    # A rank that has come to this barrier has left the one before.
     for rank in range(1, core.size):
         delete_key(store, key(rank, number - 1))
     if not missing:

@@ -76,7 +76,7 @@ class Work(c10d.Work):
             finish if any(each._finish is not None for each in works) else None,
         )
 
-    # What torch calls.
+    # torch calls these.
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         if not self._over:

@@ -18,8 +18,8 @@ using testing::run_ranks;
 
 namespace {
 
-/// A function for on_done, and the text that it was given: "" where there was no error, nothing where
-/// it was not called within 20 s.
+/// A function for on_done, and the text that it was given: "" where there was no error, nothing
+/// where it was not called within 20 s.
 class Heard {
  public:
   std::function<void(const Error*)> function() {

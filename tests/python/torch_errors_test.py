@@ -3,6 +3,7 @@
 
 import datetime
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -218,3 +219,21 @@ def test_exit_while_a_group_is_being_made_is_quiet(tmp_path):
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0 and done.stdout == "ends\n" and not done.stderr, done.stdout + done.stderr
+
+
+def test_interfaces():
+    from ccoll.torch._host import interface_towards
+
+    assert interface_towards("127.0.0.1") == "=lo"
+    assert interface_towards("no such host.invalid") == ""
+    # A host's way to itself is loopback, which tells others nothing: the address's own interface is named.
+    for address, interface in own_addresses():
+        assert interface_towards(address) == "=" + interface
+
+
+def own_addresses():
+    """Of this host, each with its interface; none where nothing tells them."""
+    if shutil.which("ip") is None:
+        return []
+    listed = subprocess.run(["ip", "-o", "-4", "addr"], capture_output=True, text=True, check=True).stdout
+    return [(words[3].split("/")[0], words[1]) for words in map(str.split, listed.splitlines())]

@@ -123,7 +123,9 @@ class CCOLL_API Communicator {
   /// over before it showed that another rank made a different call (a last broadcast to which each
   /// of two ranks sent as the root). To find that, a rank that closes tells its ring neighbours its
   /// last 8 calls, and they compare; it waits until they have them, 200 ms at most. Of ranks that
-  /// close at once somebody is told. Not collective: a rank that closes its last communicator
+  /// close at once somebody is told. If one of these calls was a gather_v, scatter_v or
+  /// all_to_all_v, whose counts two ranks alone can compare, it waits until all have closed, 1 s at
+  /// most, and all are told. Otherwise not collective: a rank that closes its last communicator
   /// before another has made its call does not learn of it; that one does, from its call or close.
   /// In the function of a reduction that a call of this communicator is in on the same thread, it
   /// is Error{invalid_argument}, and the communicator is as before. Whatever else it throws, the

@@ -45,6 +45,8 @@ inline constexpr std::uint8_t kTellsStand = 244;
 /// And of the word that a rank has closed the communicator, and of its answer.
 inline constexpr std::uint8_t kCloses = 242;
 inline constexpr std::uint8_t kHeardClose = 241;
+/// And of rank 0's word that all have closed it.
+inline constexpr std::uint8_t kAllClosed = 240;
 
 /// What this rank waits in, and for which ranks of the job.
 struct OpenWait {

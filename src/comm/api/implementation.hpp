@@ -555,9 +555,14 @@ class Communicator::Implementation final
   void publish_last_calls();
   /// A slice that no call here expected; if the rank `closes`, unless last calls tell more.
   std::optional<Failure> unread_as_owner(bool closes) const;
-  /// Tells them that no more will come.
+  /// Whether one of the last calls had sizes that only two ranks know of.
+  bool last_sizes_were_private() const;
+  /// Tells them that no more will come, and after private sizes rank 0.
   void publish_end();
-  /// Until they have them, or this rank has theirs.
+  /// That rank of the job has closed. Rank 0 tells the others once all have, after private sizes.
+  void note_closed(std::uint32_t rank);
+  /// Until the neighbours have them, or this rank has theirs; after private sizes, until all ranks
+  /// have closed.
   void await_last_calls();
   /// A slice showed that its sender makes another call: the failure waits for that call's label.
   void ask_for_label_as_owner(const CollectiveOperation& operation, Failure failure);

@@ -486,6 +486,7 @@ void Communicator::Implementation::hear(const Failure& failure) {
     if (news_) return;
     news_ = failure;
   }
+  farewells_.end();
   has_news_.store(true, std::memory_order_release);
   waiter_->ring();
   broke_while_making(failure);
@@ -528,6 +529,9 @@ void Communicator::Implementation::depart(std::uint32_t rank, Departure how, con
   farewells_.add(rank);
   const auto here = group_.rank_of(rank);
   if (!here) return;
+  note_closed(rank);
+  // Nobody counts any more.
+  if (*here == 0) farewells_.end();
   departures_.add({*here, how, why, Clock::now()});
   has_news_.store(true, std::memory_order_release);
   waiter_->ring();

@@ -19,6 +19,10 @@ constexpr std::chrono::milliseconds kAnswerWithin{400};
 /// A neighbour that a rank has told its last calls answers at once, unless it stands still.
 constexpr std::chrono::milliseconds kAnswersSoon{200};
 
+/// So long a rank that closes waits for the others to close, too, where one of them may yet find
+/// that sizes differ. More than kAnswerWithin: the one that finds it asks for a label.
+constexpr std::chrono::milliseconds kOthersClose{1000};
+
 Signature of_kind(std::uint8_t kind) {
   Signature signature;
   signature.kind = kind;
@@ -46,9 +50,17 @@ std::optional<Failure> Communicator::Implementation::compare(std::uint32_t peer,
     take_answer(*from, waiting);
     return std::nullopt;
   }
-  if (kind == kCloses || kind == kHeardClose) {
+  if (kind == kCloses) {
+    member_->control().publish({id_, 0, of_kind(kHeardClose)}, {peer});
+    note_closed(peer);
+    return std::nullopt;
+  }
+  if (kind == kHeardClose) {
     farewells_.add(peer);
-    if (kind == kCloses) member_->control().publish({id_, 0, of_kind(kHeardClose)}, {peer});
+    return std::nullopt;
+  }
+  if (kind == kAllClosed) {
+    farewells_.end();
     return std::nullopt;
   }
   std::unique_lock lock(mutex_);
@@ -146,13 +158,36 @@ std::optional<Failure> Communicator::Implementation::unread_as_owner(bool closes
   return Failure{ErrorKind::mismatch, std::move(text), std::nullopt};
 }
 
+bool Communicator::Implementation::last_sizes_were_private() const {
+  const auto calls = history_.calls();
+  for (auto call = calls - std::min(calls, kLastCalls); call < calls; call++)
+    if (const auto signature = history_.at(call); signature && has_private_sizes(*signature))
+      return true;
+  return false;
+}
+
 void Communicator::Implementation::publish_end() {
-  member_->control().publish({id_, 0, of_kind(kCloses)}, group_.ring_neighbours());
+  auto to = group_.ring_neighbours();
+  const auto first = group_.job_rank(0);
+  if (rank() != 0 && last_sizes_were_private() && std::ranges::find(to, first) == to.end())
+    to.push_back(first);
+  member_->control().publish({id_, 0, of_kind(kCloses)}, to);
+  note_closed(job_rank());
+}
+
+void Communicator::Implementation::note_closed(std::uint32_t rank) {
+  const bool all_have = farewells_.all_closed(rank, static_cast<std::size_t>(size()));
+  if (!all_have || this->rank() != 0 || !last_sizes_were_private()) return;
+  auto others = group_.job_ranks();
+  std::erase(others, job_rank());
+  member_->control().publish({id_, 0, of_kind(kAllClosed)}, others);
+  farewells_.end();
 }
 
 void Communicator::Implementation::await_last_calls() {
   if (history_.calls() == 0 || service()->on_service_thread()) return;
   farewells_.await(group_.ring_neighbours(), kAnswersSoon);
+  if (last_sizes_were_private()) farewells_.await_end(kOthersClose);
 }
 
 void Communicator::Implementation::ask_for_label_as_owner(const CollectiveOperation& operation,

@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <fstream>
 #include <limits>
 #include <numeric>
 #include <random>
+#include <thread>
 
 #include "algorithms/algorithms.hpp"
 #include "comm/on_transports.hpp"
@@ -477,6 +479,29 @@ TEST_CASE("blocks: two ranks whose sizes for each other differ are told so", "[c
       const auto errors = run_ranks(3, options_for(transport.name), [&](Communicator& world) {
         exchange(world, kind, sent, expected);
         world.barrier();
+      });
+      for (const auto& error : errors)
+        CHECK_THAT(error, Contains(fmt::format("rank 1 sends {} elements to rank 0, which expects "
+                                               "{}: their counts for each other differ",
+                                               sent, expected)));
+    }
+  }
+}
+
+TEST_CASE("blocks: sizes that differ in the last call are told to all as they close", "[comm]") {
+  struct Sizes {
+    std::size_t sent, expected;
+  };
+  const auto [sent, expected] = GENERATE(Sizes{3, 0}, Sizes{0, 3}, Sizes{3, 2});
+  const int ranks = GENERATE(2, 4, 7);
+  for (const auto& transport : testing::usable_transports()) {
+    for (const auto kind : {Kind::all_to_all, Kind::gather, Kind::scatter}) {
+      CAPTURE(transport.name, to_string(kind), sent, expected, ranks);
+      const auto errors = run_ranks(ranks, options_for(transport.name), [&](Communicator& world) {
+        exchange(world, kind, sent, expected);
+        // Rank 1 has nothing to wait for where rank 0 finds it, and the others even less.
+        if (world.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        world.close();
       });
       for (const auto& error : errors)
         CHECK_THAT(error, Contains(fmt::format("rank 1 sends {} elements to rank 0, which expects "

@@ -61,4 +61,28 @@ TEST_CASE("farewells: the wait ends with the last of the ranks, not before", "[c
   CHECK(Clock::now() - begin < 30s);
 }
 
+TEST_CASE("farewells: all have closed once, with the last rank, and each counts once",
+          "[comm][unit]") {
+  Farewells farewells;
+  CHECK_FALSE(farewells.all_closed(4, 3));
+  CHECK_FALSE(farewells.all_closed(4, 3));
+  CHECK_FALSE(farewells.all_closed(6, 3));
+  CHECK(farewells.all_closed(5, 3));
+  CHECK_FALSE(farewells.all_closed(5, 3));
+  CHECK(time_of(farewells, {4, 5, 6}, kForEver) < 30s);
+  CHECK(Farewells().all_closed(0, 1));
+}
+
+TEST_CASE("farewells: the end is waited for up to the limit", "[comm][unit]") {
+  Farewells farewells;
+  const auto begin = Clock::now();
+  farewells.await_end(20ms);
+  CHECK(Clock::now() - begin >= 20ms);
+  std::thread waiter([&] { farewells.await_end(kForEver); });
+  farewells.end();
+  waiter.join();
+  farewells.await_end(kForEver);
+  CHECK(Clock::now() - begin < 30s);
+}
+
 }  // namespace ccoll

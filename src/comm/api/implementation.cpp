@@ -162,8 +162,7 @@ Status Communicator::Implementation::close(bool is_told) {
     stream_calls_.abandon_as_owner(for_caller(destroyed()));
     if (tracing_ != nullptr) tracing_->write();
   }
-  if (!was_told) publish_last_calls();
-  publish_end();
+  publish_end(!was_told);
   if (!was_told && is_told) await_last_calls();
   end_making(destroyed());
   abort_shrinking();

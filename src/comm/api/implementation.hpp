@@ -551,18 +551,13 @@ class Communicator::Implementation final
   std::optional<Failure> difference(Rank peer, const Waiting& waiting) const;
   /// Compares the calls so far with what neighbours had published before.
   Status compare_with_ahead();
-  /// Tells the ring neighbours the last calls, which they compare with theirs.
-  void publish_last_calls();
+  /// No more calls come: after the last ones, if `compared`, which ring neighbours compare.
+  void publish_end(bool compared);
   /// A slice that no call here expected; if the rank `closes`, unless last calls tell more.
   std::optional<Failure> unread_as_owner(bool closes) const;
-  /// Whether one of the last calls had sizes that only two ranks know of.
-  bool last_sizes_were_private() const;
-  /// Tells them that no more will come, and after private sizes rank 0.
-  void publish_end();
-  /// That rank of the job has closed. Rank 0 tells the others once all have, after private sizes.
+  /// That rank of the job has closed; rank 0 tells the others once all have.
   void note_closed(std::uint32_t rank);
-  /// Until the neighbours have them, or this rank has theirs; after private sizes, until all ranks
-  /// have closed.
+  /// Until they have them, or this rank has theirs; after private sizes, until all have closed.
   void await_last_calls();
   /// A slice showed that its sender makes another call: the failure waits for that call's label.
   void ask_for_label_as_owner(const CollectiveOperation& operation, Failure failure);

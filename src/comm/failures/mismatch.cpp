@@ -29,6 +29,15 @@ Signature of_kind(std::uint8_t kind) {
   return signature;
 }
 
+/// Whether one of the last calls had sizes that only two ranks know of.
+bool last_sizes_were_private(const History& history) {
+  const auto calls = history.calls();
+  for (auto call = calls - std::min(calls, kLastCalls); call < calls; call++)
+    if (const auto signature = history.at(call); signature && has_private_sizes(*signature))
+      return true;
+  return false;
+}
+
 }  // namespace
 
 std::optional<Failure> Communicator::Implementation::compare(std::uint32_t peer,
@@ -112,14 +121,6 @@ Status Communicator::Implementation::compare_with_ahead() {
   return status;
 }
 
-void Communicator::Implementation::publish_last_calls() {
-  const auto calls = history_.calls();
-  for (auto call = calls - std::min(calls, kLastCalls); call < calls; call++)
-    if (const auto signature = history_.at(call))
-      member_->control().publish({id_, call, *signature, labels_.of(call)},
-                                 group_.ring_neighbours());
-}
-
 std::optional<Failure> Communicator::Implementation::unread_as_owner(bool closes) const {
   const auto next = collectives_.empty() ? sequence_ : collectives_.front()->run.sequence;
   std::function<bool(Rank, const SliceHeader&)> is_unfit;
@@ -158,18 +159,14 @@ std::optional<Failure> Communicator::Implementation::unread_as_owner(bool closes
   return Failure{ErrorKind::mismatch, std::move(text), std::nullopt};
 }
 
-bool Communicator::Implementation::last_sizes_were_private() const {
-  const auto calls = history_.calls();
-  for (auto call = calls - std::min(calls, kLastCalls); call < calls; call++)
-    if (const auto signature = history_.at(call); signature && has_private_sizes(*signature))
-      return true;
-  return false;
-}
-
-void Communicator::Implementation::publish_end() {
+void Communicator::Implementation::publish_end(bool compared) {
   auto to = group_.ring_neighbours();
+  const auto calls = history_.calls();
+  for (auto call = calls - std::min(calls, kLastCalls); compared && call < calls; call++)
+    if (const auto signature = history_.at(call))
+      member_->control().publish({id_, call, *signature, labels_.of(call)}, to);
   const auto first = group_.job_rank(0);
-  if (rank() != 0 && last_sizes_were_private() && std::ranges::find(to, first) == to.end())
+  if (rank() != 0 && last_sizes_were_private(history_) && std::ranges::find(to, first) == to.end())
     to.push_back(first);
   member_->control().publish({id_, 0, of_kind(kCloses)}, to);
   note_closed(job_rank());
@@ -177,7 +174,7 @@ void Communicator::Implementation::publish_end() {
 
 void Communicator::Implementation::note_closed(std::uint32_t rank) {
   const bool all_have = farewells_.all_closed(rank, static_cast<std::size_t>(size()));
-  if (!all_have || this->rank() != 0 || !last_sizes_were_private()) return;
+  if (!all_have || this->rank() != 0 || !last_sizes_were_private(history_)) return;
   auto others = group_.job_ranks();
   std::erase(others, job_rank());
   member_->control().publish({id_, 0, of_kind(kAllClosed)}, others);
@@ -187,7 +184,7 @@ void Communicator::Implementation::note_closed(std::uint32_t rank) {
 void Communicator::Implementation::await_last_calls() {
   if (history_.calls() == 0 || service()->on_service_thread()) return;
   farewells_.await(group_.ring_neighbours(), kAnswersSoon);
-  if (last_sizes_were_private()) farewells_.await_end(kOthersClose);
+  if (last_sizes_were_private(history_)) farewells_.await_end(kOthersClose);
 }
 
 void Communicator::Implementation::ask_for_label_as_owner(const CollectiveOperation& operation,

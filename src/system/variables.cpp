@@ -36,6 +36,7 @@ constexpr std::string_view kDeviceWays[] = {"team", "steps", "host"};
 constexpr std::string_view kDeviceCopies[] = {"always", "never"};
 constexpr std::string_view kFamilies[] = {"ipv4", "ipv6"};
 constexpr std::string_view kTlsModes[] = {"off", "psk", "cert"};
+constexpr std::string_view kTorchNames[] = {"gloo", "nccl"};
 
 constexpr Values one_of(std::span<const std::string_view> words) { return {.words = words}; }
 constexpr Values some_of(std::span<const std::string_view> words) {
@@ -180,6 +181,10 @@ constexpr Variable kSettings[] = {
     {"CCOLL_DUMP_SIGNAL", "none; cc-run's own for its ranks",
      "`USR1`, `USR2`, `QUIT` or `RTMIN+3`: at that signal, too, a process writes there, also while "
      "it is stuck"},
+    {"CCOLL_TORCH_AS", "none",
+     "`gloo` or `nccl`: in Python, ccoll serves this backend's name of torch.distributed for CPU "
+     "tensors, and programs written for it run unchanged",
+     one_of(kTorchNames)},
     {"CCOLL_LOG", "`warn`",
      "how much is said on standard error: `warn`, `info` (once: who, where, which transports and "
      "algorithms, and why), `debug`, `trace`"},

@@ -78,6 +78,8 @@ TEST_CASE("variables: whatever the sources name is in the table, and the other w
       CHECK_FALSE(asks_the_system);
     }
   }
+  for (const auto& file : fs::recursive_directory_iterator(kRoot / "python/ccoll"))
+    if (file.path().extension() == ".py") named.merge(names_in(read(file.path())));
   for (const std::string& name : named) {
     CAPTURE(name);
     CHECK(is_known_variable(name));

@@ -12,10 +12,13 @@ __all__ = ["implementation", "register"]
 
 
 def register() -> None:
-    """Makes "ccoll" a backend of torch.distributed for CPU tensors. Called again, it does nothing."""
+    """Makes "ccoll" a backend of torch.distributed for CPU tensors, and takes over the name in CCOLL_TORCH_AS.
+    Called again, it does nothing."""
     from ._group import NAME, create
+    from ._name import take_over
 
     if NAME not in _dist.Backend.backend_list:
+        take_over()
         _dist.Backend.register_backend(NAME, create, extended_api=True, devices=["cpu"])
 
 
